@@ -1,0 +1,43 @@
+# How every target of the project is built.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_package(absl REQUIRED)
+find_package(Threads REQUIRED)
+
+add_library(mtf_flags INTERFACE)
+target_compile_options(mtf_flags INTERFACE -Wall -Wextra -Werror)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_compile_options(mtf_flags INTERFACE -march=x86-64-v3)
+endif()
+if(MTF_SANITIZE)
+  target_compile_options(mtf_flags INTERFACE -fsanitize=${MTF_SANITIZE}
+                         -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(mtf_flags INTERFACE -fsanitize=${MTF_SANITIZE})
+endif()
+
+# mtf_library(NAME [DEPS targets...]): one library of every .cc in the folder,
+# known inside and outside the build as mtf::NAME.
+function(mtf_library name)
+  cmake_parse_arguments(ARG "" "" "DEPS;SOURCES" ${ARGN})
+  if(NOT ARG_SOURCES)
+    file(GLOB ARG_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  endif()
+  add_library(mtf_${name} ${ARG_SOURCES})
+  add_library(mtf::${name} ALIAS mtf_${name})
+  set_target_properties(mtf_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(mtf_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/mtf>)
+  target_compile_features(mtf_${name} PUBLIC cxx_std_20)
+  target_link_libraries(mtf_${name} PUBLIC ${ARG_DEPS}
+                        PRIVATE $<BUILD_INTERFACE:mtf_flags>)
+  set_property(GLOBAL APPEND PROPERTY MTF_LIBRARIES mtf_${name})
+endfunction()

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LAYOUTS_MESH_H_
+#define LAYOUTS_MESH_H_
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace mtf {
+
+// A mesh has at most this many axes.
+inline constexpr int kMaxMeshAxes = 8;
+
+// An ordered list of mesh axes (places in Mesh::axes()), major to minor. Small
+// and without allocation, because every value of a program holds several.
+class AxisList {
+ public:
+  AxisList() = default;
+  AxisList(std::initializer_list<int> axes) {
+    for (int axis : axes) push_back(axis);
+  }
+  int size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  int operator[](int i) const { return axes_[i]; }
+  const int8_t* begin() const { return axes_.data(); }
+  const int8_t* end() const { return axes_.data() + size_; }
+  int back() const { return axes_[size_ - 1]; }
+  void push_back(int axis) { axes_[size_++] = static_cast<int8_t>(axis); }
+  void pop_back() { axes_[--size_] = 0; }
+  bool Contains(int axis) const;
+  // The first `count` axes; the axes from `count` on.
+  AxisList Prefix(int count) const;
+  AxisList Suffix(int count) const;
+  void Append(const AxisList& other);
+  friend bool operator==(const AxisList&, const AxisList&) = default;
+
+ private:
+  std::array<int8_t, kMaxMeshAxes> axes_{};  // zero behind size_
+  int8_t size_ = 0;
+};
+
+// A set of mesh axes, bit i for axis i.
+using AxisSet = uint32_t;
+inline AxisSet SetOf(const AxisList& axes) {
+  AxisSet set = 0;
+  for (int axis : axes) set |= AxisSet{1} << axis;
+  return set;
+}
+// The axes of `set` in mesh order.
+AxisList ListOf(AxisSet set);
+
+struct MeshAxis {
+  std::string name;
+  int64_t size = 1;
+  friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
+};
+
+// A grid of devices with named axes. Rank to coordinates is row-major: the
+// last axis is the fastest.
+//
+//   Mesh mesh = *Mesh::Parse("data:2,model:4");
+//   mesh.num_devices();      // 8
+//   mesh.Coordinate(5, 1);   // 1: rank 5 = data 1, model 1
+class Mesh {
+ public:
+  Mesh() = default;  // one device, no axes
+
+  // Parses "data:2,model:4"; items may be separated by commas, semicolons,
+  // dots or white space. One size may be -1, "the rest of `num_ranks`".
+  // kInvalidArgument, naming the item and its position, for malformed text, a
+  // repeated axis, a size below 1, over kMaxMeshAxes axes, or a device count
+  // other than `num_ranks` where `num_ranks` is positive.
+  static absl::StatusOr<Mesh> Parse(absl::string_view text,
+                                    int64_t num_ranks = 0);
+
+  const std::vector<MeshAxis>& axes() const { return axes_; }
+  int num_axes() const { return static_cast<int>(axes_.size()); }
+  int64_t axis_size(int axis) const { return axes_[axis].size; }
+  int64_t num_devices() const;
+
+  // The place of the axis called `name`, or -1.
+  int Find(absl::string_view name) const;
+
+  // The product of the sizes of the axes.
+  int64_t SizeOf(const AxisList& axes) const;
+  int64_t SizeOf(AxisSet axes) const;
+
+  // The coordinate of `rank` along `axis`.
+  int64_t Coordinate(int64_t rank, int axis) const;
+  // The coordinate of `rank` along several axes taken as one, major to minor:
+  // which shard of a dimension laid out over `axes` this rank holds, and its
+  // place in its group over `axes`.
+  int64_t Coordinate(int64_t rank, const AxisList& axes) const;
+  // The rank with the coordinates of `rank` but `coordinate` along `axes`.
+  int64_t WithCoordinate(int64_t rank, const AxisList& axes,
+                         int64_t coordinate) const;
+  // The ranks that differ from `rank` only along `axes`, by place in the
+  // group.
+  std::vector<int64_t> Group(int64_t rank, const AxisList& axes) const;
+
+  // "data:2,model:4"
+  std::string ToString() const;
+  // "data+model"
+  std::string AxisNames(const AxisList& axes, absl::string_view separator =
+                                                  "+") const;
+
+  friend bool operator==(const Mesh&, const Mesh&) = default;
+
+ private:
+  std::vector<MeshAxis> axes_;
+};
+
+}  // namespace mtf
+
+#endif  // LAYOUTS_MESH_H_

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MTF_DTYPE_H_
+#define MTF_DTYPE_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace mtf {
+
+enum DType : uint8_t {
+  kFloat32,
+  kBFloat16,
+  kFloat16,
+  kInt32,
+  kInt64,
+  kBool,
+};
+inline constexpr DType kAllDTypes[] = {kFloat32, kBFloat16, kFloat16,
+                                       kInt32,   kInt64,    kBool};
+
+// "f32", "bf16", "f16", "i32", "i64", "bool".
+absl::string_view DTypeName(DType dtype);
+absl::StatusOr<DType> ParseDType(absl::string_view name);
+
+// Bytes of one element; a bool takes one byte, 0 or 1.
+int64_t DTypeSize(DType dtype);
+
+inline bool IsFloat(DType dtype) { return dtype <= kFloat16; }
+inline bool IsInteger(DType dtype) { return dtype == kInt32 || dtype == kInt64; }
+
+}  // namespace mtf
+
+#endif  // MTF_DTYPE_H_

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mtf/graph.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/check.h"
+
+namespace mtf {
+namespace {
+
+// Stands for the result of a wrong call, so that the chain of expressions goes
+// on until someone asks the graph for its status.
+class ErrorOp : public Operation {
+ public:
+  using Operation::Operation;
+  absl::string_view kind() const override { return "error"; }
+  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
+  Value Emit(Emitter&, absl::Span<const Value>) const override {
+    MTF_CHECK(false) << "emitted a graph whose status() is an error";
+    return {};
+  }
+};
+
+}  // namespace
+
+const Shape& Tensor::shape() const {
+  static const Shape& scalar = *new Shape();
+  return valid() ? operation_->shape() : scalar;
+}
+
+DType Tensor::dtype() const {
+  return valid() ? operation_->dtype() : kFloat32;
+}
+
+const std::string& Tensor::name() const {
+  static const std::string& none = *new std::string("none");
+  return valid() ? operation_->name() : none;
+}
+
+Graph& Tensor::graph() const {
+  MTF_CHECK(valid()) << "an empty Tensor belongs to no graph";
+  return operation_->graph();
+}
+
+Dimension Tensor::dim(absl::string_view name,
+                      std::source_location location) const {
+  const int i = shape().Find(name);
+  if (i >= 0) return shape()[i];
+  if (valid()) {
+    graph().Fail(
+        absl::InvalidArgumentError(absl::StrCat(
+            "\"", this->name(), "\" [", shape().ToString(),
+            "] has no dimension \"", name, "\"")),
+        "dim", location);
+  }
+  return {std::string(name), 1};
+}
+
+CallSite Graph::SiteOf(std::source_location location) const {
+  return call_sites_.empty() ? CallSite::Of(location) : call_sites_.front();
+}
+
+std::string Graph::UniqueName(absl::string_view base) {
+  std::string name = absl::StrCat(scope_, base);
+  for (;;) {
+    const int count = name_counts_[name]++;
+    if (count == 0) return name;
+    // The suffixed name may itself be taken, so it is counted in turn.
+    std::string candidate = absl::StrCat(scope_, base, "_", count);
+    if (!name_counts_.contains(candidate)) {
+      name_counts_[candidate] = 1;
+      return candidate;
+    }
+  }
+}
+
+Tensor Graph::Add(std::unique_ptr<Operation> operation,
+                  std::source_location location, absl::string_view name) {
+  for (const Tensor& input : operation->inputs()) {
+    if (!input.valid()) {
+      return Fail(absl::InvalidArgumentError("an input is an empty Tensor"),
+                  operation->kind(), location, operation->shape(),
+                  operation->dtype());
+    }
+    if (&input.graph() != this) {
+      return Fail(absl::InvalidArgumentError(absl::StrCat(
+                      "input \"", input.name(), "\" is of another graph")),
+                  operation->kind(), location, operation->shape(),
+                  operation->dtype());
+    }
+  }
+  if (const absl::Status valid = operation->shape().Validate(); !valid.ok()) {
+    return Fail(valid, operation->kind(), location, operation->shape(),
+                operation->dtype());
+  }
+  operation->graph_ = this;
+  operation->id_ = static_cast<int>(operations_.size());
+  operation->name_ = UniqueName(name.empty() ? operation->kind() : name);
+  operation->call_site_ = SiteOf(location);
+  operation->section_ = section_;
+  operations_.push_back(std::move(operation));
+  return Tensor(operations_.back().get());
+}
+
+Tensor Graph::Fail(const absl::Status& status, absl::string_view what,
+                   std::source_location location, Shape shape, DType dtype) {
+  MTF_CHECK(!status.ok()) << "Fail() with an OK status";
+  if (status_.ok()) {
+    // The place belongs to the first line, which is complete by itself.
+    std::string message(status.message());
+    const size_t end = message.find('\n');
+    const std::string place =
+        absl::StrCat(" (", what, ", ", SiteOf(location).ToString(), ")");
+    message.insert(end == std::string::npos ? message.size() : end, place);
+    status_ = absl::Status(status.code(), message);
+  }
+  if (!shape.Validate().ok()) shape = {};
+  auto operation =
+      std::make_unique<ErrorOp>(std::vector<Tensor>{}, std::move(shape), dtype);
+  return Add(std::move(operation), location);
+}
+
+Tensor Graph::AddVariable(VariableInfo info, std::source_location location) {
+  const std::string name = absl::StrCat(scope_, info.name);
+  for (const VariableInfo& other : variables_) {
+    if (other.name != name) continue;
+    return Fail(
+        absl::AlreadyExistsError(absl::StrCat(
+            "variable \"", name, "\" was made at ", other.call_site.ToString(),
+            " with shape [", other.shape.ToString(),
+            "]\n  help     open a Scope, or give another name")),
+        "variable", location, info.shape, info.dtype);
+  }
+  info.id = static_cast<int>(variables_.size());
+  info.name = name;
+  info.call_site = SiteOf(location);
+  variable_reads_[info.read.operation()] = info.id;
+  variables_.push_back(std::move(info));
+  return variables_.back().read;
+}
+
+const VariableInfo* Graph::FindVariable(Tensor tensor) const {
+  const auto it = variable_reads_.find(tensor.operation());
+  return it == variable_reads_.end() ? nullptr : &variables_[it->second];
+}
+
+Scope::Scope(Graph& graph, absl::string_view name)
+    : graph_(graph), previous_size_(graph.scope_.size()) {
+  absl::StrAppend(&graph.scope_, name, "/");
+}
+
+CallSiteScope::CallSiteScope(Graph& graph, std::source_location location)
+    : graph_(graph) {
+  graph_.call_sites_.push_back(CallSite::Of(location));
+}
+
+CallSiteScope::CallSiteScope(Graph& graph, CallSite site) : graph_(graph) {
+  graph_.call_sites_.push_back(std::move(site));
+}
+
+}  // namespace mtf

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of elementwise functions: one row is one function, everywhere.
+// From a row follow the user's function on tensors, its gradient, the oracle,
+// the vector kernels, the text form and the tests over all rows.
+//
+// The value and the gradient of a row are written once, over a type T that may
+// be double (the oracle), a SIMD vector (the kernels) or Tensor (the gradient
+// graph), so they use only operators and the functions of this table:
+//   x, y   operands        z   the value of the row
+//   g      gradient that arrives at z; {} stands for "no gradient"
+//
+// To add a function, add a row; a value that no other rows can express also
+// needs its primitive in namespace scalar below and in each backend.
+#ifndef MTF_SCALAR_FUNCTIONS_H_
+#define MTF_SCALAR_FUNCTIONS_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+// ROW(Name, "text", value, gradient), float operands only.
+#define MTF_UNARY_FLOAT_FUNCTIONS(ROW)                                        \
+  ROW(Sin, "sin", Sin(x), g * Cos(x))                                         \
+  ROW(Cos, "cos", Cos(x), -(g * Sin(x)))                                      \
+  ROW(Exp, "exp", Exp(x), g * z)                                              \
+  ROW(Log, "log", Log(x), g / x)                                              \
+  ROW(Log1p, "log1p", Log1p(x), g / (1.0 + x))                                \
+  ROW(Sqrt, "sqrt", Sqrt(x), 0.5 * g / z)                                     \
+  ROW(Rsqrt, "rsqrt", 1.0 / Sqrt(x), -0.5 * g * z / x)                        \
+  ROW(Reciprocal, "reciprocal", 1.0 / x, -(g * z * z))                        \
+  ROW(Tanh, "tanh", Tanh(x), g * (1.0 - z * z))                               \
+  ROW(Sigmoid, "sigmoid", 1.0 / (1.0 + Exp(-x)), g * z * (1.0 - z))           \
+  ROW(Swish, "swish", x / (1.0 + Exp(-x)),                                    \
+      g * (Sigmoid(x) + z * (1.0 - Sigmoid(x))))                              \
+  ROW(Gelu, "gelu",                                                            \
+      0.5 * x * (1.0 + Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))),\
+      g * GeluSlope(x))                                                       \
+  ROW(Elu, "elu", Select(Greater(x, 0.0), x, Exp(Minimum(x, 0.0)) - 1.0),     \
+      g * Select(Greater(x, 0.0), Like(x, 1.0), z + 1.0))                     \
+  ROW(Selu, "selu",                                                           \
+      1.0507009873554805 *                                                    \
+          Select(Greater(x, 0.0), x,                                          \
+                 1.6732632423543772 * (Exp(Minimum(x, 0.0)) - 1.0)),          \
+      g * Select(Greater(x, 0.0), Like(x, 1.0507009873554805),                \
+                 z + 1.7580993408473766))                                     \
+  ROW(Softplus, "softplus", Maximum(x, 0.0) + Log1p(Exp(-Abs(x))),            \
+      g * Sigmoid(x))                                                         \
+  ROW(LeakyRelu, "leaky_relu", Select(Greater(x, 0.0), x, 0.2 * x),           \
+      Select(Greater(x, 0.0), g, 0.2 * g))                                    \
+  ROW(Floor, "floor", Floor(x), {})
+
+// Float or integer operands.
+#define MTF_UNARY_NUMBER_FUNCTIONS(ROW)                                     \
+  ROW(Identity, "identity", x, g)                                           \
+  ROW(Negate, "neg", -x, -g)                                                \
+  ROW(Square, "square", x* x, 2.0 * g * x)                                  \
+  ROW(Abs, "abs", Maximum(x, -x), g* Sign(x))                               \
+  ROW(Sign, "sign",                                                         \
+      Select(Greater(x, 0.0), Like(x, 1.0),                                 \
+             Select(Less(x, 0.0), Like(x, -1.0), Like(x, 0.0))),            \
+      {})                                                                   \
+  ROW(Relu, "relu", Maximum(x, 0.0),                                        \
+      Select(Greater(x, 0.0), g, Like(g, 0.0)))
+
+// ROW(Name, "text", value, gradient of x, gradient of y); operands of one
+// dtype, float or integer. Ties of Maximum and Minimum share the gradient.
+#define MTF_BINARY_NUMBER_FUNCTIONS(ROW)                                    \
+  ROW(Add, "add", x + y, g, g)                                              \
+  ROW(Subtract, "sub", x - y, g, -g)                                        \
+  ROW(Multiply, "mul", x* y, g* y, g* x)                                    \
+  ROW(Maximum, "max", Maximum(x, y),                                        \
+      Select(Greater(x, y), g, Select(Less(x, y), Like(g, 0.0), 0.5 * g)),  \
+      Select(Greater(y, x), g, Select(Less(y, x), Like(g, 0.0), 0.5 * g)))  \
+  ROW(Minimum, "min", Minimum(x, y),                                        \
+      Select(Less(x, y), g, Select(Greater(x, y), Like(g, 0.0), 0.5 * g)),  \
+      Select(Less(y, x), g, Select(Greater(y, x), Like(g, 0.0), 0.5 * g)))  \
+  ROW(FloorDivide, "floordiv", FloorDivide(x, y), {}, {})                   \
+  ROW(Mod, "mod", Mod(x, y), g, -(g * FloorDivide(x, y)))
+
+#define MTF_BINARY_FLOAT_FUNCTIONS(ROW)                                     \
+  ROW(Divide, "div", x / y, g / y, -(g * z / y))                            \
+  ROW(Pow, "pow", Pow(x, y), g* y* Pow(x, y - 1.0),                         \
+      g* z* Log(Select(Greater(x, 0.0), x, Like(x, 1.0))))
+
+// Numbers in, bool out; no gradient.
+#define MTF_COMPARISON_FUNCTIONS(ROW)        \
+  ROW(Less, "less", Less(x, y))              \
+  ROW(LessEqual, "less_equal", LessEqual(x, y)) \
+  ROW(Greater, "greater", Greater(x, y))     \
+  ROW(GreaterEqual, "greater_equal", GreaterEqual(x, y)) \
+  ROW(Equal, "equal", Equal(x, y))           \
+  ROW(NotEqual, "not_equal", NotEqual(x, y))
+
+// Bool in, bool out; no gradient. 
+#define MTF_LOGICAL_FUNCTIONS(ROW)     \
+  ROW(LogicalAnd, "and", x&& y)        \
+  ROW(LogicalOr, "or", x || y)
+
+namespace mtf {
+
+// A step of a map expression: a row of the tables above or one of the few
+// functions that are not a plain row.
+enum class ScalarFunction : uint8_t {
+#define ROW(Name, ...) k##Name,
+  MTF_UNARY_FLOAT_FUNCTIONS(ROW) MTF_UNARY_NUMBER_FUNCTIONS(ROW)
+      MTF_BINARY_NUMBER_FUNCTIONS(ROW) MTF_BINARY_FLOAT_FUNCTIONS(ROW)
+          MTF_COMPARISON_FUNCTIONS(ROW) MTF_LOGICAL_FUNCTIONS(ROW)
+#undef ROW
+  kLogicalNot,  // bool
+  kSelect,      // (bool, T, T) -> T
+  kCast,        // to the dtype of the step
+  kLiteral,     // no operand: the number of the step
+  kIota,        // no operand: the global index along the step's dimension
+};
+
+enum class FunctionDomain : uint8_t { kFloat, kNumber, kLogical, kAny };
+
+struct ScalarFunctionInfo {
+  ScalarFunction function;
+  absl::string_view text;  // in the program's text form
+  int arity;
+  FunctionDomain domain;
+  bool is_comparison;  // result is bool whatever the operands
+};
+
+const ScalarFunctionInfo& InfoOf(ScalarFunction function);
+absl::StatusOr<ScalarFunction> ParseScalarFunction(absl::string_view text);
+
+// The value of any row, kLogicalNot or kSelect in double precision; bools are
+// 0 and 1. The oracle and constant folding call this.
+double EvaluateScalar(ScalarFunction function, double x, double y = 0,
+                      double z = 0);
+
+// The primitives for T = double.
+namespace scalar {
+inline double Sin(double x) { return std::sin(x); }
+inline double Cos(double x) { return std::cos(x); }
+inline double Exp(double x) { return std::exp(x); }
+inline double Log(double x) { return std::log(x); }
+inline double Log1p(double x) { return std::log1p(x); }
+inline double Sqrt(double x) { return std::sqrt(x); }
+inline double Tanh(double x) { return std::tanh(x); }
+inline double Floor(double x) { return std::floor(x); }
+inline double Pow(double x, double y) { return std::pow(x, y); }
+inline double Abs(double x) { return std::abs(x); }
+// NaN wins, so that a poisoned value is never hidden.
+inline double Maximum(double x, double y) {
+  return std::isnan(x) || std::isnan(y) ? x + y : std::max(x, y);
+}
+inline double Minimum(double x, double y) {
+  return std::isnan(x) || std::isnan(y) ? x + y : std::min(x, y);
+}
+inline double FloorDivide(double x, double y) { return std::floor(x / y); }
+inline double Mod(double x, double y) { return x - std::floor(x / y) * y; }
+inline bool Less(double x, double y) { return x < y; }
+inline bool LessEqual(double x, double y) { return x <= y; }
+inline bool Greater(double x, double y) { return x > y; }
+inline bool GreaterEqual(double x, double y) { return x >= y; }
+inline bool Equal(double x, double y) { return x == y; }
+inline bool NotEqual(double x, double y) { return x != y; }
+inline double Select(bool condition, double x, double y) {
+  return condition ? x : y;
+}
+inline double Like(double, double value) { return value; }
+}  // namespace scalar
+
+// The slope of the tanh approximation of x * Phi(x) (Hendrycks and Gimpel,
+// 2016), for any T.
+template <class T>
+T GeluSlope(const T& x) {
+  const T t = Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * 0.7978845608028654 *
+                               (1.0 + 0.134145 * x * x);
+}
+
+}  // namespace mtf
+
+#endif  // MTF_SCALAR_FUNCTIONS_H_

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mtf/shape.h"
+
+#include <limits>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "mtf/check.h"
+
+namespace mtf {
+namespace {
+
+// Names appear in rules and in the program's text, so they may not hold the
+// separators of either.
+bool IsName(absl::string_view name) {
+  if (name.empty()) return false;
+  for (char c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' &&
+        c != '-') {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+int64_t Shape::num_elements() const {
+  int64_t n = 1;
+  for (const Dimension& dim : dims_) n *= dim.size;
+  return n;
+}
+
+int Shape::Find(absl::string_view name) const {
+  for (int i = 0; i < rank(); ++i) {
+    if (dims_[i].name == name) return i;
+  }
+  return -1;
+}
+
+int64_t Shape::SizeOf(absl::string_view name) const {
+  const int i = Find(name);
+  MTF_CHECK(i >= 0) << "no dimension \"" << name << "\" in [" << ToString()
+                    << "]";
+  return dims_[i].size;
+}
+
+Shape Shape::With(Dimension dim) const {
+  Shape result = *this;
+  result.dims_.push_back(std::move(dim));
+  return result;
+}
+
+Shape Shape::Without(absl::string_view name) const {
+  Shape result;
+  for (const Dimension& dim : dims_) {
+    if (dim.name != name) result.dims_.push_back(dim);
+  }
+  return result;
+}
+
+Shape Shape::Renamed(absl::string_view from, absl::string_view to) const {
+  Shape result = *this;
+  for (Dimension& dim : result.dims_) {
+    if (dim.name == from) dim.name = std::string(to);
+  }
+  return result;
+}
+
+Shape Shape::Resized(absl::string_view name, int64_t size) const {
+  Shape result = *this;
+  for (Dimension& dim : result.dims_) {
+    if (dim.name == name) dim.size = size;
+  }
+  return result;
+}
+
+bool Shape::SameDimensions(const Shape& other) const {
+  if (rank() != other.rank()) return false;
+  for (const Dimension& dim : dims_) {
+    const int i = other.Find(dim.name);
+    if (i < 0 || other.dims_[i].size != dim.size) return false;
+  }
+  return true;
+}
+
+absl::Status Shape::Validate() const {
+  int64_t elements = 1;
+  for (int i = 0; i < rank(); ++i) {
+    const Dimension& dim = dims_[i];
+    if (!IsName(dim.name)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dimension name \"", absl::CHexEscape(dim.name), "\" in [",
+          absl::CHexEscape(ToString()),
+          "] is not made of letters, digits, \"_\" and \"-\""));
+    }
+    if (dim.size < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("dimension \"", dim.name, "\" has the negative size ",
+                       dim.size));
+    }
+    for (int j = 0; j < i; ++j) {
+      if (dims_[j].name == dim.name) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("dimension \"", dim.name, "\" occurs twice in [",
+                         ToString(), "]"));
+      }
+    }
+    constexpr int64_t kMost = int64_t{1} << 62;
+    if (dim.size > 0 && elements > kMost / dim.size) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "shape [", ToString(), "] has more than 2^62 elements"));
+    }
+    elements *= dim.size > 0 ? dim.size : 1;
+  }
+  return absl::OkStatus();
+}
+
+std::string Shape::ToString() const {
+  return absl::StrJoin(dims_, ", ", [](std::string* out, const Dimension& d) {
+    absl::StrAppend(out, d.name, ":", d.size);
+  });
+}
+
+}  // namespace mtf

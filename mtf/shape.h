@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MTF_SHAPE_H_
+#define MTF_SHAPE_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "mtf/dimension.h"
+
+namespace mtf {
+
+// An ordered list of dimensions. The order is the row-major order of elements
+// in memory on the host; operations match dimensions by name, never by place.
+//
+//   Shape s = {batch, d_model};
+//   s.num_elements();              // batch.size * d_model.size
+//   s.Without("batch").ToString()  // "d_model:256"
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<Dimension> dims) : dims_(dims) {}
+  explicit Shape(std::vector<Dimension> dims) : dims_(std::move(dims)) {}
+
+  int rank() const { return static_cast<int>(dims_.size()); }
+  const std::vector<Dimension>& dims() const { return dims_; }
+  const Dimension& operator[](int i) const { return dims_[i]; }
+  auto begin() const { return dims_.begin(); }
+  auto end() const { return dims_.end(); }
+
+  // The product of all sizes; 1 for a scalar.
+  int64_t num_elements() const;
+
+  // The place of the dimension called `name`, or -1.
+  int Find(absl::string_view name) const;
+  bool Contains(absl::string_view name) const { return Find(name) >= 0; }
+  // The size of the dimension called `name`, which must be present.
+  int64_t SizeOf(absl::string_view name) const;
+
+  // Copies with one change. `Without` an absent name is the shape itself.
+  Shape With(Dimension dim) const;
+  Shape Without(absl::string_view name) const;
+  Shape Renamed(absl::string_view from, absl::string_view to) const;
+  Shape Resized(absl::string_view name, int64_t size) const;
+
+  // True when both hold the same dimensions, whatever their order.
+  bool SameDimensions(const Shape& other) const;
+
+  // kInvalidArgument for an empty or unprintable name, a repeated name, a
+  // negative size, or more than 2^62 elements.
+  absl::Status Validate() const;
+
+  // "batch:8, hidden:16"
+  std::string ToString() const;
+
+  friend bool operator==(const Shape&, const Shape&) = default;
+
+ private:
+  std::vector<Dimension> dims_;
+};
+
+}  // namespace mtf
+
+#endif  // MTF_SHAPE_H_

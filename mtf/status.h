@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MTF_STATUS_H_
+#define MTF_STATUS_H_
+
+#include <source_location>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#define MTF_RETURN_IF_ERROR(expression)              \
+  do {                                               \
+    absl::Status mtf_status_ = (expression);         \
+    if (!mtf_status_.ok()) return mtf_status_;       \
+  } while (false)
+
+#define MTF_CONCAT_INNER(a, b) a##b
+#define MTF_CONCAT(a, b) MTF_CONCAT_INNER(a, b)
+#define MTF_ASSIGN_OR_RETURN(lhs, expression) \
+  MTF_ASSIGN_OR_RETURN_IMPL(MTF_CONCAT(mtf_statusor_, __LINE__), lhs, expression)
+#define MTF_ASSIGN_OR_RETURN_IMPL(statusor, lhs, expression) \
+  auto statusor = (expression);                              \
+  if (!statusor.ok()) return std::move(statusor).status();   \
+  lhs = *std::move(statusor)
+
+namespace mtf {
+
+// Where the user made something, as it is printed: "mlp.cc:41".
+struct CallSite {
+  std::string file;  // base name only
+  int line = 0;
+
+  static CallSite Of(const std::source_location& location);
+  std::string ToString() const;
+  friend bool operator==(const CallSite&, const CallSite&) = default;
+};
+
+// "INVALID_ARGUMENT dimension ...": a Status as it is shown to a user. The
+// message's first line is complete by itself and details follow indented.
+std::string ErrorText(const absl::Status& status);
+
+// The number of one-letter edits (insert, delete, replace, swap neighbours)
+// that make `a` into `b`.
+int EditDistance(absl::string_view a, absl::string_view b);
+
+// The candidate that `word` is probably a misspelling of, or "": within two
+// edits, or within one where either has fewer than five letters.
+std::string NearestName(absl::string_view word,
+                        const std::vector<std::string>& candidates);
+
+}  // namespace mtf
+
+#endif  // MTF_STATUS_H_
