@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a backend is: a Device that prepares the instructions of a program into
+// kernels, and a Communicator (communicator.h) that moves data between ranks.
+// The executor joins them; it prepares every instruction once, and a step is a
+// flat loop over what was prepared.
+#ifndef BACKENDS_BACKEND_H_
+#define BACKENDS_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "layouts/shard.h"
+#include "lowering/program.h"
+
+namespace mtf {
+
+// A value on one rank: dense row-major memory of `dims` extents.
+struct BoundValue {
+  void* data = nullptr;
+  const ProgramValue* value = nullptr;
+  std::vector<ShardedDimension> dims;  // in the order of value->shape
+
+  DType dtype() const { return value->dtype; }
+  int64_t elements() const {
+    int64_t n = 1;
+    for (const ShardedDimension& dim : dims) n *= dim.extent;
+    return n;
+  }
+  // Places in memory between neighbours along dimension `i`.
+  int64_t stride(int i) const {
+    int64_t n = 1;
+    for (size_t j = i + 1; j < dims.size(); ++j) n *= dims[j].extent;
+    return n;
+  }
+};
+
+// A failure that only data can cause, such as an index out of range. Ranks
+// agree on the one with the smallest (instruction, position), so every layout
+// reports the same.
+struct StepError {
+  int64_t instruction = INT64_MAX;
+  int64_t position = INT64_MAX;  // global row-major element of the operand
+  int64_t index = 0;             // the value found there
+  bool ok() const { return instruction == INT64_MAX; }
+};
+
+// What a kernel may need to know of the step it runs in.
+struct StepContext {
+  uint32_t seed = 0;
+  uint32_t step = 0;
+  StepError error;
+
+  // Keeps the error that comes first.
+  void Report(int64_t instruction, int64_t position, int64_t index);
+};
+
+// An instruction bound to its buffers.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual void Run(StepContext& context) = 0;
+};
+
+// An instruction with the buffers of one rank. The memory behind operands and
+// results stays in place as long as the kernel.
+struct Binding {
+  const Program* program = nullptr;
+  int index = 0;  // of the instruction
+  int64_t rank = 0;
+  std::vector<BoundValue> operands;
+  std::vector<BoundValue> results;
+  // Of a reduce: the local part of its iteration.
+  std::vector<ShardedDimension> iteration;
+
+  const Instruction& instruction() const {
+    return program->instructions[index];
+  }
+};
+
+// Copies `outer` x `blocks` x `inner` bytes between two orders: element
+// [o][b][i] of `from`, read with the strides given, goes to [o][b][i] of `to`.
+// Packs and unpacks around collectives.
+struct BlockCopy {
+  int64_t outer = 1, blocks = 1, inner = 0;  // inner in bytes
+  int64_t from_outer = 0, from_block = 0;    // strides in bytes
+  int64_t to_outer = 0, to_block = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual absl::string_view name() const = 0;
+
+  // Memory that kernels work on, aligned to 64 bytes and zeroed.
+  virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
+  virtual void Free(void* data) = 0;
+  virtual absl::Status CopyToDevice(void* to, const void* from,
+                                    int64_t bytes) = 0;
+  virtual absl::Status CopyToHost(void* to, const void* from,
+                                  int64_t bytes) = 0;
+
+  // Prepares any instruction that is neither a collective other than all_slice
+  // nor one the executor keeps to itself (input, read_variable,
+  // write_variable, output). kUnimplemented where the device lacks it.
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
+      const Binding& binding) = 0;
+
+  virtual std::unique_ptr<Kernel> PrepareCopy(void* to, const void* from,
+                                              const BlockCopy& copy) = 0;
+};
+
+// How a device may use the machine.
+struct DeviceOptions {
+  int num_threads = 1;  // for one rank
+};
+
+// The names that CreateDevice knows, in the order of registry.cc.
+std::vector<std::string> DeviceNames();
+// kInvalidArgument with the nearest name, or which option builds it in.
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
+    absl::string_view name, const DeviceOptions& options);
+
+}  // namespace mtf
+
+#endif  // BACKENDS_BACKEND_H_

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_COMMUNICATOR_H_
+#define BACKENDS_COMMUNICATOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "backends/backend.h"
+#include "layouts/mesh.h"
+#include "layouts/reshard_path.h"
+#include "mtf/dtype.h"
+#include "mtf/emitter.h"
+
+namespace mtf {
+
+// Calls and bytes on the wire (WireBytes) per collective kind and axes.
+struct CollectiveCount {
+  int64_t calls = 0;
+  int64_t bytes = 0;
+  friend bool operator==(const CollectiveCount&,
+                         const CollectiveCount&) = default;
+};
+using CollectiveCounts =
+    std::map<std::pair<CollectiveKind, AxisSet>, CollectiveCount>;
+
+// Moves data between the ranks of a mesh. One object per rank; all ranks make
+// the same calls in the same order. Buffers are contiguous; the executor packs
+// around them. Reductions add in the order of places in the group, so that
+// replicas are bitwise equal and runs repeat.
+class Communicator {
+ public:
+  // The ranks that differ only along `axes`, in the order of their places.
+  struct Group {
+    int id = -1;
+    AxisList axes;
+    std::vector<int64_t> ranks;
+    int place = 0;  // of this rank
+  };
+
+  // A part of a bucketed all_reduce; `in` may equal `out`.
+  struct Piece {
+    const void* in = nullptr;
+    void* out = nullptr;
+    int64_t count = 0;  // elements
+  };
+
+  explicit Communicator(Mesh mesh, int64_t rank)
+      : mesh_(std::move(mesh)), rank_(rank) {}
+  virtual ~Communicator() = default;
+
+  const Mesh& mesh() const { return mesh_; }
+  int64_t rank() const { return rank_; }
+  int64_t size() const { return mesh_.num_devices(); }
+
+  // The group of this rank over `axes`; made once per list of axes. Collective:
+  // every rank asks for the same groups in the same order.
+  absl::StatusOr<const Group*> GroupOver(const AxisList& axes);
+
+  // Each counts itself and then does the work. Counts are of elements of
+  // `dtype`, without limit (over 2^31 too).
+  absl::Status AllReduce(const Group& group, absl::Span<const Piece> pieces,
+                         DType dtype, ReduceKind kind);
+  // `out` holds group.ranks.size() blocks of `bytes`, by place.
+  absl::Status AllGather(const Group& group, const void* in, void* out,
+                         int64_t bytes);
+  // `in` holds a block of `count` elements per place; `out` is this place's.
+  absl::Status ReduceScatter(const Group& group, const void* in, void* out,
+                             int64_t count, DType dtype, ReduceKind kind);
+  // Block i of `in` goes to place i; block j of `out` came from place j.
+  absl::Status AllToAll(const Group& group, const void* in, void* out,
+                        int64_t bytes);
+  // Sends `in` to rank `destination` and receives `out` from rank `source`,
+  // either of which may be this rank. `group` is counted under its axes.
+  absl::Status Permute(const Group& group, const void* in, void* out,
+                       int64_t bytes, int64_t source, int64_t destination);
+
+  // Control traffic, not counted: the smallest error of all ranks; a barrier;
+  // every rank's text, by rank.
+  virtual absl::StatusOr<StepError> Agree(const StepError& error) = 0;
+  virtual absl::Status Barrier() = 0;
+  virtual absl::StatusOr<std::vector<std::string>> Exchange(
+      const std::string& text) = 0;
+
+  const CollectiveCounts& counts() const { return counts_; }
+  void ResetCounts() { counts_.clear(); }
+
+ protected:
+  // Prepares whatever the implementation needs for a new group.
+  virtual absl::Status OpenGroup(const Group& group) = 0;
+  virtual absl::Status DoAllReduce(const Group& group,
+                                   absl::Span<const Piece> pieces, DType dtype,
+                                   ReduceKind kind) = 0;
+  virtual absl::Status DoAllGather(const Group& group, const void* in,
+                                   void* out, int64_t bytes) = 0;
+  virtual absl::Status DoReduceScatter(const Group& group, const void* in,
+                                       void* out, int64_t count, DType dtype,
+                                       ReduceKind kind) = 0;
+  virtual absl::Status DoAllToAll(const Group& group, const void* in, void* out,
+                                  int64_t bytes) = 0;
+  virtual absl::Status DoPermute(const Group& group, const void* in, void* out,
+                                 int64_t bytes, int64_t source,
+                                 int64_t destination) = 0;
+
+ private:
+  void Count(CollectiveKind kind, const Group& group, int64_t operand_bytes);
+
+  Mesh mesh_;
+  int64_t rank_;
+  std::vector<std::unique_ptr<Group>> groups_;
+  CollectiveCounts counts_;
+};
+
+// All ranks of a mesh as threads of this process, each with its communicator:
+// the mesh of a newcomer and of every in-process test. The threads live as
+// long as the object, so thread pools of the kernels do too.
+class LocalRanks {
+ public:
+  explicit LocalRanks(const Mesh& mesh);
+  ~LocalRanks();
+
+  // Calls `body` on every rank at once, rank 0 on its own thread too, and
+  // returns the first error by rank. A rank that fails releases the others:
+  // their collectives return kAborted instead of waiting for ever. After an
+  // error the object stays usable.
+  absl::Status Run(const std::function<absl::Status(Communicator&)>& body);
+
+  Communicator& communicator(int64_t rank);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The communicator of this process under an MPI launcher: rank and size of
+// MPI_COMM_WORLD, which must equal the devices of `mesh`. kUnimplemented in a
+// build without MPI. Initialises MPI once per process.
+absl::StatusOr<std::unique_ptr<Communicator>> CreateMpiCommunicator(
+    const Mesh& mesh);
+
+}  // namespace mtf
+
+#endif  // BACKENDS_COMMUNICATOR_H_
