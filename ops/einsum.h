@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPS_EINSUM_H_
+#define OPS_EINSUM_H_
+
+#include <source_location>
+#include <vector>
+
+#include "mtf/shape.h"
+#include "mtf/tensor.h"
+
+namespace mtf {
+
+// Multiplies `inputs` and sums over every dimension that `output` leaves out.
+// Dimensions meet by name, so their order in an input does not matter.
+//
+//   // [batch, io] x [io, hidden] -> [batch, hidden], summed over "io".
+//   Tensor h = Einsum({x, w1}, {batch, hidden});
+//
+// Every dimension of `output` occurs in some input, with one size per name, and
+// the inputs share a float or integer dtype; otherwise the graph records
+// kInvalidArgument. Any number of inputs from one up; the gradient of each is
+// again an einsum.
+Tensor Einsum(std::vector<Tensor> inputs, Shape output,
+              std::source_location location = std::source_location::current());
+
+}  // namespace mtf
+
+#endif  // OPS_EINSUM_H_

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPS_ONE_HOT_H_
+#define OPS_ONE_HOT_H_
+
+#include <source_location>
+
+#include "mtf/dimension.h"
+#include "mtf/dtype.h"
+#include "mtf/graph.h"
+#include "mtf/tensor.h"
+
+namespace mtf {
+
+// 1 where the place along the new dimension `dim` equals the integer in
+// `indices`, else 0; all 0 for an index outside of `dim`. The result has the
+// dimensions of `indices`, then `dim`. Any dtype; nothing flows back.
+//
+//   Tensor labels = OneHot(targets, vocab);  // [batch] -> [batch, vocab]
+Tensor OneHot(Tensor indices, Dimension dim, DType dtype = kFloat32,
+              std::source_location location = std::source_location::current());
+
+// 0, 1, ... along `dim`, as a float or integer dtype.
+Tensor Range(Graph& graph, Dimension dim, DType dtype = kInt32,
+             std::source_location location = std::source_location::current());
+
+}  // namespace mtf
+
+#endif  // OPS_ONE_HOT_H_

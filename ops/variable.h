@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPS_VARIABLE_H_
+#define OPS_VARIABLE_H_
+
+#include <source_location>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "mtf/graph.h"
+#include "mtf/tensor.h"
+
+namespace mtf {
+
+struct VariableOptions {
+  VariableKind kind = VariableKind::kParameter;
+  bool trainable = true;
+};
+
+// Makes a tensor that outlives a step, of the shape and dtype of
+// `initial_value`, and returns its value when a step begins. `initial_value` is
+// computed once, before the first step, so it depends on no Input and on no
+// other variable. The name gets the present scope's prefix; a second variable
+// of that name is kAlreadyExists.
+//
+//   Tensor w = Variable(graph, "w", RandomNormal(graph, {io, hidden}, 0,
+//   0.02));
+Tensor Variable(
+    Graph& graph, absl::string_view name, Tensor initial_value,
+    VariableOptions options = {},
+    std::source_location location = std::source_location::current());
+
+// Gives `variable`, a tensor that Variable() returned, a `value` when the step
+// ends: reads in the same step still see the old one. `value` has the same
+// dimensions, in any order, and dtype. Runs in the steps that fetch the result,
+// which is the new value, or something made from it. Of two assignments in one
+// step the one made later in the graph stays.
+Tensor Assign(Tensor variable, Tensor value,
+              std::source_location location = std::source_location::current());
+
+// A scalar 0 that stands for all `tensors`: a step that fetches it computes
+// them, above all the assignments of a training step.
+Tensor Group(Graph& graph, std::vector<Tensor> tensors,
+             std::source_location location = std::source_location::current());
+
+}  // namespace mtf
+
+#endif  // OPS_VARIABLE_H_
