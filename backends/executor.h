@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_EXECUTOR_H_
+#define BACKENDS_EXECUTOR_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "backends/backend.h"
+#include "backends/communicator.h"
+#include "lowering/program.h"
+#include "mtf/host_tensor.h"
+
+namespace mtf {
+
+// The variables of one rank, in the memory of its device, by name. Programs of
+// one graph share it.
+class VariableStore {
+ public:
+  explicit VariableStore(Device& device) : device_(device) {}
+  ~VariableStore();
+  VariableStore(const VariableStore&) = delete;
+  VariableStore& operator=(const VariableStore&) = delete;
+
+  // The storage of `variable`, made (zeroed) on first use.
+  absl::StatusOr<void*> Find(const Program& program,
+                             const ProgramVariable& variable);
+  Device& device() { return device_; }
+
+ private:
+  Device& device_;
+  std::map<std::string, std::pair<void*, int64_t>> storage_;
+};
+
+// A program bound to one rank: every instruction prepared once by the device
+// or the communicator, buffers allocated. A step is a flat loop.
+class Executor {
+ public:
+  // `program` and the others outlive the executor. Collective: every rank
+  // creates executors of the same programs in the same order.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(
+      const Program& program, Device& device, Communicator& communicator,
+      VariableStore& variables);
+  ~Executor();
+
+  // What a step takes and gives: whole tensors by input and fetch name; every
+  // rank is fed the same and takes its shard. Outputs are written on every
+  // rank. With `fetch_shards` in the program's targets the outputs are local
+  // shards without padding (see HostShard).
+  //
+  // kInvalidArgument for a missing or unknown feed, or one of another shape or
+  // dtype; kOutOfRange for an index out of range, the same on every rank and
+  // under every layout; variables then keep their values.
+  absl::Status Run(const std::map<std::string, HostTensor>& feeds,
+                   uint32_t seed, uint32_t step,
+                   std::map<std::string, HostTensor>* outputs);
+
+ private:
+  struct Impl;
+  explicit Executor(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mtf
+
+#endif  // BACKENDS_EXECUTOR_H_

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LOWERING_LOWER_H_
+#define LOWERING_LOWER_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "layouts/layout_rules.h"
+#include "layouts/mesh.h"
+#include "layouts/tensor_layout.h"
+#include "lowering/program.h"
+#include "mtf/graph.h"
+
+namespace mtf {
+
+// Rules bound to a graph and a mesh: what every program of that graph shares,
+// so that variables have one layout whichever program touches them.
+struct LayoutBinding {
+  Mesh mesh;
+  ResolvedRules rules;
+  Grains grains;
+};
+
+// Returns the graph's first error, or the errors and notices of
+// ResolvedRules::Resolve for the dimensions of `graph`.
+absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph, const Mesh& mesh,
+                                         const LayoutRules& rules,
+                                         bool strict = false);
+
+// What a program computes. Only operations it needs are lowered.
+struct Targets {
+  // Returned to the caller under their names: whole tensors, or with
+  // `fetch_shards` each rank's shard as it lies (unreduced sums are reduced).
+  std::vector<Tensor> fetches;
+  bool fetch_shards = false;
+  // Assign or Group tensors whose effects are wanted.
+  std::vector<Tensor> updates;
+  // Instead of a step: give every variable of the graph its initial value.
+  bool initialize = false;
+};
+
+struct LowerOptions {
+  // Called after emission and after every pass with its name.
+  std::function<void(absl::string_view pass, const Program& program)> after_pass;
+  // Stops behind the pass of this name; "" runs all.
+  std::string last_pass;
+  bool verify = true;
+};
+
+// Translates the part of `graph` that `targets` need into one SPMD program for
+// every rank of the mesh. A pure function: the same on every rank and in every
+// process. Time grows with the operations, not with the devices.
+//
+// kInvalidArgument, at the user's line, where two dimensions of one operation
+// are cut over one mesh axis.
+absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
+                              const Targets& targets,
+                              const LowerOptions& options = {});
+
+// The names of the passes in order.
+std::vector<std::string> PassNames();
+
+// Runs the pass called `name` on `program` and verifies the result: what pass
+// tests are made of.
+absl::Status RunPass(absl::string_view name, Program& program);
+
+}  // namespace mtf
+
+#endif  // LOWERING_LOWER_H_

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LOWERING_PRINT_PROGRAM_H_
+#define LOWERING_PRINT_PROGRAM_H_
+
+#include <string>
+
+#include "lowering/program.h"
+
+namespace mtf {
+
+// The program as text, one typed instruction a line:
+//
+//   mesh{rows:2, cols:2}
+//   %h : f32[batch:8/rows, hidden:16/cols] = map(%a) relu
+//   %y : f32[batch:8/rows, io:4] unreduced{cols} = einsum(%h, %w2)
+//   %y.sum : f32[batch:8/rows, io:4] = all_reduce(%y) sum over{cols}
+//
+// Once shards have local extents, a cut or padded dimension also shows its
+// places on every rank, "batch:13/rows=7". Printing what ParseProgram read
+// gives the same text.
+std::string PrintProgram(const Program& program);
+std::string PrintInstruction(const Program& program,
+                             const Instruction& instruction);
+
+}  // namespace mtf
+
+#endif  // LOWERING_PRINT_PROGRAM_H_

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LOWERING_VERIFY_PROGRAM_H_
+#define LOWERING_VERIFY_PROGRAM_H_
+
+#include "absl/status/status.h"
+#include "lowering/program.h"
+
+namespace mtf {
+
+// Checks that a program makes sense: every operand defined before it is read
+// and once, names unique, layouts legal on the union of dimensions of each
+// instruction, shapes, dtypes and layouts of results as the instruction says,
+// no unreduced value read by an instruction that is not linear in it.
+// kInternal with the offending line: a broken program is a bug of a pass.
+absl::Status VerifyProgram(const Program& program);
+
+}  // namespace mtf
+
+#endif  // LOWERING_VERIFY_PROGRAM_H_
