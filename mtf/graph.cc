@@ -62,12 +62,13 @@ CallSite Graph::SiteOf(std::source_location location) const {
 }
 
 std::string Graph::UniqueName(absl::string_view base) {
-  std::string name = absl::StrCat(scope_, base);
+  const bool fixed = !fixed_name_.empty();
+  const std::string name = fixed ? fixed_name_ : absl::StrCat(scope_, base);
   for (;;) {
     const int count = name_counts_[name]++;
     if (count == 0) return name;
     // The suffixed name may itself be taken, so it is counted in turn.
-    std::string candidate = absl::StrCat(scope_, base, "_", count);
+    std::string candidate = absl::StrCat(name, "_", count);
     if (!name_counts_.contains(candidate)) {
       name_counts_[candidate] = 1;
       return candidate;
@@ -157,6 +158,26 @@ CallSiteScope::CallSiteScope(Graph& graph, std::source_location location)
 
 CallSiteScope::CallSiteScope(Graph& graph, CallSite site) : graph_(graph) {
   graph_.call_sites_.push_back(std::move(site));
+}
+
+GradientScope::GradientScope(Graph& graph, const Operation& forward)
+    : graph_(graph), section_(graph.section_) {
+  // One suffix is enough: the gradient of "add_grad" is "add_grad_1".
+  std::string name = forward.name();
+  const size_t suffix = name.rfind("_grad");
+  if (suffix != std::string::npos &&
+      name.find_first_not_of("_0123456789", suffix + 5) == std::string::npos) {
+    name.resize(suffix);
+  }
+  name_ = std::exchange(graph_.fixed_name_, absl::StrCat(name, "_grad"));
+  call_sites_ = std::exchange(graph_.call_sites_, {forward.call_site()});
+  graph_.section_ = forward.section();
+}
+
+GradientScope::~GradientScope() {
+  graph_.fixed_name_ = std::move(name_);
+  graph_.call_sites_ = std::move(call_sites_);
+  graph_.section_ = section_;
 }
 
 }  // namespace mtf

@@ -80,6 +80,7 @@ class Graph {
   friend class Scope;
   friend class CallSiteScope;
   friend class SectionScope;
+  friend class GradientScope;
   std::string UniqueName(absl::string_view base);
 
   absl::Status status_;
@@ -88,6 +89,7 @@ class Graph {
   absl::flat_hash_map<std::string, int> name_counts_;
   absl::flat_hash_map<const Operation*, int> variable_reads_;
   std::string scope_;                 // "layer_0/attention/"
+  std::string fixed_name_;            // replaces scope and kind if not empty
   std::vector<CallSite> call_sites_;  // outermost override first
   LayoutSection section_ = LayoutSection::kDefault;
   uint32_t next_random_stream_ = 0;
@@ -129,6 +131,23 @@ class SectionScope {
  private:
   Graph& graph_;
   LayoutSection previous_;
+};
+
+// While alive, operations made in `graph` belong to the gradient of `forward`:
+// they are called "layer_0/einsum_grad" after it and keep its line and section,
+// whatever other scopes are open.
+class GradientScope {
+ public:
+  GradientScope(Graph& graph, const Operation& forward);
+  ~GradientScope();
+  GradientScope(const GradientScope&) = delete;
+  GradientScope& operator=(const GradientScope&) = delete;
+
+ private:
+  Graph& graph_;
+  std::string name_;
+  std::vector<CallSite> call_sites_;
+  LayoutSection section_;
 };
 
 }  // namespace mtf

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mtf/map_expression.h"
 
+#include <cstdlib>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -50,7 +51,7 @@ std::string MapExpression::ToString() const {
     if (step.function == ScalarFunction::kLiteral) {
       // 17 digits read back as the same double; fewer where they suffice.
       std::string number = absl::StrFormat("%.9g", step.literal);
-      if (std::stod(number) != step.literal) {
+      if (std::strtod(number.c_str(), nullptr) != step.literal) {
         number = absl::StrFormat("%.17g", step.literal);
       }
       text += number;

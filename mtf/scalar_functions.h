@@ -4,11 +4,15 @@
 // From a row follow the user's function on tensors, its gradient, the oracle,
 // the vector kernels, the text form and the tests over all rows.
 //
-// The value and the gradient of a row are written once, over a type T that may
-// be double (the oracle), a SIMD vector (the kernels) or Tensor (the gradient
-// graph), so they use only operators and the functions of this table:
+// The value of a row is written once, over a type T that may be double (the
+// oracle) or a SIMD vector (the kernels), so it uses only operators and the
+// functions of this table. The gradient is written in the same words over
+// Tensors, where a number may stand for any operand:
 //   x, y   operands        z   the value of the row
 //   g      gradient that arrives at z; {} stands for "no gradient"
+//
+// On integers the results wrap around, FloorDivide by zero is 0 and Mod by zero
+// is the dividend: every backend says so, none traps.
 //
 // To add a function, add a row; a value that no other rows can express also
 // needs its primitive in namespace scalar below and in each backend.
@@ -22,83 +26,85 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+// clang-format off
+
 // ROW(Name, "text", value, gradient), float operands only.
-#define MTF_UNARY_FLOAT_FUNCTIONS(ROW)                                        \
-  ROW(Sin, "sin", Sin(x), g * Cos(x))                                         \
-  ROW(Cos, "cos", Cos(x), -(g * Sin(x)))                                      \
-  ROW(Exp, "exp", Exp(x), g * z)                                              \
-  ROW(Log, "log", Log(x), g / x)                                              \
-  ROW(Log1p, "log1p", Log1p(x), g / (1.0 + x))                                \
-  ROW(Sqrt, "sqrt", Sqrt(x), 0.5 * g / z)                                     \
-  ROW(Rsqrt, "rsqrt", 1.0 / Sqrt(x), -0.5 * g * z / x)                        \
-  ROW(Reciprocal, "reciprocal", 1.0 / x, -(g * z * z))                        \
-  ROW(Tanh, "tanh", Tanh(x), g * (1.0 - z * z))                               \
-  ROW(Sigmoid, "sigmoid", 1.0 / (1.0 + Exp(-x)), g * z * (1.0 - z))           \
-  ROW(Swish, "swish", x / (1.0 + Exp(-x)),                                    \
-      g * (Sigmoid(x) + z * (1.0 - Sigmoid(x))))                              \
+#define MTF_UNARY_FLOAT_FUNCTIONS(ROW)                                         \
+  ROW(Sin, "sin", Sin(x), g * Cos(x))                                          \
+  ROW(Cos, "cos", Cos(x), -(g * Sin(x)))                                       \
+  ROW(Exp, "exp", Exp(x), g * z)                                               \
+  ROW(Log, "log", Log(x), g / x)                                               \
+  ROW(Log1p, "log1p", Log1p(x), g / (1.0 + x))                                 \
+  ROW(Sqrt, "sqrt", Sqrt(x), 0.5 * g / z)                                      \
+  ROW(Rsqrt, "rsqrt", 1.0 / Sqrt(x), -0.5 * g * z / x)                         \
+  ROW(Reciprocal, "reciprocal", 1.0 / x, -(g * z * z))                         \
+  ROW(Tanh, "tanh", Tanh(x), g * (1.0 - z * z))                                \
+  ROW(Sigmoid, "sigmoid", 1.0 / (1.0 + Exp(-x)), g * z * (1.0 - z))            \
+  ROW(Swish, "swish", x / (1.0 + Exp(-x)), g * (z + Sigmoid(x) * (1.0 - z)))   \
   ROW(Gelu, "gelu",                                                            \
-      0.5 * x * (1.0 + Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))),\
-      g * GeluSlope(x))                                                       \
-  ROW(Elu, "elu", Select(Greater(x, 0.0), x, Exp(Minimum(x, 0.0)) - 1.0),     \
-      g * Select(Greater(x, 0.0), Like(x, 1.0), z + 1.0))                     \
-  ROW(Selu, "selu",                                                           \
-      1.0507009873554805 *                                                    \
-          Select(Greater(x, 0.0), x,                                          \
-                 1.6732632423543772 * (Exp(Minimum(x, 0.0)) - 1.0)),          \
-      g * Select(Greater(x, 0.0), Like(x, 1.0507009873554805),                \
-                 z + 1.7580993408473766))                                     \
-  ROW(Softplus, "softplus", Maximum(x, 0.0) + Log1p(Exp(-Abs(x))),            \
-      g * Sigmoid(x))                                                         \
-  ROW(LeakyRelu, "leaky_relu", Select(Greater(x, 0.0), x, 0.2 * x),           \
-      Select(Greater(x, 0.0), g, 0.2 * g))                                    \
+      0.5 * x * (1.0 + Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))), \
+      g * GeluSlope(x))                                                        \
+  ROW(Elu, "elu", Select(Greater(x, 0.0), x, Exp(Minimum(x, 0.0)) - 1.0),      \
+      g * Select(Greater(x, 0.0), 1.0, z + 1.0))                               \
+  ROW(Selu, "selu",                                                            \
+      1.0507009873554805 *                                                     \
+          Select(Greater(x, 0.0), x,                                           \
+                 1.6732632423543772 * (Exp(Minimum(x, 0.0)) - 1.0)),           \
+      g * Select(Greater(x, 0.0), 1.0507009873554805, z + 1.7580993408473766)) \
+  ROW(Softplus, "softplus", Maximum(x, 0.0) + Log1p(Exp(-Abs(x))),             \
+      g * Sigmoid(x))                                                          \
+  ROW(LeakyRelu, "leaky_relu", Select(Greater(x, 0.0), x, 0.2 * x),            \
+      Select(Greater(x, 0.0), g, 0.2 * g))                                     \
   ROW(Floor, "floor", Floor(x), {})
 
 // Float or integer operands.
-#define MTF_UNARY_NUMBER_FUNCTIONS(ROW)                                     \
-  ROW(Identity, "identity", x, g)                                           \
-  ROW(Negate, "neg", -x, -g)                                                \
-  ROW(Square, "square", x* x, 2.0 * g * x)                                  \
-  ROW(Abs, "abs", Maximum(x, -x), g* Sign(x))                               \
-  ROW(Sign, "sign",                                                         \
-      Select(Greater(x, 0.0), Like(x, 1.0),                                 \
-             Select(Less(x, 0.0), Like(x, -1.0), Like(x, 0.0))),            \
-      {})                                                                   \
-  ROW(Relu, "relu", Maximum(x, 0.0),                                        \
-      Select(Greater(x, 0.0), g, Like(g, 0.0)))
+#define MTF_UNARY_NUMBER_FUNCTIONS(ROW)               \
+  ROW(Identity, "identity", x, g)                     \
+  ROW(Negate, "neg", -x, -g)                          \
+  ROW(Square, "square", x * x, 2.0 * g * x)           \
+  ROW(Abs, "abs", Maximum(x, -x), g * Sign(x))        \
+  ROW(Sign, "sign",                                   \
+      Select(Greater(x, 0.0), Like(x, 1.0),           \
+             Select(Less(x, 0.0), Like(x, -1.0), x)), \
+      {})                                             \
+  ROW(Relu, "relu", Maximum(x, 0.0), Select(Greater(x, 0.0), g, 0.0))
 
 // ROW(Name, "text", value, gradient of x, gradient of y); operands of one
 // dtype, float or integer. Ties of Maximum and Minimum share the gradient.
-#define MTF_BINARY_NUMBER_FUNCTIONS(ROW)                                    \
-  ROW(Add, "add", x + y, g, g)                                              \
-  ROW(Subtract, "sub", x - y, g, -g)                                        \
-  ROW(Multiply, "mul", x* y, g* y, g* x)                                    \
-  ROW(Maximum, "max", Maximum(x, y),                                        \
-      Select(Greater(x, y), g, Select(Less(x, y), Like(g, 0.0), 0.5 * g)),  \
-      Select(Greater(y, x), g, Select(Less(y, x), Like(g, 0.0), 0.5 * g)))  \
-  ROW(Minimum, "min", Minimum(x, y),                                        \
-      Select(Less(x, y), g, Select(Greater(x, y), Like(g, 0.0), 0.5 * g)),  \
-      Select(Less(y, x), g, Select(Greater(y, x), Like(g, 0.0), 0.5 * g)))  \
-  ROW(FloorDivide, "floordiv", FloorDivide(x, y), {}, {})                   \
+#define MTF_BINARY_NUMBER_FUNCTIONS(ROW)                          \
+  ROW(Add, "add", x + y, g, g)                                    \
+  ROW(Subtract, "sub", x - y, g, -g)                              \
+  ROW(Multiply, "mul", x * y, g * y, g * x)                       \
+  ROW(Maximum, "max", Maximum(x, y),                              \
+      Select(Greater(x, y), g, Select(Less(x, y), 0.0, 0.5 * g)), \
+      Select(Greater(y, x), g, Select(Less(y, x), 0.0, 0.5 * g))) \
+  ROW(Minimum, "min", Minimum(x, y),                              \
+      Select(Less(x, y), g, Select(Greater(x, y), 0.0, 0.5 * g)), \
+      Select(Less(y, x), g, Select(Greater(y, x), 0.0, 0.5 * g))) \
+  ROW(FloorDivide, "floordiv", FloorDivide(x, y), {}, {})         \
   ROW(Mod, "mod", Mod(x, y), g, -(g * FloorDivide(x, y)))
 
-#define MTF_BINARY_FLOAT_FUNCTIONS(ROW)                                     \
-  ROW(Divide, "div", x / y, g / y, -(g * z / y))                            \
-  ROW(Pow, "pow", Pow(x, y), g* y* Pow(x, y - 1.0),                         \
-      g* z* Log(Select(Greater(x, 0.0), x, Like(x, 1.0))))
+#define MTF_BINARY_FLOAT_FUNCTIONS(ROW)                    \
+  ROW(Divide, "div", x / y, g / y, -(g * z / y))           \
+  ROW(Pow, "pow", Pow(x, y),                               \
+      g * y * Pow(x, Select(Equal(y, 0.0), 1.0, y - 1.0)), \
+      g * z * Log(Select(Greater(x, 0.0), x, 1.0)))
 
 // Numbers in, bool out; no gradient.
-#define MTF_COMPARISON_FUNCTIONS(ROW)        \
-  ROW(Less, "less", Less(x, y))              \
-  ROW(LessEqual, "less_equal", LessEqual(x, y)) \
-  ROW(Greater, "greater", Greater(x, y))     \
+#define MTF_COMPARISON_FUNCTIONS(ROW)                    \
+  ROW(Less, "less", Less(x, y))                          \
+  ROW(LessEqual, "less_equal", LessEqual(x, y))          \
+  ROW(Greater, "greater", Greater(x, y))                 \
   ROW(GreaterEqual, "greater_equal", GreaterEqual(x, y)) \
-  ROW(Equal, "equal", Equal(x, y))           \
+  ROW(Equal, "equal", Equal(x, y))                       \
   ROW(NotEqual, "not_equal", NotEqual(x, y))
 
-// Bool in, bool out; no gradient. 
-#define MTF_LOGICAL_FUNCTIONS(ROW)     \
-  ROW(LogicalAnd, "and", x&& y)        \
+// Bool in, bool out; no gradient.
+#define MTF_LOGICAL_FUNCTIONS(ROW) \
+  ROW(LogicalAnd, "and", x && y)   \
   ROW(LogicalOr, "or", x || y)
+
+// clang-format on
 
 namespace mtf {
 
@@ -110,11 +116,16 @@ enum class ScalarFunction : uint8_t {
       MTF_BINARY_NUMBER_FUNCTIONS(ROW) MTF_BINARY_FLOAT_FUNCTIONS(ROW)
           MTF_COMPARISON_FUNCTIONS(ROW) MTF_LOGICAL_FUNCTIONS(ROW)
 #undef ROW
-  kLogicalNot,  // bool
-  kSelect,      // (bool, T, T) -> T
-  kCast,        // to the dtype of the step
-  kLiteral,     // no operand: the number of the step
-  kIota,        // no operand: the global index along the step's dimension
+  // bool
+  kLogicalNot,
+  // (bool, T, T) -> T
+  kSelect,
+  // to the dtype of the step
+  kCast,
+  // no operand: the number of the step
+  kLiteral,
+  // no operand: the global index along the step's dimension
+  kIota,
 };
 
 enum class FunctionDomain : uint8_t { kFloat, kNumber, kLogical, kAny };

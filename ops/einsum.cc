@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/einsum.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "mtf/graph.h"
+#include "ops/checks.h"
+#include "ops/reshape.h"
+
+namespace mtf {
+namespace {
+
+class EinsumOp : public Operation {
+ public:
+  EinsumOp(std::vector<Tensor> inputs, Shape shape)
+      : Operation(inputs, std::move(shape), inputs[0].dtype()) {}
+  absl::string_view kind() const override { return "einsum"; }
+
+  // The gradient of an input is the einsum of `dy` with all other inputs.
+  std::vector<Tensor> Gradient(Tensor dy) const override {
+    std::vector<Tensor> gradients;
+    for (size_t i = 0; i < inputs().size(); ++i) {
+      std::vector<Tensor> factors = inputs();
+      factors[i] = dy;
+      // A dimension that only input i has was summed by itself: all its places
+      // get the same gradient.
+      Shape shared;
+      for (const Dimension& dim : inputs()[i].shape()) {
+        for (const Tensor& factor : factors) {
+          if (!factor.shape().Contains(dim.name)) continue;
+          shared = shared.With(dim);
+          break;
+        }
+      }
+      gradients.push_back(
+          Broadcast(Einsum(std::move(factors), shared), inputs()[i].shape()));
+    }
+    return gradients;
+  }
+
+  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+    return emitter.Einsum(inputs, shape());
+  }
+};
+
+absl::Status Check(const Graph& graph, const std::vector<Tensor>& inputs,
+                   const Shape& output) {
+  MTF_RETURN_IF_ERROR(internal::CheckInputs(graph, inputs));
+  MTF_RETURN_IF_ERROR(output.Validate());
+  MTF_RETURN_IF_ERROR(internal::CheckSizes(inputs, &output));
+  for (const Dimension& dim : output) {
+    bool found = false;
+    for (const Tensor& input : inputs) {
+      found = found || input.shape().Contains(dim.name);
+    }
+    if (found) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "output dimension \"", dim.name, "\" is in no input",
+        DescribeInputs(inputs), "\n  output   [", output.ToString(),
+        "]\n  help     Broadcast() the result where a new dimension is meant"));
+  }
+  MTF_RETURN_IF_ERROR(internal::CheckOneDType(inputs));
+  if (inputs[0].dtype() == kBool) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("einsum takes a float or integer dtype, not bool",
+                     DescribeInputs(inputs), "\n  help     Cast() the inputs"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Tensor Einsum(std::vector<Tensor> inputs, Shape output,
+              std::source_location location) {
+  Graph* graph = internal::GraphOf(inputs);
+  if (graph == nullptr) return {};
+  const absl::Status status = Check(*graph, inputs, output);
+  if (!status.ok()) {
+    return graph->Fail(status, "einsum", location, std::move(output),
+                       inputs[0].dtype());
+  }
+  return graph->Add(
+      std::make_unique<EinsumOp>(std::move(inputs), std::move(output)),
+      location);
+}
+
+}  // namespace mtf

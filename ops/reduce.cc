@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/reduce.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "mtf/graph.h"
+#include "ops/checks.h"
+#include "ops/elementwise.h"
+#include "ops/reshape.h"
+#include "ops/stop_gradient.h"
+
+namespace mtf {
+namespace {
+
+absl::string_view KindName(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::kSum:
+      return "reduce_sum";
+    case ReduceKind::kMax:
+      return "reduce_max";
+    case ReduceKind::kMin:
+      return "reduce_min";
+  }
+  return "";
+}
+
+class ReduceOp : public Operation {
+ public:
+  ReduceOp(ReduceKind reduce_kind, Tensor x, Shape shape)
+      : Operation({x}, std::move(shape), x.dtype()),
+        reduce_kind_(reduce_kind) {}
+  absl::string_view kind() const override { return KindName(reduce_kind_); }
+
+  std::vector<Tensor> Gradient(Tensor dy) const override {
+    const Tensor x = input(0);
+    if (reduce_kind_ == ReduceKind::kSum) return {Broadcast(dy, x.shape())};
+    // Every place that holds the extreme gets an equal part.
+    const Tensor hit = Equal(x, result());
+    const Tensor hits = ReduceSum(Cast(hit, x.dtype()), shape());
+    return {Select(hit, dy / hits, 0.0)};
+  }
+
+  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+    return emitter.Reduce(reduce_kind_, inputs[0], shape());
+  }
+
+ private:
+  const ReduceKind reduce_kind_;
+};
+
+absl::Status Check(Tensor x, const Shape& output, absl::string_view what,
+                   bool float_only) {
+  MTF_RETURN_IF_ERROR(internal::CheckSubset(x, output));
+  if (float_only ? IsFloat(x.dtype()) : x.dtype() != kBool) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " takes a float ", float_only ? "" : "or integer ",
+                   "dtype, not ", DTypeName(x.dtype()), DescribeInputs({x}),
+                   "\n  help     Cast() the input"));
+}
+
+Tensor Reduce(ReduceKind kind, Tensor x, Shape output,
+              std::source_location location) {
+  if (!x.valid()) return {};
+  const absl::Status status = Check(x, output, KindName(kind), false);
+  if (!status.ok()) {
+    return x.graph().Fail(status, KindName(kind), location, output, x.dtype());
+  }
+  return x.graph().Add(std::make_unique<ReduceOp>(kind, x, std::move(output)),
+                       location);
+}
+
+}  // namespace
+
+Tensor ReduceSum(Tensor x, Shape output, std::source_location location) {
+  return Reduce(ReduceKind::kSum, x, std::move(output), location);
+}
+
+Tensor ReduceMax(Tensor x, Shape output, std::source_location location) {
+  return Reduce(ReduceKind::kMax, x, std::move(output), location);
+}
+
+Tensor ReduceMin(Tensor x, Shape output, std::source_location location) {
+  return Reduce(ReduceKind::kMin, x, std::move(output), location);
+}
+
+Tensor ReduceMean(Tensor x, Shape output, std::source_location location) {
+  if (!x.valid()) return {};
+  const absl::Status status = Check(x, output, "reduce_mean", true);
+  if (!status.ok()) {
+    return x.graph().Fail(status, "reduce_mean", location, output, x.dtype());
+  }
+  double count = 1;
+  for (const Dimension& dim : x.shape()) {
+    if (!output.Contains(dim.name)) count *= static_cast<double>(dim.size);
+  }
+  const Tensor sum = ReduceSum(x, std::move(output), location);
+  return Divide({sum, location}, {count, location});
+}
+
+Tensor ReduceLogSumExp(Tensor x, Shape output, std::source_location location) {
+  if (!x.valid()) return {};
+  const absl::Status status = Check(x, output, "reduce_logsumexp", true);
+  if (!status.ok()) {
+    return x.graph().Fail(status, "reduce_logsumexp", location, output,
+                          x.dtype());
+  }
+  CallSiteScope site(x.graph(), location);
+  const Tensor max = StopGradient(ReduceMax(x, output));
+  // An infinity would become a NaN where it meets itself in x - max.
+  const Tensor origin = Select(Equal(max - max, 0.0), max, 0.0);
+  const Tensor sum = ReduceSum(Exp(x - origin), output);
+  // The sum is 0 only where every x is -infinity, and so is max. The inner
+  // Select keeps the logarithm's slope at 0 out of the gradient.
+  const Tensor none = Equal(sum, 0.0);
+  return Select(none, max, Log(Select(none, 1.0, sum)) + origin);
+}
+
+}  // namespace mtf
