@@ -80,7 +80,8 @@ class ResolvedRules {
 
   // The axes of size over 1 that the dimension is cut over in `section`. The
   // scoped sections fall back to the default one, dimension by dimension.
-  const AxisList& AxesOf(RuleSection section, absl::string_view dimension) const;
+  const AxisList& AxesOf(RuleSection section,
+                         absl::string_view dimension) const;
   // The rule behind AxesOf, or null.
   const LayoutRule* RuleOf(RuleSection section,
                            absl::string_view dimension) const;

@@ -106,8 +106,8 @@ class Mesh {
   // "data:2,model:4"
   std::string ToString() const;
   // "data+model"
-  std::string AxisNames(const AxisList& axes, absl::string_view separator =
-                                                  "+") const;
+  std::string AxisNames(const AxisList& axes,
+                        absl::string_view separator = "+") const;
 
   friend bool operator==(const Mesh&, const Mesh&) = default;
 

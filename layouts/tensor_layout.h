@@ -73,8 +73,8 @@ class Grains {
   int Insert(absl::string_view name);
   Mesh mesh_;
   absl::flat_hash_map<std::string, int> ids_;
-  mutable std::vector<int> parents_;
-  std::vector<AxisSet> axes_;
+  std::vector<int> parents_;   // by id, the id of the root
+  std::vector<AxisSet> axes_;  // by id of a root
 };
 
 }  // namespace mtf

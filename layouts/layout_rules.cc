@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layouts/layout_rules.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "layouts/text_items.h"
+#include "mtf/status.h"
+
+namespace mtf {
+namespace {
+
+constexpr absl::string_view kForm =
+    "write dimension:axis items, as in \"batch:data, d_ff:model\"; several "
+    "axes as \"batch:pod+data\"";
+constexpr RuleSection kSections[] = {
+    RuleSection::kDefault, RuleSection::kParameters, RuleSection::kOptimizer};
+
+// The text of one LayoutRules and how places in it are named: by line in a
+// file or a text of several lines, else by number and characters.
+class RulesText {
+ public:
+  RulesText(absl::string_view text, absl::string_view origin, bool by_line)
+      : text_(text),
+        origin_(origin),
+        by_line_(by_line),
+        items_(SplitItems(text, /*comments=*/true)) {
+    for (const TextItem& item : items_) num_rules_ += !IsSection(item);
+  }
+
+  const std::vector<TextItem>& items() const { return items_; }
+  static bool IsSection(const TextItem& item) { return item.text[0] == '['; }
+
+  // `number` counts rules from 1; 0 for a section.
+  std::string Origin(const TextItem& item, int number) const {
+    if (by_line_) return absl::StrCat(origin_, ":", item.line);
+    const std::string prefix =
+        origin_.empty() ? "" : absl::StrCat(origin_, ", ");
+    if (number == 0) return absl::StrCat(prefix, item.Characters());
+    return absl::StrCat(prefix, "rule ", number, " of ", num_rules_, ", ",
+                        item.Characters());
+  }
+
+  absl::Status Error(const TextItem& item, int number, absl::string_view what,
+                     absl::string_view help = kForm) const {
+    // The whole text is worth showing where it is one line.
+    const std::string rules =
+        by_line_ ? "" : DetailLine("rules", Quoted(text_));
+    return absl::InvalidArgumentError(absl::StrCat(
+        number == 0 ? "section " : "rule ", Quoted(item.text), " ", what, " (",
+        Origin(item, number), ")", rules, DetailLine("help", help)));
+  }
+
+ private:
+  absl::string_view text_;
+  absl::string_view origin_;
+  bool by_line_;
+  std::vector<TextItem> items_;
+  int num_rules_ = 0;
+};
+
+absl::StatusOr<RuleSection> ParseSection(const RulesText& text,
+                                         const TextItem& item) {
+  std::vector<std::string> names;
+  for (RuleSection section : kSections) {
+    names.emplace_back(RuleSectionName(section));
+    if (item.text == absl::StrCat("[", names.back(), "]")) return section;
+  }
+  const std::string known =
+      absl::StrCat("the sections are [", absl::StrJoin(names, "], ["), "]");
+  if (item.text.back() != ']') {
+    return text.Error(item, 0, "does not end with \"]\"", known);
+  }
+  const std::string nearest =
+      NearestName(item.text.substr(1, item.text.size() - 2), names);
+  return text.Error(
+      item, 0, "is unknown",
+      nearest.empty() ? known
+                      : absl::StrCat("did you mean [", nearest, "]? ", known));
+}
+
+absl::StatusOr<LayoutRule> ParseRule(const RulesText& text,
+                                     const TextItem& item, int number) {
+  const size_t colon = item.text.find(':');
+  if (colon == absl::string_view::npos) {
+    return text.Error(item, number, "names no axis");
+  }
+  if (item.text.find(':', colon + 1) != absl::string_view::npos) {
+    return text.Error(item, number, "has more than one \":\"");
+  }
+  LayoutRule rule;
+  rule.dimension = std::string(item.text.substr(0, colon));
+  rule.origin = text.Origin(item, number);
+  if (rule.dimension.empty()) {
+    return text.Error(item, number, "names no dimension");
+  }
+  if (!IsLayoutName(rule.dimension)) {
+    return text.Error(item, number,
+                      "has a dimension name that is not made of letters, "
+                      "digits, \"_\" and \"-\"");
+  }
+  for (absl::string_view axis :
+       absl::StrSplit(item.text.substr(colon + 1), '+')) {
+    if (axis.empty()) {
+      return text.Error(item, number, "names no axis",
+                        absl::StrCat(kForm, ", without blanks around \":\""));
+    }
+    if (!IsLayoutName(axis)) {
+      return text.Error(item, number,
+                        "has an axis name that is not made of letters, "
+                        "digits, \"_\" and \"-\"");
+    }
+    if (static_cast<int>(rule.axes.size()) == kMaxMeshAxes) {
+      return text.Error(
+          item, number,
+          absl::StrCat("has more axes than any mesh: at most ", kMaxMeshAxes));
+    }
+    if (std::find(rule.axes.begin(), rule.axes.end(), axis) !=
+        rule.axes.end()) {
+      return text.Error(item, number,
+                        absl::StrCat("names the axis ", Quoted(axis), " twice"),
+                        "an axis cuts a dimension once");
+    }
+    rule.axes.emplace_back(axis);
+  }
+  return rule;
+}
+
+absl::StatusOr<std::vector<LayoutRule>> ParseText(const RulesText& text) {
+  std::vector<LayoutRule> rules;
+  absl::flat_hash_map<std::pair<RuleSection, std::string>, std::string> seen;
+  RuleSection section = RuleSection::kDefault;
+  int number = 0;
+  for (const TextItem& item : text.items()) {
+    if (RulesText::IsSection(item)) {
+      MTF_ASSIGN_OR_RETURN(section, ParseSection(text, item));
+      continue;
+    }
+    MTF_ASSIGN_OR_RETURN(LayoutRule rule, ParseRule(text, item, ++number));
+    rule.section = section;
+    const auto [before, inserted] =
+        seen.emplace(std::make_pair(section, rule.dimension), rule.origin);
+    if (!inserted) {
+      return text.Error(
+          item, number,
+          absl::StrCat("rules the dimension ", Quoted(rule.dimension),
+                       " again in the section [", RuleSectionName(section),
+                       "]"),
+          absl::StrCat("the first rule is at ", before->second,
+                       "; keep one, or join the axes as \"", rule.dimension,
+                       ":a+b\""));
+    }
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+}  // namespace
+
+absl::string_view RuleSectionName(RuleSection section) {
+  switch (section) {
+    case RuleSection::kDefault:
+      return "default";
+    case RuleSection::kParameters:
+      return "parameters";
+    case RuleSection::kOptimizer:
+      return "optimizer";
+  }
+  return "?";
+}
+
+std::string LayoutRule::ToString() const {
+  return absl::StrCat(dimension, ":", absl::StrJoin(axes, "+"));
+}
+
+absl::StatusOr<LayoutRules> LayoutRules::Parse(absl::string_view text,
+                                               absl::string_view origin) {
+  const bool by_line = text.find('\n') != absl::string_view::npos;
+  LayoutRules rules;
+  MTF_ASSIGN_OR_RETURN(rules.rules_,
+                       ParseText(RulesText(text, origin, by_line)));
+  return rules;
+}
+
+absl::StatusOr<LayoutRules> LayoutRules::ReadFile(const std::string& path) {
+  constexpr int64_t kMostBytes = 1 << 20;
+  const auto error = [&](absl::StatusCode code, absl::string_view what) {
+    return absl::Status(code,
+                        absl::StrCat("layout file ", Quoted(path), " ", what));
+  };
+  // Opening a pipe could wait for ever and a device might never end, so only
+  // plain files are read.
+  struct stat info;
+  std::ifstream file;
+  const bool found = stat(path.c_str(), &info) == 0;
+  if (found && !S_ISREG(info.st_mode)) {
+    return error(absl::StatusCode::kInvalidArgument, "is not a plain file");
+  }
+  if (found) file.open(path, std::ios::binary);
+  if (!file.is_open()) {
+    const absl::Status status = absl::ErrnoToStatus(errno, "cannot be read");
+    return error(status.code(), status.message());
+  }
+  if (info.st_size > kMostBytes) {
+    return error(absl::StatusCode::kInvalidArgument, "is larger than 1 MiB");
+  }
+  std::stringstream text;
+  text << file.rdbuf();
+  LayoutRules rules;
+  MTF_ASSIGN_OR_RETURN(
+      rules.rules_, ParseText(RulesText(text.str(), path, /*by_line=*/true)));
+  return rules;
+}
+
+std::string LayoutRules::ToString() const {
+  std::string text;
+  for (RuleSection section : kSections) {
+    bool named = section == RuleSection::kDefault;
+    for (const LayoutRule& rule : rules_) {
+      if (rule.section != section) continue;
+      const absl::string_view separator = text.empty() ? "" : ", ";
+      if (!std::exchange(named, true)) {
+        absl::StrAppend(&text, separator, "[", RuleSectionName(section), "] ",
+                        rule.ToString());
+      } else {
+        absl::StrAppend(&text, separator, rule.ToString());
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace mtf

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LAYOUTS_PRESETS_H_
+#define LAYOUTS_PRESETS_H_
+
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace mtf::internal {
+
+// A file of layouts/presets/, built into the library so that a binary needs no
+// files at run time.
+struct PresetFile {
+  absl::string_view name;  // "zero3" for zero3.layout
+  absl::string_view text;
+};
+
+// All presets, by name. Defined in a source that CMake writes.
+const std::vector<PresetFile>& PresetFiles();
+
+}  // namespace mtf::internal
+
+#endif  // LAYOUTS_PRESETS_H_

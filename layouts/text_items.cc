@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layouts/text_items.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace mtf {
+namespace {
+
+// Longer texts are cut in messages: a hostile one should not fill the screen.
+constexpr size_t kMostCharacters = 200;
+
+bool IsSeparator(char c) {
+  return c == ',' || c == ';' || c == '.' ||
+         absl::ascii_isspace(static_cast<unsigned char>(c));
+}
+
+std::string Escaped(absl::string_view text) {
+  if (text.size() <= kMostCharacters) return absl::CHexEscape(text);
+  return absl::StrCat(absl::CHexEscape(text.substr(0, kMostCharacters)), "...");
+}
+
+}  // namespace
+
+std::string TextItem::Characters() const {
+  if (first == last) return absl::StrCat("character ", first);
+  return absl::StrCat("characters ", first, "-", last);
+}
+
+std::vector<TextItem> SplitItems(absl::string_view text, bool comments) {
+  std::vector<TextItem> items;
+  int line = 1;
+  size_t i = 0;
+  while (i < text.size()) {
+    if (text[i] == '\n') ++line;
+    if (IsSeparator(text[i])) {
+      ++i;
+      continue;
+    }
+    if (comments && text[i] == '#') {
+      while (i < text.size() && text[i] != '\n') ++i;
+      continue;
+    }
+    const size_t begin = i;
+    while (i < text.size() && !IsSeparator(text[i]) &&
+           !(comments && text[i] == '#')) {
+      ++i;
+    }
+    items.push_back({text.substr(begin, i - begin), line,
+                     static_cast<int64_t>(begin + 1), static_cast<int64_t>(i)});
+  }
+  return items;
+}
+
+bool IsLayoutName(absl::string_view name) {
+  if (name.empty()) return false;
+  for (char c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' &&
+        c != '-') {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string Quoted(absl::string_view text) {
+  return absl::StrCat("\"", Escaped(text), "\"");
+}
+
+std::string DetailLine(absl::string_view label, absl::string_view text) {
+  std::string padded(label);
+  padded.resize(9, ' ');
+  return absl::StrCat("\n  ", padded, text);
+}
+
+}  // namespace mtf
