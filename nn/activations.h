@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NN_ACTIVATIONS_H_
+#define NN_ACTIVATIONS_H_
+
+#include "mtf/tensor.h"
+#include "ops/elementwise.h"
+
+namespace mtf::nn {
+
+// An elementwise function of ops/elementwise.h, by its bare name: Gelu, Relu,
+// Swish, or a function of the user's own. Null stands for "none".
+//
+//   Tensor y = nn::FeedForward(x, d_ff, Gelu);
+using Activation = Tensor (*)(TensorArg x);
+
+}  // namespace mtf::nn
+
+#endif  // NN_ACTIVATIONS_H_

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NN_ADAM_H_
+#define NN_ADAM_H_
+
+#include <functional>
+#include <source_location>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mtf/graph.h"
+#include "mtf/tensor.h"
+#include "nn/schedules.h"
+
+namespace mtf::nn {
+
+struct AdamOptions {
+  Schedule learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;         // outside of the square root
+  double max_gradient_norm = 0;  // 0: no clipping; see ClipByGlobalNorm
+  std::string name = "adam";
+};
+
+// Adam (Kingma and Ba, 2015), with its correction of the bias towards the zeros
+// the moments start from. With t = 1 for the first update:
+//
+//   m <- beta1 * m + (1 - beta1) * g
+//   v <- beta2 * v + (1 - beta2) * g^2
+//   parameter <- parameter - learning_rate * (m / (1 - beta1^t)) /
+//                            (sqrt(v / (1 - beta2^t)) + epsilon)
+//
+//   Tensor step = nn::Adam({.learning_rate = 1e-3}).Minimize(loss);
+//
+// Moments and arithmetic are f32 whatever the dtype of the parameter. State is
+// called "<name>/<variable>/m", counted by the variable "<name>/step", and has
+// the layout of the [optimizer] section, as has the arithmetic of the update.
+class Adam {
+ public:
+  explicit Adam(AdamOptions options = {}) : options_(std::move(options)) {}
+
+  // One update of every trainable parameter that the scalar `loss` depends on;
+  // a step that fetches the result makes it.
+  Tensor Minimize(Tensor loss, std::source_location location =
+                                   std::source_location::current()) const;
+
+  // One update of `variables`, results of Variable(), by as many `gradients` of
+  // the same shapes. A variable whose gradient is empty stays as it is.
+  Tensor Apply(
+      std::vector<Tensor> gradients, std::vector<Tensor> variables,
+      std::source_location location = std::source_location::current()) const;
+
+ private:
+  AdamOptions options_;
+};
+
+struct AdamWOptions {
+  Schedule learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+  // Which parameters decay; null: all.
+  std::function<bool(const VariableInfo&)> decays = nullptr;
+  double max_gradient_norm = 0;  // 0: no clipping; see ClipByGlobalNorm
+  std::string name = "adamw";
+};
+
+// Adam with decoupled weight decay (Loshchilov and Hutter, 2019): the parameter
+// also loses learning_rate * weight_decay of itself, which the moments do not
+// see.
+//
+//   Tensor step = nn::AdamW({.learning_rate = 3e-3}).Minimize(loss);
+class AdamW {
+ public:
+  explicit AdamW(AdamWOptions options = {}) : options_(std::move(options)) {}
+
+  Tensor Minimize(Tensor loss, std::source_location location =
+                                   std::source_location::current()) const;
+  Tensor Apply(
+      std::vector<Tensor> gradients, std::vector<Tensor> variables,
+      std::source_location location = std::source_location::current()) const;
+
+ private:
+  AdamWOptions options_;
+};
+
+}  // namespace mtf::nn
+
+#endif  // NN_ADAM_H_

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Dimension orders: queries, keys and values are [batch..., length, heads,
+// d_kv], so that each projection, where most of the work is, is one contiguous
+// matrix product; the products of attention are then batched over [batch...,
+// heads] with rows heads * d_kv apart. Logits are [batch..., heads, length,
+// memory_length], so that the softmax runs over neighbours in memory.
+#ifndef NN_ATTENTION_H_
+#define NN_ATTENTION_H_
+
+#include <source_location>
+#include <string>
+
+#include "mtf/dimension.h"
+#include "mtf/tensor.h"
+
+namespace mtf::nn {
+
+struct DotProductAttentionOptions {
+  Dimension length = {};         // of the queries
+  Dimension memory_length = {};  // of the keys and values
+  Dimension d_kv = {};           // summed between queries and keys
+  bool causal = false;           // position i sees positions 0..i only
+  double dropout = 0;            // of the attention weights
+  // Bool, any of [batch..., heads, length, memory_length]: true where a query
+  // sees a key. Empty: everywhere.
+  Tensor mask = {};
+};
+
+// softmax(q k / sqrt(d_kv)) v over `memory_length`, by Vaswani et al., 2017.
+//
+//   q     [batch..., length, heads, d_kv]
+//   k, v  [batch..., memory_length, heads, d_kv]
+//   ->    the shape of q
+//
+// The dimensions between length and d_kv are free: whatever q and k share is
+// matched, so keys without `heads` are shared by all heads. A query that sees
+// nothing gets zeros.
+Tensor DotProductAttention(
+    Tensor q, Tensor k, Tensor v, DotProductAttentionOptions options,
+    std::source_location location = std::source_location::current());
+
+struct AttentionOptions {
+  Dimension length = {};  // of x
+  Dimension heads = {};
+  Dimension d_kv = {};
+  bool causal = false;  // position i sees positions 0..i only
+  double dropout = 0;   // of the attention weights
+  bool bias = false;    // in the four projections
+  Tensor mask = {};     // as above; keys are along "memory_length"
+  // The dimension of `memory` that takes the place of `length`, for
+  // MultiHeadAttention; SelfAttention names it "memory_length" itself.
+  Dimension memory_length = {};
+  std::string name = "attention";
+};
+
+// Multi-head attention of the sequence `x` to itself. The last dimension of `x`
+// is the model dimension, which the projections sum over and restore.
+//
+//   // [batch, length, d_model] -> [batch, length, d_model]
+//   x = x + nn::SelfAttention(nn::LayerNorm(x, d_model), {.length = length,
+//       .heads = heads, .d_kv = d_kv, .causal = true});
+//
+// Keys and values live along "memory_length", a new name for `length`, so
+// `length` itself may be sharded.
+Tensor SelfAttention(
+    Tensor x, AttentionOptions options,
+    std::source_location location = std::source_location::current());
+
+// Multi-head attention of `x` [batch..., length, d_model] to `memory`
+// [batch..., memory_length, d_memory], with names of its own for its length.
+// The last dimension of each is its model dimension; the names may be equal.
+Tensor MultiHeadAttention(
+    Tensor x, Tensor memory, AttentionOptions options,
+    std::source_location location = std::source_location::current());
+
+}  // namespace mtf::nn
+
+#endif  // NN_ATTENTION_H_

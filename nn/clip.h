@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NN_CLIP_H_
+#define NN_CLIP_H_
+
+#include <source_location>
+#include <vector>
+
+#include "mtf/tensor.h"
+
+namespace mtf::nn {
+
+struct ClippedGradients {
+  std::vector<Tensor> gradients;  // in the order they came
+  Tensor norm;                    // before clipping, scalar f32
+};
+
+// Scales all `gradients` by max_norm / max(norm, max_norm), where norm is the
+// square root of the sum of all their squares (Pascanu et al., 2013). Empty
+// tensors stay empty.
+//
+//   nn::ClippedGradients clipped = nn::ClipByGlobalNorm(gradients, 1.0);
+//
+// The optimizers do it themselves given `.max_gradient_norm`. All of it belongs
+// to the [optimizer] section of the layout.
+ClippedGradients ClipByGlobalNorm(
+    std::vector<Tensor> gradients, double max_norm,
+    std::source_location location = std::source_location::current());
+
+}  // namespace mtf::nn
+
+#endif  // NN_CLIP_H_

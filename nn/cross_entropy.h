@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NN_CROSS_ENTROPY_H_
+#define NN_CROSS_ENTROPY_H_
+
+#include <source_location>
+#include <string>
+
+#include "mtf/dimension.h"
+#include "mtf/tensor.h"
+
+namespace mtf::nn {
+
+struct CrossEntropyOptions {
+  // Takes this share of the target's probability and spreads it evenly over the
+  // vocabulary (Szegedy et al., 2016).
+  double label_smoothing = 0;
+  // Adds z_loss * log(Z)^2, where Z is the sum of exp(logits): keeps logits
+  // from drifting (Shazeer et al., 2018).
+  double z_loss = 0;
+  // What each position counts, over any of the dimensions of `targets`: the
+  // loss is the weighted mean. A position of weight 0 is not seen, not even a
+  // NaN. Empty: all count the same.
+  Tensor weights = {};
+  // The loss of each position, times its weight, instead of the mean.
+  bool per_position = false;
+  // For CrossEntropy: a [d_model, vocab] tensor, in any order, to project with,
+  // such as the table of the embedding. Empty: new parameters.
+  Tensor kernel = {};
+  std::string name = "cross_entropy";
+};
+
+// The mean over positions of -log softmax(logits)[target], in f32.
+//
+//   logits   [positions..., vocab]  any order
+//   targets  [positions...]         integer
+//   ->       scalar, or [positions...] in the order of `logits`
+//
+//   Tensor loss = nn::SoftmaxCrossEntropy(logits, vocab, targets);
+//
+// The target's logit is a masked sum, not a gather, so with `vocab` sharded all
+// work is local but for three reductions over positions. The gradient of the
+// logits is softmax - onehot, over the number of positions. A target outside
+// of the vocabulary matches nothing: give it the weight 0.
+Tensor SoftmaxCrossEntropy(
+    Tensor logits, Dimension vocab, Tensor targets,
+    CrossEntropyOptions options = {},
+    std::source_location location = std::source_location::current());
+
+// Projects the last dimension of `x` to the vocabulary, without a bias, and
+// takes the SoftmaxCrossEntropy against `targets`.
+//
+//   // x [batch, length, d_model], targets [batch, length] -> scalar
+//   Tensor loss = nn::CrossEntropy(x, vocab, targets);
+Tensor CrossEntropy(
+    Tensor x, Dimension vocab, Tensor targets, CrossEntropyOptions options = {},
+    std::source_location location = std::source_location::current());
+
+}  // namespace mtf::nn
+
+#endif  // NN_CROSS_ENTROPY_H_

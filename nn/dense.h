@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NN_DENSE_H_
+#define NN_DENSE_H_
+
+#include <source_location>
+#include <string>
+
+#include "mtf/shape.h"
+#include "mtf/tensor.h"
+#include "nn/activations.h"
+
+namespace mtf::nn {
+
+struct DenseOptions {
+  bool bias = true;
+  Activation activation = nullptr;
+  // Weights start normal with variance init_scale / fan_in (He et al., 2015,
+  // who take 2 for Relu), where fan_in is the number of elements of `reduced`.
+  double init_scale = 1.0;
+  std::string name = "dense";
+};
+
+// A linear layer: multiplies `x` by a kernel [reduced..., output...], which
+// sums over `reduced`, then adds a bias [output...] and applies the activation.
+//
+//   // [batch, length, d_model] -> [batch, length, heads, d_kv]
+//   Tensor q = nn::Dense(x, {d_model}, {heads, d_kv}, {.bias = false});
+//
+// The result has the remaining dimensions of `x`, then those of `output`. A
+// name may be in both `reduced` and `output`: the side of `x` is then called
+// "<name>_in". The parameters are f32 and are cast to the float dtype of `x`.
+Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options = {},
+             std::source_location location = std::source_location::current());
+
+}  // namespace mtf::nn
+
+#endif  // NN_DENSE_H_

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NN_EMBEDDING_H_
+#define NN_EMBEDDING_H_
+
+#include <source_location>
+#include <string>
+
+#include "mtf/dimension.h"
+#include "mtf/dtype.h"
+#include "mtf/graph.h"
+#include "mtf/tensor.h"
+
+namespace mtf::nn {
+
+struct EmbeddingOptions {
+  double stddev = 1.0;     // of the normal initial values
+  DType dtype = kFloat32;  // of the result; the table is always f32
+  Tensor table = {};       // to use instead of new parameters
+  std::string name = "embedding";
+};
+
+// The row of a table [vocab, d_model] for each of the integer `tokens`.
+//
+//   // [batch, length] -> [batch, length, d_model]
+//   Tensor x = nn::Embedding(tokens, vocab, d_model);
+//
+// A token outside of the vocabulary ends the step with kOutOfRange.
+Tensor Embedding(
+    Tensor tokens, Dimension vocab, Dimension d_model,
+    EmbeddingOptions options = {},
+    std::source_location location = std::source_location::current());
+
+// A table [vocab, d_model] of parameters, for use in several places.
+//
+//   Tensor table = nn::EmbeddingTable(graph, vocab, d_model);
+//   Tensor x = nn::Embedding(tokens, vocab, d_model, {.table = table});
+//   Tensor loss = nn::CrossEntropy(x, vocab, targets, {.kernel = table});
+Tensor EmbeddingTable(
+    Graph& graph, Dimension vocab, Dimension d_model,
+    EmbeddingOptions options = {},
+    std::source_location location = std::source_location::current());
+
+struct PositionEmbeddingOptions {
+  double stddev = 0.02;  // of the normal initial values
+  std::string name = "position_embedding";
+};
+
+// `x` plus a table [length, d_model] of parameters: one row for each position.
+// The result has the shape of `x`.
+//
+//   x = nn::PositionEmbedding(x, length, d_model);
+Tensor PositionEmbedding(
+    Tensor x, Dimension length, Dimension d_model,
+    PositionEmbeddingOptions options = {},
+    std::source_location location = std::source_location::current());
+
+}  // namespace mtf::nn
+
+#endif  // NN_EMBEDDING_H_

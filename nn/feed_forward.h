@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NN_FEED_FORWARD_H_
+#define NN_FEED_FORWARD_H_
+
+#include <source_location>
+#include <string>
+
+#include "mtf/dimension.h"
+#include "mtf/tensor.h"
+#include "nn/activations.h"
+
+namespace mtf::nn {
+
+struct FeedForwardOptions {
+  bool bias = false;
+  // Multiplies the activation by a second projection, as in SwiGLU (Shazeer,
+  // 2020): out(activation(gate(x)) * in(x)).
+  bool gated = false;
+  double dropout = 0;  // of the hidden layer
+  std::string name = "feed_forward";
+};
+
+// Two linear layers with an activation between them: the last dimension of `x`,
+// the model dimension, to `d_ff` and back.
+//
+//   // [batch, length, d_model] -> [batch, length, d_model]
+//   x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
+Tensor FeedForward(
+    Tensor x, Dimension d_ff, Activation activation,
+    FeedForwardOptions options = {},
+    std::source_location location = std::source_location::current());
+
+}  // namespace mtf::nn
+
+#endif  // NN_FEED_FORWARD_H_

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NN_SGD_H_
+#define NN_SGD_H_
+
+#include <source_location>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mtf/tensor.h"
+#include "nn/schedules.h"
+
+namespace mtf::nn {
+
+struct SgdOptions {
+  Schedule learning_rate = 0.01;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;       // times the parameter, added to its gradient
+  double max_gradient_norm = 0;  // 0: no clipping; see ClipByGlobalNorm
+  std::string name = "sgd";
+};
+
+// Stochastic gradient descent, with momentum by Polyak, 1964, or by Nesterov as
+// Sutskever et al., 2013, write it:
+//
+//   velocity  <- momentum * velocity + g
+//   parameter <- parameter - learning_rate * velocity
+//                (nesterov: g + momentum * velocity)
+//
+//   Tensor step = nn::Sgd({.learning_rate = 0.1}).Minimize(loss);
+//
+// Minimize and Apply are those of every optimizer; see nn/adam.h.
+class Sgd {
+ public:
+  explicit Sgd(SgdOptions options = {}) : options_(std::move(options)) {}
+
+  Tensor Minimize(Tensor loss, std::source_location location =
+                                   std::source_location::current()) const;
+  Tensor Apply(
+      std::vector<Tensor> gradients, std::vector<Tensor> variables,
+      std::source_location location = std::source_location::current()) const;
+
+ private:
+  SgdOptions options_;
+};
+
+}  // namespace mtf::nn
+
+#endif  // NN_SGD_H_
