@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/reference/device.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "backends/reference/device_kernels.h"
+#include "mtf/host_tensor.h"
+
+namespace mtf::reference {
+
+void ForEach(const std::vector<int64_t>& extents,
+             const std::function<void(const Coordinates&)>& body) {
+  for (int64_t extent : extents) {
+    if (extent == 0) return;
+  }
+  Coordinates at(extents.size(), 0);
+  while (true) {
+    body(at);
+    int i = static_cast<int>(extents.size()) - 1;
+    for (; i >= 0 && ++at[i] == extents[i]; --i) at[i] = 0;
+    if (i < 0) return;
+  }
+}
+
+std::vector<int64_t> Frame::Extents() const {
+  std::vector<int64_t> extents;
+  for (const ShardedDimension& dim : dims) extents.push_back(dim.extent);
+  return extents;
+}
+
+bool Frame::IsValid(const Coordinates& at) const {
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (at[i] >= dims[i].valid) return false;
+  }
+  return true;
+}
+
+int64_t Frame::Place(const Coordinates& at) const {
+  int64_t place = 0;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    place = place * dims[i].extent + at[i];
+  }
+  return place;
+}
+
+Coordinates Frame::From(const Frame& other, const Coordinates& at) const {
+  Coordinates here(dims.size(), 0);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int there = other.shape.Find(shape[static_cast<int>(i)].name);
+    if (there >= 0) here[i] = at[there];
+  }
+  return here;
+}
+
+double Load(const BoundValue& value, int64_t place) {
+  return LoadElement(value.data, value.dtype(), place);
+}
+
+namespace {
+
+template <class Int>
+double Saturate(double x) {
+  using Limits = std::numeric_limits<Int>;
+  if (std::isnan(x)) return 0;
+  // 2^63 is no int64: the largest double below it stands for "too large".
+  const double most = std::nextafter(-static_cast<double>(Limits::min()), 0.0);
+  return std::max(static_cast<double>(Limits::min()), std::min(x, most));
+}
+
+void StoreSaturated(void* data, DType dtype, int64_t place, double x) {
+  if (dtype == kInt32) x = Saturate<int32_t>(x);
+  if (dtype == kInt64) {
+    if (x >= -static_cast<double>(std::numeric_limits<int64_t>::min())) {
+      static_cast<int64_t*>(data)[place] = std::numeric_limits<int64_t>::max();
+      return;
+    }
+    x = Saturate<int64_t>(x);
+  }
+  StoreElement(data, dtype, place, x);
+}
+
+class BodyKernel : public Kernel {
+ public:
+  explicit BodyKernel(Body body) : body_(std::move(body)) {}
+  void Run(StepContext& context) override { body_(context); }
+
+ private:
+  Body body_;
+};
+
+class ReferenceDevice : public Device {
+ public:
+  absl::string_view name() const override { return "reference"; }
+
+  absl::StatusOr<void*> Allocate(int64_t bytes) override {
+    const size_t rounded = (static_cast<size_t>(bytes) + 64) / 64 * 64;
+    void* data = std::aligned_alloc(64, rounded);
+    if (data == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for a buffer of ", bytes, " bytes"));
+    }
+    std::memset(data, 0, rounded);
+    return data;
+  }
+  void Free(void* data) override { std::free(data); }
+
+  absl::Status CopyToDevice(void* to, const void* from,
+                            int64_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status CopyToHost(void* to, const void* from, int64_t bytes) override {
+    return CopyToDevice(to, from, bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
+      const Binding& binding) override {
+    const auto make = [&](Body (*maker)(const Binding&)) {
+      return std::make_unique<BodyKernel>(maker(binding));
+    };
+    const Opcode opcode = binding.instruction().opcode;
+    switch (opcode) {
+      case Opcode::kConstant:
+        return make(MakeConstant);
+      case Opcode::kRandom:
+        return make(MakeRandom);
+      case Opcode::kMap:
+        return make(MakeMap);
+      case Opcode::kEinsum:
+        return make(MakeEinsum);
+      case Opcode::kReduce:
+        return make(MakeReduce);
+      case Opcode::kReshape:
+        return make(MakeReshape);
+      case Opcode::kSlice:
+        return make(MakeSlice);
+      case Opcode::kPad:
+        return make(MakePad);
+      case Opcode::kConcat:
+        return make(MakeConcat);
+      case Opcode::kGather:
+        return make(MakeGather);
+      case Opcode::kScatterAdd:
+        return make(MakeScatterAdd);
+      case Opcode::kMask:
+        return make(MakeMask);
+      case Opcode::kAllSlice:
+        return make(MakeAllSlice);
+      default:
+        break;
+    }
+    return absl::UnimplementedError(absl::StrCat(
+        "device \"reference\" has no kernel for ", OpcodeName(opcode)));
+  }
+
+  std::unique_ptr<Kernel> PrepareCopy(void* to, const void* from,
+                                      const BlockCopy& copy) override {
+    return std::make_unique<BodyKernel>([=](StepContext&) {
+      for (int64_t o = 0; o < copy.outer; ++o) {
+        for (int64_t b = 0; b < copy.blocks; ++b) {
+          const int64_t read = o * copy.from_outer + b * copy.from_block;
+          const int64_t write = o * copy.to_outer + b * copy.to_block;
+          for (int64_t i = 0; i < copy.inner; ++i) {
+            static_cast<char*>(to)[write + i] =
+                static_cast<const char*>(from)[read + i];
+          }
+        }
+      }
+    });
+  }
+};
+
+}  // namespace
+
+void Store(const BoundValue& value, int64_t place, double x) {
+  StoreSaturated(value.data, value.dtype(), place, x);
+}
+
+double Round(DType dtype, double x) {
+  int64_t bits = 0;
+  StoreSaturated(&bits, dtype, 0, x);
+  return LoadElement(&bits, dtype, 0);
+}
+
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(const DeviceOptions&) {
+  return std::make_unique<ReferenceDevice>();
+}
+
+}  // namespace mtf::reference

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <utility>
+
+#include "backends/reference/device_kernels.h"
+#include "mtf/check.h"
+#include "mtf/philox.h"
+
+namespace mtf::reference {
+namespace {
+
+// Evaluates a map expression at coordinates of `space`.
+class Expression {
+ public:
+  Expression(const Binding& binding, Frame space)
+      : expression_(binding.instruction().expression),
+        operands_(binding.operands),
+        space_(std::move(space)) {}
+
+  double At(const Coordinates& at) const {
+    std::vector<double> values;
+    std::vector<DType> dtypes;
+    for (const BoundValue& operand : operands_) {
+      const Frame frame(operand);
+      values.push_back(Load(operand, frame.Place(frame.From(space_, at))));
+      dtypes.push_back(operand.dtype());
+    }
+    for (const MapStep& step : expression_.steps) {
+      double x[3] = {0, 0, 0};
+      for (size_t i = 0; i < step.arguments.size(); ++i) {
+        x[i] = values[step.arguments[i]];
+      }
+      const bool divides_by_zero =
+          (step.function == ScalarFunction::kFloorDivide ||
+           step.function == ScalarFunction::kMod) &&
+          IsInteger(dtypes[step.arguments[0]]) && x[1] == 0;
+      double z = 0;
+      if (step.function == ScalarFunction::kLiteral) {
+        z = step.literal;
+      } else if (step.function == ScalarFunction::kIota) {
+        const int dim = space_.shape.Find(step.dimension);
+        z = static_cast<double>(space_.dims[dim].offset + at[dim]);
+      } else if (step.function == ScalarFunction::kCast) {
+        // Towards zero, as in C.
+        z = IsInteger(step.dtype) ? std::trunc(x[0]) : x[0];
+      } else if (divides_by_zero) {
+        z = 0;  // integers have no infinity
+      } else {
+        z = EvaluateScalar(step.function, x[0], x[1], x[2]);
+      }
+      values.push_back(Round(step.dtype, z));
+      dtypes.push_back(step.dtype);
+    }
+    return values.back();
+  }
+
+ private:
+  MapExpression expression_;
+  std::vector<BoundValue> operands_;
+  Frame space_;
+};
+
+double IdentityOf(ReduceKind kind, DType dtype) {
+  if (kind == ReduceKind::kSum) return 0;
+  if (dtype == kBool) return kind == ReduceKind::kMin;
+  // Integers saturate to their least and greatest when stored.
+  const double infinity = std::numeric_limits<double>::infinity();
+  return kind == ReduceKind::kMax ? -infinity : infinity;
+}
+
+double Combine(ReduceKind kind, double x, double y) {
+  switch (kind) {
+    case ReduceKind::kSum:
+      return x + y;
+    case ReduceKind::kMax:
+      return scalar::Maximum(x, y);
+    case ReduceKind::kMin:
+      return scalar::Minimum(x, y);
+  }
+  return 0;
+}
+
+// The global row-major index of the element at local coordinates `at`.
+int64_t GlobalIndex(const Frame& frame, const Coordinates& at) {
+  int64_t index = 0;
+  for (size_t i = 0; i < at.size(); ++i) {
+    index = index * frame.shape[static_cast<int>(i)].size +
+            frame.dims[i].offset + at[i];
+  }
+  return index;
+}
+
+}  // namespace
+
+Body MakeConstant(const Binding& binding) {
+  const BoundValue result = binding.results[0];
+  const std::vector<double> data = binding.instruction().data;
+  return [result, data](StepContext&) {
+    const Frame frame(result);
+    ForEach(frame.Extents(), [&](const Coordinates& at) {
+      const bool valid = frame.IsValid(at);
+      Store(result, frame.Place(at), valid ? data[GlobalIndex(frame, at)] : 0);
+    });
+  };
+}
+
+Body MakeRandom(const Binding& binding) {
+  const BoundValue result = binding.results[0];
+  const RandomKind kind = binding.instruction().random_kind;
+  const uint32_t stream = binding.instruction().stream;
+  const bool per_step = binding.instruction().per_step;
+  return [=](StepContext& context) {
+    const Frame frame(result);
+    ForEach(frame.Extents(), [&](const Coordinates& at) {
+      if (!frame.IsValid(at)) return;
+      const PhiloxWords words =
+          PhiloxAt(context.seed, stream, per_step ? context.step : 0,
+                   static_cast<uint64_t>(GlobalIndex(frame, at)));
+      const double u0 = UniformFromWord(words.word[0]);
+      const double u1 = UniformFromWord(words.word[1]);
+      const double normal = std::sqrt(-2 * std::log(1 - u0)) *
+                            std::cos(2 * std::numbers::pi * u1);
+      Store(result, frame.Place(at),
+            kind == RandomKind::kUniform ? u0 : normal);
+    });
+  };
+}
+
+Body MakeMap(const Binding& binding) {
+  const BoundValue result = binding.results[0];
+  const Expression expression(binding, Frame(result));
+  return [result, expression](StepContext&) {
+    const Frame frame(result);
+    ForEach(frame.Extents(), [&](const Coordinates& at) {
+      Store(result, frame.Place(at), expression.At(at));
+    });
+  };
+}
+
+Body MakeReduce(const Binding& binding) {
+  const BoundValue result = binding.results[0];
+  const ReduceKind kind = binding.instruction().reduce_kind;
+  const Frame space(binding.instruction().iteration, binding.iteration);
+  const Expression expression(binding, space);
+  return [=](StepContext&) {
+    const Frame frame(result);
+    std::vector<double> sums(result.elements(),
+                             IdentityOf(kind, result.dtype()));
+    ForEach(space.Extents(), [&](const Coordinates& at) {
+      double& sum = sums[frame.Place(frame.From(space, at))];
+      sum = Combine(kind, sum, expression.At(at));
+    });
+    for (size_t i = 0; i < sums.size(); ++i) {
+      Store(result, static_cast<int64_t>(i), sums[i]);
+    }
+  };
+}
+
+Body MakeEinsum(const Binding& binding) {
+  const BoundValue x = binding.operands[0], y = binding.operands[1];
+  const BoundValue result = binding.results[0];
+  // The dimensions of the result, then those that are summed.
+  Frame space(result);
+  for (const BoundValue* operand : {&x, &y}) {
+    for (int i = 0; i < operand->value->shape.rank(); ++i) {
+      const Dimension& dim = operand->value->shape[i];
+      if (space.shape.Contains(dim.name)) continue;
+      space.shape = space.shape.With(dim);
+      space.dims.push_back(operand->dims[i]);
+    }
+  }
+  return [=](StepContext&) {
+    const Frame frame(result), frame_x(x), frame_y(y);
+    std::vector<double> sums(result.elements(), 0.0);
+    ForEach(space.Extents(), [&](const Coordinates& at) {
+      sums[frame.Place(frame.From(space, at))] +=
+          Load(x, frame_x.Place(frame_x.From(space, at))) *
+          Load(y, frame_y.Place(frame_y.From(space, at)));
+    });
+    for (size_t i = 0; i < sums.size(); ++i) {
+      Store(result, static_cast<int64_t>(i), sums[i]);
+    }
+  };
+}
+
+}  // namespace mtf::reference

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "backends/reference/device_kernels.h"
+#include "mtf/check.h"
+
+namespace mtf::reference {
+namespace {
+
+// The place of dimension `name` in a value, which must have it.
+int Find(const BoundValue& value, const std::string& name) {
+  const int dim = value.value->shape.Find(name);
+  MTF_CHECK_LE(0, dim) << name;
+  return dim;
+}
+
+// Copies element for element, padding too.
+Body CopyAll(const BoundValue& from, const BoundValue& to) {
+  return [=](StepContext&) {
+    for (int64_t i = 0; i < to.elements(); ++i) Store(to, i, Load(from, i));
+  };
+}
+
+// What a rename keeps: size, extent and offset of every dimension that takes
+// more than one place.
+std::vector<std::array<int64_t, 3>> Skeleton(const BoundValue& value) {
+  std::vector<std::array<int64_t, 3>> skeleton;
+  for (int i = 0; i < value.value->shape.rank(); ++i) {
+    const int64_t size = value.value->shape[i].size;
+    const ShardedDimension& dim = value.dims[i];
+    if (size == 1 && dim.extent == 1) continue;
+    skeleton.push_back({size, dim.extent, dim.offset});
+  }
+  return skeleton;
+}
+
+// Joins `values` along `dimension` behind `before` elements of `fill`, and
+// fills what is left behind them. Only valid elements move along `dimension`.
+Body Join(absl::Span<const BoundValue> values, const BoundValue& result,
+          const std::string& dimension, int64_t before, double fill) {
+  const std::vector<BoundValue> inputs(values.begin(), values.end());
+  return [=](StepContext&) {
+    const Frame frame(result);
+    const int dim = Find(result, dimension);
+    ForEach(frame.Extents(), [&](const Coordinates& at) {
+      double x = 0;
+      if (at[dim] < frame.dims[dim].valid) {
+        x = fill;
+        int64_t element = frame.dims[dim].offset + at[dim] - before;
+        for (const BoundValue& input : inputs) {
+          const int d = Find(input, dimension);
+          const int64_t size = input.value->shape[d].size;
+          if (element >= 0 && element < size) {
+            const Frame from(input);
+            Coordinates there = from.From(frame, at);
+            there[d] = element - from.dims[d].offset;
+            const bool here = there[d] >= 0 && there[d] < from.dims[d].valid;
+            x = here ? Load(input, from.Place(there)) : 0;
+          }
+          element -= size;
+        }
+      }
+      Store(result, frame.Place(at), x);
+    });
+  };
+}
+
+// The global row-major position of an index, for errors.
+int64_t GlobalPosition(const Frame& frame, const Coordinates& at) {
+  int64_t position = 0;
+  for (size_t i = 0; i < at.size(); ++i) {
+    position = position * frame.shape[static_cast<int>(i)].size +
+               frame.dims[i].offset + at[i];
+  }
+  return position;
+}
+
+// Reads valid indices of both gather and scatter_add. Returns the local row, or
+// -1 for none; reports indices outside the whole dimension `rows`.
+class Indices {
+ public:
+  Indices(const Binding& binding, const BoundValue& indices,
+          const Dimension& rows, const ShardedDimension& shard)
+      : instruction_(binding.index),
+        indices_(indices),
+        frame_(indices),
+        rows_(rows),
+        shard_(shard) {}
+
+  int64_t RowAt(const Coordinates& at, StepContext& context) const {
+    if (!frame_.IsValid(at)) return -1;
+    const auto index = static_cast<int64_t>(Load(indices_, frame_.Place(at)));
+    if (index < 0 || index >= rows_.size) {
+      context.Report(instruction_, GlobalPosition(frame_, at), index);
+      return -1;
+    }
+    const int64_t row = index - shard_.offset;
+    return row >= 0 && row < shard_.valid ? row : -1;
+  }
+  const Frame& frame() const { return frame_; }
+
+ private:
+  int64_t instruction_;
+  BoundValue indices_;
+  Frame frame_;
+  Dimension rows_;
+  ShardedDimension shard_;
+};
+
+}  // namespace
+
+Body MakeReshape(const Binding& binding) {
+  const BoundValue x = binding.operands[0], result = binding.results[0];
+  if (Skeleton(x) == Skeleton(result)) {
+    return CopyAll(x, result);
+  }
+  return [=](StepContext&) {
+    const Frame from(x), to(result);
+    ForEach(to.Extents(), [&](const Coordinates& at) {
+      double value = 0;
+      if (to.IsValid(at)) {
+        int64_t index = GlobalPosition(to, at);
+        Coordinates there(from.dims.size());
+        bool here = true;
+        for (int i = from.shape.rank() - 1; i >= 0; --i) {
+          there[i] = index % from.shape[i].size - from.dims[i].offset;
+          index /= from.shape[i].size;
+          here = here && there[i] >= 0;
+        }
+        if (here && from.IsValid(there)) value = Load(x, from.Place(there));
+      }
+      Store(result, to.Place(at), value);
+    });
+  };
+}
+
+Body MakeSlice(const Binding& binding) {
+  const Instruction& slice = binding.instruction();
+  return Join(binding.operands, binding.results[0], slice.dimension,
+              -slice.begin, 0);
+}
+
+Body MakePad(const Binding& binding) {
+  const Instruction& pad = binding.instruction();
+  return Join(binding.operands, binding.results[0], pad.dimension, pad.begin,
+              pad.fill);
+}
+
+Body MakeConcat(const Binding& binding) {
+  return Join(binding.operands, binding.results[0],
+              binding.instruction().dimension, 0, 0);
+}
+
+Body MakeGather(const Binding& binding) {
+  const BoundValue table = binding.operands[0], result = binding.results[0];
+  const int dim = Find(table, binding.instruction().dimension);
+  const Indices indices(binding, binding.operands[1], table.value->shape[dim],
+                        table.dims[dim]);
+  return [=](StepContext& context) {
+    const Frame from(table), to(result);
+    ForEach(to.Extents(), [&](const Coordinates& at) {
+      const int64_t row = indices.RowAt(indices.frame().From(to, at), context);
+      Coordinates there = from.From(to, at);
+      there[dim] = row;
+      Store(result, to.Place(at), row < 0 ? 0 : Load(table, from.Place(there)));
+    });
+  };
+}
+
+Body MakeScatterAdd(const Binding& binding) {
+  const BoundValue updates = binding.operands[0], result = binding.results[0];
+  const int dim = Find(result, binding.instruction().dimension);
+  const Indices indices(binding, binding.operands[1], result.value->shape[dim],
+                        result.dims[dim]);
+  return [=](StepContext& context) {
+    const Frame from(updates), to(result);
+    std::vector<double> sums(result.elements(), 0.0);
+    ForEach(from.Extents(), [&](const Coordinates& at) {
+      const int64_t row =
+          indices.RowAt(indices.frame().From(from, at), context);
+      if (row < 0) return;
+      Coordinates there = to.From(from, at);
+      there[dim] = row;
+      sums[to.Place(there)] += Load(updates, from.Place(at));
+    });
+    for (size_t i = 0; i < sums.size(); ++i) {
+      Store(result, static_cast<int64_t>(i), sums[i]);
+    }
+  };
+}
+
+Body MakeMask(const Binding& binding) {
+  const BoundValue x = binding.operands[0], result = binding.results[0];
+  const std::vector<int> dims = binding.instruction().mask_dims;
+  const double fill = binding.instruction().fill;
+  return [=](StepContext&) {
+    const Frame frame(result);
+    ForEach(frame.Extents(), [&](const Coordinates& at) {
+      bool keep = true;
+      for (int dim : dims) keep = keep && at[dim] < frame.dims[dim].valid;
+      const int64_t place = frame.Place(at);
+      Store(result, place, keep ? Load(x, place) : fill);
+    });
+  };
+}
+
+Body MakeAllSlice(const Binding& binding) {
+  const BoundValue x = binding.operands[0], result = binding.results[0];
+  const Instruction& slice = binding.instruction();
+  const int dim = slice.dim;
+  const int64_t begin =
+      binding.program->mesh.Coordinate(binding.rank, slice.axes) *
+      result.dims[dim].extent;
+  return [=](StepContext&) {
+    const Frame from(x), to(result);
+    ForEach(to.Extents(), [&](const Coordinates& at) {
+      Coordinates there = at;
+      there[dim] += begin;
+      Store(result, to.Place(at), Load(x, from.Place(there)));
+    });
+  };
+}
+
+}  // namespace mtf::reference

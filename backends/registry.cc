@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "backends/backend.h"
+#include "backends/cpu/device.h"
+#include "backends/reference/device.h"
+#include "mtf/status.h"
+
+namespace mtf {
+namespace {
+
+// The table of devices: a backend is one line here.
+struct Entry {
+  const char* name;
+  absl::StatusOr<std::unique_ptr<Device>> (*create)(const DeviceOptions&);
+};
+constexpr Entry kDevices[] = {
+    {"cpu", cpu::CreateDevice},
+    {"reference", reference::CreateDevice},
+};
+
+}  // namespace
+
+std::vector<std::string> DeviceNames() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kDevices) names.emplace_back(entry.name);
+  return names;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
+    absl::string_view name, const DeviceOptions& options) {
+  if (options.num_threads < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_threads of device \"", name, "\" is ",
+                     options.num_threads, ", below 1"));
+  }
+  for (const Entry& entry : kDevices) {
+    if (name == entry.name) return entry.create(options);
+  }
+  const std::string nearest = NearestName(name, DeviceNames());
+  return absl::InvalidArgumentError(absl::StrCat(
+      "this build has no device \"", name, "\"",
+      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
+      "\n  devices  ", absl::StrJoin(DeviceNames(), ", ")));
+}
+
+}  // namespace mtf
