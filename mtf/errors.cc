@@ -10,13 +10,13 @@
 namespace mtf {
 
 std::string DescribeTensor(DType dtype, const Shape& shape) {
-  return absl::StrCat(
-      DTypeName(dtype), "[",
-      absl::StrJoin(shape, ", ",
-                    [](std::string* out, const Dimension& dim) {
-                      absl::StrAppend(out, dim.name, "=", dim.size);
-                    }),
-      "]");
+  return absl::StrCat(DTypeName(dtype), "[",
+                      absl::StrJoin(shape, ", ",
+                                    [](std::string* out, const Dimension& dim) {
+                                      absl::StrAppend(out, dim.name, "=",
+                                                      dim.size);
+                                    }),
+                      "]");
 }
 
 std::string DescribeInputs(absl::Span<const Tensor> inputs) {
@@ -29,9 +29,9 @@ std::string DescribeInputs(absl::Span<const Tensor> inputs) {
     const std::string& name = inputs[i].name();
     absl::StrAppend(&text, i == 0 ? "\n  inputs   " : "\n           ", name,
                     std::string(width - name.size() + 1, ' '),
-                    inputs[i].valid() ? DescribeTensor(inputs[i].dtype(),
-                                                       inputs[i].shape())
-                                      : "an empty Tensor");
+                    inputs[i].valid()
+                        ? DescribeTensor(inputs[i].dtype(), inputs[i].shape())
+                        : "an empty Tensor");
   }
   return text;
 }

@@ -52,9 +52,9 @@ Shape BroadcastShape(absl::Span<const Tensor> inputs);
 MapExpression IdentityMap(DType dtype);
 
 // `x` with its dimensions in the order of `shape`; `x` if they are already.
-Tensor InOrderOf(Tensor x, const Shape& shape,
-                 std::source_location location =
-                     std::source_location::current());
+Tensor InOrderOf(
+    Tensor x, const Shape& shape,
+    std::source_location location = std::source_location::current());
 
 }  // namespace mtf::internal
 

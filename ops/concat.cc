@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/concat.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "mtf/graph.h"
+#include "ops/checks.h"
+#include "ops/slice.h"
+
+namespace mtf {
+namespace {
+
+class ConcatOp : public Operation {
+ public:
+  ConcatOp(std::vector<Tensor> xs, Shape shape, std::string dim)
+      : Operation(xs, std::move(shape), xs[0].dtype()), dim_(std::move(dim)) {}
+  absl::string_view kind() const override { return "concat"; }
+  std::string attributes() const override { return dim_; }
+  std::vector<Tensor> Gradient(Tensor dy) const override {
+    std::vector<Tensor> gradients;
+    int64_t begin = 0;
+    for (const Tensor& x : inputs()) {
+      const int64_t size = x.shape().SizeOf(dim_);
+      gradients.push_back(Slice(dy, dim_, begin, size));
+      begin += size;
+    }
+    return gradients;
+  }
+  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+    std::vector<Value> whole;
+    for (Value input : inputs) whole.push_back(emitter.Whole(input, {dim_}));
+    return emitter.Concat(whole, dim_);
+  }
+
+ private:
+  const std::string dim_;
+};
+
+absl::Status Check(const Graph& graph, const std::vector<Tensor>& xs,
+                   absl::string_view dim) {
+  MTF_RETURN_IF_ERROR(internal::CheckInputs(graph, xs));
+  MTF_RETURN_IF_ERROR(internal::CheckOneDType(xs));
+  for (const Tensor& x : xs) {
+    MTF_RETURN_IF_ERROR(internal::CheckHasDimension(x, dim));
+    const Shape wanted = xs[0].shape().Without(dim);
+    if (x.shape().Without(dim).SameDimensions(wanted)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", xs[0].name(), "\" and \"", x.name(),
+        "\" differ in more than dimension \"", dim, "\"", DescribeInputs(xs)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Tensor Concat(std::vector<Tensor> xs, absl::string_view dim,
+              std::source_location location) {
+  Graph* graph = internal::GraphOf(xs);
+  if (graph == nullptr) return {};
+  const absl::Status status = Check(*graph, xs, dim);
+  if (!status.ok()) {
+    return graph->Fail(status, "concat", location, xs[0].shape(),
+                       xs[0].dtype());
+  }
+  int64_t size = 0;
+  for (const Tensor& x : xs) {
+    // The graph refuses the shape of a sum that stopped here.
+    if (size > (int64_t{1} << 62)) break;
+    size += x.shape().SizeOf(dim);
+  }
+  const Shape shape = xs[0].shape().Resized(dim, size);
+  return graph->Add(
+      std::make_unique<ConcatOp>(std::move(xs), shape, std::string(dim)),
+      location);
+}
+
+}  // namespace mtf

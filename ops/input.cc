@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/input.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/checks.h"
+
+namespace mtf {
+namespace {
+
+class InputOp : public Operation {
+ public:
+  InputOp(std::string feed, DType dtype, Shape shape)
+      : Operation({}, std::move(shape), dtype), feed_(std::move(feed)) {}
+  absl::string_view kind() const override { return "input"; }
+  // The name of the operation says it, unless it stands in a scope.
+  std::string attributes() const override {
+    return name() == feed_ ? "" : feed_;
+  }
+  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
+  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
+    return emitter.Input(feed_, dtype(), shape());
+  }
+  const std::string& feed() const { return feed_; }
+
+ private:
+  const std::string feed_;
+};
+
+absl::Status Check(const Graph& graph, absl::string_view name) {
+  MTF_RETURN_IF_ERROR(internal::CheckName(name));
+  for (const auto& operation : graph.operations()) {
+    const auto* other = dynamic_cast<const InputOp*>(operation.get());
+    if (other == nullptr || other->feed() != name) continue;
+    return absl::AlreadyExistsError(absl::StrCat(
+        "input \"", name, "\" was made at ", other->call_site().ToString(),
+        " with shape [", other->shape().ToString(),
+        "]\n  help     give another name"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Tensor Input(Graph& graph, absl::string_view name, DType dtype, Shape shape,
+             std::source_location location) {
+  const absl::Status status = Check(graph, name);
+  if (!status.ok()) return graph.Fail(status, "input", location, shape, dtype);
+  return graph.Add(
+      std::make_unique<InputOp>(std::string(name), dtype, std::move(shape)),
+      location, name);
+}
+
+}  // namespace mtf

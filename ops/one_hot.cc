@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/one_hot.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "mtf/graph.h"
+#include "ops/checks.h"
+
+namespace mtf {
+namespace {
+
+using F = ScalarFunction;
+
+class OneHotOp : public Operation {
+ public:
+  OneHotOp(Tensor indices, Dimension dim, DType dtype)
+      : Operation({indices}, indices.shape().With(dim), dtype),
+        dim_(std::move(dim.name)) {}
+  absl::string_view kind() const override { return "one_hot"; }
+  std::string attributes() const override { return dim_; }
+  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
+  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+    MapExpression expression{1,
+                             {{F::kIota, input(0).dtype(), {}, 0, dim_},
+                              {F::kEqual, kBool, {0, 1}, 0, ""}}};
+    if (dtype() != kBool) {
+      expression.steps.push_back({F::kCast, dtype(), {2}, 0, ""});
+    }
+    return emitter.Map(expression, inputs, shape());
+  }
+
+ private:
+  const std::string dim_;
+};
+
+class RangeOp : public Operation {
+ public:
+  RangeOp(Dimension dim, DType dtype) : Operation({}, {dim}, dtype) {}
+  absl::string_view kind() const override { return "range"; }
+  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
+  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
+    return emitter.Map(MapExpression::Iota(shape()[0].name, dtype()), {},
+                       shape());
+  }
+};
+
+}  // namespace
+
+Tensor OneHot(Tensor indices, Dimension dim, DType dtype,
+              std::source_location location) {
+  if (!indices.valid()) return {};
+  absl::Status status;
+  if (!IsInteger(indices.dtype())) {
+    status = absl::InvalidArgumentError(absl::StrCat(
+        "the indices \"", indices.name(), "\" are ", DTypeName(indices.dtype()),
+        ", not i32 or i64", DescribeInputs({indices})));
+  } else if (indices.shape().Contains(dim.name)) {
+    status = absl::InvalidArgumentError(absl::StrCat(
+        "the indices \"", indices.name(), "\" already have a dimension \"",
+        dim.name, "\"", DescribeInputs({indices}),
+        "\n  help     Rename() it in the indices"));
+  }
+  if (!status.ok()) {
+    return indices.graph().Fail(status, "one_hot", location,
+                                indices.shape().With(dim), dtype);
+  }
+  return indices.graph().Add(
+      std::make_unique<OneHotOp>(indices, std::move(dim), dtype), location);
+}
+
+Tensor Range(Graph& graph, Dimension dim, DType dtype,
+             std::source_location location) {
+  if (dtype == kBool) {
+    return graph.Fail(absl::InvalidArgumentError(
+                          "range takes a float or integer dtype, not bool"),
+                      "range", location, {dim}, dtype);
+  }
+  return graph.Add(std::make_unique<RangeOp>(std::move(dim), dtype), location);
+}
+
+}  // namespace mtf

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/variable.h"
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/check.h"
+#include "mtf/errors.h"
+#include "ops/checks.h"
+
+namespace mtf {
+namespace {
+
+class VariableOp : public Operation {
+ public:
+  VariableOp(Shape shape, DType dtype)
+      : Operation({}, std::move(shape), dtype) {}
+  absl::string_view kind() const override { return "variable"; }
+  std::string attributes() const override {
+    const VariableInfo* info = graph().FindVariable(result());
+    return info == nullptr || info->name == name() ? "" : info->name;
+  }
+  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
+  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
+    const VariableInfo* info = graph().FindVariable(result());
+    MTF_CHECK(info != nullptr) << name() << " is no variable of its graph";
+    return emitter.ReadVariable(*info);
+  }
+};
+
+class AssignOp : public Operation {
+ public:
+  AssignOp(Tensor variable, Tensor value)
+      : Operation({value}, value.shape(), value.dtype()), variable_(variable) {}
+  absl::string_view kind() const override { return "assign"; }
+  std::string attributes() const override { return info().name; }
+  std::vector<Tensor> Gradient(Tensor dy) const override { return {dy}; }
+  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+    return emitter.WriteVariable(info(), inputs[0]);
+  }
+
+ private:
+  const VariableInfo& info() const { return *graph().FindVariable(variable_); }
+  const Tensor variable_;
+};
+
+class GroupOp : public Operation {
+ public:
+  explicit GroupOp(std::vector<Tensor> inputs)
+      : Operation(std::move(inputs), {}, kFloat32) {}
+  absl::string_view kind() const override { return "group"; }
+  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
+  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
+    return emitter.Map(MapExpression::Literal(0, kFloat32), {}, {});
+  }
+};
+
+// An initial value is computed before anything is fed or any variable is read.
+absl::Status CheckStandsAlone(Tensor initial_value) {
+  std::vector<const Operation*> open = {initial_value.operation()};
+  std::set<int> seen;
+  while (!open.empty()) {
+    const Operation* operation = open.back();
+    open.pop_back();
+    if (!seen.insert(operation->id()).second) continue;
+    const absl::string_view kind = operation->kind();
+    if (kind == "input" || kind == "variable" || kind == "assign") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the initial value \"", initial_value.name(), "\" depends on ", kind,
+          " \"", operation->name(), "\"",
+          "\n  help     it is computed before the first step: use constants "
+          "and random numbers"));
+    }
+    for (const Tensor& input : operation->inputs()) {
+      open.push_back(input.operation());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckVariable(const Graph& graph, absl::string_view name,
+                           Tensor initial_value) {
+  MTF_RETURN_IF_ERROR(internal::CheckName(name));
+  MTF_RETURN_IF_ERROR(internal::CheckInputs(graph, {initial_value}));
+  return CheckStandsAlone(initial_value);
+}
+
+absl::Status CheckAssign(const Graph& graph, Tensor variable, Tensor value) {
+  const Tensor inputs[] = {variable, value};
+  MTF_RETURN_IF_ERROR(internal::CheckInputs(graph, inputs));
+  if (graph.FindVariable(variable) == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", variable.name(), "\" is not a variable", DescribeInputs(inputs),
+        "\n  help     Assign() takes what Variable() returned"));
+  }
+  MTF_RETURN_IF_ERROR(internal::CheckSizes(inputs));
+  MTF_RETURN_IF_ERROR(internal::CheckOneDType(inputs));
+  if (!variable.shape().SameDimensions(value.shape())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", value.name(), "\" has other dimensions than variable \"",
+        variable.name(), "\"", DescribeInputs(inputs)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Tensor Variable(Graph& graph, absl::string_view name, Tensor initial_value,
+                VariableOptions options, std::source_location location) {
+  const absl::Status status = CheckVariable(graph, name, initial_value);
+  if (!status.ok()) {
+    return graph.Fail(status, "variable", location, initial_value.shape(),
+                      initial_value.dtype());
+  }
+  VariableInfo info;
+  info.name = std::string(name);
+  info.shape = initial_value.shape();
+  info.dtype = initial_value.dtype();
+  info.kind = options.kind;
+  info.trainable = options.trainable;
+  info.initial_value = initial_value;
+  info.read = graph.Add(std::make_unique<VariableOp>(info.shape, info.dtype),
+                        location, name);
+  return graph.AddVariable(std::move(info), location);
+}
+
+Tensor Assign(Tensor variable, Tensor value, std::source_location location) {
+  Graph* graph = internal::GraphOf({variable, value});
+  if (graph == nullptr) return {};
+  const absl::Status status = CheckAssign(*graph, variable, value);
+  if (!status.ok()) {
+    return graph->Fail(status, "assign", location, variable.shape(),
+                       variable.dtype());
+  }
+  value = internal::InOrderOf(value, variable.shape(), location);
+  return graph->Add(std::make_unique<AssignOp>(variable, value), location);
+}
+
+Tensor Group(Graph& graph, std::vector<Tensor> tensors,
+             std::source_location location) {
+  const absl::Status status = internal::CheckInputs(graph, tensors);
+  if (!status.ok()) return graph.Fail(status, "group", location);
+  return graph.Add(std::make_unique<GroupOp>(std::move(tensors)), location);
+}
+
+}  // namespace mtf
