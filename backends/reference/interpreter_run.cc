@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/reference/interpreter.h"
+#include "mtf/check.h"
+#include "mtf/errors.h"
+
+namespace mtf {
+namespace {
+
+absl::Status CheckFetches(const Graph& graph,
+                          const std::vector<Tensor>& fetches) {
+  for (size_t i = 0; i < fetches.size(); ++i) {
+    if (!fetches[i].valid()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("fetch ", i, " is an empty Tensor"));
+    }
+    if (&fetches[i].graph() != &graph) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "fetch ", i, ", \"", fetches[i].name(), "\", is of another graph"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Every feed is for an input, whether this step needs it or not.
+absl::Status CheckFeeds(const Graph& graph, const OracleFeeds& feeds) {
+  std::vector<std::string> names;
+  for (const auto& operation : graph.operations()) {
+    if (operation->kind() != "input") continue;
+    const std::string attributes = operation->attributes();
+    names.push_back(attributes.empty() ? operation->name() : attributes);
+  }
+  for (const auto& [name, tensor] : feeds) {
+    bool known = false;
+    for (const std::string& input : names) known = known || input == name;
+    if (known) continue;
+    const std::string nearest = NearestName(name, names);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "feed \"", name, "\" is for no input of the graph",
+        nearest.empty()
+            ? ""
+            : absl::StrCat("\n  help     did you mean \"", nearest, "\"?")));
+  }
+  return absl::OkStatus();
+}
+
+// By id, whether some fetch depends on the operation.
+std::vector<bool> Needed(const Graph& graph,
+                         const std::vector<Tensor>& fetches) {
+  std::vector<bool> needed(graph.operations().size());
+  for (const Tensor& fetch : fetches) needed[fetch.operation()->id()] = true;
+  for (size_t id = needed.size(); id-- > 0;) {
+    if (!needed[id]) continue;
+    for (const Tensor& input : graph.operations()[id]->inputs()) {
+      needed[input.operation()->id()] = true;
+    }
+  }
+  return needed;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<OracleTensor>> Interpret(
+    const Graph& graph, const OracleFeeds& feeds,
+    const std::vector<Tensor>& fetches, OracleVariables* variables,
+    InterpretOptions options) {
+  MTF_RETURN_IF_ERROR(graph.status());
+  MTF_RETURN_IF_ERROR(CheckFetches(graph, fetches));
+  MTF_RETURN_IF_ERROR(CheckFeeds(graph, feeds));
+  const std::vector<bool> needed = Needed(graph, fetches);
+  ReferenceInterpreter interpreter(feeds, variables, options);
+  std::vector<Value> values(needed.size());
+  for (size_t id = 0; id < needed.size(); ++id) {
+    if (!needed[id]) continue;
+    const Operation& operation = *graph.operations()[id];
+    std::vector<Value> inputs;
+    for (const Tensor& input : operation.inputs()) {
+      inputs.push_back(values[input.operation()->id()]);
+    }
+    interpreter.set_operation(&operation);
+    values[id] = operation.Emit(interpreter, inputs);
+    MTF_RETURN_IF_ERROR(interpreter.status());
+    // What an operation emits is what its factory has promised.
+    const OracleTensor& result = interpreter.Get(values[id]);
+    MTF_CHECK(result.shape == operation.shape() &&
+              result.dtype == operation.dtype())
+        << operation.name() << " promised "
+        << DescribeTensor(operation.dtype(), operation.shape()) << " and emits "
+        << DescribeTensor(result.dtype, result.shape);
+  }
+  std::vector<OracleTensor> results;
+  for (const Tensor& fetch : fetches) {
+    results.push_back(interpreter.Get(values[fetch.operation()->id()]));
+  }
+  if (variables != nullptr) {
+    for (const auto& [name, value] : interpreter.writes()) {
+      (*variables)[name] = value;
+    }
+  }
+  return results;
+}
+
+absl::Status InitializeVariables(const Graph& graph, uint32_t seed,
+                                 OracleVariables* variables) {
+  MTF_RETURN_IF_ERROR(graph.status());
+  std::vector<Tensor> initial_values;
+  for (const VariableInfo& variable : graph.variables()) {
+    initial_values.push_back(variable.initial_value);
+  }
+  MTF_ASSIGN_OR_RETURN(
+      std::vector<OracleTensor> values,
+      Interpret(graph, {}, initial_values, nullptr, {seed, 0}));
+  for (const VariableInfo& variable : graph.variables()) {
+    (*variables)[variable.name] = std::move(values[variable.id]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mtf
