@@ -13,29 +13,9 @@ bool AxisList::Contains(int axis) const {
   return false;
 }
 
-AxisList AxisList::Prefix(int count) const {
-  AxisList result;
-  for (int i = 0; i < count; ++i) result.push_back(axes_[i]);
-  return result;
-}
-
-AxisList AxisList::Suffix(int count) const {
-  AxisList result;
-  for (int i = count; i < size_; ++i) result.push_back(axes_[i]);
-  return result;
-}
-
 void AxisList::Append(const AxisList& other) {
   MTF_CHECK_LE(size_ + other.size_, kMaxMeshAxes);
   for (int axis : other) push_back(axis);
-}
-
-AxisList ListOf(AxisSet set) {
-  AxisList list;
-  for (int axis = 0; axis < kMaxMeshAxes; ++axis) {
-    if (set >> axis & 1) list.push_back(axis);
-  }
-  return list;
 }
 
 int64_t Mesh::num_devices() const {

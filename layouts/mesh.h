@@ -34,8 +34,16 @@ class AxisList {
   void pop_back() { axes_[--size_] = 0; }
   bool Contains(int axis) const;
   // The first `count` axes; the axes from `count` on.
-  AxisList Prefix(int count) const;
-  AxisList Suffix(int count) const;
+  AxisList Prefix(int count) const {
+    AxisList result;
+    for (int i = 0; i < count; ++i) result.push_back(axes_[i]);
+    return result;
+  }
+  AxisList Suffix(int count) const {
+    AxisList result;
+    for (int i = count; i < size_; ++i) result.push_back(axes_[i]);
+    return result;
+  }
   void Append(const AxisList& other);
   friend bool operator==(const AxisList&, const AxisList&) = default;
 
@@ -52,7 +60,13 @@ inline AxisSet SetOf(const AxisList& axes) {
   return set;
 }
 // The axes of `set` in mesh order.
-AxisList ListOf(AxisSet set);
+inline AxisList ListOf(AxisSet set) {
+  AxisList list;
+  for (int axis = 0; axis < kMaxMeshAxes; ++axis) {
+    if (set >> axis & 1) list.push_back(axis);
+  }
+  return list;
+}
 
 struct MeshAxis {
   std::string name;

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layouts/layout_rules.h"
+
+#include <fstream>
+#include <ostream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/layouts/first_line.h"
+#include "tests/matchers.h"
+
+namespace mtf {
+namespace {
+
+using ::mtf::testing::FirstLine;
+using ::mtf::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(LayoutRules, EmptyTextHasNoRules) {
+  for (const char* text : {"", "  ", "# nothing\n", "[parameters]"}) {
+    const absl::StatusOr<LayoutRules> rules = LayoutRules::Parse(text, "test");
+    ASSERT_OK(rules) << text;
+    EXPECT_TRUE(rules->rules().empty()) << text;
+    EXPECT_EQ(rules->ToString(), "");
+  }
+}
+
+TEST(LayoutRules, EverySeparatorOfTheAncestorIsAccepted) {
+  for (const char* text :
+       {"batch:data,heads:model", "batch:data;heads:model",
+        "batch:data.heads:model", "batch:data heads:model",
+        "batch:data\nheads:model\n", "\tbatch:data ;\r\n heads:model,"}) {
+    const absl::StatusOr<LayoutRules> rules = LayoutRules::Parse(text, "test");
+    ASSERT_OK(rules) << text;
+    EXPECT_EQ(rules->ToString(), "batch:data, heads:model") << text;
+  }
+}
+
+TEST(LayoutRules, ADimensionMayUseSeveralAxesMajorFirst) {
+  const LayoutRules rules = *LayoutRules::Parse("batch:pod+data", "test");
+  ASSERT_EQ(rules.rules().size(), 1u);
+  EXPECT_EQ(rules.rules()[0].dimension, "batch");
+  EXPECT_THAT(rules.rules()[0].axes, ElementsAre("pod", "data"));
+  EXPECT_EQ(rules.rules()[0].ToString(), "batch:pod+data");
+}
+
+TEST(LayoutRules, SectionsScopeTheRulesBehindThem) {
+  const LayoutRules rules = *LayoutRules::Parse(
+      "batch:data  # activations\n"
+      "[parameters]  # at rest\n"
+      "d_model:data\n"
+      "[optimizer]\n"
+      "d_model:data, vocab:data\n"
+      "[default]\n"
+      "d_ff:model",
+      "fsdp.layout");
+  std::vector<RuleSection> sections;
+  for (const LayoutRule& rule : rules.rules()) {
+    sections.push_back(rule.section);
+  }
+  EXPECT_THAT(sections,
+              ElementsAre(RuleSection::kDefault, RuleSection::kParameters,
+                          RuleSection::kOptimizer, RuleSection::kOptimizer,
+                          RuleSection::kDefault));
+  EXPECT_EQ(rules.rules()[3].origin, "fsdp.layout:5");
+  EXPECT_EQ(rules.ToString(),
+            "batch:data, d_ff:model, [parameters] d_model:data, [optimizer] "
+            "d_model:data, vocab:data");
+}
+
+TEST(LayoutRules, OneLineTextCanHoldSectionsToo) {
+  const LayoutRules rules =
+      *LayoutRules::Parse("batch:data; [parameters] d_model:data", "--layout");
+  EXPECT_EQ(rules.rules()[1].section, RuleSection::kParameters);
+  EXPECT_EQ(rules.rules()[1].origin, "--layout, rule 2 of 2, characters 26-37");
+}
+
+TEST(LayoutRules, PrintedRulesParseToTheSameText) {
+  for (const std::string& name : LayoutRules::PresetNames()) {
+    const std::string text = LayoutRules::Preset(name)->ToString();
+    EXPECT_EQ(LayoutRules::Parse(text, "test")->ToString(), text);
+  }
+}
+
+TEST(LayoutRules, OriginOfALineOfTextIsItsNumberAndCharacters) {
+  const LayoutRules rules = *LayoutRules::Parse("a:x, bcd:yz; e:z", "--layout");
+  EXPECT_EQ(rules.rules()[1].origin, "--layout, rule 2 of 3, characters 6-11");
+  EXPECT_EQ(LayoutRules::Parse("a:x", "")->rules()[0].origin,
+            "rule 1 of 1, characters 1-3");
+}
+
+struct BadRules {
+  const char* name;
+  const char* text;
+  const char* first_line;
+  const char* help;
+};
+std::ostream& operator<<(std::ostream& out, const BadRules& bad) {
+  return out << bad.name;
+}
+
+class LayoutRulesErrors : public ::testing::TestWithParam<BadRules> {};
+
+TEST_P(LayoutRulesErrors, NameTheRuleItsPlaceAndAWayOut) {
+  const BadRules& bad = GetParam();
+  const absl::StatusOr<LayoutRules> rules =
+      LayoutRules::Parse(bad.text, "--layout");
+  EXPECT_EQ(rules.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FirstLine(rules.status()), bad.first_line);
+  const std::string message(rules.status().message());
+  EXPECT_THAT(message, HasSubstr(absl::StrCat("\n  help     ", bad.help)));
+  const bool one_line = !absl::StrContains(bad.text, "\n");
+  EXPECT_EQ(absl::StrContains(message, "\n  rules    \""), one_line);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, LayoutRulesErrors,
+    ::testing::Values(
+        BadRules{"NoColon", "batch:data, heads, d_ff:model",
+                 "rule \"heads\" names no axis (--layout, rule 2 of 3, "
+                 "characters 13-17)",
+                 "write dimension:axis items, as in \"batch:data, "
+                 "d_ff:model\"; several axes as \"batch:pod+data\""},
+        BadRules{"TwoColons", "batch:data:4",
+                 "rule \"batch:data:4\" has more than one \":\" (--layout, "
+                 "rule 1 of 1, characters 1-12)",
+                 "write dimension:axis"},
+        BadRules{"NoDimension", ":data",
+                 "rule \":data\" names no dimension (--layout, rule 1 of 1, "
+                 "characters 1-5)",
+                 "write dimension:axis"},
+        BadRules{"BlankAfterColon", "batch: data",
+                 "rule \"batch:\" names no axis (--layout, rule 1 of 2, "
+                 "characters 1-6)",
+                 "write dimension:axis items, as in \"batch:data, "
+                 "d_ff:model\"; several axes as \"batch:pod+data\", without "
+                 "blanks around \":\""},
+        BadRules{"EmptyAxisInAList", "batch:pod+",
+                 "rule \"batch:pod+\" names no axis (--layout, rule 1 of 1, "
+                 "characters 1-10)",
+                 "write dimension:axis"},
+        BadRules{"HostileDimension", "b\xc3\xa4tch:data",
+                 "rule \"b\\xc3\\xa4tch:data\" has a dimension name that is "
+                 "not made of letters, digits, \"_\" and \"-\" (--layout, rule "
+                 "1 of 1, characters 1-11)",
+                 "write dimension:axis"},
+        BadRules{"HostileAxis", "batch:da\x01ta",
+                 "rule \"batch:da\\x01ta\" has an axis name that is not made "
+                 "of letters, digits, \"_\" and \"-\" (--layout, rule 1 of 1, "
+                 "characters 1-11)",
+                 "write dimension:axis"},
+        BadRules{"AxisTwice", "batch:data+data",
+                 "rule \"batch:data+data\" names the axis \"data\" twice "
+                 "(--layout, rule 1 of 1, characters 1-15)",
+                 "an axis cuts a dimension once"},
+        BadRules{"NineAxes", "batch:a+b+c+d+e+f+g+h+i",
+                 "rule \"batch:a+b+c+d+e+f+g+h+i\" has more axes than any "
+                 "mesh: at most 8 (--layout, rule 1 of 1, characters 1-23)",
+                 "write dimension:axis"},
+        BadRules{"DimensionTwice", "batch:data, batch:model",
+                 "rule \"batch:model\" rules the dimension \"batch\" again in "
+                 "the section [default] (--layout, rule 2 of 2, characters "
+                 "13-23)",
+                 "the first rule is at --layout, rule 1 of 2, characters 1-10; "
+                 "keep one, or join the axes as \"batch:a+b\""},
+        BadRules{"DimensionTwiceInASection",
+                 "[parameters]\nd_model:data\n[optimizer]\nd_model:data\n"
+                 "[parameters]\nd_model:x",
+                 "rule \"d_model:x\" rules the dimension \"d_model\" again in "
+                 "the section [parameters] (--layout:6)",
+                 "the first rule is at --layout:2; keep one"},
+        BadRules{"MisspeltSection", "[paramters] d_model:data",
+                 "section \"[paramters]\" is unknown (--layout, characters "
+                 "1-11)",
+                 "did you mean [parameters]? the sections are [default], "
+                 "[parameters], [optimizer]"},
+        BadRules{"UnknownSection", "batch:data\n[weights]\n",
+                 "section \"[weights]\" is unknown (--layout:2)",
+                 "the sections are [default], [parameters], [optimizer]"},
+        BadRules{"OpenSection", "[parameters",
+                 "section \"[parameters\" does not end with \"]\" (--layout, "
+                 "characters 1-11)",
+                 "the sections are [default]"},
+        BadRules{"OnlyABracket", "[",
+                 "section \"[\" does not end with \"]\" (--layout, character "
+                 "1)",
+                 "the sections are [default]"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(LayoutRules, EveryShortByteStringParsesOrFailsCleanly) {
+  const std::string bytes("a:+[]#, \n\xff\0", 11);
+  for (char a : bytes) {
+    for (char b : bytes) {
+      for (char c : bytes) {
+        for (char d : bytes) {
+          const absl::StatusOr<LayoutRules> rules =
+              LayoutRules::Parse(std::string{a, b, c, d}, "test");
+          if (!rules.ok()) {
+            EXPECT_EQ(rules.status().code(),
+                      absl::StatusCode::kInvalidArgument);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ReadFile, RulesComeFromTheirLines) {
+  const std::string path = ::testing::TempDir() + "/fsdp.layout";
+  std::ofstream(path) << "# comment\nbatch:data\n\n[parameters]\nd_model:data";
+  const absl::StatusOr<LayoutRules> rules = LayoutRules::ReadFile(path);
+  ASSERT_OK(rules);
+  EXPECT_EQ(rules->ToString(), "batch:data, [parameters] d_model:data");
+  EXPECT_EQ(rules->rules()[1].origin, path + ":5");
+}
+
+TEST(ReadFile, AnErrorNamesFileAndLine) {
+  const std::string path = ::testing::TempDir() + "/bad.layout";
+  std::ofstream(path) << "batch";
+  EXPECT_THAT(
+      LayoutRules::ReadFile(path),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("rule \"batch\" names no axis (" + path + ":1)")));
+}
+
+TEST(ReadFile, MissingFileIsNotFound) {
+  EXPECT_THAT(LayoutRules::ReadFile("/no/such.layout"),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("layout file \"/no/such.layout\" cannot be "
+                                 "read: No such file or directory")));
+}
+
+TEST(ReadFile, FoldersAndDevicesAreRefused) {
+  for (const char* path : {"/", "/dev/zero"}) {
+    EXPECT_THAT(LayoutRules::ReadFile(path),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("is not a plain file")));
+  }
+}
+
+TEST(ReadFile, HugeFilesAreRefused) {
+  const std::string path = ::testing::TempDir() + "/huge.layout";
+  std::ofstream(path) << std::string((1 << 20) + 1, ' ');
+  EXPECT_THAT(LayoutRules::ReadFile(path),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("is larger than 1 MiB")));
+}
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include "layouts/layout_rules.h"
+#include "tests/matchers.h"
+
+namespace mtf {
+namespace {
+
+using ::mtf::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using enum RuleSection;
+
+absl::StatusOr<ResolvedRules> Resolve(
+    absl::string_view rules, absl::string_view mesh,
+    const std::vector<std::string>& dimensions, bool strict = false) {
+  return ResolvedRules::Resolve(*LayoutRules::Parse(rules, "--layout"),
+                                *Mesh::Parse(mesh), dimensions, strict);
+}
+
+TEST(ResolvedRules, ADimensionGetsItsAxesInTheOrderOfTheRule) {
+  const ResolvedRules rules =
+      *Resolve("batch:data+pod, d_ff:model", "pod:2,data:3,model:2",
+               {"batch", "d_ff", "d_model"});
+  EXPECT_EQ(rules.AxesOf(kDefault, "batch"), (AxisList{1, 0}));
+  EXPECT_EQ(rules.AxesOf(kDefault, "d_ff"), AxisList{2});
+  EXPECT_TRUE(rules.AxesOf(kDefault, "d_model").empty());
+  EXPECT_TRUE(rules.AxesOf(kDefault, "unknown").empty());
+  EXPECT_EQ(rules.RuleOf(kDefault, "batch")->ToString(), "batch:data+pod");
+  EXPECT_EQ(rules.RuleOf(kDefault, "d_model"), nullptr);
+  EXPECT_THAT(rules.notices(), IsEmpty());
+}
+
+TEST(ResolvedRules, SectionsFallBackToTheDefaultDimensionByDimension) {
+  const ResolvedRules rules = *Resolve(
+      "d_ff:model, [parameters] d_model:data, [optimizer] "
+      "d_ff:model+data",
+      "data:2,model:2", {"d_ff", "d_model"});
+  EXPECT_EQ(rules.AxesOf(kParameters, "d_ff"), AxisList{1});
+  EXPECT_EQ(rules.AxesOf(kParameters, "d_model"), AxisList{0});
+  EXPECT_EQ(rules.AxesOf(kOptimizer, "d_ff"), (AxisList{1, 0}));
+  EXPECT_TRUE(rules.AxesOf(kOptimizer, "d_model").empty());
+  EXPECT_TRUE(rules.AxesOf(kDefault, "d_model").empty());
+  EXPECT_EQ(rules.RuleOf(kParameters, "d_ff")->section, kDefault);
+  EXPECT_EQ(rules.RuleOf(kOptimizer, "d_ff")->section, kOptimizer);
+  EXPECT_EQ(rules.AllAxesOf("d_ff"), AxisSet{3});
+  EXPECT_EQ(rules.AllAxesOf("d_model"), AxisSet{1});
+  EXPECT_EQ(rules.AllAxesOf("unknown"), AxisSet{0});
+}
+
+TEST(ResolvedRules, AxesOfSizeOneAreDroppedWithoutNotice) {
+  const ResolvedRules rules =
+      *Resolve("batch:pod+data, d_ff:model", "pod:1,data:4,model:1",
+               {"batch", "d_ff"}, /*strict=*/true);
+  EXPECT_EQ(rules.AxesOf(kDefault, "batch"), AxisList{1});
+  EXPECT_TRUE(rules.AxesOf(kDefault, "d_ff").empty());
+  EXPECT_NE(rules.RuleOf(kDefault, "d_ff"), nullptr);
+  EXPECT_THAT(rules.notices(), IsEmpty());
+}
+
+TEST(ResolvedRules, ARuleForAnAbsentDimensionIsInertAndReported) {
+  const ResolvedRules rules =
+      *Resolve("batch:data, experts:data", "data:2", {"batch"});
+  EXPECT_THAT(rules.notices(),
+              ElementsAre("rule \"experts:data\" (--layout, rule 2 of 2, "
+                          "characters 13-24) has no effect: no tensor has a "
+                          "dimension \"experts\""));
+  EXPECT_EQ(rules.RuleOf(kDefault, "experts"), nullptr);
+}
+
+TEST(ResolvedRules, ARuleForAnAbsentAxisIsInertAndReported) {
+  const ResolvedRules rules =
+      *Resolve("batch:data, d_ff:model", "data:2", {"batch", "d_ff"});
+  EXPECT_THAT(rules.notices(),
+              ElementsAre("rule \"d_ff:model\" (--layout, rule 2 of 2, "
+                          "characters 13-22) has no effect: mesh \"data:2\" "
+                          "has no axis \"model\""));
+}
+
+TEST(ResolvedRules, OneAbsentAxisOfSeveralLeavesTheOthers) {
+  const ResolvedRules rules =
+      *Resolve("batch:pod+data", "data:2,model:2", {"batch"});
+  EXPECT_EQ(rules.AxesOf(kDefault, "batch"), AxisList{0});
+  EXPECT_THAT(rules.notices(),
+              ElementsAre("axis \"pod\" of rule \"batch:pod+data\" (--layout, "
+                          "rule 1 of 1, characters 1-14) has no effect: mesh "
+                          "\"data:2,model:2\" lacks it"));
+}
+
+TEST(ResolvedRules, AnInertScopedRuleLeavesItsDimensionToTheDefault) {
+  const ResolvedRules rules =
+      *Resolve("d_ff:model, [parameters] d_ff:data", "model:2", {"d_ff"});
+  EXPECT_EQ(rules.AxesOf(kParameters, "d_ff"), AxisList{0});
+  EXPECT_EQ(rules.notices().size(), 1u);
+}
+
+TEST(ResolvedRules, AMisspeltAxisIsAnErrorWithTheNearestName) {
+  EXPECT_THAT(
+      Resolve("batch:dtaa", "data:2,model:2", {"batch"}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               "mesh \"data:2,model:2\" has no axis \"dtaa\"; did you mean "
+               "\"data\"?\n"
+               "  rule     \"batch:dtaa\" in [default], --layout, rule 1 of 1, "
+               "characters 1-10\n"
+               "  mesh     \"data:2,model:2\"\n"
+               "  help     write \"data\", or remove the rule if another name "
+               "is meant"));
+}
+
+TEST(ResolvedRules, AMisspeltAxisIsAnErrorThoughOtherRulesSpellItRight) {
+  EXPECT_THAT(Resolve("heads:model, d_ff:modle", "model:2", {"heads", "d_ff"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("did you mean \"model\"?")));
+}
+
+TEST(ResolvedRules, AMisspeltAxisIsAnErrorThoughItsDimensionIsAbsent) {
+  EXPECT_THAT(Resolve("experts:modle", "model:2", {"batch"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("did you mean \"model\"?")));
+}
+
+TEST(ResolvedRules, AMisspeltDimensionIsAnErrorWithTheNearestName) {
+  EXPECT_THAT(
+      Resolve("bacth:data", "data:2", {"d_model", "batch"}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               "no tensor has a dimension \"bacth\"; did you mean \"batch\"?\n"
+               "  rule     \"bacth:data\" in [default], --layout, rule 1 of 1, "
+               "characters 1-10\n"
+               "  mesh     \"data:2\"\n"
+               "  help     write \"batch\", or remove the rule if another name "
+               "is meant"));
+}
+
+TEST(ResolvedRules, ANearNameWithItsOwnRuleIsNoMisspelling) {
+  const absl::StatusOr<ResolvedRules> rules =
+      Resolve("batch:data, patch:data", "data:2", {"batch"});
+  ASSERT_OK(rules);
+  EXPECT_EQ(rules->notices().size(), 1u);
+}
+
+TEST(ResolvedRules, ANearNameRuledInAnotherSectionIsStillAMisspelling) {
+  EXPECT_THAT(
+      Resolve("d_model:data, [parameters] d_modl:data", "data:2", {"d_model"}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("in [parameters]")));
+}
+
+TEST(ResolvedRules, AnExactNameIsNeverAMisspelling) {
+  const absl::StatusOr<ResolvedRules> rules =
+      Resolve("patch:dat", "dat:2,data:2", {"batch", "patch"}, true);
+  ASSERT_OK(rules);
+  EXPECT_EQ(rules->AxesOf(kDefault, "patch"), AxisList{0});
+}
+
+TEST(ResolvedRules, ShortAndNumberedNamesAreTakenAtTheirWord) {
+  const absl::StatusOr<ResolvedRules> rules =
+      Resolve("d_ff:model, rows2:z, h:b2", "model:2,x:2,y:2,b1:2",
+              {"d_kv", "rows1", "w"});
+  ASSERT_OK(rules);
+  EXPECT_EQ(rules->notices().size(), 3u);
+}
+
+TEST(ResolvedRules, StrictMakesAnInertRuleAnError) {
+  EXPECT_THAT(Resolve("batch:data, experts:data", "data:2", {"batch"}, true),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "rule \"experts:data\" (--layout, rule 2 of 2, "
+                       "characters 13-24) has no effect: no tensor has a "
+                       "dimension \"experts\"\n"
+                       "  mesh     \"data:2\"\n"
+                       "  help     remove the rule, or allow rules without "
+                       "effect by leaving out --strict_layout"));
+  EXPECT_THAT(Resolve("batch:pod+data", "data:2", {"batch"}, true),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("axis \"pod\" of rule \"batch:pod+data\"")));
+}
+
+}  // namespace
+}  // namespace mtf
