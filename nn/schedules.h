@@ -26,7 +26,7 @@ class Schedule {
   explicit Schedule(Function function);
 
   // The value at the scalar f32 `step`, a scalar f32 tensor.
-  Tensor At(Tensor step) const { return function_(step); }
+  Tensor At(Tensor step) const;
 
  private:
   Function function_;

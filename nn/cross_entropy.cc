@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/cross_entropy.h"
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "nn/layer.h"
+#include "ops/checks.h"
+#include "ops/constant.h"
+#include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/one_hot.h"
+#include "ops/reduce.h"
+
+namespace mtf::nn {
+namespace {
+
+absl::Status CheckOptions(Tensor targets, const CrossEntropyOptions& options) {
+  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("label_smoothing is a share between 0 and 1, not ",
+                     options.label_smoothing));
+  }
+  if (!options.weights.valid()) return absl::OkStatus();
+  MTF_RETURN_IF_ERROR(
+      mtf::internal::CheckInputs(targets.graph(), {options.weights}));
+  for (const Dimension& dim : options.weights.shape()) {
+    MTF_RETURN_IF_ERROR(internal::CheckDimension(targets, dim));
+  }
+  return absl::OkStatus();
+}
+
+// `x` has the dimensions of `targets` and `last`, no others.
+absl::Status CheckPositions(Tensor x, const Dimension& last, Tensor targets) {
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(x.graph(), {x, targets}));
+  MTF_RETURN_IF_ERROR(internal::CheckFloat(x, "cross_entropy"));
+  MTF_RETURN_IF_ERROR(internal::CheckInteger(targets, "targets"));
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(x, last));
+  const Shape positions = x.shape().Without(last.name);
+  if (positions.SameDimensions(targets.shape())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the targets are over [", targets.shape().ToString(),
+                   "] but the positions of \"", x.name(), "\" are [",
+                   positions.ToString(), "]", DescribeInputs({x, targets})));
+}
+
+// How many elements of `whole` share one of `part`.
+double CountOf(const Shape& whole, const Shape& part) {
+  double count = 1;
+  for (const Dimension& dim : whole) {
+    if (!part.Contains(dim.name)) count *= static_cast<double>(dim.size);
+  }
+  return count;
+}
+
+// The mean of `loss`, or of what its positions weigh.
+Tensor Reduce(Tensor loss, const CrossEntropyOptions& options) {
+  if (!options.weights.valid()) {
+    return options.per_position ? loss : ReduceMean(loss, {});
+  }
+  const Tensor weights = internal::To(kFloat32, options.weights);
+  // An infinite loss times a weight of 0 would be a NaN.
+  const Tensor weighed = Select(Equal(weights, 0.0), 0.0, loss * weights);
+  if (options.per_position) return weighed;
+  const Tensor total =
+      ReduceSum(weights, {}) * CountOf(loss.shape(), weights.shape());
+  return ReduceSum(weighed, {}) / Select(Equal(total, 0.0), 1.0, total);
+}
+
+// What is left of the result's shape after a wrong call.
+Shape ResultShape(Tensor targets, const CrossEntropyOptions& options) {
+  return options.per_position ? targets.shape() : Shape();
+}
+
+}  // namespace
+
+Tensor SoftmaxCrossEntropy(Tensor logits, Dimension vocab, Tensor targets,
+                           CrossEntropyOptions options,
+                           std::source_location location) {
+  Graph* graph = mtf::internal::GraphOf({logits, targets});
+  if (graph == nullptr) return {};
+  internal::LayerScope layer(*graph, options.name, location);
+  absl::Status status = mtf::internal::CheckInputs(*graph, {logits, targets});
+  if (status.ok()) status = CheckPositions(logits, vocab, targets);
+  if (status.ok()) status = CheckOptions(targets, options);
+  if (!status.ok()) {
+    return graph->Fail(status, options.name, location,
+                       ResultShape(targets, options));
+  }
+  const Shape positions = logits.shape().Without(vocab.name);
+  const Tensor wide = internal::To(kFloat32, logits);
+  const Tensor max = internal::SafeMax(wide, positions);
+  // Both sums below need nothing but `shifted`, so one exchange serves both;
+  // and large logits cancel here, where it costs no digits.
+  const Tensor shifted = wide - max;
+  const Tensor is_target =
+      Equal(targets, Range(*graph, vocab, targets.dtype()));
+  const double spread =
+      options.label_smoothing / static_cast<double>(vocab.size);
+  const Tensor matched =
+      options.label_smoothing == 0
+          ? Select(is_target, shifted, 0.0)
+          : Select(is_target, shifted * (1 - options.label_smoothing + spread),
+                   shifted * spread);
+  // At least 1 where any logit is finite; 0.5 keeps the logarithm finite where
+  // none is.
+  const Tensor log_sum = Log(Maximum(ReduceSum(Exp(shifted), positions), 0.5));
+  Tensor loss = log_sum - ReduceSum(matched, positions);
+  if (options.z_loss != 0) {
+    loss = loss + options.z_loss * Square(log_sum + max);
+  }
+  return Reduce(loss, options);
+}
+
+Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
+                    CrossEntropyOptions options,
+                    std::source_location location) {
+  Graph* graph = mtf::internal::GraphOf({x, targets});
+  if (graph == nullptr) return {};
+  internal::LayerScope layer(*graph, options.name, location);
+  const auto fail = [&](const absl::Status& status) {
+    return graph->Fail(status, options.name, location,
+                       ResultShape(targets, options));
+  };
+  absl::Status status = mtf::internal::CheckInputs(*graph, {x, targets});
+  if (!status.ok()) return fail(status);
+  const auto d_model = internal::ModelDimension(x, targets.shape());
+  if (!d_model.ok()) return fail(d_model.status());
+  status = CheckPositions(x, *d_model, targets);
+  if (status.ok() && targets.shape().Contains(vocab.name)) {
+    status = absl::InvalidArgumentError(
+        absl::StrCat("the targets have the dimension \"", vocab.name,
+                     "\" of the vocabulary", DescribeInputs({targets})));
+  }
+  Tensor kernel = options.kernel;
+  if (status.ok() && kernel.valid()) {
+    status = mtf::internal::CheckInputs(*graph, {kernel});
+    if (status.ok() && !kernel.shape().SameDimensions({*d_model, vocab})) {
+      status = absl::InvalidArgumentError(absl::StrCat(
+          "the kernel is [", kernel.shape().ToString(), "], not [",
+          Shape({*d_model, vocab}).ToString(), "]", DescribeInputs({kernel})));
+    }
+  }
+  if (!status.ok()) return fail(status);
+  kernel = kernel.valid() ? internal::To(x.dtype(), kernel)
+                          : internal::Kernel(*graph, "kernel", {*d_model},
+                                             {vocab}, 1.0, x.dtype());
+  const Tensor logits = Einsum(
+      {x, kernel}, internal::Join(x.shape().Without(d_model->name), {vocab}));
+  options.name = "softmax";
+  return SoftmaxCrossEntropy(logits, vocab, targets, options);
+}
+
+}  // namespace mtf::nn

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/embedding.h"
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "nn/layer.h"
+#include "ops/checks.h"
+#include "ops/elementwise.h"
+#include "ops/gather.h"
+#include "ops/random.h"
+
+namespace mtf::nn {
+namespace {
+
+Tensor NewTable(Graph& graph, absl::string_view name, const Shape& shape,
+                double stddev, DType dtype) {
+  const Tensor initial =
+      RandomNormal(graph, shape, 0, stddev, {.per_step = false});
+  return internal::Parameter(graph, name, initial, dtype);
+}
+
+absl::Status Check(Tensor tokens, const Dimension& vocab,
+                   const Dimension& d_model, const EmbeddingOptions& options) {
+  MTF_RETURN_IF_ERROR(internal::CheckInteger(tokens, "tokens"));
+  const Shape rows = {vocab, d_model};
+  MTF_RETURN_IF_ERROR(rows.Validate());
+  for (const Dimension& dim : rows) {
+    if (!tokens.shape().Contains(dim.name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("dimension \"", dim.name, "\" of the table is also in \"",
+                     tokens.name(), "\"", DescribeInputs({tokens})));
+  }
+  if (!IsFloat(options.dtype)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an embedding is of a float dtype, not ", DTypeName(options.dtype)));
+  }
+  if (!options.table.valid()) return absl::OkStatus();
+  MTF_RETURN_IF_ERROR(
+      mtf::internal::CheckInputs(tokens.graph(), {options.table}));
+  MTF_RETURN_IF_ERROR(internal::CheckFloat(options.table, "the table"));
+  if (options.table.shape().SameDimensions(rows)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the table is [", options.table.shape().ToString(), "], not [",
+      rows.ToString(), "]", DescribeInputs({options.table})));
+}
+
+}  // namespace
+
+Tensor EmbeddingTable(Graph& graph, Dimension vocab, Dimension d_model,
+                      EmbeddingOptions options, std::source_location location) {
+  internal::LayerScope layer(graph, options.name, location);
+  return NewTable(graph, "table", {vocab, d_model}, options.stddev, kFloat32);
+}
+
+Tensor Embedding(Tensor tokens, Dimension vocab, Dimension d_model,
+                 EmbeddingOptions options, std::source_location location) {
+  if (!tokens.valid()) return {};
+  Graph& graph = tokens.graph();
+  internal::LayerScope layer(graph, options.name, location);
+  const absl::Status status = Check(tokens, vocab, d_model, options);
+  if (!status.ok()) {
+    return graph.Fail(status, options.name, location,
+                      internal::Join(tokens.shape(), {d_model}), options.dtype);
+  }
+  Tensor table = options.table;
+  if (!table.valid()) {
+    table =
+        NewTable(graph, "table", {vocab, d_model}, options.stddev, kFloat32);
+  }
+  // Rows are cast after the look-up: fewer of them.
+  return internal::To(options.dtype, Gather(table, tokens, vocab.name));
+}
+
+Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,
+                         PositionEmbeddingOptions options,
+                         std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  internal::LayerScope layer(graph, options.name, location);
+  absl::Status status = internal::CheckFloat(x, options.name);
+  if (status.ok()) status = internal::CheckDimension(x, length);
+  if (status.ok()) status = internal::CheckDimension(x, d_model);
+  if (!status.ok()) {
+    return graph.Fail(status, options.name, location, x.shape(), x.dtype());
+  }
+  return x +
+         NewTable(graph, "table", {length, d_model}, options.stddev, x.dtype());
+}
+
+}  // namespace mtf::nn

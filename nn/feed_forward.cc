@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/feed_forward.h"
+
+#include "nn/dense.h"
+#include "nn/layer.h"
+#include "ops/elementwise.h"
+#include "ops/random.h"
+
+namespace mtf::nn {
+
+Tensor FeedForward(Tensor x, Dimension d_ff, Activation activation,
+                   FeedForwardOptions options, std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  internal::LayerScope layer(graph, options.name, location);
+  const auto d_model = internal::ModelDimension(x);
+  if (!d_model.ok()) {
+    return graph.Fail(d_model.status(), options.name, location, x.shape(),
+                      x.dtype());
+  }
+  Tensor h = Dense(x, {*d_model}, {d_ff},
+                   {.bias = options.bias,
+                    .activation = options.gated ? nullptr : activation,
+                    .name = "in"});
+  if (options.gated) {
+    h = h *
+        Dense(x, {*d_model}, {d_ff},
+              {.bias = options.bias, .activation = activation, .name = "gate"});
+  }
+  if (options.dropout != 0) h = Dropout(h, options.dropout);
+  return Dense(h, {d_ff}, {*d_model}, {.bias = options.bias, .name = "out"});
+}
+
+}  // namespace mtf::nn

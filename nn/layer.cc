@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "mtf/operation.h"
+#include "ops/checks.h"
+#include "ops/elementwise.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/stop_gradient.h"
+#include "ops/variable.h"
+
+namespace mtf::nn::internal {
+namespace {
+
+// Marks where a layer begins in the graph's listing. Nothing reads it, so it
+// is in no program; its name is what makes the layer's scope unique.
+class LayerMark : public Operation {
+ public:
+  LayerMark() : Operation({}, {}, kFloat32) {}
+  absl::string_view kind() const override { return "layer"; }
+  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
+  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
+    return emitter.Constant({0.0}, dtype(), shape());
+  }
+};
+
+// The last part of the name that the graph gives to a mark called `name`.
+std::string UniqueName(Graph& graph, absl::string_view name,
+                       std::source_location location) {
+  const Tensor mark = graph.Add(std::make_unique<LayerMark>(), location, name);
+  const std::string& full = mark.name();
+  // A `name` with slashes in it is kept whole.
+  const size_t depth = std::count(name.begin(), name.end(), '/');
+  size_t begin = full.size();
+  for (size_t i = 0; i <= depth && begin != std::string::npos; ++i) {
+    begin = begin == 0 ? std::string::npos : full.rfind('/', begin - 1);
+  }
+  return begin == std::string::npos ? full : full.substr(begin + 1);
+}
+
+}  // namespace
+
+LayerScope::LayerScope(Graph& graph, absl::string_view name,
+                       std::source_location location)
+    : call_site_(graph, location),
+      scope_(graph, UniqueName(graph, name, location)) {}
+
+absl::Status CheckDimension(Tensor x, const Dimension& dim) {
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckHasDimension(x, dim.name));
+  const int64_t size = x.shape().SizeOf(dim.name);
+  if (size == dim.size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "dimension \"", dim.name, "\" is ", dim.size, " in the call but ", size,
+      " in \"", x.name(), "\"", DescribeInputs({x}),
+      "\n  help     give one size to the name, or Rename() one of them"));
+}
+
+absl::Status CheckFloat(Tensor x, absl::string_view what) {
+  if (IsFloat(x.dtype())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " takes a float dtype, not ", DTypeName(x.dtype()),
+                   DescribeInputs({x}), "\n  help     Cast() it"));
+}
+
+absl::Status CheckInteger(Tensor x, absl::string_view what) {
+  if (IsInteger(x.dtype())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " are of an integer dtype, not ", DTypeName(x.dtype()),
+                   DescribeInputs({x})));
+}
+
+absl::Status CheckGiven(const Dimension& dim, absl::string_view option) {
+  if (!dim.name.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the option ", option, " is missing"));
+}
+
+absl::StatusOr<Dimension> ModelDimension(Tensor x, const Shape& others) {
+  if (x.shape().rank() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", x.name(),
+                     "\" is a scalar, but its last dimension is needed as the "
+                     "model dimension",
+                     DescribeInputs({x})));
+  }
+  const Dimension dim = x.shape().dims().back();
+  if (!others.Contains(dim.name)) return dim;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the last dimension of \"", x.name(), "\" is \"", dim.name,
+      "\", where the model dimension belongs", DescribeInputs({x}),
+      "\n  help     Transpose() it, so that the model dimension comes last"));
+}
+
+Shape Join(const Shape& a, const Shape& b) {
+  std::vector<Dimension> dims = a.dims();
+  dims.insert(dims.end(), b.begin(), b.end());
+  return Shape(std::move(dims));
+}
+
+Tensor To(DType dtype, Tensor x) {
+  return x.dtype() == dtype ? x : Cast(x, dtype);
+}
+
+Tensor Parameter(Graph& graph, absl::string_view name, Tensor initial_value,
+                 DType dtype) {
+  return To(dtype, Variable(graph, name, initial_value));
+}
+
+Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
+              const Shape& output, double scale, DType dtype) {
+  const double fan_in =
+      std::max<double>(1.0, static_cast<double>(reduced.num_elements()));
+  const Tensor initial =
+      RandomNormal(graph, Join(reduced, output), 0, std::sqrt(scale / fan_in),
+                   {.per_step = false});
+  return Parameter(graph, name, initial, dtype);
+}
+
+Tensor SafeMax(Tensor x, const Shape& output) {
+  return StopGradient(Maximum(ReduceMax(x, output),
+                              double{std::numeric_limits<float>::lowest()}));
+}
+
+}  // namespace mtf::nn::internal

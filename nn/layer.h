@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the layers of this folder have in common. Not for users.
+#ifndef NN_LAYER_H_
+#define NN_LAYER_H_
+
+#include <source_location>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "mtf/dtype.h"
+#include "mtf/graph.h"
+#include "mtf/shape.h"
+#include "mtf/tensor.h"
+
+namespace mtf::nn::internal {
+
+// While alive, all that is made in `graph` has the line `location`, unless an
+// outer layer has set one, and a name under "<name>/". The second layer of a
+// name in a scope is "<name>_1", so that two may stand side by side.
+class LayerScope {
+ public:
+  LayerScope(Graph& graph, absl::string_view name,
+             std::source_location location);
+
+ private:
+  CallSiteScope call_site_;
+  Scope scope_;
+};
+
+// `x` has `dim`, in this size; else a status in the words of the call.
+absl::Status CheckDimension(Tensor x, const Dimension& dim);
+
+// `x` is of a float, or of an integer, dtype.
+absl::Status CheckFloat(Tensor x, absl::string_view what);
+absl::Status CheckInteger(Tensor x, absl::string_view what);
+
+// `dim` was given: `option` is what the user should have written, ".heads".
+absl::Status CheckGiven(const Dimension& dim, absl::string_view option);
+
+// The last dimension of `x`, which is not one of `others`.
+absl::StatusOr<Dimension> ModelDimension(Tensor x, const Shape& others = {});
+
+// The dimensions of `a`, then those of `b`.
+Shape Join(const Shape& a, const Shape& b);
+
+// A new f32 parameter, cast to `dtype`.
+Tensor Parameter(Graph& graph, absl::string_view name, Tensor initial_value,
+                 DType dtype);
+
+// A new f32 parameter [reduced..., output...], cast to `dtype`: normal with
+// variance scale / fan_in, where fan_in is the number of elements of `reduced`.
+Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
+              const Shape& output, double scale, DType dtype);
+
+// `x` in `dtype`, which costs nothing where it has it already.
+Tensor To(DType dtype, Tensor x);
+
+// The maximum of the f32 `x` over what `output` leaves out, through which no
+// gradient flows, and finite where every element is -infinity, so that x - max
+// is no NaN: what to subtract before an exponential.
+Tensor SafeMax(Tensor x, const Shape& output);
+
+}  // namespace mtf::nn::internal
+
+#endif  // NN_LAYER_H_

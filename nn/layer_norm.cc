@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layer_norm.h"
+
+#include "nn/layer.h"
+#include "ops/constant.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+
+namespace mtf::nn {
+namespace {
+
+absl::Status Check(Tensor x, const Dimension& dim, absl::string_view what) {
+  MTF_RETURN_IF_ERROR(internal::CheckFloat(x, what));
+  return internal::CheckDimension(x, dim);
+}
+
+// x / sqrt(mean(x^2) + epsilon) over `dim`, times a new scale if there is one.
+Tensor Normalize(Tensor x, const Dimension& dim, double epsilon, bool scale) {
+  const Tensor variance = ReduceMean(Square(x), x.shape().Without(dim.name));
+  const Tensor y = x * Rsqrt(variance + epsilon);
+  if (!scale) return y;
+  Graph& graph = x.graph();
+  return y * internal::Parameter(graph, "scale", Ones(graph, kFloat32, {dim}),
+                                 kFloat32);
+}
+
+}  // namespace
+
+Tensor LayerNorm(Tensor x, Dimension dim, LayerNormOptions options,
+                 std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  internal::LayerScope layer(graph, options.name, location);
+  const absl::Status status = Check(x, dim, options.name);
+  if (!status.ok()) {
+    return graph.Fail(status, options.name, location, x.shape(), x.dtype());
+  }
+  const Tensor wide = internal::To(kFloat32, x);
+  const Tensor mean = ReduceMean(wide, x.shape().Without(dim.name));
+  Tensor y = Normalize(wide - mean, dim, options.epsilon, options.scale);
+  if (options.bias) {
+    y = y + internal::Parameter(graph, "bias", Zeros(graph, kFloat32, {dim}),
+                                kFloat32);
+  }
+  return internal::To(x.dtype(), y);
+}
+
+Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options,
+               std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  internal::LayerScope layer(graph, options.name, location);
+  const absl::Status status = Check(x, dim, options.name);
+  if (!status.ok()) {
+    return graph.Fail(status, options.name, location, x.shape(), x.dtype());
+  }
+  const Tensor y =
+      Normalize(internal::To(kFloat32, x), dim, options.epsilon, options.scale);
+  return internal::To(x.dtype(), y);
+}
+
+}  // namespace mtf::nn
