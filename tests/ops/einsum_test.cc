@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/einsum.h"
+
+#include "ops/reshape.h"
+#include "tests/ops/ops_test_util.h"
+
+namespace mtf {
+namespace {
+
+using namespace mtf::testing;  // NOLINT
+
+const Dimension batch{"batch", 3}, io{"io", 4}, hidden{"hidden", 5};
+
+TEST(Einsum, MultipliesMatrices) {
+  Graph graph;
+  const Tensor x =
+      Constant(graph, {1, 2, 3, 4, 5, 6}, kFloat32, {{"i", 2}, {"k", 3}});
+  const Tensor w =
+      Constant(graph, {1, 0, 2, 1, 0, 3}, kFloat32, {{"k", 3}, {"j", 2}});
+  EXPECT_THAT(DataOf(Einsum({x, w}, {{"i", 2}, {"j", 2}})),
+              ElementsAre(1 + 4, 2 + 9, 4 + 10, 5 + 18));
+  // The other order of the output is the transpose.
+  EXPECT_THAT(DataOf(Einsum({x, w}, {{"j", 2}, {"i", 2}})),
+              ElementsAre(5, 14, 11, 23));
+}
+
+TEST(Einsum, OfOneInputSumsAndTransposes) {
+  Graph graph;
+  const Tensor x =
+      Constant(graph, {1, 2, 3, 4, 5, 6}, kInt32, {{"i", 2}, {"k", 3}});
+  EXPECT_THAT(DataOf(Einsum({x}, {{"k", 3}, {"i", 2}})),
+              ElementsAre(1, 4, 2, 5, 3, 6));
+  EXPECT_THAT(DataOf(Einsum({x}, {{"k", 3}})), ElementsAre(5, 7, 9));
+  EXPECT_THAT(DataOf(Einsum({x}, {})), ElementsAre(21));
+}
+
+TEST(Einsum, KeepsADimensionOfSeveralInputsThatTheOutputNames) {
+  Graph graph;
+  const Tensor x = Constant(graph, {1, 2, 3}, kFloat32, {batch});
+  EXPECT_THAT(DataOf(Einsum({x, x}, {batch})), ElementsAre(1, 4, 9));
+  EXPECT_THAT(DataOf(Einsum({x, x, x}, {})), ElementsAre(1 + 8 + 27));
+}
+
+TEST(Einsum, SumOverADimensionOfSizeZeroIsZero) {
+  Graph graph;
+  const Tensor x = Zeros(graph, kFloat32, {batch, {"none", 0}});
+  const Tensor w = Zeros(graph, kFloat32, {{"none", 0}});
+  EXPECT_THAT(DataOf(Einsum({x, w}, {batch})), ElementsAre(0, 0, 0));
+}
+
+TEST(Einsum, IntegersWrapAround) {
+  Graph graph;
+  const Tensor x = Constant(graph, {65536, 65536}, kInt32, {{"k", 2}});
+  EXPECT_THAT(DataOf(Einsum({x, x}, {{"k", 2}})), ElementsAre(0, 0));
+}
+
+// A random einsum of one to three inputs over sizes 1 to 5, in any order.
+struct RandomEinsum {
+  std::vector<Shape> inputs;
+  Shape output;
+};
+
+RandomEinsum MakeRandomEinsum(uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<Dimension> dims;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    dims.push_back({name, 1 + static_cast<int64_t>(random() % 5)});
+  }
+  RandomEinsum result;
+  const auto some = [&](const std::vector<Dimension>& from) {
+    std::vector<Dimension> chosen;
+    for (const Dimension& dim : from) {
+      if (random() % 2 == 0) chosen.push_back(dim);
+    }
+    std::shuffle(chosen.begin(), chosen.end(), random);
+    return Shape(chosen);
+  };
+  const int count = 1 + static_cast<int>(random() % 3);
+  for (int i = 0; i < count; ++i) result.inputs.push_back(some(dims));
+  std::vector<Dimension> present;
+  for (const Dimension& dim : dims) {
+    for (const Shape& input : result.inputs) {
+      if (!input.Contains(dim.name)) continue;
+      present.push_back(dim);
+      break;
+    }
+  }
+  result.output = some(present);
+  return result;
+}
+
+class RandomEinsumTest : public ::testing::TestWithParam<uint32_t> {};
+
+TEST_P(RandomEinsumTest, IsTheSumOfProducts) {
+  const RandomEinsum e = MakeRandomEinsum(GetParam());
+  Graph graph;
+  std::vector<OracleTensor> values;
+  std::vector<Tensor> inputs;
+  Shape all = e.output;
+  for (const Shape& shape : e.inputs) {
+    values.push_back(Numbers(shape, GetParam() + inputs.size()));
+    inputs.push_back(ConstantOf(graph, values.back()));
+    for (const Dimension& dim : shape) {
+      if (!all.Contains(dim.name)) all = all.With(dim);
+    }
+  }
+  std::map<Place, double> expected;
+  ForEachPlace(all, [&](const Place& place) {
+    double product = 1;
+    for (const OracleTensor& value : values) product *= At(value, place);
+    Place kept;
+    for (const Dimension& dim : e.output) kept[dim.name] = place.at(dim.name);
+    expected[kept] += product;
+  });
+  ExpectElements(Fetch(Einsum(inputs, e.output)),
+                 [&](const Place& place) { return expected.at(place); });
+}
+
+TEST_P(RandomEinsumTest, GradientsAgreeWithDifferences) {
+  const RandomEinsum e = MakeRandomEinsum(GetParam());
+  std::vector<OracleTensor> points;
+  for (const Shape& shape : e.inputs) {
+    points.push_back(Numbers(shape, GetParam() + points.size()));
+  }
+  ExpectGradients(points, [&](Graph&, const std::vector<Tensor>& xs) {
+    return Einsum(xs, e.output);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomEinsumTest,
+                         ::testing::Range(0u, 40u));
+
+TEST(Einsum, SecondOrderGradients) {
+  ExpectSecondGradients(
+      {Numbers({io, batch}, 1), Numbers({io, hidden}, 2)},
+      [](Graph&, const std::vector<Tensor>& xs) {
+        return Einsum({xs[0], xs[1]}, {hidden, batch});
+      });
+}
+
+TEST(Einsum, GradientOfATensorThatComesTwice) {
+  ExpectSecondGradients({Numbers({batch, io}, 1)},
+                        [](Graph&, const std::vector<Tensor>& xs) {
+                          return Einsum({xs[0], xs[0]}, {batch});
+                        });
+}
+
+TEST(Einsum, GradientOfADimensionSummedAlone) {
+  // "io" is in no other factor: all its places get the same gradient.
+  ExpectSecondGradients({Numbers({batch, io}, 1), Numbers({batch}, 2)},
+                        [](Graph&, const std::vector<Tensor>& xs) {
+                          return Einsum({xs[0], xs[1]}, {batch});
+                        });
+}
+
+TEST(EinsumErrors, OneNameOfTwoSizes) {
+  Graph graph;
+  const Tensor h = Input(graph, "h", kFloat32, {{"batch", 64}, {"hidden", 2048}});
+  const Tensor w2 = Input(graph, "w2", kFloat32, {{"hidden", 2050}, {"io", 512}});
+  // clang-format off
+  const std::string here = MTF_HERE; const Tensor y = Einsum({h, w2}, {{"batch", 64}, {"io", 512}});
+  // clang-format on
+  EXPECT_EQ(ErrorText(graph.status()),
+            absl::StrCat(
+                "INVALID_ARGUMENT dimension \"hidden\" is 2048 in \"h\" but "
+                "2050 in \"w2\" (einsum, ",
+                here,
+                "\n"
+                "  inputs   h  f32[batch=64, hidden=2048]\n"
+                "           w2 f32[hidden=2050, io=512]\n"
+                "  output   [batch:64, io:512]\n"
+                "  help     give one size to the name, or Rename() one of "
+                "them"));
+  // The chain goes on with the intended shape.
+  EXPECT_EQ(y.shape(), Shape({{"batch", 64}, {"io", 512}}));
+}
+
+struct EinsumError {
+  const char* name;
+  std::function<Tensor(Graph&)> make;
+  std::vector<std::string> words;
+  friend void PrintTo(const EinsumError& e, std::ostream* out) {
+    *out << e.name;
+  }
+};
+
+class EinsumErrorTest : public ::testing::TestWithParam<EinsumError> {};
+
+TEST_P(EinsumErrorTest, SaysWhatIsWrongAndWhere) {
+  Graph graph;
+  GetParam().make(graph);
+  for (const std::string& word : GetParam().words) {
+    EXPECT_THAT(graph.status(), StatusIs(kInvalid, HasSubstr(word)));
+  }
+  EXPECT_THAT(graph.status(),
+              StatusIs(kInvalid, HasSubstr("(einsum, einsum_test.cc:")));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, EinsumErrorTest,
+    ::testing::Values(
+        EinsumError{"SizeInOutput",
+                    [](Graph& g) {
+                      return Einsum({Ones(g, kFloat32, {batch})},
+                                    {{"batch", 4}});
+                    },
+                    {"\"batch\" is 3 in \"constant\" but 4 in the output"}},
+        EinsumError{"OutputDimensionFromNowhere",
+                    [](Graph& g) {
+                      return Einsum({Ones(g, kFloat32, {batch})}, {batch, io});
+                    },
+                    {"output dimension \"io\" is in no input", "Broadcast()"}},
+        EinsumError{"TwoDTypes",
+                    [](Graph& g) {
+                      return Einsum({Ones(g, kFloat32, {batch}),
+                                     Ones(g, kBFloat16, {batch})},
+                                    {});
+                    },
+                    {"\"constant\" is f32 but \"constant_1\" is bf16",
+                     "Cast()"}},
+        EinsumError{"Bool",
+                    [](Graph& g) {
+                      return Einsum({Ones(g, kBool, {batch})}, {});
+                    },
+                    {"not bool"}},
+        EinsumError{"EmptyTensor",
+                    [](Graph& g) {
+                      return Einsum({Ones(g, kFloat32, {batch}), Tensor()},
+                                    {});
+                    },
+                    {"input 1 is an empty Tensor"}},
+        EinsumError{"RepeatedOutput",
+                    [](Graph& g) {
+                      return Einsum({Ones(g, kFloat32, {batch})},
+                                    {batch, batch});
+                    },
+                    {"\"batch\" occurs twice"}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(EinsumErrors, OfNoGraphIsAnEmptyTensor) {
+  EXPECT_FALSE(Einsum({}, {}).valid());
+  EXPECT_FALSE(Einsum({Tensor()}, {batch}).valid());
+}
+
+TEST(EinsumErrors, AnErrorFlowsOnAndTheFirstStays) {
+  Graph graph;
+  const Tensor x = Ones(graph, kFloat32, {batch});
+  const Tensor bad = Einsum({x}, {io});
+  const Tensor worse = Einsum({bad, x}, {hidden});
+  EXPECT_EQ(worse.shape(), Shape({hidden}));
+  EXPECT_THAT(graph.status(), StatusIs(kInvalid, HasSubstr("\"io\"")));
+  const std::vector<Tensor> g = Gradients(worse, {x});
+  EXPECT_THAT(graph.status(), StatusIs(kInvalid, HasSubstr("\"io\"")));
+  EXPECT_EQ(g.size(), 1u);
+}
+
+}  // namespace
+}  // namespace mtf
