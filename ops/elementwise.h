@@ -64,7 +64,10 @@ MTF_LOGICAL_FUNCTIONS(MTF_DECLARE_BINARY)
 Tensor LogicalNot(TensorArg x);
 
 // `x` where the bool `condition` holds, else `y`. Nothing of the side that is
-// not taken is seen, not even a NaN, in the value or in the gradient.
+// not taken is seen, not even a NaN; it gets the gradient 0. Where its own
+// slope is infinite, 0 times that is a NaN, so select its operand as well:
+//
+//   Tensor y = Select(ok, Log(Select(ok, x, 1.0)), 0.0);
 Tensor Select(TensorArg condition, TensorArg x, TensorArg y);
 
 // The same numbers in another dtype. Floats round to nearest even, a float

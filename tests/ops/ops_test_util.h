@@ -25,10 +25,9 @@
 #include "tests/matchers.h"
 
 // The place of this line as errors print it: "einsum_test.cc:41)".
-#define MTF_HERE                                                      \
-  absl::StrCat(::mtf::CallSite::Of(std::source_location::current())   \
-                   .ToString(),                                       \
-               ")")
+#define MTF_HERE \
+  absl::StrCat(  \
+      ::mtf::CallSite::Of(std::source_location::current()).ToString(), ")")
 
 namespace mtf::testing {
 
@@ -36,8 +35,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-inline constexpr absl::StatusCode kInvalid =
-    absl::StatusCode::kInvalidArgument;
+inline constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
 // An element by name: {{"batch", 2}, {"length", 3}}.
 using Place = std::map<std::string, int64_t>;
@@ -66,10 +64,9 @@ inline double At(const OracleTensor& tensor, const Place& place) {
 }
 
 // `tensor` holds `expected(place)` at every place.
-inline void ExpectElements(
-    const OracleTensor& tensor,
-    const std::function<double(const Place&)>& expected,
-    double tolerance = 1e-9) {
+inline void ExpectElements(const OracleTensor& tensor,
+                           const std::function<double(const Place&)>& expected,
+                           double tolerance = 1e-9) {
   ASSERT_EQ(static_cast<int64_t>(tensor.data.size()),
             tensor.shape.num_elements());
   int64_t i = 0;
@@ -110,6 +107,24 @@ inline Tensor ConstantOf(Graph& graph, const OracleTensor& tensor) {
   return Constant(graph, tensor.data, tensor.dtype, tensor.shape);
 }
 
+// `make` leaves `code` in its graph, with all `words` and the name of the file
+// that calls this.
+inline void ExpectError(
+    const std::function<void(Graph&)>& make,
+    const std::vector<std::string>& words, absl::StatusCode code = kInvalid,
+    std::source_location location = std::source_location::current()) {
+  Graph graph;
+  make(graph);
+  for (const std::string& word : words) {
+    EXPECT_THAT(graph.status(), StatusIs(code, HasSubstr(word)))
+        << "called at line " << location.line();
+  }
+  const std::string place =
+      absl::StrCat(", ", CallSite::Of(location).file, ":");
+  EXPECT_THAT(graph.status(), StatusIs(code, HasSubstr(place)))
+      << "called at line " << location.line();
+}
+
 using Builder = std::function<Tensor(Graph&, const std::vector<Tensor>&)>;
 
 // y = build(xs) at `points`: Gradients() of y under a random dy agree with
@@ -121,8 +136,8 @@ inline void ExpectGradients(const std::vector<OracleTensor>& points,
   std::vector<Tensor> xs;
   for (size_t i = 0; i < points.size(); ++i) {
     const std::string name = absl::StrCat("x", i);
-    xs.push_back(Variable(graph, name,
-                          Zeros(graph, points[i].dtype, points[i].shape)));
+    xs.push_back(
+        Variable(graph, name, Zeros(graph, points[i].dtype, points[i].shape)));
     values[name] = points[i];
   }
   const Tensor y = build(graph, xs);
@@ -151,8 +166,7 @@ inline void ExpectGradients(const std::vector<OracleTensor>& points,
       const double below = (*Interpret(graph, {}, {sum}, &values))[0].data[0];
       x[k] = middle;
       const double slope = (above - below) / (2 * kStep);
-      EXPECT_NEAR((*found)[0].data[k], slope,
-                  tolerance * (1 + std::abs(slope)))
+      EXPECT_NEAR((*found)[0].data[k], slope, tolerance * (1 + std::abs(slope)))
           << "x" << i << "[" << k << "]";
     }
   }
