@@ -98,6 +98,10 @@ class Device {
 
   virtual absl::string_view name() const = 0;
 
+  // Called on the thread that is about to prepare or run kernels, so that the
+  // device can size that thread's pool.
+  virtual void EnterThread() {}
+
   // Memory that kernels work on, aligned to 64 bytes and zeroed.
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
   virtual void Free(void* data) = 0;

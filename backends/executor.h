@@ -50,10 +50,10 @@ class Executor {
   // What a step takes and gives: whole tensors by input and fetch name; every
   // rank is fed the same and takes its shard. Outputs are written on every
   // rank. With `fetch_shards` in the program's targets the outputs are local
-  // shards without padding (see HostShard).
+  // shards without padding.
   //
-  // kInvalidArgument for a missing or unknown feed, or one of another shape or
-  // dtype; kOutOfRange for an index out of range, the same on every rank and
+  // kInvalidArgument for a missing feed, or one of another shape or dtype (feeds
+  // that the program does not read are passed over); kOutOfRange for an index out of range, the same on every rank and
   // under every layout; variables then keep their values.
   absl::Status Run(const std::map<std::string, HostTensor>& feeds,
                    uint32_t seed, uint32_t step,

@@ -47,8 +47,9 @@ enum class Opcode : uint8_t {
   kPad,            // (value) -> `begin` elements of fill before (dimension,
                    // begin, fill); the rest behind, up to the result's size
   kConcat,         // (values...) -> joined (dimension)
-  kGather,         // (table, indices) -> rows (dimension of the table)
-  kScatterAdd,     // (updates, indices) -> table of sums (dimension)
+  kGather,         // (table, indices) -> rows (dimension of the table; symbol
+                   // is the user's name of the indices)
+  kScatterAdd,     // (updates, indices) -> table of sums (dimension, symbol)
   kMask,           // (value) -> padding of mask_dims set to fill
   kReshard,        // (value) -> same value in the layout of the result
   kAllReduce,      // (values...) -> each reduced over axes (reduce_kind, axes)

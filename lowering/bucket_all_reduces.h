@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LOWERING_BUCKET_ALL_REDUCES_H_
+#define LOWERING_BUCKET_ALL_REDUCES_H_
+
+#include "absl/status/status.h"
+#include "lowering/program.h"
+
+namespace mtf {
+
+// Joins all_reduces of one kind, dtype and list of axes into one call, placed
+// just before the first instruction that reads any of their results. Gradients
+// of parameters are read late, by the optimizer, so those of one axis become
+// one call; a sum that is read at once stays alone. A bucket closes at 256 MiB.
+//
+//   before  %a.sum = all_reduce(%a) sum over{data}
+//           %b = einsum(...)
+//           %b.sum = all_reduce(%b) sum over{data}
+//           %c = map(%a.sum, ...)
+//   after   %b = einsum(...)
+//           %a.sum, %b.sum = all_reduce(%a, %b) sum over{data}
+//           %c = map(%a.sum, ...)
+//
+// Runs after the passes that change which collectives there are, and before
+// shard_shapes.
+absl::Status BucketAllReduces(Program& program);
+
+}  // namespace mtf
+
+#endif  // LOWERING_BUCKET_ALL_REDUCES_H_

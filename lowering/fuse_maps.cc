@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/fuse_maps.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "lowering/readers.h"
+#include "mtf/check.h"
+
+namespace mtf {
+namespace {
+
+// Bounds on one kernel: registers of the block interpreter, and streams that
+// the prefetcher still follows.
+constexpr size_t kMostSteps = 48;
+constexpr size_t kMostOperands = 10;
+
+bool IsFusible(const Instruction& instruction) {
+  return instruction.opcode == Opcode::kMap ||
+         instruction.opcode == Opcode::kReduce;
+}
+
+// Rewrites `reader`, which reads operand `place` from the map `producer`, to
+// compute that operand itself.
+void Absorb(const Instruction& producer, int place, Instruction& reader) {
+  absl::InlinedVector<int, 4> operands;
+  const auto place_of = [&operands](int value) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i] == value) return static_cast<int>(i);
+    }
+    operands.push_back(value);
+    return static_cast<int>(operands.size()) - 1;
+  };
+  // Operands first, because steps count from behind them.
+  std::vector<int> reader_map, producer_map;
+  for (size_t i = 0; i < reader.operands.size(); ++i) {
+    reader_map.push_back(static_cast<int>(i) == place
+                             ? -1
+                             : place_of(reader.operands[i]));
+  }
+  for (int operand : producer.operands) {
+    producer_map.push_back(place_of(operand));
+  }
+  const int num_operands = static_cast<int>(operands.size());
+  MapExpression fused;
+  fused.num_operands = num_operands;
+  for (MapStep step : producer.expression.steps) {
+    for (int& argument : step.arguments) {
+      argument = argument < producer.expression.num_operands
+                     ? producer_map[argument]
+                     : argument - producer.expression.num_operands +
+                           num_operands;
+    }
+    fused.steps.push_back(std::move(step));
+  }
+  const int made = num_operands + static_cast<int>(fused.steps.size()) - 1;
+  const int shift = made + 1 - reader.expression.num_operands;
+  // An identity in front of a reduction only passes the operand on.
+  const bool passes_on =
+      reader.expression.steps.size() == 1 &&
+      reader.expression.steps[0].function == ScalarFunction::kIdentity;
+  if (!passes_on) {
+    for (MapStep step : reader.expression.steps) {
+      for (int& argument : step.arguments) {
+        if (argument >= reader.expression.num_operands) {
+          argument += shift;
+        } else {
+          argument = argument == place ? made : reader_map[argument];
+        }
+      }
+      fused.steps.push_back(std::move(step));
+    }
+  }
+  reader.expression = std::move(fused);
+  reader.operands = std::move(operands);
+}
+
+class Fuser {
+ public:
+  explicit Fuser(Program& program)
+      : program_(program),
+        readers_(CountReaders(program)),
+        producers_(FindProducers(program)) {}
+
+  void Run() {
+    for (Instruction& reader : program_.instructions) {
+      if (!IsFusible(reader)) continue;
+      for (size_t place = 0; place < reader.operands.size();) {
+        // After an absorption the operands have moved: look at all again.
+        place = TryAbsorb(reader, static_cast<int>(place)) ? 0 : place + 1;
+      }
+    }
+    std::vector<Instruction> kept;
+    kept.reserve(program_.instructions.size());
+    for (Instruction& instruction : program_.instructions) {
+      const bool dead = instruction.opcode == Opcode::kMap &&
+                        readers_[instruction.results[0]] == 0;
+      if (!dead) kept.push_back(std::move(instruction));
+    }
+    program_.instructions = std::move(kept);
+  }
+
+ private:
+  bool TryAbsorb(Instruction& reader, int place) {
+    const int value = reader.operands[place];
+    if (producers_[value] < 0) return false;
+    const Instruction& producer = program_.instructions[producers_[value]];
+    if (producer.opcode != Opcode::kMap) return false;
+    const bool source = producer.operands.empty();
+    if (!source && !(readers_[value] == 1 && SameElements(reader, value))) {
+      return false;
+    }
+    if (reader.expression.steps.size() + producer.expression.steps.size() >
+            kMostSteps ||
+        reader.operands.size() + producer.operands.size() > kMostOperands) {
+      return false;
+    }
+    for (int operand : reader.operands) --readers_[operand];
+    Absorb(producer, place, reader);
+    for (int operand : reader.operands) ++readers_[operand];
+    if (readers_[value] == 0) {
+      for (int operand : producer.operands) --readers_[operand];
+    }
+    return true;
+  }
+
+  // Whether the reader runs over the very elements of `value`.
+  bool SameElements(const Instruction& reader, int value) const {
+    const ProgramValue& made = program_.values[value];
+    if (reader.opcode == Opcode::kReduce) {
+      return made.shape.SameDimensions(reader.iteration);
+    }
+    return made.shape.SameDimensions(
+        program_.values[reader.results[0]].shape);
+  }
+
+  Program& program_;
+  std::vector<int> readers_;
+  std::vector<int> producers_;
+};
+
+}  // namespace
+
+absl::Status FuseMaps(Program& program) {
+  Fuser(program).Run();
+  return absl::OkStatus();
+}
+
+}  // namespace mtf

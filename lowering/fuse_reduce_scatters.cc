@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/fuse_reduce_scatters.h"
+
+#include <vector>
+
+#include "lowering/readers.h"
+
+namespace mtf {
+
+absl::Status FuseReduceScatters(Program& program) {
+  const std::vector<int> readers = CountReaders(program);
+  const std::vector<int> producers = FindProducers(program);
+  std::vector<bool> dead(program.instructions.size(), false);
+  for (Instruction& slice : program.instructions) {
+    if (slice.opcode != Opcode::kAllSlice) continue;
+    const int sum = slice.operands[0];
+    if (readers[sum] != 1 || producers[sum] < 0) continue;
+    const Instruction& reduce = program.instructions[producers[sum]];
+    if (reduce.opcode != Opcode::kAllReduce || reduce.operands.size() != 1 ||
+        SetOf(reduce.axes) != SetOf(slice.axes)) {
+      continue;
+    }
+    dead[producers[sum]] = true;
+    slice.opcode = Opcode::kReduceScatter;
+    slice.operands = {reduce.operands[0]};
+    slice.reduce_kind = reduce.reduce_kind;
+    slice.causes = reduce.causes;
+  }
+  std::vector<Instruction> kept;
+  kept.reserve(program.instructions.size());
+  for (size_t i = 0; i < dead.size(); ++i) {
+    if (!dead[i]) kept.push_back(std::move(program.instructions[i]));
+  }
+  program.instructions = std::move(kept);
+  return absl::OkStatus();
+}
+
+}  // namespace mtf

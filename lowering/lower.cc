@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/lower.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lowering/bucket_all_reduces.h"
+#include "lowering/delay_all_reduces.h"
+#include "lowering/emit_program.h"
+#include "lowering/expand_reshards.h"
+#include "lowering/fuse_maps.h"
+#include "lowering/fuse_reduce_scatters.h"
+#include "lowering/plan_buffers.h"
+#include "lowering/plan_einsums.h"
+#include "lowering/remove_trivial_collectives.h"
+#include "lowering/shard_shapes.h"
+#include "lowering/verify_program.h"
+
+namespace mtf {
+namespace {
+
+struct Pass {
+  absl::string_view name;
+  absl::Status (*run)(Program&);
+};
+
+// The whole translation, in order. Each header says why its pass stands here.
+constexpr Pass kPasses[] = {
+    // Global shapes, abstract reshards.
+    {"delay_all_reduces", DelayAllReduces},
+    // Reshards become collectives; the better collective takes the place of
+    // two, nothing is sent that need not be, and many small sums become one.
+    {"expand_reshards", ExpandReshards},
+    {"fuse_reduce_scatters", FuseReduceScatters},
+    {"remove_trivial_collectives", RemoveTrivialCollectives},
+    {"bucket_all_reduces", BucketAllReduces},
+    // From here on shapes are those of one device.
+    {"shard_shapes", ShardShapes},
+    {"fuse_maps", FuseMaps},
+    {"plan_einsums", PlanEinsums},
+    {"plan_buffers", PlanBuffers},
+};
+
+}  // namespace
+
+std::vector<std::string> PassNames() {
+  std::vector<std::string> names;
+  for (const Pass& pass : kPasses) names.emplace_back(pass.name);
+  return names;
+}
+
+absl::Status RunPass(absl::string_view name, Program& program) {
+  for (const Pass& pass : kPasses) {
+    if (pass.name != name) continue;
+    MTF_RETURN_IF_ERROR(pass.run(program));
+    return VerifyProgram(program);
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "no pass \"", name, "\"; did you mean \"",
+      NearestName(name, PassNames()), "\"?"));
+}
+
+absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph, const Mesh& mesh,
+                                         const LayoutRules& rules,
+                                         bool strict) {
+  MTF_RETURN_IF_ERROR(graph.status());
+  LayoutBinding binding;
+  binding.mesh = mesh;
+  const std::vector<std::string> dimensions = DimensionNames(graph);
+  MTF_ASSIGN_OR_RETURN(binding.rules,
+                       ResolvedRules::Resolve(rules, mesh, dimensions, strict));
+  binding.grains = Grains(mesh);
+  for (const std::string& dimension : dimensions) {
+    binding.grains.Allow(dimension, binding.rules.AllAxesOf(dimension));
+  }
+  for (const auto& operation : graph.operations()) {
+    for (const auto& [a, b] : operation->TiedDimensions()) {
+      binding.grains.Tie(a, b);
+    }
+  }
+  return binding;
+}
+
+absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
+                              const Targets& targets,
+                              const LowerOptions& options) {
+  MTF_ASSIGN_OR_RETURN(Program program, EmitProgram(graph, binding, targets));
+  if (options.verify) MTF_RETURN_IF_ERROR(VerifyProgram(program));
+  if (options.after_pass) options.after_pass("emit_program", program);
+  if (options.last_pass == "emit_program") return program;
+  for (const Pass& pass : kPasses) {
+    MTF_RETURN_IF_ERROR(pass.run(program));
+    if (options.verify) {
+      const absl::Status valid = VerifyProgram(program);
+      if (!valid.ok()) {
+        return absl::Status(valid.code(),
+                            absl::StrCat("behind pass ", pass.name, ": ",
+                                         valid.message()));
+      }
+    }
+    if (options.after_pass) options.after_pass(pass.name, program);
+    if (options.last_pass == pass.name) return program;
+  }
+  return program;
+}
+
+}  // namespace mtf

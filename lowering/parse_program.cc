@@ -1,0 +1,642 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/parse_program.h"
+
+#include <cctype>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "layouts/shard.h"
+#include "lowering/plan_einsums.h"
+#include "lowering/verify_program.h"
+
+namespace mtf {
+namespace {
+
+// Longest text, and most elements of a constant, that are read on trust.
+constexpr size_t kMostText = size_t{1} << 28;
+
+// A cursor over one logical line. Every reader either succeeds and moves on or
+// records the first problem; the caller checks `ok()` once at the end.
+class Line {
+ public:
+  Line(absl::string_view text, int number) : text_(text), number_(number) {}
+
+  bool ok() const { return status_.ok(); }
+  const absl::Status& status() const { return status_; }
+
+  void SkipSpace() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool AtEnd() {
+    SkipSpace();
+    return at_ >= text_.size();
+  }
+  // Takes `token` if it comes next.
+  bool Take(absl::string_view token) {
+    SkipSpace();
+    if (text_.substr(at_, token.size()) != token) return false;
+    at_ += token.size();
+    return true;
+  }
+  // Takes the whole word `word` if it comes next.
+  bool TakeWord(absl::string_view word) {
+    const size_t start = at_;
+    if (!Take(word)) return false;
+    if (at_ < text_.size() && IsWord(text_[at_])) {
+      at_ = start;
+      return false;
+    }
+    return true;
+  }
+  void Expect(absl::string_view token) {
+    if (ok() && !Take(token)) Fail(absl::StrCat("expected \"", token, "\""));
+  }
+  // A name: letters, digits and _-./
+  std::string Word(bool with_slash = false) {
+    SkipSpace();
+    const size_t start = at_;
+    while (at_ < text_.size() &&
+           (IsWord(text_[at_]) || (with_slash && text_[at_] == '/') ||
+            (with_slash && text_[at_] == '.'))) {
+      ++at_;
+    }
+    if (start == at_) Fail("expected a name");
+    return std::string(text_.substr(start, at_ - start));
+  }
+  int64_t Integer() {
+    SkipSpace();
+    const size_t start = at_;
+    if (at_ < text_.size() && text_[at_] == '-') ++at_;
+    while (at_ < text_.size() &&
+           absl::ascii_isdigit(static_cast<unsigned char>(text_[at_]))) {
+      ++at_;
+    }
+    int64_t value = 0;
+    if (!absl::SimpleAtoi(text_.substr(start, at_ - start), &value)) {
+      Fail("expected a whole number");
+    }
+    return value;
+  }
+  double Real() {
+    SkipSpace();
+    const size_t start = at_;
+    while (at_ < text_.size() && text_[at_] != ' ' && text_[at_] != ',' &&
+           text_[at_] != ')' && text_[at_] != '}') {
+      ++at_;
+    }
+    double value = 0;
+    if (!absl::SimpleAtod(text_.substr(start, at_ - start), &value)) {
+      Fail("expected a number");
+    }
+    return value;
+  }
+  void Fail(absl::string_view what) {
+    if (!status_.ok()) return;
+    status_ = absl::InvalidArgumentError(absl::StrCat(
+        "line ", number_, ", column ", at_ + 1, ": ", what, " at \"",
+        absl::CHexEscape(text_.substr(std::min(at_, text_.size()), 20)),
+        "\""));
+  }
+
+ private:
+  static bool IsWord(char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
+           c == '-';
+  }
+  absl::string_view text_;
+  int number_;
+  size_t at_ = 0;
+  absl::Status status_;
+};
+
+struct ParsedType {
+  DType dtype = kFloat32;
+  Shape shape;
+  TensorLayout layout;
+  absl::InlinedVector<int64_t, 5> local;
+};
+
+class Parser {
+ public:
+  absl::StatusOr<Program> Run(absl::string_view text) {
+    if (text.size() > kMostText) {
+      return absl::InvalidArgumentError("the text is longer than 256 MiB");
+    }
+    std::string logical;
+    int start = 0, number = 0;
+    for (absl::string_view raw : absl::StrSplit(text, '\n')) {
+      ++number;
+      if (!raw.empty() && raw[0] == ' ' && !logical.empty()) {
+        absl::StrAppend(&logical, " ", raw.substr(raw.find_first_not_of(' ')));
+        continue;
+      }
+      MTF_RETURN_IF_ERROR(ParseLine(logical, start));
+      logical = std::string(raw);
+      start = number;
+    }
+    MTF_RETURN_IF_ERROR(ParseLine(logical, start));
+    if (!saw_mesh_) {
+      return absl::InvalidArgumentError("line 1: the text has no mesh{...}");
+    }
+    MTF_RETURN_IF_ERROR(FinishGrains());
+    if (planned_einsums_) MTF_RETURN_IF_ERROR(PlanEinsums(program_));
+    const absl::Status valid = VerifyProgram(program_);
+    if (!valid.ok()) return absl::InvalidArgumentError(valid.message());
+    return std::move(program_);
+  }
+
+ private:
+  absl::Status ParseLine(const std::string& text, int number) {
+    Line line(text, number);
+    if (line.AtEnd() || line.Take("#")) return absl::OkStatus();
+    if (line.TakeWord("mesh")) {
+      ParseMesh(line);
+    } else if (line.TakeWord("buffers")) {
+      line.Expect("{arena:");
+      program_.buffers.arena_bytes = line.Integer();
+      line.Expect(", commit:");
+      program_.buffers.commit = static_cast<int>(line.Integer());
+      line.Expect("}");
+      has_buffers_ = true;
+    } else {
+      ParseInstruction(line);
+    }
+    if (line.ok() && !line.AtEnd()) line.Fail("unexpected text");
+    return line.status();
+  }
+
+  void ParseMesh(Line& line) {
+    line.Expect("{");
+    std::string text;
+    while (line.ok() && !line.Take("}")) {
+      const std::string name = line.Word();
+      line.Expect(":");
+      absl::StrAppend(&text, text.empty() ? "" : ",", name, ":",
+                      line.Integer());
+      line.Take(",");
+    }
+    if (!line.ok()) return;
+    absl::StatusOr<Mesh> mesh = Mesh::Parse(text);
+    if (!mesh.ok()) return line.Fail(mesh.status().message());
+    program_.mesh = *mesh;
+    program_.grains = Grains(*mesh);
+    saw_mesh_ = true;
+  }
+
+  int Axis(Line& line) {
+    const std::string name = line.Word();
+    if (!line.ok()) return 0;
+    const int axis = program_.mesh.Find(name);
+    if (axis < 0) line.Fail(absl::StrCat("the mesh has no axis \"", name, "\""));
+    return std::max(axis, 0);
+  }
+
+  AxisList Axes(Line& line, absl::string_view separator) {
+    AxisList axes;
+    do {
+      const int axis = Axis(line);
+      if (axes.Contains(axis) || axes.size() == kMaxMeshAxes) {
+        line.Fail("an axis occurs twice");
+        break;
+      }
+      axes.push_back(axis);
+    } while (line.ok() && line.Take(separator));
+    return axes;
+  }
+
+  void ParseDimensions(Line& line, ParsedType& type) {
+    line.Expect("[");
+    std::vector<Dimension> dims;
+    bool local = false;
+    while (line.ok() && !line.Take("]")) {
+      Dimension dim;
+      dim.name = line.Word();
+      line.Expect(":");
+      dim.size = line.Integer();
+      AxisList axes;
+      if (line.Take("/")) axes = Axes(line, "+");
+      int64_t extent = -1;
+      if (line.Take("=")) {
+        extent = line.Integer();
+        local = true;
+      }
+      type.local.push_back(extent);
+      type.layout.dims.push_back(axes);
+      dims.push_back(std::move(dim));
+      if (!line.Take(",")) {
+        line.Expect("]");
+        break;
+      }
+    }
+    type.shape = Shape(std::move(dims));
+    if (!line.ok()) return;
+    if (const absl::Status valid = type.shape.Validate(); !valid.ok()) {
+      return line.Fail(valid.message());
+    }
+    for (int i = 0; i < type.shape.rank(); ++i) {
+      program_.grains.Allow(type.shape[i].name, SetOf(type.layout.dims[i]));
+    }
+    has_local_ = has_local_ || local;
+    if (line.TakeWord("unreduced")) {
+      line.Expect("{");
+      type.layout.unreduced = SetOf(Axes(line, ","));
+      line.Expect("}");
+      if (line.TakeWord("max")) type.layout.reduction = ReduceKind::kMax;
+      if (line.TakeWord("min")) type.layout.reduction = ReduceKind::kMin;
+    }
+  }
+
+  ParsedType ParseType(Line& line) {
+    ParsedType type;
+    // A dtype is letters and digits up to the bracket.
+    const absl::StatusOr<DType> dtype = ParseDType(line.Word());
+    if (!dtype.ok()) {
+      line.Fail(dtype.status().message());
+      return type;
+    }
+    type.dtype = *dtype;
+    ParseDimensions(line, type);
+    return type;
+  }
+
+  int Operand(Line& line) {
+    line.Expect("%");
+    const std::string name = line.Word(/*with_slash=*/true);
+    if (!line.ok()) return 0;
+    const auto it = ids_.find(name);
+    if (it == ids_.end()) {
+      line.Fail(absl::StrCat("no value %", name, " is made before"));
+      return 0;
+    }
+    return it->second;
+  }
+
+  void ParseInstruction(Line& line) {
+    Instruction instruction;
+    while (line.ok() && line.Take("%")) {
+      const std::string name = line.Word(/*with_slash=*/true);
+      line.Expect(":");
+      ParsedType type = ParseType(line);
+      BufferPlan::Buffer buffer;
+      if (line.Take("@")) {
+        const std::string place = line.Word(/*with_slash=*/true);
+        if (absl::SimpleAtoi(place, &buffer.offset)) {
+          buffer.place = BufferPlan::Place::kArena;
+        } else {
+          buffer.place = BufferPlan::Place::kVariable;
+          buffer.symbol = place;
+        }
+      }
+      if (!line.ok()) return;
+      if (ids_.contains(name)) {
+        return line.Fail(absl::StrCat("%", name, " is made twice"));
+      }
+      const int id = program_.AddValue(name, type.dtype, type.shape,
+                                       type.layout);
+      program_.values[id].name = name;
+      program_.buffers.buffers.push_back(buffer);
+      pending_local_.push_back(type.local);
+      ids_[name] = id;
+      instruction.results.push_back(id);
+      if (!line.Take(",")) break;
+    }
+    if (!instruction.results.empty()) line.Expect("=");
+    const std::string opcode = line.Word();
+    if (!line.ok()) return;
+    bool known = false;
+    for (int i = 0; i <= static_cast<int>(Opcode::kCollectivePermute); ++i) {
+      if (OpcodeName(static_cast<Opcode>(i)) == opcode) {
+        instruction.opcode = static_cast<Opcode>(i);
+        known = true;
+      }
+    }
+    if (!known) {
+      return line.Fail(absl::StrCat("no instruction \"", opcode, "\""));
+    }
+    const bool gives = instruction.opcode != Opcode::kOutput;
+    if (gives == instruction.results.empty()) {
+      return line.Fail(gives ? "a result is missing" : "output gives nothing");
+    }
+    if (line.Take("(")) {
+      while (line.ok() && !line.Take(")")) {
+        instruction.operands.push_back(Operand(line));
+        if (!line.Take(",")) {
+          line.Expect(")");
+          break;
+        }
+      }
+    }
+    if (!line.ok()) return;
+    if (!CheckOperandCount(instruction)) {
+      return line.Fail(
+          absl::StrCat(opcode, " does not take ", instruction.operands.size(),
+                       " operands"));
+    }
+    ParseAttributes(line, instruction);
+    if (line.ok()) program_.instructions.push_back(std::move(instruction));
+  }
+
+  static bool CheckOperandCount(const Instruction& instruction) {
+    const size_t n = instruction.operands.size();
+    switch (instruction.opcode) {
+      case Opcode::kInput:
+      case Opcode::kReadVariable:
+      case Opcode::kConstant:
+      case Opcode::kRandom:
+        return n == 0;
+      case Opcode::kMap:
+      case Opcode::kReduce:
+        return true;
+      case Opcode::kEinsum:
+      case Opcode::kGather:
+      case Opcode::kScatterAdd:
+        return n == 2;
+      case Opcode::kConcat:
+      case Opcode::kAllReduce:
+        return n > 0;
+      default:
+        return n == 1;
+    }
+  }
+
+  ReduceKind Reduction(Line& line) {
+    if (line.TakeWord("sum")) return ReduceKind::kSum;
+    if (line.TakeWord("max")) return ReduceKind::kMax;
+    if (line.TakeWord("min")) return ReduceKind::kMin;
+    line.Fail("expected sum, max or min");
+    return ReduceKind::kSum;
+  }
+
+  int DimensionOf(Line& line, int value) {
+    const std::string name = line.Word();
+    if (!line.ok()) return 0;
+    const int dim = program_.values[value].shape.Find(name);
+    if (dim < 0) line.Fail(absl::StrCat("no dimension \"", name, "\""));
+    return std::max(dim, 0);
+  }
+
+  void Over(Line& line, Instruction& instruction) {
+    line.Expect("over{");
+    instruction.axes = Axes(line, ",");
+    line.Expect("}");
+  }
+
+  void ParseExpression(Line& line, Instruction& instruction) {
+    MapExpression& expression = instruction.expression;
+    const int operands = static_cast<int>(instruction.operands.size());
+    expression.num_operands = operands;
+    const DType result = program_.values[instruction.results[0]].dtype;
+    if (!line.Take("[")) {
+      const absl::StatusOr<ScalarFunction> function =
+          ParseScalarFunction(line.Word());
+      if (!function.ok()) return line.Fail(function.status().message());
+      if (InfoOf(*function).arity != operands || operands == 0) {
+        return line.Fail("the function takes another number of operands");
+      }
+      expression = MapExpression::Single(*function, result, operands);
+      return;
+    }
+    do {
+      MapStep step;
+      const absl::StatusOr<ScalarFunction> function =
+          ParseScalarFunction(line.Word());
+      if (!function.ok()) return line.Fail(function.status().message());
+      step.function = *function;
+      const bool typed = *function == ScalarFunction::kCast ||
+                         *function == ScalarFunction::kLiteral ||
+                         *function == ScalarFunction::kIota;
+      if (typed) {
+        line.Expect(".");
+        const absl::StatusOr<DType> dtype = ParseDType(line.Word());
+        if (!dtype.ok()) return line.Fail(dtype.status().message());
+        step.dtype = *dtype;
+      }
+      line.Expect("(");
+      if (*function == ScalarFunction::kLiteral) {
+        step.literal = line.Real();
+      } else if (*function == ScalarFunction::kIota) {
+        step.dimension = line.Word();
+      } else {
+        do {
+          line.Expect("$");
+          const int64_t argument = line.Integer();
+          if (argument < 0 ||
+              argument >=
+                  operands + static_cast<int64_t>(expression.steps.size())) {
+            line.Fail("no such operand or earlier step");
+            return;
+          }
+          step.arguments.push_back(static_cast<int>(argument));
+        } while (line.ok() && line.Take(","));
+        if (static_cast<int>(step.arguments.size()) !=
+            InfoOf(*function).arity) {
+          return line.Fail("the function takes another number of arguments");
+        }
+      }
+      line.Expect(")");
+      if (!line.ok()) return;
+      if (!typed) step.dtype = StepDType(instruction, step);
+      expression.steps.push_back(std::move(step));
+    } while (line.Take(";"));
+    line.Expect("]");
+  }
+
+  // The dtype that a step without one in the text has: bool for a comparison,
+  // else that of its last argument (a select's first is its condition).
+  DType StepDType(const Instruction& instruction, const MapStep& step) const {
+    if (InfoOf(step.function).is_comparison) return kBool;
+    const int last = step.arguments.back();
+    const int operands = static_cast<int>(instruction.operands.size());
+    return last < operands
+               ? program_.values[instruction.operands[last]].dtype
+               : instruction.expression.steps[last - operands].dtype;
+  }
+
+  void ParseAttributes(Line& line, Instruction& instruction) {
+    const int first =
+        instruction.operands.empty() ? -1 : instruction.operands[0];
+    switch (instruction.opcode) {
+      case Opcode::kInput:
+      case Opcode::kOutput:
+        instruction.symbol = line.Word(/*with_slash=*/true);
+        break;
+      case Opcode::kReadVariable:
+      case Opcode::kWriteVariable: {
+        instruction.symbol = line.Word(/*with_slash=*/true);
+        const ProgramValue& value = program_.values[instruction.results[0]];
+        if (program_.FindVariable(instruction.symbol) == nullptr) {
+          program_.variables.push_back({instruction.symbol, value.dtype,
+                                        value.shape, value.layout});
+        }
+        break;
+      }
+      case Opcode::kConstant:
+        line.Expect("{");
+        while (line.ok() && !line.Take("}")) {
+          instruction.data.push_back(line.Real());
+          if (!line.Take(",")) {
+            line.Expect("}");
+            break;
+          }
+        }
+        if (line.ok() &&
+            static_cast<int64_t>(instruction.data.size()) !=
+                program_.values[instruction.results[0]].shape.num_elements()) {
+          line.Fail("a constant has one number per element");
+        }
+        break;
+      case Opcode::kRandom:
+        if (!line.TakeWord("uniform")) {
+          line.Expect("normal");
+          instruction.random_kind = RandomKind::kNormal;
+        }
+        line.Expect("stream");
+        instruction.stream = static_cast<uint32_t>(line.Integer());
+        instruction.per_step = line.TakeWord("per_step");
+        break;
+      case Opcode::kMap:
+        ParseExpression(line, instruction);
+        break;
+      case Opcode::kEinsum:
+        line.Expect("sum{");
+        while (line.ok() && !line.Take("}")) {
+          line.Word();
+          line.Take(",");
+        }
+        if (line.Take("by{")) {
+          planned_einsums_ = true;
+          while (line.ok() && !line.AtEnd() && !line.Take("}")) line.Word();
+        }
+        break;
+      case Opcode::kReduce: {
+        instruction.reduce_kind = Reduction(line);
+        if (line.AtEnd()) {
+          if (instruction.operands.size() != 1) {
+            return line.Fail("a reduce of several operands needs an expression");
+          }
+          const ProgramValue& value = program_.values[first];
+          instruction.expression = MapExpression::Single(
+              ScalarFunction::kIdentity, value.dtype, 1);
+          instruction.iteration = value.shape;
+          instruction.iteration_layout = value.layout.Reduced();
+        } else {
+          ParseExpression(line, instruction);
+          line.Expect("over");
+          ParsedType type;
+          ParseDimensions(line, type);
+          instruction.iteration = type.shape;
+          instruction.iteration_layout = type.layout;
+        }
+        break;
+      }
+      case Opcode::kSlice:
+        instruction.dimension = line.Word();
+        line.Expect("begin");
+        instruction.begin = line.Integer();
+        break;
+      case Opcode::kPad:
+        instruction.dimension = line.Word();
+        line.Expect("before");
+        instruction.begin = line.Integer();
+        line.Expect("fill");
+        instruction.fill = line.Real();
+        break;
+      case Opcode::kConcat:
+      case Opcode::kGather:
+      case Opcode::kScatterAdd:
+        instruction.dimension = line.Word();
+        if (line.ok() && !HasDimension(instruction)) {
+          line.Fail("no such dimension");
+        }
+        break;
+      case Opcode::kMask:
+        do {
+          instruction.mask_dims.push_back(DimensionOf(line, first));
+        } while (line.ok() && line.Take(","));
+        line.Expect("fill");
+        instruction.fill = line.Real();
+        break;
+      case Opcode::kReshape:
+      case Opcode::kReshard:
+        break;
+      case Opcode::kAllReduce:
+        instruction.reduce_kind = Reduction(line);
+        Over(line, instruction);
+        break;
+      case Opcode::kAllGather:
+      case Opcode::kAllSlice:
+        instruction.dim = DimensionOf(line, first);
+        Over(line, instruction);
+        break;
+      case Opcode::kReduceScatter:
+        instruction.reduce_kind = Reduction(line);
+        instruction.dim = DimensionOf(line, first);
+        Over(line, instruction);
+        break;
+      case Opcode::kAllToAll:
+        instruction.from_dim = DimensionOf(line, first);
+        line.Expect("to");
+        instruction.dim = DimensionOf(line, first);
+        Over(line, instruction);
+        break;
+      case Opcode::kCollectivePermute:
+        Over(line, instruction);
+        break;
+    }
+  }
+
+  bool HasDimension(const Instruction& instruction) const {
+    const int value = instruction.opcode == Opcode::kScatterAdd
+                          ? instruction.results[0]
+                          : instruction.operands[0];
+    return program_.values[value].shape.Contains(instruction.dimension);
+  }
+
+  // Local extents are known once every line has said which axes it uses.
+  absl::Status FinishGrains() {
+    if (has_buffers_) {
+      program_.buffers.buffers.resize(program_.values.size());
+    } else {
+      program_.buffers = {};
+    }
+    if (!has_local_ && !has_buffers_) return absl::OkStatus();
+    for (size_t v = 0; v < program_.values.size(); ++v) {
+      ProgramValue& value = program_.values[v];
+      for (int i = 0; i < value.shape.rank(); ++i) {
+        const int64_t given = pending_local_[v][i];
+        value.local.push_back(given >= 0 ? given : value.shape[i].size);
+      }
+    }
+    for (Instruction& instruction : program_.instructions) {
+      if (instruction.opcode != Opcode::kReduce) continue;
+      for (int i = 0; i < instruction.iteration.rank(); ++i) {
+        instruction.iteration_local.push_back(
+            LocalExtent(program_.grains, instruction.iteration,
+                        instruction.iteration_layout, i));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Program program_;
+  absl::flat_hash_map<std::string, int> ids_;
+  std::vector<absl::InlinedVector<int64_t, 5>> pending_local_;
+  bool saw_mesh_ = false;
+  bool has_local_ = false;
+  bool has_buffers_ = false;
+  bool planned_einsums_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<Program> ParseProgram(absl::string_view text) {
+  return Parser().Run(text);
+}
+
+}  // namespace mtf

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/plan_buffers.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "lowering/readers.h"
+
+namespace mtf {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+int64_t Aligned(int64_t bytes) {
+  return std::max<int64_t>(1, (bytes + kAlignment - 1) / kAlignment) *
+         kAlignment;
+}
+
+bool CanFail(const Instruction& instruction) {
+  return instruction.opcode == Opcode::kGather ||
+         instruction.opcode == Opcode::kScatterAdd;
+}
+
+// Free stretches of the arena, by offset; neighbours are joined.
+class Arena {
+ public:
+  // The smallest free stretch that is large enough, or the end of the arena.
+  int64_t Take(int64_t bytes) {
+    auto best = free_.end();
+    for (auto it = free_.begin(); it != free_.end(); ++it) {
+      if (it->second >= bytes &&
+          (best == free_.end() || it->second < best->second)) {
+        best = it;
+      }
+    }
+    if (best == free_.end()) {
+      // A free stretch at the very end grows into the new one.
+      int64_t offset = end_;
+      if (!free_.empty()) {
+        auto last = std::prev(free_.end());
+        if (last->first + last->second == end_) {
+          offset = last->first;
+          free_.erase(last);
+        }
+      }
+      end_ = offset + bytes;
+      return offset;
+    }
+    const auto [offset, size] = *best;
+    free_.erase(best);
+    if (size > bytes) free_[offset + bytes] = size - bytes;
+    return offset;
+  }
+
+  void Give(int64_t offset, int64_t bytes) {
+    auto next = free_.lower_bound(offset);
+    if (next != free_.end() && offset + bytes == next->first) {
+      bytes += next->second;
+      next = free_.erase(next);
+    }
+    if (next != free_.begin()) {
+      auto previous = std::prev(next);
+      if (previous->first + previous->second == offset) {
+        previous->second += bytes;
+        return;
+      }
+    }
+    free_[offset] = bytes;
+  }
+
+  int64_t end() const { return end_; }
+
+ private:
+  std::map<int64_t, int64_t> free_;
+  int64_t end_ = 0;
+};
+
+class Planner {
+ public:
+  explicit Planner(Program& program)
+      : program_(program),
+        owner_(program.values.size()),
+        last_(program.values.size(), -1) {}
+
+  void Run() {
+    program_.buffers = {};
+    program_.buffers.buffers.resize(program_.values.size());
+    program_.buffers.commit = static_cast<int>(program_.instructions.size());
+    JoinViews();
+    FindLastReaders();
+    UpdateInPlace();
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      PlaceResults(static_cast<int>(i));
+    }
+    program_.buffers.arena_bytes = arena_.end();
+  }
+
+ private:
+  using Place = BufferPlan::Place;
+
+  BufferPlan::Buffer& buffer(int value) {
+    return program_.buffers.buffers[owner_[value]];
+  }
+
+  // Values that share memory have one owner: a view has that of its operand.
+  void JoinViews() {
+    for (size_t v = 0; v < owner_.size(); ++v) owner_[v] = static_cast<int>(v);
+    for (const Instruction& instruction : program_.instructions) {
+      const bool view = instruction.opcode == Opcode::kWriteVariable ||
+                        (instruction.opcode == Opcode::kReshape &&
+                         IsView(program_, instruction));
+      if (view) {
+        owner_[instruction.results[0]] = owner_[instruction.operands[0]];
+      }
+    }
+  }
+
+  void FindLastReaders() {
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      for (int operand : instruction.operands) {
+        last_[owner_[operand]] = static_cast<int>(i);
+      }
+      // Written state is copied to its variable when the step ends.
+      if (instruction.opcode == Opcode::kWriteVariable) {
+        written_.push_back(owner_[instruction.operands[0]]);
+      }
+    }
+    for (int value : written_) {
+      last_[value] = static_cast<int>(program_.instructions.size());
+    }
+  }
+
+  // Whether result and operand of an elementwise instruction visit memory in
+  // step, so that one may overwrite the other.
+  bool SamePlaces(int operand, int result) const {
+    const ProgramValue& from = program_.values[operand];
+    const ProgramValue& to = program_.values[result];
+    return from.shape == to.shape && from.local == to.local &&
+           DTypeSize(from.dtype) == DTypeSize(to.dtype);
+  }
+
+  // Lets the map that computes a variable's new value write it in place.
+  void UpdateInPlace() {
+    const std::vector<int> producers = FindProducers(program_);
+    int last_failure = -1;
+    absl::flat_hash_map<std::string, int> reads, writes;
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      if (CanFail(instruction)) last_failure = static_cast<int>(i);
+      if (instruction.opcode == Opcode::kReadVariable) {
+        reads[instruction.symbol] = instruction.results[0];
+      }
+      if (instruction.opcode == Opcode::kWriteVariable) {
+        ++writes[instruction.symbol];
+      }
+    }
+    for (const Instruction& write : program_.instructions) {
+      if (write.opcode != Opcode::kWriteVariable) continue;
+      const int value = write.operands[0];
+      const int producer = producers[value];
+      if (writes[write.symbol] != 1 || owner_[value] != value || producer < 0 ||
+          producer <= last_failure ||
+          program_.instructions[producer].opcode != Opcode::kMap ||
+          std::count(written_.begin(), written_.end(), value) != 1) {
+        continue;
+      }
+      const auto read = reads.find(write.symbol);
+      if (read != reads.end()) {
+        const int old = read->second;
+        if (last_[old] > producer) continue;
+        bool reads_old = false;
+        for (int operand : program_.instructions[producer].operands) {
+          reads_old = reads_old || owner_[operand] == old;
+        }
+        if (reads_old && !ReadsInStep(program_.instructions[producer], old)) {
+          continue;
+        }
+      }
+      program_.buffers.buffers[value].place = Place::kVariable;
+      program_.buffers.buffers[value].symbol = write.symbol;
+      program_.buffers.commit = std::min(program_.buffers.commit, producer);
+    }
+  }
+
+  bool ReadsInStep(const Instruction& map, int owner) const {
+    for (int operand : map.operands) {
+      if (owner_[operand] == owner && !SamePlaces(operand, map.results[0])) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // The operand whose memory the result may take over, or -1.
+  int ReusableOperand(const Instruction& instruction, int i, size_t place) {
+    const bool elementwise = instruction.opcode == Opcode::kMap ||
+                             instruction.opcode == Opcode::kMask ||
+                             instruction.opcode == Opcode::kAllReduce;
+    if (!elementwise) return -1;
+    const int result = instruction.results[place];
+    for (size_t o = 0; o < instruction.operands.size(); ++o) {
+      if (instruction.opcode == Opcode::kAllReduce && o != place) continue;
+      const int operand = instruction.operands[o];
+      const int owner = owner_[operand];
+      if (last_[owner] != i || buffer(operand).place != Place::kArena ||
+          taken_over_.contains(owner) || !SamePlaces(operand, result)) {
+        continue;
+      }
+      if (!ReadsInStep(instruction, owner) &&
+          instruction.opcode == Opcode::kMap) {
+        continue;
+      }
+      return operand;
+    }
+    return -1;
+  }
+
+  void PlaceResults(int i) {
+    const Instruction& instruction = program_.instructions[i];
+    taken_over_.clear();
+    for (size_t place = 0; place < instruction.results.size(); ++place) {
+      const int result = instruction.results[place];
+      if (owner_[result] != result) continue;  // a view
+      BufferPlan::Buffer& mine = program_.buffers.buffers[result];
+      if (mine.place == Place::kVariable) continue;
+      if (instruction.opcode == Opcode::kReadVariable) {
+        mine.place = Place::kVariable;
+        mine.symbol = instruction.symbol;
+        continue;
+      }
+      mine.place = Place::kArena;
+      const int reused = ReusableOperand(instruction, i, place);
+      if (reused >= 0) {
+        mine.offset = buffer(reused).offset;
+        bytes_[result] = bytes_[owner_[reused]];
+        taken_over_[owner_[reused]] = true;
+        continue;
+      }
+      bytes_[result] = Aligned(program_.values[result].local_bytes());
+      mine.offset = arena_.Take(bytes_[result]);
+    }
+    // What is read here for the last time, and what nobody reads, is free now.
+    std::vector<int> ended;
+    for (int operand : instruction.operands) ended.push_back(owner_[operand]);
+    for (int result : instruction.results) ended.push_back(owner_[result]);
+    std::sort(ended.begin(), ended.end());
+    ended.erase(std::unique(ended.begin(), ended.end()), ended.end());
+    for (int owner : ended) {
+      if (last_[owner] > i || taken_over_.contains(owner) ||
+          program_.buffers.buffers[owner].place != Place::kArena) {
+        continue;
+      }
+      arena_.Give(program_.buffers.buffers[owner].offset, bytes_[owner]);
+    }
+  }
+
+  Program& program_;
+  std::vector<int> owner_;
+  std::vector<int> last_;     // by owner: place of the last reader
+  std::vector<int> written_;  // owners that a variable is written from
+  absl::flat_hash_map<int, int64_t> bytes_;
+  absl::flat_hash_map<int, bool> taken_over_;
+  Arena arena_;
+};
+
+}  // namespace
+
+bool IsView(const Program& program, const Instruction& instruction) {
+  const ProgramValue& from = program.values[instruction.operands[0]];
+  const ProgramValue& to = program.values[instruction.results[0]];
+  // The same extents but for dimensions of one place, each as full as before;
+  // or no padding at all, so that row-major order is all there is.
+  const auto full = [&program](const ProgramValue& value) {
+    for (const Dimension& dim : value.shape) {
+      if (program.grains.ExtentOf(dim) != dim.size) return false;
+    }
+    return true;
+  };
+  if (full(from) && full(to)) return true;
+  if (from.shape.rank() != to.shape.rank()) return false;
+  for (int i = 0; i < from.shape.rank(); ++i) {
+    if (from.shape[i].size != to.shape[i].size ||
+        from.local[i] != to.local[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::Status PlanBuffers(Program& program) {
+  Planner(program).Run();
+  return absl::OkStatus();
+}
+
+}  // namespace mtf

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LOWERING_PLAN_BUFFERS_H_
+#define LOWERING_PLAN_BUFFERS_H_
+
+#include "absl/status/status.h"
+#include "lowering/program.h"
+
+namespace mtf {
+
+// Gives every value a place in memory: an offset in one arena, by the times
+// between which it is needed; the place of its operand, where an instruction
+// can work in place or moves nothing (a rename); or the storage of a variable.
+// An update writes its variable in place where nothing reads the old value
+// later and nothing behind it can fail.
+//
+// Runs last: any pass behind it would move what it planned.
+absl::Status PlanBuffers(Program& program);
+
+// True when a reshape changes no place in memory on any device.
+bool IsView(const Program& program, const Instruction& instruction);
+
+}  // namespace mtf
+
+#endif  // LOWERING_PLAN_BUFFERS_H_

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/print_program.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace mtf {
+namespace {
+
+constexpr size_t kColumns = 118;
+
+std::string Number(double value) {
+  std::string text = absl::StrFormat("%.9g", value);
+  if (std::stod(text) != value) text = absl::StrFormat("%.17g", value);
+  return text;
+}
+
+absl::string_view ReduceName(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::kSum: return "sum";
+    case ReduceKind::kMax: return "max";
+    case ReduceKind::kMin: return "min";
+  }
+  return "?";
+}
+
+std::string Over(const Program& program, const AxisList& axes) {
+  return absl::StrCat("over{", program.mesh.AxisNames(axes, ", "), "}");
+}
+
+// "batch:8/data, length:13/model=7", and what is unreduced.
+std::string Dimensions(const Program& program, const Shape& shape,
+                       const TensorLayout& layout,
+                       const absl::InlinedVector<int64_t, 5>& local) {
+  std::string text = "[";
+  for (int i = 0; i < shape.rank(); ++i) {
+    absl::StrAppend(&text, i > 0 ? ", " : "", shape[i].name, ":",
+                    shape[i].size);
+    if (!layout.dims[i].empty()) {
+      absl::StrAppend(&text, "/", program.mesh.AxisNames(layout.dims[i], "+"));
+    }
+    if (!local.empty() && local[i] != shape[i].size) {
+      absl::StrAppend(&text, "=", local[i]);
+    }
+  }
+  text += "]";
+  if (layout.unreduced != 0) {
+    absl::StrAppend(&text, " unreduced{",
+                    program.mesh.AxisNames(ListOf(layout.unreduced), ", "),
+                    "}");
+    if (layout.reduction != ReduceKind::kSum) {
+      absl::StrAppend(&text, " ", ReduceName(layout.reduction));
+    }
+  }
+  return text;
+}
+
+std::string Place(const Program& program, int value) {
+  if (program.buffers.buffers.empty()) return "";
+  const BufferPlan::Buffer& buffer = program.buffers.buffers[value];
+  switch (buffer.place) {
+    case BufferPlan::Place::kNone: return "";
+    case BufferPlan::Place::kArena: return absl::StrCat(" @", buffer.offset);
+    case BufferPlan::Place::kVariable:
+      return absl::StrCat(" @", buffer.symbol);
+  }
+  return "";
+}
+
+std::string SummedDimensions(const Program& program,
+                             const Instruction& instruction) {
+  const Shape& kept = program.values[instruction.results[0]].shape;
+  std::vector<std::string> summed;
+  for (int operand : instruction.operands) {
+    for (const Dimension& dim : program.values[operand].shape) {
+      if (!kept.Contains(dim.name) &&
+          std::find(summed.begin(), summed.end(), dim.name) == summed.end()) {
+        summed.push_back(dim.name);
+      }
+    }
+  }
+  return absl::StrCat(" sum{", absl::StrJoin(summed, ", "), "}");
+}
+
+std::string Attributes(const Program& program,
+                       const Instruction& instruction) {
+  const auto dim_name = [&](int dim) {
+    return program.values[instruction.operands[0]].shape[dim].name;
+  };
+  switch (instruction.opcode) {
+    case Opcode::kInput:
+    case Opcode::kReadVariable:
+    case Opcode::kWriteVariable:
+    case Opcode::kOutput:
+      return absl::StrCat(" ", instruction.symbol);
+    case Opcode::kConstant:
+      return absl::StrCat(
+          " {",
+          absl::StrJoin(instruction.data, ", ",
+                        [](std::string* out, double value) {
+                          out->append(Number(value));
+                        }),
+          "}");
+    case Opcode::kRandom:
+      return absl::StrCat(
+          instruction.random_kind == RandomKind::kUniform ? " uniform"
+                                                          : " normal",
+          " stream ", instruction.stream,
+          instruction.per_step ? " per_step" : "");
+    case Opcode::kMap:
+      return absl::StrCat(" ", instruction.expression.ToString());
+    case Opcode::kEinsum: {
+      std::string text = SummedDimensions(program, instruction);
+      if (instruction.einsum != EinsumPlan{}) {
+        absl::StrAppend(&text, " by{", instruction.einsum.ToString(), "}");
+      }
+      return text;
+    }
+    case Opcode::kReduce: {
+      std::string text = absl::StrCat(" ", ReduceName(instruction.reduce_kind));
+      const std::string expression = instruction.expression.ToString();
+      if (expression != "identity") {
+        absl::StrAppend(&text, " ", expression, " over ",
+                        Dimensions(program, instruction.iteration,
+                                   instruction.iteration_layout,
+                                   instruction.iteration_local));
+      }
+      return text;
+    }
+    case Opcode::kSlice:
+      return absl::StrCat(" ", instruction.dimension, " begin ",
+                          instruction.begin);
+    case Opcode::kPad:
+      return absl::StrCat(" ", instruction.dimension, " before ",
+                          instruction.begin, " fill ",
+                          Number(instruction.fill));
+    case Opcode::kConcat:
+    case Opcode::kGather:
+    case Opcode::kScatterAdd:
+      return absl::StrCat(" ", instruction.dimension);
+    case Opcode::kMask: {
+      std::string text;
+      for (int dim : instruction.mask_dims) {
+        absl::StrAppend(&text, text.empty() ? " " : ", ", dim_name(dim));
+      }
+      return absl::StrCat(text, " fill ", Number(instruction.fill));
+    }
+    case Opcode::kReshape:
+    case Opcode::kReshard:
+      return "";
+    case Opcode::kAllReduce:
+      return absl::StrCat(" ", ReduceName(instruction.reduce_kind), " ",
+                          Over(program, instruction.axes));
+    case Opcode::kAllGather:
+    case Opcode::kAllSlice:
+      return absl::StrCat(" ", dim_name(instruction.dim), " ",
+                          Over(program, instruction.axes));
+    case Opcode::kReduceScatter:
+      return absl::StrCat(" ", ReduceName(instruction.reduce_kind), " ",
+                          dim_name(instruction.dim), " ",
+                          Over(program, instruction.axes));
+    case Opcode::kAllToAll:
+      return absl::StrCat(" ", dim_name(instruction.from_dim), " to ",
+                          dim_name(instruction.dim), " ",
+                          Over(program, instruction.axes));
+    case Opcode::kCollectivePermute:
+      return absl::StrCat(" ", Over(program, instruction.axes));
+  }
+  return "";
+}
+
+// Breaks a long line at spaces; what follows is indented.
+std::string Wrapped(std::string line) {
+  std::string text;
+  while (line.size() > kColumns) {
+    const size_t at = line.rfind(' ', kColumns);
+    if (at == std::string::npos || at <= 4) break;
+    absl::StrAppend(&text, line.substr(0, at), "\n");
+    line = absl::StrCat("    ", line.substr(at + 1));
+  }
+  return text + line;
+}
+
+}  // namespace
+
+std::string PrintInstruction(const Program& program,
+                             const Instruction& instruction) {
+  std::string line;
+  for (int result : instruction.results) {
+    const ProgramValue& value = program.values[result];
+    absl::StrAppend(&line, line.empty() ? "" : ", ", "%", value.name, " : ",
+                    DTypeName(value.dtype),
+                    Dimensions(program, value.shape, value.layout, value.local),
+                    Place(program, result));
+  }
+  if (!instruction.results.empty()) line += " = ";
+  absl::StrAppend(&line, OpcodeName(instruction.opcode));
+  if (!instruction.operands.empty()) {
+    line += "(";
+    for (size_t i = 0; i < instruction.operands.size(); ++i) {
+      absl::StrAppend(&line, i > 0 ? ", " : "", "%",
+                      program.values[instruction.operands[i]].name);
+    }
+    line += ")";
+  }
+  line += Attributes(program, instruction);
+  return Wrapped(std::move(line));
+}
+
+std::string PrintProgram(const Program& program) {
+  std::string text = "mesh{";
+  for (int i = 0; i < program.mesh.num_axes(); ++i) {
+    const MeshAxis& axis = program.mesh.axes()[i];
+    absl::StrAppend(&text, i > 0 ? ", " : "", axis.name, ":", axis.size);
+  }
+  text += "}\n";
+  if (!program.buffers.buffers.empty()) {
+    absl::StrAppend(&text, "buffers{arena:", program.buffers.arena_bytes,
+                    ", commit:", program.buffers.commit, "}\n");
+  }
+  for (const Instruction& instruction : program.instructions) {
+    absl::StrAppend(&text, PrintInstruction(program, instruction), "\n");
+  }
+  return text;
+}
+
+}  // namespace mtf

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/program.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/check.h"
+
+namespace mtf {
+
+absl::string_view OpcodeName(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kInput: return "input";
+    case Opcode::kReadVariable: return "read_variable";
+    case Opcode::kWriteVariable: return "write_variable";
+    case Opcode::kOutput: return "output";
+    case Opcode::kConstant: return "constant";
+    case Opcode::kRandom: return "random";
+    case Opcode::kMap: return "map";
+    case Opcode::kEinsum: return "einsum";
+    case Opcode::kReduce: return "reduce";
+    case Opcode::kReshape: return "reshape";
+    case Opcode::kSlice: return "slice";
+    case Opcode::kPad: return "pad";
+    case Opcode::kConcat: return "concat";
+    case Opcode::kGather: return "gather";
+    case Opcode::kScatterAdd: return "scatter_add";
+    case Opcode::kMask: return "mask";
+    case Opcode::kReshard: return "reshard";
+    case Opcode::kAllReduce: return "all_reduce";
+    case Opcode::kAllGather: return "all_gather";
+    case Opcode::kAllSlice: return "all_slice";
+    case Opcode::kReduceScatter: return "reduce_scatter";
+    case Opcode::kAllToAll: return "all_to_all";
+    case Opcode::kCollectivePermute: return "collective_permute";
+  }
+  return "?";
+}
+
+CollectiveKind CollectiveOf(Opcode opcode) {
+  MTF_CHECK(IsCollective(opcode)) << OpcodeName(opcode);
+  return static_cast<CollectiveKind>(static_cast<int>(opcode) -
+                                     static_cast<int>(Opcode::kAllReduce));
+}
+
+Opcode OpcodeOf(CollectiveKind kind) {
+  return static_cast<Opcode>(static_cast<int>(kind) +
+                             static_cast<int>(Opcode::kAllReduce));
+}
+
+int Program::AddValue(absl::string_view name, DType dtype, Shape shape,
+                      TensorLayout layout) {
+  ProgramValue value;
+  int& count = name_counts_[name];
+  value.name = std::string(name);
+  // A suffixed name may be taken by another value's own name.
+  while (count > 0) {
+    value.name = absl::StrCat(name, "_", count);
+    if (!name_counts_.contains(value.name)) {
+      name_counts_[value.name] = 1;
+      break;
+    }
+    ++count;
+  }
+  ++name_counts_[name];
+  value.dtype = dtype;
+  value.shape = std::move(shape);
+  value.layout = std::move(layout);
+  values.push_back(std::move(value));
+  return static_cast<int>(values.size()) - 1;
+}
+
+const ProgramVariable* Program::FindVariable(absl::string_view name) const {
+  for (const ProgramVariable& variable : variables) {
+    if (variable.name == name) return &variable;
+  }
+  return nullptr;
+}
+
+std::string Program::OriginText(const Instruction& instruction) const {
+  if (instruction.origin < 0) return "";
+  const Origin& origin = origins[instruction.origin];
+  return absl::StrCat(origin.operation, " (", origin.site.ToString(), ")");
+}
+
+}  // namespace mtf

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LOWERING_REDUCE_IDENTITY_H_
+#define LOWERING_REDUCE_IDENTITY_H_
+
+#include "mtf/dtype.h"
+#include "mtf/emitter.h"
+
+namespace mtf {
+
+// The value that changes no reduction of `kind`: 0, or the lowest or highest
+// number of `dtype`. Padding holds it where a reduction runs over padding.
+double ReduceIdentity(ReduceKind kind, DType dtype);
+
+}  // namespace mtf
+
+#endif  // LOWERING_REDUCE_IDENTITY_H_

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LOWERING_RESHAPE_LAYOUT_H_
+#define LOWERING_RESHAPE_LAYOUT_H_
+
+#include <vector>
+
+#include "layouts/tensor_layout.h"
+#include "mtf/shape.h"
+
+namespace mtf {
+
+// A run of dimensions before a reshape that holds the same elements as a run
+// of dimensions after it: [before_begin, before_end) and [after_begin,
+// after_end).
+struct ReshapeGroup {
+  int before_begin = 0, before_end = 0;
+  int after_begin = 0, after_end = 0;
+};
+
+// The shortest such runs, left to right.
+std::vector<ReshapeGroup> GroupReshape(const Shape& before, const Shape& after);
+
+// The layouts between which a reshape is local.
+struct ReshapeLayouts {
+  TensorLayout before;
+  TensorLayout after;
+};
+
+// Carries `layout` of `before` through a reshape to `after`. A rename keeps its
+// cuts. A merge or split keeps the cut of the most significant dimension where
+// the shards are the same elements on both sides, which needs sizes that
+// divide; any other cut is given up: `before` has those dimensions whole, which
+// the caller reaches by a gather that the plan shows.
+ReshapeLayouts LineUpReshape(const Grains& grains, const Shape& before,
+                             const TensorLayout& layout, const Shape& after);
+
+}  // namespace mtf
+
+#endif  // LOWERING_RESHAPE_LAYOUT_H_

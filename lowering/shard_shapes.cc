@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/shard_shapes.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "layouts/shard.h"
+#include "lowering/reduce_identity.h"
+#include "lowering/reshape_layout.h"
+#include "mtf/check.h"
+
+namespace mtf {
+namespace {
+
+// What the padding along one dimension holds: one number everywhere, or
+// nothing that can be relied on. Dimensions without padding hold anything.
+using Fill = std::optional<double>;
+using Fills = absl::InlinedVector<Fill, 5>;
+
+bool SameFill(const Fill& fill, double wanted) {
+  return fill.has_value() && *fill == wanted;
+}
+
+class Sharder {
+ public:
+  explicit Sharder(Program& program) : program_(program) {}
+
+  void Run() {
+    for (ProgramValue& value : program_.values) SetLocal(value);
+    fills_.resize(program_.values.size());
+    std::vector<Instruction> before = std::move(program_.instructions);
+    program_.instructions.clear();
+    program_.instructions.reserve(before.size());
+    for (Instruction& instruction : before) {
+      MaskOperands(instruction);
+      if (instruction.opcode == Opcode::kReduce) {
+        instruction.iteration_local =
+            Extents(instruction.iteration, instruction.iteration_layout);
+      }
+      for (size_t i = 0; i < instruction.results.size(); ++i) {
+        fills_[instruction.results[i]] = ResultFills(instruction, i);
+      }
+      program_.instructions.push_back(std::move(instruction));
+    }
+  }
+
+ private:
+  absl::InlinedVector<int64_t, 5> Extents(const Shape& shape,
+                                          const TensorLayout& layout) const {
+    absl::InlinedVector<int64_t, 5> extents;
+    for (int i = 0; i < shape.rank(); ++i) {
+      extents.push_back(LocalExtent(program_.grains, shape, layout, i));
+    }
+    return extents;
+  }
+  void SetLocal(ProgramValue& value) {
+    value.local = Extents(value.shape, value.layout);
+  }
+
+  bool IsPadded(const Dimension& dim) const {
+    return program_.grains.ExtentOf(dim) != dim.size;
+  }
+
+  // The fill of `value` along the dimension called `name`.
+  Fill FillOf(int value, absl::string_view name) const {
+    const int i = program_.values[value].shape.Find(name);
+    return i < 0 ? Fill() : fills_[value][i];
+  }
+
+  // Replaces operand `place` by a copy whose padding along `dims` is `fill`.
+  void Mask(Instruction& instruction, int place, const std::vector<int>& dims,
+            double fill) {
+    const int value = instruction.operands[place];
+    std::vector<int> wrong;
+    for (int dim : dims) {
+      if (IsPadded(program_.values[value].shape[dim]) &&
+          !SameFill(fills_[value][dim], fill)) {
+        wrong.push_back(dim);
+      }
+    }
+    if (wrong.empty()) return;
+    for (const Masked& known : masked_) {
+      if (known.value == value && known.dims == wrong && known.fill == fill) {
+        instruction.operands[place] = known.result;
+        return;
+      }
+    }
+    const ProgramValue from = program_.values[value];
+    const int result =
+        program_.AddValue(from.name, from.dtype, from.shape, from.layout);
+    SetLocal(program_.values[result]);
+    program_.values[result].causes = from.causes;
+    Instruction mask;
+    mask.opcode = Opcode::kMask;
+    mask.operands = {value};
+    mask.results = {result};
+    mask.mask_dims = wrong;
+    mask.fill = fill;
+    mask.origin = instruction.origin;
+    program_.instructions.push_back(std::move(mask));
+    // Corners lie in the padding of several dimensions, so another fill along
+    // a dimension that was not masked no longer holds everywhere.
+    Fills fills = fills_[value];
+    for (Fill& other : fills) {
+      if (!SameFill(other, fill)) other.reset();
+    }
+    for (int dim : wrong) fills[dim] = fill;
+    fills_.resize(program_.values.size());
+    fills_[result] = std::move(fills);
+    masked_.push_back({value, wrong, fill, result});
+    instruction.operands[place] = result;
+  }
+
+  void MaskOperands(Instruction& instruction) {
+    switch (instruction.opcode) {
+      case Opcode::kEinsum: {
+        const Shape& kept = program_.values[instruction.results[0]].shape;
+        for (int place = 0; place < 2; ++place) {
+          const Shape shape =
+              program_.values[instruction.operands[place]].shape;
+          std::vector<int> summed;
+          for (int i = 0; i < shape.rank(); ++i) {
+            if (!kept.Contains(shape[i].name)) summed.push_back(i);
+          }
+          // In both operands: zero times an infinity is not zero.
+          Mask(instruction, place, summed, 0);
+        }
+        break;
+      }
+      case Opcode::kReduce: {
+        const ProgramValue& result = program_.values[instruction.results[0]];
+        const Shape kept = result.shape;
+        const double identity =
+            ReduceIdentity(instruction.reduce_kind, result.dtype);
+        const Shape shape = program_.values[instruction.operands[0]].shape;
+        std::vector<int> reduced;
+        for (int i = 0; i < shape.rank(); ++i) {
+          if (!kept.Contains(shape[i].name)) reduced.push_back(i);
+        }
+        Mask(instruction, 0, reduced, identity);
+        break;
+      }
+      case Opcode::kWriteVariable: {
+        const int rank = program_.values[instruction.operands[0]].shape.rank();
+        std::vector<int> all(rank);
+        for (int i = 0; i < rank; ++i) all[i] = i;
+        Mask(instruction, 0, all, 0);
+        break;
+      }
+      default:
+        break;
+    }
+  }
+
+  // The fill of a map along `name`, from those of its operands.
+  Fill EvaluateFill(const Instruction& map, absl::string_view name) const {
+    std::vector<Fill> known;
+    for (int operand : map.operands) known.push_back(FillOf(operand, name));
+    for (const MapStep& step : map.expression.steps) {
+      Fill result;
+      if (step.function == ScalarFunction::kLiteral) {
+        result = step.literal;
+      } else if (step.function != ScalarFunction::kIota) {
+        double arguments[3] = {};
+        bool all = true;
+        for (size_t i = 0; i < step.arguments.size(); ++i) {
+          const Fill& argument = known[step.arguments[i]];
+          all = all && argument.has_value();
+          if (argument.has_value()) arguments[i] = *argument;
+        }
+        if (all && step.function == ScalarFunction::kCast) {
+          // Zero and the infinities survive any cast between floats.
+          if (arguments[0] == 0 || IsFloat(step.dtype)) result = arguments[0];
+        } else if (all) {
+          const double value = EvaluateScalar(step.function, arguments[0],
+                                              arguments[1], arguments[2]);
+          // Only what kernels surely compute to the same bits is relied on.
+          if (value == 0 || std::isinf(value) || value == 1) result = value;
+        }
+      }
+      known.push_back(result);
+    }
+    return known.back();
+  }
+
+  Fills ResultFills(const Instruction& instruction, size_t place) const {
+    const ProgramValue& result = program_.values[instruction.results[place]];
+    Fills fills(result.shape.rank());
+    const auto carry = [&](int operand) {
+      for (int i = 0; i < result.shape.rank(); ++i) {
+        fills[i] = FillOf(operand, result.shape[i].name);
+      }
+    };
+    switch (instruction.opcode) {
+      case Opcode::kInput:
+      case Opcode::kReadVariable:
+      case Opcode::kConstant:
+        for (Fill& fill : fills) fill = 0.0;
+        break;
+      case Opcode::kMap:
+        for (int i = 0; i < result.shape.rank(); ++i) {
+          if (IsPadded(result.shape[i])) {
+            fills[i] = EvaluateFill(instruction, result.shape[i].name);
+          }
+        }
+        break;
+      case Opcode::kReduce:
+        carry(instruction.operands[0]);
+        if (instruction.reduce_kind == ReduceKind::kSum) KeepZeros(fills);
+        break;
+      case Opcode::kSlice:
+      case Opcode::kPad:
+      case Opcode::kConcat:
+        for (int i = 0; i < result.shape.rank(); ++i) {
+          const std::string& name = result.shape[i].name;
+          fills[i] = FillOf(instruction.operands[0], name);
+          for (int operand : instruction.operands) {
+            if (FillOf(operand, name) != fills[i]) fills[i].reset();
+          }
+          // New places along the dimension hold what they hold in the padding
+          // of the others too, so only zeros meet zeros.
+          if (fills[i].has_value() && *fills[i] != 0) fills[i].reset();
+          if (instruction.opcode == Opcode::kPad && instruction.fill != 0) {
+            fills[i].reset();
+          }
+          if (name == instruction.dimension) fills[i] = 0.0;
+        }
+        break;
+      case Opcode::kReshape:
+        CarryThroughReshape(instruction, result, fills);
+        break;
+      case Opcode::kGather: {
+        const Shape& indices = program_.values[instruction.operands[1]].shape;
+        carry(instruction.operands[0]);
+        KeepZeros(fills);
+        for (int i = 0; i < result.shape.rank(); ++i) {
+          if (indices.Contains(result.shape[i].name)) fills[i] = 0.0;
+        }
+        break;
+      }
+      case Opcode::kScatterAdd:
+        carry(instruction.operands[0]);
+        KeepZeros(fills);
+        fills[result.shape.Find(instruction.dimension)] = 0.0;
+        break;
+      case Opcode::kWriteVariable:
+      case Opcode::kMask:
+      case Opcode::kAllGather:
+      case Opcode::kAllSlice:
+      case Opcode::kAllToAll:
+      case Opcode::kCollectivePermute:
+        carry(instruction.operands[0]);
+        break;
+      case Opcode::kAllReduce:
+      case Opcode::kReduceScatter:
+        carry(instruction.operands[place]);
+        if (instruction.reduce_kind == ReduceKind::kSum) KeepZeros(fills);
+        break;
+      case Opcode::kRandom:
+      case Opcode::kEinsum:
+      case Opcode::kOutput:
+      case Opcode::kReshard:
+        break;
+    }
+    return fills;
+  }
+
+  static void KeepZeros(Fills& fills) {
+    for (Fill& fill : fills) {
+      if (fill.has_value() && *fill != 0) fill.reset();
+    }
+  }
+
+  void CarryThroughReshape(const Instruction& instruction,
+                           const ProgramValue& result, Fills& fills) const {
+    const int operand = instruction.operands[0];
+    const ProgramValue& from = program_.values[operand];
+    // A copy that compacts leaves zeros; one that only renames carries all.
+    bool renames = true;
+    for (const ReshapeGroup& group : GroupReshape(from.shape, result.shape)) {
+      const bool single = group.before_end - group.before_begin == 1 &&
+                          group.after_end - group.after_begin == 1;
+      if (single && from.local[group.before_begin] ==
+                        result.local[group.after_begin]) {
+        fills[group.after_begin] = fills_[operand][group.before_begin];
+        continue;
+      }
+      for (int i = group.before_begin; i < group.before_end; ++i) {
+        renames = renames && !IsPadded(from.shape[i]);
+      }
+      for (int i = group.after_begin; i < group.after_end; ++i) {
+        renames = renames && !IsPadded(result.shape[i]);
+      }
+    }
+    if (!renames) {
+      for (Fill& fill : fills) fill = 0.0;
+    }
+  }
+
+  struct Masked {
+    int value;
+    std::vector<int> dims;
+    double fill;
+    int result;
+  };
+
+  Program& program_;
+  std::vector<Fills> fills_;
+  std::vector<Masked> masked_;
+};
+
+}  // namespace
+
+double ReduceIdentity(ReduceKind kind, DType dtype) {
+  if (kind == ReduceKind::kSum) return 0;
+  const double sign = kind == ReduceKind::kMax ? -1 : 1;
+  switch (dtype) {
+    case kInt32:
+      return kind == ReduceKind::kMax ? std::numeric_limits<int32_t>::min()
+                                      : std::numeric_limits<int32_t>::max();
+    case kInt64:
+      // The largest int64 that a double holds exactly.
+      return kind == ReduceKind::kMax ? -9223372036854775808.0
+                                      : 9223372036854774784.0;
+    case kBool:
+      return kind == ReduceKind::kMax ? 0 : 1;
+    default:
+      return sign * std::numeric_limits<double>::infinity();
+  }
+}
+
+absl::Status ShardShapes(Program& program) {
+  Sharder(program).Run();
+  return absl::OkStatus();
+}
+
+}  // namespace mtf
