@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lesson 4: read the plan.
+//
+// Before anything runs, graph, mesh and layout become a program: one list of
+// instructions that every device follows. It is text. Read it and you know what
+// a step will send, how much, and which line of yours is the reason.
+//
+//   %y : f32[batch:8/rows, io:4] unreduced{cols} = einsum(%h, %w2)
+//
+// says that y has the dimensions batch and io, that batch (8) is cut over the
+// mesh axis "rows", and that each device along "cols" holds only a summand of
+// y, because y sums over a dimension that is cut over "cols". A later
+//
+//   %y.sum : f32[batch:8/rows, io:4] = all_reduce(%y) sum over{cols}
+//
+// adds the summands up. Instructions that only one device needs do not exist:
+// all devices run the same list, each on its own shards.
+//
+// This lesson prints the program of a two-layer network after the first pass
+// and after the last, then the table that --explain prints for any program that
+// trains.
+#include <iostream>
+#include <string>
+
+#include "mtf/graph.h"
+#include "mtf/status.h"
+#include "nn/sgd.h"
+#include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/input.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/variable.h"
+#include "lowering/count_costs.h"
+#include "lowering/lower.h"
+#include "lowering/print_program.h"
+#include "train/placement.h"
+#include "train/run_main.h"
+
+namespace mtf {
+namespace {
+
+absl::Status Lesson() {
+  const Dimension batch{"batch", 8}, io{"io", 4}, hidden{"hidden", 16};
+  Graph graph;
+  Tensor x = Input(graph, "x", kFloat32, {batch, io});
+  Tensor w1 = Variable(graph, "w1", RandomNormal(graph, {io, hidden}, 0, 1));
+  Tensor w2 = Variable(graph, "w2", RandomNormal(graph, {hidden, io}, 0, 1));
+  Tensor h = Relu(Einsum({x, w1}, {batch, hidden}));
+  Tensor y = Einsum({h, w2}, {batch, io});
+  Tensor loss = ReduceMean(Square(y - x), {});
+  Tensor step = nn::Sgd({.learning_rate = 0.1}).Minimize(loss);
+
+  // Lowering needs no device: this could as well be a mesh of four thousand.
+  MTF_ASSIGN_OR_RETURN(
+      const train::Placement placement,
+      train::ParsePlacement("rows:2,cols:2", "batch:rows, hidden:cols", 0));
+  MTF_ASSIGN_OR_RETURN(
+      const LayoutBinding binding,
+      BindLayout(graph, placement.mesh, placement.rules));
+  Targets targets;
+  targets.fetches = {loss};
+  targets.updates = {step};
+
+  // The program passes through a table of passes, each of which does one thing.
+  // After the first, changes of layout are still abstract ("reshard"), ...
+  std::string first_text;
+  LowerOptions options;
+  options.after_pass = [&first_text](absl::string_view pass,
+                                     const Program& program) {
+    if (first_text.empty()) {
+      first_text = "After " + std::string(pass) + ":\n" + PrintProgram(program);
+    }
+  };
+  MTF_ASSIGN_OR_RETURN(const Program program,
+                       Lower(graph, binding, targets, options));
+  std::cout << first_text << "\n";
+
+  // ... after the last they are collectives, and shapes show in places per
+  // device where a dimension is cut: "batch:8/rows=4".
+  std::cout << "After the last pass:\n" << PrintProgram(program) << "\n";
+
+  // Each line of this table is a collective with its cause: the tensor, the
+  // dimension, the rule of the layout and the line of the program above. The
+  // bytes are exact: the communicator counts the same while it runs.
+  std::cout << ExplainTable(program) << "\n";
+
+  // The sum over "hidden" in `y` is why "cols" talks; the gradients of w1 and
+  // w2, which sum over "batch", are why "rows" talks.
+  for (const CollectiveCost& cost : ListCollectives(program)) {
+    std::cout << CollectiveName(cost.kind) << " over "
+              << program.mesh.AxisNames(cost.axes) << " because of "
+              << cost.rule << ", at " << cost.site.ToString() << "\n";
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace mtf
+
+int main(int argc, char** argv) {
+  return mtf::train::RunMain(argc, argv, "Lesson 4: read the plan.",
+                             &mtf::Lesson);
+}

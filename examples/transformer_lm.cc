@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trains a decoder-only transformer on the bytes of a text and lets it write.
+//
+//   build/release/bin/transformer_lm
+//   build/release/bin/transformer_lm --text=book.txt --layers=4 --steps=1000
+//
+// No line below says where a tensor lives or who computes what: that is text
+// on the command line, and it changes no number. --help lists the flags, and
+// examples/README.md shows the same program on several machines.
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "mtf/graph.h"
+#include "mtf/status.h"
+#include "nn/adam.h"
+#include "nn/attention.h"
+#include "nn/cross_entropy.h"
+#include "nn/dense.h"
+#include "nn/embedding.h"
+#include "nn/feed_forward.h"
+#include "nn/layer_norm.h"
+#include "nn/schedules.h"
+#include "ops/elementwise.h"
+#include "ops/input.h"
+#include "train/flags.h"
+#include "train/run_main.h"
+#include "train/text_dataset.h"
+#include "train/text_sampler.h"
+#include "train/trainer.h"
+
+using mtf::train::Rate;
+using mtf::train::Size;
+
+ABSL_FLAG(Size, batch, 16, "windows of text in a step");
+ABSL_FLAG(Size, length, 64, "bytes in a window");
+ABSL_FLAG(Size, layers, 2, "transformer blocks");
+ABSL_FLAG(Size, d_model, 128, "width of the stream between the blocks");
+ABSL_FLAG(Size, heads, 4, "attention heads in a block");
+ABSL_FLAG(Size, d_kv, 32, "width of a head");
+ABSL_FLAG(Size, d_ff, 512, "hidden units of a feed-forward layer");
+ABSL_FLAG(Rate, weight_decay, 0.01, "decay of the parameters");
+ABSL_FLAG(Size, warmup_steps, 20, "until the learning rate is reached");
+ABSL_FLAG(std::string, prompt, "And God said", "what the sample begins with");
+ABSL_FLAG(Size, sample_bytes, 300, "how much to write behind the prompt");
+ABSL_FLAG(Rate, temperature, 0.7, "of the sample; 1 is the model itself");
+
+namespace mtf {
+namespace {
+
+struct Model {
+  Tensor tokens, targets;  // [batch, length], fed in every step
+  Tensor logits;           // [batch, length, vocab], for the next byte
+  Tensor loss;             // mean cross entropy, in nats per byte
+  Tensor step;             // one update of all parameters
+};
+
+Model BuildModel(Graph& graph) {
+  const Dimension batch{"batch", absl::GetFlag(FLAGS_batch)};
+  const Dimension length{"length", absl::GetFlag(FLAGS_length)};
+  const Dimension d_model{"d_model", absl::GetFlag(FLAGS_d_model)};
+  const Dimension heads{"heads", absl::GetFlag(FLAGS_heads)};
+  const Dimension d_kv{"d_kv", absl::GetFlag(FLAGS_d_kv)};
+  const Dimension d_ff{"d_ff", absl::GetFlag(FLAGS_d_ff)};
+  const Dimension vocab{"vocab", train::TextDataset::kVocabularySize};
+
+  Model model;
+  model.tokens = Input(graph, "tokens", kInt32, {batch, length});
+  model.targets = Input(graph, "targets", kInt32, {batch, length});
+
+  Tensor x = nn::Embedding(model.tokens, vocab, d_model);
+  x = nn::PositionEmbedding(x, length, d_model);
+  for (int i = 0; i < absl::GetFlag(FLAGS_layers); ++i) {
+    Scope layer(graph, absl::StrCat("layer_", i));
+    x = x + nn::SelfAttention(nn::LayerNorm(x, d_model), {.length = length,
+                                                          .heads = heads,
+                                                          .d_kv = d_kv,
+                                                          .causal = true});
+    x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
+  }
+  x = nn::LayerNorm(x, d_model);
+  model.logits = nn::Dense(x, {d_model}, {vocab}, {.bias = false});
+  model.loss = nn::SoftmaxCrossEntropy(model.logits, vocab, model.targets);
+
+  // The learning rate climbs in a line and then sinks in half a wave.
+  const int64_t warmup = absl::GetFlag(FLAGS_warmup_steps);
+  const int64_t steps = std::max<int64_t>(absl::GetFlag(FLAGS_steps), warmup);
+  const nn::Schedule learning_rate =
+      nn::Schedule(absl::GetFlag(FLAGS_learning_rate)) *
+      nn::LinearWarmup(warmup) * nn::CosineDecay(warmup, steps + 1, 0.05);
+  model.step = nn::AdamW({.learning_rate = learning_rate,
+                          .weight_decay = absl::GetFlag(FLAGS_weight_decay),
+                          .max_gradient_norm = 1.0})
+                   .Minimize(model.loss);
+  return model;
+}
+
+absl::Status Main() {
+  MTF_ASSIGN_OR_RETURN(const train::TextDataset text,
+                       train::TextDataset::Open(absl::GetFlag(FLAGS_text)));
+  Graph graph;
+  const Model model = BuildModel(graph);
+  MTF_ASSIGN_OR_RETURN(
+      const std::unique_ptr<train::Session> session,
+      train::StartSession(
+          graph, {.fetches = {model.loss}, .updates = {model.step}}));
+  if (session == nullptr) return absl::OkStatus();  // --explain
+
+  const uint32_t seed = absl::GetFlag(FLAGS_seed);
+  MTF_ASSIGN_OR_RETURN(
+      const train::TrainingResult result,
+      train::Train(*session,
+                   {.loss = model.loss,
+                    .update = model.step,
+                    .steps = absl::GetFlag(FLAGS_steps),
+                    .feeds = train::TextFeeds(text, model.tokens,
+                                              model.targets, seed),
+                    .tokens_per_step = model.tokens.shape().num_elements(),
+                    .log_json = absl::GetFlag(FLAGS_log_json)}));
+  train::Say(absl::StrFormat(
+      "loss %.4f nats per byte (mean of the last tenth of the steps: %.4f); "
+      "bigram entropy of the text: %.4f",
+      result.loss, result.smooth_loss, text.BigramEntropy()));
+
+  MTF_ASSIGN_OR_RETURN(
+      const std::string sample,
+      train::SampleText(*session, model.tokens, model.logits,
+                        {.prompt = absl::GetFlag(FLAGS_prompt),
+                         .bytes = absl::GetFlag(FLAGS_sample_bytes),
+                         .temperature = absl::GetFlag(FLAGS_temperature),
+                         .seed = seed}));
+  train::Say(absl::StrCat("\n", sample, "\n"));
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace mtf
+
+int main(int argc, char** argv) {
+  return mtf::train::RunMain(
+      argc, argv,
+      "Trains a byte-level transformer on a text and prints a sample of it.",
+      &mtf::Main);
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/flag_types.h"
+
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace mtf::train {
+namespace {
+
+bool ParseWhole(absl::string_view text, int64_t low, int64_t high,
+                int64_t* value, std::string* error) {
+  if (absl::SimpleAtoi(text, value) && *value >= low && *value <= high) {
+    return true;
+  }
+  *error = absl::StrCat("a whole number from ", low, " to ", high);
+  return false;
+}
+
+}  // namespace
+
+bool AbslParseFlag(absl::string_view text, Size* flag, std::string* error) {
+  return ParseWhole(text, 1, std::numeric_limits<int32_t>::max(), &flag->value,
+                    error);
+}
+
+bool AbslParseFlag(absl::string_view text, Seed* flag, std::string* error) {
+  int64_t value = 0;
+  if (!ParseWhole(text, 0, std::numeric_limits<uint32_t>::max(), &value,
+                  error)) {
+    return false;
+  }
+  flag->value = static_cast<uint32_t>(value);
+  return true;
+}
+
+// The comparisons are false for a NaN, which is so refused.
+bool AbslParseFlag(absl::string_view text, Rate* flag, std::string* error) {
+  if (absl::SimpleAtod(text, &flag->value) && flag->value > 0 &&
+      flag->value <= 1000) {
+    return true;
+  }
+  *error = "a number above 0 and at most 1000";
+  return false;
+}
+
+bool AbslParseFlag(absl::string_view text, Fraction* flag,
+                   std::string* error) {
+  if (absl::SimpleAtod(text, &flag->value) && flag->value >= 0 && flag->value < 1) {
+    return true;
+  }
+  *error = "a number from 0 to below 1";
+  return false;
+}
+
+std::string AbslUnparseFlag(Size flag) { return absl::StrCat(flag.value); }
+std::string AbslUnparseFlag(Seed flag) { return absl::StrCat(flag.value); }
+std::string AbslUnparseFlag(Rate flag) { return absl::StrCat(flag.value); }
+std::string AbslUnparseFlag(Fraction flag) { return absl::StrCat(flag.value); }
+
+}  // namespace mtf::train

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Types of flags that know their range, so that a value outside of it is
+// refused where it is read, with the range in the message.
+#ifndef TRAIN_FLAG_TYPES_H_
+#define TRAIN_FLAG_TYPES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace mtf::train {
+
+// A count of something: a whole number from 1 to 2147483647.
+//
+//   ABSL_FLAG(train::Size, layers, 2, "blocks of the model");
+//   for (int i = 0; i < absl::GetFlag(FLAGS_layers); ++i) ...
+struct Size {
+  Size(int64_t value = 1) : value(value) {}  // NOLINT: implicit on purpose
+  operator int64_t() const { return value; }
+  int64_t value;
+};
+
+// The seed of a run: a whole number from 0 to 4294967295.
+struct Seed {
+  Seed(uint32_t value = 0) : value(value) {}  // NOLINT: implicit on purpose
+  operator uint32_t() const { return value; }
+  uint32_t value;
+};
+
+// A finite number above 0 and at most 1000: a learning rate, a temperature.
+struct Rate {
+  Rate(double value = 1) : value(value) {}  // NOLINT: implicit on purpose
+  operator double() const { return value; }
+  double value;
+};
+
+// A number from 0 to below 1: a probability of dropout.
+struct Fraction {
+  Fraction(double value = 0) : value(value) {}  // NOLINT: implicit on purpose
+  operator double() const { return value; }
+  double value;
+};
+
+// What Abseil calls to read and print a flag; on failure `error` gives the
+// allowed range.
+bool AbslParseFlag(absl::string_view text, Size* flag, std::string* error);
+bool AbslParseFlag(absl::string_view text, Seed* flag, std::string* error);
+bool AbslParseFlag(absl::string_view text, Rate* flag, std::string* error);
+bool AbslParseFlag(absl::string_view text, Fraction* flag, std::string* error);
+std::string AbslUnparseFlag(Size flag);
+std::string AbslUnparseFlag(Seed flag);
+std::string AbslUnparseFlag(Rate flag);
+std::string AbslUnparseFlag(Fraction flag);
+
+}  // namespace mtf::train
+
+#endif  // TRAIN_FLAG_TYPES_H_

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/placement.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/strip.h"
+#include "mtf/status.h"
+
+namespace mtf::train {
+
+absl::StatusOr<Placement> ParsePlacement(absl::string_view mesh,
+                                         absl::string_view layout,
+                                         int64_t num_ranks) {
+  mesh = absl::StripAsciiWhitespace(mesh);
+  layout = absl::StripAsciiWhitespace(layout);
+  Placement placement;
+  absl::string_view path = layout;
+  // A rule has a colon; one word without it can only be meant as a preset.
+  const bool is_preset =
+      !layout.empty() && layout[0] != '@' &&
+      layout.find_first_of(":,;. \t\n") == absl::string_view::npos;
+  if (absl::ConsumePrefix(&path, "@")) {
+    MTF_ASSIGN_OR_RETURN(placement.rules,
+                         LayoutRules::ReadFile(std::string(path)));
+  } else if (is_preset) {
+    MTF_ASSIGN_OR_RETURN(placement.rules, LayoutRules::Preset(layout));
+  } else {
+    MTF_ASSIGN_OR_RETURN(placement.rules,
+                         LayoutRules::Parse(layout, "--layout"));
+  }
+  if (mesh.empty() && is_preset) {
+    MTF_ASSIGN_OR_RETURN(
+        placement.mesh,
+        LayoutRules::PresetMesh(layout, std::max<int64_t>(num_ranks, 1)));
+  } else {
+    MTF_ASSIGN_OR_RETURN(placement.mesh, Mesh::Parse(mesh, num_ranks));
+  }
+  return placement;
+}
+
+}  // namespace mtf::train

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/rank_set.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "layouts/text_items.h"
+#include "mtf/status.h"
+
+namespace mtf::train {
+
+absl::Status AgreeOnStatus(Communicator& communicator,
+                           const absl::Status& status) {
+  // "" for OK, else "3 message": the code in front.
+  const std::string mine =
+      status.ok() ? ""
+                  : absl::StrCat(static_cast<int>(status.code()), " ",
+                                 status.message());
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                       communicator.Exchange(mine));
+  for (const std::string& text : all) {
+    if (text.empty()) continue;
+    const size_t blank = text.find(' ');
+    int code = static_cast<int>(absl::StatusCode::kUnknown);
+    (void)absl::SimpleAtoi(absl::string_view(text).substr(0, blank), &code);
+    return absl::Status(static_cast<absl::StatusCode>(code),
+                        absl::string_view(text).substr(blank + 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<RankSet>> RankSet::Create(const Mesh& mesh,
+                                                         bool launched) {
+  auto ranks = std::make_unique<RankSet>();
+  ranks->mesh_size_ = mesh.num_devices();
+  if (launched) {
+    MTF_ASSIGN_OR_RETURN(ranks->mpi_, CreateMpiCommunicator(mesh));
+    return ranks;
+  }
+  if (ranks->mesh_size_ > kMaxLocalRanks) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mesh ", Quoted(mesh.ToString()), " has ", ranks->mesh_size_,
+        " devices, but one process runs at most ", kMaxLocalRanks,
+        " ranks as threads",
+        DetailLine("help", "start the ranks with mtfrun or mpirun, or look at "
+                           "the plan only with --explain")));
+  }
+  ranks->local_ = std::make_unique<LocalRanks>(mesh);
+  return ranks;
+}
+
+absl::Status RankSet::Run(const Body& body) {
+  if (!local_) return body(0, *mpi_);
+  return local_->Run([&body](Communicator& communicator) {
+    return body(static_cast<int>(communicator.rank()), communicator);
+  });
+}
+
+absl::Status RankSet::RunAgreed(const Body& body) {
+  return Agree(Run(body));
+}
+
+}  // namespace mtf::train

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TRAIN_RANK_SET_H_
+#define TRAIN_RANK_SET_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "backends/communicator.h"
+#include "layouts/mesh.h"
+
+namespace mtf::train {
+
+// The first error by rank, on every rank; OK when all ranks bring OK. For what
+// can fail on one rank alone, so that no other waits for it for ever.
+// Collective.
+absl::Status AgreeOnStatus(Communicator& communicator,
+                           const absl::Status& status);
+
+// The ranks of a mesh that this process runs: all of them as threads, or the
+// one that it is under a launcher.
+class RankSet {
+ public:
+  // A mesh of more ranks than this is not run as threads of one process.
+  static constexpr int64_t kMaxLocalRanks = 256;
+
+  static absl::StatusOr<std::unique_ptr<RankSet>> Create(const Mesh& mesh,
+                                                         bool launched);
+
+  // How many ranks are here, and the communicator of each.
+  int size() const { return local_ ? static_cast<int>(mesh_size_) : 1; }
+  Communicator& communicator(int i) {
+    return local_ ? local_->communicator(i) : *mpi_;
+  }
+
+  // Calls `body` for each of them at once and returns the first error among
+  // them. `i` counts the ranks of this process.
+  using Body = std::function<absl::Status(int i, Communicator& communicator)>;
+  absl::Status Run(const Body& body);
+
+  // As Run, and every process of the job returns the same.
+  absl::Status RunAgreed(const Body& body);
+
+  // The first error of what each process of the job brings.
+  absl::Status Agree(const absl::Status& status) {
+    return local_ ? status : AgreeOnStatus(*mpi_, status);
+  }
+
+ private:
+  int64_t mesh_size_ = 1;
+  std::unique_ptr<LocalRanks> local_;  // or
+  std::unique_ptr<Communicator> mpi_;
+};
+
+}  // namespace mtf::train
+
+#endif  // TRAIN_RANK_SET_H_

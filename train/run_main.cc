@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run_main.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "backends/communicator.h"
+#include "backends/communicators/launcher.h"
+#include "mtf/status.h"
+#include "train/parse_flags.h"
+#include "train/rank_set.h"
+
+namespace mtf::train {
+namespace {
+
+// How long a rank that has failed waits for the others to come to the end.
+constexpr std::chrono::seconds kPatience(10);
+
+// Ends the process with `text` unless it is destroyed within kPatience. A
+// launcher that loses a rank in this way stops the others.
+class Watchdog {
+ public:
+  Watchdog(std::string text, int exit_code)
+      : thread_([this, text = std::move(text), exit_code] {
+          std::unique_lock<std::mutex> lock(mutex_);
+          if (over_.wait_for(lock, kPatience, [this] { return met_; })) return;
+          std::cerr << text << std::endl;
+          _exit(exit_code);
+        }) {}
+  ~Watchdog() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      met_ = true;
+    }
+    over_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool met_ = false;
+  std::thread thread_;
+};
+
+absl::Status ParseAndRun(const std::vector<std::string>& arguments,
+                         absl::string_view usage,
+                         const std::function<absl::Status()>& body) {
+  if (AsksForHelp(arguments)) {
+    Say(HelpText(usage));
+    return absl::OkStatus();
+  }
+  MTF_RETURN_IF_ERROR(ParseFlags(arguments));
+  return body();
+}
+
+// Prints `status`, unless it is OK, where `primary`, and gives its exit code.
+int Report(const absl::Status& status, bool primary) {
+  if (!status.ok() && primary) std::cerr << ErrorText(status) << std::endl;
+  return ExitCode(status.code());
+}
+
+// A communicator over all ranks of the job, whatever mesh they form later.
+absl::StatusOr<std::unique_ptr<Communicator>> JobCommunicator(int size) {
+  MTF_ASSIGN_OR_RETURN(const Mesh mesh,
+                       Mesh::Parse(absl::StrCat("ranks:", size), size));
+  return CreateMpiCommunicator(mesh);
+}
+
+}  // namespace
+
+int RunMain(int argc, char** argv, absl::string_view usage,
+            const std::function<absl::Status()>& body) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const LauncherInfo launcher = DetectLauncher();
+  const bool primary = launcher.rank == 0;
+  if (launcher.size == 1) {
+    return Report(ParseAndRun(arguments, usage, body), primary);
+  }
+
+  absl::StatusOr<std::unique_ptr<Communicator>> job =
+      JobCommunicator(launcher.size);
+  if (!job.ok()) {
+    // Launchers stop a job at the first rank that fails: rank 0 speaks first.
+    if (!primary) std::this_thread::sleep_for(std::chrono::seconds(1));
+    return Report(job.status(), primary);
+  }
+  const std::string warning =
+      BindingWarning(launcher.local_size, AllowedCores(), HostCores());
+  if (primary && !warning.empty()) {
+    std::cerr << "note: " << warning << std::endl;
+  }
+  absl::Status status = ParseAndRun(arguments, usage, body);
+  std::unique_ptr<Watchdog> watchdog;
+  if (!status.ok()) {
+    watchdog = std::make_unique<Watchdog>(
+        absl::StrCat("rank ", launcher.rank, ": ", ErrorText(status)),
+        ExitCode(status.code()));
+  }
+  status = AgreeOnStatus(**job, status);
+  watchdog.reset();
+  const int exit_code = Report(status, primary);
+  // No rank leaves before the message is out.
+  (void)(*job)->Barrier();
+  return exit_code;
+}
+
+void Say(absl::string_view line) {
+  if (DetectLauncher().rank == 0) std::cout << line << std::endl;
+}
+
+int ExitCode(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kOk:
+      return 0;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kAlreadyExists:
+      return 2;
+    case absl::StatusCode::kOutOfRange:
+      return 65;
+    case absl::StatusCode::kNotFound:
+      return 66;
+    case absl::StatusCode::kUnimplemented:
+      return 69;
+    case absl::StatusCode::kResourceExhausted:
+      return 71;
+    case absl::StatusCode::kPermissionDenied:
+      return 73;
+    case absl::StatusCode::kDataLoss:
+      return 74;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kDeadlineExceeded:
+      return 75;
+    case absl::StatusCode::kFailedPrecondition:
+      return 78;
+    default:
+      return 70;
+  }
+}
+
+}  // namespace mtf::train

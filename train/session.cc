@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/session.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/backend.h"
+#include "backends/communicators/launcher.h"
+#include "backends/executor.h"
+#include "layouts/text_items.h"
+#include "mtf/status.h"
+#include "train/placement.h"
+#include "train/rank_set.h"
+
+namespace mtf::train {
+namespace {
+
+using Feeds = std::map<std::string, HostTensor>;
+
+// A program and its executors, one for each rank of this process.
+struct Compiled {
+  Program program;
+  std::vector<std::unique_ptr<Executor>> executors;
+};
+
+// What tells the programs of a session apart: which, and of what.
+std::vector<int> KeyOf(const Targets& targets) {
+  std::vector<int> key = {targets.initialize, targets.fetch_shards,
+                          static_cast<int>(targets.fetches.size())};
+  for (Tensor tensor : targets.fetches) key.push_back(tensor.operation()->id());
+  for (Tensor tensor : targets.updates) key.push_back(tensor.operation()->id());
+  return key;
+}
+
+absl::Status CheckTensors(const Graph& graph, const std::vector<Tensor>& tensors,
+                          absl::string_view role) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].valid() || &tensors[i].graph() != &graph) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(role, " ", i, " is ",
+                       tensors[i].valid() ? "of another graph" : "no tensor"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+struct Session::State {
+  const Graph* graph = nullptr;
+  LayoutBinding binding;
+  SessionOptions options;
+  int threads = 1;
+  int64_t step = 0;
+  bool initialized = false;
+  // Destroyed from the last to the first: executors use all that is above.
+  std::unique_ptr<RankSet> ranks;
+  std::vector<std::unique_ptr<Device>> devices;          // by rank of this
+  std::vector<std::unique_ptr<VariableStore>> variables;  // process
+  std::map<std::vector<int>, Compiled> compiled;
+
+  absl::StatusOr<Compiled*> Compile(const Targets& targets);
+  absl::StatusOr<std::vector<Feeds>> Step(const RunRequest& request,
+                                          const Targets& targets,
+                                          const Compiled& compiled);
+};
+
+namespace {
+
+absl::StatusOr<Targets> TargetsOf(const Graph& graph, const RunRequest& request,
+                                  bool shards) {
+  MTF_RETURN_IF_ERROR(CheckTensors(graph, request.fetches, "fetch"));
+  MTF_RETURN_IF_ERROR(CheckTensors(graph, request.updates, "update"));
+  Targets targets;
+  targets.fetch_shards = shards;
+  targets.updates = request.updates;
+  std::set<std::string> seen;
+  for (Tensor tensor : request.fetches) {
+    if (seen.insert(tensor.name()).second) targets.fetches.push_back(tensor);
+  }
+  return targets;
+}
+
+}  // namespace
+
+absl::StatusOr<Compiled*> Session::State::Compile(const Targets& targets) {
+  auto [entry, added] = compiled.try_emplace(KeyOf(targets));
+  Compiled& result = entry->second;
+  if (!added) return &result;
+  const absl::Status status = [&]() -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(result.program, Lower(*graph, binding, targets));
+    result.executors.resize(ranks->size());
+    return ranks->RunAgreed([&](int i, Communicator& communicator) {
+      absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(
+          result.program, *devices[i], communicator, *variables[i]);
+      if (executor.ok()) result.executors[i] = *std::move(executor);
+      return executor.status();
+    });
+  }();
+  if (!status.ok()) {
+    compiled.erase(entry);
+    return status;
+  }
+  return &result;
+}
+
+// Runs `compiled` on every rank; the fetches of each rank by name.
+absl::StatusOr<std::vector<Feeds>> Session::State::Step(
+    const RunRequest& request, const Targets& targets,
+    const Compiled& compiled) {
+  std::vector<Feeds> outputs(ranks->size());
+  std::vector<Feeds> feeds;
+  if (!request.feed_shards.empty()) {
+    // Only this process may know that its shards are wrong.
+    feeds.assign(ranks->size(), request.feeds);
+    MTF_RETURN_IF_ERROR(
+        ranks->RunAgreed([&](int i, Communicator& communicator) {
+          return AddFeedShards(compiled.program, communicator.rank(),
+                               request.feed_shards, feeds[i]);
+        }));
+  }
+  MTF_RETURN_IF_ERROR(ranks->Run([&](int i, Communicator&) {
+    return compiled.executors[i]->Run(feeds.empty() ? request.feeds : feeds[i],
+                                      options.seed, static_cast<uint32_t>(step),
+                                      &outputs[i]);
+  }));
+  if (!targets.updates.empty()) ++step;
+  return outputs;
+}
+
+Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Session::~Session() = default;
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Create(
+    const Graph& graph, absl::string_view mesh, absl::string_view layout,
+    const SessionOptions& options) {
+  const LauncherInfo launcher = DetectLauncher();
+  const bool launched =
+      options.ranks == RankKind::kMpi ||
+      (options.ranks == RankKind::kAuto && launcher.size > 1);
+  MTF_RETURN_IF_ERROR(graph.status());
+  MTF_ASSIGN_OR_RETURN(
+      const Placement placement,
+      ParsePlacement(mesh, layout, launched ? launcher.size : 0));
+  auto state = std::make_unique<State>();
+  state->graph = &graph;
+  state->options = options;
+  MTF_ASSIGN_OR_RETURN(state->binding,
+                       BindLayout(graph, placement.mesh, placement.rules,
+                                  options.strict_layout));
+  MTF_ASSIGN_OR_RETURN(state->ranks,
+                       RankSet::Create(placement.mesh, launched));
+  state->threads = options.threads_per_rank > 0
+                       ? options.threads_per_rank
+                       : ThreadsPerRank(launched ? launcher.local_size
+                                                 : state->ranks->size());
+  const DeviceOptions device_options = {.num_threads = state->threads};
+  state->devices.resize(state->ranks->size());
+  MTF_RETURN_IF_ERROR(state->ranks->RunAgreed([&](int i, Communicator&) {
+    absl::StatusOr<std::unique_ptr<Device>> device =
+        CreateDevice(options.backend, device_options);
+    if (device.ok()) state->devices[i] = *std::move(device);
+    return device.status();
+  }));
+  for (std::unique_ptr<Device>& device : state->devices) {
+    state->variables.push_back(std::make_unique<VariableStore>(*device));
+  }
+  return std::unique_ptr<Session>(new Session(std::move(state)));
+}
+
+absl::Status Session::Initialize() {
+  Targets targets;
+  targets.initialize = true;
+  MTF_ASSIGN_OR_RETURN(const Compiled* compiled, state_->Compile(targets));
+  state_->step = 0;
+  MTF_RETURN_IF_ERROR(state_->Step({}, targets, *compiled).status());
+  state_->initialized = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<HostTensor>> Session::Run(
+    const RunRequest& request) {
+  MTF_ASSIGN_OR_RETURN(const Targets targets,
+                       TargetsOf(graph(), request, /*shards=*/false));
+  MTF_ASSIGN_OR_RETURN(const Compiled* compiled, state_->Compile(targets));
+  MTF_RETURN_IF_ERROR(CheckInitialized());
+  MTF_ASSIGN_OR_RETURN(std::vector<Feeds> outputs,
+                       state_->Step(request, targets, *compiled));
+  std::vector<HostTensor> fetches;
+  for (Tensor tensor : request.fetches) {
+    fetches.push_back(outputs[0].at(tensor.name()));
+  }
+  return fetches;
+}
+
+absl::StatusOr<std::vector<std::vector<TensorShard>>> Session::RunShards(
+    const RunRequest& request) {
+  MTF_ASSIGN_OR_RETURN(const Targets targets,
+                       TargetsOf(graph(), request, /*shards=*/true));
+  MTF_ASSIGN_OR_RETURN(const Compiled* compiled, state_->Compile(targets));
+  MTF_RETURN_IF_ERROR(CheckInitialized());
+  MTF_ASSIGN_OR_RETURN(std::vector<Feeds> outputs,
+                       state_->Step(request, targets, *compiled));
+  std::vector<std::vector<TensorShard>> fetches;
+  for (Tensor tensor : request.fetches) {
+    const ProgramValue& value =
+        OutputValue(compiled->program, tensor.name());
+    std::vector<TensorShard>& shards = fetches.emplace_back();
+    for (int i = 0; i < state_->ranks->size(); ++i) {
+      const int64_t rank = state_->ranks->communicator(i).rank();
+      shards.push_back(ZeroShard(compiled->program, value, rank));
+      shards.back().values = outputs[i].at(tensor.name());
+    }
+  }
+  return fetches;
+}
+
+absl::StatusOr<std::vector<TensorShard>> Session::InputShards(
+    const RunRequest& request, absl::string_view name) {
+  MTF_ASSIGN_OR_RETURN(const Program* program, ProgramOf(request));
+  MTF_ASSIGN_OR_RETURN(const ProgramValue* value, FindInput(*program, name));
+  std::vector<TensorShard> shards;
+  for (int i = 0; i < state_->ranks->size(); ++i) {
+    const int64_t rank = state_->ranks->communicator(i).rank();
+    shards.push_back(ZeroShard(*program, *value, rank));
+  }
+  return shards;
+}
+
+absl::StatusOr<HostTensor> Session::ReadVariable(absl::string_view name) {
+  std::vector<std::string> names;
+  for (const VariableInfo& variable : graph().variables()) {
+    if (variable.name == name) {
+      MTF_ASSIGN_OR_RETURN(std::vector<HostTensor> values,
+                           Run({.fetches = {variable.read}}));
+      return std::move(values[0]);
+    }
+    names.push_back(variable.name);
+  }
+  return NoSuchName("variable", name, names);
+}
+
+absl::StatusOr<const Program*> Session::ProgramOf(const RunRequest& request) {
+  MTF_ASSIGN_OR_RETURN(const Targets targets,
+                       TargetsOf(graph(), request, /*shards=*/false));
+  MTF_ASSIGN_OR_RETURN(const Compiled* compiled, state_->Compile(targets));
+  return &compiled->program;
+}
+
+absl::Status Session::CheckInitialized() const {
+  if (state_->initialized || graph().variables().empty()) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("the variables have no values yet",
+                   DetailLine("help", "call Initialize() before Run()")));
+}
+
+absl::Status Session::Agree(const absl::Status& status) {
+  return state_->ranks->Agree(status);
+}
+
+const CollectiveCounts& Session::counts() const {
+  return state_->ranks->communicator(0).counts();
+}
+
+void Session::ResetCounts() {
+  for (int i = 0; i < state_->ranks->size(); ++i) {
+    state_->ranks->communicator(i).ResetCounts();
+  }
+}
+
+const std::vector<std::string>& Session::notices() const {
+  return state_->binding.rules.notices();
+}
+
+bool Session::is_primary() const {
+  return state_->ranks->communicator(0).rank() == 0;
+}
+
+const Graph& Session::graph() const { return *state_->graph; }
+const Mesh& Session::mesh() const { return state_->binding.mesh; }
+const LayoutBinding& Session::binding() const { return state_->binding; }
+uint32_t Session::seed() const { return state_->options.seed; }
+int64_t Session::step() const { return state_->step; }
+int Session::threads_per_rank() const { return state_->threads; }
+
+}  // namespace mtf::train
