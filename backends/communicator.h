@@ -31,6 +31,13 @@ struct CollectiveCount {
 using CollectiveCounts =
     std::map<std::pair<CollectiveKind, AxisSet>, CollectiveCount>;
 
+// How the ranks of a job sit on this host.
+struct RankPlacement {
+  int local_ranks = 1;  // ranks on this host
+  int threads = 1;      // what a kernel of this rank may use
+  std::string warning;  // for the user, such as ranks bound to too few cores
+};
+
 // Moves data between the ranks of a mesh. One object per rank; all ranks make
 // the same calls in the same order. Buffers are contiguous; the executor packs
 // around them. Reductions add in the order of places in the group, so that
@@ -64,6 +71,8 @@ class Communicator {
   // every rank asks for the same groups in the same order.
   absl::StatusOr<const Group*> GroupOver(const AxisList& axes);
 
+  virtual RankPlacement placement() const { return {}; }
+
   // Each counts itself and then does the work. Counts are of elements of
   // `dtype`, without limit (over 2^31 too).
   absl::Status AllReduce(const Group& group, absl::Span<const Piece> pieces,
@@ -78,7 +87,7 @@ class Communicator {
   absl::Status AllToAll(const Group& group, const void* in, void* out,
                         int64_t bytes);
   // Sends `in` to rank `destination` and receives `out` from rank `source`,
-  // either of which may be this rank. `group` is counted under its axes.
+  // either of which may be this rank; both are in `group`.
   absl::Status Permute(const Group& group, const void* in, void* out,
                        int64_t bytes, int64_t source, int64_t destination);
 
@@ -93,7 +102,8 @@ class Communicator {
   void ResetCounts() { counts_.clear(); }
 
  protected:
-  // Prepares whatever the implementation needs for a new group.
+  // Prepares whatever the implementation needs for a new group of two ranks or
+  // more; calls for a group of one do not reach it.
   virtual absl::Status OpenGroup(const Group& group) = 0;
   virtual absl::Status DoAllReduce(const Group& group,
                                    absl::Span<const Piece> pieces, DType dtype,
@@ -141,9 +151,19 @@ class LocalRanks {
 
 // The communicator of this process under an MPI launcher: rank and size of
 // MPI_COMM_WORLD, which must equal the devices of `mesh`. kUnimplemented in a
-// build without MPI. Initialises MPI once per process.
+// build without MPI. Initialises MPI once per process and finalises it when the
+// process exits; an exit status other than 0 ends the job, so that no rank
+// waits for one that failed.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateMpiCommunicator(
     const Mesh& mesh);
+
+// The ranks of MPI_COMM_WORLD: what "data:-1" in a mesh stands for. Errors as
+// above.
+absl::StatusOr<int64_t> MpiWorldSize();
+
+// Ends every rank of an MPI job, and this process in any case. For the top
+// level of a program, after it has printed its error.
+[[noreturn]] void AbortAllRanks(int exit_code);
 
 }  // namespace mtf
 

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/communicator.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "mtf/status.h"
+
+namespace mtf {
+namespace {
+
+// What is left of a collective in a group of one.
+absl::Status CopyBlock(const void* in, void* out, int64_t bytes) {
+  if (in != out && bytes > 0) std::memcpy(out, in, bytes);
+  return absl::OkStatus();
+}
+
+bool Contains(const Communicator::Group& group, int64_t rank) {
+  return std::find(group.ranks.begin(), group.ranks.end(), rank) !=
+         group.ranks.end();
+}
+
+absl::Status CheckSize(CollectiveKind kind, int64_t size) {
+  if (size >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(CollectiveName(kind), " of ", size, " elements or bytes"));
+}
+
+}  // namespace
+
+absl::StatusOr<const Communicator::Group*> Communicator::GroupOver(
+    const AxisList& axes) {
+  for (const auto& group : groups_) {
+    if (group->axes == axes) return group.get();
+  }
+  for (int i = 0; i < axes.size(); ++i) {
+    if (axes[i] < 0 || axes[i] >= mesh_.num_axes() ||
+        axes.Prefix(i).Contains(axes[i])) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "axes ", absl::StrJoin(axes, ","), " of mesh \"", mesh_.ToString(),
+          "\" name an axis twice or one that ", "the mesh lacks"));
+    }
+  }
+  auto group = std::make_unique<Group>();
+  group->id = static_cast<int>(groups_.size());
+  group->axes = axes;
+  group->ranks = mesh_.Group(rank_, axes);
+  group->place = static_cast<int>(mesh_.Coordinate(rank_, axes));
+  if (group->ranks.size() > 1) MTF_RETURN_IF_ERROR(OpenGroup(*group));
+  groups_.push_back(std::move(group));
+  return groups_.back().get();
+}
+
+void Communicator::Count(CollectiveKind kind, const Group& group,
+                         int64_t operand_bytes) {
+  CollectiveCount& count = counts_[{kind, SetOf(group.axes)}];
+  ++count.calls;
+  count.bytes +=
+      WireBytes(kind, static_cast<int64_t>(group.ranks.size()), operand_bytes);
+}
+
+absl::Status Communicator::AllReduce(const Group& group,
+                                     absl::Span<const Piece> pieces,
+                                     DType dtype, ReduceKind kind) {
+  int64_t bytes = 0;
+  for (const Piece& piece : pieces) {
+    MTF_RETURN_IF_ERROR(CheckSize(CollectiveKind::kAllReduce, piece.count));
+    bytes += piece.count * DTypeSize(dtype);
+  }
+  Count(CollectiveKind::kAllReduce, group, bytes);
+  if (group.ranks.size() > 1) return DoAllReduce(group, pieces, dtype, kind);
+  for (const Piece& piece : pieces) {
+    MTF_RETURN_IF_ERROR(
+        CopyBlock(piece.in, piece.out, piece.count * DTypeSize(dtype)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Communicator::AllGather(const Group& group, const void* in,
+                                     void* out, int64_t bytes) {
+  MTF_RETURN_IF_ERROR(CheckSize(CollectiveKind::kAllGather, bytes));
+  Count(CollectiveKind::kAllGather, group, bytes);
+  if (group.ranks.size() == 1) return CopyBlock(in, out, bytes);
+  return DoAllGather(group, in, out, bytes);
+}
+
+absl::Status Communicator::ReduceScatter(const Group& group, const void* in,
+                                         void* out, int64_t count, DType dtype,
+                                         ReduceKind kind) {
+  MTF_RETURN_IF_ERROR(CheckSize(CollectiveKind::kReduceScatter, count));
+  const int64_t bytes = count * DTypeSize(dtype);
+  Count(CollectiveKind::kReduceScatter, group,
+        bytes * static_cast<int64_t>(group.ranks.size()));
+  if (group.ranks.size() == 1) return CopyBlock(in, out, bytes);
+  return DoReduceScatter(group, in, out, count, dtype, kind);
+}
+
+absl::Status Communicator::AllToAll(const Group& group, const void* in,
+                                    void* out, int64_t bytes) {
+  MTF_RETURN_IF_ERROR(CheckSize(CollectiveKind::kAllToAll, bytes));
+  Count(CollectiveKind::kAllToAll, group,
+        bytes * static_cast<int64_t>(group.ranks.size()));
+  if (group.ranks.size() == 1) return CopyBlock(in, out, bytes);
+  return DoAllToAll(group, in, out, bytes);
+}
+
+absl::Status Communicator::Permute(const Group& group, const void* in,
+                                   void* out, int64_t bytes, int64_t source,
+                                   int64_t destination) {
+  MTF_RETURN_IF_ERROR(CheckSize(CollectiveKind::kCollectivePermute, bytes));
+  if (!Contains(group, source) || !Contains(group, destination)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "collective_permute from rank ", source, " to rank ", destination,
+        " in the group of ranks ", absl::StrJoin(group.ranks, ",")));
+  }
+  Count(CollectiveKind::kCollectivePermute, group, bytes);
+  if (group.ranks.size() == 1) return CopyBlock(in, out, bytes);
+  return DoPermute(group, in, out, bytes, source, destination);
+}
+
+}  // namespace mtf

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All ranks of a mesh as threads of one process.
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "backends/communicator.h"
+#include "backends/communicators/group_collectives.h"
+#include "backends/communicators/launcher.h"
+#include "backends/communicators/shared_memory_collectives.h"
+#include "backends/communicators/wait_options.h"
+#include "mtf/check.h"
+#include "mtf/status.h"
+
+namespace mtf {
+namespace {
+
+// Large messages are read from the buffers of the others, so segments are for
+// messages where a second meeting would cost more than a copy.
+constexpr int64_t kSegmentBytes = 16 << 10;
+
+// What the ranks of one LocalRanks share.
+class SharedState {
+ public:
+  explicit SharedState(int64_t ranks)
+      : wait_(WaitOptions(static_cast<int>(ranks), AllowedCores())) {
+    wait_.abort = &abort_;
+  }
+
+  // The memory of the group over `axes` that has `first_rank` at place 0.
+  // Whichever rank of the group comes first makes it.
+  void* GroupMemory(const AxisList& axes, int64_t first_rank, int64_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Memory& memory = memories_[{{axes.begin(), axes.end()}, first_rank}];
+    if (memory == nullptr) {
+      memory.reset(::operator new(bytes, kAlignment));
+      std::fill_n(static_cast<char*>(memory.get()), bytes, 0);
+    }
+    return memory.get();
+  }
+
+  const WaitPolicy& wait() const { return wait_; }
+  void Abort() { abort_.store(true, std::memory_order_release); }
+  void Reset() { abort_.store(false, std::memory_order_release); }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  struct Delete {
+    void operator()(void* p) const { ::operator delete(p, kAlignment); }
+  };
+  using Memory = std::unique_ptr<void, Delete>;
+
+  std::mutex mutex_;
+  std::map<std::pair<std::vector<int>, int64_t>, Memory> memories_;
+  std::atomic<bool> abort_{false};
+  WaitPolicy wait_;
+};
+
+class LocalCommunicator : public GroupedCommunicator {
+ public:
+  LocalCommunicator(const Mesh& mesh, int64_t rank, SharedState& shared)
+      : GroupedCommunicator(mesh, rank), shared_(shared) {
+    MTF_CHECK_OK(OpenWorld());
+  }
+
+  RankPlacement placement() const override {
+    const int ranks = static_cast<int>(size());
+    RankPlacement placement;
+    placement.local_ranks = ranks;
+    placement.threads = std::max(1, AllowedCores() / ranks);
+    return placement;
+  }
+
+  // After a failure, when no rank is inside.
+  void Reset() {
+    for (auto& group : groups_) group->Reset();
+  }
+
+ protected:
+  absl::StatusOr<GroupCollectives*> MakeCollectives(
+      const Group& group) override {
+    SharedMemoryCollectives::Options options;
+    options.segment_bytes = kSegmentBytes;
+    options.peers_readable = true;
+    options.wait = shared_.wait();
+    const int64_t bytes = SharedMemoryCollectives::MemoryBytes(
+        static_cast<int>(group.ranks.size()), &options.segment_bytes);
+    groups_.push_back(std::make_unique<SharedMemoryCollectives>(
+        group, shared_.GroupMemory(group.axes, group.ranks[0], bytes),
+        options));
+    return groups_.back().get();
+  }
+
+ private:
+  SharedState& shared_;
+  std::vector<std::unique_ptr<SharedMemoryCollectives>> groups_;
+};
+
+// The error to show: the first by rank, but the cause before those that it
+// released from waiting.
+absl::Status FirstError(const std::vector<absl::Status>& statuses) {
+  absl::Status first;
+  for (const absl::Status& status : statuses) {
+    if (status.ok()) continue;
+    if (status.code() != absl::StatusCode::kAborted) return status;
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+}  // namespace
+
+struct LocalRanks::State {
+  explicit State(const Mesh& mesh) : shared(mesh.num_devices()) {
+    const int64_t ranks = mesh.num_devices();
+    statuses.resize(ranks);
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      communicators.push_back(
+          std::make_unique<LocalCommunicator>(mesh, rank, shared));
+    }
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([this, rank] { Serve(rank); });
+    }
+  }
+
+  ~State() {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      stop = true;
+    }
+    wake.notify_all();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // The life of a rank's thread: waits for a body, runs it, reports.
+  void Serve(int64_t rank) {
+    std::unique_lock<std::mutex> lock(mutex);
+    for (int64_t served = 0;; ++served) {
+      wake.wait(lock, [&] { return stop || runs > served; });
+      if (stop) return;
+      lock.unlock();
+      absl::Status status = (*body)(*communicators[rank]);
+      if (!status.ok()) shared.Abort();
+      lock.lock();
+      statuses[rank] = std::move(status);
+      if (--running == 0) done.notify_all();
+    }
+  }
+
+  SharedState shared;
+  std::vector<std::unique_ptr<LocalCommunicator>> communicators;
+  std::vector<std::thread> threads;
+
+  std::mutex one_run;  // held for the length of a Run
+  std::mutex mutex;    // guards what follows
+  std::condition_variable wake, done;
+  const std::function<absl::Status(Communicator&)>* body = nullptr;
+  int64_t runs = 0;
+  int64_t running = 0;
+  std::vector<absl::Status> statuses;
+  bool stop = false;
+};
+
+LocalRanks::LocalRanks(const Mesh& mesh)
+    : state_(std::make_unique<State>(mesh)) {}
+
+LocalRanks::~LocalRanks() = default;
+
+absl::Status LocalRanks::Run(
+    const std::function<absl::Status(Communicator&)>& body) {
+  State& state = *state_;
+  std::lock_guard<std::mutex> one_run(state.one_run);
+  std::unique_lock<std::mutex> lock(state.mutex);
+  state.body = &body;
+  state.running = static_cast<int64_t>(state.threads.size());
+  ++state.runs;
+  state.wake.notify_all();
+  state.done.wait(lock, [&] { return state.running == 0; });
+  const absl::Status error = FirstError(state.statuses);
+  if (!error.ok()) {
+    // Ranks may have stopped at different places; all start afresh.
+    state.shared.Reset();
+    for (auto& communicator : state.communicators) communicator->Reset();
+  }
+  return error;
+}
+
+Communicator& LocalRanks::communicator(int64_t rank) {
+  return *state_->communicators[rank];
+}
+
+}  // namespace mtf

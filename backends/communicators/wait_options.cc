@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/communicators/wait_options.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <mutex>
+
+#include "absl/strings/numbers.h"
+
+namespace mtf {
+namespace {
+
+// About the time of a message between two cores. Longer only pays on an idle
+// machine and costs ten times as much on a busy one.
+constexpr int kSpins = 100;
+
+constexpr double kTimeoutSeconds = 1800;
+
+}  // namespace
+
+WaitPolicy WaitOptions(int local_ranks, int cores) {
+  WaitPolicy policy;
+  policy.spins = local_ranks <= cores ? kSpins : 0;
+  policy.timeout_seconds = kTimeoutSeconds;
+  const char* text = std::getenv("MTF_COLLECTIVE_TIMEOUT");
+  double seconds = 0;
+  if (text == nullptr) return policy;
+  if (absl::SimpleAtod(text, &seconds) && std::isfinite(seconds) &&
+      seconds >= 0) {
+    policy.timeout_seconds = seconds;
+    return policy;
+  }
+  static std::once_flag told;
+  std::call_once(told, [&] {
+    std::cerr << "MTF_COLLECTIVE_TIMEOUT \"" << text
+              << "\" is not a number of seconds; using " << kTimeoutSeconds
+              << std::endl;
+  });
+  return policy;
+}
+
+}  // namespace mtf
