@@ -89,6 +89,7 @@ class ResolvedRules {
   // Every axis that any section can give `dimension`.
   AxisSet AllAxesOf(absl::string_view dimension) const;
 
+  const std::vector<LayoutRule>& rules() const { return rules_; }
   const std::vector<std::string>& notices() const { return notices_; }
 
  private:

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "layouts/shard.h"
+#include "layouts/construct_reshard.h"
 #include "mtf/check.h"
 
 namespace mtf::internal {
@@ -18,6 +19,9 @@ constexpr uint64_t kFree = 0;
 constexpr uint64_t kFixed = 254;  // takes no part in this reshard
 constexpr uint64_t kUnreduced = 255;
 constexpr int kMostDims = 31;
+
+// No search on a mesh of four axes comes near; it takes some 20 ms.
+constexpr size_t kMostNodes = 50000;
 
 uint64_t Place(int dim, int position) { return 1 + 8 * dim + position; }
 
@@ -157,10 +161,11 @@ int64_t ReshardProblem::Elements(State state) const {
   return whole_ / shards;
 }
 
-absl::int128 ReshardProblem::Cost(const Move& move, int64_t elements) const {
-  const absl::int128 n = mesh_.SizeOf(move.axes);
+absl::int128 ReshardProblem::Cost(CollectiveKind kind, const AxisList& axes,
+                                  int64_t elements) const {
+  const absl::int128 n = mesh_.SizeOf(axes);
   const absl::int128 operand = absl::int128(elements) * scale_;
-  switch (move.kind) {
+  switch (kind) {
     case CollectiveKind::kAllReduce:
       return 2 * (n - 1) * operand / n;
     case CollectiveKind::kReduceScatter:
@@ -174,6 +179,17 @@ absl::int128 ReshardProblem::Cost(const Move& move, int64_t elements) const {
       return 0;
   }
   return 0;
+}
+
+absl::int128 ReshardProblem::CostOf(
+    const std::vector<ReshardStep>& path) const {
+  absl::int128 cost = 0;
+  int64_t elements = Elements(Encode(source_));
+  for (const ReshardStep& step : path) {
+    cost += Cost(step.kind, step.axes, elements);
+    elements = Elements(Encode(step.layout));
+  }
+  return cost;
 }
 
 void ReshardProblem::ForEachMove(State state, Visit visit) const {
@@ -298,7 +314,8 @@ AxisList ReshardProblem::ChangedAxes(State a, State b) const {
 
 std::vector<ReshardStep> ReshardProblem::Search() const {
   // A*: what a rank holds too little at the end must arrive over the wire, and
-  // every collective grows a shard by no more than it sends.
+  // every collective grows a shard by no more than it sends. Only what could
+  // beat the constructed path is followed.
   struct Node {
     State state;
     absl::int128 cost;
@@ -307,39 +324,39 @@ std::vector<ReshardStep> ReshardProblem::Search() const {
     Move move;
     bool done;
   };
-  using Open = std::tuple<absl::int128, int, int>;  // bound, calls, node
+  using Bound = std::tuple<absl::int128, int>;      // cost, calls
+  using Open = std::tuple<absl::int128, int, int>;  // bound, node
+  std::vector<ReshardStep> constructed = ConstructReshard(source_, target_);
+  const Bound to_beat = {CostOf(constructed),
+                         static_cast<int>(constructed.size())};
   std::vector<Node> nodes;
   absl::flat_hash_map<State, int> ids;  // only looked up
   std::priority_queue<Open, std::vector<Open>, std::greater<Open>> open;
   const State goal = Encode(target_);
   const auto reach = [&](State state, absl::int128 cost, int calls, int parent,
                          const Move& move) {
+    const int64_t missing =
+        std::max<int64_t>(0, target_elements_ - Elements(state));
+    const Bound bound = {cost + absl::int128(missing) * scale_,
+                         calls + (state == goal ? 0 : 1)};
+    if (bound >= to_beat) return;
     const auto [found, inserted] =
         ids.emplace(state, static_cast<int>(nodes.size()));
     if (inserted) {
       nodes.push_back({state, cost, calls, parent, move, false});
     } else {
       Node& node = nodes[found->second];
-      if (node.done ||
-          std::tie(node.cost, node.calls) <= std::tie(cost, calls)) {
-        return;
-      }
+      if (std::tie(node.cost, node.calls) <= std::tie(cost, calls)) return;
       node = {state, cost, calls, parent, move, false};
     }
-    const int64_t missing =
-        std::max<int64_t>(0, target_elements_ - Elements(state));
-    open.emplace(cost + absl::int128(missing) * scale_,
-                 calls + (state == goal ? 0 : 1), found->second);
+    open.emplace(std::get<0>(bound), std::get<1>(bound), found->second);
   };
   reach(Encode(source_), 0, 0, -1, {});
-  while (true) {
-    MTF_CHECK(!open.empty()) << "no path between two layouts";
+  while (!open.empty() && nodes.size() < kMostNodes) {
     const int id = std::get<2>(open.top());
     open.pop();
-    if (nodes[id].done) continue;
-    nodes[id].done = true;
-    // A copy: `nodes` grows below.
-    const Node node = nodes[id];
+    if (std::exchange(nodes[id].done, true)) continue;
+    const Node node = nodes[id];  // a copy: `nodes` grows below
     if (node.state == goal) {
       std::vector<ReshardStep> path;
       for (int i = id; nodes[i].parent >= 0; i = nodes[i].parent) {
@@ -356,9 +373,12 @@ std::vector<ReshardStep> ReshardProblem::Search() const {
     }
     const int64_t elements = Elements(node.state);
     ForEachMove(node.state, [&](const Move& move, State next) {
-      reach(next, node.cost + Cost(move, elements), node.calls + 1, id, move);
+      if (nodes.size() >= kMostNodes) return;
+      reach(next, node.cost + Cost(move.kind, move.axes, elements),
+            node.calls + 1, id, move);
     });
   }
+  return constructed;
 }
 
 }  // namespace mtf::internal

@@ -25,7 +25,9 @@ class ReshardProblem {
   // Only then can a detour through a finer layout save bytes in a reduction.
   bool HasSpareRoom() const { return has_spare_room_; }
 
-  // A path of least bytes, then of fewest calls.
+  // A path of least bytes, then of fewest calls. On meshes of up to four axes
+  // that is exact; when a search on more axes grows out of hand, the path of
+  // ConstructReshard is as good as it gets.
   std::vector<ReshardStep> Search() const;
 
  private:
@@ -52,7 +54,9 @@ class ReshardProblem {
   // Elements per rank, of the dimensions that matter.
   int64_t Elements(State state) const;
   // Wire elements times `scale_`, which makes every cost a whole number.
-  absl::int128 Cost(const Move& move, int64_t elements) const;
+  absl::int128 Cost(CollectiveKind kind, const AxisList& axes,
+                    int64_t elements) const;
+  absl::int128 CostOf(const std::vector<ReshardStep>& path) const;
 
   using Visit = absl::FunctionRef<void(const Move&, State)>;
   void ForEachMove(State state, Visit visit) const;

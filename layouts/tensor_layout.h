@@ -59,6 +59,11 @@ class Grains {
   // Gives two names one grain: a rename makes them the same dimension.
   void Tie(absl::string_view a, absl::string_view b);
 
+  // Whether the two names are one dimension.
+  bool Tied(absl::string_view a, absl::string_view b) const {
+    return a == b || (Root(a) >= 0 && Root(a) == Root(b));
+  }
+
   AxisSet AxesOf(absl::string_view dimension) const;
   int64_t GrainOf(absl::string_view dimension) const;
   // The padded extent of a dimension of `size` elements.

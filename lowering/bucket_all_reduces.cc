@@ -12,6 +12,38 @@ namespace {
 
 constexpr int64_t kMostBytes = int64_t{256} << 20;
 
+// Moves every all_reduce to just behind the instruction that makes its operand:
+// the sooner a sum is ready to go, the more of them go together.
+std::vector<Instruction> Hoisted(std::vector<Instruction> instructions,
+                                 size_t num_values) {
+  std::vector<int> sum_of(num_values, -1);  // by operand: its all_reduce
+  for (size_t i = instructions.size(); i-- > 0;) {
+    if (instructions[i].opcode == Opcode::kAllReduce) {
+      sum_of[instructions[i].operands[0]] = static_cast<int>(i);
+    }
+  }
+  std::vector<Instruction> hoisted;
+  hoisted.reserve(instructions.size());
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    Instruction& instruction = instructions[i];
+    if (instruction.opcode == Opcode::kAllReduce &&
+        sum_of[instruction.operands[0]] == static_cast<int>(i)) {
+      continue;
+    }
+    hoisted.push_back(std::move(instruction));
+    // A sum may itself be summed over other axes.
+    for (size_t at = hoisted.size() - 1; at < hoisted.size(); ++at) {
+      const absl::InlinedVector<int, 1> results = hoisted[at].results;
+      for (int result : results) {
+        if (sum_of[result] >= 0) {
+          hoisted.push_back(std::move(instructions[sum_of[result]]));
+        }
+      }
+    }
+  }
+  return hoisted;
+}
+
 struct Bucket {
   Instruction joined;
   int64_t bytes = 0;
@@ -20,7 +52,8 @@ struct Bucket {
 }  // namespace
 
 absl::Status BucketAllReduces(Program& program) {
-  std::vector<Instruction> before = std::move(program.instructions);
+  std::vector<Instruction> before =
+      Hoisted(std::move(program.instructions), program.values.size());
   program.instructions.clear();
   program.instructions.reserve(before.size());
   std::vector<Bucket> open;

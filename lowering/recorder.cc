@@ -103,6 +103,8 @@ Value Recorder::Append(Instruction instruction, DType dtype,
   const int result = program_.AddValue(absl::StrCat(name_, suffix), dtype,
                                        shape, std::move(layout));
   reshards_.resize(program_.values.size());
+  made_by_.resize(program_.values.size(), -1);
+  made_by_[result] = origin_;
   instruction.results.push_back(result);
   instruction.origin = origin_;
   program_.instructions.push_back(std::move(instruction));
@@ -110,22 +112,32 @@ Value Recorder::Append(Instruction instruction, DType dtype,
 }
 
 int Recorder::FindRule(const Cause& cause) {
-  for (RuleSection section : {section_, RuleSection::kParameters,
-                              RuleSection::kOptimizer, RuleSection::kDefault}) {
-    const LayoutRule* rule = binding_.rules.RuleOf(section, cause.dimension);
-    if (rule == nullptr ||
-        !binding_.rules.AxesOf(section, cause.dimension).Contains(cause.axis)) {
-      continue;
-    }
+  const auto place_of = [this](const LayoutRule& rule) {
     for (size_t i = 0; i < program_.rules.size(); ++i) {
       const LayoutRule& known = program_.rules[i];
-      if (known.section == rule->section &&
-          known.dimension == rule->dimension) {
+      if (known.section == rule.section && known.dimension == rule.dimension) {
         return static_cast<int>(i);
       }
     }
-    program_.rules.push_back(*rule);
+    program_.rules.push_back(rule);
     return static_cast<int>(program_.rules.size()) - 1;
+  };
+  const auto cuts = [&](RuleSection section, absl::string_view dimension) {
+    return binding_.rules.AxesOf(section, dimension).Contains(cause.axis);
+  };
+  for (RuleSection section : {section_, RuleSection::kParameters,
+                              RuleSection::kOptimizer, RuleSection::kDefault}) {
+    const LayoutRule* rule = binding_.rules.RuleOf(section, cause.dimension);
+    if (rule != nullptr && cuts(section, cause.dimension)) {
+      return place_of(*rule);
+    }
+  }
+  // A renamed dimension is cut by the rule of the name it came from.
+  for (const LayoutRule& rule : binding_.rules.rules()) {
+    if (binding_.grains.Tied(rule.dimension, cause.dimension) &&
+        cuts(rule.section, rule.dimension)) {
+      return place_of(rule);
+    }
   }
   return -1;
 }
@@ -182,8 +194,11 @@ int Recorder::Demand(int value, const TensorLayout& target) {
   }
   reshards_.resize(program_.values.size());
   reshards_[value].push_back(result);
+  made_by_.resize(program_.values.size(), -1);
+  made_by_[result] = made_by_[value];
   reshard.results = {result};
-  reshard.origin = origin_;
+  // A sum is explained by whoever left it pending, a gather by its reader.
+  reshard.origin = from.layout.unreduced != 0 ? made_by_[value] : origin_;
   program_.instructions.push_back(std::move(reshard));
   return result;
 }

@@ -17,14 +17,14 @@
 namespace mtf::nn {
 
 struct DotProductAttentionOptions {
-  Dimension length = {};         // of the queries
-  Dimension memory_length = {};  // of the keys and values
-  Dimension d_kv = {};           // summed between queries and keys
-  bool causal = false;           // position i sees positions 0..i only
-  double dropout = 0;            // of the attention weights
+  Dimension length = Dimension();         // of the queries
+  Dimension memory_length = Dimension();  // of the keys and values
+  Dimension d_kv = Dimension();           // summed between queries and keys
+  bool causal = false;                    // position i sees positions 0..i only
+  double dropout = 0;                     // of the attention weights
   // Bool, any of [batch..., heads, length, memory_length]: true where a query
   // sees a key. Empty: everywhere.
-  Tensor mask = {};
+  Tensor mask = Tensor();
 };
 
 // softmax(q k / sqrt(d_kv)) v over `memory_length`, by Vaswani et al., 2017.
@@ -41,16 +41,16 @@ Tensor DotProductAttention(
     std::source_location location = std::source_location::current());
 
 struct AttentionOptions {
-  Dimension length = {};  // of x
-  Dimension heads = {};
-  Dimension d_kv = {};
-  bool causal = false;  // position i sees positions 0..i only
-  double dropout = 0;   // of the attention weights
-  bool bias = false;    // in the four projections
-  Tensor mask = {};     // as above; keys are along "memory_length"
+  Dimension length = Dimension();  // of x
+  Dimension heads = Dimension();
+  Dimension d_kv = Dimension();
+  bool causal = false;     // position i sees positions 0..i only
+  double dropout = 0;      // of the attention weights
+  bool bias = false;       // in the four projections
+  Tensor mask = Tensor();  // as above; keys are along "memory_length"
   // The dimension of `memory` that takes the place of `length`, for
   // MultiHeadAttention; SelfAttention names it "memory_length" itself.
-  Dimension memory_length = {};
+  Dimension memory_length = Dimension();
   std::string name = "attention";
 };
 

@@ -20,12 +20,12 @@ struct CrossEntropyOptions {
   // What each position counts, over any of the dimensions of `targets`: the
   // loss is the weighted mean. A position of weight 0 is not seen, not even a
   // NaN. Empty: all count the same.
-  Tensor weights = {};
+  Tensor weights = Tensor();
   // The loss of each position, times its weight, instead of the mean.
   bool per_position = false;
   // For CrossEntropy: a [d_model, vocab] tensor, in any order, to project with,
   // such as the table of the embedding. Empty: new parameters.
-  Tensor kernel = {};
+  Tensor kernel = Tensor();
   std::string name = "cross_entropy";
 };
 

@@ -13,9 +13,9 @@
 namespace mtf::nn {
 
 struct EmbeddingOptions {
-  double stddev = 1.0;     // of the normal initial values
-  DType dtype = kFloat32;  // of the result; the table is always f32
-  Tensor table = {};       // to use instead of new parameters
+  double stddev = 1.0;      // of the normal initial values
+  DType dtype = kFloat32;   // of the result; the table is always f32
+  Tensor table = Tensor();  // to use instead of new parameters
   std::string name = "embedding";
 };
 
