@@ -22,22 +22,19 @@ std::vector<Instruction> Hoisted(std::vector<Instruction> instructions,
       sum_of[instructions[i].operands[0]] = static_cast<int>(i);
     }
   }
+  std::vector<bool> moved(instructions.size(), false);
   std::vector<Instruction> hoisted;
   hoisted.reserve(instructions.size());
   for (size_t i = 0; i < instructions.size(); ++i) {
-    Instruction& instruction = instructions[i];
-    if (instruction.opcode == Opcode::kAllReduce &&
-        sum_of[instruction.operands[0]] == static_cast<int>(i)) {
-      continue;
-    }
-    hoisted.push_back(std::move(instruction));
+    if (moved[i]) continue;
+    hoisted.push_back(std::move(instructions[i]));
     // A sum may itself be summed over other axes.
     for (size_t at = hoisted.size() - 1; at < hoisted.size(); ++at) {
       const absl::InlinedVector<int, 1> results = hoisted[at].results;
       for (int result : results) {
-        if (sum_of[result] >= 0) {
-          hoisted.push_back(std::move(instructions[sum_of[result]]));
-        }
+        if (sum_of[result] < 0) continue;
+        hoisted.push_back(std::move(instructions[sum_of[result]]));
+        moved[sum_of[result]] = true;
       }
     }
   }
