@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/random.h"
+
+#include <numbers>
+
+#include "mtf/philox.h"
+#include "tests/ops/ops_test_util.h"
+
+namespace mtf {
+namespace {
+
+using namespace mtf::testing;  // NOLINT
+
+const Dimension a{"a", 3}, b{"b", 5};
+
+TEST(RandomUniform, IsPhiloxOfSeedStreamStepAndPlace) {
+  Graph graph;
+  const Tensor first = RandomUniform(graph, {a, b}, 0, 1);
+  const Tensor second = RandomUniform(graph, {b, a}, 0, 1);
+  const InterpretOptions options = {.seed = 42, .step = 7};
+  const OracleTensor x = Fetch(first, options), y = Fetch(second, options);
+  for (uint64_t i = 0; i < 15; ++i) {
+    EXPECT_EQ(x.data[i], UniformFromWord(PhiloxAt(42, 0, 7, i).word[0]));
+    EXPECT_EQ(y.data[i], UniformFromWord(PhiloxAt(42, 1, 7, i).word[0]));
+  }
+}
+
+TEST(RandomNormal, IsBoxMullerOfTwoWords) {
+  Graph graph;
+  const Tensor normal = RandomNormal(graph, {a, b}, 0, 1);
+  const OracleTensor x = Fetch(normal, {.seed = 1, .step = 2});
+  for (uint64_t i = 0; i < 15; ++i) {
+    const PhiloxWords words = PhiloxAt(1, 0, 2, i);
+    const double u = UniformFromWord(words.word[0]);
+    const double v = UniformFromWord(words.word[1]);
+    EXPECT_EQ(x.data[i], std::sqrt(-2 * std::log(1 - u)) *
+                             std::cos(2 * std::numbers::pi * v));
+  }
+}
+
+TEST(Random, StaysTheSameOverStepsOnRequestOnly) {
+  Graph graph;
+  const Tensor fresh = RandomUniform(graph, {a}, 0, 1);
+  const Tensor fixed = RandomUniform(graph, {a}, 0, 1, {.per_step = false});
+  EXPECT_NE(Fetch(fresh, {1, 0}).data, Fetch(fresh, {1, 1}).data);
+  EXPECT_EQ(Fetch(fixed, {1, 0}).data, Fetch(fixed, {1, 1}).data);
+  EXPECT_NE(Fetch(fixed, {1, 0}).data, Fetch(fixed, {2, 0}).data);
+}
+
+struct Moments {
+  double mean = 0, variance = 0, low = 0, high = 0;
+};
+
+Moments MomentsOf(const OracleTensor& x) {
+  Moments m;
+  const double n = static_cast<double>(x.data.size());
+  for (double v : x.data) m.mean += v / n;
+  for (double v : x.data) m.variance += (v - m.mean) * (v - m.mean) / n;
+  const auto [low, high] = std::minmax_element(x.data.begin(), x.data.end());
+  m.low = *low;
+  m.high = *high;
+  return m;
+}
+
+TEST(Random, HasTheMomentsAskedFor) {
+  Graph graph;
+  const Shape many = {{"n", 20000}};
+  const Moments uniform = MomentsOf(Fetch(RandomUniform(graph, many, -2, 4)));
+  EXPECT_NEAR(uniform.mean, 1, 0.05);
+  EXPECT_NEAR(uniform.variance, 36.0 / 12, 0.1);
+  EXPECT_GE(uniform.low, -2);
+  EXPECT_LT(uniform.high, 4);
+  EXPECT_GT(uniform.high, 3.9);
+  const Moments normal = MomentsOf(Fetch(RandomNormal(graph, many, 5, 0.5)));
+  EXPECT_NEAR(normal.mean, 5, 0.02);
+  EXPECT_NEAR(normal.variance, 0.25, 0.02);
+  EXPECT_LT(normal.low, 5 - 3 * 0.5);
+  EXPECT_GT(normal.high, 5 + 3 * 0.5);
+}
+
+TEST(Random, IsDrawnInFloat32AndCast) {
+  Graph graph;
+  const Tensor x = RandomNormal(graph, {a}, 1, 2, {.dtype = kBFloat16});
+  EXPECT_EQ(x.dtype(), kBFloat16);
+  for (double v : DataOf(x)) {
+    EXPECT_EQ(v, static_cast<float>(v));
+    EXPECT_EQ(std::fmod(std::abs(v), std::ldexp(1, std::ilogb(v) - 7)), 0);
+  }
+}
+
+TEST(RandomErrors, DTypeAndRange) {
+  ExpectError(
+      [](Graph& g) { RandomUniform(g, {a}, 0, 1, {.dtype = kInt32}); },
+      {"random_uniform takes a float dtype, not i32 (random_uniform, "});
+  ExpectError([](Graph& g) { RandomNormal(g, {a}, 0, std::nan("")); },
+              {"random_normal has the scale nan", "not finite"});
+  ExpectError(
+      [](Graph& g) {
+        RandomNormal(g, {a, a}, 0, 1);
+      },
+      {"\"a\" occurs twice"});
+}
+
+TEST(Random, AWrongCallTakesAStreamToo) {
+  Graph graph;
+  RandomUniform(graph, {a}, 0, 1, {.dtype = kInt32});
+  EXPECT_EQ(graph.NextRandomStream(), 1u);
+}
+
+TEST(Dropout, ZeroesAndScales) {
+  Graph graph;
+  const Shape shape = {{"n", 20000}};
+  const Tensor y = Dropout(Constant(graph, 3, kFloat32, shape), 0.25);
+  int64_t zeros = 0;
+  for (double v : DataOf(y)) {
+    if (v == 0) {
+      ++zeros;
+    } else {
+      EXPECT_DOUBLE_EQ(v, 4);
+    }
+  }
+  EXPECT_NEAR(static_cast<double>(zeros), 5000, 200);
+}
+
+TEST(Dropout, NoiseShapeSharesTheMask) {
+  Graph graph;
+  const Tensor x = Ones(graph, kFloat32, {{"m", 40}, b});
+  const OracleTensor y = Fetch(Dropout(x, 0.5, {.noise_shape = {{"m", 40}}}));
+  std::map<double, int> values;
+  for (int64_t m = 0; m < 40; ++m) {
+    const double first = At(y, {{"m", m}, {"b", 0}});
+    ++values[first];
+    for (int64_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(At(y, {{"m", m}, {"b", i}}), first);
+    }
+  }
+  EXPECT_EQ(values.size(), 2u) << "some kept, some not";
+}
+
+TEST(Dropout, GradientHasTheSameMask) {
+  Graph graph;
+  const Tensor x = Ones(graph, kFloat32, {{"n", 50}});
+  const Tensor y = Dropout(x, 0.4);
+  EXPECT_EQ(DataOf(Gradients(y, {x})[0]), DataOf(y));
+}
+
+TEST(Dropout, ADroppedInfinityIsZero) {
+  Graph graph;
+  const Tensor x = Constant(graph, std::numeric_limits<double>::infinity(),
+                            kFloat32, {{"n", 50}});
+  for (double v : DataOf(Dropout(x, 0.5))) EXPECT_FALSE(std::isnan(v));
+}
+
+TEST(Dropout, RateZeroIsTheTensorItself) {
+  Graph graph;
+  const Tensor x = Ones(graph, kFloat32, {a});
+  EXPECT_EQ(Dropout(x, 0), x);
+}
+
+TEST(DropoutErrors, RateDTypeAndNoiseShape) {
+  for (const double rate : {-0.1, 1.0, 2.0, std::nan("")}) {
+    ExpectError(
+        [&](Graph& g) { Dropout(Ones(g, kFloat32, {a}), rate); },
+        {absl::StrCat("the rate ", rate, " is not in [0, 1)"), "(dropout, "});
+  }
+  ExpectError([](Graph& g) { Dropout(Ones(g, kInt32, {a}), 0.5); },
+              {"dropout takes a float dtype, not i32"});
+  ExpectError(
+      [](Graph& g) {
+        Dropout(Ones(g, kFloat32, {a}), 0.5, {.noise_shape = {b}});
+      },
+      {"has no dimension \"b\""});
+  ExpectError(
+      [](Graph& g) {
+        Dropout(Ones(g, kFloat32, {a}), 0.5, {.noise_shape = {{"a", 1}}});
+      },
+      {"dimension \"a\" is 3 in \"constant\" but 1 in the output"});
+  EXPECT_FALSE(Dropout(Tensor(), 0.5).valid());
+}
+
+}  // namespace
+}  // namespace mtf

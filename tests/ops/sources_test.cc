@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operations that begin a computation: constants, ranges, one-hots and inputs.
+#include "mtf/print_graph.h"
+#include "ops/constant.h"
+#include "ops/input.h"
+#include "ops/one_hot.h"
+#include "tests/ops/ops_test_util.h"
+
+namespace mtf {
+namespace {
+
+using namespace mtf::testing;  // NOLINT
+using ::testing::Each;
+
+const Dimension a{"a", 2}, b{"b", 3};
+
+TEST(Constant, OfOneValueAndOfMany) {
+  Graph graph;
+  EXPECT_THAT(DataOf(Constant(graph, 2.5, kFloat32, {a, b})), Each(2.5));
+  EXPECT_THAT(DataOf(Constant(graph, {1, 2}, kInt64, {a})), ElementsAre(1, 2));
+  EXPECT_THAT(DataOf(Zeros(graph, kBool, {a})), ElementsAre(0, 0));
+  EXPECT_THAT(DataOf(Ones(graph, kBFloat16, {a})), ElementsAre(1, 1));
+  EXPECT_EQ(Ones(graph, kBFloat16, {a}).dtype(), kBFloat16);
+}
+
+TEST(ConstantErrors, CountAndRange) {
+  ExpectError(
+      [](Graph& g) {
+        Constant(g, {1, 2, 3}, kFloat32, {a});
+      },
+      {"3 values for the 2 elements of f32[a=2] (constant, "});
+  ExpectError(
+      [](Graph& g) {
+        Constant(g, {1, 1.5}, kInt32, {a});
+      },
+      {"the number 1.5 is no value of dtype i32"});
+  ExpectError([](Graph& g) { Constant(g, -1, kBool, {a}); },
+              {"the number -1 is no value of dtype bool"});
+  ExpectError([](Graph& g) { Constant(g, 0x1p63, kInt64, {a}); },
+              {"is no value of dtype i64"});
+  ExpectError([](Graph& g) { Constant(g, std::nan(""), kInt32, {a}); },
+              {"the number nan is no value of dtype i32"});
+  ExpectError(
+      [](Graph& g) {
+        Zeros(g, kFloat32, {{"a", -1}});
+      },
+      {"dimension \"a\" has the negative size -1 (constant, "});
+  ExpectError(
+      [](Graph& g) {
+        Zeros(g, kFloat32, {a, a});
+      },
+      {"\"a\" occurs twice"});
+}
+
+TEST(OneHot, IsOneAtTheIndex) {
+  Graph graph;
+  const Tensor indices = Constant(graph, {2, 0}, kInt32, {a});
+  const Tensor y = OneHot(indices, b);
+  EXPECT_EQ(y.shape(), Shape({a, b}));
+  EXPECT_EQ(y.dtype(), kFloat32);
+  EXPECT_THAT(DataOf(y), ElementsAre(0, 0, 1, 1, 0, 0));
+  EXPECT_THAT(DataOf(OneHot(indices, b, kBool)), ElementsAre(0, 0, 1, 1, 0, 0));
+  EXPECT_EQ(OneHot(indices, b, kInt64).dtype(), kInt64);
+}
+
+TEST(OneHot, OutsideOfTheDimensionIsAllZero) {
+  Graph graph;
+  const Tensor indices = Constant(graph, {3, -1}, kInt64, {a});
+  EXPECT_THAT(DataOf(OneHot(indices, b)), Each(0));
+}
+
+TEST(OneHot, NothingFlowsBack) {
+  Graph graph;
+  const Tensor indices = Constant(graph, {2, 0}, kInt32, {a});
+  const Tensor x = Ones(graph, kFloat32, {b});
+  const auto g = Gradients(OneHot(indices, b) * x, {indices, x});
+  EXPECT_FALSE(g[0].valid());
+  EXPECT_THAT(DataOf(g[1]), ElementsAre(1, 0, 1));
+}
+
+TEST(OneHotErrors, IndicesAndName) {
+  ExpectError([](Graph& g) { OneHot(Ones(g, kFloat32, {a}), b); },
+              {"the indices \"constant\" are f32, not i32 or i64 (one_hot, "});
+  ExpectError(
+      [](Graph& g) {
+        OneHot(Ones(g, kInt32, {a}), {"a", 9});
+      },
+      {"the indices \"constant\" already have a dimension \"a\""});
+  ExpectError(
+      [](Graph& g) {
+        OneHot(Ones(g, kInt32, {a}), {"b", -9});
+      },
+      {"negative size -9"});
+  EXPECT_FALSE(OneHot(Tensor(), b).valid());
+}
+
+TEST(Range, CountsFromZero) {
+  Graph graph;
+  EXPECT_THAT(DataOf(Range(graph, b)), ElementsAre(0, 1, 2));
+  EXPECT_EQ(Range(graph, b).dtype(), kInt32);
+  EXPECT_EQ(Range(graph, b, kFloat32).dtype(), kFloat32);
+  ExpectError([](Graph& g) { Range(g, b, kBool); },
+              {"range takes a float or integer dtype, not bool (range, "});
+}
+
+TEST(Input, IsWhatTheStepIsFed) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kInt32, {a});
+  const auto y =
+      Interpret(graph, {{"x", HostTensor::Of<int32_t>({a}, {5, 6})}}, {x * 2});
+  ASSERT_OK(y);
+  EXPECT_THAT((*y)[0].data, ElementsAre(10, 12));
+}
+
+TEST(Input, KeepsItsNameInAScope) {
+  Graph graph;
+  {
+    Scope scope(graph, "encoder");
+    Input(graph, "tokens", kInt32, {a});
+  }
+  EXPECT_EQ(PrintGraph(graph), "%encoder/tokens : i32[a:2] = input tokens\n");
+}
+
+TEST(InputErrors, Names) {
+  ExpectError(
+      [](Graph& g) {
+        Input(g, "x", kFloat32, {a});
+        Scope scope(g, "other");
+        Input(g, "x", kInt32, {b});
+      },
+      {"input \"x\" was made at sources_test.cc:", "with shape [a:2]",
+       "give another name", "(input, "},
+      absl::StatusCode::kAlreadyExists);
+  ExpectError([](Graph& g) { Input(g, "", kFloat32, {a}); },
+              {"the name \"\" is not made of letters"});
+  ExpectError([](Graph& g) { Input(g, "x\ny", kFloat32, {a}); },
+              {"the name \"x\\ny\" is not made of letters"});
+}
+
+}  // namespace
+}  // namespace mtf
