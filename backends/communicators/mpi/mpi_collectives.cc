@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/communicators/mpi/mpi_collectives.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/container/inlined_vector.h"
+#include "backends/communicators/mpi/mpi_call.h"
+#include "backends/communicators/pieces.h"
+#include "backends/communicators/reduce_in_order.h"
+#include "mtf/status.h"
+
+namespace mtf {
+namespace {
+
+// Up to this size everyone sends everything to everyone and reduces all of it:
+// more bytes, but one message time less.
+constexpr int64_t kSmallBytes = 4 << 10;
+
+// All collectives of a group are ordered, so one tag will do.
+constexpr int kTag = 0;
+
+// Pointers to `count` blocks that lie `stride` bytes apart.
+absl::InlinedVector<const void*, 16> Blocks(const std::byte* first, int count,
+                                            int64_t stride) {
+  absl::InlinedVector<const void*, 16> blocks(count);
+  for (int i = 0; i < count; ++i) blocks[i] = first + i * stride;
+  return blocks;
+}
+
+void Grow(std::vector<std::byte>& scratch, int64_t bytes) {
+  if (static_cast<int64_t>(scratch.size()) < bytes) scratch.resize(bytes);
+}
+
+}  // namespace
+
+MpiCollectives::MpiCollectives(const Communicator::Group& group, MPI_Comm comm,
+                               int64_t chunk_bytes)
+    : group_(group),
+      size_(static_cast<int>(group.ranks.size())),
+      place_(group.place),
+      comm_(comm),
+      chunk_bytes_(chunk_bytes) {}
+
+absl::Status MpiCollectives::Announce(const CollectiveCall& call) {
+  std::vector<CollectiveCall> calls(size_);
+  MTF_RETURN_IF_MPI_ERROR(MPI_Allgather(&call, sizeof(call), MPI_BYTE,
+                                        calls.data(), sizeof(call), MPI_BYTE,
+                                        comm_));
+  return CheckSameCall(group_, calls);
+}
+
+absl::Status MpiCollectives::SendReceive(const void* in, int destination,
+                                         void* out, int source, int64_t bytes) {
+  for (int64_t done = 0; done < bytes; done += chunk_bytes_) {
+    const int n = static_cast<int>(std::min(chunk_bytes_, bytes - done));
+    MTF_RETURN_IF_MPI_ERROR(
+        MPI_Sendrecv(static_cast<const std::byte*>(in) + done, n, MPI_BYTE,
+                     destination, kTag, static_cast<std::byte*>(out) + done, n,
+                     MPI_BYTE, source, kTag, comm_, MPI_STATUS_IGNORE));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MpiCollectives::ExchangeBlocks(const std::byte* in,
+                                            int64_t in_stride, std::byte* out,
+                                            int64_t out_stride, int64_t bytes) {
+  if (bytes == 0) return absl::OkStatus();
+  const int n = static_cast<int>(std::min(bytes, chunk_bytes_));
+  if (bytes * size_ <= chunk_bytes_ && out_stride == bytes) {
+    // MPI knows good algorithms for these, as long as the counts fit.
+    if (in_stride == 0) {
+      const bool in_place = in == out + place_ * bytes;
+      MTF_RETURN_IF_MPI_ERROR(MPI_Allgather(in_place ? MPI_IN_PLACE : in, n,
+                                            MPI_BYTE, out, n, MPI_BYTE, comm_));
+      return absl::OkStatus();
+    }
+    if (in_stride == bytes) {
+      MTF_RETURN_IF_MPI_ERROR(
+          MPI_Alltoall(in, n, MPI_BYTE, out, n, MPI_BYTE, comm_));
+      return absl::OkStatus();
+    }
+  }
+  // Pairwise: in step s every rank sends s places on, so all links are busy
+  // and no rank is sent to by two at a time.
+  std::byte* own = out + place_ * out_stride;
+  const std::byte* from = in + place_ * in_stride;
+  if (own != from) std::memcpy(own, from, bytes);
+  for (int step = 1; step < size_; ++step) {
+    const int destination = (place_ + step) % size_;
+    const int source = (place_ + size_ - step) % size_;
+    MTF_RETURN_IF_ERROR(SendReceive(in + destination * in_stride, destination,
+                                    out + source * out_stride, source, bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MpiCollectives::AllReduce(
+    absl::Span<const Communicator::Piece> pieces, DType dtype,
+    ReduceKind kind) {
+  const int64_t element = DTypeSize(dtype);
+  int64_t total = 0;
+  for (const Communicator::Piece& piece : pieces) total += piece.count;
+  MTF_RETURN_IF_ERROR(Announce(
+      CallOf(CollectiveKind::kAllReduce, total, dtype, kind, pieces.size())));
+  const bool small = total * element <= kSmallBytes;
+  // A multiple of what keeps every part at whole elements.
+  const int64_t per_chunk =
+      std::max<int64_t>(1, chunk_bytes_ / size_ / element) * size_;
+  for (int64_t begin = 0; begin < total; begin += per_chunk) {
+    const int64_t count = std::min(per_chunk, total - begin);
+    // Equal parts, the last ones padded: regular exchanges only.
+    const int64_t part = small ? count : (count + size_ - 1) / size_;
+    const int64_t part_bytes = part * element;
+    Grow(mine_, std::max(count * element, small ? 0 : part_bytes * size_));
+    Grow(theirs_, part_bytes * size_);
+    PackPieces(pieces, begin, count, element, mine_.data());
+    MTF_RETURN_IF_ERROR(ExchangeBlocks(mine_.data(), small ? 0 : part_bytes,
+                                       theirs_.data(), part_bytes, part_bytes));
+    std::byte* sum = mine_.data() + (small ? 0 : place_ * part_bytes);
+    ReduceInOrder(dtype, kind, Blocks(theirs_.data(), size_, part_bytes), sum,
+                  part);
+    if (!small) {
+      MTF_RETURN_IF_ERROR(
+          ExchangeBlocks(sum, 0, mine_.data(), part_bytes, part_bytes));
+    }
+    UnpackPieces(mine_.data(), pieces, begin, count, element);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MpiCollectives::AllGather(const void* in, void* out,
+                                       int64_t bytes) {
+  MTF_RETURN_IF_ERROR(Announce(CallOf(CollectiveKind::kAllGather, bytes)));
+  return ExchangeBlocks(static_cast<const std::byte*>(in), 0,
+                        static_cast<std::byte*>(out), bytes, bytes);
+}
+
+absl::Status MpiCollectives::ReduceScatter(const void* in, void* out,
+                                           int64_t count, DType dtype,
+                                           ReduceKind kind) {
+  const int64_t element = DTypeSize(dtype);
+  MTF_RETURN_IF_ERROR(
+      Announce(CallOf(CollectiveKind::kReduceScatter, count, dtype, kind, 1)));
+  const int64_t per_chunk =
+      std::max<int64_t>(1, chunk_bytes_ / size_ / element);
+  for (int64_t begin = 0; begin < count; begin += per_chunk) {
+    const int64_t n = std::min(per_chunk, count - begin);
+    Grow(theirs_, n * element * size_);
+    MTF_RETURN_IF_ERROR(ExchangeBlocks(
+        static_cast<const std::byte*>(in) + begin * element, count * element,
+        theirs_.data(), n * element, n * element));
+    ReduceInOrder(dtype, kind, Blocks(theirs_.data(), size_, n * element),
+                  static_cast<std::byte*>(out) + begin * element, n);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MpiCollectives::AllToAll(const void* in, void* out,
+                                      int64_t bytes) {
+  MTF_RETURN_IF_ERROR(Announce(CallOf(CollectiveKind::kAllToAll, bytes)));
+  return ExchangeBlocks(static_cast<const std::byte*>(in), bytes,
+                        static_cast<std::byte*>(out), bytes, bytes);
+}
+
+absl::Status MpiCollectives::Permute(const void* in, void* out, int64_t bytes,
+                                     int source, int destination) {
+  MTF_RETURN_IF_ERROR(
+      Announce(CallOf(CollectiveKind::kCollectivePermute, bytes)));
+  return SendReceive(in, destination, out, source, bytes);
+}
+
+absl::Status MpiCollectives::Barrier() { return Announce(BarrierCall()); }
+
+}  // namespace mtf

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/communicators/mpi/mpi_runtime.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "backends/communicators/launcher.h"
+#include "backends/communicators/mpi/mpi_call.h"
+#include "backends/communicators/mpi/mpi_collectives.h"
+#include "backends/communicators/mpi/mpi_process.h"
+#include "backends/communicators/shared_memory_collectives.h"
+#include "backends/communicators/wait_options.h"
+#include "mtf/status.h"
+
+namespace mtf {
+namespace {
+
+constexpr int64_t kLine = 64;
+
+// Two of these per rank stay in a second-level cache together with the data
+// that passes through them.
+constexpr int64_t kSegmentBytes = 128 << 10;
+
+constexpr int64_t kDefaultChunkBytes = 64 << 20;
+constexpr int64_t kLargestChunkBytes = 1 << 30;  // counts are ints
+
+}  // namespace
+
+absl::StatusOr<MpiRuntime*> MpiRuntime::Get() {
+  // Never destroyed: exit handlers may still use it.
+  static MpiRuntime* runtime = new MpiRuntime;
+  static const absl::Status status = Initialize(*runtime);
+  if (!status.ok()) return status;
+  return runtime;
+}
+
+absl::Status MpiRuntime::Initialize(MpiRuntime& runtime) {
+  MTF_RETURN_IF_ERROR(StartMpi());
+  MTF_RETURN_IF_MPI_ERROR(MPI_Comm_rank(MPI_COMM_WORLD, &runtime.rank_));
+  MTF_RETURN_IF_MPI_ERROR(MPI_Comm_size(MPI_COMM_WORLD, &runtime.size_));
+  MTF_RETURN_IF_ERROR(
+      CheckLauncher(DetectLauncher(), runtime.size_, MpiLibraryName()));
+  MTF_RETURN_IF_ERROR(runtime.ReadOptions());
+  return runtime.FindPlacement();
+}
+
+absl::Status MpiRuntime::ReadOptions() {
+  const char* window = std::getenv("MTF_MPI_SHARED_WINDOW");
+  const char* chunk = std::getenv("MTF_MPI_CHUNK_BYTES");
+  int64_t options[2] = {1, kDefaultChunkBytes};
+  // Faults are values too, so that all ranks learn of one rank's.
+  if (window != nullptr && (!absl::SimpleAtoi(window, &options[0]) ||
+                            options[0] < 0 || options[0] > 1)) {
+    options[0] = -1;
+  }
+  if (chunk != nullptr &&
+      (!absl::SimpleAtoi(chunk, &options[1]) || options[1] < kLine ||
+       options[1] > kLargestChunkBytes)) {
+    options[1] = -1;
+  }
+  MTF_RETURN_IF_MPI_ERROR(MPI_Allreduce(MPI_IN_PLACE, options, 2, MPI_INT64_T,
+                                        MPI_MIN, MPI_COMM_WORLD));
+  if (options[0] < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "MTF_MPI_SHARED_WINDOW is \"", window == nullptr ? "" : window,
+        "\" on rank ", rank_, "; every rank needs 0 or 1"));
+  }
+  if (options[1] < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("MTF_MPI_CHUNK_BYTES is \"", chunk == nullptr ? "" : chunk,
+                     "\" on rank ", rank_, "; every rank needs ", kLine, " to ",
+                     kLargestChunkBytes));
+  }
+  shared_window_ = options[0] == 1;
+  chunk_bytes_ = options[1];
+  return absl::OkStatus();
+}
+
+absl::Status MpiRuntime::FindPlacement() {
+  MPI_Comm host;
+  MTF_RETURN_IF_MPI_ERROR(MPI_Comm_split_type(
+      MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host));
+  MTF_RETURN_IF_MPI_ERROR(MPI_Comm_size(host, &placement_.local_ranks));
+  // Ranks may be bound to cores of their own or share all of them.
+  cpu_set_t job;
+  CPU_ZERO(&job);
+  if (sched_getaffinity(0, sizeof(job), &job) != 0) CPU_SET(0, &job);
+  MTF_RETURN_IF_MPI_ERROR(MPI_Allreduce(MPI_IN_PLACE, &job, sizeof(job),
+                                        MPI_UNSIGNED_CHAR, MPI_BOR, host));
+  MTF_RETURN_IF_MPI_ERROR(MPI_Comm_free(&host));
+  const int job_cores = CPU_COUNT(&job);
+  placement_.threads =
+      ThreadsPerRank(placement_.local_ranks, AllowedCores(), job_cores);
+  placement_.warning =
+      BindingWarning(placement_.local_ranks, AllowedCores(), LaunchedCores());
+  wait_ = WaitOptions(placement_.local_ranks, job_cores);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<GroupCollectives*> MpiRuntime::Collectives(
+    const Mesh& mesh, const Communicator::Group& group) {
+  // Meshes of the same sizes have the same groups, whatever their names.
+  std::string key = absl::StrCat(absl::StrJoin(group.axes, ","), " of");
+  for (const MeshAxis& axis : mesh.axes())
+    absl::StrAppend(&key, " ", axis.size);
+  std::unique_ptr<GroupCollectives>& collectives = collectives_[key];
+  if (collectives != nullptr) return collectives.get();
+  // The rank at place 0 stands for the group.
+  MPI_Comm comm;
+  MTF_RETURN_IF_MPI_ERROR(MPI_Comm_split(
+      MPI_COMM_WORLD, static_cast<int>(group.ranks[0]), group.place, &comm));
+  MTF_RETURN_IF_MPI_ERROR(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+  if (shared_window_) {
+    MTF_ASSIGN_OR_RETURN(collectives, MakeWindow(group, comm));
+  }
+  if (collectives == nullptr) {
+    collectives = std::make_unique<MpiCollectives>(group, comm, chunk_bytes_);
+  }
+  return collectives.get();
+}
+
+absl::StatusOr<std::unique_ptr<GroupCollectives>> MpiRuntime::MakeWindow(
+    const Communicator::Group& group, MPI_Comm comm) {
+  const int size = static_cast<int>(group.ranks.size());
+  MPI_Comm host;
+  int host_size = 0;
+  MTF_RETURN_IF_MPI_ERROR(MPI_Comm_split_type(
+      comm, MPI_COMM_TYPE_SHARED, group.place, MPI_INFO_NULL, &host));
+  MTF_RETURN_IF_MPI_ERROR(MPI_Comm_size(host, &host_size));
+  MTF_RETURN_IF_MPI_ERROR(MPI_Comm_free(&host));
+  // Some ranks may be alone on their host while others are not.
+  MTF_RETURN_IF_MPI_ERROR(
+      MPI_Allreduce(MPI_IN_PLACE, &host_size, 1, MPI_INT, MPI_MIN, comm));
+  if (host_size < size) return nullptr;
+
+  SharedMemoryCollectives::Options options;
+  options.segment_bytes = kSegmentBytes;
+  options.wait = wait_;
+  const int64_t bytes =
+      SharedMemoryCollectives::MemoryBytes(size, &options.segment_bytes) +
+      kLine;
+  // All of it belongs to place 0. Failure is not an error: a container may
+  // have little shared memory. All ranks must take the same way.
+  MPI_Win window = MPI_WIN_NULL;
+  void* memory = nullptr;
+  int failed =
+      MPI_Win_allocate_shared(group.place == 0 ? bytes : 0, 1, MPI_INFO_NULL,
+                              comm, &memory, &window) != MPI_SUCCESS;
+  MTF_RETURN_IF_MPI_ERROR(
+      MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm));
+  if (failed) {
+    if (rank_ == 0) {
+      std::cerr << "no shared memory of " << bytes << " bytes for " << size
+                << " ranks; they talk through MPI messages" << std::endl;
+    }
+    return nullptr;
+  }
+  MPI_Aint found_bytes = 0;
+  int unit = 0;
+  MTF_RETURN_IF_MPI_ERROR(
+      MPI_Win_shared_query(window, 0, &found_bytes, &unit, &memory));
+  // The window stays open for loads and stores from now on.
+  MTF_RETURN_IF_MPI_ERROR(MPI_Win_lock_all(MPI_MODE_NOCHECK, window));
+  // Pages are mapped whole, so all ranks round to the same place in them.
+  memory = reinterpret_cast<void*>(
+      (reinterpret_cast<uintptr_t>(memory) + kLine - 1) / kLine * kLine);
+  if (group.place == 0) std::memset(memory, 0, bytes - kLine);
+  MTF_RETURN_IF_MPI_ERROR(MPI_Win_sync(window));
+  MTF_RETURN_IF_MPI_ERROR(MPI_Barrier(comm));
+  MTF_RETURN_IF_MPI_ERROR(MPI_Win_sync(window));
+  return std::make_unique<SharedMemoryCollectives>(group, memory, options);
+}
+
+}  // namespace mtf

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_COMMUNICATORS_MPI_MPI_RUNTIME_H_
+#define BACKENDS_COMMUNICATORS_MPI_MPI_RUNTIME_H_
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "backends/communicator.h"
+#include "backends/communicators/group_barrier.h"
+#include "backends/communicators/group_collectives.h"
+
+namespace mtf {
+
+// MPI in this process. Communicators and windows are made once per group of
+// ranks and stay until the process exits: to free one takes all its ranks,
+// which is no state to be in when one of them failed.
+class MpiRuntime {
+ public:
+  // Initialises MPI unless the program has done so. The first call is
+  // collective over all ranks.
+  //
+  // Environment, the same on every rank or else the most careful value:
+  //   MTF_MPI_SHARED_WINDOW=0  ranks of one host talk through MPI like others
+  //   MTF_MPI_CHUNK_BYTES      bytes that one MPI call moves, at most (2^26)
+  // kFailedPrecondition under the launcher of another MPI.
+  static absl::StatusOr<MpiRuntime*> Get();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const RankPlacement& placement() const { return placement_; }
+
+  // The collectives of a group; every rank of MPI_COMM_WORLD calls this for its
+  // own group of the same axes. The same object for the same mesh and axes.
+  absl::StatusOr<GroupCollectives*> Collectives(
+      const Mesh& mesh, const Communicator::Group& group);
+
+ private:
+  static absl::Status Initialize(MpiRuntime& runtime);
+  absl::Status ReadOptions();
+  absl::Status FindPlacement();
+  // Null where the ranks of the group do not share memory.
+  absl::StatusOr<std::unique_ptr<GroupCollectives>> MakeWindow(
+      const Communicator::Group& group, MPI_Comm comm);
+
+  int rank_ = 0;
+  int size_ = 1;
+  bool shared_window_ = true;
+  int64_t chunk_bytes_ = 0;
+  RankPlacement placement_;
+  WaitPolicy wait_;
+  std::map<std::string, std::unique_ptr<GroupCollectives>> collectives_;
+};
+
+}  // namespace mtf
+
+#endif  // BACKENDS_COMMUNICATORS_MPI_MPI_RUNTIME_H_

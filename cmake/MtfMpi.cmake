@@ -1,0 +1,38 @@
+# Finds MPI as MTF_WITH_MPI says (AUTO takes what there is, ON fails without,
+# OFF does not look) and sets
+#   MTF_HAVE_MPI     TRUE or FALSE
+#   MTF_MPI_SUMMARY  what was found or why not, in one line
+
+if(NOT MTF_WITH_MPI MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR
+          "MTF_WITH_MPI is \"${MTF_WITH_MPI}\"; it must be AUTO, ON or OFF")
+endif()
+
+set(MTF_HAVE_MPI FALSE)
+if(MTF_WITH_MPI STREQUAL "OFF")
+  set(MTF_MPI_SUMMARY "off (MTF_WITH_MPI=OFF)")
+else()
+  set(MPI_CXX_SKIP_MPICXX ON)  # the C interface is the one that lives on
+  find_package(MPI QUIET COMPONENTS CXX)
+  if(MPI_CXX_FOUND)
+    set(MTF_HAVE_MPI TRUE)
+    set(MTF_MPI_SUMMARY "on (MPI ${MPI_CXX_VERSION}, ${MPIEXEC_EXECUTABLE})")
+  elseif(MTF_WITH_MPI STREQUAL "ON")
+    message(FATAL_ERROR "MTF_WITH_MPI=ON, but there is no MPI; install "
+                        "libopenmpi-dev and openmpi-bin, or set AUTO or OFF")
+  else()
+    set(MTF_MPI_SUMMARY "off (no MPI found; libopenmpi-dev has it)")
+  endif()
+endif()
+
+# mtf_link_mpi(TARGET): adds the MPI communicator to the backends library. The
+# part of it that exists without MPI tells the user so.
+function(mtf_link_mpi target)
+  if(MTF_HAVE_MPI)
+    file(GLOB sources CONFIGURE_DEPENDS
+         ${PROJECT_SOURCE_DIR}/backends/communicators/mpi/*.cc)
+    target_sources(${target} PRIVATE ${sources})
+    target_compile_definitions(${target} PRIVATE MTF_HAS_MPI=1)
+    target_link_libraries(${target} PRIVATE MPI::MPI_CXX)
+  endif()
+endfunction()
