@@ -137,7 +137,8 @@ Tensor MultiHeadAttention(Tensor x, Tensor memory, AttentionOptions options,
   if (graph == nullptr) return {};
   internal::LayerScope layer(*graph, options.name, location);
   const auto fail = [&](const absl::Status& status) {
-    return graph->Fail(status, options.name, location, x.shape(), x.dtype());
+    return graph->Fail(status, internal::Called("attention", options.name),
+                       location, x.shape(), x.dtype());
   };
   absl::Status status = x.valid() ? Check(x, memory, options)
                                   : mtf::internal::CheckInputs(*graph, {x});
@@ -174,7 +175,8 @@ Tensor SelfAttention(Tensor x, AttentionOptions options,
   absl::Status status = internal::CheckGiven(options.length, ".length");
   if (status.ok()) status = internal::CheckDimension(x, options.length);
   if (!status.ok()) {
-    return graph.Fail(status, options.name, location, x.shape(), x.dtype());
+    return graph.Fail(status, internal::Called("attention", options.name),
+                      location, x.shape(), x.dtype());
   }
   if (options.memory_length.name.empty()) {
     options.memory_length.name = std::string(kMemoryLength);

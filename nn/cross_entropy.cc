@@ -83,8 +83,8 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Dimension vocab, Tensor targets,
   if (status.ok()) status = CheckPositions(logits, vocab, targets);
   if (status.ok()) status = CheckOptions(targets, options);
   if (!status.ok()) {
-    return graph->Fail(status, options.name, location,
-                       ResultShape(targets, options));
+    return graph->Fail(status, internal::Called("cross_entropy", options.name),
+                       location, ResultShape(targets, options));
   }
   const Shape positions = logits.shape().Without(vocab.name);
   const Tensor wide = internal::To(kFloat32, logits);
@@ -118,8 +118,8 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
   if (graph == nullptr) return {};
   internal::LayerScope layer(*graph, options.name, location);
   const auto fail = [&](const absl::Status& status) {
-    return graph->Fail(status, options.name, location,
-                       ResultShape(targets, options));
+    return graph->Fail(status, internal::Called("cross_entropy", options.name),
+                       location, ResultShape(targets, options));
   };
   absl::Status status = mtf::internal::CheckInputs(*graph, {x, targets});
   if (!status.ok()) return fail(status);

@@ -13,7 +13,7 @@ namespace {
 
 absl::Status Check(Tensor x, const Shape& reduced, const Shape& kept,
                    const Shape& output, const DenseOptions& options) {
-  MTF_RETURN_IF_ERROR(internal::CheckFloat(x, options.name));
+  MTF_RETURN_IF_ERROR(internal::CheckFloat(x, "dense"));
   for (const Dimension& dim : reduced) {
     MTF_RETURN_IF_ERROR(internal::CheckDimension(x, dim));
   }
@@ -46,7 +46,8 @@ Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options,
   const Shape result = internal::Join(kept, output);
   const absl::Status status = Check(x, reduced, kept, output, options);
   if (!status.ok()) {
-    return graph.Fail(status, options.name, location, result, x.dtype());
+    return graph.Fail(status, internal::Called("dense", options.name), location,
+                      result, x.dtype());
   }
   // A kernel cannot have one name twice, so its input side steps aside.
   for (const Dimension& dim : output) {

@@ -59,8 +59,9 @@ Tensor Embedding(Tensor tokens, Dimension vocab, Dimension d_model,
   internal::LayerScope layer(graph, options.name, location);
   const absl::Status status = Check(tokens, vocab, d_model, options);
   if (!status.ok()) {
-    return graph.Fail(status, options.name, location,
-                      internal::Join(tokens.shape(), {d_model}), options.dtype);
+    return graph.Fail(status, internal::Called("embedding", options.name),
+                      location, internal::Join(tokens.shape(), {d_model}),
+                      options.dtype);
   }
   Tensor table = options.table;
   if (!table.valid()) {
@@ -77,11 +78,13 @@ Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,
   if (!x.valid()) return {};
   Graph& graph = x.graph();
   internal::LayerScope layer(graph, options.name, location);
-  absl::Status status = internal::CheckFloat(x, options.name);
+  absl::Status status = internal::CheckFloat(x, "position_embedding");
   if (status.ok()) status = internal::CheckDimension(x, length);
   if (status.ok()) status = internal::CheckDimension(x, d_model);
   if (!status.ok()) {
-    return graph.Fail(status, options.name, location, x.shape(), x.dtype());
+    return graph.Fail(status,
+                      internal::Called("position_embedding", options.name),
+                      location, x.shape(), x.dtype());
   }
   return x +
          NewTable(graph, "table", {length, d_model}, options.stddev, x.dtype());

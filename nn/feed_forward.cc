@@ -15,8 +15,9 @@ Tensor FeedForward(Tensor x, Dimension d_ff, Activation activation,
   internal::LayerScope layer(graph, options.name, location);
   const auto d_model = internal::ModelDimension(x);
   if (!d_model.ok()) {
-    return graph.Fail(d_model.status(), options.name, location, x.shape(),
-                      x.dtype());
+    return graph.Fail(d_model.status(),
+                      internal::Called("feed_forward", options.name), location,
+                      x.shape(), x.dtype());
   }
   Tensor h = Dense(x, {*d_model}, {d_ff},
                    {.bias = options.bias,

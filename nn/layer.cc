@@ -55,6 +55,11 @@ LayerScope::LayerScope(Graph& graph, absl::string_view name,
     : call_site_(graph, location),
       scope_(graph, UniqueName(graph, name, location)) {}
 
+std::string Called(absl::string_view kind, absl::string_view name) {
+  return kind == name ? std::string(kind)
+                      : absl::StrCat(kind, " \"", name, "\"");
+}
+
 absl::Status CheckDimension(Tensor x, const Dimension& dim) {
   MTF_RETURN_IF_ERROR(mtf::internal::CheckHasDimension(x, dim.name));
   const int64_t size = x.shape().SizeOf(dim.name);

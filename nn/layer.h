@@ -5,6 +5,7 @@
 #define NN_LAYER_H_
 
 #include <source_location>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -27,6 +28,10 @@ class LayerScope {
   CallSiteScope call_site_;
   Scope scope_;
 };
+
+// How errors call a layer: "dense", or "dense \"query\"" when it has a name of
+// its own.
+std::string Called(absl::string_view kind, absl::string_view name);
 
 // `x` has `dim`, in this size; else a status in the words of the call.
 absl::Status CheckDimension(Tensor x, const Dimension& dim);

@@ -31,9 +31,10 @@ Tensor LayerNorm(Tensor x, Dimension dim, LayerNormOptions options,
   if (!x.valid()) return {};
   Graph& graph = x.graph();
   internal::LayerScope layer(graph, options.name, location);
-  const absl::Status status = Check(x, dim, options.name);
+  const absl::Status status = Check(x, dim, "layer_norm");
   if (!status.ok()) {
-    return graph.Fail(status, options.name, location, x.shape(), x.dtype());
+    return graph.Fail(status, internal::Called("layer_norm", options.name),
+                      location, x.shape(), x.dtype());
   }
   const Tensor wide = internal::To(kFloat32, x);
   const Tensor mean = ReduceMean(wide, x.shape().Without(dim.name));
@@ -50,9 +51,10 @@ Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options,
   if (!x.valid()) return {};
   Graph& graph = x.graph();
   internal::LayerScope layer(graph, options.name, location);
-  const absl::Status status = Check(x, dim, options.name);
+  const absl::Status status = Check(x, dim, "rms_norm");
   if (!status.ok()) {
-    return graph.Fail(status, options.name, location, x.shape(), x.dtype());
+    return graph.Fail(status, internal::Called("rms_norm", options.name),
+                      location, x.shape(), x.dtype());
   }
   const Tensor y =
       Normalize(internal::To(kFloat32, x), dim, options.epsilon, options.scale);

@@ -112,6 +112,20 @@ TEST(SoftmaxCrossEntropy, LargeLogitsLoseNoDigits) {
   testing::ExpectNear(e.o.Run(loss), LossesOf(values), 1e-9);
 }
 
+// A sum of exactly 1 is no tie between it and anything else.
+TEST(SoftmaxCrossEntropy, GradientOfOneDominantLogit) {
+  std::vector<double> values(20, -1e4);
+  for (int p = 0; p < 4; ++p) values[p * 5 + 1] = 0;
+  Example e(values);
+  const Tensor loss = nn::SoftmaxCrossEntropy(e.logits, kVocab, e.targets);
+  std::vector<double> expected(20, 0.0);
+  for (int p = 0; p < 4; ++p) {
+    expected[p * 5 + 1] = 0.25;
+    expected[p * 5 + kTargets[p]] = -0.25;
+  }
+  testing::ExpectNear(e.o.Run(Gradients(loss, {e.logits})[0]), expected);
+}
+
 TEST(SoftmaxCrossEntropy, MaskedLogitsHaveNoPart) {
   std::vector<double> values = testing::SomeNumbers(20, 6);
   for (int p = 0; p < 4; ++p) values[p * 5 + 1] = -kInfinity;

@@ -9,6 +9,7 @@ namespace {
 
 using ::mtf::testing::OracleGraph;
 using ::mtf::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -91,8 +92,10 @@ TEST(FeedForwardErrors, AHiddenDimensionThatXHas) {
   nn::FeedForward(x, kHidden, Relu);
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("dimension \"d_ff\" of the output is already "
-                                 "in \"x\"")));
+                       AllOf(HasSubstr("dimension \"d_ff\" of the output is "
+                                       "already in \"x\""),
+                             HasSubstr("(dense \"in\", "
+                                       "feed_forward_test.cc:"))));
 }
 
 }  // namespace

@@ -20,8 +20,9 @@ const Dimension kBatch{"batch", 2}, kLength{"length", 6}, kModel{"d_model", 8},
     kHeads{"heads", 2}, kKey{"d_kv", 4}, kHidden{"d_ff", 16},
     kVocab{"vocab", 5};
 
-Tensor LossOf(Graph& graph, Tensor tokens, Tensor targets) {
-  Tensor x = nn::Embedding(tokens, kVocab, kModel);
+Tensor LossOf(Graph& graph, Tensor tokens, Tensor targets,
+              DType dtype = kFloat32) {
+  Tensor x = nn::Embedding(tokens, kVocab, kModel, {.dtype = dtype});
   for (int layer = 0; layer < 2; ++layer) {
     Scope scope(graph, absl::StrCat("layer_", layer));
     x = x +
@@ -66,6 +67,33 @@ TEST(Transformer, APositionSeesNothingOfTheFuture) {
   const int same = (6 + 3) * 8;
   for (int i = 0; i < same; ++i) EXPECT_EQ(losses[0][i], losses[1][i]) << i;
   for (int i = same; i < 96; ++i) EXPECT_NE(losses[0][i], losses[1][i]) << i;
+}
+
+// The oracle rounds at casts only, so the two differ by little; what counts is
+// that every layer hands on the dtype it is given, and parameters stay f32.
+TEST(Transformer, RunsInBf16FromF32Parameters) {
+  double losses[2];
+  for (DType dtype : {kFloat32, kBFloat16}) {
+    OracleGraph o;
+    const Tensor tokens = o.Integers("tokens", {kBatch, kLength},
+                                     {0, 3, 1, 4, 2, 0, 1, 4, 2, 0, 3, 1});
+    const Tensor loss = LossOf(o.graph, tokens, tokens, dtype);
+    const Tensor step = nn::AdamW().Minimize(loss);
+    ASSERT_OK(o.graph.status());
+    losses[dtype] = o.RunAll({loss, step})[0][0];
+    int wide = 0;
+    for (const auto& operation : o.graph.operations()) {
+      if (operation->kind() != "einsum") continue;
+      wide += operation->dtype() == kFloat32 ? 1 : 0;
+    }
+    if (dtype == kBFloat16) {
+      EXPECT_EQ(wide, 0);
+    }
+    for (const VariableInfo& info : o.graph.variables()) {
+      EXPECT_NE(info.dtype, kBFloat16) << info.name;
+    }
+  }
+  EXPECT_NEAR(losses[1], losses[0], 0.05 * losses[0]);
 }
 
 TEST(Transformer, GradientsAreSlopesThroughAllLayers) {
