@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any layout, same answer: random programs with gradients under random legal
+// layouts and meshes give what the oracle computes on whole tensors in double
+// precision. Every case is its seed; replay one alone with
+//
+//   MTF_PROPERTY_SEED=<seed> properties_test
+//
+// MTF_PROPERTY_CASES sets how many cases each test runs.
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "backends/backend.h"
+#include "backends/communicator.h"
+#include "backends/executor.h"
+#include "backends/reference/interpreter.h"
+#include "lowering/count_costs.h"
+#include "lowering/lower.h"
+#include "lowering/parse_program.h"
+#include "lowering/print_program.h"
+#include "mtf/print_graph.h"
+#include "tests/matchers.h"
+#include "tests/properties/random_case.h"
+
+namespace mtf::testing {
+namespace {
+
+// Relative to the largest magnitude of the tensor, or to one: what float
+// sums of these lengths can lose against double.
+constexpr double kTolerance = 1e-4;
+
+int64_t NumberFromEnvironment(const char* name, int64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoll(text);
+}
+
+// Threads and communicators of a mesh are dear; cases share them.
+LocalRanks& RanksOf(const Mesh& mesh) {
+  static auto& pool = *new std::map<std::string, std::unique_ptr<LocalRanks>>;
+  std::unique_ptr<LocalRanks>& ranks = pool[mesh.ToString()];
+  if (ranks == nullptr) ranks = std::make_unique<LocalRanks>(mesh);
+  return *ranks;
+}
+
+std::string Compare(const std::string& what, const OracleTensor& wanted,
+                    const HostTensor& got) {
+  if (got.num_elements() != static_cast<int64_t>(wanted.data.size())) {
+    return absl::StrCat(what, ": ", got.num_elements(), " elements, not ",
+                        wanted.data.size());
+  }
+  double scale = 1;
+  for (double value : wanted.data) {
+    if (std::isfinite(value)) scale = std::max(scale, std::abs(value));
+  }
+  for (size_t i = 0; i < wanted.data.size(); ++i) {
+    const double a = wanted.data[i], b = got.At(static_cast<int64_t>(i));
+    if (std::isnan(a) && std::isnan(b)) continue;
+    if (a == b || std::abs(a - b) <= kTolerance * scale) continue;
+    return absl::StrCat(what, " element ", i, " of [",
+                        got.shape().ToString(), "] is ", b, ", not ", a);
+  }
+  return "";
+}
+
+class Case {
+ public:
+  Case(uint64_t seed, std::string device)
+      : seed_(seed),
+        device_(std::move(device)),
+        random_(seed * 0x9e3779b97f4a7c15u + 1),
+        program_(MakeRandomProgram(seed)) {}
+
+  // Lowers under a random layout, dropping rules that clash.
+  absl::Status Lower() {
+    mesh_ = MakeRandomMesh(random_, 8);
+    LayoutRules rules = MakeRandomRules(random_, *program_.graph, mesh_);
+    for (;;) {
+      layout_ = rules.ToString();
+      MTF_ASSIGN_OR_RETURN(binding_,
+                           BindLayout(*program_.graph, mesh_, rules));
+      absl::StatusOr<Program> initialize =
+          mtf::Lower(*program_.graph, binding_, {.initialize = true});
+      absl::StatusOr<Program> step = mtf::Lower(
+          *program_.graph, binding_,
+          {.fetches = program_.fetches, .updates = program_.updates});
+      if (initialize.ok() && step.ok()) {
+        initialize_ = *std::move(initialize);
+        step_ = *std::move(step);
+        return absl::OkStatus();
+      }
+      const absl::Status bad =
+          initialize.ok() ? step.status() : initialize.status();
+      // The one thing that may be wrong with random rules.
+      if (bad.code() != absl::StatusCode::kInvalidArgument ||
+          rules.rules().empty()) {
+        return bad;
+      }
+      rules = WithoutRule(
+          rules, static_cast<int>(random_() % rules.rules().size()));
+    }
+  }
+
+  absl::Status Run() {
+    MTF_RETURN_IF_ERROR(Lower());
+    MTF_RETURN_IF_ERROR(CheckText());
+    const auto seed = static_cast<uint32_t>(seed_);
+    OracleVariables variables;
+    MTF_RETURN_IF_ERROR(
+        InitializeVariables(*program_.graph, seed, &variables));
+    std::vector<Tensor> fetches = program_.fetches;
+    fetches.insert(fetches.end(), program_.updates.begin(),
+                   program_.updates.end());
+    MTF_ASSIGN_OR_RETURN(std::vector<OracleTensor> wanted,
+                         Interpret(*program_.graph, program_.feeds, fetches,
+                                   &variables, {.seed = seed, .step = 3}));
+    return RanksOf(mesh_).Run([&](Communicator& communicator) {
+      return RunRank(communicator, seed, wanted, variables);
+    });
+  }
+
+  std::string Describe() const {
+    return absl::StrCat("MTF_PROPERTY_SEED=", seed_, " device ", device_,
+                        " mesh ", mesh_.ToString(), " layout ", layout_, "\n",
+                        PrintGraph(*program_.graph), "\n",
+                        PrintProgram(step_));
+  }
+
+ private:
+  // What is printed can be read, and prints the same.
+  absl::Status CheckText() {
+    const std::string text = PrintProgram(step_);
+    MTF_ASSIGN_OR_RETURN(const Program parsed, ParseProgram(text));
+    if (PrintProgram(parsed) != text) {
+      return absl::InternalError("the text form does not round-trip");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status RunRank(Communicator& communicator, uint32_t seed,
+                       const std::vector<OracleTensor>& wanted,
+                       const OracleVariables& variables) {
+    MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                         CreateDevice(device_, {.num_threads = 1}));
+    VariableStore store(*device);
+    std::map<std::string, HostTensor> outputs;
+    MTF_ASSIGN_OR_RETURN(
+        std::unique_ptr<Executor> initialize,
+        Executor::Create(initialize_, *device, communicator, store));
+    MTF_RETURN_IF_ERROR(initialize->Run({}, seed, 0, &outputs));
+    MTF_ASSIGN_OR_RETURN(std::unique_ptr<Executor> step,
+                         Executor::Create(step_, *device, communicator, store));
+    communicator.ResetCounts();
+    MTF_RETURN_IF_ERROR(step->Run(program_.feeds, seed, 3, &outputs));
+    MTF_RETURN_IF_ERROR(CheckCounts(communicator));
+    for (size_t i = 0; i < program_.fetches.size(); ++i) {
+      const std::string wrong =
+          Compare(program_.fetches[i].name(), wanted[i],
+                  outputs[program_.fetches[i].name()]);
+      if (!wrong.empty()) return absl::InternalError(wrong);
+    }
+    // The updated variables, read by a program of their own.
+    Targets targets;
+    for (const VariableInfo& variable : program_.graph->variables()) {
+      targets.fetches.push_back(variable.read);
+    }
+    MTF_ASSIGN_OR_RETURN(const Program read,
+                         mtf::Lower(*program_.graph, binding_, targets));
+    MTF_ASSIGN_OR_RETURN(std::unique_ptr<Executor> reader,
+                         Executor::Create(read, *device, communicator, store));
+    MTF_RETURN_IF_ERROR(reader->Run({}, seed, 0, &outputs));
+    for (const VariableInfo& variable : program_.graph->variables()) {
+      const std::string wrong =
+          Compare(variable.name, variables.at(variable.name),
+                  outputs[variable.read.name()]);
+      if (!wrong.empty()) return absl::InternalError(wrong);
+    }
+    return absl::OkStatus();
+  }
+
+  // Bytes and calls at run time are the plan's, exactly.
+  absl::Status CheckCounts(const Communicator& communicator) const {
+    const auto planned = CountCollectives(step_);
+    if (planned.size() != communicator.counts().size()) {
+      return absl::InternalError("other kinds of collectives than planned");
+    }
+    for (const auto& [key, count] : communicator.counts()) {
+      const auto it = planned.find(key);
+      if (it == planned.end() || it->second.first != count.calls ||
+          it->second.second != count.bytes) {
+        return absl::InternalError(
+            absl::StrCat(CollectiveName(key.first), ": ", count.calls,
+                         " calls of ", count.bytes, " bytes, not as planned"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  uint64_t seed_;
+  std::string device_;
+  std::mt19937_64 random_;
+  RandomProgram program_;
+  Mesh mesh_;
+  std::string layout_;
+  LayoutBinding binding_;
+  Program initialize_, step_;
+};
+
+void RunCases(const std::string& device, uint64_t first, int64_t cases) {
+  const int64_t only = NumberFromEnvironment("MTF_PROPERTY_SEED", -1);
+  if (only >= 0) {
+    first = static_cast<uint64_t>(only);
+    cases = 1;
+  }
+  int failures = 0;
+  for (int64_t i = 0; i < cases && failures < 3; ++i) {
+    Case one(first + static_cast<uint64_t>(i), device);
+    const absl::Status status = one.Run();
+    if (!status.ok()) {
+      ++failures;
+      ADD_FAILURE() << status.ToString() << "\n" << one.Describe();
+    }
+  }
+}
+
+// Ten tests, so that a runner with several cores shares them out.
+class LayoutIndependence : public ::testing::TestWithParam<int> {};
+
+TEST_P(LayoutIndependence, CpuEqualsOracle) {
+  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", 2000);
+  RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()), cases);
+}
+
+TEST_P(LayoutIndependence, ReferenceDeviceEqualsOracle) {
+  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", 2000) / 10;
+  RunCases("reference", 1000000u * static_cast<uint64_t>(GetParam()) + 500000u,
+           cases);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, LayoutIndependence, ::testing::Range(0, 10));
+
+}  // namespace
+}  // namespace mtf::testing
