@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/block_program.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "backends/cpu/block_memory.h"
+#include "mtf/check.h"
+
+namespace mtf::cpu {
+namespace {
+
+using F = ScalarFunction;
+
+constexpr int64_t kFloatBytes = BlockProgram::kBlock * sizeof(float);
+constexpr int64_t kIntBytes = BlockProgram::kBlock * sizeof(int64_t);
+
+int64_t RoundUp(int64_t count) {
+  return (count + kLanes - 1) / kLanes * kLanes;
+}
+
+// Whether a step hands its argument on unchanged, so that both share a
+// register: every value of the one dtype is one of the other.
+bool IsAlias(const MapStep& step, DType from) {
+  if (step.function == F::kIdentity) return step.dtype == from;
+  if (step.function != F::kCast) return false;
+  return step.dtype == from || (step.dtype == kFloat32 && !IsInteger(from)) ||
+         (step.dtype == kInt64 && from == kInt32);
+}
+
+}  // namespace
+
+BlockProgram::BlockProgram(const MapExpression& expression,
+                           absl::Span<const BoundValue> operands,
+                           absl::Span<const SpaceDimension> space)
+    : expression_(expression), space_(space.begin(), space.end()) {
+  for (const SpaceDimension& dim : space_) elements_ *= dim.extent;
+  for (const BoundValue& operand : operands) {
+    sources_.push_back(Locate(operand, space));
+    dtypes_.push_back(operand.dtype());
+  }
+  for (const MapStep& step : expression_.steps) dtypes_.push_back(step.dtype);
+  Resolve();
+  Allocate();
+}
+
+BlockProgram::Source BlockProgram::Locate(
+    const BoundValue& operand, absl::Span<const SpaceDimension> space) const {
+  Source source;
+  source.data = operand.data;
+  for (const SpaceDimension& dim : space) {
+    if (dim.extent == 1) continue;
+    const int i = operand.value->shape.Find(dim.name);
+    const int64_t stride = i < 0 ? 0 : operand.stride(i);
+    if (i >= 0) MTF_CHECK_EQ(operand.dims[i].extent, dim.extent) << dim.name;
+    if (!source.loops.empty() &&
+        source.loops.back().stride == stride * dim.extent) {
+      source.loops.back().extent *= dim.extent;
+      source.loops.back().stride = stride;
+    } else {
+      source.loops.push_back({dim.extent, stride});
+    }
+  }
+  source.direct = operand.dtype() == kFloat32 && source.loops.size() == 1 &&
+                  source.loops[0].stride == 1;
+  return source;
+}
+
+// Decides which values share a register, which are uniform, and the order in
+// which a block makes the rest.
+void BlockProgram::Resolve() {
+  const int num_values = static_cast<int>(dtypes_.size());
+  places_.resize(num_values);
+  root_.resize(num_values);
+  std::vector<bool> made(num_values, false);
+  const auto make = [&](int value) {
+    if (made[value]) return;
+    made[value] = true;
+    (places_[value].uniform ? prologue_ : order_).push_back(value);
+  };
+  for (int value = 0; value < num_values; ++value) {
+    root_[value] = value;
+    Place& place = places_[value];
+    place.is_float = !IsInteger(dtypes_[value]);
+    if (value < num_operands()) {
+      const Source& source = sources_[value];
+      place.uniform = source.loops.empty() ||
+                      (source.loops.size() == 1 && source.loops[0].stride == 0);
+      continue;
+    }
+    const MapStep& step = StepOf(value);
+    if (step.function != F::kLiteral && step.function != F::kIota) {
+      const int argument = root_[step.arguments[0]];
+      if (IsAlias(step, dtypes_[step.arguments[0]])) {
+        root_[value] = argument;
+        continue;
+      }
+    }
+    place.uniform = step.function != F::kIota;
+    for (int argument : step.arguments) {
+      place.uniform = place.uniform && places_[root_[argument]].uniform;
+    }
+    // An operand is read just before its first use.
+    for (int argument : step.arguments) make(root_[argument]);
+    make(value);
+  }
+  make(root_[num_values - 1]);  // an expression may be its operand
+}
+
+// Gives every value a register; one that nothing needs any more is taken again,
+// so long fused expressions stay in the first-level cache.
+void BlockProgram::Allocate() {
+  const int num_values = static_cast<int>(dtypes_.size());
+  const int result = root_[num_values - 1];
+  std::vector<int> last_use(num_values, -1);
+  for (int value : order_) {
+    if (value < num_operands()) continue;
+    for (int argument : StepOf(value).arguments) {
+      last_use[root_[argument]] = value;
+    }
+  }
+  last_use[result] = num_values;
+  const auto add = [&](int64_t bytes) {
+    memory_bytes_ += bytes;
+    return memory_bytes_ - bytes;
+  };
+  for (int value : prologue_) {
+    // The result of the whole expression is handed out as a block.
+    const int64_t count = value == result ? kBlock : kLanes;
+    places_[value].offset = add(
+        count * (places_[value].is_float ? sizeof(float) : sizeof(int64_t)));
+  }
+  std::vector<int64_t> free_blocks[2];  // of ints, of floats
+  for (int value : order_) {
+    if (value >= num_operands()) {
+      // Steps may write where they read.
+      std::vector<int> arguments;
+      for (int argument : StepOf(value).arguments) {
+        const int root = root_[argument];
+        const bool seen = std::find(arguments.begin(), arguments.end(), root) !=
+                          arguments.end();
+        if (seen || places_[root].uniform || last_use[root] != value) continue;
+        arguments.push_back(root);
+        free_blocks[places_[root].is_float].push_back(places_[root].offset);
+      }
+    }
+    Place& place = places_[value];
+    std::vector<int64_t>& blocks = free_blocks[place.is_float];
+    if (blocks.empty()) {
+      place.offset = add(place.is_float ? kFloatBytes : kIntBytes);
+    } else {
+      place.offset = blocks.back();
+      blocks.pop_back();
+    }
+  }
+}
+
+void BlockProgram::Read(int value, int64_t begin, int64_t count,
+                        void* to) const {
+  const Source& source = sources_[value];
+  const std::vector<Loop>& loops = source.loops;
+  const DType dtype = dtypes_[value];
+  const bool is_float = places_[value].is_float;
+  const auto read = [&](int64_t place, int64_t stride, int64_t n, int64_t at) {
+    if (is_float) {
+      ReadFloats(dtype, source.data, place, stride, n,
+                 static_cast<float*>(to) + at);
+    } else {
+      ReadInts(dtype, source.data, place, stride, n,
+               static_cast<int64_t*>(to) + at);
+    }
+  };
+  if (loops.empty()) return read(0, 0, count, 0);
+  // Row by row along the innermost loop, carrying into the outer ones.
+  const int rank = static_cast<int>(loops.size());
+  absl::InlinedVector<int64_t, 6> at(rank);
+  int64_t place = 0, rest = begin;
+  for (int i = rank - 1; i >= 0; --i) {
+    at[i] = rest % loops[i].extent;
+    rest /= loops[i].extent;
+    place += at[i] * loops[i].stride;
+  }
+  const Loop& inner = loops[rank - 1];
+  for (int64_t done = 0; done < count;) {
+    const int64_t n = std::min(inner.extent - at[rank - 1], count - done);
+    read(place, inner.stride, n, done);
+    done += n;
+    place -= at[rank - 1] * inner.stride;
+    at[rank - 1] = 0;
+    for (int i = rank - 2; i >= 0; --i) {
+      place += loops[i].stride;
+      if (++at[i] < loops[i].extent) break;
+      place -= loops[i].extent * loops[i].stride;
+      at[i] = 0;
+    }
+  }
+}
+
+void BlockProgram::FillIota(int value, int64_t begin, int64_t count,
+                            void* to) const {
+  const MapStep& step = StepOf(value);
+  int64_t inner = 1;
+  int dim = static_cast<int>(space_.size()) - 1;
+  for (; dim >= 0 && space_[dim].name != step.dimension; --dim) {
+    inner *= space_[dim].extent;
+  }
+  MTF_CHECK_LE(0, dim) << "iota over " << step.dimension;
+  const int64_t extent = space_[dim].extent, offset = space_[dim].offset;
+  int64_t within = begin % inner, at = begin / inner % extent;
+  int64_t ints[kBlock];
+  int64_t* values = places_[value].is_float ? ints : static_cast<int64_t*>(to);
+  for (int64_t done = 0; done < count;) {
+    if (inner == 1) {
+      const int64_t n = std::min(extent - at, count - done);
+      for (int64_t i = 0; i < n; ++i) values[done + i] = offset + at + i;
+      done += n;
+      at = 0;
+      continue;
+    }
+    const int64_t n = std::min(inner - within, count - done);
+    std::fill(values + done, values + done + n, offset + at);
+    done += n;
+    within = 0;
+    if (++at == extent) at = 0;
+  }
+  if (places_[value].is_float) {
+    IntsToFloats(step.dtype, ints, count, static_cast<float*>(to));
+  }
+}
+
+void BlockProgram::Evaluator::Free::operator()(void* p) const { std::free(p); }
+
+BlockProgram::Evaluator::Evaluator(const BlockProgram& program)
+    : program_(program),
+      memory_(static_cast<std::byte*>(
+          std::aligned_alloc(64, (program.memory_bytes_ + 64) / 64 * 64))),
+      where_(program.dtypes_.size(), nullptr) {
+  MTF_CHECK(memory_ != nullptr) << program.memory_bytes_ << " bytes";
+  for (size_t i = 0; i < where_.size(); ++i) {
+    const Place& place = program.places_[program.root_[i]];
+    if (place.offset >= 0) where_[i] = memory_.get() + place.offset;
+  }
+  const int result = program.root_.back();
+  for (int value : program.prologue_) {
+    const int64_t count = value == result ? kBlock : kLanes;
+    if (value < program.num_operands()) {
+      program.Read(value, 0, count, where_[value]);
+    } else {
+      Step(value, count, where_[value]);
+    }
+  }
+}
+
+FloatArgument BlockProgram::Evaluator::FloatOf(int value) const {
+  const int root = program_.root_[value];
+  return {static_cast<const float*>(where_[root]),
+          program_.places_[root].uniform};
+}
+
+IntArgument BlockProgram::Evaluator::IntOf(int value) const {
+  const int root = program_.root_[value];
+  return {static_cast<const int64_t*>(where_[root]),
+          program_.places_[root].uniform};
+}
+
+// Evaluates one step on a whole number of vectors.
+void BlockProgram::Evaluator::Step(int value, int64_t count, void* to) {
+  const MapStep& step = program_.StepOf(value);
+  const bool to_float = program_.places_[value].is_float;
+  float* floats = static_cast<float*>(to);
+  int64_t* ints = static_cast<int64_t*>(to);
+  if (step.function == F::kLiteral) {
+    if (to_float) {
+      std::fill(floats, floats + count, static_cast<float>(step.literal));
+      RoundFloats(step.dtype, floats, count, floats);
+    } else {
+      std::fill(ints, ints + count, static_cast<int64_t>(step.literal));
+    }
+    return;
+  }
+  const int first = program_.root_[step.arguments[0]];
+  const bool from_float = program_.places_[first].is_float;
+  // The arguments of a uniform step may be narrower than what it writes.
+  const bool narrow = step.function == F::kCast &&
+                      program_.places_[first].uniform && count > kLanes;
+  if (narrow) {
+    Step(value, kLanes, to);
+    if (to_float) {
+      std::fill(floats + kLanes, floats + count, floats[0]);
+    } else {
+      std::fill(ints + kLanes, ints + count, ints[0]);
+    }
+    return;
+  }
+  if (step.function == F::kCast) {
+    const float* x = FloatOf(first).data;
+    const int64_t* i = IntOf(first).data;
+    if (from_float) {
+      to_float ? RoundFloats(step.dtype, x, count, floats)
+               : FloatsToInts(step.dtype, x, count, ints);
+    } else {
+      to_float ? IntsToFloats(step.dtype, i, count, floats)
+               : IntsToInts(step.dtype, i, count, ints);
+    }
+    return;
+  }
+  if (step.function == F::kSelect && !to_float) {
+    return SelectInts(FloatOf(step.arguments[0]), IntOf(step.arguments[1]),
+                      IntOf(step.arguments[2]), ints, count);
+  }
+  if (from_float) {
+    FloatArgument arguments[3];
+    for (size_t i = 0; i < step.arguments.size(); ++i) {
+      arguments[i] = FloatOf(step.arguments[i]);
+    }
+    EvaluateFloats(step.function, arguments, floats, count);
+    if (step.dtype == kBFloat16 || step.dtype == kFloat16) {
+      RoundFloats(step.dtype, floats, count, floats);
+    }
+    return;
+  }
+  IntArgument arguments[3];
+  for (size_t i = 0; i < step.arguments.size(); ++i) {
+    arguments[i] = IntOf(step.arguments[i]);
+  }
+  to_float ? CompareInts(step.function, arguments, floats, count)
+           : EvaluateInts(step.function, arguments, ints, count);
+}
+
+const void* BlockProgram::Evaluator::Run(int64_t begin, int64_t count,
+                                         float* out) {
+  const int result = program_.root_.back();
+  const int64_t whole = RoundUp(count);
+  for (int value : program_.order_) {
+    std::byte* memory = memory_.get() + program_.places_[value].offset;
+    if (value < program_.num_operands()) {
+      const Source& source = program_.sources_[value];
+      if (source.direct && begin + whole <= program_.elements_) {
+        where_[value] =
+            const_cast<float*>(static_cast<const float*>(source.data) + begin);
+      } else {
+        where_[value] = memory;
+        program_.Read(value, begin, count, memory);
+      }
+    } else {
+      const bool last = value == result && out != nullptr;
+      where_[value] = last ? static_cast<void*>(out) : memory;
+      if (program_.StepOf(value).function == F::kIota) {
+        program_.FillIota(value, begin, count, where_[value]);
+      } else {
+        Step(value, whole, where_[value]);
+      }
+    }
+  }
+  return where_[result];
+}
+
+const float* BlockProgram::Evaluator::Floats(int64_t begin, int64_t count,
+                                             float* out) {
+  return static_cast<const float*>(Run(begin, count, out));
+}
+
+const int64_t* BlockProgram::Evaluator::Ints(int64_t begin, int64_t count) {
+  return static_cast<const int64_t*>(Run(begin, count, nullptr));
+}
+
+}  // namespace mtf::cpu

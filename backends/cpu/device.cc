@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/device.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "backends/cpu/einsum.h"
+#include "backends/cpu/gather.h"
+#include "backends/cpu/map.h"
+#include "backends/cpu/movement.h"
+#include "backends/cpu/random.h"
+#include "backends/cpu/reduce.h"
+#include "backends/cpu/threads.h"
+
+namespace mtf::cpu {
+namespace {
+
+std::vector<SpaceDimension> IterationOf(const Binding& binding) {
+  std::vector<SpaceDimension> space;
+  const Shape& iteration = binding.instruction().iteration;
+  for (int i = 0; i < iteration.rank(); ++i) {
+    space.push_back({iteration[i].name, binding.iteration[i].extent,
+                     binding.iteration[i].offset});
+  }
+  return space;
+}
+
+class CpuDevice : public Device {
+ public:
+  absl::string_view name() const override { return "cpu"; }
+
+  absl::StatusOr<void*> Allocate(int64_t bytes) override {
+    const size_t rounded = (static_cast<size_t>(bytes) + 64) / 64 * 64;
+    void* data = std::aligned_alloc(64, rounded);
+    if (data == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for a buffer of ", bytes, " bytes"));
+    }
+    std::memset(data, 0, rounded);
+    return data;
+  }
+  void Free(void* data) override { std::free(data); }
+
+  absl::Status CopyToDevice(void* to, const void* from,
+                            int64_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status CopyToHost(void* to, const void* from, int64_t bytes) override {
+    return CopyToDevice(to, from, bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
+      const Binding& binding) override {
+    const Instruction& instruction = binding.instruction();
+    switch (instruction.opcode) {
+      case Opcode::kConstant:
+        return PrepareConstant(binding);
+      case Opcode::kRandom:
+        return PrepareRandom(binding);
+      case Opcode::kMap:
+        return PrepareMap(instruction.expression, binding.operands,
+                          binding.results[0]);
+      case Opcode::kEinsum:
+        return PrepareEinsum(instruction.einsum, binding.operands[0],
+                             binding.operands[1], binding.results[0]);
+      case Opcode::kReduce:
+        return PrepareReduce(instruction.reduce_kind, instruction.expression,
+                             binding.operands, IterationOf(binding),
+                             binding.results[0]);
+      case Opcode::kReshape:
+        return PrepareReshape(binding);
+      case Opcode::kSlice:
+        return PrepareSlice(binding);
+      case Opcode::kPad:
+        return PreparePad(binding);
+      case Opcode::kConcat:
+        return PrepareConcat(binding);
+      case Opcode::kGather:
+        return PrepareGather(binding);
+      case Opcode::kScatterAdd:
+        return PrepareScatterAdd(binding);
+      case Opcode::kMask:
+        return PrepareMask(binding);
+      case Opcode::kAllSlice:
+        return PrepareAllSlice(binding);
+      default:
+        break;
+    }
+    return absl::UnimplementedError(absl::StrCat(
+        "device \"cpu\" has no kernel for ", OpcodeName(instruction.opcode)));
+  }
+
+  std::unique_ptr<Kernel> PrepareCopy(void* to, const void* from,
+                                      const BlockCopy& copy) override {
+    return PrepareBlockCopy(to, from, copy);
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
+    const DeviceOptions& options) {
+  UseThreads(options.num_threads);
+  return std::make_unique<CpuDevice>();
+}
+
+}  // namespace mtf::cpu

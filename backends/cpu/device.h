@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_CPU_DEVICE_H_
+#define BACKENDS_CPU_DEVICE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "backends/backend.h"
+
+namespace mtf::cpu {
+
+// The fast device of a machine without accelerators: oneDNN for matmuls,
+// Highway for elementwise functions and reductions, OpenMP threads. Prepare and
+// Run use as many threads as UseThreads (threads.h) gave the calling thread;
+// CreateDevice calls it once, with options.num_threads.
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
+    const DeviceOptions& options);
+
+}  // namespace mtf::cpu
+
+#endif  // BACKENDS_CPU_DEVICE_H_

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/einsum.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/block_memory.h"
+#include "backends/cpu/block_program.h"
+#include "backends/cpu/map.h"
+#include "backends/cpu/matmul.h"
+#include "backends/cpu/reduce.h"
+#include "backends/cpu/scratch.h"
+#include "backends/cpu/strided_copy.h"
+#include "backends/cpu/threads.h"
+#include "mtf/check.h"
+#include "mtf/status.h"
+
+namespace mtf::cpu {
+namespace {
+
+constexpr int64_t kGrain = 16384;  // elements of a conversion per thread
+
+int64_t Align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+int64_t Count(const std::vector<EinsumLoop>& loops) {
+  int64_t count = 1;
+  for (const EinsumLoop& loop : loops) count *= loop.extent;
+  return count;
+}
+
+// Between a value in place and a dense packed form of it.
+StridedCopy PackCopy(DType dtype, const std::vector<StridedDimension>& pack,
+                     bool unpack) {
+  std::vector<StridedCopy::Loop> loops;
+  int64_t dense = 1;
+  for (auto dim = pack.rbegin(); dim != pack.rend(); ++dim) {
+    loops.push_back({dim->extent, unpack ? dense : dim->stride,
+                     unpack ? dim->stride : dense});
+    dense *= dim->extent;
+  }
+  return StridedCopy(static_cast<int>(DTypeSize(dtype)), std::move(loops));
+}
+
+void ConvertToFloats(DType dtype, const void* from, int64_t count, float* to) {
+  ParallelFor(count, kGrain, [&](int64_t begin, int64_t end) {
+    ReadFloats(dtype, from, begin, 1, end - begin, to + begin);
+  });
+}
+
+void ConvertFromFloats(DType dtype, const float* from, int64_t count,
+                       void* to) {
+  ParallelFor(count, kGrain, [&](int64_t begin, int64_t end) {
+    WriteFloats(dtype, from + begin, end - begin, to, begin, 1);
+  });
+}
+
+// An operand on its way to the matmul or back: as it is, converted to float, or
+// packed, in that order. Conversion keeps the places of elements.
+struct Stage {
+  BoundValue value;
+  bool convert = false;
+  bool pack = false;
+  StridedCopy copy{1, {}};
+  int64_t convert_offset = 0, pack_offset = 0;  // into the scratch memory
+
+  static Stage Make(const BoundValue& value, DType compute, bool pack,
+                    const std::vector<StridedDimension>& dims, bool is_result,
+                    int64_t* scratch_bytes) {
+    Stage stage;
+    stage.value = value;
+    stage.convert = value.dtype() != compute;
+    stage.pack = pack;
+    const int64_t bytes = Align(value.elements() * DTypeSize(compute));
+    if (stage.convert) {
+      stage.convert_offset = *scratch_bytes;
+      *scratch_bytes += bytes;
+    }
+    if (stage.pack) {
+      stage.copy = PackCopy(compute, dims, is_result);
+      stage.pack_offset = *scratch_bytes;
+      *scratch_bytes += bytes;
+    }
+    return stage;
+  }
+
+  void* Converted(char* scratch) const {
+    return convert ? scratch + convert_offset : value.data;
+  }
+  void* Packed(char* scratch) const {
+    return pack ? scratch + pack_offset : Converted(scratch);
+  }
+  void Load(char* scratch) const {
+    if (convert) {
+      ConvertToFloats(value.dtype(), value.data, value.elements(),
+                      static_cast<float*>(Converted(scratch)));
+    }
+    if (pack) copy.Run(Converted(scratch), Packed(scratch));
+  }
+  void Store(char* scratch) const {
+    if (pack) copy.Run(Packed(scratch), Converted(scratch));
+    if (convert) {
+      ConvertFromFloats(value.dtype(),
+                        static_cast<const float*>(Converted(scratch)),
+                        value.elements(), value.data);
+    }
+  }
+};
+
+class MatmulKernel : public Kernel {
+ public:
+  absl::Status Init(const EinsumPlan& plan, const BoundValue& first,
+                    const BoundValue& second, const BoundValue& z,
+                    DType compute) {
+    const BoundValue& x = plan.swapped ? second : first;
+    const BoundValue& y = plan.swapped ? first : second;
+    outer_k_ = plan.outer_k;
+    sweeps_ = Count(outer_k_);
+    compute_ = compute;
+    MatmulSpec spec{compute, plan.batch, plan.m, plan.n, plan.k, false};
+    MTF_ASSIGN_OR_RETURN(matmul_, Matmul::Create(spec));
+    if (sweeps_ > 1) {
+      spec.accumulate = true;
+      MTF_ASSIGN_OR_RETURN(accumulate_, Matmul::Create(spec));
+    }
+    x_ = Stage::Make(x, compute, plan.copy_x, plan.pack_x, false,
+                     &scratch_bytes_);
+    y_ = Stage::Make(y, compute, plan.copy_y, plan.pack_y, false,
+                     &scratch_bytes_);
+    z_ = Stage::Make(z, compute, plan.copy_z, plan.pack_z, true,
+                     &scratch_bytes_);
+    return absl::OkStatus();
+  }
+
+  void Run(StepContext&) override {
+    char* scratch =
+        static_cast<char*>(ThreadScratch(ScratchUse::kKernel, scratch_bytes_));
+    x_.Load(scratch);
+    y_.Load(scratch);
+    const char* x = static_cast<const char*>(x_.Packed(scratch));
+    const char* y = static_cast<const char*>(y_.Packed(scratch));
+    void* z = z_.Packed(scratch);
+    const int64_t size = DTypeSize(compute_);
+    for (int64_t sweep = 0; sweep < sweeps_; ++sweep) {
+      int64_t at_x = 0, at_y = 0, rest = sweep;
+      for (auto loop = outer_k_.rbegin(); loop != outer_k_.rend(); ++loop) {
+        at_x += rest % loop->extent * loop->x;
+        at_y += rest % loop->extent * loop->y;
+        rest /= loop->extent;
+      }
+      Matmul& matmul = sweep == 0 ? *matmul_ : *accumulate_;
+      matmul.Run(x + at_x * size, y + at_y * size, z);
+    }
+    z_.Store(scratch);
+  }
+
+ private:
+  std::unique_ptr<Matmul> matmul_, accumulate_;
+  DType compute_ = kFloat32;
+  std::vector<EinsumLoop> outer_k_;
+  int64_t sweeps_ = 1;
+  Stage x_, y_, z_;
+  int64_t scratch_bytes_ = 0;
+};
+
+class ZeroKernel : public Kernel {
+ public:
+  explicit ZeroKernel(const BoundValue& z)
+      : data_(z.data), bytes_(z.elements() * DTypeSize(z.dtype())) {}
+  void Run(StepContext&) override {
+    if (bytes_ > 0) std::memset(data_, 0, bytes_);
+  }
+
+ private:
+  void* data_;
+  int64_t bytes_;
+};
+
+// The dimensions of all three, those of the result first.
+std::vector<SpaceDimension> Space(const BoundValue& x, const BoundValue& y,
+                                  const BoundValue& z) {
+  std::vector<SpaceDimension> space;
+  for (const BoundValue* value : {&z, &x, &y}) {
+    for (int i = 0; i < value->value->shape.rank(); ++i) {
+      const std::string& name = value->value->shape[i].name;
+      const bool known = std::any_of(
+          space.begin(), space.end(),
+          [&](const SpaceDimension& dim) { return dim.name == name; });
+      if (known) continue;
+      space.push_back({name, value->dims[i].extent, value->dims[i].offset});
+    }
+  }
+  return space;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareEinsum(const EinsumPlan& plan,
+                                                      const BoundValue& x,
+                                                      const BoundValue& y,
+                                                      const BoundValue& z) {
+  if (plan.flops() == 0) return std::make_unique<ZeroKernel>(z);
+  const int64_t summands = plan.k.extent * Count(plan.outer_k);
+  const BoundValue operands[] = {x, y};
+  if (summands == 1) {
+    const auto product =
+        MapExpression::Single(ScalarFunction::kMultiply, z.dtype(), 2);
+    return PrepareMap(product, operands, z);
+  }
+  if (!IsFloat(z.dtype()) || (plan.m.extent == 1 && plan.n.extent == 1)) {
+    // Products of narrow floats are exact in float.
+    const DType wide = IsFloat(z.dtype()) ? kFloat32 : z.dtype();
+    const auto product =
+        MapExpression::Single(ScalarFunction::kMultiply, wide, 2);
+    return PrepareReduce(ReduceKind::kSum, product, operands, Space(x, y, z),
+                         z);
+  }
+  auto kernel = std::make_unique<MatmulKernel>();
+  absl::Status status = absl::UnimplementedError("");
+  // Sweeps add up in the result, which is too narrow for it in bfloat16.
+  if (z.dtype() == kBFloat16 && plan.outer_k.empty()) {
+    status = kernel->Init(plan, x, y, z, kBFloat16);
+  }
+  if (absl::IsUnimplemented(status)) {
+    kernel = std::make_unique<MatmulKernel>();
+    status = kernel->Init(plan, x, y, z, kFloat32);
+  }
+  if (!status.ok()) return status;
+  return kernel;
+}
+
+}  // namespace mtf::cpu

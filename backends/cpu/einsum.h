@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_CPU_EINSUM_H_
+#define BACKENDS_CPU_EINSUM_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "backends/backend.h"
+#include "lowering/einsum_plan.h"
+
+namespace mtf::cpu {
+
+// z = sum of x * y over the dimensions that z lacks, by the matmul of `plan`.
+// What is no matmul goes elsewhere: a product without a sum is a map; one
+// without rows or columns of its own, or of integers, is a reduction.
+//
+// Sums are in float or int64. float16 is computed in float, and so is bfloat16
+// on a CPU without instructions for it.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareEinsum(const EinsumPlan& plan,
+                                                      const BoundValue& x,
+                                                      const BoundValue& y,
+                                                      const BoundValue& z);
+
+}  // namespace mtf::cpu
+
+#endif  // BACKENDS_CPU_EINSUM_H_

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/map.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/block_memory.h"
+#include "backends/cpu/block_program.h"
+#include "backends/cpu/threads.h"
+
+namespace mtf::cpu {
+namespace {
+
+constexpr int64_t kBlock = BlockProgram::kBlock;
+// Blocks that are worth another thread, about 10 microseconds of work.
+constexpr int64_t kGrain = 32;
+
+class MapKernel : public Kernel {
+ public:
+  MapKernel(BlockProgram program, void* result)
+      : program_(std::move(program)), result_(result) {}
+
+  void Run(StepContext&) override {
+    const int64_t elements = program_.elements();
+    const int64_t blocks = (elements + kBlock - 1) / kBlock;
+    ParallelFor(blocks, kGrain, [&](int64_t first, int64_t last) {
+      BlockProgram::Evaluator evaluator(program_);
+      for (int64_t block = first; block < last; ++block) {
+        const int64_t begin = block * kBlock;
+        RunBlock(evaluator, begin, std::min(kBlock, elements - begin));
+      }
+    });
+  }
+
+ private:
+  void RunBlock(BlockProgram::Evaluator& evaluator, int64_t begin,
+                int64_t count) const {
+    const DType dtype = program_.dtype();
+    if (!program_.is_float()) {
+      const int64_t* x = evaluator.Ints(begin, count);
+      WriteInts(dtype, x, count, result_, begin, 1);
+      return;
+    }
+    float* out = nullptr;
+    if (dtype == kFloat32 && count % kLanes == 0) {
+      out = static_cast<float*>(result_) + begin;
+    }
+    const float* x = evaluator.Floats(begin, count, out);
+    if (x != out) WriteFloats(dtype, x, count, result_, begin, 1);
+  }
+
+  BlockProgram program_;
+  void* result_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> PrepareMap(const MapExpression& expression,
+                                   absl::Span<const BoundValue> operands,
+                                   const BoundValue& result) {
+  std::vector<SpaceDimension> space;
+  for (int i = 0; i < result.value->shape.rank(); ++i) {
+    space.push_back({result.value->shape[i].name, result.dims[i].extent,
+                     result.dims[i].offset});
+  }
+  return std::make_unique<MapKernel>(BlockProgram(expression, operands, space),
+                                     result.data);
+}
+
+}  // namespace mtf::cpu

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_CPU_MATMUL_H_
+#define BACKENDS_CPU_MATMUL_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lowering/einsum_plan.h"
+#include "mtf/dtype.h"
+
+namespace mtf::cpu {
+
+// A batched matrix product where all three matrices lie in place; the loops are
+// those of an EinsumPlan.
+struct MatmulSpec {
+  DType dtype = kFloat32;  // kFloat32 or kBFloat16, of all three
+  std::vector<EinsumLoop> batch;
+  EinsumLoop m, n, k;
+  bool accumulate = false;  // z += x y, not z = x y
+};
+
+// A matrix product prepared by the library that does the work; sums are in
+// float for either dtype. Runs on the thread that prepared it.
+class Matmul {
+ public:
+  virtual ~Matmul() = default;
+
+  // kUnimplemented where the library would fall back to unoptimised code, as it
+  // does for bfloat16 on a CPU that has no instructions for it.
+  static absl::StatusOr<std::unique_ptr<Matmul>> Create(const MatmulSpec& spec);
+
+  virtual void Run(const void* x, const void* y, void* z) = 0;
+
+  // Which implementation was taken: "gemm", "brg:avx512_core", "loop of ...".
+  virtual std::string ToString() const = 0;
+};
+
+}  // namespace mtf::cpu
+
+#endif  // BACKENDS_CPU_MATMUL_H_

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/reduce.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/block_memory.h"
+#include "backends/cpu/threads.h"
+#include "mtf/scalar_functions.h"
+
+namespace mtf::cpu {
+namespace {
+
+constexpr int64_t kBlock = BlockProgram::kBlock;
+// Rows of columns that add up in float before they go to double.
+constexpr int64_t kFloatRows = 64;
+// A long reduction is cut into parts for threads: at most so many for the whole
+// kernel, each of at least so many elements.
+constexpr int64_t kUnits = 64;
+constexpr int64_t kUnitElements = 32768;
+
+int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The place in the result of the i-th element of a run of its dimensions.
+class Places {
+ public:
+  void Add(int64_t extent, int64_t stride) {
+    if (extent == 1) return;
+    if (!loops_.empty() && loops_.back().second == stride * extent) {
+      loops_.back() = {loops_.back().first * extent, stride};
+    } else {
+      loops_.push_back({extent, stride});
+    }
+  }
+  int64_t operator()(int64_t i) const {
+    int64_t place = 0;
+    for (auto loop = loops_.rbegin(); loop != loops_.rend(); ++loop) {
+      place += i % loop->first * loop->second;
+      i /= loop->first;
+    }
+    return place;
+  }
+  // The stride between neighbours, or 0 where they have no single one.
+  int64_t stride() const {
+    return loops_.empty() ? 1 : loops_.size() == 1 ? loops_[0].second : 0;
+  }
+
+ private:
+  std::vector<std::pair<int64_t, int64_t>> loops_;  // extent, stride
+};
+
+// The index space in the order of memory, cut into dimensions that are kept,
+// then those that are reduced, then those that are kept and lie innermost. So
+// both a row-wise and a column-wise reduction read memory from front to back.
+struct Order {
+  std::vector<SpaceDimension> space;
+  int64_t outer = 1, reduced = 1, inner = 1;
+  Places outer_places, inner_places;
+};
+
+Order OrderSpace(absl::Span<const BoundValue> operands,
+                 absl::Span<const SpaceDimension> space,
+                 const BoundValue& result) {
+  const BoundValue* lead = nullptr;
+  for (const BoundValue& operand : operands) {
+    if (lead == nullptr || operand.elements() > lead->elements()) {
+      lead = &operand;
+    }
+  }
+  std::vector<SpaceDimension> sorted(space.begin(), space.end());
+  const auto place_of = [&](const SpaceDimension& dim) {
+    return lead == nullptr ? -1 : lead->value->shape.Find(dim.name);
+  };
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const SpaceDimension& a, const SpaceDimension& b) {
+                     return place_of(a) < place_of(b);
+                   });
+  const Shape& kept = result.value->shape;
+  size_t first_inner = sorted.size();
+  while (first_inner > 0 && (kept.Contains(sorted[first_inner - 1].name) ||
+                             sorted[first_inner - 1].extent == 1)) {
+    --first_inner;
+  }
+  Order order;
+  const auto keep = [&](const SpaceDimension& dim, int64_t* count,
+                        Places* places) {
+    order.space.push_back(dim);
+    const int i = kept.Find(dim.name);
+    if (i < 0) return;  // reduced, but of one element
+    *count *= dim.extent;
+    places->Add(dim.extent, result.stride(i));
+  };
+  for (size_t i = 0; i < first_inner; ++i) {
+    if (kept.Contains(sorted[i].name)) {
+      keep(sorted[i], &order.outer, &order.outer_places);
+    }
+  }
+  for (size_t i = 0; i < first_inner; ++i) {
+    if (kept.Contains(sorted[i].name)) continue;
+    order.space.push_back(sorted[i]);
+    order.reduced *= sorted[i].extent;
+  }
+  for (size_t i = first_inner; i < sorted.size(); ++i) {
+    keep(sorted[i], &order.inner, &order.inner_places);
+  }
+  return order;
+}
+
+double Combine(ReduceKind kind, double x, double y) {
+  if (kind == ReduceKind::kSum) return x + y;
+  return kind == ReduceKind::kMax ? scalar::Maximum(x, y)
+                                  : scalar::Minimum(x, y);
+}
+
+int64_t Combine(ReduceKind kind, int64_t x, int64_t y) {
+  if (kind == ReduceKind::kSum) {
+    return static_cast<int64_t>(static_cast<uint64_t>(x) +
+                                static_cast<uint64_t>(y));
+  }
+  return kind == ReduceKind::kMax ? std::max(x, y) : std::min(x, y);
+}
+
+// How registers of floats and of integers are read, combined and stored. `Sum`
+// holds what has been combined.
+struct FloatRegisters {
+  using Register = float;
+  using Sum = double;
+  static Sum IdentityOf(ReduceKind kind, DType dtype) {
+    if (kind == ReduceKind::kSum) return 0;
+    if (dtype == kBool) return kind == ReduceKind::kMin;
+    const double infinity = std::numeric_limits<double>::infinity();
+    return kind == ReduceKind::kMax ? -infinity : infinity;
+  }
+  static const float* Evaluate(BlockProgram::Evaluator& evaluator,
+                               int64_t begin, int64_t count) {
+    return evaluator.Floats(begin, count);
+  }
+  static Sum Reduce(ReduceKind kind, const float* x, int64_t n) {
+    return ReduceFloats(kind, x, n);
+  }
+  static void Accumulate(ReduceKind kind, const float* x, float* sums,
+                         int64_t n) {
+    AccumulateFloats(kind, x, sums, n);
+  }
+  static void Store(DType dtype, const Sum* sums, int64_t n, void* to,
+                    int64_t place, int64_t stride) {
+    float block[kBlock];
+    for (int64_t i = 0; i < n; ++i) block[i] = static_cast<float>(sums[i]);
+    WriteFloats(dtype, block, n, to, place, stride);
+  }
+};
+
+struct IntRegisters {
+  using Register = int64_t;
+  using Sum = int64_t;
+  static Sum IdentityOf(ReduceKind kind, DType dtype) {
+    if (kind == ReduceKind::kSum) return 0;
+    const bool narrow = dtype == kInt32;
+    if (kind == ReduceKind::kMax) {
+      return narrow ? std::numeric_limits<int32_t>::min()
+                    : std::numeric_limits<int64_t>::min();
+    }
+    return narrow ? std::numeric_limits<int32_t>::max()
+                  : std::numeric_limits<int64_t>::max();
+  }
+  static const int64_t* Evaluate(BlockProgram::Evaluator& evaluator,
+                                 int64_t begin, int64_t count) {
+    return evaluator.Ints(begin, count);
+  }
+  static Sum Reduce(ReduceKind kind, const int64_t* x, int64_t n) {
+    Sum sum = x[0];
+    for (int64_t i = 1; i < n; ++i) sum = Combine(kind, sum, x[i]);
+    return sum;
+  }
+  static void Accumulate(ReduceKind kind, const int64_t* x, int64_t* sums,
+                         int64_t n) {
+    for (int64_t i = 0; i < n; ++i) sums[i] = Combine(kind, sums[i], x[i]);
+  }
+  static void Store(DType dtype, const Sum* sums, int64_t n, void* to,
+                    int64_t place, int64_t stride) {
+    WriteInts(dtype, sums, n, to, place, stride);
+  }
+};
+
+template <class Registers>
+class ReduceKernel : public Kernel {
+ public:
+  using Register = typename Registers::Register;
+  using Sum = typename Registers::Sum;
+
+  ReduceKernel(ReduceKind kind, BlockProgram program, Order order,
+               const BoundValue& result)
+      : kind_(kind),
+        program_(std::move(program)),
+        order_(std::move(order)),
+        result_(result.data),
+        dtype_(result.dtype()),
+        identity_(Registers::IdentityOf(kind, result.dtype())) {
+    tile_ = std::min(order_.inner, kBlock);
+    tiles_ = tile_ == 0 ? 0 : Ceil(order_.inner, tile_);
+    const int64_t results = order_.outer * tiles_;
+    // Parts of whole blocks, or of whole groups of rows.
+    const int64_t step = order_.inner == 1 ? kBlock : kFloatRows;
+    const int64_t most = order_.reduced * tile_ / kUnitElements;
+    parts_ = results == 0 ? 1 : std::min(Ceil(kUnits, results), most);
+    parts_ = std::max<int64_t>(parts_, 1);
+    part_ = Ceil(Ceil(order_.reduced, parts_), step) * step;
+    parts_ = part_ == 0 ? 1 : Ceil(order_.reduced, part_);
+    if (parts_ > 1) partial_.resize(parts_ * order_.outer * order_.inner);
+  }
+
+  void Run(StepContext&) override {
+    if (order_.outer == 0 || order_.inner == 0) return;
+    if (order_.inner == 1 && 2 * order_.reduced <= kBlock) {
+      RunShortRows();
+    } else {
+      RunParts();
+    }
+  }
+
+ private:
+  // Several rows to a block.
+  void RunShortRows() {
+    const int64_t reduced = order_.reduced;
+    const int64_t rows = kBlock / std::max<int64_t>(reduced, 1);
+    const int64_t grain = std::max<int64_t>(kUnitElements / kBlock, 1);
+    ParallelFor(Ceil(order_.outer, rows), grain, [&](int64_t b, int64_t e) {
+      BlockProgram::Evaluator evaluator(program_);
+      Sum sums[kBlock];
+      for (int64_t first = b * rows; first < std::min(e * rows, order_.outer);
+           first += rows) {
+        const int64_t count = std::min(rows, order_.outer - first);
+        if (reduced == 0) {
+          std::fill(sums, sums + count, identity_);
+        } else {
+          const Register* x =
+              Registers::Evaluate(evaluator, first * reduced, count * reduced);
+          for (int64_t i = 0; i < count; ++i) {
+            sums[i] = Registers::Reduce(kind_, x + i * reduced, reduced);
+          }
+        }
+        StoreRows(sums, first, count);
+      }
+    });
+  }
+
+  // Results [first, first + count) of an inner extent of 1.
+  void StoreRows(const Sum* sums, int64_t first, int64_t count) const {
+    const int64_t stride = order_.outer_places.stride();
+    if (stride != 0) {
+      Registers::Store(dtype_, sums, count, result_, first * stride, stride);
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      Registers::Store(dtype_, sums + i, 1, result_,
+                       order_.outer_places(first + i), 1);
+    }
+  }
+
+  // A unit of work is a part of the reduction of one tile of results.
+  void RunParts() {
+    const int64_t units = order_.outer * tiles_ * parts_;
+    const int64_t elements = std::max<int64_t>(part_ * tile_, 1);
+    const int64_t grain = Ceil(kUnitElements, elements);
+    ParallelFor(units, grain, [&](int64_t begin, int64_t end) {
+      BlockProgram::Evaluator evaluator(program_);
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t part = unit % parts_;
+        const int64_t tile = unit / parts_ % tiles_;
+        const int64_t outer = unit / parts_ / tiles_;
+        const int64_t column = tile * tile_;
+        const int64_t width = std::min(tile_, order_.inner - column);
+        Sum sums[kBlock];
+        std::fill(sums, sums + width, identity_);
+        ReduceUnit(evaluator, outer, part, column, width, sums);
+        if (parts_ == 1) {
+          StoreTile(sums, outer, column, width);
+        } else {
+          std::copy(sums, sums + width,
+                    partial_.begin() +
+                        (part * order_.outer + outer) * order_.inner + column);
+        }
+      }
+    });
+    if (parts_ > 1) CombineParts();
+  }
+
+  void ReduceUnit(BlockProgram::Evaluator& evaluator, int64_t outer,
+                  int64_t part, int64_t column, int64_t width, Sum* sums) {
+    const int64_t inner = order_.inner;
+    const int64_t begin = part * part_;
+    const int64_t end = std::min(begin + part_, order_.reduced);
+    const int64_t base = outer * order_.reduced * inner + column;
+    if (inner == 1) {
+      for (int64_t r = begin; r < end; r += kBlock) {
+        const int64_t count = std::min(kBlock, end - r);
+        const Register* x = Registers::Evaluate(evaluator, base + r, count);
+        sums[0] = Combine(kind_, sums[0], Registers::Reduce(kind_, x, count));
+      }
+      return;
+    }
+    // Whole rows follow each other only where a tile is as wide as they are.
+    const int64_t rows = width == inner ? kBlock / inner : 1;
+    Register block[kBlock];
+    for (int64_t group = begin; group < end; group += kFloatRows) {
+      const int64_t group_end = std::min(group + kFloatRows, end);
+      std::fill(block, block + width, static_cast<Register>(identity_));
+      for (int64_t r = group; r < group_end; r += rows) {
+        const int64_t count = std::min(rows, group_end - r);
+        const Register* x =
+            Registers::Evaluate(evaluator, base + r * inner, count * width);
+        for (int64_t i = 0; i < count; ++i) {
+          Registers::Accumulate(kind_, x + i * width, block, width);
+        }
+      }
+      for (int64_t i = 0; i < width; ++i) {
+        sums[i] = Combine(kind_, sums[i], static_cast<Sum>(block[i]));
+      }
+    }
+  }
+
+  void StoreTile(const Sum* sums, int64_t outer, int64_t column,
+                 int64_t width) const {
+    const int64_t base = order_.outer_places(outer);
+    const int64_t stride = order_.inner_places.stride();
+    if (stride != 0) {
+      Registers::Store(dtype_, sums, width, result_, base + column * stride,
+                       stride);
+      return;
+    }
+    for (int64_t i = 0; i < width; ++i) {
+      Registers::Store(dtype_, sums + i, 1, result_,
+                       base + order_.inner_places(column + i), 1);
+    }
+  }
+
+  void CombineParts() {
+    const int64_t results = order_.outer * order_.inner;
+    ParallelFor(order_.outer * tiles_, kUnits, [&](int64_t b, int64_t e) {
+      for (int64_t unit = b; unit < e; ++unit) {
+        const int64_t outer = unit / tiles_;
+        const int64_t column = unit % tiles_ * tile_;
+        const int64_t width = std::min(tile_, order_.inner - column);
+        const Sum* from = partial_.data() + outer * order_.inner + column;
+        Sum sums[kBlock];
+        std::copy(from, from + width, sums);
+        for (int64_t part = 1; part < parts_; ++part) {
+          for (int64_t i = 0; i < width; ++i) {
+            sums[i] = Combine(kind_, sums[i], from[part * results + i]);
+          }
+        }
+        StoreTile(sums, outer, column, width);
+      }
+    });
+  }
+
+  ReduceKind kind_;
+  BlockProgram program_;
+  Order order_;
+  void* result_;
+  DType dtype_;
+  Sum identity_;
+  int64_t tile_ = 1, tiles_ = 1;  // columns per tile, tiles per row
+  int64_t part_ = 1, parts_ = 1;  // reduced elements per part, parts
+  std::vector<Sum> partial_;      // [parts, outer, inner]
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> PrepareReduce(ReduceKind kind,
+                                      const MapExpression& expression,
+                                      absl::Span<const BoundValue> operands,
+                                      absl::Span<const SpaceDimension> space,
+                                      const BoundValue& result) {
+  Order order = OrderSpace(operands, space, result);
+  BlockProgram program(expression, operands, order.space);
+  if (program.is_float()) {
+    return std::make_unique<ReduceKernel<FloatRegisters>>(
+        kind, std::move(program), std::move(order), result);
+  }
+  return std::make_unique<ReduceKernel<IntRegisters>>(kind, std::move(program),
+                                                      std::move(order), result);
+}
+
+}  // namespace mtf::cpu

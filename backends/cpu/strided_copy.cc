@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/strided_copy.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "backends/cpu/threads.h"
+#include "mtf/check.h"
+
+namespace mtf::cpu {
+namespace {
+
+// Bytes that are worth another thread.
+constexpr int64_t kGrainBytes = 64 << 10;
+// A transpose goes in squares, so that the lines it touches stay in the cache.
+constexpr int64_t kSquare = 32;
+
+}  // namespace
+
+StridedCopy::StridedCopy(int element_size, std::vector<Loop> loops)
+    : element_size_(element_size) {
+  for (const Loop& loop : loops) elements_ *= loop.extent;
+  loops.erase(std::remove_if(loops.begin(), loops.end(),
+                             [](const Loop& loop) { return loop.extent == 1; }),
+              loops.end());
+  // In the order of what is written, with neighbours folded into one loop.
+  std::stable_sort(loops.begin(), loops.end(),
+                   [](const Loop& a, const Loop& b) { return a.to > b.to; });
+  std::vector<Loop> folded;
+  for (const Loop& loop : loops) {
+    if (!folded.empty() && folded.back().from == loop.from * loop.extent &&
+        folded.back().to == loop.to * loop.extent) {
+      folded.back() = {folded.back().extent * loop.extent, loop.from, loop.to};
+    } else {
+      folded.push_back(loop);
+    }
+  }
+  if (!folded.empty()) {
+    columns_ = folded.back();
+    folded.pop_back();
+  } else {
+    columns_ = {1, 1, 1};
+  }
+  if (!folded.empty()) {
+    // A plane of two loops, one of them contiguous on each side where there is
+    // one: a transpose pairs the loop that is contiguous where it is read.
+    auto rows = folded.end() - 1;
+    if (columns_.from != 1) {
+      const auto unit =
+          std::find_if(folded.begin(), folded.end(),
+                       [](const Loop& loop) { return loop.from == 1; });
+      if (unit != folded.end()) rows = unit;
+    }
+    rows_ = *rows;
+    folded.erase(rows);
+  }
+  outer_ = std::move(folded);
+}
+
+bool StridedCopy::contiguous() const {
+  return outer_.empty() && rows_.extent == 1 && columns_.from == 1 &&
+         columns_.to == 1;
+}
+
+template <int64_t kSize>
+void StridedCopy::CopyPlane(const std::byte* from, std::byte* to) const {
+  const Loop &r = rows_, &c = columns_;
+  if (c.from == 1 && c.to == 1) {
+    for (int64_t i = 0; i < r.extent; ++i) {
+      std::memcpy(to + i * r.to * kSize, from + i * r.from * kSize,
+                  c.extent * kSize);
+    }
+    return;
+  }
+  for (int64_t i0 = 0; i0 < r.extent; i0 += kSquare) {
+    const int64_t i1 = std::min(i0 + kSquare, r.extent);
+    for (int64_t j0 = 0; j0 < c.extent; j0 += kSquare) {
+      const int64_t j1 = std::min(j0 + kSquare, c.extent);
+      for (int64_t i = i0; i < i1; ++i) {
+        for (int64_t j = j0; j < j1; ++j) {
+          // Bytes of a constant number: one move, whatever the type.
+          std::memcpy(to + (i * r.to + j * c.to) * kSize,
+                      from + (i * r.from + j * c.from) * kSize, kSize);
+        }
+      }
+    }
+  }
+}
+
+template <int64_t kSize>
+void StridedCopy::RunAs(const std::byte* from, std::byte* to) const {
+  if (contiguous()) {
+    if (from == to) return;
+    const int64_t bytes = elements_ * kSize;
+    // One piece where they might overlap.
+    if (to < from + bytes && from < to + bytes) {
+      std::memmove(to, from, bytes);
+      return;
+    }
+    ParallelFor(bytes, kGrainBytes, [&](int64_t begin, int64_t end) {
+      std::memcpy(to + begin, from + begin, end - begin);
+    });
+    return;
+  }
+  // Threads share the rows of all planes.
+  int64_t planes = 1;
+  for (const Loop& loop : outer_) planes *= loop.extent;
+  const int64_t strips =
+      (rows_.extent + kSquare - 1) / kSquare;  // of one plane
+  const int64_t strip_bytes = kSquare * columns_.extent * kSize;
+  const int64_t grain = std::max<int64_t>(kGrainBytes / strip_bytes, 1);
+  ParallelFor(planes * strips, grain, [&](int64_t begin, int64_t end) {
+    StridedCopy strip = *this;
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t first = unit % strips * kSquare;
+      int64_t plane = unit / strips;
+      int64_t read = first * rows_.from, write = first * rows_.to;
+      for (auto loop = outer_.rbegin(); loop != outer_.rend(); ++loop) {
+        read += plane % loop->extent * loop->from;
+        write += plane % loop->extent * loop->to;
+        plane /= loop->extent;
+      }
+      strip.rows_.extent = std::min(kSquare, rows_.extent - first);
+      strip.CopyPlane<kSize>(from + read * kSize, to + write * kSize);
+    }
+  });
+}
+
+void StridedCopy::Run(const void* from, void* to) const {
+  if (elements_ == 0) return;
+  const auto* read = static_cast<const std::byte*>(from);
+  auto* write = static_cast<std::byte*>(to);
+  switch (element_size_) {
+    case 1:
+      return RunAs<1>(read, write);
+    case 2:
+      return RunAs<2>(read, write);
+    case 4:
+      return RunAs<4>(read, write);
+    case 8:
+      return RunAs<8>(read, write);
+    default:
+      break;
+  }
+  MTF_CHECK(false) << "elements of " << element_size_ << " bytes";
+}
+
+}  // namespace mtf::cpu

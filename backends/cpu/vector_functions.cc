@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/vector_functions.h"
+
+#include <algorithm>
+#include <cmath>
+
+// The baseline, x86-64-v3, has AVX2 without the AES that Highway would ask for;
+// of the sets above it one is enough for these loops.
+#if defined(__x86_64__)
+#define HWY_DISABLE_PCLMUL_AES
+#define HWY_DISABLED_TARGETS (~(HWY_AVX2 | HWY_AVX3))
+#endif
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/vector_functions.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+//
+#include "backends/cpu/vector_functions-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mtf::cpu::HWY_NAMESPACE {
+namespace {
+
+// Reads an argument vector by vector; a uniform one stays where it is.
+struct Reader {
+  explicit Reader(const FloatArgument& argument)
+      : data(argument.data), keep(argument.uniform ? 0 : ~int64_t{0}) {}
+  HWY_INLINE Floats operator()(int64_t i) const {
+    return Floats(hn::LoadU(FloatTag(), data + (i & keep)));
+  }
+  const float* data;
+  int64_t keep;
+};
+
+HWY_INLINE Floats Result(Floats z) { return z; }
+HWY_INLINE Floats Result(Mask z) { return Select(z, 1.0, 0.0); }
+HWY_INLINE Mask IsTrue(Floats x) { return NotEqual(x, 0.0); }
+
+template <class Body>
+HWY_INLINE void Loop(float* z, int64_t n, const Body& body) {
+  const FloatTag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < n; i += lanes) {
+    hn::StoreU(Result(body(i)).v, d, z + i);
+  }
+}
+
+// Selected by function, so that each row becomes a loop of its own.
+void EvaluateFloatsImpl(ScalarFunction function, const FloatArgument* arguments,
+                        float* out, int64_t n) {
+  using F = ScalarFunction;
+  switch (function) {
+#define ROW(Name, text, value, ...)        \
+  case F::k##Name: {                       \
+    const Reader read_x(arguments[0]);     \
+    Loop(out, n, [&](int64_t i) HWY_ATTR { \
+      const Floats x = read_x(i);          \
+      return value;                        \
+    });                                    \
+    return;                                \
+  }
+    MTF_UNARY_FLOAT_FUNCTIONS(ROW)
+    MTF_UNARY_NUMBER_FUNCTIONS(ROW)
+#undef ROW
+#define ROW(Name, text, value, ...)                          \
+  case F::k##Name: {                                         \
+    const Reader read_x(arguments[0]), read_y(arguments[1]); \
+    Loop(out, n, [&](int64_t i) HWY_ATTR {                   \
+      const Floats x = read_x(i), y = read_y(i);             \
+      return value;                                          \
+    });                                                      \
+    return;                                                  \
+  }
+    MTF_BINARY_NUMBER_FUNCTIONS(ROW)
+    MTF_BINARY_FLOAT_FUNCTIONS(ROW)
+    MTF_COMPARISON_FUNCTIONS(ROW)
+#undef ROW
+#define ROW(Name, text, value, ...)                            \
+  case F::k##Name: {                                           \
+    const Reader read_x(arguments[0]), read_y(arguments[1]);   \
+    Loop(out, n, [&](int64_t i) HWY_ATTR {                     \
+      const Mask x = IsTrue(read_x(i)), y = IsTrue(read_y(i)); \
+      return value;                                            \
+    });                                                        \
+    return;                                                    \
+  }
+    MTF_LOGICAL_FUNCTIONS(ROW)
+#undef ROW
+    case F::kLogicalNot: {
+      const Reader read_x(arguments[0]);
+      Loop(out, n, [&](int64_t i) HWY_ATTR { return Equal(read_x(i), 0.0); });
+      return;
+    }
+    case F::kSelect: {
+      const Reader read_c(arguments[0]), read_x(arguments[1]),
+          read_y(arguments[2]);
+      Loop(out, n, [&](int64_t i) HWY_ATTR {
+        return Select(IsTrue(read_c(i)), read_x(i), read_y(i));
+      });
+      return;
+    }
+    case F::kCast:
+    case F::kLiteral:
+    case F::kIota:
+      return;  // not functions of floats
+  }
+}
+
+template <class Combine>
+HWY_INLINE float ReduceWith(const float* x, int64_t n, float identity,
+                            const Combine& combine) {
+  // As many logical lanes whatever the width of a vector, so that every
+  // instruction set gives the same bits.
+  constexpr int64_t kWide = 32;
+  const FloatTag d;
+  constexpr size_t kVectors = kWide / hn::MaxLanes(FloatTag());
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  Vector sums[kVectors];
+  for (size_t j = 0; j < kVectors; ++j) sums[j] = hn::Set(d, identity);
+  int64_t i = 0;
+  for (; i + kWide <= n; i += kWide) {
+    for (size_t j = 0; j < kVectors; ++j) {
+      sums[j] =
+          combine(Floats(sums[j]), Floats(hn::LoadU(d, x + i + j * lanes))).v;
+    }
+  }
+  HWY_ALIGN float wide[kWide];
+  if (i < n) {
+    for (int64_t j = 0; j < kWide; ++j) {
+      wide[j] = i + j < n ? x[i + j] : identity;
+    }
+    for (size_t j = 0; j < kVectors; ++j) {
+      sums[j] =
+          combine(Floats(sums[j]), Floats(hn::Load(d, wide + j * lanes))).v;
+    }
+  }
+  for (size_t j = 0; j < kVectors; ++j) {
+    hn::Store(sums[j], d, wide + j * lanes);
+  }
+  for (int64_t half = kWide / 2; half >= lanes; half /= 2) {
+    for (int64_t j = 0; j < half; j += lanes) {
+      hn::Store(combine(Floats(hn::Load(d, wide + j)),
+                        Floats(hn::Load(d, wide + j + half)))
+                    .v,
+                d, wide + j);
+    }
+  }
+  // Halving goes on below the width of a vector, with lanes that repeat.
+  for (int64_t half = std::min<int64_t>(lanes, kWide) / 2; half >= 1;
+       half /= 2) {
+    const Vector v = hn::Load(d, wide);
+    HWY_ALIGN float upper[hn::MaxLanes(FloatTag())];
+    for (int64_t j = 0; j < lanes; ++j) upper[j] = wide[(j + half) % lanes];
+    hn::Store(combine(Floats(v), Floats(hn::Load(d, upper))).v, d, wide);
+  }
+  return wide[0];
+}
+
+float ReduceFloatsImpl(ReduceKind kind, const float* x, int64_t n) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  switch (kind) {
+    case ReduceKind::kSum:
+      return ReduceWith(x, n, 0.0f,
+                        [](Floats a, Floats b) HWY_ATTR { return a + b; });
+    case ReduceKind::kMax:
+      return ReduceWith(x, n, -kInf, [](Floats a, Floats b) HWY_ATTR {
+        return Maximum(a, b);
+      });
+    case ReduceKind::kMin:
+      return ReduceWith(x, n, kInf, [](Floats a, Floats b) HWY_ATTR {
+        return Minimum(a, b);
+      });
+  }
+  return 0;
+}
+
+template <class Combine>
+HWY_INLINE void AccumulateWith(const float* x, float* sums, int64_t n,
+                               const Combine& combine) {
+  const FloatTag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(
+        combine(Floats(hn::LoadU(d, sums + i)), Floats(hn::LoadU(d, x + i))).v,
+        d, sums + i);
+  }
+  if (i == n) return;
+  HWY_ALIGN float a[hn::MaxLanes(FloatTag())] = {};
+  HWY_ALIGN float b[hn::MaxLanes(FloatTag())] = {};
+  for (int64_t j = i; j < n; ++j) {
+    a[j - i] = sums[j];
+    b[j - i] = x[j];
+  }
+  hn::Store(combine(Floats(hn::Load(d, a)), Floats(hn::Load(d, b))).v, d, a);
+  for (int64_t j = i; j < n; ++j) sums[j] = a[j - i];
+}
+
+void AccumulateFloatsImpl(ReduceKind kind, const float* x, float* sums,
+                          int64_t n) {
+  switch (kind) {
+    case ReduceKind::kSum:
+      AccumulateWith(x, sums, n,
+                     [](Floats a, Floats b) HWY_ATTR { return a + b; });
+      return;
+    case ReduceKind::kMax:
+      AccumulateWith(x, sums, n,
+                     [](Floats a, Floats b) HWY_ATTR { return Maximum(a, b); });
+      return;
+    case ReduceKind::kMin:
+      AccumulateWith(x, sums, n,
+                     [](Floats a, Floats b) HWY_ATTR { return Minimum(a, b); });
+      return;
+  }
+}
+
+}  // namespace
+}  // namespace mtf::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace mtf::cpu {
+
+HWY_EXPORT(EvaluateFloatsImpl);
+HWY_EXPORT(ReduceFloatsImpl);
+HWY_EXPORT(AccumulateFloatsImpl);
+
+void EvaluateFloats(ScalarFunction function, const FloatArgument* x, float* z,
+                    int64_t n) {
+  HWY_DYNAMIC_DISPATCH(EvaluateFloatsImpl)(function, x, z, n);
+}
+
+float ReduceFloats(ReduceKind kind, const float* x, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(ReduceFloatsImpl)(kind, x, n);
+}
+
+void AccumulateFloats(ReduceKind kind, const float* x, float* sums, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(AccumulateFloatsImpl)(kind, x, sums, n);
+}
+
+}  // namespace mtf::cpu
+#endif  // HWY_ONCE

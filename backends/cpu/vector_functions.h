@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rows of mtf/scalar_functions.h on blocks in the first-level cache. Each
+// is compiled for every instruction set and the best one is taken at run time.
+#ifndef BACKENDS_CPU_VECTOR_FUNCTIONS_H_
+#define BACKENDS_CPU_VECTOR_FUNCTIONS_H_
+
+#include <cstdint>
+
+#include "mtf/emitter.h"
+#include "mtf/scalar_functions.h"
+
+namespace mtf::cpu {
+
+// Functions work on whole vectors, so `n` below is a multiple of this and the
+// bits of an element never depend on its place in a block.
+inline constexpr int64_t kLanes = 16;
+
+// An argument: `n` elements, or kLanes equal ones that stand for all.
+struct FloatArgument {
+  const float* data = nullptr;
+  bool uniform = false;
+};
+struct IntArgument {
+  const int64_t* data = nullptr;
+  bool uniform = false;
+};
+
+// z = function(x...) for the rows of the table, kLogicalNot and kSelect. Bools
+// are the floats 0 and 1. `z` may be one of the arguments.
+void EvaluateFloats(ScalarFunction function, const FloatArgument* x, float* z,
+                    int64_t n);
+
+// The rows on numbers, which wrap around at 64 bits; a division by zero is 0.
+void EvaluateInts(ScalarFunction function, const IntArgument* x, int64_t* z,
+                  int64_t n);
+void CompareInts(ScalarFunction function, const IntArgument* x, float* z,
+                 int64_t n);
+void SelectInts(FloatArgument condition, IntArgument x, IntArgument y,
+                int64_t* z, int64_t n);
+
+// Reduces any `n` floats in 32 interleaved lanes, in an order that depends on
+// `n` alone. Maxima and minima propagate NaN.
+float ReduceFloats(ReduceKind kind, const float* x, int64_t n);
+// sums[i] = combine(sums[i], x[i]) for any `n`.
+void AccumulateFloats(ReduceKind kind, const float* x, float* sums, int64_t n);
+
+}  // namespace mtf::cpu
+
+#endif  // BACKENDS_CPU_VECTOR_FUNCTIONS_H_
