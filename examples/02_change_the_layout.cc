@@ -117,7 +117,7 @@ absl::Status Lesson() {
     // last bits of a float may differ. Nothing else does.
     const bool same = std::abs(loss - reference) < 1e-5 * reference;
     std::cout << absl::StrFormat(
-        "%-14s  loss %.6f  %s  %d collectives, %d bytes in a step\n",
+        "%-14s  loss %.6f  %s  in a step: collectives %d, bytes %d\n",
         place.what, loss, same ? "same" : "DIFFERENT", calls, bytes);
   }
   return absl::OkStatus();

@@ -63,8 +63,7 @@ absl::Status ShowShards(int64_t rows, const std::string& mesh) {
                       ? "no row"
                       : absl::StrCat("rows ", rows_here.offset, "..",
                                      rows_here.offset + rows_here.valid - 1))
-              << ", " << rows_here.extent - rows_here.valid
-              << " places of padding\n";
+              << ", padding " << rows_here.extent - rows_here.valid << "\n";
   }
   return absl::OkStatus();
 }

@@ -73,6 +73,12 @@ class Delay {
     program_.instructions.clear();
     out_.reserve(before.size() + before.size() / 4);
     for (Instruction& instruction : before) {
+      for (int& operand : instruction.operands) {
+        if (operand < static_cast<int>(instead_.size()) &&
+            instead_[operand] >= 0) {
+          operand = instead_[operand];
+        }
+      }
       if (instruction.opcode == Opcode::kMap && IsSumTree(instruction)) {
         GroupTerms(instruction);
       }
@@ -177,6 +183,14 @@ class Delay {
   void Visit(Instruction instruction) {
     if (instruction.opcode == Opcode::kReshard) {
       JoinReshard(instruction);
+      const int from = instruction.operands[0], to = instruction.results[0];
+      if (program_.values[from].layout == program_.values[to].layout) {
+        // There and back again: whoever reads the result reads the operand.
+        instead_.resize(program_.values.size(), -1);
+        instead_[to] = from;
+        readers_[from] += readers_[to] - 1;
+        return;
+      }
       Emit(std::move(instruction));
       return;
     }
@@ -329,6 +343,7 @@ class Delay {
   std::vector<Instruction> out_;
   std::vector<int> readers_;
   std::vector<int> made_by_;  // by value, place in out_
+  std::vector<int> instead_;  // by value: what is read in its place, or -1
   std::vector<bool> dropped_ = std::vector<bool>(program_.values.size(), false);
 };
 

@@ -34,19 +34,20 @@ absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph, const Mesh& mesh,
 struct Targets {
   // Returned to the caller under their names: whole tensors, or with
   // `fetch_shards` each rank's shard as it lies (unreduced sums are reduced).
-  std::vector<Tensor> fetches;
+  std::vector<Tensor> fetches = {};
   bool fetch_shards = false;
   // Assign or Group tensors whose effects are wanted.
-  std::vector<Tensor> updates;
+  std::vector<Tensor> updates = {};
   // Instead of a step: give every variable of the graph its initial value.
   bool initialize = false;
 };
 
 struct LowerOptions {
   // Called after emission and after every pass with its name.
-  std::function<void(absl::string_view pass, const Program& program)> after_pass;
+  std::function<void(absl::string_view pass, const Program& program)>
+      after_pass = {};
   // Stops behind the pass of this name; "" runs all.
-  std::string last_pass;
+  std::string last_pass = "";
   bool verify = true;
 };
 

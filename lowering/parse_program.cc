@@ -11,7 +11,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "layouts/shard.h"
 #include "lowering/plan_einsums.h"
 #include "lowering/verify_program.h"
 
@@ -525,6 +524,7 @@ class Parser {
               ScalarFunction::kIdentity, value.dtype, 1);
           instruction.iteration = value.shape;
           instruction.iteration_layout = value.layout.Reduced();
+          pending_iteration_.push_back(pending_local_[first]);
         } else {
           ParseExpression(line, instruction);
           line.Expect("over");
@@ -532,6 +532,7 @@ class Parser {
           ParseDimensions(line, type);
           instruction.iteration = type.shape;
           instruction.iteration_layout = type.layout;
+          pending_iteration_.push_back(type.local);
         }
         break;
       }
@@ -613,12 +614,13 @@ class Parser {
         value.local.push_back(given >= 0 ? given : value.shape[i].size);
       }
     }
+    size_t reduction = 0;
     for (Instruction& instruction : program_.instructions) {
       if (instruction.opcode != Opcode::kReduce) continue;
+      const auto& given = pending_iteration_[reduction++];
       for (int i = 0; i < instruction.iteration.rank(); ++i) {
         instruction.iteration_local.push_back(
-            LocalExtent(program_.grains, instruction.iteration,
-                        instruction.iteration_layout, i));
+            given[i] >= 0 ? given[i] : instruction.iteration[i].size);
       }
     }
     return absl::OkStatus();
@@ -627,6 +629,8 @@ class Parser {
   Program program_;
   absl::flat_hash_map<std::string, int> ids_;
   std::vector<absl::InlinedVector<int64_t, 5>> pending_local_;
+  // By reduce in order: the places of its iteration, -1 where not given.
+  std::vector<absl::InlinedVector<int64_t, 5>> pending_iteration_;
   bool saw_mesh_ = false;
   bool has_local_ = false;
   bool has_buffers_ = false;

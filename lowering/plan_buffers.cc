@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "lowering/readers.h"
+#include "lowering/reshape_layout.h"
 
 namespace mtf {
 namespace {
@@ -93,8 +94,16 @@ class Planner {
     JoinViews();
     FindLastReaders();
     UpdateInPlace();
+    // A step is fed before its first instruction runs.
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      PlaceResults(static_cast<int>(i));
+      if (program_.instructions[i].opcode == Opcode::kInput) {
+        PlaceResults(static_cast<int>(i));
+      }
+    }
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      if (program_.instructions[i].opcode != Opcode::kInput) {
+        PlaceResults(static_cast<int>(i));
+      }
     }
     program_.buffers.arena_bytes = arena_.end();
   }
@@ -273,23 +282,14 @@ class Planner {
 bool IsView(const Program& program, const Instruction& instruction) {
   const ProgramValue& from = program.values[instruction.operands[0]];
   const ProgramValue& to = program.values[instruction.results[0]];
-  // The same extents but for dimensions of one place, each as full as before;
-  // or no padding at all, so that row-major order is all there is.
   const auto full = [&program](const ProgramValue& value) {
     for (const Dimension& dim : value.shape) {
       if (program.grains.ExtentOf(dim) != dim.size) return false;
     }
     return true;
   };
-  if (full(from) && full(to)) return true;
-  if (from.shape.rank() != to.shape.rank()) return false;
-  for (int i = 0; i < from.shape.rank(); ++i) {
-    if (from.shape[i].size != to.shape[i].size ||
-        from.local[i] != to.local[i]) {
-      return false;
-    }
-  }
-  return true;
+  // Without padding, row-major order is all there is.
+  return (full(from) && full(to)) || IsRelabel(from, to);
 }
 
 absl::Status PlanBuffers(Program& program) {

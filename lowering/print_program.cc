@@ -124,7 +124,13 @@ std::string Attributes(const Program& program,
     case Opcode::kReduce: {
       std::string text = absl::StrCat(" ", ReduceName(instruction.reduce_kind));
       const std::string expression = instruction.expression.ToString();
-      if (expression != "identity") {
+      const bool plain =
+          expression == "identity" &&
+          program.values[instruction.operands[0]].shape ==
+              instruction.iteration &&
+          program.values[instruction.operands[0]].layout.dims ==
+              instruction.iteration_layout.dims;
+      if (!plain) {
         absl::StrAppend(&text, " ", expression, " over ",
                         Dimensions(program, instruction.iteration,
                                    instruction.iteration_layout,

@@ -109,4 +109,29 @@ ReshapeLayouts LineUpReshape(const Grains& grains, const Shape& before,
   return result;
 }
 
+bool IsRelabel(const ProgramValue& from, const ProgramValue& to,
+               std::vector<std::pair<int, int>>* pairs) {
+  if (pairs != nullptr) pairs->clear();
+  const auto next = [](const ProgramValue& value, int i) {
+    while (i < value.shape.rank() && value.local[i] == 1 &&
+           value.shape[i].size == 1) {
+      ++i;
+    }
+    return i;
+  };
+  int i = next(from, 0), j = next(to, 0);
+  while (i < from.shape.rank() && j < to.shape.rank()) {
+    if (from.shape[i].size != to.shape[j].size ||
+        from.local[i] != to.local[j]) {
+      break;
+    }
+    if (pairs != nullptr) pairs->push_back({i, j});
+    i = next(from, i + 1);
+    j = next(to, j + 1);
+  }
+  if (i == from.shape.rank() && j == to.shape.rank()) return true;
+  if (pairs != nullptr) pairs->clear();
+  return false;
+}
+
 }  // namespace mtf

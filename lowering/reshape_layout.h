@@ -2,9 +2,11 @@
 #ifndef LOWERING_RESHAPE_LAYOUT_H_
 #define LOWERING_RESHAPE_LAYOUT_H_
 
+#include <utility>
 #include <vector>
 
 #include "layouts/tensor_layout.h"
+#include "lowering/program.h"
 #include "mtf/shape.h"
 
 namespace mtf {
@@ -33,6 +35,13 @@ struct ReshapeLayouts {
 // the caller reaches by a gather that the plan shows.
 ReshapeLayouts LineUpReshape(const Grains& grains, const Shape& before,
                              const TensorLayout& layout, const Shape& after);
+
+// Pairs the dimensions of two values on one device, leaving out those of a
+// single place, where a reshape between them only gives new names: equal sizes
+// in equally many places, in the same order. Then memory stays as it is,
+// padding included. `pairs` is empty and the result false for any other.
+bool IsRelabel(const ProgramValue& from, const ProgramValue& to,
+               std::vector<std::pair<int, int>>* pairs = nullptr);
 
 }  // namespace mtf
 

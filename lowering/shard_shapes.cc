@@ -278,27 +278,15 @@ class Sharder {
   void CarryThroughReshape(const Instruction& instruction,
                            const ProgramValue& result, Fills& fills) const {
     const int operand = instruction.operands[0];
-    const ProgramValue& from = program_.values[operand];
-    // A copy that compacts leaves zeros; one that only renames carries all.
-    bool renames = true;
-    for (const ReshapeGroup& group : GroupReshape(from.shape, result.shape)) {
-      const bool single = group.before_end - group.before_begin == 1 &&
-                          group.after_end - group.after_begin == 1;
-      if (single && from.local[group.before_begin] ==
-                        result.local[group.after_begin]) {
-        fills[group.after_begin] = fills_[operand][group.before_begin];
-        continue;
+    std::vector<std::pair<int, int>> pairs;
+    if (IsRelabel(program_.values[operand], result, &pairs)) {
+      for (const auto& [before, after] : pairs) {
+        fills[after] = fills_[operand][before];
       }
-      for (int i = group.before_begin; i < group.before_end; ++i) {
-        renames = renames && !IsPadded(from.shape[i]);
-      }
-      for (int i = group.after_begin; i < group.after_end; ++i) {
-        renames = renames && !IsPadded(result.shape[i]);
-      }
+      return;
     }
-    if (!renames) {
-      for (Fill& fill : fills) fill = 0.0;
-    }
+    // Any other reshape copies valid elements only and leaves zeros.
+    for (Fill& fill : fills) fill = 0.0;
   }
 
   struct Masked {

@@ -29,7 +29,7 @@ struct StepMetrics {
   int64_t step = 0;
   double loss = 0;
   double tokens_per_s = 0;
-  std::vector<CollectiveMetrics> collectives;
+  std::vector<CollectiveMetrics> collectives = {};
 
   int64_t TotalCalls() const;
   int64_t TotalBytes() const;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/strip.h"
+#include "layouts/text_items.h"
 #include "mtf/status.h"
 
 namespace mtf::train {
@@ -17,10 +18,8 @@ absl::StatusOr<Placement> ParsePlacement(absl::string_view mesh,
   layout = absl::StripAsciiWhitespace(layout);
   Placement placement;
   absl::string_view path = layout;
-  // A rule has a colon; one word without it can only be meant as a preset.
-  const bool is_preset =
-      !layout.empty() && layout[0] != '@' &&
-      layout.find_first_of(":,;. \t\n") == absl::string_view::npos;
+  // A rule has a colon; one name without it can only be meant as a preset.
+  const bool is_preset = IsLayoutName(layout);
   if (absl::ConsumePrefix(&path, "@")) {
     MTF_ASSIGN_OR_RETURN(placement.rules,
                          LayoutRules::ReadFile(std::string(path)));

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_main.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <iostream>
@@ -25,8 +23,7 @@ namespace {
 // How long a rank that has failed waits for the others to come to the end.
 constexpr std::chrono::seconds kPatience(10);
 
-// Ends the process with `text` unless it is destroyed within kPatience. A
-// launcher that loses a rank in this way stops the others.
+// Ends the job with `text` unless it is destroyed within kPatience.
 class Watchdog {
  public:
   Watchdog(std::string text, int exit_code)
@@ -34,7 +31,7 @@ class Watchdog {
           std::unique_lock<std::mutex> lock(mutex_);
           if (over_.wait_for(lock, kPatience, [this] { return met_; })) return;
           std::cerr << text << std::endl;
-          _exit(exit_code);
+          AbortAllRanks(exit_code);
         }) {}
   ~Watchdog() {
     {
@@ -69,10 +66,14 @@ int Report(const absl::Status& status, bool primary) {
   return ExitCode(status.code());
 }
 
-// A communicator over all ranks of the job, whatever mesh they form later.
+// A communicator over all ranks of the job, whatever mesh they form later. No
+// mesh of a user has so many axes, so none shares its groups: ranks that meet
+// here do not disturb those that are still in a step.
 absl::StatusOr<std::unique_ptr<Communicator>> JobCommunicator(int size) {
   MTF_ASSIGN_OR_RETURN(const Mesh mesh,
-                       Mesh::Parse(absl::StrCat("ranks:", size), size));
+                       Mesh::Parse(absl::StrCat("ranks:", size,
+                                           ",a:1,b:1,c:1,d:1,e:1,f:1,g:1"),
+                              size));
   return CreateMpiCommunicator(mesh);
 }
 
@@ -94,8 +95,7 @@ int RunMain(int argc, char** argv, absl::string_view usage,
     if (!primary) std::this_thread::sleep_for(std::chrono::seconds(1));
     return Report(job.status(), primary);
   }
-  const std::string warning =
-      BindingWarning(launcher.local_size, AllowedCores(), HostCores());
+  const std::string warning = (*job)->placement().warning;
   if (primary && !warning.empty()) {
     std::cerr << "note: " << warning << std::endl;
   }

@@ -109,6 +109,9 @@ absl::StatusOr<Compiled*> Session::State::Compile(const Targets& targets) {
 absl::StatusOr<std::vector<Feeds>> Session::State::Step(
     const RunRequest& request, const Targets& targets,
     const Compiled& compiled) {
+  for (const auto& [name, feed] : request.feeds) {
+    MTF_RETURN_IF_ERROR(FindInput(compiled.program, name).status());
+  }
   std::vector<Feeds> outputs(ranks->size());
   std::vector<Feeds> feeds;
   if (!request.feed_shards.empty()) {
@@ -153,8 +156,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
                        RankSet::Create(placement.mesh, launched));
   state->threads = options.threads_per_rank > 0
                        ? options.threads_per_rank
-                       : ThreadsPerRank(launched ? launcher.local_size
-                                                 : state->ranks->size());
+                       : state->ranks->communicator(0).placement().threads;
   const DeviceOptions device_options = {.num_threads = state->threads};
   state->devices.resize(state->ranks->size());
   MTF_RETURN_IF_ERROR(state->ranks->RunAgreed([&](int i, Communicator&) {
