@@ -36,3 +36,42 @@ function(mtf_link_mpi target)
     target_link_libraries(${target} PRIVATE MPI::MPI_CXX)
   endif()
 endfunction()
+
+# Settings for mpirun in tests, as environment and not as flags: an MPI that
+# does not know them ignores them.
+set(MTF_MPI_TEST_ENVIRONMENT
+    OMPI_ALLOW_RUN_AS_ROOT=1
+    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    OMPI_MCA_rmaps_base_oversubscribe=1
+    PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+    OMPI_MCA_hwloc_base_binding_policy=none
+    OMP_NUM_THREADS=1
+    OMP_WAIT_POLICY=passive)
+
+# add_mpi_test(NAME RANKS [COMMAND target arguments...] [TIMEOUT seconds]
+#              [ENVIRONMENT variable=value...])
+#
+# Runs COMMAND (the target NAME by itself) on RANKS ranks under the mpirun of
+# the build, as the CTest NAME.RANKS; several tests of one target and number of
+# ranks take a NAME of their own.
+function(add_mpi_test name ranks)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "COMMAND;ENVIRONMENT" ${ARGN})
+  if(NOT MTF_HAVE_MPI)
+    return()
+  endif()
+  if(NOT ARG_COMMAND)
+    set(ARG_COMMAND ${name})
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  list(POP_FRONT ARG_COMMAND target)
+  add_test(NAME ${name}.${ranks}
+           COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
+                   $<TARGET_FILE:${target}> ${ARG_COMMAND})
+  set_tests_properties(
+    ${name}.${ranks}
+    PROPERTIES ENVIRONMENT "${MTF_MPI_TEST_ENVIRONMENT};${ARG_ENVIRONMENT}"
+               PROCESSORS ${ranks} TIMEOUT ${ARG_TIMEOUT}
+               LABELS "mpi;np${ranks}")
+endfunction()
