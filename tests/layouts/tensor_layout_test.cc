@@ -57,7 +57,7 @@ TEST(LayoutText, ShowsAxesAndUnreducedSet) {
   TensorLayout scalar;
   EXPECT_EQ(LayoutText(mesh, {}, scalar), "");
   scalar.unreduced = 0b11;
-  EXPECT_EQ(LayoutText(mesh, {}, scalar), "unreduced{pod,model}");
+  EXPECT_EQ(LayoutText(mesh, {}, scalar), "unreduced{pod, model}");
 }
 
 TEST(Grains, GrainIsTheProductOfAllAxesADimensionMayUse) {
