@@ -51,7 +51,8 @@ struct InterpretOptions {
 // Returns the graph's own error if it has one; kInvalidArgument for a fetch
 // that is empty or of another graph, and for a feed that is missing, unknown or
 // of another shape or dtype than its input; kFailedPrecondition for a variable
-// without a value; kOutOfRange for an index outside its table.
+// without a value; kOutOfRange for an index outside its table;
+// kResourceExhausted for a tensor of more than 2^28 elements.
 absl::StatusOr<std::vector<OracleTensor>> Interpret(
     const Graph& graph, const OracleFeeds& feeds,
     const std::vector<Tensor>& fetches, OracleVariables* variables = nullptr,

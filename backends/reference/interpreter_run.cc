@@ -46,6 +46,17 @@ absl::Status CheckFeeds(const Graph& graph, const OracleFeeds& feeds) {
   return absl::OkStatus();
 }
 
+// Nothing is allocated on the word of a shape alone.
+absl::Status CheckFits(const Operation& operation) {
+  constexpr int64_t kMost = int64_t{1} << 28;
+  if (operation.shape().num_elements() <= kMost) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "\"", operation.name(), "\" ",
+      DescribeTensor(operation.dtype(), operation.shape()),
+      " has more than 2^28 elements, too many for the oracle (",
+      operation.kind(), ", ", operation.call_site().ToString(), ")"));
+}
+
 // By id, whether some fetch depends on the operation.
 std::vector<bool> Needed(const Graph& graph,
                          const std::vector<Tensor>& fetches) {
@@ -75,6 +86,7 @@ absl::StatusOr<std::vector<OracleTensor>> Interpret(
   for (size_t id = 0; id < needed.size(); ++id) {
     if (!needed[id]) continue;
     const Operation& operation = *graph.operations()[id];
+    MTF_RETURN_IF_ERROR(CheckFits(operation));
     std::vector<Value> inputs;
     for (const Tensor& input : operation.inputs()) {
       inputs.push_back(values[input.operation()->id()]);

@@ -80,6 +80,14 @@ TEST(Interpret, ComputesFloatsInDoublePrecision) {
   EXPECT_EQ(DataOf(Cast(Cast(x / 3, kBFloat16), kFloat32))[0], 0.333984375);
 }
 
+TEST(Interpret, DoesNotAllocateOnTrust) {
+  Graph graph;
+  const Tensor huge = Zeros(graph, kFloat32, {{"n", int64_t{1} << 60}});
+  EXPECT_THAT(Interpret(graph, {}, {huge}),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("(constant, interpreter_test.cc:")));
+}
+
 TEST(Interpret, LeavesOutWhatNoFetchNeeds) {
   Graph graph;
   const Tensor at = Constant(graph, 9, kInt32, {});
