@@ -18,7 +18,8 @@ std::string KeyOf(const ProgramValue& from, const TensorLayout& to) {
       for (int axis : axes) key.push_back(static_cast<char>(axis));
       key.push_back(static_cast<char>(kMaxMeshAxes));
     }
-    absl::StrAppend(&key, layout->unreduced, ";");
+    absl::StrAppend(&key, layout->unreduced, "r",
+                    static_cast<int>(layout->reduction), ";");
   }
   for (const Dimension& dim : from.shape) {
     absl::StrAppend(&key, dim.name, ":", dim.size, ",");
