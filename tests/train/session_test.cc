@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/session.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lowering/count_costs.h"
+#include "ops/constant.h"
+#include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/gather.h"
+#include "ops/input.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/variable.h"
+#include "tests/matchers.h"
+
+namespace mtf::train {
+namespace {
+
+using ::mtf::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+const Dimension kBatch{"batch", 5};
+const Dimension kIo{"io", 3};
+
+// counter += 1 and total += sum of x, with something to fetch.
+struct Counting {
+  explicit Counting(Graph& graph) {
+    x = Input(graph, "x", kFloat32, {kBatch, kIo});
+    counter = Variable(graph, "counter", Zeros(graph, kFloat32, {}));
+    rows = Variable(graph, "rows", Zeros(graph, kFloat32, {kBatch}));
+    y = x * 2.0;
+    sum = ReduceSum(x, {kBatch});
+    update = Group(graph, {Assign(counter, counter + 1.0),
+                           Assign(rows, rows + sum)});
+  }
+  Tensor x, y, sum, counter, rows, update;
+};
+
+HostTensor Ascending() {
+  HostTensor x({kBatch, kIo}, kFloat32);
+  for (int i = 0; i < x.num_elements(); ++i) {
+    StoreElement(x.data(), kFloat32, i, i);
+  }
+  return x;
+}
+
+struct Place {
+  const char* mesh;
+  const char* layout;
+};
+
+class SessionOnMeshes : public ::testing::TestWithParam<Place> {
+ protected:
+  absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph) {
+    return Session::Create(graph, GetParam().mesh, GetParam().layout);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Meshes, SessionOnMeshes,
+    ::testing::Values(Place{"", ""}, Place{"data:2", "batch:data"},
+                      Place{"data:3", "batch:data"},
+                      Place{"a:2,b:2", "batch:a, io:b"},
+                      Place{"a:2,b:3", "batch:b+a"},
+                      Place{"data:8", "batch:data"}),
+    [](const ::testing::TestParamInfo<Place>& info) {
+      std::string name = "mesh_";
+      name += info.param.mesh;
+      for (char& c : name) {
+        if (!isalnum(static_cast<unsigned char>(c))) c = '_';
+      }
+      return name;
+    });
+
+TEST_P(SessionOnMeshes, FetchesAreWholeAndInTheOrderAskedFor) {
+  Graph graph;
+  const Counting program(graph);
+  auto session = Create(graph);
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  const auto values = (*session)->Run(
+      {.feeds = {{"x", Ascending()}},
+       .fetches = {program.sum, program.y, program.sum}});
+  ASSERT_OK(values);
+  ASSERT_EQ(values->size(), 3u);
+  EXPECT_THAT((*values)[0].ToDoubles(), ElementsAre(3, 12, 21, 30, 39));
+  EXPECT_EQ((*values)[1].shape(), (Shape{kBatch, kIo}));
+  for (int i = 0; i < 15; ++i) EXPECT_EQ((*values)[1].At(i), 2 * i);
+  EXPECT_TRUE((*values)[2] == (*values)[0]);
+}
+
+TEST_P(SessionOnMeshes, UpdatesStayAndAdvanceTheStep) {
+  Graph graph;
+  const Counting program(graph);
+  auto session = Create(graph);
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  for (int step = 0; step < 3; ++step) {
+    EXPECT_EQ((*session)->step(), step);
+    // What is fetched is what was there when the step began.
+    const auto values = (*session)->Run({.feeds = {{"x", Ascending()}},
+                                         .fetches = {program.counter},
+                                         .updates = {program.update}});
+    ASSERT_OK(values);
+    EXPECT_EQ((*values)[0].At(0), step);
+  }
+  EXPECT_THAT((*session)->ReadVariable("rows")->ToDoubles(),
+              ElementsAre(9, 36, 63, 90, 117));
+  EXPECT_EQ((*session)->ReadVariable("counter")->At(0), 3);
+  // Reading is no step; starting again is a fresh run.
+  EXPECT_EQ((*session)->step(), 3);
+  ASSERT_OK((*session)->Initialize());
+  EXPECT_EQ((*session)->step(), 0);
+  EXPECT_EQ((*session)->ReadVariable("counter")->At(0), 0);
+}
+
+TEST_P(SessionOnMeshes, ShardsPutTogetherAreTheWhole) {
+  Graph graph;
+  const Counting program(graph);
+  auto session = Create(graph);
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  const RunRequest request = {.feeds = {{"x", Ascending()}},
+                              .fetches = {program.y, program.sum}};
+  const auto whole = (*session)->Run(request);
+  const auto shards = (*session)->RunShards(request);
+  ASSERT_OK(whole);
+  ASSERT_OK(shards);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ((*shards)[i].size(), (*session)->mesh().num_devices());
+    HostTensor together((*whole)[i].shape(), kFloat32);
+    for (const TensorShard& shard : (*shards)[i]) {
+      ASSERT_EQ(shard.dims.size(), together.shape().dims().size());
+      for (size_t k = 0; k < shard.dims.size(); ++k) {
+        ASSERT_EQ(shard.values.shape()[k].size, shard.dims[k].valid);
+      }
+      PlaceShard(shard, together);
+    }
+    EXPECT_TRUE(together == (*whole)[i]);
+  }
+}
+
+TEST_P(SessionOnMeshes, ShardsCanBeFed) {
+  Graph graph;
+  const Counting program(graph);
+  auto session = Create(graph);
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  RunRequest request = {.fetches = {program.y}};
+  auto shards = (*session)->InputShards(request, "x");
+  ASSERT_OK(shards);
+  const HostTensor x = Ascending();
+  for (TensorShard& shard : *shards) {
+    const int64_t columns = shard.dims[1].valid;
+    for (int64_t i = 0; i < shard.values.num_elements(); ++i) {
+      const int64_t row = shard.dims[0].offset + i / columns;
+      const int64_t column = shard.dims[1].offset + i % columns;
+      StoreElement(shard.values.data(), kFloat32, i, x.At(row * 3 + column));
+    }
+  }
+  request.feed_shards["x"] = *shards;
+  const auto values = (*session)->Run(request);
+  ASSERT_OK(values);
+  for (int i = 0; i < 15; ++i) EXPECT_EQ((*values)[0].At(i), 2 * i);
+
+  // A shard of another rank, or of another place, is refused.
+  request.feed_shards["x"][0].dims[0].offset += 1;
+  EXPECT_THAT((*session)->Run(request),
+              StatusIs(kInvalid, HasSubstr("the feed of \"x\" holds no shard "
+                                           "of rank 0")));
+  // So is a feed of both kinds.
+  request.feed_shards["x"] = *shards;
+  request.feeds["x"] = x;
+  EXPECT_THAT((*session)->Run(request),
+              StatusIs(kInvalid, HasSubstr("both whole and in shards")));
+}
+
+TEST_P(SessionOnMeshes, CountsAreThoseOfThePlan) {
+  Graph graph;
+  const Counting program(graph);
+  auto session = Create(graph);
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  const RunRequest request = {.feeds = {{"x", Ascending()}},
+                              .fetches = {program.sum, program.counter},
+                              .updates = {program.update}};
+  const auto plan = (*session)->ProgramOf(request);
+  ASSERT_OK(plan);
+  CollectiveCounts planned;
+  for (const auto& [key, count] : CountCollectives(**plan)) {
+    planned[key] = {count.first, count.second};
+  }
+  ASSERT_OK((*session)->Run(request));
+  (*session)->ResetCounts();
+  EXPECT_TRUE((*session)->counts().empty());
+  ASSERT_OK((*session)->Run(request));
+  EXPECT_EQ((*session)->counts(), planned);
+}
+
+TEST_P(SessionOnMeshes, AnIndexOutOfRangeIsOneErrorAndChangesNothing) {
+  Graph graph;
+  const Dimension row{"row", 4};
+  Tensor indices = Input(graph, "indices", kInt32, {kBatch});
+  Tensor table =
+      Variable(graph, "table", Zeros(graph, kFloat32, {row, kIo}));
+  Tensor picked = Gather(table, indices, "row");
+  Tensor update = Assign(table, table + 1.0);
+  auto session = Create(graph);
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  const RunRequest request = {
+      .feeds = {{"indices",
+                 HostTensor::Of<int32_t>({kBatch}, {0, 3, 4, 1, -1})}},
+      .fetches = {picked},
+      .updates = {update}};
+  EXPECT_THAT((*session)->Run(request),
+              StatusIs(absl::StatusCode::kOutOfRange,
+                       AllOf(HasSubstr("index 4"), HasSubstr("row"))));
+  EXPECT_EQ((*session)->step(), 0);
+  EXPECT_EQ((*session)->ReadVariable("table")->At(0), 0);
+}
+
+TEST_P(SessionOnMeshes, InitialValuesDoNotDependOnTheMesh) {
+  const auto initial = [](const char* mesh, const char* layout) {
+    Graph graph;
+    Variable(graph, "w", RandomNormal(graph, {kBatch, kIo}, 0, 1));
+    auto session = Session::Create(graph, mesh, layout, {.seed = 11});
+    EXPECT_OK(session);
+    EXPECT_OK((*session)->Initialize());
+    return *(*session)->ReadVariable("w");
+  };
+  EXPECT_TRUE(initial(GetParam().mesh, GetParam().layout) == initial("", ""));
+}
+
+TEST(Session, TheFirstErrorOfTheGraphComesBack) {
+  Graph graph;
+  Tensor x = Input(graph, "x", kFloat32, {kBatch, kIo});
+  Tensor w = Input(graph, "w", kFloat32, {{"io", 4}, {"hidden", 2}});
+  Einsum({x, w}, {kBatch, {"hidden", 2}});
+  for (const Place& place : {Place{"", ""}, Place{"data:2", "batch:data"},
+                             Place{"data:3", "io:data"}}) {
+    EXPECT_THAT(Session::Create(graph, place.mesh, place.layout),
+                StatusIs(kInvalid, AllOf(HasSubstr("\"io\""), HasSubstr("3"),
+                                         HasSubstr("4"),
+                                         HasSubstr("session_test.cc:"))));
+  }
+}
+
+TEST(Session, WrongTextsAreErrors) {
+  Graph graph;
+  const Counting program(graph);
+  EXPECT_THAT(Session::Create(graph, "data:two", "batch:data"),
+              StatusIs(kInvalid, HasSubstr("data:two")));
+  EXPECT_THAT(Session::Create(graph, "data:2", "batch=data"),
+              StatusIs(kInvalid, HasSubstr("batch=data")));
+  // A misspelt axis, a misspelt dimension.
+  EXPECT_THAT(Session::Create(graph, "data:2", "batch:dat"),
+              StatusIs(kInvalid, HasSubstr("\"data\"")));
+  EXPECT_THAT(Session::Create(graph, "data:2", "bacth:data"),
+              StatusIs(kInvalid, HasSubstr("\"batch\"")));
+  EXPECT_THAT(Session::Create(graph, "data:1000000", "batch:data"),
+              StatusIs(kInvalid, HasSubstr("at most 256 ranks as threads")));
+  EXPECT_THAT(Session::Create(graph, "", "", {.backend = "cpux"}),
+              StatusIs(kInvalid, HasSubstr("cpu")));
+}
+
+TEST(Session, TwoDimensionsOfOneOperationOnOneAxisAreAnError) {
+  Graph graph;
+  const Counting program(graph);
+  auto session = Session::Create(graph, "data:2", "batch:data, io:data");
+  absl::Status status = session.status();
+  if (status.ok()) {
+    ASSERT_OK((*session)->Initialize());
+    status = (*session)->Run({.feeds = {{"x", Ascending()}},
+                              .fetches = {program.y}}).status();
+  }
+  EXPECT_THAT(status, StatusIs(kInvalid, AllOf(HasSubstr("\"batch\""),
+                                               HasSubstr("\"io\""),
+                                               HasSubstr("data"))));
+}
+
+TEST(Session, InertRulesAreNoticesOrErrorsWhenStrict) {
+  Graph graph;
+  const Counting program(graph);
+  auto session = Session::Create(graph, "data:2", "batch:data, experts:data");
+  ASSERT_OK(session);
+  EXPECT_THAT((*session)->notices(), ElementsAre(HasSubstr("experts")));
+  EXPECT_THAT(Session::Create(graph, "data:2", "batch:data, experts:data",
+                              {.strict_layout = true}),
+              StatusIs(kInvalid, HasSubstr("experts")));
+}
+
+TEST(Session, RunsBeforeInitializeAreRefused) {
+  Graph graph;
+  const Counting program(graph);
+  auto session = Session::Create(graph, "", "");
+  ASSERT_OK(session);
+  EXPECT_THAT((*session)->Run({.fetches = {program.counter}}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("Initialize()")));
+}
+
+TEST(Session, WrongFeedsAreErrorsAndTheSessionGoesOn) {
+  Graph graph;
+  const Counting program(graph);
+  auto session = Session::Create(graph, "data:2", "batch:data");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  const std::vector<Tensor> fetches = {program.y};
+  EXPECT_THAT((*session)->Run({.fetches = fetches}),
+              StatusIs(kInvalid, HasSubstr("\"x\"")));
+  EXPECT_THAT(
+      (*session)->Run({.feeds = {{"x", Ascending()}, {"xx", Ascending()}},
+                       .fetches = fetches}),
+      StatusIs(absl::StatusCode::kNotFound,
+               HasSubstr("no input of this request is called \"xx\"; did you "
+                         "mean \"x\"?")));
+  EXPECT_THAT((*session)->Run({.feeds = {{"x", HostTensor({kBatch}, kFloat32)}},
+                               .fetches = fetches}),
+              StatusIs(kInvalid, AllOf(HasSubstr("\"x\""),
+                                       HasSubstr("io"))));
+  EXPECT_THAT(
+      (*session)->Run({.feeds = {{"x", HostTensor({kBatch, kIo}, kInt32)}},
+                       .fetches = fetches}),
+      StatusIs(kInvalid, AllOf(HasSubstr("i32"), HasSubstr("f32"))));
+  EXPECT_OK((*session)->Run({.feeds = {{"x", Ascending()}},
+                             .fetches = fetches}));
+}
+
+TEST(Session, UnknownNamesGetTheNearest) {
+  Graph graph;
+  const Counting program(graph);
+  auto session = Session::Create(graph, "", "");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  EXPECT_THAT((*session)->ReadVariable("countre"),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("did you mean \"counter\"?")));
+  EXPECT_THAT((*session)->InputShards({.fetches = {program.y}}, "z"),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"z\"")));
+}
+
+TEST(Session, TensorsOfAnotherGraphAreRefused) {
+  Graph graph, other;
+  const Counting program(graph), stranger(other);
+  auto session = Session::Create(graph, "", "");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  EXPECT_THAT((*session)->Run({.fetches = {stranger.y}}),
+              StatusIs(kInvalid, HasSubstr("fetch 0 is of another graph")));
+  EXPECT_THAT((*session)->Run({.updates = {Tensor()}}),
+              StatusIs(kInvalid, HasSubstr("update 0 is no tensor")));
+}
+
+TEST(Session, TheSeedDecidesRandomNumbers) {
+  const auto draw = [](uint32_t seed) {
+    Graph graph;
+    Tensor x = RandomUniform(graph, {kBatch}, 0, 1);
+    auto session = Session::Create(graph, "data:2", "batch:data",
+                                   {.seed = seed});
+    return *(*session)->Run({.fetches = {x}});
+  };
+  EXPECT_TRUE(draw(1)[0] == draw(1)[0]);
+  EXPECT_FALSE(draw(1)[0] == draw(2)[0]);
+}
+
+}  // namespace
+}  // namespace mtf::train
