@@ -29,9 +29,7 @@ const Shape& Tensor::shape() const {
   return valid() ? operation_->shape() : scalar;
 }
 
-DType Tensor::dtype() const {
-  return valid() ? operation_->dtype() : kFloat32;
-}
+DType Tensor::dtype() const { return valid() ? operation_->dtype() : kFloat32; }
 
 const std::string& Tensor::name() const {
   static const std::string& none = *new std::string("none");
@@ -48,11 +46,10 @@ Dimension Tensor::dim(absl::string_view name,
   const int i = shape().Find(name);
   if (i >= 0) return shape()[i];
   if (valid()) {
-    graph().Fail(
-        absl::InvalidArgumentError(absl::StrCat(
-            "\"", this->name(), "\" [", shape().ToString(),
-            "] has no dimension \"", name, "\"")),
-        "dim", location);
+    graph().Fail(absl::InvalidArgumentError(absl::StrCat(
+                     "\"", this->name(), "\" [", shape().ToString(),
+                     "] has no dimension \"", name, "\"")),
+                 "dim", location);
   }
   return {std::string(name), 1};
 }
@@ -146,9 +143,14 @@ const VariableInfo* Graph::FindVariable(Tensor tensor) const {
   return it == variable_reads_.end() ? nullptr : &variables_[it->second];
 }
 
-Scope::Scope(Graph& graph, absl::string_view name)
+Scope::Scope(Graph& graph, absl::string_view name, Naming naming)
     : graph_(graph), previous_size_(graph.scope_.size()) {
-  absl::StrAppend(&graph.scope_, name, "/");
+  if (naming == kUnique) {
+    graph.scope_ = graph.UniqueName(name);
+  } else {
+    absl::StrAppend(&graph.scope_, name);
+  }
+  graph.scope_ += "/";
 }
 
 CallSiteScope::CallSiteScope(Graph& graph, std::source_location location)

@@ -95,10 +95,13 @@ class Graph {
   uint32_t next_random_stream_ = 0;
 };
 
-// While alive, names made in `graph` start with "name/".
+// While alive, names made in `graph` start with "name/"; with kUnique the
+// second scope of a name is "name_1", as it is for operations, so that two
+// layers of one kind may stand side by side.
 class Scope {
  public:
-  Scope(Graph& graph, absl::string_view name);
+  enum Naming { kAsGiven, kUnique };
+  Scope(Graph& graph, absl::string_view name, Naming naming = kAsGiven);
   ~Scope() { graph_.scope_.resize(previous_size_); }
 
  private:

@@ -64,13 +64,18 @@ std::vector<double> HostTensor::ToDoubles() const {
 
 double LoadElement(const void* data, DType dtype, int64_t i) {
   switch (dtype) {
-    case kFloat32: return static_cast<const float*>(data)[i];
-    case kBFloat16: return ToFloat(static_cast<const BFloat16*>(data)[i]);
-    case kFloat16: return ToFloat(static_cast<const Float16*>(data)[i]);
-    case kInt32: return static_cast<const int32_t*>(data)[i];
+    case kFloat32:
+      return static_cast<const float*>(data)[i];
+    case kBFloat16:
+      return ToFloat(static_cast<const BFloat16*>(data)[i]);
+    case kFloat16:
+      return ToFloat(static_cast<const Float16*>(data)[i]);
+    case kInt32:
+      return static_cast<const int32_t*>(data)[i];
     case kInt64:
       return static_cast<double>(static_cast<const int64_t*>(data)[i]);
-    case kBool: return static_cast<const uint8_t*>(data)[i] != 0;
+    case kBool:
+      return static_cast<const uint8_t*>(data)[i] != 0;
   }
   return 0;
 }
@@ -92,7 +97,9 @@ void StoreElement(void* data, DType dtype, int64_t i, double value) {
     case kInt64:
       static_cast<int64_t*>(data)[i] = static_cast<int64_t>(value);
       break;
-    case kBool: static_cast<uint8_t*>(data)[i] = value != 0; break;
+    case kBool:
+      static_cast<uint8_t*>(data)[i] = value != 0;
+      break;
   }
 }
 

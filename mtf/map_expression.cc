@@ -25,8 +25,7 @@ MapExpression MapExpression::Literal(double value, DType dtype) {
 }
 
 MapExpression MapExpression::Iota(std::string dimension, DType dtype) {
-  return {0,
-          {{ScalarFunction::kIota, dtype, {}, 0, std::move(dimension)}}};
+  return {0, {{ScalarFunction::kIota, dtype, {}, 0, std::move(dimension)}}};
 }
 
 std::string MapExpression::ToString() const {

@@ -13,13 +13,12 @@ std::string PrintGraph(const Graph& graph) {
                     DTypeName(operation->dtype()), "[",
                     operation->shape().ToString(), "] = ", operation->kind());
     if (!operation->inputs().empty()) {
-      absl::StrAppend(
-          &text, "(",
-          absl::StrJoin(operation->inputs(), ", ",
-                        [](std::string* out, const Tensor& input) {
-                          absl::StrAppend(out, "%", input.name());
-                        }),
-          ")");
+      absl::StrAppend(&text, "(",
+                      absl::StrJoin(operation->inputs(), ", ",
+                                    [](std::string* out, const Tensor& input) {
+                                      absl::StrAppend(out, "%", input.name());
+                                    }),
+                      ")");
     }
     const std::string attributes = operation->attributes();
     if (!attributes.empty()) absl::StrAppend(&text, " ", attributes);

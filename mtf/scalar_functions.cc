@@ -60,7 +60,8 @@ absl::StatusOr<ScalarFunction> ParseScalarFunction(absl::string_view text) {
   const std::string nearest = NearestName(text, names);
   return absl::InvalidArgumentError(absl::StrCat(
       "unknown scalar function \"", text, "\"",
-      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
+      nearest.empty() ? ""
+                      : absl::StrCat("; did you mean \"", nearest, "\"?")));
 }
 
 double EvaluateScalar(ScalarFunction function, double x, double y, double z) {

@@ -91,27 +91,25 @@ absl::Status Shape::Validate() const {
   for (int i = 0; i < rank(); ++i) {
     const Dimension& dim = dims_[i];
     if (!IsName(dim.name)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "dimension name \"", absl::CHexEscape(dim.name), "\" in [",
-          absl::CHexEscape(ToString()),
-          "] is not made of letters, digits, \"_\" and \"-\""));
+      return absl::InvalidArgumentError(
+          absl::StrCat("dimension name \"", absl::CHexEscape(dim.name),
+                       "\" in [", absl::CHexEscape(ToString()),
+                       "] is not made of letters, digits, \"_\" and \"-\""));
     }
     if (dim.size < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("dimension \"", dim.name, "\" has the negative size ",
-                       dim.size));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dimension \"", dim.name, "\" has the negative size ", dim.size));
     }
     for (int j = 0; j < i; ++j) {
       if (dims_[j].name == dim.name) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("dimension \"", dim.name, "\" occurs twice in [",
-                         ToString(), "]"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "dimension \"", dim.name, "\" occurs twice in [", ToString(), "]"));
       }
     }
     constexpr int64_t kMost = int64_t{1} << 62;
     if (dim.size > 0 && elements > kMost / dim.size) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "shape [", ToString(), "] has more than 2^62 elements"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape [", ToString(), "] has more than 2^62 elements"));
     }
     elements *= dim.size > 0 ? dim.size : 1;
   }

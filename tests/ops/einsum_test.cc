@@ -157,8 +157,9 @@ TEST(EinsumErrors, OneNameOfTwoSizes) {
       Input(graph, "h", kFloat32, {{"batch", 64}, {"hidden", 2048}});
   const Tensor w2 =
       Input(graph, "w2", kFloat32, {{"hidden", 2050}, {"io", 512}});
+  const Shape out = {{"batch", 64}, {"io", 512}};
   // clang-format off
-  const std::string here = MTF_HERE; const Tensor y = Einsum({h, w2}, {{"batch", 64}, {"io", 512}});
+  const std::string here = MTF_HERE; const Tensor y = Einsum({h, w2}, out);
   // clang-format on
   EXPECT_EQ(
       ErrorText(graph.status()),
