@@ -20,40 +20,11 @@
 #include "ops/variable.h"
 
 namespace mtf::nn::internal {
-namespace {
-
-// Marks where a layer begins in the graph's listing. Nothing reads it, so it
-// is in no program; its name is what makes the layer's scope unique.
-class LayerMark : public Operation {
- public:
-  LayerMark() : Operation({}, {}, kFloat32) {}
-  absl::string_view kind() const override { return "layer"; }
-  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
-  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
-    return emitter.Constant({0.0}, dtype(), shape());
-  }
-};
-
-// The last part of the name that the graph gives to a mark called `name`.
-std::string UniqueName(Graph& graph, absl::string_view name,
-                       std::source_location location) {
-  const Tensor mark = graph.Add(std::make_unique<LayerMark>(), location, name);
-  const std::string& full = mark.name();
-  // A `name` with slashes in it is kept whole.
-  const size_t depth = std::count(name.begin(), name.end(), '/');
-  size_t begin = full.size();
-  for (size_t i = 0; i <= depth && begin != std::string::npos; ++i) {
-    begin = begin == 0 ? std::string::npos : full.rfind('/', begin - 1);
-  }
-  return begin == std::string::npos ? full : full.substr(begin + 1);
-}
-
-}  // namespace
 
 LayerScope::LayerScope(Graph& graph, absl::string_view name,
                        std::source_location location)
     : call_site_(graph, location),
-      scope_(graph, UniqueName(graph, name, location)) {}
+      scope_(graph, name, Scope::kUnique) {}
 
 std::string Called(absl::string_view kind, absl::string_view name) {
   return kind == name ? std::string(kind)
