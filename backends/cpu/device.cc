@@ -31,6 +31,8 @@ std::vector<SpaceDimension> IterationOf(const Binding& binding) {
 
 class CpuDevice : public Device {
  public:
+  explicit CpuDevice(int num_threads) : num_threads_(num_threads) {}
+
   absl::string_view name() const override { return "cpu"; }
 
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
@@ -56,6 +58,9 @@ class CpuDevice : public Device {
 
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
       const Binding& binding) override {
+    // A rank prepares and runs on one thread, which need not be the one that
+    // made the device.
+    UseThreads(num_threads_);
     const Instruction& instruction = binding.instruction();
     switch (instruction.opcode) {
       case Opcode::kConstant:
@@ -99,14 +104,16 @@ class CpuDevice : public Device {
                                       const BlockCopy& copy) override {
     return PrepareBlockCopy(to, from, copy);
   }
+
+ private:
+  int num_threads_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
     const DeviceOptions& options) {
-  UseThreads(options.num_threads);
-  return std::make_unique<CpuDevice>();
+  return std::make_unique<CpuDevice>(options.num_threads);
 }
 
 }  // namespace mtf::cpu

@@ -10,9 +10,9 @@
 namespace mtf::cpu {
 
 // The fast device of a machine without accelerators: oneDNN for matmuls,
-// Highway for elementwise functions and reductions, OpenMP threads. Prepare and
-// Run use as many threads as UseThreads (threads.h) gave the calling thread;
-// CreateDevice calls it once, with options.num_threads.
+// Highway for elementwise functions and reductions, OpenMP threads. Prepare
+// gives the calling thread options.num_threads of them (UseThreads, threads.h);
+// kernels run on the thread that prepared them.
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
     const DeviceOptions& options);
 

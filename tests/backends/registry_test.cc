@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/backend.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/matchers.h"
+
+namespace mtf {
+namespace {
+
+using ::mtf::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+TEST(Registry, KnowsTheDevicesOfEveryBuild) {
+  EXPECT_THAT(DeviceNames(), Contains("cpu"));
+  EXPECT_THAT(DeviceNames(), Contains("reference"));
+  for (const std::string& name : DeviceNames()) {
+    auto device = CreateDevice(name, {});
+    ASSERT_OK(device);
+    EXPECT_EQ((*device)->name(), name);
+  }
+}
+
+TEST(Registry, AnUnknownDeviceIsAnErrorWithTheNearestName) {
+  EXPECT_THAT(CreateDevice("cpux", {}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("no device \"cpux\""),
+                             HasSubstr("did you mean \"cpu\"?"),
+                             HasSubstr("reference"))));
+}
+
+TEST(Registry, NoThreadsIsAnError) {
+  EXPECT_THAT(
+      CreateDevice("cpu", {.num_threads = 0}).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("num_threads")));
+}
+
+TEST(StepContext, KeepsTheErrorThatComesFirst) {
+  StepContext context;
+  EXPECT_TRUE(context.error.ok());
+  context.Report(7, 3, 100);
+  context.Report(7, 2, 101);
+  context.Report(8, 0, 102);
+  EXPECT_FALSE(context.error.ok());
+  EXPECT_EQ(context.error.instruction, 7);
+  EXPECT_EQ(context.error.position, 2);
+  EXPECT_EQ(context.error.index, 101);
+  context.Report(5, 9, 103);
+  EXPECT_EQ(context.error.index, 103);
+}
+
+}  // namespace
+}  // namespace mtf
