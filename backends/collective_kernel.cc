@@ -167,8 +167,8 @@ absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
   MTF_ASSIGN_OR_RETURN(const Communicator::Group* group,
                        communicator.GroupOver(instruction.axes));
   const auto places = static_cast<int64_t>(group->ranks.size());
-  auto kernel = std::make_unique<BoundCollective>(binding, device,
-                                                  communicator, *group);
+  auto kernel =
+      std::make_unique<BoundCollective>(binding, device, communicator, *group);
   if (NeedsPacking(instruction)) {
     const Rows rows = RowsOf(from, instruction.dim);
     if (rows.outer > 1) kernel->PackInto(before, device, Packing(rows, places));

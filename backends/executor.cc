@@ -136,8 +136,8 @@ absl::Status Executor::Impl::Prepare() {
     const bool view = instruction.opcode == Opcode::kWriteVariable ||
                       (instruction.opcode == Opcode::kReshape &&
                        IsView(program, instruction));
-    if (view) addresses[instruction.results[0]] =
-        addresses[instruction.operands[0]];
+    if (view)
+      addresses[instruction.results[0]] = addresses[instruction.operands[0]];
   }
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     MTF_RETURN_IF_ERROR(PrepareInstruction(static_cast<int>(i)));
@@ -181,17 +181,16 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
   }
   if (IsCollective(instruction.opcode) &&
       instruction.opcode != Opcode::kAllSlice) {
-    MTF_ASSIGN_OR_RETURN(
-        std::unique_ptr<CollectiveKernel> collective,
-        PrepareCollectiveKernel(binding, device, communicator, staging[0],
-                                staging[1]));
+    MTF_ASSIGN_OR_RETURN(std::unique_ptr<CollectiveKernel> collective,
+                         PrepareCollectiveKernel(binding, device, communicator,
+                                                 staging[0], staging[1]));
     actions.push_back({index, nullptr, std::move(collective), nullptr});
     return absl::OkStatus();
   }
   if (instruction.opcode == Opcode::kReduce) {
-    binding.iteration = ShardOf(program.grains, instruction.iteration,
-                                instruction.iteration_layout,
-                                communicator.rank());
+    binding.iteration =
+        ShardOf(program.grains, instruction.iteration,
+                instruction.iteration_layout, communicator.rank());
   }
   MTF_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, device.Prepare(binding));
   actions.push_back({index, std::move(kernel), nullptr, nullptr});
@@ -201,8 +200,7 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
 absl::Status Executor::Impl::PrepareCommits() {
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kWriteVariable) continue;
-    const ProgramVariable& variable =
-        *program.FindVariable(instruction.symbol);
+    const ProgramVariable& variable = *program.FindVariable(instruction.symbol);
     MTF_ASSIGN_OR_RETURN(void* storage, variables.Find(program, variable));
     Commit commit;
     commit.to = storage;
@@ -227,10 +225,9 @@ absl::Status Executor::Impl::Feed(
     const ProgramValue& wanted = program.values[value];
     const auto it = feeds.find(input->symbol);
     if (it == feeds.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input \"", input->symbol, "\" ",
-                       DTypeName(wanted.dtype), "[", wanted.shape.ToString(),
-                       "] is not fed"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input \"", input->symbol, "\" ", DTypeName(wanted.dtype), "[",
+          wanted.shape.ToString(), "] is not fed"));
     }
     const HostTensor& feed = it->second;
     if (feed.dtype() != wanted.dtype || !(feed.shape() == wanted.shape)) {
@@ -249,8 +246,8 @@ absl::Status Executor::Impl::Feed(
   return absl::OkStatus();
 }
 
-absl::Status Executor::Impl::Fetch(
-    const Instruction& output, std::map<std::string, HostTensor>* outputs) {
+absl::Status Executor::Impl::Fetch(const Instruction& output,
+                                   std::map<std::string, HostTensor>* outputs) {
   const int value = output.operands[0];
   const ProgramValue& described = program.values[value];
   const int64_t bytes = described.local_bytes();
@@ -347,8 +344,7 @@ Executor::~Executor() = default;
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     const Program& program, Device& device, Communicator& communicator,
     VariableStore& variables) {
-  auto impl =
-      std::make_unique<Impl>(program, device, communicator, variables);
+  auto impl = std::make_unique<Impl>(program, device, communicator, variables);
   MTF_RETURN_IF_ERROR(impl->Prepare());
   return std::unique_ptr<Executor>(new Executor(std::move(impl)));
 }

@@ -52,9 +52,10 @@ class Executor {
   // rank. With `fetch_shards` in the program's targets the outputs are local
   // shards without padding.
   //
-  // kInvalidArgument for a missing feed, or one of another shape or dtype (feeds
-  // that the program does not read are passed over); kOutOfRange for an index out of range, the same on every rank and
-  // under every layout; variables then keep their values.
+  // kInvalidArgument for a missing feed, or one of another shape or dtype
+  // (feeds that the program does not read are passed over); kOutOfRange for an
+  // index out of range, the same on every rank and under every layout;
+  // variables then keep their values.
   absl::Status Run(const std::map<std::string, HostTensor>& feeds,
                    uint32_t seed, uint32_t step,
                    std::map<std::string, HostTensor>* outputs);

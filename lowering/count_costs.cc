@@ -98,9 +98,8 @@ CountCollectives(const Program& program) {
 }
 
 std::string ExplainTable(const Program& program) {
-  std::string text =
-      absl::StrCat("mesh ", program.mesh.ToString(), ": ",
-                   program.mesh.num_devices(), " devices\n\n");
+  std::string text = absl::StrCat("mesh ", program.mesh.ToString(), ": ",
+                                  program.mesh.num_devices(), " devices\n\n");
   const std::vector<CollectiveCost> costs = ListCollectives(program);
   if (costs.empty()) {
     text += "no collectives: nothing is sent between devices\n";
@@ -114,7 +113,8 @@ std::string ExplainTable(const Program& program) {
                       absl::StrCat(cost.bytes), cost.tensor, cost.dimension,
                       cost.rule, cost.rule_origin, cost.site.ToString()});
     }
-    text += Table(rows, {false, false, true, false, false, false, false, false});
+    text +=
+        Table(rows, {false, false, true, false, false, false, false, false});
     text += "\n";
     rows = {{"total", "axis", "calls", "bytes per rank and step"}};
     for (const auto& [key, count] : CountCollectives(program)) {

@@ -5,61 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "lowering/linearity.h"
 #include "lowering/readers.h"
 
 namespace mtf {
 namespace {
-
-// The sum of float terms may be taken in any order; an integer sum too. What a
-// linear instruction of a pending sum gives is pending itself.
-enum class Linearity { kConstant, kLinear, kOther };
-
-// Whether `expression` is linear in all its operands taken together.
-bool IsLinear(const MapExpression& expression,
-              const std::vector<DType>& operand_dtypes) {
-  std::vector<Linearity> classes(expression.num_operands, Linearity::kLinear);
-  std::vector<DType> dtypes = operand_dtypes;
-  for (const MapStep& step : expression.steps) {
-    const auto of = [&](int i) { return classes[step.arguments[i]]; };
-    Linearity result = Linearity::kOther;
-    switch (step.function) {
-      case ScalarFunction::kLiteral:
-        result = Linearity::kConstant;
-        break;
-      case ScalarFunction::kIdentity:
-      case ScalarFunction::kNegate:
-        result = of(0);
-        break;
-      case ScalarFunction::kCast:
-        // Up only: rounding before the sum would lose what the sum keeps.
-        if (of(0) == Linearity::kConstant) {
-          result = Linearity::kConstant;
-        } else if (of(0) == Linearity::kLinear && IsFloat(step.dtype) &&
-                   IsFloat(dtypes[step.arguments[0]]) &&
-                   DTypeSize(step.dtype) >=
-                       DTypeSize(dtypes[step.arguments[0]])) {
-          result = Linearity::kLinear;
-        }
-        break;
-      case ScalarFunction::kAdd:
-      case ScalarFunction::kSubtract:
-        if (of(0) == of(1)) result = of(0);
-        break;
-      case ScalarFunction::kMultiply:
-        if (of(0) == Linearity::kConstant) result = of(1);
-        if (of(1) == Linearity::kConstant) result = of(0);
-        break;
-      case ScalarFunction::kDivide:
-        if (of(1) == Linearity::kConstant) result = of(0);
-        break;
-      default:
-        break;
-    }
-    classes.push_back(result);
-    dtypes.push_back(step.dtype);
-  }
-  return classes.back() == Linearity::kLinear;
-}
 
 class Delay {
  public:

@@ -86,8 +86,8 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
   if (targets.initialize) {
     for (const VariableInfo& variable : graph.variables()) {
       recorder.BeginFetch(*variable.read.operation());
-      recorder.WriteVariable(
-          variable, values[variable.initial_value.operation()->id()]);
+      recorder.WriteVariable(variable,
+                             values[variable.initial_value.operation()->id()]);
       MTF_RETURN_IF_ERROR(recorder.status());
     }
   }

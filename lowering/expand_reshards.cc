@@ -34,10 +34,14 @@ absl::string_view SuffixOf(CollectiveKind kind, ReduceKind reduction) {
       return reduction == ReduceKind::kSum   ? ".sum"
              : reduction == ReduceKind::kMax ? ".max"
                                              : ".min";
-    case CollectiveKind::kAllGather: return ".whole";
-    case CollectiveKind::kAllSlice: return ".cut";
-    case CollectiveKind::kAllToAll: return ".turned";
-    case CollectiveKind::kCollectivePermute: return ".moved";
+    case CollectiveKind::kAllGather:
+      return ".whole";
+    case CollectiveKind::kAllSlice:
+      return ".cut";
+    case CollectiveKind::kAllToAll:
+      return ".turned";
+    case CollectiveKind::kCollectivePermute:
+      return ".moved";
   }
   return "";
 }

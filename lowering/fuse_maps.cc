@@ -35,9 +35,8 @@ void Absorb(const Instruction& producer, int place, Instruction& reader) {
   // Operands first, because steps count from behind them.
   std::vector<int> reader_map, producer_map;
   for (size_t i = 0; i < reader.operands.size(); ++i) {
-    reader_map.push_back(static_cast<int>(i) == place
-                             ? -1
-                             : place_of(reader.operands[i]));
+    reader_map.push_back(
+        static_cast<int>(i) == place ? -1 : place_of(reader.operands[i]));
   }
   for (int operand : producer.operands) {
     producer_map.push_back(place_of(operand));
@@ -47,10 +46,10 @@ void Absorb(const Instruction& producer, int place, Instruction& reader) {
   fused.num_operands = num_operands;
   for (MapStep step : producer.expression.steps) {
     for (int& argument : step.arguments) {
-      argument = argument < producer.expression.num_operands
-                     ? producer_map[argument]
-                     : argument - producer.expression.num_operands +
-                           num_operands;
+      argument =
+          argument < producer.expression.num_operands
+              ? producer_map[argument]
+              : argument - producer.expression.num_operands + num_operands;
     }
     fused.steps.push_back(std::move(step));
   }
@@ -131,8 +130,7 @@ class Fuser {
     if (reader.opcode == Opcode::kReduce) {
       return made.shape.SameDimensions(reader.iteration);
     }
-    return made.shape.SameDimensions(
-        program_.values[reader.results[0]].shape);
+    return made.shape.SameDimensions(program_.values[reader.results[0]].shape);
   }
 
   Program& program_;

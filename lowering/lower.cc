@@ -55,9 +55,9 @@ absl::Status RunPass(absl::string_view name, Program& program) {
     MTF_RETURN_IF_ERROR(pass.run(program));
     return VerifyProgram(program);
   }
-  return absl::NotFoundError(absl::StrCat(
-      "no pass \"", name, "\"; did you mean \"",
-      NearestName(name, PassNames()), "\"?"));
+  return absl::NotFoundError(
+      absl::StrCat("no pass \"", name, "\"; did you mean \"",
+                   NearestName(name, PassNames()), "\"?"));
 }
 
 absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph, const Mesh& mesh,
@@ -93,9 +93,9 @@ absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
     if (options.verify) {
       const absl::Status valid = VerifyProgram(program);
       if (!valid.ok()) {
-        return absl::Status(valid.code(),
-                            absl::StrCat("behind pass ", pass.name, ": ",
-                                         valid.message()));
+        return absl::Status(
+            valid.code(),
+            absl::StrCat("behind pass ", pass.name, ": ", valid.message()));
       }
     }
     if (options.after_pass) options.after_pass(pass.name, program);

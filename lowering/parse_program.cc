@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lowering/parse_program.h"
 
-#include <cctype>
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "layouts/shard.h"
 #include "lowering/plan_einsums.h"
 #include "lowering/verify_program.h"
+#include "lowering/verify_shapes.h"
 
 namespace mtf {
 namespace {
@@ -20,11 +24,32 @@ namespace {
 // Longest text, and most elements of a constant, that are read on trust.
 constexpr size_t kMostText = size_t{1} << 28;
 
+// A line of the text together with the indented lines that continue it.
+struct LogicalLine {
+  struct Piece {
+    size_t begin;   // in `text`
+    int number;     // of the line it stands in
+    size_t column;  // of its first character
+  };
+  std::string text;
+  std::vector<Piece> pieces;
+
+  // "line 3, column 17" of the character at `at`.
+  std::string Place(size_t at) const {
+    const Piece* piece = &pieces[0];
+    for (const Piece& other : pieces) {
+      if (other.begin <= at) piece = &other;
+    }
+    return absl::StrCat("line ", piece->number, ", column ",
+                        piece->column + at - piece->begin);
+  }
+};
+
 // A cursor over one logical line. Every reader either succeeds and moves on or
 // records the first problem; the caller checks `ok()` once at the end.
 class Line {
  public:
-  Line(absl::string_view text, int number) : text_(text), number_(number) {}
+  explicit Line(const LogicalLine& line) : line_(line), text_(line.text) {}
 
   bool ok() const { return status_.ok(); }
   const absl::Status& status() const { return status_; }
@@ -68,7 +93,9 @@ class Line {
     if (start == at_) Fail("expected a name");
     return std::string(text_.substr(start, at_ - start));
   }
-  int64_t Integer() {
+  // A whole number from `least` to `most`.
+  int64_t Integer(int64_t least = std::numeric_limits<int64_t>::min(),
+                  int64_t most = std::numeric_limits<int64_t>::max()) {
     SkipSpace();
     const size_t start = at_;
     if (at_ < text_.size() && text_[at_] == '-') ++at_;
@@ -78,7 +105,11 @@ class Line {
     }
     int64_t value = 0;
     if (!absl::SimpleAtoi(text_.substr(start, at_ - start), &value)) {
+      at_ = start;
       Fail("expected a whole number");
+    } else if (value < least || value > most) {
+      at_ = start;
+      Fail("the number is out of range");
     }
     return value;
   }
@@ -91,16 +122,20 @@ class Line {
     }
     double value = 0;
     if (!absl::SimpleAtod(text_.substr(start, at_ - start), &value)) {
+      at_ = start;
       Fail("expected a number");
     }
     return value;
   }
   void Fail(absl::string_view what) {
     if (!status_.ok()) return;
+    const absl::string_view rest = text_.substr(std::min(at_, text_.size()));
     status_ = absl::InvalidArgumentError(absl::StrCat(
-        "line ", number_, ", column ", at_ + 1, ": ", what, " at \"",
-        absl::CHexEscape(text_.substr(std::min(at_, text_.size()), 20)),
-        "\""));
+        line_.Place(at_), ": ", what,
+        rest.empty()
+            ? " at the end of the line"
+            : absl::StrCat(" at \"", absl::CHexEscape(rest.substr(0, 20)),
+                           "\"")));
   }
 
  private:
@@ -108,8 +143,8 @@ class Line {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
            c == '-';
   }
+  const LogicalLine& line_;
   absl::string_view text_;
-  int number_;
   size_t at_ = 0;
   absl::Status status_;
 };
@@ -127,40 +162,48 @@ class Parser {
     if (text.size() > kMostText) {
       return absl::InvalidArgumentError("the text is longer than 256 MiB");
     }
-    std::string logical;
-    int start = 0, number = 0;
+    LogicalLine logical;
+    int number = 0;
     for (absl::string_view raw : absl::StrSplit(text, '\n')) {
       ++number;
-      if (!raw.empty() && raw[0] == ' ' && !logical.empty()) {
-        absl::StrAppend(&logical, " ", raw.substr(raw.find_first_not_of(' ')));
+      const size_t indent = std::min(raw.find_first_not_of(' '), raw.size());
+      if (indent > 0 && !logical.text.empty()) {
+        logical.text += " ";
+        logical.pieces.push_back({logical.text.size(), number, indent + 1});
+        absl::StrAppend(&logical.text, raw.substr(indent));
         continue;
       }
-      MTF_RETURN_IF_ERROR(ParseLine(logical, start));
-      logical = std::string(raw);
-      start = number;
+      MTF_RETURN_IF_ERROR(ParseLine(logical));
+      logical = {std::string(raw), {{0, number, 1}}};
     }
-    MTF_RETURN_IF_ERROR(ParseLine(logical, start));
+    MTF_RETURN_IF_ERROR(ParseLine(logical));
     if (!saw_mesh_) {
-      return absl::InvalidArgumentError("line 1: the text has no mesh{...}");
+      return absl::InvalidArgumentError(
+          "line 1, column 1: the text has no mesh{...}");
     }
-    MTF_RETURN_IF_ERROR(FinishGrains());
-    if (planned_einsums_) MTF_RETURN_IF_ERROR(PlanEinsums(program_));
+    FinishExtents();
     const absl::Status valid = VerifyProgram(program_);
     if (!valid.ok()) return absl::InvalidArgumentError(valid.message());
+    if (planned_einsums_) MTF_RETURN_IF_ERROR(PlanEinsums(program_));
     return std::move(program_);
   }
 
  private:
-  absl::Status ParseLine(const std::string& text, int number) {
-    Line line(text, number);
+  absl::Status ParseLine(const LogicalLine& text) {
+    Line line(text);
     if (line.AtEnd() || line.Take("#")) return absl::OkStatus();
     if (line.TakeWord("mesh")) {
       ParseMesh(line);
+    } else if (!saw_mesh_) {
+      line.Fail("the first line is mesh{...}, not this");
+    } else if (line.TakeWord("grains")) {
+      ParseGrains(line);
     } else if (line.TakeWord("buffers")) {
       line.Expect("{arena:");
-      program_.buffers.arena_bytes = line.Integer();
+      program_.buffers.arena_bytes = line.Integer(0);
       line.Expect(", commit:");
-      program_.buffers.commit = static_cast<int>(line.Integer());
+      program_.buffers.commit =
+          static_cast<int>(line.Integer(0, std::numeric_limits<int>::max()));
       line.Expect("}");
       has_buffers_ = true;
     } else {
@@ -171,6 +214,7 @@ class Parser {
   }
 
   void ParseMesh(Line& line) {
+    if (saw_mesh_) return line.Fail("the mesh is given twice");
     line.Expect("{");
     std::string text;
     while (line.ok() && !line.Take("}")) {
@@ -182,17 +226,38 @@ class Parser {
     }
     if (!line.ok()) return;
     absl::StatusOr<Mesh> mesh = Mesh::Parse(text);
-    if (!mesh.ok()) return line.Fail(mesh.status().message());
+    if (!mesh.ok()) return line.Fail(FirstLine(mesh.status()));
     program_.mesh = *mesh;
     program_.grains = Grains(*mesh);
     saw_mesh_ = true;
+  }
+
+  // The axes that a dimension may be cut over though nothing here is.
+  void ParseGrains(Line& line) {
+    line.Expect("{");
+    while (line.ok() && !line.Take("}")) {
+      const std::string name = line.Word();
+      line.Expect(":");
+      const AxisList axes = Axes(line, "+");
+      if (line.ok()) program_.grains.Allow(name, SetOf(axes));
+      line.Take(",");
+    }
+  }
+
+  static std::string FirstLine(const absl::Status& status) {
+    return std::string(status.message().substr(0, status.message().find('\n')));
   }
 
   int Axis(Line& line) {
     const std::string name = line.Word();
     if (!line.ok()) return 0;
     const int axis = program_.mesh.Find(name);
-    if (axis < 0) line.Fail(absl::StrCat("the mesh has no axis \"", name, "\""));
+    if (axis < 0) {
+      line.Fail(absl::StrCat("the mesh has no axis \"", name, "\""));
+    } else if (program_.mesh.axis_size(axis) == 1) {
+      line.Fail(
+          absl::StrCat("axis \"", name, "\" has size 1 and cuts nothing"));
+    }
     return std::max(axis, 0);
   }
 
@@ -200,7 +265,8 @@ class Parser {
     AxisList axes;
     do {
       const int axis = Axis(line);
-      if (axes.Contains(axis) || axes.size() == kMaxMeshAxes) {
+      if (!line.ok()) break;
+      if (axes.Contains(axis)) {
         line.Fail("an axis occurs twice");
         break;
       }
@@ -217,12 +283,12 @@ class Parser {
       Dimension dim;
       dim.name = line.Word();
       line.Expect(":");
-      dim.size = line.Integer();
+      dim.size = line.Integer(0);
       AxisList axes;
       if (line.Take("/")) axes = Axes(line, "+");
       int64_t extent = -1;
       if (line.Take("=")) {
-        extent = line.Integer();
+        extent = line.Integer(0);
         local = true;
       }
       type.local.push_back(extent);
@@ -251,15 +317,17 @@ class Parser {
     }
   }
 
+  static DType ParsedDType(Line& line) {
+    const absl::StatusOr<DType> dtype = ParseDType(line.Word());
+    if (!dtype.ok()) line.Fail(FirstLine(dtype.status()));
+    return dtype.value_or(kFloat32);
+  }
+
   ParsedType ParseType(Line& line) {
     ParsedType type;
     // A dtype is letters and digits up to the bracket.
-    const absl::StatusOr<DType> dtype = ParseDType(line.Word());
-    if (!dtype.ok()) {
-      line.Fail(dtype.status().message());
-      return type;
-    }
-    type.dtype = *dtype;
+    type.dtype = ParsedDType(line);
+    if (!line.ok()) return type;
     ParseDimensions(line, type);
     return type;
   }
@@ -287,6 +355,7 @@ class Parser {
         const std::string place = line.Word(/*with_slash=*/true);
         if (absl::SimpleAtoi(place, &buffer.offset)) {
           buffer.place = BufferPlan::Place::kArena;
+          if (buffer.offset < 0) line.Fail("a place before the arena");
         } else {
           buffer.place = BufferPlan::Place::kVariable;
           buffer.symbol = place;
@@ -296,11 +365,11 @@ class Parser {
       if (ids_.contains(name)) {
         return line.Fail(absl::StrCat("%", name, " is made twice"));
       }
-      const int id = program_.AddValue(name, type.dtype, type.shape,
-                                       type.layout);
+      const int id =
+          program_.AddValue(name, type.dtype, type.shape, type.layout);
       program_.values[id].name = name;
       program_.buffers.buffers.push_back(buffer);
-      pending_local_.push_back(type.local);
+      given_extents_.push_back(type.local);
       ids_[name] = id;
       instruction.results.push_back(id);
       if (!line.Take(",")) break;
@@ -332,36 +401,17 @@ class Parser {
       }
     }
     if (!line.ok()) return;
-    if (!CheckOperandCount(instruction)) {
-      return line.Fail(
-          absl::StrCat(opcode, " does not take ", instruction.operands.size(),
-                       " operands"));
+    if (!internal::TakesOperands(instruction.opcode,
+                                 instruction.operands.size())) {
+      return line.Fail(absl::StrCat(opcode, " does not take ",
+                                    instruction.operands.size(), " operands"));
+    }
+    if (instruction.results.size() > 1 &&
+        instruction.opcode != Opcode::kAllReduce) {
+      return line.Fail(absl::StrCat(opcode, " gives one result"));
     }
     ParseAttributes(line, instruction);
     if (line.ok()) program_.instructions.push_back(std::move(instruction));
-  }
-
-  static bool CheckOperandCount(const Instruction& instruction) {
-    const size_t n = instruction.operands.size();
-    switch (instruction.opcode) {
-      case Opcode::kInput:
-      case Opcode::kReadVariable:
-      case Opcode::kConstant:
-      case Opcode::kRandom:
-        return n == 0;
-      case Opcode::kMap:
-      case Opcode::kReduce:
-        return true;
-      case Opcode::kEinsum:
-      case Opcode::kGather:
-      case Opcode::kScatterAdd:
-        return n == 2;
-      case Opcode::kConcat:
-      case Opcode::kAllReduce:
-        return n > 0;
-      default:
-        return n == 1;
-    }
   }
 
   ReduceKind Reduction(Line& line) {
@@ -412,9 +462,7 @@ class Parser {
                          *function == ScalarFunction::kIota;
       if (typed) {
         line.Expect(".");
-        const absl::StatusOr<DType> dtype = ParseDType(line.Word());
-        if (!dtype.ok()) return line.Fail(dtype.status().message());
-        step.dtype = *dtype;
+        step.dtype = ParsedDType(line);
       }
       line.Expect("(");
       if (*function == ScalarFunction::kLiteral) {
@@ -469,9 +517,9 @@ class Parser {
       case Opcode::kWriteVariable: {
         instruction.symbol = line.Word(/*with_slash=*/true);
         const ProgramValue& value = program_.values[instruction.results[0]];
-        if (program_.FindVariable(instruction.symbol) == nullptr) {
-          program_.variables.push_back({instruction.symbol, value.dtype,
-                                        value.shape, value.layout});
+        if (variables_.insert(instruction.symbol).second) {
+          program_.variables.push_back(
+              {instruction.symbol, value.dtype, value.shape, value.layout});
         }
         break;
       }
@@ -496,7 +544,8 @@ class Parser {
           instruction.random_kind = RandomKind::kNormal;
         }
         line.Expect("stream");
-        instruction.stream = static_cast<uint32_t>(line.Integer());
+        instruction.stream = static_cast<uint32_t>(
+            line.Integer(0, std::numeric_limits<uint32_t>::max()));
         instruction.per_step = line.TakeWord("per_step");
         break;
       case Opcode::kMap:
@@ -510,21 +559,22 @@ class Parser {
         }
         if (line.Take("by{")) {
           planned_einsums_ = true;
-          while (line.ok() && !line.AtEnd() && !line.Take("}")) line.Word();
+          while (line.ok() && !line.Take("}")) line.Word();
         }
         break;
       case Opcode::kReduce: {
         instruction.reduce_kind = Reduction(line);
         if (line.AtEnd()) {
           if (instruction.operands.size() != 1) {
-            return line.Fail("a reduce of several operands needs an expression");
+            return line.Fail(
+                "a reduce of several operands needs an expression");
           }
           const ProgramValue& value = program_.values[first];
-          instruction.expression = MapExpression::Single(
-              ScalarFunction::kIdentity, value.dtype, 1);
+          instruction.expression =
+              MapExpression::Single(ScalarFunction::kIdentity, value.dtype, 1);
           instruction.iteration = value.shape;
           instruction.iteration_layout = value.layout.Reduced();
-          pending_iteration_.push_back(pending_local_[first]);
+          instruction.iteration_local = given_extents_[first];
         } else {
           ParseExpression(line, instruction);
           line.Expect("over");
@@ -532,7 +582,7 @@ class Parser {
           ParseDimensions(line, type);
           instruction.iteration = type.shape;
           instruction.iteration_layout = type.layout;
-          pending_iteration_.push_back(type.local);
+          instruction.iteration_local = type.local;
         }
         break;
       }
@@ -599,38 +649,50 @@ class Parser {
     return program_.values[value].shape.Contains(instruction.dimension);
   }
 
-  // Local extents are known once every line has said which axes it uses.
-  absl::Status FinishGrains() {
+  // Extents are known once every line has said which axes it uses. Shards have
+  // them where the text gives any, and where they are the sizes anyway. What
+  // the text says they are is checked with everything else.
+  void FinishExtents() {
     if (has_buffers_) {
       program_.buffers.buffers.resize(program_.values.size());
     } else {
       program_.buffers = {};
     }
-    if (!has_local_ && !has_buffers_) return absl::OkStatus();
-    for (size_t v = 0; v < program_.values.size(); ++v) {
-      ProgramValue& value = program_.values[v];
+    bool cut = false;
+    for (const ProgramValue& value : program_.values) {
       for (int i = 0; i < value.shape.rank(); ++i) {
-        const int64_t given = pending_local_[v][i];
-        value.local.push_back(given >= 0 ? given : value.shape[i].size);
+        cut = cut || LocalExtent(program_.grains, value.shape, value.layout,
+                                 i) != value.shape[i].size;
       }
     }
-    size_t reduction = 0;
+    const bool local = !cut || has_local_ || has_buffers_ || planned_einsums_;
+    for (size_t v = 0; v < program_.values.size() && local; ++v) {
+      ProgramValue& value = program_.values[v];
+      value.local = given_extents_[v];
+      SetExtents(value.shape, value.local);
+    }
     for (Instruction& instruction : program_.instructions) {
-      if (instruction.opcode != Opcode::kReduce) continue;
-      const auto& given = pending_iteration_[reduction++];
-      for (int i = 0; i < instruction.iteration.rank(); ++i) {
-        instruction.iteration_local.push_back(
-            given[i] >= 0 ? given[i] : instruction.iteration[i].size);
+      if (local) {
+        SetExtents(instruction.iteration, instruction.iteration_local);
+      } else {
+        instruction.iteration_local.clear();
       }
     }
-    return absl::OkStatus();
+  }
+
+  // An extent that the text leaves out is the size.
+  static void SetExtents(const Shape& shape,
+                         absl::InlinedVector<int64_t, 5>& extents) {
+    for (int i = 0; i < shape.rank(); ++i) {
+      if (extents[i] < 0) extents[i] = shape[i].size;
+    }
   }
 
   Program program_;
   absl::flat_hash_map<std::string, int> ids_;
-  std::vector<absl::InlinedVector<int64_t, 5>> pending_local_;
-  // By reduce in order: the places of its iteration, -1 where not given.
-  std::vector<absl::InlinedVector<int64_t, 5>> pending_iteration_;
+  absl::flat_hash_set<std::string> variables_;
+  // By value: the extents of its shards, -1 where the text gives none.
+  std::vector<absl::InlinedVector<int64_t, 5>> given_extents_;
   bool saw_mesh_ = false;
   bool has_local_ = false;
   bool has_buffers_ = false;

@@ -2,9 +2,12 @@
 #include "lowering/print_program.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -16,15 +19,20 @@ constexpr size_t kColumns = 118;
 
 std::string Number(double value) {
   std::string text = absl::StrFormat("%.9g", value);
-  if (std::stod(text) != value) text = absl::StrFormat("%.17g", value);
+  if (std::strtod(text.c_str(), nullptr) != value) {
+    text = absl::StrFormat("%.17g", value);
+  }
   return text;
 }
 
 absl::string_view ReduceName(ReduceKind kind) {
   switch (kind) {
-    case ReduceKind::kSum: return "sum";
-    case ReduceKind::kMax: return "max";
-    case ReduceKind::kMin: return "min";
+    case ReduceKind::kSum:
+      return "sum";
+    case ReduceKind::kMax:
+      return "max";
+    case ReduceKind::kMin:
+      return "min";
   }
   return "?";
 }
@@ -41,10 +49,11 @@ std::string Dimensions(const Program& program, const Shape& shape,
   for (int i = 0; i < shape.rank(); ++i) {
     absl::StrAppend(&text, i > 0 ? ", " : "", shape[i].name, ":",
                     shape[i].size);
-    if (!layout.dims[i].empty()) {
+    const size_t place = static_cast<size_t>(i);
+    if (place < layout.dims.size() && !layout.dims[i].empty()) {
       absl::StrAppend(&text, "/", program.mesh.AxisNames(layout.dims[i], "+"));
     }
-    if (!local.empty() && local[i] != shape[i].size) {
+    if (place < local.size() && local[i] != shape[i].size) {
       absl::StrAppend(&text, "=", local[i]);
     }
   }
@@ -61,11 +70,13 @@ std::string Dimensions(const Program& program, const Shape& shape,
 }
 
 std::string Place(const Program& program, int value) {
-  if (program.buffers.buffers.empty()) return "";
+  if (program.buffers.buffers.size() != program.values.size()) return "";
   const BufferPlan::Buffer& buffer = program.buffers.buffers[value];
   switch (buffer.place) {
-    case BufferPlan::Place::kNone: return "";
-    case BufferPlan::Place::kArena: return absl::StrCat(" @", buffer.offset);
+    case BufferPlan::Place::kNone:
+      return "";
+    case BufferPlan::Place::kArena:
+      return absl::StrCat(" @", buffer.offset);
     case BufferPlan::Place::kVariable:
       return absl::StrCat(" @", buffer.symbol);
   }
@@ -74,8 +85,9 @@ std::string Place(const Program& program, int value) {
 
 std::string SummedDimensions(const Program& program,
                              const Instruction& instruction) {
-  const Shape& kept = program.values[instruction.results[0]].shape;
   std::vector<std::string> summed;
+  if (instruction.results.empty()) return "";
+  const Shape& kept = program.values[instruction.results[0]].shape;
   for (int operand : instruction.operands) {
     for (const Dimension& dim : program.values[operand].shape) {
       if (!kept.Contains(dim.name) &&
@@ -87,10 +99,41 @@ std::string SummedDimensions(const Program& program,
   return absl::StrCat(" sum{", absl::StrJoin(summed, ", "), "}");
 }
 
-std::string Attributes(const Program& program,
-                       const Instruction& instruction) {
-  const auto dim_name = [&](int dim) {
-    return program.values[instruction.operands[0]].shape[dim].name;
+// The dimensions that may be cut over more axes than any value here is: what
+// the text must say for its padding to come out the same.
+std::string UnseenGrains(const Program& program) {
+  std::vector<std::pair<absl::string_view, AxisSet>> seen;
+  absl::flat_hash_map<absl::string_view, size_t> places;
+  const auto see = [&](const Shape& shape, const TensorLayout& layout) {
+    for (int i = 0; i < shape.rank(); ++i) {
+      const auto [place, inserted] =
+          places.try_emplace(shape[i].name, seen.size());
+      if (inserted) seen.push_back({shape[i].name, 0});
+      seen[place->second].second |= SetOf(layout.dims[i]);
+    }
+  };
+  for (const Instruction& instruction : program.instructions) {
+    for (int result : instruction.results) {
+      see(program.values[result].shape, program.values[result].layout);
+    }
+    see(instruction.iteration, instruction.iteration_layout);
+  }
+  std::string text;
+  for (const auto& [name, axes] : seen) {
+    const AxisSet unseen = program.grains.AxesOf(name) & ~axes;
+    if (unseen == 0) continue;
+    absl::StrAppend(&text, text.empty() ? "grains{" : ", ", name, ":",
+                    program.mesh.AxisNames(ListOf(unseen)));
+  }
+  return text.empty() ? "" : text + "}\n";
+}
+
+std::string Attributes(const Program& program, const Instruction& instruction) {
+  // The verifier shows instructions that make no sense.
+  const auto dim_name = [&](int dim) -> std::string {
+    if (instruction.operands.empty()) return "?";
+    const Shape& shape = program.values[instruction.operands[0]].shape;
+    return dim >= 0 && dim < shape.rank() ? shape[dim].name : "?";
   };
   switch (instruction.opcode) {
     case Opcode::kInput:
@@ -99,19 +142,18 @@ std::string Attributes(const Program& program,
     case Opcode::kOutput:
       return absl::StrCat(" ", instruction.symbol);
     case Opcode::kConstant:
-      return absl::StrCat(
-          " {",
-          absl::StrJoin(instruction.data, ", ",
-                        [](std::string* out, double value) {
-                          out->append(Number(value));
-                        }),
-          "}");
+      return absl::StrCat(" {",
+                          absl::StrJoin(instruction.data, ", ",
+                                        [](std::string* out, double value) {
+                                          out->append(Number(value));
+                                        }),
+                          "}");
     case Opcode::kRandom:
-      return absl::StrCat(
-          instruction.random_kind == RandomKind::kUniform ? " uniform"
-                                                          : " normal",
-          " stream ", instruction.stream,
-          instruction.per_step ? " per_step" : "");
+      return absl::StrCat(instruction.random_kind == RandomKind::kUniform
+                              ? " uniform"
+                              : " normal",
+                          " stream ", instruction.stream,
+                          instruction.per_step ? " per_step" : "");
     case Opcode::kMap:
       return absl::StrCat(" ", instruction.expression.ToString());
     case Opcode::kEinsum: {
@@ -124,12 +166,12 @@ std::string Attributes(const Program& program,
     case Opcode::kReduce: {
       std::string text = absl::StrCat(" ", ReduceName(instruction.reduce_kind));
       const std::string expression = instruction.expression.ToString();
-      const bool plain =
-          expression == "identity" &&
-          program.values[instruction.operands[0]].shape ==
-              instruction.iteration &&
-          program.values[instruction.operands[0]].layout.dims ==
-              instruction.iteration_layout.dims;
+      const bool plain = expression == "identity" &&
+                         !instruction.operands.empty() &&
+                         program.values[instruction.operands[0]].shape ==
+                             instruction.iteration &&
+                         program.values[instruction.operands[0]].layout.dims ==
+                             instruction.iteration_layout.dims;
       if (!plain) {
         absl::StrAppend(&text, " ", expression, " over ",
                         Dimensions(program, instruction.iteration,
@@ -224,7 +266,7 @@ std::string PrintProgram(const Program& program) {
     const MeshAxis& axis = program.mesh.axes()[i];
     absl::StrAppend(&text, i > 0 ? ", " : "", axis.name, ":", axis.size);
   }
-  text += "}\n";
+  absl::StrAppend(&text, "}\n", UnseenGrains(program));
   if (!program.buffers.buffers.empty()) {
     absl::StrAppend(&text, "buffers{arena:", program.buffers.arena_bytes,
                     ", commit:", program.buffers.commit, "}\n");

@@ -16,8 +16,9 @@ namespace mtf {
 //   %y.sum : f32[batch:8/rows, io:4] = all_reduce(%y) sum over{cols}
 //
 // Once shards have local extents, a cut or padded dimension also shows its
-// places on every rank, "batch:13/rows=7". Printing what ParseProgram read
-// gives the same text.
+// places on every rank, "batch:13/rows=7". A line "grains{d_model:rows}" names
+// the axes that a dimension is padded for though no value here is cut over
+// them. Printing what ParseProgram read gives the same text.
 std::string PrintProgram(const Program& program);
 std::string PrintInstruction(const Program& program,
                              const Instruction& instruction);

@@ -10,29 +10,52 @@ namespace mtf {
 
 absl::string_view OpcodeName(Opcode opcode) {
   switch (opcode) {
-    case Opcode::kInput: return "input";
-    case Opcode::kReadVariable: return "read_variable";
-    case Opcode::kWriteVariable: return "write_variable";
-    case Opcode::kOutput: return "output";
-    case Opcode::kConstant: return "constant";
-    case Opcode::kRandom: return "random";
-    case Opcode::kMap: return "map";
-    case Opcode::kEinsum: return "einsum";
-    case Opcode::kReduce: return "reduce";
-    case Opcode::kReshape: return "reshape";
-    case Opcode::kSlice: return "slice";
-    case Opcode::kPad: return "pad";
-    case Opcode::kConcat: return "concat";
-    case Opcode::kGather: return "gather";
-    case Opcode::kScatterAdd: return "scatter_add";
-    case Opcode::kMask: return "mask";
-    case Opcode::kReshard: return "reshard";
-    case Opcode::kAllReduce: return "all_reduce";
-    case Opcode::kAllGather: return "all_gather";
-    case Opcode::kAllSlice: return "all_slice";
-    case Opcode::kReduceScatter: return "reduce_scatter";
-    case Opcode::kAllToAll: return "all_to_all";
-    case Opcode::kCollectivePermute: return "collective_permute";
+    case Opcode::kInput:
+      return "input";
+    case Opcode::kReadVariable:
+      return "read_variable";
+    case Opcode::kWriteVariable:
+      return "write_variable";
+    case Opcode::kOutput:
+      return "output";
+    case Opcode::kConstant:
+      return "constant";
+    case Opcode::kRandom:
+      return "random";
+    case Opcode::kMap:
+      return "map";
+    case Opcode::kEinsum:
+      return "einsum";
+    case Opcode::kReduce:
+      return "reduce";
+    case Opcode::kReshape:
+      return "reshape";
+    case Opcode::kSlice:
+      return "slice";
+    case Opcode::kPad:
+      return "pad";
+    case Opcode::kConcat:
+      return "concat";
+    case Opcode::kGather:
+      return "gather";
+    case Opcode::kScatterAdd:
+      return "scatter_add";
+    case Opcode::kMask:
+      return "mask";
+    case Opcode::kReshard:
+      return "reshard";
+    case Opcode::kAllReduce:
+      return "all_reduce";
+    case Opcode::kAllGather:
+      return "all_gather";
+    case Opcode::kAllSlice:
+      return "all_slice";
+    case Opcode::kReduceScatter:
+      return "reduce_scatter";
+    case Opcode::kAllToAll:
+      return "all_to_all";
+    case Opcode::kCollectivePermute:
+      return "collective_permute";
   }
   return "?";
 }

@@ -120,7 +120,7 @@ struct Instruction {
   AxisList axes;
   EinsumPlan einsum;  // filled in by plan_einsums
 
-  int origin = -1;                      // place in Program::origins
+  int origin = -1;                       // place in Program::origins
   absl::InlinedVector<Cause, 1> causes;  // of a reshard or a collective
 };
 

@@ -97,9 +97,8 @@ bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
   return true;
 }
 
-Value Recorder::Append(Instruction instruction, DType dtype,
-                       const Shape& shape, TensorLayout layout,
-                       absl::string_view suffix) {
+Value Recorder::Append(Instruction instruction, DType dtype, const Shape& shape,
+                       TensorLayout layout, absl::string_view suffix) {
   const int result = program_.AddValue(absl::StrCat(name_, suffix), dtype,
                                        shape, std::move(layout));
   reshards_.resize(program_.values.size());
@@ -174,8 +173,8 @@ int Recorder::Demand(int value, const TensorLayout& target) {
         const Cause cause{axis, from.shape[i].name, -1};
         bool known = false;
         for (const Cause& other : reshard.causes) {
-          known = known || (other.axis == axis &&
-                            other.dimension == cause.dimension);
+          known = known ||
+                  (other.axis == axis && other.dimension == cause.dimension);
         }
         if (!known) reshard.causes.push_back(cause);
       }
@@ -252,9 +251,9 @@ Value Recorder::WriteVariable(const VariableInfo& variable, Value value) {
   const int place = AddVariable(variable);
   // The order of dimensions of the variable is that of its storage.
   if (!(at(value).shape == variable.shape)) {
-    value = Map(MapExpression::Single(ScalarFunction::kIdentity,
-                                      variable.dtype, 1),
-                {value}, variable.shape);
+    value =
+        Map(MapExpression::Single(ScalarFunction::kIdentity, variable.dtype, 1),
+            {value}, variable.shape);
   }
   const TensorLayout layout = program_.variables[place].layout;
   Instruction instruction;
@@ -357,8 +356,8 @@ Value Recorder::BinaryEinsum(Value x, Value y, const Shape& shape) {
       if (shape.Contains(dim.name) || other.Contains(dim.name)) {
         kept = kept.With(dim);
       }
-      contracts = contracts || (other.Contains(dim.name) &&
-                                !shape.Contains(dim.name));
+      contracts =
+          contracts || (other.Contains(dim.name) && !shape.Contains(dim.name));
     }
     if (kept.rank() < mine.rank()) {
       operands[side] = Reduce(ReduceKind::kSum, operands[side], kept);
@@ -378,8 +377,8 @@ Value Recorder::BinaryEinsum(Value x, Value y, const Shape& shape) {
     LeaveUnreduced(program_.values[id].shape, program_.values[id].layout, shape,
                    ReduceKind::kSum, layout, causes);
   }
-  const Value result = Append(std::move(instruction), at(x).dtype, shape,
-                              std::move(layout));
+  const Value result =
+      Append(std::move(instruction), at(x).dtype, shape, std::move(layout));
   program_.values[result.id].causes = std::move(causes);
   return result;
 }
@@ -411,9 +410,8 @@ Value Recorder::Reduce(ReduceKind kind, Value value, const Shape& shape) {
 }
 
 Value Recorder::Reshape(Value value, const Shape& shape) {
-  const ReshapeLayouts layouts =
-      LineUpReshape(binding_.grains, at(value).shape, at(value).layout.Reduced(),
-                    shape);
+  const ReshapeLayouts layouts = LineUpReshape(
+      binding_.grains, at(value).shape, at(value).layout.Reduced(), shape);
   Instruction instruction;
   instruction.opcode = Opcode::kReshape;
   instruction.operands = {Demand(value.id, layouts.before)};
@@ -476,9 +474,9 @@ Value Recorder::Concat(absl::Span<const Value> values,
       aligned = aligned.With({dim.name, at(value).shape.SizeOf(dim.name)});
     }
     if (!(at(value).shape == aligned)) {
-      value = Map(MapExpression::Single(ScalarFunction::kIdentity,
-                                        at(value).dtype, 1),
-                  {value}, aligned);
+      value = Map(
+          MapExpression::Single(ScalarFunction::kIdentity, at(value).dtype, 1),
+          {value}, aligned);
     }
     layout = RuleLayout(aligned);
     layout.dims[aligned.Find(dimension)] = {};
@@ -488,8 +486,8 @@ Value Recorder::Concat(absl::Span<const Value> values,
   return Append(std::move(instruction), at(values[0]).dtype, shape, layout);
 }
 
-Value Recorder::Gather(Value table, Value indices,
-                       const std::string& dimension, const Shape& shape) {
+Value Recorder::Gather(Value table, Value indices, const std::string& dimension,
+                       const Shape& shape) {
   const Shape table_shape = at(table).shape, indices_shape = at(indices).shape;
   const Shape* shapes[] = {&table_shape, &indices_shape};
   CheckUnion(shapes);

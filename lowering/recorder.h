@@ -93,8 +93,8 @@ class Recorder : public Emitter {
   const LayoutBinding& binding_;
   Program& program_;
   absl::Status status_;
-  std::string name_;                // of the present operation
-  int origin_ = -1;                 // its place in Program::origins
+  std::string name_;  // of the present operation
+  int origin_ = -1;   // its place in Program::origins
   RuleSection section_ = RuleSection::kDefault;
   // Reshards made so far, by value: every reader of one layout shares one.
   std::vector<absl::InlinedVector<int, 1>> reshards_;

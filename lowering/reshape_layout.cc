@@ -95,9 +95,8 @@ ReshapeLayouts LineUpReshape(const Grains& grains, const Shape& before,
       const std::optional<AxisList> axes = FlattenCut(
           grains, before, layout, group.before_begin, group.before_end);
       TensorLayout spread = result.after;
-      kept = axes.has_value() &&
-             SpreadCut(grains, after, group.after_begin, group.after_end, *axes,
-                       spread);
+      kept = axes.has_value() && SpreadCut(grains, after, group.after_begin,
+                                           group.after_end, *axes, spread);
       if (kept) result.after = spread;
     }
     if (!kept) {

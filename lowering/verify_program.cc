@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lowering/verify_program.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "layouts/shard.h"
+#include "lowering/linearity.h"
 #include "lowering/print_program.h"
+#include "lowering/verify_shapes.h"
 
 namespace mtf {
 namespace {
@@ -17,22 +22,28 @@ class Verifier {
 
   absl::Status Run() {
     defined_.resize(program_.values.size(), false);
-    absl::flat_hash_set<absl::string_view> names;
-    for (const Instruction& instruction : program_.instructions) {
-      absl::Status status = Check(instruction);
-      for (int result : instruction.results) {
-        if (!names.insert(program_.values[result].name).second) {
-          status = absl::InternalError("the name of a result is taken");
-        }
-      }
-      if (!status.ok()) {
-        return absl::InternalError(absl::StrCat(
-            status.message(), "\n  in       ",
-            PrintInstruction(program_, instruction), "\n  made at  ",
-            program_.OriginText(instruction)));
+    for (const ProgramVariable& variable : program_.variables) {
+      if (!variables_.emplace(variable.name, &variable).second) {
+        return Bad(
+            absl::StrCat("variable ", variable.name, " is listed twice"));
       }
     }
-    return absl::OkStatus();
+    names_.reserve(program_.values.size());
+    for (const Instruction& instruction : program_.instructions) {
+      if (!HasValues(instruction)) {
+        return Bad("an instruction reads or makes a value of no program");
+      }
+      const absl::Status status = Check(instruction);
+      if (status.ok()) continue;
+      std::string text = absl::StrCat(status.message(), "\n  in       ",
+                                      PrintInstruction(program_, instruction));
+      if (instruction.origin >= 0) {
+        absl::StrAppend(&text, "\n  made at  ",
+                        program_.OriginText(instruction));
+      }
+      return absl::InternalError(text);
+    }
+    return CheckBuffers();
   }
 
  private:
@@ -42,6 +53,16 @@ class Verifier {
 
   static absl::Status Bad(absl::string_view what) {
     return absl::InternalError(what);
+  }
+
+  bool HasValues(const Instruction& instruction) const {
+    const auto exists = [&](int id) {
+      return id >= 0 && id < static_cast<int>(program_.values.size());
+    };
+    return std::all_of(instruction.operands.begin(), instruction.operands.end(),
+                       exists) &&
+           std::all_of(instruction.results.begin(), instruction.results.end(),
+                       exists);
   }
 
   // Cuts of equal names are equal; the union uses every axis once.
@@ -78,16 +99,59 @@ class Verifier {
       MTF_RETURN_IF_ERROR(
           add(program_.values[id].shape, program_.values[id].layout));
     }
+    if (instruction.opcode == Opcode::kReduce) {
+      return add(instruction.iteration, instruction.iteration_layout);
+    }
     return absl::OkStatus();
+  }
+
+  // A sum that is pending may be read by what is linear in it; a pending
+  // maximum by nothing but its reduction.
+  absl::Status CheckLinear(const Instruction& instruction) const {
+    absl::InlinedVector<DType, 4> dtypes;
+    AxisSet pending = 0;
+    for (int id : instruction.operands) {
+      const ProgramValue& value = program_.values[id];
+      pending |= value.layout.unreduced;
+      dtypes.push_back(value.dtype);
+      if (value.layout.reduction != ReduceKind::kSum) {
+        return Bad("a pending maximum or minimum is read");
+      }
+    }
+    if (pending == 0) return absl::OkStatus();
+    bool linear = false;
+    switch (instruction.opcode) {
+      case Opcode::kMap:
+        linear = IsLinear(instruction.expression, dtypes);
+        break;
+      case Opcode::kReduce:
+        linear = instruction.reduce_kind == ReduceKind::kSum &&
+                 IsLinear(instruction.expression, dtypes);
+        break;
+      case Opcode::kReshape:
+      case Opcode::kSlice:
+      case Opcode::kConcat:
+        linear = true;
+        break;
+      case Opcode::kPad:
+      case Opcode::kMask:
+        linear = instruction.fill == 0;
+        break;
+      default:
+        break;
+    }
+    return linear ? absl::OkStatus()
+                  : Bad("a pending sum is read by what is not linear in it");
   }
 
   // The axes over which an instruction leaves its result unreduced: those that
   // cut what it sums away, and those its operands are pending over.
   absl::Status CheckUnreduced(const Instruction& instruction) const {
+    MTF_RETURN_IF_ERROR(CheckLinear(instruction));
     AxisSet pending = 0;
     for (size_t i = 0; i < instruction.operands.size(); ++i) {
-      const AxisSet mine = program_.values[instruction.operands[i]]
-                               .layout.unreduced;
+      const AxisSet mine =
+          program_.values[instruction.operands[i]].layout.unreduced;
       if (i > 0 && mine != pending) {
         return Bad("operands are pending over different axes");
       }
@@ -124,23 +188,37 @@ class Verifier {
         break;
     }
     if (result.layout.unreduced != expected) {
-      return Bad("the result is pending over other axes than its operands "
-                 "leave it");
+      return Bad(
+          "the result is pending over other axes than its operands "
+          "leave it");
+    }
+    if (expected != 0 &&
+        result.layout.reduction != (instruction.opcode == Opcode::kReduce
+                                        ? instruction.reduce_kind
+                                        : ReduceKind::kSum)) {
+      return Bad("the result is pending by another kind of reduction");
     }
     return absl::OkStatus();
   }
 
+  // What moves along one dimension has all of it on every device.
+  absl::Status CheckWhole(const Instruction& instruction) const {
+    const auto whole = [&](int id) {
+      const ProgramValue& value = program_.values[id];
+      return value.layout.dims[value.shape.Find(instruction.dimension)].empty();
+    };
+    bool good = whole(instruction.results[0]);
+    for (int id : instruction.operands) good = good && whole(id);
+    return good ? absl::OkStatus()
+                : Bad(absl::StrCat("dimension \"", instruction.dimension,
+                                   "\" is cut where it must be whole"));
+  }
+
   // A step of a reshard changes the layout as its attributes say.
   absl::Status CheckCollective(const Instruction& instruction) const {
-    if (instruction.operands.size() != instruction.results.size()) {
-      return Bad("a collective gives one result per operand");
-    }
     for (size_t i = 0; i < instruction.operands.size(); ++i) {
       const ProgramValue& from = program_.values[instruction.operands[i]];
       const ProgramValue& to = program_.values[instruction.results[i]];
-      if (from.dtype != to.dtype || !(from.shape == to.shape)) {
-        return Bad("a collective keeps dtype and shape");
-      }
       TensorLayout expected = from.layout;
       const AxisSet axes = SetOf(instruction.axes);
       const auto drop_suffix = [&](int dim) {
@@ -151,20 +229,30 @@ class Verifier {
         }
         return true;
       };
+      // An axis that something uses cannot cut a dimension too.
+      const auto append = [&](int dim) {
+        if (((expected.Sharded() | expected.unreduced) & axes) != 0) {
+          return false;
+        }
+        expected.dims[dim].Append(instruction.axes);
+        return true;
+      };
+      bool legal = true;
       switch (instruction.opcode) {
         case Opcode::kAllReduce:
-          if ((from.layout.unreduced & axes) != axes) {
-            return Bad("all_reduce over an axis that nothing is pending over");
-          }
-          expected.unreduced &= ~axes;
-          break;
         case Opcode::kReduceScatter:
           if ((from.layout.unreduced & axes) != axes) {
-            return Bad(
-                "reduce_scatter over an axis that nothing is pending over");
+            return Bad(absl::StrCat(OpcodeName(instruction.opcode),
+                                    " over an axis that nothing is pending "
+                                    "over"));
+          }
+          if (from.layout.reduction != instruction.reduce_kind) {
+            return Bad("the operand is pending by another kind of reduction");
           }
           expected.unreduced &= ~axes;
-          expected.dims[instruction.dim].Append(instruction.axes);
+          if (instruction.opcode == Opcode::kReduceScatter) {
+            legal = append(instruction.dim);
+          }
           break;
         case Opcode::kAllGather:
           if (!drop_suffix(instruction.dim)) {
@@ -172,13 +260,13 @@ class Verifier {
           }
           break;
         case Opcode::kAllSlice:
-          expected.dims[instruction.dim].Append(instruction.axes);
+          legal = append(instruction.dim);
           break;
         case Opcode::kAllToAll:
           if (!drop_suffix(instruction.from_dim)) {
             return Bad("all_to_all of axes that do not end the dimension's");
           }
-          expected.dims[instruction.dim].Append(instruction.axes);
+          legal = append(instruction.dim);
           break;
         default:  // collective_permute
           for (int d = 0; d < from.shape.rank(); ++d) {
@@ -191,118 +279,149 @@ class Verifier {
           break;
       }
       if (expected.unreduced == 0) expected.reduction = ReduceKind::kSum;
-      if (!(expected == to.layout)) {
+      if (!legal || !(expected == to.layout)) {
         return Bad("the result's layout is not what the collective gives");
       }
     }
     return absl::OkStatus();
   }
 
-  absl::Status CheckTypes(const Instruction& instruction) const {
-    const auto same_dtype = [&]() {
-      for (int id : instruction.operands) {
-        if (program_.values[id].dtype !=
-            program_.values[instruction.results[0]].dtype) {
-          return false;
-        }
+  // The value that a variable is read as, or written from, lies as it does.
+  absl::Status CheckVariable(const Instruction& instruction) const {
+    const auto found = variables_.find(instruction.symbol);
+    if (found == variables_.end()) return Bad("there is no such variable");
+    const ProgramVariable& variable = *found->second;
+    const ProgramValue& value = program_.values[instruction.results[0]];
+    if (value.dtype != variable.dtype || !(value.shape == variable.shape) ||
+        !(value.layout == variable.layout)) {
+      return Bad("the value does not lie as the variable");
+    }
+    for (int id : instruction.operands) {
+      if (!(program_.values[id].layout == variable.layout)) {
+        return Bad("the value does not lie as the variable");
       }
-      return true;
-    };
-    switch (instruction.opcode) {
-      case Opcode::kMap:
-      case Opcode::kReduce: {
-        const ProgramValue& result = program_.values[instruction.results[0]];
-        if (instruction.expression.num_operands !=
-                static_cast<int>(instruction.operands.size()) ||
-            instruction.expression.steps.empty() ||
-            instruction.expression.result_dtype() != result.dtype) {
-          return Bad("the expression does not fit operands and result");
-        }
-        const Shape& space = instruction.opcode == Opcode::kMap
-                                 ? result.shape
-                                 : instruction.iteration;
-        for (int id : instruction.operands) {
-          for (const Dimension& dim : program_.values[id].shape) {
-            const int at = space.Find(dim.name);
-            if (at < 0 || space[at].size != dim.size) {
-              return Bad(absl::StrCat("dimension \"", dim.name,
-                                      "\" of an operand is not the result's"));
-            }
-          }
-        }
-        break;
+    }
+    return absl::OkStatus();
+  }
+
+  // From shard_shapes on every value has the extents of its shards.
+  absl::Status CheckExtents(
+      const Shape& shape, const TensorLayout& layout,
+      const absl::InlinedVector<int64_t, 5>& extents) const {
+    if (extents.empty()) return absl::OkStatus();
+    if (static_cast<int>(extents.size()) != shape.rank()) {
+      return Bad("there is not one extent per dimension");
+    }
+    for (int i = 0; i < shape.rank(); ++i) {
+      if (extents[i] != LocalExtent(program_.grains, shape, layout, i)) {
+        return Bad(absl::StrCat(
+            "dimension \"", shape[i].name, "\" has ", extents[i],
+            " places, not ", LocalExtent(program_.grains, shape, layout, i)));
       }
-      case Opcode::kEinsum:
-        if (instruction.operands.size() != 2 || !same_dtype()) {
-          return Bad("an einsum takes two operands of the result's dtype");
-        }
-        break;
-      case Opcode::kReshape:
-        if (operand(instruction, 0).shape.num_elements() !=
-            program_.values[instruction.results[0]].shape.num_elements()) {
-          return Bad("a reshape keeps the number of elements");
-        }
-        [[fallthrough]];
-      case Opcode::kSlice:
-      case Opcode::kPad:
-      case Opcode::kConcat:
-      case Opcode::kMask:
-      case Opcode::kWriteVariable:
-        if (!same_dtype()) return Bad("the dtype changes");
-        break;
-      default:
-        break;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckBuffers() const {
+    const BufferPlan& plan = program_.buffers;
+    if (plan.buffers.empty()) return absl::OkStatus();
+    if (plan.buffers.size() != program_.values.size() || plan.commit < 0 ||
+        plan.commit > static_cast<int>(program_.instructions.size())) {
+      return Bad("the buffers are not those of this program");
+    }
+    for (size_t i = 0; i < plan.buffers.size(); ++i) {
+      if (!defined_[i]) continue;
+      const BufferPlan::Buffer& buffer = plan.buffers[i];
+      const ProgramValue& value = program_.values[i];
+      bool fits = true;
+      if (buffer.place == BufferPlan::Place::kArena) {
+        // Divided, because the product may leave int64.
+        fits = buffer.offset >= 0 && buffer.offset <= plan.arena_bytes &&
+               LocalElements(program_.grains, value.shape, value.layout) <=
+                   (plan.arena_bytes - buffer.offset) / DTypeSize(value.dtype);
+      } else if (buffer.place == BufferPlan::Place::kVariable) {
+        const auto found = variables_.find(buffer.symbol);
+        fits = found != variables_.end() &&
+               value.dtype == found->second->dtype &&
+               value.shape == found->second->shape &&
+               value.layout == found->second->layout;
+      }
+      if (!fits) {
+        return Bad(absl::StrCat("%", value.name, " does not fit its place"));
+      }
     }
     return absl::OkStatus();
   }
 
   absl::Status Check(const Instruction& instruction) {
     for (int id : instruction.operands) {
-      if (id < 0 || id >= static_cast<int>(program_.values.size()) ||
-          !defined_[id]) {
-        return Bad("an operand is read before it is made");
-      }
+      if (!defined_[id]) return Bad("an operand is read before it is made");
     }
     for (int id : instruction.results) {
       if (defined_[id]) return Bad("a value is made twice");
       defined_[id] = true;
       const ProgramValue& value = program_.values[id];
+      if (!names_.insert(value.name).second) {
+        return Bad("the name of a result is taken");
+      }
       if (static_cast<int>(value.layout.dims.size()) != value.shape.rank() ||
-          !value.layout.IsLegal()) {
+          !value.layout.IsLegal() ||
+          (value.layout.unreduced == 0 &&
+           value.layout.reduction != ReduceKind::kSum)) {
         return Bad("the layout of the result is not legal");
       }
+      MTF_RETURN_IF_ERROR(CheckExtents(value.shape, value.layout, value.local));
     }
-    if (instruction.opcode == Opcode::kOutput) return absl::OkStatus();
-    if (instruction.results.empty()) return Bad("there is no result");
-    MTF_RETURN_IF_ERROR(CheckTypes(instruction));
+    if (static_cast<int>(instruction.iteration_layout.dims.size()) !=
+        instruction.iteration.rank()) {
+      return Bad("the layout of the iteration is not legal");
+    }
+    MTF_RETURN_IF_ERROR(internal::VerifyShapes(program_, instruction));
     if (IsCollective(instruction.opcode)) return CheckCollective(instruction);
     switch (instruction.opcode) {
-      case Opcode::kReshard:
-        if ((program_.values[instruction.results[0]].layout.unreduced &
-             ~operand(instruction, 0).layout.unreduced) != 0) {
+      case Opcode::kInput:
+      case Opcode::kConstant:
+      case Opcode::kRandom:
+        return CheckUnreduced(instruction);
+      case Opcode::kReadVariable:
+      case Opcode::kWriteVariable:
+        return CheckVariable(instruction);
+      case Opcode::kOutput:
+        return CheckLinear(instruction);
+      case Opcode::kReshard: {
+        const TensorLayout& from = operand(instruction, 0).layout;
+        const TensorLayout& to = program_.values[instruction.results[0]].layout;
+        if ((to.unreduced & ~from.unreduced) != 0) {
           return Bad("a reshard leaves nothing unreduced that was reduced");
         }
+        if (to.unreduced != 0 && to.reduction != from.reduction) {
+          return Bad("the result is pending by another kind of reduction");
+        }
         return absl::OkStatus();
-      case Opcode::kReshape:
+      }
       case Opcode::kSlice:
       case Opcode::kPad:
       case Opcode::kConcat:
-      case Opcode::kMask:
-        return CheckUnreduced(instruction);
-      case Opcode::kMap:
-      case Opcode::kEinsum:
-      case Opcode::kReduce:
-      case Opcode::kGather:
-      case Opcode::kScatterAdd:
+        MTF_RETURN_IF_ERROR(CheckWhole(instruction));
         MTF_RETURN_IF_ERROR(CheckUnion(instruction));
         return CheckUnreduced(instruction);
+      case Opcode::kReshape:
+        return CheckUnreduced(instruction);
+      case Opcode::kReduce:
+        MTF_RETURN_IF_ERROR(CheckExtents(instruction.iteration,
+                                         instruction.iteration_layout,
+                                         instruction.iteration_local));
+        [[fallthrough]];
       default:
-        return absl::OkStatus();
+        MTF_RETURN_IF_ERROR(CheckUnion(instruction));
+        return CheckUnreduced(instruction);
     }
   }
 
   const Program& program_;
   std::vector<bool> defined_;
+  absl::flat_hash_set<absl::string_view> names_;
+  absl::flat_hash_map<absl::string_view, const ProgramVariable*> variables_;
 };
 
 }  // namespace

@@ -61,8 +61,8 @@ std::string Compare(const std::string& what, const OracleTensor& wanted,
     const double a = wanted.data[i], b = got.At(static_cast<int64_t>(i));
     if (std::isnan(a) && std::isnan(b)) continue;
     if (a == b || std::abs(a - b) <= kTolerance * scale) continue;
-    return absl::StrCat(what, " element ", i, " of [",
-                        got.shape().ToString(), "] is ", b, ", not ", a);
+    return absl::StrCat(what, " element ", i, " of [", got.shape().ToString(),
+                        "] is ", b, ", not ", a);
   }
   return "";
 }
@@ -81,8 +81,7 @@ class Case {
     LayoutRules rules = MakeRandomRules(random_, *program_.graph, mesh_);
     for (;;) {
       layout_ = rules.ToString();
-      MTF_ASSIGN_OR_RETURN(binding_,
-                           BindLayout(*program_.graph, mesh_, rules));
+      MTF_ASSIGN_OR_RETURN(binding_, BindLayout(*program_.graph, mesh_, rules));
       absl::StatusOr<Program> initialize =
           mtf::Lower(*program_.graph, binding_, {.initialize = true});
       absl::StatusOr<Program> step = mtf::Lower(
@@ -100,8 +99,8 @@ class Case {
           rules.rules().empty()) {
         return bad;
       }
-      rules = WithoutRule(
-          rules, static_cast<int>(random_() % rules.rules().size()));
+      rules = WithoutRule(rules,
+                          static_cast<int>(random_() % rules.rules().size()));
     }
   }
 
@@ -110,8 +109,7 @@ class Case {
     MTF_RETURN_IF_ERROR(CheckText());
     const auto seed = static_cast<uint32_t>(seed_);
     OracleVariables variables;
-    MTF_RETURN_IF_ERROR(
-        InitializeVariables(*program_.graph, seed, &variables));
+    MTF_RETURN_IF_ERROR(InitializeVariables(*program_.graph, seed, &variables));
     std::vector<Tensor> fetches = program_.fetches;
     fetches.insert(fetches.end(), program_.updates.begin(),
                    program_.updates.end());
@@ -126,8 +124,7 @@ class Case {
   std::string Describe() const {
     return absl::StrCat("MTF_PROPERTY_SEED=", seed_, " device ", device_,
                         " mesh ", mesh_.ToString(), " layout ", layout_, "\n",
-                        PrintGraph(*program_.graph), "\n",
-                        PrintProgram(step_));
+                        PrintGraph(*program_.graph), "\n", PrintProgram(step_));
   }
 
  private:
@@ -158,9 +155,8 @@ class Case {
     MTF_RETURN_IF_ERROR(step->Run(program_.feeds, seed, 3, &outputs));
     MTF_RETURN_IF_ERROR(CheckCounts(communicator));
     for (size_t i = 0; i < program_.fetches.size(); ++i) {
-      const std::string wrong =
-          Compare(program_.fetches[i].name(), wanted[i],
-                  outputs[program_.fetches[i].name()]);
+      const std::string wrong = Compare(program_.fetches[i].name(), wanted[i],
+                                        outputs[program_.fetches[i].name()]);
       if (!wrong.empty()) return absl::InternalError(wrong);
     }
     // The updated variables, read by a program of their own.

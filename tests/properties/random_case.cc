@@ -113,8 +113,8 @@ class Generator {
     const Shape shape = RandomShape(3);
     const std::string name = absl::StrCat("input_", i);
     Keep(Input(graph(), name, kFloat32, shape), /*exact=*/true);
-    program_.feeds[name] = HostTensor::FromDoubles(
-        shape, kFloat32, Numbers(shape.num_elements()));
+    program_.feeds[name] =
+        HostTensor::FromDoubles(shape, kFloat32, Numbers(shape.num_elements()));
   }
 
   void MakeVariable(int i) {
@@ -123,8 +123,8 @@ class Generator {
     if (Chance(0.5)) {
       initial = RandomUniform(graph(), shape, -1, 1, {.per_step = false});
     } else {
-      initial = Constant(graph(), Numbers(shape.num_elements()), kFloat32,
-                         shape);
+      initial =
+          Constant(graph(), Numbers(shape.num_elements()), kFloat32, shape);
     }
     Tensor variable = Variable(graph(), absl::StrCat("variable_", i), initial);
     variables_.push_back(variable);
@@ -233,28 +233,44 @@ class Generator {
   void AddBinary() {
     Tensor x = Any(), y = Partner(x);
     switch (Int(0, 3)) {
-      case 0: return Keep(x + y);
-      case 1: return Keep(x - y);
-      case 2: return Keep(x * y);
-      default: return Keep(x / (Square(y) + 1.0));
+      case 0:
+        return Keep(x + y);
+      case 1:
+        return Keep(x - y);
+      case 2:
+        return Keep(x * y);
+      default:
+        return Keep(x / (Square(y) + 1.0));
     }
   }
 
   void AddUnary() {
     Tensor x = Any();
     switch (Int(0, 11)) {
-      case 0: return Keep(Tanh(x));
-      case 1: return Keep(Sigmoid(x));
-      case 2: return Keep(Sin(x));
-      case 3: return Keep(Cos(x));
-      case 4: return Keep(Softplus(x));
-      case 5: return Keep(Gelu(x));
-      case 6: return Keep(Swish(x));
-      case 7: return Keep(-x);
-      case 8: return Keep(Rsqrt(Square(x) + 1.0));
-      case 9: return Keep(Exp(Tanh(x)));
-      case 10: return Keep(Log(Square(x) + 1.0) * 0.5);
-      default: return Keep(StopGradient(x) * 0.5);
+      case 0:
+        return Keep(Tanh(x));
+      case 1:
+        return Keep(Sigmoid(x));
+      case 2:
+        return Keep(Sin(x));
+      case 3:
+        return Keep(Cos(x));
+      case 4:
+        return Keep(Softplus(x));
+      case 5:
+        return Keep(Gelu(x));
+      case 6:
+        return Keep(Swish(x));
+      case 7:
+        return Keep(-x);
+      case 8:
+        return Keep(Rsqrt(Square(x) + 1.0));
+      case 9:
+        return Keep(Exp(Tanh(x)));
+      case 10:
+        return Keep(Log(Square(x) + 1.0) * 0.5);
+      default:
+        return Keep(StopGradient(x) * 0.5);
     }
   }
 
@@ -262,13 +278,18 @@ class Generator {
     Tensor x = Any();
     const Shape output = Subset(x.shape(), 0.5);
     switch (Int(0, 4)) {
-      case 0: return Keep(ReduceSum(x, output) *
-                          (static_cast<double>(output.num_elements()) /
-                           static_cast<double>(x.shape().num_elements())));
-      case 1: return Keep(ReduceMean(x, output));
-      case 2: return Keep(ReduceMax(x, output));
-      case 3: return Keep(ReduceMin(x, output));
-      default: return Keep(ReduceLogSumExp(x, output) * 0.5);
+      case 0:
+        return Keep(ReduceSum(x, output) *
+                    (static_cast<double>(output.num_elements()) /
+                     static_cast<double>(x.shape().num_elements())));
+      case 1:
+        return Keep(ReduceMean(x, output));
+      case 2:
+        return Keep(ReduceMax(x, output));
+      case 3:
+        return Keep(ReduceMin(x, output));
+      default:
+        return Keep(ReduceLogSumExp(x, output) * 0.5);
     }
   }
 
@@ -356,10 +377,10 @@ class Generator {
   void AddRandom() {
     Tensor x = Any();
     switch (Int(0, 2)) {
-      case 0: return Keep(Dropout(x, 0.25));
+      case 0:
+        return Keep(Dropout(x, 0.25));
       case 1:
-        return Keep(Dropout(x, 0.5,
-                            {.noise_shape = Subset(x.shape(), 0.7)}));
+        return Keep(Dropout(x, 0.5, {.noise_shape = Subset(x.shape(), 0.7)}));
       default:
         return Keep(x + RandomUniform(graph(), x.shape(), -1, 1));
     }
@@ -374,13 +395,20 @@ class Generator {
       return;
     }
     switch (Int(0, 6)) {
-      case 0: return Keep(Relu(x), true);
-      case 1: return Keep(Abs(x), true);
-      case 2: return Keep(Maximum(x, y), true);
-      case 3: return Keep(Minimum(x, y), true);
-      case 4: return Keep(Select(Less(x, y), x, y * 2.0));
-      case 5: return Keep(Elu(x));
-      default: return Keep(Mod(x + 2.0, Abs(y) + 0.5));
+      case 0:
+        return Keep(Relu(x), true);
+      case 1:
+        return Keep(Abs(x), true);
+      case 2:
+        return Keep(Maximum(x, y), true);
+      case 3:
+        return Keep(Minimum(x, y), true);
+      case 4:
+        return Keep(Select(Less(x, y), x, y * 2.0));
+      case 5:
+        return Keep(Elu(x));
+      default:
+        return Keep(Mod(x + 2.0, Abs(y) + 0.5));
     }
   }
 
@@ -446,14 +474,16 @@ class Generator {
 
 }  // namespace
 
-RandomProgram MakeRandomProgram(uint64_t seed) { return Generator(seed).Make(); }
+RandomProgram MakeRandomProgram(uint64_t seed) {
+  return Generator(seed).Make();
+}
 
 Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices) {
   static const char* const kMeshes[] = {
-      "x:1",         "x:2",         "x:3",         "x:4",
-      "x:5",         "x:6",         "x:7",         "x:8",
-      "x:2,y:2",     "x:2,y:3",     "x:3,y:2",     "x:2,y:4",
-      "x:4,y:2",     "x:2,y:2,z:2", "x:1,y:2,z:3", "x:2,y:1,z:4",
+      "x:1",     "x:2",         "x:3",         "x:4",
+      "x:5",     "x:6",         "x:7",         "x:8",
+      "x:2,y:2", "x:2,y:3",     "x:3,y:2",     "x:2,y:4",
+      "x:4,y:2", "x:2,y:2,z:2", "x:1,y:2,z:3", "x:2,y:1,z:4",
   };
   for (;;) {
     const Mesh mesh = *Mesh::Parse(kMeshes[random() % std::size(kMeshes)]);
