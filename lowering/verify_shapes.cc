@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/verify_shapes.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+
+namespace mtf::internal {
+namespace {
+
+absl::Status Bad(absl::string_view what) { return absl::InternalError(what); }
+
+absl::Status BadDimension(absl::string_view name, absl::string_view what) {
+  return absl::InternalError(absl::StrCat("dimension \"", name, "\" ", what));
+}
+
+class Checker {
+ public:
+  Checker(const Program& program, const Instruction& instruction)
+      : program_(program), instruction_(instruction) {}
+
+  absl::Status Run() const {
+    const Opcode opcode = instruction_.opcode;
+    if (!TakesOperands(opcode, instruction_.operands.size())) {
+      return Bad(absl::StrCat(OpcodeName(opcode), " does not take ",
+                              instruction_.operands.size(), " operands"));
+    }
+    if (opcode == Opcode::kOutput) {
+      return instruction_.results.empty() ? absl::OkStatus()
+                                          : Bad("output gives nothing");
+    }
+    if (instruction_.results.empty()) return Bad("there is no result");
+    if (instruction_.results.size() > 1 && !IsCollective(opcode)) {
+      return Bad("there is more than one result");
+    }
+    switch (opcode) {
+      case Opcode::kInput:
+      case Opcode::kOutput:
+      case Opcode::kReadVariable:
+      case Opcode::kRandom:
+        return absl::OkStatus();
+      case Opcode::kConstant:
+        return static_cast<int64_t>(instruction_.data.size()) ==
+                       result().shape.num_elements()
+                   ? absl::OkStatus()
+                   : Bad("a constant has one number per element");
+      case Opcode::kMap:
+        return CheckElements(result().shape);
+      case Opcode::kReduce:
+        MTF_RETURN_IF_ERROR(CheckElements(instruction_.iteration));
+        return CheckWithin(result().shape, instruction_.iteration);
+      case Opcode::kEinsum:
+        return CheckEinsum();
+      case Opcode::kReshape:
+        if (operand(0).shape.num_elements() != result().shape.num_elements()) {
+          return Bad("a reshape keeps the number of elements");
+        }
+        return CheckDType(operand(0));
+      case Opcode::kSlice:
+      case Opcode::kPad:
+      case Opcode::kConcat:
+        return CheckMovement();
+      case Opcode::kGather:
+        return CheckGather(operand(0), result());
+      case Opcode::kScatterAdd:
+        return CheckGather(result(), operand(0));
+      case Opcode::kMask:
+        for (int dim : instruction_.mask_dims) {
+          if (!IsPlace(dim)) return Bad("a mask of no dimension");
+        }
+        return CheckSameType();
+      case Opcode::kWriteVariable:
+      case Opcode::kReshard:
+        return CheckSameType();
+      default:
+        return CheckCollective();
+    }
+  }
+
+ private:
+  const ProgramValue& operand(size_t i) const {
+    return program_.values[instruction_.operands[i]];
+  }
+  const ProgramValue& result(size_t i = 0) const {
+    return program_.values[instruction_.results[i]];
+  }
+  bool IsPlace(int dim) const {
+    return dim >= 0 && dim < operand(0).shape.rank();
+  }
+
+  absl::Status CheckDType(const ProgramValue& operand) const {
+    return operand.dtype == result().dtype ? absl::OkStatus()
+                                           : Bad("the dtype changes");
+  }
+  absl::Status CheckSameType() const {
+    if (!(operand(0).shape == result().shape)) return Bad("the shape changes");
+    return CheckDType(operand(0));
+  }
+
+  // Every dimension of `part` is one of `whole`, in the same size.
+  static absl::Status CheckWithin(const Shape& part, const Shape& whole) {
+    for (const Dimension& dim : part) {
+      const int at = whole.Find(dim.name);
+      if (at < 0) return BadDimension(dim.name, "comes from nowhere");
+      if (whole[at].size != dim.size) {
+        return BadDimension(dim.name, "has two sizes");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // What a map or a reduction computes at each element of `space`.
+  absl::Status CheckElements(const Shape& space) const {
+    const MapExpression& expression = instruction_.expression;
+    if (expression.num_operands !=
+            static_cast<int>(instruction_.operands.size()) ||
+        expression.steps.empty() ||
+        expression.result_dtype() != result().dtype) {
+      return Bad("the expression does not fit operands and result");
+    }
+    for (size_t i = 0; i < instruction_.operands.size(); ++i) {
+      MTF_RETURN_IF_ERROR(CheckWithin(operand(i).shape, space));
+    }
+    for (size_t i = 0; i < expression.steps.size(); ++i) {
+      MTF_RETURN_IF_ERROR(CheckStep(space, i));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckStep(const Shape& space, size_t place) const {
+    const MapExpression& expression = instruction_.expression;
+    const MapStep& step = expression.steps[place];
+    const ScalarFunctionInfo& info = InfoOf(step.function);
+    if (static_cast<int>(step.arguments.size()) != info.arity) {
+      return BadStep(step, "takes another number of arguments");
+    }
+    const int known = expression.num_operands + static_cast<int>(place);
+    for (int argument : step.arguments) {
+      if (argument < 0 || argument >= known) {
+        return BadStep(step, "takes what is not made yet");
+      }
+    }
+    const auto dtype = [&](size_t i) {
+      const int argument = step.arguments[i];
+      return argument < expression.num_operands
+                 ? operand(argument).dtype
+                 : expression.steps[argument - expression.num_operands].dtype;
+    };
+    if (step.function == ScalarFunction::kIota &&
+        !space.Contains(step.dimension)) {
+      return BadDimension(step.dimension, "of an iota comes from nowhere");
+    }
+    if (step.arguments.empty() || step.function == ScalarFunction::kCast) {
+      return absl::OkStatus();
+    }
+    const bool select = step.function == ScalarFunction::kSelect;
+    if (select && dtype(0) != kBool) return BadStep(step, "has no condition");
+    const DType operands = dtype(select ? 1 : 0);
+    for (size_t i = select ? 2 : 1; i < step.arguments.size(); ++i) {
+      if (dtype(i) != operands) return BadStep(step, "mixes dtypes");
+    }
+    if (step.dtype != (info.is_comparison ? kBool : operands)) {
+      return BadStep(step, "gives another dtype");
+    }
+    const bool fits =
+        info.domain == FunctionDomain::kAny ||
+        step.function == ScalarFunction::kIdentity ||
+        (info.domain == FunctionDomain::kFloat && IsFloat(operands)) ||
+        (info.domain == FunctionDomain::kNumber && operands != kBool) ||
+        (info.domain == FunctionDomain::kLogical && operands == kBool);
+    return fits ? absl::OkStatus() : BadStep(step, "does not take this dtype");
+  }
+
+  static absl::Status BadStep(const MapStep& step, absl::string_view what) {
+    return Bad(
+        absl::StrCat("the step ", InfoOf(step.function).text, " ", what));
+  }
+
+  absl::Status CheckEinsum() const {
+    const Shape &x = operand(0).shape, &y = operand(1).shape;
+    if (operand(0).dtype != result().dtype ||
+        operand(1).dtype != result().dtype) {
+      return Bad("an einsum has one dtype");
+    }
+    for (const Dimension& dim : y) {
+      const int at = x.Find(dim.name);
+      if (at >= 0 && x[at].size != dim.size) {
+        return BadDimension(dim.name, "has two sizes");
+      }
+    }
+    for (const Dimension& dim : result().shape) {
+      const Shape& from = x.Contains(dim.name) ? x : y;
+      const int at = from.Find(dim.name);
+      if (at < 0) return BadDimension(dim.name, "comes from nowhere");
+      if (from[at].size != dim.size) {
+        return BadDimension(dim.name, "has two sizes");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // slice, pad and concat: all keep every dimension but one.
+  absl::Status CheckMovement() const {
+    const std::string& moved = instruction_.dimension;
+    const Shape& after = result().shape;
+    const int at = after.Find(moved);
+    int64_t before = 0;
+    for (size_t i = 0; i < instruction_.operands.size(); ++i) {
+      MTF_RETURN_IF_ERROR(CheckDType(operand(i)));
+      const Shape& shape = operand(i).shape;
+      if (at < 0 || shape.rank() != after.rank() || shape[at].name != moved) {
+        return BadDimension(moved, "is not in operand and result");
+      }
+      for (int d = 0; d < after.rank(); ++d) {
+        if (d != at && !(shape[d] == after[d])) {
+          return BadDimension(after[d].name, "changes");
+        }
+      }
+      before += shape[at].size;
+    }
+    const int64_t size = after[at].size, begin = instruction_.begin;
+    bool fits = size == before;  // concat
+    if (instruction_.opcode == Opcode::kSlice) {
+      fits = begin >= 0 && begin <= before && size <= before - begin;
+    } else if (instruction_.opcode == Opcode::kPad) {
+      fits = begin >= 0 && before <= size && begin <= size - before;
+    }
+    return fits ? absl::OkStatus()
+                : BadDimension(moved, "does not fit into its range");
+  }
+
+  // Rows of `table` by the indices; a scatter_add is the same backwards.
+  absl::Status CheckGather(const ProgramValue& table,
+                           const ProgramValue& rows) const {
+    const ProgramValue& indices = operand(1);
+    const std::string& dimension = instruction_.dimension;
+    if (!IsInteger(indices.dtype)) return Bad("the indices are no integers");
+    if (table.dtype != rows.dtype) return Bad("the dtype changes");
+    if (!table.shape.Contains(dimension) || indices.shape.Contains(dimension)) {
+      return BadDimension(dimension, "is not the table's alone");
+    }
+    for (const Dimension& dim : indices.shape) {
+      const int at = table.shape.Find(dim.name);
+      if (at >= 0 && table.shape[at].size != dim.size) {
+        return BadDimension(dim.name, "has two sizes");
+      }
+    }
+    // A dimension of the rows is one of the indices or of the table; nothing
+    // but the dimension looked up is lost.
+    for (const Dimension& dim : rows.shape) {
+      const Shape& from =
+          indices.shape.Contains(dim.name) ? indices.shape : table.shape;
+      const int at = from.Find(dim.name);
+      if (at < 0 || dim.name == dimension) {
+        return BadDimension(dim.name, "comes from nowhere");
+      }
+      if (from[at].size != dim.size) {
+        return BadDimension(dim.name, "has two sizes");
+      }
+    }
+    for (const Shape* shape : {&indices.shape, &table.shape}) {
+      for (const Dimension& dim : *shape) {
+        if (dim.name != dimension && !rows.shape.Contains(dim.name)) {
+          return BadDimension(dim.name, "is lost");
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckCollective() const {
+    if (instruction_.operands.size() != instruction_.results.size()) {
+      return Bad("a collective gives one result per operand");
+    }
+    for (size_t i = 0; i < instruction_.operands.size(); ++i) {
+      if (operand(i).dtype != result(i).dtype ||
+          !(operand(i).shape == result(i).shape)) {
+        return Bad("a collective keeps dtype and shape");
+      }
+    }
+    if (instruction_.axes.empty()) return Bad("a collective over no axis");
+    AxisSet axes = 0;
+    for (int axis : instruction_.axes) {
+      if (axis < 0 || axis >= program_.mesh.num_axes() || (axes >> axis & 1)) {
+        return Bad("a collective over an axis twice, or over none of the mesh");
+      }
+      axes |= AxisSet{1} << axis;
+    }
+    switch (instruction_.opcode) {
+      case Opcode::kAllReduce:
+      case Opcode::kCollectivePermute:
+        return absl::OkStatus();
+      case Opcode::kAllToAll:
+        if (!IsPlace(instruction_.from_dim) ||
+            instruction_.from_dim == instruction_.dim) {
+          return Bad("an all_to_all is between two dimensions");
+        }
+        [[fallthrough]];
+      default:
+        return IsPlace(instruction_.dim) ? absl::OkStatus()
+                                         : Bad("a collective of no dimension");
+    }
+  }
+
+  const Program& program_;
+  const Instruction& instruction_;
+};
+
+}  // namespace
+
+bool TakesOperands(Opcode opcode, size_t count) {
+  switch (opcode) {
+    case Opcode::kInput:
+    case Opcode::kReadVariable:
+    case Opcode::kConstant:
+    case Opcode::kRandom:
+      return count == 0;
+    case Opcode::kMap:
+    case Opcode::kReduce:
+      return true;
+    case Opcode::kEinsum:
+    case Opcode::kGather:
+    case Opcode::kScatterAdd:
+      return count == 2;
+    case Opcode::kConcat:
+    case Opcode::kAllReduce:
+      return count > 0;
+    default:
+      return count == 1;
+  }
+}
+
+absl::Status VerifyShapes(const Program& program,
+                          const Instruction& instruction) {
+  return Checker(program, instruction).Run();
+}
+
+}  // namespace mtf::internal

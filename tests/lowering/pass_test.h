@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pass tests are text, pass, text:
+//
+//   EXPECT_EQ(AfterPass("fuse_maps", R"(
+//   mesh{x:2}
+//   ...
+//   )"), R"(
+//   mesh{x:2}
+//   ...
+//   )");
+#ifndef TESTS_LOWERING_PASS_TEST_H_
+#define TESTS_LOWERING_PASS_TEST_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "lowering/lower.h"
+#include "lowering/parse_program.h"
+#include "lowering/print_program.h"
+#include "mtf/status.h"
+#include "tests/matchers.h"
+
+namespace mtf::testing {
+
+// The text of a program after the passes called `passes`, one behind the
+// other, or the words of the error. It begins with a line break, as a raw
+// string does whose text begins on a line of its own.
+inline std::string AfterPasses(const std::vector<std::string>& passes,
+                               absl::string_view text) {
+  absl::StatusOr<Program> program = ParseProgram(text);
+  if (!program.ok()) return ErrorText(program.status());
+  for (const std::string& pass : passes) {
+    const absl::Status status = RunPass(pass, *program);
+    if (!status.ok()) return absl::StrCat(pass, ": ", ErrorText(status));
+  }
+  return absl::StrCat("\n", PrintProgram(*program));
+}
+
+inline std::string AfterPass(const std::string& pass, absl::string_view text) {
+  return AfterPasses({pass}, text);
+}
+
+// A pass that declines leaves the text as it is.
+inline void ExpectUnchanged(const std::string& pass, absl::string_view text) {
+  EXPECT_EQ(AfterPass(pass, text), text);
+}
+
+}  // namespace mtf::testing
+
+#endif  // TESTS_LOWERING_PASS_TEST_H_
