@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Einsums of a transformer on the CPU device beside oneDNN's plain matmul of
+// the same batch, m, n and k on contiguous matrices. Both take turns within one
+// run, so that other work on the machine slows both. Counters:
+//   GF       of the device, by the median time
+//   plain    of the plain matmul
+//   ratio    GF / plain: what the order of dimensions costs
+//
+//   einsum_benchmark --benchmark_filter='f32/T:1'
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/threads.h"
+#include "benchmark/benchmark.h"
+#include "benchmarks/one_instruction.h"
+#include "oneapi/dnnl/dnnl.hpp"
+
+namespace mtf {
+namespace {
+
+using Sizes = std::map<char, int64_t>;
+
+Shape ShapeOf(const std::string& letters, const Sizes& sizes) {
+  std::vector<Dimension> dims;
+  for (char letter : letters) {
+    dims.push_back({std::string(1, letter), sizes.at(letter)});
+  }
+  return Shape(std::move(dims));
+}
+
+// The yardstick: row-major [batch, m, k] x [batch, k, n] -> [batch, m, n].
+class PlainMatmul {
+ public:
+  PlainMatmul(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k)
+      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+    using Tag = dnnl::memory::format_tag;
+    const auto type = dtype == kBFloat16 ? dnnl::memory::data_type::bf16
+                                         : dnnl::memory::data_type::f32;
+    const auto describe = [&](int64_t rows, int64_t columns) {
+      return batch == 1
+                 ? dnnl::memory::desc({rows, columns}, type, Tag::ab)
+                 : dnnl::memory::desc({batch, rows, columns}, type, Tag::abc);
+    };
+    const auto x = describe(m, k), y = describe(k, n), z = describe(m, n);
+#if DNNL_VERSION_MAJOR >= 3
+    primitive_ = dnnl::matmul({engine_, x, y, z});
+#else
+    primitive_ = dnnl::matmul({dnnl::matmul::desc(x, y, z), engine_});
+#endif
+    arguments_ = {{DNNL_ARG_SRC, Fill({x, engine_}, dtype, batch * m * k)},
+                  {DNNL_ARG_WEIGHTS, Fill({y, engine_}, dtype, batch * k * n)},
+                  {DNNL_ARG_DST, {z, engine_}}};
+  }
+  void Run() { primitive_.execute(stream_, arguments_); }
+
+ private:
+  static dnnl::memory Fill(dnnl::memory memory, DType dtype, int64_t count) {
+    std::minstd_rand random(1);
+    for (int64_t i = 0; i < count; ++i) {
+      StoreElement(memory.get_data_handle(), dtype, i,
+                   static_cast<double>(random() % 4096) / 2048 - 1);
+    }
+    return memory;
+  }
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  dnnl::primitive primitive_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+};
+
+double Median(std::vector<double> times) {
+  std::nth_element(times.begin(), times.begin() + times.size() / 2,
+                   times.end());
+  return times[times.size() / 2];
+}
+
+template <class Body>
+double SecondsOf(const Body& body) {
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  const auto end = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+struct EinsumCase {
+  std::string name, x, y, z;
+};
+
+void RunCase(benchmark::State& state, const EinsumCase& einsum,
+             const Sizes& sizes, DType dtype, int threads) {
+  OneInstruction device(threads);
+  device.instruction.opcode = Opcode::kEinsum;
+  device.AddOperand(ShapeOf(einsum.x, sizes), dtype);
+  device.AddOperand(ShapeOf(einsum.y, sizes), dtype);
+  device.SetResult(ShapeOf(einsum.z, sizes), dtype);
+  device.Prepare();
+  // Roles by which operands have a letter.
+  int64_t batch = 1, m = 1, n = 1, k = 1;
+  for (const auto& [letter, size] : sizes) {
+    const bool in_x = einsum.x.find(letter) != std::string::npos;
+    const bool in_y = einsum.y.find(letter) != std::string::npos;
+    const bool in_z = einsum.z.find(letter) != std::string::npos;
+    if (in_x && in_y) (in_z ? batch : k) *= size;
+    if (in_x && !in_y) m *= size;
+    if (in_y && !in_x) n *= size;
+  }
+  cpu::UseThreads(threads);
+  PlainMatmul plain(dtype, batch, m, n, k);
+  device.Run();
+  plain.Run();
+  std::vector<double> ours, theirs;
+  for (auto _ : state) {
+    ours.push_back(SecondsOf([&] { device.Run(); }));
+    theirs.push_back(SecondsOf([&] { plain.Run(); }));
+    state.SetIterationTime(ours.back());
+  }
+  const double flops = 2.0 * batch * m * n * k;
+  state.counters["GF"] = flops / Median(ours) / 1e9;
+  state.counters["plain"] = flops / Median(theirs) / 1e9;
+  state.counters["ratio"] = Median(theirs) / Median(ours);
+}
+
+void Register() {
+  const std::vector<EinsumCase> cases = {
+      {"project", "bld", "dhk", "blhk"},
+      {"project_dx", "blhk", "dhk", "bld"},
+      {"project_dw", "bld", "blhk", "dhk"},
+      {"scores", "blhk", "bmhk", "bhlm"},
+      {"scores_dq", "bhlm", "bmhk", "blhk"},
+      {"scores_dk", "bhlm", "blhk", "bmhk"},
+      {"context", "bhlm", "bmhk", "blhk"},
+      {"context_da", "blhk", "bmhk", "bhlm"},
+      {"context_dv", "bhlm", "blhk", "bmhk"},
+      {"output", "blhk", "hkd", "bld"},
+      {"output_dx", "bld", "hkd", "blhk"},
+      {"output_dw", "blhk", "bld", "hkd"},
+      {"ff1", "bld", "df", "blf"},
+      {"ff1_dx", "blf", "df", "bld"},
+      {"ff1_dw", "bld", "blf", "df"},
+      {"ff2", "blf", "fd", "bld"},
+      {"ff2_dx", "bld", "fd", "blf"},
+      {"ff2_dw", "blf", "bld", "fd"},
+      {"logits", "bld", "vd", "blv"},
+      {"logits_dx", "blv", "vd", "bld"},
+      {"logits_dw", "blv", "bld", "vd"},
+      // orders that neither fold nor lie well
+      {"turned_heads", "blhk", "khd", "bld"},
+      {"length_first", "lbd", "dhk", "bhlk"},
+  };
+  const std::vector<std::pair<std::string, Sizes>> models = {
+      {"small",
+       {{'b', 8},
+        {'l', 128},
+        {'m', 128},
+        {'d', 256},
+        {'h', 8},
+        {'k', 32},
+        {'f', 1024},
+        {'v', 256}}},
+      {"gpt2",
+       {{'b', 4},
+        {'l', 256},
+        {'m', 256},
+        {'d', 768},
+        {'h', 12},
+        {'k', 64},
+        {'f', 3072},
+        {'v', 8192}}},
+  };
+  for (const auto& [model, sizes] : models) {
+    for (DType dtype : {kFloat32, kBFloat16}) {
+      for (int threads : {1, 2}) {
+        for (const EinsumCase& einsum : cases) {
+          const std::string name = model + "/" + std::string(DTypeName(dtype)) +
+                                   "/T:" + std::to_string(threads) + "/" +
+                                   einsum.name;
+          benchmark::RegisterBenchmark(
+              name.c_str(),
+              [einsum, sizes = sizes, dtype, threads](benchmark::State& state) {
+                RunCase(state, einsum, sizes, dtype, threads);
+              })
+              ->UseManualTime()
+              ->Unit(benchmark::kMillisecond)
+              ->MinTime(0.2);
+        }
+      }
+    }
+  }
+}
+
+const bool registered = (Register(), true);
+
+}  // namespace
+}  // namespace mtf
