@@ -51,8 +51,8 @@ BlockCopy Unpacking(const Rows& rows, int64_t blocks) {
 
 class BoundCollective : public CollectiveKernel {
  public:
-  BoundCollective(const Binding& binding, Device& device,
-                  Communicator& communicator, const Communicator::Group& group)
+  BoundCollective(const Binding& binding, Communicator& communicator,
+                  const Communicator::Group& group)
       : instruction_(binding.instruction()),
         communicator_(communicator),
         group_(group),
@@ -65,17 +65,42 @@ class BoundCollective : public CollectiveKernel {
       pieces_.push_back({binding.operands[i].data, binding.results[i].data,
                          binding.operands[i].elements()});
     }
-    (void)device;
   }
 
   // Sends from `staging`, packed by `copy`, instead of the operand.
   void PackInto(void* staging, Device& device, const BlockCopy& copy) {
-    pack_ = device.PrepareCopy(staging, in_, copy);
+    packs_.push_back(device.PrepareCopy(staging, in_, copy));
     in_ = staging;
+  }
+  // Gathers the blocks of several operands for each place side by side in
+  // `before`, and takes this place's blocks apart again from `after`.
+  void JoinOperands(const Binding& binding, Device& device,
+                    const std::vector<Rows>& rows, int64_t places, void* before,
+                    void* after) {
+    int64_t block = 0;  // bytes for one place
+    for (const BoundValue& result : binding.results) {
+      block += result.value->local_bytes();
+    }
+    int64_t offset = 0;
+    for (size_t i = 0; i < binding.operands.size(); ++i) {
+      BlockCopy copy = Packing(rows[i], places);
+      copy.to_block = block;
+      packs_.push_back(device.PrepareCopy(static_cast<char*>(before) + offset,
+                                          binding.operands[i].data, copy));
+      const int64_t bytes = binding.results[i].value->local_bytes();
+      BlockCopy apart;
+      apart.inner = bytes;
+      unpacks_.push_back(device.PrepareCopy(
+          binding.results[i].data, static_cast<char*>(after) + offset, apart));
+      offset += bytes;
+    }
+    in_ = before;
+    out_ = after;
+    out_bytes_ = block;
   }
   // Receives into `staging` and unpacks by `copy` into the result.
   void UnpackFrom(void* staging, Device& device, const BlockCopy& copy) {
-    unpack_ = device.PrepareCopy(out_, staging, copy);
+    unpacks_.push_back(device.PrepareCopy(out_, staging, copy));
     out_ = staging;
   }
   void Between(int64_t source, int64_t destination) {
@@ -85,9 +110,9 @@ class BoundCollective : public CollectiveKernel {
 
   absl::Status Run() override {
     StepContext none;
-    if (pack_ != nullptr) pack_->Run(none);
+    for (const std::unique_ptr<Kernel>& pack : packs_) pack->Run(none);
     MTF_RETURN_IF_ERROR(Move());
-    if (unpack_ != nullptr) unpack_->Run(none);
+    for (const std::unique_ptr<Kernel>& unpack : unpacks_) unpack->Run(none);
     return absl::OkStatus();
   }
 
@@ -122,7 +147,7 @@ class BoundCollective : public CollectiveKernel {
   void* out_;
   int64_t in_bytes_, out_bytes_;
   std::vector<Communicator::Piece> pieces_;
-  std::unique_ptr<Kernel> pack_, unpack_;
+  std::vector<std::unique_ptr<Kernel>> packs_, unpacks_;
   int64_t source_ = 0, destination_ = 0;
 };
 
@@ -144,6 +169,16 @@ StagingBytes StagingBytesOf(const Program& program,
                             const Instruction& instruction) {
   StagingBytes bytes;
   if (!IsCollective(instruction.opcode)) return bytes;
+  if (instruction.operands.size() > 1 &&
+      instruction.opcode == Opcode::kReduceScatter) {
+    for (int operand : instruction.operands) {
+      bytes.before += program.values[operand].local_bytes();
+    }
+    for (int result : instruction.results) {
+      bytes.after += program.values[result].local_bytes();
+    }
+    return bytes;
+  }
   if (NeedsPacking(instruction)) {
     const ProgramValue& value = program.values[instruction.operands[0]];
     if (RowsOf(value, instruction.dim).outer > 1) {
@@ -168,8 +203,17 @@ absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
                        communicator.GroupOver(instruction.axes));
   const auto places = static_cast<int64_t>(group->ranks.size());
   auto kernel =
-      std::make_unique<BoundCollective>(binding, device, communicator, *group);
-  if (NeedsPacking(instruction)) {
+      std::make_unique<BoundCollective>(binding, communicator, *group);
+  if (instruction.operands.size() > 1 &&
+      instruction.opcode == Opcode::kReduceScatter) {
+    std::vector<Rows> rows;
+    for (size_t i = 0; i < binding.operands.size(); ++i) {
+      rows.push_back(RowsOf(
+          *binding.operands[i].value,
+          binding.program->ScatteredDim(instruction, static_cast<int>(i))));
+    }
+    kernel->JoinOperands(binding, device, rows, places, before, after);
+  } else if (NeedsPacking(instruction)) {
     const Rows rows = RowsOf(from, instruction.dim);
     if (rows.outer > 1) kernel->PackInto(before, device, Packing(rows, places));
   }

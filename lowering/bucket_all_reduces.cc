@@ -12,13 +12,18 @@ namespace {
 
 constexpr int64_t kMostBytes = int64_t{256} << 20;
 
-// Moves every all_reduce to just behind the instruction that makes its operand:
+bool IsReduction(const Instruction& instruction) {
+  return instruction.opcode == Opcode::kAllReduce ||
+         instruction.opcode == Opcode::kReduceScatter;
+}
+
+// Moves every reduction to just behind the instruction that makes its operand:
 // the sooner a sum is ready to go, the more of them go together.
 std::vector<Instruction> Hoisted(std::vector<Instruction> instructions,
                                  size_t num_values) {
-  std::vector<int> sum_of(num_values, -1);  // by operand: its all_reduce
+  std::vector<int> sum_of(num_values, -1);  // by operand: its reduction
   for (size_t i = instructions.size(); i-- > 0;) {
-    if (instructions[i].opcode == Opcode::kAllReduce) {
+    if (IsReduction(instructions[i])) {
       sum_of[instructions[i].operands[0]] = static_cast<int>(i);
     }
   }
@@ -74,7 +79,7 @@ absl::Status BucketAllReduces(Program& program) {
         }
       }
     }
-    if (instruction.opcode != Opcode::kAllReduce) {
+    if (!IsReduction(instruction)) {
       program.instructions.push_back(std::move(instruction));
       continue;
     }
@@ -85,7 +90,8 @@ absl::Status BucketAllReduces(Program& program) {
     size_t place = 0;
     for (; place < open.size(); ++place) {
       const Instruction& joined = open[place].joined;
-      if (joined.axes == instruction.axes &&
+      if (joined.opcode == instruction.opcode &&
+          joined.axes == instruction.axes &&
           joined.reduce_kind == instruction.reduce_kind &&
           program.values[joined.operands[0]].dtype == value.dtype) {
         break;

@@ -7,11 +7,12 @@
 
 namespace mtf {
 
-// Joins all_reduces of one kind, dtype and list of axes into one call, placed
-// just before the first instruction that reads any of their results. Gradients
-// of parameters are read late, by the optimizer, so those of one axis become
-// one call; a sum that is read at once stays alone. Each sum is taken as soon
-// as its operand is made. A bucket closes at 256 MiB.
+// Joins all_reduces, and likewise reduce_scatters, of one kind, dtype and list
+// of axes into one call, placed just before the first instruction that reads
+// any of their results. Gradients of parameters are read late, by the
+// optimizer, so those of one axis become one call; a sum that is read at once
+// stays alone. Each sum is taken as soon as its operand is made. A bucket
+// closes at 256 MiB.
 //
 //   before  %a.sum = all_reduce(%a) sum over{data}
 //           %b = einsum(...)

@@ -407,7 +407,8 @@ class Parser {
                                     instruction.operands.size(), " operands"));
     }
     if (instruction.results.size() > 1 &&
-        instruction.opcode != Opcode::kAllReduce) {
+        instruction.opcode != Opcode::kAllReduce &&
+        instruction.opcode != Opcode::kReduceScatter) {
       return line.Fail(absl::StrCat(opcode, " gives one result"));
     }
     ParseAttributes(line, instruction);
@@ -628,6 +629,11 @@ class Parser {
       case Opcode::kReduceScatter:
         instruction.reduce_kind = Reduction(line);
         instruction.dim = DimensionOf(line, first);
+        // Those of further operands follow from their layouts.
+        for (size_t i = 1; i < instruction.operands.size() && line.ok(); ++i) {
+          line.Expect(",");
+          DimensionOf(line, instruction.operands[i]);
+        }
         Over(line, instruction);
         break;
       case Opcode::kAllToAll:

@@ -208,10 +208,20 @@ std::string Attributes(const Program& program, const Instruction& instruction) {
     case Opcode::kAllSlice:
       return absl::StrCat(" ", dim_name(instruction.dim), " ",
                           Over(program, instruction.axes));
-    case Opcode::kReduceScatter:
-      return absl::StrCat(" ", ReduceName(instruction.reduce_kind), " ",
-                          dim_name(instruction.dim), " ",
-                          Over(program, instruction.axes));
+    case Opcode::kReduceScatter: {
+      std::string dims;
+      for (size_t i = 0; i < instruction.operands.size(); ++i) {
+        const int dim =
+            i == 0 ? instruction.dim
+                   : program.ScatteredDim(instruction, static_cast<int>(i));
+        absl::StrAppend(
+            &dims, i > 0 ? ", " : "",
+            dim < 0 ? "?"
+                    : program.values[instruction.operands[i]].shape[dim].name);
+      }
+      return absl::StrCat(" ", ReduceName(instruction.reduce_kind), " ", dims,
+                          " ", Over(program, instruction.axes));
+    }
     case Opcode::kAllToAll:
       return absl::StrCat(" ", dim_name(instruction.from_dim), " to ",
                           dim_name(instruction.dim), " ",

@@ -100,6 +100,18 @@ const ProgramVariable* Program::FindVariable(absl::string_view name) const {
   return nullptr;
 }
 
+int Program::ScatteredDim(const Instruction& instruction, int i) const {
+  const TensorLayout& from = values[instruction.operands[i]].layout;
+  const TensorLayout& to = values[instruction.results[i]].layout;
+  int found = -1;
+  for (size_t d = 0; d < from.dims.size() && d < to.dims.size(); ++d) {
+    if (from.dims[d] == to.dims[d]) continue;
+    if (found >= 0) return -1;
+    found = static_cast<int>(d);
+  }
+  return found;
+}
+
 std::string Program::OriginText(const Instruction& instruction) const {
   if (instruction.origin < 0) return "";
   const Origin& origin = origins[instruction.origin];

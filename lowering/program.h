@@ -55,7 +55,9 @@ enum class Opcode : uint8_t {
   kAllReduce,      // (values...) -> each reduced over axes (reduce_kind, axes)
   kAllGather,      // (value) -> dim whole over axes (dim, axes)
   kAllSlice,       // (value) -> dim cut over axes too (dim, axes)
-  kReduceScatter,  // (value) -> reduced, dim cut (reduce_kind, dim, axes)
+  kReduceScatter,  // (values...) -> each reduced over axes, which then cut
+                   // dim, of further operands ScatteredDim (reduce_kind, dim,
+                   // axes)
   kAllToAll,       // (value) -> axes move from from_dim to dim
   kCollectivePermute,  // (value) -> shards trade places (axes)
 };
@@ -166,6 +168,9 @@ struct Program {
   int AddValue(absl::string_view name, DType dtype, Shape shape,
                TensorLayout layout);
   const ProgramVariable* FindVariable(absl::string_view name) const;
+  // The dimension of operand `i` of a reduce_scatter that its result is cut
+  // along: the one whose axes grow. -1 where none or several do.
+  int ScatteredDim(const Instruction& instruction, int i) const;
   // The origin of an instruction as "operation (file:line)", or "".
   std::string OriginText(const Instruction& instruction) const;
 

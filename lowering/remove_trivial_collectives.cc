@@ -39,14 +39,20 @@ absl::Status RemoveTrivialCollectives(Program& program) {
     const int result = instruction.results[0];
     if (producers[operand] < 0) continue;
     const Instruction& producer = program.instructions[producers[operand]];
+    int source = -1;
     if (producer.opcode == Opcode::kAllGather &&
         program.values[producer.operands[0]].layout ==
             program.values[result].layout) {
-      instead[result] = producer.operands[0];
+      source = producer.operands[0];
     } else if (IsSource(producer) && readers[operand] == 1) {
       program.values[operand].layout = program.values[result].layout;
-      instead[result] = operand;
+      source = operand;
     }
+    if (source < 0) continue;
+    // The slice reads no more; its readers read the source.
+    instead[result] = source;
+    --readers[operand];
+    readers[source] += readers[result];
   }
 
   // What nobody reads goes, last first.

@@ -251,7 +251,13 @@ class Verifier {
           }
           expected.unreduced &= ~axes;
           if (instruction.opcode == Opcode::kReduceScatter) {
-            legal = append(instruction.dim);
+            const int dim =
+                program_.ScatteredDim(instruction, static_cast<int>(i));
+            if (dim < 0 || (i == 0 && dim != instruction.dim)) {
+              return Bad(
+                  "the result's layout is not what the collective gives");
+            }
+            legal = append(dim);
           }
           break;
         case Opcode::kAllGather:

@@ -326,6 +326,7 @@ bool TakesOperands(Opcode opcode, size_t count) {
       return count == 2;
     case Opcode::kConcat:
     case Opcode::kAllReduce:
+    case Opcode::kReduceScatter:
       return count > 0;
     default:
       return count == 1;
