@@ -12,9 +12,11 @@ namespace {
 
 constexpr int64_t kMostBytes = int64_t{256} << 20;
 
+// Whether an instruction is a reduction that nobody has joined yet.
 bool IsReduction(const Instruction& instruction) {
-  return instruction.opcode == Opcode::kAllReduce ||
-         instruction.opcode == Opcode::kReduceScatter;
+  return (instruction.opcode == Opcode::kAllReduce ||
+          instruction.opcode == Opcode::kReduceScatter) &&
+         instruction.operands.size() == 1;
 }
 
 // Moves every reduction to just behind the instruction that makes its operand:

@@ -157,12 +157,13 @@ class Planner {
   void UpdateInPlace() {
     const std::vector<int> producers = FindProducers(program_);
     int last_failure = -1;
-    absl::flat_hash_map<std::string, int> reads, writes;
+    absl::flat_hash_map<std::string, std::vector<int>> reads;
+    absl::flat_hash_map<std::string, int> writes;
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
       if (CanFail(instruction)) last_failure = static_cast<int>(i);
       if (instruction.opcode == Opcode::kReadVariable) {
-        reads[instruction.symbol] = instruction.results[0];
+        reads[instruction.symbol].push_back(instruction.results[0]);
       }
       if (instruction.opcode == Opcode::kWriteVariable) {
         ++writes[instruction.symbol];
@@ -178,22 +179,26 @@ class Planner {
           std::count(written_.begin(), written_.end(), value) != 1) {
         continue;
       }
-      const auto read = reads.find(write.symbol);
-      if (read != reads.end()) {
-        const int old = read->second;
-        if (last_[old] > producer) continue;
-        bool reads_old = false;
-        for (int operand : program_.instructions[producer].operands) {
-          reads_old = reads_old || owner_[operand] == old;
-        }
-        if (reads_old && !ReadsInStep(program_.instructions[producer], old)) {
-          continue;
-        }
+      bool free = true;
+      for (int old : reads[write.symbol]) {
+        free = free && CanOverwrite(old, producer);
       }
+      if (!free) continue;
       program_.buffers.buffers[value].place = Place::kVariable;
       program_.buffers.buffers[value].symbol = write.symbol;
       program_.buffers.commit = std::min(program_.buffers.commit, producer);
     }
+  }
+
+  // Whether the map at `producer` may write where `old` is: nothing reads it
+  // later, and the map itself reads each place before it writes it.
+  bool CanOverwrite(int old, int producer) const {
+    if (last_[old] > producer) return false;
+    const Instruction& map = program_.instructions[producer];
+    for (int operand : map.operands) {
+      if (owner_[operand] == old) return ReadsInStep(map, old);
+    }
+    return true;
   }
 
   bool ReadsInStep(const Instruction& map, int owner) const {

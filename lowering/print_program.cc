@@ -210,14 +210,13 @@ std::string Attributes(const Program& program, const Instruction& instruction) {
                           Over(program, instruction.axes));
     case Opcode::kReduceScatter: {
       std::string dims;
-      for (size_t i = 0; i < instruction.operands.size(); ++i) {
+      for (size_t i = 0; i < instruction.results.size(); ++i) {
         const int dim =
             i == 0 ? instruction.dim
                    : program.ScatteredDim(instruction, static_cast<int>(i));
-        absl::StrAppend(
-            &dims, i > 0 ? ", " : "",
-            dim < 0 ? "?"
-                    : program.values[instruction.operands[i]].shape[dim].name);
+        const Shape& shape = program.values[instruction.operands[i]].shape;
+        absl::StrAppend(&dims, i > 0 ? ", " : "",
+                        dim < 0 || dim >= shape.rank() ? "?" : shape[dim].name);
       }
       return absl::StrCat(" ", ReduceName(instruction.reduce_kind), " ", dims,
                           " ", Over(program, instruction.axes));
