@@ -210,7 +210,9 @@ std::string Attributes(const Program& program, const Instruction& instruction) {
                           Over(program, instruction.axes));
     case Opcode::kReduceScatter: {
       std::string dims;
-      for (size_t i = 0; i < instruction.results.size(); ++i) {
+      const size_t count =
+          std::min(instruction.operands.size(), instruction.results.size());
+      for (size_t i = 0; i < count; ++i) {
         const int dim =
             i == 0 ? instruction.dim
                    : program.ScatteredDim(instruction, static_cast<int>(i));

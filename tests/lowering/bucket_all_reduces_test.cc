@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/lowering/pass_test.h"
+
+namespace mtf::testing {
+namespace {
+
+TEST(BucketAllReduces, GradientsThatAreReadLateShareOneCall) {
+  EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, i:4] = input x
+%d : f32[b:8/data, o:4] = input d
+%w : f32[i:4, o:4] = read_variable w
+%v : f32[o:4] = read_variable v
+%dw : f32[i:4, o:4] unreduced{data} = einsum(%x, %d) sum{b}
+%dw.sum : f32[i:4, o:4] = all_reduce(%dw) sum over{data}
+%dv : f32[o:4] unreduced{data} = reduce(%d) sum
+%dv.sum : f32[o:4] = all_reduce(%dv) sum over{data}
+%w1 : f32[i:4, o:4] = map(%w, %dw.sum) sub
+%v1 : f32[o:4] = map(%v, %dv.sum) sub
+%w.new : f32[i:4, o:4] = write_variable(%w1) w
+%v.new : f32[o:4] = write_variable(%v1) v
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, i:4] = input x
+%d : f32[b:8/data, o:4] = input d
+%w : f32[i:4, o:4] = read_variable w
+%v : f32[o:4] = read_variable v
+%dw : f32[i:4, o:4] unreduced{data} = einsum(%x, %d) sum{b}
+%dv : f32[o:4] unreduced{data} = reduce(%d) sum
+%dw.sum : f32[i:4, o:4], %dv.sum : f32[o:4] = all_reduce(%dw, %dv) sum over{data}
+%w1 : f32[i:4, o:4] = map(%w, %dw.sum) sub
+%v1 : f32[o:4] = map(%v, %dv.sum) sub
+%w.new : f32[i:4, o:4] = write_variable(%w1) w
+%v.new : f32[o:4] = write_variable(%v1) v
+)");
+}
+
+// The second sum comes late in the text, but its operand does not.
+TEST(BucketAllReduces, ASumIsTakenAsSoonAsItsOperandIsMade) {
+  EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, i:4] = input x
+%d : f32[b:8/data, o:4] = input d
+%w : f32[i:4, o:4] = read_variable w
+%v : f32[o:4] = read_variable v
+%dw : f32[i:4, o:4] unreduced{data} = einsum(%x, %d) sum{b}
+%dv : f32[o:4] unreduced{data} = reduce(%d) sum
+%dw.sum : f32[i:4, o:4] = all_reduce(%dw) sum over{data}
+%w1 : f32[i:4, o:4] = map(%w, %dw.sum) sub
+%w.new : f32[i:4, o:4] = write_variable(%w1) w
+%dv.sum : f32[o:4] = all_reduce(%dv) sum over{data}
+%v1 : f32[o:4] = map(%v, %dv.sum) sub
+%v.new : f32[o:4] = write_variable(%v1) v
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, i:4] = input x
+%d : f32[b:8/data, o:4] = input d
+%w : f32[i:4, o:4] = read_variable w
+%v : f32[o:4] = read_variable v
+%dw : f32[i:4, o:4] unreduced{data} = einsum(%x, %d) sum{b}
+%dv : f32[o:4] unreduced{data} = reduce(%d) sum
+%dw.sum : f32[i:4, o:4], %dv.sum : f32[o:4] = all_reduce(%dw, %dv) sum over{data}
+%w1 : f32[i:4, o:4] = map(%w, %dw.sum) sub
+%w.new : f32[i:4, o:4] = write_variable(%w1) w
+%v1 : f32[o:4] = map(%v, %dv.sum) sub
+%v.new : f32[o:4] = write_variable(%v1) v
+)");
+}
+
+TEST(BucketAllReduces, ASumThatIsReadAtOnceStaysAlone) {
+  ExpectUnchanged("bucket_all_reduces", R"(
+mesh{model:2}
+%x : f32[b:8, h:16/model] = input x
+%y : f32[b:8] unreduced{model} = reduce(%x) sum
+%y.sum : f32[b:8] = all_reduce(%y) sum over{model}
+%r : f32[b:8, h:16/model] = map(%x, %y.sum) sub
+%z : f32[b:8] unreduced{model} = reduce(%r) sum
+%z.sum : f32[b:8] = all_reduce(%z) sum over{model}
+output(%z.sum) z
+)");
+}
+
+TEST(BucketAllReduces, SumsOverOtherAxesOfOtherKindsAndDTypesStayApart) {
+  EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, h:16/model] = input x
+%k : i32[b:8/data, h:16/model] = input k
+%a : f32[h:16/model] unreduced{data} = reduce(%x) sum
+%a.sum : f32[h:16/model] = all_reduce(%a) sum over{data}
+%b : f32[b:8/data] unreduced{model} = reduce(%x) sum
+%b.sum : f32[b:8/data] = all_reduce(%b) sum over{model}
+%c : f32[h:16/model] unreduced{data} max = reduce(%x) max
+%c.max : f32[h:16/model] = all_reduce(%c) max over{data}
+%d : i32[h:16/model] unreduced{data} = reduce(%k) sum
+%d.sum : i32[h:16/model] = all_reduce(%d) sum over{data}
+%e : f32[h:16/model] unreduced{data} = reduce(%x) sum
+%e.sum : f32[h:16/model] = all_reduce(%e) sum over{data}
+output(%a.sum) a
+output(%b.sum) b
+output(%c.max) c
+output(%d.sum) d
+output(%e.sum) e
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, h:16/model] = input x
+%k : i32[b:8/data, h:16/model] = input k
+%a : f32[h:16/model] unreduced{data} = reduce(%x) sum
+%b : f32[b:8/data] unreduced{model} = reduce(%x) sum
+%c : f32[h:16/model] unreduced{data} max = reduce(%x) max
+%d : i32[h:16/model] unreduced{data} = reduce(%k) sum
+%e : f32[h:16/model] unreduced{data} = reduce(%x) sum
+%a.sum : f32[h:16/model], %e.sum : f32[h:16/model] = all_reduce(%a, %e) sum over{data}
+output(%a.sum) a
+%b.sum : f32[b:8/data] = all_reduce(%b) sum over{model}
+output(%b.sum) b
+%c.max : f32[h:16/model] = all_reduce(%c) max over{data}
+output(%c.max) c
+%d.sum : i32[h:16/model] = all_reduce(%d) sum over{data}
+output(%d.sum) d
+output(%e.sum) e
+)");
+}
+
+TEST(BucketAllReduces, ABucketClosesWhenAnyOfItsSumsIsRead) {
+  EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
+mesh{data:2}
+%x : f32[b:8/data, h:16] = input x
+%a : f32[h:16] unreduced{data} = reduce(%x) sum
+%a.sum : f32[h:16] = all_reduce(%a) sum over{data}
+%b : f32[] unreduced{data} = reduce(%x) sum
+%b.sum : f32[] = all_reduce(%b) sum over{data}
+%y : f32[b:8/data, h:16] = map(%x, %a.sum) sub
+%c : f32[h:16] unreduced{data} = reduce(%y) sum
+%c.sum : f32[h:16] = all_reduce(%c) sum over{data}
+output(%b.sum) b
+output(%c.sum) c
+)"),
+            R"(
+mesh{data:2}
+%x : f32[b:8/data, h:16] = input x
+%a : f32[h:16] unreduced{data} = reduce(%x) sum
+%b : f32[] unreduced{data} = reduce(%x) sum
+%a.sum : f32[h:16], %b.sum : f32[] = all_reduce(%a, %b) sum over{data}
+%y : f32[b:8/data, h:16] = map(%x, %a.sum) sub
+%c : f32[h:16] unreduced{data} = reduce(%y) sum
+output(%b.sum) b
+%c.sum : f32[h:16] = all_reduce(%c) sum over{data}
+output(%c.sum) c
+)");
+}
+
+TEST(BucketAllReduces, ASumOfASumIsInALaterBucket) {
+  EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, h:16/model] = input x
+%a : f32[] unreduced{data, model} = reduce(%x) sum
+%b : f32[] unreduced{data, model} = reduce(%x) sum
+%a.data : f32[] unreduced{model} = all_reduce(%a) sum over{data}
+%a.sum : f32[] = all_reduce(%a.data) sum over{model}
+%b.data : f32[] unreduced{model} = all_reduce(%b) sum over{data}
+%b.sum : f32[] = all_reduce(%b.data) sum over{model}
+%s : f32[] = map(%a.sum, %b.sum) add
+output(%s) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, h:16/model] = input x
+%a : f32[] unreduced{data, model} = reduce(%x) sum
+%a.data : f32[] unreduced{model} = all_reduce(%a) sum over{data}
+%b : f32[] unreduced{data, model} = reduce(%x) sum
+%b.data : f32[] unreduced{model} = all_reduce(%b) sum over{data}
+%a.sum : f32[], %b.sum : f32[] = all_reduce(%a.data, %b.data) sum over{model}
+%s : f32[] = map(%a.sum, %b.sum) add
+output(%s) s
+)");
+}
+
+TEST(BucketAllReduces, ABucketHoldsAtMost256MiB) {
+  EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
+mesh{data:2}
+%x : f32[b:2/data, h:40000000] = input x
+%y : f32[b:2/data, h:40000000] = input y
+%a : f32[h:40000000] unreduced{data} = reduce(%x) sum
+%a.sum : f32[h:40000000] = all_reduce(%a) sum over{data}
+%b : f32[h:40000000] unreduced{data} = reduce(%y) sum
+%b.sum : f32[h:40000000] = all_reduce(%b) sum over{data}
+output(%a.sum) a
+output(%b.sum) b
+)"),
+            R"(
+mesh{data:2}
+%x : f32[b:2/data, h:40000000] = input x
+%y : f32[b:2/data, h:40000000] = input y
+%a : f32[h:40000000] unreduced{data} = reduce(%x) sum
+%b : f32[h:40000000] unreduced{data} = reduce(%y) sum
+%a.sum : f32[h:40000000] = all_reduce(%a) sum over{data}
+output(%a.sum) a
+%b.sum : f32[h:40000000] = all_reduce(%b) sum over{data}
+output(%b.sum) b
+)");
+}
+
+TEST(BucketAllReduces, ReduceScattersShareACallToo) {
+  EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
+mesh{data:2}
+%x : f32[b:8/data, h:16] = input x
+%y : f32[b:8/data, h:16, k:4] = input y
+%a : f32[h:16] unreduced{data} = reduce(%x) sum
+%a.cut : f32[h:16/data] = reduce_scatter(%a) sum h over{data}
+%b : f32[h:16, k:4] unreduced{data} = reduce(%y) sum
+%b.cut : f32[h:16, k:4/data] = reduce_scatter(%b) sum k over{data}
+%c : f32[] unreduced{data} = reduce(%x) sum
+%c.sum : f32[] = all_reduce(%c) sum over{data}
+output(%a.cut) a
+output(%b.cut) b
+output(%c.sum) c
+)"),
+            R"(
+mesh{data:2}
+%x : f32[b:8/data, h:16] = input x
+%y : f32[b:8/data, h:16, k:4] = input y
+%a : f32[h:16] unreduced{data} = reduce(%x) sum
+%b : f32[h:16, k:4] unreduced{data} = reduce(%y) sum
+%c : f32[] unreduced{data} = reduce(%x) sum
+%a.cut : f32[h:16/data], %b.cut : f32[h:16, k:4/data] = reduce_scatter(%a, %b) sum h, k over{data}
+output(%a.cut) a
+output(%b.cut) b
+%c.sum : f32[] = all_reduce(%c) sum over{data}
+output(%c.sum) c
+)");
+}
+
+TEST(BucketAllReduces, WhatIsJoinedAlreadyStays) {
+  ExpectUnchanged("bucket_all_reduces", R"(
+mesh{data:2}
+%x : f32[b:8/data, h:16] = input x
+%a : f32[h:16] unreduced{data} = reduce(%x) sum
+%b : f32[] unreduced{data} = reduce(%x) sum
+%a.sum : f32[h:16], %b.sum : f32[] = all_reduce(%a, %b) sum over{data}
+output(%a.sum) a
+output(%b.sum) b
+)");
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/lowering/pass_test.h"
+
+namespace mtf::testing {
+namespace {
+
+TEST(DelayAllReduces, SumsOfPartialProductsAreAddedFirstAndReducedOnce) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%w : f32[h:16/model, o:4] = input w
+%z : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%z.sum : f32[b:8, o:4] = reshard(%z)
+%s : f32[b:8, o:4] = map(%y.sum, %z.sum) add
+output(%s) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%w : f32[h:16/model, o:4] = input w
+%z : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%s_1 : f32[b:8, o:4] unreduced{model} = map(%y, %z) add
+%s : f32[b:8, o:4] = reshard(%s_1)
+output(%s) s
+)");
+}
+
+TEST(DelayAllReduces, SoAreDifferences) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%w : f32[h:16/model, o:4] = input w
+%z : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%z.sum : f32[b:8, o:4] = reshard(%z)
+%s : f32[b:8, o:4] = map(%y.sum, %z.sum) sub
+output(%s) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%w : f32[h:16/model, o:4] = input w
+%z : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%s_1 : f32[b:8, o:4] unreduced{model} = map(%y, %z) sub
+%s : f32[b:8, o:4] = reshard(%s_1)
+output(%s) s
+)");
+}
+
+TEST(DelayAllReduces, ScalesAndNegationsComeBeforeTheReduction) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%half : f32[b:8, o:4] = map(%y.sum) [literal.f32(0.5); mul($0, $1)]
+%neg : f32[b:8, o:4] = map(%half) neg
+%third : f32[b:8, o:4] = map(%neg) [literal.f32(3); div($0, $1)]
+output(%third) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%half_1 : f32[b:8, o:4] unreduced{model} = map(%y) [literal.f32(0.5); mul($0, $1)]
+%neg_1 : f32[b:8, o:4] unreduced{model} = map(%half_1) neg
+%third_1 : f32[b:8, o:4] unreduced{model} = map(%neg_1) [literal.f32(3); div($0, $1)]
+%third : f32[b:8, o:4] = reshard(%third_1)
+output(%third) s
+)");
+}
+
+TEST(DelayAllReduces, ACastUpComesBeforeTheReduction) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{model:2}
+%x : bf16[b:8, h:16/model] = input x
+%v : bf16[h:16/model, o:4] = input v
+%y : bf16[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : bf16[b:8, o:4] = reshard(%y)
+%wide : f32[b:8, o:4] = map(%y.sum) [cast.f32($0)]
+output(%wide) s
+)"),
+            R"(
+mesh{model:2}
+%x : bf16[b:8, h:16/model] = input x
+%v : bf16[h:16/model, o:4] = input v
+%y : bf16[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%wide_1 : f32[b:8, o:4] unreduced{model} = map(%y) [cast.f32($0)]
+%wide : f32[b:8, o:4] = reshard(%wide_1)
+output(%wide) s
+)");
+}
+
+// Rounding before the sum would lose what the sum keeps.
+TEST(DelayAllReduces, ACastDownComesBehindTheReduction) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%narrow : bf16[b:8, o:4] = map(%y.sum) [cast.bf16($0)]
+output(%narrow) s
+)");
+}
+
+TEST(DelayAllReduces, NeitherHalfPrecisionHoldsTheOther) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{model:2}
+%x : bf16[b:8, h:16/model] = input x
+%v : bf16[h:16/model, o:4] = input v
+%y : bf16[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : bf16[b:8, o:4] = reshard(%y)
+%other : f16[b:8, o:4] = map(%y.sum) [cast.f16($0)]
+output(%other) s
+)");
+}
+
+TEST(DelayAllReduces, ATransposeComesBeforeTheReduction) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%t : f32[o:4, b:8] = map(%y.sum) identity
+output(%t) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%t_1 : f32[o:4, b:8] unreduced{model} = map(%y) identity
+%t : f32[o:4, b:8] = reshard(%t_1)
+output(%t) s
+)");
+}
+
+TEST(DelayAllReduces, SlicesPadsWithZeroAndRenamesComeBeforeTheReduction) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%s : f32[b:3, o:4] = slice(%y.sum) b begin 2
+%p : f32[b:3, o:6] = pad(%s) o before 1 fill 0
+%r : f32[b:3, o2:6] = reshape(%p)
+output(%r) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%s_1 : f32[b:3, o:4] unreduced{model} = slice(%y) b begin 2
+%p_1 : f32[b:3, o:6] unreduced{model} = pad(%s_1) o before 1 fill 0
+%r_1 : f32[b:3, o2:6] unreduced{model} = reshape(%p_1)
+%r : f32[b:3, o2:6] = reshard(%r_1)
+output(%r) s
+)");
+}
+
+// Each device would add the number once.
+TEST(DelayAllReduces, APadWithAnotherNumberComesBehindTheReduction) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%p : f32[b:8, o:6] = pad(%y.sum) o before 1 fill 1
+output(%p) s
+)");
+}
+
+TEST(DelayAllReduces, AConcatOfSumsIsReducedOnce) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%w : f32[h:16/model, o:4] = input w
+%z : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%z.sum : f32[b:8, o:4] = reshard(%z)
+%c : f32[b:8, o:8] = concat(%y.sum, %z.sum) o
+output(%c) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%w : f32[h:16/model, o:4] = input w
+%z : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%c_1 : f32[b:8, o:8] unreduced{model} = concat(%y, %z) o
+%c : f32[b:8, o:8] = reshard(%c_1)
+output(%c) s
+)");
+}
+
+TEST(DelayAllReduces, AConcatWithSomethingWholeComesBehindTheReduction) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%n : f32[b:8, o:4] = input n
+%c : f32[b:8, o:8] = concat(%y.sum, %n) o
+output(%c) s
+)");
+}
+
+TEST(DelayAllReduces, ASumOfASumIsReducedLast) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%t : f32[b:8] = reduce(%y.sum) sum
+output(%t) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%t_1 : f32[b:8] unreduced{model} = reduce(%y) sum
+%t : f32[b:8] = reshard(%t_1)
+output(%t) s
+)");
+}
+
+// One all_reduce over both axes instead of one over each.
+TEST(DelayAllReduces, ASumOverAnotherAxisIsReducedTogetherWithIt) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8/data, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8/data, o:4] = reshard(%y)
+%t : f32[o:4] unreduced{data} = reduce(%y.sum) sum
+%t.sum : f32[o:4] = reshard(%t)
+output(%t.sum) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8/data, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%t_1 : f32[o:4] unreduced{data, model} = reduce(%y) sum
+%t.sum : f32[o:4] = reshard(%t_1)
+output(%t.sum) s
+)");
+}
+
+TEST(DelayAllReduces, AMaximumOfASumComesBehindTheReduction) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%t : f32[b:8] = reduce(%y.sum) max
+output(%t) s
+)");
+}
+
+// Three times the bytes would be sent.
+TEST(DelayAllReduces, WhatMakesTheValueLargerComesBehindTheReduction) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%big : f32[b:8, c:3, o:4] = map(%y.sum) identity
+output(%big) s
+)");
+}
+
+TEST(DelayAllReduces, ANonlinearFunctionComesBehindTheReduction) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%r : f32[b:8, o:4] = map(%y.sum) relu
+output(%r) s
+)");
+}
+
+TEST(DelayAllReduces, AProductOfTwoSumsComesBehindTheReduction) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%w : f32[h:16/model, o:4] = input w
+%z : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%z.sum : f32[b:8, o:4] = reshard(%z)
+%p : f32[b:8, o:4] = map(%y.sum, %z.sum) mul
+output(%p) s
+)");
+}
+
+// One would become one per device.
+TEST(DelayAllReduces, AConstantIsNotAddedOnEveryDevice) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%p : f32[b:8, o:4] = map(%y.sum) [literal.f32(1); add($0, $1)]
+output(%p) s
+)");
+}
+
+// Summands of both signs would give a NaN where their sum has one.
+TEST(DelayAllReduces, AnInfiniteFactorComesBehindTheReduction) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%p : f32[b:8, o:4] = map(%y.sum) [literal.f32(inf); mul($0, $1)]
+output(%p) s
+)");
+}
+
+TEST(DelayAllReduces, ADivisionByZeroComesBehindTheReduction) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%p : f32[b:8, o:4] = map(%y.sum) [literal.f32(0); div($0, $1)]
+output(%p) s
+)");
+}
+
+// The second reader needs it anyway.
+TEST(DelayAllReduces, ASumWithASecondReaderIsReducedAtOnce) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%n : f32[b:8, o:4] = map(%y.sum) neg
+%r : f32[b:8, o:4] = map(%y.sum) relu
+output(%n) n
+output(%r) r
+)");
+}
+
+TEST(DelayAllReduces, SumsOverDifferentAxesAreReducedEach) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%u : f32[b:8, k:6/data] = input u
+%w : f32[k:6/data, o:4] = input w
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%z : f32[b:8, o:4] unreduced{data} = einsum(%u, %w) sum{k}
+%z.sum : f32[b:8, o:4] = reshard(%z)
+%s : f32[b:8, o:4] = map(%y.sum, %z.sum) add
+output(%s) s
+)");
+}
+
+TEST(DelayAllReduces, ASumAndSomethingWholeAreAddedBehindTheReduction) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%n : f32[b:8, o:4] = input n
+%s : f32[b:8, o:4] = map(%y.sum, %n) add
+output(%s) s
+)");
+}
+
+// y + n + z is (y + z) + n: one reduction instead of two.
+TEST(DelayAllReduces, TermsOfAChainThatArePendingAreAddedFirst) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%w : f32[h:16/model, o:4] = input w
+%z : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%z.sum : f32[b:8, o:4] = reshard(%z)
+%n : f32[b:8, o:4] = input n
+%s : f32[b:8, o:4] = map(%y.sum, %n) add
+%t : f32[b:8, o:4] = map(%s, %z.sum) add
+output(%t) t
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%w : f32[h:16/model, o:4] = input w
+%z : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%n : f32[b:8, o:4] = input n
+%t_1_1 : f32[b:8, o:4] unreduced{model} = map(%y, %z) add
+%t_1 : f32[b:8, o:4] = reshard(%t_1_1)
+%t : f32[b:8, o:4] = map(%t_1, %n) add
+output(%t) t
+)");
+}
+
+TEST(DelayAllReduces, AChainWithASecondReaderInItsMiddleStays) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%w : f32[h:16/model, o:4] = input w
+%z : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%z.sum : f32[b:8, o:4] = reshard(%z)
+%n : f32[b:8, o:4] = input n
+%s : f32[b:8, o:4] = map(%y.sum, %n) add
+%t : f32[b:8, o:4] = map(%s, %z.sum) add
+output(%s) s
+output(%t) t
+)");
+}
+
+// What asks for a cut of the sum gets one reshard, later a reduce_scatter.
+TEST(DelayAllReduces, AReshardOfAReshardIsOne) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+%c : f32[b:8, o:4/model] = reshard(%y.sum)
+output(%c) c
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%c : f32[b:8, o:4/model] = reshard(%y)
+output(%c) c
+)");
+}
+
+TEST(DelayAllReduces, AReshardThereAndBackAgainIsNone) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{model:2}
+%x : f32[b:8/model, h:16] = input x
+%g : f32[b:8, h:16] = reshard(%x)
+%c : f32[b:8/model, h:16] = reshard(%g)
+%r : f32[b:8/model, h:16] = map(%c) relu
+output(%r) r
+)"),
+            R"(
+mesh{model:2}
+%x : f32[b:8/model, h:16] = input x
+%r : f32[b:8/model, h:16] = map(%x) relu
+output(%r) r
+)");
+}
+
+TEST(DelayAllReduces, APendingMaximumIsReducedAtOnce) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{model:2}
+%x : f32[b:8, h:16/model] = input x
+%m : f32[b:8] unreduced{model} max = reduce(%x) max
+%m.max : f32[b:8] = reshard(%m)
+%n : f32[b:8] = map(%m.max) neg
+output(%n) n
+)");
+}
+
+}  // namespace
+}  // namespace mtf::testing

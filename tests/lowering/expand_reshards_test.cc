@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/lowering/pass_test.h"
+
+namespace mtf::testing {
+namespace {
+
+TEST(ExpandReshards, ASumOverACutDimensionIsOneAllReduce) {
+  EXPECT_EQ(AfterPass("expand_reshards", R"(
+mesh{model:4}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = reshard(%y)
+output(%y.sum) s
+)"),
+            R"(
+mesh{model:4}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%y.sum : f32[b:8, o:4] = all_reduce(%y) sum over{model}
+output(%y.sum) s
+)");
+}
+
+TEST(ExpandReshards, ASumOverTwoAxesIsOneAllReduce) {
+  EXPECT_EQ(AfterPass("expand_reshards", R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, h:16/model] = input x
+%y : f32[] unreduced{data, model} = reduce(%x) sum
+%y.sum : f32[] = reshard(%y)
+output(%y.sum) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, h:16/model] = input x
+%y : f32[] unreduced{data, model} = reduce(%x) sum
+%y.sum : f32[] = all_reduce(%y) sum over{data, model}
+output(%y.sum) s
+)");
+}
+
+TEST(ExpandReshards, AMaximumIsReducedAsAMaximum) {
+  EXPECT_EQ(AfterPass("expand_reshards", R"(
+mesh{model:4}
+%x : f32[b:8, h:16/model] = input x
+%m : f32[b:8] unreduced{model} max = reduce(%x) max
+%all : f32[b:8] = reshard(%m)
+output(%all) m
+)"),
+            R"(
+mesh{model:4}
+%x : f32[b:8, h:16/model] = input x
+%m : f32[b:8] unreduced{model} max = reduce(%x) max
+%all : f32[b:8] = all_reduce(%m) max over{model}
+output(%all) m
+)");
+}
+
+TEST(ExpandReshards, ASumThatIsWantedCutIsOneReduceScatter) {
+  EXPECT_EQ(AfterPass("expand_reshards", R"(
+mesh{model:4}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%c : f32[b:8, o:4/model] = reshard(%y)
+output(%c) s
+)"),
+            R"(
+mesh{model:4}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%y : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%c : f32[b:8, o:4/model] = reduce_scatter(%y) sum o over{model}
+output(%c) s
+)");
+}
+
+TEST(ExpandReshards, WhatIsCutAndWantedWholeIsGathered) {
+  EXPECT_EQ(AfterPass("expand_reshards", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/data] = input x
+%whole : f32[b:8, h:16] = reshard(%x)
+output(%whole) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/data] = input x
+%whole : f32[b:8, h:16] = all_gather(%x) h over{data}
+output(%whole) s
+)");
+}
+
+TEST(ExpandReshards, AxesOfOneDimensionAreGatheredTogether) {
+  EXPECT_EQ(AfterPass("expand_reshards", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/data+model] = input x
+%whole : f32[b:8, h:16] = reshard(%x)
+output(%whole) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/data+model] = input x
+%whole : f32[b:8, h:16] = all_gather(%x) h over{data, model}
+output(%whole) s
+)");
+}
+
+TEST(ExpandReshards, OnlyTheMinorAxesOfADimensionAreGathered) {
+  EXPECT_EQ(AfterPass("expand_reshards", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/data+model] = input x
+%less : f32[b:8, h:16/data] = reshard(%x)
+output(%less) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/data+model] = input x
+%less : f32[b:8, h:16/data] = all_gather(%x) h over{model}
+output(%less) s
+)");
+}
+
+TEST(ExpandReshards, WhatIsWholeAndWantedCutIsSlicedWithoutTraffic) {
+  EXPECT_EQ(AfterPass("expand_reshards", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16] = input x
+%cut : f32[b:8, h:16/data] = reshard(%x)
+output(%cut) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16] = input x
+%cut : f32[b:8, h:16/data] = all_slice(%x) h over{data}
+output(%cut) s
+)");
+}
+
+TEST(ExpandReshards, AnAxisThatChangesItsDimensionTakesAnAllToAll) {
+  EXPECT_EQ(AfterPass("expand_reshards", R"(
+mesh{model:4}
+%x : f32[b:8, h:16/model] = input x
+%turned : f32[b:8/model, h:16] = reshard(%x)
+output(%turned) s
+)"),
+            R"(
+mesh{model:4}
+%x : f32[b:8, h:16/model] = input x
+%turned : f32[b:8/model, h:16] = all_to_all(%x) h to b over{model}
+output(%turned) s
+)");
+}
+
+TEST(ExpandReshards, AxesThatTradePlacesTakeAPermute) {
+  EXPECT_EQ(AfterPass("expand_reshards", R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, h:16/model] = input x
+%moved : f32[b:8/model, h:16/data] = reshard(%x)
+output(%moved) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8/data, h:16/model] = input x
+%moved : f32[b:8/model, h:16/data] = collective_permute(%x) over{data, model}
+output(%moved) s
+)");
+}
+
+TEST(ExpandReshards, AReshardOfSeveralStepsNamesWhatIsBetween) {
+  EXPECT_EQ(AfterPass("expand_reshards", R"(
+mesh{data:2, model:4}
+%x : f32[b:8/data, h:16/model] = input x
+%y : f32[b:8/data] unreduced{model} = reduce(%x) sum
+%whole : f32[b:8] = reshard(%y)
+output(%whole) s
+)"),
+            R"(
+mesh{data:2, model:4}
+%x : f32[b:8/data, h:16/model] = input x
+%y : f32[b:8/data] unreduced{model} = reduce(%x) sum
+%y.sum : f32[b:8/data] = all_reduce(%y) sum over{model}
+%whole : f32[b:8] = all_gather(%y.sum) b over{data}
+output(%whole) s
+)");
+}
+
+TEST(ExpandReshards, EachReshardOfOneKindIsWrittenForItself) {
+  EXPECT_EQ(AfterPass("expand_reshards", R"(
+mesh{model:2}
+%x : f32[b:8, h:16/model] = input x
+%z : f32[b:8, h:16/model] = input z
+%x.all : f32[b:8, h:16] = reshard(%x)
+%z.all : f32[b:8, h:16] = reshard(%z)
+output(%x.all) x
+output(%z.all) z
+)"),
+            R"(
+mesh{model:2}
+%x : f32[b:8, h:16/model] = input x
+%z : f32[b:8, h:16/model] = input z
+%x.all : f32[b:8, h:16] = all_gather(%x) h over{model}
+%z.all : f32[b:8, h:16] = all_gather(%z) h over{model}
+output(%x.all) x
+output(%z.all) z
+)");
+}
+
+TEST(ExpandReshards, AProgramWithoutReshardsStaysAsItIs) {
+  ExpectUnchanged("expand_reshards", R"(
+mesh{model:2}
+%x : f32[b:8, h:16/model] = input x
+%y : f32[b:8, h:16/model] = map(%x) relu
+output(%y) y
+)");
+}
+
+TEST(ExpandReshards, AReshardThatChangesNothingIsADefectOfThePassBefore) {
+  EXPECT_EQ(AfterPass("expand_reshards", R"(
+mesh{model:2}
+%x : f32[b:8/model] = input x
+%y : f32[b:8/model] = reshard(%x)
+output(%y) y
+)"),
+            "expand_reshards: INTERNAL reshard of %x changes nothing");
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/lowering/pass_test.h"
+
+namespace mtf::testing {
+namespace {
+
+TEST(RemoveTrivialCollectives, ASliceThatUndoesAGatherIsWhatWasGathered) {
+  EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
+mesh{data:2}
+%x : f32[b:8, h:16/data] = input x
+%whole : f32[b:8, h:16] = all_gather(%x) h over{data}
+%cut : f32[b:8, h:16/data] = all_slice(%whole) h over{data}
+%y : f32[b:8, h:16/data] = map(%cut) relu
+output(%y) y
+)"),
+            R"(
+mesh{data:2}
+%x : f32[b:8, h:16/data] = input x
+%y : f32[b:8, h:16/data] = map(%x) relu
+output(%y) y
+)");
+}
+
+TEST(RemoveTrivialCollectives, TheGatherStaysWhereSomebodyElseReadsIt) {
+  EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
+mesh{data:2}
+%x : f32[b:8, h:16/data] = input x
+%whole : f32[b:8, h:16] = all_gather(%x) h over{data}
+%cut : f32[b:8, h:16/data] = all_slice(%whole) h over{data}
+%y : f32[b:8, h:16/data] = map(%cut) relu
+%r : f32[b:8, h:16] = map(%whole) relu
+output(%y) y
+output(%r) r
+)"),
+            R"(
+mesh{data:2}
+%x : f32[b:8, h:16/data] = input x
+%whole : f32[b:8, h:16] = all_gather(%x) h over{data}
+%y : f32[b:8, h:16/data] = map(%x) relu
+%r : f32[b:8, h:16] = map(%whole) relu
+output(%y) y
+output(%r) r
+)");
+}
+
+TEST(RemoveTrivialCollectives, ASliceIntoAnotherDimensionStays) {
+  ExpectUnchanged("remove_trivial_collectives", R"(
+mesh{data:2}
+%x : f32[b:8, h:16/data] = input x
+%whole : f32[b:8, h:16] = all_gather(%x) h over{data}
+%cut : f32[b:8/data, h:16] = all_slice(%whole) b over{data}
+%y : f32[b:8/data, h:16] = map(%cut) relu
+output(%y) y
+)");
+}
+
+// Every device can make its own part of these.
+TEST(RemoveTrivialCollectives, SourcesAreMadeCut) {
+  EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
+mesh{data:2}
+%in : f32[b:8] = input in
+%in.cut : f32[b:8/data] = all_slice(%in) b over{data}
+%c : f32[b:2] = constant {1, 2}
+%c.cut : f32[b:2/data] = all_slice(%c) b over{data}
+%n : f32[b:8] = random normal stream 3
+%n.cut : f32[b:8/data] = all_slice(%n) b over{data}
+%i : f32[b:8] = map [iota.f32(b)]
+%i.cut : f32[b:8/data] = all_slice(%i) b over{data}
+%s : f32[b:8/data] = map(%in.cut, %n.cut, %i.cut) [add($0, $1); add($3, $2)]
+output(%s) s
+output(%c.cut) c
+)"),
+            R"(
+mesh{data:2}
+%in : f32[b:8/data] = input in
+%c : f32[b:2/data] = constant {1, 2}
+%n : f32[b:8/data] = random normal stream 3
+%i : f32[b:8/data] = map [iota.f32(b)]
+%s : f32[b:8/data] = map(%in, %n, %i) [add($0, $1); add($3, $2)]
+output(%s) s
+output(%c) c
+)");
+}
+
+TEST(RemoveTrivialCollectives, ASourceThatIsAlsoReadWholeStaysWhole) {
+  ExpectUnchanged("remove_trivial_collectives", R"(
+mesh{data:2}
+%in : f32[b:8] = input in
+%cut : f32[b:8/data] = all_slice(%in) b over{data}
+%y : f32[b:8/data] = map(%cut) relu
+%z : f32[b:8] = map(%in) relu
+output(%y) y
+output(%z) z
+)");
+}
+
+// The first slice is free; the second would take it from its other reader.
+TEST(RemoveTrivialCollectives, ASourceThatIsCutTwiceKeepsItsFirstCut) {
+  EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
+mesh{data:2, model:2}
+%in : f32[b:8] = input in
+%once : f32[b:8/data] = all_slice(%in) b over{data}
+%y : f32[b:8/data] = map(%once) relu
+%twice : f32[b:8/data+model] = all_slice(%once) b over{model}
+%z : f32[b:8/data+model] = map(%twice) relu
+output(%y) y
+output(%z) z
+)"),
+            R"(
+mesh{data:2, model:2}
+%in : f32[b:8/data] = input in
+%y : f32[b:8/data] = map(%in) relu
+%twice : f32[b:8/data+model] = all_slice(%in) b over{model}
+%z : f32[b:8/data+model] = map(%twice) relu
+output(%y) y
+output(%z) z
+)");
+}
+
+TEST(RemoveTrivialCollectives, ASourceThatIsCutInTwoStepsIsMadeSo) {
+  EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
+mesh{data:2, model:2}
+%in : f32[b:8] = input in
+%once : f32[b:8/data] = all_slice(%in) b over{data}
+%twice : f32[b:8/data+model] = all_slice(%once) b over{model}
+%z : f32[b:8/data+model] = map(%twice) relu
+output(%z) z
+)"),
+            R"(
+mesh{data:2, model:2}
+%in : f32[b:8/data+model] = input in
+%z : f32[b:8/data+model] = map(%in) relu
+output(%z) z
+)");
+}
+
+TEST(RemoveTrivialCollectives, WhatNobodyReadsGoes) {
+  EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
+mesh{model:2}
+%x : f32[b:8, h:16/model] = input x
+%y : f32[b:8] unreduced{model} = reduce(%x) sum
+%s : f32[b:8] = all_reduce(%y) sum over{model}
+%r : f32[b:8] = map(%s) relu
+%z : f32[b:8, h:16/model] = map(%x) relu
+output(%z) z
+)"),
+            R"(
+mesh{model:2}
+%x : f32[b:8, h:16/model] = input x
+%z : f32[b:8, h:16/model] = map(%x) relu
+output(%z) z
+)");
+}
+
+TEST(RemoveTrivialCollectives, WritesAndOutputsStay) {
+  ExpectUnchanged("remove_trivial_collectives", R"(
+mesh{model:2}
+%w : f32[b:8] = read_variable w
+%n : f32[b:8] = map(%w) neg
+%w.new : f32[b:8] = write_variable(%n) w
+output(%n) n
+)");
+}
+
+}  // namespace
+}  // namespace mtf::testing
