@@ -44,7 +44,7 @@ ABSL_FLAG(Size, heads, 4, "attention heads in a block");
 ABSL_FLAG(Size, d_kv, 32, "width of a head");
 ABSL_FLAG(Size, d_ff, 512, "hidden units of a feed-forward layer");
 ABSL_FLAG(Rate, weight_decay, 0.01, "decay of the parameters");
-ABSL_FLAG(Size, warmup_steps, 20, "until the learning rate is reached");
+ABSL_FLAG(Size, warmup_steps, 100, "until the learning rate is reached");
 ABSL_FLAG(std::string, prompt, "And God said", "what the sample begins with");
 ABSL_FLAG(Size, sample_bytes, 300, "how much to write behind the prompt");
 ABSL_FLAG(Rate, temperature, 0.7, "of the sample; 1 is the model itself");
@@ -72,8 +72,8 @@ Model BuildModel(Graph& graph) {
   model.tokens = Input(graph, "tokens", kInt32, {batch, length});
   model.targets = Input(graph, "targets", kInt32, {batch, length});
 
-  Tensor x = nn::Embedding(model.tokens, vocab, d_model);
-  x = nn::PositionEmbedding(x, length, d_model);
+  Tensor x = nn::Embedding(model.tokens, vocab, d_model, {.stddev = 0.05});
+  x = nn::PositionEmbedding(x, length, d_model, {.stddev = 0.05});
   for (int i = 0; i < absl::GetFlag(FLAGS_layers); ++i) {
     Scope layer(graph, absl::StrCat("layer_", i));
     x = x + nn::SelfAttention(nn::LayerNorm(x, d_model), {.length = length,

@@ -35,7 +35,7 @@ ABSL_FLAG(bool, explain, false,
           "rule that cause it, and exits");
 ABSL_FLAG(std::string, dump_program, "",
           "writes the lowered training step after every pass to this file");
-ABSL_FLAG(mtf::train::Size, steps, 100, "training steps");
+ABSL_FLAG(mtf::train::Size, steps, 1000, "training steps");
 ABSL_FLAG(mtf::train::Rate, learning_rate, 3e-3, "highest learning rate");
 ABSL_FLAG(mtf::train::Seed, seed, 0,
           "of initial values, dropout, order of the data and sampling");

@@ -3,8 +3,10 @@
 // The example as a user meets it: its output, and every kind of bad input. Each
 // is one message in words, on standard error, with an exit code that says what
 // kind it was.
-#include <array>
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -40,8 +42,9 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
+// Cases may run at the same time, each in a process of its own.
 std::string Temporary(const std::string& name) {
-  return absl::StrCat(::testing::TempDir(), "/cli_test_", name);
+  return absl::StrCat(::testing::TempDir(), "/cli_test_", getpid(), "_", name);
 }
 
 // Runs the example with a tiny model; `arguments` come last, so they win. The
@@ -58,7 +61,11 @@ Outcome RunExample(const std::string& arguments) {
       " --d_kv=6 --d_ff=16 --sample_bytes=5 ",
       arguments, " >", out, " 2>", errors);
   const int status = std::system(command.c_str());
-  return {WEXITSTATUS(status), ReadText(out), ReadText(errors)};
+  Outcome outcome = {WEXITSTATUS(status), ReadText(out), ReadText(errors)};
+  for (const std::string& path : {text, out, errors}) {
+    std::remove(path.c_str());
+  }
+  return outcome;
 }
 
 TEST(Example, TrainsPrintsAndSamples) {

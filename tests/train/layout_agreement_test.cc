@@ -34,15 +34,16 @@ std::vector<Case> Cases() {
           {LayoutRules::PresetMesh(preset, ranks)->ToString(), preset});
     }
   }
-  // Beyond the presets: an axis that cuts the stream between the blocks, a
-  // dimension over two axes in both orders, other layouts at rest than at work.
+  // Beyond the presets: an axis that cuts the stream between the blocks, one
+  // dimension over two axes, two orders of them, and other layouts at rest than
+  // at work.
   cases.push_back({"data:2,model:3", "batch:data, d_model:model"});
-  cases.push_back({"a:2,b:2", "batch:a+b, vocab:b+a"});
-  cases.push_back({"a:2,b:3", "d_ff:b+a, length:a"});
+  cases.push_back({"a:2,b:2", "batch:a+b"});
+  cases.push_back({"a:2,b:3", "vocab:b+a, d_ff:a+b, heads:b"});
   cases.push_back(
       {"data:3,model:2",
        "batch:data, heads:model [parameters] d_model:data, d_ff:model "
-       "[optimizer] d_model:data+model"});
+       "[optimizer] d_model:data, vocab:model"});
   return cases;
 }
 

@@ -178,7 +178,7 @@ TEST_F(Flags, HelpListsFlagsWithDefaults) {
   EXPECT_TRUE(AsksForHelp({"--steps=7", "--help"}));
   EXPECT_FALSE(AsksForHelp({"--steps=7"}));
   const std::string help = HelpText("Trains.");
-  EXPECT_THAT(help, AllOf(HasSubstr("Trains."), HasSubstr("--steps=100"),
+  EXPECT_THAT(help, AllOf(HasSubstr("Trains."), HasSubstr("--steps=1000"),
                           HasSubstr("training steps")));
 }
 

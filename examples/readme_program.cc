@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program that the README shows; tests/docs compares the two.
+#include "absl/strings/str_format.h"
+#include "nn/adam.h"
+#include "nn/dense.h"
+#include "ops/elementwise.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "train/flags.h"
+#include "train/run_main.h"
+using namespace mtf;
+
+absl::Status Learn() {
+  const Dimension batch{"batch", 256}, io{"io", 4}, hidden{"hidden", 64};
+  Graph graph;
+  Tensor x = RandomUniform(graph, {batch, io}, -1, 1);
+  Tensor h = nn::Dense(x, {io}, {hidden}, {.activation = Tanh});
+  Tensor y = nn::Dense(h, {hidden}, {io});
+  Tensor loss = ReduceMean(Square(y - x * x), {});
+  Tensor step = nn::AdamW({.learning_rate = 0.02}).Minimize(loss);
+
+  const train::RunRequest request = {.fetches = {loss}, .updates = {step}};
+  auto session = train::StartSession(graph, request);
+  if (!session.ok() || *session == nullptr) return session.status();
+  for (int i = 0; i < 200; ++i) {
+    auto values = (*session)->Run(request);
+    if (!values.ok()) return values.status();
+    train::Say(absl::StrFormat("step %d  loss %.4f", i, (*values)[0].At(0)));
+  }
+  return absl::OkStatus();
+}
+
+int main(int argc, char** argv) {
+  return train::RunMain(argc, argv, "Learns to square numbers.", &Learn);
+}

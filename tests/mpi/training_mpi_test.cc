@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fifty training steps on as many ranks as the launcher started, one process
+// each: under every preset layout the losses of one device, from the same bits,
+// with exactly the communication of the plan. Every rank checks, and the first
+// that finds a fault speaks.
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "backends/communicators/launcher.h"
+#include "layouts/layout_rules.h"
+#include "mtf/status.h"
+#include "tests/train/small_lm.h"
+#include "train/run_main.h"
+
+namespace mtf::train {
+namespace {
+
+constexpr int kSteps = 50;
+constexpr double kTolerance = 1e-4;
+
+absl::StatusOr<SmallRun> RunUnderMpi(const std::string& layout, int steps) {
+  SessionOptions options;
+  options.ranks = RankKind::kMpi;
+  const int ranks = DetectLauncher().size;
+  MTF_ASSIGN_OR_RETURN(const Mesh mesh,
+                       LayoutRules::PresetMesh(layout, ranks));
+  return RunSmallLm(mesh.ToString(), layout, steps, options);
+}
+
+absl::Status Check(bool condition, const std::string& layout,
+                   const std::string& fault) {
+  if (condition) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("rank ", DetectLauncher().rank, " of ",
+                   DetectLauncher().size, ", layout ", layout, ": ", fault));
+}
+
+absl::Status CheckLayout(const std::string& layout, const SmallRun& reference) {
+  MTF_ASSIGN_OR_RETURN(const SmallRun run, RunUnderMpi(layout, kSteps));
+  for (const auto& [name, value] : reference.initial) {
+    MTF_RETURN_IF_ERROR(Check(run.initial.at(name) == value, layout,
+                              absl::StrCat("initial bits of ", name)));
+  }
+  MTF_RETURN_IF_ERROR(
+      Check(run.masks == reference.masks, layout, "dropout masks"));
+  const double difference = LargestLossDifference(run, reference);
+  MTF_RETURN_IF_ERROR(Check(difference <= kTolerance, layout,
+                            absl::StrCat("losses differ by ", difference)));
+  MTF_RETURN_IF_ERROR(
+      Check(run.counted == run.planned, layout, "counts are not the plan's"));
+  // Again, for fewer steps: the same bits.
+  MTF_ASSIGN_OR_RETURN(const SmallRun again, RunUnderMpi(layout, 5));
+  for (int i = 0; i < 5; ++i) {
+    MTF_RETURN_IF_ERROR(Check(again.losses[i] == run.losses[i], layout,
+                              absl::StrCat("another run, step ", i)));
+  }
+  Say(absl::StrFormat("%-12s losses differ by %.1e of themselves at most",
+                      layout, difference));
+  return absl::OkStatus();
+}
+
+absl::Status CheckAll() {
+  SessionOptions options;
+  options.ranks = RankKind::kLocal;
+  MTF_ASSIGN_OR_RETURN(const SmallRun reference,
+                       RunSmallLm("", "", kSteps, options));
+  for (const std::string& layout : LayoutRules::PresetNames()) {
+    MTF_RETURN_IF_ERROR(CheckLayout(layout, reference));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace mtf::train
+
+int main(int argc, char** argv) {
+  return mtf::train::RunMain(argc, argv, "Checks training under MPI.",
+                             &mtf::train::CheckAll);
+}
