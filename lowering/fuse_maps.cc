@@ -21,9 +21,9 @@ bool IsFusible(const Instruction& instruction) {
          instruction.opcode == Opcode::kReduce;
 }
 
-// Rewrites `reader`, which reads operand `place` from the map `producer`, to
-// compute that operand itself.
-void Absorb(const Instruction& producer, int place, Instruction& reader) {
+// Rewrites `reader`, which reads `value` from the map `producer`, to compute it
+// itself.
+void Absorb(const Instruction& producer, int value, Instruction& reader) {
   absl::InlinedVector<int, 4> operands;
   const auto place_of = [&operands](int value) {
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -34,9 +34,8 @@ void Absorb(const Instruction& producer, int place, Instruction& reader) {
   };
   // Operands first, because steps count from behind them.
   std::vector<int> reader_map, producer_map;
-  for (size_t i = 0; i < reader.operands.size(); ++i) {
-    reader_map.push_back(
-        static_cast<int>(i) == place ? -1 : place_of(reader.operands[i]));
+  for (int operand : reader.operands) {
+    reader_map.push_back(operand == value ? -1 : place_of(operand));
   }
   for (int operand : producer.operands) {
     producer_map.push_back(place_of(operand));
@@ -65,7 +64,7 @@ void Absorb(const Instruction& producer, int place, Instruction& reader) {
         if (argument >= reader.expression.num_operands) {
           argument += shift;
         } else {
-          argument = argument == place ? made : reader_map[argument];
+          argument = reader_map[argument] < 0 ? made : reader_map[argument];
         }
       }
       fused.steps.push_back(std::move(step));
@@ -107,7 +106,9 @@ class Fuser {
     const Instruction& producer = program_.instructions[producers_[value]];
     if (producer.opcode != Opcode::kMap) return false;
     const bool source = producer.operands.empty();
-    if (!source && !(readers_[value] == 1 && SameElements(reader, value))) {
+    const int reads = static_cast<int>(
+        std::count(reader.operands.begin(), reader.operands.end(), value));
+    if (!source && !(readers_[value] == reads && SameElements(reader, value))) {
       return false;
     }
     if (reader.expression.steps.size() + producer.expression.steps.size() >
@@ -116,7 +117,7 @@ class Fuser {
       return false;
     }
     for (int operand : reader.operands) --readers_[operand];
-    Absorb(producer, place, reader);
+    Absorb(producer, value, reader);
     for (int operand : reader.operands) ++readers_[operand];
     if (readers_[value] == 0) {
       for (int operand : producer.operands) --readers_[operand];
