@@ -50,6 +50,8 @@ Settings, each only where the environment does not have it yet:
   on this host: the ranks share the cores
     OMP_NUM_THREADS=cores / ranks, at least 1
     OMP_WAIT_POLICY=passive if threads outnumber cores
+  what mpirun hides from its ranks: whether a person looks on
+    MTF_TERMINAL=1 or 0
 
 MTF_MPIRUN names another mpirun.
 
@@ -205,6 +207,7 @@ std::vector<std::pair<std::string, std::string>> Settings(
     settings.push_back({"OMPI_ALLOW_RUN_AS_ROOT", "1"});
     settings.push_back({"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"});
   }
+  settings.push_back({"MTF_TERMINAL", isatty(STDOUT_FILENO) == 1 ? "1" : "0"});
   // How many ranks come to this host is only known when there is no other;
   // elsewhere each rank counts for itself.
   if (!arguments.mpirun_options.empty()) return settings;
