@@ -102,17 +102,22 @@ class Sharder {
     mask.fill = fill;
     mask.origin = instruction.origin;
     program_.instructions.push_back(std::move(mask));
+    fills_.resize(program_.values.size());
+    fills_[result] = MaskedFills(value, wrong, fill);
+    masked_.push_back({value, wrong, fill, result});
+    instruction.operands[place] = result;
+  }
+
+  Fills MaskedFills(int value, const std::vector<int>& dims,
+                    double fill) const {
     // Corners lie in the padding of several dimensions, so another fill along
     // a dimension that was not masked no longer holds everywhere.
     Fills fills = fills_[value];
     for (Fill& other : fills) {
       if (!SameFill(other, fill)) other.reset();
     }
-    for (int dim : wrong) fills[dim] = fill;
-    fills_.resize(program_.values.size());
-    fills_[result] = std::move(fills);
-    masked_.push_back({value, wrong, fill, result});
-    instruction.operands[place] = result;
+    for (int dim : dims) fills[dim] = fill;
+    return fills;
   }
 
   void MaskOperands(Instruction& instruction) {
@@ -247,8 +252,10 @@ class Sharder {
         KeepZeros(fills);
         fills[result.shape.Find(instruction.dimension)] = 0.0;
         break;
-      case Opcode::kWriteVariable:
       case Opcode::kMask:
+        return MaskedFills(instruction.operands[0], instruction.mask_dims,
+                           instruction.fill);
+      case Opcode::kWriteVariable:
       case Opcode::kAllGather:
       case Opcode::kAllSlice:
       case Opcode::kAllToAll:

@@ -13,6 +13,7 @@
 #define TESTS_LOWERING_PASS_TEST_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -46,7 +47,7 @@ inline std::string AfterPass(const std::string& pass, absl::string_view text) {
 
 // A pass that declines leaves the text as it is.
 inline void ExpectUnchanged(const std::string& pass, absl::string_view text) {
-  EXPECT_EQ(AfterPass(pass, text), text);
+  EXPECT_EQ(AfterPass(pass, text), std::string(text));
 }
 
 }  // namespace mtf::testing

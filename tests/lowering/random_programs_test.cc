@@ -8,10 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "layouts/shard.h"
 #include "lowering/lower.h"
 #include "lowering/parse_program.h"
-#include "lowering/plan_buffers.h"
 #include "lowering/print_program.h"
 #include "tests/matchers.h"
 #include "tests/properties/random_case.h"
@@ -40,9 +38,9 @@ struct LoweredCase {
     }
   }
   absl::StatusOr<Program> Lower(const LowerOptions& options = {}) const {
-    return mtf::Lower(
-        *random.graph, binding,
-        {.fetches = random.fetches, .updates = random.updates}, options);
+    return mtf::Lower(*random.graph, binding,
+                      {.fetches = random.fetches, .updates = random.updates},
+                      options);
   }
   absl::StatusOr<Program> Initialize(const LowerOptions& options = {}) const {
     return mtf::Lower(*random.graph, binding, {.initialize = true}, options);
@@ -66,6 +64,184 @@ TEST(RandomPrograms, EveryStageReadsBackAsItself) {
     ASSERT_OK(one.Lower(options)) << "seed " << seed;
     ASSERT_OK(one.Initialize(options)) << "seed " << seed;
   }
+}
+
+TEST(RandomPrograms, LoweringTwiceGivesOneText) {
+  for (uint64_t seed = 0; seed < kSeeds && !HasFailure(); ++seed) {
+    const LoweredCase one(seed);
+    const absl::StatusOr<Program> first = one.Lower(), second = one.Lower();
+    ASSERT_OK(first);
+    ASSERT_OK(second);
+    EXPECT_EQ(PrintProgram(*first), PrintProgram(*second)) << "seed " << seed;
+  }
+}
+
+// Follows a step through memory: every block of 64 bytes remembers which value
+// was written there last, and every operand must still be whole when it is
+// read.
+class MemoryCheck {
+ public:
+  explicit MemoryCheck(const Program& program)
+      : program_(program),
+        home_(program.values.size()),
+        arena_((program.buffers.arena_bytes + 63) / 64, kNobody) {}
+
+  std::string Run() {
+    for (const Instruction& instruction : program_.instructions) {
+      if (instruction.opcode == Opcode::kInput) Write(instruction.results[0]);
+    }
+    const int commit = program_.buffers.commit;
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      for (int operand : instruction.operands) Read(operand);
+      CheckOverlap(instruction);
+      for (int result : instruction.results) {
+        const bool changes = Make(instruction, result);
+        if (changes && static_cast<int>(i) < commit) {
+          Complain(result, "changes a variable before the commit");
+        }
+      }
+      const bool can_fail = instruction.opcode == Opcode::kGather ||
+                            instruction.opcode == Opcode::kScatterAdd;
+      if (can_fail && static_cast<int>(i) >= commit) {
+        Complain(instruction.results[0], "can fail behind the commit");
+      }
+    }
+    for (const Instruction& instruction : program_.instructions) {
+      if (instruction.opcode == Opcode::kWriteVariable &&
+          last_write_[instruction.symbol] == instruction.results[0]) {
+        Read(instruction.operands[0]);  // copied when the step ends
+      }
+    }
+    return complaint_;
+  }
+
+  // What all values together would take.
+  int64_t SumOfSizes() const {
+    int64_t sum = 0;
+    for (const Instruction& instruction : program_.instructions) {
+      for (int result : instruction.results) {
+        if (IsArena(result)) sum += Blocks(result) * 64;
+      }
+    }
+    return sum;
+  }
+
+ private:
+  static constexpr int kNobody = -1;
+  using Place = BufferPlan::Place;
+
+  const BufferPlan::Buffer& buffer(int value) const {
+    return program_.buffers.buffers[value];
+  }
+  bool IsArena(int value) const { return buffer(value).place == Place::kArena; }
+  int64_t Blocks(int value) const {
+    return (program_.values[value].local_bytes() + 63) / 64;
+  }
+  void Complain(int value, absl::string_view what) {
+    if (complaint_.empty()) {
+      complaint_ = absl::StrCat("%", program_.values[value].name, " ", what);
+    }
+  }
+
+  void Read(int value) {
+    const int home = home_[value];
+    if (buffer(home).place == Place::kVariable) {
+      if (stored_[buffer(home).symbol] != home) Complain(value, "is gone");
+      return;
+    }
+    for (int64_t i = 0; i < Blocks(home); ++i) {
+      if (arena_[buffer(home).offset / 64 + i] != home) {
+        Complain(value, "is overwritten before it is read");
+      }
+    }
+  }
+
+  void Write(int value) {
+    home_[value] = value;
+    const int64_t begin = buffer(value).offset / 64;
+    if (begin + Blocks(value) > static_cast<int64_t>(arena_.size())) {
+      return Complain(value, "leaves the arena");
+    }
+    for (int64_t i = 0; i < Blocks(value); ++i) arena_[begin + i] = value;
+  }
+
+  // True when that changes a variable.
+  bool Make(const Instruction& instruction, int result) {
+    if (instruction.opcode == Opcode::kInput) return false;  // fed before
+    if (instruction.opcode == Opcode::kWriteVariable) {
+      last_write_[instruction.symbol] = result;
+    }
+    switch (buffer(result).place) {
+      case Place::kNone:  // a view
+        home_[result] = home_[instruction.operands[0]];
+        return false;
+      case Place::kArena:
+        Write(result);
+        return false;
+      case Place::kVariable:
+        home_[result] = result;
+        if (instruction.opcode == Opcode::kReadVariable &&
+            stored_.contains(buffer(result).symbol)) {
+          Complain(result, "reads a variable for the second time");
+        }
+        stored_[buffer(result).symbol] = result;
+        return instruction.opcode != Opcode::kReadVariable;
+    }
+    return false;
+  }
+
+  // A result lies over an operand only where the instruction visits both in
+  // step.
+  void CheckOverlap(const Instruction& instruction) {
+    if (instruction.opcode == Opcode::kInput) return;
+    for (int result : instruction.results) {
+      if (!IsArena(result)) continue;
+      const int64_t begin = buffer(result).offset,
+                    end = begin + 64 * Blocks(result);
+      for (int operand : instruction.operands) {
+        const int home = home_[operand];
+        if (!IsArena(home) || buffer(home).offset >= end ||
+            buffer(home).offset + 64 * Blocks(home) <= begin) {
+          continue;
+        }
+        const ProgramValue& from = program_.values[operand];
+        const ProgramValue& to = program_.values[result];
+        const bool in_step = (instruction.opcode == Opcode::kMap ||
+                              instruction.opcode == Opcode::kMask ||
+                              instruction.opcode == Opcode::kAllReduce) &&
+                             buffer(home).offset == begin &&
+                             from.shape == to.shape && from.local == to.local &&
+                             DTypeSize(from.dtype) == DTypeSize(to.dtype);
+        if (!in_step) Complain(result, "lies over an operand");
+      }
+    }
+  }
+
+  const Program& program_;
+  std::vector<int> home_;   // by value: the value in whose place it lies
+  std::vector<int> arena_;  // by block: who was written last
+  std::map<std::string, int> stored_;      // by variable
+  std::map<std::string, int> last_write_;  // by variable
+  std::string complaint_;
+};
+
+TEST(RandomPrograms, NoValueIsOverwrittenBeforeItsLastReader) {
+  int64_t arena = 0, sum = 0;
+  for (uint64_t seed = 0; seed < kSeeds && !HasFailure(); ++seed) {
+    const LoweredCase one(seed);
+    for (const absl::StatusOr<Program>& program :
+         {one.Lower(), one.Initialize()}) {
+      ASSERT_OK(program);
+      MemoryCheck check(*program);
+      EXPECT_EQ(check.Run(), "") << "seed " << seed << "\n"
+                                 << PrintProgram(*program);
+      arena += program->buffers.arena_bytes;
+      sum += check.SumOfSizes();
+      EXPECT_LE(program->buffers.arena_bytes, check.SumOfSizes());
+    }
+  }
+  EXPECT_LT(arena, sum * 2 / 3) << "memory is hardly shared";
 }
 
 }  // namespace
