@@ -22,9 +22,9 @@
 namespace mtf {
 namespace {
 
-// Large messages are read from the buffers of the others, so segments are for
-// messages where a second meeting would cost more than a copy.
-constexpr int64_t kSegmentBytes = 16 << 10;
+// Two of these per rank stay in a second-level cache together with the data
+// that passes through them.
+constexpr int64_t kSegmentBytes = 128 << 10;
 
 // What the ranks of one LocalRanks share.
 class SharedState {
@@ -88,7 +88,6 @@ class LocalCommunicator : public GroupedCommunicator {
       const Group& group) override {
     SharedMemoryCollectives::Options options;
     options.segment_bytes = kSegmentBytes;
-    options.peers_readable = true;
     options.wait = shared_.wait();
     const int64_t bytes = SharedMemoryCollectives::MemoryBytes(
         static_cast<int>(group.ranks.size()), &options.segment_bytes);

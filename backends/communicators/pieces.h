@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "absl/types/span.h"
 #include "backends/communicator.h"
+#include "backends/communicators/copy_bytes.h"
 
 namespace mtf {
 
@@ -31,29 +31,30 @@ void ForEachPart(absl::Span<const Communicator::Piece> pieces, int64_t begin,
   }
 }
 
-// Copies a range of the concatenation of the inputs to `to`.
+// Copies a range of the concatenation of the inputs to `to`. `copy` is
+// CopyBytes or StreamBytes.
 inline void PackPieces(absl::Span<const Communicator::Piece> pieces,
                        int64_t begin, int64_t count, int64_t element_size,
-                       std::byte* to) {
-  ForEachPart(pieces, begin, count,
-              [&](size_t i, int64_t first, int64_t before, int64_t n) {
-                std::memcpy(to + before * element_size,
-                            static_cast<const std::byte*>(pieces[i].in) +
-                                first * element_size,
-                            n * element_size);
-              });
+                       std::byte* to, decltype(CopyBytes)* copy) {
+  ForEachPart(
+      pieces, begin, count,
+      [&](size_t i, int64_t first, int64_t before, int64_t n) {
+        copy(to + before * element_size,
+             static_cast<const std::byte*>(pieces[i].in) + first * element_size,
+             n * element_size);
+      });
 }
 
 // Copies `from` to a range of the concatenation of the outputs.
 inline void UnpackPieces(const std::byte* from,
                          absl::Span<const Communicator::Piece> pieces,
                          int64_t begin, int64_t count, int64_t element_size) {
-  ForEachPart(pieces, begin, count,
-              [&](size_t i, int64_t first, int64_t before, int64_t n) {
-                std::memcpy(static_cast<std::byte*>(pieces[i].out) +
-                                first * element_size,
-                            from + before * element_size, n * element_size);
-              });
+  ForEachPart(
+      pieces, begin, count,
+      [&](size_t i, int64_t first, int64_t before, int64_t n) {
+        CopyBytes(static_cast<std::byte*>(pieces[i].out) + first * element_size,
+                  from + before * element_size, n * element_size);
+      });
 }
 
 // Where part `place` of `total` elements begins when `parts` ranks share them:

@@ -6,27 +6,17 @@
 #endif
 
 #include <algorithm>
-#include <cstring>
 #include <type_traits>
 
+#include "backends/communicators/copy_bytes.h"
 #include "mtf/half.h"
 
 namespace mtf {
 namespace {
 
-// Sums are kept in a block that stays in the first-level cache. It also frees
-// the inner loops of aliases, which `out` may be to a source.
+// Sums of more than two sources are kept in a block that stays in the
+// first-level cache.
 constexpr int64_t kBlock = 1024;
-
-template <class T>
-void Widen(const T* in, T* out, int64_t n) {
-  std::memcpy(out, in, n * sizeof(T));
-}
-
-template <class T>
-void Narrow(const T* in, T* out, int64_t n) {
-  std::memcpy(out, in, n * sizeof(T));
-}
 
 void Widen(const BFloat16* in, float* __restrict out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = ToFloat(in[i]);
@@ -92,6 +82,7 @@ struct And {
   uint8_t operator()(uint8_t a, uint8_t b) const { return a & b; }
 };
 
+// Of two sources or more. 16-bit floats are reduced as `Wide`, which is float.
 template <class T, class Wide, class Op>
 void Reduce(absl::Span<const void* const> sources, void* out, int64_t count) {
   constexpr Op op;
@@ -99,17 +90,29 @@ void Reduce(absl::Span<const void* const> sources, void* out, int64_t count) {
   alignas(64) [[maybe_unused]] Wide next[kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t n = std::min(kBlock, count - begin);
-    Widen(static_cast<const T*>(sources[0]) + begin, sum, n);
-    for (size_t s = 1; s < sources.size(); ++s) {
-      const T* source = static_cast<const T*>(sources[s]) + begin;
-      if constexpr (std::is_same_v<T, Wide>) {
-        for (int64_t i = 0; i < n; ++i) sum[i] = op(sum[i], source[i]);
-      } else {
-        Widen(source, next, n);
+    const auto source = [&](size_t s) {
+      return static_cast<const T*>(sources[s]) + begin;
+    };
+    T* to = static_cast<T*>(out) + begin;
+    if constexpr (std::is_same_v<T, Wide>) {
+      const T* left = source(0);
+      for (size_t s = 1; s + 1 < sources.size(); ++s) {
+        const T* right = source(s);
+        for (int64_t i = 0; i < n; ++i) sum[i] = op(left[i], right[i]);
+        left = sum;
+      }
+      const T* right = source(sources.size() - 1);
+      // `to` may be a source, but then at the same index.
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i] = op(left[i], right[i]);
+    } else {
+      Widen(source(0), sum, n);
+      for (size_t s = 1; s < sources.size(); ++s) {
+        Widen(source(s), next, n);
         for (int64_t i = 0; i < n; ++i) sum[i] = op(sum[i], next[i]);
       }
+      Narrow(sum, to, n);
     }
-    Narrow(sum, static_cast<T*>(out) + begin, n);
   }
 }
 
@@ -131,6 +134,10 @@ void ReduceAs(ReduceKind kind, absl::Span<const void* const> sources, void* out,
 void ReduceInOrder(DType dtype, ReduceKind kind,
                    absl::Span<const void* const> sources, void* out,
                    int64_t count) {
+  if (sources.size() == 1) {
+    if (out != sources[0]) CopyBytes(out, sources[0], count * DTypeSize(dtype));
+    return;
+  }
   switch (dtype) {
     case kFloat32:
       return ReduceAs<float, float>(kind, sources, out, count);

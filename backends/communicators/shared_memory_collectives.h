@@ -18,18 +18,18 @@ namespace mtf {
 // The collectives of one group whose ranks share memory: threads of a process
 // or processes of a host. One object per rank, all over the same memory.
 //
-// Small messages are copied to a segment that the others read; each rank has
-// two segments and uses them in turn, so that one meeting per message is
-// enough: who comes to the next meeting has finished with the last segment but
-// one. Large messages are read straight from the buffers of the others where
-// `peers_readable`, and go through the segments in chunks, which stay in the
-// caches, where not.
+// What others need of a rank's buffer it copies, chunk by chunk, to a segment
+// that they read. Each rank has two segments and uses them in turn, so that one
+// meeting per chunk is enough: who comes to the next meeting has finished with
+// the last segment but one. Threads could read each other's buffers in place,
+// but then the next writer of the buffer pays for it: fetching back the lines
+// that the reader still caches takes several times as long as the copy, which
+// streams past the caches (StreamBytes). Nor could a rank that fails free its
+// buffers.
 class SharedMemoryCollectives : public GroupCollectives {
  public:
   struct Options {
     int64_t segment_bytes = 0;
-    // Whether an address of one rank means the same to the others.
-    bool peers_readable = false;
     WaitPolicy wait;
   };
 
@@ -57,7 +57,6 @@ class SharedMemoryCollectives : public GroupCollectives {
   // What a rank shows the others at a meeting. Two per place, used in turn.
   struct alignas(64) Slot {
     CollectiveCall call;
-    const void* buffer;             // where peers are readable
     std::atomic<uint64_t> meeting;  // the last one this slot was filled for
   };
   struct Chunk;
@@ -65,12 +64,9 @@ class SharedMemoryCollectives : public GroupCollectives {
   Slot& slot(int place, uint64_t turn) const;
   std::byte* segment(int place, uint64_t turn) const;
 
-  // Shows `call` and `buffer` to the others and waits until all have; checks
-  // that all say the same. Begins a new turn.
-  absl::Status Meet(const CollectiveCall& call, const void* buffer);
-  // Waits until all have finished reading this rank's buffers. Never gives up:
-  // whoever passed the meeting comes here without waiting for anything else.
-  void Leave();
+  // Shows `call` to the others and waits until all have; checks that all say
+  // the same. Begins a new turn.
+  absl::Status Meet(const CollectiveCall& call);
   absl::Status TimeoutError() const;
 
   // Shows the `blocks` blocks of `block_bytes` at `in` to the others, chunk by
@@ -80,12 +76,11 @@ class SharedMemoryCollectives : public GroupCollectives {
                             int64_t blocks, int64_t block_bytes,
                             absl::FunctionRef<void(const Chunk&)> use);
 
-  absl::Status AllReduceThroughSegments(
-      const CollectiveCall& call, absl::Span<const Communicator::Piece> pieces,
-      int64_t total, DType dtype, ReduceKind kind);
-  absl::Status AllReduceInPlace(const CollectiveCall& call,
-                                absl::Span<const Communicator::Piece> pieces,
-                                int64_t total, DType dtype, ReduceKind kind);
+  // One chunk of an all_reduce: elements [begin, begin + n).
+  absl::Status AllReduceChunk(const CollectiveCall& call,
+                              absl::Span<const Communicator::Piece> pieces,
+                              int64_t begin, int64_t n, DType dtype,
+                              ReduceKind kind);
 
   const Communicator::Group group_;
   const int size_;

@@ -2,9 +2,9 @@
 #include "backends/communicators/mpi/mpi_collectives.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/container/inlined_vector.h"
+#include "backends/communicators/copy_bytes.h"
 #include "backends/communicators/mpi/mpi_call.h"
 #include "backends/communicators/pieces.h"
 #include "backends/communicators/reduce_in_order.h"
@@ -85,7 +85,7 @@ absl::Status MpiCollectives::ExchangeBlocks(const std::byte* in,
   // and no rank is sent to by two at a time.
   std::byte* own = out + place_ * out_stride;
   const std::byte* from = in + place_ * in_stride;
-  if (own != from) std::memcpy(own, from, bytes);
+  if (own != from) CopyBytes(own, from, bytes);
   for (int step = 1; step < size_; ++step) {
     const int destination = (place_ + step) % size_;
     const int source = (place_ + size_ - step) % size_;
@@ -114,7 +114,7 @@ absl::Status MpiCollectives::AllReduce(
     const int64_t part_bytes = part * element;
     Grow(mine_, std::max(count * element, small ? 0 : part_bytes * size_));
     Grow(theirs_, part_bytes * size_);
-    PackPieces(pieces, begin, count, element, mine_.data());
+    PackPieces(pieces, begin, count, element, mine_.data(), CopyBytes);
     MTF_RETURN_IF_ERROR(ExchangeBlocks(mine_.data(), small ? 0 : part_bytes,
                                        theirs_.data(), part_bytes, part_bytes));
     std::byte* sum = mine_.data() + (small ? 0 : place_ * part_bytes);
