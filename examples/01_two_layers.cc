@@ -41,11 +41,9 @@ absl::Status Lesson() {
 
   // A variable outlives a step. Its initial value is a tensor like any other:
   // here random numbers that depend on a seed and on nothing else.
-  Tensor w1 =
-      Variable(graph, "w1", RandomNormal(graph, {io, hidden}, 0, 0.5));
+  Tensor w1 = Variable(graph, "w1", RandomNormal(graph, {io, hidden}, 0, 0.5));
   Tensor bias = Variable(graph, "bias", RandomNormal(graph, {hidden}, 0, 0.1));
-  Tensor w2 =
-      Variable(graph, "w2", RandomNormal(graph, {hidden, io}, 0, 0.2));
+  Tensor w2 = Variable(graph, "w2", RandomNormal(graph, {hidden, io}, 0, 0.2));
 
   // Read the shapes: "io" meets "io" and is summed, because the result does
   // not name it. The bias has no "batch", so every row gets the same one.
@@ -54,8 +52,7 @@ absl::Status Lesson() {
   Tensor loss = ReduceMean(Square(y - wanted), {});
 
   // Gradients are more operations in the same graph, and so is the update.
-  Tensor step =
-      nn::Sgd({.learning_rate = 0.5, .momentum = 0.9}).Minimize(loss);
+  Tensor step = nn::Sgd({.learning_rate = 0.5, .momentum = 0.9}).Minimize(loss);
 
   // A session runs a graph. The two empty texts say where: on one device.
   // Lesson 2 fills them in.
@@ -98,6 +95,5 @@ absl::Status Lesson() {
 }  // namespace mtf
 
 int main(int argc, char** argv) {
-  return mtf::train::RunMain(argc, argv, "Lesson 1: two layers.",
-                             &mtf::Lesson);
+  return mtf::train::RunMain(argc, argv, "Lesson 1: two layers.", &mtf::Lesson);
 }

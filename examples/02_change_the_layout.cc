@@ -47,10 +47,8 @@ struct Program {
 Program Build(Graph& graph) {
   const Dimension batch{"batch", 32}, io{"io", 8}, hidden{"hidden", 64};
   Tensor x = Input(graph, "x", kFloat32, {batch, io});
-  Tensor w1 =
-      Variable(graph, "w1", RandomNormal(graph, {io, hidden}, 0, 0.3));
-  Tensor w2 =
-      Variable(graph, "w2", RandomNormal(graph, {hidden, io}, 0, 0.3));
+  Tensor w1 = Variable(graph, "w1", RandomNormal(graph, {io, hidden}, 0, 0.3));
+  Tensor w2 = Variable(graph, "w2", RandomNormal(graph, {hidden, io}, 0, 0.3));
   Tensor h = Relu(Einsum({x, w1}, {batch, hidden}));
   Tensor y = Einsum({h, w2}, {batch, io});
   Tensor loss = ReduceMean(Square(y - x), {});
@@ -99,11 +97,11 @@ absl::Status Lesson() {
       session->ResetCounts();
       MTF_ASSIGN_OR_RETURN(
           const std::vector<HostTensor> values,
-          session->Run({.feeds = {{"x", HostTensor::FromDoubles(
-                                            program.x.shape(), kFloat32,
-                                            numbers)}},
-                        .fetches = {program.loss},
-                        .updates = {program.step}}));
+          session->Run(
+              {.feeds = {{"x", HostTensor::FromDoubles(program.x.shape(),
+                                                       kFloat32, numbers)}},
+               .fetches = {program.loss},
+               .updates = {program.step}}));
       loss = values[0].At(0);
     }
     if (reference == 0) reference = loss;

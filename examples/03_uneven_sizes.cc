@@ -50,9 +50,9 @@ absl::Status ShowShards(int64_t rows, const std::string& mesh) {
   // Run returns whole tensors, whatever the layout ...
   MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> whole,
                        session->Run(request));
-  std::cout << absl::StrFormat(
-      "%d rows on %s: sum %g, mean %g, minimum %g\n", rows, mesh,
-      whole[1].At(0), whole[2].At(0), whole[3].At(0));
+  std::cout << absl::StrFormat("%d rows on %s: sum %g, mean %g, minimum %g\n",
+                               rows, mesh, whole[1].At(0), whole[2].At(0),
+                               whole[3].At(0));
 
   // ... and RunShards what each device holds of them, without the padding.
   MTF_ASSIGN_OR_RETURN(const auto shards, session->RunShards(request));

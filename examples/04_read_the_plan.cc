@@ -23,6 +23,9 @@
 #include <iostream>
 #include <string>
 
+#include "lowering/count_costs.h"
+#include "lowering/lower.h"
+#include "lowering/print_program.h"
 #include "mtf/graph.h"
 #include "mtf/status.h"
 #include "nn/sgd.h"
@@ -32,9 +35,6 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/variable.h"
-#include "lowering/count_costs.h"
-#include "lowering/lower.h"
-#include "lowering/print_program.h"
 #include "train/placement.h"
 #include "train/run_main.h"
 
@@ -56,9 +56,8 @@ absl::Status Lesson() {
   MTF_ASSIGN_OR_RETURN(
       const train::Placement placement,
       train::ParsePlacement("rows:2,cols:2", "batch:rows, hidden:cols", 0));
-  MTF_ASSIGN_OR_RETURN(
-      const LayoutBinding binding,
-      BindLayout(graph, placement.mesh, placement.rules));
+  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
+                       BindLayout(graph, placement.mesh, placement.rules));
   Targets targets;
   targets.fetches = {loss};
   targets.updates = {step};

@@ -76,10 +76,10 @@ Model BuildModel(Graph& graph) {
   x = nn::PositionEmbedding(x, length, d_model, {.stddev = 0.05});
   for (int i = 0; i < absl::GetFlag(FLAGS_layers); ++i) {
     Scope layer(graph, absl::StrCat("layer_", i));
-    x = x + nn::SelfAttention(nn::LayerNorm(x, d_model), {.length = length,
-                                                          .heads = heads,
-                                                          .d_kv = d_kv,
-                                                          .causal = true});
+    x = x +
+        nn::SelfAttention(
+            nn::LayerNorm(x, d_model),
+            {.length = length, .heads = heads, .d_kv = d_kv, .causal = true});
     x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
   }
   x = nn::LayerNorm(x, d_model);
@@ -104,23 +104,22 @@ absl::Status Main() {
                        train::TextDataset::Open(absl::GetFlag(FLAGS_text)));
   Graph graph;
   const Model model = BuildModel(graph);
-  MTF_ASSIGN_OR_RETURN(
-      const std::unique_ptr<train::Session> session,
-      train::StartSession(
-          graph, {.fetches = {model.loss}, .updates = {model.step}}));
+  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Session> session,
+                       train::StartSession(graph, {.fetches = {model.loss},
+                                                   .updates = {model.step}}));
   if (session == nullptr) return absl::OkStatus();  // --explain
 
   const uint32_t seed = absl::GetFlag(FLAGS_seed);
   MTF_ASSIGN_OR_RETURN(
       const train::TrainingResult result,
-      train::Train(*session,
-                   {.loss = model.loss,
-                    .update = model.step,
-                    .steps = absl::GetFlag(FLAGS_steps),
-                    .feeds = train::TextFeeds(text, model.tokens,
-                                              model.targets, seed),
-                    .tokens_per_step = model.tokens.shape().num_elements(),
-                    .log_json = absl::GetFlag(FLAGS_log_json)}));
+      train::Train(
+          *session,
+          {.loss = model.loss,
+           .update = model.step,
+           .steps = absl::GetFlag(FLAGS_steps),
+           .feeds = train::TextFeeds(text, model.tokens, model.targets, seed),
+           .tokens_per_step = model.tokens.shape().num_elements(),
+           .log_json = absl::GetFlag(FLAGS_log_json)}));
   train::Say(absl::StrFormat(
       "loss %.4f nats per byte (mean of the last tenth of the steps: %.4f); "
       "bigram entropy of the text: %.4f",

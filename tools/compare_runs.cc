@@ -66,9 +66,8 @@ absl::Status Compare(const std::vector<std::string>& arguments) {
     MTF_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(arguments[i + 1]));
     MTF_ASSIGN_OR_RETURN(const std::vector<StepMetrics> steps,
                          train::ReadMetrics(arguments[i + 2]));
-    MTF_ASSIGN_OR_RETURN(
-        const double difference,
-        LargestDifference(arguments[i + 2], steps, reference));
+    MTF_ASSIGN_OR_RETURN(const double difference,
+                         LargestDifference(arguments[i + 2], steps, reference));
     std::cout << absl::StrFormat(
         "%-12s %-28s %5d  %10.6f  %10.1e  %11d  %10s  %8s\n", arguments[i],
         mesh.ToString(), mesh.num_devices(), steps.back().loss, difference,

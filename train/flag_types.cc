@@ -45,9 +45,9 @@ bool AbslParseFlag(absl::string_view text, Rate* flag, std::string* error) {
   return false;
 }
 
-bool AbslParseFlag(absl::string_view text, Fraction* flag,
-                   std::string* error) {
-  if (absl::SimpleAtod(text, &flag->value) && flag->value >= 0 && flag->value < 1) {
+bool AbslParseFlag(absl::string_view text, Fraction* flag, std::string* error) {
+  if (absl::SimpleAtod(text, &flag->value) && flag->value >= 0 &&
+      flag->value < 1) {
     return true;
   }
   *error = "a number from 0 to below 1";

@@ -52,11 +52,11 @@ absl::StatusOr<std::string> LayoutFromFlags() {
   const std::string file = absl::GetFlag(FLAGS_layout_file);
   if (file.empty()) return layout;
   if (!layout.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "both --layout and --layout_file are given",
-        DetailLine("--layout", Quoted(layout)),
-        DetailLine("--layout_file", Quoted(file)),
-        DetailLine("help", "give one of them")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("both --layout and --layout_file are given",
+                     DetailLine("--layout", Quoted(layout)),
+                     DetailLine("--layout_file", Quoted(file)),
+                     DetailLine("help", "give one of them")));
   }
   return absl::StrCat("@", file);
 }
@@ -65,14 +65,12 @@ absl::StatusOr<std::string> LayoutFromFlags() {
 absl::Status ShowPlan(const Graph& graph, const RunRequest& request,
                       const std::string& layout) {
   const LauncherInfo launcher = DetectLauncher();
-  MTF_ASSIGN_OR_RETURN(
-      const Placement placement,
-      ParsePlacement(absl::GetFlag(FLAGS_mesh_shape), layout,
-                     launcher.size > 1 ? launcher.size : 0));
-  MTF_ASSIGN_OR_RETURN(
-      const LayoutBinding binding,
-      BindLayout(graph, placement.mesh, placement.rules,
-                 absl::GetFlag(FLAGS_strict_layout)));
+  MTF_ASSIGN_OR_RETURN(const Placement placement,
+                       ParsePlacement(absl::GetFlag(FLAGS_mesh_shape), layout,
+                                      launcher.size > 1 ? launcher.size : 0));
+  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
+                       BindLayout(graph, placement.mesh, placement.rules,
+                                  absl::GetFlag(FLAGS_strict_layout)));
   Targets targets;
   targets.fetches = request.fetches;
   targets.updates = request.updates;
@@ -98,10 +96,11 @@ absl::Status ShowPlan(const Graph& graph, const RunRequest& request,
   std::ofstream file(path);
   file << dump << std::flush;
   if (file) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(
-      "cannot write the program to ", Quoted(path),
-      DetailLine("help", "name a file in a folder that exists with "
-                         "--dump_program")));
+  return absl::PermissionDeniedError(
+      absl::StrCat("cannot write the program to ", Quoted(path),
+                   DetailLine("help",
+                              "name a file in a folder that exists with "
+                              "--dump_program")));
 }
 
 std::string Describe(const Session& session, const std::string& layout) {

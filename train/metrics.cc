@@ -80,8 +80,9 @@ absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(
   if (!writer->file_) {
     return absl::PermissionDeniedError(
         absl::StrCat("cannot write the log ", Quoted(path),
-                     DetailLine("help", "name a file in a folder that exists "
-                                        "with --log_json")));
+                     DetailLine("help",
+                                "name a file in a folder that exists "
+                                "with --log_json")));
   }
   return writer;
 }
@@ -89,9 +90,9 @@ absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(
 absl::Status MetricsWriter::Write(const StepMetrics& metrics) {
   file_ << ToLine(metrics) << std::endl;
   if (file_) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("cannot write step ", metrics.step, " to the log ",
-                   Quoted(path_), "; is the disk full?"));
+  return absl::DataLossError(absl::StrCat("cannot write step ", metrics.step,
+                                          " to the log ", Quoted(path_),
+                                          "; is the disk full?"));
 }
 
 absl::StatusOr<std::vector<StepMetrics>> ReadMetrics(const std::string& path) {

@@ -44,8 +44,9 @@ absl::StatusOr<Argument> SplitArgument(const std::string& text) {
   if (!absl::ConsumePrefix(&rest, "-") || rest.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "argument ", Quoted(text), " is no flag",
-        DetailLine("help", "every argument is a flag, as in --steps=100; an "
-                           "argument with blanks needs quotes")));
+        DetailLine("help",
+                   "every argument is a flag, as in --steps=100; an "
+                   "argument with blanks needs quotes")));
   }
   absl::ConsumePrefix(&rest, "-");
   const size_t equals = rest.find('=');
@@ -77,11 +78,11 @@ absl::Status SetFlag(absl::CommandLineFlag& flag, const std::string& value) {
   const size_t reason = error.rfind("; ");
   std::string allowed = flag.IsOfType<bool>() ? "true or false" : "";
   if (reason != std::string::npos) allowed = error.substr(reason + 2);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "flag --", flag.Name(), " is ", Quoted(value), ", not ",
-      allowed.empty() ? "a value it takes" : allowed,
-      DetailLine("default", flag.DefaultValue()),
-      DetailLine("meaning", flag.Help())));
+  return absl::InvalidArgumentError(
+      absl::StrCat("flag --", flag.Name(), " is ", Quoted(value), ", not ",
+                   allowed.empty() ? "a value it takes" : allowed,
+                   DetailLine("default", flag.DefaultValue()),
+                   DetailLine("meaning", flag.Help())));
 }
 
 // Reads the arguments of a flagfile, one a line.
@@ -146,8 +147,8 @@ absl::Status ParseAll(const std::vector<std::string>& arguments, int depth) {
       if (i + 1 == arguments.size()) {
         return absl::InvalidArgumentError(absl::StrCat(
             "flag --", argument.name, " has no value",
-            DetailLine("help", absl::StrCat("write --", argument.name,
-                                            "=VALUE"))));
+            DetailLine("help",
+                       absl::StrCat("write --", argument.name, "=VALUE"))));
       }
       argument.value = arguments[++i];
     }
@@ -170,11 +171,10 @@ absl::Status ParseFlags(const std::vector<std::string>& arguments) {
 }
 
 bool AsksForHelp(const std::vector<std::string>& arguments) {
-  return std::any_of(arguments.begin(), arguments.end(),
-                     [](const std::string& argument) {
-                       return argument == "--help" || argument == "-help" ||
-                              argument == "-h";
-                     });
+  return std::any_of(
+      arguments.begin(), arguments.end(), [](const std::string& argument) {
+        return argument == "--help" || argument == "-help" || argument == "-h";
+      });
 }
 
 std::string HelpText(absl::string_view usage) {

@@ -17,7 +17,9 @@ class Progress {
  public:
   // With `silent`, the case of every rank but one, it shows nothing.
   Progress(std::ostream& out, bool terminal, bool silent, int64_t num_steps)
-      : out_(out), terminal_(terminal), silent_(silent),
+      : out_(out),
+        terminal_(terminal),
+        silent_(silent),
         num_steps_(num_steps) {}
 
   // After step number `step`, counted from 0. `seconds` is the time since the

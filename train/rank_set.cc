@@ -14,10 +14,10 @@ namespace mtf::train {
 absl::Status AgreeOnStatus(Communicator& communicator,
                            const absl::Status& status) {
   // "" for OK, else "3 message": the code in front.
-  const std::string mine =
-      status.ok() ? ""
-                  : absl::StrCat(static_cast<int>(status.code()), " ",
-                                 status.message());
+  const std::string mine = status.ok()
+                               ? ""
+                               : absl::StrCat(static_cast<int>(status.code()),
+                                              " ", status.message());
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
                        communicator.Exchange(mine));
   for (const std::string& text : all) {
@@ -44,8 +44,9 @@ absl::StatusOr<std::unique_ptr<RankSet>> RankSet::Create(const Mesh& mesh,
         "mesh ", Quoted(mesh.ToString()), " has ", ranks->mesh_size_,
         " devices, but one process runs at most ", kMaxLocalRanks,
         " ranks as threads",
-        DetailLine("help", "start the ranks with mtfrun or mpirun, or look at "
-                           "the plan only with --explain")));
+        DetailLine("help",
+                   "start the ranks with mtfrun or mpirun, or look at "
+                   "the plan only with --explain")));
   }
   ranks->local_ = std::make_unique<LocalRanks>(mesh);
   return ranks;
@@ -58,8 +59,6 @@ absl::Status RankSet::Run(const Body& body) {
   });
 }
 
-absl::Status RankSet::RunAgreed(const Body& body) {
-  return Agree(Run(body));
-}
+absl::Status RankSet::RunAgreed(const Body& body) { return Agree(Run(body)); }
 
 }  // namespace mtf::train

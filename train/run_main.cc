@@ -73,10 +73,10 @@ int Report(const absl::Status& status, bool primary) {
 // mesh of a user has so many axes, so none shares its groups: ranks that meet
 // here do not disturb those that are still in a step.
 absl::StatusOr<std::unique_ptr<Communicator>> JobCommunicator(int size) {
-  MTF_ASSIGN_OR_RETURN(const Mesh mesh,
-                       Mesh::Parse(absl::StrCat("ranks:", size,
-                                           ",a:1,b:1,c:1,d:1,e:1,f:1,g:1"),
-                              size));
+  MTF_ASSIGN_OR_RETURN(
+      const Mesh mesh,
+      Mesh::Parse(absl::StrCat("ranks:", size, ",a:1,b:1,c:1,d:1,e:1,f:1,g:1"),
+                  size));
   return CreateMpiCommunicator(mesh);
 }
 

@@ -33,7 +33,8 @@ std::vector<int> KeyOf(const Targets& targets) {
   return key;
 }
 
-absl::Status CheckTensors(const Graph& graph, const std::vector<Tensor>& tensors,
+absl::Status CheckTensors(const Graph& graph,
+                          const std::vector<Tensor>& tensors,
                           absl::string_view role) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].valid() || &tensors[i].graph() != &graph) {
@@ -56,7 +57,7 @@ struct Session::State {
   bool initialized = false;
   // Destroyed from the last to the first: executors use all that is above.
   std::unique_ptr<RankSet> ranks;
-  std::vector<std::unique_ptr<Device>> devices;          // by rank of this
+  std::vector<std::unique_ptr<Device>> devices;           // by rank of this
   std::vector<std::unique_ptr<VariableStore>> variables;  // process
   std::map<std::vector<int>, Compiled> compiled;
 
@@ -139,9 +140,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
     const Graph& graph, absl::string_view mesh, absl::string_view layout,
     const SessionOptions& options) {
   const LauncherInfo launcher = DetectLauncher();
-  const bool launched =
-      options.ranks == RankKind::kMpi ||
-      (options.ranks == RankKind::kAuto && launcher.size > 1);
+  const bool launched = options.ranks == RankKind::kMpi ||
+                        (options.ranks == RankKind::kAuto && launcher.size > 1);
   MTF_RETURN_IF_ERROR(graph.status());
   MTF_ASSIGN_OR_RETURN(
       const Placement placement,
@@ -152,8 +152,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   MTF_ASSIGN_OR_RETURN(state->binding,
                        BindLayout(graph, placement.mesh, placement.rules,
                                   options.strict_layout));
-  MTF_ASSIGN_OR_RETURN(state->ranks,
-                       RankSet::Create(placement.mesh, launched));
+  MTF_ASSIGN_OR_RETURN(state->ranks, RankSet::Create(placement.mesh, launched));
   state->threads = options.threads_per_rank > 0
                        ? options.threads_per_rank
                        : state->ranks->communicator(0).placement().threads;
@@ -206,8 +205,7 @@ absl::StatusOr<std::vector<std::vector<TensorShard>>> Session::RunShards(
                        state_->Step(request, targets, *compiled));
   std::vector<std::vector<TensorShard>> fetches;
   for (Tensor tensor : request.fetches) {
-    const ProgramValue& value =
-        OutputValue(compiled->program, tensor.name());
+    const ProgramValue& value = OutputValue(compiled->program, tensor.name());
     std::vector<TensorShard>& shards = fetches.emplace_back();
     for (int i = 0; i < state_->ranks->size(); ++i) {
       const int64_t rank = state_->ranks->communicator(i).rank();

@@ -62,12 +62,12 @@ absl::StatusOr<TextDataset> TextDataset::ReadFile(const std::string& path) {
   std::ifstream file;
   if (regular) file.open(path, std::ios::binary);
   if (!file.is_open()) {
-    return absl::NotFoundError(absl::StrCat(
-        "cannot read text ", Quoted(path), ": ",
-        !exists   ? "there is no such file"
-        : regular ? "it may not be read"
-                  : "it is no regular file",
-        DetailLine("help", "name a readable file with --text")));
+    return absl::NotFoundError(
+        absl::StrCat("cannot read text ", Quoted(path), ": ",
+                     !exists   ? "there is no such file"
+                     : regular ? "it may not be read"
+                               : "it is no regular file",
+                     DetailLine("help", "name a readable file with --text")));
   }
   std::ostringstream text;
   text << file.rdbuf();
@@ -92,8 +92,9 @@ absl::StatusOr<TextDataset> TextDataset::KingJames() {
     return absl::NotFoundError(absl::StrCat(
         "no text: the default is what the program \"bible\" prints, and it "
         "is not installed",
-        DetailLine("help", "name any text file with --text, or install the "
-                           "Debian package bible-kjv")));
+        DetailLine("help",
+                   "name any text file with --text, or install the "
+                   "Debian package bible-kjv")));
   }
   return FromText(std::move(text), "King James");
 }
@@ -111,8 +112,9 @@ absl::StatusOr<TextDataset::Batch> TextDataset::Draw(
     return absl::OutOfRangeError(absl::StrCat(
         "text ", Quoted(name_), " is ", bytes, " bytes long, but a window of ",
         "dimension \"", length.name, "\" needs ", window,
-        DetailLine("help", "name a longer text with --text, or use a smaller "
-                           "length")));
+        DetailLine("help",
+                   "name a longer text with --text, or use a smaller "
+                   "length")));
   }
   std::vector<int32_t> tokens, targets;
   tokens.reserve(batch.size * length.size);

@@ -74,10 +74,10 @@ absl::StatusOr<std::string> SampleText(Session& session, Tensor tokens,
     // Row 0, position seen - 1: what comes behind the last byte.
     const float* next =
         static_cast<const float*>(fetched[0].data()) + (seen - 1) * vocab;
-    const double uniform = UniformFromWord(
-        PhiloxAt(options.seed, kSampleStream, 0, i).word[0]);
-    text += static_cast<char>(SampleFromLogits({next, static_cast<size_t>(vocab)},
-                                               options.temperature, uniform));
+    const double uniform =
+        UniformFromWord(PhiloxAt(options.seed, kSampleStream, 0, i).word[0]);
+    text += static_cast<char>(SampleFromLogits(
+        {next, static_cast<size_t>(vocab)}, options.temperature, uniform));
   }
   return text;
 }

@@ -36,10 +36,11 @@ std::vector<CollectiveMetrics> MetricsOf(const Mesh& mesh,
 }
 
 absl::Status NotFinite(double loss, int64_t step) {
-  return absl::OutOfRangeError(absl::StrCat(
-      "the loss is ", loss, " after step ", step,
-      DetailLine("help", "a smaller --learning_rate, a longer warm-up or "
-                         "clipped gradients tend to help")));
+  return absl::OutOfRangeError(
+      absl::StrCat("the loss is ", loss, " after step ", step,
+                   DetailLine("help",
+                              "a smaller --learning_rate, a longer warm-up or "
+                              "clipped gradients tend to help")));
 }
 
 absl::StatusOr<std::unique_ptr<MetricsWriter>> OpenLog(
@@ -100,16 +101,16 @@ absl::StatusOr<TrainingResult> Train(Session& session,
 std::function<absl::StatusOr<std::map<std::string, HostTensor>>(int64_t step)>
 TextFeeds(const TextDataset& text, Tensor tokens, Tensor targets,
           uint32_t seed) {
-  return [&text, tokens, targets, seed](int64_t step)
-             -> absl::StatusOr<std::map<std::string, HostTensor>> {
-    MTF_ASSIGN_OR_RETURN(
-        TextDataset::Batch batch,
-        text.Draw(seed, static_cast<uint32_t>(step), tokens.shape()[0],
-                  tokens.shape()[1]));
-    return std::map<std::string, HostTensor>{
-        {tokens.name(), std::move(batch.tokens)},
-        {targets.name(), std::move(batch.targets)}};
-  };
+  return
+      [&text, tokens, targets, seed](
+          int64_t step) -> absl::StatusOr<std::map<std::string, HostTensor>> {
+        MTF_ASSIGN_OR_RETURN(TextDataset::Batch batch,
+                             text.Draw(seed, static_cast<uint32_t>(step),
+                                       tokens.shape()[0], tokens.shape()[1]));
+        return std::map<std::string, HostTensor>{
+            {tokens.name(), std::move(batch.tokens)},
+            {targets.name(), std::move(batch.targets)}};
+      };
 }
 
 }  // namespace mtf::train

@@ -22,8 +22,7 @@ struct Training {
   int64_t steps = 0;
   // The feeds of a step; a function of the step alone, so that every process of
   // a job is fed the same.
-  std::function<absl::StatusOr<std::map<std::string, HostTensor>>(
-      int64_t step)>
+  std::function<absl::StatusOr<std::map<std::string, HostTensor>>(int64_t step)>
       feeds;
   int64_t tokens_per_step = 0;  // for the speed that is shown
   std::string log_json = "";    // a file for MetricsWriter; empty: no log
@@ -36,8 +35,8 @@ struct TrainingResult {
 };
 
 // Makes the steps, with a progress bar or lines and, where asked for, a JSON
-// line each, both by rank 0. kOutOfRange when a loss is not finite: which step, and
-// what tends to help.
+// line each, both by rank 0. kOutOfRange when a loss is not finite: which step,
+// and what tends to help.
 absl::StatusOr<TrainingResult> Train(Session& session,
                                      const Training& training);
 

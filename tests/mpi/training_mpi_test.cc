@@ -26,17 +26,16 @@ absl::StatusOr<SmallRun> RunUnderMpi(const std::string& layout, int steps) {
   SessionOptions options;
   options.ranks = RankKind::kMpi;
   const int ranks = DetectLauncher().size;
-  MTF_ASSIGN_OR_RETURN(const Mesh mesh,
-                       LayoutRules::PresetMesh(layout, ranks));
+  MTF_ASSIGN_OR_RETURN(const Mesh mesh, LayoutRules::PresetMesh(layout, ranks));
   return RunSmallLm(mesh.ToString(), layout, steps, options);
 }
 
 absl::Status Check(bool condition, const std::string& layout,
                    const std::string& fault) {
   if (condition) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat("rank ", DetectLauncher().rank, " of ",
-                   DetectLauncher().size, ", layout ", layout, ": ", fault));
+  return absl::InternalError(absl::StrCat("rank ", DetectLauncher().rank,
+                                          " of ", DetectLauncher().size,
+                                          ", layout ", layout, ": ", fault));
 }
 
 absl::Status CheckLayout(const std::string& layout, const SmallRun& reference) {

@@ -85,7 +85,8 @@ TEST(Example, RunsAWholeMeshInOneProcess) {
   const std::string log = Temporary("log.json");
   const Outcome outcome = RunExample(
       absl::StrCat("--mesh_shape='data:2;model:2' --layout=data_model "
-                   "--log_json=", log));
+                   "--log_json=",
+                   log));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_THAT(outcome.out, StartsWith("mesh data:2,model:2, layout data_model, "
                                       "backend cpu, 4 ranks of"));
@@ -106,24 +107,25 @@ TEST(Example, InertRulesAreReportedOnce) {
 
 TEST(Example, ExplainPrintsThePlanAndRunsNothing) {
   const std::string dump = Temporary("dump.txt");
-  const Outcome outcome = RunExample(absl::StrCat(
-      "--explain --mesh_shape=data:64,model:2 --layout=data_model "
-      "--dump_program=", dump));
+  const Outcome outcome = RunExample(
+      absl::StrCat("--explain --mesh_shape=data:64,model:2 --layout=data_model "
+                   "--dump_program=",
+                   dump));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("all_reduce"), HasSubstr("transformer_lm.cc:"),
                     HasSubstr("batch:data"), Not(HasSubstr("loss 5"))));
-  EXPECT_THAT(ReadText(dump),
-              AllOf(StartsWith("# after emit_program\nmesh{data:64, model:2}"),
-                    HasSubstr("# after expand_reshards"),
-                    HasSubstr("all_reduce(")));
+  EXPECT_THAT(
+      ReadText(dump),
+      AllOf(StartsWith("# after emit_program\nmesh{data:64, model:2}"),
+            HasSubstr("# after expand_reshards"), HasSubstr("all_reduce(")));
 }
 
 TEST(Example, HelpListsTheFlags) {
   const Outcome outcome = RunExample("--help");
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("--mesh_shape"),
-                                 HasSubstr("--d_model=128")));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("--mesh_shape"), HasSubstr("--d_model=128")));
 }
 
 struct BadInput {

@@ -74,16 +74,16 @@ TEST_P(LayoutAgreement, FiftyStepsAreThoseOfOneDevice) {
   EXPECT_EQ(run->counted, run->planned);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Presets, LayoutAgreement, ::testing::ValuesIn(Cases()),
-    [](const ::testing::TestParamInfo<Case>& info) {
-      std::string name =
-          absl::StrCat(info.param.layout, "_on_", info.param.mesh);
-      for (char& c : name) {
-        if (!isalnum(static_cast<unsigned char>(c))) c = '_';
-      }
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Presets, LayoutAgreement, ::testing::ValuesIn(Cases()),
+                         [](const ::testing::TestParamInfo<Case>& info) {
+                           std::string name = absl::StrCat(
+                               info.param.layout, "_on_", info.param.mesh);
+                           for (char& c : name) {
+                             if (!isalnum(static_cast<unsigned char>(c)))
+                               c = '_';
+                           }
+                           return name;
+                         });
 
 TEST(LayoutAgreement, TheModelLearns) {
   EXPECT_LT(OneDevice().losses.back(), 0.7 * OneDevice().losses.front());
@@ -96,9 +96,9 @@ TEST(LayoutAgreement, DropoutMasksDifferFromStepToStep) {
 }
 
 TEST(LayoutAgreement, TwoRunsOfOneLayoutAreBitwiseEqual) {
-  for (const Case& c : {Case{"data:2,model:2", "data_model"},
-                        Case{"data:3", "zero3"},
-                        Case{"data:2,model:2", "sequence"}}) {
+  for (const Case& c :
+       {Case{"data:2,model:2", "data_model"}, Case{"data:3", "zero3"},
+        Case{"data:2,model:2", "sequence"}}) {
     const absl::StatusOr<SmallRun> a = RunSmallLm(c.mesh, c.layout, 10);
     const absl::StatusOr<SmallRun> b = RunSmallLm(c.mesh, c.layout, 10);
     ASSERT_OK(a);

@@ -30,13 +30,13 @@ TEST(Metrics, AStepIsOneLineOfJson) {
   const std::string path = Path("one.json");
   auto writer = MetricsWriter::Create(path);
   ASSERT_OK(writer);
-  ASSERT_OK((*writer)->Write({.step = 3,
-                              .loss = 2.5,
-                              .tokens_per_s = 1000,
-                              .collectives = {{"all_reduce", "data", 2, 96},
-                                              {"all_reduce", "model", 4, 8},
-                                              {"all_gather", "data+model", 1,
-                                               24}}}));
+  ASSERT_OK(
+      (*writer)->Write({.step = 3,
+                        .loss = 2.5,
+                        .tokens_per_s = 1000,
+                        .collectives = {{"all_reduce", "data", 2, 96},
+                                        {"all_reduce", "model", 4, 8},
+                                        {"all_gather", "data+model", 1, 24}}}));
   EXPECT_EQ(ReadText(path),
             "{\"collectives\":{\"all_gather\":{\"data+model\":{\"bytes\":24,"
             "\"calls\":1}},\"all_reduce\":{\"data\":{\"bytes\":96,\"calls\":2},"
@@ -76,9 +76,9 @@ TEST(Metrics, AnUnwritableLogIsNamed) {
 TEST(Metrics, AFullDiskIsReported) {
   auto writer = MetricsWriter::Create("/dev/full");
   ASSERT_OK(writer);
-  EXPECT_THAT((*writer)->Write({.step = 4}),
-              StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("cannot write step 4")));
+  EXPECT_THAT(
+      (*writer)->Write({.step = 4}),
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("cannot write step 4")));
 }
 
 TEST(Metrics, WrongLinesAreNamed) {
@@ -94,9 +94,8 @@ TEST(Metrics, WrongLinesAreNamed) {
         "\"collectives\":{\"a\":{\"b\":{}}}}"}) {
     const std::string path = Path("wrong.json");
     std::ofstream(path) << line << "\n";
-    EXPECT_THAT(ReadMetrics(path),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("line 1 of the log")))
+    EXPECT_THAT(ReadMetrics(path), StatusIs(absl::StatusCode::kInvalidArgument,
+                                            HasSubstr("line 1 of the log")))
         << line;
   }
 }

@@ -62,9 +62,10 @@ TEST_F(Flags, TheLastOfARepeatedFlagStays) {
 }
 
 TEST_F(Flags, ANegativeNumberIsAValue) {
-  EXPECT_THAT(ParseFlags({"--steps", "-3"}),
-              StatusIs(kInvalid, HasSubstr("flag --steps is \"-3\", not a whole "
-                                           "number from 1 to 2147483647")));
+  EXPECT_THAT(
+      ParseFlags({"--steps", "-3"}),
+      StatusIs(kInvalid, HasSubstr("flag --steps is \"-3\", not a whole "
+                                   "number from 1 to 2147483647")));
 }
 
 struct BadValue {
@@ -134,9 +135,8 @@ TEST_F(Flags, AMissingValueIsAnError) {
 TEST_F(Flags, AStrayArgumentIsAnError) {
   for (const char* stray : {"data:2", "", "-"}) {
     EXPECT_THAT(ParseFlags({"--steps=7", stray}),
-                StatusIs(kInvalid,
-                         HasSubstr(absl::StrCat("argument \"", stray,
-                                                "\" is no flag"))));
+                StatusIs(kInvalid, HasSubstr(absl::StrCat("argument \"", stray,
+                                                          "\" is no flag"))));
   }
   // A layout without quotes falls apart at its blanks.
   EXPECT_THAT(ParseFlags({"--layout", "batch:data,", "d_ff:model"}),
@@ -167,8 +167,7 @@ TEST_F(Flags, ErrorsInAFlagfileNameIt) {
 }
 
 TEST_F(Flags, AFlagfileThatNamesItselfIsAnError) {
-  const std::string path =
-      absl::StrCat(::testing::TempDir(), "/circle.flags");
+  const std::string path = absl::StrCat(::testing::TempDir(), "/circle.flags");
   WriteFile("circle.flags", absl::StrCat("--flagfile=", path, "\n"));
   EXPECT_THAT(ParseFlags({absl::StrCat("--flagfile=", path)}),
               StatusIs(kInvalid, HasSubstr("does it name itself?")));

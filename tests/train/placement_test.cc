@@ -56,9 +56,9 @@ TEST(Placement, WrongTextsAreExplained) {
               StatusIs(kInvalid, HasSubstr("mesh item \"data\" has no size")));
   EXPECT_THAT(ParsePlacement("data:2", "batch:", 0),
               StatusIs(kInvalid, HasSubstr("batch:")));
-  EXPECT_THAT(ParsePlacement("data:2", "@/no/such.layout", 0),
-              StatusIs(absl::StatusCode::kNotFound,
-                       HasSubstr("/no/such.layout")));
+  EXPECT_THAT(
+      ParsePlacement("data:2", "@/no/such.layout", 0),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("/no/such.layout")));
   EXPECT_THAT(ParsePlacement("data:2", "megatorn", 0),
               StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("did you mean \"megatron\"?")));
@@ -68,8 +68,8 @@ TEST(Placement, TheMeshMustHaveAllRanks) {
   EXPECT_THAT(ParsePlacement("data:2", "", 4),
               StatusIs(kInvalid, AllOf(HasSubstr("has 2 devices"),
                                        HasSubstr("4 ranks"))));
-  EXPECT_THAT(ParsePlacement("", "", 4), StatusIs(kInvalid,
-                                                  HasSubstr("4 ranks")));
+  EXPECT_THAT(ParsePlacement("", "", 4),
+              StatusIs(kInvalid, HasSubstr("4 ranks")));
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ struct Counting {
     rows = Variable(graph, "rows", Zeros(graph, kFloat32, {kBatch}));
     y = x * 2.0;
     sum = ReduceSum(x, {kBatch});
-    update = Group(graph, {Assign(counter, counter + 1.0),
-                           Assign(rows, rows + sum)});
+    update = Group(graph,
+                   {Assign(counter, counter + 1.0), Assign(rows, rows + sum)});
   }
   Tensor x, y, sum, counter, rows, update;
 };
@@ -65,21 +65,22 @@ class SessionOnMeshes : public ::testing::TestWithParam<Place> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Meshes, SessionOnMeshes,
-    ::testing::Values(Place{"", ""}, Place{"data:2", "batch:data"},
-                      Place{"data:3", "batch:data"},
-                      Place{"a:2,b:2", "batch:a, io:b"},
-                      Place{"a:2,b:3", "batch:b+a"},
-                      Place{"data:8", "batch:data"}),
-    [](const ::testing::TestParamInfo<Place>& info) {
-      std::string name = "mesh_";
-      name += info.param.mesh;
-      for (char& c : name) {
-        if (!isalnum(static_cast<unsigned char>(c))) c = '_';
-      }
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Meshes, SessionOnMeshes,
+                         ::testing::Values(Place{"", ""},
+                                           Place{"data:2", "batch:data"},
+                                           Place{"data:3", "batch:data"},
+                                           Place{"a:2,b:2", "batch:a, io:b"},
+                                           Place{"a:2,b:3", "batch:b+a"},
+                                           Place{"data:8", "batch:data"}),
+                         [](const ::testing::TestParamInfo<Place>& info) {
+                           std::string name = "mesh_";
+                           name += info.param.mesh;
+                           for (char& c : name) {
+                             if (!isalnum(static_cast<unsigned char>(c)))
+                               c = '_';
+                           }
+                           return name;
+                         });
 
 TEST_P(SessionOnMeshes, FetchesAreWholeAndInTheOrderAskedFor) {
   Graph graph;
@@ -87,9 +88,9 @@ TEST_P(SessionOnMeshes, FetchesAreWholeAndInTheOrderAskedFor) {
   auto session = Create(graph);
   ASSERT_OK(session);
   ASSERT_OK((*session)->Initialize());
-  const auto values = (*session)->Run(
-      {.feeds = {{"x", Ascending()}},
-       .fetches = {program.sum, program.y, program.sum}});
+  const auto values =
+      (*session)->Run({.feeds = {{"x", Ascending()}},
+                       .fetches = {program.sum, program.y, program.sum}});
   ASSERT_OK(values);
   ASSERT_EQ(values->size(), 3u);
   EXPECT_THAT((*values)[0].ToDoubles(), ElementsAre(3, 12, 21, 30, 39));
@@ -210,8 +211,7 @@ TEST_P(SessionOnMeshes, AnIndexOutOfRangeIsOneErrorAndChangesNothing) {
   Graph graph;
   const Dimension row{"row", 4};
   Tensor indices = Input(graph, "indices", kInt32, {kBatch});
-  Tensor table =
-      Variable(graph, "table", Zeros(graph, kFloat32, {row, kIo}));
+  Tensor table = Variable(graph, "table", Zeros(graph, kFloat32, {row, kIo}));
   Tensor picked = Gather(table, indices, "row");
   Tensor update = Assign(table, table + 1.0);
   auto session = Create(graph);
@@ -249,9 +249,9 @@ TEST(Session, TheFirstErrorOfTheGraphComesBack) {
   for (const Place& place : {Place{"", ""}, Place{"data:2", "batch:data"},
                              Place{"data:3", "io:data"}}) {
     EXPECT_THAT(Session::Create(graph, place.mesh, place.layout),
-                StatusIs(kInvalid, AllOf(HasSubstr("\"io\""), HasSubstr("3"),
-                                         HasSubstr("4"),
-                                         HasSubstr("session_test.cc:"))));
+                StatusIs(kInvalid,
+                         AllOf(HasSubstr("\"io\""), HasSubstr("3"),
+                               HasSubstr("4"), HasSubstr("session_test.cc:"))));
   }
 }
 
@@ -280,12 +280,13 @@ TEST(Session, TwoDimensionsOfOneOperationOnOneAxisAreAnError) {
   absl::Status status = session.status();
   if (status.ok()) {
     ASSERT_OK((*session)->Initialize());
-    status = (*session)->Run({.feeds = {{"x", Ascending()}},
-                              .fetches = {program.y}}).status();
+    status = (*session)
+                 ->Run({.feeds = {{"x", Ascending()}}, .fetches = {program.y}})
+                 .status();
   }
-  EXPECT_THAT(status, StatusIs(kInvalid, AllOf(HasSubstr("\"batch\""),
-                                               HasSubstr("\"io\""),
-                                               HasSubstr("data"))));
+  EXPECT_THAT(status, StatusIs(kInvalid,
+                               AllOf(HasSubstr("\"batch\""),
+                                     HasSubstr("\"io\""), HasSubstr("data"))));
 }
 
 TEST(Session, InertRulesAreNoticesOrErrorsWhenStrict) {
@@ -326,14 +327,13 @@ TEST(Session, WrongFeedsAreErrorsAndTheSessionGoesOn) {
                          "mean \"x\"?")));
   EXPECT_THAT((*session)->Run({.feeds = {{"x", HostTensor({kBatch}, kFloat32)}},
                                .fetches = fetches}),
-              StatusIs(kInvalid, AllOf(HasSubstr("\"x\""),
-                                       HasSubstr("io"))));
+              StatusIs(kInvalid, AllOf(HasSubstr("\"x\""), HasSubstr("io"))));
   EXPECT_THAT(
       (*session)->Run({.feeds = {{"x", HostTensor({kBatch, kIo}, kInt32)}},
                        .fetches = fetches}),
       StatusIs(kInvalid, AllOf(HasSubstr("i32"), HasSubstr("f32"))));
-  EXPECT_OK((*session)->Run({.feeds = {{"x", Ascending()}},
-                             .fetches = fetches}));
+  EXPECT_OK(
+      (*session)->Run({.feeds = {{"x", Ascending()}}, .fetches = fetches}));
 }
 
 TEST(Session, UnknownNamesGetTheNearest) {
@@ -365,8 +365,8 @@ TEST(Session, TheSeedDecidesRandomNumbers) {
   const auto draw = [](uint32_t seed) {
     Graph graph;
     Tensor x = RandomUniform(graph, {kBatch}, 0, 1);
-    auto session = Session::Create(graph, "data:2", "batch:data",
-                                   {.seed = seed});
+    auto session =
+        Session::Create(graph, "data:2", "batch:data", {.seed = seed});
     return *(*session)->Run({.fetches = {x}});
   };
   EXPECT_TRUE(draw(1)[0] == draw(1)[0]);

@@ -51,22 +51,20 @@ inline SmallLm BuildSmallLm(Graph& graph) {
   x = nn::PositionEmbedding(x, length, d_model);
   for (int i = 0; i < 2; ++i) {
     Scope layer(graph, absl::StrCat("layer_", i));
-    x = x + Dropout(nn::SelfAttention(nn::LayerNorm(x, d_model),
-                                      {.length = length,
-                                       .heads = heads,
-                                       .d_kv = d_kv,
-                                       .causal = true}),
-                    0.1);
+    x = x +
+        Dropout(nn::SelfAttention(nn::LayerNorm(x, d_model), {.length = length,
+                                                              .heads = heads,
+                                                              .d_kv = d_kv,
+                                                              .causal = true}),
+                0.1);
     x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
   }
-  model.logits = nn::Dense(nn::LayerNorm(x, d_model), {d_model}, {vocab},
-                           {.bias = false});
+  model.logits =
+      nn::Dense(nn::LayerNorm(x, d_model), {d_model}, {vocab}, {.bias = false});
   model.loss = nn::SoftmaxCrossEntropy(model.logits, vocab, model.targets);
-  model.mask =
-      Dropout(Ones(graph, kFloat32, {batch, length, d_model}), 0.3);
-  model.step =
-      nn::AdamW({.learning_rate = 3e-3, .max_gradient_norm = 1.0})
-          .Minimize(model.loss);
+  model.mask = Dropout(Ones(graph, kFloat32, {batch, length, d_model}), 0.3);
+  model.step = nn::AdamW({.learning_rate = 3e-3, .max_gradient_norm = 1.0})
+                   .Minimize(model.loss);
   return model;
 }
 
@@ -91,8 +89,7 @@ struct SmallRun {
 };
 
 inline absl::StatusOr<SmallRun> RunSmallLm(const std::string& mesh,
-                                           const std::string& layout,
-                                           int steps,
+                                           const std::string& layout, int steps,
                                            SessionOptions options = {}) {
   options.seed = 7;
   Graph graph;

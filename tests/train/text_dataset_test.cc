@@ -46,10 +46,10 @@ TEST(TextDataset, AMissingFileIsNamed) {
 
 TEST(TextDataset, ADirectoryAndADeviceAreNoTexts) {
   for (const char* path : {"/tmp", "/dev/zero"}) {
-    EXPECT_THAT(TextDataset::Open(path),
-                StatusIs(absl::StatusCode::kNotFound,
-                         AllOf(HasSubstr(path),
-                               HasSubstr("it is no regular file"))));
+    EXPECT_THAT(
+        TextDataset::Open(path),
+        StatusIs(absl::StatusCode::kNotFound,
+                 AllOf(HasSubstr(path), HasSubstr("it is no regular file"))));
   }
 }
 
@@ -109,7 +109,8 @@ TEST(TextDataset, WindowsReachBothEndsOfTheText) {
   const TextDataset text = *TextDataset::FromText("abcdef", "six");
   std::set<double> starts;
   for (int step = 0; step < 100; ++step) {
-    starts.insert(text.Draw(0, step, {"batch", 1}, {"length", 2})->tokens.At(0));
+    starts.insert(
+        text.Draw(0, step, {"batch", 1}, {"length", 2})->tokens.At(0));
   }
   EXPECT_EQ(starts, (std::set<double>{'a', 'b', 'c', 'd'}));
 }
@@ -124,16 +125,15 @@ TEST(BigramEntropy, IsThatOfTheCounts) {
   EXPECT_NEAR(TextDataset::FromText("aabbb", "x")->BigramEntropy(),
               2 * std::log(2.0) / 4, 1e-12);
   // a->a 2, a->b 1, b->a 1: three pairs with odds 2 to 1.
-  const double h =
-      -2 * std::log(2.0 / 3) - std::log(1.0 / 3);
+  const double h = -2 * std::log(2.0 / 3) - std::log(1.0 / 3);
   EXPECT_NEAR(TextDataset::FromText("aaaba", "x")->BigramEntropy(), h / 4,
               1e-12);
 }
 
 TEST(BigramEntropy, CountsBytesAboveAsciiToo) {
-  EXPECT_NEAR(TextDataset::FromText("\xff\xff\xfe\xfe\xfe", "x")
-                  ->BigramEntropy(),
-              2 * std::log(2.0) / 4, 1e-12);
+  EXPECT_NEAR(
+      TextDataset::FromText("\xff\xff\xfe\xfe\xfe", "x")->BigramEntropy(),
+      2 * std::log(2.0) / 4, 1e-12);
 }
 
 TEST(KingJames, IsPlainTextWithoutReferences) {

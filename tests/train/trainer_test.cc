@@ -63,8 +63,8 @@ TEST(Train, LowersTheLossAndLogsEveryStep) {
   ASSERT_EQ(steps->size(), 20u);
   EXPECT_NEAR((*steps)[0].loss, 9, 1e-6);
   EXPECT_EQ((*steps)[19].loss, result->loss);
-  EXPECT_NEAR(result->smooth_loss,
-              ((*steps)[18].loss + (*steps)[19].loss) / 2, 1e-12);
+  EXPECT_NEAR(result->smooth_loss, ((*steps)[18].loss + (*steps)[19].loss) / 2,
+              1e-12);
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ((*steps)[i].step, i);
     EXPECT_EQ((*steps)[i].collectives, (*steps)[0].collectives);
@@ -82,11 +82,11 @@ TEST(Train, StopsAtALossThatIsNotFinite) {
   auto session = Session::Create(graph, "", "");
   ASSERT_OK(session);
   ASSERT_OK((*session)->Initialize());
-  EXPECT_THAT(Train(**session, toy.training),
-              StatusIs(absl::StatusCode::kOutOfRange,
-                       AllOf(HasSubstr("the loss is "),
-                             HasSubstr("after step "),
-                             HasSubstr("--learning_rate"))));
+  EXPECT_THAT(
+      Train(**session, toy.training),
+      StatusIs(absl::StatusCode::kOutOfRange,
+               AllOf(HasSubstr("the loss is "), HasSubstr("after step "),
+                     HasSubstr("--learning_rate"))));
   EXPECT_LT((*session)->step(), 20);
 }
 

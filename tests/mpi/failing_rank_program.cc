@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trains until its last rank fails on its own, "--alone", or until all ranks
+// find their own error at the same place. Run by training_errors_test.cc.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "backends/communicators/launcher.h"
+#include "mtf/graph.h"
+#include "mtf/status.h"
+#include "ops/constant.h"
+#include "ops/input.h"
+#include "ops/reduce.h"
+#include "ops/variable.h"
+#include "train/flags.h"
+#include "train/run_main.h"
+#include "train/session.h"
+
+ABSL_FLAG(bool, alone, false, "only the last rank fails");
+
+namespace mtf {
+namespace {
+
+absl::Status Main() {
+  const LauncherInfo launcher = DetectLauncher();
+  const Dimension batch{"batch", 8};
+  Graph graph;
+  Tensor x = Input(graph, "x", kFloat32, {batch});
+  Tensor sum = Variable(graph, "sum", Zeros(graph, kFloat32, {}));
+  Tensor step = Assign(sum, ReduceSum(x, {}));
+  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Session> session,
+                       train::Session::Create(graph, "data:-1", "batch:data"));
+  MTF_RETURN_IF_ERROR(session->Initialize());
+  const bool alone = absl::GetFlag(FLAGS_alone);
+  // Far more steps than the test has time for.
+  for (int64_t i = 0; i < 1000000000; ++i) {
+    if (i == 10 && (!alone || launcher.rank == launcher.size - 1)) {
+      return absl::DataLossError(
+          absl::StrCat("rank ", launcher.rank, " has lost its data"));
+    }
+    MTF_RETURN_IF_ERROR(
+        session
+            ->Run({.feeds = {{"x", HostTensor(x.shape(), kFloat32)}},
+                   .updates = {step}})
+            .status());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace mtf
+
+int main(int argc, char** argv) {
+  return mtf::train::RunMain(argc, argv, "Fails.", &mtf::Main);
+}
