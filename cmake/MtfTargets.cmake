@@ -21,10 +21,18 @@ endif()
 if(MTF_SANITIZE)
   # The sources of tests do without UndefinedBehaviorSanitizer, which doubles
   # the time it takes to compile them; what they call has it.
-  string(REPLACE ",undefined" "" test_sanitizers "${MTF_SANITIZE}")
-  target_compile_options(mtf_flags INTERFACE
-    -fsanitize=$<IF:$<BOOL:$<TARGET_PROPERTY:MTF_TEST>>,${test_sanitizers},${MTF_SANITIZE}>
-    -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  string(REPLACE "," ";" sanitizers "${MTF_SANITIZE}")
+  foreach(sanitizer ${sanitizers})
+    if(sanitizer STREQUAL "undefined")
+      set(where "$<NOT:$<BOOL:$<TARGET_PROPERTY:MTF_TEST>>>")
+    else()
+      set(where 1)
+    endif()
+    target_compile_options(mtf_flags INTERFACE
+                           $<${where}:-fsanitize=${sanitizer}>)
+  endforeach()
+  target_compile_options(mtf_flags INTERFACE -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
   target_link_options(mtf_flags INTERFACE -fsanitize=${MTF_SANITIZE})
 endif()
 
