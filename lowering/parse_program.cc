@@ -52,6 +52,7 @@ class Line {
   explicit Line(const LogicalLine& line) : line_(line), text_(line.text) {}
 
   bool ok() const { return status_.ok(); }
+  int number() const { return line_.pieces[0].number; }
   const absl::Status& status() const { return status_; }
 
   void SkipSpace() {
@@ -91,6 +92,7 @@ class Line {
       ++at_;
     }
     if (start == at_) Fail("expected a name");
+    word_ = start;
     return std::string(text_.substr(start, at_ - start));
   }
   // A whole number from `least` to `most`.
@@ -104,6 +106,7 @@ class Line {
       ++at_;
     }
     int64_t value = 0;
+    word_ = start;
     if (!absl::SimpleAtoi(text_.substr(start, at_ - start), &value)) {
       at_ = start;
       Fail("expected a whole number");
@@ -127,6 +130,12 @@ class Line {
     }
     return value;
   }
+  // Fails at the last word.
+  void FailWord(absl::string_view what) {
+    if (!status_.ok()) return;
+    at_ = word_;
+    Fail(what);
+  }
   void Fail(absl::string_view what) {
     if (!status_.ok()) return;
     const absl::string_view rest = text_.substr(std::min(at_, text_.size()));
@@ -146,6 +155,7 @@ class Line {
   const LogicalLine& line_;
   absl::string_view text_;
   size_t at_ = 0;
+  size_t word_ = 0;  // where the last word began
   absl::Status status_;
 };
 
@@ -182,8 +192,12 @@ class Parser {
           "line 1, column 1: the text has no mesh{...}");
     }
     FinishExtents();
-    const absl::Status valid = VerifyProgram(program_);
-    if (!valid.ok()) return absl::InvalidArgumentError(valid.message());
+    int bad = -1;
+    const absl::Status valid = VerifyProgram(program_, &bad);
+    if (!valid.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "line ", bad < 0 ? 1 : lines_[bad], ", column 1: ", valid.message()));
+    }
     if (planned_einsums_) MTF_RETURN_IF_ERROR(PlanEinsums(program_));
     return std::move(program_);
   }
@@ -253,9 +267,9 @@ class Parser {
     if (!line.ok()) return 0;
     const int axis = program_.mesh.Find(name);
     if (axis < 0) {
-      line.Fail(absl::StrCat("the mesh has no axis \"", name, "\""));
+      line.FailWord(absl::StrCat("the mesh has no axis \"", name, "\""));
     } else if (program_.mesh.axis_size(axis) == 1) {
-      line.Fail(
+      line.FailWord(
           absl::StrCat("axis \"", name, "\" has size 1 and cuts nothing"));
     }
     return std::max(axis, 0);
@@ -267,7 +281,7 @@ class Parser {
       const int axis = Axis(line);
       if (!line.ok()) break;
       if (axes.Contains(axis)) {
-        line.Fail("an axis occurs twice");
+        line.FailWord("an axis occurs twice");
         break;
       }
       axes.push_back(axis);
@@ -319,7 +333,7 @@ class Parser {
 
   static DType ParsedDType(Line& line) {
     const absl::StatusOr<DType> dtype = ParseDType(line.Word());
-    if (!dtype.ok()) line.Fail(FirstLine(dtype.status()));
+    if (!dtype.ok()) line.FailWord(FirstLine(dtype.status()));
     return dtype.value_or(kFloat32);
   }
 
@@ -338,7 +352,7 @@ class Parser {
     if (!line.ok()) return 0;
     const auto it = ids_.find(name);
     if (it == ids_.end()) {
-      line.Fail(absl::StrCat("no value %", name, " is made before"));
+      line.FailWord(absl::StrCat("no value %", name, " is made before"));
       return 0;
     }
     return it->second;
@@ -385,11 +399,12 @@ class Parser {
       }
     }
     if (!known) {
-      return line.Fail(absl::StrCat("no instruction \"", opcode, "\""));
+      return line.FailWord(absl::StrCat("no instruction \"", opcode, "\""));
     }
     const bool gives = instruction.opcode != Opcode::kOutput;
     if (gives == instruction.results.empty()) {
-      return line.Fail(gives ? "a result is missing" : "output gives nothing");
+      return line.FailWord(gives ? "a result is missing"
+                                 : "output gives nothing");
     }
     if (line.Take("(")) {
       while (line.ok() && !line.Take(")")) {
@@ -412,7 +427,9 @@ class Parser {
       return line.Fail(absl::StrCat(opcode, " gives one result"));
     }
     ParseAttributes(line, instruction);
-    if (line.ok()) program_.instructions.push_back(std::move(instruction));
+    if (!line.ok()) return;
+    program_.instructions.push_back(std::move(instruction));
+    lines_.push_back(line.number());
   }
 
   ReduceKind Reduction(Line& line) {
@@ -427,7 +444,7 @@ class Parser {
     const std::string name = line.Word();
     if (!line.ok()) return 0;
     const int dim = program_.values[value].shape.Find(name);
-    if (dim < 0) line.Fail(absl::StrCat("no dimension \"", name, "\""));
+    if (dim < 0) line.FailWord(absl::StrCat("no dimension \"", name, "\""));
     return std::max(dim, 0);
   }
 
@@ -445,9 +462,9 @@ class Parser {
     if (!line.Take("[")) {
       const absl::StatusOr<ScalarFunction> function =
           ParseScalarFunction(line.Word());
-      if (!function.ok()) return line.Fail(function.status().message());
+      if (!function.ok()) return line.FailWord(function.status().message());
       if (InfoOf(*function).arity != operands || operands == 0) {
-        return line.Fail("the function takes another number of operands");
+        return line.FailWord("the function takes another number of operands");
       }
       expression = MapExpression::Single(*function, result, operands);
       return;
@@ -456,7 +473,7 @@ class Parser {
       MapStep step;
       const absl::StatusOr<ScalarFunction> function =
           ParseScalarFunction(line.Word());
-      if (!function.ok()) return line.Fail(function.status().message());
+      if (!function.ok()) return line.FailWord(function.status().message());
       step.function = *function;
       const bool typed = *function == ScalarFunction::kCast ||
                          *function == ScalarFunction::kLiteral ||
@@ -477,7 +494,7 @@ class Parser {
           if (argument < 0 ||
               argument >=
                   operands + static_cast<int64_t>(expression.steps.size())) {
-            line.Fail("no such operand or earlier step");
+            line.FailWord("no such operand or earlier step");
             return;
           }
           step.arguments.push_back(static_cast<int>(argument));
@@ -604,7 +621,7 @@ class Parser {
       case Opcode::kScatterAdd:
         instruction.dimension = line.Word();
         if (line.ok() && !HasDimension(instruction)) {
-          line.Fail("no such dimension");
+          line.FailWord("no such dimension");
         }
         break;
       case Opcode::kMask:
@@ -697,6 +714,7 @@ class Parser {
   Program program_;
   absl::flat_hash_map<std::string, int> ids_;
   absl::flat_hash_set<std::string> variables_;
+  std::vector<int> lines_;  // by instruction
   // By value: the extents of its shards, -1 where the text gives none.
   std::vector<absl::InlinedVector<int64_t, 5>> given_extents_;
   bool saw_mesh_ = false;

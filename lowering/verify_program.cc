@@ -20,7 +20,7 @@ class Verifier {
  public:
   explicit Verifier(const Program& program) : program_(program) {}
 
-  absl::Status Run() {
+  absl::Status Run(int* bad) {
     defined_.resize(program_.values.size(), false);
     for (const ProgramVariable& variable : program_.variables) {
       if (!variables_.emplace(variable.name, &variable).second) {
@@ -35,6 +35,7 @@ class Verifier {
       }
       const absl::Status status = Check(instruction);
       if (status.ok()) continue;
+      *bad = static_cast<int>(&instruction - program_.instructions.data());
       std::string text = absl::StrCat(status.message(), "\n  in       ",
                                       PrintInstruction(program_, instruction));
       if (instruction.origin >= 0) {
@@ -432,8 +433,11 @@ class Verifier {
 
 }  // namespace
 
-absl::Status VerifyProgram(const Program& program) {
-  return Verifier(program).Run();
+absl::Status VerifyProgram(const Program& program, int* bad) {
+  int place = -1;
+  const absl::Status status = Verifier(program).Run(&place);
+  if (bad != nullptr) *bad = place;
+  return status;
 }
 
 }  // namespace mtf

@@ -10,9 +10,11 @@ namespace mtf {
 // Checks that a program makes sense: every operand defined before it is read
 // and once, names unique, layouts legal on the union of dimensions of each
 // instruction, shapes, dtypes and layouts of results as the instruction says,
-// no unreduced value read by an instruction that is not linear in it.
-// kInternal with the offending line: a broken program is a bug of a pass.
-absl::Status VerifyProgram(const Program& program);
+// no unreduced value read by an instruction that is not linear in it, places in
+// memory within their bounds. kInternal with the offending instruction, whose
+// place goes to `*bad` (-1 where it is none of them): a broken program is a bug
+// of a pass.
+absl::Status VerifyProgram(const Program& program, int* bad = nullptr);
 
 }  // namespace mtf
 
