@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the pages say is what the code does: commands are run, programs are
+// parsed, lists are complete and links lead somewhere.
+//
+//   ```console   "$ command" lines run in bash at the root of the repository;
+//                what follows each is what it prints, line numbers aside
+//   ```mtf       a program: parses, and prints as it stands
+//
+// DOCS_ROOT is the repository, DOCS_BIN where its programs are.
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "layouts/layout_rules.h"
+#include "lowering/lower.h"
+#include "lowering/parse_program.h"
+#include "lowering/print_program.h"
+#include "tests/matchers.h"
+
+namespace mtf {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// README.md, CHANGELOG.md, the pages of docs/ and of every folder.
+std::vector<fs::path> Pages() {
+  std::vector<fs::path> pages;
+  const auto add = [&](const fs::path& folder) {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (entry.path().extension() == ".md") pages.push_back(entry.path());
+    }
+  };
+  const fs::path root = DOCS_ROOT;
+  add(root);
+  add(root / "docs/design");
+  for (const auto& entry : fs::directory_iterator(root)) {
+    const std::string name = entry.path().filename();
+    if (entry.is_directory() && name[0] != '.' && name != "build") {
+      add(entry.path());
+    }
+  }
+  std::sort(pages.begin(), pages.end());
+  return pages;
+}
+
+std::string NameOf(const fs::path& page) {
+  return fs::relative(page, DOCS_ROOT).string();
+}
+
+// A fenced block of a page.
+struct Block {
+  std::string place;  // "docs/errors.md:12"
+  std::string text;
+
+  friend void PrintTo(const Block& block, std::ostream* out) {
+    *out << block.place;
+  }
+};
+
+std::vector<Block> BlocksOf(const fs::path& page, absl::string_view language) {
+  std::vector<Block> blocks;
+  const std::string open = absl::StrCat("```", language);
+  bool inside = false, wanted = false;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(ReadFile(page), '\n')) {
+    ++number;
+    if (absl::StartsWith(line, "```")) {
+      inside = !inside;
+      wanted = inside && line == open;
+      if (wanted) {
+        blocks.push_back({absl::StrCat(NameOf(page), ":", number), ""});
+      }
+    } else if (wanted) {
+      absl::StrAppend(&blocks.back().text, line, "\n");
+    }
+  }
+  return blocks;
+}
+
+std::vector<Block> AllBlocks(absl::string_view language) {
+  std::vector<Block> blocks;
+  for (const fs::path& page : Pages()) {
+    for (Block& block : BlocksOf(page, language)) {
+      blocks.push_back(std::move(block));
+    }
+  }
+  return blocks;
+}
+
+std::string TestName(const ::testing::TestParamInfo<Block>& info) {
+  return std::regex_replace(info.param.place, std::regex("[^a-zA-Z0-9]"), "_");
+}
+
+class Commands : public ::testing::TestWithParam<Block> {};
+
+// Runs the commands of a block in one shell, each behind the exit status of
+// the last, and shows them as the page does.
+std::string Transcript(const Block& block) {
+  std::vector<std::string> commands;
+  for (absl::string_view line : absl::StrSplit(block.text, '\n')) {
+    if (absl::ConsumePrefix(&line, "$ ")) {
+      commands.emplace_back(line);
+    } else if (!commands.empty() && absl::EndsWith(commands.back(), "\\")) {
+      absl::StrAppend(&commands.back(), "\n", line);
+    }
+  }
+  std::string script = "cd " DOCS_ROOT "\nPATH=" DOCS_BIN ":$PATH\nstatus=0\n";
+  for (const std::string& command : commands) {
+    absl::StrAppend(&script, "(exit $status); ", command,
+                    "\nstatus=$?\nprintf '\\001'\n");
+  }
+  const fs::path path =
+      fs::path(::testing::TempDir()) / absl::StrCat("docs_", getpid(), ".sh");
+  std::ofstream(path) << script;
+  FILE* pipe = popen(absl::StrCat("bash ", path.string(), " 2>&1").c_str(), "r");
+  std::string output;
+  char buffer[4096];
+  while (size_t n = fread(buffer, 1, sizeof(buffer), pipe)) {
+    output.append(buffer, n);
+  }
+  pclose(pipe);
+  fs::remove(path);
+  const std::vector<std::string> outputs = absl::StrSplit(output, '\001');
+  std::string transcript;
+  for (size_t i = 0; i < commands.size() && i < outputs.size(); ++i) {
+    const auto shown = absl::StripTrailingAsciiWhitespace(outputs[i]);
+    absl::StrAppend(&transcript, "$ ", commands[i], "\n", shown,
+                    shown.empty() ? "" : "\n");
+  }
+  return transcript;
+}
+
+// Lines of sources move; a page need not move with them.
+std::string WithoutLineNumbers(const std::string& text) {
+  return std::regex_replace(text, std::regex("\\.cc:[0-9]+"), ".cc:N");
+}
+
+TEST_P(Commands, PrintWhatThePageSays) {
+  EXPECT_EQ(WithoutLineNumbers(Transcript(GetParam())),
+            WithoutLineNumbers(GetParam().text))
+      << GetParam().place;
+}
+
+INSTANTIATE_TEST_SUITE_P(Docs, Commands,
+                         ::testing::ValuesIn(AllBlocks("console")), TestName);
+
+class Programs : public ::testing::TestWithParam<Block> {};
+
+TEST_P(Programs, ParseAndPrintAsTheyStand) {
+  const absl::StatusOr<Program> program = ParseProgram(GetParam().text);
+  ASSERT_TRUE(program.ok()) << GetParam().place << "\n" << program.status();
+  EXPECT_EQ(PrintProgram(*program), GetParam().text) << GetParam().place;
+}
+
+INSTANTIATE_TEST_SUITE_P(Docs, Programs, ::testing::ValuesIn(AllBlocks("mtf")),
+                         TestName);
+
+TEST(ProgramPage, ShowsTheFirstProgramLowered) {
+  const std::vector<Block> blocks =
+      BlocksOf(fs::path(DOCS_ROOT) / "docs/program.md", "mtf");
+  ASSERT_GE(blocks.size(), 2);
+  absl::StatusOr<Program> program = ParseProgram(blocks[0].text);
+  ASSERT_OK(program);
+  for (const std::string& pass : PassNames()) {
+    ASSERT_OK(RunPass(pass, *program)) << pass;
+  }
+  EXPECT_EQ(PrintProgram(*program), blocks[1].text);
+}
+
+TEST(Readme, ShowsTheProgramOfTheExamples) {
+  const std::vector<Block> blocks =
+      BlocksOf(fs::path(DOCS_ROOT) / "README.md", "cpp");
+  ASSERT_EQ(blocks.size(), 1);
+  const std::string source =
+      ReadFile(fs::path(DOCS_ROOT) / "examples/readme_program.cc");
+  const size_t begin = source.find("#include");
+  ASSERT_NE(begin, std::string::npos);
+  EXPECT_EQ(blocks[0].text, source.substr(begin));
+}
+
+TEST(Pages, LinksLeadSomewhere) {
+  const std::regex link("\\]\\(([^)#:]+)(#[^)]*)?\\)");
+  for (const fs::path& page : Pages()) {
+    const std::string text = ReadFile(page);
+    for (std::sregex_iterator it(text.begin(), text.end(), link), end;
+         it != end; ++it) {
+      EXPECT_TRUE(fs::exists(page.parent_path() / (*it)[1].str()))
+          << NameOf(page) << " links to " << (*it)[1];
+    }
+  }
+}
+
+TEST(Pages, EveryFolderHasOneOfAtMostAPage) {
+  for (const char* folder :
+       {"mtf", "layouts", "ops", "nn", "lowering", "backends", "train",
+        "examples", "tools", "tests", "benchmarks"}) {
+    const fs::path page = fs::path(DOCS_ROOT) / folder / "README.md";
+    ASSERT_TRUE(fs::exists(page)) << folder;
+    const std::string text = ReadFile(page);
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 66) << folder;
+  }
+}
+
+TEST(ProgramPage, NamesEveryInstructionAndPass) {
+  const std::string text = ReadFile(fs::path(DOCS_ROOT) / "docs/program.md");
+  for (int i = 0; i <= static_cast<int>(Opcode::kCollectivePermute); ++i) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat(
+                          "**`", OpcodeName(static_cast<Opcode>(i)), "`**")));
+  }
+  // In the table, in the order in which they run.
+  size_t place = 0;
+  for (const std::string& pass : PassNames()) {
+    const size_t found = text.find(absl::StrCat("| `", pass, "` |"), place);
+    ASSERT_NE(found, std::string::npos) << pass;
+    place = found;
+  }
+}
+
+TEST(LayoutsPage, NamesEveryPreset) {
+  const std::string text = ReadFile(fs::path(DOCS_ROOT) / "docs/layouts.md");
+  for (const std::string& preset : LayoutRules::PresetNames()) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("| `", preset, "` |")));
+  }
+}
+
+}  // namespace
+}  // namespace mtf
