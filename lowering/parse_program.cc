@@ -252,7 +252,8 @@ class Parser {
     while (line.ok() && !line.Take("}")) {
       const std::string name = line.Word();
       line.Expect(":");
-      const AxisList axes = Axes(line, "+");
+      AxisList axes;
+      ParseAxes(line, "+", axes);
       if (line.ok()) program_.grains.Allow(name, SetOf(axes));
       line.Take(",");
     }
@@ -275,18 +276,14 @@ class Parser {
     return std::max(axis, 0);
   }
 
-  AxisList Axes(Line& line, absl::string_view separator) {
-    AxisList axes;
+  void ParseAxes(Line& line, absl::string_view separator, AxisList& axes) {
     do {
       const int axis = Axis(line);
-      if (!line.ok()) break;
-      if (axes.Contains(axis)) {
+      if (line.ok() && axes.Contains(axis)) {
         line.FailWord("an axis occurs twice");
-        break;
       }
-      axes.push_back(axis);
+      if (line.ok()) axes.push_back(axis);
     } while (line.ok() && line.Take(separator));
-    return axes;
   }
 
   void ParseDimensions(Line& line, ParsedType& type) {
@@ -299,7 +296,7 @@ class Parser {
       line.Expect(":");
       dim.size = line.Integer(0);
       AxisList axes;
-      if (line.Take("/")) axes = Axes(line, "+");
+      if (line.Take("/")) ParseAxes(line, "+", axes);
       int64_t extent = -1;
       if (line.Take("=")) {
         extent = line.Integer(0);
@@ -324,7 +321,9 @@ class Parser {
     has_local_ = has_local_ || local;
     if (line.TakeWord("unreduced")) {
       line.Expect("{");
-      type.layout.unreduced = SetOf(Axes(line, ","));
+      AxisList axes;
+      ParseAxes(line, ",", axes);
+      type.layout.unreduced = SetOf(axes);
       line.Expect("}");
       if (line.TakeWord("max")) type.layout.reduction = ReduceKind::kMax;
       if (line.TakeWord("min")) type.layout.reduction = ReduceKind::kMin;
@@ -450,7 +449,7 @@ class Parser {
 
   void Over(Line& line, Instruction& instruction) {
     line.Expect("over{");
-    instruction.axes = Axes(line, ",");
+    ParseAxes(line, ",", instruction.axes);
     line.Expect("}");
   }
 
@@ -571,10 +570,7 @@ class Parser {
         break;
       case Opcode::kEinsum:
         line.Expect("sum{");
-        while (line.ok() && !line.Take("}")) {
-          line.Word();
-          line.Take(",");
-        }
+        ParseSummed(line, instruction);
         if (line.Take("by{")) {
           planned_einsums_ = true;
           while (line.ok() && !line.Take("}")) line.Word();
@@ -662,6 +658,28 @@ class Parser {
       case Opcode::kCollectivePermute:
         Over(line, instruction);
         break;
+    }
+  }
+
+  // The names that follow "sum{": exactly those that the result leaves out.
+  void ParseSummed(Line& line, const Instruction& instruction) {
+    std::vector<std::string> said, meant;
+    while (line.ok() && !line.Take("}")) {
+      said.push_back(line.Word());
+      line.Take(",");
+    }
+    const Shape& kept = program_.values[instruction.results[0]].shape;
+    for (int operand : instruction.operands) {
+      for (const Dimension& dim : program_.values[operand].shape) {
+        if (!kept.Contains(dim.name)) meant.push_back(dim.name);
+      }
+    }
+    for (std::vector<std::string>* names : {&said, &meant}) {
+      std::sort(names->begin(), names->end());
+      names->erase(std::unique(names->begin(), names->end()), names->end());
+    }
+    if (line.ok() && said != meant) {
+      line.FailWord("the result leaves out other dimensions");
     }
   }
 
