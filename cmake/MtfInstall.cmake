@@ -1,0 +1,60 @@
+# What "cmake --install" copies, so that other projects can say
+#
+#   find_package(mtf 0.1 REQUIRED)
+#   target_link_libraries(program PRIVATE mtf::mtf)
+#
+# The same names exist where this project is a subdirectory of another.
+
+option(MTF_INSTALL "Make the install target" ${PROJECT_IS_TOP_LEVEL})
+
+get_property(mtf_libraries GLOBAL PROPERTY MTF_LIBRARIES)
+
+# mtf::mtf is all of it.
+add_library(mtf_mtf INTERFACE)
+add_library(mtf::mtf ALIAS mtf_mtf)
+set_target_properties(mtf_mtf PROPERTIES EXPORT_NAME mtf)
+target_link_libraries(mtf_mtf INTERFACE ${mtf_libraries})
+
+if(NOT MTF_INSTALL)
+  return()
+endif()
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/mtf)
+install(TARGETS mtf_mtf ${mtf_libraries} EXPORT mtfTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(EXPORT mtfTargets NAMESPACE mtf:: DESTINATION ${config_dir})
+
+# Headers keep their paths below one folder of their own, as they are included.
+# What a device or a communicator is made of is nobody else's business, nor is
+# what needs headers of other libraries.
+foreach(folder mtf layouts ops nn lowering backends train)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mtf
+          FILES_MATCHING PATTERN "*.h"
+          PATTERN cpu EXCLUDE
+          PATTERN communicators EXCLUDE
+          PATTERN presets EXCLUDE
+          PATTERN philox.h EXCLUDE)
+endforeach()
+
+foreach(tool mtfrun compare_runs)
+  if(TARGET ${tool})
+    install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/mtf)
+
+configure_package_config_file(
+  ${CMAKE_CURRENT_LIST_DIR}/mtfConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/mtfConfig.cmake INSTALL_DESTINATION ${config_dir}
+  NO_SET_AND_CHECK_MACRO)
+# Below 1.0 a minor version may break its users.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/mtfConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/mtfConfig.cmake
+              ${PROJECT_BINARY_DIR}/mtfConfigVersion.cmake
+        DESTINATION ${config_dir})

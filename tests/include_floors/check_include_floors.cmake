@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# An include may only point down:
+#
+#   cmake -D ROOT=folder -P check_include_floors.cmake
+#
+# reads every .h and .cc of the sources in ROOT and fails if one includes what
+# its folder may not see, or does not begin with the licence line. With
+# -D SELF_TEST=ON it writes small trees with one fault each into ROOT instead,
+# and fails unless each fault is found.
+
+cmake_minimum_required(VERSION 3.25)
+
+# What each folder may include by a path from the root of the project.
+set(mtf_SEES absl mtf)
+set(layouts_SEES absl mtf layouts)
+set(ops_SEES absl mtf ops)
+set(nn_SEES absl mtf ops nn)
+set(lowering_SEES absl mtf layouts lowering)
+set(backends_SEES absl mtf layouts lowering backends)
+set(train_SEES absl mtf layouts ops nn lowering backends train)
+set(top_SEES ${train_SEES})
+
+# Libraries that stay in one place, as <header> or "header", and where.
+set(CONFINED mpi.h omp.h hwy oneapi Random123)
+set(mpi.h_ONLY "^(backends/communicators/mpi|benchmarks)/")
+set(omp.h_ONLY "^(backends/cpu|benchmarks)/")
+set(hwy_ONLY "^(backends/cpu|benchmarks)/")
+set(oneapi_ONLY "^(backends/cpu|benchmarks)/")
+set(Random123_ONLY "^(mtf/philox.h$|tests/)")
+
+# The oracle shares no code with what it judges.
+set(ORACLE "^backends/reference/interpreter")
+set(ORACLE_MAY_NOT_SEE layouts lowering)
+
+# The folders in order, lowest first, for the message.
+set(FLOORS "mtf < layouts, ops < lowering, nn < backends < train < examples, \
+tools, benchmarks, tests")
+
+# check_file(ROOT FILE): appends to `faults` what is wrong with FILE.
+function(check_file root file)
+  file(STRINGS ${root}/${file} first LIMIT_COUNT 1)
+  if(NOT first STREQUAL "// SPDX-License-Identifier: Apache-2.0")
+    list(APPEND faults
+         "${file}:1 does not begin with // SPDX-License-Identifier: Apache-2.0")
+  endif()
+  string(REGEX MATCH "^[^/]+" folder ${file})
+  file(STRINGS ${root}/${file} lines
+       REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
+  foreach(line ${lines})
+    string(REGEX MATCH "[<\"]([^>\"]+)[>\"]" quoted "${line}")
+    set(path ${CMAKE_MATCH_1})
+    string(REGEX MATCH "^[^/]+" target ${path})
+    set(fault "")
+    if(target IN_LIST CONFINED)
+      if(NOT file MATCHES "${${target}_ONLY}")
+        set(fault "only files that match ${${target}_ONLY} may")
+      endif()
+    elseif(quoted MATCHES "^\"")
+      if(NOT path MATCHES "/")
+        set(fault "paths begin at the root of the project")
+      elseif(DEFINED ${folder}_SEES AND NOT target IN_LIST ${folder}_SEES
+             AND NOT target STREQUAL "nlohmann")
+        set(fault "${folder}/ may see ${${folder}_SEES}")
+      elseif(file MATCHES "${ORACLE}" AND target IN_LIST ORACLE_MAY_NOT_SEE)
+        set(fault "the oracle shares no code with ${target}/")
+      endif()
+    endif()
+    if(fault)
+      string(REPLACE ";" ", " fault "${fault}")
+      list(APPEND faults "${file} includes ${quoted}: ${fault}")
+    endif()
+  endforeach()
+  set(faults "${faults}" PARENT_SCOPE)
+endfunction()
+
+# check_tree(ROOT): sets `faults` and `count`, the number of files read.
+function(check_tree root)
+  set(faults "")
+  set(count 0)
+  foreach(folder mtf layouts ops nn lowering backends train examples tools
+                 benchmarks tests)
+    file(GLOB_RECURSE files RELATIVE ${root} ${root}/${folder}/*.h
+         ${root}/${folder}/*.cc)
+    foreach(file ${files})
+      check_file(${root} ${file})
+      math(EXPR count "${count} + 1")
+    endforeach()
+  endforeach()
+  set(faults "${faults}" PARENT_SCOPE)
+  set(count ${count} PARENT_SCOPE)
+endfunction()
+
+# expect(FILE LINE FAULT): a tree of FILE with the one line has FAULT; an empty
+# FAULT says that it has none.
+function(expect file line fault)
+  file(REMOVE_RECURSE ${ROOT})
+  file(WRITE ${ROOT}/${file}
+       "// SPDX-License-Identifier: Apache-2.0\n${line}\n")
+  check_tree(${ROOT})
+  if(NOT count EQUAL 1)
+    message(SEND_ERROR "${file} was not read")
+  elseif(fault STREQUAL "" AND NOT faults STREQUAL "")
+    message(SEND_ERROR "${file} with ${line} is right, not: ${faults}")
+  elseif(NOT fault STREQUAL "" AND NOT faults MATCHES "${fault}")
+    message(SEND_ERROR "${file} with ${line} must give \"${fault}\", not: "
+                       "\"${faults}\"")
+  endif()
+endfunction()
+
+if(SELF_TEST)
+  expect(ops/a.cc "#include \"layouts/mesh.h\"" "ops/ may see")
+  expect(ops/a.cc "#include \"ops/b.h\"" "")
+  expect(ops/a.cc "  #  include \"nn/b.h\"" "ops/ may see")
+  expect(lowering/a.h "#include \"ops/einsum.h\"" "lowering/ may see")
+  expect(lowering/a.h "#include \"backends/backend.h\"" "lowering/ may see")
+  expect(layouts/a.h "#include \"ops/einsum.h\"" "layouts/ may see")
+  expect(nn/a.h "#include \"layouts/mesh.h\"" "nn/ may see")
+  expect(nn/a.h "#include \"lowering/lower.h\"" "nn/ may see")
+  expect(mtf/a.h "#include \"ops/einsum.h\"" "mtf/ may see")
+  expect(mtf/a.h "#include \"absl/strings/str_cat.h\"" "")
+  expect(mtf/a.h "#include \"graph.h\"" "paths begin at the root")
+  expect(backends/a.cc "#include \"train/session.h\"" "backends/ may see")
+  expect(backends/a.cc "#include \"nn/dense.h\"" "backends/ may see")
+  expect(backends/cpu/b/a.cc "#include \"nn/dense.h\"" "backends/ may see")
+  expect(backends/reference/interpreter_a.cc "#include \"lowering/program.h\""
+         "the oracle shares no code")
+  expect(backends/reference/device_a.cc "#include \"lowering/program.h\"" "")
+  expect(train/a.cc "#include \"tests/matchers.h\"" "train/ may see")
+  expect(train/a.cc "#include \"lowering/lower.h\"" "")
+  expect(train/a.cc "#include <mpi.h>" "only files that match")
+  expect(backends/communicators/mpi/a.cc "#include <mpi.h>" "")
+  expect(backends/a.h "#include \"oneapi/dnnl/dnnl.h\"" "only files that match")
+  expect(mtf/a.cc "#include <vector>" "")
+  expect(tests/a.cc "#include \"train/session.h\"" "")
+  expect(tests/a.cc "// #include \"a.h\"" "")
+  file(REMOVE_RECURSE ${ROOT})
+  file(WRITE ${ROOT}/mtf/a.h "#include <vector>\n")
+  check_tree(${ROOT})
+  if(NOT faults MATCHES "does not begin with")
+    message(SEND_ERROR "A file without a licence line passed: ${faults}")
+  endif()
+  file(REMOVE_RECURSE ${ROOT})
+  return()
+endif()
+
+check_tree(${ROOT})
+if(count LESS 50)
+  message(FATAL_ERROR "Only ${count} files found in ${ROOT}; is it the root?")
+endif()
+if(faults)
+  list(JOIN faults "\n  " text)
+  message(FATAL_ERROR "Includes must point down: ${FLOORS}\n  ${text}")
+endif()
+message(STATUS "${count} files, every include points down")

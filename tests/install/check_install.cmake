@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+#   cmake -D BUILD=... -D WORK=... -D CONSUMER=... -D COMPILER=...
+#         -D GENERATOR=... -P check_install.cmake
+cmake_minimum_required(VERSION 3.25)
+
+# run(WHAT COMMAND...): fails with the whole output; leaves it in `output`.
+function(run what)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result
+                  OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${what} failed (${result}):\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+run("install" ${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
+# A package that knows where it was installed would not survive this.
+file(RENAME ${WORK}/first ${WORK}/moved)
+
+run("configuring the consumer"
+    ${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/build -G ${GENERATOR}
+    -D CMAKE_PREFIX_PATH=${WORK}/moved -D CMAKE_CXX_COMPILER=${COMPILER}
+    -D CMAKE_BUILD_TYPE=Release)
+run("building the consumer" ${CMAKE_COMMAND} --build ${WORK}/build)
+run("running the consumer" ${WORK}/build/consumer)
+if(NOT output MATCHES "sum 28 on 1 and on 4 devices")
+  message(FATAL_ERROR "The consumer printed:\n${output}")
+endif()
+
+run("running the installed mtfrun" ${WORK}/moved/bin/mtfrun --help)
+if(NOT output MATCHES "usage: mtfrun")
+  message(FATAL_ERROR "mtfrun printed:\n${output}")
+endif()
+
+# A later minor version may break its users, so this one is not that one.
+file(WRITE ${WORK}/later/CMakeLists.txt
+     "cmake_minimum_required(VERSION 3.25)\nproject(later LANGUAGES CXX)\n"
+     "find_package(mtf 0.999 REQUIRED)\n")
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${WORK}/later -B ${WORK}/later/build
+                        -D CMAKE_PREFIX_PATH=${WORK}/moved
+                RESULT_VARIABLE result OUTPUT_QUIET ERROR_VARIABLE output)
+if(result EQUAL 0 OR NOT output MATCHES "0\\.999")
+  message(FATAL_ERROR "Version 0.999 was found:\n${output}")
+endif()
+file(REMOVE_RECURSE ${WORK})
