@@ -20,7 +20,9 @@
 
 namespace mtf {
 
-// A value on one rank: dense row-major memory of `dims` extents.
+// A value on one rank: dense row-major memory, dims[i].extent places along
+// dimension i. The places behind the first dims[i].valid are padding and may
+// hold anything.
 struct BoundValue {
   void* data = nullptr;
   const ProgramValue* value = nullptr;
@@ -121,6 +123,8 @@ class Device {
 };
 
 // How a device may use the machine.
+//
+//   MTF_ASSIGN_OR_RETURN(auto device, CreateDevice("cpu", {.num_threads = 4}));
 struct DeviceOptions {
   int num_threads = 1;  // for one rank
 };

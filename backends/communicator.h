@@ -131,6 +131,12 @@ class Communicator {
 // All ranks of a mesh as threads of this process, each with its communicator:
 // the mesh of a newcomer and of every in-process test. The threads live as
 // long as the object, so thread pools of the kernels do too.
+//
+//   LocalRanks ranks(*Mesh::Parse("data:2,model:2"));
+//   MTF_RETURN_IF_ERROR(ranks.Run([&](Communicator& communicator) {
+//     const int64_t rank = communicator.rank();
+//     return executors[rank]->Run(feeds, seed, step, &outputs[rank]);
+//   }));
 class LocalRanks {
  public:
   explicit LocalRanks(const Mesh& mesh);

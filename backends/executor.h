@@ -38,6 +38,12 @@ class VariableStore {
 
 // A program bound to one rank: every instruction prepared once by the device
 // or the communicator, buffers allocated. A step is a flat loop.
+//
+//   VariableStore variables(device);
+//   MTF_ASSIGN_OR_RETURN(auto executor, Executor::Create(
+//       program, device, communicator, variables));
+//   std::map<std::string, HostTensor> outputs;
+//   MTF_RETURN_IF_ERROR(executor->Run({{"x", x}}, seed, step, &outputs));
 class Executor {
  public:
   // `program` and the others outlive the executor. Collective: every rank

@@ -55,8 +55,15 @@ struct LowerOptions {
 // every rank of the mesh. A pure function: the same on every rank and in every
 // process. Time grows with the operations, not with the devices.
 //
-// kInvalidArgument, at the user's line, where two dimensions of one operation
-// are cut over one mesh axis.
+//   MTF_ASSIGN_OR_RETURN(LayoutBinding binding,
+//                        BindLayout(graph, mesh, rules));
+//   MTF_ASSIGN_OR_RETURN(
+//       Program program,
+//       Lower(graph, binding, {.fetches = {loss}, .updates = {step}}));
+//
+// Returns the graph's first error; kInvalidArgument, at the user's line, where
+// two dimensions of one operation are cut over one mesh axis, and for a fetch
+// or an update that is empty or of another graph.
 absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
                               const Targets& targets,
                               const LowerOptions& options = {});
@@ -65,7 +72,7 @@ absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
 std::vector<std::string> PassNames();
 
 // Runs the pass called `name` on `program` and verifies the result: what pass
-// tests are made of.
+// tests are made of. kNotFound with the nearest name for another.
 absl::Status RunPass(absl::string_view name, Program& program);
 
 }  // namespace mtf

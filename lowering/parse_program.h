@@ -10,7 +10,12 @@ namespace mtf {
 
 // Reads the text form of print_program.h and verifies it. kInvalidArgument
 // with line and column for text that is no program. Grains allow each
-// dimension the axes that the text uses for it.
+// dimension the axes that the text uses for it, and those of its "grains" line.
+//
+//   MTF_ASSIGN_OR_RETURN(Program program, ParseProgram(
+//       "mesh{data:2}\n"
+//       "%x : f32[batch:8/data] = input x\n"
+//       "output(%x) x\n"));
 absl::StatusOr<Program> ParseProgram(absl::string_view text);
 
 }  // namespace mtf

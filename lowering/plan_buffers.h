@@ -13,6 +13,13 @@ namespace mtf {
 // An update writes its variable in place where nothing reads the old value
 // later and nothing behind it can fail.
 //
+//   before  %h : f32[batch:8] = map(%x) relu     nobody reads %x later
+//           %w.2 : f32[batch:8] = map(%w, %h) sub
+//           %w.3 : f32[batch:8] = write_variable(%w.2) w
+//   after   %h : f32[batch:8] @0 = map(%x) relu     %x is at 0 too
+//           %w.2 : f32[batch:8] @w = map(%w, %h) sub
+//           %w.3 : f32[batch:8] = write_variable(%w.2) w
+//
 // Runs last: any pass behind it would move what it planned.
 absl::Status PlanBuffers(Program& program);
 

@@ -12,7 +12,7 @@ namespace mtf {
 //
 //   mesh{rows:2, cols:2}
 //   %h : f32[batch:8/rows, hidden:16/cols] = map(%a) relu
-//   %y : f32[batch:8/rows, io:4] unreduced{cols} = einsum(%h, %w2)
+//   %y : f32[batch:8/rows, io:4] unreduced{cols} = einsum(%h, %w2) sum{hidden}
 //   %y.sum : f32[batch:8/rows, io:4] = all_reduce(%y) sum over{cols}
 //
 // Once shards have local extents, a cut or padded dimension also shows its

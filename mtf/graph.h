@@ -98,6 +98,9 @@ class Graph {
 // While alive, names made in `graph` start with "name/"; with kUnique the
 // second scope of a name is "name_1", as it is for operations, so that two
 // layers of one kind may stand side by side.
+//
+//   Scope scope(graph, "layer_0");
+//   Tensor w = Variable(graph, "w", ...);  // "layer_0/w"
 class Scope {
  public:
   enum Naming { kAsGiven, kUnique };

@@ -139,10 +139,13 @@ struct ScalarFunctionInfo {
 };
 
 const ScalarFunctionInfo& InfoOf(ScalarFunction function);
+// The function that the program's text calls `text`; kInvalidArgument with the
+// nearest name for another.
 absl::StatusOr<ScalarFunction> ParseScalarFunction(absl::string_view text);
 
 // The value of any row, kLogicalNot or kSelect in double precision; bools are
-// 0 and 1. The oracle and constant folding call this.
+// 0 and 1. The oracle, the reference device and whoever follows what padding
+// holds call this.
 double EvaluateScalar(ScalarFunction function, double x, double y = 0,
                       double z = 0);
 

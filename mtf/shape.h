@@ -40,7 +40,8 @@ class Shape {
   // The size of the dimension called `name`, which must be present.
   int64_t SizeOf(absl::string_view name) const;
 
-  // Copies with one change. `Without` an absent name is the shape itself.
+  // Copies with one change. `With` puts the dimension last; `Without` an absent
+  // name is the shape itself. Nothing is checked: see Validate.
   Shape With(Dimension dim) const;
   Shape Without(absl::string_view name) const;
   Shape Renamed(absl::string_view from, absl::string_view to) const;

@@ -11,6 +11,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+// Returns the Status of `expression` from the present function unless it is OK;
+// assigns the value of a StatusOr, or returns its Status.
+//
+//   MTF_RETURN_IF_ERROR(session->Initialize());
+//   MTF_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse("data:2,model:2"));
+//
+// For code inside the library and programs that return a Status themselves.
 #define MTF_RETURN_IF_ERROR(expression)              \
   do {                                               \
     absl::Status mtf_status_ = (expression);         \

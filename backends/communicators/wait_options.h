@@ -10,7 +10,8 @@ namespace mtf {
 //
 // MTF_COLLECTIVE_TIMEOUT: seconds after which a rank that waits for others
 // gives up with an error that names them; 0 waits for ever. 1800 by default:
-// a rank may be reading data or writing a checkpoint meanwhile.
+// a rank may be reading data or writing a checkpoint meanwhile. It counts where
+// ranks share memory; MPI's own messages between hosts wait for ever.
 WaitPolicy WaitOptions(int local_ranks, int cores);
 
 }  // namespace mtf

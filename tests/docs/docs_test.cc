@@ -29,7 +29,15 @@
 #include "lowering/lower.h"
 #include "lowering/parse_program.h"
 #include "lowering/print_program.h"
+#include "mtf/graph.h"
+#include "mtf/host_tensor.h"
+#include "mtf/status.h"
+#include "ops/einsum.h"
+#include "ops/gather.h"
+#include "ops/input.h"
 #include "tests/matchers.h"
+#include "train/run_main.h"
+#include "train/session.h"
 
 namespace mtf {
 namespace {
@@ -134,7 +142,8 @@ std::string Transcript(const Block& block) {
   const fs::path path =
       fs::path(::testing::TempDir()) / absl::StrCat("docs_", getpid(), ".sh");
   std::ofstream(path) << script;
-  FILE* pipe = popen(absl::StrCat("bash ", path.string(), " 2>&1").c_str(), "r");
+  FILE* pipe =
+      popen(absl::StrCat("bash ", path.string(), " 2>&1").c_str(), "r");
   std::string output;
   char buffer[4096];
   while (size_t n = fread(buffer, 1, sizeof(buffer), pipe)) {
@@ -235,6 +244,51 @@ TEST(ProgramPage, NamesEveryInstructionAndPass) {
     const size_t found = text.find(absl::StrCat("| `", pass, "` |"), place);
     ASSERT_NE(found, std::string::npos) << pass;
     place = found;
+  }
+}
+
+TEST(ErrorsPage, ShowsTheErrorOfAWrongCall) {
+  Graph graph;
+  const CallSiteScope site(graph, CallSite{"mlp.cc", 41});
+  const Dimension batch{"batch", 64}, io{"io", 512};
+  const Tensor h = Input(graph, "h", kFloat32, {batch, {"hidden", 2048}});
+  const Tensor w2 = Input(graph, "w2", kFloat32, {{"hidden", 2050}, io});
+  Einsum({h, w2}, {batch, io});
+  EXPECT_THAT(ReadFile(fs::path(DOCS_ROOT) / "docs/errors.md"),
+              HasSubstr(absl::StrCat(ErrorText(graph.status()), "\n")));
+}
+
+TEST(ErrorsPage, ShowsTheErrorOfAnIndexOutOfRange) {
+  Graph graph;
+  const CallSiteScope site(graph, CallSite{"lm.cc", 12});
+  const Tensor table = Input(graph, "table", kFloat32, {{"vocab", 5}});
+  const Tensor tokens =
+      Input(graph, "tokens", kInt32, {{"batch", 3}, {"length", 4}});
+  const Tensor rows = Gather(table, tokens, "vocab");
+  std::vector<int32_t> indices(12, 0);
+  indices[9] = -1;
+  indices[11] = 7;
+  auto session = train::Session::Create(graph, "a:2,b:3", "vocab:a, length:b");
+  ASSERT_OK(session);
+  const auto values = (*session)->Run(
+      {.feeds = {{"table", HostTensor(table.shape(), kFloat32)},
+                 {"tokens", HostTensor::Of<int32_t>(tokens.shape(), indices)}},
+       .fetches = {rows}});
+  EXPECT_THAT(ReadFile(fs::path(DOCS_ROOT) / "docs/errors.md"),
+              HasSubstr(absl::StrCat(ErrorText(values.status()), "\n")));
+}
+
+TEST(ErrorsPage, NamesTheExitCodes) {
+  const std::string text = ReadFile(fs::path(DOCS_ROOT) / "docs/errors.md");
+  for (int i = 0; i <= 16; ++i) {
+    const auto code = static_cast<absl::StatusCode>(i);
+    const int exit = train::ExitCode(code);
+    // 70 stands for every code that is no fault of the user.
+    const std::string row =
+        absl::StrCat("| `", absl::StatusCodeToString(code), "` | ");
+    if (exit != 70 || code == absl::StatusCode::kInternal) {
+      EXPECT_THAT(text, HasSubstr(absl::StrCat(row, exit, " |")));
+    }
   }
 }
 
