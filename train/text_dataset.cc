@@ -25,6 +25,9 @@ namespace {
 // neighbour of theirs.
 constexpr uint32_t kWindowStream = 0xda7a5e7;
 
+// Batches are made on the host of every rank.
+constexpr int64_t kMaxBatchTokens = int64_t{1} << 28;
+
 constexpr char kBibleCommand[] = "bible -f gen1:1-rev22:21 2>/dev/null";
 
 // "Ge1:1 In the beginning ..." without its first word, for every line.
@@ -115,6 +118,11 @@ absl::StatusOr<TextDataset::Batch> TextDataset::Draw(
         DetailLine("help",
                    "name a longer text with --text, or use a smaller "
                    "length")));
+  }
+  if (batch.size > kMaxBatchTokens / length.size) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a batch of ", batch.size, " windows of ", length.size,
+                     " bytes has more than ", kMaxBatchTokens, " tokens"));
   }
   std::vector<int32_t> tokens, targets;
   tokens.reserve(batch.size * length.size);

@@ -17,9 +17,6 @@ constexpr uint32_t kSampleStream = 0x5a3b1e5;
 
 absl::Status CheckShapes(Tensor tokens, Tensor logits,
                          const SampleOptions& options) {
-  if (options.prompt.empty()) {
-    return absl::InvalidArgumentError("the prompt is empty");
-  }
   if (!(options.temperature > 0)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the temperature is ", options.temperature, ", not above 0"));
@@ -59,7 +56,7 @@ absl::StatusOr<std::string> SampleText(Session& session, Tensor tokens,
   MTF_RETURN_IF_ERROR(CheckShapes(tokens, logits, options));
   const int64_t length = tokens.shape()[1].size;
   const int64_t vocab = logits.shape()[2].size;
-  std::string text = options.prompt;
+  std::string text = options.prompt.empty() ? "\n" : options.prompt;
   for (int64_t i = 0; i < options.bytes; ++i) {
     const int64_t seen = std::min<int64_t>(text.size(), length);
     HostTensor window(tokens.shape(), kInt32);

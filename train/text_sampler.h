@@ -13,7 +13,7 @@
 namespace mtf::train {
 
 struct SampleOptions {
-  std::string prompt = "\n";  // at least one byte
+  std::string prompt = "";  // empty: a line break
   int64_t bytes = 300;
   // Of the softmax: towards 0 the likeliest byte wins, 1 is the model itself.
   double temperature = 0.8;

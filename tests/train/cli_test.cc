@@ -201,7 +201,8 @@ INSTANTIATE_TEST_SUITE_P(
          "PERMISSION_DENIED cannot write the log"},
         {"--dump_program=/no/such/folder/dump", 73,
          "PERMISSION_DENIED cannot write the program"},
-        {"--prompt=", 2, "INVALID_ARGUMENT the prompt is empty"},
+        {"--d_ff=2147483647", 71, "RESOURCE_EXHAUSTED no memory"},
+        {"--batch=2147483647", 71, "RESOURCE_EXHAUSTED a batch of"},
     }));
 
 }  // namespace

@@ -73,6 +73,14 @@ TEST(TextDataset, ATextShorterThanAWindowIsNamed) {
   EXPECT_OK(text->Draw(0, 0, {"batch", 1}, {"length", 9}));
 }
 
+TEST(TextDataset, AnAbsurdBatchIsRefused) {
+  const TextDataset text = *TextDataset::FromText("abcdef", "six");
+  EXPECT_THAT(text.Draw(0, 0, {"batch", int64_t{1} << 40}, {"length", 5}),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("a batch of 1099511627776 windows of 5 "
+                                 "bytes")));
+}
+
 TEST(TextDataset, TargetsAreOneByteBehindTokens) {
   const TextDataset text = *TextDataset::FromText(Alphabet(), "alphabet");
   const absl::StatusOr<TextDataset::Batch> batch =

@@ -159,14 +159,21 @@ TEST(SampleText, ReadsTheLogitsBehindTheLastByte) {
   }
 }
 
+TEST(SampleText, AnEmptyPromptIsALineBreak) {
+  Graph graph;
+  const Successor model(graph);
+  auto session = Session::Create(graph, "", "");
+  ASSERT_OK(session);
+  EXPECT_EQ(*SampleText(**session, model.tokens, model.logits,
+                        {.bytes = 2, .temperature = 0.01}),
+            "\n\x0b\x0c");
+}
+
 TEST(SampleText, WrongOptionsAreErrors) {
   Graph graph;
   const Successor model(graph);
   auto session = Session::Create(graph, "", "");
   ASSERT_OK(session);
-  EXPECT_THAT(
-      SampleText(**session, model.tokens, model.logits, {.prompt = ""}),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("prompt")));
   EXPECT_THAT(
       SampleText(**session, model.tokens, model.logits, {.temperature = 0}),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("temperature")));
