@@ -38,6 +38,10 @@ absl::string_view ReduceName(ReduceKind kind) {
 }
 
 std::string Over(const Program& program, const AxisList& axes) {
+  // The verifier shows instructions that make no sense.
+  for (int axis : axes) {
+    if (axis < 0 || axis >= program.mesh.num_axes()) return "over{?}";
+  }
   return absl::StrCat("over{", program.mesh.AxisNames(axes, ", "), "}");
 }
 
@@ -129,7 +133,6 @@ std::string UnseenGrains(const Program& program) {
 }
 
 std::string Attributes(const Program& program, const Instruction& instruction) {
-  // The verifier shows instructions that make no sense.
   const auto dim_name = [&](int dim) -> std::string {
     if (instruction.operands.empty()) return "?";
     const Shape& shape = program.values[instruction.operands[0]].shape;
