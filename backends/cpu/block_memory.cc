@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/cpu/vector_functions.h"
 #include "mtf/check.h"
 #include "mtf/half.h"
 
@@ -133,6 +134,10 @@ void WriteFloats(DType dtype, const float* from, int64_t count, void* to,
       }
       return WriteAs<float>(from, count, to, place, stride);
     case kBFloat16:
+      if (stride == 1) {
+        FloatsToBFloats(from, static_cast<BFloat16*>(to) + place, count);
+        return;
+      }
       return WriteAs<BFloat16>(from, count, to, place, stride);
     case kFloat16:
       return WriteAs<Float16>(from, count, to, place, stride);
@@ -157,8 +162,7 @@ void WriteInts(DType dtype, const int64_t* from, int64_t count, void* to,
 void RoundFloats(DType dtype, const float* x, int64_t count, float* z) {
   switch (dtype) {
     case kBFloat16:
-      for (int64_t i = 0; i < count; ++i) z[i] = ToFloat(ToBFloat16(x[i]));
-      return;
+      return RoundToBFloats(x, z, count);
     case kFloat16:
       for (int64_t i = 0; i < count; ++i) z[i] = ToFloat(ToFloat16(x[i]));
       return;

@@ -34,8 +34,11 @@ bool IsAlias(const MapStep& step, DType from) {
 
 BlockProgram::BlockProgram(const MapExpression& expression,
                            absl::Span<const BoundValue> operands,
-                           absl::Span<const SpaceDimension> space)
-    : expression_(expression), space_(space.begin(), space.end()) {
+                           absl::Span<const SpaceDimension> space,
+                           bool rounds_result)
+    : expression_(expression),
+      space_(space.begin(), space.end()),
+      rounds_result_(rounds_result) {
   for (const SpaceDimension& dim : space_) elements_ *= dim.extent;
   for (const BoundValue& operand : operands) {
     sources_.push_back(Locate(operand, space));
@@ -316,7 +319,9 @@ void BlockProgram::Evaluator::Step(int value, int64_t count, void* to) {
       arguments[i] = FloatOf(step.arguments[i]);
     }
     EvaluateFloats(step.function, arguments, floats, count);
-    if (step.dtype == kBFloat16 || step.dtype == kFloat16) {
+    const bool rounds =
+        program_.rounds_result_ || value != program_.root_.back();
+    if (rounds && step.dtype != kFloat32) {
       RoundFloats(step.dtype, floats, count, floats);
     }
     return;

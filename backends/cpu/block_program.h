@@ -32,9 +32,12 @@ class BlockProgram {
  public:
   static constexpr int64_t kBlock = 512;
 
+  // Where `rounds_result` is false the caller rounds to dtype(), which storing
+  // does anyway.
   BlockProgram(const MapExpression& expression,
                absl::Span<const BoundValue> operands,
-               absl::Span<const SpaceDimension> space);
+               absl::Span<const SpaceDimension> space,
+               bool rounds_result = true);
 
   int64_t elements() const { return elements_; }
   DType dtype() const { return dtypes_.back(); }
@@ -100,6 +103,7 @@ class BlockProgram {
   std::vector<Source> sources_;
   std::vector<SpaceDimension> space_;
   int64_t elements_ = 1;
+  bool rounds_result_;
   // By value: operands first, then the results of steps.
   std::vector<DType> dtypes_;
   std::vector<int> root_;  // the value whose register it shares

@@ -25,11 +25,7 @@ inline Int operator-(Int x, Int y) { return Int::Wrap(x.u() - y.u()); }
 inline Int operator*(Int x, Int y) { return Int::Wrap(x.u() * y.u()); }
 inline Int operator-(Int x) { return Int::Wrap(0 - x.u()); }
 inline bool Less(Int x, Int y) { return x.v < y.v; }
-inline bool LessEqual(Int x, Int y) { return x.v <= y.v; }
 inline bool Greater(Int x, Int y) { return x.v > y.v; }
-inline bool GreaterEqual(Int x, Int y) { return x.v >= y.v; }
-inline bool Equal(Int x, Int y) { return x.v == y.v; }
-inline bool NotEqual(Int x, Int y) { return x.v != y.v; }
 inline Int Select(bool condition, Int x, Int y) { return condition ? x : y; }
 inline Int Like(Int, double value) { return Int(value); }
 inline Int Maximum(Int x, Int y) { return x.v > y.v ? x : y; }
@@ -87,26 +83,6 @@ void EvaluateInts(ScalarFunction function, const IntArgument* arguments,
       break;
   }
   MTF_CHECK(false) << InfoOf(function).text << " of integers";
-}
-
-void CompareInts(ScalarFunction function, const IntArgument* arguments,
-                 float* out, int64_t n) {
-  using F = ScalarFunction;
-  const Reader read_x(arguments[0]), read_y(arguments[1]);
-  switch (function) {
-#define ROW(Name, text, value)                \
-  case F::k##Name:                            \
-    for (int64_t i = 0; i < n; ++i) {         \
-      const Int x = read_x(i), y = read_y(i); \
-      out[i] = value ? 1.0f : 0.0f;           \
-    }                                         \
-    return;
-    MTF_COMPARISON_FUNCTIONS(ROW)
-#undef ROW
-    default:
-      break;
-  }
-  MTF_CHECK(false) << InfoOf(function).text << " is no comparison";
 }
 
 void SelectInts(FloatArgument condition, IntArgument x, IntArgument y,

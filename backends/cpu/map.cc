@@ -7,6 +7,7 @@
 
 #include "backends/cpu/block_memory.h"
 #include "backends/cpu/block_program.h"
+#include "backends/cpu/strided_copy.h"
 #include "backends/cpu/threads.h"
 
 namespace mtf::cpu {
@@ -54,18 +55,57 @@ class MapKernel : public Kernel {
   void* result_;
 };
 
+// A map that only puts the dimensions of its operand in another order.
+class TransposeKernel : public Kernel {
+ public:
+  TransposeKernel(const BoundValue& x, const BoundValue& result)
+      : copy_(static_cast<int>(DTypeSize(x.dtype())), Loops(x, result)),
+        from_(x.data),
+        to_(result.data) {}
+  void Run(StepContext&) override { copy_.Run(from_, to_); }
+
+ private:
+  static std::vector<StridedCopy::Loop> Loops(const BoundValue& x,
+                                              const BoundValue& result) {
+    std::vector<StridedCopy::Loop> loops;
+    for (int i = 0; i < result.value->shape.rank(); ++i) {
+      const int there = x.value->shape.Find(result.value->shape[i].name);
+      loops.push_back({result.dims[i].extent, there < 0 ? 0 : x.stride(there),
+                       result.stride(i)});
+    }
+    return loops;
+  }
+
+  StridedCopy copy_;
+  const void* from_;
+  void* to_;
+};
+
+bool IsTranspose(const MapExpression& expression,
+                 absl::Span<const BoundValue> operands,
+                 const BoundValue& result) {
+  return expression.steps.size() == 1 && operands.size() == 1 &&
+         expression.steps[0].function == ScalarFunction::kIdentity &&
+         operands[0].dtype() == result.dtype() &&
+         operands[0].elements() == result.elements();
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> PrepareMap(const MapExpression& expression,
                                    absl::Span<const BoundValue> operands,
                                    const BoundValue& result) {
+  if (IsTranspose(expression, operands, result)) {
+    return std::make_unique<TransposeKernel>(operands[0], result);
+  }
   std::vector<SpaceDimension> space;
   for (int i = 0; i < result.value->shape.rank(); ++i) {
     space.push_back({result.value->shape[i].name, result.dims[i].extent,
                      result.dims[i].offset});
   }
-  return std::make_unique<MapKernel>(BlockProgram(expression, operands, space),
-                                     result.data);
+  return std::make_unique<MapKernel>(
+      BlockProgram(expression, operands, space, /*rounds_result=*/false),
+      result.data);
 }
 
 }  // namespace mtf::cpu

@@ -14,8 +14,39 @@ namespace {
 
 // Bytes that are worth another thread.
 constexpr int64_t kGrainBytes = 64 << 10;
-// A transpose goes in squares, so that the lines it touches stay in the cache.
-constexpr int64_t kSquare = 32;
+// A transpose goes in squares whose sides are a cache line or two.
+constexpr int64_t kSquare = 16;
+
+// to[i][j] = from[j][i] for i < rows, j < columns, both at most kSquare. Lines
+// are read and written as wholes, by way of a buffer: rows a power of two apart
+// share few places in the cache and would throw each other out.
+template <int64_t kSize>
+void TransposeSquare(const std::byte* from, int64_t from_stride, std::byte* to,
+                     int64_t to_stride, int64_t rows, int64_t columns) {
+  // Bytes of a constant number are one move, whatever the type.
+  std::byte turned[kSquare][kSquare * kSize];
+  if (rows == kSquare && columns == kSquare) {
+    for (int64_t j = 0; j < kSquare; ++j) {
+      for (int64_t i = 0; i < kSquare; ++i) {
+        std::memcpy(turned[i] + j * kSize, from + (j * from_stride + i) * kSize,
+                    kSize);
+      }
+    }
+    for (int64_t i = 0; i < kSquare; ++i) {
+      std::memcpy(to + i * to_stride * kSize, turned[i], sizeof(turned[i]));
+    }
+    return;
+  }
+  for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t i = 0; i < rows; ++i) {
+      std::memcpy(turned[i] + j * kSize, from + (j * from_stride + i) * kSize,
+                  kSize);
+    }
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    std::memcpy(to + i * to_stride * kSize, turned[i], columns * kSize);
+  }
+}
 
 }  // namespace
 
@@ -74,17 +105,21 @@ void StridedCopy::CopyPlane(const std::byte* from, std::byte* to) const {
     }
     return;
   }
-  for (int64_t i0 = 0; i0 < r.extent; i0 += kSquare) {
-    const int64_t i1 = std::min(i0 + kSquare, r.extent);
-    for (int64_t j0 = 0; j0 < c.extent; j0 += kSquare) {
-      const int64_t j1 = std::min(j0 + kSquare, c.extent);
-      for (int64_t i = i0; i < i1; ++i) {
-        for (int64_t j = j0; j < j1; ++j) {
-          // Bytes of a constant number: one move, whatever the type.
-          std::memcpy(to + (i * r.to + j * c.to) * kSize,
-                      from + (i * r.from + j * c.from) * kSize, kSize);
-        }
+  if (r.from == 1 && c.to == 1) {
+    for (int64_t i = 0; i < r.extent; i += kSquare) {
+      for (int64_t j = 0; j < c.extent; j += kSquare) {
+        TransposeSquare<kSize>(from + (i + j * c.from) * kSize, c.from,
+                               to + (i * r.to + j) * kSize, r.to,
+                               std::min(kSquare, r.extent - i),
+                               std::min(kSquare, c.extent - j));
       }
+    }
+    return;
+  }
+  for (int64_t i = 0; i < r.extent; ++i) {
+    for (int64_t j = 0; j < c.extent; ++j) {
+      std::memcpy(to + (i * r.to + j * c.to) * kSize,
+                  from + (i * r.from + j * c.from) * kSize, kSize);
     }
   }
 }

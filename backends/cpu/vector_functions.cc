@@ -4,12 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-// The baseline, x86-64-v3, has AVX2 without the AES that Highway would ask for;
-// of the sets above it one is enough for these loops.
-#if defined(__x86_64__)
-#define HWY_DISABLE_PCLMUL_AES
-#define HWY_DISABLED_TARGETS (~(HWY_AVX2 | HWY_AVX3))
-#endif
+#include "backends/cpu/highway_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/vector_functions.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep

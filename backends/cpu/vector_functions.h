@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "mtf/emitter.h"
+#include "mtf/half.h"
 #include "mtf/scalar_functions.h"
 
 namespace mtf::cpu {
@@ -38,6 +39,11 @@ void CompareInts(ScalarFunction function, const IntArgument* x, float* z,
                  int64_t n);
 void SelectInts(FloatArgument condition, IntArgument x, IntArgument y,
                 int64_t* z, int64_t n);
+
+// Between floats and bfloat16, rounded to nearest even; any `n`.
+void FloatsToBFloats(const float* x, BFloat16* z, int64_t n);
+// x as it reads back from bfloat16; `z` may be `x`.
+void RoundToBFloats(const float* x, float* z, int64_t n);
 
 // Reduces any `n` floats in 32 interleaved lanes, in an order that depends on
 // `n` alone. Maxima and minima propagate NaN.
