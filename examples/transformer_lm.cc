@@ -93,8 +93,7 @@ Model BuildModel(Graph& graph) {
       nn::Schedule(absl::GetFlag(FLAGS_learning_rate)) *
       nn::LinearWarmup(warmup) * nn::CosineDecay(warmup, steps + 1, 0.05);
   model.step = nn::AdamW({.learning_rate = learning_rate,
-                          .weight_decay = absl::GetFlag(FLAGS_weight_decay),
-                          .max_gradient_norm = 1.0})
+                          .weight_decay = absl::GetFlag(FLAGS_weight_decay)})
                    .Minimize(model.loss);
   return model;
 }

@@ -66,11 +66,13 @@ class CpuDevice : public Device {
     return CopyToDevice(to, from, bytes);
   }
 
+  // A rank prepares and runs on one thread, which need not be the one that made
+  // the device.
+  void EnterThread() override { UseThreads(num_threads_); }
+
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
       const Binding& binding) override {
-    // A rank prepares and runs on one thread, which need not be the one that
-    // made the device.
-    UseThreads(num_threads_);
+    EnterThread();
     const Instruction& instruction = binding.instruction();
     switch (instruction.opcode) {
       case Opcode::kConstant:
