@@ -48,68 +48,61 @@ std::vector<Instruction> Hoisted(std::vector<Instruction> instructions,
   return hoisted;
 }
 
-struct Bucket {
-  Instruction joined;
-  int64_t bytes = 0;
-};
+class Bucketer {
+ public:
+  explicit Bucketer(Program& program)
+      : program_(program), held_by_(program.values.size(), -1) {}
 
-}  // namespace
+  void Run() {
+    std::vector<Instruction> before =
+        Hoisted(std::move(program_.instructions), program_.values.size());
+    program_.instructions.clear();
+    program_.instructions.reserve(before.size());
+    for (Instruction& instruction : before) {
+      if (IsReduction(instruction)) {
+        Put(std::move(instruction));
+        continue;
+      }
+      for (int operand : instruction.operands) {
+        if (held_by_[operand] >= 0) Close(held_by_[operand]);
+      }
+      program_.instructions.push_back(std::move(instruction));
+    }
+    while (!open_.empty()) Close(open_.front());
+  }
 
-absl::Status BucketAllReduces(Program& program) {
-  std::vector<Instruction> before =
-      Hoisted(std::move(program.instructions), program.values.size());
-  program.instructions.clear();
-  program.instructions.reserve(before.size());
-  std::vector<Bucket> open;
-  // By value: it is a result of an open bucket.
-  std::vector<bool> held(program.values.size(), false);
-
-  const auto close = [&](size_t i) {
-    for (int result : open[i].joined.results) held[result] = false;
-    program.instructions.push_back(std::move(open[i].joined));
-    open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
+ private:
+  struct Bucket {
+    Instruction joined;
+    int64_t bytes = 0;
+    // 0, or one more than that of the buckets that its operands come from: a
+    // sum that is summed again, over other axes, waits for its like too.
+    int level = 0;
   };
-  for (Instruction& instruction : before) {
-    for (int operand : instruction.operands) {
-      if (!held[operand]) continue;
-      for (size_t i = 0; i < open.size(); ++i) {
-        const auto& results = open[i].joined.results;
-        if (std::find(results.begin(), results.end(), operand) !=
-            results.end()) {
-          close(i);
-          break;
-        }
-      }
-    }
-    if (!IsReduction(instruction)) {
-      program.instructions.push_back(std::move(instruction));
-      continue;
-    }
-    const ProgramValue& value = program.values[instruction.operands[0]];
+
+  void Put(Instruction instruction) {
+    const int operand = instruction.operands[0];
+    const ProgramValue& value = program_.values[operand];
     const int64_t bytes =
-        LocalElements(program.grains, value.shape, value.layout) *
+        LocalElements(program_.grains, value.shape, value.layout) *
         DTypeSize(value.dtype);
-    size_t place = 0;
-    for (; place < open.size(); ++place) {
-      const Instruction& joined = open[place].joined;
-      if (joined.opcode == instruction.opcode &&
-          joined.axes == instruction.axes &&
-          joined.reduce_kind == instruction.reduce_kind &&
-          program.values[joined.operands[0]].dtype == value.dtype) {
-        break;
-      }
+    const int level =
+        held_by_[operand] < 0 ? 0 : buckets_[held_by_[operand]].level + 1;
+    int place = Find(instruction, level);
+    if (place >= 0 && buckets_[place].bytes + bytes > kMostBytes) {
+      Close(place);
+      place = -1;
     }
-    if (place < open.size() && open[place].bytes + bytes > kMostBytes) {
-      close(place);
-      place = open.size();
+    if (place < 0) {
+      place = static_cast<int>(buckets_.size());
+      open_.push_back(place);
+      held_by_[instruction.results[0]] = place;
+      buckets_.push_back({std::move(instruction), bytes, level});
+      return;
     }
-    for (int result : instruction.results) held[result] = true;
-    if (place == open.size()) {
-      open.push_back({std::move(instruction), bytes});
-      continue;
-    }
-    Instruction& joined = open[place].joined;
-    joined.operands.push_back(instruction.operands[0]);
+    held_by_[instruction.results[0]] = place;
+    Instruction& joined = buckets_[place].joined;
+    joined.operands.push_back(operand);
     joined.results.push_back(instruction.results[0]);
     for (const Cause& cause : instruction.causes) {
       bool known = false;
@@ -119,9 +112,45 @@ absl::Status BucketAllReduces(Program& program) {
       }
       if (!known) joined.causes.push_back(cause);
     }
-    open[place].bytes += bytes;
+    buckets_[place].bytes += bytes;
   }
-  while (!open.empty()) close(0);
+
+  // The open bucket that `instruction` may join, or -1.
+  int Find(const Instruction& instruction, int level) const {
+    const DType dtype = program_.values[instruction.operands[0]].dtype;
+    for (int place : open_) {
+      const Instruction& joined = buckets_[place].joined;
+      if (buckets_[place].level == level &&
+          joined.opcode == instruction.opcode &&
+          joined.axes == instruction.axes &&
+          joined.reduce_kind == instruction.reduce_kind &&
+          program_.values[joined.operands[0]].dtype == dtype) {
+        return place;
+      }
+    }
+    return -1;
+  }
+
+  // Writes the bucket, behind those that its operands come from.
+  void Close(int place) {
+    for (int operand : buckets_[place].joined.operands) {
+      if (held_by_[operand] >= 0) Close(held_by_[operand]);
+    }
+    for (int result : buckets_[place].joined.results) held_by_[result] = -1;
+    open_.erase(std::find(open_.begin(), open_.end(), place));
+    program_.instructions.push_back(std::move(buckets_[place].joined));
+  }
+
+  Program& program_;
+  std::vector<Bucket> buckets_;  // open and closed
+  std::vector<int> open_;        // in the order of their first sum
+  std::vector<int> held_by_;     // by value: the open bucket it is made in
+};
+
+}  // namespace
+
+absl::Status BucketAllReduces(Program& program) {
+  Bucketer(program).Run();
   return absl::OkStatus();
 }
 

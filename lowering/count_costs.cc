@@ -21,11 +21,12 @@ int64_t OperandBytes(const Program& program, const Instruction& instruction) {
   return bytes;
 }
 
-void AppendOnce(std::string& list, absl::string_view item) {
+void AppendOnce(std::string& list, absl::string_view item,
+                absl::string_view separator) {
   if (item.empty()) return;
-  const std::vector<std::string> items = absl::StrSplit(list, ", ");
+  const std::vector<std::string> items = absl::StrSplit(list, separator);
   if (std::find(items.begin(), items.end(), item) != items.end()) return;
-  absl::StrAppend(&list, list.empty() ? "" : ", ", item);
+  absl::StrAppend(&list, list.empty() ? "" : separator, item);
 }
 
 // Rows of cells as a table of padded columns; the first row is the heading.
@@ -72,10 +73,11 @@ std::vector<CollectiveCost> ListCollectives(const Program& program) {
                       " more");
     }
     for (const Cause& cause : instruction.causes) {
-      AppendOnce(cost.dimension, cause.dimension);
+      AppendOnce(cost.dimension, cause.dimension, ", ");
       if (cause.rule < 0) continue;
-      AppendOnce(cost.rule, program.rules[cause.rule].ToString());
-      AppendOnce(cost.rule_origin, program.rules[cause.rule].origin);
+      AppendOnce(cost.rule, program.rules[cause.rule].ToString(), ", ");
+      // Origins have commas of their own, "--layout, rule 1 of 2".
+      AppendOnce(cost.rule_origin, program.rules[cause.rule].origin, "; ");
     }
     if (instruction.origin >= 0) {
       cost.site = program.origins[instruction.origin].site;
@@ -98,8 +100,11 @@ CountCollectives(const Program& program) {
 }
 
 std::string ExplainTable(const Program& program) {
-  std::string text = absl::StrCat("mesh ", program.mesh.ToString(), ": ",
-                                  program.mesh.num_devices(), " devices\n\n");
+  const int64_t devices = program.mesh.num_devices();
+  std::string text =
+      absl::StrCat("mesh \"", program.mesh.ToString(), "\", ", devices,
+                   devices == 1 ? " device" : " devices",
+                   "; bytes are what each of them sends in a step\n\n");
   const std::vector<CollectiveCost> costs = ListCollectives(program);
   if (costs.empty()) {
     text += "no collectives: nothing is sent between devices\n";

@@ -101,10 +101,13 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Dimension vocab, Tensor targets,
           ? Select(is_target, shifted, 0.0)
           : Select(is_target, shifted * (1 - options.label_smoothing + spread),
                    shifted * spread);
+  // Both before either is read, or they would be two exchanges.
+  const Tensor sum = ReduceSum(Exp(shifted), positions);
+  const Tensor target = ReduceSum(matched, positions);
   // At least 1 where any logit is finite; 0.5 keeps the logarithm finite where
   // none is.
-  const Tensor log_sum = Log(Maximum(ReduceSum(Exp(shifted), positions), 0.5));
-  Tensor loss = log_sum - ReduceSum(matched, positions);
+  const Tensor log_sum = Log(Maximum(sum, 0.5));
+  Tensor loss = log_sum - target;
   if (options.z_loss != 0) {
     loss = loss + options.z_loss * Square(log_sum + max);
   }

@@ -152,7 +152,7 @@ output(%c.sum) c
 )");
 }
 
-TEST(BucketAllReduces, ASumOfASumIsInALaterBucket) {
+TEST(BucketAllReduces, SumsOfSumsShareACallToo) {
   EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8/data, h:16/model] = input x
@@ -169,9 +169,8 @@ output(%s) s
 mesh{data:2, model:2}
 %x : f32[b:8/data, h:16/model] = input x
 %a : f32[] unreduced{data, model} = reduce(%x) sum
-%a.data : f32[] unreduced{model} = all_reduce(%a) sum over{data}
 %b : f32[] unreduced{data, model} = reduce(%x) sum
-%b.data : f32[] unreduced{model} = all_reduce(%b) sum over{data}
+%a.data : f32[] unreduced{model}, %b.data : f32[] unreduced{model} = all_reduce(%a, %b) sum over{data}
 %a.sum : f32[], %b.sum : f32[] = all_reduce(%a.data, %b.data) sum over{model}
 %s : f32[] = map(%a.sum, %b.sum) add
 output(%s) s
