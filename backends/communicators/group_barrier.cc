@@ -17,10 +17,6 @@ constexpr uint64_t kArrivals = (uint64_t{1} << kRoundShift) - 1;
 
 uint64_t Round(uint64_t word) { return (word & ~kBroken) >> kRoundShift; }
 
-// After so many yields the wait is a long one (an imbalanced step, a checkpoint
-// being written) and the core is better given away for good.
-constexpr int kYields = 1000;
-
 void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -68,7 +64,7 @@ GroupBarrier::Outcome GroupBarrier::Arrive(int size, const WaitPolicy& policy) {
     }
     if (looks < policy.spins) {
       Pause();
-    } else if (looks < policy.spins + kYields) {
+    } else if (looks < policy.spins + policy.yields) {
       sched_yield();
     } else {
       Sleep();

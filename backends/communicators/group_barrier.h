@@ -12,6 +12,9 @@ struct WaitPolicy {
   // Looks at the barrier this often before it yields its core. With more ranks
   // than cores that must be 0: the rank waited for needs the core.
   int spins = 0;
+  // Then it yields this often, and sleeps between looks from then on: such a
+  // wait is a long one (an uneven step, a checkpoint being written).
+  int yields = 1000;
   // Nonzero when some rank has failed; may be null.
   const std::atomic<bool>* abort = nullptr;
   // Gives up after this long; 0 waits for ever.

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
+#include <mutex>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -16,6 +16,7 @@
 #include "backends/communicators/mpi/mpi_call.h"
 #include "backends/communicators/mpi/mpi_collectives.h"
 #include "backends/communicators/mpi/mpi_process.h"
+#include "backends/communicators/mpi/shared_memory.h"
 #include "backends/communicators/shared_memory_collectives.h"
 #include "backends/communicators/wait_options.h"
 #include "mtf/status.h"
@@ -145,37 +146,21 @@ absl::StatusOr<std::unique_ptr<GroupCollectives>> MpiRuntime::MakeWindow(
   options.segment_bytes = kSegmentBytes;
   options.wait = wait_;
   const int64_t bytes =
-      SharedMemoryCollectives::MemoryBytes(size, &options.segment_bytes) +
-      kLine;
-  // All of it belongs to place 0. Failure is not an error: a container may
-  // have little shared memory. All ranks must take the same way.
-  MPI_Win window = MPI_WIN_NULL;
-  void* memory = nullptr;
-  int failed =
-      MPI_Win_allocate_shared(group.place == 0 ? bytes : 0, 1, MPI_INFO_NULL,
-                              comm, &memory, &window) != MPI_SUCCESS;
-  MTF_RETURN_IF_MPI_ERROR(
-      MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm));
-  if (failed) {
-    if (rank_ == 0) {
-      std::cerr << "no shared memory of " << bytes << " bytes for " << size
-                << " ranks; they talk through MPI messages" << std::endl;
+      SharedMemoryCollectives::MemoryBytes(size, &options.segment_bytes);
+  MTF_ASSIGN_OR_RETURN(void* const memory, MakeSharedMemory(comm, bytes));
+  if (memory == nullptr) {
+    if (group.place == 0) {
+      static std::once_flag told;
+      std::call_once(told, [&] {
+        std::cerr << "mtf: " << size << " ranks from rank " << rank_
+                  << " on find no " << bytes
+                  << " bytes of shared memory and use MPI messages, which are "
+                     "slower; see the size of /dev/shm"
+                  << std::endl;
+      });
     }
     return nullptr;
   }
-  MPI_Aint found_bytes = 0;
-  int unit = 0;
-  MTF_RETURN_IF_MPI_ERROR(
-      MPI_Win_shared_query(window, 0, &found_bytes, &unit, &memory));
-  // The window stays open for loads and stores from now on.
-  MTF_RETURN_IF_MPI_ERROR(MPI_Win_lock_all(MPI_MODE_NOCHECK, window));
-  // Pages are mapped whole, so all ranks round to the same place in them.
-  memory = reinterpret_cast<void*>(
-      (reinterpret_cast<uintptr_t>(memory) + kLine - 1) / kLine * kLine);
-  if (group.place == 0) std::memset(memory, 0, bytes - kLine);
-  MTF_RETURN_IF_MPI_ERROR(MPI_Win_sync(window));
-  MTF_RETURN_IF_MPI_ERROR(MPI_Barrier(comm));
-  MTF_RETURN_IF_MPI_ERROR(MPI_Win_sync(window));
   return std::make_unique<SharedMemoryCollectives>(group, memory, options);
 }
 
