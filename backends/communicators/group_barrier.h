@@ -24,8 +24,8 @@ struct WaitPolicy {
 // A barrier in memory that threads or processes share; zeroed memory is a
 // fresh one. Arrivals, rounds and failure share one word, so that a barrier is
 // passed by everyone or by no one: a rank that gives up breaks the round for
-// all, and only if the round is not complete yet. That is what makes it safe
-// for a rank to return, and free its buffers, when another one fails.
+// all, and only if the round is not complete yet. The others then never wait
+// for it, nor miss what it had still agreed to.
 class GroupBarrier {
  public:
   enum class Outcome { kPassed, kBroken, kTimedOut };

@@ -63,7 +63,7 @@ TEST_P(LocalRanksOnMesh, AFailedRankReleasesTheOthers) {
     EXPECT_THAT(ranks.Run([&](Communicator& communicator) -> absl::Status {
       MTF_ASSIGN_OR_RETURN(const auto* group,
                            communicator.GroupOver(AllAxes(mesh)));
-      // Buffers on this rank's stack: whoever still reads them is found.
+      // Buffers that end with the body: whoever still reads them is found.
       for (int i = 0;; ++i) {
         if (communicator.rank() == failing && i == 5) {
           return absl::OutOfRangeError("the reason");
