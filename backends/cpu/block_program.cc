@@ -176,6 +176,10 @@ void BlockProgram::Read(int value, int64_t begin, int64_t count,
     }
   };
   if (loops.empty()) return read(0, 0, count, 0);
+  // Nothing lies in memory where the space is empty.
+  for (const Loop& loop : loops) {
+    if (loop.extent == 0) return;
+  }
   // Row by row along the innermost loop, carrying into the outer ones.
   const int rank = static_cast<int>(loops.size());
   absl::InlinedVector<int64_t, 6> at(rank);

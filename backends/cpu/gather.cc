@@ -227,6 +227,12 @@ class ScatterAddKernel : public Kernel {
     ParallelFor(elements, 1 << 14, [&](int64_t begin, int64_t end) {
       std::fill(sums + begin, sums + end, 0.0f);
     });
+    if (columns == 0) {
+      // Rows without elements still have indices.
+      StepError error;
+      AddFloats(sums, 0, 0, &error);
+      context.Report(error.instruction, error.position, error.index);
+    }
     std::mutex mutex;
     ParallelFor(columns, 64, [&](int64_t begin, int64_t end) {
       if (columns == 1) end = walk_.run();

@@ -38,7 +38,7 @@ inline Int FloorDivide(Int x, Int y) {
   return quotient - (rounds_up ? 1 : 0);
 }
 inline Int Mod(Int x, Int y) {
-  if (y.v == 0) return int64_t{0};
+  if (y.v == 0) return x;
   return x - FloorDivide(x, y) * y;
 }
 

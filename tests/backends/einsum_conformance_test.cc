@@ -172,6 +172,19 @@ TEST_P(EinsumTest, PlansThatPackAndPlansThatSweep) {
   }
 }
 
+TEST_P(EinsumTest, ManyRows) {
+  // Enough of them that a device may bring the other operand into its order.
+  const std::map<char, int64_t> sizes = {{'m', 700}, {'n', 45}, {'k', 37}};
+  for (DType dtype : {kFloat32, kBFloat16, kFloat16}) {
+    for (const std::string y : {"kn", "nk"}) {
+      for (const std::string x : {"mk", "km"}) {
+        SCOPED_TRACE(x + "," + y + " " + std::string(DTypeName(dtype)));
+        CheckOn(GetParam(), EinsumCase(x, y, "mn", sizes, dtype), 2);
+      }
+    }
+  }
+}
+
 TEST_P(EinsumTest, BfloatsAddUpInFloat) {
   const std::map<char, int64_t> sizes = {{'m', 4}, {'n', 32}, {'k', 4096}};
   DeviceCase test = EinsumCase("mk", "kn", "mn", sizes, kBFloat16);
