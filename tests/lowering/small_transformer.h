@@ -43,10 +43,10 @@ inline Transformer BuildTransformer(Graph& graph,
   Tensor x = nn::Embedding(tokens, vocab, d_model);
   for (int layer = 0; layer < sizes.layers; ++layer) {
     Scope scope(graph, absl::StrCat("layer_", layer));
-    x = x + nn::SelfAttention(nn::LayerNorm(x, d_model), {.length = length,
-                                                          .heads = heads,
-                                                          .d_kv = d_kv,
-                                                          .causal = true});
+    x = x +
+        nn::SelfAttention(
+            nn::LayerNorm(x, d_model),
+            {.length = length, .heads = heads, .d_kv = d_kv, .causal = true});
     x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
     model.residuals.push_back(x);
   }
