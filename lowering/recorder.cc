@@ -248,6 +248,16 @@ Value Recorder::ReadVariable(const VariableInfo& variable) {
 }
 
 Value Recorder::WriteVariable(const VariableInfo& variable, Value value) {
+  const auto [write, first] = writes_.try_emplace(variable.id, origin_);
+  if (!first && status_.ok()) {
+    const Origin &before = program_.origins[write->second],
+                 &now = program_.origins[origin_];
+    status_ = absl::InvalidArgumentError(absl::StrCat(
+        "variable \"", variable.name, "\" is assigned twice in one step (",
+        now.operation, ", ", now.site.ToString(), ")\n  before   ",
+        before.operation, ", ", before.site.ToString(),
+        "\n  help     assign it once, or in two steps"));
+  }
   const int place = AddVariable(variable);
   // The order of dimensions of the variable is that of its storage.
   if (!(at(value).shape == variable.shape)) {

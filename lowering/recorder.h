@@ -98,6 +98,8 @@ class Recorder : public Emitter {
   RuleSection section_ = RuleSection::kDefault;
   // Reshards made so far, by value: every reader of one layout shares one.
   std::vector<absl::InlinedVector<int, 1>> reshards_;
+  // By variable: the place in Program::origins of who writes it.
+  absl::flat_hash_map<int, int> writes_;
   std::vector<int> made_by_;  // by value: place in Program::origins
 };
 

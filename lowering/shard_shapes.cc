@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
 #include "layouts/shard.h"
 #include "lowering/reduce_identity.h"
 #include "lowering/reshape_layout.h"
@@ -329,6 +330,22 @@ double ReduceIdentity(ReduceKind kind, DType dtype) {
 }
 
 absl::Status ShardShapes(Program& program) {
+  // Bytes of a whole program must fit 64 bits with room to spare; no device
+  // holds a millionth of this.
+  constexpr int64_t kMostElements = int64_t{1} << 44;
+  for (const Instruction& instruction : program.instructions) {
+    for (int result : instruction.results) {
+      const ProgramValue& value = program.values[result];
+      const int64_t elements =
+          LocalElements(program.grains, value.shape, value.layout);
+      if (elements <= kMostElements) continue;
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "\"", value.name, "\" ", DTypeName(value.dtype), "[",
+          value.shape.ToString(), "] takes ", elements,
+          " places on every device (", program.OriginText(instruction),
+          ")\n  help     make it smaller, or cut it over more devices"));
+    }
+  }
   Sharder(program).Run();
   return absl::OkStatus();
 }

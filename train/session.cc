@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "backends/backend.h"
 #include "backends/communicators/launcher.h"
@@ -54,7 +55,8 @@ struct Session::State {
   SessionOptions options;
   int threads = 1;
   int64_t step = 0;
-  bool initialized = false;
+  // The variables that Initialize has given values.
+  absl::flat_hash_set<std::string> initialized;
   // Destroyed from the last to the first: executors use all that is above.
   std::unique_ptr<RankSet> ranks;
   std::vector<std::unique_ptr<Device>> devices;           // by rank of this
@@ -176,7 +178,9 @@ absl::Status Session::Initialize() {
   MTF_ASSIGN_OR_RETURN(const Compiled* compiled, state_->Compile(targets));
   state_->step = 0;
   MTF_RETURN_IF_ERROR(state_->Step({}, targets, *compiled).status());
-  state_->initialized = true;
+  for (const ProgramVariable& variable : compiled->program.variables) {
+    state_->initialized.insert(variable.name);
+  }
   return absl::OkStatus();
 }
 
@@ -185,7 +189,7 @@ absl::StatusOr<std::vector<HostTensor>> Session::Run(
   MTF_ASSIGN_OR_RETURN(const Targets targets,
                        TargetsOf(graph(), request, /*shards=*/false));
   MTF_ASSIGN_OR_RETURN(const Compiled* compiled, state_->Compile(targets));
-  MTF_RETURN_IF_ERROR(CheckInitialized());
+  MTF_RETURN_IF_ERROR(CheckInitialized(compiled->program));
   MTF_ASSIGN_OR_RETURN(std::vector<Feeds> outputs,
                        state_->Step(request, targets, *compiled));
   std::vector<HostTensor> fetches;
@@ -200,7 +204,7 @@ absl::StatusOr<std::vector<std::vector<TensorShard>>> Session::RunShards(
   MTF_ASSIGN_OR_RETURN(const Targets targets,
                        TargetsOf(graph(), request, /*shards=*/true));
   MTF_ASSIGN_OR_RETURN(const Compiled* compiled, state_->Compile(targets));
-  MTF_RETURN_IF_ERROR(CheckInitialized());
+  MTF_RETURN_IF_ERROR(CheckInitialized(compiled->program));
   MTF_ASSIGN_OR_RETURN(std::vector<Feeds> outputs,
                        state_->Step(request, targets, *compiled));
   std::vector<std::vector<TensorShard>> fetches;
@@ -248,13 +252,19 @@ absl::StatusOr<const Program*> Session::ProgramOf(const RunRequest& request) {
   return &compiled->program;
 }
 
-absl::Status Session::CheckInitialized() const {
-  if (state_->initialized || graph().variables().empty()) {
-    return absl::OkStatus();
+absl::Status Session::CheckInitialized(const Program& program) const {
+  for (const ProgramVariable& variable : program.variables) {
+    if (state_->initialized.contains(variable.name)) continue;
+    if (state_->initialized.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the variables have no values yet",
+                       DetailLine("help", "call Initialize() before Run()")));
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        "variable \"", variable.name, "\" was made after the session",
+        DetailLine("help", "complete the graph before Session::Create()")));
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("the variables have no values yet",
-                   DetailLine("help", "call Initialize() before Run()")));
+  return absl::OkStatus();
 }
 
 absl::Status Session::Agree(const absl::Status& status) {

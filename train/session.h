@@ -126,7 +126,7 @@ class Session {
  private:
   struct State;
   explicit Session(std::unique_ptr<State> state);
-  absl::Status CheckInitialized() const;
+  absl::Status CheckInitialized(const Program& program) const;
   std::unique_ptr<State> state_;
 };
 

@@ -46,7 +46,8 @@ class Expression {
         // Towards zero, as in C.
         z = IsInteger(step.dtype) ? std::trunc(x[0]) : x[0];
       } else if (divides_by_zero) {
-        z = 0;  // integers have no infinity
+        // Integers have no infinity: nothing fits, everything is left over.
+        z = step.function == ScalarFunction::kMod ? x[0] : 0;
       } else {
         z = EvaluateScalar(step.function, x[0], x[1], x[2]);
       }

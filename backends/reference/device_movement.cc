@@ -100,6 +100,11 @@ class Indices {
     const int64_t row = index - shard_.offset;
     return row >= 0 && row < shard_.valid ? row : -1;
   }
+  // Rows without elements still have indices.
+  void CheckAll(StepContext& context) const {
+    ForEach(frame_.Extents(),
+            [&](const Coordinates& at) { RowAt(at, context); });
+  }
   const Frame& frame() const { return frame_; }
 
  private:
@@ -161,6 +166,7 @@ Body MakeGather(const Binding& binding) {
                         table.dims[dim]);
   return [=](StepContext& context) {
     const Frame from(table), to(result);
+    if (result.elements() == 0) indices.CheckAll(context);
     ForEach(to.Extents(), [&](const Coordinates& at) {
       const int64_t row = indices.RowAt(indices.frame().From(to, at), context);
       Coordinates there = from.From(to, at);
@@ -178,6 +184,7 @@ Body MakeScatterAdd(const Binding& binding) {
   return [=](StepContext& context) {
     const Frame from(updates), to(result);
     std::vector<double> sums(result.elements(), 0.0);
+    if (updates.elements() == 0) indices.CheckAll(context);
     ForEach(from.Extents(), [&](const Coordinates& at) {
       const int64_t row =
           indices.RowAt(indices.frame().From(from, at), context);
