@@ -32,8 +32,8 @@ Tensor Variable(
 // Gives `variable`, a tensor that Variable() returned, a `value` when the step
 // ends: reads in the same step still see the old one. `value` has the same
 // dimensions, in any order, and dtype. Runs in the steps that fetch the result,
-// which is the new value, or something made from it. Of two assignments in one
-// step the one made later in the graph stays.
+// which is the new value, or something made from it. A step that assigns one
+// variable twice is kInvalidArgument when it is lowered.
 Tensor Assign(Tensor variable, Tensor value,
               std::source_location location = std::source_location::current());
 

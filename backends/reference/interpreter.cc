@@ -152,8 +152,14 @@ Value ReferenceInterpreter::ReadVariable(const VariableInfo& variable) {
 
 Value ReferenceInterpreter::WriteVariable(const VariableInfo& variable,
                                           Value value) {
-  writes_[variable.name] = InOrder(Get(value), variable.shape);
-  return value;
+  const bool first =
+      writes_.emplace(variable.name, InOrder(Get(value), variable.shape))
+          .second;
+  if (first) return value;
+  return Fail(absl::InvalidArgumentError(
+                  absl::StrCat("variable \"", variable.name,
+                               "\" is assigned twice in one step")),
+              variable.dtype, variable.shape);
 }
 
 Value ReferenceInterpreter::Constant(std::vector<double> data, DType dtype,
