@@ -32,7 +32,8 @@ struct IntArgument {
 void EvaluateFloats(ScalarFunction function, const FloatArgument* x, float* z,
                     int64_t n);
 
-// The rows on numbers, which wrap around at 64 bits; a division by zero is 0.
+// The rows on numbers, which wrap around at 64 bits. Divided by zero nothing
+// fits: the quotient is 0 and the remainder x.
 void EvaluateInts(ScalarFunction function, const IntArgument* x, int64_t* z,
                   int64_t n);
 void CompareInts(ScalarFunction function, const IntArgument* x, float* z,

@@ -151,6 +151,21 @@ TEST_P(GatherTest, ABadIndexIsReportedByItsGlobalPosition) {
   }
 }
 
+TEST_P(GatherTest, RowsWithoutElementsStillHaveIndices) {
+  const Dimension none{"none", 0};
+  const LocalTensor indices = Whole({kBatch}, kInt32, {1, 10, 2});
+  for (Opcode opcode : {Opcode::kGather, Opcode::kScatterAdd}) {
+    const bool gather = opcode == Opcode::kGather;
+    const LocalTensor table = Whole({kVocab, none});
+    const LocalTensor rows = Whole({kBatch, none});
+    DeviceCase test =
+        Case(opcode, gather ? table : rows, indices, gather ? rows : table);
+    test.Run(GetParam());
+    EXPECT_EQ(test.context.error.position, 1);
+    EXPECT_EQ(test.context.error.index, 10);
+  }
+}
+
 TEST_P(GatherTest, AnIndexOfAnotherRanksRowsIsZero) {
   // Rows 4 to 6 of 10, in 4 places.
   const std::vector<ShardedDimension> rows = {{4, 4, 3}, {6, 0, 6}};
