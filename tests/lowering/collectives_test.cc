@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives are minimal: which ones a program needs under a layout, how often
-// and with how many bytes. Every change of a number here is a change of speed
-// that somebody must have meant.
+// Collectives are minimal: which ones an expression needs under a layout, how
+// often and with how many bytes.
 #include <string>
 #include <vector>
 
@@ -23,10 +22,7 @@
 namespace mtf::testing {
 namespace {
 
-using ::testing::Each;
 using ::testing::HasSubstr;
-
-// ---------------------------------------------------------------- one matmul
 
 const Dimension kBatch{"batch", 8}, kHidden{"hidden", 16}, kOut{"out", 4};
 
@@ -203,8 +199,6 @@ TEST(Collectives, AWeightThatIsUsedTwiceIsReducedOnce) {
               HasSubstr(" = map(%einsum_1_grad_1, %einsum_grad_1) add\n"));
 }
 
-// ----------------------------------------------------------------- a block
-
 // Attention and feed-forward under Megatron's cuts, forward and backward.
 TEST(Collectives, AMegatronBlockIsTwoAllReducesForwardAndTwoBackward) {
   Graph graph;
@@ -230,244 +224,6 @@ TEST(Collectives, AMegatronBlockIsTwoAllReducesForwardAndTwoBackward) {
   EXPECT_EQ(Costs(LowerText(graph, "model:4", layout,
                             {.fetches = all, .fetch_shards = true})),
             "all_reduce model 4x 1536\n");
-}
-
-// ----------------------------------------------------------- a training step
-
-// What `preset` sends in a training step of `layers` layers.
-std::string StepCosts(absl::string_view preset, int64_t ranks, int layers) {
-  Graph graph;
-  TransformerSizes sizes;
-  sizes.layers = layers;
-  const Transformer model = BuildTransformer(graph, sizes);
-  return Costs(LowerPreset(graph, preset, ranks,
-                           {.fetches = {model.loss}, .updates = {model.step}}));
-}
-
-TEST(TrainingStep, OneDeviceSendsNothing) {
-  EXPECT_EQ(StepCosts("single", 1, 2), "");
-  EXPECT_EQ(StepCosts("single", 4, 2), "");
-}
-
-// Four all_reduces per block, one each for the embedding and the gradient of
-// the logits, and two in the loss: its maximum, then both sums together.
-TEST(TrainingStep, MegatronNeedsFourAllReducesPerBlock) {
-  EXPECT_EQ(StepCosts("megatron", 4, 1), "all_reduce model 8x 39168\n");
-  EXPECT_EQ(StepCosts("megatron", 4, 2), "all_reduce model 12x 63744\n");
-  EXPECT_EQ(StepCosts("megatron", 4, 4), "all_reduce model 20x 112896\n");
-}
-
-TEST(TrainingStep, DataParallelGradientsAndTheLossAreOneCall) {
-  EXPECT_EQ(StepCosts("data", 4, 1), "all_reduce data 1x 10950\n");
-  EXPECT_EQ(StepCosts("data", 4, 2), "all_reduce data 1x 15750\n");
-  EXPECT_EQ(StepCosts("data", 4, 4), "all_reduce data 1x 25350\n");
-}
-
-TEST(TrainingStep, DataAndModelAddUp) {
-  EXPECT_EQ(StepCosts("data_model", 4, 2),
-            "all_reduce data 1x 5380\nall_reduce model 12x 21248\n");
-}
-
-// Parameters are gathered for use, gradients scattered; the all_reduce is that
-// of the loss, one float.
-TEST(TrainingStep, Zero3GathersParametersAndScattersGradients) {
-  EXPECT_EQ(StepCosts("zero3", 4, 2),
-            "all_reduce data 1x 6\n"
-            "all_gather data 22x 7872\n"
-            "reduce_scatter data 1x 7872\n");
-}
-
-TEST(TrainingStep, NoParameterIsAllReducedUnderZero3) {
-  Graph graph;
-  const Transformer model = BuildTransformer(graph);
-  const auto program = LowerPreset(
-      graph, "zero3", 4, {.fetches = {model.loss}, .updates = {model.step}});
-  ASSERT_OK(program);
-  for (const Instruction& instruction : program->instructions) {
-    if (instruction.opcode != Opcode::kAllReduce) continue;
-    for (int operand : instruction.operands) {
-      EXPECT_EQ(program->values[operand].shape.rank(), 0)
-          << PrintInstruction(*program, instruction);
-    }
-  }
-  // At rest every parameter and all its state is cut.
-  int whole = 0;
-  for (const ProgramVariable& variable : program->variables) {
-    if (variable.layout.Sharded() == 0) ++whole;
-  }
-  EXPECT_EQ(whole, 1) << "only the number of the step is whole";
-}
-
-TEST(TrainingStep, SequenceGathersKeysAndValuesOnly) {
-  EXPECT_EQ(StepCosts("sequence", 4, 2),
-            "all_reduce data 1x 1024\n"
-            "all_reduce model 2x 8192\n"
-            "all_reduce data+model 1x 14214\n"
-            "all_gather model 2x 2048\n");
-}
-
-TEST(TrainingStep, ThreeAxesDoAllThree) {
-  EXPECT_EQ(StepCosts("three_axes", 8, 2),
-            "all_reduce data 1x 512\n"
-            "all_reduce sequence 2x 4096\n"
-            "all_reduce data+sequence 1x 7302\n"
-            "all_reduce model 12x 12672\n"
-            "all_gather sequence 2x 2048\n");
-}
-
-// The layouts of the values between blocks.
-std::vector<std::string> ResidualLayouts(absl::string_view preset,
-                                         int64_t ranks) {
-  Graph graph;
-  const Transformer model = BuildTransformer(graph);
-  const auto program = LowerPreset(
-      graph, preset, ranks, {.fetches = {model.loss}, .updates = {model.step}});
-  std::vector<std::string> layouts;
-  if (!program.ok()) return {ErrorText(program.status())};
-  for (const Tensor& residual : model.residuals) {
-    for (const ProgramValue& value : program->values) {
-      if (value.name != residual.name()) continue;
-      layouts.push_back(LayoutText(program->mesh, value.shape, value.layout));
-    }
-  }
-  return layouts;
-}
-
-TEST(TrainingStep, SequenceCutsActivationsBetweenBlocksOverLength) {
-  const std::vector<std::string> layouts = ResidualLayouts("sequence", 4);
-  EXPECT_EQ(layouts.size(), 2u);
-  EXPECT_THAT(layouts, Each("batch:8/data, length:16/model, d_model:8"));
-}
-
-TEST(TrainingStep, ThreeAxesCutActivationsBetweenBlocksTwice) {
-  const std::vector<std::string> layouts = ResidualLayouts("three_axes", 8);
-  EXPECT_EQ(layouts.size(), 2u);
-  EXPECT_THAT(layouts, Each("batch:8/data, length:16/sequence, d_model:8"));
-}
-
-TEST(TrainingStep, MegatronKeepsActivationsBetweenBlocksWhole) {
-  const std::vector<std::string> layouts = ResidualLayouts("megatron", 4);
-  EXPECT_EQ(layouts.size(), 2u);
-  EXPECT_THAT(layouts, Each("batch:8, length:16, d_model:8"));
-}
-
-// ------------------------------------------------------------ closed formulas
-
-// Bytes on the wire per layer and rank, in the symbols of the literature: h =
-// d_model = heads * d_kv, d_ff = 4 h, T tokens, e bytes per element, P weights
-// of a layer. The weights are 12 h^2 in matrices and 4 h in layer norms.
-struct Formula {
-  int64_t h, tokens, e = 4;
-  int64_t matrices() const { return 12 * h * h; }
-  int64_t norms() const { return 4 * h; }
-};
-
-// The bytes that one more layer adds, all kinds and axes together.
-int64_t BytesPerLayer(absl::string_view mesh, absl::string_view layout,
-                      const Formula& f) {
-  int64_t bytes[2];
-  for (int layers : {1, 2}) {
-    Graph graph;
-    TransformerSizes sizes;
-    sizes.layers = layers;
-    sizes.batch = 8;
-    sizes.length = f.tokens / 8;
-    sizes.d_model = f.h;
-    sizes.heads = 8;
-    sizes.d_kv = f.h / 8;
-    sizes.d_ff = 4 * f.h;
-    const Transformer model = BuildTransformer(graph, sizes);
-    const auto program =
-        LowerText(graph, mesh, layout,
-                  {.fetches = {model.loss}, .updates = {model.step}});
-    EXPECT_OK(program);
-    bytes[layers - 1] = 0;
-    for (const auto& [key, count] : CountCollectives(*program)) {
-      bytes[layers - 1] += count.second;
-    }
-  }
-  return bytes[1] - bytes[0];
-}
-
-constexpr char kMegatron[] = "heads:model, d_ff:model, vocab:model";
-constexpr char kZero3[] =
-    "batch:data, [parameters], d_model:data, [optimizer], d_model:data";
-
-TEST(WireBytes, DataParallelIsTwiceTheWeights) {
-  for (int64_t d : {2, 4, 8}) {
-    for (const Formula f : {Formula{8, 64}, Formula{64, 128}}) {
-      EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", d), "batch:data", f),
-                2 * (d - 1) * (f.matrices() + f.norms()) * f.e / d)
-          << d;
-    }
-  }
-}
-
-TEST(WireBytes, MegatronIsEightTimesTheActivations) {
-  for (int64_t t : {2, 4, 8}) {
-    for (const Formula f : {Formula{8, 64}, Formula{64, 128}}) {
-      EXPECT_EQ(BytesPerLayer(absl::StrCat("model:", t), kMegatron, f),
-                8 * (t - 1) * f.tokens * f.h * f.e / t)
-          << t;
-    }
-  }
-}
-
-// Gathered once for forward and backward and scattered once: as much as data
-// parallelism, for a share of the memory.
-TEST(WireBytes, Zero3IsTwiceTheWeights) {
-  for (int64_t d : {2, 4, 8}) {
-    for (const Formula f : {Formula{8, 64}, Formula{64, 128}}) {
-      EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", d), kZero3, f),
-                2 * (d - 1) * (f.matrices() + f.norms()) * f.e / d)
-          << d;
-    }
-  }
-}
-
-TEST(WireBytes, OnTwoAxesEachSeesAShardOfTheOther) {
-  const Formula f{64, 128};
-  for (int64_t r : {2, 4}) {
-    for (int64_t c : {2, 8}) {
-      EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", r, ",model:", c),
-                              absl::StrCat("batch:data, ", kMegatron), f),
-                8 * (c - 1) * (f.tokens / r) * f.h * f.e / c +
-                    2 * (r - 1) * (f.matrices() / c + f.norms()) * f.e / r)
-          << r << " x " << c;
-    }
-  }
-}
-
-// The layer of a model of 175 billion weights on 8 devices: twice what the
-// literature gives for elements of two bytes.
-TEST(WireBytes, ALargeModelCostsNothingToPlan) {
-  const Formula f{12288, 2048};
-  EXPECT_EQ(BytesPerLayer("model:8", kMegatron, f), 2 * 352321536);
-  EXPECT_EQ(BytesPerLayer("data:8", "batch:data", f),
-            12683575296 + 2 * 7 * f.norms() * f.e / 8);
-}
-
-// Three numbers per token: maximum, sum and the logit of the target.
-TEST(WireBytes, ALossOverACutVocabularyIsThreeNumbersPerToken) {
-  Graph graph;
-  const Dimension batch{"batch", 4}, vocab{"vocab", 64};
-  const Tensor logits = Input(graph, "logits", kFloat32, {batch, vocab});
-  const Tensor targets = Input(graph, "targets", kInt32, {batch});
-  const Tensor loss = nn::SoftmaxCrossEntropy(logits, vocab, targets);
-  EXPECT_EQ(
-      Costs(LowerText(graph, "model:8", "vocab:model", {.fetches = {loss}})),
-      absl::StrCat("all_reduce model 2x ", 3 * 2 * 7 * 4 * batch.size / 8,
-                   "\n"));
-}
-
-TEST(WireBytes, AnEmbeddingOverACutVocabularyIsOneAllReduce) {
-  Graph graph;
-  const Dimension batch{"batch", 4}, vocab{"vocab", 64}, model{"d_model", 16};
-  const Tensor tokens = Input(graph, "tokens", kInt32, {batch});
-  const Tensor x = nn::Embedding(tokens, vocab, model);
-  EXPECT_EQ(Costs(LowerText(graph, "model:8", "vocab:model", {.fetches = {x}})),
-            absl::StrCat("all_reduce model 1x ",
-                         2 * 7 * 4 * batch.size * model.size / 8, "\n"));
 }
 
 }  // namespace

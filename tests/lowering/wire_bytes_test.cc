@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bytes on the wire beside the closed formulas of the literature.
+#include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/small_transformer.h"
+
+namespace mtf::testing {
+namespace {
+
+// Bytes on the wire per layer and rank, in the symbols of the literature: h =
+// d_model = heads * d_kv, d_ff = 4 h, T tokens, e bytes per element, P weights
+// of a layer. The weights are 12 h^2 in matrices and 4 h in layer norms.
+struct Formula {
+  int64_t h, tokens, e = 4;
+  int64_t matrices() const { return 12 * h * h; }
+  int64_t norms() const { return 4 * h; }
+};
+
+// The bytes that one more layer adds, all kinds and axes together.
+int64_t BytesPerLayer(absl::string_view mesh, absl::string_view layout,
+                      const Formula& f) {
+  int64_t bytes[2];
+  for (int layers : {1, 2}) {
+    Graph graph;
+    TransformerSizes sizes;
+    sizes.layers = layers;
+    sizes.batch = 8;
+    sizes.length = f.tokens / 8;
+    sizes.d_model = f.h;
+    sizes.heads = 8;
+    sizes.d_kv = f.h / 8;
+    sizes.d_ff = 4 * f.h;
+    const Transformer model = BuildTransformer(graph, sizes);
+    const auto program =
+        LowerText(graph, mesh, layout,
+                  {.fetches = {model.loss}, .updates = {model.step}});
+    EXPECT_OK(program);
+    bytes[layers - 1] = 0;
+    for (const auto& [key, count] : CountCollectives(*program)) {
+      bytes[layers - 1] += count.second;
+    }
+  }
+  return bytes[1] - bytes[0];
+}
+
+constexpr char kMegatron[] = "heads:model, d_ff:model, vocab:model";
+constexpr char kZero3[] =
+    "batch:data, [parameters], d_model:data, [optimizer], d_model:data";
+
+TEST(WireBytes, DataParallelIsTwiceTheWeights) {
+  for (int64_t d : {2, 4, 8}) {
+    for (const Formula f : {Formula{8, 64}, Formula{64, 128}}) {
+      EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", d), "batch:data", f),
+                2 * (d - 1) * (f.matrices() + f.norms()) * f.e / d)
+          << d;
+    }
+  }
+}
+
+TEST(WireBytes, MegatronIsEightTimesTheActivations) {
+  for (int64_t t : {2, 4, 8}) {
+    for (const Formula f : {Formula{8, 64}, Formula{64, 128}}) {
+      EXPECT_EQ(BytesPerLayer(absl::StrCat("model:", t), kMegatron, f),
+                8 * (t - 1) * f.tokens * f.h * f.e / t)
+          << t;
+    }
+  }
+}
+
+// Gathered once for forward and backward and scattered once: as much as data
+// parallelism, for a share of the memory.
+TEST(WireBytes, Zero3IsTwiceTheWeights) {
+  for (int64_t d : {2, 4, 8}) {
+    for (const Formula f : {Formula{8, 64}, Formula{64, 128}}) {
+      EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", d), kZero3, f),
+                2 * (d - 1) * (f.matrices() + f.norms()) * f.e / d)
+          << d;
+    }
+  }
+}
+
+TEST(WireBytes, OnTwoAxesEachSeesAShardOfTheOther) {
+  const Formula f{64, 128};
+  for (int64_t r : {2, 4}) {
+    for (int64_t c : {2, 8}) {
+      EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", r, ",model:", c),
+                              absl::StrCat("batch:data, ", kMegatron), f),
+                8 * (c - 1) * (f.tokens / r) * f.h * f.e / c +
+                    2 * (r - 1) * (f.matrices() / c + f.norms()) * f.e / r)
+          << r << " x " << c;
+    }
+  }
+}
+
+// The layer of a model of 175 billion weights on 8 devices: twice what the
+// literature gives for elements of two bytes.
+TEST(WireBytes, ALargeModelCostsNothingToPlan) {
+  const Formula f{12288, 2048};
+  EXPECT_EQ(BytesPerLayer("model:8", kMegatron, f), 2 * 352321536);
+  EXPECT_EQ(BytesPerLayer("data:8", "batch:data", f),
+            12683575296 + 2 * 7 * f.norms() * f.e / 8);
+}
+
+// Three numbers per token: maximum, sum and the logit of the target.
+TEST(WireBytes, ALossOverACutVocabularyIsThreeNumbersPerToken) {
+  Graph graph;
+  const Dimension batch{"batch", 4}, vocab{"vocab", 64};
+  const Tensor logits = Input(graph, "logits", kFloat32, {batch, vocab});
+  const Tensor targets = Input(graph, "targets", kInt32, {batch});
+  const Tensor loss = nn::SoftmaxCrossEntropy(logits, vocab, targets);
+  EXPECT_EQ(
+      Costs(LowerText(graph, "model:8", "vocab:model", {.fetches = {loss}})),
+      absl::StrCat("all_reduce model 2x ", 3 * 2 * 7 * 4 * batch.size / 8,
+                   "\n"));
+}
+
+TEST(WireBytes, AnEmbeddingOverACutVocabularyIsOneAllReduce) {
+  Graph graph;
+  const Dimension batch{"batch", 4}, vocab{"vocab", 64}, model{"d_model", 16};
+  const Tensor tokens = Input(graph, "tokens", kInt32, {batch});
+  const Tensor x = nn::Embedding(tokens, vocab, model);
+  EXPECT_EQ(Costs(LowerText(graph, "model:8", "vocab:model", {.fetches = {x}})),
+            absl::StrCat("all_reduce model 1x ",
+                         2 * 7 * 4 * batch.size * model.size / 8, "\n"));
+}
+
+}  // namespace
+}  // namespace mtf::testing
