@@ -101,11 +101,11 @@ CountCollectives(const Program& program) {
 
 std::string ExplainTable(const Program& program) {
   const int64_t devices = program.mesh.num_devices();
-  std::string text =
-      absl::StrCat("mesh \"", program.mesh.ToString(), "\", ", devices,
-                   devices == 1 ? " device" : " devices",
-                   "; bytes are what each of them sends in a step\n\n");
   const std::vector<CollectiveCost> costs = ListCollectives(program);
+  std::string text = absl::StrCat(
+      "mesh \"", program.mesh.ToString(), "\", ", devices,
+      devices == 1 ? " device" : " devices",
+      costs.empty() ? "" : "; bytes are per rank and step", "\n\n");
   if (costs.empty()) {
     text += "no collectives: nothing is sent between devices\n";
   } else {

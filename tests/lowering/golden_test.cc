@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The training step of a small transformer under each preset, compared with the
+// files of tests/golden/: <preset>.txt is the program that every rank runs,
+// before it gets its places in memory, and <preset>.explain.txt what the user
+// is told about it. A collective that appears or disappears there is a change
+// of speed that somebody must have meant. To rewrite the files, run
+//
+//   MTF_UPDATE_GOLDENS=1 lowering_test --gtest_filter='*Golden*'
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "lowering/print_program.h"
+#include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/small_transformer.h"
+
+namespace mtf::testing {
+namespace {
+
+struct GoldenCase {
+  std::string preset;
+  int64_t ranks;
+  friend std::ostream& operator<<(std::ostream& out, const GoldenCase& c) {
+    return out << c.preset << " on " << c.ranks;
+  }
+};
+
+std::vector<GoldenCase> GoldenCases() {
+  std::vector<GoldenCase> cases;
+  for (const std::string& preset : LayoutRules::PresetNames()) {
+    cases.push_back({preset, preset == "single"       ? 1
+                             : preset == "three_axes" ? 8
+                                                      : 4});
+  }
+  return cases;
+}
+
+bool Updates() {
+  const char* update = std::getenv("MTF_UPDATE_GOLDENS");
+  return update != nullptr && std::string(update) == "1";
+}
+
+std::string PathOf(const std::string& name) {
+  return std::string(GOLDEN_DIR) + "/" + name;
+}
+
+void ExpectGolden(const std::string& name, const std::string& text) {
+  const std::string path = PathOf(name);
+  if (Updates()) {
+    std::ofstream(path, std::ios::binary) << text;
+    return;
+  }
+  std::ifstream file(path, std::ios::binary);
+  ASSERT_TRUE(file.good()) << path << " is not there; write it with "
+                           << "MTF_UPDATE_GOLDENS=1";
+  std::stringstream content;
+  content << file.rdbuf();
+  if (content.str() == text) return;
+  // The first difference says more than two long texts.
+  const std::vector<std::string> wanted = absl::StrSplit(content.str(), '\n'),
+                                 got = absl::StrSplit(text, '\n');
+  size_t line = 0;
+  while (line < wanted.size() && line < got.size() &&
+         wanted[line] == got[line]) {
+    ++line;
+  }
+  const auto at = [line](const std::vector<std::string>& lines) {
+    return line < lines.size() ? lines[line] : std::string("<the end>");
+  };
+  ADD_FAILURE() << name << " line " << line + 1 << " is\n  " << at(got)
+                << "\nand was\n  " << at(wanted) << "\n(" << got.size()
+                << " lines, and were " << wanted.size()
+                << "). If that is meant, run again with MTF_UPDATE_GOLDENS=1 "
+                   "and review the difference.";
+}
+
+class Golden : public ::testing::TestWithParam<GoldenCase> {};
+
+TEST_P(Golden, TrainingStep) {
+  Graph graph;
+  const Transformer model = BuildTransformer(graph);
+  const auto program =
+      LowerPreset(graph, GetParam().preset, GetParam().ranks,
+                  {.fetches = {model.loss}, .updates = {model.step}},
+                  {.last_pass = "plan_einsums"});
+  ASSERT_OK(program);
+  ExpectGolden(GetParam().preset + ".txt", PrintProgram(*program));
+}
+
+TEST_P(Golden, Explanation) {
+  Graph graph;
+  const Transformer model = BuildTransformer(graph);
+  const auto program =
+      LowerPreset(graph, GetParam().preset, GetParam().ranks,
+                  {.fetches = {model.loss}, .updates = {model.step}});
+  ASSERT_OK(program);
+  ExpectGolden(GetParam().preset + ".explain.txt", ExplainTable(*program));
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, Golden, ::testing::ValuesIn(GoldenCases()),
+                         [](const auto& info) { return info.param.preset; });
+
+// A preset that goes leaves no file behind.
+TEST(GoldenFiles, EachIsOfAPreset) {
+  const std::vector<std::string> presets = LayoutRules::PresetNames();
+  for (const auto& entry : std::filesystem::directory_iterator(GOLDEN_DIR)) {
+    std::string name = entry.path().filename().string();
+    name = name.substr(0, name.find('.'));
+    EXPECT_THAT(presets, ::testing::Contains(name)) << entry.path();
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing
