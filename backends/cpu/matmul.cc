@@ -147,25 +147,29 @@ class PrimitiveLoopMatmul : public LoopMatmul {
 absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Create(const MatmulSpec& spec) {
   MTF_CHECK(spec.dtype == kFloat32 || spec.dtype == kBFloat16)
       << DTypeName(spec.dtype);
-  // Measured (benchmarks/einsum_benchmark): for floats the plain product is as
-  // fast as a primitive for single matrices and faster for transposed ones; a
-  // batch with rows of x in order goes faster through the primitive.
-  const bool transposed = spec.k.x != 1 && spec.k.extent > 1;
-  if (spec.dtype == kFloat32 && (spec.batch.empty() || transposed)) {
+  // Measured (benchmarks/einsum_benchmark): for floats the plain product is the
+  // fastest for a single matrix, and in a loop for a batch with x transposed;
+  // where y is transposed, and for a batch with x in order, the primitive is.
+  const bool x_turned = spec.k.x != 1 && spec.k.extent > 1;
+  const bool y_turned = spec.n.y != 1 && spec.n.extent > 1;
+  if (spec.dtype == kFloat32 &&
+      (x_turned || (spec.batch.empty() && !y_turned))) {
     return std::make_unique<GemmMatmul>(spec);
   }
   // Copying y into the library's own order in every run is won back by bfloat16
   // products with enough rows to use it; it never pays for floats.
-  const bool packs_y = spec.batch.empty() && spec.m.extent >= 512;
+  const bool packs_y =
+      spec.dtype == kBFloat16 && spec.batch.empty() && spec.m.extent >= 512;
   // More than two batch loops are never one call of the fast code.
   if (spec.batch.size() <= 2) {
     auto primitive = onednn::Primitive::Create(spec, packs_y);
+    const bool one_bfloat = spec.dtype == kBFloat16 && spec.batch.empty();
     if (primitive.ok() &&
-        (spec.batch.empty() ||
+        (one_bfloat ||
          absl::StartsWith((*primitive)->implementation(), "brg"))) {
       return std::make_unique<PrimitiveMatmul>(*std::move(primitive));
     }
-    if (!primitive.ok() && spec.batch.empty()) return primitive.status();
+    if (!primitive.ok() && one_bfloat) return primitive.status();
   }
   if (spec.dtype == kFloat32) return std::make_unique<GemmMatmul>(spec);
   auto loop = std::make_unique<PrimitiveLoopMatmul>(spec);
