@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lowering/lower.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lowering/bucket_all_reduces.h"
 #include "lowering/delay_all_reduces.h"
 #include "lowering/emit_program.h"
@@ -49,15 +51,26 @@ std::vector<std::string> PassNames() {
   return names;
 }
 
+namespace {
+
+absl::Status NoPass(absl::string_view name) {
+  const std::vector<std::string> names = PassNames();
+  const std::string nearest = NearestName(name, names);
+  return absl::NotFoundError(absl::StrCat(
+      "no pass \"", name, "\"",
+      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
+      "\n  passes   ", absl::StrJoin(names, ", ")));
+}
+
+}  // namespace
+
 absl::Status RunPass(absl::string_view name, Program& program) {
   for (const Pass& pass : kPasses) {
     if (pass.name != name) continue;
     MTF_RETURN_IF_ERROR(pass.run(program));
     return VerifyProgram(program);
   }
-  return absl::NotFoundError(
-      absl::StrCat("no pass \"", name, "\"; did you mean \"",
-                   NearestName(name, PassNames()), "\"?"));
+  return NoPass(name);
 }
 
 absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph, const Mesh& mesh,
@@ -84,6 +97,11 @@ absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph, const Mesh& mesh,
 absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
                               const Targets& targets,
                               const LowerOptions& options) {
+  const std::vector<std::string> names = PassNames();
+  if (!options.last_pass.empty() && options.last_pass != "emit_program" &&
+      std::find(names.begin(), names.end(), options.last_pass) == names.end()) {
+    return NoPass(options.last_pass);
+  }
   MTF_ASSIGN_OR_RETURN(Program program, EmitProgram(graph, binding, targets));
   if (options.verify) MTF_RETURN_IF_ERROR(VerifyProgram(program));
   if (options.after_pass) options.after_pass("emit_program", program);

@@ -46,7 +46,7 @@ struct LowerOptions {
   // Called after emission and after every pass with its name.
   std::function<void(absl::string_view pass, const Program& program)>
       after_pass = {};
-  // Stops behind the pass of this name; "" runs all.
+  // Stops behind the pass of this name, or behind "emit_program"; "" runs all.
   std::string last_pass = "";
   bool verify = true;
 };

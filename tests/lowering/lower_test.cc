@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lower as a whole: a pure function of graph, rules and mesh, whose work grows
+// with the operations and not with the devices.
+#include "lowering/lower.h"
+
+#include <string>
+#include <vector>
+
+#include "lowering/parse_program.h"
+#include "lowering/print_program.h"
+#include "tests/lowering/allocations.h"
+#include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/small_transformer.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+const std::vector<std::string> kPasses = {"delay_all_reduces",
+                                          "expand_reshards",
+                                          "fuse_reduce_scatters",
+                                          "remove_trivial_collectives",
+                                          "bucket_all_reduces",
+                                          "shard_shapes",
+                                          "fuse_maps",
+                                          "plan_einsums",
+                                          "plan_buffers"};
+
+// A model whose sizes many meshes divide.
+TransformerSizes EvenSizes(int layers = 2) {
+  TransformerSizes sizes;
+  sizes.layers = layers;
+  sizes.batch = 64;
+  sizes.length = 64;
+  sizes.d_model = 64;
+  sizes.heads = 64;
+  sizes.d_kv = 1;
+  sizes.d_ff = 256;
+  sizes.vocab = 128;
+  return sizes;
+}
+
+TEST(Lower, RunsThePassesInOrder) {
+  EXPECT_EQ(PassNames(), kPasses);
+  Graph graph;
+  const Transformer model = BuildTransformer(graph);
+  std::vector<std::string> passes;
+  LowerOptions options;
+  options.after_pass = [&](absl::string_view pass, const Program&) {
+    passes.push_back(std::string(pass));
+  };
+  ASSERT_OK(LowerPreset(graph, "data", 2, {.fetches = {model.loss}}, options));
+  std::vector<std::string> wanted = kPasses;
+  wanted.insert(wanted.begin(), "emit_program");
+  EXPECT_EQ(passes, wanted);
+}
+
+TEST(Lower, StopsBehindTheLastPass) {
+  Graph graph;
+  const Transformer model = BuildTransformer(graph);
+  std::vector<std::string> passes;
+  LowerOptions options;
+  options.after_pass = [&](absl::string_view pass, const Program&) {
+    passes.push_back(std::string(pass));
+  };
+  options.last_pass = "expand_reshards";
+  ASSERT_OK(LowerPreset(graph, "data", 2, {.fetches = {model.loss}}, options));
+  EXPECT_THAT(passes, ElementsAre("emit_program", "delay_all_reduces",
+                                  "expand_reshards"));
+  passes.clear();
+  options.last_pass = "emit_program";
+  ASSERT_OK(LowerPreset(graph, "data", 2, {.fetches = {model.loss}}, options));
+  EXPECT_THAT(passes, ElementsAre("emit_program"));
+}
+
+TEST(Lower, AMisspeltLastPassIsAnError) {
+  Graph graph;
+  const Transformer model = BuildTransformer(graph);
+  EXPECT_THAT(
+      LowerPreset(graph, "data", 2, {.fetches = {model.loss}},
+                  {.last_pass = "shard_shape"}),
+      StatusIs(absl::StatusCode::kNotFound,
+               "no pass \"shard_shape\"; did you mean \"shard_shapes\"?\n"
+               "  passes   delay_all_reduces, expand_reshards, "
+               "fuse_reduce_scatters, remove_trivial_collectives, "
+               "bucket_all_reduces, shard_shapes, fuse_maps, plan_einsums, "
+               "plan_buffers"));
+}
+
+// Running the table pass by pass over text gives what Lower gives.
+TEST(Lower, EveryStageCanBeTakenUpFromItsText) {
+  Graph graph;
+  const Transformer model = BuildTransformer(graph);
+  for (const std::string& preset : LayoutRules::PresetNames()) {
+    std::string before;
+    LowerOptions options;
+    options.after_pass = [&](absl::string_view pass, const Program& program) {
+      const std::string after = PrintProgram(program);
+      if (!before.empty()) {
+        absl::StatusOr<Program> parsed = ParseProgram(before);
+        ASSERT_OK(parsed);
+        ASSERT_OK(RunPass(pass, *parsed));
+        EXPECT_EQ(PrintProgram(*parsed), after) << preset << " " << pass;
+      }
+      before = after;
+    };
+    ASSERT_OK(LowerPreset(graph, preset, 8,
+                          {.fetches = {model.loss}, .updates = {model.step}},
+                          options));
+  }
+}
+
+TEST(Lower, IsAPureFunction) {
+  for (const std::string& preset : LayoutRules::PresetNames()) {
+    std::string first;
+    for (int i = 0; i < 20; ++i) {
+      // A graph of its own each time: nothing depends on where it lies.
+      Graph graph;
+      const Transformer model = BuildTransformer(graph);
+      const auto program = LowerPreset(
+          graph, preset, 8, {.fetches = {model.loss}, .updates = {model.step}});
+      ASSERT_OK(program);
+      const std::string text = PrintProgram(*program) + ExplainTable(*program);
+      if (i == 0) first = text;
+      ASSERT_EQ(text, first) << preset;
+    }
+  }
+}
+
+struct Work {
+  size_t instructions, values;
+  int64_t calls, allocations;
+};
+
+Work WorkOn(const std::string& preset, const std::string& mesh_text,
+            int layers = 2) {
+  Graph graph;
+  const Transformer model = BuildTransformer(graph, EvenSizes(layers));
+  const LayoutBinding binding =
+      *BindLayout(graph, *Mesh::Parse(mesh_text), *LayoutRules::Preset(preset));
+  const int64_t before = Allocations();
+  const auto program =
+      Lower(graph, binding, {.fetches = {model.loss}, .updates = {model.step}});
+  const int64_t after = Allocations();
+  EXPECT_OK(program);
+  Work work{program->instructions.size(), program->values.size(), 0,
+            after - before};
+  for (const auto& [key, count] : CountCollectives(*program)) {
+    work.calls += count.first;
+  }
+  return work;
+}
+
+TEST(Lower, DoesTheSameWorkForEightAndForFourThousandDevices) {
+  for (const std::string& preset : LayoutRules::PresetNames()) {
+    const bool third = preset == "three_axes";
+    const Work small =
+        WorkOn(preset, third ? "data:2,sequence:2,model:2" : "data:2,model:4");
+    const Work large = WorkOn(
+        preset, third ? "data:16,sequence:16,model:16" : "data:64,model:64");
+    EXPECT_EQ(small.instructions, large.instructions) << preset;
+    EXPECT_EQ(small.values, large.values) << preset;
+    EXPECT_EQ(small.calls, large.calls) << preset;
+    // Other sizes of shards lead to other plans of einsums, so not to the
+    // allocation; anything per device would be 512 times as much.
+    EXPECT_LT(large.allocations, small.allocations * 5 / 4 + 1) << preset;
+  }
+}
+
+TEST(Lower, TheWorkGrowsWithTheLayers) {
+  const Work one = WorkOn("data_model", "data:2,model:4", 2),
+             two = WorkOn("data_model", "data:2,model:4", 4),
+             four = WorkOn("data_model", "data:2,model:4", 8);
+  EXPECT_EQ(four.instructions - two.instructions,
+            2 * (two.instructions - one.instructions));
+  // Tables double now and then, so not to the allocation.
+  EXPECT_LT(four.allocations - two.allocations,
+            (two.allocations - one.allocations) * 21 / 10);
+}
+
+}  // namespace
+}  // namespace mtf::testing
