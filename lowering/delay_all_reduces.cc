@@ -34,13 +34,16 @@ class Delay {
       }
       Visit(std::move(instruction));
     }
-    for (Instruction& instruction : out_) {
-      const bool dead = !instruction.results.empty() &&
-                        instruction.opcode != Opcode::kWriteVariable &&
-                        readers_[instruction.results[0]] == 0 &&
-                        dropped_[instruction.results[0]];
-      if (!dead) program_.instructions.push_back(std::move(instruction));
+    std::vector<bool> dead(out_.size(), false);
+    for (size_t i = 0; i < dead.size(); ++i) {
+      const Instruction& instruction = out_[i];
+      dead[i] = !instruction.results.empty() &&
+                instruction.opcode != Opcode::kWriteVariable &&
+                readers_[instruction.results[0]] == 0 &&
+                dropped_[instruction.results[0]];
     }
+    program_.instructions = std::move(out_);
+    EraseInstructions(dead, program_);
   }
 
  private:

@@ -89,14 +89,13 @@ class Fuser {
         place = TryAbsorb(reader, static_cast<int>(place)) ? 0 : place + 1;
       }
     }
-    std::vector<Instruction> kept;
-    kept.reserve(program_.instructions.size());
-    for (Instruction& instruction : program_.instructions) {
-      const bool dead = instruction.opcode == Opcode::kMap &&
-                        readers_[instruction.results[0]] == 0;
-      if (!dead) kept.push_back(std::move(instruction));
+    std::vector<bool> dead(program_.instructions.size(), false);
+    for (size_t i = 0; i < dead.size(); ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      dead[i] = instruction.opcode == Opcode::kMap &&
+                readers_[instruction.results[0]] == 0;
     }
-    program_.instructions = std::move(kept);
+    EraseInstructions(dead, program_);
   }
 
  private:

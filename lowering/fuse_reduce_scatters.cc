@@ -26,12 +26,7 @@ absl::Status FuseReduceScatters(Program& program) {
     slice.reduce_kind = reduce.reduce_kind;
     slice.causes = reduce.causes;
   }
-  std::vector<Instruction> kept;
-  kept.reserve(program.instructions.size());
-  for (size_t i = 0; i < dead.size(); ++i) {
-    if (!dead[i]) kept.push_back(std::move(program.instructions[i]));
-  }
-  program.instructions = std::move(kept);
+  EraseInstructions(dead, program);
   return absl::OkStatus();
 }
 

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lowering/plan_einsums.h"
 
+#include <string>
+#include <utility>
 #include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 
 namespace mtf {
 namespace {
@@ -19,12 +24,25 @@ std::vector<StridedDimension> InMemory(const ProgramValue& value) {
 }  // namespace
 
 absl::Status PlanEinsums(Program& program) {
+  // Layers repeat, and so do their einsums: equal keys have equal plans.
+  absl::flat_hash_map<std::string, EinsumPlan> plans;
   for (Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kEinsum) continue;
-    instruction.einsum =
-        PlanEinsum(InMemory(program.values[instruction.operands[0]]),
-                   InMemory(program.values[instruction.operands[1]]),
-                   InMemory(program.values[instruction.results[0]]));
+    const ProgramValue& x = program.values[instruction.operands[0]];
+    const ProgramValue& y = program.values[instruction.operands[1]];
+    const ProgramValue& z = program.values[instruction.results[0]];
+    std::string key;
+    for (const ProgramValue* value : {&x, &y, &z}) {
+      for (int i = 0; i < value->shape.rank(); ++i) {
+        absl::StrAppend(&key, value->shape[i].name, ":", value->local[i], ",");
+      }
+      key += ";";
+    }
+    const auto [plan, inserted] = plans.try_emplace(std::move(key));
+    if (inserted) {
+      plan->second = PlanEinsum(InMemory(x), InMemory(y), InMemory(z));
+    }
+    instruction.einsum = plan->second;
   }
   return absl::OkStatus();
 }

@@ -2,6 +2,8 @@
 #ifndef LOWERING_READERS_H_
 #define LOWERING_READERS_H_
 
+#include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "lowering/program.h"
@@ -26,6 +28,20 @@ inline std::vector<int> FindProducers(const Program& program) {
     }
   }
   return producers;
+}
+
+// Removes the instructions whose flag is set. In place: a program of a large
+// model takes megabytes, and fresh memory costs more than the work.
+inline void EraseInstructions(const std::vector<bool>& dead, Program& program) {
+  std::vector<Instruction>& instructions = program.instructions;
+  size_t kept = 0;
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    if (dead[i]) continue;
+    if (kept != i) instructions[kept] = std::move(instructions[i]);
+    ++kept;
+  }
+  instructions.erase(instructions.begin() + static_cast<std::ptrdiff_t>(kept),
+                     instructions.end());
 }
 
 }  // namespace mtf

@@ -70,12 +70,7 @@ absl::Status RemoveTrivialCollectives(Program& program) {
     dead[i] = true;
     for (int operand : instruction.operands) --readers[operand];
   }
-  std::vector<Instruction> kept;
-  kept.reserve(program.instructions.size());
-  for (size_t i = 0; i < dead.size(); ++i) {
-    if (!dead[i]) kept.push_back(std::move(program.instructions[i]));
-  }
-  program.instructions = std::move(kept);
+  EraseInstructions(dead, program);
   return absl::OkStatus();
 }
 

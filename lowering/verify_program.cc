@@ -69,26 +69,33 @@ class Verifier {
   // Cuts of equal names are equal; the union uses every axis once.
   absl::Status CheckUnion(const Instruction& instruction) const {
     struct Cut {
-      absl::string_view name;
+      const std::string* name;
       const AxisList* axes;
     };
-    absl::InlinedVector<Cut, 8> cuts;
+    absl::InlinedVector<Cut, 8> cuts;  // one per name
+    AxisSet used = 0;
     const auto add = [&](const Shape& shape,
                          const TensorLayout& layout) -> absl::Status {
       for (int i = 0; i < shape.rank(); ++i) {
-        for (const Cut& cut : cuts) {
-          if (cut.name == shape[i].name) {
-            if (*cut.axes != layout.dims[i]) {
-              return Bad(absl::StrCat("dimension \"", shape[i].name,
-                                      "\" is cut in two ways"));
-            }
-          } else if ((SetOf(*cut.axes) & SetOf(layout.dims[i])) != 0) {
-            return Bad(absl::StrCat("dimensions \"", cut.name, "\" and \"",
-                                    shape[i].name,
-                                    "\" are cut over one mesh axis"));
+        const std::string& name = shape[i].name;
+        const AxisList& axes = layout.dims[i];
+        const auto known =
+            std::find_if(cuts.begin(), cuts.end(),
+                         [&](const Cut& cut) { return *cut.name == name; });
+        if (known != cuts.end()) {
+          if (*known->axes == axes) continue;
+          return Bad(
+              absl::StrCat("dimension \"", name, "\" is cut in two ways"));
+        }
+        if ((used & SetOf(axes)) != 0) {
+          for (const Cut& cut : cuts) {
+            if ((SetOf(*cut.axes) & SetOf(axes)) == 0) continue;
+            return Bad(absl::StrCat("dimensions \"", *cut.name, "\" and \"",
+                                    name, "\" are cut over one mesh axis"));
           }
         }
-        cuts.push_back({shape[i].name, &layout.dims[i]});
+        used |= SetOf(axes);
+        cuts.push_back({&name, &axes});
       }
       return absl::OkStatus();
     };
