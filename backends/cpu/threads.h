@@ -12,7 +12,11 @@ namespace mtf::cpu {
 // Sets how many OpenMP threads kernels use that run on the calling thread. A
 // rank calls it before it prepares or runs anything: oneDNN plans its work for
 // the number it finds when a kernel is prepared.
-inline void UseThreads(int num_threads) { omp_set_num_threads(num_threads); }
+// Never more than OMP_THREAD_LIMIT: kernels share work among as many threads as
+// they asked for, and what a missing thread should have done would stay undone.
+inline void UseThreads(int num_threads) {
+  omp_set_num_threads(std::min(num_threads, omp_get_thread_limit()));
+}
 
 // The threads a kernel may use here: one inside a parallel region.
 inline int NumThreads() {
