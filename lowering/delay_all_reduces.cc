@@ -22,16 +22,16 @@ class Delay {
     std::vector<Instruction> before = std::move(program_.instructions);
     program_.instructions.clear();
     out_.reserve(before.size() + before.size() / 4);
-    for (Instruction& instruction : before) {
+    const std::vector<bool> roots = FindRoots(before);
+    for (size_t i = 0; i < before.size(); ++i) {
+      Instruction& instruction = before[i];
       for (int& operand : instruction.operands) {
         if (operand < static_cast<int>(instead_.size()) &&
             instead_[operand] >= 0) {
           operand = instead_[operand];
         }
       }
-      if (instruction.opcode == Opcode::kMap && IsSumTree(instruction)) {
-        GroupTerms(instruction);
-      }
+      if (roots[i]) GroupTerms(instruction);
       Visit(std::move(instruction));
     }
     std::vector<bool> dead(out_.size(), false);
@@ -47,6 +47,25 @@ class Delay {
   }
 
  private:
+  // Marks the last addition of every chain: whose result somebody else reads
+  // than one further addition.
+  std::vector<bool> FindRoots(const std::vector<Instruction>& before) const {
+    std::vector<bool> roots(before.size(), false);
+    std::vector<int> made_by(program_.values.size(), -1);
+    for (size_t i = 0; i < before.size(); ++i) {
+      const Instruction& instruction = before[i];
+      roots[i] = instruction.opcode == Opcode::kMap && IsSumTree(instruction);
+      if (!roots[i]) continue;
+      made_by[instruction.results[0]] = static_cast<int>(i);
+      for (int operand : instruction.operands) {
+        if (readers_[operand] == 1 && made_by[operand] >= 0) {
+          roots[made_by[operand]] = false;
+        }
+      }
+    }
+    return roots;
+  }
+
   // The reshard that does nothing but reduce `value`, if `value` is read once.
   const Instruction* PendingReshard(int value) const {
     const int producer = made_by_[value];
@@ -195,10 +214,12 @@ class Delay {
   bool IsSumTree(const Instruction& map) const {
     const MapExpression& expression = map.expression;
     if (expression.num_operands < 2) return false;
+    for (const MapStep& step : expression.steps) {
+      if (step.function != ScalarFunction::kAdd) return false;
+    }
     const ProgramValue& result = program_.values[map.results[0]];
     std::vector<int> uses(expression.num_operands + expression.steps.size(), 0);
     for (const MapStep& step : expression.steps) {
-      if (step.function != ScalarFunction::kAdd) return false;
       for (int argument : step.arguments) ++uses[argument];
     }
     for (size_t i = 0; i + 1 < uses.size(); ++i) {
@@ -214,12 +235,20 @@ class Delay {
 
   void CollectTerms(const Instruction& map, std::vector<int>& terms,
                     std::vector<int>& inner) const {
-    for (int operand : map.operands) {
+    // Without recursion: a chain may be as long as the user's program.
+    std::vector<std::pair<const Instruction*, size_t>> open = {{&map, 0}};
+    while (!open.empty()) {
+      auto& [sum, next] = open.back();
+      if (next == sum->operands.size()) {
+        open.pop_back();
+        continue;
+      }
+      const int operand = sum->operands[next++];
       const int producer = made_by_[operand];
       if (producer >= 0 && readers_[operand] == 1 &&
           out_[producer].opcode == Opcode::kMap && IsSumTree(out_[producer])) {
         inner.push_back(operand);
-        CollectTerms(out_[producer], terms, inner);
+        open.push_back({&out_[producer], 0});
       } else {
         terms.push_back(operand);
       }
