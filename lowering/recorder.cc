@@ -229,13 +229,14 @@ Value Recorder::Input(const std::string& name, DType dtype,
 }
 
 int Recorder::AddVariable(const VariableInfo& variable) {
-  for (size_t i = 0; i < program_.variables.size(); ++i) {
-    if (program_.variables[i].name == variable.name) return static_cast<int>(i);
+  const auto [place, added] = variables_.try_emplace(
+      variable.id, static_cast<int>(program_.variables.size()));
+  if (added) {
+    program_.variables.push_back(
+        {variable.name, variable.dtype, variable.shape,
+         RuleLayout(variable.shape, SectionOf(variable))});
   }
-  program_.variables.push_back(
-      {variable.name, variable.dtype, variable.shape,
-       RuleLayout(variable.shape, SectionOf(variable))});
-  return static_cast<int>(program_.variables.size()) - 1;
+  return place->second;
 }
 
 Value Recorder::ReadVariable(const VariableInfo& variable) {

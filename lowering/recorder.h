@@ -96,6 +96,8 @@ class Recorder : public Emitter {
   std::string name_;  // of the present operation
   int origin_ = -1;   // its place in Program::origins
   RuleSection section_ = RuleSection::kDefault;
+  // By id of a variable: its place in Program::variables.
+  absl::flat_hash_map<int, int> variables_;
   // Reshards made so far, by value: every reader of one layout shares one.
   std::vector<absl::InlinedVector<int, 1>> reshards_;
   // By variable: the place in Program::origins of who writes it.

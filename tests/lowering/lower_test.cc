@@ -9,6 +9,7 @@
 
 #include "lowering/parse_program.h"
 #include "lowering/print_program.h"
+#include "ops/reduce.h"
 #include "tests/lowering/allocations.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
@@ -178,6 +179,25 @@ TEST(Lower, TheWorkGrowsWithTheLayers) {
   // Tables double now and then, so not to the allocation.
   EXPECT_LT(four.allocations - two.allocations,
             (two.allocations - one.allocations) * 21 / 10);
+}
+
+// Users add up losses in loops. Every other term is a pending sum.
+TEST(Lower, ALongChainOfSumsIsReducedOnce) {
+  constexpr int kTerms = 4000;
+  Graph graph;
+  const Dimension batch{"batch", 8}, hidden{"hidden", 16};
+  const Tensor x = Input(graph, "x", kFloat32, {batch, hidden});
+  Tensor sum = ReduceMean(x, {batch});
+  for (int i = 1; i < kTerms; ++i) {
+    sum = sum + (i % 2 == 0
+                     ? ReduceMean(x, {batch})
+                     : Input(graph, absl::StrCat("y", i), kFloat32, {batch}));
+  }
+  const auto program =
+      LowerText(graph, "model:4", "hidden:model", {.fetches = {sum}});
+  EXPECT_EQ(Costs(program), "all_reduce model 1x 48\n");
+  ASSERT_OK(program);
+  EXPECT_LT(program->values.size(), 6u * kTerms);
 }
 
 }  // namespace
