@@ -83,8 +83,10 @@ class Bucketer {
   void Put(Instruction instruction) {
     const int operand = instruction.operands[0];
     const ProgramValue& value = program_.values[operand];
+    // Bounded, because the product may leave int64.
     const int64_t bytes =
-        LocalElements(program_.grains, value.shape, value.layout) *
+        std::min(LocalElements(program_.grains, value.shape, value.layout),
+                 kMostBytes) *
         DTypeSize(value.dtype);
     const int level =
         held_by_[operand] < 0 ? 0 : buckets_[held_by_[operand]].level + 1;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -339,11 +340,17 @@ absl::Status ShardShapes(Program& program) {
       const int64_t elements =
           LocalElements(program.grains, value.shape, value.layout);
       if (elements <= kMostElements) continue;
+      std::string made_by;
+      if (instruction.origin >= 0) {
+        const Origin& origin = program.origins[instruction.origin];
+        made_by = absl::StrCat(" (", origin.operation, ", ",
+                               origin.site.ToString(), ")");
+      }
       return absl::ResourceExhaustedError(absl::StrCat(
           "\"", value.name, "\" ", DTypeName(value.dtype), "[",
           value.shape.ToString(), "] takes ", elements,
-          " places on every device (", program.OriginText(instruction),
-          ")\n  help     make it smaller, or cut it over more devices"));
+          " places on every device", made_by,
+          "\n  help     make it smaller, or cut it over more devices"));
     }
   }
   Sharder(program).Run();

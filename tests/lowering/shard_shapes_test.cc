@@ -369,5 +369,29 @@ output(%all) s
 )");
 }
 
+TEST(ShardShapes, ShardsBeyondAllMemoryAreAnError) {
+  EXPECT_EQ(AfterPass("shard_shapes", R"(
+mesh{model:2}
+%x : f32[b:4398046511104, h:9/model] = input x
+output(%x) x
+)"),
+            "shard_shapes: RESOURCE_EXHAUSTED \"x\" f32[b:4398046511104, h:9] "
+            "takes 21990232555520 places on every device\n"
+            "  help     make it smaller, or cut it over more devices");
+}
+
+// Padding alone can do it.
+TEST(ShardShapes, SmallTensorsMayHaveEndlessPadding) {
+  EXPECT_THAT(AfterPass("shard_shapes", R"(
+mesh{u:65536, v:32767}
+%x : f32[a:1/u, b:1, c:1, d:1] = input x
+%y : f32[a:1, b:1/u+v, c:1, d:1] = input y
+%z : f32[a:1, b:1, c:1/v, d:1] = input z
+%t : f32[a:1, b:1, c:1, d:1/u] = input t
+output(%x) x
+)"),
+              ::testing::StartsWith("shard_shapes: RESOURCE_EXHAUSTED \"x\" "));
+}
+
 }  // namespace
 }  // namespace mtf::testing
