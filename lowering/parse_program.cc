@@ -9,11 +9,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "layouts/shard.h"
+#include "lowering/line_reader.h"
 #include "lowering/plan_einsums.h"
 #include "lowering/verify_program.h"
 #include "lowering/verify_shapes.h"
@@ -23,141 +22,6 @@ namespace {
 
 // Longest text, and most elements of a constant, that are read on trust.
 constexpr size_t kMostText = size_t{1} << 28;
-
-// A line of the text together with the indented lines that continue it.
-struct LogicalLine {
-  struct Piece {
-    size_t begin;   // in `text`
-    int number;     // of the line it stands in
-    size_t column;  // of its first character
-  };
-  std::string text;
-  std::vector<Piece> pieces;
-
-  // "line 3, column 17" of the character at `at`.
-  std::string Place(size_t at) const {
-    const Piece* piece = &pieces[0];
-    for (const Piece& other : pieces) {
-      if (other.begin <= at) piece = &other;
-    }
-    return absl::StrCat("line ", piece->number, ", column ",
-                        piece->column + at - piece->begin);
-  }
-};
-
-// A cursor over one logical line. Every reader either succeeds and moves on or
-// records the first problem; the caller checks `ok()` once at the end.
-class Line {
- public:
-  explicit Line(const LogicalLine& line) : line_(line), text_(line.text) {}
-
-  bool ok() const { return status_.ok(); }
-  int number() const { return line_.pieces[0].number; }
-  const absl::Status& status() const { return status_; }
-
-  void SkipSpace() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  bool AtEnd() {
-    SkipSpace();
-    return at_ >= text_.size();
-  }
-  // Takes `token` if it comes next.
-  bool Take(absl::string_view token) {
-    SkipSpace();
-    if (text_.substr(at_, token.size()) != token) return false;
-    at_ += token.size();
-    return true;
-  }
-  // Takes the whole word `word` if it comes next.
-  bool TakeWord(absl::string_view word) {
-    const size_t start = at_;
-    if (!Take(word)) return false;
-    if (at_ < text_.size() && IsWord(text_[at_])) {
-      at_ = start;
-      return false;
-    }
-    return true;
-  }
-  void Expect(absl::string_view token) {
-    if (ok() && !Take(token)) Fail(absl::StrCat("expected \"", token, "\""));
-  }
-  // A name: letters, digits and _-./
-  std::string Word(bool with_slash = false) {
-    SkipSpace();
-    const size_t start = at_;
-    while (at_ < text_.size() &&
-           (IsWord(text_[at_]) || (with_slash && text_[at_] == '/') ||
-            (with_slash && text_[at_] == '.'))) {
-      ++at_;
-    }
-    if (start == at_) Fail("expected a name");
-    word_ = start;
-    return std::string(text_.substr(start, at_ - start));
-  }
-  // A whole number from `least` to `most`.
-  int64_t Integer(int64_t least = std::numeric_limits<int64_t>::min(),
-                  int64_t most = std::numeric_limits<int64_t>::max()) {
-    SkipSpace();
-    const size_t start = at_;
-    if (at_ < text_.size() && text_[at_] == '-') ++at_;
-    while (at_ < text_.size() &&
-           absl::ascii_isdigit(static_cast<unsigned char>(text_[at_]))) {
-      ++at_;
-    }
-    int64_t value = 0;
-    word_ = start;
-    if (!absl::SimpleAtoi(text_.substr(start, at_ - start), &value)) {
-      at_ = start;
-      Fail("expected a whole number");
-    } else if (value < least || value > most) {
-      at_ = start;
-      Fail("the number is out of range");
-    }
-    return value;
-  }
-  double Real() {
-    SkipSpace();
-    const size_t start = at_;
-    while (at_ < text_.size() && text_[at_] != ' ' && text_[at_] != ',' &&
-           text_[at_] != ')' && text_[at_] != '}') {
-      ++at_;
-    }
-    double value = 0;
-    if (!absl::SimpleAtod(text_.substr(start, at_ - start), &value)) {
-      at_ = start;
-      Fail("expected a number");
-    }
-    return value;
-  }
-  // Fails at the last word.
-  void FailWord(absl::string_view what) {
-    if (!status_.ok()) return;
-    at_ = word_;
-    Fail(what);
-  }
-  void Fail(absl::string_view what) {
-    if (!status_.ok()) return;
-    const absl::string_view rest = text_.substr(std::min(at_, text_.size()));
-    status_ = absl::InvalidArgumentError(absl::StrCat(
-        line_.Place(at_), ": ", what,
-        rest.empty()
-            ? " at the end of the line"
-            : absl::StrCat(" at \"", absl::CHexEscape(rest.substr(0, 20)),
-                           "\"")));
-  }
-
- private:
-  static bool IsWord(char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
-           c == '-';
-  }
-  const LogicalLine& line_;
-  absl::string_view text_;
-  size_t at_ = 0;
-  size_t word_ = 0;  // where the last word began
-  absl::Status status_;
-};
 
 struct ParsedType {
   DType dtype = kFloat32;
@@ -172,21 +36,9 @@ class Parser {
     if (text.size() > kMostText) {
       return absl::InvalidArgumentError("the text is longer than 256 MiB");
     }
-    LogicalLine logical;
-    int number = 0;
-    for (absl::string_view raw : absl::StrSplit(text, '\n')) {
-      ++number;
-      const size_t indent = std::min(raw.find_first_not_of(' '), raw.size());
-      if (indent > 0 && !logical.text.empty()) {
-        logical.text += " ";
-        logical.pieces.push_back({logical.text.size(), number, indent + 1});
-        absl::StrAppend(&logical.text, raw.substr(indent));
-        continue;
-      }
-      MTF_RETURN_IF_ERROR(ParseLine(logical));
-      logical = {std::string(raw), {{0, number, 1}}};
+    for (const LogicalLine& line : LogicalLines(text)) {
+      MTF_RETURN_IF_ERROR(ParseLine(line));
     }
-    MTF_RETURN_IF_ERROR(ParseLine(logical));
     if (!saw_mesh_) {
       return absl::InvalidArgumentError(
           "line 1, column 1: the text has no mesh{...}");
@@ -204,7 +56,7 @@ class Parser {
 
  private:
   absl::Status ParseLine(const LogicalLine& text) {
-    Line line(text);
+    LineReader line(text);
     if (line.AtEnd() || line.Take("#")) return absl::OkStatus();
     if (line.TakeWord("mesh")) {
       ParseMesh(line);
@@ -227,7 +79,7 @@ class Parser {
     return line.status();
   }
 
-  void ParseMesh(Line& line) {
+  void ParseMesh(LineReader& line) {
     if (saw_mesh_) return line.Fail("the mesh is given twice");
     line.Expect("{");
     std::string text;
@@ -247,7 +99,7 @@ class Parser {
   }
 
   // The axes that a dimension may be cut over though nothing here is.
-  void ParseGrains(Line& line) {
+  void ParseGrains(LineReader& line) {
     line.Expect("{");
     while (line.ok() && !line.Take("}")) {
       const std::string name = line.Word();
@@ -263,7 +115,7 @@ class Parser {
     return std::string(status.message().substr(0, status.message().find('\n')));
   }
 
-  int Axis(Line& line) {
+  int Axis(LineReader& line) {
     const std::string name = line.Word();
     if (!line.ok()) return 0;
     const int axis = program_.mesh.Find(name);
@@ -276,7 +128,8 @@ class Parser {
     return std::max(axis, 0);
   }
 
-  void ParseAxes(Line& line, absl::string_view separator, AxisList& axes) {
+  void ParseAxes(LineReader& line, absl::string_view separator,
+                 AxisList& axes) {
     do {
       const int axis = Axis(line);
       if (line.ok() && axes.Contains(axis)) {
@@ -286,7 +139,7 @@ class Parser {
     } while (line.ok() && line.Take(separator));
   }
 
-  void ParseDimensions(Line& line, ParsedType& type) {
+  void ParseDimensions(LineReader& line, ParsedType& type) {
     line.Expect("[");
     std::vector<Dimension> dims;
     bool local = false;
@@ -330,13 +183,13 @@ class Parser {
     }
   }
 
-  static DType ParsedDType(Line& line) {
+  static DType ParsedDType(LineReader& line) {
     const absl::StatusOr<DType> dtype = ParseDType(line.Word());
     if (!dtype.ok()) line.FailWord(FirstLine(dtype.status()));
     return dtype.value_or(kFloat32);
   }
 
-  ParsedType ParseType(Line& line) {
+  ParsedType ParseType(LineReader& line) {
     ParsedType type;
     // A dtype is letters and digits up to the bracket.
     type.dtype = ParsedDType(line);
@@ -345,9 +198,9 @@ class Parser {
     return type;
   }
 
-  int Operand(Line& line) {
+  int Operand(LineReader& line) {
     line.Expect("%");
-    const std::string name = line.Word(/*with_slash=*/true);
+    const std::string name = line.Name();
     if (!line.ok()) return 0;
     const auto it = ids_.find(name);
     if (it == ids_.end()) {
@@ -357,16 +210,17 @@ class Parser {
     return it->second;
   }
 
-  void ParseInstruction(Line& line) {
+  void ParseInstruction(LineReader& line) {
     Instruction instruction;
     while (line.ok() && line.Take("%")) {
-      const std::string name = line.Word(/*with_slash=*/true);
+      const std::string name = line.Name();
       line.Expect(":");
       ParsedType type = ParseType(line);
       BufferPlan::Buffer buffer;
       if (line.Take("@")) {
-        const std::string place = line.Word(/*with_slash=*/true);
-        if (absl::SimpleAtoi(place, &buffer.offset)) {
+        bool quoted = false;
+        const std::string place = line.Name(&quoted);
+        if (!quoted && absl::SimpleAtoi(place, &buffer.offset)) {
           buffer.place = BufferPlan::Place::kArena;
           if (buffer.offset < 0) line.Fail("a place before the arena");
         } else {
@@ -431,7 +285,7 @@ class Parser {
     lines_.push_back(line.number());
   }
 
-  ReduceKind Reduction(Line& line) {
+  ReduceKind Reduction(LineReader& line) {
     if (line.TakeWord("sum")) return ReduceKind::kSum;
     if (line.TakeWord("max")) return ReduceKind::kMax;
     if (line.TakeWord("min")) return ReduceKind::kMin;
@@ -439,7 +293,7 @@ class Parser {
     return ReduceKind::kSum;
   }
 
-  int DimensionOf(Line& line, int value) {
+  int DimensionOf(LineReader& line, int value) {
     const std::string name = line.Word();
     if (!line.ok()) return 0;
     const int dim = program_.values[value].shape.Find(name);
@@ -447,13 +301,13 @@ class Parser {
     return std::max(dim, 0);
   }
 
-  void Over(Line& line, Instruction& instruction) {
+  void Over(LineReader& line, Instruction& instruction) {
     line.Expect("over{");
     ParseAxes(line, ",", instruction.axes);
     line.Expect("}");
   }
 
-  void ParseExpression(Line& line, Instruction& instruction) {
+  void ParseExpression(LineReader& line, Instruction& instruction) {
     MapExpression& expression = instruction.expression;
     const int operands = static_cast<int>(instruction.operands.size());
     expression.num_operands = operands;
@@ -522,17 +376,17 @@ class Parser {
                : instruction.expression.steps[last - operands].dtype;
   }
 
-  void ParseAttributes(Line& line, Instruction& instruction) {
+  void ParseAttributes(LineReader& line, Instruction& instruction) {
     const int first =
         instruction.operands.empty() ? -1 : instruction.operands[0];
     switch (instruction.opcode) {
       case Opcode::kInput:
       case Opcode::kOutput:
-        instruction.symbol = line.Word(/*with_slash=*/true);
+        instruction.symbol = line.Name();
         break;
       case Opcode::kReadVariable:
       case Opcode::kWriteVariable: {
-        instruction.symbol = line.Word(/*with_slash=*/true);
+        instruction.symbol = line.Name();
         const ProgramValue& value = program_.values[instruction.results[0]];
         if (variables_.insert(instruction.symbol).second) {
           program_.variables.push_back(
@@ -662,7 +516,7 @@ class Parser {
   }
 
   // The names that follow "sum{": exactly those that the result leaves out.
-  void ParseSummed(Line& line, const Instruction& instruction) {
+  void ParseSummed(LineReader& line, const Instruction& instruction) {
     std::vector<std::string> said, meant;
     while (line.ok() && !line.Take("}")) {
       said.push_back(line.Word());

@@ -8,9 +8,13 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 
 namespace mtf {
 namespace {
@@ -73,6 +77,20 @@ std::string Dimensions(const Program& program, const Shape& shape,
   return text;
 }
 
+// A name as it is, or in quotes where it is made of more than letters, digits
+// and "_-./": users may call a Scope what they like. Spaces are escaped, for
+// lines are broken at them.
+std::string Name(absl::string_view name) {
+  bool plain = !name.empty();
+  for (char c : name) {
+    plain = plain && (absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                      absl::StrContains("_-./", c));
+  }
+  if (plain) return std::string(name);
+  return absl::StrCat(
+      "\"", absl::StrReplaceAll(absl::CEscape(name), {{" ", "\\040"}}), "\"");
+}
+
 std::string Place(const Program& program, int value) {
   if (program.buffers.buffers.size() != program.values.size()) return "";
   const BufferPlan::Buffer& buffer = program.buffers.buffers[value];
@@ -82,7 +100,11 @@ std::string Place(const Program& program, int value) {
     case BufferPlan::Place::kArena:
       return absl::StrCat(" @", buffer.offset);
     case BufferPlan::Place::kVariable:
-      return absl::StrCat(" @", buffer.symbol);
+      // Digits alone would be an offset.
+      if (buffer.symbol.find_first_not_of("0123456789") == std::string::npos) {
+        return absl::StrCat(" @\"", buffer.symbol, "\"");
+      }
+      return absl::StrCat(" @", Name(buffer.symbol));
   }
   return "";
 }
@@ -143,7 +165,7 @@ std::string Attributes(const Program& program, const Instruction& instruction) {
     case Opcode::kReadVariable:
     case Opcode::kWriteVariable:
     case Opcode::kOutput:
-      return absl::StrCat(" ", instruction.symbol);
+      return absl::StrCat(" ", Name(instruction.symbol));
     case Opcode::kConstant:
       return absl::StrCat(" {",
                           absl::StrJoin(instruction.data, ", ",
@@ -255,8 +277,8 @@ std::string PrintInstruction(const Program& program,
   std::string line;
   for (int result : instruction.results) {
     const ProgramValue& value = program.values[result];
-    absl::StrAppend(&line, line.empty() ? "" : ", ", "%", value.name, " : ",
-                    DTypeName(value.dtype),
+    absl::StrAppend(&line, line.empty() ? "" : ", ", "%", Name(value.name),
+                    " : ", DTypeName(value.dtype),
                     Dimensions(program, value.shape, value.layout, value.local),
                     Place(program, result));
   }
@@ -266,7 +288,7 @@ std::string PrintInstruction(const Program& program,
     line += "(";
     for (size_t i = 0; i < instruction.operands.size(); ++i) {
       absl::StrAppend(&line, i > 0 ? ", " : "", "%",
-                      program.values[instruction.operands[i]].name);
+                      Name(program.values[instruction.operands[i]].name));
     }
     line += ")";
   }

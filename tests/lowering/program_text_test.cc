@@ -82,6 +82,23 @@ output(%b.cut) b
 )");
 }
 
+// Users may call a tensor what they like; what is no plain name is in quotes.
+TEST(ProgramText, AnyNameReadsBack) {
+  ExpectReadsBack(R"(
+mesh{data:2}
+%"my\040layer/w\040=\0401" : f32[b:8/data] = read_variable "my\040layer/w\040=\0401"
+%"\"quoted\\\"" : f32[b:8/data] = map(%"my\040layer/w\040=\0401") gelu
+%"\303\251" : f32[b:8/data] = map(%"\"quoted\\\"") gelu
+output(%"\303\251") "(a,\040b)\040:\040c"
+)");
+}
+
+TEST(ProgramText, AnOpenQuoteIsAnError) {
+  EXPECT_THAT(ErrorText(ParseProgram("mesh{data:2}\n%\"x : f32[] = input x")
+                            .status()),
+              HasSubstr("line 2, column 2: expected a name in quotes"));
+}
+
 TEST(ProgramText, ExtentsPlansAndPlacesReadBack) {
   ExpectReadsBack(R"(
 mesh{data:2, model:2}
