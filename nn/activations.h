@@ -8,7 +8,9 @@
 namespace mtf::nn {
 
 // An elementwise function of ops/elementwise.h, by its bare name: Gelu, Relu,
-// Swish, or a function of the user's own. Null stands for "none".
+// Swish, or a function of the user's own, from a float tensor to one of the
+// same shape and dtype. Null stands for "none". A layer uses what it returns as
+// it comes; its errors are those of the operations it calls.
 //
 //   Tensor y = nn::FeedForward(x, d_ff, Gelu);
 using Activation = Tensor (*)(TensorArg x);

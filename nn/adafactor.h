@@ -39,9 +39,14 @@ struct AdafactorOptions {
 //   u  <- u / max(1, rms(u) / clipping_threshold)
 //   parameter <- parameter - learning_rate * max(epsilon2, rms(parameter)) * u
 //
+// With beta1, what is subtracted is m <- beta1 * m + (1 - beta1) * (...) of it.
+// State is f32: "vr" without the largest dimension of the parameter and "vc"
+// without the second largest, or "v" of its shape; with beta1 also "m".
+//
 //   Tensor step = nn::Adafactor().Minimize(loss);
 //
-// Minimize and Apply are those of every optimizer; see nn/adam.h.
+// Minimize and Apply, with their errors, are those of every optimizer; see
+// nn/adam.h.
 class Adafactor {
  public:
   explicit Adafactor(AdafactorOptions options = {})

@@ -40,13 +40,27 @@ class Adam {
  public:
   explicit Adam(AdamOptions options = {}) : options_(std::move(options)) {}
 
-  // One update of every trainable parameter that the scalar `loss` depends on;
-  // a step that fetches the result makes it.
+  // One update of every trainable float parameter that the scalar `loss`
+  // depends on. Returns a scalar; a step that fetches it makes the update.
+  //
+  // kInvalidArgument, as the graph's first error (Graph::status(),
+  // Session::Create), for a loss that is no float scalar or depends on no such
+  // parameter, a learning rate whose schedule is wrong or gives no f32 scalar,
+  // and a max_gradient_norm that is negative or NaN. An empty `loss` gives an
+  // empty Tensor.
   Tensor Minimize(Tensor loss, std::source_location location =
                                    std::source_location::current()) const;
 
   // One update of `variables`, results of Variable(), by as many `gradients` of
-  // the same shapes. A variable whose gradient is empty stays as it is.
+  // the same dimensions in any order. A variable whose gradient is empty stays
+  // as it is. Returns a scalar, as Minimize does.
+  //
+  //   Tensor step = optimizer.Apply(Gradients(loss, {w1, w2}), {w1, w2});
+  //
+  // kInvalidArgument for lists of two lengths, what is no float variable, one
+  // that is listed twice, a gradient that is no float, of other dimensions or
+  // of another graph, no gradient at all, and a wrong rate or norm as above.
+  // Lists without any tensor give an empty Tensor.
   Tensor Apply(
       std::vector<Tensor> gradients, std::vector<Tensor> variables,
       std::source_location location = std::source_location::current()) const;
@@ -69,7 +83,7 @@ struct AdamWOptions {
 
 // Adam with decoupled weight decay (Loshchilov and Hutter, 2019): the parameter
 // also loses learning_rate * weight_decay of itself, which the moments do not
-// see.
+// see. Minimize and Apply, with their errors, are those of Adam.
 //
 //   Tensor step = nn::AdamW({.learning_rate = 3e-3}).Minimize(loss);
 class AdamW {

@@ -5,6 +5,9 @@
 // matrix product; the products of attention are then batched over [batch...,
 // heads] with rows heads * d_kv apart. Logits are [batch..., heads, length,
 // memory_length], so that the softmax runs over neighbours in memory.
+//
+// Errors are kInvalidArgument, as the graph's first error (Graph::status(),
+// Session::Create).
 #ifndef NN_ATTENTION_H_
 #define NN_ATTENTION_H_
 
@@ -35,7 +38,17 @@ struct DotProductAttentionOptions {
 //
 // The dimensions between length and d_kv are free: whatever q and k share is
 // matched, so keys without `heads` are shared by all heads. A query that sees
-// nothing gets zeros.
+// nothing gets zeros. The softmax is f32 whatever the dtype.
+//
+//   Tensor y = nn::DotProductAttention(q, k, v, {.length = length,
+//       .memory_length = memory_length, .d_kv = d_kv, .causal = true});
+//
+// An error: one of q, k, v that is empty or of another graph, dtypes that are
+// not one float dtype, an option of the three dimensions that is missing or not
+// there in its size, `memory_length` in q or `length` in k or v, a dimension of
+// k or v that q lacks, a mask that is no bool or has other dimensions than the
+// logits, and a dropout outside of [0, 1). Three empty Tensors give an empty
+// Tensor.
 Tensor DotProductAttention(
     Tensor q, Tensor k, Tensor v, DotProductAttentionOptions options,
     std::source_location location = std::source_location::current());
@@ -62,7 +75,8 @@ struct AttentionOptions {
 //       .heads = heads, .d_kv = d_kv, .causal = true});
 //
 // Keys and values live along "memory_length", a new name for `length`, so
-// `length` itself may be sharded.
+// `length` itself may be sharded. Errors are those of MultiHeadAttention; an
+// empty `x` gives an empty Tensor.
 Tensor SelfAttention(
     Tensor x, AttentionOptions options,
     std::source_location location = std::source_location::current());
@@ -70,6 +84,17 @@ Tensor SelfAttention(
 // Multi-head attention of `x` [batch..., length, d_model] to `memory`
 // [batch..., memory_length, d_memory], with names of its own for its length.
 // The last dimension of each is its model dimension; the names may be equal.
+// Four Dense layers, "query", "key", "value" and "output", around a
+// DotProductAttention:
+//
+//   // -> [batch..., length, d_model]
+//   Tensor y = nn::MultiHeadAttention(x, memory, {.length = length,
+//       .heads = heads, .d_kv = d_kv, .memory_length = source_length});
+//
+// An error: an option `.length`, `.heads`, `.d_kv` or `.memory_length` that is
+// missing; `length` that x lacks or memory has, `memory_length` that memory
+// lacks or x has; a last dimension that is the length; and what Dense and
+// DotProductAttention refuse. Two empty Tensors give an empty Tensor.
 Tensor MultiHeadAttention(
     Tensor x, Tensor memory, AttentionOptions options,
     std::source_location location = std::source_location::current());

@@ -17,9 +17,9 @@ struct CrossEntropyOptions {
   // Adds z_loss * log(Z)^2, where Z is the sum of exp(logits): keeps logits
   // from drifting (Shazeer et al., 2018).
   double z_loss = 0;
-  // What each position counts, over any of the dimensions of `targets`: the
-  // loss is the weighted mean. A position of weight 0 is not seen, not even a
-  // NaN. Empty: all count the same.
+  // What each position counts, over any of the dimensions of `targets`, in any
+  // dtype: the loss is the weighted mean, 0 where all weights are. A position
+  // of weight 0 is not seen, not even a NaN. Empty: all count the same.
   Tensor weights = Tensor();
   // The loss of each position, times its weight, instead of the mean.
   bool per_position = false;
@@ -33,7 +33,8 @@ struct CrossEntropyOptions {
 //
 //   logits   [positions..., vocab]  any order
 //   targets  [positions...]         integer
-//   ->       scalar, or [positions...] in the order of `logits`
+//   ->       f32: scalar, or [positions...], in the order of `logits` unless
+//            the weights have another
 //
 //   Tensor loss = nn::SoftmaxCrossEntropy(logits, vocab, targets);
 //
@@ -41,6 +42,13 @@ struct CrossEntropyOptions {
 // work is local but for three reductions over positions. The gradient of the
 // logits is softmax - onehot, over the number of positions. A target outside
 // of the vocabulary matches nothing: give it the weight 0.
+//
+// kInvalidArgument, as the graph's first error (Graph::status(),
+// Session::Create), for logits that are no float or lack `vocab`, targets that
+// are no integer or not over the other dimensions of the logits, weights with a
+// dimension that the targets lack, a label_smoothing outside of [0, 1], one of
+// logits and targets that is empty, and a tensor of another graph. Two empty
+// Tensors give an empty Tensor.
 Tensor SoftmaxCrossEntropy(
     Tensor logits, Dimension vocab, Tensor targets,
     CrossEntropyOptions options = {},
@@ -51,6 +59,11 @@ Tensor SoftmaxCrossEntropy(
 //
 //   // x [batch, length, d_model], targets [batch, length] -> scalar
 //   Tensor loss = nn::CrossEntropy(x, vocab, targets);
+//
+// Errors are those of SoftmaxCrossEntropy, with x for the logits, and
+// kInvalidArgument for an x that is a scalar or whose last dimension the
+// targets have, targets with the dimension `vocab`, and a kernel that is not
+// [d_model, vocab] or of another graph.
 Tensor CrossEntropy(
     Tensor x, Dimension vocab, Tensor targets, CrossEntropyOptions options = {},
     std::source_location location = std::source_location::current());

@@ -23,12 +23,21 @@ struct DenseOptions {
 // A linear layer: multiplies `x` by a kernel [reduced..., output...], which
 // sums over `reduced`, then adds a bias [output...] and applies the activation.
 //
+//   activation(sum over reduced of (x * kernel) + bias)
+//
 //   // [batch, length, d_model] -> [batch, length, heads, d_kv]
 //   Tensor q = nn::Dense(x, {d_model}, {heads, d_kv}, {.bias = false});
 //
 // The result has the remaining dimensions of `x`, then those of `output`. A
 // name may be in both `reduced` and `output`: the side of `x` is then called
 // "<name>_in". The parameters are f32 and are cast to the float dtype of `x`.
+//
+// kInvalidArgument, as the graph's first error (Graph::status(),
+// Session::Create), for an x that is no float, a dimension of `reduced` that it
+// lacks or has in another size, one of `output` that it has besides `reduced`,
+// either shape if Shape::Validate refuses it, a "<name>_in" that x already has,
+// and an init_scale that is negative or not finite. An empty `x` gives an empty
+// Tensor.
 Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options = {},
              std::source_location location = std::source_location::current());
 

@@ -21,10 +21,15 @@ struct FeedForwardOptions {
 };
 
 // Two linear layers with an activation between them: the last dimension of `x`,
-// the model dimension, to `d_ff` and back.
+// the model dimension, to `d_ff` and back: out(activation(in(x))).
 //
 //   // [batch, length, d_model] -> [batch, length, d_model]
 //   x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
+//
+// kInvalidArgument, as the graph's first error (Graph::status(),
+// Session::Create), for an x that is a scalar or no float, a `d_ff` that is
+// negative or that x has besides its last dimension, and a dropout outside of
+// [0, 1). An empty `x` gives an empty Tensor.
 Tensor FeedForward(
     Tensor x, Dimension d_ff, Activation activation,
     FeedForwardOptions options = {},

@@ -25,6 +25,10 @@ struct LayerNormOptions {
 //
 // The variance is the mean square of what is left after the mean is taken off,
 // in f32 whatever the dtype of `x`, so a large mean does no harm.
+//
+// kInvalidArgument, as the graph's first error (Graph::status(),
+// Session::Create), for an x that is no float, or that lacks `dim` or has it in
+// another size. An empty `x` gives an empty Tensor.
 Tensor LayerNorm(
     Tensor x, Dimension dim, LayerNormOptions options = {},
     std::source_location location = std::source_location::current());
@@ -38,6 +42,10 @@ struct RmsNormOptions {
 // Root mean square normalisation over `dim` (Zhang and Sennrich, 2019):
 //
 //   x / sqrt(mean(x^2) + epsilon) * scale
+//
+//   Tensor y = nn::RmsNorm(x, d_model);  // same shape as x
+//
+// In f32 whatever the dtype of `x`. Errors are those of LayerNorm.
 Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options = {},
                std::source_location location = std::source_location::current());
 

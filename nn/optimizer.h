@@ -23,9 +23,10 @@ class ParameterUpdate {
   ParameterUpdate(const VariableInfo& variable, Tensor value, Tensor gradient)
       : variable(variable), value(value), gradient(gradient) {}
 
-  // A new variable "<variable>/<name>" of optimizer state, f32 zeros.
+  // A new variable "<variable>/<name>" of optimizer state, f32 zeros of
+  // `shape`.
   Tensor State(absl::string_view name, const Shape& shape);
-  // Gives `state` a value for the next step.
+  // Gives `state` a value of its dimensions for the next step.
   void SetState(Tensor state, Tensor value);
 
   const VariableInfo& variable;
@@ -34,7 +35,8 @@ class ParameterUpdate {
   std::vector<Tensor> assignments;
 };
 
-// Returns the new value of a parameter, in f32.
+// Returns the new value of a parameter, in f32 and of its dimensions; Assign()
+// refuses others with kInvalidArgument.
 using UpdateRule = std::function<Tensor(ParameterUpdate&)>;
 // Makes the rule of a step from what all parameters share, scalars f32: the
 // number of updates made before this one, and the learning rate.
@@ -48,7 +50,7 @@ struct OptimizerSpec {
   MakeUpdateRule make_rule;
 };
 
-// Minimize() and Apply() of every optimizer. See nn/adam.h.
+// Minimize() and Apply() of every optimizer. See nn/adam.h, also for errors.
 Tensor Minimize(const OptimizerSpec& spec, Tensor loss,
                 std::source_location location);
 Tensor Apply(const OptimizerSpec& spec, std::vector<Tensor> gradients,

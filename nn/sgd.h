@@ -28,9 +28,13 @@ struct SgdOptions {
 //   parameter <- parameter - learning_rate * velocity
 //                (nesterov: g + momentum * velocity)
 //
+// The velocity is the f32 variable "<name>/<variable>/velocity", of the shape
+// of the parameter; without momentum there is none.
+//
 //   Tensor step = nn::Sgd({.learning_rate = 0.1}).Minimize(loss);
 //
-// Minimize and Apply are those of every optimizer; see nn/adam.h.
+// Minimize and Apply, with their errors, are those of every optimizer; see
+// nn/adam.h.
 class Sgd {
  public:
   explicit Sgd(SgdOptions options = {}) : options_(std::move(options)) {}

@@ -16,10 +16,12 @@ namespace mtf {
 //   // [batch, io] x [io, hidden] -> [batch, hidden], summed over "io".
 //   Tensor h = Einsum({x, w1}, {batch, hidden});
 //
-// Every dimension of `output` occurs in some input, with one size per name, and
-// the inputs share a float or integer dtype; otherwise the graph records
-// kInvalidArgument. Any number of inputs from one up; the gradient of each is
-// again an einsum.
+// Every dimension of `output` occurs in some input, with one size per name, the
+// inputs share a float or integer dtype, and none is empty or of another graph;
+// otherwise the graph records kInvalidArgument as its first error, which
+// Graph::status() and Session::Create return. Any number of inputs from one up;
+// the gradient of each is again an einsum. No inputs, or only empty ones, give
+// an empty Tensor.
 Tensor Einsum(std::vector<Tensor> inputs, Shape output,
               std::source_location location = std::source_location::current());
 

@@ -29,7 +29,7 @@ struct TensorArg {
 };
 
 // Every row of mtf/scalar_functions.h is a function of the same name, which
-// works element by element:
+// works element by element; the formulas are there:
 //
 //   float        Sin Cos Exp Log Log1p Sqrt Rsqrt Reciprocal Tanh Sigmoid
 //                Swish Gelu Elu Selu Softplus LeakyRelu Floor; Divide Pow
@@ -44,11 +44,15 @@ struct TensorArg {
 //
 //   Tensor y = Maximum(x + bias, 0.0);  // [batch, io] + [io] -> [batch, io]
 //
-// The graph records kInvalidArgument for a name of two sizes, operands of two
-// dtypes, a dtype the function does not take, and a number that the dtype
-// cannot hold (0.5 beside an i32). Maximum and Minimum share the gradient of a
-// tie; Relu and LeakyRelu have the left slope at 0. An integer divided by zero
-// by FloorDivide is 0, so Mod by zero is the dividend.
+// The result has the dtype of the operands, or bool. Maximum and Minimum share
+// the gradient of a tie; Relu and LeakyRelu have the left slope at 0. An
+// integer divided by zero by FloorDivide is 0, so Mod by zero is the dividend.
+//
+// The graph records kInvalidArgument, as its first error, which Graph::status()
+// and Session::Create return, for a name of two sizes, operands of two dtypes,
+// a dtype the function does not take, a number that the dtype cannot hold (0.5
+// beside an i32), and an operand that is empty or of another graph. Numbers and
+// empty Tensors alone give an empty Tensor; so it is with all functions below.
 #define MTF_DECLARE_UNARY(Name, ...) Tensor Name(TensorArg x);
 MTF_UNARY_FLOAT_FUNCTIONS(MTF_DECLARE_UNARY)
 MTF_UNARY_NUMBER_FUNCTIONS(MTF_DECLARE_UNARY)
@@ -63,24 +67,33 @@ MTF_LOGICAL_FUNCTIONS(MTF_DECLARE_BINARY)
 
 Tensor LogicalNot(TensorArg x);
 
-// `x` where the bool `condition` holds, else `y`. Nothing of the side that is
-// not taken is seen, not even a NaN; it gets the gradient 0. Where its own
-// slope is infinite, 0 times that is a NaN, so select its operand as well:
+// `x` where the bool `condition` holds, else `y`; all three are broadcast by
+// name. `x` and `y` share a dtype, any one; two numbers are f32. Nothing of the
+// side that is not taken is seen, not even a NaN; it gets the gradient 0. Where
+// its own slope is infinite, 0 times that is a NaN, so select its operand as
+// well:
 //
 //   Tensor y = Select(ok, Log(Select(ok, x, 1.0)), 0.0);
+//
+// Errors as above, and kInvalidArgument for a condition that is no bool.
 Tensor Select(TensorArg condition, TensorArg x, TensorArg y);
 
-// The same numbers in another dtype. Floats round to nearest even, a float
-// becomes an integer by truncation, a bool is 0 or 1, a number is true where it
-// is not 0. The gradient is cast back, between float dtypes only.
+// The same shape and numbers in another dtype, from any to any. Floats round to
+// nearest even, a float becomes an integer by truncation, a bool is 0 or 1, a
+// number is true where it is not 0. The gradient is cast back, between float
+// dtypes only.
+//
+//   Tensor y = Cast(x, kBFloat16);
 Tensor Cast(Tensor x, DType dtype,
             std::source_location location = std::source_location::current());
 
-// A constant of the shape and dtype of `x`.
+// A constant of the shape and dtype of `x`. kInvalidArgument for a value that
+// the dtype cannot hold.
 Tensor Like(Tensor x, double value,
             std::source_location location = std::source_location::current());
 
 // The sum of one or more tensors, broadcast by name, added left to right.
+// Errors are those of Add.
 Tensor AddN(std::vector<Tensor> xs,
             std::source_location location = std::source_location::current());
 

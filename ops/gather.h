@@ -17,9 +17,13 @@ namespace mtf {
 //   // [vocab, d_model] at [batch, length] -> [batch, length, d_model]
 //   Tensor x = Gather(embedding, tokens, "vocab");
 //
-// `indices` has no dimension `dim`. An index outside [0, size) ends the step
-// with kOutOfRange, which names the index and its place. The gradient of
-// `table` is a ScatterAdd.
+// An index outside [0, size) ends the step with kOutOfRange, which names the
+// index and its place. The gradient of `table` is a ScatterAdd.
+//
+// kInvalidArgument, as the graph's first error (Graph::status(),
+// Session::Create), for a table that lacks `dim`, indices that are not i32 or
+// i64 or have `dim`, a name of two sizes, and one tensor that is empty or of
+// another graph. Two empty Tensors give an empty Tensor.
 Tensor Gather(Tensor table, Tensor indices, absl::string_view dim,
               std::source_location location = std::source_location::current());
 
@@ -31,7 +35,10 @@ Tensor Gather(Tensor table, Tensor indices, absl::string_view dim,
 //   Tensor d = ScatterAdd(dx, tokens, "vocab", {vocab, d_model});
 //
 // Float or integer. Sums are taken in a fixed order, so equal inputs give
-// equal bits.
+// equal bits. An index outside [0, size) ends the step with kOutOfRange.
+//
+// kInvalidArgument for a `shape` that lacks `dim`, updates that are bool or
+// have other dimensions, and for indices and tensors as above.
 Tensor ScatterAdd(
     Tensor updates, Tensor indices, absl::string_view dim, Shape shape,
     std::source_location location = std::source_location::current());

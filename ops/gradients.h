@@ -20,6 +20,11 @@ namespace mtf {
 // They are made of ordinary operations in the same graph, so they have
 // gradients themselves. Each is named after the operation it is the gradient
 // of, "layer_0/einsum_grad", and keeps its line and its section of the layout.
+//
+// kInvalidArgument, as the graph's first error (Graph::status(),
+// Session::Create), for a `y` that is no float, a `dy` of other dimensions or
+// another dtype, and an x or `dy` of another graph. An empty `y` gives empty
+// Tensors.
 std::vector<Tensor> Gradients(
     Tensor y, std::vector<Tensor> xs, Tensor dy = {},
     std::source_location location = std::source_location::current());

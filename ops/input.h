@@ -13,10 +13,15 @@
 
 namespace mtf {
 
-// What every step is fed under `name`, whatever the scope. Two inputs of one
-// name in a graph are kAlreadyExists.
+// What every step is fed under `name`, whatever the scope: a tensor of `shape`
+// and `dtype`.
 //
 //   Tensor tokens = Input(graph, "tokens", kInt32, {batch, length});
+//
+// The graph records, as its first error, which Graph::status() and
+// Session::Create return: kAlreadyExists for a second input of the name,
+// kInvalidArgument for a name that is empty or not made of letters, digits and
+// "_-./", and for a shape that Shape::Validate refuses.
 Tensor Input(Graph& graph, absl::string_view name, DType dtype, Shape shape,
              std::source_location location = std::source_location::current());
 

@@ -16,10 +16,20 @@ namespace mtf {
 // dimensions of `indices`, then `dim`. Any dtype; nothing flows back.
 //
 //   Tensor labels = OneHot(targets, vocab);  // [batch] -> [batch, vocab]
+//
+// kInvalidArgument, as the graph's first error (Graph::status(),
+// Session::Create), for indices that are not i32 or i64, or that have `dim`
+// already, and a result that Shape::Validate refuses. Empty `indices` give an
+// empty Tensor.
 Tensor OneHot(Tensor indices, Dimension dim, DType dtype = kFloat32,
               std::source_location location = std::source_location::current());
 
-// 0, 1, ... along `dim`, as a float or integer dtype.
+// 0, 1, ..., dim.size - 1 along `dim`, its only dimension, as a float or
+// integer dtype.
+//
+//   Tensor position = Range(graph, length);  // [length]
+//
+// kInvalidArgument for a bool and a `dim` that Shape::Validate refuses.
 Tensor Range(Graph& graph, Dimension dim, DType dtype = kInt32,
              std::source_location location = std::source_location::current());
 

@@ -11,10 +11,14 @@
 namespace mtf {
 
 // `x` with `before` and `after` elements equal to `value` added at the ends of
-// its dimension `dim`. Both counts are at least 0, and the dtype can hold
-// `value`; otherwise the graph records kInvalidArgument.
+// its dimension `dim`, which keeps its name and becomes size + before + after
+// long. Any dtype. The gradient is a Slice.
 //
 //   Tensor y = Pad(x, "length", 1, 0);  // room for a start token
+//
+// kInvalidArgument, as the graph's first error (Graph::status(),
+// Session::Create), for an x without `dim`, a count below 0 or above 2^60, and
+// a value that the dtype cannot hold. An empty `x` gives an empty Tensor.
 Tensor Pad(Tensor x, absl::string_view dim, int64_t before, int64_t after,
            double value = 0,
            std::source_location location = std::source_location::current());

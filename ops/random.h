@@ -20,10 +20,16 @@ struct RandomOptions {
 // among the random calls of its graph, the step, and the place of the element
 // in `shape`; never on a layout. Drawn in f32, then cast to the dtype.
 //
-//   Tensor w = Variable(graph, "w", RandomNormal(graph, {io, hidden}, 0,
-//   0.02));
+//   Tensor w = Variable(graph, "w",
+//                       RandomNormal(graph, {io, hidden}, 0, 0.02));
+//
+// kInvalidArgument, as the graph's first error (Graph::status(),
+// Session::Create), for a dtype that is no float, a shape that Shape::Validate
+// refuses, and a low, high - low, mean or stddev that is not finite. A wrong
+// call counts among the random calls as well.
 
-// Uniform in [low, high).
+// Uniform in [low, high) but for rounding, which may reach `high`: low +
+// (high - low) * u, where u is a multiple of 2^-24 in [0, 1).
 Tensor RandomUniform(
     Graph& graph, Shape shape, double low, double high,
     RandomOptions options = {},
@@ -42,7 +48,15 @@ struct DropoutOptions {
 };
 
 // Zeroes each element of the float `x` with probability `rate`, in [0, 1), and
-// multiplies the others by 1 / (1 - rate). A rate of 0 is `x` itself.
+// multiplies the others by 1 / (1 - rate). A rate of 0 is `x` itself. The
+// dimensions and the dtype stay; the probability is rounded up to a multiple of
+// 2^-24.
+//
+//   Tensor y = Dropout(x, 0.1);
+//
+// kInvalidArgument for another rate, an x that is no float, and a noise_shape
+// with a dimension that x lacks or has in another size. An empty `x` gives an
+// empty Tensor.
 Tensor Dropout(Tensor x, double rate, DropoutOptions options = {},
                std::source_location location = std::source_location::current());
 

@@ -10,18 +10,23 @@
 namespace mtf {
 
 // Reductions over every dimension of `x` that `output` leaves out. `output`
-// lists what remains, in any order: a subset of the dimensions of `x`;
-// otherwise the graph records kInvalidArgument.
+// lists what remains, in any order: a subset of the dimensions of `x`. The
+// dtype stays.
 //
 //   Tensor total = ReduceSum(loss, {});            // to a scalar
 //   Tensor per_row = ReduceMax(logits, {batch});   // [batch, vocab] -> [batch]
+//
+// kInvalidArgument, as the graph's first error (Graph::status(),
+// Session::Create), for an output with a dimension that x lacks or has in
+// another size, or one twice, and for a dtype that the function does not take.
+// An empty `x` gives an empty Tensor.
 
 // Float or integer. The sum of nothing is 0.
 Tensor ReduceSum(
     Tensor x, Shape output,
     std::source_location location = std::source_location::current());
 
-// Float only. The mean of nothing is NaN.
+// Float only: the sum over the number of elements. The mean of nothing is NaN.
 Tensor ReduceMean(
     Tensor x, Shape output,
     std::source_location location = std::source_location::current());

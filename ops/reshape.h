@@ -12,17 +12,22 @@
 
 namespace mtf {
 
-// The same elements in row-major order under other dimensions. `shape` has as
-// many elements as `x`; otherwise the graph records kInvalidArgument, as every
-// function below does for a name that is absent where it must be present, or
-// present where it must be new.
+// The same elements in row-major order under other dimensions, in any dtype.
+// `shape` has as many elements as `x`; otherwise the graph records
+// kInvalidArgument as its first error, which Graph::status() and
+// Session::Create return. So does every function below for a name that is
+// absent where it must be present, or present where it must be new, and for a
+// result that Shape::Validate refuses. An empty `x` gives an empty Tensor.
+//
+//   Tensor y = Reshape(x, {batch, {"pixels", 784}});
 //
 // Where `shape` leaves dimensions as they are, or merges or splits them, each
 // shard of the result comes from a shard of `x` if a layout lines them up.
 Tensor Reshape(Tensor x, Shape shape,
                std::source_location location = std::source_location::current());
 
-// `x` with the dimension `from` called `to`, a name that `x` does not have.
+// `x` with the dimension `from` called `to`, a name that `x` does not have, or
+// `from` again, which is `x` itself.
 //
 //   // Keys get a length of their own, so that queries do not meet them.
 //   Tensor k = Rename(x, "length", "memory_length");
@@ -34,26 +39,42 @@ Tensor Rename(Tensor x, absl::string_view from, absl::string_view to,
 //
 //   // [batch, heads, d_kv] -> [batch, d_model]
 //   Tensor y = MergeDimensions(x, {"heads", "d_kv"}, "d_model");
+//
+// `merged` may be one of `names`. kInvalidArgument also for no names, and for
+// one twice.
 Tensor MergeDimensions(
     Tensor x, std::vector<std::string> names, absl::string_view merged,
     std::source_location location = std::source_location::current());
 
 // The dimension `name` as the dimensions `parts`, major to minor, whose sizes
-// multiply to its size.
+// multiply to its size. They stand in its place.
 //
+//   // [batch, d_model] -> [batch, heads, d_kv]
 //   Tensor y = SplitDimension(x, "d_model", {heads, d_kv});
+//
+// One of `parts` may be called `name`. kInvalidArgument also for another
+// product of sizes.
 Tensor SplitDimension(
     Tensor x, absl::string_view name, std::vector<Dimension> parts,
     std::source_location location = std::source_location::current());
 
 // `x` repeated along the dimensions of `shape` that it lacks; `shape` holds
 // every dimension of `x`. The gradient sums over the new dimensions.
+//
+//   Tensor y = Broadcast(bias, {batch, io});  // [io] -> [batch, io]
+//
+// kInvalidArgument also for a dimension of another size in `shape`.
 Tensor Broadcast(
     Tensor x, Shape shape,
     std::source_location location = std::source_location::current());
 
-// `x` with its dimensions in the order of `shape`. Only the order on the host
-// changes: operations meet by name and need no transposes.
+// `x` with its dimensions in the order of `shape`, which has the same ones.
+// Only the order on the host changes: operations meet by name and need no
+// transposes.
+//
+//   Tensor y = Transpose(x, {io, batch});  // [batch, io] -> [io, batch]
+//
+// kInvalidArgument also for a dimension of another size in `shape`.
 Tensor Transpose(
     Tensor x, Shape shape,
     std::source_location location = std::source_location::current());

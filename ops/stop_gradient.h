@@ -8,7 +8,10 @@
 
 namespace mtf {
 
-// `x`, through which no gradient flows back.
+// `x`, through which no gradient flows back. Any shape and dtype; an empty `x`
+// gives an empty Tensor, and no call is wrong.
+//
+//   Tensor shifted = x - StopGradient(ReduceMax(x, {batch}));
 Tensor StopGradient(
     Tensor x, std::source_location location = std::source_location::current());
 

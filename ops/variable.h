@@ -19,11 +19,16 @@ struct VariableOptions {
 // Makes a tensor that outlives a step, of the shape and dtype of
 // `initial_value`, and returns its value when a step begins. `initial_value` is
 // computed once, before the first step, so it depends on no Input and on no
-// other variable. The name gets the present scope's prefix; a second variable
-// of that name is kAlreadyExists.
+// other variable. The name gets the present scope's prefix.
 //
-//   Tensor w = Variable(graph, "w", RandomNormal(graph, {io, hidden}, 0,
-//   0.02));
+//   Tensor w = Variable(graph, "w",
+//                       RandomNormal(graph, {io, hidden}, 0, 0.02));
+//
+// The graph records, as its first error, which Graph::status() and
+// Session::Create return: kAlreadyExists for a second variable of the name with
+// its prefix, kInvalidArgument for a name that is empty or not made of letters,
+// digits and "_-./", and for an initial value that is empty, of another graph,
+// or depends on an Input, a variable or an Assign.
 Tensor Variable(
     Graph& graph, absl::string_view name, Tensor initial_value,
     VariableOptions options = {},
@@ -32,13 +37,20 @@ Tensor Variable(
 // Gives `variable`, a tensor that Variable() returned, a `value` when the step
 // ends: reads in the same step still see the old one. `value` has the same
 // dimensions, in any order, and dtype. Runs in the steps that fetch the result,
-// which is the new value, or something made from it. A step that assigns one
-// variable twice is kInvalidArgument when it is lowered.
+// which is the new value, or something made from it.
+//
+//   Tensor next = Assign(count, count + 1.0);
+//
+// kInvalidArgument for what is no variable, a value of other dimensions or
+// another dtype, and one tensor that is empty or of another graph; when it is
+// lowered, also for a step that assigns one variable twice. Two empty Tensors
+// give an empty Tensor.
 Tensor Assign(Tensor variable, Tensor value,
               std::source_location location = std::source_location::current());
 
-// A scalar 0 that stands for all `tensors`: a step that fetches it computes
-// them, above all the assignments of a training step.
+// A scalar f32 0 that stands for all `tensors`, any number of any shape: a step
+// that fetches it computes them, above all the assignments of a training step.
+// kInvalidArgument for a tensor that is empty or of another graph.
 Tensor Group(Graph& graph, std::vector<Tensor> tensors,
              std::source_location location = std::source_location::current());
 

@@ -25,10 +25,19 @@ int RunMain(int argc, char** argv, absl::string_view usage,
 // Prints a line to standard output, in the process of rank 0 only.
 void Say(absl::string_view line);
 
-// The exit code for a Status, after sysexits.h where it has one: 0 for OK, 2
-// for kInvalidArgument, 66 for kNotFound, 65 for kOutOfRange, 78 for
-// kFailedPrecondition, 75 for kUnavailable, 70 for what is no fault of the
-// user.
+// The exit code for a Status, after sysexits.h where it has one:
+//
+//   0   kOk
+//   2   kInvalidArgument, kAlreadyExists
+//   65  kOutOfRange
+//   66  kNotFound
+//   69  kUnimplemented
+//   71  kResourceExhausted
+//   73  kPermissionDenied
+//   74  kDataLoss
+//   75  kUnavailable, kAborted, kDeadlineExceeded
+//   78  kFailedPrecondition
+//   70  any other: what is no fault of the user
 int ExitCode(absl::StatusCode code);
 
 }  // namespace mtf::train
