@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/estimate_time.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "layouts/shard.h"
+#include "lowering/plan_buffers.h"
+
+namespace mtf {
+namespace {
+
+// What an instruction costs on the device or the links of one rank.
+class Costs {
+ public:
+  Costs(const Program& program, const Machine& machine)
+      : program_(program), machine_(machine) {}
+
+  // Negative for an instruction that has no kernel.
+  double SecondsOf(const Instruction& instruction) const {
+    switch (instruction.opcode) {
+      case Opcode::kInput:
+      case Opcode::kReadVariable:
+      case Opcode::kOutput:
+      case Opcode::kReshard:
+        return -1;
+      case Opcode::kWriteVariable:
+        return IsUpdatedInPlace(instruction) ? -1
+                                             : Copy(2 * Operands(instruction));
+      case Opcode::kReshape:
+        if (IsView(program_, instruction)) return -1;
+        return Copy(Operands(instruction) + Results(instruction));
+      case Opcode::kEinsum:
+        return EinsumSeconds(instruction);
+      case Opcode::kSlice:
+      case Opcode::kAllSlice:
+        // The rest of the operand is left alone.
+        return Copy(2 * Results(instruction));
+      case Opcode::kGather:
+        // Of the table only the rows that are looked up.
+        return Copy(2 * Results(instruction) +
+                    Bytes(instruction.operands.back()));
+      case Opcode::kScatterAdd:
+        // Zeros everywhere, then rows read, added to and written.
+        return Copy(Results(instruction) + Operands(instruction) +
+                    2 * Bytes(instruction.operands.front()));
+      case Opcode::kConstant:
+      case Opcode::kRandom:
+      case Opcode::kMap:
+      case Opcode::kReduce:
+      case Opcode::kPad:
+      case Opcode::kConcat:
+      case Opcode::kMask:
+        return Copy(Operands(instruction) + Results(instruction));
+      case Opcode::kAllReduce:
+      case Opcode::kAllGather:
+      case Opcode::kReduceScatter:
+      case Opcode::kAllToAll:
+      case Opcode::kCollectivePermute:
+        return CollectiveSeconds(instruction);
+    }
+    return -1;
+  }
+
+ private:
+  double Copy(int64_t bytes) const { return machine_.CopySeconds(bytes); }
+
+  int64_t Bytes(int id) const {
+    const ProgramValue& value = program_.values[id];
+    if (!value.local.empty() || value.shape.rank() == 0) {
+      return value.local_bytes();
+    }
+    return LocalElements(program_.grains, value.shape, value.layout) *
+           DTypeSize(value.dtype);
+  }
+  // An operand that comes twice is read once.
+  int64_t Operands(const Instruction& instruction) const {
+    int64_t bytes = 0;
+    for (auto it = instruction.operands.begin();
+         it != instruction.operands.end(); ++it) {
+      if (std::find(instruction.operands.begin(), it, *it) == it) {
+        bytes += Bytes(*it);
+      }
+    }
+    return bytes;
+  }
+  int64_t Results(const Instruction& instruction) const {
+    int64_t bytes = 0;
+    for (int result : instruction.results) bytes += Bytes(result);
+    return bytes;
+  }
+
+  bool IsUpdatedInPlace(const Instruction& write) const {
+    // Before places are planned nothing says that it is copied.
+    if (program_.buffers.buffers.empty()) return true;
+    const BufferPlan::Buffer& buffer =
+        program_.buffers.buffers[write.operands[0]];
+    return buffer.place == BufferPlan::Place::kVariable &&
+           buffer.symbol == write.symbol;
+  }
+
+  double EinsumSeconds(const Instruction& instruction) const {
+    const EinsumPlan& plan = instruction.einsum;
+    int64_t batch = 1, runs = 1;
+    for (const EinsumLoop& loop : plan.batch) batch *= loop.extent;
+    for (const EinsumLoop& loop : plan.outer_k) runs *= loop.extent;
+    const int x = instruction.operands.front(), y = instruction.operands.back();
+    double seconds =
+        static_cast<double>(runs) *
+        machine_.MatmulSeconds(program_.values[x].dtype, batch, plan.m.extent,
+                               plan.n.extent, plan.k.extent);
+    if (plan.copy_x) seconds += Copy(2 * Bytes(plan.swapped ? y : x));
+    if (plan.copy_y) seconds += Copy(2 * Bytes(plan.swapped ? x : y));
+    if (plan.copy_z) seconds += Copy(2 * Results(instruction));
+    return seconds;
+  }
+
+  double CollectiveSeconds(const Instruction& instruction) const {
+    const CollectiveKind kind = CollectiveOf(instruction.opcode);
+    int64_t bytes = 0;
+    for (int operand : instruction.operands) {
+      const ProgramValue& value = program_.values[operand];
+      bytes += LocalElements(program_.grains, value.shape, value.layout) *
+               DTypeSize(value.dtype);
+    }
+    if (kind == CollectiveKind::kAllGather) {
+      bytes *= program_.mesh.SizeOf(instruction.axes);
+    }
+    return machine_.CollectiveSeconds(kind, program_.mesh, instruction.axes,
+                                      bytes);
+  }
+
+  const Program& program_;
+  const Machine& machine_;
+};
+
+// Kernels and collectives each follow one another, so both are sorted and a
+// walk over the two finds where they meet.
+void FindExposed(StepEstimate& step) {
+  std::vector<const TimedInstruction*> kernels;
+  for (const TimedInstruction& timed : step.timeline) {
+    if (!timed.is_collective) kernels.push_back(&timed);
+  }
+  size_t first = 0;
+  for (TimedInstruction& timed : step.timeline) {
+    if (!timed.is_collective) continue;
+    double hidden = 0;
+    while (first < kernels.size() && kernels[first]->end <= timed.begin) {
+      ++first;
+    }
+    for (size_t i = first; i < kernels.size() && kernels[i]->begin < timed.end;
+         ++i) {
+      hidden += std::min(kernels[i]->end, timed.end) -
+                std::max(kernels[i]->begin, timed.begin);
+    }
+    timed.exposed = std::max(0.0, timed.end - timed.begin - hidden);
+    step.exposed += timed.exposed;
+  }
+}
+
+}  // namespace
+
+StepEstimate EstimateStep(const Program& program, const Machine& machine) {
+  const Costs costs(program, machine);
+  StepEstimate step;
+  std::vector<double> ready(program.values.size(), 0);
+  double compute_free = 0, links_free = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    double operands_ready = 0;
+    for (int operand : instruction.operands) {
+      operands_ready = std::max(operands_ready, ready[operand]);
+    }
+    const double seconds = costs.SecondsOf(instruction);
+    double end = operands_ready;
+    if (seconds >= 0) {
+      TimedInstruction timed;
+      timed.instruction = static_cast<int>(i);
+      timed.is_collective = IsCollective(instruction.opcode) &&
+                            instruction.opcode != Opcode::kAllSlice;
+      const bool beside = timed.is_collective && machine.overlaps();
+      double& free = beside ? links_free : compute_free;
+      timed.begin = std::max(operands_ready, free);
+      timed.end = end = timed.begin + seconds;
+      free = end;
+      (timed.is_collective ? step.collectives : step.compute) += seconds;
+      step.timeline.push_back(timed);
+    }
+    for (int result : instruction.results) ready[result] = end;
+    step.seconds = std::max(step.seconds, end);
+  }
+  FindExposed(step);
+  return step;
+}
+
+}  // namespace mtf

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/units.h"
+
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "layouts/text_items.h"
+#include "mtf/status.h"
+
+namespace mtf {
+namespace {
+
+struct Unit {
+  absl::string_view name;
+  double factor;
+};
+
+// From small to large.
+const std::vector<Unit>& UnitsOf(Quantity quantity) {
+  static const auto* const bytes =
+      new std::vector<Unit>{{"B", 1},        {"KB", 1e3},     {"KiB", 1024},
+                            {"MB", 1e6},     {"MiB", 0x1p20}, {"GB", 1e9},
+                            {"GiB", 0x1p30}, {"TB", 1e12},    {"TiB", 0x1p40}};
+  static const auto* const rates = new std::vector<Unit>{
+      {"B/s", 1},        {"KB/s", 1e3},     {"KiB/s", 1024},
+      {"MB/s", 1e6},     {"MiB/s", 0x1p20}, {"GB/s", 1e9},
+      {"GiB/s", 0x1p30}, {"TB/s", 1e12},    {"TiB/s", 0x1p40}};
+  static const auto* const flops = new std::vector<Unit>{
+      {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
+  static const auto* const seconds =
+      new std::vector<Unit>{{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+  switch (quantity) {
+    case Quantity::kBytes:
+      return *bytes;
+    case Quantity::kBytesPerSecond:
+      return *rates;
+    case Quantity::kFlopsPerSecond:
+      return *flops;
+    case Quantity::kSeconds:
+      return *seconds;
+  }
+  return *bytes;
+}
+
+bool IsBinary(const Unit& unit) {
+  return absl::StrContains(unit.name, "i") && unit.name[0] != 'i';
+}
+
+}  // namespace
+
+absl::StatusOr<double> ParseQuantity(absl::string_view text,
+                                     Quantity quantity) {
+  text = absl::StripAsciiWhitespace(text);
+  size_t end = 0;
+  while (end < text.size() &&
+         (absl::ascii_isdigit(static_cast<unsigned char>(text[end])) ||
+          text[end] == '.' || text[end] == '-' || text[end] == '+' ||
+          // An exponent, not the first letter of a unit.
+          ((text[end] == 'e' || text[end] == 'E') && end > 0 &&
+           end + 1 < text.size() &&
+           (absl::ascii_isdigit(static_cast<unsigned char>(text[end + 1])) ||
+            text[end + 1] == '-' || text[end + 1] == '+')))) {
+    ++end;
+  }
+  std::vector<std::string> names;
+  for (const Unit& unit : UnitsOf(quantity)) names.emplace_back(unit.name);
+  const std::string units = absl::StrJoin(names, ", ");
+  const auto error = [&](absl::string_view what, absl::string_view help) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Quoted(text), " ", what, DetailLine("help", help)));
+  };
+  double number = 0;
+  if (end == 0 || !absl::SimpleAtod(text.substr(0, end), &number)) {
+    return error("does not begin with a number",
+                 absl::StrCat("write a number and a unit: ", units));
+  }
+  const std::string name(absl::StripLeadingAsciiWhitespace(text.substr(end)));
+  if (name.empty()) {
+    return error("has no unit", absl::StrCat("the units are ", units));
+  }
+  for (const Unit& unit : UnitsOf(quantity)) {
+    if (unit.name != name) continue;
+    const double value = number * unit.factor;
+    if (std::isfinite(value) && value > 0) return value;
+    return error("is not a finite number above 0",
+                 "sizes, times and rates are positive");
+  }
+  const std::string nearest = NearestName(name, names);
+  return error(
+      absl::StrCat("has the unit ", Quoted(name), ", which does not fit here"),
+      nearest.empty()
+          ? absl::StrCat("the units are ", units)
+          : absl::StrCat("did you mean ", nearest, "? The units are ", units));
+}
+
+std::string FormatQuantity(double value, Quantity quantity) {
+  const std::vector<Unit>& units = UnitsOf(quantity);
+  const Unit* best = &units[0];
+  for (const Unit& unit : units) {
+    if (IsBinary(unit)) continue;
+    if (value >= unit.factor) best = &unit;
+  }
+  if (quantity == Quantity::kBytes) {
+    for (const Unit& unit : units) {
+      if (IsBinary(unit) && value >= unit.factor &&
+          std::fmod(value, unit.factor) == 0) {
+        best = &unit;
+      }
+    }
+  }
+  return absl::StrFormat("%.9g %s", value / best->factor, best->name);
+}
+
+}  // namespace mtf
