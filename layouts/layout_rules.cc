@@ -23,6 +23,8 @@ constexpr absl::string_view kForm =
     "axes as \"batch:pod+data\"";
 constexpr RuleSection kSections[] = {
     RuleSection::kDefault, RuleSection::kParameters, RuleSection::kOptimizer};
+// Holds no rules, so it is no RuleSection.
+constexpr absl::string_view kBudgetSection = "[budget]";
 
 // The text of one LayoutRules and how places in it are named: by line in a
 // file or a text of several lines, else by number and characters.
@@ -33,11 +35,35 @@ class RulesText {
         origin_(origin),
         by_line_(by_line),
         items_(SplitItems(text, /*comments=*/true)) {
-    for (const TextItem& item : items_) num_rules_ += !IsSection(item);
+    bool in_budget = false;
+    for (const TextItem& item : items_) {
+      if (IsSection(item)) {
+        in_budget = item.text == kBudgetSection;
+      } else {
+        num_rules_ += !in_budget;
+      }
+    }
   }
 
   const std::vector<TextItem>& items() const { return items_; }
   static bool IsSection(const TextItem& item) { return item.text[0] == '['; }
+
+  // Adds what stands behind items()[section], up to the next section, to
+  // `budget`; returns the place of that one, or the number of items.
+  absl::StatusOr<size_t> ParseBudget(size_t section, Budget& budget) const {
+    size_t next = section + 1;
+    while (next < items_.size() && !IsSection(items_[next])) ++next;
+    const int64_t begin = items_[section].last;
+    const int64_t end = next < items_.size()
+                            ? items_[next].first - 1
+                            : static_cast<int64_t>(text_.size());
+    MTF_RETURN_IF_ERROR(budget.Add(text_.substr(begin, end - begin),
+                                   {.origin = origin_,
+                                    .first = begin,
+                                    .line = items_[section].line,
+                                    .by_line = by_line_}));
+    return next;
+  }
 
   // `number` counts rules from 1; 0 for a section.
   std::string Origin(const TextItem& item, int number) const {
@@ -74,6 +100,7 @@ absl::StatusOr<RuleSection> ParseSection(const RulesText& text,
     names.emplace_back(RuleSectionName(section));
     if (item.text == absl::StrCat("[", names.back(), "]")) return section;
   }
+  names.emplace_back(kBudgetSection.substr(1, kBudgetSection.size() - 2));
   const std::string known =
       absl::StrCat("the sections are [", absl::StrJoin(names, "], ["), "]");
   if (item.text.back() != ']') {
@@ -134,35 +161,6 @@ absl::StatusOr<LayoutRule> ParseRule(const RulesText& text,
   return rule;
 }
 
-absl::StatusOr<std::vector<LayoutRule>> ParseText(const RulesText& text) {
-  std::vector<LayoutRule> rules;
-  absl::flat_hash_map<std::pair<RuleSection, std::string>, std::string> seen;
-  RuleSection section = RuleSection::kDefault;
-  int number = 0;
-  for (const TextItem& item : text.items()) {
-    if (RulesText::IsSection(item)) {
-      MTF_ASSIGN_OR_RETURN(section, ParseSection(text, item));
-      continue;
-    }
-    MTF_ASSIGN_OR_RETURN(LayoutRule rule, ParseRule(text, item, ++number));
-    rule.section = section;
-    const auto [before, inserted] =
-        seen.emplace(std::make_pair(section, rule.dimension), rule.origin);
-    if (!inserted) {
-      return text.Error(
-          item, number,
-          absl::StrCat("rules the dimension ", Quoted(rule.dimension),
-                       " again in the section [", RuleSectionName(section),
-                       "]"),
-          absl::StrCat("the first rule is at ", before->second,
-                       "; keep one, or join the axes as \"", rule.dimension,
-                       ":a+b\""));
-    }
-    rules.push_back(std::move(rule));
-  }
-  return rules;
-}
-
 }  // namespace
 
 absl::string_view RuleSectionName(RuleSection section) {
@@ -181,12 +179,47 @@ std::string LayoutRule::ToString() const {
   return absl::StrCat(dimension, ":", absl::StrJoin(axes, "+"));
 }
 
+absl::Status LayoutRules::ParseText(absl::string_view whole,
+                                    absl::string_view origin, bool by_line) {
+  const RulesText text(whole, origin, by_line);
+  absl::flat_hash_map<std::pair<RuleSection, std::string>, std::string> seen;
+  RuleSection section = RuleSection::kDefault;
+  int number = 0;
+  for (size_t i = 0; i < text.items().size();) {
+    const TextItem& item = text.items()[i];
+    if (item.text == kBudgetSection) {
+      MTF_ASSIGN_OR_RETURN(i, text.ParseBudget(i, budget_));
+      continue;
+    }
+    ++i;
+    if (RulesText::IsSection(item)) {
+      MTF_ASSIGN_OR_RETURN(section, ParseSection(text, item));
+      continue;
+    }
+    MTF_ASSIGN_OR_RETURN(LayoutRule rule, ParseRule(text, item, ++number));
+    rule.section = section;
+    const auto [before, inserted] =
+        seen.emplace(std::make_pair(section, rule.dimension), rule.origin);
+    if (!inserted) {
+      return text.Error(
+          item, number,
+          absl::StrCat("rules the dimension ", Quoted(rule.dimension),
+                       " again in the section [", RuleSectionName(section),
+                       "]"),
+          absl::StrCat("the first rule is at ", before->second,
+                       "; keep one, or join the axes as \"", rule.dimension,
+                       ":a+b\""));
+    }
+    rules_.push_back(std::move(rule));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LayoutRules> LayoutRules::Parse(absl::string_view text,
                                                absl::string_view origin) {
   const bool by_line = text.find('\n') != absl::string_view::npos;
   LayoutRules rules;
-  MTF_ASSIGN_OR_RETURN(rules.rules_,
-                       ParseText(RulesText(text, origin, by_line)));
+  MTF_RETURN_IF_ERROR(rules.ParseText(text, origin, by_line));
   return rules;
 }
 
@@ -215,8 +248,7 @@ absl::StatusOr<LayoutRules> LayoutRules::ReadFile(const std::string& path) {
   std::stringstream text;
   text << file.rdbuf();
   LayoutRules rules;
-  MTF_ASSIGN_OR_RETURN(
-      rules.rules_, ParseText(RulesText(text.str(), path, /*by_line=*/true)));
+  MTF_RETURN_IF_ERROR(rules.ParseText(text.str(), path, /*by_line=*/true));
   return rules;
 }
 
@@ -234,6 +266,10 @@ std::string LayoutRules::ToString() const {
         absl::StrAppend(&text, separator, rule.ToString());
       }
     }
+  }
+  if (!budget_.empty()) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", kBudgetSection, " ",
+                    budget_.ToString());
   }
   return text;
 }

@@ -3,11 +3,13 @@
 #define LAYOUTS_LAYOUT_RULES_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "layouts/budget.h"
 #include "layouts/mesh.h"
 
 namespace mtf {
@@ -35,6 +37,8 @@ struct LayoutRule {
 //   batch:data, heads:model
 //   [parameters]
 //   d_model:data
+//   [budget]
+//   at most 64 MiB over data
 class LayoutRules {
  public:
   LayoutRules() = default;
@@ -42,7 +46,8 @@ class LayoutRules {
   // Parses rules; items are separated as in Mesh::Parse, or by line ends.
   // `origin` says where the text came from, "--layout" or a file name.
   // kInvalidArgument for malformed items, unknown sections, a dimension ruled
-  // twice in one section, or an axis twice in one rule.
+  // twice in one section, an axis twice in one rule, or a budget line that is
+  // none.
   static absl::StatusOr<LayoutRules> Parse(absl::string_view text,
                                            absl::string_view origin);
 
@@ -58,10 +63,17 @@ class LayoutRules {
                                          int64_t num_ranks);
 
   const std::vector<LayoutRule>& rules() const { return rules_; }
+  // The lines of the sections [budget].
+  const Budget& budget() const { return budget_; }
+  // Text that Parse reads back, the budget last.
   std::string ToString() const;
 
  private:
+  absl::Status ParseText(absl::string_view text, absl::string_view origin,
+                         bool by_line);
+
   std::vector<LayoutRule> rules_;
+  Budget budget_;
 };
 
 // Rules applied to one mesh and to the dimension names of one program.
@@ -91,6 +103,8 @@ class ResolvedRules {
 
   const std::vector<LayoutRule>& rules() const { return rules_; }
   const std::vector<std::string>& notices() const { return notices_; }
+  // Adds what was found later, such as a budget line without effect.
+  void AddNotice(std::string notice) { notices_.push_back(std::move(notice)); }
 
  private:
   struct Entry {
