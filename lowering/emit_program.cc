@@ -26,16 +26,6 @@ std::vector<bool> Ancestors(const Graph& graph,
   return needed;
 }
 
-absl::Status CheckRoots(const Graph& graph, const std::vector<Tensor>& roots) {
-  for (const Tensor& root : roots) {
-    if (!root.valid() || &root.graph() != &graph) {
-      return absl::InvalidArgumentError(
-          "a fetch or an update is an empty Tensor or of another graph");
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 std::vector<std::string> DimensionNames(const Graph& graph) {
@@ -53,8 +43,8 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
                                     const LayoutBinding& binding,
                                     const Targets& targets) {
   MTF_RETURN_IF_ERROR(graph.status());
-  MTF_RETURN_IF_ERROR(CheckRoots(graph, targets.fetches));
-  MTF_RETURN_IF_ERROR(CheckRoots(graph, targets.updates));
+  MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.fetches, "fetch"));
+  MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.updates, "update"));
 
   std::vector<Tensor> roots = targets.fetches;
   roots.insert(roots.end(), targets.updates.begin(), targets.updates.end());

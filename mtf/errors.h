@@ -25,6 +25,11 @@ std::string DescribeTensor(DType dtype, const Shape& shape);
 //            w2 f32[hidden=2050, io=512]
 std::string DescribeInputs(absl::Span<const Tensor> inputs);
 
+// The last line of an error about an empty Tensor: where those come from.
+inline constexpr absl::string_view kEmptyTensorHelp =
+    "\n  help     Einsum({}, ...) and the like, given no tensor, return an "
+    "empty one; Gradients() does where nothing flows";
+
 // "[batch=2, length=3]": the place of element `position`, counted row-major.
 std::string DescribePosition(const Shape& shape, int64_t position);
 

@@ -3,8 +3,12 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "mtf/check.h"
+#include "mtf/errors.h"
 
 namespace mtf {
 namespace {
@@ -21,6 +25,23 @@ class ErrorOp : public Operation {
     return {};
   }
 };
+
+// Names are shown on one line and taken apart at each "/".
+absl::Status CheckScopeName(absl::string_view name) {
+  const char* wrong = nullptr;
+  for (absl::string_view part : absl::StrSplit(name, '/')) {
+    if (part.empty()) wrong = "has an empty part";
+  }
+  for (char c : name) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
+      wrong = "has a control character";
+    }
+  }
+  if (name.empty()) wrong = "is empty";
+  if (wrong == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the name \"", absl::CHexEscape(name), "\" of a layer or scope ", wrong));
+}
 
 }  // namespace
 
@@ -77,7 +98,8 @@ Tensor Graph::Add(std::unique_ptr<Operation> operation,
                   std::source_location location, absl::string_view name) {
   for (const Tensor& input : operation->inputs()) {
     if (!input.valid()) {
-      return Fail(absl::InvalidArgumentError("an input is an empty Tensor"),
+      return Fail(absl::InvalidArgumentError(absl::StrCat(
+                      "an input is an empty Tensor", kEmptyTensorHelp)),
                   operation->kind(), location, operation->shape(),
                   operation->dtype());
     }
@@ -119,6 +141,21 @@ Tensor Graph::Fail(const absl::Status& status, absl::string_view what,
   return Add(std::move(operation), location);
 }
 
+absl::Status Graph::CheckTensors(const std::vector<Tensor>& tensors,
+                                 absl::string_view role) const {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].valid()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(role, " ", i, " is an empty Tensor", kEmptyTensorHelp));
+    }
+    if (&tensors[i].graph() != this) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          role, " ", i, ", \"", tensors[i].name(), "\", is of another graph"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 Tensor Graph::AddVariable(VariableInfo info, std::source_location location) {
   const std::string name = absl::StrCat(scope_, info.name);
   for (const VariableInfo& other : variables_) {
@@ -143,8 +180,14 @@ const VariableInfo* Graph::FindVariable(Tensor tensor) const {
   return it == variable_reads_.end() ? nullptr : &variables_[it->second];
 }
 
-Scope::Scope(Graph& graph, absl::string_view name, Naming naming)
+Scope::Scope(Graph& graph, absl::string_view name, Naming naming,
+             std::source_location location)
     : graph_(graph), previous_size_(graph.scope_.size()) {
+  const absl::Status status = CheckScopeName(name);
+  if (!status.ok()) {
+    graph.Fail(status, "scope", location);
+    name = "scope";
+  }
   if (naming == kUnique) {
     graph.scope_ = graph.UniqueName(name);
   } else {

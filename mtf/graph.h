@@ -60,6 +60,11 @@ class Graph {
               std::source_location location, Shape shape = {},
               DType dtype = kFloat32);
 
+  // OK, or kInvalidArgument where one of `tensors`, "fetch" 0, 1, ... by their
+  // `role` in a step, is empty or of another graph.
+  absl::Status CheckTensors(const std::vector<Tensor>& tensors,
+                            absl::string_view role) const;
+
   // Adds a variable; kAlreadyExists when its scoped name is taken.
   Tensor AddVariable(VariableInfo info, std::source_location location);
 
@@ -101,10 +106,14 @@ class Graph {
 //
 //   Scope scope(graph, "layer_0");
 //   Tensor w = Variable(graph, "w", ...);  // "layer_0/w"
+//
+// The graph records kInvalidArgument for a name that is empty, has an empty
+// part between "/"s, or a control character such as a line break.
 class Scope {
  public:
   enum Naming { kAsGiven, kUnique };
-  Scope(Graph& graph, absl::string_view name, Naming naming = kAsGiven);
+  Scope(Graph& graph, absl::string_view name, Naming naming = kAsGiven,
+        std::source_location location = std::source_location::current());
   ~Scope() { graph_.scope_.resize(previous_size_); }
 
  private:

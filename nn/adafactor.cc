@@ -3,8 +3,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "mtf/dimension.h"
+#include "mtf/status.h"
 #include "nn/optimizer.h"
+#include "ops/checks.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 
@@ -48,6 +51,20 @@ Tensor Precondition(internal::ParameterUpdate& p, Tensor beta2,
   return p.gradient * Rsqrt(vr / mean) * Rsqrt(vc);
 }
 
+absl::Status Check(const AdafactorOptions& o) {
+  MTF_RETURN_IF_ERROR(
+      mtf::internal::CheckNotNegative(".decay_exponent", o.decay_exponent));
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckBelowOne(".beta1", o.beta1));
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckNotNegative(".clipping_threshold",
+                                                      o.clipping_threshold));
+  // At 0, where no gradient ever was, the update would be a NaN.
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckPositive(".epsilon1", o.epsilon1));
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckNotNegative(".epsilon2", o.epsilon2));
+  if (o.min_factored_size >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      ".min_factored_size is ", o.min_factored_size, ", not from 0 up"));
+}
+
 internal::OptimizerSpec SpecOf(const AdafactorOptions& o) {
   const double relative = o.multiply_by_parameter_scale ? 1.0 : 0.05;
   const Schedule relative_step(Schedule::Function([relative](Tensor step) {
@@ -76,7 +93,7 @@ internal::OptimizerSpec SpecOf(const AdafactorOptions& o) {
     };
   };
   return {o.name, o.learning_rate.value_or(relative_step), o.max_gradient_norm,
-          make_rule};
+          make_rule, Check(o)};
 }
 
 }  // namespace

@@ -45,8 +45,9 @@ struct AdafactorOptions {
 //
 //   Tensor step = nn::Adafactor().Minimize(loss);
 //
-// Minimize and Apply, with their errors, are those of every optimizer; see
-// nn/adam.h.
+// Minimize and Apply, with their errors, are those of every optimizer, see
+// nn/adam.h; of its own are those of a beta1 outside of [0, 1), an epsilon1
+// that is not positive, and another number that is negative or not finite.
 class Adafactor {
  public:
   explicit Adafactor(AdafactorOptions options = {})

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/adam.h"
 
+#include "mtf/status.h"
 #include "nn/optimizer.h"
+#include "ops/checks.h"
 #include "ops/elementwise.h"
 
 namespace mtf::nn {
 namespace {
+
+absl::Status Check(const AdamWOptions& o) {
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckBelowOne(".beta1", o.beta1));
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckBelowOne(".beta2", o.beta2));
+  // At 0, where no gradient ever was, the update would be a NaN.
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckPositive(".epsilon", o.epsilon));
+  return mtf::internal::CheckNotNegative(".weight_decay", o.weight_decay);
+}
 
 // Both optimizers: Adam is AdamW without decay.
 internal::OptimizerSpec SpecOf(const AdamWOptions& o) {
@@ -31,7 +41,7 @@ internal::OptimizerSpec SpecOf(const AdamWOptions& o) {
       return value - rate * new_m / (Sqrt(new_v) * root + o.epsilon);
     };
   };
-  return {o.name, o.learning_rate, o.max_gradient_norm, make_rule};
+  return {o.name, o.learning_rate, o.max_gradient_norm, make_rule, Check(o)};
 }
 
 internal::OptimizerSpec SpecOf(const AdamOptions& o) {

@@ -46,7 +46,9 @@ class Adam {
   // kInvalidArgument, as the graph's first error (Graph::status(),
   // Session::Create), for a loss that is no float scalar or depends on no such
   // parameter, a learning rate whose schedule is wrong or gives no f32 scalar,
-  // and a max_gradient_norm that is negative or NaN. An empty `loss` gives an
+  // a beta outside of [0, 1), an epsilon that is not positive, a weight_decay
+  // or max_gradient_norm that is negative, one of these numbers that is not
+  // finite in f32, and a name that Scope refuses. An empty `loss` gives an
   // empty Tensor.
   Tensor Minimize(Tensor loss, std::source_location location =
                                    std::source_location::current()) const;
@@ -59,7 +61,8 @@ class Adam {
   //
   // kInvalidArgument for lists of two lengths, what is no float variable, one
   // that is listed twice, a gradient that is no float, of other dimensions or
-  // of another graph, no gradient at all, and a wrong rate or norm as above.
+  // of another graph, no gradient at all, and a wrong rate, option or name as
+  // above.
   // Lists without any tensor give an empty Tensor.
   Tensor Apply(
       std::vector<Tensor> gradients, std::vector<Tensor> variables,

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "mtf/status.h"
 #include "nn/layer.h"
 #include "ops/checks.h"
 #include "ops/elementwise.h"
@@ -14,10 +14,7 @@ namespace {
 
 absl::Status Check(const Graph& graph, const std::vector<Tensor>& gradients,
                    double max_norm) {
-  if (!(max_norm > 0)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the largest norm of the gradients is positive, so not ", max_norm));
-  }
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckPositive("max_norm", max_norm));
   for (const Tensor& gradient : gradients) {
     if (!gradient.valid()) continue;
     MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(graph, {gradient}));

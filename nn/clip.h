@@ -25,8 +25,8 @@ struct ClippedGradients {
 // to the [optimizer] section of the layout.
 //
 // kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for a `max_norm` that is not positive and a gradient that
-// is no float or of another graph.
+// Session::Create), for a `max_norm` that is not positive and finite in f32 and
+// a gradient that is no float or of another graph.
 ClippedGradients ClipByGlobalNorm(
     std::vector<Tensor> gradients, double max_norm,
     std::source_location location = std::source_location::current());

@@ -20,6 +20,8 @@ absl::Status CheckOptions(Tensor targets, const CrossEntropyOptions& options) {
         absl::StrCat("label_smoothing is a share between 0 and 1, not ",
                      options.label_smoothing));
   }
+  MTF_RETURN_IF_ERROR(
+      mtf::internal::CheckNotNegative(".z_loss", options.z_loss));
   if (!options.weights.valid()) return absl::OkStatus();
   MTF_RETURN_IF_ERROR(
       mtf::internal::CheckInputs(targets.graph(), {options.weights}));
@@ -60,7 +62,10 @@ Tensor Reduce(Tensor loss, const CrossEntropyOptions& options) {
   const Tensor weights = internal::To(kFloat32, options.weights);
   // An infinite loss times a weight of 0 would be a NaN.
   const Tensor weighed = Select(Equal(weights, 0.0), 0.0, loss * weights);
-  if (options.per_position) return weighed;
+  // A broadcast may have taken the order of the weights.
+  if (options.per_position) {
+    return mtf::internal::InOrderOf(weighed, loss.shape());
+  }
   const Tensor total =
       ReduceSum(weights, {}) * CountOf(loss.shape(), weights.shape());
   return ReduceSum(weighed, {}) / Select(Equal(total, 0.0), 1.0, total);
@@ -82,6 +87,12 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Dimension vocab, Tensor targets,
   absl::Status status = mtf::internal::CheckInputs(*graph, {logits, targets});
   if (status.ok()) status = CheckPositions(logits, vocab, targets);
   if (status.ok()) status = CheckOptions(targets, options);
+  if (status.ok() && options.kernel.valid()) {
+    status = absl::InvalidArgumentError(absl::StrCat(
+        "there is nothing to project with a kernel: these are the logits",
+        DescribeInputs({logits, options.kernel}),
+        "\n  help     give it to CrossEntropy() with what it multiplies"));
+  }
   if (!status.ok()) {
     return graph->Fail(status, internal::Called("cross_entropy", options.name),
                        location, ResultShape(targets, options));
@@ -137,6 +148,7 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
   Tensor kernel = options.kernel;
   if (status.ok() && kernel.valid()) {
     status = mtf::internal::CheckInputs(*graph, {kernel});
+    if (status.ok()) status = internal::CheckFloat(kernel, "the kernel");
     if (status.ok() && !kernel.shape().SameDimensions({*d_model, vocab})) {
       status = absl::InvalidArgumentError(absl::StrCat(
           "the kernel is [", kernel.shape().ToString(), "], not [",
@@ -150,6 +162,7 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
   const Tensor logits = Einsum(
       {x, kernel}, internal::Join(x.shape().Without(d_model->name), {vocab}));
   options.name = "softmax";
+  options.kernel = Tensor();
   return SoftmaxCrossEntropy(logits, vocab, targets, options);
 }
 

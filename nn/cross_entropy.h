@@ -33,8 +33,7 @@ struct CrossEntropyOptions {
 //
 //   logits   [positions..., vocab]  any order
 //   targets  [positions...]         integer
-//   ->       f32: scalar, or [positions...], in the order of `logits` unless
-//            the weights have another
+//   ->       f32: scalar, or [positions...] in the order of `logits`
 //
 //   Tensor loss = nn::SoftmaxCrossEntropy(logits, vocab, targets);
 //
@@ -46,9 +45,10 @@ struct CrossEntropyOptions {
 // kInvalidArgument, as the graph's first error (Graph::status(),
 // Session::Create), for logits that are no float or lack `vocab`, targets that
 // are no integer or not over the other dimensions of the logits, weights with a
-// dimension that the targets lack, a label_smoothing outside of [0, 1], one of
-// logits and targets that is empty, and a tensor of another graph. Two empty
-// Tensors give an empty Tensor.
+// dimension that the targets lack, a label_smoothing outside of [0, 1], a
+// z_loss that is negative or not finite in f32, a kernel, one of logits and
+// targets that is empty, and a tensor of another graph. Two empty Tensors give
+// an empty Tensor.
 Tensor SoftmaxCrossEntropy(
     Tensor logits, Dimension vocab, Tensor targets,
     CrossEntropyOptions options = {},
@@ -62,8 +62,8 @@ Tensor SoftmaxCrossEntropy(
 //
 // Errors are those of SoftmaxCrossEntropy, with x for the logits, and
 // kInvalidArgument for an x that is a scalar or whose last dimension the
-// targets have, targets with the dimension `vocab`, and a kernel that is not
-// [d_model, vocab] or of another graph.
+// targets have, targets with the dimension `vocab`, and a kernel that is no
+// float, not [d_model, vocab] or of another graph.
 Tensor CrossEntropy(
     Tensor x, Dimension vocab, Tensor targets, CrossEntropyOptions options = {},
     std::source_location location = std::source_location::current());

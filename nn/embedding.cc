@@ -49,6 +49,20 @@ absl::Status Check(Tensor tokens, const Dimension& vocab,
 Tensor EmbeddingTable(Graph& graph, Dimension vocab, Dimension d_model,
                       EmbeddingOptions options, std::source_location location) {
   internal::LayerScope layer(graph, options.name, location);
+  absl::Status status;
+  if (options.table.valid()) {
+    status = absl::InvalidArgumentError(absl::StrCat(
+        "a new table is not made of another", DescribeInputs({options.table}),
+        "\n  help     give .table to Embedding()"));
+  } else if (options.dtype != kFloat32) {
+    status = absl::InvalidArgumentError(absl::StrCat(
+        "a table is f32, not ", DTypeName(options.dtype),
+        "\n  help     give .dtype, that of the result, to Embedding()"));
+  }
+  if (!status.ok()) {
+    return graph.Fail(status, internal::Called("embedding_table", options.name),
+                      location, {vocab, d_model});
+  }
   return NewTable(graph, "table", {vocab, d_model}, options.stddev, kFloat32);
 }
 

@@ -29,21 +29,23 @@ struct EmbeddingOptions {
 // Session::Create), for tokens that are no integer or have the dimension
 // `vocab` or `d_model`, a result dtype that is no float, a table that is no
 // float, not [vocab, d_model] in any order, or of another graph, and without a
-// table a stddev that is not finite. Empty `tokens` give an empty Tensor.
+// table a stddev that is negative or not finite. Empty `tokens` give an empty
+// Tensor.
 Tensor Embedding(
     Tensor tokens, Dimension vocab, Dimension d_model,
     EmbeddingOptions options = {},
     std::source_location location = std::source_location::current());
 
 // A table [vocab, d_model] of f32 parameters, for use in several places. Of the
-// options it takes `stddev` and `name`.
+// options it takes `stddev` and `name`; the others are errors.
 //
 //   Tensor table = nn::EmbeddingTable(graph, vocab, d_model);
 //   Tensor x = nn::Embedding(tokens, vocab, d_model, {.table = table});
 //   Tensor loss = nn::CrossEntropy(x, vocab, targets, {.kernel = table});
 //
 // kInvalidArgument for two dimensions of one name, or else a shape that
-// Shape::Validate refuses, and a stddev that is not finite.
+// Shape::Validate refuses, a stddev that is negative or not finite, a table,
+// and a dtype other than f32.
 Tensor EmbeddingTable(
     Graph& graph, Dimension vocab, Dimension d_model,
     EmbeddingOptions options = {},
@@ -60,8 +62,8 @@ struct PositionEmbeddingOptions {
 //   x = nn::PositionEmbedding(x, length, d_model);
 //
 // kInvalidArgument for an x that is no float, or that lacks one of the two
-// dimensions or has it in another size, and a stddev that is not finite. An
-// empty `x` gives an empty Tensor.
+// dimensions or has it in another size, and a stddev that is negative or not
+// finite. An empty `x` gives an empty Tensor.
 Tensor PositionEmbedding(
     Tensor x, Dimension length, Dimension d_model,
     PositionEmbeddingOptions options = {},

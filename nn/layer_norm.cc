@@ -2,6 +2,7 @@
 #include "nn/layer_norm.h"
 
 #include "nn/layer.h"
+#include "ops/checks.h"
 #include "ops/constant.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
@@ -9,9 +10,12 @@
 namespace mtf::nn {
 namespace {
 
-absl::Status Check(Tensor x, const Dimension& dim, absl::string_view what) {
+absl::Status Check(Tensor x, const Dimension& dim, double epsilon,
+                   absl::string_view what) {
   MTF_RETURN_IF_ERROR(internal::CheckFloat(x, what));
-  return internal::CheckDimension(x, dim);
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(x, dim));
+  // At 0, rows that are constant would be a NaN.
+  return mtf::internal::CheckPositive(".epsilon", epsilon);
 }
 
 // x / sqrt(mean(x^2) + epsilon) over `dim`, times a new scale if there is one.
@@ -31,7 +35,7 @@ Tensor LayerNorm(Tensor x, Dimension dim, LayerNormOptions options,
   if (!x.valid()) return {};
   Graph& graph = x.graph();
   internal::LayerScope layer(graph, options.name, location);
-  const absl::Status status = Check(x, dim, "layer_norm");
+  const absl::Status status = Check(x, dim, options.epsilon, "layer_norm");
   if (!status.ok()) {
     return graph.Fail(status, internal::Called("layer_norm", options.name),
                       location, x.shape(), x.dtype());
@@ -51,7 +55,7 @@ Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options,
   if (!x.valid()) return {};
   Graph& graph = x.graph();
   internal::LayerScope layer(graph, options.name, location);
-  const absl::Status status = Check(x, dim, "rms_norm");
+  const absl::Status status = Check(x, dim, options.epsilon, "rms_norm");
   if (!status.ok()) {
     return graph.Fail(status, internal::Called("rms_norm", options.name),
                       location, x.shape(), x.dtype());

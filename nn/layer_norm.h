@@ -28,7 +28,8 @@ struct LayerNormOptions {
 //
 // kInvalidArgument, as the graph's first error (Graph::status(),
 // Session::Create), for an x that is no float, or that lacks `dim` or has it in
-// another size. An empty `x` gives an empty Tensor.
+// another size, and an epsilon that is not positive and finite in f32. An empty
+// `x` gives an empty Tensor.
 Tensor LayerNorm(
     Tensor x, Dimension dim, LayerNormOptions options = {},
     std::source_location location = std::source_location::current());

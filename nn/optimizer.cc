@@ -93,7 +93,12 @@ Tensor Apply(const OptimizerSpec& spec, std::vector<Tensor> gradients,
   LayerScope layer(*graph, spec.name, location);
   // From here on is the arithmetic of the update, not the gradient's.
   SectionScope section(*graph, LayoutSection::kOptimizer);
-  absl::Status status = Check(*graph, gradients, variables);
+  absl::Status status = spec.options;
+  if (status.ok()) {
+    status = mtf::internal::CheckNotNegative(".max_gradient_norm",
+                                             spec.max_gradient_norm);
+  }
+  if (status.ok()) status = Check(*graph, gradients, variables);
   if (!status.ok()) return graph->Fail(status, spec.name, location);
 
   for (Tensor& gradient : gradients) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "mtf/graph.h"
 #include "mtf/shape.h"
@@ -48,6 +49,7 @@ struct OptimizerSpec {
   Schedule learning_rate;
   double max_gradient_norm;
   MakeUpdateRule make_rule;
+  absl::Status options;  // what is wrong with the others
 };
 
 // Minimize() and Apply() of every optimizer. See nn/adam.h, also for errors.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "mtf/graph.h"
+#include "ops/checks.h"
 #include "ops/constant.h"
 #include "ops/elementwise.h"
 
@@ -14,45 +15,57 @@ namespace {
 
 // A schedule is made before there is a graph to tell of a wrong argument, so
 // the error waits until it is asked for a value.
-Schedule Invalid(std::string message, absl::string_view what,
+Schedule Invalid(absl::Status status, absl::string_view what,
                  std::source_location location) {
   return Schedule([=, what = std::string(what)](Tensor step) {
-    return step.graph().Fail(absl::InvalidArgumentError(message), what,
-                             location);
+    return step.graph().Fail(status, what, location);
   });
 }
 
 // 0 up to `begin`, 1 from `end` on, a straight line between them.
 Tensor Progress(Tensor step, int64_t begin, int64_t end) {
-  const double steps = static_cast<double>(end - begin);
+  // Between any two numbers of 64 bits, if taken without a sign.
+  const double steps = static_cast<double>(static_cast<uint64_t>(end) -
+                                           static_cast<uint64_t>(begin));
   const Tensor line = (step - static_cast<double>(begin)) / steps;
   return Minimum(Maximum(line, 0.0), 1.0);
 }
 
-std::string BadRange(int64_t begin, int64_t end) {
-  return absl::StrCat("a decay ends after it begins, not at ", end, " from ",
-                      begin);
+absl::Status CheckDecay(int64_t begin, int64_t end, double final_value) {
+  if (end <= begin) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a decay ends after it begins, not at ", end, " from ", begin));
+  }
+  return mtf::internal::CheckNotNegative("final_value", final_value);
 }
 
-std::string BadSteps(int64_t steps) {
-  return absl::StrCat("a schedule takes at least 1 step, not ", steps);
+absl::Status CheckSteps(int64_t steps) {
+  if (steps >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a schedule takes at least 1 step, not ", steps));
 }
 
 }  // namespace
 
-Schedule::Schedule(double value)
-    : function_([value](Tensor step) {
-        return Constant(step.graph(), value, kFloat32, {});
+Schedule::Schedule(double value, std::source_location location)
+    : function_([value, location](Tensor step) {
+        const absl::Status status =
+            mtf::internal::CheckNotNegative("a schedule", value);
+        if (status.ok()) {
+          return Constant(step.graph(), value, kFloat32, {}, location);
+        }
+        return step.graph().Fail(status, "schedule", location);
       }) {}
 
 Schedule::Schedule(Function function) : function_(std::move(function)) {}
 
 Tensor Schedule::At(Tensor step) const {
-  return function_ == nullptr ? Tensor() : function_(step);
+  return step.valid() && function_ != nullptr ? function_(step) : Tensor();
 }
 
 Schedule LinearWarmup(int64_t steps, std::source_location location) {
-  if (steps < 1) return Invalid(BadSteps(steps), "linear_warmup", location);
+  const absl::Status status = CheckSteps(steps);
+  if (!status.ok()) return Invalid(status, "linear_warmup", location);
   return Schedule([steps](Tensor step) {
     return Minimum((step + 1.0) / static_cast<double>(steps), 1.0);
   });
@@ -60,9 +73,8 @@ Schedule LinearWarmup(int64_t steps, std::source_location location) {
 
 Schedule LinearDecay(int64_t begin, int64_t end, double final_value,
                      std::source_location location) {
-  if (end <= begin) {
-    return Invalid(BadRange(begin, end), "linear_decay", location);
-  }
+  const absl::Status status = CheckDecay(begin, end, final_value);
+  if (!status.ok()) return Invalid(status, "linear_decay", location);
   return Schedule([=](Tensor step) {
     return 1.0 - (1.0 - final_value) * Progress(step, begin, end);
   });
@@ -70,9 +82,8 @@ Schedule LinearDecay(int64_t begin, int64_t end, double final_value,
 
 Schedule CosineDecay(int64_t begin, int64_t end, double final_value,
                      std::source_location location) {
-  if (end <= begin) {
-    return Invalid(BadRange(begin, end), "cosine_decay", location);
-  }
+  const absl::Status status = CheckDecay(begin, end, final_value);
+  if (!status.ok()) return Invalid(status, "cosine_decay", location);
   return Schedule([=](Tensor step) {
     const Tensor angle = std::numbers::pi * Progress(step, begin, end);
     return final_value + 0.5 * (1.0 - final_value) * (1.0 + Cos(angle));
@@ -80,7 +91,8 @@ Schedule CosineDecay(int64_t begin, int64_t end, double final_value,
 }
 
 Schedule RsqrtDecay(int64_t steps, std::source_location location) {
-  if (steps < 1) return Invalid(BadSteps(steps), "rsqrt_decay", location);
+  const absl::Status status = CheckSteps(steps);
+  if (!status.ok()) return Invalid(status, "rsqrt_decay", location);
   return Schedule([steps](Tensor step) {
     const double first = static_cast<double>(steps);
     return Sqrt(first / Maximum(step + 1.0, first));

@@ -25,13 +25,15 @@ class Schedule {
  public:
   using Function = std::function<Tensor(Tensor step)>;
 
-  Schedule(double value);  // NOLINT: implicit on purpose
+  // An error unless `value` is a number of f32 from 0 up.
+  Schedule(double value,  // NOLINT: implicit on purpose
+           std::source_location location = std::source_location::current());
   // `function` maps a scalar f32 step to a scalar f32 value; the optimizers
   // record kInvalidArgument for anything else.
   explicit Schedule(Function function);
 
-  // The value at the scalar f32 `step`, which is not empty: a scalar f32
-  // tensor.
+  // The value at the scalar f32 `step`: a scalar f32 tensor. An empty `step`
+  // gives an empty Tensor.
   Tensor At(Tensor step) const;
 
  private:
@@ -48,7 +50,8 @@ Schedule LinearWarmup(int64_t steps, std::source_location location =
 //
 //   1 - (1 - final_value) * p
 //
-// An error unless `begin` is less than `end`.
+// An error unless `begin` is less than `end` and `final_value` a number of f32
+// from 0 up.
 Schedule LinearDecay(
     int64_t begin, int64_t end, double final_value = 0,
     std::source_location location = std::source_location::current());
@@ -58,7 +61,8 @@ Schedule LinearDecay(
 //
 //   final_value + (1 - final_value) * (1 + cos(pi * p)) / 2
 //
-// An error unless `begin` is less than `end`.
+// An error unless `begin` is less than `end` and `final_value` a number of f32
+// from 0 up.
 Schedule CosineDecay(
     int64_t begin, int64_t end, double final_value = 0,
     std::source_location location = std::source_location::current());

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/sgd.h"
 
+#include "mtf/status.h"
 #include "nn/optimizer.h"
+#include "ops/checks.h"
 #include "ops/elementwise.h"
 
 namespace mtf::nn {
 namespace {
+
+absl::Status Check(const SgdOptions& o) {
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckBelowOne(".momentum", o.momentum));
+  return mtf::internal::CheckNotNegative(".weight_decay", o.weight_decay);
+}
 
 internal::OptimizerSpec SpecOf(const SgdOptions& o) {
   return {o.name, o.learning_rate, o.max_gradient_norm,
@@ -24,7 +31,8 @@ internal::OptimizerSpec SpecOf(const SgdOptions& o) {
               }
               return p.value - learning_rate * update;
             };
-          }};
+          },
+          Check(o)};
 }
 
 }  // namespace

@@ -33,8 +33,9 @@ struct SgdOptions {
 //
 //   Tensor step = nn::Sgd({.learning_rate = 0.1}).Minimize(loss);
 //
-// Minimize and Apply, with their errors, are those of every optimizer; see
-// nn/adam.h.
+// Minimize and Apply, with their errors, are those of every optimizer, see
+// nn/adam.h; of its own are those of a momentum outside of [0, 1) and a
+// weight_decay that is negative or not finite.
 class Sgd {
  public:
   explicit Sgd(SgdOptions options = {}) : options_(std::move(options)) {}

@@ -8,11 +8,20 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "mtf/errors.h"
+#include "mtf/half.h"
 #include "ops/reshape.h"
 
 namespace mtf::internal {
 namespace {
+
+absl::Status CheckRange(bool inside, absl::string_view name, double value,
+                        absl::string_view range) {
+  if (inside) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " is ", value, ", not ", range));
+}
 
 // True when the names of `part` occur in `whole` in the same order.
 bool IsSubsequence(const Shape& part, const Shape& whole) {
@@ -25,6 +34,13 @@ bool IsSubsequence(const Shape& part, const Shape& whole) {
 
 }  // namespace
 
+float RoundTo(DType dtype, double value) {
+  const float single = static_cast<float>(value);
+  if (dtype == kBFloat16) return ToFloat(ToBFloat16(single));
+  if (dtype == kFloat16) return ToFloat(ToFloat16(single));
+  return single;
+}
+
 Graph* GraphOf(absl::Span<const Tensor> tensors) {
   for (const Tensor& tensor : tensors) {
     if (tensor.valid()) return &tensor.graph();
@@ -35,8 +51,9 @@ Graph* GraphOf(absl::Span<const Tensor> tensors) {
 absl::Status CheckInputs(const Graph& graph, absl::Span<const Tensor> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].valid()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "input ", i, " is an empty Tensor", DescribeInputs(inputs)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", i, " is an empty Tensor",
+                       DescribeInputs(inputs), kEmptyTensorHelp));
     }
     if (&inputs[i].graph() != &graph) {
       return absl::InvalidArgumentError(
@@ -127,11 +144,29 @@ absl::Status CheckHolds(DType dtype, double value) {
     case kFloat32:
     case kBFloat16:
     case kFloat16:
+      holds = !std::isfinite(value) || std::isfinite(RoundTo(dtype, value));
       break;
   }
   if (holds) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the number ", value, " is no value of dtype ", DTypeName(dtype)));
+}
+
+absl::Status CheckPositive(absl::string_view name, double value) {
+  const float single = RoundTo(kFloat32, value);
+  return CheckRange(std::isfinite(single) && single > 0, name, value,
+                    "a positive number of f32");
+}
+
+absl::Status CheckNotNegative(absl::string_view name, double value) {
+  const float single = RoundTo(kFloat32, value);
+  return CheckRange(std::isfinite(single) && value >= 0, name, value,
+                    "a number of f32 from 0 up");
+}
+
+absl::Status CheckBelowOne(absl::string_view name, double value) {
+  const float single = RoundTo(kFloat32, value);
+  return CheckRange(value >= 0 && single < 1, name, value, "in [0, 1)");
 }
 
 absl::Status CheckName(absl::string_view name) {
@@ -140,11 +175,17 @@ absl::Status CheckName(absl::string_view name) {
     good = good && (absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
                     c == '_' || c == '-' || c == '.' || c == '/');
   }
-  if (good) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the name \"", absl::CHexEscape(name),
-                   "\" is not made of letters, digits, \"_\", \"-\", \".\" and "
-                   "\"/\""));
+  if (!good) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the name \"", absl::CHexEscape(name),
+        "\" is not made of letters, digits, \"_\", \"-\", \".\" and \"/\""));
+  }
+  for (absl::string_view part : absl::StrSplit(name, '/')) {
+    if (!part.empty()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the name \"", name, "\" has an empty part"));
+  }
+  return absl::OkStatus();
 }
 
 Shape BroadcastShape(absl::Span<const Tensor> inputs) {

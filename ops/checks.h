@@ -37,9 +37,19 @@ absl::Status CheckHasDimension(Tensor x, absl::string_view dim);
 // `x` has every dimension of `shape`, which is valid, in the same size.
 absl::Status CheckSubset(Tensor x, const Shape& shape);
 
+// What an element of the float `dtype` makes of `value`.
+float RoundTo(DType dtype, double value);
+
 // `dtype` can hold `value`: integers hold whole numbers in their range, a bool
-// holds 0 and 1, floats hold (nearly) everything.
+// holds 0 and 1, floats hold infinities, NaN and, rounded, what their largest
+// number covers.
 absl::Status CheckHolds(DType dtype, double value);
+
+// The number `name`, ".beta1" or "stddev", of a call is, rounded to f32, finite
+// and above 0; finite and at least 0; in [0, 1).
+absl::Status CheckPositive(absl::string_view name, double value);
+absl::Status CheckNotNegative(absl::string_view name, double value);
+absl::Status CheckBelowOne(absl::string_view name, double value);
 
 // `name` can name an input or a variable in the program's text.
 absl::Status CheckName(absl::string_view name);

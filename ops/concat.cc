@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/concat.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -66,10 +67,11 @@ Tensor Concat(std::vector<Tensor> xs, absl::string_view dim,
     return graph->Fail(status, "concat", location, xs[0].shape(),
                        xs[0].dtype());
   }
+  // No size is above 2^62, and the graph refuses the shape of a sum that is.
+  constexpr int64_t kTooMuch = (int64_t{1} << 62) + 1;
   int64_t size = 0;
   for (const Tensor& x : xs) {
-    // The graph refuses the shape of a sum that stopped here.
-    if (size > (int64_t{1} << 62)) break;
+    size = std::min(size, kTooMuch - x.shape().SizeOf(dim));
     size += x.shape().SizeOf(dim);
   }
   const Shape shape = xs[0].shape().Resized(dim, size);

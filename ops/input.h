@@ -20,8 +20,9 @@ namespace mtf {
 //
 // The graph records, as its first error, which Graph::status() and
 // Session::Create return: kAlreadyExists for a second input of the name,
-// kInvalidArgument for a name that is empty or not made of letters, digits and
-// "_-./", and for a shape that Shape::Validate refuses.
+// kInvalidArgument for a name that is empty, not made of letters, digits and
+// "_-./", or has an empty part between "/"s, and for a shape that
+// Shape::Validate refuses.
 Tensor Input(Graph& graph, absl::string_view name, DType dtype, Shape shape,
              std::source_location location = std::source_location::current());
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
 #include "mtf/graph.h"
@@ -16,6 +17,25 @@ namespace {
 
 using F = ScalarFunction;
 
+// `dtype` holds each of 0, 1, ..., size - 1.
+bool Counts(DType dtype, int64_t size) {
+  switch (dtype) {
+    case kFloat32:
+      return size <= (1 << 24) + 1;  // one more than the bits of a mantissa
+    case kBFloat16:
+      return size <= (1 << 8) + 1;
+    case kFloat16:
+      return size <= (1 << 11) + 1;
+    case kInt32:
+      return size <= int64_t{1} << 31;
+    case kInt64:
+      return true;
+    case kBool:
+      break;
+  }
+  return false;
+}
+
 class OneHotOp : public Operation {
  public:
   OneHotOp(Tensor indices, Dimension dim, DType dtype)
@@ -25,11 +45,18 @@ class OneHotOp : public Operation {
   std::string attributes() const override { return dim_; }
   std::vector<Tensor> Gradient(Tensor) const override { return {}; }
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
-    MapExpression expression{1,
-                             {{F::kIota, input(0).dtype(), {}, 0, dim_},
-                              {F::kEqual, kBool, {0, 1}, 0, ""}}};
+    MapExpression expression{1, {}};
+    DType counter = input(0).dtype();
+    int index = 0;
+    if (!Counts(counter, shape().SizeOf(dim_))) {
+      counter = kInt64;
+      expression.steps.push_back({F::kCast, counter, {0}, 0, ""});
+      index = 1;
+    }
+    expression.steps.push_back({F::kIota, counter, {}, 0, dim_});
+    expression.steps.push_back({F::kEqual, kBool, {index, index + 1}, 0, ""});
     if (dtype() != kBool) {
-      expression.steps.push_back({F::kCast, dtype(), {2}, 0, ""});
+      expression.steps.push_back({F::kCast, dtype(), {index + 2}, 0, ""});
     }
     return emitter.Map(expression, inputs, shape());
   }
@@ -75,11 +102,17 @@ Tensor OneHot(Tensor indices, Dimension dim, DType dtype,
 
 Tensor Range(Graph& graph, Dimension dim, DType dtype,
              std::source_location location) {
+  absl::Status status;
   if (dtype == kBool) {
-    return graph.Fail(absl::InvalidArgumentError(
-                          "range takes a float or integer dtype, not bool"),
-                      "range", location, {dim}, dtype);
+    status = absl::InvalidArgumentError(
+        "range takes a float or integer dtype, not bool");
+  } else if (!Counts(dtype, dim.size)) {
+    status = absl::InvalidArgumentError(absl::StrCat(
+        DTypeName(dtype), " cannot tell all numbers below ", dim.size,
+        ", the size of dimension \"", absl::CHexEscape(dim.name), "\", apart",
+        "\n  help     Cast() a range of i64 where rounded numbers are meant"));
   }
+  if (!status.ok()) return graph.Fail(status, "range", location, {dim}, dtype);
   return graph.Add(std::make_unique<RangeOp>(std::move(dim), dtype), location);
 }
 

@@ -29,7 +29,9 @@ Tensor OneHot(Tensor indices, Dimension dim, DType dtype = kFloat32,
 //
 //   Tensor position = Range(graph, length);  // [length]
 //
-// kInvalidArgument for a bool and a `dim` that Shape::Validate refuses.
+// kInvalidArgument for a bool, a dtype in which two of the numbers are one
+// (bf16 beyond 256, f16 beyond 2048, f32 beyond 2^24, i32 beyond 2^31 - 1) and
+// a `dim` that Shape::Validate refuses.
 Tensor Range(Graph& graph, Dimension dim, DType dtype = kInt32,
              std::source_location location = std::source_location::current());
 

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
+#include "mtf/half.h"
 #include "ops/checks.h"
 #include "ops/elementwise.h"
 
@@ -18,30 +19,41 @@ namespace {
 
 using F = ScalarFunction;
 
-// `scale` * random + `offset`.
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+// `scale` * random + `offset`, at most `limit`.
+struct Distribution {
+  RandomKind kind = RandomKind::kUniform;
+  double scale = 1;
+  double offset = 0;
+  double limit = kNoLimit;
+};
+
+absl::string_view KindName(RandomKind kind) {
+  return kind == RandomKind::kUniform ? "random_uniform" : "random_normal";
+}
+
 class RandomOp : public Operation {
  public:
-  RandomOp(RandomKind random_kind, uint32_t stream, double scale, double offset,
+  RandomOp(const Distribution& distribution, uint32_t stream,
            RandomOptions options, Shape shape)
       : Operation({}, std::move(shape), options.dtype),
-        random_kind_(random_kind),
+        distribution_(distribution),
         stream_(stream),
-        scale_(scale),
-        offset_(offset),
         per_step_(options.per_step) {}
   absl::string_view kind() const override {
-    return random_kind_ == RandomKind::kUniform ? "random_uniform"
-                                                : "random_normal";
+    return KindName(distribution_.kind);
   }
   std::string attributes() const override {
-    return absl::StrCat("stream=", stream_, " scale=", scale_,
-                        " offset=", offset_, per_step_ ? "" : " fixed");
+    return absl::StrCat("stream=", stream_, " scale=", distribution_.scale,
+                        " offset=", distribution_.offset,
+                        per_step_ ? "" : " fixed");
   }
   std::vector<Tensor> Gradient(Tensor) const override { return {}; }
 
   Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
-    const Value random =
-        emitter.Random(random_kind_, stream_, per_step_, kFloat32, shape());
+    const Value random = emitter.Random(distribution_.kind, stream_, per_step_,
+                                        kFloat32, shape());
     MapExpression expression{1, {}};
     int last = 0;
     const auto apply = [&](F function, double number) {
@@ -54,8 +66,11 @@ class RandomOp : public Operation {
            ""});
       last = static_cast<int>(expression.steps.size());
     };
-    if (scale_ != 1) apply(F::kMultiply, scale_);
-    if (offset_ != 0) apply(F::kAdd, offset_);
+    if (distribution_.scale != 1) apply(F::kMultiply, distribution_.scale);
+    if (distribution_.offset != 0) apply(F::kAdd, distribution_.offset);
+    if (distribution_.limit != kNoLimit) {
+      apply(F::kMinimum, distribution_.limit);
+    }
     if (dtype() != kFloat32) {
       expression.steps.push_back({F::kCast, dtype(), {last}, 0, ""});
     }
@@ -64,32 +79,78 @@ class RandomOp : public Operation {
   }
 
  private:
-  const RandomKind random_kind_;
+  const Distribution distribution_;
   const uint32_t stream_;
-  const double scale_;
-  const double offset_;
   const bool per_step_;
 };
 
-Tensor Random(Graph& graph, RandomKind kind, absl::string_view what,
-              Shape shape, double scale, double offset, RandomOptions options,
-              std::source_location location) {
+// The bits of the next smaller half float of either format: patterns are in the
+// order of what they stand for, away from 0 on both sides.
+uint16_t BitsBelow(uint16_t bits) {
+  constexpr uint16_t kSign = 0x8000;
+  if ((bits | kSign) == kSign) return kSign | 1;  // the largest below 0
+  return static_cast<uint16_t>(bits & kSign ? bits + 1 : bits - 1);
+}
+
+// The largest number of `dtype` below `x`, which is one of its numbers.
+float NextBelow(DType dtype, float x) {
+  if (dtype == kBFloat16) {
+    return ToFloat(BFloat16{BitsBelow(ToBFloat16(x).bits)});
+  }
+  if (dtype == kFloat16) return ToFloat(Float16{BitsBelow(ToFloat16(x).bits)});
+  return std::nextafter(x, -std::numeric_limits<float>::infinity());
+}
+
+// Uniform in [low, high), where sums and casts that round up would reach high.
+Distribution Uniform(double low, double high, DType dtype) {
+  Distribution uniform{RandomKind::kUniform, high - low, low, kNoLimit};
+  if (low == 0 && high == 1 && dtype == kFloat32) return uniform;
+  const float first = internal::RoundTo(dtype, low);
+  const float end = internal::RoundTo(dtype, high);
+  uniform.limit = first < end ? NextBelow(dtype, end) : first;
+  return uniform;
+}
+
+absl::Status CheckFinite(absl::string_view name, DType dtype, double value) {
+  if (std::isfinite(internal::RoundTo(dtype, value))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, " is ", value, ", not a finite number of ", DTypeName(dtype)));
+}
+
+absl::Status CheckDType(absl::string_view what, DType dtype) {
+  if (IsFloat(dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " takes a float dtype, not ", DTypeName(dtype)));
+}
+
+absl::Status CheckUniform(double low, double high, DType dtype) {
+  MTF_RETURN_IF_ERROR(CheckDType(KindName(RandomKind::kUniform), dtype));
+  MTF_RETURN_IF_ERROR(CheckFinite("low", dtype, low));
+  MTF_RETURN_IF_ERROR(CheckFinite("high", dtype, high));
+  // Drawn in f32, whatever the dtype.
+  MTF_RETURN_IF_ERROR(CheckFinite("high - low", kFloat32, high - low));
+  if (low <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("low is ", low, ", above high, which is ", high));
+}
+
+absl::Status CheckNormal(double mean, double stddev, DType dtype) {
+  MTF_RETURN_IF_ERROR(CheckDType(KindName(RandomKind::kNormal), dtype));
+  MTF_RETURN_IF_ERROR(CheckFinite("mean", dtype, mean));
+  return internal::CheckNotNegative("stddev", stddev);
+}
+
+Tensor Random(Graph& graph, const absl::Status& status,
+              const Distribution& distribution, Shape shape,
+              RandomOptions options, std::source_location location) {
   // Taken also by a wrong call, so that later streams do not depend on it.
   const uint32_t stream = graph.NextRandomStream();
-  absl::Status status;
-  if (!IsFloat(options.dtype)) {
-    status = absl::InvalidArgumentError(absl::StrCat(
-        what, " takes a float dtype, not ", DTypeName(options.dtype)));
-  } else if (!std::isfinite(scale) || !std::isfinite(offset)) {
-    status = absl::InvalidArgumentError(
-        absl::StrCat(what, " has the scale ", scale, " and the offset ", offset,
-                     ", which are not finite"));
-  }
   if (!status.ok()) {
-    return graph.Fail(status, what, location, shape, options.dtype);
+    return graph.Fail(status, KindName(distribution.kind), location, shape,
+                      options.dtype);
   }
-  return graph.Add(std::make_unique<RandomOp>(kind, stream, scale, offset,
-                                              options, std::move(shape)),
+  return graph.Add(std::make_unique<RandomOp>(distribution, stream, options,
+                                              std::move(shape)),
                    location);
 }
 
@@ -97,14 +158,16 @@ Tensor Random(Graph& graph, RandomKind kind, absl::string_view what,
 
 Tensor RandomUniform(Graph& graph, Shape shape, double low, double high,
                      RandomOptions options, std::source_location location) {
-  return Random(graph, RandomKind::kUniform, "random_uniform", std::move(shape),
-                high - low, low, options, location);
+  return Random(graph, CheckUniform(low, high, options.dtype),
+                Uniform(low, high, options.dtype), std::move(shape), options,
+                location);
 }
 
 Tensor RandomNormal(Graph& graph, Shape shape, double mean, double stddev,
                     RandomOptions options, std::source_location location) {
-  return Random(graph, RandomKind::kNormal, "random_normal", std::move(shape),
-                stddev, mean, options, location);
+  return Random(graph, CheckNormal(mean, stddev, options.dtype),
+                {RandomKind::kNormal, stddev, mean, kNoLimit}, std::move(shape),
+                options, location);
 }
 
 Tensor Dropout(Tensor x, double rate, DropoutOptions options,
@@ -133,7 +196,12 @@ Tensor Dropout(Tensor x, double rate, DropoutOptions options,
   // alike, whatever its precision.
   const double threshold = std::ceil(rate * 0x1p24) * 0x1p-24;
   const Tensor keep = GreaterEqual({uniform, location}, {threshold, location});
-  return Select({keep, location},
+  // In the order of x, and so is the result.
+  Shape in_order;
+  for (const Dimension& dim : x.shape()) {
+    if (noise.Contains(dim.name)) in_order = in_order.With(dim);
+  }
+  return Select({internal::InOrderOf(keep, in_order, location), location},
                 Multiply({x, location}, {1 / (1 - rate), location}),
                 {0.0, location});
 }

@@ -25,11 +25,13 @@ struct RandomOptions {
 //
 // kInvalidArgument, as the graph's first error (Graph::status(),
 // Session::Create), for a dtype that is no float, a shape that Shape::Validate
-// refuses, and a low, high - low, mean or stddev that is not finite. A wrong
-// call counts among the random calls as well.
+// refuses, a low, high or mean that is no finite number of the dtype, a low
+// above high, a high - low that is not finite in f32, and a stddev that is
+// negative or not finite. A wrong call counts among the random calls as well.
 
-// Uniform in [low, high) but for rounding, which may reach `high`: low +
-// (high - low) * u, where u is a multiple of 2^-24 in [0, 1).
+// Uniform in [low, high), both rounded to the dtype: low + (high - low) * u,
+// where u is a multiple of 2^-24 in [0, 1), and the number before `high` where
+// rounding would reach it. Where the two are one number, it is that number.
 Tensor RandomUniform(
     Graph& graph, Shape shape, double low, double high,
     RandomOptions options = {},
@@ -48,9 +50,8 @@ struct DropoutOptions {
 };
 
 // Zeroes each element of the float `x` with probability `rate`, in [0, 1), and
-// multiplies the others by 1 / (1 - rate). A rate of 0 is `x` itself. The
-// dimensions and the dtype stay; the probability is rounded up to a multiple of
-// 2^-24.
+// multiplies the others by 1 / (1 - rate). A rate of 0 is `x` itself. The shape
+// and the dtype stay; the probability is rounded up to a multiple of 2^-24.
 //
 //   Tensor y = Dropout(x, 0.1);
 //

@@ -40,8 +40,10 @@ class ReduceOp : public Operation {
     if (reduce_kind_ == ReduceKind::kSum) return {Broadcast(dy, x.shape())};
     // Every place that holds the extreme gets an equal part.
     const Tensor hit = Equal(x, result());
-    const Tensor hits = ReduceSum(Cast(hit, x.dtype()), shape());
-    return {Select(hit, dy / hits, 0.0)};
+    // Counted in f32: a half float has no number above 65504.
+    const Tensor hits = ReduceSum(Cast(hit, kFloat32), shape());
+    const Tensor part = Cast(Cast(dy, kFloat32) / hits, dy.dtype());
+    return {Select(hit, part, 0.0)};
   }
 
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
@@ -99,8 +101,11 @@ Tensor ReduceMean(Tensor x, Shape output, std::source_location location) {
   for (const Dimension& dim : x.shape()) {
     if (!output.Contains(dim.name)) count *= static_cast<double>(dim.size);
   }
-  const Tensor sum = ReduceSum(x, std::move(output), location);
-  return Divide({sum, location}, {count, location});
+  // In f32, since neither the sum nor the count need fit into a half float.
+  const Tensor sum =
+      ReduceSum(Cast(x, kFloat32, location), std::move(output), location);
+  const Tensor mean = Divide({sum, location}, {count, location});
+  return Cast(mean, x.dtype(), location);
 }
 
 Tensor ReduceLogSumExp(Tensor x, Shape output, std::source_location location) {
@@ -111,6 +116,11 @@ Tensor ReduceLogSumExp(Tensor x, Shape output, std::source_location location) {
                           x.dtype());
   }
   CallSiteScope site(x.graph(), location);
+  if (x.dtype() != kFloat32) {
+    // The sum is at least 1 for each maximum: too much for a half float.
+    const Tensor wide = ReduceLogSumExp(Cast(x, kFloat32), std::move(output));
+    return Cast(wide, x.dtype());
+  }
   const Tensor max = StopGradient(ReduceMax(x, output));
   // An infinity would become a NaN where it meets itself in x - max.
   const Tensor origin = Select(Equal(max - max, 0.0), max, 0.0);

@@ -26,7 +26,8 @@ Tensor ReduceSum(
     Tensor x, Shape output,
     std::source_location location = std::source_location::current());
 
-// Float only: the sum over the number of elements. The mean of nothing is NaN.
+// Float only: the sum over the number of elements, both in f32 whatever the
+// dtype. The mean of nothing is NaN.
 Tensor ReduceMean(
     Tensor x, Shape output,
     std::source_location location = std::source_location::current());
@@ -41,8 +42,8 @@ Tensor ReduceMin(
     Tensor x, Shape output,
     std::source_location location = std::source_location::current());
 
-// log(sum(exp(x))), float only, without overflow. Where every element is
-// -infinity so is the result, and the gradient is 0.
+// log(sum(exp(x))), float only, in f32 and without overflow. Where every
+// element is -infinity so is the result, and the gradient is 0.
 Tensor ReduceLogSumExp(
     Tensor x, Shape output,
     std::source_location location = std::source_location::current());

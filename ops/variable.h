@@ -26,9 +26,10 @@ struct VariableOptions {
 //
 // The graph records, as its first error, which Graph::status() and
 // Session::Create return: kAlreadyExists for a second variable of the name with
-// its prefix, kInvalidArgument for a name that is empty or not made of letters,
-// digits and "_-./", and for an initial value that is empty, of another graph,
-// or depends on an Input, a variable or an Assign.
+// its prefix, kInvalidArgument for a name that is empty, not made of letters,
+// digits and "_-./", or has an empty part between "/"s, and for an initial
+// value that is empty, of another graph, or depends on an Input, a variable or
+// an Assign.
 Tensor Variable(
     Graph& graph, absl::string_view name, Tensor initial_value,
     VariableOptions options = {},

@@ -34,19 +34,6 @@ std::vector<int> KeyOf(const Targets& targets) {
   return key;
 }
 
-absl::Status CheckTensors(const Graph& graph,
-                          const std::vector<Tensor>& tensors,
-                          absl::string_view role) {
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!tensors[i].valid() || &tensors[i].graph() != &graph) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(role, " ", i, " is ",
-                       tensors[i].valid() ? "of another graph" : "no tensor"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 struct Session::State {
@@ -73,8 +60,8 @@ namespace {
 
 absl::StatusOr<Targets> TargetsOf(const Graph& graph, const RunRequest& request,
                                   bool shards) {
-  MTF_RETURN_IF_ERROR(CheckTensors(graph, request.fetches, "fetch"));
-  MTF_RETURN_IF_ERROR(CheckTensors(graph, request.updates, "update"));
+  MTF_RETURN_IF_ERROR(graph.CheckTensors(request.fetches, "fetch"));
+  MTF_RETURN_IF_ERROR(graph.CheckTensors(request.updates, "update"));
   Targets targets;
   targets.fetch_shards = shards;
   targets.updates = request.updates;

@@ -9,21 +9,6 @@
 namespace mtf {
 namespace {
 
-absl::Status CheckFetches(const Graph& graph,
-                          const std::vector<Tensor>& fetches) {
-  for (size_t i = 0; i < fetches.size(); ++i) {
-    if (!fetches[i].valid()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("fetch ", i, " is an empty Tensor"));
-    }
-    if (&fetches[i].graph() != &graph) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "fetch ", i, ", \"", fetches[i].name(), "\", is of another graph"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // Every feed is for an input, whether this step needs it or not.
 absl::Status CheckFeeds(const Graph& graph, const OracleFeeds& feeds) {
   std::vector<std::string> names;
@@ -78,7 +63,7 @@ absl::StatusOr<std::vector<OracleTensor>> Interpret(
     const std::vector<Tensor>& fetches, OracleVariables* variables,
     InterpretOptions options) {
   MTF_RETURN_IF_ERROR(graph.status());
-  MTF_RETURN_IF_ERROR(CheckFetches(graph, fetches));
+  MTF_RETURN_IF_ERROR(graph.CheckTensors(fetches, "fetch"));
   MTF_RETURN_IF_ERROR(CheckFeeds(graph, feeds));
   const std::vector<bool> needed = Needed(graph, fetches);
   ReferenceInterpreter interpreter(feeds, variables, options);

@@ -301,14 +301,15 @@ TEST(LayoutErrors, TargetsAreOfTheGraph) {
   Graph graph, other;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch});
   const Tensor foreign = Input(other, "x", kFloat32, {kBatch});
-  for (const Targets& targets :
-       std::vector<Targets>{{.fetches = {x, Tensor()}},
-                            {.fetches = {foreign}},
-                            {.fetches = {x}, .updates = {foreign}}}) {
-    EXPECT_THAT(LowerText(graph, "data:2", "batch:data", targets),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         "a fetch or an update is an empty Tensor or of "
-                         "another graph"));
+  const std::vector<std::pair<Targets, std::string>> cases = {
+      {{.fetches = {x, Tensor()}}, "fetch 1 is an empty Tensor\n  help     "},
+      {{.fetches = {foreign}}, "fetch 0, \"x\", is of another graph"},
+      {{.fetches = {x}, .updates = {x, foreign}},
+       "update 1, \"x\", is of another graph"}};
+  for (const auto& [targets, words] : cases) {
+    EXPECT_THAT(
+        LowerText(graph, "data:2", "batch:data", targets),
+        StatusIs(absl::StatusCode::kInvalidArgument, StartsWith(words)));
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mtf/graph.h"
 
+#include "absl/strings/str_cat.h"
 #include "mtf/print_graph.h"
 #include "tests/matchers.h"
 
@@ -124,8 +125,10 @@ TEST(Graph, RefusesWhatItCannotHold) {
   EXPECT_THAT(graph.status(), StatusIs(code, HasSubstr("\"a\" occurs twice")));
   Graph second, third;
   Fake(second, {Tensor()});
-  EXPECT_THAT(second.status(),
-              StatusIs(code, HasSubstr("an input is an empty Tensor (fake, ")));
+  EXPECT_THAT(
+      second.status(),
+      StatusIs(code, AllOf(HasSubstr("an input is an empty Tensor (fake, "),
+                           HasSubstr("\n  help     Einsum({}, ...)"))));
   Fake(third, {refused});
   EXPECT_THAT(third.status(), StatusIs(code, HasSubstr("another graph")));
 }
@@ -167,6 +170,32 @@ TEST(Graph, Variables) {
               StatusIs(absl::StatusCode::kAlreadyExists,
                        HasSubstr("variable \"layer/w\" was made at "
                                  "graph_test.cc:")));
+}
+
+TEST(Scope, NamesHaveNoEmptyPartAndNoLineBreak) {
+  for (const auto& [name, words] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"", "the name \"\" of a layer or scope is empty"},
+           {"/a", "the name \"/a\" of a layer or scope has an empty part"},
+           {"a/", "has an empty part"},
+           {"a//b", "has an empty part"},
+           {"a\nb",
+            "the name \"a\\nb\" of a layer or scope has a control "
+            "character"},
+           {std::string("a\0b", 3), "has a control character"}}) {
+    Graph graph;
+    const int line = __LINE__ + 1;
+    Scope scope(graph, name);
+    EXPECT_THAT(graph.status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr(words),
+                               HasSubstr(absl::StrCat(
+                                   " (scope, graph_test.cc:", line, ")")))));
+    EXPECT_EQ(Fake(graph).name(), "scope/fake");
+  }
+  Graph graph;
+  Scope scope(graph, "block 1/att\303\251ntion");
+  EXPECT_OK(graph.status());
 }
 
 TEST(Graph, RandomStreamsCountCalls) {

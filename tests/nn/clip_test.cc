@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/clip.h"
 
+#include <limits>
+
+#include "absl/strings/str_cat.h"
 #include "nn/sgd.h"
 #include "ops/elementwise.h"
 #include "tests/nn/oracle.h"
@@ -69,14 +72,18 @@ TEST(ClipByGlobalNorm, OptimizersClip) {
 }
 
 TEST(ClipErrors, ANormThatIsNotPositive) {
-  OracleGraph o;
-  const Tensor a = o.Parameter("a", {kIo});
-  nn::ClipByGlobalNorm({a}, -1.0);
-  EXPECT_THAT(o.graph.status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("the largest norm of the gradients is "
-                                 "positive, so not -1 (clip, "
-                                 "clip_test.cc:")));
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double norm : {-1.0, 0.0, 1e-60, infinity, std::nan("")}) {
+    OracleGraph o;
+    const Tensor a = o.Parameter("a", {kIo});
+    nn::ClipByGlobalNorm({a}, norm);
+    EXPECT_THAT(
+        o.graph.status(),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 HasSubstr(absl::StrCat("max_norm is ", norm,
+                                        ", not a positive number of f32 (clip, "
+                                        "clip_test.cc:"))));
+  }
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/cross_entropy.h"
 
+#include <cmath>
 #include <limits>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "nn/embedding.h"
 #include "ops/elementwise.h"
 #include "tests/nn/oracle.h"
@@ -165,6 +167,17 @@ TEST(SoftmaxCrossEntropy, WeightsMayLackDimensions) {
   testing::ExpectNear(e.o.Run(loss), {(l[0] + l[1] + 3 * l[2] + 3 * l[3]) / 8});
 }
 
+TEST(SoftmaxCrossEntropy, PositionsKeepTheirOrderWhateverThatOfTheWeights) {
+  Example e;
+  const Tensor weights =
+      e.o.Integers("weights", {kLength, kBatch}, {1, 2, 3, 4});
+  const Tensor loss = nn::SoftmaxCrossEntropy(
+      e.logits, kVocab, e.targets, {.weights = weights, .per_position = true});
+  EXPECT_EQ(loss.shape(), Shape({kBatch, kLength}));
+  const std::vector<double> l = LossesOf(e.o.Value("logits"));
+  testing::ExpectNear(e.o.Run(loss), {l[0], 3 * l[1], 2 * l[2], 4 * l[3]});
+}
+
 TEST(SoftmaxCrossEntropy, AllWeightsZeroIsALossOfZero) {
   Example e;
   const Tensor weights = e.o.Integers("weights", {kBatch}, {0, 0});
@@ -282,6 +295,48 @@ TEST(CrossEntropyErrors, AKernelOfAnotherShape) {
                        HasSubstr("the kernel is [d_model:3, length:2], not "
                                  "[d_model:3, vocab:5] (cross_entropy, "
                                  "cross_entropy_test.cc:")));
+}
+
+TEST(CrossEntropyErrors, AKernelOfIntegers) {
+  for (const DType dtype : {kInt32, kBool}) {
+    Graph graph;
+    const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
+    const Tensor targets = Input(graph, "targets", kInt32, {kBatch});
+    const Tensor kernel = Input(graph, "kernel", dtype, {kModel, kVocab});
+    nn::CrossEntropy(x, kVocab, targets, {.kernel = kernel});
+    EXPECT_THAT(graph.status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr(absl::StrCat(
+                                   "the kernel takes a float dtype, not ",
+                                   dtype == kBool ? "bool" : "i32",
+                                   " (cross_entropy, cross_entropy_test.cc:")),
+                               HasSubstr("Cast() it"))));
+  }
+}
+
+TEST(CrossEntropyErrors, AKernelForLogits) {
+  Example e;
+  const Tensor kernel = Input(e.o.graph, "kernel", kFloat32, {kModel, kVocab});
+  nn::SoftmaxCrossEntropy(e.logits, kVocab, e.targets, {.kernel = kernel});
+  EXPECT_THAT(e.o.graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("nothing to project with a kernel: "
+                                       "these are the logits (cross_entropy, "
+                                       "cross_entropy_test.cc:"),
+                             HasSubstr("give it to CrossEntropy()"))));
+}
+
+TEST(CrossEntropyErrors, ZLoss) {
+  for (const double z_loss : {-1e-4, 1e39, std::nan("")}) {
+    Example e;
+    nn::SoftmaxCrossEntropy(e.logits, kVocab, e.targets, {.z_loss = z_loss});
+    EXPECT_THAT(e.o.graph.status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr(absl::StrCat(
+                             ".z_loss is ", z_loss,
+                             ", not a number of f32 from 0 up (cross_entropy, "
+                             "cross_entropy_test.cc:"))));
+  }
 }
 
 TEST(CrossEntropyErrors, TooMuchSmoothing) {

@@ -87,6 +87,40 @@ TEST(EmbeddingErrors, ATokenOutsideOfTheVocabulary) {
                              HasSubstr("embedding_test.cc:"))));
 }
 
+TEST(EmbeddingErrors, ATableOfATable) {
+  Graph graph;
+  const Tensor table = nn::EmbeddingTable(graph, kVocab, kModel);
+  ASSERT_OK(graph.status());
+  nn::EmbeddingTable(graph, kVocab, kModel, {.table = table});
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("a new table is not made of another "
+                                       "(embedding_table \"embedding\", "
+                                       "embedding_test.cc:"),
+                             HasSubstr("give .table to Embedding()"))));
+}
+
+TEST(EmbeddingErrors, ATableOfAnotherDType) {
+  Graph graph;
+  nn::EmbeddingTable(graph, kVocab, kModel, {.dtype = kBFloat16});
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("a table is f32, not bf16 "
+                                       "(embedding_table \"embedding\", "
+                                       "embedding_test.cc:"),
+                             HasSubstr("to Embedding()"))));
+}
+
+TEST(EmbeddingErrors, AStddevThatIsNegative) {
+  Graph graph;
+  const Tensor tokens = Input(graph, "tokens", kInt32, {kBatch});
+  nn::Embedding(tokens, kVocab, kModel, {.stddev = -1});
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("stddev is -1, not a number of f32 from 0 up "
+                                 "(random_normal, embedding_test.cc:")));
+}
+
 TEST(EmbeddingErrors, PositionsOfAnotherLength) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kLength, kModel});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/layer_norm.h"
 
+#include "absl/strings/str_cat.h"
 #include "tests/nn/oracle.h"
 
 namespace mtf {
@@ -129,6 +130,38 @@ TEST(LayerNormErrors, AnotherSize) {
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("dimension \"d_model\" is 5 in the call but 4 "
                                  "in \"x\" (rms_norm, layer_norm_test.cc:")));
+}
+
+TEST(LayerNormErrors, AnEpsilonThatDoesNotKeepZerosAway) {
+  for (const double epsilon : {0.0, -1e-5, 1e-60, 1e60, std::nan("")}) {
+    Graph graph, second;
+    const int line = __LINE__ + 1;
+    nn::LayerNorm(Input(graph, "x", kFloat32, {kModel}), kModel,
+                  {.epsilon = epsilon});
+    EXPECT_THAT(graph.status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         absl::StrCat(".epsilon is ", epsilon,
+                                      ", not a positive number of f32 "
+                                      "(layer_norm, layer_norm_test.cc:",
+                                      line, ")")));
+    nn::RmsNorm(Input(second, "x", kFloat32, {kModel}), kModel,
+                {.epsilon = epsilon});
+    EXPECT_THAT(second.status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr(", not a positive number of f32 (rms_norm, "
+                                   "layer_norm_test.cc:")));
+  }
+}
+
+// A name is a part of the names of variables.
+TEST(LayerNormErrors, AnEmptyName) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kModel});
+  nn::LayerNorm(x, kModel, {.name = ""});
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("the name \"\" of a layer or scope is empty "
+                                 "(scope, layer_norm_test.cc:")));
 }
 
 }  // namespace

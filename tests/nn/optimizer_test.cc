@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <functional>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
+#include "nn/adafactor.h"
 #include "nn/adam.h"
 #include "nn/sgd.h"
 #include "ops/elementwise.h"
@@ -111,6 +116,132 @@ TEST(OptimizerErrors, AVariableTwice) {
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("variable \"w\" is listed twice")));
+}
+
+// One option that is wrong, and what is said of it.
+struct WrongOption {
+  const char* name;
+  std::function<void(Tensor loss)> minimize;
+  const char* words;
+  friend void PrintTo(const WrongOption& o, std::ostream* out) {
+    *out << o.name;
+  }
+};
+
+class WrongOptionTest : public ::testing::TestWithParam<WrongOption> {};
+
+TEST_P(WrongOptionTest, IsAnError) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Ones(graph, kFloat32, {kIo}));
+  GetParam().minimize(ReduceSum(Square(w), {}));
+  EXPECT_THAT(graph.status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                       HasSubstr(GetParam().words)));
+  EXPECT_THAT(graph.status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                       HasSubstr(", optimizer_test.cc:")));
+}
+
+const double kNaN = std::nan("");
+const double kInfinity = std::numeric_limits<double>::infinity();
+
+INSTANTIATE_TEST_SUITE_P(
+    All, WrongOptionTest,
+    ::testing::Values(
+        WrongOption{"SgdMomentum",
+                    [](Tensor l) { nn::Sgd({.momentum = 1}).Minimize(l); },
+                    ".momentum is 1, not in [0, 1) (sgd, "},
+        WrongOption{
+            "SgdMomentumOfAlmostOne",
+            [](Tensor l) { nn::Sgd({.momentum = 1 - 1e-12}).Minimize(l); },
+            ".momentum is 1, not in [0, 1) (sgd, "},
+        WrongOption{"SgdDecay",
+                    [](Tensor l) { nn::Sgd({.weight_decay = -1}).Minimize(l); },
+                    ".weight_decay is -1, not a number of f32 from 0 up (sgd"},
+        WrongOption{"SgdNorm",
+                    [](Tensor l) {
+                      nn::Sgd({.max_gradient_norm = kInfinity}).Minimize(l);
+                    },
+                    ".max_gradient_norm is inf, not a number of f32 from 0"},
+        WrongOption{"SgdName",
+                    [](Tensor l) { nn::Sgd({.name = "a\nb"}).Minimize(l); },
+                    "the name \"a\\nb\" of a layer or scope has a control "
+                    "character (scope, "},
+        WrongOption{"AdamBeta1",
+                    [](Tensor l) { nn::Adam({.beta1 = -0.1}).Minimize(l); },
+                    ".beta1 is -0.1, not in [0, 1) (adam, "},
+        WrongOption{"AdamBeta2",
+                    [](Tensor l) { nn::Adam({.beta2 = kNaN}).Minimize(l); },
+                    ".beta2 is nan, not in [0, 1) (adam, "},
+        WrongOption{"AdamEpsilon",
+                    [](Tensor l) { nn::Adam({.epsilon = 0}).Minimize(l); },
+                    ".epsilon is 0, not a positive number of f32 (adam, "},
+        WrongOption{"AdamWDecay",
+                    [](Tensor l) {
+                      nn::AdamW({.weight_decay = kInfinity}).Minimize(l);
+                    },
+                    ".weight_decay is inf, not a number of f32 from 0 up "
+                    "(adamw, "},
+        WrongOption{
+            "AdamWNorm",
+            [](Tensor l) { nn::AdamW({.max_gradient_norm = -1}).Minimize(l); },
+            ".max_gradient_norm is -1, not a number of f32 from 0 up "
+            "(adamw, "},
+        WrongOption{
+            "AdamWRate",
+            [](Tensor l) { nn::AdamW({.learning_rate = -1e-3}).Minimize(l); },
+            "a schedule is -0.001, not a number of f32 from 0 up "
+            "(schedule, "},
+        WrongOption{"AdafactorExponent",
+                    [](Tensor l) {
+                      nn::Adafactor({.decay_exponent = kNaN}).Minimize(l);
+                    },
+                    ".decay_exponent is nan, not a number of f32 from 0 up"},
+        WrongOption{"AdafactorBeta1",
+                    [](Tensor l) { nn::Adafactor({.beta1 = 1}).Minimize(l); },
+                    ".beta1 is 1, not in [0, 1) (adafactor, "},
+        WrongOption{"AdafactorThreshold",
+                    [](Tensor l) {
+                      nn::Adafactor({.clipping_threshold = -1}).Minimize(l);
+                    },
+                    ".clipping_threshold is -1, not a number of f32 from 0 up"},
+        WrongOption{
+            "AdafactorEpsilon1",
+            [](Tensor l) { nn::Adafactor({.epsilon1 = 0}).Minimize(l); },
+            ".epsilon1 is 0, not a positive number of f32 (adafactor"},
+        WrongOption{
+            "AdafactorEpsilon2",
+            [](Tensor l) { nn::Adafactor({.epsilon2 = 1e39}).Minimize(l); },
+            ".epsilon2 is 1e+39, not a number of f32 from 0 up"},
+        WrongOption{"AdafactorFactored",
+                    [](Tensor l) {
+                      nn::Adafactor({.min_factored_size = -1}).Minimize(l);
+                    },
+                    ".min_factored_size is -1, not from 0 up (adafactor, "}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// What 0 stands for is documented: none of it.
+TEST(OptimizerOptions, ZeroIsNone) {
+  OracleGraph o;
+  const Tensor w = o.Parameter("w", {kIo}, {1, 1, 1});
+  const Tensor loss = ReduceSum(Square(w), {});
+  nn::Sgd({.learning_rate = 0.0, .momentum = 0, .weight_decay = 0})
+      .Minimize(loss);
+  nn::AdamW({.beta1 = 0, .beta2 = 0, .weight_decay = 0}).Minimize(loss);
+  nn::Adafactor({.decay_exponent = 0,
+                 .clipping_threshold = 0,
+                 .epsilon2 = 0,
+                 .min_factored_size = 0})
+      .Minimize(loss);
+  EXPECT_OK(o.graph.status());
+}
+
+// There is no graph to tell of lists without any tensor; the step tells.
+TEST(Apply, NothingToNothingIsAnEmptyStep) {
+  const Tensor step = nn::Sgd().Apply({}, {});
+  EXPECT_FALSE(step.valid());
+  Graph graph;
+  EXPECT_THAT(Interpret(graph, {}, {step}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("fetch 0 is an empty Tensor\n  help     ")));
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/schedules.h"
 
+#include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
@@ -102,6 +104,44 @@ TEST(ScheduleErrors, NoSteps) {
                HasSubstr(absl::StrCat("a schedule takes at least 1 step, not 0 "
                                       "(linear_warmup, schedules_test.cc:",
                                       line, ")"))));
+}
+
+TEST(ScheduleErrors, Rates) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double rate : {-0.1, infinity, 1e39, std::nan("")}) {
+    const int line = __LINE__ + 3;
+    const std::vector<nn::Schedule> schedules = {
+        // Three of them in which one number is wrong.
+        rate, nn::LinearDecay(0, 9, rate), nn::CosineDecay(0, 9, rate)};
+    const std::vector<std::string> words = {
+        absl::StrCat("a schedule is ", rate, ", not a number of f32 from 0 up ",
+                     "(schedule, schedules_test.cc:", line, ")"),
+        absl::StrCat("final_value is ", rate, ", not a number of f32 from 0 up",
+                     " (linear_decay, schedules_test.cc:", line, ")"),
+        absl::StrCat("final_value is ", rate, ", not a number of f32 from 0 up",
+                     " (cosine_decay, schedules_test.cc:", line, ")")};
+    for (size_t i = 0; i < 3; ++i) {
+      OracleGraph o;
+      (0.5 * schedules[i]).At(Constant(o.graph, 0, kFloat32, {}));
+      EXPECT_THAT(o.graph.status(),
+                  StatusIs(absl::StatusCode::kInvalidArgument, words[i]));
+    }
+  }
+}
+
+TEST(Schedules, DecayBetweenAnyTwoSteps) {
+  constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
+  testing::ExpectNear(ValuesAt(nn::LinearDecay(kFirst, kLast), {0}), {0.5});
+  testing::ExpectNear(ValuesAt(nn::CosineDecay(kFirst, kLast), {0}), {0.5});
+}
+
+TEST(Schedules, OfAnEmptyStepAreEmpty) {
+  for (const nn::Schedule& schedule :
+       {nn::Schedule(0.1), nn::LinearWarmup(3), nn::CosineDecay(1, 0),
+        nn::Product({}), 2.0 * nn::RsqrtDecay(3)}) {
+    EXPECT_FALSE(schedule.At(Tensor()).valid());
+  }
 }
 
 TEST(ScheduleErrors, AFunctionThatReturnsNothing) {

@@ -23,7 +23,8 @@ TEST(Interpret, ReturnsTheErrorOfTheGraph) {
 TEST(Interpret, Fetches) {
   Graph graph, other;
   EXPECT_THAT(Interpret(graph, {}, {Tensor()}),
-              StatusIs(kInvalid, "fetch 0 is an empty Tensor"));
+              StatusIs(kInvalid, HasSubstr("fetch 0 is an empty Tensor\n"
+                                           "  help     Einsum({}, ...)")));
   const Tensor x = Ones(graph, kFloat32, {}), y = Ones(other, kFloat32, {});
   EXPECT_THAT(Interpret(graph, {}, {x, y}),
               StatusIs(kInvalid, "fetch 1, \"constant\", is of another graph"));

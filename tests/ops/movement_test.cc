@@ -171,6 +171,15 @@ TEST(MovementErrors, Concat) {
       },
       {"input 1 is an empty Tensor"});
   EXPECT_FALSE(Concat({}, "a").valid());
+  // Sizes that add up to more than a shape, or 64 bits, can hold.
+  for (const size_t count : {2, 3, 9}) {
+    ExpectError(
+        [&](Graph& g) {
+          const Tensor x = Input(g, "x", kFloat32, {{"a", int64_t{1} << 62}});
+          Concat(std::vector<Tensor>(count, x), "a");
+        },
+        {"has more than 2^62 elements (concat, "});
+  }
 }
 
 TEST(MovementErrors, Shift) {

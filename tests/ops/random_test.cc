@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/random.h"
 
+#include <limits>
 #include <numbers>
 
+#include "mtf/half.h"
 #include "mtf/philox.h"
 #include "tests/ops/ops_test_util.h"
 
@@ -88,12 +90,80 @@ TEST(Random, IsDrawnInFloat32AndCast) {
   }
 }
 
+// Rounded to the dtype, low is reached and high is not, also where a sum or a
+// cast of the largest draws rounds up.
+TEST(RandomUniform, StaysBelowHigh) {
+  struct Range {
+    double low, high;
+  };
+  for (const DType dtype : {kFloat32, kBFloat16, kFloat16}) {
+    const auto round = [&](double x) {
+      if (dtype == kBFloat16) return ToFloat(ToBFloat16(static_cast<float>(x)));
+      if (dtype == kFloat16) return ToFloat(ToFloat16(static_cast<float>(x)));
+      return static_cast<float>(x);
+    };
+    for (const auto& [low, high] : std::vector<Range>{{0, 1},
+                                                      {0, 3},
+                                                      {-1, 0},
+                                                      {-1, 1},
+                                                      {1000, 1001},
+                                                      {-1001, -1000},
+                                                      {0.999, 1.001},
+                                                      {0.1, 0.7},
+                                                      {0, 1e-7},
+                                                      {1e4, 1e4 + 1e-9}}) {
+      Graph graph;
+      const OracleTensor x = Fetch(
+          RandomUniform(graph, {{"n", 5000}}, low, high, {.dtype = dtype}));
+      const auto [least, most] =
+          std::minmax_element(x.data.begin(), x.data.end());
+      SCOPED_TRACE(absl::StrCat(DTypeName(dtype), " ", low, " ", high));
+      EXPECT_GE(round(*least), round(low));
+      if (round(low) < round(high)) {
+        EXPECT_LT(round(*most), round(high));
+      } else {
+        EXPECT_EQ(round(*most), round(low));
+      }
+    }
+  }
+}
+
+TEST(RandomUniform, OfOneNumberIsThatNumber) {
+  Graph graph;
+  EXPECT_THAT(DataOf(RandomUniform(graph, {a}, 2.5, 2.5)),
+              ElementsAre(2.5, 2.5, 2.5));
+}
+
 TEST(RandomErrors, DTypeAndRange) {
   ExpectError(
       [](Graph& g) { RandomUniform(g, {a}, 0, 1, {.dtype = kInt32}); },
       {"random_uniform takes a float dtype, not i32 (random_uniform, "});
-  ExpectError([](Graph& g) { RandomNormal(g, {a}, 0, std::nan("")); },
-              {"random_normal has the scale nan", "not finite"});
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double stddev : {-1.0, infinity, 1e39, std::nan("")}) {
+    ExpectError([&](Graph& g) { RandomNormal(g, {a}, 0, stddev); },
+                {absl::StrCat("stddev is ", stddev,
+                              ", not a number of f32 from 0 up "
+                              "(random_normal, ")});
+  }
+  for (const double mean : {-infinity, 1e39, std::nan("")}) {
+    ExpectError(
+        [&](Graph& g) { RandomNormal(g, {a}, mean, 1); },
+        {absl::StrCat("mean is ", mean,
+                      ", not a finite number of f32 (random_normal, ")});
+    ExpectError(
+        [&](Graph& g) { RandomUniform(g, {a}, mean, 1); },
+        {absl::StrCat("low is ", mean,
+                      ", not a finite number of f32 (random_uniform, ")});
+    ExpectError([&](Graph& g) { RandomUniform(g, {a}, 0, -mean); },
+                {absl::StrCat("high is ", -mean, ", not a finite number of ")});
+  }
+  ExpectError(
+      [](Graph& g) { RandomUniform(g, {a}, 0, 7e4, {.dtype = kFloat16}); },
+      {"high is 70000, not a finite number of f16"});
+  ExpectError([](Graph& g) { RandomUniform(g, {a}, -3e38, 3e38); },
+              {"high - low is 6e+38, not a finite number of f32"});
+  ExpectError([](Graph& g) { RandomUniform(g, {a}, 1, 0.5); },
+              {"low is 1, above high, which is 0.5 (random_uniform, "});
   ExpectError(
       [](Graph& g) {
         RandomNormal(g, {a, a}, 0, 1);
@@ -135,6 +205,32 @@ TEST(Dropout, NoiseShapeSharesTheMask) {
     }
   }
   EXPECT_EQ(values.size(), 2u) << "some kept, some not";
+}
+
+TEST(Dropout, KeepsTheOrderWhateverThatOfTheNoise) {
+  Graph graph;
+  const Dimension n{"n", 6};
+  const Tensor x = ConstantOf(graph, Numbers({n, a, b}, 3));
+  const OracleTensor in = Fetch(x);
+  for (const Shape& noise :
+       std::vector<Shape>{{b, n}, {b, a, n}, {b}, {a, n}}) {
+    const Tensor y = Dropout(x, 0.5, {.noise_shape = noise});
+    ASSERT_EQ(y.shape(), x.shape());
+    const OracleTensor out = Fetch(y);
+    const uint32_t stream = graph.NextRandomStream() - 1;
+    int64_t i = 0;
+    ForEachPlace(x.shape(), [&](const Place& place) {
+      // The number of an element is that of its place in the noise.
+      int64_t at = 0;
+      for (const Dimension& dim : noise) {
+        at = at * dim.size + place.at(dim.name);
+      }
+      const bool kept =
+          UniformFromWord(PhiloxAt(0, stream, 0, at).word[0]) >= 0.5;
+      EXPECT_EQ(out.data[i], kept ? 2 * in.data[i] : 0);
+      ++i;
+    });
+  }
 }
 
 TEST(Dropout, GradientHasTheSameMask) {

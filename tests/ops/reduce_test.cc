@@ -59,6 +59,30 @@ TEST(Reduce, OfNothing) {
               ElementsAre(-2147483648.0, -2147483648.0));
 }
 
+// A half float ends at 65504: neither a sum nor a count need fit into one.
+TEST(Reduce, MeansAndCountsOfHalfFloatsAreF32) {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    Graph graph;
+    const Tensor x = Ones(graph, dtype, {{"n", 70000}});
+    const Tensor mean = ReduceMean(x, {});
+    const Tensor log_sum = ReduceLogSumExp(x, {});
+    const Tensor max = ReduceMax(x, {});
+    EXPECT_EQ(mean.dtype(), dtype);
+    EXPECT_EQ(log_sum.dtype(), dtype);
+    const Tensor g = Gradients(max, {x})[0];
+    EXPECT_EQ(g.dtype(), dtype);
+    ASSERT_OK(graph.status());
+    EXPECT_THAT(DataOf(mean), ElementsAre(1));
+    EXPECT_NEAR(DataOf(log_sum)[0], std::log(70000) + 1, 0.05);
+    EXPECT_NEAR(DataOf(g)[69999], 1 / 70000.0, 1e-7);
+    for (const auto& operation : graph.operations()) {
+      if (operation->kind() == "reduce_sum") {
+        EXPECT_EQ(operation->dtype(), kFloat32) << operation->name();
+      }
+    }
+  }
+}
+
 TEST(Reduce, ANaNWins) {
   Graph graph;
   const Tensor x = Constant(graph, {1, std::nan(""), 3}, kFloat32, {b});

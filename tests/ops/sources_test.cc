@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operations that begin a computation: constants, ranges, one-hots and inputs.
+#include <limits>
+#include <tuple>
+
 #include "mtf/print_graph.h"
 #include "ops/constant.h"
 #include "ops/input.h"
@@ -53,6 +56,32 @@ TEST(ConstantErrors, CountAndRange) {
       {"\"a\" occurs twice"});
 }
 
+TEST(ConstantErrors, BeyondTheLargestNumberOfAFloat) {
+  for (const auto& [dtype, most, beyond] :
+       std::vector<std::tuple<DType, double, double>>{
+           {kFloat32, std::numeric_limits<float>::max(), 3.5e38},
+           {kBFloat16, 0x1.fep127, 3.4e38},
+           {kFloat16, 65519, 65520}}) {
+    for (const double sign : {1.0, -1.0}) {
+      Graph graph;
+      Constant(graph, sign * most, dtype, {a});
+      Constant(graph, sign * std::numeric_limits<double>::infinity(), dtype,
+               {a});
+      Constant(graph, std::nan(""), dtype, {a});
+      Constant(graph, 1e-300, dtype, {a});  // nearly 0
+      EXPECT_OK(graph.status());
+      ExpectError(
+          [&, type = dtype, value = sign * beyond](Graph& g) {
+            Constant(g, value, type, {a});
+          },
+          {absl::StrCat("the number ", sign * beyond, " is no value of dtype ",
+                        DTypeName(dtype), " (constant, ")});
+    }
+  }
+  ExpectError([](Graph& g) { Ones(g, kFloat16, {a}) * 1e5; },
+              {"the number 100000 is no value of dtype f16 (mul, "});
+}
+
 TEST(OneHot, IsOneAtTheIndex) {
   Graph graph;
   const Tensor indices = Constant(graph, {2, 0}, kInt32, {a});
@@ -68,6 +97,35 @@ TEST(OneHot, OutsideOfTheDimensionIsAllZero) {
   Graph graph;
   const Tensor indices = Constant(graph, {3, -1}, kInt64, {a});
   EXPECT_THAT(DataOf(OneHot(indices, b)), Each(0));
+}
+
+// Notes what a map computes.
+class NotesMaps : public ReferenceInterpreter {
+ public:
+  using ReferenceInterpreter::ReferenceInterpreter;
+  Value Map(const MapExpression& expression, absl::Span<const Value>,
+            const Shape&) override {
+    text = expression.ToString();
+    return {};
+  }
+  std::string text;
+};
+
+// An i32 cannot count to more than 2^31, so it is compared as an i64.
+TEST(OneHot, OverMoreThanTheIndexCanTell) {
+  const auto map_of = [](int64_t size) {
+    Graph graph;
+    const Tensor y = OneHot(Ones(graph, kInt32, {}), {"b", size});
+    EXPECT_OK(graph.status());
+    const OracleFeeds feeds;
+    NotesMaps emitter(feeds, nullptr, {});
+    y.operation()->Emit(emitter, {Value()});
+    return emitter.text;
+  };
+  EXPECT_EQ(map_of(int64_t{1} << 31),
+            "[iota.i32(b); equal($0, $1); cast.f32($2)]");
+  EXPECT_EQ(map_of((int64_t{1} << 31) + 1),
+            "[cast.i64($0); iota.i64(b); equal($1, $2); cast.f32($3)]");
 }
 
 TEST(OneHot, NothingFlowsBack) {
@@ -104,6 +162,28 @@ TEST(Range, CountsFromZero) {
               {"range takes a float or integer dtype, not bool (range, "});
 }
 
+TEST(RangeErrors, NumbersThatTheDTypeCannotTellApart) {
+  const auto range = [](DType dtype, int64_t size) {
+    return [=](Graph& g) { Range(g, {"n", size}, dtype); };
+  };
+  for (const auto& [dtype, most] :
+       std::vector<std::pair<DType, int64_t>>{{kBFloat16, (1 << 8) + 1},
+                                              {kFloat16, (1 << 11) + 1},
+                                              {kFloat32, (1 << 24) + 1},
+                                              {kInt32, int64_t{1} << 31}}) {
+    Graph graph;
+    range(dtype, most)(graph);
+    EXPECT_OK(graph.status());
+    ExpectError(range(dtype, most + 1),
+                {absl::StrCat(DTypeName(dtype),
+                              " cannot tell all numbers below ", most + 1,
+                              ", the size of dimension \"n\", apart (range, "),
+                 "Cast()"});
+  }
+  ExpectError(range(kInt32, std::numeric_limits<int64_t>::min()),
+              {"negative size"});
+}
+
 TEST(Input, IsWhatTheStepIsFed) {
   Graph graph;
   const Tensor x = Input(graph, "x", kInt32, {a});
@@ -136,6 +216,10 @@ TEST(InputErrors, Names) {
               {"the name \"\" is not made of letters"});
   ExpectError([](Graph& g) { Input(g, "x\ny", kFloat32, {a}); },
               {"the name \"x\\ny\" is not made of letters"});
+  for (const char* name : {"/", "/x", "x/", "x//y"}) {
+    ExpectError([&](Graph& g) { Input(g, name, kFloat32, {a}); },
+                {absl::StrCat("the name \"", name, "\" has an empty part")});
+  }
 }
 
 }  // namespace

@@ -14,7 +14,9 @@
 #include "ops/constant.h"
 #include "ops/elementwise.h"
 #include "ops/gather.h"
+#include "ops/gradients.h"
 #include "ops/input.h"
+#include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/variable.h"
 #include "tests/matchers.h"
@@ -66,6 +68,42 @@ TEST_P(EdgeCases, AnIntegerModuloZeroIsWhatIsLeft) {
     ASSERT_OK(values);
     EXPECT_EQ((*values)[0].ToDoubles(), (std::vector<double>{-4, 5}));
     EXPECT_EQ((*values)[1].ToDoubles(), (std::vector<double>{0, 0}));
+  }
+}
+
+TEST_P(EdgeCases, MeansOfManyHalfFloats) {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    Graph graph;
+    const Tensor x = Constant(graph, 3, dtype, {{"a", 70000}});
+    const Tensor mean = ReduceMean(x, {});
+    const Tensor g = Gradients(ReduceMax(x, {}), {x})[0];
+    const auto values = Run(graph, {.fetches = {mean, g}});
+    ASSERT_OK(values);
+    EXPECT_EQ((*values)[0].At(0), 3);
+    EXPECT_NEAR((*values)[1].At(69999), 1 / 70000.0, 1e-7);
+  }
+}
+
+// The largest draws round up to high in a sum or a cast.
+TEST_P(EdgeCases, UniformNumbersStayBelowHigh) {
+  const auto dtypes = {kFloat32, kBFloat16, kFloat16};
+  Graph graph;
+  std::vector<Tensor> fetches;
+  for (const DType dtype : dtypes) {
+    for (const double low : {0.0, 1000.0}) {
+      fetches.push_back(
+          RandomUniform(graph, {{"a", 9999}}, low, low + 1, {.dtype = dtype}));
+    }
+  }
+  const auto values = Run(graph, {.fetches = fetches});
+  ASSERT_OK(values);
+  // 1000 and 1001 are one number of bf16.
+  const std::vector<double> high = {1, 1001, 1, 1000.5, 1, 1001};
+  for (size_t i = 0; i < fetches.size(); ++i) {
+    for (const double value : (*values)[i].ToDoubles()) {
+      ASSERT_GE(value, i % 2 == 0 ? 0 : 1000) << i;
+      ASSERT_LT(value, high[i]) << i;
+    }
   }
 }
 
