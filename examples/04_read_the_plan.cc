@@ -18,13 +18,14 @@
 // all devices run the same list, each on its own shards.
 //
 // This lesson prints the program of a two-layer network after the first pass
-// and after the last, then the table that --explain prints for any program that
-// trains.
+// and after the last, then what --explain prints for any program that trains.
 #include <iostream>
 #include <string>
 
 #include "lowering/count_costs.h"
+#include "lowering/explain.h"
 #include "lowering/lower.h"
+#include "lowering/machine.h"
 #include "lowering/print_program.h"
 #include "mtf/graph.h"
 #include "mtf/status.h"
@@ -80,10 +81,15 @@ absl::Status Lesson() {
   // device where a dimension is cut: "batch:8/rows=4".
   std::cout << "After the last pass:\n" << PrintProgram(program) << "\n";
 
-  // Each line of this table is a collective with its cause: the tensor, the
-  // dimension, the rule of the layout and the line of the program above. The
-  // bytes are exact: the communicator counts the same while it runs.
-  std::cout << ExplainTable(program) << "\n";
+  // The explanation holds a line for each collective with its cause: the
+  // tensor, the dimension, the rule of the layout and the line of the program
+  // above. The bytes are exact: the communicator counts the same while it runs.
+  // Times are estimates for the machine that is named.
+  MTF_ASSIGN_OR_RETURN(const Machine machine, Machine::Load("h100_nvlink_ib"));
+  MTF_ASSIGN_OR_RETURN(
+      const Explanation explanation,
+      Explain(graph, placement.mesh, placement.rules, targets, machine));
+  std::cout << ExplainText(explanation, 120) << "\n";
 
   // The sum over "hidden" in `y` is why "cols" talks; the gradients of w1 and
   // w2, which sum over "batch", are why "rows" talks.

@@ -13,8 +13,9 @@
 
 namespace mtf {
 
-// One collective of a program as it is explained to the user.
+// One collective of a program and its cause.
 struct CollectiveCost {
+  int instruction = 0;  // place in Program::instructions
   CollectiveKind kind;
   AxisList axes;
   int64_t group_size = 1;
@@ -23,7 +24,8 @@ struct CollectiveCost {
   std::string dimension;  // whose cut causes it, "d_ff"
   std::string rule;       // "d_ff:model"
   std::string rule_origin;
-  CallSite site;  // the user's line
+  std::string operation;  // the user's, "layer_0/ffn/einsum_1"
+  CallSite site;          // the user's line
 };
 
 // Every collective of a lowered program in order, all_slice left out: it moves
@@ -34,10 +36,6 @@ std::vector<CollectiveCost> ListCollectives(const Program& program);
 // step, exactly.
 std::map<std::pair<CollectiveKind, AxisSet>, std::pair<int64_t, int64_t>>
 CountCollectives(const Program& program);
-
-// The table of `--explain`: one line per collective, then totals per kind and
-// axis, padding waste, arena and variable bytes per rank.
-std::string ExplainTable(const Program& program);
 
 }  // namespace mtf
 

@@ -205,7 +205,7 @@ struct ExplainOptions {
 //       Explain(graph, mesh, rules, {.updates = {step}}, machine));
 //   std::cout << ExplainText(explanation, 120);
 //
-// The errors are those of BindLayout and Lower.
+// The errors are those of BindLayout and Lower, and of Machine::CheckMesh.
 absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
                                     const LayoutRules& rules,
                                     const Targets& targets,

@@ -54,9 +54,40 @@ bool AbslParseFlag(absl::string_view text, Fraction* flag, std::string* error) {
   return false;
 }
 
+// "true" and "false" are what --explain and --noexplain stand for.
+bool AbslParseFlag(absl::string_view text, ExplainFormat* flag,
+                   std::string* error) {
+  if (text == "text" || text == "true") {
+    *flag = ExplainFormat::kText;
+  } else if (text == "none" || text == "false") {
+    *flag = ExplainFormat::kNone;
+  } else if (text == "json") {
+    *flag = ExplainFormat::kJson;
+  } else if (text == "html") {
+    *flag = ExplainFormat::kHtml;
+  } else {
+    *error = "text, json, html or none";
+    return false;
+  }
+  return true;
+}
+
 std::string AbslUnparseFlag(Size flag) { return absl::StrCat(flag.value); }
 std::string AbslUnparseFlag(Seed flag) { return absl::StrCat(flag.value); }
 std::string AbslUnparseFlag(Rate flag) { return absl::StrCat(flag.value); }
 std::string AbslUnparseFlag(Fraction flag) { return absl::StrCat(flag.value); }
+std::string AbslUnparseFlag(ExplainFormat flag) {
+  switch (flag) {
+    case ExplainFormat::kNone:
+      return "none";
+    case ExplainFormat::kText:
+      return "text";
+    case ExplainFormat::kJson:
+      return "json";
+    case ExplainFormat::kHtml:
+      return "html";
+  }
+  return "";
+}
 
 }  // namespace mtf::train

@@ -43,16 +43,27 @@ struct Fraction {
   double value;
 };
 
+// How a plan is explained: the value of --explain.
+struct ExplainFormat {
+  enum Kind { kNone, kText, kJson, kHtml };
+  ExplainFormat(Kind kind = kNone) : kind(kind) {}  // NOLINT: implicit
+  operator Kind() const { return kind; }
+  Kind kind;
+};
+
 // What Abseil calls to read and print a flag; on failure `error` gives the
 // allowed range.
 bool AbslParseFlag(absl::string_view text, Size* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Seed* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Rate* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Fraction* flag, std::string* error);
+bool AbslParseFlag(absl::string_view text, ExplainFormat* flag,
+                   std::string* error);
 std::string AbslUnparseFlag(Size flag);
 std::string AbslUnparseFlag(Seed flag);
 std::string AbslUnparseFlag(Rate flag);
 std::string AbslUnparseFlag(Fraction flag);
+std::string AbslUnparseFlag(ExplainFormat flag);
 
 }  // namespace mtf::train
 

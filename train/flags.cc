@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/flags.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <fstream>
-#include <iostream>
+#include <limits>
 #include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "backends/communicators/launcher.h"
 #include "layouts/text_items.h"
-#include "lowering/count_costs.h"
+#include "lowering/explain.h"
 #include "lowering/lower.h"
+#include "lowering/machine.h"
 #include "lowering/print_program.h"
 #include "mtf/status.h"
 #include "train/placement.h"
@@ -30,9 +35,17 @@ ABSL_FLAG(std::string, layout_file, "",
 ABSL_FLAG(bool, strict_layout, false,
           "makes a layout rule that does nothing an error");
 ABSL_FLAG(std::string, backend, "cpu", "what computes");
-ABSL_FLAG(bool, explain, false,
-          "prints every collective of a training step, with the line and the "
-          "rule that cause it, and exits");
+ABSL_FLAG(mtf::train::ExplainFormat, explain, {},
+          "says what a training step costs, every collective with the line and "
+          "the rule that cause it, as text, json or html, and exits; --explain "
+          "alone is text");
+ABSL_FLAG(std::string, explain_file, "", "writes the explanation to this file");
+ABSL_FLAG(bool, explain_all_changes, false,
+          "tries every change of a rule, however long it takes");
+ABSL_FLAG(bool, dry_run, false,
+          "explains the step on any mesh without its ranks, and exits");
+ABSL_FLAG(std::string, machine, "h100_nvlink_ib",
+          "what times are estimated for: the name of a machine or its file");
 ABSL_FLAG(std::string, dump_program, "",
           "writes the lowered training step after every pass to this file");
 ABSL_FLAG(mtf::train::Size, steps, 1000, "training steps");
@@ -61,46 +74,98 @@ absl::StatusOr<std::string> LayoutFromFlags() {
   return absl::StrCat("@", file);
 }
 
-// What --explain and --dump_program show: it needs the mesh, but no rank of it.
-absl::Status ShowPlan(const Graph& graph, const RunRequest& request,
-                      const std::string& layout) {
-  const LauncherInfo launcher = DetectLauncher();
-  MTF_ASSIGN_OR_RETURN(const Placement placement,
-                       ParsePlacement(absl::GetFlag(FLAGS_mesh_shape), layout,
-                                      launcher.size > 1 ? launcher.size : 0));
-  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
-                       BindLayout(graph, placement.mesh, placement.rules,
-                                  absl::GetFlag(FLAGS_strict_layout)));
+Targets TargetsOf(const RunRequest& request) {
   Targets targets;
   targets.fetches = request.fetches;
   targets.updates = request.updates;
+  return targets;
+}
+
+// The mesh and the rules of the flags, without any rank of them. A dry run does
+// not care how many ranks there are.
+absl::StatusOr<Placement> PlacementFromFlags(const std::string& layout) {
+  const LauncherInfo launcher = DetectLauncher();
+  const bool any_mesh = absl::GetFlag(FLAGS_dry_run) || launcher.size == 1;
+  return ParsePlacement(absl::GetFlag(FLAGS_mesh_shape), layout,
+                        any_mesh ? 0 : launcher.size);
+}
+
+// Writes `text` to the file that the flag `name` gives; rank 0 alone does.
+absl::Status WriteFile(absl::string_view what, absl::string_view name,
+                       const std::string& path, const std::string& text) {
+  if (DetectLauncher().rank != 0) return absl::OkStatus();
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  if (file) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "cannot write the ", what, " to ", Quoted(path),
+      DetailLine("help", absl::StrCat("name a file in a folder that exists "
+                                      "with --",
+                                      name))));
+}
+
+// What --dump_program writes: it needs the mesh, but no rank of it.
+absl::Status DumpPlan(const Graph& graph, const RunRequest& request,
+                      const std::string& layout) {
+  MTF_ASSIGN_OR_RETURN(const Placement placement, PlacementFromFlags(layout));
+  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
+                       BindLayout(graph, placement.mesh, placement.rules,
+                                  absl::GetFlag(FLAGS_strict_layout)));
   std::string dump;
   LowerOptions options;
-  if (!absl::GetFlag(FLAGS_dump_program).empty()) {
-    options.after_pass = [&dump](absl::string_view pass,
-                                 const Program& program) {
-      absl::StrAppend(&dump, "# after ", pass, "\n", PrintProgram(program),
-                      "\n");
-    };
+  options.after_pass = [&dump](absl::string_view pass, const Program& program) {
+    absl::StrAppend(&dump, "# after ", pass, "\n",
+                    PrintProgram(program), "\n");
+  };
+  MTF_RETURN_IF_ERROR(
+      Lower(graph, binding, TargetsOf(request), options).status());
+  return WriteFile("program", "dump_program", absl::GetFlag(FLAGS_dump_program),
+                   dump);
+}
+
+// The columns of the terminal that standard output is, or enough for a page.
+int OutputWidth() {
+  winsize size;
+  if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+      size.ws_col > 0) {
+    return size.ws_col;
   }
-  MTF_ASSIGN_OR_RETURN(const Program program,
-                       Lower(graph, binding, targets, options));
-  if (absl::GetFlag(FLAGS_explain)) {
-    for (const std::string& notice : binding.rules.notices()) {
-      Say(absl::StrCat("note: ", notice));
-    }
-    Say(ExplainTable(program));
+  return 120;
+}
+
+// What --explain and --dry_run say.
+absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
+                         const std::string& layout) {
+  MTF_ASSIGN_OR_RETURN(const Machine machine,
+                       Machine::Load(absl::GetFlag(FLAGS_machine)));
+  MTF_ASSIGN_OR_RETURN(const Placement placement, PlacementFromFlags(layout));
+  ExplainOptions options;
+  options.strict = absl::GetFlag(FLAGS_strict_layout);
+  if (absl::GetFlag(FLAGS_explain_all_changes)) {
+    options.change_operations = std::numeric_limits<int64_t>::max();
   }
-  if (dump.empty() || launcher.rank != 0) return absl::OkStatus();
-  const std::string path = absl::GetFlag(FLAGS_dump_program);
-  std::ofstream file(path);
-  file << dump << std::flush;
-  if (file) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat("cannot write the program to ", Quoted(path),
-                   DetailLine("help",
-                              "name a file in a folder that exists with "
-                              "--dump_program")));
+  MTF_ASSIGN_OR_RETURN(const Explanation explanation,
+                       Explain(graph, placement.mesh, placement.rules,
+                               TargetsOf(request), machine, options));
+  const std::string path = absl::GetFlag(FLAGS_explain_file);
+  std::string text;
+  switch (absl::GetFlag(FLAGS_explain)) {
+    case ExplainFormat::kNone:  // --dry_run alone
+    case ExplainFormat::kText:
+      text = ExplainText(explanation, path.empty() ? OutputWidth() : 120);
+      break;
+    case ExplainFormat::kJson:
+      text = ExplainJson(explanation);
+      break;
+    case ExplainFormat::kHtml:
+      text = ExplainHtml(explanation);
+      break;
+  }
+  if (!path.empty()) {
+    return WriteFile("explanation", "explain_file", path, text);
+  }
+  Say(absl::StripSuffix(text, "\n"));
+  return absl::OkStatus();
 }
 
 std::string Describe(const Session& session, const std::string& layout) {
@@ -119,12 +184,19 @@ std::string Describe(const Session& session, const std::string& layout) {
 absl::StatusOr<std::unique_ptr<Session>> StartSession(
     const Graph& graph, const RunRequest& request) {
   MTF_ASSIGN_OR_RETURN(const std::string layout, LayoutFromFlags());
-  const bool explain = absl::GetFlag(FLAGS_explain);
+  const bool explain = absl::GetFlag(FLAGS_explain) != ExplainFormat::kNone ||
+                       absl::GetFlag(FLAGS_dry_run);
+  if (!explain && !absl::GetFlag(FLAGS_explain_file).empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--explain_file is given without --explain",
+                     DetailLine("help", "add --explain, or --dry_run")));
+  }
   absl::Status shown;
-  if (explain || !absl::GetFlag(FLAGS_dump_program).empty()) {
-    shown = ShowPlan(graph, request, layout);
+  if (!absl::GetFlag(FLAGS_dump_program).empty()) {
+    shown = DumpPlan(graph, request, layout);
   }
   if (explain) {
+    MTF_RETURN_IF_ERROR(ExplainPlan(graph, request, layout));
     MTF_RETURN_IF_ERROR(shown);
     return std::unique_ptr<Session>();
   }

@@ -26,8 +26,9 @@ namespace mtf::train {
 // initialized, and says so on rank 0.
 //
 // `request` is what a step will ask for; --dump_program writes how it is
-// lowered. With --explain the communication of the step is printed instead and
-// no session comes back (null): the program is to end.
+// lowered. With --explain or --dry_run what the step costs is told instead
+// (lowering/explain.h, on --machine) and no session comes back (null): the
+// program is to end.
 absl::StatusOr<std::unique_ptr<Session>> StartSession(
     const Graph& graph, const RunRequest& request);
 

@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
+#include "train/flag_types.h"
 
 namespace mtf::train {
 namespace {
@@ -57,6 +58,11 @@ absl::StatusOr<Argument> SplitArgument(const std::string& text) {
   std::replace(argument.name.begin(), argument.name.end(), '-', '_');
   if (argument.has_value) argument.value = std::string(rest.substr(equals + 1));
   return argument;
+}
+
+// Whether a flag means something without a value: --strict_layout, --explain.
+bool StandsAlone(const absl::CommandLineFlag& flag) {
+  return flag.IsOfType<bool>() || flag.IsOfType<ExplainFormat>();
 }
 
 absl::Status UnknownFlag(const std::string& name) {
@@ -136,12 +142,12 @@ absl::Status ParseAll(const std::vector<std::string>& arguments, int depth) {
       if (argument.name.rfind("no", 0) == 0 && !argument.has_value) {
         flag = absl::FindCommandLineFlag(argument.name.substr(2));
       }
-      if (flag == nullptr || !flag->IsOfType<bool>()) {
+      if (flag == nullptr || !StandsAlone(*flag)) {
         return UnknownFlag(argument.name);
       }
       argument.value = "false";
     } else if (!argument.has_value && flag != nullptr &&
-               flag->IsOfType<bool>()) {
+               StandsAlone(*flag)) {
       argument.value = "true";
     } else if (!argument.has_value) {
       if (i + 1 == arguments.size()) {

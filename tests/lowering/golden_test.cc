@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "lowering/explain.h"
+#include "lowering/machine.h"
 #include "lowering/print_program.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
@@ -96,11 +98,18 @@ TEST_P(Golden, TrainingStep) {
 TEST_P(Golden, Explanation) {
   Graph graph;
   const Transformer model = BuildTransformer(graph);
-  const auto program =
-      LowerPreset(graph, GetParam().preset, GetParam().ranks,
-                  {.fetches = {model.loss}, .updates = {model.step}});
-  ASSERT_OK(program);
-  ExpectGolden(GetParam().preset + ".explain.txt", ExplainTable(*program));
+  const std::string& preset = GetParam().preset;
+  const auto rules = LayoutRules::Preset(preset);
+  const auto mesh = LayoutRules::PresetMesh(preset, GetParam().ranks);
+  const auto machine = Machine::Load("h100_nvlink_ib");
+  ASSERT_OK(rules);
+  ASSERT_OK(mesh);
+  ASSERT_OK(machine);
+  const auto explanation =
+      Explain(graph, *mesh, *rules,
+              {.fetches = {model.loss}, .updates = {model.step}}, *machine);
+  ASSERT_OK(explanation);
+  ExpectGolden(preset + ".explain.txt", ExplainText(*explanation, 120));
 }
 
 INSTANTIATE_TEST_SUITE_P(Presets, Golden, ::testing::ValuesIn(GoldenCases()),

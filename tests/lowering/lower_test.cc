@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "lowering/parse_program.h"
+#include "lowering/explain.h"
+#include "lowering/machine.h"
 #include "lowering/print_program.h"
 #include "ops/reduce.h"
 #include "tests/lowering/allocations.h"
@@ -114,6 +116,8 @@ TEST(Lower, EveryStageCanBeTakenUpFromItsText) {
 }
 
 TEST(Lower, IsAPureFunction) {
+  const auto machine = Machine::Load("h100_nvlink_ib");
+  ASSERT_OK(machine);
   for (const std::string& preset : LayoutRules::PresetNames()) {
     std::string first;
     for (int i = 0; i < 20; ++i) {
@@ -123,7 +127,9 @@ TEST(Lower, IsAPureFunction) {
       const auto program = LowerPreset(
           graph, preset, 8, {.fetches = {model.loss}, .updates = {model.step}});
       ASSERT_OK(program);
-      const std::string text = PrintProgram(*program) + ExplainTable(*program);
+      const std::string text =
+          PrintProgram(*program) +
+          ExplainJson(ExplainProgram(*program, *machine));
       if (i == 0) first = text;
       ASSERT_EQ(text, first) << preset;
     }

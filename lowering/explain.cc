@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/explain.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "lowering/count_costs.h"
+#include "lowering/explain_parts.h"
+#include "mtf/status.h"
+
+namespace mtf {
+namespace internal {
+
+LayerName SplitLayer(absl::string_view name) {
+  LayerName split;
+  // Only a scope is a layer: the last part of a name is numbered because it is
+  // not the first of its kind.
+  for (size_t begin = 0, end; (end = name.find('/', begin)) != name.npos;
+       begin = end + 1) {
+    size_t digits = end;
+    while (digits > begin && absl::ascii_isdigit(name[digits - 1])) --digits;
+    // Ten digits could leave an int.
+    if (digits < begin + 2 || name[digits - 1] != '_' || digits == end ||
+        end - digits > 9) {
+      continue;
+    }
+    split.before = std::string(name.substr(0, digits));
+    split.behind = std::string(name.substr(end));
+    split.layer = 0;
+    for (char digit : name.substr(digits, end - digits)) {
+      split.layer = 10 * split.layer + (digit - '0');
+    }
+    return split;
+  }
+  split.behind = std::string(name);
+  return split;
+}
+
+std::string ModuleOf(absl::string_view operation) {
+  const size_t first = operation.find('/');
+  if (first == absl::string_view::npos) return "(top)";
+  const LayerName layer = SplitLayer(operation.substr(0, first + 1));
+  const size_t second = operation.find('/', first + 1);
+  return std::string(operation.substr(
+      0, layer.layer >= 0 && second != operation.npos ? second : first));
+}
+
+StepCost CostOf(const Program& program, const StepEstimate& estimate) {
+  StepCost cost;
+  cost.seconds = estimate.seconds;
+  for (const CollectiveCost& collective : ListCollectives(program)) {
+    cost.wire_bytes += collective.bytes;
+  }
+  cost.memory_bytes = MemoryBytes(program);
+  return cost;
+}
+
+namespace {
+
+// Totals by name in the order in which the names appear.
+class Totals {
+ public:
+  ExplainedTotal& operator[](const std::string& name) {
+    const auto [place, added] = places_.try_emplace(name, totals_.size());
+    if (added) totals_.emplace_back().name = name;
+    return totals_[place->second];
+  }
+  std::vector<ExplainedTotal> Take() { return std::move(totals_); }
+
+ private:
+  absl::flat_hash_map<std::string, size_t> places_;
+  std::vector<ExplainedTotal> totals_;
+};
+
+std::string WhatRuns(const Program& program, const Instruction& instruction) {
+  std::string text(OpcodeName(instruction.opcode));
+  if (instruction.origin >= 0) {
+    absl::StrAppend(&text, " ", program.origins[instruction.origin].operation);
+  }
+  return text;
+}
+
+std::vector<ExplainedCollective> Collectives(const Program& program) {
+  std::vector<ExplainedCollective> collectives;
+  for (CollectiveCost& cost : ListCollectives(program)) {
+    ExplainedCollective& collective = collectives.emplace_back();
+    collective.number = static_cast<int>(collectives.size());
+    collective.instruction = cost.instruction;
+    collective.kind = std::string(CollectiveName(cost.kind));
+    collective.axes = program.mesh.AxisNames(cost.axes);
+    collective.group_size = cost.group_size;
+    collective.tensor = std::move(cost.tensor);
+    collective.dimension = std::move(cost.dimension);
+    collective.rule = std::move(cost.rule);
+    collective.rule_origin = std::move(cost.rule_origin);
+    collective.module = ModuleOf(cost.operation);
+    collective.operation = std::move(cost.operation);
+    collective.site = cost.site.ToString();
+    collective.bytes = cost.bytes;
+    collective.no_change =
+        collective.rule.empty() ? "no rule causes it" : "not tried";
+  }
+  return collectives;
+}
+
+std::vector<ExplainedPadding> Padding(const Program& program) {
+  std::map<std::string, ExplainedPadding> padded;
+  for (const ProgramValue& value : program.values) {
+    for (const Dimension& dim : value.shape) {
+      const int64_t extent = program.grains.ExtentOf(dim);
+      if (extent != dim.size) {
+        padded[dim.name] = {dim.name, dim.size, extent};
+      }
+    }
+  }
+  std::vector<ExplainedPadding> list;
+  for (auto& [name, padding] : padded) list.push_back(std::move(padding));
+  return list;
+}
+
+PlacedTensor Placed(const Program& program, std::string name, std::string kind,
+                    DType dtype, const Shape& shape,
+                    const TensorLayout& layout) {
+  PlacedTensor tensor{std::move(name),
+                      std::move(kind),
+                      std::string(DTypeName(dtype)),
+                      {},
+                      DTypeSize(dtype)};
+  for (int i = 0; i < shape.rank(); ++i) {
+    PlacedTensor::Cut& cut = tensor.dimensions.emplace_back();
+    cut.name = shape[i].name;
+    cut.size = shape[i].size;
+    cut.padded = program.grains.ExtentOf(shape[i]);
+    cut.axes.assign(layout.dims[i].begin(), layout.dims[i].end());
+    tensor.bytes *= cut.padded / program.mesh.SizeOf(layout.dims[i]);
+  }
+  return tensor;
+}
+
+std::vector<PlacedTensor> PlacedTensors(const Program& program,
+                                        const VariableKinds& kinds) {
+  std::vector<PlacedTensor> tensors;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.opcode != Opcode::kInput) continue;
+    const ProgramValue& value = program.values[instruction.results[0]];
+    tensors.push_back(Placed(program, instruction.symbol, "input", value.dtype,
+                             value.shape, value.layout));
+  }
+  for (const ProgramVariable& variable : program.variables) {
+    const auto kind = kinds.find(variable.name);
+    const bool state =
+        kind != kinds.end() && kind->second == VariableKind::kOptimizerState;
+    tensors.push_back(Placed(program, variable.name,
+                             state ? "optimizer state" : "parameter",
+                             variable.dtype, variable.shape, variable.layout));
+  }
+  return tensors;
+}
+
+// The axes that collectives run over against what the machine could hide.
+std::vector<ExplainedMargin> Margins(const Program& program,
+                                     const Machine& machine,
+                                     const Explanation& explanation) {
+  constexpr int64_t kSide = 4096;        // a product that no launch slows
+  constexpr int64_t kBytes = 256 << 20;  // a message that no latency slows
+  std::vector<ExplainedMargin> margins;
+  DType dtype = kFloat32;
+  for (const ExplainedEinsum& einsum : explanation.einsums) {
+    const Instruction& instruction = program.instructions[einsum.instruction];
+    dtype = program.values[instruction.operands[0]].dtype;
+  }
+  const double flops_per_second =
+      2.0 * kSide * kSide * kSide /
+      machine.MatmulSeconds(dtype, 1, kSide, kSide, kSide);
+  absl::flat_hash_map<std::string, AxisList> axes;
+  for (const CollectiveCost& cost : ListCollectives(program)) {
+    axes[program.mesh.AxisNames(cost.axes)] = cost.axes;
+  }
+  for (const ExplainedTotal& total : explanation.by_axis) {
+    const AxisList& list = axes.at(total.name);
+    const double ranks = static_cast<double>(program.mesh.SizeOf(list));
+    const double seconds = machine.CollectiveSeconds(
+        CollectiveKind::kAllGather, program.mesh, list, kBytes);
+    if (total.bytes == 0 || seconds <= 0) continue;
+    const double bytes_per_second =
+        (ranks - 1) / ranks * static_cast<double>(kBytes) / seconds;
+    margins.push_back({total.name,
+                       explanation.flops / static_cast<double>(total.bytes),
+                       flops_per_second / bytes_per_second});
+  }
+  return margins;
+}
+
+// The passes that have not run on a program that may come from text, which
+// holds no plans.
+std::vector<std::string> MissingPasses(const Program& program) {
+  const std::vector<std::string> passes = PassNames();
+  const auto from = [&passes](absl::string_view pass) {
+    return std::vector<std::string>(
+        std::find(passes.begin(), passes.end(), pass), passes.end());
+  };
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.opcode == Opcode::kReshard) return passes;
+  }
+  for (const ProgramValue& value : program.values) {
+    if (static_cast<int>(value.local.size()) != value.shape.rank()) {
+      return from("shard_shapes");
+    }
+  }
+  if (program.buffers.buffers.size() == program.values.size()) return {};
+  return from("plan_einsums");
+}
+
+// Everything that needs neither graph nor rules.
+Explanation ExplainLowered(const Program& program, const VariableKinds& kinds,
+                           const Machine& machine) {
+  const StepEstimate estimate = EstimateStep(program, machine);
+  Explanation explanation;
+  explanation.mesh = program.mesh;
+  explanation.machine = machine.name();
+  explanation.cost = CostOf(program, estimate);
+  explanation.compute = estimate.compute;
+  explanation.collective_seconds = estimate.collectives;
+  explanation.exposed = estimate.exposed;
+  explanation.collectives = Collectives(program);
+  explanation.einsums = ExplainEinsums(program);
+  explanation.memory = ExplainMemory(program, kinds, machine);
+  explanation.padding = Padding(program);
+  explanation.tensors = PlacedTensors(program, kinds);
+
+  std::vector<int> number(program.instructions.size(), 0);
+  std::vector<double> seconds(program.instructions.size(), 0);
+  for (const ExplainedCollective& collective : explanation.collectives) {
+    number[collective.instruction] = collective.number;
+  }
+  Totals by_axis, by_kind, by_module;
+  for (const TimedInstruction& timed : estimate.timeline) {
+    const Instruction& instruction = program.instructions[timed.instruction];
+    seconds[timed.instruction] = timed.end - timed.begin;
+    explanation.timeline.push_back({timed.instruction,
+                                    number[timed.instruction],
+                                    WhatRuns(program, instruction), timed.begin,
+                                    timed.end, timed.exposed});
+    if (number[timed.instruction] > 0) {
+      ExplainedCollective& collective =
+          explanation.collectives[number[timed.instruction] - 1];
+      collective.seconds = timed.end - timed.begin;
+      collective.exposed = timed.exposed;
+    } else if (instruction.origin >= 0) {
+      by_module[ModuleOf(program.origins[instruction.origin].operation)]
+          .compute += timed.end - timed.begin;
+    }
+  }
+  for (const ExplainedCollective& collective : explanation.collectives) {
+    for (ExplainedTotal* total :
+         {&by_axis[collective.axes], &by_kind[collective.kind],
+          &by_module[collective.module]}) {
+      ++total->calls;
+      total->bytes += collective.bytes;
+      total->collectives += collective.seconds;
+      total->exposed += collective.exposed;
+    }
+  }
+  for (ExplainedEinsum& einsum : explanation.einsums) {
+    einsum.seconds = seconds[einsum.instruction];
+    explanation.flops += einsum.flops;
+    by_module[einsum.module].flops += einsum.flops;
+  }
+  explanation.by_axis = by_axis.Take();
+  explanation.by_kind = by_kind.Take();
+  explanation.by_module = by_module.Take();
+  explanation.margins = Margins(program, machine, explanation);
+  return explanation;
+}
+
+}  // namespace
+}  // namespace internal
+
+absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
+                                    const LayoutRules& rules,
+                                    const Targets& targets,
+                                    const Machine& machine,
+                                    const ExplainOptions& options) {
+  MTF_RETURN_IF_ERROR(machine.CheckMesh(mesh));
+  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
+                       BindLayout(graph, mesh, rules, options.strict));
+  // A program that runs is verified; here, nothing runs.
+  LowerOptions lower_options;
+  lower_options.verify = false;
+  MTF_ASSIGN_OR_RETURN(const Program program,
+                       Lower(graph, binding, targets, lower_options));
+  Explanation explanation =
+      internal::ExplainLowered(program, internal::KindsOf(graph), machine);
+  explanation.layout = rules.ToString();
+  explanation.notices = binding.rules.notices();
+  internal::ExplainRules(graph, binding, rules, targets, program, machine,
+                         options, explanation);
+  return explanation;
+}
+
+Explanation ExplainProgram(const Program& program, const Machine& machine) {
+  Program completed;
+  const std::vector<std::string> missing = internal::MissingPasses(program);
+  if (!missing.empty()) {
+    completed = program;
+    for (const std::string& pass : missing) {
+      if (!RunPass(pass, completed).ok()) break;
+    }
+  }
+  const Program& whole = missing.empty() ? program : completed;
+  Explanation explanation =
+      internal::ExplainLowered(whole, internal::GuessKinds(whole), machine);
+  for (const LayoutRule& rule : program.rules) {
+    explanation.rules.push_back({std::string(RuleSectionName(rule.section)),
+                                 rule.ToString(), rule.origin, RuleUse::kUsed,
+                                 "", -1, 0});
+  }
+  for (ExplainedCollective& collective : explanation.collectives) {
+    if (collective.no_change == "not tried") {
+      collective.no_change = "needs the graph";
+    }
+  }
+  return explanation;
+}
+
+}  // namespace mtf
