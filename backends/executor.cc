@@ -2,10 +2,13 @@
 #include "backends/executor.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "backends/collective_kernel.h"
+#include "backends/communicators/wait_options.h"
+#include "backends/stalled_ranks.h"
 #include "layouts/shard.h"
 #include "lowering/plan_buffers.h"
 #include "mtf/check.h"
@@ -65,7 +68,10 @@ struct Executor::Impl {
     std::unique_ptr<Kernel> kernel;
     std::unique_ptr<CollectiveKernel> collective;
     const Instruction* output = nullptr;
+    int number = 0;  // of a collective, from 1
   };
+  absl::Status RunCollective(const Action& action);
+
   struct Commit {
     void* to = nullptr;
     const void* from = nullptr;
@@ -85,7 +91,10 @@ struct Executor::Impl {
   std::vector<Commit> commits;
   std::vector<const Instruction*> inputs;
   bool can_fail = false;
+  RankPosition position;   // of this rank, for those that wait for it
+  int collectives = 0;     // prepared so far
   std::vector<char> host;  // scratch for feeds and fetches
+  std::optional<StallWatch> watch;
 };
 
 absl::StatusOr<void*> Executor::Impl::Address(int value) {
@@ -115,6 +124,7 @@ absl::Status Executor::Impl::Prepare() {
     return absl::InternalError("the program has no buffer plan");
   }
   device.EnterThread();
+  position.program = communicator.NumberProgram();
   MTF_ASSIGN_OR_RETURN(arena, device.Allocate(std::max<int64_t>(
                                   program.buffers.arena_bytes, 64)));
   int64_t staging_bytes[2] = {0, 0};
@@ -184,7 +194,8 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
     MTF_ASSIGN_OR_RETURN(std::unique_ptr<CollectiveKernel> collective,
                          PrepareCollectiveKernel(binding, device, communicator,
                                                  staging[0], staging[1]));
-    actions.push_back({index, nullptr, std::move(collective), nullptr});
+    actions.push_back(
+        {index, nullptr, std::move(collective), nullptr, ++collectives});
     return absl::OkStatus();
   }
   if (instruction.opcode == Opcode::kReduce) {
@@ -232,9 +243,9 @@ absl::Status Executor::Impl::Feed(
     const HostTensor& feed = it->second;
     if (feed.dtype() != wanted.dtype || !(feed.shape() == wanted.shape)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "input \"", input->symbol, "\" is ", DTypeName(wanted.dtype), "[",
-          wanted.shape.ToString(), "] but is fed ", DTypeName(feed.dtype()),
-          "[", feed.shape().ToString(), "]"));
+          "input \"", input->symbol, "\" is ",
+          DescribeTensor(wanted.dtype, wanted.shape), " but is fed ",
+          DescribeTensor(feed.dtype(), feed.shape())));
     }
     host.resize(std::max<size_t>(host.size(), wanted.local_bytes()));
     ScatterShard(program.grains, wanted.shape, wanted.layout,
@@ -285,8 +296,11 @@ absl::Status Executor::Impl::Fetch(const Instruction& output,
 }
 
 absl::Status Executor::Impl::AgreeOnErrors(const StepContext& context) {
-  MTF_ASSIGN_OR_RETURN(const StepError error,
-                       communicator.Agree(context.error));
+  const absl::StatusOr<StepError> agreed = communicator.Agree(context.error);
+  if (!agreed.ok()) {
+    return NameStalledRanks(agreed.status(), program, position, communicator);
+  }
+  const StepError& error = *agreed;
   if (error.ok()) return absl::OkStatus();
   const Instruction& instruction = program.instructions[error.instruction];
   const ProgramValue& indices = program.values[instruction.operands[1]];
@@ -301,6 +315,19 @@ absl::Status Executor::Impl::AgreeOnErrors(const StepContext& context) {
       OpcodeName(instruction.opcode), origin.operation, origin.site);
 }
 
+absl::Status Executor::Impl::RunCollective(const Action& action) {
+  position.collective = action.number;
+  position.inside = true;
+  communicator.SetPosition(position);
+  const absl::Status status = action.collective->Run();
+  if (!status.ok()) {
+    return NameStalledRanks(status, program, position, communicator);
+  }
+  position.inside = false;
+  communicator.SetPosition(position);
+  return status;
+}
+
 absl::Status Executor::Impl::Run(const std::map<std::string, HostTensor>& feeds,
                                  uint32_t seed, uint32_t step,
                                  std::map<std::string, HostTensor>* outputs) {
@@ -310,6 +337,10 @@ absl::Status Executor::Impl::Run(const std::map<std::string, HostTensor>& feeds,
   context.seed = seed;
   context.step = step;
   bool agreed = !can_fail;
+  position.step = step;
+  position.collective = 0;
+  position.inside = false;
+  communicator.SetPosition(position);
   for (Action& action : actions) {
     // From here on variables change: whatever can fail has run.
     if (!agreed && action.instruction >= program.buffers.commit) {
@@ -319,7 +350,7 @@ absl::Status Executor::Impl::Run(const std::map<std::string, HostTensor>& feeds,
     if (action.kernel != nullptr) {
       action.kernel->Run(context);
     } else if (action.collective != nullptr) {
-      MTF_RETURN_IF_ERROR(action.collective->Run());
+      MTF_RETURN_IF_ERROR(RunCollective(action));
     } else {
       MTF_RETURN_IF_ERROR(Fetch(*action.output, outputs));
     }
@@ -346,6 +377,10 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     VariableStore& variables) {
   auto impl = std::make_unique<Impl>(program, device, communicator, variables);
   MTF_RETURN_IF_ERROR(impl->Prepare());
+  if (communicator.waits_for_ever() && CollectiveTimeout() > 0) {
+    impl->watch.emplace(program, impl->position.program, communicator,
+                        CollectiveTimeout());
+  }
   return std::unique_ptr<Executor>(new Executor(std::move(impl)));
 }
 

@@ -46,8 +46,8 @@ std::string LayoutText(const Mesh& mesh, const Shape& shape,
   if (layout.unreduced != 0) {
     absl::StrAppend(&text, text.empty() ? "" : " ", "unreduced{",
                     mesh.AxisNames(ListOf(layout.unreduced), ", "), "}");
-    if (layout.reduction == ReduceKind::kMax) text += "max";
-    if (layout.reduction == ReduceKind::kMin) text += "min";
+    if (layout.reduction == ReduceKind::kMax) text += " max";
+    if (layout.reduction == ReduceKind::kMin) text += " min";
   }
   return text;
 }

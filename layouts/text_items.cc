@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layouts/text_items.h"
 
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -14,11 +16,6 @@ constexpr size_t kMostCharacters = 200;
 bool IsSeparator(char c) {
   return c == ',' || c == ';' || c == '.' ||
          absl::ascii_isspace(static_cast<unsigned char>(c));
-}
-
-std::string Escaped(absl::string_view text) {
-  if (text.size() <= kMostCharacters) return absl::CHexEscape(text);
-  return absl::StrCat(absl::CHexEscape(text.substr(0, kMostCharacters)), "...");
 }
 
 }  // namespace
@@ -64,13 +61,18 @@ bool IsLayoutName(absl::string_view name) {
   return true;
 }
 
+std::string Escaped(absl::string_view text) {
+  if (text.size() <= kMostCharacters) return absl::CHexEscape(text);
+  return absl::StrCat(absl::CHexEscape(text.substr(0, kMostCharacters)), "...");
+}
+
 std::string Quoted(absl::string_view text) {
   return absl::StrCat("\"", Escaped(text), "\"");
 }
 
 std::string DetailLine(absl::string_view label, absl::string_view text) {
   std::string padded(label);
-  padded.resize(9, ' ');
+  padded.resize(std::max<size_t>(label.size() + 1, 9), ' ');
   return absl::StrCat("\n  ", padded, text);
 }
 

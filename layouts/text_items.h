@@ -32,7 +32,9 @@ std::vector<TextItem> SplitItems(absl::string_view text, bool comments);
 // True for a name made of letters, digits, "_" and "-", as Shape demands.
 bool IsLayoutName(absl::string_view name);
 
-// The text with quotes around it, escaped, and shortened when it is very long.
+// A user's text as messages show it: escaped, and cut when it is very long.
+std::string Escaped(absl::string_view text);
+// The same with quotes around it.
 std::string Quoted(absl::string_view text);
 
 // A line below the first of an error: "\n  mesh     data:2".

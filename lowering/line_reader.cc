@@ -60,9 +60,13 @@ bool LineReader::AtEnd() {
   return at_ >= text_.size();
 }
 
-bool LineReader::Take(absl::string_view token) {
+bool LineReader::Sees(absl::string_view token) {
   SkipSpace();
-  if (text_.substr(at_, token.size()) != token) return false;
+  return text_.substr(at_, token.size()) == token;
+}
+
+bool LineReader::Take(absl::string_view token) {
+  if (!Sees(token)) return false;
   at_ += token.size();
   return true;
 }

@@ -44,6 +44,8 @@ class LineReader {
   const absl::Status& status() const { return status_; }
 
   bool AtEnd();
+  // Whether `token` comes next; takes nothing.
+  bool Sees(absl::string_view token);
   // Takes `token` if it comes next.
   bool Take(absl::string_view token);
   // Takes the whole word `word` if it comes next.

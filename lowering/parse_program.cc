@@ -72,6 +72,8 @@ class Parser {
           static_cast<int>(line.Integer(0, std::numeric_limits<int>::max()));
       line.Expect("}");
       has_buffers_ = true;
+    } else if (line.TakeWord("rule")) {
+      ParseRule(line);
     } else {
       ParseInstruction(line);
     }
@@ -109,6 +111,30 @@ class Parser {
       if (line.ok()) program_.grains.Allow(name, SetOf(axes));
       line.Take(",");
     }
+  }
+
+  // What a rule says is taken as it stands: the layouts below show its effect.
+  void ParseRule(LineReader& line) {
+    LayoutRule rule;
+    if (line.Take("[")) {
+      const std::string name = line.Word();
+      for (RuleSection section :
+           {RuleSection::kParameters, RuleSection::kOptimizer}) {
+        if (RuleSectionName(section) == name) rule.section = section;
+      }
+      if (rule.section == RuleSection::kDefault) {
+        return line.FailWord("no such section of a layout");
+      }
+      line.Expect("]");
+    }
+    rule.dimension = line.Word();
+    line.Expect(":");
+    do {
+      rule.axes.push_back(line.Word());
+    } while (line.ok() && line.Take("+"));
+    line.Expect("from");
+    rule.origin = line.Name();
+    if (line.ok()) program_.rules.push_back(std::move(rule));
   }
 
   static std::string FirstLine(const absl::Status& status) {
@@ -280,9 +306,41 @@ class Parser {
       return line.Fail(absl::StrCat(opcode, " gives one result"));
     }
     ParseAttributes(line, instruction);
+    ParseOrigin(line, instruction);
     if (!line.ok()) return;
     program_.instructions.push_back(std::move(instruction));
     lines_.push_back(line.number());
+  }
+
+  // Why the instruction is there and who made it, where the text says so.
+  void ParseOrigin(LineReader& line, Instruction& instruction) {
+    if (line.Take("for{")) {
+      do {
+        Cause cause;
+        cause.dimension = line.Word();
+        line.Expect("/");
+        cause.axis = Axis(line);
+        if (line.TakeWord("rule")) {
+          cause.rule = static_cast<int>(
+              line.Integer(0, static_cast<int64_t>(program_.rules.size()) - 1));
+        }
+        instruction.causes.push_back(std::move(cause));
+      } while (line.ok() && line.Take(","));
+      line.Expect("}");
+    }
+    if (!line.ok() || !line.TakeWord("at")) return;
+    Origin origin;
+    origin.operation = line.Name();
+    origin.site.file = line.Name();
+    line.Expect(":");
+    origin.site.line =
+        static_cast<int>(line.Integer(0, std::numeric_limits<int>::max()));
+    if (!line.ok()) return;
+    const auto [place, is_new] =
+        origins_.try_emplace({origin.operation, origin.site.ToString()},
+                             static_cast<int>(program_.origins.size()));
+    if (is_new) program_.origins.push_back(std::move(origin));
+    instruction.origin = place->second;
   }
 
   ReduceKind Reduction(LineReader& line) {
@@ -432,7 +490,7 @@ class Parser {
         break;
       case Opcode::kReduce: {
         instruction.reduce_kind = Reduction(line);
-        if (line.AtEnd()) {
+        if (line.AtEnd() || line.Sees("for{") || line.Sees("at ")) {
           if (instruction.operands.size() != 1) {
             return line.Fail(
                 "a reduce of several operands needs an expression");
@@ -586,6 +644,7 @@ class Parser {
   Program program_;
   absl::flat_hash_map<std::string, int> ids_;
   absl::flat_hash_set<std::string> variables_;
+  absl::flat_hash_map<std::pair<std::string, std::string>, int> origins_;
   std::vector<int> lines_;  // by instruction
   // By value: the extents of its shards, -1 where the text gives none.
   std::vector<absl::InlinedVector<int64_t, 5>> given_extents_;

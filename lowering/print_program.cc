@@ -258,6 +258,30 @@ std::string Attributes(const Program& program, const Instruction& instruction) {
   return "";
 }
 
+// Why an instruction is there and who made it.
+std::string OriginOf(const Program& program, const Instruction& instruction) {
+  std::string text;
+  for (const Cause& cause : instruction.causes) {
+    absl::StrAppend(&text, text.empty() ? " for{" : ", ", cause.dimension, "/",
+                    program.mesh.axes()[cause.axis].name);
+    if (cause.rule >= 0) absl::StrAppend(&text, " rule ", cause.rule);
+  }
+  if (!text.empty()) text += "}";
+  if (instruction.origin < 0) return text;
+  const Origin& origin = program.origins[instruction.origin];
+  return absl::StrCat(text, " at ", Name(origin.operation), " ",
+                      Name(origin.site.file), ":", origin.site.line);
+}
+
+std::string RuleLine(const LayoutRule& rule) {
+  return absl::StrCat(
+      "rule ",
+      rule.section == RuleSection::kDefault
+          ? ""
+          : absl::StrCat("[", RuleSectionName(rule.section), "] "),
+      rule.ToString(), " from \"", absl::CEscape(rule.origin), "\"\n");
+}
+
 // Breaks a long line at spaces; what follows is indented.
 std::string Wrapped(std::string line) {
   std::string text;
@@ -273,7 +297,8 @@ std::string Wrapped(std::string line) {
 }  // namespace
 
 std::string PrintInstruction(const Program& program,
-                             const Instruction& instruction) {
+                             const Instruction& instruction,
+                             ProgramDetail detail) {
   std::string line;
   for (int result : instruction.results) {
     const ProgramValue& value = program.values[result];
@@ -293,10 +318,13 @@ std::string PrintInstruction(const Program& program,
     line += ")";
   }
   line += Attributes(program, instruction);
+  if (detail == ProgramDetail::kWithOrigins) {
+    line += OriginOf(program, instruction);
+  }
   return Wrapped(std::move(line));
 }
 
-std::string PrintProgram(const Program& program) {
+std::string PrintProgram(const Program& program, ProgramDetail detail) {
   std::string text = "mesh{";
   for (int i = 0; i < program.mesh.num_axes(); ++i) {
     const MeshAxis& axis = program.mesh.axes()[i];
@@ -307,8 +335,12 @@ std::string PrintProgram(const Program& program) {
     absl::StrAppend(&text, "buffers{arena:", program.buffers.arena_bytes,
                     ", commit:", program.buffers.commit, "}\n");
   }
+  if (detail == ProgramDetail::kWithOrigins) {
+    for (const LayoutRule& rule : program.rules) text += RuleLine(rule);
+  }
   for (const Instruction& instruction : program.instructions) {
-    absl::StrAppend(&text, PrintInstruction(program, instruction), "\n");
+    absl::StrAppend(&text, PrintInstruction(program, instruction, detail),
+                    "\n");
   }
   return text;
 }

@@ -2,6 +2,7 @@
 #ifndef LOWERING_PRINT_PROGRAM_H_
 #define LOWERING_PRINT_PROGRAM_H_
 
+#include <cstdint>
 #include <string>
 
 #include "lowering/program.h"
@@ -19,9 +20,20 @@ namespace mtf {
 // places on every rank, "batch:13/rows=7". A line "grains{d_model:rows}" names
 // the axes that a dimension is padded for though no value here is cut over
 // them. Printing what ParseProgram read gives the same text.
-std::string PrintProgram(const Program& program);
+//
+// kWithOrigins adds what explains a program without its graph: a line for each
+// layout rule, counted from 0, and behind each instruction the cuts that cause
+// it and the operation and line of the user that made it.
+//
+//   rule d_ff:model from "preset megatron:8"
+//   %y.sum : f32[batch:8, d_model:16] = all_reduce(%y) sum over{model}
+//       for{d_ff/model rule 0} at layer_0/ffn/out/einsum lm.cc:83
+enum class ProgramDetail : uint8_t { kPlain, kWithOrigins };
+std::string PrintProgram(const Program& program,
+                         ProgramDetail detail = ProgramDetail::kPlain);
 std::string PrintInstruction(const Program& program,
-                             const Instruction& instruction);
+                             const Instruction& instruction,
+                             ProgramDetail detail = ProgramDetail::kPlain);
 
 }  // namespace mtf
 

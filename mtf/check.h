@@ -32,23 +32,23 @@ struct Voidify {
 }  // namespace mtf::internal
 
 // Broken invariants only, never user input: user errors are Statuses.
-#define MTF_CHECK(condition)                                            \
-  (condition) ? (void)0                                                 \
-              : ::mtf::internal::Voidify() &                            \
-                    ::mtf::internal::CheckFailure(__FILE__, __LINE__,   \
-                                                  #condition)           \
-                        .stream()
+#define MTF_CHECK(condition)                                              \
+  (condition)                                                             \
+      ? (void)0                                                           \
+      : ::mtf::internal::Voidify() &                                      \
+            ::mtf::internal::CheckFailure(__FILE__, __LINE__, #condition) \
+                .stream()
 
-#define MTF_CHECK_OP(a, op, b)                                             \
+#define MTF_CHECK_OP(a, op, b) \
   MTF_CHECK((a)op(b)) << "(" << (a) << " against " << (b) << ") "
 #define MTF_CHECK_EQ(a, b) MTF_CHECK_OP(a, ==, b)
 #define MTF_CHECK_LE(a, b) MTF_CHECK_OP(a, <=, b)
 #define MTF_CHECK_LT(a, b) MTF_CHECK_OP(a, <, b)
 #define MTF_CHECK_GE(a, b) MTF_CHECK_OP(a, >=, b)
-#define MTF_CHECK_OK(expression)                              \
-  do {                                                        \
-    const absl::Status mtf_status = (expression);             \
-    MTF_CHECK(mtf_status.ok()) << mtf_status.ToString();      \
+#define MTF_CHECK_OK(expression)                         \
+  do {                                                   \
+    const absl::Status mtf_status = (expression);        \
+    MTF_CHECK(mtf_status.ok()) << mtf_status.ToString(); \
   } while (false)
 
 #endif  // MTF_CHECK_H_

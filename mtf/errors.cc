@@ -10,13 +10,7 @@
 namespace mtf {
 
 std::string DescribeTensor(DType dtype, const Shape& shape) {
-  return absl::StrCat(DTypeName(dtype), "[",
-                      absl::StrJoin(shape, ", ",
-                                    [](std::string* out, const Dimension& dim) {
-                                      absl::StrAppend(out, dim.name, "=",
-                                                      dim.size);
-                                    }),
-                      "]");
+  return absl::StrCat(DTypeName(dtype), "[", shape.ToString(), "]");
 }
 
 std::string DescribeInputs(absl::Span<const Tensor> inputs) {

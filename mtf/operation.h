@@ -44,7 +44,8 @@ class Operation {
 
   // Writes the operation in the instructions of `emitter`; `inputs` are the
   // emitted values of inputs().
-  virtual Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const = 0;
+  virtual Value Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const = 0;
 
   // Pairs of names that are one dimension under two names (a rename), whose
   // shards must line up.

@@ -11,7 +11,12 @@ std::string PrintGraph(const Graph& graph) {
   for (const auto& operation : graph.operations()) {
     absl::StrAppend(&text, "%", operation->name(), " : ",
                     DTypeName(operation->dtype()), "[",
-                    operation->shape().ToString(), "] = ", operation->kind());
+                    absl::StrJoin(operation->shape(), ", ",
+                                  [](std::string* out, const Dimension& dim) {
+                                    absl::StrAppend(out, dim.name, ":",
+                                                    dim.size);
+                                  }),
+                    "] = ", operation->kind());
     if (!operation->inputs().empty()) {
       absl::StrAppend(&text, "(",
                       absl::StrJoin(operation->inputs(), ", ",

@@ -27,15 +27,26 @@ bool IsName(absl::string_view name) {
 
 }  // namespace
 
+const std::vector<Dimension>& Shape::None() {
+  static const auto* none = new std::vector<Dimension>;
+  return *none;
+}
+
+Shape::Shape(std::vector<Dimension> dims) {
+  if (dims.empty()) return;
+  dims_ = std::make_shared<const std::vector<Dimension>>(std::move(dims));
+}
+
 int64_t Shape::num_elements() const {
   int64_t n = 1;
-  for (const Dimension& dim : dims_) n *= dim.size;
+  for (const Dimension& dim : dims()) n *= dim.size;
   return n;
 }
 
 int Shape::Find(absl::string_view name) const {
-  for (int i = 0; i < rank(); ++i) {
-    if (dims_[i].name == name) return i;
+  const std::vector<Dimension>& all = dims();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].name == name) return static_cast<int>(i);
   }
   return -1;
 }
@@ -44,44 +55,44 @@ int64_t Shape::SizeOf(absl::string_view name) const {
   const int i = Find(name);
   MTF_CHECK(i >= 0) << "no dimension \"" << name << "\" in [" << ToString()
                     << "]";
-  return dims_[i].size;
+  return dims()[i].size;
 }
 
 Shape Shape::With(Dimension dim) const {
-  Shape result = *this;
-  result.dims_.push_back(std::move(dim));
-  return result;
+  std::vector<Dimension> all = dims();
+  all.push_back(std::move(dim));
+  return Shape(std::move(all));
 }
 
 Shape Shape::Without(absl::string_view name) const {
-  Shape result;
-  for (const Dimension& dim : dims_) {
-    if (dim.name != name) result.dims_.push_back(dim);
+  std::vector<Dimension> rest;
+  for (const Dimension& dim : dims()) {
+    if (dim.name != name) rest.push_back(dim);
   }
-  return result;
+  return Shape(std::move(rest));
 }
 
 Shape Shape::Renamed(absl::string_view from, absl::string_view to) const {
-  Shape result = *this;
-  for (Dimension& dim : result.dims_) {
+  std::vector<Dimension> all = dims();
+  for (Dimension& dim : all) {
     if (dim.name == from) dim.name = std::string(to);
   }
-  return result;
+  return Shape(std::move(all));
 }
 
 Shape Shape::Resized(absl::string_view name, int64_t size) const {
-  Shape result = *this;
-  for (Dimension& dim : result.dims_) {
+  std::vector<Dimension> all = dims();
+  for (Dimension& dim : all) {
     if (dim.name == name) dim.size = size;
   }
-  return result;
+  return Shape(std::move(all));
 }
 
 bool Shape::SameDimensions(const Shape& other) const {
   if (rank() != other.rank()) return false;
-  for (const Dimension& dim : dims_) {
+  for (const Dimension& dim : dims()) {
     const int i = other.Find(dim.name);
-    if (i < 0 || other.dims_[i].size != dim.size) return false;
+    if (i < 0 || other[i].size != dim.size) return false;
   }
   return true;
 }
@@ -89,7 +100,7 @@ bool Shape::SameDimensions(const Shape& other) const {
 absl::Status Shape::Validate() const {
   int64_t elements = 1;
   for (int i = 0; i < rank(); ++i) {
-    const Dimension& dim = dims_[i];
+    const Dimension& dim = (*this)[i];
     if (!IsName(dim.name)) {
       return absl::InvalidArgumentError(
           absl::StrCat("dimension name \"", absl::CHexEscape(dim.name),
@@ -101,7 +112,7 @@ absl::Status Shape::Validate() const {
           "dimension \"", dim.name, "\" has the negative size ", dim.size));
     }
     for (int j = 0; j < i; ++j) {
-      if (dims_[j].name == dim.name) {
+      if ((*this)[j].name == dim.name) {
         return absl::InvalidArgumentError(absl::StrCat(
             "dimension \"", dim.name, "\" occurs twice in [", ToString(), "]"));
       }
@@ -117,8 +128,8 @@ absl::Status Shape::Validate() const {
 }
 
 std::string Shape::ToString() const {
-  return absl::StrJoin(dims_, ", ", [](std::string* out, const Dimension& d) {
-    absl::StrAppend(out, d.name, ":", d.size);
+  return absl::StrJoin(dims(), ", ", [](std::string* out, const Dimension& d) {
+    absl::StrAppend(out, d.name, "=", d.size);
   });
 }
 

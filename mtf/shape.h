@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,18 +19,19 @@ namespace mtf {
 //
 //   Shape s = {batch, d_model};
 //   s.num_elements();              // batch.size * d_model.size
-//   s.Without("batch").ToString()  // "d_model:256"
+//   s.Without("batch").ToString()  // "d_model=256"
 class Shape {
  public:
   Shape() = default;
-  Shape(std::initializer_list<Dimension> dims) : dims_(dims) {}
-  explicit Shape(std::vector<Dimension> dims) : dims_(std::move(dims)) {}
+  Shape(std::initializer_list<Dimension> dims)
+      : Shape(std::vector<Dimension>(dims)) {}
+  explicit Shape(std::vector<Dimension> dims);
 
-  int rank() const { return static_cast<int>(dims_.size()); }
-  const std::vector<Dimension>& dims() const { return dims_; }
-  const Dimension& operator[](int i) const { return dims_[i]; }
-  auto begin() const { return dims_.begin(); }
-  auto end() const { return dims_.end(); }
+  int rank() const { return static_cast<int>(dims().size()); }
+  const std::vector<Dimension>& dims() const { return dims_ ? *dims_ : None(); }
+  const Dimension& operator[](int i) const { return dims()[i]; }
+  auto begin() const { return dims().begin(); }
+  auto end() const { return dims().end(); }
 
   // The product of all sizes; 1 for a scalar.
   int64_t num_elements() const;
@@ -54,13 +56,20 @@ class Shape {
   // negative size, or more than 2^62 elements.
   absl::Status Validate() const;
 
-  // "batch:8, hidden:16"
+  // "batch=8, hidden=16": as errors show it
   std::string ToString() const;
 
-  friend bool operator==(const Shape&, const Shape&) = default;
+  friend bool operator==(const Shape& a, const Shape& b) {
+    return a.dims_ == b.dims_ || a.dims() == b.dims();
+  }
 
  private:
-  std::vector<Dimension> dims_;
+  static const std::vector<Dimension>& None();
+
+  // Shared by all copies and never changed: a shape occurs many times in a
+  // program, and copies of names are most of what lowering would do. Null for
+  // no dimensions.
+  std::shared_ptr<const std::vector<Dimension>> dims_;
 };
 
 }  // namespace mtf

@@ -18,16 +18,17 @@
 //   MTF_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse("data:2,model:2"));
 //
 // For code inside the library and programs that return a Status themselves.
-#define MTF_RETURN_IF_ERROR(expression)              \
-  do {                                               \
-    absl::Status mtf_status_ = (expression);         \
-    if (!mtf_status_.ok()) return mtf_status_;       \
+#define MTF_RETURN_IF_ERROR(expression)        \
+  do {                                         \
+    absl::Status mtf_status_ = (expression);   \
+    if (!mtf_status_.ok()) return mtf_status_; \
   } while (false)
 
 #define MTF_CONCAT_INNER(a, b) a##b
 #define MTF_CONCAT(a, b) MTF_CONCAT_INNER(a, b)
-#define MTF_ASSIGN_OR_RETURN(lhs, expression) \
-  MTF_ASSIGN_OR_RETURN_IMPL(MTF_CONCAT(mtf_statusor_, __LINE__), lhs, expression)
+#define MTF_ASSIGN_OR_RETURN(lhs, expression)                         \
+  MTF_ASSIGN_OR_RETURN_IMPL(MTF_CONCAT(mtf_statusor_, __LINE__), lhs, \
+                            expression)
 #define MTF_ASSIGN_OR_RETURN_IMPL(statusor, lhs, expression) \
   auto statusor = (expression);                              \
   if (!statusor.ok()) return std::move(statusor).status();   \

@@ -30,9 +30,9 @@ class Tensor {
 
   // The dimension called `name`; when there is none the graph records the
   // error and a dimension of size 1 comes back.
-  Dimension dim(absl::string_view name, std::source_location location =
-                                            std::source_location::current())
-      const;
+  Dimension dim(
+      absl::string_view name,
+      std::source_location location = std::source_location::current()) const;
 
   friend bool operator==(const Tensor& a, const Tensor& b) {
     return a.operation_ == b.operation_;

@@ -23,8 +23,7 @@ namespace mtf::nn::internal {
 
 LayerScope::LayerScope(Graph& graph, absl::string_view name,
                        std::source_location location)
-    : call_site_(graph, location),
-      scope_(graph, name, Scope::kUnique) {}
+    : call_site_(graph, location), scope_(graph, name, Scope::kUnique) {}
 
 std::string Called(absl::string_view kind, absl::string_view name) {
   return kind == name ? std::string(kind)

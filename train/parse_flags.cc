@@ -2,8 +2,10 @@
 #include "train/parse_flags.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/reflection.h"
@@ -20,8 +22,9 @@ namespace mtf::train {
 namespace {
 
 constexpr absl::string_view kFlagfile = "flagfile";
-// A file that names itself is found by its depth.
-constexpr int kMaxFlagfileDepth = 8;
+
+// The flagfiles being read, the outermost first.
+using OpenFlagfiles = std::vector<std::string>;
 
 // The names of all flags in alphabetical order.
 std::vector<std::string> FlagNames() {
@@ -71,7 +74,7 @@ absl::Status UnknownFlag(const std::string& name) {
   names.emplace_back("help");
   const std::string nearest = NearestName(name, names);
   return absl::InvalidArgumentError(absl::StrCat(
-      "unknown flag --", name,
+      "unknown flag --", Escaped(name),
       nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?"),
       DetailLine("help", "--help lists the flags")));
 }
@@ -108,17 +111,23 @@ absl::StatusOr<std::vector<std::string>> ReadFlagfile(const std::string& path) {
   return arguments;
 }
 
-absl::Status ParseAll(const std::vector<std::string>& arguments, int depth);
+absl::Status ParseAll(const std::vector<std::string>& arguments,
+                      OpenFlagfiles& open);
 
-absl::Status ParseFlagfile(const std::string& path, int depth) {
-  if (depth >= kMaxFlagfileDepth) {
+absl::Status ParseFlagfile(const std::string& path, OpenFlagfiles& open) {
+  std::error_code unresolved;
+  const std::string file =
+      std::filesystem::weakly_canonical(path, unresolved).string();
+  if (std::find(open.begin(), open.end(), file) != open.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("flagfile ", Quoted(path), " lies ", depth,
-                     " flagfiles deep; does it name itself?"));
+        absl::StrCat("flagfile ", Quoted(path), " is read by itself",
+                     DetailLine("help", "take its --flagfile line out")));
   }
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> arguments,
                        ReadFlagfile(path));
-  const absl::Status status = ParseAll(arguments, depth + 1);
+  open.push_back(file);
+  const absl::Status status = ParseAll(arguments, open);
+  open.pop_back();
   if (status.ok()) return status;
   return absl::Status(
       status.code(),
@@ -126,7 +135,8 @@ absl::Status ParseFlagfile(const std::string& path, int depth) {
 }
 
 // Flagfiles come first wherever they stand, so that flags given directly win.
-absl::Status ParseAll(const std::vector<std::string>& arguments, int depth) {
+absl::Status ParseAll(const std::vector<std::string>& arguments,
+                      OpenFlagfiles& open) {
   struct Setting {
     absl::CommandLineFlag* flag;
     std::string value;
@@ -159,7 +169,7 @@ absl::Status ParseAll(const std::vector<std::string>& arguments, int depth) {
       argument.value = arguments[++i];
     }
     if (is_flagfile) {
-      MTF_RETURN_IF_ERROR(ParseFlagfile(argument.value, depth));
+      MTF_RETURN_IF_ERROR(ParseFlagfile(argument.value, open));
     } else {
       settings.push_back({flag, argument.value});
     }
@@ -173,13 +183,15 @@ absl::Status ParseAll(const std::vector<std::string>& arguments, int depth) {
 }  // namespace
 
 absl::Status ParseFlags(const std::vector<std::string>& arguments) {
-  return ParseAll(arguments, 0);
+  OpenFlagfiles open;
+  return ParseAll(arguments, open);
 }
 
 bool AsksForHelp(const std::vector<std::string>& arguments) {
   return std::any_of(
       arguments.begin(), arguments.end(), [](const std::string& argument) {
-        return argument == "--help" || argument == "-help" || argument == "-h";
+        return argument == "--help" || argument == "-help" ||
+               argument == "-h" || absl::StartsWith(argument, "--help=");
       });
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "layouts/text_items.h"
 #include "mtf/check.h"
+#include "mtf/errors.h"
 #include "mtf/status.h"
 
 namespace mtf::train {
@@ -17,8 +18,8 @@ absl::Status WrongShard(const std::string& name, const TensorShard& needed) {
   return absl::InvalidArgumentError(absl::StrCat(
       "the feed of ", Quoted(name), " holds no shard of rank ", needed.rank,
       " as its layout cuts it",
-      DetailLine("needs", absl::StrCat(DTypeName(needed.values.dtype()), "[",
-                                       needed.values.shape().ToString(), "]")),
+      DetailLine("needs",
+                 DescribeTensor(needed.values.dtype(), needed.values.shape())),
       DetailLine("help", "fill in what InputShards returns")));
 }
 

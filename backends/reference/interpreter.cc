@@ -156,10 +156,10 @@ Value ReferenceInterpreter::WriteVariable(const VariableInfo& variable,
       writes_.emplace(variable.name, InOrder(Get(value), variable.shape))
           .second;
   if (first) return value;
-  return Fail(absl::InvalidArgumentError(
-                  absl::StrCat("variable \"", variable.name,
-                               "\" is assigned twice in one step")),
-              variable.dtype, variable.shape);
+  return Fail(
+      absl::InvalidArgumentError(absl::StrCat(
+          "variable \"", variable.name, "\" is assigned twice in one step")),
+      variable.dtype, variable.shape);
 }
 
 Value ReferenceInterpreter::Constant(std::vector<double> data, DType dtype,

@@ -50,10 +50,10 @@ TEST(LayoutText, ShowsAxesAndUnreducedSet) {
             "batch:8, hidden:16/model+pod unreduced{cols}");
   layout.reduction = ReduceKind::kMax;
   EXPECT_EQ(LayoutText(mesh, shape, layout),
-            "batch:8, hidden:16/model+pod unreduced{cols}max");
+            "batch:8, hidden:16/model+pod unreduced{cols} max");
   layout.reduction = ReduceKind::kMin;
   EXPECT_EQ(LayoutText(mesh, shape, layout),
-            "batch:8, hidden:16/model+pod unreduced{cols}min");
+            "batch:8, hidden:16/model+pod unreduced{cols} min");
   TensorLayout scalar;
   EXPECT_EQ(LayoutText(mesh, {}, scalar), "");
   scalar.unreduced = 0b11;

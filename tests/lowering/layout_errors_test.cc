@@ -50,7 +50,7 @@ TEST(LayoutErrors, TwoDimensionsOfAnOperationOnOneAxis) {
                 "layout_errors_test.cc:",
                 line - 2,
                 ")\n"
-                "  shape    [hidden:16, out:4]\n"
+                "  shape    [hidden=16, out=4]\n"
                 "  rule     hidden:data+model   (--layout, rule 2 of 3, "
                 "characters 14-30)\n"
                 "  rule     out:data   (--layout, rule 3 of 3, characters "
@@ -65,7 +65,7 @@ TEST(LayoutErrors, TwoDimensionsOfAnOperationOnOneAxis) {
                    "layout_errors_test.cc:",
                    line,
                    ")\n"
-                   "  shape    [batch:8, hidden:16, out:4]\n"
+                   "  shape    [batch=8, hidden=16, out=4]\n"
                    "  rule     batch:model   (--layout, rule 1 of 2, "
                    "characters 1-11)\n"
                    "  rule     hidden:data+model   (--layout, rule 2 of 2, "
@@ -90,8 +90,8 @@ TEST(LayoutErrors, TheUnionOfAnEinsumCounts) {
                 "layout_errors_test.cc:",
                 line,
                 ")\n"
-                "  shape    [batch:8, hidden:16]\n"
-                "  shape    [hidden:16, out:4]\n"
+                "  shape    [batch=8, hidden=16]\n"
+                "  shape    [hidden=16, out=4]\n"
                 "  rule     batch:model   (--layout, rule 1 of 2, characters "
                 "1-11)\n"
                 "  rule     out:model   (--layout, rule 2 of 2, characters "

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lowering/count_costs.h"
 #include "tests/lowering/pass_test.h"
 
 namespace mtf::testing {
@@ -93,10 +94,59 @@ output(%"\303\251") "(a,\040b)\040:\040c"
 )");
 }
 
+// What explains a program without its graph.
+TEST(ProgramText, RulesCausesAndOriginsReadBack) {
+  const std::string text = R"(
+mesh{data:2, model:2}
+rule d_ff:model from "preset megatron:8"
+rule [parameters] d_model:data+model from "--layout, rule 2 of 2"
+%x : f32[b:8/data, d_ff:16/model] = input x at x lm.cc:3
+%m : f32[b:8/data] unreduced{model} = reduce(%x) sum at layer_0/sum lm.cc:4
+%s : f32[b:8/data] = all_reduce(%m) sum over{model} for{d_ff/model rule 0} at
+    layer_0/sum lm.cc:4
+%t : f32[b:8] = all_gather(%s) b over{data} for{b/data} at "my\040sum" "a\040b":7
+output(%t) at
+)";
+  const absl::StatusOr<Program> program = ParseProgram(text);
+  ASSERT_OK(program);
+  EXPECT_EQ(
+      absl::StrCat("\n", PrintProgram(*program, ProgramDetail::kWithOrigins)),
+      text);
+  ASSERT_EQ(program->rules.size(), 2u);
+  EXPECT_EQ(program->rules[1].origin, "--layout, rule 2 of 2");
+  EXPECT_EQ(program->origins.size(), 3u);
+  const std::vector<CollectiveCost> costs = ListCollectives(*program);
+  ASSERT_EQ(costs.size(), 2u);
+  EXPECT_EQ(costs[0].rule, "d_ff:model");
+  EXPECT_EQ(costs[0].rule_origin, "preset megatron:8");
+  EXPECT_EQ(costs[0].site.ToString(), "lm.cc:4");
+  EXPECT_EQ(costs[1].dimension, "b");
+  EXPECT_EQ(costs[1].rule, "");
+}
+
+TEST(ProgramText, WrongOriginsAreErrors) {
+  const std::string program = "mesh{data:2}\n%x : f32[b:8/data] = input x";
+  for (const auto& [end, error] :
+       std::vector<std::pair<std::string, std::string>>{
+           {" for{b/data rule 0}", "the number is out of range"},
+           {" for{b/model}", "the mesh has no axis \"model\""},
+           {" for{b}", "expected \"/\""},
+           {" at x", "expected a name"},
+           {" at x lm.cc", "expected \":\""},
+           {" at x lm.cc:-1", "the number is out of range"}}) {
+    EXPECT_THAT(ErrorText(ParseProgram(program + end).status()),
+                HasSubstr(error));
+  }
+  EXPECT_THAT(
+      ErrorText(ParseProgram("mesh{data:2}\nrule [params] a:data from \"x\"")
+                    .status()),
+      HasSubstr("no such section of a layout"));
+}
+
 TEST(ProgramText, AnOpenQuoteIsAnError) {
-  EXPECT_THAT(ErrorText(ParseProgram("mesh{data:2}\n%\"x : f32[] = input x")
-                            .status()),
-              HasSubstr("line 2, column 2: expected a name in quotes"));
+  EXPECT_THAT(
+      ErrorText(ParseProgram("mesh{data:2}\n%\"x : f32[] = input x").status()),
+      HasSubstr("line 2, column 2: expected a name in quotes"));
 }
 
 TEST(ProgramText, ExtentsPlansAndPlacesReadBack) {
@@ -505,7 +555,7 @@ TEST(ProgramText, NoPrefixOfAProgramCrashes) {
 // whatever reads as a program reads back as itself.
 TEST(ProgramText, NoMutationOfAProgramCrashes) {
   const std::string planned = AfterPasses(
-      {"delay_all_reduces", "expand_reshards", "fuse_reduce_scatters",
+      {"delay_all_reduces", "narrow_reshards", "expand_reshards", "fuse_reduce_scatters",
        "remove_trivial_collectives", "bucket_all_reduces", "shard_shapes",
        "fuse_maps", "plan_einsums", "plan_buffers"},
       kEveryInstruction);

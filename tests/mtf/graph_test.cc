@@ -150,7 +150,7 @@ TEST(Tensor, Dim) {
   EXPECT_EQ(x.dim("b").size, 1);
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("\"fake\" [a:2] has no dimension \"b\" (dim, "
+                       HasSubstr("\"fake\" [a=2] has no dimension \"b\" (dim, "
                                  "graph_test.cc:")));
 }
 

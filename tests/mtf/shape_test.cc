@@ -42,7 +42,7 @@ TEST(Shape, SameDimensionsWhateverTheOrder) {
 }
 
 TEST(Shape, Text) {
-  EXPECT_EQ(Shape({a, b}).ToString(), "a:2, b:3");
+  EXPECT_EQ(Shape({a, b}).ToString(), "a=2, b=3");
   EXPECT_EQ(Shape().ToString(), "");
 }
 
@@ -61,8 +61,8 @@ TEST(ShapeValidate, Names) {
                 testing::StatusIs(code, HasSubstr("is not made of letters")));
   }
   EXPECT_THAT(Invalid({a, a}),
-              testing::StatusIs(code, HasSubstr("\"a\" occurs twice in [a:2, "
-                                                "a:2]")));
+              testing::StatusIs(code, HasSubstr("\"a\" occurs twice in [a=2, "
+                                                "a=2]")));
 }
 
 TEST(ShapeValidate, Sizes) {

@@ -117,9 +117,9 @@ TEST(Adafactor, FactorsTheTwoLargestDimensions) {
     state.push_back(absl::StrCat(info.name, " ", info.shape.ToString()));
   }
   EXPECT_THAT(state,
-              ElementsAre("adafactor/step ", "adafactor/big/vr a:128, b:2",
-                          "adafactor/big/vc b:2, c:130",
-                          "adafactor/small/v b:2, c:130, d:127"));
+              ElementsAre("adafactor/step ", "adafactor/big/vr a=128, b=2",
+                          "adafactor/big/vc b=2, c=130",
+                          "adafactor/small/v b=2, c=130, d=127"));
 }
 
 }  // namespace

@@ -257,8 +257,8 @@ TEST(CrossEntropyErrors, TargetsOfOtherDimensions) {
   nn::CrossEntropy(x, kVocab, targets);
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("the targets are over [batch:2] but the "
-                                 "positions of \"x\" are [batch:2, length:2] "
+                       HasSubstr("the targets are over [batch=2] but the "
+                                 "positions of \"x\" are [batch=2, length=2] "
                                  "(cross_entropy, cross_entropy_test.cc:")));
 }
 
@@ -280,7 +280,7 @@ TEST(CrossEntropyErrors, ANameOfTwoSizes) {
   nn::CrossEntropy(x, kVocab, targets);
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("[batch:3]"), HasSubstr("[batch:2]"),
+                       AllOf(HasSubstr("[batch=3]"), HasSubstr("[batch=2]"),
                              HasSubstr("cross_entropy_test.cc:"))));
 }
 
@@ -292,8 +292,8 @@ TEST(CrossEntropyErrors, AKernelOfAnotherShape) {
   nn::CrossEntropy(x, kVocab, targets, {.kernel = kernel});
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("the kernel is [d_model:3, length:2], not "
-                                 "[d_model:3, vocab:5] (cross_entropy, "
+                       HasSubstr("the kernel is [d_model=3, length=2], not "
+                                 "[d_model=3, vocab=5] (cross_entropy, "
                                  "cross_entropy_test.cc:")));
 }
 

@@ -169,7 +169,7 @@ TEST(EinsumErrors, OneNameOfTwoSizes) {
                    "\n"
                    "  inputs   h  f32[batch=64, hidden=2048]\n"
                    "           w2 f32[hidden=2050, io=512]\n"
-                   "  output   [batch:64, io:512]\n"
+                   "  output   [batch=64, io=512]\n"
                    "  help     give one size to the name, or Rename() one of "
                    "them"));
   // The chain goes on with the intended shape.

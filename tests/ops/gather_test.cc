@@ -187,12 +187,12 @@ TEST(GatherErrors, ScatterAdd) {
     };
   };
   ExpectError(scatter({length}, {length}, {model}),
-              {"no dimension \"vocab\" in the result [model:2] "
+              {"no dimension \"vocab\" in the result [model=2] "
                "(scatter_add, "});
   ExpectError(scatter({length}, {length}, {vocab, model}),
-              {"\"updates\" does not have the dimensions [length:3, model:2]"});
+              {"\"updates\" does not have the dimensions [length=3, model=2]"});
   ExpectError(scatter({length, vocab}, {length}, {vocab}),
-              {"\"updates\" does not have the dimensions [length:3]"});
+              {"\"updates\" does not have the dimensions [length=3]"});
   ExpectError(scatter({{"length", 4}}, {length}, {vocab}),
               {"dimension \"length\" is 4 in \"updates\" but 3"});
   ExpectError(scatter({vocab}, {vocab}, {vocab}), {"that they index"});

@@ -172,7 +172,7 @@ TEST(ReshapeErrors, OtherNumberOfElements) {
       [](Graph& g) {
         Reshape(Input(g, "x", kFloat32, {a, b}), {c});
       },
-      {"[c:4] has 4 elements but \"x\" has 6 (reshape, ", "f32[a=2, b=3]"});
+      {"[c=4] has 4 elements but \"x\" has 6 (reshape, ", "f32[a=2, b=3]"});
 }
 
 TEST(ReshapeErrors, RenameToANameThatIsThere) {
@@ -215,7 +215,7 @@ TEST(ReshapeErrors, Split) {
   };
   ExpectError(split("q", {}), {"no dimension \"q\" (split, "});
   ExpectError(split("c", {{"x", 2}, {"y", 3}}),
-              {"the sizes of [x:2, y:3] multiply to 6 but dimension \"c\" of "
+              {"the sizes of [x=2, y=3] multiply to 6 but dimension \"c\" of "
                "\"constant\" is 4 (split, "});
   ExpectError(split("c", {a, {"y", 2}}), {"already has a dimension \"a\""});
   ExpectError(split("c", {{"y", 2}, {"y", 2}}), {"\"y\" occurs twice"});
@@ -227,7 +227,7 @@ TEST(ReshapeErrors, BroadcastAndTranspose) {
       [](Graph& g) {
         Broadcast(Ones(g, kFloat32, {a, b}), {b, c});
       },
-      {"dimension \"a\" of \"constant\" is not in [b:3, c:4]", "(broadcast, "});
+      {"dimension \"a\" of \"constant\" is not in [b=3, c=4]", "(broadcast, "});
   ExpectError(
       [](Graph& g) {
         Broadcast(Ones(g, kFloat32, {a}), {{"a", 3}});
@@ -237,7 +237,7 @@ TEST(ReshapeErrors, BroadcastAndTranspose) {
       [](Graph& g) {
         Transpose(Ones(g, kFloat32, {a}), {a, b});
       },
-      {"[a:2, b:3] has dimensions that \"constant\" lacks", "(transpose, "});
+      {"[a=2, b=3] has dimensions that \"constant\" lacks", "(transpose, "});
 }
 
 TEST(ReshapeErrors, EmptyTensorsStayEmpty) {

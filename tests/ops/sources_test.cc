@@ -209,7 +209,7 @@ TEST(InputErrors, Names) {
         Scope scope(g, "other");
         Input(g, "x", kInt32, {b});
       },
-      {"input \"x\" was made at sources_test.cc:", "with shape [a:2]",
+      {"input \"x\" was made at sources_test.cc:", "with shape [a=2]",
        "give another name", "(input, "},
       absl::StatusCode::kAlreadyExists);
   ExpectError([](Graph& g) { Input(g, "", kFloat32, {a}); },

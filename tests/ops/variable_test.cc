@@ -124,7 +124,7 @@ TEST(VariableErrors, ANameTwice) {
         Variable(g, "w", Ones(g, kFloat32, {a}));
         Variable(g, "w", Ones(g, kFloat32, {a}));
       },
-      {"variable \"layer/w\" was made at variable_test.cc:", "with shape [a:2]",
+      {"variable \"layer/w\" was made at variable_test.cc:", "with shape [a=2]",
        "(variable, "},
       absl::StatusCode::kAlreadyExists);
 }

@@ -170,7 +170,7 @@ TEST_F(Flags, AFlagfileThatNamesItselfIsAnError) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/circle.flags");
   WriteFile("circle.flags", absl::StrCat("--flagfile=", path, "\n"));
   EXPECT_THAT(ParseFlags({absl::StrCat("--flagfile=", path)}),
-              StatusIs(kInvalid, HasSubstr("does it name itself?")));
+              StatusIs(kInvalid, HasSubstr("is read by itself")));
 }
 
 TEST_F(Flags, HelpListsFlagsWithDefaults) {
