@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TESTS_LAYOUTS_ALL_LAYOUTS_H_
-#define TESTS_LAYOUTS_ALL_LAYOUTS_H_
+#ifndef LAYOUTS_ALL_LAYOUTS_H_
+#define LAYOUTS_ALL_LAYOUTS_H_
 
 #include <vector>
 
 #include "layouts/tensor_layout.h"
 
-namespace mtf::testing {
+namespace mtf::internal {
 
 // Adds every way to cut the dimensions from `dim` on over ordered lists of the
 // axes in `free`.
@@ -38,6 +38,6 @@ inline std::vector<TensorLayout> AllLayouts(const Mesh& mesh, int rank,
   return layouts;
 }
 
-}  // namespace mtf::testing
+}  // namespace mtf::internal
 
-#endif  // TESTS_LAYOUTS_ALL_LAYOUTS_H_
+#endif  // LAYOUTS_ALL_LAYOUTS_H_

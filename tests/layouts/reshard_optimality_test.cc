@@ -15,12 +15,12 @@
 #include "gtest/gtest.h"
 #include "layouts/reshard_path.h"
 #include "layouts/shard.h"
-#include "tests/layouts/all_layouts.h"
+#include "layouts/all_layouts.h"
 
 namespace mtf {
 namespace {
 
-using ::mtf::testing::AllLayouts;
+using ::mtf::internal::AllLayouts;
 using Cost = std::pair<int64_t, int>;  // bytes, calls
 
 constexpr Cost kNoPath = {std::numeric_limits<int64_t>::max(), 0};

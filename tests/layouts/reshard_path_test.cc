@@ -13,12 +13,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "layouts/shard.h"
-#include "tests/layouts/all_layouts.h"
+#include "layouts/all_layouts.h"
 
 namespace mtf {
 namespace {
 
-using ::mtf::testing::AllLayouts;
+using ::mtf::internal::AllLayouts;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 

@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/layouts/all_layouts.h"
+#include "layouts/all_layouts.h"
 
 namespace mtf {
 namespace {
 
-using ::mtf::testing::AllLayouts;
+using ::mtf::internal::AllLayouts;
 using ::testing::ElementsAre;
 
 // All dimensions may use all axes.

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layouts/prove_reshards.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "layouts/all_layouts.h"
+#include "layouts/construct_reshard.h"
+#include "layouts/shard.h"
+#include "layouts/simulate_reshard.h"
+#include "mtf/status.h"
+
+namespace mtf {
+namespace {
+
+using internal::LocalTensor;
+using internal::SimulatedMesh;
+
+constexpr int64_t kGarbage = int64_t{-1} << 40;
+
+// A value on all ranks: element e is the sum of one summand for each
+// combination of coordinates u along the axes that the source leaves
+// unreduced. Summand u weighs a number that no sum of others gives, so no wrong
+// choice of summands or of elements gives a right sum.
+class ReshardedValue {
+ public:
+  ReshardedValue(const Grains& grains, const Shape& shape,
+                 const TensorLayout& source)
+      : grains_(grains),
+        shape_(shape),
+        source_(source),
+        ranks_(grains.mesh()),
+        held_(ranks_.num_ranks()) {
+    // What each layout should hold, summed once for all elements.
+    for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
+      LocalTensor& local = held_[rank];
+      const int64_t weight = WeightOf(source, rank);
+      ForEachPlace(source, rank, [&](int64_t element) {
+        local.data.push_back(element < 0 ? kGarbage - rank
+                                         : (element + 1) * weight);
+      });
+      for (int i = 0; i < shape.rank(); ++i) {
+        local.extents.push_back(Extent(source, i));
+      }
+    }
+  }
+
+  absl::Status Run(const ReshardStep& step, const TensorLayout& before) {
+    MTF_ASSIGN_OR_RETURN(held_, ranks_.Run(step, before, held_));
+    return absl::OkStatus();
+  }
+
+  // "" when every rank holds what `layout` says, else what is wrong.
+  std::string WrongIn(const TensorLayout& layout) {
+    for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
+      const LocalTensor& local = held_[rank];
+      for (int i = 0; i < shape_.rank(); ++i) {
+        if (local.extents[i] != Extent(layout, i)) return "wrong extents";
+      }
+      const int64_t weight = WeightOf(layout, rank);
+      size_t place = 0;
+      std::string wrong;
+      ForEachPlace(layout, rank, [&](int64_t element) {
+        const int64_t value = local.data[place++];
+        if (element < 0 || !wrong.empty()) return;
+        const int64_t expected = (element + 1) * weight;
+        if (value == expected) return;
+        wrong = absl::StrCat("element ", element, " of rank ", rank, " is ",
+                             value, " and not ", expected);
+      });
+      if (!wrong.empty()) return wrong;
+    }
+    return "";
+  }
+
+ private:
+  int64_t Extent(const TensorLayout& layout, int dim) const {
+    int64_t grain = 1, shards = 1;
+    for (int axis : ListOf(grains_.AxesOf(shape_[dim].name))) {
+      grain *= grains_.mesh().axis_size(axis);
+    }
+    for (int axis : layout.dims[dim]) shards *= grains_.mesh().axis_size(axis);
+    int64_t padded = 0;
+    while (padded < shape_[dim].size) padded += grain;
+    return padded / shards;
+  }
+
+  // Calls visit(element) with the global number of the element at each place
+  // of the rank's shard in order, -1 for padding.
+  template <class Visit>
+  void ForEachPlace(const TensorLayout& layout, int rank, Visit visit) const {
+    std::vector<int64_t> begin(shape_.rank()), extent(shape_.rank());
+    for (int i = 0; i < shape_.rank(); ++i) {
+      extent[i] = Extent(layout, i);
+      begin[i] = ranks_.Place(rank, layout.dims[i]) * extent[i];
+    }
+    const auto walk = [&](const auto& self, int dim, int64_t element) -> void {
+      if (dim == shape_.rank()) return visit(element);
+      for (int64_t i = 0; i < extent[dim]; ++i) {
+        const int64_t at = begin[dim] + i;
+        const bool valid = element >= 0 && at < shape_[dim].size;
+        self(self, dim + 1, valid ? element * shape_[dim].size + at : -1);
+      }
+    };
+    walk(walk, 0, 0);
+  }
+
+  // Of few summands each weighs a digit of its own; of many, a number that
+  // looks like chance, below 2^24 so that sums of elements stay exact.
+  int64_t SummandWeight(int64_t u, int64_t summands) const {
+    if (summands <= 8) return int64_t{1} << 4 * u;
+    uint64_t x = static_cast<uint64_t>(u + 1) * 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return static_cast<int64_t>((x ^ (x >> 31)) >> 40);
+  }
+
+  // What `rank` should hold of element 0: the summands over the axes that
+  // `layout` has reduced.
+  int64_t WeightOf(const TensorLayout& layout, int rank) {
+    const AxisList summed = ListOf(source_.unreduced);
+    const std::vector<int>& group = ranks_.GroupOf(rank, summed);
+    const AxisList open = ListOf(layout.unreduced);
+    int64_t weights = 0;
+    for (int other : group) {
+      if (ranks_.Place(other, open) != ranks_.Place(rank, open)) continue;
+      weights += SummandWeight(ranks_.Place(other, summed),
+                               static_cast<int64_t>(group.size()));
+    }
+    return weights;
+  }
+
+  const Grains& grains_;
+  const Shape& shape_;
+  const TensorLayout& source_;
+  SimulatedMesh ranks_;
+  std::vector<LocalTensor> held_;
+};
+
+std::string Describe(const Grains& grains, const Shape& shape,
+                     const TensorLayout& source,
+                     const std::vector<ReshardStep>& path) {
+  std::string text = LayoutText(grains.mesh(), shape, source);
+  for (const ReshardStep& step : path) {
+    absl::StrAppend(&text, "\n  ", CollectiveName(step.kind), " over ",
+                    grains.mesh().AxisNames(step.axes), " -> ",
+                    LayoutText(grains.mesh(), shape, step.layout));
+  }
+  return text;
+}
+
+// A shape for the case's `number`, so that each size of 1 to 13 occurs and
+// most do not divide.
+Shape ShapeOf(int dimensions, int64_t number) {
+  constexpr const char* kNames[] = {"a", "b", "c"};
+  std::vector<Dimension> dims;
+  for (int i = 0; i < dimensions; ++i) {
+    dims.push_back({kNames[i], 1 + number % 13});
+    number = number * 5 / 3 + 7;
+  }
+  return Shape(dims);
+}
+
+// Either the dimensions may use every axis of the mesh, so that the search has
+// the widest choice and the padding is largest, or only those that the two
+// layouts use.
+Grains GrainsOf(const Mesh& mesh, const Shape& shape,
+                const TensorLayout& source, const TensorLayout& target,
+                bool all) {
+  Grains grains(mesh);
+  for (int i = 0; i < shape.rank(); ++i) {
+    grains.Allow(shape[i].name,
+                 all ? (AxisSet{1} << mesh.num_axes()) - 1
+                     : SetOf(source.dims[i]) | SetOf(target.dims[i]));
+  }
+  return grains;
+}
+
+// Places of all ranks together at the largest point of a path.
+double PlacesOf(const Grains& grains, const Shape& shape,
+                const TensorLayout& source, const TensorLayout& target) {
+  return static_cast<double>(grains.mesh().num_devices()) *
+         static_cast<double>(std::max(LocalElements(grains, shape, source),
+                                      LocalElements(grains, shape, target)));
+}
+
+// The planned path, and the one that the search starts from, which is the
+// answer on meshes of many axes.
+absl::Status ProveBoth(const Grains& grains, const Shape& shape,
+                       const TensorLayout& source, const TensorLayout& target) {
+  const std::vector<ReshardStep> path =
+      PlanReshard(grains, shape, source, target);
+  MTF_RETURN_IF_ERROR(ProveReshard(grains, shape, source, target, path));
+  const std::vector<ReshardStep> constructed =
+      internal::ConstructReshard(source, target);
+  if (constructed == path) return absl::OkStatus();
+  return ProveReshard(grains, shape, source, target, constructed);
+}
+
+}  // namespace
+
+absl::Status ProveReshard(const Grains& grains, const Shape& shape,
+                          const TensorLayout& source,
+                          const TensorLayout& target,
+                          const std::vector<ReshardStep>& path) {
+  const auto wrong = [&](absl::string_view what) {
+    return absl::InternalError(
+        absl::StrCat("a reshard is wrong: ", what, "\n  ",
+                     Describe(grains, shape, source, path)));
+  };
+  ReshardedValue value(grains, shape, source);
+  const int64_t limit = std::max(LocalElements(grains, shape, source),
+                                 LocalElements(grains, shape, target));
+  TensorLayout layout = source;
+  for (const ReshardStep& step : path) {
+    if (!step.layout.IsLegal()) return wrong("an axis cuts twice");
+    if (LocalElements(grains, shape, step.layout) > limit) {
+      return wrong("a step takes more memory than both ends");
+    }
+    const absl::Status status = value.Run(step, layout);
+    if (!status.ok()) return wrong(status.message());
+    layout = step.layout;
+    const std::string difference = value.WrongIn(layout);
+    if (!difference.empty()) return wrong(difference);
+  }
+  if (!(layout == target)) return wrong("it ends in another layout");
+  const std::vector<ReshardStep> naive =
+      PlanNaiveReshard(grains, shape, source, target);
+  if (PathBytes(grains, shape, source, path, 4) >
+      PathBytes(grains, shape, source, naive, 4)) {
+    return wrong("it sends more than to gather and to slice");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ReshardProof> ProveReshards(const Mesh& mesh, int dimensions,
+                                           const ProveOptions& options) {
+  if (dimensions < 1 || dimensions > 3) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "reshards are proved for one to three dimensions, not ", dimensions));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<TensorLayout> layouts =
+      internal::AllLayouts(mesh, dimensions, /*unreduced=*/true);
+  const int64_t count = static_cast<int64_t>(layouts.size());
+  const auto is_pair = [&](const TensorLayout& source,
+                           const TensorLayout& target) {
+    return (target.unreduced & ~source.unreduced) == 0;
+  };
+  ReshardProof proof;
+  proof.dimensions = dimensions;
+  for (const TensorLayout& source : layouts) {
+    for (const TensorLayout& target : layouts) {
+      proof.pairs += is_pair(source, target);
+    }
+  }
+  // Steps of a size that shares no factor with the number of pairs visit all.
+  const int64_t all = count * count;
+  int64_t stride = std::max<int64_t>(1, all * 618 / 1000);
+  while (std::gcd(stride, all) != 1) ++stride;
+  int64_t done = 0, at = 0;
+  for (int64_t i = 0; i < all; ++i, at = (at + stride) % all) {
+    const TensorLayout& source = layouts[at / count];
+    const TensorLayout& target = layouts[at % count];
+    if (!is_pair(source, target)) continue;
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+            .count();
+    if (seconds > options.seconds) {
+      proof.not_reached = proof.pairs - done;
+      break;
+    }
+    if (options.progress && done % 64 == 0) {
+      options.progress(done, proof.pairs);
+    }
+    ++done;
+    bool small = true;
+    for (bool all_axes : {false, true}) {
+      const Shape shape = ShapeOf(dimensions, 2 * at + all_axes);
+      const Grains grains = GrainsOf(mesh, shape, source, target, all_axes);
+      small = small && PlacesOf(grains, shape, source, target) <=
+                           static_cast<double>(options.most_places);
+    }
+    if (!small) {
+      ++proof.too_large;
+      continue;
+    }
+    for (bool all_axes : {false, true}) {
+      const Shape shape = ShapeOf(dimensions, 2 * at + all_axes);
+      const Grains grains = GrainsOf(mesh, shape, source, target, all_axes);
+      MTF_RETURN_IF_ERROR(ProveBoth(grains, shape, source, target));
+    }
+    ++proof.proved;
+  }
+  if (options.progress) options.progress(done, proof.pairs);
+  return proof;
+}
+
+}  // namespace mtf
