@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "backends/backend.h"
+#include "backends/rank_position.h"
 #include "layouts/mesh.h"
 #include "layouts/reshard_path.h"
 #include "mtf/dtype.h"
@@ -73,6 +75,20 @@ class Communicator {
 
   virtual RankPlacement placement() const { return {}; }
 
+  // True where a wait may have no end: ranks talk by MPI messages.
+  virtual bool waits_for_ever() const { return false; }
+
+  // A number for a program that this rank is going to run, from 1. Every rank
+  // asks in the same order.
+  int NumberProgram() { return ++programs_; }
+  // Says where this rank is, for those that wait for it. One store.
+  void SetPosition(const RankPosition& position) {
+    position_->word.store(position.Pack(), std::memory_order_relaxed);
+  }
+  // Where `rank` has last said it is; nullopt where that is not known, because
+  // it is on another host.
+  std::optional<RankPosition> PositionOf(int64_t rank) const;
+
   // Each counts itself and then does the work. Counts are of elements of
   // `dtype`, without limit (over 2^31 too).
   absl::Status AllReduce(const Group& group, absl::Span<const Piece> pieces,
@@ -102,6 +118,10 @@ class Communicator {
   void ResetCounts() { counts_.clear(); }
 
  protected:
+  // Where ranks keep their positions, by rank; null where this rank cannot see
+  // it. They outlive this object.
+  void KeepPositions(std::vector<RankPositionSlot*> slots);
+
   // Prepares whatever the implementation needs for a new group of two ranks or
   // more; calls for a group of one do not reach it.
   virtual absl::Status OpenGroup(const Group& group) = 0;
@@ -126,6 +146,10 @@ class Communicator {
   int64_t rank_;
   std::vector<std::unique_ptr<Group>> groups_;
   CollectiveCounts counts_;
+  int programs_ = 0;
+  RankPositionSlot own_position_;
+  RankPositionSlot* position_ = &own_position_;
+  std::vector<RankPositionSlot*> positions_;
 };
 
 // All ranks of a mesh as threads of this process, each with its communicator:
@@ -145,7 +169,10 @@ class LocalRanks {
   // Calls `body` on every rank at once, rank 0 on its own thread too, and
   // returns the first error by rank. A rank that fails releases the others:
   // their collectives return kAborted instead of waiting for ever. After an
-  // error the object stays usable.
+  // error the object stays usable. Where a rank does not come back after others
+  // gave up waiting for it, nothing can end its thread: as long again after
+  // them, and no more than ten seconds, the process prints their error and
+  // exits with status 75.
   absl::Status Run(const std::function<absl::Status(Communicator&)>& body);
 
   Communicator& communicator(int64_t rank);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -51,6 +52,22 @@ absl::StatusOr<const Communicator::Group*> Communicator::GroupOver(
   if (group->ranks.size() > 1) MTF_RETURN_IF_ERROR(OpenGroup(*group));
   groups_.push_back(std::move(group));
   return groups_.back().get();
+}
+
+std::optional<RankPosition> Communicator::PositionOf(int64_t rank) const {
+  const RankPositionSlot* slot = rank == rank_ ? position_ : nullptr;
+  if (slot == nullptr && rank >= 0 &&
+      rank < static_cast<int64_t>(positions_.size())) {
+    slot = positions_[rank];
+  }
+  if (slot == nullptr) return std::nullopt;
+  return RankPosition::Unpack(slot->word.load(std::memory_order_relaxed));
+}
+
+void Communicator::KeepPositions(std::vector<RankPositionSlot*> slots) {
+  positions_ = std::move(slots);
+  if (positions_[rank_] != nullptr) position_ = positions_[rank_];
+  SetPosition({});
 }
 
 void Communicator::Count(CollectiveKind kind, const Group& group,

@@ -31,11 +31,13 @@ class MpiCommunicator : public GroupedCommunicator {
     }
     std::unique_ptr<MpiCommunicator> communicator(
         new MpiCommunicator(mesh, *runtime));
+    communicator->KeepPositions(runtime->positions());
     MTF_RETURN_IF_ERROR(communicator->OpenWorld());
     return communicator;
   }
 
   RankPlacement placement() const override { return runtime_.placement(); }
+  bool waits_for_ever() const override { return runtime_.has_messages(); }
 
  protected:
   absl::StatusOr<GroupCollectives*> MakeCollectives(

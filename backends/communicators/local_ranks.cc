@@ -2,8 +2,10 @@
 //
 // All ranks of a mesh as threads of one process.
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <iostream>
 #include <map>
 #include <mutex>
 #include <new>
@@ -26,11 +28,14 @@ namespace {
 // that passes through them.
 constexpr int64_t kSegmentBytes = 128 << 10;
 
+constexpr double kMostPatienceSeconds = 10;
+
 // What the ranks of one LocalRanks share.
 class SharedState {
  public:
   explicit SharedState(int64_t ranks)
-      : wait_(WaitOptions(static_cast<int>(ranks), AllowedCores())) {
+      : positions_(ranks),
+        wait_(WaitOptions(static_cast<int>(ranks), AllowedCores())) {
     wait_.abort = &abort_;
   }
 
@@ -46,7 +51,18 @@ class SharedState {
     return memory.get();
   }
 
+  std::vector<RankPositionSlot*> Positions() {
+    std::vector<RankPositionSlot*> slots;
+    for (RankPositionSlot& slot : positions_) slots.push_back(&slot);
+    return slots;
+  }
+
   const WaitPolicy& wait() const { return wait_; }
+  // How long a rank may still take after others gave up waiting for it.
+  std::chrono::duration<double> Patience() const {
+    return std::chrono::duration<double>(
+        std::min(wait_.timeout_seconds, kMostPatienceSeconds));
+  }
   void Abort() { abort_.store(true, std::memory_order_release); }
   void Reset() { abort_.store(false, std::memory_order_release); }
 
@@ -60,6 +76,7 @@ class SharedState {
   std::mutex mutex_;
   std::map<std::pair<std::vector<int>, int64_t>, Memory> memories_;
   std::atomic<bool> abort_{false};
+  std::vector<RankPositionSlot> positions_;
   WaitPolicy wait_;
 };
 
@@ -67,6 +84,7 @@ class LocalCommunicator : public GroupedCommunicator {
  public:
   LocalCommunicator(const Mesh& mesh, int64_t rank, SharedState& shared)
       : GroupedCommunicator(mesh, rank), shared_(shared) {
+    KeepPositions(shared.Positions());
     MTF_CHECK_OK(OpenWorld());
   }
 
@@ -148,8 +166,9 @@ struct LocalRanks::State {
       absl::Status status = (*body)(*communicators[rank]);
       if (!status.ok()) shared.Abort();
       lock.lock();
+      timed_out = timed_out || absl::IsDeadlineExceeded(status);
       statuses[rank] = std::move(status);
-      if (--running == 0) done.notify_all();
+      if (--running == 0 || timed_out) done.notify_all();
     }
   }
 
@@ -164,6 +183,7 @@ struct LocalRanks::State {
   int64_t runs = 0;
   int64_t running = 0;
   std::vector<absl::Status> statuses;
+  bool timed_out = false;  // a rank gave up waiting for another in this run
   bool stop = false;
 };
 
@@ -179,9 +199,19 @@ absl::Status LocalRanks::Run(
   std::unique_lock<std::mutex> lock(state.mutex);
   state.body = &body;
   state.running = static_cast<int64_t>(state.threads.size());
+  state.timed_out = false;
+  std::fill(state.statuses.begin(), state.statuses.end(), absl::OkStatus());
   ++state.runs;
   state.wake.notify_all();
-  state.done.wait(lock, [&] { return state.running == 0; });
+  state.done.wait(lock, [&] { return state.running == 0 || state.timed_out; });
+  if (state.running > 0) {
+    // A thread cannot be ended, and it may use what the caller owns.
+    const auto over = [&] { return state.running == 0; };
+    if (!state.done.wait_for(lock, state.shared.Patience(), over)) {
+      std::cerr << ErrorText(FirstError(state.statuses)) << std::endl;
+      AbortAllRanks(kTimeoutExitCode);
+    }
+  }
   const absl::Status error = FirstError(state.statuses);
   if (!error.ok()) {
     // Ranks may have stopped at different places; all start afresh.

@@ -11,6 +11,8 @@
 #include "backends/communicators/copy_bytes.h"
 #include "backends/communicators/pieces.h"
 #include "backends/communicators/reduce_in_order.h"
+#include "backends/communicators/wait_options.h"
+#include "layouts/text_items.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
 
@@ -122,7 +124,7 @@ absl::Status SharedMemoryCollectives::TimeoutError() const {
       "rank ", group_.ranks[place_], " waited ", options_.wait.timeout_seconds,
       " s for rank ", absl::StrJoin(missing, ", "), " to join ",
       slot(place_, turn_).call.ToString(),
-      "\n  help  MTF_COLLECTIVE_TIMEOUT sets the seconds, 0 waits for ever"));
+      DetailLine("help", kCollectiveTimeoutHelp)));
 }
 
 absl::Status SharedMemoryCollectives::ForEachChunk(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/communicators/wait_options.h"
 
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -19,7 +20,27 @@ constexpr int kSpins = 100;
 // milliseconds; waking up from sleep takes a tenth of one.
 constexpr int kYieldsOnOwnCore = 20000;
 
-constexpr double kTimeoutSeconds = 1800;
+constexpr double kTimeoutSeconds = 600;
+
+// Negative until it is set.
+std::atomic<double> set_timeout{-1};
+
+double TimeoutOfEnvironment() {
+  const char* text = std::getenv("MTF_COLLECTIVE_TIMEOUT");
+  double seconds = 0;
+  if (text == nullptr) return kTimeoutSeconds;
+  if (absl::SimpleAtod(text, &seconds) && std::isfinite(seconds) &&
+      seconds >= 0) {
+    return seconds;
+  }
+  static std::once_flag told;
+  std::call_once(told, [&] {
+    std::cerr << "MTF_COLLECTIVE_TIMEOUT \"" << text
+              << "\" is not a number of seconds; using " << kTimeoutSeconds
+              << std::endl;
+  });
+  return kTimeoutSeconds;
+}
 
 }  // namespace
 
@@ -29,22 +50,15 @@ WaitPolicy WaitOptions(int local_ranks, int cores) {
     policy.spins = kSpins;
     policy.yields = kYieldsOnOwnCore;
   }
-  policy.timeout_seconds = kTimeoutSeconds;
-  const char* text = std::getenv("MTF_COLLECTIVE_TIMEOUT");
-  double seconds = 0;
-  if (text == nullptr) return policy;
-  if (absl::SimpleAtod(text, &seconds) && std::isfinite(seconds) &&
-      seconds >= 0) {
-    policy.timeout_seconds = seconds;
-    return policy;
-  }
-  static std::once_flag told;
-  std::call_once(told, [&] {
-    std::cerr << "MTF_COLLECTIVE_TIMEOUT \"" << text
-              << "\" is not a number of seconds; using " << kTimeoutSeconds
-              << std::endl;
-  });
+  policy.timeout_seconds = CollectiveTimeout();
   return policy;
 }
+
+double CollectiveTimeout() {
+  const double set = set_timeout.load();
+  return set >= 0 ? set : TimeoutOfEnvironment();
+}
+
+void SetCollectiveTimeout(double seconds) { set_timeout = seconds; }
 
 }  // namespace mtf

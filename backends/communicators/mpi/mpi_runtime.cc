@@ -96,6 +96,7 @@ absl::Status MpiRuntime::FindPlacement() {
   if (sched_getaffinity(0, sizeof(job), &job) != 0) CPU_SET(0, &job);
   MTF_RETURN_IF_MPI_ERROR(MPI_Allreduce(MPI_IN_PLACE, &job, sizeof(job),
                                         MPI_UNSIGNED_CHAR, MPI_BOR, host));
+  MTF_RETURN_IF_ERROR(SharePositions(host));
   MTF_RETURN_IF_MPI_ERROR(MPI_Comm_free(&host));
   const int job_cores = CPU_COUNT(&job);
   placement_.threads =
@@ -103,6 +104,23 @@ absl::Status MpiRuntime::FindPlacement() {
   placement_.warning =
       BindingWarning(placement_.local_ranks, AllowedCores(), LaunchedCores());
   wait_ = WaitOptions(placement_.local_ranks, job_cores);
+  return absl::OkStatus();
+}
+
+absl::Status MpiRuntime::SharePositions(MPI_Comm host) {
+  std::vector<int> ranks(placement_.local_ranks);
+  MTF_RETURN_IF_MPI_ERROR(
+      MPI_Allgather(&rank_, 1, MPI_INT, ranks.data(), 1, MPI_INT, host));
+  positions_.resize(size_);
+  positions_[rank_] = &own_position_;
+  MTF_ASSIGN_OR_RETURN(
+      void* const memory,
+      MakeSharedMemory(
+          host, static_cast<int64_t>(ranks.size() * sizeof(RankPositionSlot))));
+  if (memory == nullptr) return absl::OkStatus();
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    positions_[ranks[i]] = static_cast<RankPositionSlot*>(memory) + i;
+  }
   return absl::OkStatus();
 }
 
@@ -124,6 +142,7 @@ absl::StatusOr<GroupCollectives*> MpiRuntime::Collectives(
   }
   if (collectives == nullptr) {
     collectives = std::make_unique<MpiCollectives>(group, comm, chunk_bytes_);
+    has_messages_ = true;
   }
   return collectives.get();
 }
@@ -145,6 +164,8 @@ absl::StatusOr<std::unique_ptr<GroupCollectives>> MpiRuntime::MakeWindow(
   SharedMemoryCollectives::Options options;
   options.segment_bytes = kSegmentBytes;
   options.wait = wait_;
+  // A session may have set it since.
+  options.wait.timeout_seconds = CollectiveTimeout();
   const int64_t bytes =
       SharedMemoryCollectives::MemoryBytes(size, &options.segment_bytes);
   MTF_ASSIGN_OR_RETURN(void* const memory, MakeSharedMemory(comm, bytes));

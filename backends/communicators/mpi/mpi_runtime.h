@@ -8,11 +8,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "backends/communicator.h"
 #include "backends/communicators/group_barrier.h"
 #include "backends/communicators/group_collectives.h"
+#include "backends/rank_position.h"
 
 namespace mtf {
 
@@ -33,6 +35,11 @@ class MpiRuntime {
   int rank() const { return rank_; }
   int size() const { return size_; }
   const RankPlacement& placement() const { return placement_; }
+  // Where the ranks of this host keep their positions, by rank; null for those
+  // of others.
+  const std::vector<RankPositionSlot*>& positions() const { return positions_; }
+  // Whether a group talks by messages.
+  bool has_messages() const { return has_messages_; }
 
   // The collectives of a group; every rank of MPI_COMM_WORLD calls this for its
   // own group of the same axes. The same object for the same mesh and axes.
@@ -43,6 +50,7 @@ class MpiRuntime {
   static absl::Status Initialize(MpiRuntime& runtime);
   absl::Status ReadOptions();
   absl::Status FindPlacement();
+  absl::Status SharePositions(MPI_Comm host);
   // Null where the ranks of the group do not share memory.
   absl::StatusOr<std::unique_ptr<GroupCollectives>> MakeWindow(
       const Communicator::Group& group, MPI_Comm comm);
@@ -53,6 +61,9 @@ class MpiRuntime {
   int64_t chunk_bytes_ = 0;
   RankPlacement placement_;
   WaitPolicy wait_;
+  bool has_messages_ = false;
+  RankPositionSlot own_position_;
+  std::vector<RankPositionSlot*> positions_;
   std::map<std::string, std::unique_ptr<GroupCollectives>> collectives_;
 };
 

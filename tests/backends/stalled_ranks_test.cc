@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank that does not come to a collective is named, with where it is.
+#include "backends/stalled_ranks.h"
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backends/communicators/wait_options.h"
+#include "backends/executor.h"
+#include "lowering/lower.h"
+#include "ops/elementwise.h"
+#include "ops/input.h"
+#include "ops/reduce.h"
+#include "tests/matchers.h"
+
+namespace mtf {
+namespace {
+
+using ::mtf::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+TEST(RankPosition, FitsIntoAWord) {
+  for (const RankPosition& position :
+       {RankPosition{}, RankPosition{1, 0, 0, false},
+        RankPosition{3, 12, 118, true},
+        RankPosition{16383, 16777215, 33554431, true}}) {
+    EXPECT_EQ(RankPosition::Unpack(position.Pack()), position);
+  }
+  // A longer run counts on from 0.
+  EXPECT_EQ(RankPosition::Unpack(RankPosition{1, 1 << 24, 5, true}.Pack()),
+            (RankPosition{1, 0, 5, true}));
+}
+
+TEST(RanksText, RangesAreJoined) {
+  EXPECT_EQ(RanksText({3}), "rank 3");
+  EXPECT_EQ(RanksText({0, 1}), "ranks 0-1");
+  EXPECT_EQ(RanksText({0, 2, 3, 4, 9}), "ranks 0, 2-4, 9");
+  EXPECT_EQ(RanksText({0, 2, 4, 6, 8, 10, 12, 14}),
+            "ranks 0, 2, 4, 6, 8, 10 and 2 more");
+}
+
+// A program of two collectives over the axes of a mesh: a sum over "data",
+// then one over "model".
+Program TwoSums(Graph& graph, const std::string& mesh) {
+  const Dimension batch{"batch", 8}, hidden{"hidden", 8};
+  const Tensor x = Input(graph, "x", kFloat32, {batch, hidden});
+  const Tensor rows = Tanh(ReduceSum(x, {batch}));
+  const Tensor sum = ReduceSum(rows, {});
+  const absl::StatusOr<LayoutBinding> binding =
+      BindLayout(graph, *Mesh::Parse(mesh),
+                 *LayoutRules::Parse("batch:data, hidden:model", "test"));
+  EXPECT_OK(binding);
+  absl::StatusOr<Program> program = Lower(graph, *binding, {.fetches = {sum}});
+  EXPECT_OK(program);
+  return *std::move(program);
+}
+
+// Ranks that run a program step by step; `before_step` may keep one back.
+absl::Status RunSteps(
+    const std::string& mesh, double timeout, int steps,
+    const std::function<void(int64_t rank, int step)>& before_step) {
+  Graph graph;
+  const Program program = TwoSums(graph, mesh);
+  SetCollectiveTimeout(timeout);
+  LocalRanks ranks(program.mesh);
+  SetCollectiveTimeout(-1);
+  return ranks.Run([&](Communicator& communicator) -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                         CreateDevice("reference", {}));
+    VariableStore variables(*device);
+    MTF_ASSIGN_OR_RETURN(
+        const std::unique_ptr<Executor> executor,
+        Executor::Create(program, *device, communicator, variables));
+    const HostTensor x({{"batch", 8}, {"hidden", 8}}, kFloat32);
+    for (int step = 0; step < steps; ++step) {
+      before_step(communicator.rank(), step);
+      std::map<std::string, HostTensor> outputs;
+      MTF_RETURN_IF_ERROR(executor->Run({{"x", x}}, 0, step, &outputs));
+    }
+    return absl::OkStatus();
+  });
+}
+
+void Sleep(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+TEST(StalledRanks, TheOneThatStaysAwayIsNamedWithItsPlace) {
+  const absl::Status status =
+      RunSteps("model:4", 0.1, 10, [](int64_t rank, int step) {
+        if (rank == 3 && step == 7) Sleep(0.5);
+      });
+  EXPECT_THAT(
+      status,
+      StatusIs(absl::StatusCode::kDeadlineExceeded,
+               AllOf(ContainsRegex(
+                         "^rank 3 is behind 1, all_reduce of reduce_sum_1 over "
+                         "model \\(stalled_ranks_test.cc:[0-9]+\\) of step 6; "
+                         "the others are at 1, all_reduce of reduce_sum_1 over "
+                         "model \\(stalled_ranks_test.cc:[0-9]+\\)\n"),
+                     HasSubstr("\n  waited   rank "),
+                     HasSubstr(" waited 0.1 s for rank 3 to join all_reduce "
+                               "sum of f32 x 1 in 1 piece\n"),
+                     HasSubstr("\n  step     7\n"),
+                     HasSubstr("\n  mesh     \"model:4\"\n"),
+                     HasSubstr("--collective_timeout"))));
+}
+
+TEST(StalledRanks, RanksThatWaitForThoseThatWaitAreToldToo) {
+  const absl::Status status =
+      RunSteps("data:2,model:2", 0.2, 10, [](int64_t rank, int step) {
+        if (rank == 3 && step == 7) Sleep(0.8);
+      });
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       AllOf(StartsWith("rank 3 is behind 2, all_reduce of "),
+                             HasSubstr("; rank 1 is at 1, all_reduce of "),
+                             HasSubstr("; ranks 0, 2 are at 2, all_reduce of "),
+                             Not(HasSubstr("the other")))));
+}
+
+TEST(StalledRanks, ARankThatHasNotBegunIsToldSo) {
+  EXPECT_THAT(RunSteps("model:2", 0.1, 1,
+                       [](int64_t rank, int) {
+                         if (rank == 0) Sleep(0.4);
+                       }),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       StartsWith("rank 0 is not in a program yet; the other "
+                                  "is at 1, all_reduce of ")));
+}
+
+TEST(StalledRanks, SlowRanksWithinTheLimitAreWaitedFor) {
+  EXPECT_OK(RunSteps("model:4", 5, 3, [](int64_t rank, int step) {
+    if (rank == step) Sleep(0.05);
+  }));
+  EXPECT_OK(RunSteps("model:2", 0, 2, [](int64_t rank, int) {
+    if (rank == 1) Sleep(0.2);  // 0 waits for ever
+  }));
+}
+
+TEST(StalledRanksDeathTest, OneThatNeverComesEndsTheProcess) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      (void)RunSteps("model:3", 0.2, 3,
+                     [](int64_t rank, int step) {
+                       if (rank == 1 && step == 2) Sleep(1000);
+                     }),
+      ::testing::ExitedWithCode(75),
+      "DEADLINE_EXCEEDED rank 1 is behind 1, all_reduce of reduce_sum_1 "
+      "over model .*the others are at 1");
+}
+
+// Ranks of which some are on another host.
+class OtherHosts : public Communicator {
+ public:
+  explicit OtherHosts(const Mesh& mesh) : Communicator(mesh, 0) {
+    std::vector<RankPositionSlot*> slots(size(), nullptr);
+    slots[0] = &slots_[0];
+    slots[1] = &slots_[1];
+    KeepPositions(slots);
+  }
+  RankPositionSlot& slot(int i) { return slots_[i]; }
+
+  absl::StatusOr<StepError> Agree(const StepError& error) override {
+    return error;
+  }
+  absl::Status Barrier() override { return absl::OkStatus(); }
+  absl::StatusOr<std::vector<std::string>> Exchange(
+      const std::string& text) override {
+    return std::vector<std::string>(size(), text);
+  }
+
+ protected:
+  absl::Status OpenGroup(const Group&) override { return absl::OkStatus(); }
+  absl::Status DoAllReduce(const Group&, absl::Span<const Piece>, DType,
+                           ReduceKind) override {
+    return absl::OkStatus();
+  }
+  absl::Status DoAllGather(const Group&, const void*, void*, int64_t) override {
+    return absl::OkStatus();
+  }
+  absl::Status DoReduceScatter(const Group&, const void*, void*, int64_t, DType,
+                               ReduceKind) override {
+    return absl::OkStatus();
+  }
+  absl::Status DoAllToAll(const Group&, const void*, void*, int64_t) override {
+    return absl::OkStatus();
+  }
+  absl::Status DoPermute(const Group&, const void*, void*, int64_t, int64_t,
+                         int64_t) override {
+    return absl::OkStatus();
+  }
+
+ private:
+  RankPositionSlot slots_[2];
+};
+
+TEST(StalledRanks, OfOtherHostsNothingIsMadeUp) {
+  Graph graph;
+  const Program program = TwoSums(graph, "data:2,model:2");
+  OtherHosts communicator(program.mesh);
+  const RankPosition here = {1, 4, 2, true};
+  communicator.slot(1).word = RankPosition{1, 4, 1, false}.Pack();
+  const absl::Status timeout =
+      absl::DeadlineExceededError("rank 0 waited\n  help     wait");
+  EXPECT_THAT(
+      std::string(
+          NameStalledRanks(timeout, program, here, communicator).message()),
+      AllOf(StartsWith("rank 1 is behind 1, all_reduce of "),
+            HasSubstr("; rank 0 is at 2, all_reduce of "),
+            HasSubstr("; ranks 2-3 are on another host, where is not known\n"),
+            HasSubstr("\n  waited   rank 0 waited\n"),
+            ::testing::EndsWith("\n  help     wait")));
+  // A rank in the program of an evaluation, say.
+  communicator.slot(1).word = RankPosition{2, 4, 1, true}.Pack();
+  EXPECT_THAT(
+      std::string(
+          NameStalledRanks(timeout, program, here, communicator).message()),
+      HasSubstr("rank 1 is in another program"));
+}
+
+TEST(StalledRanks, OtherErrorsStayAsTheyAre) {
+  Graph graph;
+  const Program program = TwoSums(graph, "model:2");
+  OtherHosts communicator(program.mesh);
+  for (const absl::Status& status :
+       {absl::OkStatus(), absl::AbortedError("another rank failed")}) {
+    EXPECT_EQ(NameStalledRanks(status, program, {}, communicator), status);
+  }
+}
+
+TEST(StallWatchDeathTest, EndsAProcessThatWaitsForMessages) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        Graph graph;
+        const Program program = TwoSums(graph, "data:2,model:2");
+        OtherHosts communicator(program.mesh);
+        StallWatch watch(program, 1, communicator, 0.2);
+        communicator.SetPosition({1, 4, 2, true});
+        Sleep(1000);
+      },
+      ::testing::ExitedWithCode(75),
+      "DEADLINE_EXCEEDED .*rank 0 is at 2, all_reduce of .*ranks 2-3 are on "
+      "another host");
+}
+
+TEST(StallWatch, ARankThatMovesOnOrComputesIsLeftAlone) {
+  Graph graph;
+  const Program program = TwoSums(graph, "data:2,model:2");
+  OtherHosts communicator(program.mesh);
+  StallWatch watch(program, 1, communicator, 0.2);
+  for (int i = 0; i < 8; ++i) {
+    communicator.SetPosition({1, i, 2, true});
+    Sleep(0.06);
+  }
+  communicator.SetPosition({1, 9, 2, false});  // computes
+  Sleep(0.5);
+  communicator.SetPosition({2, 9, 2, true});  // in a program of another watch
+  Sleep(0.5);
+}
+
+}  // namespace
+}  // namespace mtf
