@@ -22,10 +22,14 @@ struct LayoutBinding {
   Mesh mesh;
   ResolvedRules rules;
   Grains grains;
+  // Of the rules; whoever plans a step to run it holds the program against it
+  // (CheckBudget). Lower does not.
+  Budget budget;
 };
 
 // Returns the graph's first error, or the errors and notices of
-// ResolvedRules::Resolve for the dimensions of `graph`.
+// ResolvedRules::Resolve for the dimensions of `graph` and of CheckBudgetNames
+// for its operations.
 absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph, const Mesh& mesh,
                                          const LayoutRules& rules,
                                          bool strict = false);

@@ -152,6 +152,9 @@ struct ProgramVariable {
   DType dtype = kFloat32;
   Shape shape;
   TensorLayout layout;  // at rest
+  // Whose rules lay it out: a parameter, or state of an optimizer. The text
+  // form does not have it.
+  RuleSection section = RuleSection::kParameters;
 };
 
 struct Program {

@@ -234,7 +234,7 @@ int Recorder::AddVariable(const VariableInfo& variable) {
   if (added) {
     program_.variables.push_back(
         {variable.name, variable.dtype, variable.shape,
-         RuleLayout(variable.shape, SectionOf(variable))});
+         RuleLayout(variable.shape, SectionOf(variable)), SectionOf(variable)});
   }
   return place->second;
 }

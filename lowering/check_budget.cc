@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/check_budget.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "layouts/shard.h"
+#include "layouts/text_items.h"
+#include "lowering/count_costs.h"
+#include "lowering/plan_buffers.h"
+
+namespace mtf {
+namespace {
+
+// How many collectives, or tensors, an error shows.
+constexpr size_t kMostShown = 3;
+
+// Whether the result is the operand, moved or in another dtype.
+bool KeepsValue(const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kReshape:
+    case Opcode::kMask:
+    case Opcode::kReshard:
+    case Opcode::kAllGather:
+    case Opcode::kAllSlice:
+    case Opcode::kAllToAll:
+    case Opcode::kCollectivePermute:
+      return true;
+    case Opcode::kMap:
+      return instruction.operands.size() == 1 &&
+             instruction.expression.steps.size() == 1 &&
+             (instruction.expression.steps[0].function ==
+                  ScalarFunction::kIdentity ||
+              instruction.expression.steps[0].function ==
+                  ScalarFunction::kCast);
+    default:
+      return false;
+  }
+}
+
+// For each value, the variable that it is the old or the new value of, or null.
+std::vector<const ProgramVariable*> VariablesBehind(const Program& program) {
+  absl::flat_hash_map<absl::string_view, const ProgramVariable*> by_name;
+  for (const ProgramVariable& variable : program.variables) {
+    by_name[variable.name] = &variable;
+  }
+  std::vector<const ProgramVariable*> behind(program.values.size(), nullptr);
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.opcode == Opcode::kReadVariable) {
+      behind[instruction.results[0]] = by_name[instruction.symbol];
+    } else if (KeepsValue(instruction)) {
+      behind[instruction.results[0]] = behind[instruction.operands[0]];
+    }
+  }
+  for (size_t i = program.instructions.size(); i-- > 0;) {
+    const Instruction& instruction = program.instructions[i];
+    const bool written = instruction.opcode == Opcode::kWriteVariable;
+    if (!written && !KeepsValue(instruction)) continue;
+    const ProgramVariable*& operand = behind[instruction.operands[0]];
+    if (operand == nullptr) {
+      operand = written ? by_name[instruction.symbol]
+                        : behind[instruction.results[0]];
+    }
+  }
+  return behind;
+}
+
+bool IsStep(const Program& program) {
+  bool reads = false, writes = false;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.opcode == Opcode::kInput) return true;
+    reads = reads || instruction.opcode == Opcode::kReadVariable;
+    writes = writes || instruction.opcode == Opcode::kWriteVariable;
+  }
+  return reads && writes;
+}
+
+int64_t VariableBytes(const Program& program, const ProgramVariable& variable) {
+  return LocalElements(program.grains, variable.shape, variable.layout) *
+         DTypeSize(variable.dtype);
+}
+
+int64_t MemoryBytes(const Program& program) {
+  int64_t bytes = program.buffers.arena_bytes;
+  for (const ProgramVariable& variable : program.variables) {
+    bytes += VariableBytes(program, variable);
+  }
+  return bytes;
+}
+
+// Finds what a line speaks of among the collectives of a program.
+class Matcher {
+ public:
+  explicit Matcher(const Program& program)
+      : program_(program), variables_(VariablesBehind(program)) {}
+
+  // Whether `line` speaks of a tensor that `instruction` moves; `bytes` are
+  // those on the wire for all such tensors.
+  bool Match(const BudgetLine& line, const Instruction& instruction,
+             int64_t* bytes) const {
+    const CollectiveKind kind = CollectiveOf(instruction.opcode);
+    if (line.kind.has_value() && *line.kind != kind) return false;
+    if (!GoesOver(line, instruction)) return false;
+    int64_t operand_bytes = 0;
+    bool any = false;
+    for (size_t i = 0; i < instruction.operands.size(); ++i) {
+      if (!Moves(line, instruction, i)) continue;
+      any = true;
+      const ProgramValue& value = program_.values[instruction.operands[i]];
+      operand_bytes +=
+          LocalElements(program_.grains, value.shape, value.layout) *
+          DTypeSize(value.dtype);
+    }
+    *bytes =
+        WireBytes(kind, program_.mesh.SizeOf(instruction.axes), operand_bytes);
+    return any;
+  }
+
+ private:
+  bool GoesOver(const BudgetLine& line, const Instruction& instruction) const {
+    if (line.axes.empty()) return true;
+    for (int axis : instruction.axes) {
+      const std::string& name = program_.mesh.axes()[axis].name;
+      if (std::find(line.axes.begin(), line.axes.end(), name) !=
+          line.axes.end()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool Moves(const BudgetLine& line, const Instruction& instruction,
+             size_t i) const {
+    const int operand = instruction.operands[i];
+    const ProgramVariable* variable = variables_[operand];
+    if (line.tensors != BudgetTensors::kAll) {
+      const RuleSection wanted = line.tensors == BudgetTensors::kParameters
+                                     ? RuleSection::kParameters
+                                     : RuleSection::kOptimizer;
+      if (variable == nullptr || variable->section != wanted) return false;
+    }
+    if (IsInScope(program_.values[operand].name, line.scope)) return true;
+    if (variable != nullptr && IsInScope(variable->name, line.scope)) {
+      return true;
+    }
+    // The origin of reductions in one call is that of the first.
+    return i == 0 && instruction.origin >= 0 &&
+           IsInScope(program_.origins[instruction.origin].operation,
+                     line.scope);
+  }
+
+  const Program& program_;
+  std::vector<const ProgramVariable*> variables_;
+};
+
+std::string Bytes(int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double number = static_cast<double>(bytes);
+  int unit = 0;
+  for (; number >= 1024 && unit < 4; ++unit) number /= 1024;
+  if (unit == 0) return absl::StrCat(bytes, bytes == 1 ? " byte" : " bytes");
+  return absl::StrFormat("%d bytes (%.1f %s)", bytes, number, kUnits[unit]);
+}
+
+// The largest `kMostShown` collectives of a use, a line each with its cause.
+std::string DescribeCollectives(const Program& program, BudgetUse use) {
+  const std::vector<CollectiveCost> costs = ListCollectives(program);
+  std::stable_sort(
+      use.collectives.begin(), use.collectives.end(),
+      [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::string text;
+  const size_t shown = std::min(use.collectives.size(), kMostShown);
+  for (size_t i = 0; i < shown; ++i) {
+    const CollectiveCost& cost = costs[use.collectives[i].number];
+    absl::StrAppend(
+        &text,
+        DetailLine(
+            i == 0 ? "largest" : "next",
+            absl::StrCat(CollectiveName(cost.kind), " of ", cost.tensor,
+                         " over ", program.mesh.AxisNames(cost.axes), ", ",
+                         Bytes(use.collectives[i].bytes),
+                         cost.site.line > 0
+                             ? absl::StrCat(" (", cost.site.ToString(), ")")
+                             : "")));
+    if (cost.dimension.empty()) continue;
+    absl::StrAppend(
+        &text, DetailLine("", absl::StrCat("dimension ", cost.dimension)),
+        cost.rule.empty()
+            ? ""
+            : absl::StrCat(", rule ", cost.rule, " (", cost.rule_origin, ")"));
+  }
+  if (use.collectives.size() > shown) {
+    absl::StrAppend(
+        &text,
+        DetailLine("", absl::StrCat("and ", use.collectives.size() - shown,
+                                    " more; --explain lists them")));
+  }
+  return text;
+}
+
+// A tensor in the arena, from where it is made to where it is read last.
+struct Tenant {
+  int value = -1;
+  int first = 0;
+  int last = 0;
+};
+
+// The tensors of the arena; those that share their memory as views are one.
+std::vector<Tenant> TenantsOf(const Program& program) {
+  const std::vector<BufferPlan::Buffer>& buffers = program.buffers.buffers;
+  if (buffers.size() != program.values.size()) return {};  // not planned
+  std::vector<int> owner(program.values.size(), -1);
+  std::vector<Tenant> tenants(program.values.size());
+  const int count = static_cast<int>(program.instructions.size());
+  for (int i = 0; i < count; ++i) {
+    const Instruction& instruction = program.instructions[i];
+    for (int operand : instruction.operands) {
+      if (owner[operand] >= 0) {
+        tenants[owner[operand]].last =
+            instruction.opcode == Opcode::kWriteVariable ? count : i;
+      }
+    }
+    const bool view = instruction.opcode == Opcode::kWriteVariable ||
+                      (instruction.opcode == Opcode::kReshape &&
+                       IsView(program, instruction));
+    for (int result : instruction.results) {
+      if (view) {
+        owner[result] = owner[instruction.operands[0]];
+      } else if (buffers[result].place == BufferPlan::Place::kArena) {
+        owner[result] = result;
+        tenants[result] = {result, i, i};
+      }
+    }
+  }
+  std::erase_if(tenants, [](const Tenant& tenant) { return tenant.value < 0; });
+  return tenants;
+}
+
+// Those alive where they need most, the largest first. A result that takes
+// over the memory of an operand stands for both.
+std::vector<Tenant> AliveAtPeak(const Program& program) {
+  const std::vector<Tenant> tenants = TenantsOf(program);
+  std::vector<int64_t> change(program.instructions.size() + 2, 0);
+  for (const Tenant& tenant : tenants) {
+    const int64_t bytes = program.values[tenant.value].local_bytes();
+    change[tenant.first] += bytes;
+    change[tenant.last + 1] -= bytes;
+  }
+  int64_t bytes = 0, most = -1;
+  int peak = 0;
+  for (size_t i = 0; i < change.size(); ++i) {
+    bytes += change[i];
+    if (bytes > most) {
+      most = bytes;
+      peak = static_cast<int>(i);
+    }
+  }
+  absl::flat_hash_map<int64_t, Tenant> by_offset;
+  for (const Tenant& tenant : tenants) {
+    if (tenant.first > peak || tenant.last < peak) continue;
+    by_offset[program.buffers.buffers[tenant.value].offset] = tenant;
+  }
+  std::vector<Tenant> alive;
+  for (const auto& [offset, tenant] : by_offset) alive.push_back(tenant);
+  std::sort(alive.begin(), alive.end(),
+            [&program](const Tenant& a, const Tenant& b) {
+              const int64_t a_bytes = program.values[a.value].local_bytes();
+              const int64_t b_bytes = program.values[b.value].local_bytes();
+              return a_bytes != b_bytes ? a_bytes > b_bytes : a.value < b.value;
+            });
+  return alive;
+}
+
+std::string DescribeMemory(const Program& program) {
+  int64_t parameters = 0, optimizer = 0;
+  for (const ProgramVariable& variable : program.variables) {
+    (variable.section == RuleSection::kOptimizer ? optimizer : parameters) +=
+        VariableBytes(program, variable);
+  }
+  std::string text = absl::StrCat(
+      DetailLine("at rest",
+                 absl::StrCat("parameters ", Bytes(parameters),
+                              ", optimizer state ", Bytes(optimizer))),
+      DetailLine("step", Bytes(program.buffers.arena_bytes)));
+  const std::vector<Tenant> alive = AliveAtPeak(program);
+  const size_t shown = std::min(alive.size(), kMostShown);
+  for (size_t i = 0; i < shown; ++i) {
+    const ProgramValue& value = program.values[alive[i].value];
+    const std::string origin =
+        program.OriginText(program.instructions[alive[i].first]);
+    absl::StrAppend(
+        &text, DetailLine(i == 0 ? "largest" : "next",
+                          absl::StrCat(value.name, " ", DTypeName(value.dtype),
+                                       "[", value.shape.ToString(), "], ",
+                                       Bytes(value.local_bytes()),
+                                       origin.empty() ? "" : " by ", origin)));
+  }
+  if (alive.size() > shown) {
+    absl::StrAppend(&text,
+                    DetailLine("", absl::StrCat("and ", alive.size() - shown,
+                                                " more alive at the peak")));
+  }
+  return text;
+}
+
+std::string Named(const BudgetLine& line) {
+  return absl::StrCat("budget line ", Quoted(line.ToString()), " (",
+                      line.origin, ")");
+}
+
+absl::Status Exceeded(const Program& program, const BudgetUse& use,
+                      const std::vector<BudgetUse>& uses) {
+  std::string text;
+  std::string help;
+  const std::string by = absl::StrCat(Named(use.line), " allows ");
+  if (use.line.subject == BudgetSubject::kMemory) {
+    text = absl::StrCat(by, Bytes(use.line.most_bytes),
+                        " on each rank, but a step needs ", Bytes(use.bytes),
+                        DescribeMemory(program));
+    help =
+        "cut more dimensions, in [parameters] and [optimizer] too, or use "
+        "more devices";
+  } else {
+    const size_t calls = use.collectives.size();
+    text = use.line.subject == BudgetSubject::kCalls
+               ? absl::StrCat(by, "0 collectives, but a step has ", calls)
+               : absl::StrCat(by, Bytes(use.line.most_bytes),
+                              " from each rank, but a step sends ",
+                              Bytes(use.bytes), " in ", calls,
+                              calls == 1 ? " collective" : " collectives");
+    absl::StrAppend(&text, DescribeCollectives(program, use));
+    help =
+        "change the rule that causes it, or allow more in the section "
+        "[budget]";
+  }
+  for (const BudgetUse& other : uses) {
+    if (!other.exceeded || other.line.origin == use.line.origin) continue;
+    absl::StrAppend(&text, DetailLine("also", absl::StrCat(Named(other.line),
+                                                           " is exceeded")));
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat(text, DetailLine("mesh", Quoted(program.mesh.ToString())),
+                   DetailLine("help", help)));
+}
+
+}  // namespace
+
+std::vector<BudgetUse> MeasureBudget(const Program& program,
+                                     const Budget& budget) {
+  std::vector<BudgetUse> uses;
+  for (const BudgetLine& line : budget.lines()) {
+    BudgetUse& use = uses.emplace_back();
+    use.line = line;
+    if (line.subject != BudgetSubject::kMemory) continue;
+    use.bytes = MemoryBytes(program);
+    use.exceeded = use.bytes > line.most_bytes;
+  }
+  if (uses.empty() || !IsStep(program)) return uses;
+  const Matcher matcher(program);
+  int number = 0;
+  for (const Instruction& instruction : program.instructions) {
+    if (!IsCollective(instruction.opcode) ||
+        instruction.opcode == Opcode::kAllSlice) {
+      continue;
+    }
+    for (BudgetUse& use : uses) {
+      int64_t bytes = 0;
+      if (use.line.subject == BudgetSubject::kMemory ||
+          !matcher.Match(use.line, instruction, &bytes)) {
+        continue;
+      }
+      use.collectives.push_back({number, bytes});
+      use.bytes += bytes;
+      use.exceeded = use.line.subject == BudgetSubject::kCalls ||
+                     use.bytes > use.line.most_bytes;
+    }
+    ++number;
+  }
+  return uses;
+}
+
+absl::Status CheckBudget(const Program& program, const Budget& budget) {
+  const std::vector<BudgetUse> uses = MeasureBudget(program, budget);
+  for (const BudgetUse& use : uses) {
+    if (use.exceeded) return Exceeded(program, use, uses);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mtf
