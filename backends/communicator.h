@@ -171,8 +171,8 @@ class LocalRanks {
   // their collectives return kAborted instead of waiting for ever. After an
   // error the object stays usable. Where a rank does not come back after others
   // gave up waiting for it, nothing can end its thread: as long again after
-  // them, and no more than ten seconds, the process prints their error and
-  // exits with status 75.
+  // them, from one second to ten, the process prints their error and exits
+  // with status 75.
   absl::Status Run(const std::function<absl::Status(Communicator&)>& body);
 
   Communicator& communicator(int64_t rank);

@@ -72,10 +72,27 @@ bool AbslParseFlag(absl::string_view text, ExplainFormat* flag,
   return true;
 }
 
+bool AbslParseFlag(absl::string_view text, TimeLimit* flag,
+                   std::string* error) {
+  if (text == "default") {
+    flag->seconds = -1;
+    return true;
+  }
+  if (absl::SimpleAtod(text, &flag->seconds) && flag->seconds >= 0 &&
+      flag->seconds <= 1e9) {
+    return true;
+  }
+  *error = "a number of seconds from 0, no limit, to 1e9, or default";
+  return false;
+}
+
 std::string AbslUnparseFlag(Size flag) { return absl::StrCat(flag.value); }
 std::string AbslUnparseFlag(Seed flag) { return absl::StrCat(flag.value); }
 std::string AbslUnparseFlag(Rate flag) { return absl::StrCat(flag.value); }
 std::string AbslUnparseFlag(Fraction flag) { return absl::StrCat(flag.value); }
+std::string AbslUnparseFlag(TimeLimit flag) {
+  return flag.seconds < 0 ? "default" : absl::StrCat(flag.seconds);
+}
 std::string AbslUnparseFlag(ExplainFormat flag) {
   switch (flag) {
     case ExplainFormat::kNone:

@@ -43,6 +43,12 @@ struct Fraction {
   double value;
 };
 
+// A limit of time in seconds: a number from 0, no limit, to 1e9, or "default".
+struct TimeLimit {
+  TimeLimit(double seconds = -1) : seconds(seconds) {}  // NOLINT: implicit
+  double seconds;                                       // negative: the default
+};
+
 // How a plan is explained: the value of --explain.
 struct ExplainFormat {
   enum Kind { kNone, kText, kJson, kHtml };
@@ -57,12 +63,14 @@ bool AbslParseFlag(absl::string_view text, Size* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Seed* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Rate* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Fraction* flag, std::string* error);
+bool AbslParseFlag(absl::string_view text, TimeLimit* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, ExplainFormat* flag,
                    std::string* error);
 std::string AbslUnparseFlag(Size flag);
 std::string AbslUnparseFlag(Seed flag);
 std::string AbslUnparseFlag(Rate flag);
 std::string AbslUnparseFlag(Fraction flag);
+std::string AbslUnparseFlag(TimeLimit flag);
 std::string AbslUnparseFlag(ExplainFormat flag);
 
 }  // namespace mtf::train

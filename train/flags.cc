@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "backends/communicators/launcher.h"
 #include "layouts/text_items.h"
+#include "lowering/check_budget.h"
 #include "lowering/explain.h"
 #include "lowering/lower.h"
 #include "lowering/machine.h"
@@ -28,13 +29,17 @@ ABSL_FLAG(std::string, mesh_shape, "",
 ABSL_FLAG(std::string, layout, "",
           "which dimension is cut over which mesh axes, "
           "\"batch:data, d_ff:model\", or a preset: single, data, megatron, "
-          "data_model, sequence, zero3, three_axes");
+          "data_model, sequence, zero2, zero3, three_axes");
 ABSL_FLAG(std::string, layout_file, "",
           "reads the layout from a file, which may have [parameters] and "
           "[optimizer] sections");
 ABSL_FLAG(bool, strict_layout, false,
           "makes a layout rule that does nothing an error");
 ABSL_FLAG(std::string, backend, "cpu", "what computes");
+ABSL_FLAG(mtf::train::TimeLimit, collective_timeout, {},
+          "seconds that a rank waits for others before it says where each is "
+          "and ends the run; 0: for ever; default: MTF_COLLECTIVE_TIMEOUT, or "
+          "600");
 ABSL_FLAG(mtf::train::ExplainFormat, explain, {},
           "says what a training step costs, every collective with the line and "
           "the rule that cause it, as text, json or html, and exits; --explain "
@@ -115,7 +120,7 @@ absl::Status DumpPlan(const Graph& graph, const RunRequest& request,
   LowerOptions options;
   options.after_pass = [&dump](absl::string_view pass, const Program& program) {
     absl::StrAppend(&dump, "# after ", pass, "\n",
-                    PrintProgram(program), "\n");
+                    PrintProgram(program, ProgramDetail::kWithOrigins), "\n");
   };
   MTF_RETURN_IF_ERROR(
       Lower(graph, binding, TargetsOf(request), options).status());
@@ -131,6 +136,15 @@ int OutputWidth() {
     return size.ws_col;
   }
   return 120;
+}
+
+// Holds the step against the budget before anything is computed for it.
+absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
+                           const LayoutBinding& binding) {
+  if (binding.budget.empty()) return absl::OkStatus();
+  MTF_ASSIGN_OR_RETURN(const Program program,
+                       Lower(graph, binding, TargetsOf(request)));
+  return CheckBudget(program, binding.budget);
 }
 
 // What --explain and --dry_run say.
@@ -161,11 +175,16 @@ absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
       text = ExplainHtml(explanation);
       break;
   }
-  if (!path.empty()) {
-    return WriteFile("explanation", "explain_file", path, text);
+  if (path.empty()) {
+    Say(absl::StripSuffix(text, "\n"));
+  } else {
+    MTF_RETURN_IF_ERROR(WriteFile("explanation", "explain_file", path, text));
   }
-  Say(absl::StripSuffix(text, "\n"));
-  return absl::OkStatus();
+  if (placement.rules.budget().empty()) return absl::OkStatus();
+  MTF_ASSIGN_OR_RETURN(
+      const LayoutBinding binding,
+      BindLayout(graph, placement.mesh, placement.rules, options.strict));
+  return CheckBudgetOf(graph, request, binding);
 }
 
 std::string Describe(const Session& session, const std::string& layout) {
@@ -204,6 +223,7 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
   options.backend = absl::GetFlag(FLAGS_backend);
   options.strict_layout = absl::GetFlag(FLAGS_strict_layout);
   options.seed = absl::GetFlag(FLAGS_seed);
+  options.collective_timeout = absl::GetFlag(FLAGS_collective_timeout).seconds;
   MTF_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       Session::Create(graph, absl::GetFlag(FLAGS_mesh_shape), layout, options));
@@ -212,6 +232,7 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
   for (const std::string& notice : session->notices()) {
     Say(absl::StrCat("note: ", notice));
   }
+  MTF_RETURN_IF_ERROR(CheckBudgetOf(graph, request, session->binding()));
   Say(Describe(*session, layout));
   MTF_RETURN_IF_ERROR(session->Initialize());
   return session;

@@ -20,15 +20,31 @@ absl::Status AgreeOnStatus(Communicator& communicator,
                                               " ", status.message());
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
                        communicator.Exchange(mine));
+  absl::Status first;
   for (const std::string& text : all) {
     if (text.empty()) continue;
     const size_t blank = text.find(' ');
     int code = static_cast<int>(absl::StatusCode::kUnknown);
     (void)absl::SimpleAtoi(absl::string_view(text).substr(0, blank), &code);
-    return absl::Status(static_cast<absl::StatusCode>(code),
-                        absl::string_view(text).substr(blank + 1));
+    const absl::Status error(static_cast<absl::StatusCode>(code),
+                             absl::string_view(text).substr(blank + 1));
+    if (!absl::IsAborted(error)) return error;
+    if (first.ok()) first = error;
   }
-  return absl::OkStatus();
+  return first;
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> JobCommunicator(
+    int size, JobPurpose purpose) {
+  // Groups are those of a mesh's sizes, and no mesh of a user has so many axes.
+  const std::string ranks = absl::StrCat("ranks:", size);
+  MTF_ASSIGN_OR_RETURN(
+      const Mesh mesh,
+      Mesh::Parse(purpose == JobPurpose::kBeginAndEnd
+                      ? absl::StrCat(ranks, ",a:1,b:1,c:1,d:1,e:1,f:1,g:1")
+                      : absl::StrCat("a:1,b:1,c:1,d:1,e:1,f:1,g:1,", ranks),
+                  size));
+  return CreateMpiCommunicator(mesh);
 }
 
 absl::StatusOr<std::unique_ptr<RankSet>> RankSet::Create(const Mesh& mesh,

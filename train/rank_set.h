@@ -13,11 +13,19 @@
 
 namespace mtf::train {
 
-// The first error by rank, on every rank; OK when all ranks bring OK. For what
-// can fail on one rank alone, so that no other waits for it for ever.
+// The first error by rank, on every rank; OK when all ranks bring OK. kAborted,
+// the error of a rank freed because another failed, gives way to any other. For
+// what can fail on one rank alone, so that no other waits for it for ever.
 // Collective.
 absl::Status AgreeOnStatus(Communicator& communicator,
                            const absl::Status& status);
+
+// A communicator over all ranks of the job, whatever mesh they form later. Each
+// `purpose` has groups of its own, which those of no mesh of a user share:
+// ranks that meet here do not disturb others that are still in a step.
+enum class JobPurpose : uint8_t { kBeginAndEnd, kSession };
+absl::StatusOr<std::unique_ptr<Communicator>> JobCommunicator(
+    int size, JobPurpose purpose);
 
 // The ranks of a mesh that this process runs: all of them as threads, or the
 // one that it is under a launcher.
@@ -28,6 +36,9 @@ class RankSet {
 
   static absl::StatusOr<std::unique_ptr<RankSet>> Create(const Mesh& mesh,
                                                          bool launched);
+
+  // Whether the ranks are processes, which may differ in what they were given.
+  bool launched() const { return mpi_ != nullptr; }
 
   // How many ranks are here, and the communicator of each.
   int size() const { return local_ ? static_cast<int>(mesh_size_) : 1; }

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -18,21 +19,33 @@
 #include "backends/communicators/launcher.h"
 #include "mtf/status.h"
 #include "train/parse_flags.h"
+#include "train/plan_check.h"
 #include "train/rank_set.h"
 
 namespace mtf::train {
 namespace {
 
-// How long a rank that has failed waits for the others to come to the end.
-constexpr std::chrono::seconds kPatience(10);
+// How long a rank that has failed waits for the others to come to the end. One
+// that has waited too long for another will hardly see it; one that was freed
+// because another failed leaves the word to that one.
+std::chrono::milliseconds Patience(absl::StatusCode code, int rank) {
+  switch (code) {
+    case absl::StatusCode::kDeadlineExceeded:
+      return std::chrono::milliseconds(1000 + 200 * std::min(rank, 10));
+    case absl::StatusCode::kAborted:
+      return std::chrono::seconds(15);
+    default:
+      return std::chrono::seconds(10);
+  }
+}
 
-// Ends the job with `text` unless it is destroyed within kPatience.
+// Ends the job with `text` unless it is destroyed within `patience`.
 class Watchdog {
  public:
-  Watchdog(std::string text, int exit_code)
-      : thread_([this, text = std::move(text), exit_code] {
+  Watchdog(std::string text, int exit_code, std::chrono::milliseconds patience)
+      : thread_([this, text = std::move(text), exit_code, patience] {
           std::unique_lock<std::mutex> lock(mutex_);
-          if (over_.wait_for(lock, kPatience, [this] { return met_; })) return;
+          if (over_.wait_for(lock, patience, [this] { return met_; })) return;
           std::cerr << text << std::endl;
           AbortAllRanks(exit_code);
         }) {}
@@ -52,32 +65,32 @@ class Watchdog {
   std::thread thread_;
 };
 
+// Whether all ranks of `job`, which is null for a single one, were started
+// with the same flags and environment.
+absl::Status CheckSameStart(Communicator* job, absl::Status parsed, bool help) {
+  if (job == nullptr) return parsed;
+  MTF_RETURN_IF_ERROR(AgreeOnStatus(*job, parsed));
+  std::vector<PlanField> fields = FieldsOfProcess();
+  if (help) fields.push_back({"--help", ""});
+  return CheckSamePlan(*job, fields);
+}
+
 absl::Status ParseAndRun(const std::vector<std::string>& arguments,
                          absl::string_view usage,
-                         const std::function<absl::Status()>& body) {
-  if (AsksForHelp(arguments)) {
-    Say(HelpText(usage));
-    return absl::OkStatus();
-  }
-  MTF_RETURN_IF_ERROR(ParseFlags(arguments));
-  return body();
+                         const std::function<absl::Status()>& body,
+                         Communicator* job) {
+  const bool help = AsksForHelp(arguments);
+  MTF_RETURN_IF_ERROR(CheckSameStart(
+      job, help ? absl::OkStatus() : ParseFlags(arguments), help));
+  if (!help) return body();
+  Say(HelpText(usage));
+  return absl::OkStatus();
 }
 
 // Prints `status`, unless it is OK, where `primary`, and gives its exit code.
 int Report(const absl::Status& status, bool primary) {
   if (!status.ok() && primary) std::cerr << ErrorText(status) << std::endl;
   return ExitCode(status.code());
-}
-
-// A communicator over all ranks of the job, whatever mesh they form later. No
-// mesh of a user has so many axes, so none shares its groups: ranks that meet
-// here do not disturb those that are still in a step.
-absl::StatusOr<std::unique_ptr<Communicator>> JobCommunicator(int size) {
-  MTF_ASSIGN_OR_RETURN(
-      const Mesh mesh,
-      Mesh::Parse(absl::StrCat("ranks:", size, ",a:1,b:1,c:1,d:1,e:1,f:1,g:1"),
-                  size));
-  return CreateMpiCommunicator(mesh);
 }
 
 // Starts the program once more with a thread pool that soon yields its core.
@@ -105,11 +118,11 @@ int RunMain(int argc, char** argv, absl::string_view usage,
   const LauncherInfo launcher = DetectLauncher();
   const bool primary = launcher.rank == 0;
   if (launcher.size == 1) {
-    return Report(ParseAndRun(arguments, usage, body), primary);
+    return Report(ParseAndRun(arguments, usage, body, nullptr), primary);
   }
 
   absl::StatusOr<std::unique_ptr<Communicator>> job =
-      JobCommunicator(launcher.size);
+      JobCommunicator(launcher.size, JobPurpose::kBeginAndEnd);
   if (!job.ok()) {
     // Launchers stop a job at the first rank that fails: rank 0 speaks first.
     if (!primary) std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -119,12 +132,12 @@ int RunMain(int argc, char** argv, absl::string_view usage,
   if (primary && !warning.empty()) {
     std::cerr << "note: " << warning << std::endl;
   }
-  absl::Status status = ParseAndRun(arguments, usage, body);
+  absl::Status status = ParseAndRun(arguments, usage, body, job->get());
   std::unique_ptr<Watchdog> watchdog;
   if (!status.ok()) {
     watchdog = std::make_unique<Watchdog>(
         absl::StrCat("rank ", launcher.rank, ": ", ErrorText(status)),
-        ExitCode(status.code()));
+        ExitCode(status.code()), Patience(status.code(), launcher.rank));
   }
   status = AgreeOnStatus(**job, status);
   watchdog.reset();

@@ -8,10 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "backends/backend.h"
 #include "backends/communicators/launcher.h"
+#include "backends/communicators/wait_options.h"
 #include "backends/executor.h"
 #include "layouts/text_items.h"
+#include "lowering/check_budget.h"
 #include "mtf/status.h"
 #include "train/placement.h"
+#include "train/plan_check.h"
 #include "train/rank_set.h"
 
 namespace mtf::train {
@@ -22,6 +25,7 @@ using Feeds = std::map<std::string, HostTensor>;
 // A program and its executors, one for each rank of this process.
 struct Compiled {
   Program program;
+  bool has_run = false;
   std::vector<std::unique_ptr<Executor>> executors;
 };
 
@@ -32,6 +36,22 @@ std::vector<int> KeyOf(const Targets& targets) {
   for (Tensor tensor : targets.fetches) key.push_back(tensor.operation()->id());
   for (Tensor tensor : targets.updates) key.push_back(tensor.operation()->id());
   return key;
+}
+
+// Before ranks form groups by their meshes: the first error by rank, or that
+// they disagree. A rank that is alone with either would leave the others
+// waiting.
+absl::Status AgreeOnPlacement(const absl::Status& status,
+                              const Placement& placement,
+                              const SessionOptions& options,
+                              const LauncherInfo& launcher) {
+  const absl::StatusOr<std::unique_ptr<Communicator>> job =
+      JobCommunicator(launcher.size, JobPurpose::kSession);
+  if (!job.ok()) return status.ok() ? job.status() : status;
+  MTF_RETURN_IF_ERROR(AgreeOnStatus(**job, status));
+  return CheckSamePlan(**job, FieldsOfSession(placement.mesh, placement.rules,
+                                              options.strict_layout,
+                                              options.backend, options.seed));
 }
 
 }  // namespace
@@ -50,10 +70,11 @@ struct Session::State {
   std::vector<std::unique_ptr<VariableStore>> variables;  // process
   std::map<std::vector<int>, Compiled> compiled;
 
+  absl::Status Plan(const Targets& targets, Program& program) const;
   absl::StatusOr<Compiled*> Compile(const Targets& targets);
   absl::StatusOr<std::vector<Feeds>> Step(const RunRequest& request,
                                           const Targets& targets,
-                                          const Compiled& compiled);
+                                          Compiled& compiled);
 };
 
 namespace {
@@ -74,12 +95,24 @@ absl::StatusOr<Targets> TargetsOf(const Graph& graph, const RunRequest& request,
 
 }  // namespace
 
+// Lowers within the budget, and sees that every process has the same program.
+absl::Status Session::State::Plan(const Targets& targets,
+                                  Program& program) const {
+  const absl::Status status = [&]() -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(program, Lower(*graph, binding, targets));
+    return CheckBudget(program, binding.budget);
+  }();
+  if (!ranks->launched()) return status;
+  MTF_RETURN_IF_ERROR(ranks->Agree(status));
+  return CheckSamePlan(ranks->communicator(0), FieldsOfProgram(program));
+}
+
 absl::StatusOr<Compiled*> Session::State::Compile(const Targets& targets) {
   auto [entry, added] = compiled.try_emplace(KeyOf(targets));
   Compiled& result = entry->second;
   if (!added) return &result;
   const absl::Status status = [&]() -> absl::Status {
-    MTF_ASSIGN_OR_RETURN(result.program, Lower(*graph, binding, targets));
+    MTF_RETURN_IF_ERROR(Plan(targets, result.program));
     result.executors.resize(ranks->size());
     return ranks->RunAgreed([&](int i, Communicator& communicator) {
       absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(
@@ -97,10 +130,13 @@ absl::StatusOr<Compiled*> Session::State::Compile(const Targets& targets) {
 
 // Runs `compiled` on every rank; the fetches of each rank by name.
 absl::StatusOr<std::vector<Feeds>> Session::State::Step(
-    const RunRequest& request, const Targets& targets,
-    const Compiled& compiled) {
+    const RunRequest& request, const Targets& targets, Compiled& compiled) {
   for (const auto& [name, feed] : request.feeds) {
     MTF_RETURN_IF_ERROR(FindInput(compiled.program, name).status());
+  }
+  if (ranks->launched() && !std::exchange(compiled.has_run, true)) {
+    MTF_RETURN_IF_ERROR(
+        CheckSamePlan(ranks->communicator(0), FieldsOfFeeds(request.feeds)));
   }
   std::vector<Feeds> outputs(ranks->size());
   std::vector<Feeds> feeds;
@@ -131,16 +167,24 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   const LauncherInfo launcher = DetectLauncher();
   const bool launched = options.ranks == RankKind::kMpi ||
                         (options.ranks == RankKind::kAuto && launcher.size > 1);
-  MTF_RETURN_IF_ERROR(graph.status());
-  MTF_ASSIGN_OR_RETURN(
-      const Placement placement,
-      ParsePlacement(mesh, layout, launched ? launcher.size : 0));
   auto state = std::make_unique<State>();
   state->graph = &graph;
   state->options = options;
-  MTF_ASSIGN_OR_RETURN(state->binding,
-                       BindLayout(graph, placement.mesh, placement.rules,
-                                  options.strict_layout));
+  Placement placement;
+  const absl::Status bound = [&]() -> absl::Status {
+    MTF_RETURN_IF_ERROR(graph.status());
+    MTF_ASSIGN_OR_RETURN(
+        placement, ParsePlacement(mesh, layout, launched ? launcher.size : 0));
+    MTF_ASSIGN_OR_RETURN(state->binding,
+                         BindLayout(graph, placement.mesh, placement.rules,
+                                    options.strict_layout));
+    return absl::OkStatus();
+  }();
+  MTF_RETURN_IF_ERROR(
+      launched ? AgreeOnPlacement(bound, placement, options, launcher) : bound);
+  if (options.collective_timeout >= 0) {
+    SetCollectiveTimeout(options.collective_timeout);
+  }
   MTF_ASSIGN_OR_RETURN(state->ranks, RankSet::Create(placement.mesh, launched));
   state->threads = options.threads_per_rank > 0
                        ? options.threads_per_rank
@@ -162,7 +206,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
 absl::Status Session::Initialize() {
   Targets targets;
   targets.initialize = true;
-  MTF_ASSIGN_OR_RETURN(const Compiled* compiled, state_->Compile(targets));
+  MTF_ASSIGN_OR_RETURN(Compiled * compiled, state_->Compile(targets));
   state_->step = 0;
   MTF_RETURN_IF_ERROR(state_->Step({}, targets, *compiled).status());
   for (const ProgramVariable& variable : compiled->program.variables) {
@@ -175,7 +219,7 @@ absl::StatusOr<std::vector<HostTensor>> Session::Run(
     const RunRequest& request) {
   MTF_ASSIGN_OR_RETURN(const Targets targets,
                        TargetsOf(graph(), request, /*shards=*/false));
-  MTF_ASSIGN_OR_RETURN(const Compiled* compiled, state_->Compile(targets));
+  MTF_ASSIGN_OR_RETURN(Compiled * compiled, state_->Compile(targets));
   MTF_RETURN_IF_ERROR(CheckInitialized(compiled->program));
   MTF_ASSIGN_OR_RETURN(std::vector<Feeds> outputs,
                        state_->Step(request, targets, *compiled));
@@ -190,7 +234,7 @@ absl::StatusOr<std::vector<std::vector<TensorShard>>> Session::RunShards(
     const RunRequest& request) {
   MTF_ASSIGN_OR_RETURN(const Targets targets,
                        TargetsOf(graph(), request, /*shards=*/true));
-  MTF_ASSIGN_OR_RETURN(const Compiled* compiled, state_->Compile(targets));
+  MTF_ASSIGN_OR_RETURN(Compiled * compiled, state_->Compile(targets));
   MTF_RETURN_IF_ERROR(CheckInitialized(compiled->program));
   MTF_ASSIGN_OR_RETURN(std::vector<Feeds> outputs,
                        state_->Step(request, targets, *compiled));

@@ -32,6 +32,10 @@ struct SessionOptions {
   uint32_t seed = 0;            // of every random number of the graph
   RankKind ranks = RankKind::kAuto;
   int threads_per_rank = 0;  // 0: the cores this process may use / its ranks
+  // Seconds after which a rank that waits for others in a collective ends the
+  // step with kDeadlineExceeded, which tells where each rank is; 0 waits for
+  // ever. Negative: MTF_COLLECTIVE_TIMEOUT, or ten minutes.
+  double collective_timeout = -1;
 };
 
 // What one call of Session::Run does.

@@ -28,7 +28,7 @@ namespace {
 // that passes through them.
 constexpr int64_t kSegmentBytes = 128 << 10;
 
-constexpr double kMostPatienceSeconds = 10;
+constexpr double kLeastPatienceSeconds = 1, kMostPatienceSeconds = 10;
 
 // What the ranks of one LocalRanks share.
 class SharedState {
@@ -60,8 +60,8 @@ class SharedState {
   const WaitPolicy& wait() const { return wait_; }
   // How long a rank may still take after others gave up waiting for it.
   std::chrono::duration<double> Patience() const {
-    return std::chrono::duration<double>(
-        std::min(wait_.timeout_seconds, kMostPatienceSeconds));
+    return std::chrono::duration<double>(std::clamp(
+        wait_.timeout_seconds, kLeastPatienceSeconds, kMostPatienceSeconds));
   }
   void Abort() { abort_.store(true, std::memory_order_release); }
   void Reset() { abort_.store(false, std::memory_order_release); }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains until its last rank fails on its own, "--alone", or until all ranks
-// find their own error at the same place. Run by training_errors_test.cc.
+// Trains until its last rank fails on its own, "--alone", or stops, "--stall",
+// or until all ranks find their own error at the same place. With
+// "--another_program" the last rank computes something else from the start. Run
+// by training_errors_test.cc and plan_check_test.cc.
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -21,6 +25,8 @@
 #include "train/session.h"
 
 ABSL_FLAG(bool, alone, false, "only the last rank fails");
+ABSL_FLAG(bool, stall, false, "the last rank stops");
+ABSL_FLAG(bool, another_program, false, "the last rank runs another program");
 
 namespace mtf {
 namespace {
@@ -31,14 +37,23 @@ absl::Status Main() {
   Graph graph;
   Tensor x = Input(graph, "x", kFloat32, {batch});
   Tensor sum = Variable(graph, "sum", Zeros(graph, kFloat32, {}));
-  Tensor step = Assign(sum, ReduceSum(x, {}));
-  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Session> session,
-                       train::Session::Create(graph, "data:-1", "batch:data"));
+  const bool is_last = launcher.rank == launcher.size - 1;
+  const bool other = is_last && absl::GetFlag(FLAGS_another_program);
+  Tensor step = Assign(sum, other ? ReduceMax(x, {}) : ReduceSum(x, {}));
+  train::SessionOptions options;
+  if (absl::GetFlag(FLAGS_stall)) options.collective_timeout = 1;
+  MTF_ASSIGN_OR_RETURN(
+      const std::unique_ptr<train::Session> session,
+      train::Session::Create(graph, "data:-1", "batch:data", options));
   MTF_RETURN_IF_ERROR(session->Initialize());
   const bool alone = absl::GetFlag(FLAGS_alone);
+  const bool stall = absl::GetFlag(FLAGS_stall);
   // Far more steps than the test has time for.
   for (int64_t i = 0; i < 1000000000; ++i) {
-    if (i == 10 && (!alone || launcher.rank == launcher.size - 1)) {
+    if (i == 10 && stall && is_last) {
+      std::this_thread::sleep_for(std::chrono::hours(1));
+    }
+    if (i == 10 && !stall && (!alone || is_last)) {
       return absl::DataLossError(
           absl::StrCat("rank ", launcher.rank, " has lost its data"));
     }

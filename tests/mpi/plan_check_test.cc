@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that do not run the same, and a rank that stops: one message that names
+// them, soon, and an exit code.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string errors;
+  double seconds = 0;
+};
+
+std::string Temporary(const std::string& name) {
+  return ::testing::TempDir() + "/plan_check_" + std::to_string(getpid()) +
+         "_" + name;
+}
+
+void Write(const std::string& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
+
+// Runs `command` on three ranks, for at most a minute. Rank 2 first runs the
+// line `of_rank_2` of shell, which may change its arguments by "set --" and its
+// environment.
+Outcome RunRanks(const std::string& command, const std::string& of_rank_2 = "",
+                 const std::string& environment = "") {
+  const std::string errors = Temporary("errors"), script = Temporary("rank.sh");
+  Write(script, "if [ \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" = 2 ]; then\n:\n" +
+                    of_rank_2 + "\nfi\nexec \"$@\"\n");
+  const auto begin = std::chrono::steady_clock::now();
+  const int status =
+      std::system((environment + " timeout 60 " MTFRUN " -n 3 sh " + script +
+                   " " + command + " >/dev/null 2>" + errors)
+                      .c_str());
+  Outcome outcome;
+  outcome.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+          .count();
+  std::ostringstream text;
+  text << std::ifstream(errors).rdbuf();
+  outcome.exit_code = WEXITSTATUS(status);
+  outcome.errors = text.str();
+  std::remove(errors.c_str());
+  std::remove(script.c_str());
+  return outcome;
+}
+
+int Count(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+constexpr char kTraining[] =
+    TRANSFORMER_LM " --text=" TEXT
+                   " --steps=3 --batch=4 --length=8 --layers=1 --d_model=12 "
+                   "--heads=2 --mesh_shape=data:3 ";
+
+// What a launch of ranks that agree takes: the rest of a run with an error is
+// the check.
+double PlainSeconds() {
+  static const double seconds = [] {
+    const Outcome outcome = RunRanks(std::string(kTraining) + "--layout=data");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return outcome.seconds;
+  }();
+  return seconds;
+}
+
+// One message, in under a second of the check.
+void ExpectOneMessage(const Outcome& outcome, const std::string& first_line) {
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.errors;
+  EXPECT_EQ(Count(outcome.errors, "FAILED_PRECONDITION "), 1) << outcome.errors;
+  EXPECT_EQ(Count(outcome.errors, "FAILED_PRECONDITION " + first_line), 1)
+      << outcome.errors;
+  EXPECT_LT(outcome.seconds, PlainSeconds() + 1);
+}
+
+TEST(PlanCheck, AnotherFlagOnOneRank) {
+  ExpectOneMessage(
+      RunRanks(std::string(kTraining) + "--layout=data",
+               "set -- \"$@\" --layout=zero3 --seed=7"),
+      "rank 2 has --layout \"zero3\", ranks 0-1 have \"data\"\n"
+      "  also     rank 2 has --seed \"7\", ranks 0-1 have \"0\"\n");
+}
+
+TEST(PlanCheck, AFlagOfTheProgramOnOneRank) {
+  ExpectOneMessage(RunRanks(std::string(kTraining) + "--layout=data",
+                            "set -- \"$@\" --d_model=24"),
+                   "rank 2 has --d_model \"24\", ranks 0-1 have \"12\"\n");
+}
+
+TEST(PlanCheck, AnotherEnvironmentOnOneRank) {
+  ExpectOneMessage(RunRanks(std::string(kTraining) + "--layout=data",
+                            "export MTF_COLLECTIVE_TIMEOUT=9"),
+                   "rank 2 has MTF_COLLECTIVE_TIMEOUT \"9\", ranks 0-1 have "
+                   "no MTF_COLLECTIVE_TIMEOUT\n");
+}
+
+TEST(PlanCheck, AWrongFlagOnOneRankIsThatRanksError) {
+  const Outcome outcome = RunRanks(std::string(kTraining) + "--layout=data",
+                                   "set -- \"$@\" --steps=never");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(Count(outcome.errors, "INVALID_ARGUMENT flag --steps"), 1)
+      << outcome.errors;
+  EXPECT_LT(outcome.seconds, PlainSeconds() + 1);
+}
+
+TEST(PlanCheck, HelpOnOneRank) {
+  const Outcome outcome = RunRanks(std::string(kTraining) + "--layout=data",
+                                   "set -- \"$@\" --help");
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("rank 2 has --help"));
+}
+
+// The path is the same on every rank, but what lies there is not, as on hosts
+// with disks of their own.
+TEST(PlanCheck, AnotherLayoutFileOnOneRank) {
+  // Each rank sees a folder of its own as its working directory.
+  const std::string folder = Temporary("folder");
+  ASSERT_EQ(
+      std::system(("mkdir -p " + folder + " " + folder + "_other").c_str()), 0);
+  Write(folder + "/x.layout",
+        "# a comment\nbatch:data\n[optimizer] d_ff:data\n");
+  Write(folder + "_other/x.layout", "batch:data\n[optimizer]\nvocab:data\n");
+  const Outcome other =
+      RunRanks(std::string(kTraining) + "--layout_file=x.layout",
+               "cd " + folder + "_other", "cd " + folder + " &&");
+  ExpectOneMessage(other,
+                   "rank 2 has line 2 of the layout \"[optimizer] "
+                   "vocab:data\", ranks 0-1 have \"[optimizer] d_ff:data\"\n");
+  // A file that one rank lacks is its error, and no wait.
+  std::remove((folder + "_other/x.layout").c_str());
+  const Outcome missing =
+      RunRanks(std::string(kTraining) + "--layout_file=x.layout",
+               "cd " + folder + "_other", "cd " + folder + " &&");
+  EXPECT_EQ(missing.exit_code, 66);
+  EXPECT_EQ(Count(missing.errors,
+                  "NOT_FOUND layout file \"x.layout\" cannot be read"),
+            1)
+      << missing.errors;
+  EXPECT_LT(missing.seconds, PlainSeconds() + 1);
+}
+
+TEST(PlanCheck, AnotherTextOnOneRank) {
+  const std::string folder = Temporary("texts");
+  ASSERT_EQ(
+      std::system(("mkdir -p " + folder + " " + folder + "_other").c_str()), 0);
+  std::string text, other;
+  for (int i = 0; i < 500; ++i) {
+    text += std::to_string(i) + " and " + std::to_string(i * i) + "\n";
+    other += std::to_string(i) + " and " + std::to_string(i * i + 1) + "\n";
+  }
+  Write(folder + "/text", text);
+  Write(folder + "_other/text", other);
+  ExpectOneMessage(
+      RunRanks(std::string(kTraining) + "--text=text --layout=data",
+               "cd " + folder + "_other", "cd " + folder + " &&"),
+      "rank 2 has feed \"targets\" \"i32[batch=4, length=8] of checksum ");
+}
+
+TEST(PlanCheck, AnotherProgramOnOneRank) {
+  ExpectOneMessage(RunRanks(FAILING_RANK_PROGRAM " --another_program"),
+                   "rank 2 has line ");
+}
+
+TEST(PlanCheck, RanksThatAgreeRun) {
+  EXPECT_EQ(RunRanks(std::string(kTraining) + "--layout=zero3").exit_code, 0);
+}
+
+// The rank that stops, and where, is named within the limit and a little more.
+void ExpectStalledRank(const std::string& environment) {
+  const Outcome outcome =
+      RunRanks(FAILING_RANK_PROGRAM " --stall", "", environment);
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.errors;
+  EXPECT_EQ(Count(outcome.errors, "DEADLINE_EXCEEDED"), 1) << outcome.errors;
+  EXPECT_THAT(
+      outcome.errors,
+      AllOf(HasSubstr("rank 2 is behind 1, all_reduce of reduce_sum over data "
+                      "(failing_rank_program.cc:"),
+            HasSubstr(" of step 9; the others are at 1, all_reduce of "),
+            Not(HasSubstr("Signal"))));
+  EXPECT_LT(outcome.seconds, 20);
+}
+
+TEST(StalledRank, IsNamedByThoseThatShareMemory) { ExpectStalledRank(""); }
+
+TEST(StalledRank, IsNamedByThoseThatSendMessages) {
+  ExpectStalledRank("MTF_MPI_SHARED_WINDOW=0");
+}
+
+}  // namespace

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the ranks of a job compare: see plan_check.h.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/flags/commandlineflag.h"
+#include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "lowering/print_program.h"
+#include "mtf/errors.h"
+#include "train/plan_check.h"
+
+extern "C" char** environ;
+
+namespace mtf::train {
+namespace {
+
+// Files that rank 0 alone writes.
+constexpr absl::string_view kFlagsOfRank0[] = {"log_json", "dump_program"};
+
+// What may be another on every rank: whether somebody watches its output.
+constexpr absl::string_view kOwnVariables[] = {"MTF_TERMINAL"};
+
+template <class Names>
+bool IsAmong(const Names& names, absl::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+void SortByName(std::vector<PlanField>& fields, size_t first) {
+  std::sort(
+      fields.begin() + static_cast<int64_t>(first), fields.end(),
+      [](const PlanField& a, const PlanField& b) { return a.name < b.name; });
+}
+
+// FNV-1a over words of eight bytes: feeds may be large.
+uint64_t Checksum(const char* data, int64_t bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  int64_t i = 0;
+  for (; i + 8 <= bytes; i += 8) {
+    uint64_t word = 0;
+    std::copy_n(data + i, 8, reinterpret_cast<char*>(&word));
+    hash = (hash ^ word) * 0x100000001b3;
+    hash ^= hash >> 29;
+  }
+  for (; i < bytes; ++i) {
+    hash = (hash ^ static_cast<unsigned char>(data[i])) * 0x100000001b3;
+  }
+  return hash;
+}
+
+}  // namespace
+
+std::vector<PlanField> FieldsOfProcess() {
+  std::vector<PlanField> fields = {{"version of the library", MTF_VERSION}};
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (IsAmong(kFlagsOfRank0, name) || flag->IsRetired()) continue;
+    fields.push_back({absl::StrCat("--", name), flag->CurrentValue()});
+  }
+  SortByName(fields, 1);
+  const size_t first = fields.size();
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const absl::string_view text = *variable;
+    const size_t equals = text.find('=');
+    if (!absl::StartsWith(text, "MTF_") || equals == text.npos) continue;
+    const absl::string_view name = text.substr(0, equals);
+    if (IsAmong(kOwnVariables, name)) continue;
+    fields.push_back({std::string(name), std::string(text.substr(equals + 1))});
+  }
+  SortByName(fields, first);
+  return fields;
+}
+
+std::vector<PlanField> FieldsOfSession(const Mesh& mesh,
+                                       const LayoutRules& rules, bool strict,
+                                       const std::string& backend,
+                                       uint32_t seed) {
+  // A rule a line: of a long layout file the first that differs is told.
+  std::string layout;
+  for (const LayoutRule& rule : rules.rules()) {
+    absl::StrAppend(&layout, "[", RuleSectionName(rule.section), "] ",
+                    rule.ToString(), "\n");
+  }
+  for (const BudgetLine& line : rules.budget().lines()) {
+    absl::StrAppend(&layout, "[budget] ", line.ToString(), "\n");
+  }
+  return {{"version of the library", MTF_VERSION},
+          {"mesh", mesh.ToString()},
+          {"the layout", layout},
+          {"strict layout", strict ? "yes" : "no"},
+          {"backend", backend},
+          {"seed", absl::StrCat(seed)}};
+}
+
+std::vector<PlanField> FieldsOfProgram(const Program& program) {
+  return {{"the program", PrintProgram(program)}};
+}
+
+std::vector<PlanField> FieldsOfFeeds(
+    const std::map<std::string, HostTensor>& feeds) {
+  std::vector<PlanField> fields;
+  for (const auto& [name, feed] : feeds) {
+    fields.push_back(
+        {absl::StrCat("feed \"", name, "\""),
+         absl::StrCat(
+             DescribeTensor(feed.dtype(), feed.shape()), " of checksum ",
+             absl::Hex(Checksum(static_cast<const char*>(feed.data()),
+                                static_cast<int64_t>(feed.num_bytes()))))});
+  }
+  return fields;
+}
+
+}  // namespace mtf::train
