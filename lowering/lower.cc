@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lowering/bucket_all_reduces.h"
+#include "lowering/check_budget.h"
 #include "lowering/delay_all_reduces.h"
 #include "lowering/emit_program.h"
 #include "lowering/expand_reshards.h"
@@ -91,6 +92,10 @@ absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph, const Mesh& mesh,
       binding.grains.Tie(a, b);
     }
   }
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> notices,
+                       CheckBudgetNames(rules.budget(), mesh, graph, strict));
+  for (const std::string& notice : notices) binding.rules.AddNotice(notice);
+  binding.budget = rules.budget();
   return binding;
 }
 
