@@ -108,7 +108,8 @@ class Delay {
     switch (instruction.opcode) {
       case Opcode::kMap:
         return result.shape.num_elements() <= largest &&
-               IsLinear(instruction.expression, dtypes);
+               (IsLinear(instruction.expression, dtypes) ||
+                CastsLookUp(instruction));
       case Opcode::kReduce:
         return instruction.reduce_kind == ReduceKind::kSum;
       case Opcode::kReshape:
@@ -120,6 +121,17 @@ class Delay {
       default:
         return false;
     }
+  }
+
+  // Whether a map does nothing but cast the pending sum of a look-up. However
+  // it rounds, it rounds one summand as it would their sum: the others are 0.
+  bool CastsLookUp(const Instruction& map) const {
+    if (map.operands.size() != 1 || map.expression.steps.size() != 1 ||
+        map.expression.steps[0].function != ScalarFunction::kCast) {
+      return false;
+    }
+    const int source = made_by_[PendingReshard(map.operands[0])->operands[0]];
+    return source >= 0 && out_[source].opcode == Opcode::kGather;
   }
 
   int Emit(Instruction instruction) {

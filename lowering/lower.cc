@@ -13,6 +13,7 @@
 #include "lowering/expand_reshards.h"
 #include "lowering/fuse_maps.h"
 #include "lowering/fuse_reduce_scatters.h"
+#include "lowering/narrow_reshards.h"
 #include "lowering/plan_buffers.h"
 #include "lowering/plan_einsums.h"
 #include "lowering/remove_trivial_collectives.h"
@@ -31,6 +32,7 @@ struct Pass {
 constexpr Pass kPasses[] = {
     // Global shapes, abstract reshards.
     {"delay_all_reduces", DelayAllReduces},
+    {"narrow_reshards", NarrowReshards},
     // Reshards become collectives; the better collective takes the place of
     // two, nothing is sent that need not be, and many small sums become one.
     {"expand_reshards", ExpandReshards},

@@ -22,6 +22,7 @@ class Verifier {
 
   absl::Status Run(int* bad) {
     defined_.resize(program_.values.size(), false);
+    looked_up_.resize(program_.values.size(), false);
     for (const ProgramVariable& variable : program_.variables) {
       if (!variables_.emplace(variable.name, &variable).second) {
         return Bad(
@@ -130,7 +131,13 @@ class Verifier {
     bool linear = false;
     switch (instruction.opcode) {
       case Opcode::kMap:
-        linear = IsLinear(instruction.expression, dtypes);
+        // Of the summands of rows that were looked up, all but one are zero.
+        linear = IsLinear(instruction.expression, dtypes) ||
+                 (looked_up_[instruction.operands[0]] &&
+                  instruction.operands.size() == 1 &&
+                  instruction.expression.steps.size() == 1 &&
+                  instruction.expression.steps[0].function ==
+                      ScalarFunction::kCast);
         break;
       case Opcode::kReduce:
         linear = instruction.reduce_kind == ReduceKind::kSum &&
@@ -374,6 +381,7 @@ class Verifier {
     for (int id : instruction.results) {
       if (defined_[id]) return Bad("a value is made twice");
       defined_[id] = true;
+      looked_up_[id] = instruction.opcode == Opcode::kGather;
       const ProgramValue& value = program_.values[id];
       if (!names_.insert(value.name).second) {
         return Bad("the name of a result is taken");
@@ -434,6 +442,7 @@ class Verifier {
 
   const Program& program_;
   std::vector<bool> defined_;
+  std::vector<bool> looked_up_;  // made by a gather
   absl::flat_hash_set<absl::string_view> names_;
   absl::flat_hash_map<absl::string_view, const ProgramVariable*> variables_;
 };

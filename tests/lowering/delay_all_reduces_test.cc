@@ -115,6 +115,28 @@ output(%narrow) s
 )");
 }
 
+// Every device but one adds zeros, so each may round before the sum.
+TEST(DelayAllReduces, ACastDownOfALookUpComesBeforeTheReduction) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{model:2}
+%table : f32[vocab:8/model, o:4] = input table
+%tokens : i32[b:8] = input tokens
+%rows : f32[b:8, o:4] unreduced{model} = gather(%table, %tokens) vocab
+%rows.sum : f32[b:8, o:4] = reshard(%rows)
+%narrow : bf16[b:8, o:4] = map(%rows.sum) [cast.bf16($0)]
+output(%narrow) s
+)"),
+            R"(
+mesh{model:2}
+%table : f32[vocab:8/model, o:4] = input table
+%tokens : i32[b:8] = input tokens
+%rows : f32[b:8, o:4] unreduced{model} = gather(%table, %tokens) vocab
+%narrow_1 : bf16[b:8, o:4] unreduced{model} = map(%rows) [cast.bf16($0)]
+%narrow : bf16[b:8, o:4] = reshard(%narrow_1)
+output(%narrow) s
+)");
+}
+
 TEST(DelayAllReduces, NeitherHalfPrecisionHoldsTheOther) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{model:2}

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "lowering/parse_program.h"
 #include "lowering/explain.h"
 #include "lowering/machine.h"
+#include "lowering/parse_program.h"
 #include "lowering/print_program.h"
 #include "ops/reduce.h"
 #include "tests/lowering/allocations.h"
@@ -22,6 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 
 const std::vector<std::string> kPasses = {"delay_all_reduces",
+                                          "narrow_reshards",
                                           "expand_reshards",
                                           "fuse_reduce_scatters",
                                           "remove_trivial_collectives",
@@ -71,7 +72,7 @@ TEST(Lower, StopsBehindTheLastPass) {
   options.last_pass = "expand_reshards";
   ASSERT_OK(LowerPreset(graph, "data", 2, {.fetches = {model.loss}}, options));
   EXPECT_THAT(passes, ElementsAre("emit_program", "delay_all_reduces",
-                                  "expand_reshards"));
+                                  "narrow_reshards", "expand_reshards"));
   passes.clear();
   options.last_pass = "emit_program";
   ASSERT_OK(LowerPreset(graph, "data", 2, {.fetches = {model.loss}}, options));
@@ -84,12 +85,13 @@ TEST(Lower, AMisspeltLastPassIsAnError) {
   EXPECT_THAT(
       LowerPreset(graph, "data", 2, {.fetches = {model.loss}},
                   {.last_pass = "shard_shape"}),
-      StatusIs(absl::StatusCode::kNotFound,
-               "no pass \"shard_shape\"; did you mean \"shard_shapes\"?\n"
-               "  passes   delay_all_reduces, expand_reshards, "
-               "fuse_reduce_scatters, remove_trivial_collectives, "
-               "bucket_all_reduces, shard_shapes, fuse_maps, plan_einsums, "
-               "plan_buffers"));
+      StatusIs(
+          absl::StatusCode::kNotFound,
+          "no pass \"shard_shape\"; did you mean \"shard_shapes\"?\n"
+          "  passes   delay_all_reduces, narrow_reshards, expand_reshards, "
+          "fuse_reduce_scatters, remove_trivial_collectives, "
+          "bucket_all_reduces, shard_shapes, fuse_maps, plan_einsums, "
+          "plan_buffers"));
 }
 
 // Running the table pass by pass over text gives what Lower gives.
@@ -127,9 +129,8 @@ TEST(Lower, IsAPureFunction) {
       const auto program = LowerPreset(
           graph, preset, 8, {.fetches = {model.loss}, .updates = {model.step}});
       ASSERT_OK(program);
-      const std::string text =
-          PrintProgram(*program) +
-          ExplainJson(ExplainProgram(*program, *machine));
+      const std::string text = PrintProgram(*program) +
+                               ExplainJson(ExplainProgram(*program, *machine));
       if (i == 0) first = text;
       ASSERT_EQ(text, first) << preset;
     }

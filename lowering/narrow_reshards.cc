@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/narrow_reshards.h"
+
+#include <utility>
+#include <vector>
+
+#include "lowering/readers.h"
+
+namespace mtf {
+namespace {
+
+// Whether `instruction` is nothing but a cast of a value of the same shape.
+bool IsCast(const Program& program, const Instruction& instruction) {
+  return instruction.opcode == Opcode::kMap &&
+         instruction.expression.steps.size() == 1 &&
+         instruction.expression.steps[0].function == ScalarFunction::kCast &&
+         program.values[instruction.operands[0]].shape ==
+             program.values[instruction.results[0]].shape;
+}
+
+bool IsNarrower(const ProgramValue& a, const ProgramValue& b) {
+  return DTypeSize(a.dtype) < DTypeSize(b.dtype);
+}
+
+}  // namespace
+
+absl::Status NarrowReshards(Program& program) {
+  const std::vector<int> readers = CountReaders(program);
+  const std::vector<int> producers = FindProducers(program);
+  std::vector<Instruction> before = std::move(program.instructions);
+  program.instructions.clear();
+  program.instructions.reserve(before.size());
+
+  // Finds the pairs, by place of the later: that of the earlier, or -1.
+  std::vector<int> pairs(before.size(), -1);
+  std::vector<bool> moved(before.size(), false);
+  for (size_t i = 0; i < before.size(); ++i) {
+    const Instruction& later = before[i];
+    const bool is_reshard = later.opcode == Opcode::kReshard;
+    if (!is_reshard && !IsCast(program, later)) continue;
+    const int place = producers[later.operands[0]];
+    if (place < 0 || moved[place] || pairs[place] >= 0 ||
+        readers[later.operands[0]] != 1) {
+      continue;
+    }
+    const Instruction& earlier = before[place];
+    if (earlier.operands.size() != 1) continue;
+    const ProgramValue &source = program.values[earlier.operands[0]],
+                       &middle = program.values[later.operands[0]],
+                       &result = program.values[later.results[0]];
+    if (is_reshard) {
+      if (!IsCast(program, earlier) || !IsNarrower(source, middle) ||
+          source.layout != middle.layout) {
+        continue;
+      }
+    } else {
+      // A cast that rounds would lose what a sum keeps.
+      if (earlier.opcode != Opcode::kReshard || !IsNarrower(result, middle) ||
+          result.layout != middle.layout || source.layout.unreduced != 0) {
+        continue;
+      }
+    }
+    pairs[i] = place;
+    moved[place] = true;
+  }
+
+  // Writes each pair the other way round, at the place of the later one.
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (moved[i]) continue;
+    if (pairs[i] < 0) {
+      program.instructions.push_back(std::move(before[i]));
+      continue;
+    }
+    Instruction &earlier = before[pairs[i]], &later = before[i];
+    const ProgramValue source = program.values[earlier.operands[0]];
+    const int result = later.results[0];
+    const bool is_reshard = later.opcode == Opcode::kReshard;
+    const int between = program.AddValue(
+        source.name, is_reshard ? source.dtype : program.values[result].dtype,
+        source.shape,
+        is_reshard ? program.values[result].layout : source.layout);
+    program.values[between].causes =
+        is_reshard ? program.values[result].causes : source.causes;
+    later.operands = {earlier.operands[0]};
+    later.results = {between};
+    earlier.operands = {between};
+    earlier.results = {result};
+    program.instructions.push_back(std::move(later));
+    program.instructions.push_back(std::move(earlier));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mtf
