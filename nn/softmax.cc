@@ -30,7 +30,9 @@ Tensor Softmax(Tensor x, Dimension dim, std::source_location location) {
   const Tensor wide = internal::To(kFloat32, x);
   const Tensor power = Exp(wide - internal::SafeMax(wide, rest));
   const Tensor sum = Maximum(ReduceSum(power, rest), kBelowAnySum);
-  return internal::To(x.dtype(), power / sum);
+  // A product, because its gradient reads `power` alone, and that of a quotient
+  // the quotient too: in attention, the largest tensor of a layer less to keep.
+  return internal::To(x.dtype(), power * Reciprocal(sum));
 }
 
 Tensor LogSoftmax(Tensor x, Dimension dim, std::source_location location) {
