@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 TEST(Presets, AreListedByName) {
   EXPECT_THAT(LayoutRules::PresetNames(),
               ElementsAre("data", "data_model", "megatron", "sequence",
-                          "single", "three_axes", "zero3"));
+                          "single", "three_axes", "zero2", "zero3"));
 }
 
 TEST(Presets, SayWhatTheirNamesPromise) {
@@ -33,6 +33,7 @@ TEST(Presets, SayWhatTheirNamesPromise) {
   EXPECT_EQ(text("data_model"),
             "batch:data, heads:model, d_ff:model, vocab:model");
   EXPECT_EQ(text("sequence"), "batch:data, length:model");
+  EXPECT_EQ(text("zero2"), "batch:data, [optimizer] d_model:data");
   EXPECT_EQ(text("zero3"),
             "batch:data, [parameters] d_model:data, [optimizer] d_model:data");
   EXPECT_EQ(text("three_axes"),
@@ -89,6 +90,7 @@ TEST(PresetMesh, SpreadsTheRanksOverItsAxes) {
   EXPECT_EQ(mesh("single", 1), "data:1");
   EXPECT_EQ(mesh("single", 3), "data:3");
   EXPECT_EQ(mesh("data", 6), "data:6");
+  EXPECT_EQ(mesh("zero2", 5), "data:5");
   EXPECT_EQ(mesh("zero3", 5), "data:5");
   EXPECT_EQ(mesh("megatron", 4), "model:4");
   EXPECT_EQ(mesh("data_model", 1), "data:1,model:1");
