@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One program of a GPT that every published layout can be said of, at any size:
+// in lowering sizes are only numbers. A name changes where a published layout
+// cuts a tensor in another way than before, and a rule may then give the new
+// name another axis. Where both names have the same rule, the change of name is
+// free.
+//
+//   [batch, length, d_model]              between blocks
+//   [batch, block_length, ...]            in a block: a sequence parallel
+//                                         layout cuts length, not this one
+//   [batch, attention_length, attention_heads, d_kv]
+//                                         within attention, which an all-to-all
+//                                         layout cuts over heads instead
+//   [batch, slots, capacity, d_model]     tokens on their way to the experts
+//   [group, experts, capacity, d_model]   with their expert
+#ifndef TESTS_LOWERING_GPT_LAYERS_H_
+#define TESTS_LOWERING_GPT_LAYERS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/graph.h"
+#include "nn/adam.h"
+#include "nn/attention.h"
+#include "nn/cross_entropy.h"
+#include "nn/embedding.h"
+#include "nn/layer_norm.h"
+#include "nn/softmax.h"
+#include "ops/constant.h"
+#include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/input.h"
+#include "ops/one_hot.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/reshape.h"
+#include "ops/stop_gradient.h"
+#include "ops/variable.h"
+
+namespace mtf::testing {
+
+struct GptSizes {
+  int layers = 1;
+  int64_t batch = 1, length = 2048, d_model = 12288, heads = 96, vocab = 51200;
+  // Weights of a layer are 12 d_model^2, as in most formulas; with this, also
+  // the 13 d_model of biases and layer norms, and positions: GPT-2.
+  bool biases = false;
+  DType dtype = kBFloat16;       // of activations and gradients
+  DType parameters = kBFloat16;  // of parameters at rest
+  double dropout = 0;
+  // Feed-forward layers with experts in place of one: each token goes to
+  // `choices` of them, and each takes length * choices / experts tokens of an
+  // example (a capacity factor of 1).
+  int64_t experts = 0, choices = 2;
+
+  int64_t d_kv() const { return d_model / heads; }
+  int64_t d_ff() const { return 4 * d_model; }
+  int64_t capacity() const { return length * choices / experts; }
+};
+
+struct Gpt {
+  Tensor tokens, targets, loss, step;
+};
+
+class GptBuilder {
+ public:
+  GptBuilder(Graph& graph, const GptSizes& sizes)
+      : graph_(graph), sizes_(sizes) {}
+
+  // Of bf16 or f32 parameters, and bf16 or f32 activations.
+  Gpt Build() {
+    Gpt gpt;
+    gpt.tokens = Input(graph_, "tokens", kInt32, {batch_, block_length_});
+    gpt.targets = Input(graph_, "targets", kInt32, {batch_, block_length_});
+    const Tensor table = Weight("table", {vocab_, d_model_}, 0.02);
+    Tensor x = nn::Embedding(gpt.tokens, vocab_, d_model_,
+                             {.dtype = sizes_.dtype, .table = table});
+    if (sizes_.biases) {
+      x = x + Used(Weight("positions", {block_length_, d_model_}, 0.02));
+    }
+    x = Leave(x);
+    for (int layer = 0; layer < sizes_.layers; ++layer) {
+      Scope scope(graph_, absl::StrCat("layer_", layer));
+      x = x + Dropped(Leave(Attention(Enter(Norm(x, "norm_1")))));
+      if (sizes_.experts > 0) {
+        x = x + Dropped(Experts(Norm(x, "norm_2")));
+      } else {
+        x = x + Dropped(Leave(FeedForward(Enter(Norm(x, "norm_2")))));
+      }
+    }
+    gpt.loss = nn::CrossEntropy(Enter(Norm(x, "norm")), vocab_, gpt.targets,
+                                {.kernel = table});
+    return gpt;
+  }
+
+ private:
+  // A parameter, normal around `mean`.
+  Tensor Weight(absl::string_view name, const Shape& shape, double stddev,
+                double mean = 0) {
+    const Tensor initial =
+        RandomNormal(graph_, shape, mean, stddev,
+                     {.per_step = false, .dtype = sizes_.parameters});
+    return Variable(graph_, name, initial);
+  }
+  Tensor Used(Tensor weight) {
+    return weight.dtype() == sizes_.dtype ? weight : Cast(weight, sizes_.dtype);
+  }
+  Tensor Project(Tensor x, absl::string_view name, const Shape& from,
+                 const Shape& to) {
+    Shape kept = x.shape(), shape = from;
+    for (const Dimension& dim : from) kept = kept.Without(dim.name);
+    for (const Dimension& dim : to) {
+      kept = kept.With(dim);
+      shape = shape.With(dim);
+    }
+    Tensor y = Einsum(
+        {x, Used(Weight(absl::StrCat(name, "/kernel"), shape, 0.02))}, kept);
+    if (!sizes_.biases) return y;
+    return y + Used(Weight(absl::StrCat(name, "/bias"), to, 0.02));
+  }
+  Tensor Norm(Tensor x, absl::string_view name) {
+    const Tensor y =
+        nn::LayerNorm(x, d_model_, {.scale = false, .bias = false});
+    if (!sizes_.biases) return y;
+    return y * Used(Weight(absl::StrCat(name, "/scale"), {d_model_}, 0.02, 1)) +
+           Used(Weight(absl::StrCat(name, "/bias"), {d_model_}, 0.02));
+  }
+  Tensor Dropped(Tensor x) {
+    return sizes_.dropout == 0 ? x : Dropout(x, sizes_.dropout);
+  }
+  Tensor Enter(Tensor x) { return Rename(x, "length", "block_length"); }
+  Tensor Leave(Tensor x) { return Rename(x, "block_length", "length"); }
+
+  Tensor Attention(Tensor x) {
+    Scope scope(graph_, "attention");
+    const auto project = [&](const char* name, const char* length) {
+      const Tensor y = Project(x, name, {d_model_}, {heads_, d_kv_});
+      return Rename(Rename(y, "block_length", length), "heads",
+                    "attention_heads");
+    };
+    const Tensor q = project("query", "attention_length"),
+                 k = project("key", "memory_length"),
+                 v = project("value", "memory_length");
+    const Tensor y = nn::DotProductAttention(
+        q, k, v,
+        {.length = {"attention_length", sizes_.length},
+         .memory_length = {"memory_length", sizes_.length},
+         .d_kv = d_kv_,
+         .causal = true,
+         .dropout = sizes_.dropout});
+    return Project(Rename(Rename(y, "attention_heads", "heads"),
+                          "attention_length", "block_length"),
+                   "output", {heads_, d_kv_}, {d_model_});
+  }
+
+  Tensor FeedForward(Tensor x) {
+    Scope scope(graph_, "feed_forward");
+    return Project(Gelu(Project(x, "in", {d_model_}, {d_ff_})), "out", {d_ff_},
+                   {d_model_});
+  }
+
+  // Tokens choose their experts, are sent there and back (Lepikhin et al.,
+  // 2020): dispatch and combine are [batch, length, slots, capacity], 1 and the
+  // weight of the choice where a token has the place.
+  Tensor Experts(Tensor x) {
+    Scope scope(graph_, "experts");
+    const Dimension slots{"slots", sizes_.experts},
+        experts{"experts", sizes_.experts},
+        capacity{"capacity", sizes_.capacity()}, group{"group", sizes_.batch},
+        earlier{"earlier", sizes_.length};
+    const Shape places = {batch_, length_, slots};
+    const Tensor logits =
+        Einsum({x, Used(Weight("router", {d_model_, slots}, 0.02))}, places);
+    const Tensor weights = nn::Softmax(Cast(logits, kFloat32), slots);
+    const Tensor is_earlier =
+        Cast(Less(Range(graph_, earlier), Range(graph_, length_)), kFloat32);
+    Tensor left = StopGradient(weights), taken, dispatch, combine;
+    for (int64_t choice = 0; choice < sizes_.choices; ++choice) {
+      // The best of those that are left, the first of equals.
+      const Tensor best = ReduceMax(left, {batch_, length_});
+      const Tensor index = ReduceMin(
+          Select(Equal(left, best), Range(graph_, slots),
+                 Constant(graph_, static_cast<double>(slots.size), kInt32, {})),
+          {batch_, length_});
+      const Tensor chosen = OneHot(index, slots);
+      left = Select(Equal(index, Range(graph_, slots)), -1.0, left);
+      // Its place: how many came before, by length and by choice.
+      Tensor before =
+          Einsum({Rename(chosen, "length", "earlier"), is_earlier}, places);
+      const Tensor count = ReduceSum(chosen, {batch_, slots});
+      if (taken.valid()) before = before + taken;
+      taken = taken.valid() ? taken + count : count;
+      const Tensor place =
+          Cast(ReduceSum(before * chosen, {batch_, length_}), kInt32);
+      const Tensor sent = chosen * OneHot(place, capacity);
+      const Tensor weighed =
+          ReduceSum(weights * chosen, {batch_, length_}) * sent;
+      dispatch = dispatch.valid() ? dispatch + sent : sent;
+      combine = combine.valid() ? combine + weighed : weighed;
+    }
+    const auto move = [](Tensor y, const char* batch_from, const char* batch_to,
+                         const char* from, const char* to) {
+      return Rename(Rename(y, batch_from, batch_to), from, to);
+    };
+    const Tensor sent = move(Einsum({x, StopGradient(To(dispatch))},
+                                    {batch_, slots, capacity, d_model_}),
+                             "batch", "group", "slots", "experts");
+    const Tensor hidden = Gelu(Einsum(
+        {sent, Used(Weight("in/kernel", {experts, d_model_, d_ff_}, 0.02))},
+        {group, experts, capacity, d_ff_}));
+    const Tensor back = move(
+        Einsum({hidden,
+                Used(Weight("out/kernel", {experts, d_ff_, d_model_}, 0.02))},
+               {group, experts, capacity, d_model_}),
+        "group", "batch", "experts", "slots");
+    return Einsum({back, To(combine)}, x.shape());
+  }
+  Tensor To(Tensor x) {
+    return x.dtype() == sizes_.dtype ? x : Cast(x, sizes_.dtype);
+  }
+
+  Graph& graph_;
+  const GptSizes sizes_;
+  const Dimension batch_{"batch", sizes_.batch},
+      length_{"length", sizes_.length},
+      block_length_{"block_length", sizes_.length},
+      d_model_{"d_model", sizes_.d_model}, heads_{"heads", sizes_.heads},
+      d_kv_{"d_kv", sizes_.d_kv()}, d_ff_{"d_ff", sizes_.d_ff()},
+      vocab_{"vocab", sizes_.vocab};
+};
+
+// The loss, and a step of AdamW.
+inline Gpt BuildGpt(Graph& graph, const GptSizes& sizes) {
+  Gpt gpt = GptBuilder(graph, sizes).Build();
+  gpt.step = nn::AdamW({.learning_rate = 3e-3}).Minimize(gpt.loss);
+  return gpt;
+}
+
+// The layouts of the literature in the names of this program.
+namespace gpt_layouts {
+inline constexpr char kData[] = "batch:data";
+// Optimizer state rests in shards (Rajbhandari et al., 2020, stages 1 and 2).
+inline constexpr char kZero1[] = "batch:data [optimizer] d_model:data";
+inline constexpr char kZero3[] =
+    "batch:data [parameters] d_model:data [optimizer] d_model:data";
+inline constexpr char kMegatron[] =
+    "heads:model, attention_heads:model, d_ff:model, vocab:model";
+// Korthikanti et al., 2022.
+inline constexpr char kSequence[] =
+    "length:model, heads:model, attention_heads:model, d_ff:model, vocab:model";
+inline constexpr char kTwoAxes[] =
+    "batch:data, heads:model, attention_heads:model, d_ff:model, vocab:model";
+// The weights over both axes.
+inline constexpr char kTwoAxesOfWeights[] =
+    "batch:data, heads:model, attention_heads:model, d_ff:model, vocab:model "
+    "[parameters] d_model:data [optimizer] d_model:data";
+inline constexpr char kExperts[] = "batch:data, experts:data";
+// Jacobs et al., 2023: the length outside of attention, heads within.
+inline constexpr char kAllToAll[] =
+    "length:model, block_length:model, attention_heads:model";
+}  // namespace gpt_layouts
+
+}  // namespace mtf::testing
+
+#endif  // TESTS_LOWERING_GPT_LAYERS_H_
