@@ -24,6 +24,7 @@ struct TransformerSizes {
   int layers = 2;
   int64_t batch = 8, length = 16, d_model = 8, heads = 4, d_kv = 2, d_ff = 32,
           vocab = 64;
+  DType dtype = kFloat32;  // of activations; parameters are f32
 };
 
 struct Transformer {
@@ -40,7 +41,7 @@ inline Transformer BuildTransformer(Graph& graph,
   Transformer model;
   Tensor tokens = Input(graph, "tokens", kInt32, {batch, length});
   Tensor targets = Input(graph, "targets", kInt32, {batch, length});
-  Tensor x = nn::Embedding(tokens, vocab, d_model);
+  Tensor x = nn::Embedding(tokens, vocab, d_model, {.dtype = sizes.dtype});
   for (int layer = 0; layer < sizes.layers; ++layer) {
     Scope scope(graph, absl::StrCat("layer_", layer));
     x = x +

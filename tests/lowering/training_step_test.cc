@@ -48,6 +48,15 @@ TEST(TrainingStep, DataAndModelAddUp) {
             "all_reduce data 1x 5380\nall_reduce model 12x 21248\n");
 }
 
+// Stages 1 and 2: gradients are scattered, updated parameters gathered, each as
+// often and as large as under zero3.
+TEST(TrainingStep, Zero2ScattersGradientsAndGathersParameters) {
+  EXPECT_EQ(StepCosts("zero2", 4, 2),
+            "all_reduce data 1x 6\n"
+            "all_gather data 22x 7872\n"
+            "reduce_scatter data 1x 7872\n");
+}
+
 // Parameters are gathered for use, gradients scattered; the all_reduce is that
 // of the loss, one float.
 TEST(TrainingStep, Zero3GathersParametersAndScattersGradients) {

@@ -12,6 +12,7 @@ namespace {
 // of a layer. The weights are 12 h^2 in matrices and 4 h in layer norms.
 struct Formula {
   int64_t h, tokens, e = 4;
+  DType dtype() const { return e == 4 ? kFloat32 : kBFloat16; }
   int64_t matrices() const { return 12 * h * h; }
   int64_t norms() const { return 4 * h; }
 };
@@ -30,6 +31,7 @@ int64_t BytesPerLayer(absl::string_view mesh, absl::string_view layout,
     sizes.heads = 8;
     sizes.d_kv = f.h / 8;
     sizes.d_ff = 4 * f.h;
+    sizes.dtype = f.dtype();
     const Transformer model = BuildTransformer(graph, sizes);
     const auto program =
         LowerText(graph, mesh, layout,
@@ -90,6 +92,26 @@ TEST(WireBytes, OnTwoAxesEachSeesAShardOfTheOther) {
           << r << " x " << c;
     }
   }
+}
+
+// Layers keep their parameters in f32 and compute in the dtype that they are
+// given: what goes over the wire are casts of matrices, their gradients, and
+// activations, all of two bytes. Layer norms are f32 inside.
+TEST(WireBytes, InElementsOfTwoBytes) {
+  const Formula f{64, 128, 2};
+  for (int64_t n : {2, 4, 8}) {
+    const int64_t weights = f.matrices() * 2 + f.norms() * 4;
+    EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", n), "batch:data", f),
+              2 * (n - 1) * weights / n);
+    EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", n), kZero3, f),
+              2 * (n - 1) * weights / n);
+    EXPECT_EQ(BytesPerLayer(absl::StrCat("model:", n), kMegatron, f),
+              8 * (n - 1) * f.tokens * f.h * 2 / n);
+  }
+  const Formula large{12288, 2048, 2};
+  EXPECT_EQ(BytesPerLayer("model:8", kMegatron, large), 352321536);
+  EXPECT_EQ(BytesPerLayer("data:8", "batch:data", large),
+            6341787648 + 2 * 7 * large.norms() * 4 / 8);
 }
 
 // The layer of a model of 175 billion weights on 8 devices: twice what the
