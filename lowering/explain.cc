@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "lowering/count_costs.h"
 #include "lowering/explain_parts.h"
@@ -13,40 +12,6 @@
 
 namespace mtf {
 namespace internal {
-
-LayerName SplitLayer(absl::string_view name) {
-  LayerName split;
-  // Only a scope is a layer: the last part of a name is numbered because it is
-  // not the first of its kind.
-  for (size_t begin = 0, end; (end = name.find('/', begin)) != name.npos;
-       begin = end + 1) {
-    size_t digits = end;
-    while (digits > begin && absl::ascii_isdigit(name[digits - 1])) --digits;
-    // Ten digits could leave an int.
-    if (digits < begin + 2 || name[digits - 1] != '_' || digits == end ||
-        end - digits > 9) {
-      continue;
-    }
-    split.before = std::string(name.substr(0, digits));
-    split.behind = std::string(name.substr(end));
-    split.layer = 0;
-    for (char digit : name.substr(digits, end - digits)) {
-      split.layer = 10 * split.layer + (digit - '0');
-    }
-    return split;
-  }
-  split.behind = std::string(name);
-  return split;
-}
-
-std::string ModuleOf(absl::string_view operation) {
-  const size_t first = operation.find('/');
-  if (first == absl::string_view::npos) return "(top)";
-  const LayerName layer = SplitLayer(operation.substr(0, first + 1));
-  const size_t second = operation.find('/', first + 1);
-  return std::string(operation.substr(
-      0, layer.layer >= 0 && second != operation.npos ? second : first));
-}
 
 StepCost CostOf(const Program& program, const StepEstimate& estimate) {
   StepCost cost;
@@ -237,6 +202,10 @@ Explanation ExplainLowered(const Program& program, const VariableKinds& kinds,
     number[collective.instruction] = collective.number;
   }
   Totals by_axis, by_kind, by_module;
+  std::vector<std::string> modules;  // by origin
+  for (const Origin& origin : program.origins) {
+    modules.push_back(ModuleOf(origin.operation));
+  }
   for (const TimedInstruction& timed : estimate.timeline) {
     const Instruction& instruction = program.instructions[timed.instruction];
     seconds[timed.instruction] = timed.end - timed.begin;
@@ -250,8 +219,7 @@ Explanation ExplainLowered(const Program& program, const VariableKinds& kinds,
       collective.seconds = timed.end - timed.begin;
       collective.exposed = timed.exposed;
     } else if (instruction.origin >= 0) {
-      by_module[ModuleOf(program.origins[instruction.origin].operation)]
-          .compute += timed.end - timed.begin;
+      by_module[modules[instruction.origin]].compute += timed.end - timed.begin;
     }
   }
   for (const ExplainedCollective& collective : explanation.collectives) {
@@ -296,8 +264,9 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
       internal::ExplainLowered(program, internal::KindsOf(graph), machine);
   explanation.layout = rules.ToString();
   explanation.notices = binding.rules.notices();
-  internal::ExplainRules(graph, binding, rules, targets, program, machine,
-                         options, explanation);
+  internal::ExplainUses(graph, binding, rules.rules(), program, explanation);
+  internal::ExplainChanges(graph, binding, rules, targets, program, machine,
+                           options, explanation);
   return explanation;
 }
 

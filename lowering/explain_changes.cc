@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each rule is good for, and what would happen without it: the step is
-// lowered again under changed rules, once for each change, whatever it is asked
-// for afterwards.
+// What would happen under other rules: the step is lowered again, once for each
+// change, and every collective and rule asks the same results.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -11,14 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lowering/count_costs.h"
-#include "lowering/emit_program.h"
 #include "lowering/explain_parts.h"
 #include "lowering/readers.h"
 
 namespace mtf::internal {
 namespace {
-
-using Rules = std::vector<LayoutRule>;
 
 // The rules of a layout as --layout takes them, section by section.
 std::string RulesText(const Rules& rules) {
@@ -39,12 +35,6 @@ std::string RulesText(const Rules& rules) {
   return text;
 }
 
-std::string InSection(const LayoutRule& rule) {
-  if (rule.section == RuleSection::kDefault) return rule.ToString();
-  return absl::StrCat("[", RuleSectionName(rule.section), "] ",
-                      rule.ToString());
-}
-
 // A change to try: the rules it leaves, and which of the present ones it
 // touches.
 struct Candidate {
@@ -52,14 +42,6 @@ struct Candidate {
   Rules rules;
   std::vector<int> touched;
 };
-
-// Whether a rule cuts anything on this mesh.
-bool Cuts(const LayoutRule& rule, const Mesh& mesh) {
-  return std::any_of(
-      rule.axes.begin(), rule.axes.end(), [&mesh](const std::string& axis) {
-        return mesh.Find(axis) >= 0 && mesh.axis_size(mesh.Find(axis)) > 1;
-      });
-}
 
 // Every change of one rule: without it, without all rules of its dimension,
 // over fewer axes, over another axis.
@@ -258,109 +240,36 @@ void ChooseChanges(const Program& program, const Rules& rules,
   }
 }
 
-// Whether a value has `dimension`, cut over all axes of `axes`.
-bool IsCut(const Program& program, const Shape& shape,
-           const TensorLayout& layout, absl::string_view dimension,
-           const AxisList& axes) {
-  for (int i = 0; i < shape.rank(); ++i) {
-    if (program.grains.Tied(shape[i].name, dimension) &&
-        layout.dims[i] == axes) {
-      return true;
+// Where not all can be tried, those of the rules that cost most time come
+// first; of one rule, dropping it.
+void MostExposedFirst(const Program& program, const Rules& rules,
+                      const Explanation& explanation,
+                      std::vector<Candidate>& candidates) {
+  std::vector<double> exposed(rules.size(), 0);
+  for (const ExplainedCollective& collective : explanation.collectives) {
+    for (int rule : RulesBehind(program, rules,
+                                program.instructions[collective.instruction])) {
+      exposed[rule] += collective.exposed;
     }
   }
-  return false;
-}
-
-bool InScope(RuleSection section, VariableKind kind) {
-  return section == (kind == VariableKind::kParameter
-                         ? RuleSection::kParameters
-                         : RuleSection::kOptimizer);
-}
-
-// The names of what rests by a rule of its own instead of `rule`.
-std::string Shadows(const LayoutRule& rule, const Rules& rules) {
-  std::vector<std::string> shadows;
-  for (const LayoutRule& other : rules) {
-    if (other.section != RuleSection::kDefault &&
-        other.dimension == rule.dimension) {
-      shadows.push_back(InSection(other));
-    }
-  }
-  return absl::StrJoin(shadows, " and ");
-}
-
-// Why a rule does nothing, and whether another stands in its place.
-std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
-                                      const Rules& rules, const Graph& graph,
-                                      const LayoutBinding& binding,
-                                      const Program& program,
-                                      const VariableKinds& kinds) {
-  const std::vector<std::string> dimensions = DimensionNames(graph);
-  if (std::find(dimensions.begin(), dimensions.end(), rule.dimension) ==
-      dimensions.end()) {
-    return {RuleUse::kUnused, "no tensor has the dimension"};
-  }
-  if (!Cuts(rule, binding.mesh)) {
-    const bool has = std::any_of(
-        rule.axes.begin(), rule.axes.end(),
-        [&](const std::string& axis) { return binding.mesh.Find(axis) >= 0; });
-    return {RuleUse::kUnused,
-            has ? "its axis has size 1" : "the mesh lacks its axis"};
-  }
-  const AxisList& axes = binding.rules.AxesOf(rule.section, rule.dimension);
-  const LayoutRule* otherwise =
-      binding.rules.RuleOf(RuleSection::kDefault, rule.dimension);
-  if (rule.section != RuleSection::kDefault && otherwise != nullptr &&
-      binding.rules.AxesOf(RuleSection::kDefault, rule.dimension) == axes) {
-    return {RuleUse::kUnused,
-            absl::StrCat("the default section says the same")};
-  }
-  for (const ProgramVariable& variable : program.variables) {
-    const auto kind = kinds.find(variable.name);
-    if (kind == kinds.end()) continue;
-    if (rule.section != RuleSection::kDefault
-            ? !InScope(rule.section, kind->second)
-            : binding.rules.RuleOf(kind->second == VariableKind::kParameter
-                                       ? RuleSection::kParameters
-                                       : RuleSection::kOptimizer,
-                                   rule.dimension) != otherwise) {
-      continue;
-    }
-    if (IsCut(program, variable.shape, variable.layout, rule.dimension, axes)) {
-      return {RuleUse::kUsed, ""};
-    }
-  }
-  if (rule.section == RuleSection::kParameters) {
-    return {RuleUse::kUnused, "no parameter has the dimension"};
-  }
-  for (const Instruction& instruction : program.instructions) {
-    if (instruction.opcode == Opcode::kReadVariable ||
-        instruction.opcode == Opcode::kWriteVariable ||
-        IsCollective(instruction.opcode)) {
-      continue;
-    }
-    for (int result : instruction.results) {
-      const ProgramValue& value = program.values[result];
-      if (IsCut(program, value.shape, value.layout, rule.dimension, axes)) {
-        return {RuleUse::kUsed, ""};
-      }
-    }
-  }
-  const std::string shadows = Shadows(rule, rules);
-  if (rule.section == RuleSection::kDefault && !shadows.empty()) {
-    return {RuleUse::kShadowed, absl::StrCat(shadows, " stands in its place")};
-  }
-  return {RuleUse::kUnused, "nothing in this step has the dimension cut"};
+  const auto weight = [&](const Candidate& candidate) {
+    double sum = 0;
+    for (int rule : candidate.touched) sum += exposed[rule];
+    return sum;
+  };
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [&](const Candidate& a, const Candidate& b) {
+                     return weight(a) > weight(b);
+                   });
 }
 
 }  // namespace
 
-void ExplainRules(const Graph& graph, const LayoutBinding& binding,
-                  const LayoutRules& layout, const Targets& targets,
-                  const Program& program, const Machine& machine,
-                  const ExplainOptions& options, Explanation& explanation) {
+void ExplainChanges(const Graph& graph, const LayoutBinding& binding,
+                    const LayoutRules& layout, const Targets& targets,
+                    const Program& program, const Machine& machine,
+                    const ExplainOptions& options, Explanation& explanation) {
   const Rules& rules = layout.rules();
-  const VariableKinds kinds = KindsOf(graph);
   std::vector<Candidate> candidates = Candidates(rules, binding.mesh);
   const int64_t operations =
       std::max<int64_t>(1, static_cast<int64_t>(graph.operations().size()));
@@ -371,6 +280,7 @@ void ExplainRules(const Graph& graph, const LayoutBinding& binding,
     explanation.changes_note =
         absl::StrCat(most, " of ", candidates.size(),
                      " changes of rules were tried: the model is large");
+    MostExposedFirst(program, rules, explanation, candidates);
     candidates.resize(most);
   }
 
@@ -396,15 +306,7 @@ void ExplainRules(const Graph& graph, const LayoutBinding& binding,
   ChooseChanges(program, rules, tried, all, explanation);
 
   for (int i = 0; i < static_cast<int>(rules.size()); ++i) {
-    const auto [use, why] =
-        UseOf(rules[i], rules, graph, binding, program, kinds);
-    ExplainedRule rule{std::string(RuleSectionName(rules[i].section)),
-                       rules[i].ToString(),
-                       rules[i].origin,
-                       use,
-                       why,
-                       -1,
-                       0};
+    ExplainedRule& rule = explanation.rules[i];
     for (size_t t = 0; t < tried.size() && rule.dropped < 0; ++t) {
       if (tried[t].candidate.touched == std::vector<int>{i} &&
           tried[t].candidate.rules.size() < rules.size()) {
@@ -413,7 +315,6 @@ void ExplainRules(const Graph& graph, const LayoutBinding& binding,
             tried[t].cost.memory_bytes - explanation.cost.memory_bytes;
       }
     }
-    explanation.rules.push_back(std::move(rule));
   }
 }
 

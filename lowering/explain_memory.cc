@@ -198,6 +198,7 @@ ExplainedTensor Described(const Program& program, const Lifetime& lifetime,
 
 int64_t LocalBytes(const Program& program, int value) {
   const ProgramValue& of = program.values[value];
+  if (!of.local.empty()) return of.local_bytes();
   return LocalElements(program.grains, of.shape, of.layout) *
          DTypeSize(of.dtype);
 }

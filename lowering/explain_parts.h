@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "lowering/estimate_time.h"
 #include "lowering/explain.h"
@@ -31,6 +32,17 @@ struct LayerName {
 };
 LayerName SplitLayer(absl::string_view name);
 
+// Items that are equal but for the layer they are of.
+struct Fold {
+  std::string name;  // "layer_0..11/attention"
+  std::vector<int> members;
+};
+// Folds `count` items, in the order in which the first of each comes.
+// `name_of` and `key_of` tell the name of item i and all else that has to be
+// equal. What is of no layer stays alone.
+using TextOf = absl::FunctionRef<std::string(size_t)>;
+std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of);
+
 // The bytes of a value on each rank, whatever passes have run.
 int64_t LocalBytes(const Program& program, int value);
 
@@ -50,12 +62,24 @@ std::vector<ExplainedEinsum> ExplainEinsums(const Program& program);
 
 StepCost CostOf(const Program& program, const StepEstimate& estimate);
 
-// Fills in what a graph and its rules add to the explanation of `program`: the
-// use of each rule, and the changes of rules with what each would do.
-void ExplainRules(const Graph& graph, const LayoutBinding& binding,
-                  const LayoutRules& rules, const Targets& targets,
-                  const Program& program, const Machine& machine,
-                  const ExplainOptions& options, Explanation& explanation);
+using Rules = std::vector<LayoutRule>;
+
+// The rule with its section, unless that is the default: "[parameters] io:x".
+std::string InSection(const LayoutRule& rule);
+// Whether a rule cuts anything on this mesh.
+bool Cuts(const LayoutRule& rule, const Mesh& mesh);
+
+// Fills in Explanation::rules but for what dropping them would do.
+void ExplainUses(const Graph& graph, const LayoutBinding& binding,
+                 const Rules& rules, const Program& program,
+                 Explanation& explanation);
+
+// Fills in the changes of rules, what each would do to the rules and to the
+// collectives of `explanation`.
+void ExplainChanges(const Graph& graph, const LayoutBinding& binding,
+                    const LayoutRules& rules, const Targets& targets,
+                    const Program& program, const Machine& machine,
+                    const ExplainOptions& options, Explanation& explanation);
 
 // "1.23 ms", "45.6 us", "7.89 s"; "12.3 GFLOP"; "45.6 MiB".
 std::string SecondsText(double seconds);

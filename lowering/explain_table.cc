@@ -16,6 +16,9 @@ class Table {
   Table(const std::vector<TableColumn>& columns,
         const std::vector<std::vector<std::string>>& rows)
       : columns_(columns), rows_(rows), shown_(columns.size(), true) {
+    for (size_t c = 0; c < columns.size(); ++c) {
+      shown_[c] = columns[c].optional == 0 || SaysSomething(c);
+    }
     Measure();
   }
 
@@ -35,6 +38,13 @@ class Table {
   }
 
  private:
+  // A column of nothing, or of single calls alone, does not.
+  bool SaysSomething(size_t c) const {
+    return std::any_of(rows_.begin(), rows_.end(), [c](const auto& row) {
+      return !row[c].empty() && row[c] != "1";
+    });
+  }
+
   // The columns as wide as they would like to be.
   void Measure() {
     widths_.assign(columns_.size(), 0);

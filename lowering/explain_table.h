@@ -16,7 +16,8 @@ struct TableColumn {
   // Cells may be shortened to this many characters before a column is left
   // out, and further where none can be; 0: never.
   int narrowest = 0;
-  // Columns of a higher number are left out first; 0: never.
+  // Columns of a higher number are left out first, and any whose cells are all
+  // empty or "1"; 0: never.
   int optional = 0;
 };
 

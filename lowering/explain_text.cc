@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,105 +11,12 @@
 namespace mtf {
 namespace internal {
 
-std::string SecondsText(double seconds) {
-  if (seconds == 0) return "0";
-  const std::pair<double, absl::string_view> units[] = {
-      {1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
-  for (const auto& [unit, name] : units) {
-    if (seconds >= 0.9995 * unit || name == "ns") {
-      return absl::StrFormat("%.3g %s", seconds / unit, name);
-    }
-  }
-  return "";
-}
-
-std::string FlopsText(double flops) {
-  const std::pair<double, absl::string_view> units[] = {
-      {1e15, "PFLOP"}, {1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}};
-  for (const auto& [unit, name] : units) {
-    if (flops >= 0.9995 * unit) {
-      return absl::StrFormat("%.3g %s", flops / unit, name);
-    }
-  }
-  return absl::StrFormat("%.0f FLOP", flops);
-}
-
-std::string BytesText(double bytes) {
-  const std::pair<double, absl::string_view> units[] = {
-      {1099511627776.0, "TiB"},
-      {1073741824.0, "GiB"},
-      {1048576.0, "MiB"},
-      {1024.0, "KiB"}};
-  for (const auto& [unit, name] : units) {
-    const double value = bytes / unit;
-    if (std::abs(value) < 1) continue;
-    return absl::StrFormat("%.*f %s",
-                           std::abs(value) < 9.995   ? 2
-                           : std::abs(value) < 99.95 ? 1
-                                                     : 0,
-                           value, name);
-  }
-  return absl::StrFormat("%.0f B", bytes);
-}
-
 namespace {
 
 constexpr size_t kMostTensors = 12;  // alive at the peak
 
 std::string Plural(int64_t count, absl::string_view word) {
   return absl::StrCat(count, " ", word, count == 1 ? "" : "s");
-}
-
-// Items that are equal but for the layer they are of, in the order in which the
-// first of each came.
-struct Fold {
-  std::string name;  // "layer_0..11/attention"
-  std::vector<int> members;
-};
-
-// `name_of` and `key_of` tell the name of item i and all else that has to be
-// equal.
-template <class NameOf, class KeyOf>
-std::vector<Fold> FoldLayers(size_t count, NameOf name_of, KeyOf key_of) {
-  struct Open {
-    LayerName name;
-    std::vector<int> layers;
-  };
-  std::vector<Fold> folds;
-  std::vector<Open> open;
-  std::map<std::string, size_t> places;
-  for (size_t i = 0; i < count; ++i) {
-    const LayerName name = SplitLayer(name_of(i));
-    // What is of no layer stays alone.
-    const std::string key =
-        name.layer < 0
-            ? absl::StrCat(i)
-            : absl::StrCat(name.before, "*", name.behind, "\n", key_of(i));
-    const auto [place, added] = places.try_emplace(key, folds.size());
-    if (added) {
-      folds.emplace_back();
-      open.push_back({name, {}});
-    }
-    folds[place->second].members.push_back(static_cast<int>(i));
-    open[place->second].layers.push_back(name.layer);
-  }
-  for (size_t f = 0; f < folds.size(); ++f) {
-    auto& [name, layers] = open[f];
-    std::sort(layers.begin(), layers.end());
-    layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
-    std::string numbers;
-    for (size_t i = 0; name.layer >= 0 && i < layers.size();) {
-      size_t end = i;
-      while (end + 1 < layers.size() && layers[end + 1] == layers[end] + 1) {
-        ++end;
-      }
-      absl::StrAppend(&numbers, numbers.empty() ? "" : ",", layers[i]);
-      if (end > i) absl::StrAppend(&numbers, "..", layers[end]);
-      i = end + 1;
-    }
-    folds[f].name = absl::StrCat(name.before, numbers, name.behind);
-  }
-  return folds;
 }
 
 class TextWriter {
@@ -203,15 +108,15 @@ class TextWriter {
     }
     Table({{"no", true},
            {"collective"},
-           {"axis"},
-           {"calls", true, 0, 3},
+           {"axis", false, 0, 2},
+           {"calls", true, 0, 4},
            {"bytes", true},
-           {"time", true, 0, 4},
-           {"exposed", true, 0, 2},
-           {"tensor", false, 26},
-           {"dimension", false, 0, 6},
+           {"time", true, 0, 5},
+           {"exposed", true, 0, 3},
+           {"tensor", false, 26, 1},
+           {"dimension", false, 0, 7},
            {"rule", false, 14},
-           {"rule from", false, 20, 5},
+           {"rule from", false, 20, 6},
            {"removed by", false, 20},
            {"made at", false, 20}},
           rows);
@@ -361,7 +266,8 @@ class TextWriter {
                            m.total > m.machine_bytes ? ": does not fit" : ""));
     }
     if (m.alive.empty()) return;
-    Section(absl::StrCat(
+    text_ += "\n";
+    Line(absl::StrCat(
         "alive at the peak, in ",
         m.peak_operation.empty() ? "the step" : m.peak_operation,
         m.peak_site.empty() ? "" : absl::StrCat(" (", m.peak_site, ")")));

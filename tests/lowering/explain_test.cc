@@ -23,6 +23,7 @@
 namespace mtf::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -119,8 +120,8 @@ TEST_P(Presets, TotalsAddUp) {
   }
   for (const ExplainedEinsum& einsum : e.einsums) flops += einsum.flops;
   EXPECT_EQ(e.cost.wire_bytes, bytes);
-  EXPECT_DOUBLE_EQ(e.collective_seconds, seconds);
-  EXPECT_DOUBLE_EQ(e.exposed, exposed);
+  EXPECT_NEAR(e.collective_seconds, seconds, 1e-12);
+  EXPECT_NEAR(e.exposed, exposed, 1e-12);
   EXPECT_DOUBLE_EQ(e.flops, flops);
   for (const auto* totals : {&e.by_kind, &e.by_axis, &e.by_module}) {
     int64_t calls = 0, total_bytes = 0;
@@ -162,13 +163,12 @@ TEST_P(Presets, MemoryAddsUp) {
     }
   }
   EXPECT_EQ(alive + m.unused, m.arena);
-  // AdamW keeps two numbers for each of a parameter, and the step.
-  EXPECT_EQ(m.optimizer_state, 2 * m.parameters + 4);
-  if (GetParam() == "zero3") {
-    EXPECT_GT(m.gathered, 0);
-  } else {
-    EXPECT_EQ(m.gathered, 0);
-  }
+  // AdamW keeps two numbers for each of a parameter, and the step; zero2 shares
+  // them out over four ranks.
+  EXPECT_EQ(m.optimizer_state,
+            2 * m.parameters / (GetParam() == "zero2" ? 4 : 1) + 4);
+  // Nothing else is gathered while activations fill the memory.
+  EXPECT_EQ(m.gathered > 0, GetParam() == "zero3");
 }
 
 TEST_P(Presets, AProgramAloneTellsTheSame) {
@@ -431,9 +431,9 @@ TEST_P(Presets, TextFitsItsWidth) {
     }
     // Whatever is left out, a collective has its rule, a way out and its line.
     if (!step.explanation->collectives.empty()) {
-      EXPECT_THAT(text, HasSubstr("rule"));
-      EXPECT_THAT(text, HasSubstr("removed by"));
-      EXPECT_THAT(text, HasSubstr("made at"));
+      for (const char* title : {"rule ", "removed by", "made at"}) {
+        EXPECT_THAT(text, ContainsRegex(absl::StrCat("\nno .*", title)));
+      }
     }
   }
 }
@@ -461,7 +461,8 @@ TEST(ExplainText, EqualLayersAreOneLineAndTotalsStayRight) {
   ASSERT_OK(six.explanation);
   const std::string text = ExplainText(*six.explanation, 200);
   EXPECT_THAT(text, HasSubstr("layer_0..5/attention/output/einsum"));
-  const auto few = CellsBehind(ExplainText(*two.explanation, 200), "collectiv");
+  const auto few =
+      CellsBehind(ExplainText(*two.explanation, 200), "collectives, ");
   const auto many = CellsBehind(text, "collectives, ");
   EXPECT_EQ(few.size(), many.size());
   ASSERT_GT(many.size(), 2u);

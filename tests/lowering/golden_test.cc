@@ -7,18 +7,17 @@
 // of speed that somebody must have meant. To rewrite the files, run
 //
 //   MTF_UPDATE_GOLDENS=1 lowering_test --gtest_filter='*Golden*'
-#include <cstdlib>
+//
+// and for what programs print, <preset>.<program>.explain.txt, train_test.
 #include <filesystem>
-#include <fstream>
 #include <ostream>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_split.h"
 #include "lowering/explain.h"
 #include "lowering/machine.h"
 #include "lowering/print_program.h"
+#include "tests/golden_files.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
 
@@ -41,45 +40,6 @@ std::vector<GoldenCase> GoldenCases() {
                                                       : 4});
   }
   return cases;
-}
-
-bool Updates() {
-  const char* update = std::getenv("MTF_UPDATE_GOLDENS");
-  return update != nullptr && std::string(update) == "1";
-}
-
-std::string PathOf(const std::string& name) {
-  return std::string(GOLDEN_DIR) + "/" + name;
-}
-
-void ExpectGolden(const std::string& name, const std::string& text) {
-  const std::string path = PathOf(name);
-  if (Updates()) {
-    std::ofstream(path, std::ios::binary) << text;
-    return;
-  }
-  std::ifstream file(path, std::ios::binary);
-  ASSERT_TRUE(file.good()) << path << " is not there; write it with "
-                           << "MTF_UPDATE_GOLDENS=1";
-  std::stringstream content;
-  content << file.rdbuf();
-  if (content.str() == text) return;
-  // The first difference says more than two long texts.
-  const std::vector<std::string> wanted = absl::StrSplit(content.str(), '\n'),
-                                 got = absl::StrSplit(text, '\n');
-  size_t line = 0;
-  while (line < wanted.size() && line < got.size() &&
-         wanted[line] == got[line]) {
-    ++line;
-  }
-  const auto at = [line](const std::vector<std::string>& lines) {
-    return line < lines.size() ? lines[line] : std::string("<the end>");
-  };
-  ADD_FAILURE() << name << " line " << line + 1 << " is\n  " << at(got)
-                << "\nand was\n  " << at(wanted) << "\n(" << got.size()
-                << " lines, and were " << wanted.size()
-                << "). If that is meant, run again with MTF_UPDATE_GOLDENS=1 "
-                   "and review the difference.";
 }
 
 class Golden : public ::testing::TestWithParam<GoldenCase> {};

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How an explanation names and writes things.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lowering/explain_parts.h"
+
+namespace mtf::internal {
+
+LayerName SplitLayer(absl::string_view name) {
+  LayerName split;
+  // Only a scope is a layer: the last part of a name is numbered because it is
+  // not the first of its kind.
+  for (size_t begin = 0, end; (end = name.find('/', begin)) != name.npos;
+       begin = end + 1) {
+    size_t digits = end;
+    while (digits > begin && absl::ascii_isdigit(name[digits - 1])) --digits;
+    // Ten digits could leave an int.
+    if (digits < begin + 2 || name[digits - 1] != '_' || digits == end ||
+        end - digits > 9) {
+      continue;
+    }
+    split.before = std::string(name.substr(0, digits));
+    split.behind = std::string(name.substr(end));
+    split.layer = 0;
+    for (char digit : name.substr(digits, end - digits)) {
+      split.layer = 10 * split.layer + (digit - '0');
+    }
+    return split;
+  }
+  split.behind = std::string(name);
+  return split;
+}
+
+std::string ModuleOf(absl::string_view operation) {
+  const size_t first = operation.find('/');
+  if (first == absl::string_view::npos) return "(top)";
+  const LayerName layer = SplitLayer(operation.substr(0, first + 1));
+  const size_t second = operation.find('/', first + 1);
+  return std::string(operation.substr(
+      0, layer.layer >= 0 && second != operation.npos ? second : first));
+}
+
+std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of) {
+  struct Open {
+    LayerName name;
+    std::vector<int> layers;
+  };
+  std::vector<Fold> folds;
+  std::vector<Open> open;
+  std::map<std::string, size_t> places;
+  for (size_t i = 0; i < count; ++i) {
+    const LayerName name = SplitLayer(name_of(i));
+    // What is of no layer stays alone.
+    const std::string key =
+        name.layer < 0
+            ? absl::StrCat(i)
+            : absl::StrCat(name.before, "*", name.behind, "\n", key_of(i));
+    const auto [place, added] = places.try_emplace(key, folds.size());
+    if (added) {
+      folds.emplace_back();
+      open.push_back({name, {}});
+    }
+    folds[place->second].members.push_back(static_cast<int>(i));
+    open[place->second].layers.push_back(name.layer);
+  }
+  for (size_t f = 0; f < folds.size(); ++f) {
+    auto& [name, layers] = open[f];
+    std::sort(layers.begin(), layers.end());
+    layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+    std::string numbers;
+    for (size_t i = 0; name.layer >= 0 && i < layers.size();) {
+      size_t end = i;
+      while (end + 1 < layers.size() && layers[end + 1] == layers[end] + 1) {
+        ++end;
+      }
+      absl::StrAppend(&numbers, numbers.empty() ? "" : ",", layers[i]);
+      if (end > i) absl::StrAppend(&numbers, "..", layers[end]);
+      i = end + 1;
+    }
+    folds[f].name = absl::StrCat(name.before, numbers, name.behind);
+  }
+  return folds;
+}
+
+std::string SecondsText(double seconds) {
+  if (seconds == 0) return "0";
+  const std::pair<double, absl::string_view> units[] = {
+      {1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
+  for (const auto& [unit, name] : units) {
+    if (seconds >= 0.9995 * unit || name == "ns") {
+      return absl::StrFormat("%.3g %s", seconds / unit, name);
+    }
+  }
+  return "";
+}
+
+std::string FlopsText(double flops) {
+  const std::pair<double, absl::string_view> units[] = {
+      {1e15, "PFLOP"}, {1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}};
+  for (const auto& [unit, name] : units) {
+    if (flops >= 0.9995 * unit) {
+      return absl::StrFormat("%.3g %s", flops / unit, name);
+    }
+  }
+  return absl::StrFormat("%.0f FLOP", flops);
+}
+
+std::string BytesText(double bytes) {
+  const std::pair<double, absl::string_view> units[] = {
+      {1099511627776.0, "TiB"},
+      {1073741824.0, "GiB"},
+      {1048576.0, "MiB"},
+      {1024.0, "KiB"}};
+  for (const auto& [unit, name] : units) {
+    const double value = bytes / unit;
+    if (std::abs(value) < 1) continue;
+    return absl::StrFormat("%.*f %s",
+                           std::abs(value) < 9.995   ? 2
+                           : std::abs(value) < 99.95 ? 1
+                                                     : 0,
+                           value, name);
+  }
+  return absl::StrFormat("%.0f B", bytes);
+}
+
+}  // namespace mtf::internal

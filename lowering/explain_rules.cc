@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which rules of a layout do something, and why others do not.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lowering/explain_parts.h"
+
+namespace mtf::internal {
+namespace {
+
+// Whether a value has `dimension`, cut over all axes of `axes`.
+bool IsCut(const Program& program, const Shape& shape,
+           const TensorLayout& layout, absl::string_view dimension,
+           const AxisList& axes) {
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (program.grains.Tied(shape[i].name, dimension) &&
+        layout.dims[i] == axes) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The names of what rests by a rule of its own instead of `rule`.
+std::string Shadows(const LayoutRule& rule, const Rules& rules) {
+  std::vector<std::string> shadows;
+  for (const LayoutRule& other : rules) {
+    if (other.section != RuleSection::kDefault &&
+        other.dimension == rule.dimension) {
+      shadows.push_back(InSection(other));
+    }
+  }
+  return absl::StrJoin(shadows, " and ");
+}
+
+// Why a rule does nothing, and whether another stands in its place.
+std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
+                                      const Rules& rules,
+                                      const LayoutBinding& binding,
+                                      const Program& program,
+                                      const VariableKinds& kinds) {
+  if (std::none_of(rule.axes.begin(), rule.axes.end(),
+                   [&](const std::string& axis) {
+                     return binding.mesh.Find(axis) >= 0;
+                   })) {
+    return {RuleUse::kUnused, "the mesh lacks its axis"};
+  }
+  // Rules of dimensions that do not exist are not bound.
+  const LayoutRule* bound = binding.rules.RuleOf(rule.section, rule.dimension);
+  if (bound == nullptr || bound->section != rule.section) {
+    return {RuleUse::kUnused, "no tensor has the dimension"};
+  }
+  if (!Cuts(rule, binding.mesh)) {
+    return {RuleUse::kUnused, "its axis has size 1"};
+  }
+  const AxisList& axes = binding.rules.AxesOf(rule.section, rule.dimension);
+  const LayoutRule* otherwise =
+      binding.rules.RuleOf(RuleSection::kDefault, rule.dimension);
+  if (rule.section != RuleSection::kDefault && otherwise != nullptr &&
+      binding.rules.AxesOf(RuleSection::kDefault, rule.dimension) == axes) {
+    return {RuleUse::kUnused,
+            absl::StrCat("the default section says the same")};
+  }
+  for (const ProgramVariable& variable : program.variables) {
+    const auto kind = kinds.find(variable.name);
+    if (kind == kinds.end()) continue;
+    // A scoped rule that says the same does not stand in the way.
+    const RuleSection section = kind->second == VariableKind::kParameter
+                                    ? RuleSection::kParameters
+                                    : RuleSection::kOptimizer;
+    if (rule.section == RuleSection::kDefault
+            ? binding.rules.AxesOf(section, rule.dimension) != axes
+            : rule.section != section) {
+      continue;
+    }
+    if (IsCut(program, variable.shape, variable.layout, rule.dimension, axes)) {
+      return {RuleUse::kUsed, ""};
+    }
+  }
+  if (rule.section == RuleSection::kParameters) {
+    return {RuleUse::kUnused, "no parameter has the dimension"};
+  }
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.opcode == Opcode::kReadVariable ||
+        instruction.opcode == Opcode::kWriteVariable ||
+        IsCollective(instruction.opcode)) {
+      continue;
+    }
+    for (int result : instruction.results) {
+      const ProgramValue& value = program.values[result];
+      if (IsCut(program, value.shape, value.layout, rule.dimension, axes)) {
+        return {RuleUse::kUsed, ""};
+      }
+    }
+  }
+  const std::string shadows = Shadows(rule, rules);
+  if (rule.section == RuleSection::kDefault && !shadows.empty()) {
+    return {RuleUse::kShadowed, absl::StrCat(shadows, " stands in its place")};
+  }
+  return {RuleUse::kUnused, "nothing in this step has the dimension cut"};
+}
+
+}  // namespace
+
+std::string InSection(const LayoutRule& rule) {
+  if (rule.section == RuleSection::kDefault) return rule.ToString();
+  return absl::StrCat("[", RuleSectionName(rule.section), "] ",
+                      rule.ToString());
+}
+
+bool Cuts(const LayoutRule& rule, const Mesh& mesh) {
+  return std::any_of(
+      rule.axes.begin(), rule.axes.end(), [&mesh](const std::string& axis) {
+        return mesh.Find(axis) >= 0 && mesh.axis_size(mesh.Find(axis)) > 1;
+      });
+}
+
+void ExplainUses(const Graph& graph, const LayoutBinding& binding,
+                 const Rules& rules, const Program& program,
+                 Explanation& explanation) {
+  const VariableKinds kinds = KindsOf(graph);
+  for (const LayoutRule& rule : rules) {
+    auto [use, why] = UseOf(rule, rules, binding, program, kinds);
+    explanation.rules.push_back({std::string(RuleSectionName(rule.section)),
+                                 rule.ToString(), rule.origin, use,
+                                 std::move(why), -1, 0});
+  }
+}
+
+}  // namespace mtf::internal

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --explain and --dry_run of the examples as users meet them. What they print
+// under each preset is in tests/golden/<preset>.<program>.explain.txt; to
+// rewrite it, run
+//
+//   MTF_UPDATE_GOLDENS=1 train_test --gtest_filter='*Golden*'
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "layouts/layout_rules.h"
+#include "nlohmann/json.hpp"
+
+#ifdef TRANSFORMER_LM  // a build without the examples has none
+#include "tests/golden_files.h"
+
+namespace mtf::train {
+namespace {
+
+using ::mtf::testing::ExpectGolden;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string errors;
+};
+
+std::string ReadText(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// Cases may run at the same time, each in a process of its own.
+std::string Temporary(const std::string& name) {
+  return absl::StrCat(::testing::TempDir(), "/explain_cli_test_", getpid(), "_",
+                      name);
+}
+
+Outcome Run(const std::string& program, const std::string& arguments) {
+  const std::string out = Temporary("out"), errors = Temporary("errors");
+  const int status =
+      std::system(absl::StrCat("timeout 60 ", program, " ", arguments, " >",
+                               out, " 2>", errors)
+                      .c_str());
+  Outcome outcome = {WEXITSTATUS(status), ReadText(out), ReadText(errors)};
+  std::remove(out.c_str());
+  std::remove(errors.c_str());
+  return outcome;
+}
+
+// The example on a text of its own: no machine need have one.
+Outcome RunExample(const std::string& arguments) {
+  const std::string text = Temporary("text.txt");
+  std::ofstream(text) << std::string(4096, 'a');
+  Outcome outcome =
+      Run(TRANSFORMER_LM, absl::StrCat("--text=", text, " ", arguments));
+  std::remove(text.c_str());
+  return outcome;
+}
+
+std::string MeshOf(const std::string& preset) {
+  return LayoutRules::PresetMesh(preset, preset == "three_axes" ? 8 : 4)
+      ->ToString();
+}
+
+class GoldenExplanations : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Presets, GoldenExplanations,
+                         ::testing::ValuesIn(LayoutRules::PresetNames()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(GoldenExplanations, OfTheTransformer) {
+  const Outcome outcome = RunExample(absl::StrCat(
+      "--explain --layout=", GetParam(), " --mesh_shape=", MeshOf(GetParam())));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  ExpectGolden(GetParam() + ".transformer_lm.explain.txt", outcome.out);
+}
+
+TEST_P(GoldenExplanations, OfTheProgramOfTheReadme) {
+  const Outcome outcome =
+      Run(README_PROGRAM, absl::StrCat("--explain --layout=", GetParam(),
+                                       " --mesh_shape=", MeshOf(GetParam())));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  ExpectGolden(GetParam() + ".readme_program.explain.txt", outcome.out);
+}
+
+TEST(ExplainCli, ADryRunTakesAnyMeshAndAllocatesNothing) {
+  // Its parameters alone are 700 GB.
+  const Outcome outcome = RunExample(
+      "--dry_run --mesh_shape='data:64;model:16' --layout=data_model "
+      "--layers=96 --d_model=12288 --heads=96 --d_kv=128 --d_ff=49152 "
+      "--length=2048 --batch=1536");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.out,
+              AllOf(StartsWith("mesh data:64,model:16 (1024 devices), machine "
+                               "h100_nvlink_ib"),
+                    HasSubstr("layer_0..95/"), HasSubstr("does not fit"),
+                    HasSubstr("--explain_all_changes tries all")));
+}
+
+TEST(ExplainCli, TheMachineIsChosenAndNamed) {
+  const Outcome fast = Run(README_PROGRAM,
+                           "--dry_run --mesh_shape=data:8 --layout=batch:data "
+                           "--machine=h200_x8");
+  EXPECT_EQ(fast.exit_code, 0) << fast.errors;
+  EXPECT_THAT(fast.out, HasSubstr("machine h200_x8"));
+  const Outcome none = Run(README_PROGRAM, "--dry_run --machine=h200_8x");
+  EXPECT_EQ(none.exit_code, 66);
+  EXPECT_THAT(none.errors, AllOf(StartsWith("NOT_FOUND "),
+                                 HasSubstr("did you mean \"h200_x8\"?")));
+  const Outcome large =
+      Run(README_PROGRAM, "--dry_run --machine=h200_x8 --mesh_shape=data:16");
+  EXPECT_EQ(large.exit_code, 2);
+  EXPECT_THAT(large.errors, StartsWith("INVALID_ARGUMENT mesh \"data:16\""));
+}
+
+TEST(ExplainCli, JsonIsJson) {
+  const Outcome outcome = Run(
+      README_PROGRAM, "--explain=json --mesh_shape=data:2 --layout=batch:data");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const auto json = nlohmann::json::parse(outcome.out, nullptr, false);
+  ASSERT_TRUE(json.is_object()) << outcome.out;
+  EXPECT_EQ(json["collectives"][0]["rule"], "batch:data");
+}
+
+TEST(ExplainCli, HtmlGoesToAFile) {
+  const std::string path = Temporary("page.html");
+  const Outcome outcome =
+      Run(README_PROGRAM,
+          absl::StrCat("--explain=html --mesh_shape=data:2 --layout=batch:data "
+                       "--explain_file=",
+                       path));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(ReadText(path), AllOf(StartsWith("<!DOCTYPE html>"),
+                                    HasSubstr("\"rule\": \"batch:data\"")));
+  std::remove(path.c_str());
+}
+
+TEST(ExplainCli, ExplainAloneIsTextAndNoexplainTakesItBack) {
+  const Outcome text = Run(README_PROGRAM, "--explain");
+  EXPECT_EQ(text.exit_code, 0);
+  EXPECT_THAT(text.out, StartsWith("mesh of one device"));
+  const Outcome run = Run(README_PROGRAM, "--explain --noexplain");
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.out, HasSubstr("loss"));
+}
+
+TEST(ExplainCli, WrongValuesAreErrors) {
+  for (const auto& [arguments, code, message] :
+       std::vector<std::tuple<std::string, int, std::string>>{
+           {"--explain=pdf", 2,
+            "INVALID_ARGUMENT flag --explain is \"pdf\", not text, json, html "
+            "or none"},
+           {"--explain_file=x", 2,
+            "INVALID_ARGUMENT --explain_file is given without --explain"},
+           {"--dry_run=maybe", 2, "INVALID_ARGUMENT flag --dry_run is"},
+           {"--explain --explain_file=/no/such/folder/x", 73,
+            "PERMISSION_DENIED cannot write the explanation to"},
+           {"--dry_run --machine=/no/such.machine", 66, "NOT_FOUND "},
+           {"--dry_run --mesh_shape=data:-1", 2,
+            "INVALID_ARGUMENT mesh item \"data:-1\""},
+           {"--dry_run --mesh_shape=data:2 --layout=bach:data", 2,
+            "INVALID_ARGUMENT no tensor has a dimension \"bach\""}}) {
+    const Outcome outcome = Run(README_PROGRAM, arguments);
+    EXPECT_EQ(outcome.exit_code, code) << arguments;
+    EXPECT_THAT(outcome.errors, StartsWith(message)) << arguments;
+  }
+}
+
+}  // namespace
+}  // namespace mtf::train
+
+#endif  // TRANSFORMER_LM
