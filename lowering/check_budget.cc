@@ -97,26 +97,29 @@ class Matcher {
   explicit Matcher(const Program& program)
       : program_(program), variables_(VariablesBehind(program)) {}
 
-  // Whether `line` speaks of a tensor that `instruction` moves; `bytes` are
-  // those on the wire for all such tensors.
+  // Whether `line` speaks of a tensor that `instruction` moves; `found` tells
+  // of all such tensors.
   bool Match(const BudgetLine& line, const Instruction& instruction,
-             int64_t* bytes) const {
+             BudgetUse::Collective* found) const {
     const CollectiveKind kind = CollectiveOf(instruction.opcode);
     if (line.kind.has_value() && *line.kind != kind) return false;
     if (!GoesOver(line, instruction)) return false;
     int64_t operand_bytes = 0;
-    bool any = false;
+    int matches = 0;
     for (size_t i = 0; i < instruction.operands.size(); ++i) {
       if (!Moves(line, instruction, i)) continue;
-      any = true;
       const ProgramValue& value = program_.values[instruction.operands[i]];
+      if (matches++ == 0) found->tensor = value.name;
       operand_bytes +=
           LocalElements(program_.grains, value.shape, value.layout) *
           DTypeSize(value.dtype);
     }
-    *bytes =
+    if (matches > 1) {
+      absl::StrAppend(&found->tensor, " and ", matches - 1, " more");
+    }
+    found->bytes =
         WireBytes(kind, program_.mesh.SizeOf(instruction.axes), operand_bytes);
-    return any;
+    return matches > 0;
   }
 
  private:
@@ -179,8 +182,9 @@ std::string DescribeCollectives(const Program& program, BudgetUse use) {
         &text,
         DetailLine(
             i == 0 ? "largest" : "next",
-            absl::StrCat(CollectiveName(cost.kind), " of ", cost.tensor,
-                         " over ", program.mesh.AxisNames(cost.axes), ", ",
+            absl::StrCat(CollectiveName(cost.kind), " of ",
+                         use.collectives[i].tensor, " over ",
+                         program.mesh.AxisNames(cost.axes), ", ",
                          Bytes(use.collectives[i].bytes),
                          cost.site.line > 0
                              ? absl::StrCat(" (", cost.site.ToString(), ")")
@@ -367,13 +371,14 @@ std::vector<BudgetUse> MeasureBudget(const Program& program,
       continue;
     }
     for (BudgetUse& use : uses) {
-      int64_t bytes = 0;
+      BudgetUse::Collective found;
       if (use.line.subject == BudgetSubject::kMemory ||
-          !matcher.Match(use.line, instruction, &bytes)) {
+          !matcher.Match(use.line, instruction, &found)) {
         continue;
       }
-      use.collectives.push_back({number, bytes});
-      use.bytes += bytes;
+      found.number = number;
+      use.bytes += found.bytes;
+      use.collectives.push_back(std::move(found));
       use.exceeded = use.line.subject == BudgetSubject::kCalls ||
                      use.bytes > use.line.most_bytes;
     }

@@ -19,8 +19,9 @@ namespace mtf {
 struct BudgetUse {
   // A collective that the line speaks of.
   struct Collective {
-    int number = 0;     // in ListCollectives, from 0
-    int64_t bytes = 0;  // of the tensors that the line speaks of
+    int number = 0;      // in ListCollectives, from 0
+    int64_t bytes = 0;   // of the tensors that the line speaks of
+    std::string tensor;  // "layer_0/ffn/einsum", "... and 2 more": of these
   };
 
   BudgetLine line;

@@ -36,6 +36,7 @@
 #include "ops/gather.h"
 #include "ops/input.h"
 #include "tests/matchers.h"
+#include "train/plan_check.h"
 #include "train/run_main.h"
 #include "train/session.h"
 
@@ -276,6 +277,18 @@ TEST(ErrorsPage, ShowsTheErrorOfAnIndexOutOfRange) {
        .fetches = {rows}});
   EXPECT_THAT(ReadFile(fs::path(DOCS_ROOT) / "docs/errors.md"),
               HasSubstr(absl::StrCat(ErrorText(values.status()), "\n")));
+}
+
+TEST(ErrorsPage, ShowsRanksThatDiffer) {
+  LocalRanks ranks(*Mesh::Parse("ranks:4"));
+  const absl::Status status = ranks.Run([](Communicator& communicator) {
+    const bool odd = communicator.rank() == 3;
+    return train::CheckSamePlan(communicator,
+                                {{"--layout", odd ? "zero3" : "megatron"},
+                                 {"--seed", odd ? "7" : "0"}});
+  });
+  EXPECT_THAT(ReadFile(fs::path(DOCS_ROOT) / "docs/errors.md"),
+              HasSubstr(absl::StrCat(ErrorText(status), "\n")));
 }
 
 TEST(ErrorsPage, NamesTheExitCodes) {

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <ostream>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "layouts/layout_rules.h"
 #include "tests/layouts/first_line.h"
 #include "tests/matchers.h"
@@ -214,20 +214,22 @@ std::ostream& operator<<(std::ostream& out, const WrongBudget& wrong) {
   return out << wrong.name;
 }
 
-class WrongBudgets : public ::testing::TestWithParam<WrongBudget> {};
+class WrongBudgetFiles : public ::testing::TestWithParam<WrongBudget> {};
 
-TEST_P(WrongBudgets, NameTheWordThePlaceAndTheGrammar) {
+TEST_P(WrongBudgetFiles, NameTheWordThePlaceAndTheGrammar) {
   const WrongBudget& wrong = GetParam();
-  const absl::StatusOr<LayoutRules> rules = LayoutRules::Parse(
-      absl::StrCat("batch:data\n[budget]\n", wrong.text, "\n"), "f.layout");
-  EXPECT_EQ(rules.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(FirstLine(rules.status()), wrong.first_line);
-  EXPECT_THAT(std::string(rules.status().message()),
-              HasSubstr("\n  help     "));
+  const std::string path =
+      absl::StrCat(::testing::TempDir(), "/wrong_", wrong.name, ".layout");
+  std::ofstream(path) << "batch:data\n[budget]\n" << wrong.text << "\n";
+  const absl::Status status = LayoutRules::ReadFile(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FirstLine(status),
+            absl::StrReplaceAll(wrong.first_line, {{"f.layout", path}}));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\n  help     "));
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, WrongBudgets,
+    All, WrongBudgetFiles,
     ::testing::Values(
         WrongBudget{"Start", "noting over model",
                     "budget line \"noting over model\" has the word \"noting\" "

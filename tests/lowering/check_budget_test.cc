@@ -98,10 +98,10 @@ INSTANTIATE_TEST_SUITE_P(
              "nothing over model", " over model, "},
         Case{"OverOneOfTwo", "data:2,model:2", kMegatron, "nothing over data",
              "nothing over data+model", " over model, "},
-        Case{"In", "data:2,model:2", kMegatron,
-             "nothing over model in layer_*/feed_forward/in",
+        Case{"In", "data:2,model:2", "d_ff:model",
              "nothing over model in layer_*/attention",
-             "all_reduce of layer_0/attention/"},
+             "nothing over model in layer_*/feed_forward",
+             "all_reduce of layer_"},
         Case{"InOneLayer", "data:2", kZero3, "no all_gather in layer_0/ffn*",
              "no all_gather in layer_1", "all_gather of layer_1/"},
         // What length:model gathers are keys and values.
@@ -205,7 +205,9 @@ output(%t) t
   EXPECT_EQ(uses[0].bytes, 64 * 4);
   EXPECT_EQ(uses[1].bytes, 8 * 4);
   EXPECT_EQ(uses[2].bytes, 72 * 4);
-  EXPECT_EQ(uses[2].collectives.size(), 1u);
+  ASSERT_EQ(uses[2].collectives.size(), 1u);
+  EXPECT_EQ(uses[2].collectives[0].tensor, "layer_0/g and 1 more");
+  EXPECT_EQ(uses[1].collectives[0].tensor, "layer_1/g");
   EXPECT_THAT(uses[3].collectives, IsEmpty());
   EXPECT_FALSE(uses[3].exceeded);
 }

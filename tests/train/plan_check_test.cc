@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -199,6 +200,7 @@ TEST(PlanCheck, ALargeProgramIsComparedInUnderASecond) {
 
 TEST(PlanFields, OfAProcessAreItsFlagsAndEnvironment) {
   ASSERT_EQ(setenv("MTF_SOMETHING", "7", 1), 0);
+  ASSERT_EQ(absl::GetFlag(FLAGS_seed), 0u);  // so that the flags are linked
   ASSERT_EQ(setenv("MTF_TERMINAL", "1", 1), 0);
   std::string text;
   for (const PlanField& field : FieldsOfProcess()) {
