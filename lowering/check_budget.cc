@@ -68,6 +68,26 @@ std::vector<const ProgramVariable*> VariablesBehind(const Program& program) {
   return behind;
 }
 
+// The values that are read to be returned to the host, and for nothing else.
+std::vector<bool> OnlyReturned(const Program& program) {
+  std::vector<bool> read(program.values.size(), false);
+  std::vector<bool> returned(program.values.size(), true);
+  for (size_t i = program.instructions.size(); i-- > 0;) {
+    const Instruction& instruction = program.instructions[i];
+    bool returns = instruction.opcode == Opcode::kOutput;
+    if (KeepsValue(instruction)) {
+      const int result = instruction.results[0];
+      returns = read[result] && returned[result];
+    }
+    for (int operand : instruction.operands) {
+      read[operand] = true;
+      if (!returns) returned[operand] = false;
+    }
+  }
+  for (size_t i = 0; i < read.size(); ++i) returned[i] = returned[i] && read[i];
+  return returned;
+}
+
 bool IsStep(const Program& program) {
   bool reads = false, writes = false;
   for (const Instruction& instruction : program.instructions) {
@@ -95,7 +115,9 @@ int64_t MemoryBytes(const Program& program) {
 class Matcher {
  public:
   explicit Matcher(const Program& program)
-      : program_(program), variables_(VariablesBehind(program)) {}
+      : program_(program),
+        variables_(VariablesBehind(program)),
+        only_returned_(OnlyReturned(program)) {}
 
   // Whether `line` speaks of a tensor that `instruction` moves; `found` tells
   // of all such tensors.
@@ -104,6 +126,10 @@ class Matcher {
     const CollectiveKind kind = CollectiveOf(instruction.opcode);
     if (line.kind.has_value() && *line.kind != kind) return false;
     if (!GoesOver(line, instruction)) return false;
+    // The host has asked for it whole.
+    if (KeepsValue(instruction) && only_returned_[instruction.results[0]]) {
+      return false;
+    }
     int64_t operand_bytes = 0;
     int matches = 0;
     for (size_t i = 0; i < instruction.operands.size(); ++i) {
@@ -157,6 +183,7 @@ class Matcher {
 
   const Program& program_;
   std::vector<const ProgramVariable*> variables_;
+  std::vector<bool> only_returned_;
 };
 
 std::string Bytes(int64_t bytes) {

@@ -42,7 +42,8 @@ struct BudgetUse {
 //
 // Lines on collectives are for steps: programs that take an input, or that
 // read variables and write them. What only initializes variables, or moves them
-// to the host, spends nothing of them.
+// to the host, spends nothing of them; neither do the gathers that make whole
+// what a step returns to the host.
 std::vector<BudgetUse> MeasureBudget(const Program& program,
                                      const Budget& budget);
 

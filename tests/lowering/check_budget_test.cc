@@ -170,7 +170,8 @@ mesh{x:2, y:2}
 %a : f32[b:16/x, c:16] = input a
 %t : f32[b:16, c:16/x] = all_to_all(%a) b to c over{x}
 %m : f32[b:16/y, c:16] = collective_permute(%a) over{x, y}
-output(%m) m
+%r : f32[b:16/y, c:16] = map(%m) relu
+output(%r) r
 )";
 
 TEST(CheckBudget, AllToAllAndCollectivePermute) {
@@ -218,7 +219,8 @@ mesh{x:2}
 %i : f32[c:64/x] = input i
 %v : f32[c:64/x] = read_variable v
 %w : f32[c:64] = all_gather(%v) c over{x}
-output(%w) w
+%r : f32[c:64] = map(%w) relu
+output(%r) r
 )");
   ASSERT_OK(program);
   ASSERT_EQ(program->variables.size(), 1u);
@@ -267,6 +269,41 @@ output(%w) w
   EXPECT_OK(CheckBudget(*program, BudgetOf("nothing")));
   // Its memory counts.
   EXPECT_FALSE(CheckBudget(*program, BudgetOf("memory at most 64 B")).ok());
+}
+
+TEST(CheckBudget, WhatTheHostAsksForWholeIsFree) {
+  const auto program = ParseProgram(R"(
+mesh{x:2, y:2}
+%a : f32[b:16/x, c:16/y] = input a
+%g : f32[b:16, c:16/y] = all_gather(%a) b over{x}
+%w : f32[b:16, c:16] = all_gather(%g) c over{y}
+output(%w) w
+)");
+  ASSERT_OK(program);
+  EXPECT_OK(CheckBudget(*program, BudgetOf("nothing")));
+  // Not where something else reads it.
+  const auto used = ParseProgram(R"(
+mesh{x:2, y:2}
+%a : f32[b:16/x, c:16/y] = input a
+%g : f32[b:16, c:16/y] = all_gather(%a) b over{x}
+%w : f32[b:16, c:16] = all_gather(%g) c over{y}
+output(%w) w
+%r : f32[b:16, c:16/y] = map(%g) relu
+output(%r) r
+)");
+  ASSERT_OK(used);
+  EXPECT_OK(CheckBudget(*used, BudgetOf("nothing over y")));
+  EXPECT_FALSE(CheckBudget(*used, BudgetOf("nothing over x")).ok());
+  // Nor a reduction: that is part of the result.
+  const auto reduced = ParseProgram(R"(
+mesh{x:2}
+%a : f32[b:16/x] = input a
+%s : f32[] unreduced{x} = reduce(%a) sum
+%t : f32[] = all_reduce(%s) sum over{x}
+output(%t) t
+)");
+  ASSERT_OK(reduced);
+  EXPECT_FALSE(CheckBudget(*reduced, BudgetOf("nothing")).ok());
 }
 
 TEST(CheckBudget, TheMessageIsComplete) {
