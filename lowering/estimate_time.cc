@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "layouts/shard.h"
+#include "lowering/fused_kernels.h"
 #include "lowering/plan_buffers.h"
 
 namespace mtf {
@@ -14,10 +15,16 @@ namespace {
 class Costs {
  public:
   Costs(const Program& program, const Machine& machine)
-      : program_(program), machine_(machine) {}
+      : program_(program), machine_(machine) {
+    if (machine.fuses()) fused_ = FindFusedKernels(program);
+  }
 
   // Negative for an instruction that has no kernel.
-  double SecondsOf(const Instruction& instruction) const {
+  double SecondsOf(int index) const {
+    const Instruction& instruction = program_.instructions[index];
+    if (!fused_.kernel.empty() && fused_.kernel[index] >= 0) {
+      return FusedSeconds(index);
+    }
     switch (instruction.opcode) {
       case Opcode::kInput:
       case Opcode::kReadVariable:
@@ -64,6 +71,18 @@ class Costs {
 
  private:
   double Copy(int64_t bytes) const { return machine_.CopySeconds(bytes); }
+
+  // The part of a fused kernel that this instruction adds. Its launch is paid
+  // once, by the first.
+  double FusedSeconds(int index) const {
+    const Instruction& instruction = program_.instructions[index];
+    const int64_t bytes = fused_.bytes[index];
+    if (instruction.opcode == Opcode::kEinsum) {
+      return std::max(EinsumSeconds(instruction), Copy(bytes));
+    }
+    const bool launches = fused_.kernel[index] == index;
+    return launches ? Copy(bytes) : Copy(bytes) - Copy(0);
+  }
 
   int64_t Bytes(int id) const {
     const ProgramValue& value = program_.values[id];
@@ -132,6 +151,7 @@ class Costs {
 
   const Program& program_;
   const Machine& machine_;
+  FusedKernels fused_;  // of a machine that fuses; empty else
 };
 
 // Kernels and collectives each follow one another, so both are sorted and a
@@ -171,7 +191,7 @@ StepEstimate EstimateStep(const Program& program, const Machine& machine) {
     for (int operand : instruction.operands) {
       operands_ready = std::max(operands_ready, ready[operand]);
     }
-    const double seconds = costs.SecondsOf(instruction);
+    const double seconds = costs.SecondsOf(static_cast<int>(i));
     double end = operands_ready;
     if (seconds >= 0) {
       TimedInstruction timed;

@@ -69,6 +69,8 @@ class Machine {
   int64_t memory_bytes() const { return memory_bytes_; }  // of one device
   // Collectives run beside compute that does not need them.
   bool overlaps() const { return overlaps_; }
+  // Runs chains of maps and reductions as one kernel (fused_kernels.h).
+  bool fuses() const { return fuses_; }
   const std::vector<MachineLink>& links() const {
     return links_;
   }  // inner first
@@ -107,6 +109,7 @@ class Machine {
   std::string name_;
   int64_t memory_bytes_ = 0;
   bool overlaps_ = false;
+  bool fuses_ = false;
   double bandwidth_ = 0;  // of device memory
   double latency_ = 0;    // of a kernel
   TimeCurve copy_;        // by bytes read and written; may be empty

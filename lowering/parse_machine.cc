@@ -231,7 +231,7 @@ class MachineParser {
       case Kind::kTop:
         return {"machine"};
       case Kind::kDevice:
-        return {"memory", "bandwidth", "latency", "overlap", "copy"};
+        return {"memory", "bandwidth", "latency", "overlap", "fusion", "copy"};
       case Kind::kMatmul:
         return {"peak", "flops", "side", "k"};
       case Kind::kLink:
@@ -279,13 +279,17 @@ class MachineParser {
                            One(rest, Quantity::kBytesPerSecond));
     } else if (key == "latency") {
       MTF_ASSIGN_OR_RETURN(machine_.latency_, One(rest, Quantity::kSeconds));
-    } else if (key == "overlap") {
+    } else if (key == "overlap" || key == "fusion") {
       if (rest.size() != 1 || (rest[0] != "yes" && rest[0] != "no")) {
-        return Fail("overlap is neither \"yes\" nor \"no\"",
-                    "\"yes\" where collectives run beside compute that does "
-                    "not need them");
+        return Fail(absl::StrCat(key, " is neither \"yes\" nor \"no\""),
+                    key == "overlap"
+                        ? "\"yes\" where collectives run beside compute that "
+                          "does not need them"
+                        : "\"yes\" where chains of maps and reductions run as "
+                          "one kernel");
       }
-      machine_.overlaps_ = rest[0] == "yes";
+      (key == "overlap" ? machine_.overlaps_ : machine_.fuses_) =
+          rest[0] == "yes";
     } else if (key == "copy") {
       if (!rest.empty()) {
         return Fail("\"copy\" stands alone; its rows follow",
@@ -543,7 +547,8 @@ std::string Machine::ToString() const {
   text += entry("memory", static_cast<double>(memory_bytes_), Quantity::kBytes);
   text += entry("bandwidth", bandwidth_, Quantity::kBytesPerSecond);
   text += entry("latency", latency_, Quantity::kSeconds);
-  absl::StrAppend(&text, "overlap ", overlaps_ ? "yes" : "no", "\n");
+  absl::StrAppend(&text, "overlap ", overlaps_ ? "yes" : "no", "\nfusion ",
+                  fuses_ ? "yes" : "no", "\n");
   if (!copy_.empty()) absl::StrAppend(&text, "copy\n", table(copy_));
   for (const MatmulRate& rate : rates_) {
     absl::StrAppend(&text, "\n[matmul ", DTypeName(rate.dtype), "]\n",
