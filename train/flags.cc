@@ -158,9 +158,12 @@ absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
   if (absl::GetFlag(FLAGS_explain_all_changes)) {
     options.change_operations = std::numeric_limits<int64_t>::max();
   }
-  MTF_ASSIGN_OR_RETURN(const Explanation explanation,
+  MTF_ASSIGN_OR_RETURN(Explanation explanation,
                        Explain(graph, placement.mesh, placement.rules,
                                TargetsOf(request), machine, options));
+  if (!explanation.changes_note.empty()) {
+    explanation.changes_note += "; --explain_all_changes tries all";
+  }
   const std::string path = absl::GetFlag(FLAGS_explain_file);
   std::string text;
   switch (absl::GetFlag(FLAGS_explain)) {
