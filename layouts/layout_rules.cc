@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layouts/layout_rules.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "layouts/text_items.h"
+#include "mtf/read_file.h"
 #include "mtf/status.h"
 
 namespace mtf {
@@ -225,30 +221,10 @@ absl::StatusOr<LayoutRules> LayoutRules::Parse(absl::string_view text,
 
 absl::StatusOr<LayoutRules> LayoutRules::ReadFile(const std::string& path) {
   constexpr int64_t kMostBytes = 1 << 20;
-  const auto error = [&](absl::StatusCode code, absl::string_view what) {
-    return absl::Status(code,
-                        absl::StrCat("layout file ", Quoted(path), " ", what));
-  };
-  // Opening a pipe could wait for ever and a device might never end, so only
-  // plain files are read.
-  struct stat info;
-  std::ifstream file;
-  const bool found = stat(path.c_str(), &info) == 0;
-  if (found && !S_ISREG(info.st_mode)) {
-    return error(absl::StatusCode::kInvalidArgument, "is not a plain file");
-  }
-  if (found) file.open(path, std::ios::binary);
-  if (!file.is_open()) {
-    const absl::Status status = absl::ErrnoToStatus(errno, "cannot be read");
-    return error(status.code(), status.message());
-  }
-  if (info.st_size > kMostBytes) {
-    return error(absl::StatusCode::kInvalidArgument, "is larger than 1 MiB");
-  }
-  std::stringstream text;
-  text << file.rdbuf();
+  MTF_ASSIGN_OR_RETURN(const std::string text,
+                       ReadPlainFile(path, "layout file", kMostBytes));
   LayoutRules rules;
-  MTF_RETURN_IF_ERROR(rules.ParseText(text.str(), path, /*by_line=*/true));
+  MTF_RETURN_IF_ERROR(rules.ParseText(text, path, /*by_line=*/true));
   return rules;
 }
 

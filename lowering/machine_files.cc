@@ -3,16 +3,14 @@
 
 #include <sys/stat.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "layouts/text_items.h"
 #include "lowering/machine.h"
+#include "mtf/read_file.h"
 #include "mtf/status.h"
 
 namespace mtf {
@@ -27,29 +25,9 @@ bool Exists(const std::string& path) {
 }
 
 absl::StatusOr<Machine> ReadFile(const std::string& path) {
-  const auto error = [&](absl::StatusCode code, absl::string_view what) {
-    return absl::Status(code,
-                        absl::StrCat("machine file ", Quoted(path), " ", what));
-  };
-  // Opening a pipe could wait for ever and a device might never end, so only
-  // plain files are read.
-  struct stat info;
-  std::ifstream file;
-  const bool found = stat(path.c_str(), &info) == 0;
-  if (found && !S_ISREG(info.st_mode)) {
-    return error(absl::StatusCode::kInvalidArgument, "is not a plain file");
-  }
-  if (found) file.open(path, std::ios::binary);
-  if (!file.is_open()) {
-    const absl::Status status = absl::ErrnoToStatus(errno, "cannot be read");
-    return error(status.code(), status.message());
-  }
-  if (info.st_size > kMostBytes) {
-    return error(absl::StatusCode::kInvalidArgument, "is larger than 1 MiB");
-  }
-  std::stringstream text;
-  text << file.rdbuf();
-  return Machine::Parse(text.str(), path);
+  MTF_ASSIGN_OR_RETURN(const std::string text,
+                       ReadPlainFile(path, "machine file", kMostBytes));
+  return Machine::Parse(text, path);
 }
 
 }  // namespace

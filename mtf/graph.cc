@@ -156,10 +156,36 @@ absl::Status Graph::CheckTensors(const std::vector<Tensor>& tensors,
   return absl::OkStatus();
 }
 
+Tensor Graph::AddInput(std::unique_ptr<Operation> operation,
+                       absl::string_view name, std::source_location location) {
+  const auto taken = inputs_.find(std::string(name));
+  if (taken != inputs_.end()) {
+    const Operation& other = *taken->second;
+    return Fail(
+        absl::AlreadyExistsError(absl::StrCat(
+            "input \"", name, "\" was made at ", other.call_site().ToString(),
+            " with shape [", other.shape().ToString(),
+            "]\n  help     give another name")),
+        operation->kind(), location, operation->shape(), operation->dtype());
+  }
+  const Tensor input = Add(std::move(operation), location, name);
+  inputs_[std::string(name)] = input.operation();
+  return input;
+}
+
+std::string Graph::FeedName(Tensor tensor) const {
+  for (const auto& [name, operation] : inputs_) {
+    if (operation == tensor.operation()) return name;
+  }
+  return "";
+}
+
 Tensor Graph::AddVariable(VariableInfo info, std::source_location location) {
   const std::string name = absl::StrCat(scope_, info.name);
-  for (const VariableInfo& other : variables_) {
-    if (other.name != name) continue;
+  const auto [taken, is_new] =
+      variable_ids_.try_emplace(name, static_cast<int>(variables_.size()));
+  if (!is_new) {
+    const VariableInfo& other = variables_[taken->second];
     return Fail(
         absl::AlreadyExistsError(absl::StrCat(
             "variable \"", name, "\" was made at ", other.call_site.ToString(),

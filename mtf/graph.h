@@ -65,6 +65,13 @@ class Graph {
   absl::Status CheckTensors(const std::vector<Tensor>& tensors,
                             absl::string_view role) const;
 
+  // Adds an operation that every step is fed under `name`, whatever the scope;
+  // kAlreadyExists when another is.
+  Tensor AddInput(std::unique_ptr<Operation> operation, absl::string_view name,
+                  std::source_location location);
+  // The name under which `tensor` is fed, or "" for what is no input.
+  std::string FeedName(Tensor tensor) const;
+
   // Adds a variable; kAlreadyExists when its scoped name is taken.
   Tensor AddVariable(VariableInfo info, std::source_location location);
 
@@ -92,7 +99,9 @@ class Graph {
   std::vector<std::unique_ptr<Operation>> operations_;
   std::deque<VariableInfo> variables_;
   absl::flat_hash_map<std::string, int> name_counts_;
+  absl::flat_hash_map<std::string, int> variable_ids_;
   absl::flat_hash_map<const Operation*, int> variable_reads_;
+  absl::flat_hash_map<std::string, const Operation*> inputs_;  // by feed name
   std::string scope_;                 // "layer_0/attention/"
   std::string fixed_name_;            // replaces scope and kind if not empty
   std::vector<CallSite> call_sites_;  // outermost override first

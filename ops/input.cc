@@ -24,34 +24,20 @@ class InputOp : public Operation {
   Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
     return emitter.Input(feed_, dtype(), shape());
   }
-  const std::string& feed() const { return feed_; }
 
  private:
   const std::string feed_;
 };
 
-absl::Status Check(const Graph& graph, absl::string_view name) {
-  MTF_RETURN_IF_ERROR(internal::CheckName(name));
-  for (const auto& operation : graph.operations()) {
-    const auto* other = dynamic_cast<const InputOp*>(operation.get());
-    if (other == nullptr || other->feed() != name) continue;
-    return absl::AlreadyExistsError(absl::StrCat(
-        "input \"", name, "\" was made at ", other->call_site().ToString(),
-        " with shape [", other->shape().ToString(),
-        "]\n  help     give another name"));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 Tensor Input(Graph& graph, absl::string_view name, DType dtype, Shape shape,
              std::source_location location) {
-  const absl::Status status = Check(graph, name);
+  const absl::Status status = internal::CheckName(name);
   if (!status.ok()) return graph.Fail(status, "input", location, shape, dtype);
-  return graph.Add(
+  return graph.AddInput(
       std::make_unique<InputOp>(std::string(name), dtype, std::move(shape)),
-      location, name);
+      name, location);
 }
 
 }  // namespace mtf

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 
 #include "absl/flags/commandlineflag.h"
@@ -15,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "layouts/text_items.h"
+#include "mtf/read_file.h"
 #include "mtf/status.h"
 #include "train/flag_types.h"
 
@@ -96,15 +95,11 @@ absl::Status SetFlag(absl::CommandLineFlag& flag, const std::string& value) {
 
 // Reads the arguments of a flagfile, one a line.
 absl::StatusOr<std::vector<std::string>> ReadFlagfile(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || text.fail()) {
-    return absl::NotFoundError(
-        absl::StrCat("cannot read flagfile ", Quoted(path)));
-  }
+  constexpr int64_t kMostBytes = 1 << 20;
+  MTF_ASSIGN_OR_RETURN(const std::string text,
+                       ReadPlainFile(path, "flagfile", kMostBytes));
   std::vector<std::string> arguments;
-  for (absl::string_view line : absl::StrSplit(text.str(), '\n')) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = absl::StripAsciiWhitespace(line);
     if (!line.empty() && line[0] != '#') arguments.emplace_back(line);
   }
@@ -156,8 +151,7 @@ absl::Status ParseAll(const std::vector<std::string>& arguments,
         return UnknownFlag(argument.name);
       }
       argument.value = "false";
-    } else if (!argument.has_value && flag != nullptr &&
-               StandsAlone(*flag)) {
+    } else if (!argument.has_value && flag != nullptr && StandsAlone(*flag)) {
       argument.value = "true";
     } else if (!argument.has_value) {
       if (i + 1 == arguments.size()) {

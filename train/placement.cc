@@ -5,7 +5,9 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/strip.h"
+#include "backends/communicators/launcher.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
 
@@ -34,6 +36,12 @@ absl::StatusOr<Placement> ParsePlacement(absl::string_view mesh,
         placement.mesh,
         LayoutRules::PresetMesh(layout, std::max<int64_t>(num_ranks, 1)));
   } else {
+    // One rank of a launcher runs any mesh as threads, but what is left over
+    // for "-1" is that rank.
+    if (num_ranks == 0 && absl::StrContains(mesh, ":-1") &&
+        !DetectLauncher().name.empty()) {
+      num_ranks = 1;
+    }
     MTF_ASSIGN_OR_RETURN(placement.mesh, Mesh::Parse(mesh, num_ranks));
   }
   return placement;

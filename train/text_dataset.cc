@@ -4,11 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <sstream>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "layouts/text_items.h"
 #include "mtf/philox.h"
+#include "mtf/read_file.h"
 #include "mtf/status.h"
 
 namespace mtf::train {
@@ -27,6 +24,7 @@ constexpr uint32_t kWindowStream = 0xda7a5e7;
 
 // Batches are made on the host of every rank.
 constexpr int64_t kMaxBatchTokens = int64_t{1} << 28;
+constexpr int64_t kMostTextBytes = int64_t{1} << 40;
 
 constexpr char kBibleCommand[] = "bible -f gen1:1-rev22:21 2>/dev/null";
 
@@ -56,29 +54,15 @@ absl::StatusOr<TextDataset> TextDataset::FromText(std::string text,
 }
 
 absl::StatusOr<TextDataset> TextDataset::ReadFile(const std::string& path) {
-  // Directories open like files and fail only later; devices never end.
-  std::error_code error;
-  const std::filesystem::file_status status =
-      std::filesystem::status(path, error);
-  const bool exists = std::filesystem::exists(status);
-  const bool regular = std::filesystem::is_regular_file(status);
-  std::ifstream file;
-  if (regular) file.open(path, std::ios::binary);
-  if (!file.is_open()) {
-    return absl::NotFoundError(
-        absl::StrCat("cannot read text ", Quoted(path), ": ",
-                     !exists   ? "there is no such file"
-                     : regular ? "it may not be read"
-                               : "it is no regular file",
+  absl::StatusOr<std::string> text =
+      ReadPlainFile(path, "text", kMostTextBytes);
+  if (!text.ok()) {
+    return absl::Status(
+        text.status().code(),
+        absl::StrCat(text.status().message(),
                      DetailLine("help", "name a readable file with --text")));
   }
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (file.bad()) {
-    return absl::NotFoundError(
-        absl::StrCat("cannot read text ", Quoted(path), " to its end"));
-  }
-  return FromText(std::move(text).str(), path);
+  return FromText(*std::move(text), path);
 }
 
 absl::StatusOr<TextDataset> TextDataset::KingJames() {

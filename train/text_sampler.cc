@@ -65,7 +65,7 @@ absl::StatusOr<std::string> SampleText(Session& session, Tensor tokens,
       row[k] = static_cast<unsigned char>(text[text.size() - seen + k]);
     }
     RunRequest request = {.fetches = {logits}};
-    request.feeds.emplace(tokens.name(), std::move(window));
+    request.feeds.emplace(tokens.graph().FeedName(tokens), std::move(window));
     MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> fetched,
                          session.Run(request));
     // Row 0, position seen - 1: what comes behind the last byte.

@@ -108,8 +108,8 @@ TextFeeds(const TextDataset& text, Tensor tokens, Tensor targets,
                              text.Draw(seed, static_cast<uint32_t>(step),
                                        tokens.shape()[0], tokens.shape()[1]));
         return std::map<std::string, HostTensor>{
-            {tokens.name(), std::move(batch.tokens)},
-            {targets.name(), std::move(batch.targets)}};
+            {tokens.graph().FeedName(tokens), std::move(batch.tokens)},
+            {targets.graph().FeedName(targets), std::move(batch.targets)}};
       };
 }
 

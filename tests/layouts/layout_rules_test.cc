@@ -225,17 +225,18 @@ TEST(ReadFile, AnErrorNamesFileAndLine) {
 }
 
 TEST(ReadFile, MissingFileIsNotFound) {
-  EXPECT_THAT(LayoutRules::ReadFile("/no/such.layout"),
-              StatusIs(absl::StatusCode::kNotFound,
-                       HasSubstr("layout file \"/no/such.layout\" cannot be "
-                                 "read: No such file or directory")));
+  EXPECT_THAT(
+      LayoutRules::ReadFile("/no/such.layout"),
+      StatusIs(absl::StatusCode::kNotFound,
+               HasSubstr("cannot read layout file \"/no/such.layout\": No "
+                         "such file or directory")));
 }
 
 TEST(ReadFile, FoldersAndDevicesAreRefused) {
   for (const char* path : {"/", "/dev/zero"}) {
     EXPECT_THAT(LayoutRules::ReadFile(path),
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("is not a plain file")));
+                         HasSubstr("it is no plain file")));
   }
 }
 
@@ -244,7 +245,7 @@ TEST(ReadFile, HugeFilesAreRefused) {
   std::ofstream(path) << std::string((1 << 20) + 1, ' ');
   EXPECT_THAT(LayoutRules::ReadFile(path),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("is larger than 1 MiB")));
+                       HasSubstr("and no more than 1048576 are read")));
 }
 
 }  // namespace

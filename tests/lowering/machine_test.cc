@@ -363,11 +363,11 @@ TEST_F(MachineFolder, APathIsReadAndAWrongOneIsToldTheNearestPreset) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("none.machine")));
   EXPECT_THAT(Machine::Load(folder_.string()),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("is not a plain file")));
+                       HasSubstr("it is no plain file")));
   Write("large.machine", std::string((1 << 20) + 1, '#'));
   EXPECT_THAT(Machine::Load((folder_ / "large.machine").string()),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("is larger than 1 MiB")));
+                       HasSubstr("and no more than 1048576 are read")));
 }
 
 TEST(Units, ReadAndPrinted) {

@@ -202,6 +202,16 @@ TEST(Input, KeepsItsNameInAScope) {
   EXPECT_EQ(PrintGraph(graph), "%encoder/tokens : i32[a:2] = input tokens\n");
 }
 
+// Whoever feeds a model asks for the name, which is not that of the operation.
+TEST(Input, TheGraphKnowsWhatItIsFedUnder) {
+  Graph graph;
+  Scope scope(graph, "model");
+  const Tensor x = Input(graph, "tokens", kInt32, {a});
+  EXPECT_EQ(x.name(), "model/tokens");
+  EXPECT_EQ(graph.FeedName(x), "tokens");
+  EXPECT_EQ(graph.FeedName(x + x), "");
+}
+
 TEST(InputErrors, Names) {
   ExpectError(
       [](Graph& g) {

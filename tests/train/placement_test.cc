@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/placement.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -23,6 +24,20 @@ TEST(Placement, NothingIsOneDevice) {
   ASSERT_OK(placement);
   EXPECT_EQ(placement->mesh.num_devices(), 1);
   EXPECT_TRUE(placement->rules.rules().empty());
+}
+
+TEST(Placement, TheRestOfOneLaunchedRankIsOne) {
+  EXPECT_THAT(ParsePlacement("data:-1", "batch:data", 0), StatusIs(kInvalid));
+  setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+  setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  const auto placement = ParsePlacement("data:-1", "batch:data", 0);
+  const auto threads = ParsePlacement("data:2", "batch:data", 0);
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+  unsetenv("OMPI_COMM_WORLD_RANK");
+  ASSERT_OK(placement);
+  EXPECT_EQ(placement->mesh.num_devices(), 1);
+  ASSERT_OK(threads);
+  EXPECT_EQ(threads->mesh.num_devices(), 2);
 }
 
 TEST(Placement, ReadsMeshAndRules) {

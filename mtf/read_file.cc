@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mtf/read_file.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <new>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace mtf {
+
+absl::StatusOr<std::string> ReadPlainFile(const std::string& path,
+                                          absl::string_view what,
+                                          int64_t most_bytes) {
+  const auto error = [&](absl::StatusCode code, absl::string_view reason) {
+    return absl::Status(
+        code, absl::StrCat("cannot read ", what, " \"",
+                           absl::CHexEscape(path.substr(0, 200)),
+                           path.size() > 200 ? "...\": " : "\": ", reason));
+  };
+  const auto system_error = [&] {
+    const int number = errno;
+    return error(absl::ErrnoToStatusCode(number), std::strerror(number));
+  };
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return system_error();
+  if (!S_ISREG(info.st_mode)) {
+    return error(absl::StatusCode::kInvalidArgument, "it is no plain file");
+  }
+  if (info.st_size > most_bytes) {
+    return error(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("it has ", info.st_size, " bytes, and no more than ",
+                     most_bytes, " are read"));
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file.is_open()) return system_error();
+  // Files of the system say that they are empty and hold something all the
+  // same, so the size is not what ends the loop.
+  constexpr int64_t kPiece = 1 << 20;
+  std::string text;
+  try {
+    text.reserve(info.st_size);
+    std::string piece(kPiece, '\0');
+    while (static_cast<int64_t>(text.size()) <= most_bytes) {
+      file.read(piece.data(), kPiece);
+      text.append(piece, 0, file.gcount());
+      if (!file) break;
+    }
+  } catch (const std::bad_alloc&) {
+    return error(absl::StatusCode::kResourceExhausted,
+                 absl::StrCat("no memory for its ", info.st_size, " bytes"));
+  }
+  if (static_cast<int64_t>(text.size()) > most_bytes) {
+    return error(absl::StatusCode::kInvalidArgument,
+                 absl::StrCat("it has more than ", most_bytes, " bytes"));
+  }
+  if (!file.eof()) {
+    return error(absl::StatusCode::kDataLoss,
+                 absl::StrCat("reading stopped behind byte ", text.size()));
+  }
+  return text;
+}
+
+}  // namespace mtf
