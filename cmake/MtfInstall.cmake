@@ -40,7 +40,7 @@ foreach(folder mtf layouts ops nn lowering backends train)
           PATTERN philox.h EXCLUDE)
 endforeach()
 
-foreach(tool mtfrun compare_runs)
+foreach(tool mtf mtfrun compare_runs)
   if(TARGET ${tool})
     install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()

@@ -186,7 +186,13 @@ SearchBounds::Amounts SearchBounds::AmountsOf(const Graph& graph,
 // Bytes that elementwise kernels read and write, fused as far as can be.
 void SearchBounds::AddKernels(const absl::flat_hash_set<std::string>& optimizer,
                               const Program& program, Amounts& amounts) const {
-  const std::vector<int> kernels = FindFusedKernels(program);
+  std::vector<int> kernels = FindFusedKernels(program).kernel;
+  // The epilogue of a product may cost nothing besides it.
+  for (int& kernel : kernels) {
+    if (kernel >= 0 && program.instructions[kernel].opcode == Opcode::kEinsum) {
+      kernel = -1;
+    }
+  }
   // By value: its kernel, and whether another reads it.
   std::vector<int> maker(program.values.size(), -1);
   std::vector<bool> leaves(program.values.size(), false);

@@ -149,8 +149,11 @@ class MeshSearch {
         findings_(findings) {}
 
   absl::Status Run(const Mesh& mesh) {
+    // A block more changes nothing about which dimensions meet.
     MTF_ASSIGN_OR_RETURN(
-        space_, internal::MakeSearchSpace(input_.program, mesh, options_));
+        space_, internal::MakeSearchSpace(
+                    input_.small.empty() ? input_.program : input_.small[0],
+                    mesh, options_));
     findings_.result.space += space_.size();
     findings_.result.restricted =
         findings_.result.restricted || space_.restricted;

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/models.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "layouts/text_items.h"
+#include "mtf/status.h"
+#include "nn/adam.h"
+#include "nn/attention.h"
+#include "nn/cross_entropy.h"
+#include "nn/embedding.h"
+#include "nn/feed_forward.h"
+#include "nn/layer_norm.h"
+#include "ops/elementwise.h"
+#include "ops/input.h"
+
+namespace mtf {
+namespace {
+
+struct Model {
+  const char* name;
+  GptSizes sizes;
+};
+
+// Radford et al. 2019 (gpt2), Brown et al. 2020 (gpt3), Narayanan et al. 2021
+// and Korthikanti et al. 2022 (megatron). The batch is what one step without
+// pipelining and without recomputation can be asked to hold.
+const Model kModels[] = {
+    // layers, batch, length, d_model, heads, d_kv, d_ff, vocab, dtype
+    {"small", {2, 16, 64, 128, 4, 32, 512, 256, kFloat32}},
+    {"gpt2", {12, 64, 1024, 768, 12, 64, 3072, 50257, kBFloat16}},
+    {"gpt2_medium", {24, 64, 1024, 1024, 16, 64, 4096, 50257, kBFloat16}},
+    {"gpt2_large", {36, 64, 1024, 1280, 20, 64, 5120, 50257, kBFloat16}},
+    {"gpt2_xl", {48, 64, 1024, 1600, 25, 64, 6400, 50257, kBFloat16}},
+    {"gpt3_7b", {32, 64, 2048, 4096, 32, 128, 16384, 50257, kBFloat16}},
+    {"gpt3_13b", {40, 64, 2048, 5120, 40, 128, 20480, 50257, kBFloat16}},
+    {"gpt3_175b", {96, 64, 2048, 12288, 96, 128, 49152, 50257, kBFloat16}},
+    {"megatron_22b", {48, 64, 2048, 6144, 64, 96, 24576, 51200, kBFloat16}},
+    {"megatron_530b",
+     {105, 64, 2048, 20480, 128, 160, 81920, 51200, kBFloat16}},
+    {"megatron_1t", {128, 64, 2048, 25600, 160, 160, 102400, 51200, kBFloat16}},
+};
+
+}  // namespace
+
+std::vector<std::string> ModelNames() {
+  std::vector<std::string> names;
+  for (const Model& model : kModels) names.emplace_back(model.name);
+  return names;
+}
+
+absl::StatusOr<GptSizes> FindModel(absl::string_view name) {
+  for (const Model& model : kModels) {
+    if (model.name == name) return model.sizes;
+  }
+  const std::string nearest = NearestName(name, ModelNames());
+  return absl::NotFoundError(absl::StrCat(
+      "no model is called ", Quoted(name),
+      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
+      DetailLine("models", absl::StrJoin(ModelNames(), ", "))));
+}
+
+absl::StatusOr<GptStep> BuildGpt(const GptSizes& sizes) {
+  const Dimension batch{"batch", sizes.batch}, length{"length", sizes.length},
+      d_model{"d_model", sizes.d_model}, heads{"heads", sizes.heads},
+      d_kv{"d_kv", sizes.d_kv}, d_ff{"d_ff", sizes.d_ff},
+      vocab{"vocab", sizes.vocab};
+  GptStep step;
+  step.layers = sizes.layers;
+  step.graph = std::make_unique<Graph>();
+  Graph& graph = *step.graph;
+  const Tensor tokens = Input(graph, "tokens", kInt32, {batch, length});
+  const Tensor targets = Input(graph, "targets", kInt32, {batch, length});
+  Tensor x = nn::Embedding(tokens, vocab, d_model, {.dtype = sizes.dtype});
+  x = nn::PositionEmbedding(x, length, d_model);
+  for (int64_t layer = 0; layer < sizes.layers; ++layer) {
+    Scope scope(graph, absl::StrCat("layer_", layer));
+    x = x +
+        nn::SelfAttention(
+            nn::LayerNorm(x, d_model),
+            {.length = length, .heads = heads, .d_kv = d_kv, .causal = true});
+    x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
+  }
+  x = nn::LayerNorm(x, d_model);
+  const Tensor loss = nn::CrossEntropy(x, vocab, targets);
+  step.targets.fetches = {loss};
+  step.targets.updates = {nn::AdamW().Minimize(loss)};
+  MTF_RETURN_IF_ERROR(graph.status());
+  return step;
+}
+
+}  // namespace mtf

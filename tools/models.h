@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Published models, for commands that ask what a layout would cost before
+// there is a program: decoder-only transformers by their sizes.
+#ifndef TOOLS_MODELS_H_
+#define TOOLS_MODELS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lowering/search_rules.h"
+#include "mtf/dtype.h"
+#include "mtf/graph.h"
+
+namespace mtf {
+
+// A GPT. Parameters and the state of AdamW are f32; activations are `dtype`.
+struct GptSizes {
+  int64_t layers = 2;
+  int64_t batch = 16;  // sequences in a step, on all devices together
+  int64_t length = 64;
+  int64_t d_model = 128;
+  int64_t heads = 4;
+  int64_t d_kv = 32;
+  int64_t d_ff = 512;
+  int64_t vocab = 256;
+  DType dtype = kFloat32;
+};
+
+// The sizes of the model called `name`; kNotFound with the nearest name.
+absl::StatusOr<GptSizes> FindModel(absl::string_view name);
+std::vector<std::string> ModelNames();
+
+// A training step of a GPT, with what refers into its graph.
+struct GptStep {
+  std::unique_ptr<Graph> graph;
+  Targets targets;
+  int64_t layers = 0;
+
+  SearchProgram Program() const { return {graph.get(), targets, layers}; }
+};
+
+// Builds the step: pre-norm blocks, learned positions, a head of its own,
+// AdamW. Named as in examples/transformer_lm.cc, so one layout serves both.
+// The graph's first error for sizes that are no model.
+absl::StatusOr<GptStep> BuildGpt(const GptSizes& sizes);
+
+}  // namespace mtf
+
+#endif  // TOOLS_MODELS_H_

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mtf calibrate: measures this host and writes its machine file.
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <system_error>
+
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "backends/communicators/launcher.h"
+#include "layouts/text_items.h"
+#include "lowering/machine.h"
+#include "mtf/status.h"
+#include "tools/calibrate.h"
+#include "tools/mtf_commands.h"
+#include "tools/mtf_flags.h"
+
+ABSL_DECLARE_FLAG(double, seconds);
+ABSL_FLAG(int, ranks, 0,
+          "ranks, as threads, whose communication is measured; 0: the cores "
+          "of this host, or the ranks of a launcher");
+
+namespace mtf::tools {
+namespace {
+
+constexpr double kUsualSeconds = 20;
+
+absl::Status Calibrate(const std::vector<std::string>& arguments) {
+  if (!arguments.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mtf calibrate takes flags only, not ", Quoted(arguments[0]),
+        DetailLine("help", "--output=FILE says where to write")));
+  }
+  // Where it will be written is found out before it takes its time.
+  std::string path = absl::GetFlag(FLAGS_output);
+  if (path.empty()) {
+    MTF_ASSIGN_OR_RETURN(path, Machine::UserPath("this_host"));
+  }
+  CalibrateOptions options;
+  const double seconds = absl::GetFlag(FLAGS_seconds);
+  options.seconds = seconds > 0 ? seconds : kUsualSeconds;
+  options.ranks = absl::GetFlag(FLAGS_ranks);
+  options.progress = [](absl::string_view line) {
+    std::cerr << line << std::endl;
+  };
+  MTF_ASSIGN_OR_RETURN(const std::string text, CalibrateThisHost(options));
+  if (DetectLauncher().rank != 0) return absl::OkStatus();
+
+  // A folder that is missing is made; if that fails, writing does.
+  std::error_code ignored;
+  const std::filesystem::path folder =
+      std::filesystem::path(path).parent_path();
+  if (absl::GetFlag(FLAGS_output).empty() && !folder.empty()) {
+    std::filesystem::create_directories(folder, ignored);
+  }
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  if (!file) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "cannot write the machine file ", Quoted(path),
+        DetailLine("help",
+                   "name a file in a folder that exists with --output")));
+  }
+  std::cout << "wrote " << path << "; use it with --machine="
+            << (absl::GetFlag(FLAGS_output).empty() ? "this_host" : path)
+            << std::endl;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command CalibrateCommand() {
+  return {"calibrate",
+          "",
+          "measures this host and writes its machine file",
+          {"output", "seconds", "ranks"},
+          &Calibrate};
+}
+
+}  // namespace mtf::tools

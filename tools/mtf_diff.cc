@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mtf diff: what changes from one layout, or one program, to another.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "layouts/shard.h"
+#include "layouts/text_items.h"
+#include "lowering/count_costs.h"
+#include "lowering/estimate_time.h"
+#include "lowering/explain_parts.h"
+#include "lowering/lower.h"
+#include "mtf/status.h"
+#include "tools/mtf_commands.h"
+#include "tools/mtf_flags.h"
+#include "tools/read_program.h"
+#include "train/placement.h"
+
+namespace mtf::tools {
+namespace {
+
+using internal::BytesText;
+using internal::SecondsText;
+
+// One of the two that are compared.
+struct Side {
+  std::string name;
+  std::string text;  // of a file, or ""
+  bool is_program = false;
+  LayoutRules rules;
+  std::vector<std::string> notices;
+  Program program;
+  StepEstimate step;
+  int64_t variables = 0;
+};
+
+bool FileExists(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0;
+}
+
+absl::StatusOr<Side> ReadSide(const std::string& argument) {
+  Side side;
+  side.name = argument;
+  const std::string path(absl::StripPrefix(argument, "@"));
+  // What looks like a path is one, so that a wrong one is told as a path.
+  const bool is_path = argument != path || FileExists(path) ||
+                       absl::StrContains(argument, "/") ||
+                       absl::EndsWith(argument, ".txt") ||
+                       absl::EndsWith(argument, ".layout");
+  if (!is_path) {
+    MTF_ASSIGN_OR_RETURN(const train::Placement placement,
+                         train::ParsePlacement("", argument, 0));
+    side.rules = placement.rules;
+    return side;
+  }
+  MTF_ASSIGN_OR_RETURN(side.text, ReadText(path, "layout or program"));
+  side.is_program = LooksLikeProgram(side.text);
+  if (side.is_program) {
+    MTF_ASSIGN_OR_RETURN(side.program, ParseDump(side.text, path));
+  } else {
+    MTF_ASSIGN_OR_RETURN(side.rules, LayoutRules::ReadFile(path));
+  }
+  return side;
+}
+
+absl::Status LowerSide(const GptStep& step, const Mesh& mesh, Side& side) {
+  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
+                       BindLayout(*step.graph, mesh, side.rules));
+  side.notices = binding.rules.notices();
+  MTF_ASSIGN_OR_RETURN(side.program, Lower(*step.graph, binding, step.targets));
+  return absl::OkStatus();
+}
+
+void Price(const Machine& machine, Side& side) {
+  side.step = EstimateStep(side.program, machine);
+  for (const ProgramVariable& variable : side.program.variables) {
+    side.variables +=
+        LocalElements(side.program.grains, variable.shape, variable.layout) *
+        DTypeSize(variable.dtype);
+  }
+}
+
+// "layer_12/attention" as "layer_*/attention": equal layers are one line.
+std::string WithoutNumbers(absl::string_view name) {
+  std::string text;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const bool digit = absl::ascii_isdigit(static_cast<unsigned char>(name[i]));
+    const bool numbered = digit && absl::EndsWith(text, "layer_");
+    if (!numbered) {
+      text.push_back(name[i]);
+      continue;
+    }
+    while (i + 1 < name.size() &&
+           absl::ascii_isdigit(static_cast<unsigned char>(name[i + 1]))) {
+      ++i;
+    }
+    text.push_back('*');
+  }
+  return text;
+}
+
+struct Count {
+  int64_t calls = 0, bytes = 0;
+};
+// By kind, axes, tensor and rule.
+using Collectives =
+    std::map<std::tuple<std::string, std::string, std::string, std::string>,
+             Count>;
+
+Collectives CollectivesOf(const Side& side) {
+  Collectives result;
+  for (const CollectiveCost& cost : ListCollectives(side.program)) {
+    Count& count = result[{std::string(CollectiveName(cost.kind)),
+                           side.program.mesh.AxisNames(cost.axes),
+                           WithoutNumbers(cost.tensor), cost.rule}];
+    ++count.calls;
+    count.bytes += cost.bytes;
+  }
+  return result;
+}
+
+// Lines of what `a` has more than `b`.
+void AddLines(const Collectives& a, const Collectives& b, char sign,
+              std::string& text) {
+  for (const auto& [key, count] : a) {
+    const auto found = b.find(key);
+    Count more = count;
+    if (found != b.end()) {
+      more.calls -= found->second.calls;
+      more.bytes -= found->second.bytes;
+    }
+    if (more.calls <= 0) continue;
+    const auto& [kind, axes, tensor, rule] = key;
+    absl::StrAppendFormat(
+        &text, "  %c %3d x %-18s over %-12s %12s  %s%s\n", sign, more.calls,
+        kind, axes, BytesText(static_cast<double>(more.bytes)), tensor,
+        rule.empty() ? "" : absl::StrCat("  because of ", rule));
+  }
+}
+
+std::string Change(double a, double b) {
+  if (a == b) return "same";
+  if (a == 0) return "new";
+  const double percent = 100 * (b - a) / a;
+  if (std::abs(percent) < 0.05) return "same";
+  if (percent >= 1000) return absl::StrFormat("%.1f times", b / a);
+  return absl::StrFormat("%+.1f %%", percent);
+}
+
+class Table {
+ public:
+  void Add(absl::string_view what, double a, double b,
+           std::string (*show)(double)) {
+    absl::StrAppendFormat(&text_, "  %-36s %12s %12s  %s\n", what, show(a),
+                          show(b), Change(a, b));
+  }
+  void AddHeading(absl::string_view what) {
+    absl::StrAppendFormat(&text_, "%-38s %12s %12s  %s\n", what, "A", "B",
+                          "change");
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string RuleChanges(const Side& a, const Side& b) {
+  const auto lines = [](const Side& side) {
+    std::set<std::string> set;
+    for (const LayoutRule& rule : side.rules.rules()) {
+      set.insert(rule.section == RuleSection::kDefault
+                     ? rule.ToString()
+                     : absl::StrCat("[", RuleSectionName(rule.section), "] ",
+                                    rule.ToString()));
+    }
+    return set;
+  };
+  const std::set<std::string> before = lines(a), after = lines(b);
+  std::string text;
+  for (const std::string& rule : before) {
+    if (!after.contains(rule)) absl::StrAppend(&text, "  - ", rule, "\n");
+  }
+  for (const std::string& rule : after) {
+    if (!before.contains(rule)) absl::StrAppend(&text, "  + ", rule, "\n");
+  }
+  return absl::StrCat("rules\n", text.empty() ? "  the same\n" : text);
+}
+
+std::string Compare(const Side& a, const Side& b) {
+  std::string text;
+  Table table;
+  table.AddHeading("a step of one rank");
+  table.Add("time", a.step.seconds, b.step.seconds, SecondsText);
+  table.Add("compute", a.step.compute, b.step.compute, SecondsText);
+  table.Add("collectives", a.step.collectives, b.step.collectives, SecondsText);
+  table.Add("exposed", a.step.exposed, b.step.exposed, SecondsText);
+  const auto memory = [](const Side& side) {
+    return static_cast<double>(side.variables +
+                               side.program.buffers.arena_bytes);
+  };
+  table.Add("memory", memory(a), memory(b), BytesText);
+  table.Add("variables", static_cast<double>(a.variables),
+            static_cast<double>(b.variables), BytesText);
+  table.Add("the step itself",
+            static_cast<double>(a.program.buffers.arena_bytes),
+            static_cast<double>(b.program.buffers.arena_bytes), BytesText);
+  absl::StrAppend(&text, table.text());
+
+  // Bytes by axes and kind, of both.
+  std::map<std::string, std::pair<double, double>> bytes;
+  for (const Side* side : {&a, &b}) {
+    for (const auto& [key, count] : CountCollectives(side->program)) {
+      const std::string what =
+          absl::StrCat(side->program.mesh.AxisNames(ListOf(key.second)), ", ",
+                       CollectiveName(key.first));
+      auto& both = bytes[what];
+      (side == &a ? both.first : both.second) +=
+          static_cast<double>(count.second);
+    }
+  }
+  if (!bytes.empty()) {
+    Table sent;
+    sent.AddHeading("bytes that a rank sends, by axis");
+    for (const auto& [what, both] : bytes) {
+      sent.Add(what, both.first, both.second, BytesText);
+    }
+    absl::StrAppend(&text, "\n", sent.text());
+  }
+
+  const Collectives before = CollectivesOf(a), after = CollectivesOf(b);
+  std::string lines;
+  AddLines(before, after, '-', lines);
+  AddLines(after, before, '+', lines);
+  return absl::StrCat(text, "\ncollectives removed (-) and added (+)\n",
+                      lines.empty() ? "  none\n" : lines);
+}
+
+absl::Status Diff(const std::vector<std::string>& arguments) {
+  if (arguments.size() != 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mtf diff takes two layouts or two programs, not ", arguments.size(),
+        DetailLine("help",
+                   "a layout is a file, the name of a preset or rules; a "
+                   "program is a file of --dump_program")));
+  }
+  MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags());
+  Side sides[2];
+  for (int i = 0; i < 2; ++i) {
+    MTF_ASSIGN_OR_RETURN(sides[i], ReadSide(arguments[i]));
+  }
+  Side &a = sides[0], &b = sides[1];
+  if (a.is_program != b.is_program) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        Quoted(a.name), a.is_program ? " is a program" : " is a layout",
+        " and ", Quoted(b.name), b.is_program ? " a program" : " a layout",
+        DetailLine("help", "compare two of a kind")));
+  }
+  std::string text;
+  if (a.is_program) {
+    if (!absl::GetFlag(FLAGS_mesh).empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("programs have a mesh of their own",
+                       DetailLine("help", "leave out --mesh")));
+    }
+  } else {
+    MTF_ASSIGN_OR_RETURN(const Mesh mesh, MeshFromFlags());
+    MTF_ASSIGN_OR_RETURN(const GptSizes sizes, ModelFromFlags());
+    MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
+    for (Side& side : sides) {
+      MTF_RETURN_IF_ERROR(LowerSide(step, mesh, side));
+      for (const std::string& notice : side.notices) {
+        absl::StrAppend(&text, "note: ", &side == &a ? "A" : "B", ": ", notice,
+                        "\n");
+      }
+    }
+    absl::StrAppend(&text, ModelText(), ", ");
+  }
+  for (Side& side : sides) {
+    MTF_RETURN_IF_ERROR(machine.CheckMesh(side.program.mesh));
+    Price(machine, side);
+  }
+  const std::string mesh_a = a.program.mesh.ToString(),
+                    mesh_b = b.program.mesh.ToString();
+  const auto mesh_text = [](const std::string& mesh) {
+    return mesh.empty() ? std::string("one device")
+                        : absl::StrCat("mesh ", mesh);
+  };
+  absl::StrAppend(&text, mesh_text(mesh_a),
+                  mesh_a == mesh_b
+                      ? ""
+                      : absl::StrCat(" (A) and ", mesh_text(mesh_b), " (B)"),
+                  ", machine ", machine.name(), "\n  A  ", a.name, "\n  B  ",
+                  b.name, "\n\n");
+  if (!a.is_program) absl::StrAppend(&text, RuleChanges(a, b), "\n");
+  return Write(absl::StrCat(text, Compare(a, b)));
+}
+
+}  // namespace
+
+Command DiffCommand() {
+  std::vector<std::string> flags = {"mesh", "machine", "output"};
+  for (const std::string& name : ModelFlags()) flags.push_back(name);
+  return {"diff", "A B",
+          "what changes between two layouts of a GPT, or two programs", flags,
+          &Diff};
+}
+
+}  // namespace mtf::tools

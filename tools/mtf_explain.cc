@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mtf explain: a program that --dump_program wrote, explained.
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "layouts/text_items.h"
+#include "lowering/explain.h"
+#include "mtf/status.h"
+#include "tools/mtf_commands.h"
+#include "tools/mtf_flags.h"
+#include "tools/read_program.h"
+
+ABSL_FLAG(std::string, format, "text", "text, json or html");
+ABSL_FLAG(int, width, 0,
+          "columns of the text, at least 60; 0: those of the terminal, or 100");
+
+namespace mtf::tools {
+namespace {
+
+absl::StatusOr<int> WidthFromFlags() {
+  constexpr int kLeast = 60, kUsual = 100;
+  const int width = absl::GetFlag(FLAGS_width);
+  if (width == 0) {
+    winsize size = {};
+    if (isatty(STDOUT_FILENO) != 0 &&
+        ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= kLeast) {
+      return size.ws_col;
+    }
+    return kUsual;
+  }
+  if (width < kLeast || width > 10000) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--width is ", width, ", not 0 or from ", kLeast, " to 10000"));
+  }
+  return width;
+}
+
+absl::Status Explain(const std::vector<std::string>& arguments) {
+  if (arguments.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mtf explain takes one program, not ", arguments.size(),
+        DetailLine("help",
+                   "--dump_program=PROGRAM.txt of a training program writes "
+                   "one")));
+  }
+  const std::string format = absl::GetFlag(FLAGS_format);
+  if (format != "text" && format != "json" && format != "html") {
+    const std::string nearest = NearestName(format, {"text", "json", "html"});
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--format is ", Quoted(format), ", not text, json or html",
+        nearest.empty()
+            ? ""
+            : DetailLine("help", absl::StrCat("write --format=", nearest))));
+  }
+  MTF_ASSIGN_OR_RETURN(const int width, WidthFromFlags());
+  MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags());
+  MTF_ASSIGN_OR_RETURN(const Program program, ReadProgram(arguments[0]));
+  MTF_RETURN_IF_ERROR(machine.CheckMesh(program.mesh));
+  const Explanation explanation = ExplainProgram(program, machine);
+  if (format == "json") return Write(ExplainJson(explanation));
+  if (format == "html") return Write(ExplainHtml(explanation));
+  return Write(ExplainText(explanation, width));
+}
+
+}  // namespace
+
+Command ExplainCommand() {
+  return {"explain",
+          "PROGRAM.txt",
+          "what a program of --dump_program costs, and why",
+          {"machine", "format", "width", "output"},
+          &Explain};
+}
+
+}  // namespace mtf::tools

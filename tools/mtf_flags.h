@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Flags that several subcommands of mtf take, and what most make of them.
+#ifndef TOOLS_MTF_FLAGS_H_
+#define TOOLS_MTF_FLAGS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/flags/declare.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "layouts/mesh.h"
+#include "lowering/machine.h"
+#include "tools/models.h"
+
+ABSL_DECLARE_FLAG(std::string, mesh);
+ABSL_DECLARE_FLAG(std::string, output);
+
+namespace mtf::tools {
+
+// A number of bytes as machine files write it, "80GiB" (lowering/units.h).
+struct Bytes {
+  int64_t value = 0;
+};
+bool AbslParseFlag(absl::string_view text, Bytes* flag, std::string* error);
+std::string AbslUnparseFlag(Bytes flag);
+
+// The flags that say which GPT is meant, --model and the sizes that differ
+// from it, and the model they describe.
+std::vector<std::string> ModelFlags();
+absl::StatusOr<GptSizes> ModelFromFlags();
+// "gpt3_175b with batch 8"
+std::string ModelText();
+
+// --mesh, which must be given.
+absl::StatusOr<Mesh> MeshFromFlags();
+// --machine.
+absl::StatusOr<Machine> MachineFromFlags();
+
+// Writes to the file that --output names, or to standard output.
+// kPermissionDenied for a file that cannot be written.
+absl::Status Write(absl::string_view text);
+
+// The text of a file (mtf/read_file.h), called `what` in errors.
+absl::StatusOr<std::string> ReadText(const std::string& path,
+                                     absl::string_view what);
+
+}  // namespace mtf::tools
+
+#endif  // TOOLS_MTF_FLAGS_H_

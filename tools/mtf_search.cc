@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mtf search: layouts for a GPT on a mesh, or on a number of devices.
+#include <cmath>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "layouts/text_items.h"
+#include "lowering/search_rules.h"
+#include "lowering/units.h"
+#include "mtf/status.h"
+#include "tools/mtf_commands.h"
+#include "tools/mtf_flags.h"
+#include "train/flag_types.h"
+
+using mtf::tools::Bytes;
+using mtf::train::Size;
+
+ABSL_FLAG(Bytes, memory, {},
+          "most bytes that a device may need, as 80GiB; empty: what a device "
+          "of the machine has");
+ABSL_FLAG(int, devices, 0,
+          "searches over the meshes of this many devices too, in place of "
+          "--mesh");
+ABSL_FLAG(Size, keep, 3, "layouts to show");
+ABSL_FLAG(bool, sections, true,
+          "searches the sections [parameters] and [optimizer] too");
+
+namespace mtf::tools {
+namespace {
+
+absl::Status Search(const std::vector<std::string>& arguments) {
+  if (!arguments.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mtf search takes flags only, not ", Quoted(arguments[0]),
+        DetailLine("help", "give the mesh as --mesh=data:8,model:8")));
+  }
+  const int devices = absl::GetFlag(FLAGS_devices);
+  const bool has_mesh = !absl::GetFlag(FLAGS_mesh).empty();
+  constexpr int kMostDevices = 1 << 20;
+  if (devices < 0 || devices > kMostDevices) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--devices is ", devices, ", not a number from 1 to ", kMostDevices));
+  }
+  if (has_mesh == (devices > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        has_mesh ? "both --mesh and --devices are given"
+                 : "neither --mesh nor --devices is given",
+        DetailLine("help",
+                   "give one of them: --mesh=data:8,model:8 or --devices=64")));
+  }
+  MTF_ASSIGN_OR_RETURN(const GptSizes sizes, ModelFromFlags());
+  MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags());
+  SearchOptions options;
+  options.keep =
+      static_cast<int>(std::min<int64_t>(absl::GetFlag(FLAGS_keep), 100));
+  options.sections = absl::GetFlag(FLAGS_sections);
+  options.memory_limit = absl::GetFlag(FLAGS_memory).value;
+  if (options.memory_limit == 0) options.memory_limit = machine.memory_bytes();
+
+  Mesh mesh;
+  if (has_mesh) {
+    MTF_ASSIGN_OR_RETURN(mesh, MeshFromFlags());
+    MTF_RETURN_IF_ERROR(machine.CheckMesh(mesh));
+  }
+  MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
+  SearchInput input = {step.Program(), {}};
+  // Blocks repeat, so two small models say what the large one costs.
+  GptStep small[2];
+  if (sizes.layers > 4) {
+    for (int i = 0; i < 2; ++i) {
+      GptSizes fewer = sizes;
+      fewer.layers = i + 1;
+      MTF_ASSIGN_OR_RETURN(small[i], BuildGpt(fewer));
+      input.small.push_back(small[i].Program());
+    }
+  }
+  const SearchPrices prices = PricesOf(machine);
+  MTF_ASSIGN_OR_RETURN(const SearchResult found,
+                       has_mesh
+                           ? SearchRules(input, mesh, prices, options)
+                           : SearchMeshes(input, devices, 3, prices, options));
+
+  std::string text = absl::StrCat(
+      "# mtf search: ", ModelText(), " on ",
+      has_mesh ? absl::StrCat("mesh ", mesh.ToString())
+               : absl::StrCat(devices, devices == 1 ? " device" : " devices"),
+      " of machine ", machine.name(), "\n",
+      absl::StrFormat(
+          "# %.4g layouts%s; %d were lowered, of these %d take too "
+          "much memory\n",
+          found.space,
+          found.restricted ? ", the scoped sections all or nothing" : "",
+          found.lowered, found.too_large));
+  if (!found.complete) {
+    text += "# The search was cut short: there may be better ones.\n";
+  }
+  for (int i = 0; i < static_cast<int>(found.best.size()); ++i) {
+    absl::StrAppend(&text, "\n", LayoutFileText(found, i, options));
+  }
+  return Write(text);
+}
+
+}  // namespace
+
+Command SearchCommand() {
+  std::vector<std::string> flags = {"mesh",     "devices", "memory", "machine",
+                                    "sections", "keep",    "output"};
+  for (const std::string& name : ModelFlags()) flags.push_back(name);
+  return {"search", "", "the fastest layouts of a GPT that fit into memory",
+          flags, &Search};
+}
+
+}  // namespace mtf::tools

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mtf verify: the reshard prover on the user's own mesh.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "layouts/prove_reshards.h"
+#include "layouts/text_items.h"
+#include "mtf/status.h"
+#include "tools/mtf_commands.h"
+#include "tools/mtf_flags.h"
+
+ABSL_FLAG(double, seconds, 0,
+          "the time it may take; 0: 60 to verify, 20 to calibrate");
+
+namespace mtf::tools {
+namespace {
+
+constexpr double kUsualSeconds = 60;
+
+std::string Account(const ReshardProof& proof) {
+  std::string text = absl::StrFormat(
+      "%d %s: %d of %d pairs of layouts proved", proof.dimensions,
+      proof.dimensions == 1 ? "dimension" : "dimensions", proof.proved,
+      proof.pairs);
+  if (proof.too_large > 0) {
+    absl::StrAppend(&text, ", ", proof.too_large, " left out as too large");
+  }
+  if (proof.not_reached > 0) {
+    absl::StrAppend(&text, ", ", proof.not_reached,
+                    " not reached in the time given");
+  }
+  return text;
+}
+
+absl::Status Verify(const std::vector<std::string>& arguments) {
+  if (!arguments.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mtf verify takes flags only, not ", Quoted(arguments[0]),
+        DetailLine("help", "give the mesh as --mesh=data:2,model:3")));
+  }
+  MTF_ASSIGN_OR_RETURN(const Mesh mesh, MeshFromFlags());
+  double left = absl::GetFlag(FLAGS_seconds);
+  if (left < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--seconds is ", left, ", which is no time"));
+  }
+  if (left == 0) left = kUsualSeconds;
+  // So many shards of one value are too much for one process.
+  constexpr int64_t kMostRanks = 1 << 16;
+  if (mesh.num_devices() > kMostRanks) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mesh ", Quoted(mesh.ToString()), " has ", mesh.num_devices(),
+        " ranks, more than the ", kMostRanks, " that one process can stand for",
+        DetailLine("help",
+                   "verify a smaller mesh with the same axes: what a reshard "
+                   "does hardly depends on their sizes")));
+  }
+
+  std::cout << "mesh " << mesh.ToString() << ", " << mesh.num_devices()
+            << " ranks: every reshard between two layouts of a tensor, over "
+               "real data\n";
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  bool complete = true, too_large = false;
+  for (int dimensions = 1; dimensions <= 3; ++dimensions) {
+    ProveOptions options;
+    // A third for what is left, but all of it for the last.
+    options.seconds = dimensions == 3 ? left : left / 2;
+    if (terminal) {
+      options.progress = [&](int64_t done, int64_t pairs) {
+        std::cerr << "\r" << dimensions << " dimensions: " << done << " of "
+                  << pairs << (done == pairs ? "\n" : "") << std::flush;
+      };
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    MTF_ASSIGN_OR_RETURN(const ReshardProof proof,
+                         ProveReshards(mesh, dimensions, options));
+    left -=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+            .count();
+    left = std::max(left, 0.0);
+    complete = complete && proof.complete();
+    too_large = too_large || proof.too_large > 0;
+    std::cout << "  " << Account(proof) << std::endl;
+  }
+  std::cout
+      << "Sizes of 1 to 13, each pair with the least padding and with all "
+         "dimensions padded for every axis; sums included.\n"
+      << (complete ? "Complete: no reshard of up to three dimensions on this "
+                     "mesh can misplace an element.\n"
+                   : "Not complete: what is proved is right, the rest was not "
+                     "looked at.\n");
+  if (!complete) {
+    std::cout << "help: "
+              << (too_large ? "verify a smaller mesh with the same axes"
+                            : "give more time with --seconds")
+              << "\n";
+  }
+  std::cout << std::flush;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command VerifyCommand() {
+  return {"verify",
+          "",
+          "proves the reshards of a mesh by running them over data",
+          {"mesh", "seconds"},
+          &Verify};
+}
+
+}  // namespace mtf::tools
