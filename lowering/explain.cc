@@ -74,8 +74,10 @@ std::vector<ExplainedCollective> Collectives(const Program& program) {
 std::vector<ExplainedPadding> Padding(const Program& program) {
   std::map<std::string, ExplainedPadding> padded;
   for (const ProgramValue& value : program.values) {
-    for (const Dimension& dim : value.shape) {
-      const int64_t extent = program.grains.ExtentOf(dim);
+    for (size_t i = 0; i < value.local.size(); ++i) {
+      const Dimension& dim = value.shape[static_cast<int>(i)];
+      const int64_t extent =
+          value.local[i] * program.mesh.SizeOf(value.layout.dims[i]);
       if (extent != dim.size) {
         padded[dim.name] = {dim.name, dim.size, extent};
       }
@@ -202,10 +204,8 @@ Explanation ExplainLowered(const Program& program, const VariableKinds& kinds,
     number[collective.instruction] = collective.number;
   }
   Totals by_axis, by_kind, by_module;
-  std::vector<std::string> modules;  // by origin
-  for (const Origin& origin : program.origins) {
-    modules.push_back(ModuleOf(origin.operation));
-  }
+  // By origin, filled in for those that are asked for.
+  std::vector<std::string> modules(program.origins.size());
   for (const TimedInstruction& timed : estimate.timeline) {
     const Instruction& instruction = program.instructions[timed.instruction];
     seconds[timed.instruction] = timed.end - timed.begin;
@@ -219,7 +219,11 @@ Explanation ExplainLowered(const Program& program, const VariableKinds& kinds,
       collective.seconds = timed.end - timed.begin;
       collective.exposed = timed.exposed;
     } else if (instruction.origin >= 0) {
-      by_module[modules[instruction.origin]].compute += timed.end - timed.begin;
+      std::string& module = modules[instruction.origin];
+      if (module.empty()) {
+        module = ModuleOf(program.origins[instruction.origin].operation);
+      }
+      by_module[module].compute += timed.end - timed.begin;
     }
   }
   for (const ExplainedCollective& collective : explanation.collectives) {

@@ -13,24 +13,33 @@
 
 namespace mtf::internal {
 
+namespace {
+
+// Where the number behind the last "_" of `scope` begins, or npos.
+size_t NumberOf(absl::string_view scope) {
+  size_t digits = scope.size();
+  while (digits > 0 && absl::ascii_isdigit(scope[digits - 1])) --digits;
+  // Ten digits could leave an int.
+  const bool is_number = digits >= 2 && scope[digits - 1] == '_' &&
+                         digits < scope.size() && scope.size() - digits <= 9;
+  return is_number ? digits : absl::string_view::npos;
+}
+
+}  // namespace
+
 LayerName SplitLayer(absl::string_view name) {
   LayerName split;
   // Only a scope is a layer: the last part of a name is numbered because it is
   // not the first of its kind.
   for (size_t begin = 0, end; (end = name.find('/', begin)) != name.npos;
        begin = end + 1) {
-    size_t digits = end;
-    while (digits > begin && absl::ascii_isdigit(name[digits - 1])) --digits;
-    // Ten digits could leave an int.
-    if (digits < begin + 2 || name[digits - 1] != '_' || digits == end ||
-        end - digits > 9) {
-      continue;
-    }
-    split.before = std::string(name.substr(0, digits));
+    const size_t digits = NumberOf(name.substr(begin, end - begin));
+    if (digits == name.npos) continue;
+    split.before = std::string(name.substr(0, begin + digits));
     split.behind = std::string(name.substr(end));
     split.layer = 0;
-    for (char digit : name.substr(digits, end - digits)) {
-      split.layer = 10 * split.layer + (digit - '0');
+    for (char c : name.substr(begin + digits, end - begin - digits)) {
+      split.layer = 10 * split.layer + (c - '0');
     }
     return split;
   }
@@ -40,11 +49,11 @@ LayerName SplitLayer(absl::string_view name) {
 
 std::string ModuleOf(absl::string_view operation) {
   const size_t first = operation.find('/');
-  if (first == absl::string_view::npos) return "(top)";
-  const LayerName layer = SplitLayer(operation.substr(0, first + 1));
+  if (first == operation.npos) return "(top)";
+  const bool is_layer = NumberOf(operation.substr(0, first)) != operation.npos;
   const size_t second = operation.find('/', first + 1);
   return std::string(operation.substr(
-      0, layer.layer >= 0 && second != operation.npos ? second : first));
+      0, is_layer && second != operation.npos ? second : first));
 }
 
 std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of) {

@@ -52,8 +52,11 @@ class TextWriter {
   void Head() {
     const int64_t devices = e_.mesh.num_devices();
     Line(absl::StrCat(
-        "mesh ", e_.mesh.num_axes() == 0 ? "of one device" : e_.mesh.ToString(),
-        " (", Plural(devices, "device"), "), machine ", e_.machine,
+        e_.mesh.num_axes() == 0
+            ? "one device"
+            : absl::StrCat("mesh ", e_.mesh.ToString(), " (",
+                           Plural(devices, "device"), ")"),
+        ", machine ", e_.machine,
         e_.layout.empty() ? "" : absl::StrCat(", layout ", e_.layout)));
     Line(absl::StrCat("step ", SecondsText(e_.cost.seconds), ": compute ",
                       SecondsText(e_.compute), ", collectives ",

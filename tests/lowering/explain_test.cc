@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "lowering/estimate_time.h"
+#include "lowering/explain_parts.h"
 #include "lowering/parse_program.h"
 #include "lowering/print_program.h"
 #include "nlohmann/json.hpp"
@@ -419,6 +420,30 @@ TEST(Explain, SaysAsMuchOfFourThousandRanksAsOfEight) {
 }
 
 // -------------------------------------------------------------------- forms
+
+TEST(ExplainText, AModuleIsTheFirstPartOfANameAndOfALayerTwo) {
+  using internal::ModuleOf;
+  EXPECT_EQ(ModuleOf("layer_0/attention/output/einsum"), "layer_0/attention");
+  EXPECT_EQ(ModuleOf("layer_12/add_1"), "layer_12");
+  EXPECT_EQ(ModuleOf("embedding/table/gather"), "embedding");
+  EXPECT_EQ(ModuleOf("einsum_1"), "(top)");
+  EXPECT_EQ(ModuleOf("_1/a/b"), "_1");
+  EXPECT_EQ(ModuleOf("1/a/b"), "1");
+  EXPECT_EQ(ModuleOf("layer_12345678901/a/b"), "layer_12345678901");
+  EXPECT_EQ(ModuleOf(""), "(top)");
+}
+
+TEST(ExplainText, UnitsHaveThreeDigits) {
+  EXPECT_EQ(internal::SecondsText(0), "0");
+  EXPECT_EQ(internal::SecondsText(1.234e-6), "1.23 us");
+  EXPECT_EQ(internal::SecondsText(0.99999e-3), "1 ms");
+  EXPECT_EQ(internal::SecondsText(72), "72 s");
+  EXPECT_EQ(internal::BytesText(1023), "1023 B");
+  EXPECT_EQ(internal::BytesText(1536), "1.50 KiB");
+  EXPECT_EQ(internal::BytesText(-80.0 * (1 << 20)), "-80.0 MiB");
+  EXPECT_EQ(internal::FlopsText(999), "999 FLOP");
+  EXPECT_EQ(internal::FlopsText(2.5e12), "2.5 TFLOP");
+}
 
 TEST_P(Presets, TextFitsItsWidth) {
   const Explained step(GetParam());

@@ -52,7 +52,7 @@ std::string Temporary(const std::string& name) {
                       name);
 }
 
-Outcome Run(const std::string& program, const std::string& arguments) {
+Outcome RunProgram(const std::string& program, const std::string& arguments) {
   const std::string out = Temporary("out"), errors = Temporary("errors");
   const int status =
       std::system(absl::StrCat("timeout 60 ", program, " ", arguments, " >",
@@ -69,7 +69,7 @@ Outcome RunExample(const std::string& arguments) {
   const std::string text = Temporary("text.txt");
   std::ofstream(text) << std::string(4096, 'a');
   Outcome outcome =
-      Run(TRANSFORMER_LM, absl::StrCat("--text=", text, " ", arguments));
+      RunProgram(TRANSFORMER_LM, absl::StrCat("--text=", text, " ", arguments));
   std::remove(text.c_str());
   return outcome;
 }
@@ -92,9 +92,9 @@ TEST_P(GoldenExplanations, OfTheTransformer) {
 }
 
 TEST_P(GoldenExplanations, OfTheProgramOfTheReadme) {
-  const Outcome outcome =
-      Run(README_PROGRAM, absl::StrCat("--explain --layout=", GetParam(),
-                                       " --mesh_shape=", MeshOf(GetParam())));
+  const Outcome outcome = RunProgram(
+      README_PROGRAM, absl::StrCat("--explain --layout=", GetParam(),
+                                   " --mesh_shape=", MeshOf(GetParam())));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   ExpectGolden(GetParam() + ".readme_program.explain.txt", outcome.out);
 }
@@ -114,23 +114,25 @@ TEST(ExplainCli, ADryRunTakesAnyMeshAndAllocatesNothing) {
 }
 
 TEST(ExplainCli, TheMachineIsChosenAndNamed) {
-  const Outcome fast = Run(README_PROGRAM,
-                           "--dry_run --mesh_shape=data:8 --layout=batch:data "
-                           "--machine=h200_x8");
+  const Outcome fast =
+      RunProgram(README_PROGRAM,
+                 "--dry_run --mesh_shape=data:8 --layout=batch:data "
+                 "--machine=h200_x8");
   EXPECT_EQ(fast.exit_code, 0) << fast.errors;
   EXPECT_THAT(fast.out, HasSubstr("machine h200_x8"));
-  const Outcome none = Run(README_PROGRAM, "--dry_run --machine=h200_8x");
+  const Outcome none =
+      RunProgram(README_PROGRAM, "--dry_run --machine=h200_8x");
   EXPECT_EQ(none.exit_code, 66);
   EXPECT_THAT(none.errors, AllOf(StartsWith("NOT_FOUND "),
                                  HasSubstr("did you mean \"h200_x8\"?")));
-  const Outcome large =
-      Run(README_PROGRAM, "--dry_run --machine=h200_x8 --mesh_shape=data:16");
+  const Outcome large = RunProgram(
+      README_PROGRAM, "--dry_run --machine=h200_x8 --mesh_shape=data:16");
   EXPECT_EQ(large.exit_code, 2);
   EXPECT_THAT(large.errors, StartsWith("INVALID_ARGUMENT mesh \"data:16\""));
 }
 
 TEST(ExplainCli, JsonIsJson) {
-  const Outcome outcome = Run(
+  const Outcome outcome = RunProgram(
       README_PROGRAM, "--explain=json --mesh_shape=data:2 --layout=batch:data");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   const auto json = nlohmann::json::parse(outcome.out, nullptr, false);
@@ -140,11 +142,11 @@ TEST(ExplainCli, JsonIsJson) {
 
 TEST(ExplainCli, HtmlGoesToAFile) {
   const std::string path = Temporary("page.html");
-  const Outcome outcome =
-      Run(README_PROGRAM,
-          absl::StrCat("--explain=html --mesh_shape=data:2 --layout=batch:data "
-                       "--explain_file=",
-                       path));
+  const Outcome outcome = RunProgram(
+      README_PROGRAM,
+      absl::StrCat("--explain=html --mesh_shape=data:2 --layout=batch:data "
+                   "--explain_file=",
+                   path));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(ReadText(path), AllOf(StartsWith("<!DOCTYPE html>"),
@@ -153,10 +155,10 @@ TEST(ExplainCli, HtmlGoesToAFile) {
 }
 
 TEST(ExplainCli, ExplainAloneIsTextAndNoexplainTakesItBack) {
-  const Outcome text = Run(README_PROGRAM, "--explain");
+  const Outcome text = RunProgram(README_PROGRAM, "--explain");
   EXPECT_EQ(text.exit_code, 0);
-  EXPECT_THAT(text.out, StartsWith("mesh of one device"));
-  const Outcome run = Run(README_PROGRAM, "--explain --noexplain");
+  EXPECT_THAT(text.out, StartsWith("one device, machine h100_nvlink_ib\n"));
+  const Outcome run = RunProgram(README_PROGRAM, "--explain --noexplain");
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_THAT(run.out, HasSubstr("loss"));
 }
@@ -177,7 +179,7 @@ TEST(ExplainCli, WrongValuesAreErrors) {
             "INVALID_ARGUMENT mesh item \"data:-1\""},
            {"--dry_run --mesh_shape=data:2 --layout=bach:data", 2,
             "INVALID_ARGUMENT no tensor has a dimension \"bach\""}}) {
-    const Outcome outcome = Run(README_PROGRAM, arguments);
+    const Outcome outcome = RunProgram(README_PROGRAM, arguments);
     EXPECT_EQ(outcome.exit_code, code) << arguments;
     EXPECT_THAT(outcome.errors, StartsWith(message)) << arguments;
   }
