@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/session.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "backends/backend.h"
+#include "backends/collective_kernel.h"
 #include "backends/communicators/launcher.h"
 #include "backends/communicators/wait_options.h"
 #include "backends/executor.h"
 #include "layouts/text_items.h"
 #include "lowering/check_budget.h"
+#include "mtf/exceptions.h"
 #include "mtf/status.h"
 #include "train/placement.h"
 #include "train/plan_check.h"
@@ -26,6 +29,7 @@ using Feeds = std::map<std::string, HostTensor>;
 struct Compiled {
   Program program;
   bool has_run = false;
+  int64_t last_use = 0;  // counted by State::uses
   std::vector<std::unique_ptr<Executor>> executors;
 };
 
@@ -69,9 +73,11 @@ struct Session::State {
   std::vector<std::unique_ptr<Device>> devices;           // by rank of this
   std::vector<std::unique_ptr<VariableStore>> variables;  // process
   std::map<std::vector<int>, Compiled> compiled;
+  int64_t uses = 0;
 
   absl::Status Plan(const Targets& targets, Program& program) const;
   absl::StatusOr<Compiled*> Compile(const Targets& targets);
+  void MakeRoom();
   absl::StatusOr<std::vector<Feeds>> Step(const RunRequest& request,
                                           const Targets& targets,
                                           Compiled& compiled);
@@ -98,34 +104,55 @@ absl::StatusOr<Targets> TargetsOf(const Graph& graph, const RunRequest& request,
 // Lowers within the budget, and sees that every process has the same program.
 absl::Status Session::State::Plan(const Targets& targets,
                                   Program& program) const {
-  const absl::Status status = [&]() -> absl::Status {
+  const absl::Status status = CatchExceptions([&]() -> absl::Status {
     MTF_ASSIGN_OR_RETURN(program, Lower(*graph, binding, targets));
     return CheckBudget(program, binding.budget);
-  }();
+  });
   if (!ranks->launched()) return status;
   MTF_RETURN_IF_ERROR(ranks->Agree(status));
   return CheckSamePlan(ranks->communicator(0), FieldsOfProgram(program));
 }
 
 absl::StatusOr<Compiled*> Session::State::Compile(const Targets& targets) {
-  auto [entry, added] = compiled.try_emplace(KeyOf(targets));
+  const std::vector<int> key = KeyOf(targets);
+  const auto known = compiled.find(key);
+  if (known != compiled.end()) {
+    known->second.last_use = ++uses;
+    return &known->second;
+  }
+  MakeRoom();
+  const auto entry = compiled.try_emplace(key).first;
   Compiled& result = entry->second;
-  if (!added) return &result;
-  const absl::Status status = [&]() -> absl::Status {
+  result.last_use = ++uses;
+  const absl::Status status = CatchExceptions([&]() -> absl::Status {
     MTF_RETURN_IF_ERROR(Plan(targets, result.program));
     result.executors.resize(ranks->size());
+    // Apart from what follows, which may fail on one rank alone.
+    MTF_RETURN_IF_ERROR(ranks->Run([&](int, Communicator& communicator) {
+      return OpenGroups(result.program, communicator);
+    }));
     return ranks->RunAgreed([&](int i, Communicator& communicator) {
       absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(
           result.program, *devices[i], communicator, *variables[i]);
       if (executor.ok()) result.executors[i] = *std::move(executor);
       return executor.status();
     });
-  }();
+  });
   if (!status.ok()) {
     compiled.erase(entry);
     return status;
   }
   return &result;
+}
+
+// Drops the program that was used the longest ago where there are as many as a
+// session keeps. All ranks drop the same one: they make the same calls.
+void Session::State::MakeRoom() {
+  if (compiled.size() < kMostPrograms) return;
+  compiled.erase(std::min_element(
+      compiled.begin(), compiled.end(), [](const auto& a, const auto& b) {
+        return a.second.last_use < b.second.last_use;
+      }));
 }
 
 // Runs `compiled` on every rank; the fetches of each rank by name.
@@ -134,9 +161,10 @@ absl::StatusOr<std::vector<Feeds>> Session::State::Step(
   for (const auto& [name, feed] : request.feeds) {
     MTF_RETURN_IF_ERROR(FindInput(compiled.program, name).status());
   }
-  if (ranks->launched() && !std::exchange(compiled.has_run, true)) {
+  if (ranks->launched() && !compiled.has_run) {
     MTF_RETURN_IF_ERROR(
         CheckSamePlan(ranks->communicator(0), FieldsOfFeeds(request.feeds)));
+    compiled.has_run = true;
   }
   std::vector<Feeds> outputs(ranks->size());
   std::vector<Feeds> feeds;
@@ -171,7 +199,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   state->graph = &graph;
   state->options = options;
   Placement placement;
-  const absl::Status bound = [&]() -> absl::Status {
+  const absl::Status bound = CatchExceptions([&]() -> absl::Status {
     MTF_RETURN_IF_ERROR(graph.status());
     MTF_ASSIGN_OR_RETURN(
         placement, ParsePlacement(mesh, layout, launched ? launcher.size : 0));
@@ -179,7 +207,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
                          BindLayout(graph, placement.mesh, placement.rules,
                                     options.strict_layout));
     return absl::OkStatus();
-  }();
+  });
   MTF_RETURN_IF_ERROR(
       launched ? AgreeOnPlacement(bound, placement, options, launcher) : bound);
   if (options.collective_timeout >= 0) {

@@ -85,6 +85,18 @@ double PlainSeconds() {
   return seconds;
 }
 
+// As RunRanks, again while it takes a second more than a launch: other work on
+// the machine may have held it up, but not three times.
+Outcome RunRanksSoon(const std::string& command, const std::string& of_rank_2,
+                     const std::string& environment = "") {
+  Outcome outcome;
+  for (int i = 0; i < 3; ++i) {
+    outcome = RunRanks(command, of_rank_2, environment);
+    if (outcome.seconds < PlainSeconds() + 1) break;
+  }
+  return outcome;
+}
+
 // One message, in under a second of the check.
 void ExpectOneMessage(const Outcome& outcome, const std::string& first_line) {
   EXPECT_EQ(outcome.exit_code, 78) << outcome.errors;
@@ -96,28 +108,28 @@ void ExpectOneMessage(const Outcome& outcome, const std::string& first_line) {
 
 TEST(PlanCheck, AnotherFlagOnOneRank) {
   ExpectOneMessage(
-      RunRanks(std::string(kTraining) + "--layout=data",
-               "set -- \"$@\" --layout=zero3 --seed=7"),
+      RunRanksSoon(std::string(kTraining) + "--layout=data",
+                   "set -- \"$@\" --layout=zero3 --seed=7"),
       "rank 2 has --layout \"zero3\", ranks 0-1 have \"data\"\n"
       "  also     rank 2 has --seed \"7\", ranks 0-1 have \"0\"\n");
 }
 
 TEST(PlanCheck, AFlagOfTheProgramOnOneRank) {
-  ExpectOneMessage(RunRanks(std::string(kTraining) + "--layout=data",
-                            "set -- \"$@\" --d_model=24"),
+  ExpectOneMessage(RunRanksSoon(std::string(kTraining) + "--layout=data",
+                                "set -- \"$@\" --d_model=24"),
                    "rank 2 has --d_model \"24\", ranks 0-1 have \"12\"\n");
 }
 
 TEST(PlanCheck, AnotherEnvironmentOnOneRank) {
-  ExpectOneMessage(RunRanks(std::string(kTraining) + "--layout=data",
-                            "export MTF_COLLECTIVE_TIMEOUT=9"),
+  ExpectOneMessage(RunRanksSoon(std::string(kTraining) + "--layout=data",
+                                "export MTF_COLLECTIVE_TIMEOUT=9"),
                    "rank 2 has MTF_COLLECTIVE_TIMEOUT \"9\", ranks 0-1 have "
                    "no MTF_COLLECTIVE_TIMEOUT\n");
 }
 
 TEST(PlanCheck, AWrongFlagOnOneRankIsThatRanksError) {
-  const Outcome outcome = RunRanks(std::string(kTraining) + "--layout=data",
-                                   "set -- \"$@\" --steps=never");
+  const Outcome outcome = RunRanksSoon(std::string(kTraining) + "--layout=data",
+                                       "set -- \"$@\" --steps=never");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(Count(outcome.errors, "INVALID_ARGUMENT flag --steps"), 1)
       << outcome.errors;
@@ -125,8 +137,8 @@ TEST(PlanCheck, AWrongFlagOnOneRankIsThatRanksError) {
 }
 
 TEST(PlanCheck, HelpOnOneRank) {
-  const Outcome outcome = RunRanks(std::string(kTraining) + "--layout=data",
-                                   "set -- \"$@\" --help");
+  const Outcome outcome = RunRanksSoon(std::string(kTraining) + "--layout=data",
+                                       "set -- \"$@\" --help");
   EXPECT_EQ(outcome.exit_code, 78) << outcome.errors;
   EXPECT_THAT(outcome.errors, HasSubstr("rank 2 has --help"));
 }
@@ -142,20 +154,20 @@ TEST(PlanCheck, AnotherLayoutFileOnOneRank) {
         "# a comment\nbatch:data\n[optimizer] d_ff:data\n");
   Write(folder + "_other/x.layout", "batch:data\n[optimizer]\nvocab:data\n");
   const Outcome other =
-      RunRanks(std::string(kTraining) + "--layout_file=x.layout",
-               "cd " + folder + "_other", "cd " + folder + " &&");
+      RunRanksSoon(std::string(kTraining) + "--layout_file=x.layout",
+                   "cd " + folder + "_other", "cd " + folder + " &&");
   ExpectOneMessage(other,
                    "rank 2 has line 2 of the layout \"[optimizer] "
                    "vocab:data\", ranks 0-1 have \"[optimizer] d_ff:data\"\n");
   // A file that one rank lacks is its error, and no wait.
   std::remove((folder + "_other/x.layout").c_str());
   const Outcome missing =
-      RunRanks(std::string(kTraining) + "--layout_file=x.layout",
-               "cd " + folder + "_other", "cd " + folder + " &&");
+      RunRanksSoon(std::string(kTraining) + "--layout_file=x.layout",
+                   "cd " + folder + "_other", "cd " + folder + " &&");
   EXPECT_EQ(missing.exit_code, 66);
-  EXPECT_EQ(Count(missing.errors,
-                  "NOT_FOUND layout file \"x.layout\" cannot be read"),
-            1)
+  EXPECT_EQ(
+      Count(missing.errors, "NOT_FOUND cannot read layout file \"x.layout\""),
+      1)
       << missing.errors;
   EXPECT_LT(missing.seconds, PlainSeconds() + 1);
 }
@@ -172,13 +184,13 @@ TEST(PlanCheck, AnotherTextOnOneRank) {
   Write(folder + "/text", text);
   Write(folder + "_other/text", other);
   ExpectOneMessage(
-      RunRanks(std::string(kTraining) + "--text=text --layout=data",
-               "cd " + folder + "_other", "cd " + folder + " &&"),
+      RunRanksSoon(std::string(kTraining) + "--text=text --layout=data",
+                   "cd " + folder + "_other", "cd " + folder + " &&"),
       "rank 2 has feed \"targets\" \"i32[batch=4, length=8] of checksum ");
 }
 
 TEST(PlanCheck, AnotherProgramOnOneRank) {
-  ExpectOneMessage(RunRanks(FAILING_RANK_PROGRAM " --another_program"),
+  ExpectOneMessage(RunRanksSoon(FAILING_RANK_PROGRAM " --another_program", ""),
                    "rank 2 has line ");
 }
 
