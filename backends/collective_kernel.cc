@@ -193,6 +193,14 @@ StagingBytes StagingBytesOf(const Program& program,
   return bytes;
 }
 
+absl::Status OpenGroups(const Program& program, Communicator& communicator) {
+  for (const Instruction& instruction : program.instructions) {
+    if (!MovesBetweenRanks(instruction.opcode)) continue;
+    MTF_RETURN_IF_ERROR(communicator.GroupOver(instruction.axes).status());
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
     const Binding& binding, Device& device, Communicator& communicator,
     void* before, void* after) {

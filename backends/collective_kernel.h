@@ -21,6 +21,11 @@ class CollectiveKernel {
   virtual absl::Status Run() = 0;
 };
 
+// All collectives but all_slice, which every rank does by itself.
+inline bool MovesBetweenRanks(Opcode opcode) {
+  return IsCollective(opcode) && opcode != Opcode::kAllSlice;
+}
+
 // Bytes of scratch that a collective needs to pack into and to unpack from.
 struct StagingBytes {
   int64_t before = 0;
@@ -29,8 +34,13 @@ struct StagingBytes {
 StagingBytes StagingBytesOf(const Program& program,
                             const Instruction& instruction);
 
-// `before` and `after` are at least as large as StagingBytesOf says. Opens the
-// group of the collective: every rank prepares the same ones in the same order.
+// Opens the groups of all collectives of `program`. Collective: every rank
+// brings the same program, before it does anything that may fail on it alone,
+// such as to reserve memory; the others would wait for its groups for ever.
+absl::Status OpenGroups(const Program& program, Communicator& communicator);
+
+// `before` and `after` are at least as large as StagingBytesOf says. The group
+// of the collective is open, so this needs no other rank.
 absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
     const Binding& binding, Device& device, Communicator& communicator,
     void* before, void* after);

@@ -78,9 +78,11 @@ class Communicator {
   // True where a wait may have no end: ranks talk by MPI messages.
   virtual bool waits_for_ever() const { return false; }
 
-  // A number for a program that this rank is going to run, from 1. Every rank
-  // asks in the same order.
-  int NumberProgram() { return ++programs_; }
+  // A number for a program that this rank is going to run, from 1, and again
+  // from 1 when there are no more. Every rank asks in the same order.
+  int NumberProgram() {
+    return programs_ = programs_ % RankPosition::kMostPrograms + 1;
+  }
   // Says where this rank is, for those that wait for it. One store.
   void SetPosition(const RankPosition& position) {
     position_->word.store(position.Pack(), std::memory_order_relaxed);
@@ -163,13 +165,15 @@ class Communicator {
 //   }));
 class LocalRanks {
  public:
+  // Throws as std::thread does where the process may have no more threads.
   explicit LocalRanks(const Mesh& mesh);
   ~LocalRanks();
 
   // Calls `body` on every rank at once, rank 0 on its own thread too, and
   // returns the first error by rank. A rank that fails releases the others:
-  // their collectives return kAborted instead of waiting for ever. After an
-  // error the object stays usable. Where a rank does not come back after others
+  // their collectives return kAborted instead of waiting for ever. What `body`
+  // throws is an error as of CatchExceptions. After an error the object stays
+  // usable. Where a rank does not come back after others
   // gave up waiting for it, nothing can end its thread: as long again after
   // them, from one second to ten, the process prints their error and exits
   // with status 75.

@@ -125,6 +125,7 @@ absl::Status Executor::Impl::Prepare() {
   }
   device.EnterThread();
   position.program = communicator.NumberProgram();
+  MTF_RETURN_IF_ERROR(OpenGroups(program, communicator));
   MTF_ASSIGN_OR_RETURN(arena, device.Allocate(std::max<int64_t>(
                                   program.buffers.arena_bytes, 64)));
   int64_t staging_bytes[2] = {0, 0};
@@ -189,8 +190,7 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
   for (int result : instruction.results) {
     binding.results.push_back(Bind(result));
   }
-  if (IsCollective(instruction.opcode) &&
-      instruction.opcode != Opcode::kAllSlice) {
+  if (MovesBetweenRanks(instruction.opcode)) {
     MTF_ASSIGN_OR_RETURN(std::unique_ptr<CollectiveKernel> collective,
                          PrepareCollectiveKernel(binding, device, communicator,
                                                  staging[0], staging[1]));

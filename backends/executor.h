@@ -47,7 +47,9 @@ class VariableStore {
 class Executor {
  public:
   // `program` and the others outlive the executor. Collective: every rank
-  // creates executors of the same programs in the same order.
+  // creates executors of the same programs in the same order. After OpenGroups
+  // (collective_kernel.h) no rank waits for another here, so that ranks which
+  // fail alone can tell each other afterwards.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(
       const Program& program, Device& device, Communicator& communicator,
       VariableStore& variables);

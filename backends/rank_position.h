@@ -15,6 +15,8 @@ namespace mtf {
 
 // Before, in or behind a collective of a program.
 struct RankPosition {
+  static constexpr int kMostPrograms = 0x3fff;
+
   int program = 0;   // of the communicator, counted from 1; 0: none yet
   int64_t step = 0;  // modulo 2^24
   // In the order of the program, counted from 1, as in ListCollectives; 0: the
@@ -24,12 +26,12 @@ struct RankPosition {
 
   uint64_t Pack() const {
     return (static_cast<uint64_t>(step) & 0xffffff) << 40 |
-           (static_cast<uint64_t>(program) & 0x3fff) << 26 |
+           (static_cast<uint64_t>(program) & kMostPrograms) << 26 |
            (static_cast<uint64_t>(collective) & 0x1ffffff) << 1 |
            static_cast<uint64_t>(inside);
   }
   static RankPosition Unpack(uint64_t word) {
-    return {.program = static_cast<int>(word >> 26 & 0x3fff),
+    return {.program = static_cast<int>(word >> 26 & kMostPrograms),
             .step = static_cast<int64_t>(word >> 40),
             .collective = static_cast<int>(word >> 1 & 0x1ffffff),
             .inside = (word & 1) != 0};

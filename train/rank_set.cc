@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "layouts/text_items.h"
+#include "mtf/exceptions.h"
 #include "mtf/status.h"
 
 namespace mtf::train {
@@ -64,12 +65,22 @@ absl::StatusOr<std::unique_ptr<RankSet>> RankSet::Create(const Mesh& mesh,
                    "start the ranks with mtfrun or mpirun, or look at "
                    "the plan only with --explain")));
   }
-  ranks->local_ = std::make_unique<LocalRanks>(mesh);
+  const absl::Status started = CatchExceptions([&] {
+    ranks->local_ = std::make_unique<LocalRanks>(mesh);
+    return absl::OkStatus();
+  });
+  if (!started.ok()) {
+    return absl::Status(
+        started.code(),
+        absl::StrCat("mesh ", Quoted(mesh.ToString()), " takes ",
+                     ranks->mesh_size_,
+                     " threads of this process: ", started.message()));
+  }
   return ranks;
 }
 
 absl::Status RankSet::Run(const Body& body) {
-  if (!local_) return body(0, *mpi_);
+  if (!local_) return CatchExceptions([&] { return body(0, *mpi_); });
   return local_->Run([&body](Communicator& communicator) {
     return body(static_cast<int>(communicator.rank()), communicator);
   });

@@ -34,6 +34,8 @@ class RankSet {
   // A mesh of more ranks than this is not run as threads of one process.
   static constexpr int64_t kMaxLocalRanks = 256;
 
+  // kInvalidArgument for more than these; kResourceExhausted where the process
+  // may not have so many threads; the errors of CreateMpiCommunicator.
   static absl::StatusOr<std::unique_ptr<RankSet>> Create(const Mesh& mesh,
                                                          bool launched);
 
@@ -47,11 +49,13 @@ class RankSet {
   }
 
   // Calls `body` for each of them at once and returns the first error among
-  // them. `i` counts the ranks of this process.
+  // them; what it throws is an error as of CatchExceptions. `i` counts the
+  // ranks of this process.
   using Body = std::function<absl::Status(int i, Communicator& communicator)>;
   absl::Status Run(const Body& body);
 
-  // As Run, and every process of the job returns the same.
+  // As Run, and every process of the job returns the same. For a `body` that
+  // does not wait for other ranks: one that fails would leave them waiting.
   absl::Status RunAgreed(const Body& body);
 
   // The first error of what each process of the job brings.

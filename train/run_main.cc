@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <condition_variable>
 #include <cstdlib>
 #include <iostream>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/communicator.h"
 #include "backends/communicators/launcher.h"
+#include "mtf/exceptions.h"
 #include "mtf/status.h"
 #include "train/parse_flags.h"
 #include "train/plan_check.h"
@@ -105,6 +107,14 @@ void StartWithYieldingThreads(char** argv) {
   }
   // About twenty microseconds: longer than the gap between two kernels.
   setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/1);
+  // By its own path where there is one, so that the process keeps the name that
+  // tools such as pgrep know it by.
+  char path[PATH_MAX];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  if (size > 0) {
+    path[size] = '\0';
+    execv(path, argv);
+  }
   execv("/proc/self/exe", argv);
   // Where that fails the program just goes on as it is.
 }
@@ -117,8 +127,12 @@ int RunMain(int argc, char** argv, absl::string_view usage,
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const LauncherInfo launcher = DetectLauncher();
   const bool primary = launcher.rank == 0;
+  const auto parse_and_run = [&](Communicator* job) {
+    return CatchExceptions(
+        [&] { return ParseAndRun(arguments, usage, body, job); });
+  };
   if (launcher.size == 1) {
-    return Report(ParseAndRun(arguments, usage, body, nullptr), primary);
+    return Report(parse_and_run(nullptr), primary);
   }
 
   absl::StatusOr<std::unique_ptr<Communicator>> job =
@@ -132,12 +146,21 @@ int RunMain(int argc, char** argv, absl::string_view usage,
   if (primary && !warning.empty()) {
     std::cerr << "note: " << warning << std::endl;
   }
-  absl::Status status = ParseAndRun(arguments, usage, body, job->get());
+  absl::Status status = parse_and_run(job->get());
   std::unique_ptr<Watchdog> watchdog;
   if (!status.ok()) {
-    watchdog = std::make_unique<Watchdog>(
-        absl::StrCat("rank ", launcher.rank, ": ", ErrorText(status)),
-        ExitCode(status.code()), Patience(status.code(), launcher.rank));
+    const std::string text =
+        absl::StrCat("rank ", launcher.rank, ": ", ErrorText(status));
+    const int exit_code = ExitCode(status.code());
+    const absl::Status watched = CatchExceptions([&] {
+      watchdog = std::make_unique<Watchdog>(
+          text, exit_code, Patience(status.code(), launcher.rank));
+      return absl::OkStatus();
+    });
+    if (!watched.ok()) {  // without its thread nobody ends a wait
+      std::cerr << text << std::endl;
+      AbortAllRanks(exit_code);
+    }
   }
   status = AgreeOnStatus(**job, status);
   watchdog.reset();

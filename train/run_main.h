@@ -16,9 +16,11 @@ namespace mtf::train {
 //     return mtf::train::RunMain(argc, argv, "Trains a model.", &Train);
 //   }
 //
-// Ranks wait for each other at the end and report the first error by rank. A
-// rank that fails while the others cannot come to the end, because they wait
-// for it, gives up after a few seconds and takes the job down.
+// What `body` throws, for want of memory or threads, is an error as of
+// CatchExceptions. Ranks wait for each other at the end and report the first
+// error by rank. A rank that fails while the others cannot come to the end,
+// because they wait for it, gives up after a few seconds and takes the job
+// down.
 int RunMain(int argc, char** argv, absl::string_view usage,
             const std::function<absl::Status()>& body);
 

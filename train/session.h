@@ -62,13 +62,21 @@ struct RunRequest {
 //
 // Under a launcher (mpirun, mtfrun) this process is one rank, and every process
 // makes the same calls; otherwise the whole mesh runs as threads of this one.
-// Values do not depend on which. Each set of fetches and updates is lowered
-// once, at its first use.
+// Values do not depend on which.
+//
+// Each set of fetches and updates is a program, lowered and prepared at its
+// first use. A session keeps the kMostPrograms that were used last: one that
+// was dropped, with its memory, is made again at its next use. Variables and
+// the step have nothing to do with that.
 //
 // The graph is complete before the session is made, and outlives it. Not thread
 // safe.
 class Session {
  public:
+  // Enough for training, evaluation, sampling and the variables of a small
+  // model by name; each may hold as much memory as a step needs.
+  static constexpr size_t kMostPrograms = 16;
+
   // `mesh` and `layout` are text, see ParsePlacement. Returns the graph's first
   // error, the errors of the texts, or those of the backend; where ranks
   // disagree, the error of the first that failed.
@@ -100,7 +108,8 @@ class Session {
   // The variable of this name, whole. kNotFound with the nearest name.
   absl::StatusOr<HostTensor> ReadVariable(absl::string_view name);
 
-  // The program behind a request, for whoever wants to explain or count it.
+  // The program behind a request, for whoever wants to explain or count it. It
+  // stays until kMostPrograms others have been used.
   absl::StatusOr<const Program*> ProgramOf(const RunRequest& request);
 
   // For what a process does on its own, such as writing a file: the first error

@@ -19,6 +19,7 @@
 #include "backends/communicators/shared_memory_collectives.h"
 #include "backends/communicators/wait_options.h"
 #include "mtf/check.h"
+#include "mtf/exceptions.h"
 #include "mtf/status.h"
 
 namespace mtf {
@@ -142,6 +143,12 @@ struct LocalRanks::State {
       communicators.push_back(
           std::make_unique<LocalCommunicator>(mesh, rank, shared));
     }
+  }
+
+  // Not in the constructor: where a thread cannot be had, the destructor ends
+  // those that have started.
+  void Start() {
+    const auto ranks = static_cast<int64_t>(communicators.size());
     for (int64_t rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([this, rank] { Serve(rank); });
     }
@@ -163,7 +170,8 @@ struct LocalRanks::State {
       wake.wait(lock, [&] { return stop || runs > served; });
       if (stop) return;
       lock.unlock();
-      absl::Status status = (*body)(*communicators[rank]);
+      absl::Status status =
+          CatchExceptions([&] { return (*body)(*communicators[rank]); });
       if (!status.ok()) shared.Abort();
       lock.lock();
       timed_out = timed_out || absl::IsDeadlineExceeded(status);
@@ -188,7 +196,9 @@ struct LocalRanks::State {
 };
 
 LocalRanks::LocalRanks(const Mesh& mesh)
-    : state_(std::make_unique<State>(mesh)) {}
+    : state_(std::make_unique<State>(mesh)) {
+  state_->Start();
+}
 
 LocalRanks::~LocalRanks() = default;
 

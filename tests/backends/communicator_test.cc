@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <new>
 #include <ostream>
 #include <thread>
 #include <vector>
@@ -88,6 +89,19 @@ INSTANTIATE_TEST_SUITE_P(Meshes, LocalRanksOnMesh,
                          ::testing::Values("x:1", "x:2", "x:3", "x:4",
                                            "x:2,y:2", "x:2,y:3", "x:1,y:3",
                                            "x:2,y:2,z:2", "x:8"));
+
+TEST(LocalRanks, ARankThatFindsNoMemoryReleasesTheOthers) {
+  LocalRanks ranks(ParseMesh("data:3"));
+  const absl::Status status =
+      ranks.Run([](Communicator& communicator) -> absl::Status {
+        if (communicator.rank() == 1) throw std::bad_alloc();
+        return communicator.Barrier();
+      });
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                               HasSubstr("no memory on the host")));
+  EXPECT_OK(ranks.Run(
+      [](Communicator& communicator) { return communicator.Barrier(); }));
+}
 
 TEST(LocalRanks, AMeshWithoutAxesIsOneRank) {
   LocalRanks ranks{Mesh()};

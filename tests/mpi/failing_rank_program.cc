@@ -2,9 +2,15 @@
 //
 // Trains until its last rank fails on its own, "--alone", or stops, "--stall",
 // or until all ranks find their own error at the same place. With
-// "--another_program" the last rank computes something else from the start. Run
-// by training_errors_test.cc and plan_check_test.cc.
+// "--another_program" the last rank computes something else from the start;
+// with
+// "--no_memory" it finds none when it prepares the step. Run by
+// training_errors_test.cc and plan_check_test.cc.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,6 +23,7 @@
 #include "mtf/graph.h"
 #include "mtf/status.h"
 #include "ops/constant.h"
+#include "ops/einsum.h"
 #include "ops/input.h"
 #include "ops/reduce.h"
 #include "ops/variable.h"
@@ -27,9 +34,20 @@
 ABSL_FLAG(bool, alone, false, "only the last rank fails");
 ABSL_FLAG(bool, stall, false, "the last rank stops");
 ABSL_FLAG(bool, another_program, false, "the last rank runs another program");
+ABSL_FLAG(bool, no_memory, false, "the last rank gets no more memory");
 
 namespace mtf {
 namespace {
+
+// Lets this process have `bytes` more of memory than it has.
+void LimitMemory(uint64_t bytes) {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit limit = {};
+  limit.rlim_cur = pages * sysconf(_SC_PAGESIZE) + bytes;
+  limit.rlim_max = limit.rlim_cur;
+  setrlimit(RLIMIT_AS, &limit);
+}
 
 absl::Status Main() {
   const LauncherInfo launcher = DetectLauncher();
@@ -40,12 +58,22 @@ absl::Status Main() {
   const bool is_last = launcher.rank == launcher.size - 1;
   const bool other = is_last && absl::GetFlag(FLAGS_another_program);
   Tensor step = Assign(sum, other ? ReduceMax(x, {}) : ReduceSum(x, {}));
+  if (absl::GetFlag(FLAGS_no_memory)) {
+    // A step of many megabytes, with collectives that nothing else has.
+    Tensor row = Ones(graph, kFloat32, {{"wide", 4 << 20}});
+    Tensor table = Einsum({x, row}, {x.shape()[0], row.shape()[0]});
+    step = Group(
+        graph,
+        {step, Assign(Variable(graph, "other", Zeros(graph, kFloat32, {})),
+                      ReduceSum(Einsum({table, x}, row.shape()), {}))});
+  }
   train::SessionOptions options;
   if (absl::GetFlag(FLAGS_stall)) options.collective_timeout = 1;
   MTF_ASSIGN_OR_RETURN(
       const std::unique_ptr<train::Session> session,
-      train::Session::Create(graph, "data:-1", "batch:data", options));
+      train::Session::Create(graph, "data:-1,one:1", "batch:data", options));
   MTF_RETURN_IF_ERROR(session->Initialize());
+  if (is_last && absl::GetFlag(FLAGS_no_memory)) LimitMemory(16 << 20);
   const bool alone = absl::GetFlag(FLAGS_alone);
   const bool stall = absl::GetFlag(FLAGS_stall);
   // Far more steps than the test has time for.

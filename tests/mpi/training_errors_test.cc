@@ -97,4 +97,12 @@ TEST(FailingRanks, ARankThatFailsAloneTakesTheJobDown) {
   EXPECT_THAT(outcome.errors, Not(HasSubstr("Signal")));
 }
 
+// The others are about to open the groups of their step.
+TEST(FailingRanks, ARankWithoutMemoryForTheStepEndsTheJob) {
+  const Outcome outcome = RunRanks(FAILING_RANK_PROGRAM " --no_memory");
+  EXPECT_EQ(outcome.exit_code, 71) << outcome.errors;
+  EXPECT_EQ(Count(outcome.errors, "RESOURCE_EXHAUSTED no memory"), 1)
+      << outcome.errors;
+}
+
 }  // namespace
