@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/calibrate.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "backends/backend.h"
+#include "backends/communicators/launcher.h"
+#include "benchmarks/one_instruction.h"
+#include "layouts/text_items.h"
+#include "lowering/machine.h"
+#include "lowering/units.h"
+#include "mtf/check.h"
+#include "mtf/status.h"
+#include "train/rank_set.h"
+
+namespace mtf {
+namespace {
+
+// Each curve gets as much of the time as any other.
+constexpr int kCurves = 9;
+// Points that a curve has whatever they take: two make a table.
+constexpr size_t kFewest = 2;
+constexpr int kMostRepeats = 200;
+
+struct Point {
+  double size = 0;  // side of a product, bytes of a copy or a collective
+  double seconds = 0;
+};
+
+using Clock = std::chrono::steady_clock;
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// The places 0 to count - 1: the ends, then the middles of what is between.
+std::vector<size_t> EndsFirst(size_t count) {
+  std::vector<size_t> order = {0};
+  if (count > 1) order.push_back(count - 1);
+  std::vector<std::pair<size_t, size_t>> gaps = {{0, count - 1}};
+  for (size_t i = 0; i < gaps.size() && order.size() < count; ++i) {
+    const auto [left, right] = gaps[i];
+    const size_t middle = (left + right) / 2;
+    if (middle == left) continue;
+    order.push_back(middle);
+    gaps.emplace_back(left, middle);
+    gaps.emplace_back(middle, right);
+  }
+  return order;
+}
+
+// What one rank measures. All ranks make the same calls and agree on every
+// time, so that they take the same decisions.
+class Calibration {
+ public:
+  Calibration(Communicator& communicator, const CalibrateOptions& options)
+      : communicator_(communicator), options_(options) {}
+
+  absl::StatusOr<std::string> Run() {
+    begin_ = Clock::now();
+    threads_ = communicator_.placement().threads;
+    // Sizes the pool of this thread.
+    MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                         CreateDevice("cpu", {.num_threads = threads_}));
+    device->EnterThread();
+    MTF_ASSIGN_OR_RETURN(group_, communicator_.GroupOver({0}));
+    MTF_ASSIGN_OR_RETURN(const std::vector<Point> copies, Copies());
+    MTF_ASSIGN_OR_RETURN(const std::vector<Point> f32, Cubes(kFloat32));
+    MTF_ASSIGN_OR_RETURN(const std::vector<Point> bf16, Cubes(kBFloat16));
+    MTF_ASSIGN_OR_RETURN(const std::vector<Point> sides, ThinProducts());
+    std::string text = absl::StrCat(Head(copies), Rates(kFloat32, f32, sides),
+                                    Rates(kBFloat16, bf16, {}));
+    MTF_ASSIGN_OR_RETURN(const std::string link, Link());
+    return absl::StrCat(text, link);
+  }
+
+ private:
+  int64_t ranks() const { return communicator_.size(); }
+
+  // Of each place the largest of all ranks.
+  absl::Status Agree(std::vector<float>& values) {
+    std::vector<float> mine = values;
+    return communicator_.AllReduce(
+        *group_,
+        {{mine.data(), values.data(), static_cast<int64_t>(values.size())}},
+        kFloat32, ReduceKind::kMax);
+  }
+
+  // The median time of the slowest rank. `prepare` is not timed.
+  absl::StatusOr<double> Median(const std::function<void()>& prepare,
+                                const std::function<absl::Status()>& run,
+                                double allowance) {
+    std::vector<float> times(1);
+    MTF_RETURN_IF_ERROR(Once(prepare, run, times[0]));  // warms up
+    MTF_RETURN_IF_ERROR(Once(prepare, run, times[0]));
+    MTF_RETURN_IF_ERROR(Agree(times));
+    const double one = std::max(1e-7, static_cast<double>(times[0]));
+    times.resize(static_cast<size_t>(
+        std::clamp(allowance / one, 3.0, static_cast<double>(kMostRepeats))));
+    for (float& time : times) {
+      MTF_RETURN_IF_ERROR(Once(prepare, run, time));
+    }
+    MTF_RETURN_IF_ERROR(Agree(times));
+    std::nth_element(times.begin(), times.begin() + times.size() / 2,
+                     times.end());
+    return std::max(1e-9, static_cast<double>(times[times.size() / 2]));
+  }
+
+  absl::Status Once(const std::function<void()>& prepare,
+                    const std::function<absl::Status()>& run, float& seconds) {
+    prepare();
+    MTF_RETURN_IF_ERROR(communicator_.Barrier());
+    const Clock::time_point begin = Clock::now();
+    MTF_RETURN_IF_ERROR(run());
+    seconds = static_cast<float>(SecondsSince(begin));
+    return absl::OkStatus();
+  }
+
+  // Measures at `sizes` until this curve's share of the time is used up: both
+  // ends first, then what halves the widest gap, so that less time makes the
+  // curve coarser, not shorter.
+  template <class Measure>  // absl::StatusOr<double>(size, allowance)
+  absl::StatusOr<std::vector<Point>> Curve(const std::string& name,
+                                           const std::vector<double>& sizes,
+                                           const Measure& measure) {
+    ++curve_;
+    const double share = options_.seconds / kCurves;
+    std::vector<Point> points;
+    for (size_t place : EndsFirst(sizes.size())) {
+      const double size = sizes[place];
+      std::vector<float> elapsed = {static_cast<float>(SecondsSince(begin_))};
+      MTF_RETURN_IF_ERROR(Agree(elapsed));
+      if (points.size() >= kFewest && elapsed[0] > share * curve_) break;
+      if (communicator_.rank() == 0 && options_.progress) {
+        options_.progress(absl::StrFormat("%s, %s", name, SizeText(size)));
+      }
+      MTF_ASSIGN_OR_RETURN(
+          const double seconds,
+          measure(size, share / static_cast<double>(sizes.size()) / 2));
+      points.push_back({size, seconds});
+    }
+    std::sort(points.begin(), points.end(),
+              [](const Point& a, const Point& b) { return a.size < b.size; });
+    return points;
+  }
+  // Sides of products are small numbers, the others are bytes.
+  std::string SizeText(double size) const {
+    return in_bytes_ ? FormatQuantity(size, Quantity::kBytes)
+                     : absl::StrCat("side ", size);
+  }
+
+  absl::StatusOr<double> Product(DType dtype, int64_t m, int64_t n, int64_t k,
+                                 double allowance) {
+    OneInstruction product(threads_);
+    product.instruction.opcode = Opcode::kEinsum;
+    product.AddOperand({{"m", m}, {"k", k}}, dtype);
+    product.AddOperand({{"k", k}, {"n", n}}, dtype);
+    product.SetResult({{"m", m}, {"n", n}}, dtype);
+    product.Prepare();
+    return Median([] {}, [&] { return Do([&] { product.Run(); }); }, allowance);
+  }
+  template <class Body>
+  static absl::Status Do(const Body& body) {
+    body();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<Point>> Cubes(DType dtype) {
+    in_bytes_ = false;
+    return Curve(absl::StrCat("matmul ", DTypeName(dtype)),
+                 {32, 64, 128, 256, 512, 1024},
+                 [&](double size, double allowance) {
+                   const int64_t side = static_cast<int64_t>(size);
+                   return Product(dtype, side, side, side, allowance);
+                 });
+  }
+  absl::StatusOr<std::vector<Point>> ThinProducts() {
+    in_bytes_ = false;
+    return Curve("matmul f32 of 1024 x 1024", {4, 16, 64},
+                 [&](double size, double allowance) {
+                   return Product(kFloat32, static_cast<int64_t>(size), 1024,
+                                  1024, allowance);
+                 });
+  }
+
+  // Bytes read and written; the first is an empty kernel as good as any.
+  absl::StatusOr<std::vector<Point>> Copies() {
+    in_bytes_ = true;
+    return Curve("copy", {128, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 64 << 20},
+                 [&](double bytes, double allowance) {
+                   const Shape shape = {{"x", static_cast<int64_t>(bytes) / 8}};
+                   OneInstruction copy(threads_);
+                   copy.instruction.opcode = Opcode::kMap;
+                   copy.instruction.expression = MapExpression::Single(
+                       ScalarFunction::kIdentity, kFloat32, 1);
+                   copy.AddOperand(shape, kFloat32);
+                   copy.SetResult(shape, kFloat32);
+                   copy.Prepare();
+                   return Median([] {}, [&] { return Do([&] { copy.Run(); }); },
+                                 allowance);
+                 });
+  }
+
+  absl::StatusOr<std::string> Link() {
+    in_bytes_ = true;
+    const int64_t n = ranks();
+    const int64_t largest = 32 << 20;
+    // Operands have just been written, as in a step.
+    std::vector<float> in(largest / 4), out(largest / 4);
+    const int64_t left = (communicator_.rank() + n - 1) % n,
+                  right = (communicator_.rank() + 1) % n;
+    struct Collective {
+      CollectiveKind kind;
+      std::function<absl::Status(int64_t)> run;
+    };
+    const std::vector<Collective> collectives = {
+        {CollectiveKind::kAllReduce,
+         [&](int64_t bytes) {
+           return communicator_.AllReduce(*group_,
+                                          {{in.data(), out.data(), bytes / 4}},
+                                          kFloat32, ReduceKind::kSum);
+         }},
+        {CollectiveKind::kAllGather,
+         [&](int64_t bytes) {
+           return communicator_.AllGather(*group_, in.data(), out.data(),
+                                          bytes / n);
+         }},
+        {CollectiveKind::kReduceScatter,
+         [&](int64_t bytes) {
+           return communicator_.ReduceScatter(*group_, in.data(), out.data(),
+                                              bytes / 4 / n, kFloat32,
+                                              ReduceKind::kSum);
+         }},
+        {CollectiveKind::kAllToAll,
+         [&](int64_t bytes) {
+           return communicator_.AllToAll(*group_, in.data(), out.data(),
+                                         bytes / n);
+         }},
+        {CollectiveKind::kCollectivePermute, [&](int64_t bytes) {
+           return communicator_.Permute(*group_, in.data(), out.data(), bytes,
+                                        left, right);
+         }}};
+    std::vector<double> sizes;
+    for (int64_t bytes = 1 << 10; bytes <= largest; bytes *= 4) {
+      // Whole blocks of whole floats for every rank.
+      const int64_t unit = 4 * n;
+      sizes.push_back(
+          static_cast<double>(std::max<int64_t>(unit, bytes / unit * unit)));
+    }
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    std::string tables;
+    double latency = 0, bandwidth = 0;
+    for (const Collective& collective : collectives) {
+      const std::string name =
+          absl::StrCat(CollectiveName(collective.kind), " over ", n);
+      MTF_ASSIGN_OR_RETURN(
+          const std::vector<Point> points,
+          Curve(name, sizes, [&](double size, double allowance) {
+            const int64_t bytes = static_cast<int64_t>(size);
+            const auto prepare = [&] {
+              std::fill_n(in.data(), bytes / 4, static_cast<float>(bytes));
+            };
+            return Median(
+                prepare, [&] { return collective.run(bytes); }, allowance);
+          }));
+      absl::StrAppend(&tables, name, "\n", Rows(points));
+      // The last, a permute, is one message.
+      latency = points.front().seconds;
+      bandwidth = points.back().size / points.back().seconds;
+    }
+    return absl::StrCat(
+        "\n[link ranks]\nbandwidth ",
+        FormatQuantity(bandwidth, Quantity::kBytesPerSecond), "\nlatency ",
+        FormatQuantity(latency, Quantity::kSeconds), "\n", tables);
+  }
+
+  static std::string Rows(const std::vector<Point>& points) {
+    std::string rows;
+    for (const Point& point : points) {
+      absl::StrAppend(&rows, "  ", FormatQuantity(point.size, Quantity::kBytes),
+                      " ", FormatQuantity(point.seconds, Quantity::kSeconds),
+                      "\n");
+    }
+    return rows;
+  }
+
+  std::string Head(const std::vector<Point>& copies) {
+    char host[256] = "";
+    gethostname(host, sizeof(host) - 1);
+    const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                          static_cast<double>(sysconf(_SC_PAGE_SIZE)) /
+                          communicator_.placement().local_ranks;
+    launch_ = copies.front().seconds;
+    return absl::StrCat(
+        "# Measured by mtf calibrate on ", Escaped(host), ": ", ranks(),
+        ranks() == 1 ? " rank" : " ranks", " of ", threads_,
+        threads_ == 1 ? " thread" : " threads",
+        " that work at once, medians of the slowest rank.\nmachine ",
+        options_.name, "\n\n[device]\nmemory ",
+        FormatQuantity(std::floor(memory), Quantity::kBytes), "\nbandwidth ",
+        FormatQuantity(copies.back().size / copies.back().seconds,
+                       Quantity::kBytesPerSecond),
+        "\nlatency ", FormatQuantity(launch_, Quantity::kSeconds),
+        "\noverlap no\ncopy\n", Rows(copies));
+  }
+
+  // A launch is counted apart from the product.
+  double Rate(double flops, double seconds) const {
+    return flops / std::max(seconds - launch_, seconds / 2);
+  }
+
+  std::string Rates(DType dtype, const std::vector<Point>& cubes,
+                    const std::vector<Point>& thin) const {
+    double peak = 0;
+    for (const Point& point : cubes) {
+      peak = std::max(peak, Rate(2 * std::pow(point.size, 3), point.seconds));
+    }
+    ShareCurve shares;
+    std::string flops, side;
+    const auto part = [](double share) { return std::clamp(share, 1e-4, 1.0); };
+    for (const Point& point : cubes) {
+      const double count = 2 * std::pow(point.size, 3);
+      shares.points.push_back({count, part(Rate(count, point.seconds) / peak)});
+      absl::StrAppendFormat(&flops, " %.9g:%.4g", count,
+                            shares.points.back().share);
+    }
+    for (const Point& point : thin) {
+      const double count = 2 * point.size * 1024 * 1024;
+      absl::StrAppendFormat(
+          &side, " %.9g:%.4g", point.size,
+          part(Rate(count, point.seconds) / (peak * shares.At(count))));
+    }
+    return absl::StrCat("\n[matmul ", DTypeName(dtype), "]\npeak ",
+                        FormatQuantity(peak, Quantity::kFlopsPerSecond),
+                        "\nflops", flops, "\n", side.empty() ? "" : "side",
+                        side, side.empty() ? "" : "\n");
+  }
+
+  Communicator& communicator_;
+  const CalibrateOptions& options_;
+  const Communicator::Group* group_ = nullptr;
+  int threads_ = 1;
+  Clock::time_point begin_;
+  int curve_ = 0;  // how many have begun
+  bool in_bytes_ = true;
+  double launch_ = 0;  // of an empty kernel
+};
+
+absl::Status CheckOptions(const CalibrateOptions& options, int launched) {
+  const auto wrong = [](absl::string_view what, absl::string_view help) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, DetailLine("help", help)));
+  };
+  if (!IsLayoutName(options.name)) {
+    return wrong(
+        absl::StrCat("a machine cannot be called ", Quoted(options.name)),
+        "names are made of letters, digits, \"_\" and \"-\"");
+  }
+  if (!(options.seconds > 0 && options.seconds <= 3600)) {
+    return wrong(
+        absl::StrCat("a calibration cannot take ", options.seconds, " seconds"),
+        "more than 0, at most 3600; 20 is usual");
+  }
+  if (launched > 1 && options.ranks != 0) {
+    return wrong(absl::StrCat("the launcher has ", launched,
+                              " ranks, so their number cannot be set to ",
+                              options.ranks),
+                 "leave it out, or start without a launcher");
+  }
+  if (options.ranks == 1 || options.ranks < 0 ||
+      options.ranks > train::RankSet::kMaxLocalRanks) {
+    return wrong(
+        absl::StrCat("collectives cannot be measured with ", options.ranks,
+                     options.ranks == 1 ? " rank" : " ranks"),
+        absl::StrCat("from 2 to ", train::RankSet::kMaxLocalRanks,
+                     ", or 0 for the cores of this host"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> CalibrateThisHost(const CalibrateOptions& options) {
+  const int launched = DetectLauncher().size;
+  MTF_RETURN_IF_ERROR(CheckOptions(options, launched));
+  int ranks = launched;
+  if (launched == 1) {
+    ranks = options.ranks != 0
+                ? options.ranks
+                : std::clamp<int>(AllowedCores(), 2,
+                                  train::RankSet::kMaxLocalRanks);
+  }
+  MTF_ASSIGN_OR_RETURN(const Mesh mesh,
+                       Mesh::Parse(absl::StrCat("ranks:", ranks)));
+  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::RankSet> set,
+                       train::RankSet::Create(mesh, launched > 1));
+  std::vector<std::string> texts(static_cast<size_t>(set->size()));
+  MTF_RETURN_IF_ERROR(
+      set->RunAgreed([&](int i, Communicator& communicator) -> absl::Status {
+        MTF_ASSIGN_OR_RETURN(texts[static_cast<size_t>(i)],
+                             Calibration(communicator, options).Run());
+        if (communicator.rank() != 0) texts[static_cast<size_t>(i)].clear();
+        // Hosts differ; the first rank's text is everybody's.
+        MTF_ASSIGN_OR_RETURN(
+            const std::vector<std::string> all,
+            communicator.Exchange(texts[static_cast<size_t>(i)]));
+        texts[static_cast<size_t>(i)] = all[0];
+        return absl::OkStatus();
+      }));
+  const absl::Status valid = Machine::Parse(texts[0], options.name).status();
+  MTF_CHECK(valid.ok()) << valid.ToString();
+  return texts[0];
+}
+
+}  // namespace mtf
