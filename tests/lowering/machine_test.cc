@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -310,6 +311,22 @@ TEST(Machine, PrintedTextReadsBackTheSame) {
             Seconds(machine, CollectiveKind::kAllReduce, "x:16", {"x"}, bytes),
         1, 1e-6);
   }
+}
+
+TEST(Machine, TheDocumentedTextIsAMachine) {
+  std::ifstream file(std::filesystem::path(GOLDEN_DIR) /
+                     "../../docs/machines.md");
+  std::string page((std::istreambuf_iterator<char>(file)), {});
+  const size_t begin = page.find("```text\n");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string text =
+      page.substr(begin + 8, page.find("```", begin + 8) - begin - 8);
+  const auto machine = Machine::Parse(text, "docs/machines.md");
+  ASSERT_OK(machine);
+  EXPECT_EQ(machine->name(), "example");
+  EXPECT_TRUE(machine->overlaps());
+  EXPECT_TRUE(machine->fuses());
+  EXPECT_EQ(machine->links().size(), 2u);
 }
 
 TEST(Machine, AMeshLargerThanTheMachineIsRefused) {
