@@ -97,8 +97,8 @@ void Sleep(double seconds) {
 
 TEST(StalledRanks, TheOneThatStaysAwayIsNamedWithItsPlace) {
   const absl::Status status =
-      RunSteps("model:4", 0.1, 10, [](int64_t rank, int step) {
-        if (rank == 3 && step == 7) Sleep(0.5);
+      RunSteps("model:4", 0.5, 10, [](int64_t rank, int step) {
+        if (rank == 3 && step == 7) Sleep(0.9);
       });
   EXPECT_THAT(
       status,
@@ -109,7 +109,7 @@ TEST(StalledRanks, TheOneThatStaysAwayIsNamedWithItsPlace) {
                          "the others are at 1, all_reduce of reduce_sum over "
                          "model \\(stalled_ranks_test.cc:[0-9]+\\)\n"),
                      HasSubstr("\n  waited   rank "),
-                     HasSubstr(" waited 0.1 s for rank 3 to join all_reduce "
+                     HasSubstr(" waited 0.5 s for rank 3 to join all_reduce "
                                "sum of f32 x 8 in 1 piece\n"),
                      HasSubstr("\n  step     7\n"),
                      HasSubstr("\n  mesh     \"model:4\"\n"),
@@ -118,8 +118,8 @@ TEST(StalledRanks, TheOneThatStaysAwayIsNamedWithItsPlace) {
 
 TEST(StalledRanks, RanksThatWaitForThoseThatWaitAreToldToo) {
   const absl::Status status =
-      RunSteps("data:2,model:2", 0.2, 10, [](int64_t rank, int step) {
-        if (rank == 3 && step == 7) Sleep(0.8);
+      RunSteps("data:2,model:2", 0.5, 10, [](int64_t rank, int step) {
+        if (rank == 3 && step == 7) Sleep(0.9);
       });
   EXPECT_THAT(status,
               StatusIs(absl::StatusCode::kDeadlineExceeded,
@@ -130,9 +130,9 @@ TEST(StalledRanks, RanksThatWaitForThoseThatWaitAreToldToo) {
 }
 
 TEST(StalledRanks, ARankThatHasNotBegunIsToldSo) {
-  EXPECT_THAT(RunSteps("model:2", 0.1, 1,
+  EXPECT_THAT(RunSteps("model:2", 0.5, 1,
                        [](int64_t rank, int) {
-                         if (rank == 0) Sleep(0.4);
+                         if (rank == 0) Sleep(0.9);
                        }),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        StartsWith("rank 0 is not in a program yet; the other "
@@ -151,7 +151,7 @@ TEST(StalledRanks, SlowRanksWithinTheLimitAreWaitedFor) {
 TEST(StalledRanksDeathTest, OneThatNeverComesEndsTheProcess) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(
-      (void)RunSteps("model:3", 0.2, 3,
+      (void)RunSteps("model:3", 0.5, 3,
                      [](int64_t rank, int step) {
                        if (rank == 1 && step == 2) Sleep(1000);
                      }),
@@ -259,15 +259,15 @@ TEST(StallWatch, ARankThatMovesOnOrComputesIsLeftAlone) {
   Graph graph;
   const Program program = TwoSums(graph, "data:2,model:2");
   OtherHosts communicator(program.mesh);
-  StallWatch watch(program, 1, communicator, 0.2);
-  for (int i = 0; i < 8; ++i) {
+  StallWatch watch(program, 1, communicator, 0.8);
+  for (int i = 0; i < 12; ++i) {
     communicator.SetPosition({1, i, 2, true});
-    Sleep(0.06);
+    Sleep(0.1);
   }
-  communicator.SetPosition({1, 9, 2, false});  // computes
-  Sleep(0.5);
-  communicator.SetPosition({2, 9, 2, true});  // in a program of another watch
-  Sleep(0.5);
+  communicator.SetPosition({1, 12, 2, false});  // computes
+  Sleep(1.2);
+  communicator.SetPosition({2, 12, 2, true});  // in a program of another watch
+  Sleep(1.2);
 }
 
 }  // namespace
