@@ -22,6 +22,11 @@ bool IsNarrower(const ProgramValue& a, const ProgramValue& b) {
   return DTypeSize(a.dtype) < DTypeSize(b.dtype);
 }
 
+// The place of the cast that makes `value` and still waits, or -1.
+int WaitingCast(const std::vector<int>& waiting, int value) {
+  return value < static_cast<int>(waiting.size()) ? waiting[value] : -1;
+}
+
 }  // namespace
 
 absl::Status NarrowReshards(Program& program) {
@@ -64,11 +69,37 @@ absl::Status NarrowReshards(Program& program) {
     moved[place] = true;
   }
 
-  // Writes each pair the other way round, at the place of the later one.
+  // Writes each pair the other way round, at the place of the later one, and
+  // each cast up just before the first who reads it.
+  std::vector<int> waiting(program.values.size(), -1);  // by value: its cast
+  std::vector<int> released;
+  const auto write = [&](Instruction& instruction) {
+    // A cast may read the result of another: the outermost first, then back.
+    released.assign(instruction.operands.begin(), instruction.operands.end());
+    for (size_t i = 0; i < released.size(); ++i) {
+      const int cast = WaitingCast(waiting, released[i]);
+      if (cast >= 0) released.push_back(before[cast].operands[0]);
+    }
+    while (!released.empty()) {
+      const int value = released.back();
+      released.pop_back();
+      const int cast = WaitingCast(waiting, value);
+      if (cast < 0) continue;
+      waiting[value] = -1;
+      program.instructions.push_back(std::move(before[cast]));
+    }
+    program.instructions.push_back(std::move(instruction));
+  };
   for (size_t i = 0; i < before.size(); ++i) {
     if (moved[i]) continue;
     if (pairs[i] < 0) {
-      program.instructions.push_back(std::move(before[i]));
+      if (IsCast(program, before[i]) &&
+          IsNarrower(program.values[before[i].operands[0]],
+                     program.values[before[i].results[0]])) {
+        waiting[before[i].results[0]] = static_cast<int>(i);
+      } else {
+        write(before[i]);
+      }
       continue;
     }
     Instruction &earlier = before[pairs[i]], &later = before[i];
@@ -85,8 +116,12 @@ absl::Status NarrowReshards(Program& program) {
     later.results = {between};
     earlier.operands = {between};
     earlier.results = {result};
-    program.instructions.push_back(std::move(later));
-    program.instructions.push_back(std::move(earlier));
+    write(later);
+    if (is_reshard) {
+      waiting[result] = pairs[i];
+    } else {
+      write(earlier);
+    }
   }
   return absl::OkStatus();
 }

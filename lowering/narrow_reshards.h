@@ -20,6 +20,10 @@ namespace mtf {
 //   after   %w.half : bf16[io:4/data] = map(%w) [cast.bf16($0)]
 //           %half : bf16[io:4] = reshard(%w.half)
 //
+// A cast up, beside a reshard or not, comes just before its first reader, so
+// that what waits is narrow too: gradients wait for the optimizer in the dtype
+// they were made in, and nobody reads their sums before all can go in one call.
+//
 // A cast that rounds never comes before a sum, where it would lose what the sum
 // keeps. A sum is taken in the dtype that the user gave the summands;
 // communicators add 16-bit floats in f32 and round once.

@@ -101,10 +101,10 @@ Tensor Apply(const OptimizerSpec& spec, std::vector<Tensor> gradients,
   if (status.ok()) status = Check(*graph, gradients, variables);
   if (!status.ok()) return graph->Fail(status, spec.name, location);
 
-  for (Tensor& gradient : gradients) {
-    if (gradient.valid()) gradient = To(kFloat32, gradient);
-  }
   if (spec.max_gradient_norm != 0) {
+    for (Tensor& gradient : gradients) {
+      if (gradient.valid()) gradient = To(kFloat32, gradient);
+    }
     gradients = ClipByGlobalNorm(std::move(gradients), spec.max_gradient_norm)
                     .gradients;
   }
@@ -120,8 +120,10 @@ Tensor Apply(const OptimizerSpec& spec, std::vector<Tensor> gradients,
   std::vector<Tensor> assignments = {Assign(count, count + 1.0)};
   for (size_t i = 0; i < variables.size(); ++i) {
     if (!gradients[i].valid()) continue;
+    // Cast one by one, or the wide gradients of all would be alive at once.
     ParameterUpdate update(*graph->FindVariable(variables[i]),
-                           To(kFloat32, variables[i]), gradients[i]);
+                           To(kFloat32, variables[i]),
+                           To(kFloat32, gradients[i]));
     const Tensor value = rule(update);
     assignments.push_back(
         Assign(variables[i], To(update.variable.dtype, value)));

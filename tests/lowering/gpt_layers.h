@@ -201,9 +201,10 @@ class GptBuilder {
       dispatch = dispatch.valid() ? dispatch + sent : sent;
       combine = combine.valid() ? combine + weighed : weighed;
     }
-    const auto move = [](Tensor y, const char* batch_from, const char* batch_to,
-                         const char* from, const char* to) {
-      return Rename(Rename(y, batch_from, batch_to), from, to);
+    // By way of [group, slots]: no tensor has both batch and experts.
+    const auto move = [](Tensor y, const char* from, const char* to,
+                         const char* then_from, const char* then_to) {
+      return Rename(Rename(y, from, to), then_from, then_to);
     };
     const Tensor sent = move(Einsum({x, StopGradient(To(dispatch))},
                                     {batch_, slots, capacity, d_model_}),
@@ -215,7 +216,7 @@ class GptBuilder {
         Einsum({hidden,
                 Used(Weight("out/kernel", {experts, d_ff_, d_model_}, 0.02))},
                {group, experts, capacity, d_model_}),
-        "group", "batch", "experts", "slots");
+        "experts", "slots", "group", "batch");
     return Einsum({back, To(combine)}, x.shape());
   }
   Tensor To(Tensor x) {

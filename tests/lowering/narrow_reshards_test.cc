@@ -8,6 +8,7 @@
 #include "ops/variable.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/pass_test.h"
+#include "tests/lowering/small_transformer.h"
 
 namespace mtf::testing {
 namespace {
@@ -108,6 +109,47 @@ mesh{model:2}
 %whole : f32[b:8] = reshard(%float)
 output(%whole) s
 )");
+}
+
+// What waits for the reader is narrow, a chain of casts too.
+TEST(NarrowReshards, ACastUpWaitsForItsFirstReader) {
+  EXPECT_EQ(AfterPass(kPass, R"(
+mesh{model:2}
+%x : bool[b:8] = input x
+%half : bf16[b:8] = map(%x) [cast.bf16($0)]
+%wide : f32[b:8] = map(%half) [cast.f32($0)]
+%y : f32[b:8] = input y
+%z : f32[b:8] = map(%y) neg
+%sum : f32[b:8] = map(%z, %wide) add
+%product : f32[b:8] = map(%sum, %wide) mul
+output(%product) s
+)"),
+            R"(
+mesh{model:2}
+%x : bool[b:8] = input x
+%y : f32[b:8] = input y
+%z : f32[b:8] = map(%y) neg
+%half : bf16[b:8] = map(%x) [cast.bf16($0)]
+%wide : f32[b:8] = map(%half) [cast.f32($0)]
+%sum : f32[b:8] = map(%z, %wide) add
+%product : f32[b:8] = map(%sum, %wide) mul
+output(%product) s
+)");
+}
+
+// Those of matrices, which are bf16, and those of layer norms with the loss.
+TEST(NarrowReshards, GradientsOfOneDTypeStayOneCall) {
+  Graph graph;
+  TransformerSizes sizes;
+  sizes.dtype = kBFloat16;
+  const Transformer model = BuildTransformer(graph, sizes);
+  const auto program = LowerPreset(
+      graph, "data", 4, {.fetches = {model.loss}, .updates = {model.step}});
+  ASSERT_OK(program);
+  for (const auto& [key, count] : CountCollectives(*program)) {
+    EXPECT_EQ(key.first, CollectiveKind::kAllReduce);
+    EXPECT_EQ(count.first, 2);
+  }
 }
 
 // Two summands meet before the sum: one call of four bytes instead of two of
