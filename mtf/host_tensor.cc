@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mtf/host_tensor.h"
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "mtf/check.h"
@@ -80,6 +82,21 @@ double LoadElement(const void* data, DType dtype, int64_t i) {
   return 0;
 }
 
+namespace {
+
+template <class Int>
+Int Saturated(double value) {
+  using Limits = std::numeric_limits<Int>;
+  if (std::isnan(value)) return 0;
+  // The least integer is a power of two, so it and its negative are doubles.
+  const double least = static_cast<double>(Limits::min());
+  if (value <= least) return Limits::min();
+  if (value >= -least) return Limits::max();
+  return static_cast<Int>(value);
+}
+
+}  // namespace
+
 void StoreElement(void* data, DType dtype, int64_t i, double value) {
   switch (dtype) {
     case kFloat32:
@@ -92,15 +109,21 @@ void StoreElement(void* data, DType dtype, int64_t i, double value) {
       static_cast<Float16*>(data)[i] = ToFloat16(static_cast<float>(value));
       break;
     case kInt32:
-      static_cast<int32_t*>(data)[i] = static_cast<int32_t>(value);
+      static_cast<int32_t*>(data)[i] = Saturated<int32_t>(value);
       break;
     case kInt64:
-      static_cast<int64_t*>(data)[i] = static_cast<int64_t>(value);
+      static_cast<int64_t*>(data)[i] = Saturated<int64_t>(value);
       break;
     case kBool:
       static_cast<uint8_t*>(data)[i] = value != 0;
       break;
   }
+}
+
+double RoundToDType(double value, DType dtype) {
+  int64_t bits = 0;
+  StoreElement(&bits, dtype, 0, value);
+  return LoadElement(&bits, dtype, 0);
 }
 
 }  // namespace mtf

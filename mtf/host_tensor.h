@@ -51,10 +51,20 @@ class HostTensor {
   std::vector<std::byte> bytes_;
 };
 
-// Reads and writes one element of `dtype` at `data`[i] as a double; floats
-// narrower than float round to nearest even, integers truncate.
+// Reads and writes one element of `dtype` at `data`[i] as a double. What is
+// written becomes a number of the dtype: floats round to nearest even; integers
+// truncate toward zero, the least or greatest one stands for what lies beyond
+// (an infinity too), and 0 for a NaN; a bool is true for all but 0. An int64
+// beyond 2^53 may read as a double beside it.
 double LoadElement(const void* data, DType dtype, int64_t i);
 void StoreElement(void* data, DType dtype, int64_t i, double value);
+
+// `value` as it reads back from an element of `dtype`: the one answer to what
+// a literal, a fill or a cast is worth.
+//
+//   RoundToDType(1e-8, kFloat16)     // 0
+//   RoundToDType(16777217, kFloat32) // 16777216
+double RoundToDType(double value, DType dtype);
 
 }  // namespace mtf
 

@@ -6,8 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "mtf/host_tensor.h"
 
 namespace mtf {
+
+double MapStep::number() const { return RoundToDType(literal, dtype); }
 
 MapExpression MapExpression::Single(ScalarFunction function, DType dtype,
                                     int num_operands) {

@@ -17,8 +17,12 @@ struct MapStep {
   ScalarFunction function = ScalarFunction::kIdentity;
   DType dtype = kFloat32;  // of the result
   std::vector<int> arguments;
-  double literal = 0;     // kLiteral
+  double literal = 0;     // kLiteral, as it was written
   std::string dimension;  // kIota
+
+  // What the elements of a literal are: it as its dtype holds it. Nobody
+  // computes with the number as written.
+  double number() const;
 
   friend bool operator==(const MapStep&, const MapStep&) = default;
 };

@@ -79,9 +79,10 @@ Tensor LogicalNot(TensorArg x);
 Tensor Select(TensorArg condition, TensorArg x, TensorArg y);
 
 // The same shape and numbers in another dtype, from any to any. Floats round to
-// nearest even, a float becomes an integer by truncation, a bool is 0 or 1, a
-// number is true where it is not 0. The gradient is cast back, between float
-// dtypes only.
+// nearest even; a float becomes an integer by truncation, or the least or
+// greatest one beyond their range, or 0 from a NaN; an integer wraps around in
+// the other; a bool is 0 or 1; a number is true where it is not 0. The gradient
+// is cast back, between float dtypes only.
 //
 //   Tensor y = Cast(x, kBFloat16);
 Tensor Cast(Tensor x, DType dtype,

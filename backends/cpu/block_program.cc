@@ -8,6 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "backends/cpu/block_memory.h"
 #include "mtf/check.h"
+#include "mtf/host_tensor.h"
 
 namespace mtf::cpu {
 namespace {
@@ -279,13 +280,11 @@ void BlockProgram::Evaluator::Step(int value, int64_t count, void* to) {
   float* floats = static_cast<float*>(to);
   int64_t* ints = static_cast<int64_t*>(to);
   if (step.function == F::kLiteral) {
-    if (to_float) {
-      std::fill(floats, floats + count, static_cast<float>(step.literal));
-      RoundFloats(step.dtype, floats, count, floats);
-    } else {
-      std::fill(ints, ints + count, static_cast<int64_t>(step.literal));
-    }
-    return;
+    // By way of memory, as an element of its dtype.
+    int64_t element = 0;
+    StoreElement(&element, step.dtype, 0, step.literal);
+    return to_float ? ReadFloats(step.dtype, &element, 0, 0, count, floats)
+                    : ReadInts(step.dtype, &element, 0, 0, count, ints);
   }
   const int first = program_.root_[step.arguments[0]];
   const bool from_float = program_.places_[first].is_float;
@@ -334,8 +333,10 @@ void BlockProgram::Evaluator::Step(int value, int64_t count, void* to) {
   for (size_t i = 0; i < step.arguments.size(); ++i) {
     arguments[i] = IntOf(step.arguments[i]);
   }
-  to_float ? CompareInts(step.function, arguments, floats, count)
-           : EvaluateInts(step.function, arguments, ints, count);
+  if (to_float) return CompareInts(step.function, arguments, floats, count);
+  EvaluateInts(step.function, arguments, ints, count);
+  // Registers are wider than i32, which wraps after every step.
+  if (step.dtype == kInt32) IntsToInts(kInt32, ints, count, ints);
 }
 
 const void* BlockProgram::Evaluator::Run(int64_t begin, int64_t count,

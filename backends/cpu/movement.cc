@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,18 +21,8 @@ namespace {
 
 using Element = std::array<std::byte, 8>;
 
-// One element of `dtype`; an infinity stands for the least or greatest integer.
 Element Encode(DType dtype, double value) {
   Element element{};
-  if (IsInteger(dtype) && !std::isfinite(value)) {
-    using Long = std::numeric_limits<int64_t>;
-    using Int = std::numeric_limits<int32_t>;
-    int64_t bound = 0;
-    if (value > 0) bound = dtype == kInt32 ? Int::max() : Long::max();
-    if (value < 0) bound = dtype == kInt32 ? Int::min() : Long::min();
-    std::memcpy(element.data(), &bound, sizeof(bound));  // little endian
-    return element;
-  }
   StoreElement(element.data(), dtype, 0, value);
   return element;
 }

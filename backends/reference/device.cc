@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/reference/device.h"
 
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -58,32 +56,23 @@ Coordinates Frame::From(const Frame& other, const Coordinates& at) const {
   return here;
 }
 
-double Load(const BoundValue& value, int64_t place) {
+Number Load(const BoundValue& value, int64_t place) {
+  if (value.dtype() == kInt64) {
+    return static_cast<const int64_t*>(value.data)[place];
+  }
   return LoadElement(value.data, value.dtype(), place);
 }
 
-namespace {
-
-template <class Int>
-double Saturate(double x) {
-  using Limits = std::numeric_limits<Int>;
-  if (std::isnan(x)) return 0;
-  // 2^63 is no int64: the largest double below it stands for "too large".
-  const double most = std::nextafter(-static_cast<double>(Limits::min()), 0.0);
-  return std::max(static_cast<double>(Limits::min()), std::min(x, most));
-}
-
-void StoreSaturated(void* data, DType dtype, int64_t place, double x) {
-  if (dtype == kInt32) x = Saturate<int32_t>(x);
-  if (dtype == kInt64) {
-    if (x >= -static_cast<double>(std::numeric_limits<int64_t>::min())) {
-      static_cast<int64_t*>(data)[place] = std::numeric_limits<int64_t>::max();
-      return;
-    }
-    x = Saturate<int64_t>(x);
+void Store(const BoundValue& value, int64_t place, Number x) {
+  // What is within the range of int64 is one already: sums and casts see to it.
+  if (value.dtype() == kInt64 && x >= -0x1p63L && x < 0x1p63L) {
+    static_cast<int64_t*>(value.data)[place] = static_cast<int64_t>(x);
+    return;
   }
-  StoreElement(data, dtype, place, x);
+  StoreElement(value.data, value.dtype(), place, static_cast<double>(x));
 }
+
+namespace {
 
 class BodyKernel : public Kernel {
  public:
@@ -177,16 +166,6 @@ class ReferenceDevice : public Device {
 };
 
 }  // namespace
-
-void Store(const BoundValue& value, int64_t place, double x) {
-  StoreSaturated(value.data, value.dtype(), place, x);
-}
-
-double Round(DType dtype, double x) {
-  int64_t bits = 0;
-  StoreSaturated(&bits, dtype, 0, x);
-  return LoadElement(&bits, dtype, 0);
-}
 
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(const DeviceOptions&) {
   return std::make_unique<ReferenceDevice>();

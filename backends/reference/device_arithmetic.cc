@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -19,8 +20,8 @@ class Expression {
         operands_(binding.operands),
         space_(std::move(space)) {}
 
-  double At(const Coordinates& at) const {
-    std::vector<double> values;
+  Number At(const Coordinates& at) const {
+    std::vector<Number> values;
     std::vector<DType> dtypes;
     for (const BoundValue& operand : operands_) {
       const Frame frame(operand);
@@ -28,30 +29,20 @@ class Expression {
       dtypes.push_back(operand.dtype());
     }
     for (const MapStep& step : expression_.steps) {
-      double x[3] = {0, 0, 0};
+      Number x[3] = {0, 0, 0};
       for (size_t i = 0; i < step.arguments.size(); ++i) {
         x[i] = values[step.arguments[i]];
       }
-      const bool divides_by_zero =
-          (step.function == ScalarFunction::kFloorDivide ||
-           step.function == ScalarFunction::kMod) &&
-          IsInteger(dtypes[step.arguments[0]]) && x[1] == 0;
-      double z = 0;
-      if (step.function == ScalarFunction::kLiteral) {
-        z = step.literal;
-      } else if (step.function == ScalarFunction::kIota) {
+      int64_t index = 0;
+      if (step.function == ScalarFunction::kIota) {
         const int dim = space_.shape.Find(step.dimension);
-        z = static_cast<double>(space_.dims[dim].offset + at[dim]);
-      } else if (step.function == ScalarFunction::kCast) {
-        // Towards zero, as in C.
-        z = IsInteger(step.dtype) ? std::trunc(x[0]) : x[0];
-      } else if (divides_by_zero) {
-        // Integers have no infinity: nothing fits, everything is left over.
-        z = step.function == ScalarFunction::kMod ? x[0] : 0;
-      } else {
-        z = EvaluateScalar(step.function, x[0], x[1], x[2]);
+        index = space_.dims[dim].offset + at[dim];
       }
-      values.push_back(Round(step.dtype, z));
+      // The last operand is never the condition of a select.
+      values.push_back(EvaluateStep(
+          step,
+          step.arguments.empty() ? step.dtype : dtypes[step.arguments.back()],
+          x, index));
       dtypes.push_back(step.dtype);
     }
     return values.back();
@@ -63,22 +54,24 @@ class Expression {
   Frame space_;
 };
 
-double IdentityOf(ReduceKind kind, DType dtype) {
+Number IdentityOf(ReduceKind kind, DType dtype) {
   if (kind == ReduceKind::kSum) return 0;
   if (dtype == kBool) return kind == ReduceKind::kMin;
   // Integers saturate to their least and greatest when stored.
-  const double infinity = std::numeric_limits<double>::infinity();
+  const Number infinity = std::numeric_limits<Number>::infinity();
   return kind == ReduceKind::kMax ? -infinity : infinity;
 }
 
-double Combine(ReduceKind kind, double x, double y) {
+Number Combine(ReduceKind kind, DType dtype, Number x, Number y) {
+  // NaN wins, so that a poisoned value is never hidden.
+  if (std::isnan(x) || std::isnan(y)) return x + y;
   switch (kind) {
     case ReduceKind::kSum:
-      return x + y;
+      return Sum(dtype, x, y);
     case ReduceKind::kMax:
-      return scalar::Maximum(x, y);
+      return std::max(x, y);
     case ReduceKind::kMin:
-      return scalar::Minimum(x, y);
+      return std::min(x, y);
   }
   return 0;
 }
@@ -147,11 +140,11 @@ Body MakeReduce(const Binding& binding) {
   const Expression expression(binding, space);
   return [=](StepContext&) {
     const Frame frame(result);
-    std::vector<double> sums(result.elements(),
+    std::vector<Number> sums(result.elements(),
                              IdentityOf(kind, result.dtype()));
     ForEach(space.Extents(), [&](const Coordinates& at) {
-      double& sum = sums[frame.Place(frame.From(space, at))];
-      sum = Combine(kind, sum, expression.At(at));
+      Number& sum = sums[frame.Place(frame.From(space, at))];
+      sum = Combine(kind, result.dtype(), sum, expression.At(at));
     });
     for (size_t i = 0; i < sums.size(); ++i) {
       Store(result, static_cast<int64_t>(i), sums[i]);
@@ -174,11 +167,13 @@ Body MakeEinsum(const Binding& binding) {
   }
   return [=](StepContext&) {
     const Frame frame(result), frame_x(x), frame_y(y);
-    std::vector<double> sums(result.elements(), 0.0);
+    std::vector<Number> sums(result.elements(), 0);
     ForEach(space.Extents(), [&](const Coordinates& at) {
-      sums[frame.Place(frame.From(space, at))] +=
-          Load(x, frame_x.Place(frame_x.From(space, at))) *
-          Load(y, frame_y.Place(frame_y.From(space, at)));
+      Number& sum = sums[frame.Place(frame.From(space, at))];
+      const Number product = Product(
+          result.dtype(), Load(x, frame_x.Place(frame_x.From(space, at))),
+          Load(y, frame_y.Place(frame_y.From(space, at))));
+      sum = Sum(result.dtype(), sum, product);
     });
     for (size_t i = 0; i < sums.size(); ++i) {
       Store(result, static_cast<int64_t>(i), sums[i]);

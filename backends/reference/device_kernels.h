@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -41,11 +42,24 @@ struct Frame {
   Coordinates From(const Frame& other, const Coordinates& at) const;
 };
 
-double Load(const BoundValue& value, int64_t place);
-// Saturates where an integer dtype cannot hold `x`; NaN becomes 0 there.
-void Store(const BoundValue& value, int64_t place, double x);
-// `x` as it reads back from memory of `dtype`.
-double Round(DType dtype, double x);
+// Holds an element of any dtype exactly: an int64 has more digits than a
+// double. Floats are computed with in double precision all the same.
+using Number = long double;
+static_assert(std::numeric_limits<Number>::digits >= 63);
+
+Number Load(const BoundValue& value, int64_t place);
+// As StoreElement() of mtf/host_tensor.h: rounds a float, and holds an integer
+// within its range.
+void Store(const BoundValue& value, int64_t place, Number x);
+
+// The value of a step over `x`, of the dtype of the step: rounded as memory
+// rounds a float, wrapped around as an integer. `operands` is the dtype of what
+// the function works on, `index` the place along the dimension of an iota.
+Number EvaluateStep(const MapStep& step, DType operands, const Number (&x)[3],
+                    int64_t index);
+// Sums and products of one dtype; integers wrap around.
+Number Sum(DType dtype, Number x, Number y);
+Number Product(DType dtype, Number x, Number y);
 
 Body MakeConstant(const Binding& binding);
 Body MakeRandom(const Binding& binding);

@@ -46,7 +46,7 @@ Body Join(absl::Span<const BoundValue> values, const BoundValue& result,
     const Frame frame(result);
     const int dim = Find(result, dimension);
     ForEach(frame.Extents(), [&](const Coordinates& at) {
-      double x = 0;
+      Number x = 0;
       if (at[dim] < frame.dims[dim].valid) {
         x = fill;
         int64_t element = frame.dims[dim].offset + at[dim] - before;
@@ -125,7 +125,7 @@ Body MakeReshape(const Binding& binding) {
   return [=](StepContext&) {
     const Frame from(x), to(result);
     ForEach(to.Extents(), [&](const Coordinates& at) {
-      double value = 0;
+      Number value = 0;
       if (to.IsValid(at)) {
         int64_t index = GlobalPosition(to, at);
         Coordinates there(from.dims.size());
@@ -183,7 +183,7 @@ Body MakeScatterAdd(const Binding& binding) {
                         result.dims[dim]);
   return [=](StepContext& context) {
     const Frame from(updates), to(result);
-    std::vector<double> sums(result.elements(), 0.0);
+    std::vector<Number> sums(result.elements(), 0);
     if (updates.elements() == 0) indices.CheckAll(context);
     ForEach(from.Extents(), [&](const Coordinates& at) {
       const int64_t row =
@@ -191,7 +191,8 @@ Body MakeScatterAdd(const Binding& binding) {
       if (row < 0) return;
       Coordinates there = to.From(from, at);
       there[dim] = row;
-      sums[to.Place(there)] += Load(updates, from.Place(at));
+      Number& sum = sums[to.Place(there)];
+      sum = Sum(result.dtype(), sum, Load(updates, from.Place(at)));
     });
     for (size_t i = 0; i < sums.size(); ++i) {
       Store(result, static_cast<int64_t>(i), sums[i]);

@@ -213,7 +213,7 @@ Value ReferenceInterpreter::Map(const MapExpression& expression,
         numbers[next++] =
             static_cast<double>(at.index(shape.Find(step.dimension)));
       } else {
-        numbers[next++] = EvaluateStep(step, numbers);
+        numbers[next++] = EvaluateStep(step, numbers, dtypes);
       }
     }
     result.data[i++] = numbers.back();

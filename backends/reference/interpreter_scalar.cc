@@ -22,8 +22,9 @@ double WrapToDType(double x, DType dtype) {
                          : static_cast<double>(whole);
 }
 
-double CastToDType(double x, DType dtype) {
-  switch (dtype) {
+double CastToDType(double x, DType from, DType to) {
+  if (IsInteger(from) && IsInteger(to)) return WrapToDType(x, to);
+  switch (to) {
     case kFloat32:
       return static_cast<float>(x);
     case kBFloat16:
@@ -44,14 +45,15 @@ double CastToDType(double x, DType dtype) {
   return x;
 }
 
-double EvaluateStep(const MapStep& step, const std::vector<double>& numbers) {
+double EvaluateStep(const MapStep& step, const std::vector<double>& numbers,
+                    const std::vector<DType>& dtypes) {
   const auto argument = [&](size_t i) {
     return i < step.arguments.size() ? numbers[step.arguments[i]] : 0;
   };
   const double x = argument(0), y = argument(1), z = argument(2);
   if (step.function == ScalarFunction::kLiteral) return step.literal;
   if (step.function == ScalarFunction::kCast) {
-    return CastToDType(x, step.dtype);
+    return CastToDType(x, dtypes[step.arguments[0]], step.dtype);
   }
   if (IsInteger(step.dtype) && y == 0) {
     if (step.function == ScalarFunction::kFloorDivide) return 0;

@@ -186,6 +186,73 @@ TEST_P(MapTest, FloatsThatNoIntegerHoldsSaturate) {
   ExpectSame(test.Run(GetParam()), want);
 }
 
+TEST_P(MapTest, IntegersWrapAfterEveryStep) {
+  const Shape shape{{"a", 4}};
+  DeviceCase test;
+  test.instruction.opcode = Opcode::kMap;
+  test.operands = {
+      Whole(shape, kInt32, {2147483647, -2147483648.0, 65536, 100003})};
+  test.result = Whole(shape, kInt32);
+  LocalTensor want = test.result;
+  const MapStep square{F::kSquare, kInt32, {0}, 0, ""};
+  test.instruction.expression = {1, {square}};
+  want.values = {1, 0, 0, 1410665417};
+  ExpectSame(test.Run(GetParam()), want);
+  // Within an expression too, where registers may be wider.
+  test.instruction.expression = {1,
+                                 {square,
+                                  {F::kLiteral, kInt32, {}, 2, ""},
+                                  {F::kFloorDivide, kInt32, {1, 2}, 0, ""}}};
+  want.values = {0, 0, 0, 705332708};
+  ExpectSame(test.Run(GetParam()), want);
+  test.instruction.expression = {1,
+                                 {square,
+                                  {F::kCast, kInt64, {1}, 0, ""},
+                                  {F::kLiteral, kInt64, {}, 1 << 20, ""},
+                                  {F::kMultiply, kInt64, {2, 3}, 0, ""},
+                                  {F::kCast, kInt32, {4}, 0, ""}}};
+  want.values = {1 << 20, 0, 0, -1131413504};
+  ExpectSame(test.Run(GetParam()), want);
+}
+
+TEST_P(MapTest, Int64sWrapToo) {
+  const Shape shape{{"a", 3}};
+  DeviceCase test;
+  test.instruction.opcode = Opcode::kMap;
+  test.operands = {Whole(shape, kInt64, {-0x1p63, 0x1p62, 0x1p32})};
+  test.result = Whole(shape, kInt64);
+  LocalTensor want = test.result;
+  for (const auto& [function, values] :
+       std::vector<std::pair<F, std::vector<double>>>{
+           {F::kNegate, {-0x1p63, -0x1p62, -0x1p32}},
+           {F::kAbs, {-0x1p63, 0x1p62, 0x1p32}},
+           {F::kSquare, {0, 0, 0}}}) {
+    SCOPED_TRACE(std::string(InfoOf(function).text));
+    test.instruction.expression = MapExpression::Single(function, kInt64, 1);
+    want.values = values;
+    ExpectSame(test.Run(GetParam()), want);
+  }
+}
+
+TEST_P(MapTest, ALiteralIsWhatItsDTypeHolds) {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (DType dtype : kAllDTypes) {
+    for (double number :
+         {1e-8, -1e-8, 1e-50, 1e-40, 0.1, 0.3, 257.0, 2049.0, 16777217.0, 1e30,
+          70000.0, 1e39, 0x1p62, -0x1p63, inf, -inf}) {
+      SCOPED_TRACE(std::string(DTypeName(dtype)) + " " +
+                   std::to_string(number));
+      DeviceCase test;
+      test.instruction.opcode = Opcode::kMap;
+      test.instruction.expression = MapExpression::Literal(number, dtype);
+      test.result = Whole({{"a", 3}}, dtype);
+      // Rounded as memory rounds it.
+      ExpectSame(test.Run(GetParam()),
+                 Whole({{"a", 3}}, dtype, {number, number, number}));
+    }
+  }
+}
+
 // A causal mask with everything that is no row: casts, literals and iotas of a
 // shard, whose global indices start at its offset.
 DeviceCase FusedCase(DType dtype) {

@@ -133,7 +133,7 @@ TEST_P(MovementTest, MaskFillsPaddingOfItsDimensions) {
   }
 }
 
-TEST_P(MovementTest, MaskOfIntegersByTheIdentityOfAMaximum) {
+TEST_P(MovementTest, MaskOfIntegersByAnIdentity) {
   DeviceCase test;
   test.instruction.opcode = Opcode::kMask;
   test.instruction.mask_dims = {0};
@@ -141,6 +141,11 @@ TEST_P(MovementTest, MaskOfIntegersByTheIdentityOfAMaximum) {
   test.operands = {Shard({kA}, {{4, 0, 3}}, kInt32)};
   test.result = test.operands[0];
   EXPECT_EQ(test.Run(GetParam()).values[3], -2147483648.0);
+  // The greatest int64, not the double below it: 2^63 - 1 reads as 2^63.
+  test.instruction.fill = std::numeric_limits<double>::infinity();
+  test.operands = {Shard({kA}, {{4, 0, 3}}, kInt64)};
+  test.result = test.operands[0];
+  EXPECT_EQ(test.Run(GetParam()).values[3], 0x1p63);
 }
 
 TEST_P(MovementTest, AllSliceTakesTheBlockOfItsRank) {

@@ -102,5 +102,40 @@ TEST(HostTensor, ConvertsFromDoubles) {
   EXPECT_EQ(HostTensor::FromDoubles(one, kFloat32, {0.1}).At(0), 0.1f);
 }
 
+// No double becomes an integer by undefined behaviour.
+TEST(HostTensor, WhatNoIntegerHoldsIsTheLeastOrTheGreatest) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const double numbers[] = {inf,     0x1p63, 1e300,       -inf,
+                            -0x1p63, -1e300, std::nan("")};
+  int32_t narrow[7];
+  int64_t wide[7];
+  for (int i = 0; i < 7; ++i) {
+    StoreElement(narrow, kInt32, i, numbers[i]);
+    StoreElement(wide, kInt64, i, numbers[i]);
+  }
+  constexpr int32_t kMost32 = std::numeric_limits<int32_t>::max();
+  constexpr int64_t kMost64 = std::numeric_limits<int64_t>::max();
+  EXPECT_THAT(narrow,
+              ::testing::ElementsAre(kMost32, kMost32, kMost32, -kMost32 - 1,
+                                     -kMost32 - 1, -kMost32 - 1, 0));
+  EXPECT_THAT(wide,
+              ::testing::ElementsAre(kMost64, kMost64, kMost64, -kMost64 - 1,
+                                     -kMost64 - 1, -kMost64 - 1, 0));
+}
+
+TEST(RoundToDType, IsWhatAnElementHolds) {
+  EXPECT_EQ(RoundToDType(1e-8, kFloat16), 0);
+  EXPECT_EQ(RoundToDType(1e-50, kFloat32), 0);
+  EXPECT_EQ(RoundToDType(70000, kFloat16),
+            std::numeric_limits<double>::infinity());
+  EXPECT_EQ(RoundToDType(0.1, kFloat32), 0.1f);
+  EXPECT_EQ(RoundToDType(0.1, kBFloat16), 0.10009765625);
+  EXPECT_EQ(RoundToDType(16777217, kFloat32), 16777216);
+  EXPECT_EQ(RoundToDType(16777217, kInt32), 16777217);
+  EXPECT_EQ(RoundToDType(-2.9, kInt64), -2);
+  EXPECT_EQ(RoundToDType(-3, kBool), 1);
+  EXPECT_TRUE(std::isnan(RoundToDType(std::nan(""), kBFloat16)));
+}
+
 }  // namespace
 }  // namespace mtf

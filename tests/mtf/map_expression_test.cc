@@ -46,6 +46,19 @@ TEST(MapExpression, LiteralsReadBackAsTheSameDouble) {
   }
 }
 
+// The text keeps what was written; nobody computes with it.
+TEST(MapExpression, ALiteralIsWorthWhatItsDTypeHolds) {
+  const auto number = [](double value, DType dtype) {
+    return MapExpression::Literal(value, dtype).steps[0].number();
+  };
+  EXPECT_EQ(number(1e-8, kFloat16), 0);
+  EXPECT_EQ(number(70000, kFloat16), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(number(0.1, kFloat32), 0.1f);
+  EXPECT_EQ(number(16777217, kInt32), 16777217);
+  EXPECT_EQ(MapExpression::Literal(1e-8, kFloat16).ToString(),
+            "[literal.f16(1e-08)]");
+}
+
 TEST(ScalarFunctions, EveryNameReadsBack) {
   for (int i = 0; i <= static_cast<int>(F::kIota); ++i) {
     const ScalarFunctionInfo& info = InfoOf(static_cast<F>(i));

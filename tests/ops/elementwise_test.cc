@@ -198,6 +198,12 @@ TEST(Cast, OutOfTheRangeOfAnIntegerIsItsEnd) {
               ElementsAre(2147483647, -2147483648.0, 0));
 }
 
+TEST(Cast, OutOfTheRangeOfTheOtherIntegerWraps) {
+  Graph graph;
+  const Tensor x = Constant(graph, {4294967297, -2147483649}, kInt64, {a});
+  EXPECT_THAT(DataOf(Cast(x, kInt32)), ElementsAre(1, 2147483647));
+}
+
 TEST(Cast, GradientIsCastBackAmongFloatsOnly) {
   Graph graph;
   const Tensor x = Constant(graph, {1.5, 2}, kFloat32, {a});
