@@ -8,7 +8,9 @@
 namespace mtf {
 
 // The value that changes no reduction of `kind`: 0, or the lowest or highest
-// number of `dtype`. Padding holds it where a reduction runs over padding.
+// number of `dtype`; an infinity stands for the least or greatest int64, which
+// a fill becomes when it is stored. Padding holds it where a reduction runs
+// over padding.
 double ReduceIdentity(ReduceKind kind, DType dtype);
 
 }  // namespace mtf

@@ -14,6 +14,7 @@
 #include "lowering/reduce_identity.h"
 #include "lowering/reshape_layout.h"
 #include "mtf/check.h"
+#include "mtf/host_tensor.h"
 
 namespace mtf {
 namespace {
@@ -25,6 +26,39 @@ using Fills = absl::InlinedVector<Fill, 5>;
 
 bool SameFill(const Fill& fill, double wanted) {
   return fill.has_value() && *fill == wanted;
+}
+
+// What can be computed with: nothing that a double may only be near to. An
+// infinity in an integer stands for its least or greatest number.
+Fill Reliable(const Fill& fill, DType dtype) {
+  if (!fill.has_value() || std::isnan(*fill)) return {};
+  if (IsInteger(dtype) && !(std::abs(*fill) <= 0x1p53)) return {};
+  return fill;
+}
+
+// The value of a step that is no source, if every kernel surely computes it to
+// the same bits: as its dtype holds it, whatever the signs of zeros, which sums
+// of zeros lose.
+Fill FillOfStep(const MapStep& step, const double (&arguments)[3]) {
+  if (step.function == ScalarFunction::kCast) {
+    // Too large a number becomes another if it was a float than if it was not.
+    constexpr double kMost = std::numeric_limits<int32_t>::max();
+    if (step.dtype == kInt32 && std::abs(arguments[0]) > kMost) return {};
+    return RoundToDType(arguments[0], step.dtype);
+  }
+  Fill result;
+  for (int signs = 0; signs < 1 << step.arguments.size(); ++signs) {
+    double x[3];
+    for (int i = 0; i < 3; ++i) {
+      const bool other = arguments[i] == 0 && (signs >> i & 1) != 0;
+      x[i] = other ? -arguments[i] : arguments[i];
+    }
+    const double value = EvaluateScalar(step.function, x[0], x[1], x[2]);
+    if (value != 0 && value != 1 && !std::isinf(value)) return {};
+    if (result.has_value() && *result != value) return {};
+    result = value;
+  }
+  return result;
 }
 
 class Sharder {
@@ -62,6 +96,8 @@ class Sharder {
   void SetLocal(ProgramValue& value) {
     value.local = Extents(value.shape, value.layout);
   }
+
+  DType DTypeOf(int value) const { return program_.values[value].dtype; }
 
   bool IsPadded(const Dimension& dim) const {
     return program_.grains.ExtentOf(dim) != dim.size;
@@ -166,11 +202,13 @@ class Sharder {
   // The fill of a map along `name`, from those of its operands.
   Fill EvaluateFill(const Instruction& map, absl::string_view name) const {
     std::vector<Fill> known;
-    for (int operand : map.operands) known.push_back(FillOf(operand, name));
+    for (int operand : map.operands) {
+      known.push_back(Reliable(FillOf(operand, name), DTypeOf(operand)));
+    }
     for (const MapStep& step : map.expression.steps) {
       Fill result;
       if (step.function == ScalarFunction::kLiteral) {
-        result = step.literal;
+        result = step.number();
       } else if (step.function != ScalarFunction::kIota) {
         double arguments[3] = {};
         bool all = true;
@@ -179,17 +217,9 @@ class Sharder {
           all = all && argument.has_value();
           if (argument.has_value()) arguments[i] = *argument;
         }
-        if (all && step.function == ScalarFunction::kCast) {
-          // Zero and the infinities survive any cast between floats.
-          if (arguments[0] == 0 || IsFloat(step.dtype)) result = arguments[0];
-        } else if (all) {
-          const double value = EvaluateScalar(step.function, arguments[0],
-                                              arguments[1], arguments[2]);
-          // Only what kernels surely compute to the same bits is relied on.
-          if (value == 0 || std::isinf(value) || value == 1) result = value;
-        }
+        if (all) result = FillOfStep(step, arguments);
       }
-      known.push_back(result);
+      known.push_back(Reliable(result, step.dtype));
     }
     return known.back();
   }
@@ -319,13 +349,10 @@ double ReduceIdentity(ReduceKind kind, DType dtype) {
     case kInt32:
       return kind == ReduceKind::kMax ? std::numeric_limits<int32_t>::min()
                                       : std::numeric_limits<int32_t>::max();
-    case kInt64:
-      // The largest int64 that a double holds exactly.
-      return kind == ReduceKind::kMax ? -9223372036854775808.0
-                                      : 9223372036854774784.0;
     case kBool:
       return kind == ReduceKind::kMax ? 0 : 1;
     default:
+      // In int64 too, whose greatest number is no double.
       return sign * std::numeric_limits<double>::infinity();
   }
 }
