@@ -28,6 +28,7 @@ Recorder::Recorder(const LayoutBinding& binding, Program& program)
     : binding_(binding), program_(program) {}
 
 void Recorder::Begin(const Operation& operation) {
+  operation_ = &operation;
   name_ = operation.name();
   section_ = operation.section() == LayoutSection::kOptimizer
                  ? RuleSection::kOptimizer
@@ -59,6 +60,11 @@ TensorLayout Recorder::RuleLayout(const Shape& shape, RuleSection section) {
     section_ = present;
   }
   return layout;
+}
+
+std::string Recorder::InputName(size_t i, Value value) const {
+  const bool known = operation_ != nullptr && i < operation_->inputs().size();
+  return known ? operation_->inputs()[i].name() : at(value).name;
 }
 
 bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
@@ -421,6 +427,9 @@ Value Recorder::Reduce(ReduceKind kind, Value value, const Shape& shape) {
 }
 
 Value Recorder::Reshape(Value value, const Shape& shape) {
+  // The cuts are those of the operand, but a clash of rules is one anywhere.
+  const Shape* shapes[] = {&shape};
+  CheckUnion(shapes);
   const ReshapeLayouts layouts = LineUpReshape(
       binding_.grains, at(value).shape, at(value).layout.Reduced(), shape);
   Instruction instruction;
@@ -505,7 +514,7 @@ Value Recorder::Gather(Value table, Value indices, const std::string& dimension,
   Instruction instruction;
   instruction.opcode = Opcode::kGather;
   instruction.dimension = dimension;
-  instruction.symbol = at(indices).name;
+  instruction.symbol = InputName(1, indices);
   const int rows = DemandRules(table);
   instruction.operands = {rows, DemandRules(indices)};
   TensorLayout layout = RuleLayout(shape);
@@ -528,7 +537,7 @@ Value Recorder::ScatterAdd(Value updates, Value indices,
   Instruction instruction;
   instruction.opcode = Opcode::kScatterAdd;
   instruction.dimension = dimension;
-  instruction.symbol = at(indices).name;
+  instruction.symbol = InputName(1, indices);
   const int added = DemandRules(updates);
   instruction.operands = {added, DemandRules(indices)};
   TensorLayout layout = RuleLayout(shape);

@@ -66,6 +66,9 @@ class Recorder : public Emitter {
   // The layout that the rules give `shape` in the present section.
   TensorLayout RuleLayout(const Shape& shape);
   TensorLayout RuleLayout(const Shape& shape, RuleSection section);
+  // What the user calls input `i` of the present operation: the name of a value
+  // says in which layout it is too, and errors are the same under every one.
+  std::string InputName(size_t i, Value value) const;
   // Records an error where the rules cut two dimensions of `shapes` over one
   // mesh axis.
   bool CheckUnion(absl::Span<const Shape* const> shapes);
@@ -93,8 +96,9 @@ class Recorder : public Emitter {
   const LayoutBinding& binding_;
   Program& program_;
   absl::Status status_;
-  std::string name_;  // of the present operation
-  int origin_ = -1;   // its place in Program::origins
+  const Operation* operation_ = nullptr;  // the present one
+  std::string name_;                      // of the present operation
+  int origin_ = -1;                       // its place in Program::origins
   RuleSection section_ = RuleSection::kDefault;
   // By id of a variable: its place in Program::variables.
   absl::flat_hash_map<int, int> variables_;

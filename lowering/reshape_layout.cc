@@ -9,7 +9,8 @@ namespace {
 // The cut of a run of dimensions taken as one row-major dimension: the axes of
 // the most significant dimension, followed by those of the next where the one
 // before is cut down to single elements. Nothing where shards would not be
-// contiguous, or where padding stands between elements.
+// contiguous, or where padding stands between elements. The one element of a
+// whole dimension of size 1 stands first, so that nothing stands between.
 std::optional<AxisList> FlattenCut(const Grains& grains, const Shape& shape,
                                    const TensorLayout& layout, int begin,
                                    int end) {
@@ -17,6 +18,7 @@ std::optional<AxisList> FlattenCut(const Grains& grains, const Shape& shape,
   bool open = true;  // every dimension so far is cut to single elements
   for (int i = begin; i < end; ++i) {
     const Dimension& dim = shape[i];
+    if (dim.size == 1 && layout.dims[i].empty()) continue;
     if (grains.ExtentOf(dim) != dim.size) return std::nullopt;
     if (!layout.dims[i].empty() && !open) return std::nullopt;
     axes.Append(layout.dims[i]);
@@ -31,6 +33,7 @@ bool SpreadCut(const Grains& grains, const Shape& shape, int begin, int end,
   const Mesh& mesh = grains.mesh();
   for (int i = begin; i < end; ++i) {
     const Dimension& dim = shape[i];
+    if (dim.size == 1) continue;
     if (grains.ExtentOf(dim) != dim.size) return false;
     AxisList& cut = layout.dims[i];
     int64_t shards = 1;
@@ -55,6 +58,15 @@ std::vector<ReshapeGroup> GroupReshape(const Shape& before,
   int i = 0, j = 0;
   while (i < before.rank() || j < after.rank()) {
     ReshapeGroup group{i, i, j, j};
+    // A dimension of size 1 on one side alone is nobody else's concern.
+    const bool unit_before = i < before.rank() && before[i].size == 1;
+    const bool unit_after = j < after.rank() && after[j].size == 1;
+    if (unit_before != unit_after) {
+      group.before_end = i += unit_before;
+      group.after_end = j += unit_after;
+      groups.push_back(group);
+      continue;
+    }
     int64_t left = 1, right = 1;
     if (i < before.rank()) left = before[i++].size;
     if (j < after.rank()) right = after[j++].size;

@@ -19,7 +19,8 @@ struct ReshapeGroup {
   int after_begin = 0, after_end = 0;
 };
 
-// The shortest such runs, left to right.
+// The shortest such runs, left to right. A dimension of size 1 is in a run of
+// its own, opposite another or none, or within a run that needs more.
 std::vector<ReshapeGroup> GroupReshape(const Shape& before, const Shape& after);
 
 // The layouts between which a reshape is local.

@@ -143,6 +143,12 @@ TEST(LayoutErrors, EveryOperationChecksItsUnion) {
          return Relu(Rename(Input(graph, "u", kFloat32, {kBatch, {"h2", 16}}),
                             "h2", "hidden"));
        }},
+      {"split and merged",
+       [](Graph& graph) {
+         const Tensor u = Input(graph, "u", kFloat32, {{"both", 128}});
+         return MergeDimensions(SplitDimension(u, "both", {kBatch, kHidden}),
+                                {"batch", "hidden"}, "m");
+       }},
       {"joined",
        [](Graph& graph) {
          const Tensor u = Input(graph, "u", kFloat32, {kBatch, {"h2", 16}});

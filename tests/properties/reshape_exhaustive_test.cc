@@ -205,7 +205,13 @@ INSTANTIATE_TEST_SUITE_P(
             ReshapeCase{"Merge2x6", {{"a", 2}, {"b", 6}}, {{"m", 12}}},
             ReshapeCase{"Split32", {{"m", 32}}, {{"a", 8}, {"b", 4}}},
             ReshapeCase{"Split15", {{"m", 15}}, {{"a", 3}, {"b", 5}}},
-            ReshapeCase{"Split12", {{"m", 12}}, {{"a", 2}, {"b", 6}}})),
+            ReshapeCase{"Split12", {{"m", 12}}, {{"a", 2}, {"b", 6}}},
+            ReshapeCase{"DropOne", {{"u", 1}, {"a", 7}}, {{"a", 7}}},
+            ReshapeCase{"AddOne", {{"a", 7}}, {{"u", 1}, {"a2", 7}}},
+            ReshapeCase{"MoveOne", {{"u", 1}, {"a", 5}}, {{"a", 5}, {"u", 1}}},
+            ReshapeCase{"MergeAroundOne",
+                        {{"a", 2}, {"u", 1}, {"b", 6}},
+                        {{"m", 12}}})),
     [](const auto& info) {
       std::string mesh = std::get<0>(info.param);
       for (char& c : mesh) {
@@ -213,6 +219,35 @@ INSTANTIATE_TEST_SUITE_P(
       }
       return absl::StrCat(std::get<1>(info.param).name, "On", mesh);
     });
+
+// A dimension of size 1 ties no other, whatever the size of that and wherever
+// it stands.
+TEST(Reshape, DimensionsOfSizeOneAreFree) {
+  const Mesh mesh = *Mesh::Parse("x:2");
+  const Dimension one{"one", 1}, other{"other", 1};
+  for (int64_t size : {4, 5}) {
+    const Dimension batch{"batch", size}, rows{"rows", 3};
+    const std::vector<Shape> shapes = {{batch, rows},
+                                       {one, batch, rows},
+                                       {batch, one, rows},
+                                       {batch, rows, one},
+                                       {one, batch, rows, other}};
+    for (const Shape& before : shapes) {
+      for (const Shape& after : shapes) {
+        Graph graph;
+        const Tensor x = Input(graph, "x", kFloat32, before);
+        const Tensor y = Reshape(x, after) + 1.0;
+        const LayoutRules rules = *LayoutRules::Parse("batch:x", "test");
+        const auto program = Lower(graph, *BindLayout(graph, mesh, rules),
+                                   {.fetches = {y}, .fetch_shards = true});
+        ASSERT_OK(program);
+        EXPECT_TRUE(ListCollectives(*program).empty())
+            << before.ToString() << " to " << after.ToString() << "\n"
+            << PrintProgram(*program);
+      }
+    }
+  }
+}
 
 // The smallest case that the ancestor gets wrong.
 TEST(Reshape, RenameFromColsToRowsKeepsTheOrder) {
