@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "backends/collective_kernel.h"
 #include "backends/communicators/wait_options.h"
@@ -48,7 +49,7 @@ struct Executor::Impl {
   }
 
   absl::Status Prepare();
-  absl::StatusOr<void*> Address(int value);
+  void* Address(int value) const;
   BoundValue Bind(int value) const;
   absl::Status PrepareInstruction(int index);
   absl::Status PrepareCollective(const Instruction& instruction);
@@ -86,7 +87,8 @@ struct Executor::Impl {
   void* arena = nullptr;
   void* staging[2] = {};  // around collectives, shared by all of them
   std::vector<void*> stagings;
-  std::vector<void*> addresses;  // by value
+  std::map<absl::string_view, void*> storage;  // of the program's variables
+  std::vector<void*> addresses;                // by value
   std::vector<Action> actions;
   std::vector<Commit> commits;
   std::vector<const Instruction*> inputs;
@@ -97,7 +99,7 @@ struct Executor::Impl {
   std::optional<StallWatch> watch;
 };
 
-absl::StatusOr<void*> Executor::Impl::Address(int value) {
+void* Executor::Impl::Address(int value) const {
   // A view has no buffer of its own; its address is set when it is made.
   const BufferPlan::Buffer& buffer = program.buffers.buffers[value];
   switch (buffer.place) {
@@ -106,7 +108,7 @@ absl::StatusOr<void*> Executor::Impl::Address(int value) {
     case BufferPlan::Place::kArena:
       return static_cast<char*>(arena) + buffer.offset;
     case BufferPlan::Place::kVariable:
-      return variables.Find(program, *program.FindVariable(buffer.symbol));
+      return storage.at(buffer.symbol);
   }
   return nullptr;
 }
@@ -139,10 +141,14 @@ absl::Status Executor::Impl::Prepare() {
     MTF_ASSIGN_OR_RETURN(staging[i], device.Allocate(staging_bytes[i]));
     stagings.push_back(staging[i]);
   }
+  for (const ProgramVariable& variable : program.variables) {
+    MTF_ASSIGN_OR_RETURN(storage[variable.name],
+                         variables.Find(program, variable));
+  }
   addresses.resize(program.values.size(), nullptr);
   for (const Instruction& instruction : program.instructions) {
     for (int result : instruction.results) {
-      MTF_ASSIGN_OR_RETURN(addresses[result], Address(result));
+      addresses[result] = Address(result);
     }
     const bool view = instruction.opcode == Opcode::kWriteVariable ||
                       (instruction.opcode == Opcode::kReshape &&
@@ -209,18 +215,16 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
 }
 
 absl::Status Executor::Impl::PrepareCommits() {
+  absl::flat_hash_set<const void*> storages;
+  for (const auto& [name, address] : storage) storages.insert(address);
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kWriteVariable) continue;
-    const ProgramVariable& variable = *program.FindVariable(instruction.symbol);
-    MTF_ASSIGN_OR_RETURN(void* storage, variables.Find(program, variable));
     Commit commit;
-    commit.to = storage;
+    commit.to = storage.at(instruction.symbol);
     commit.from = addresses[instruction.operands[0]];
     commit.bytes = program.values[instruction.operands[0]].local_bytes();
     if (commit.to == commit.from) continue;  // updated in place
-    for (const ProgramVariable& other : program.variables) {
-      MTF_ASSIGN_OR_RETURN(void* address, variables.Find(program, other));
-      if (address != commit.from) continue;
+    if (storages.contains(commit.from)) {
       MTF_ASSIGN_OR_RETURN(commit.through, device.Allocate(commit.bytes));
       stagings.push_back(commit.through);
     }

@@ -27,7 +27,8 @@ TEST(Placement, NothingIsOneDevice) {
 }
 
 TEST(Placement, TheRestOfOneLaunchedRankIsOne) {
-  EXPECT_THAT(ParsePlacement("data:-1", "batch:data", 0), StatusIs(kInvalid));
+  EXPECT_THAT(ParsePlacement("data:-1", "batch:data", 0),
+              StatusIs(kInvalid, HasSubstr("\"data:-1\"")));
   setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
   setenv("OMPI_COMM_WORLD_RANK", "0", 1);
   const auto placement = ParsePlacement("data:-1", "batch:data", 0);

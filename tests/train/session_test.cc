@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/session.h"
 
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -372,6 +374,76 @@ TEST(Session, TheSeedDecidesRandomNumbers) {
   };
   EXPECT_TRUE(draw(1)[0] == draw(1)[0]);
   EXPECT_FALSE(draw(1)[0] == draw(2)[0]);
+}
+
+// Of this process, in megabytes.
+int64_t ResidentMegabytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    std::istringstream words(line);
+    std::string name;
+    int64_t kilobytes = 0;
+    if (words >> name >> kilobytes && name == "VmRSS:") return kilobytes >> 10;
+  }
+  return 0;
+}
+
+TEST(SessionPrograms, AreDroppedWhenManyOthersHaveRun) {
+  constexpr int kMany = 100;
+  const Dimension wide{"wide", 1 << 20};
+  Graph graph;
+  Tensor x = Input(graph, "x", kFloat32, {wide});
+  Tensor counter = Variable(graph, "counter", Zeros(graph, kFloat32, {}));
+  Tensor update = Assign(counter, counter + 1.0);
+  std::vector<Tensor> products;
+  for (int i = 0; i < kMany; ++i) products.push_back(x * (i + 1.0));
+  auto session = Session::Create(graph, "", "");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  HostTensor ones({wide}, kFloat32);
+  for (int64_t i = 0; i < wide.size; ++i) {
+    StoreElement(ones.data(), kFloat32, i, 1);
+  }
+  int64_t megabytes = 0;
+  for (int i = 0; i < kMany; ++i) {
+    // The first half fills the session, and the allocator.
+    if (i == kMany / 2) megabytes = ResidentMegabytes();
+    const auto values =
+        (*session)->Run({.feeds = {{"x", ones}}, .fetches = {products[i]}});
+    ASSERT_OK(values);
+    ASSERT_EQ((*values)[0].At(wide.size - 1), i + 1);
+    // One that is used in between stays or not: that is not to be seen.
+    ASSERT_OK((*session)->Run({.updates = {update}}));
+  }
+  // Each of them holds at least 8 megabytes. A part of that for sanitizers,
+  // which keep what was freed.
+  EXPECT_LT(ResidentMegabytes() - megabytes, kMany / 2 * 8 * 3 / 4);
+  // What was dropped runs again; the rest is as it was.
+  const auto again =
+      (*session)->Run({.feeds = {{"x", ones}}, .fetches = {products[0]}});
+  ASSERT_OK(again);
+  EXPECT_EQ((*again)[0].At(7), 1);
+  EXPECT_EQ((*session)->step(), kMany);
+  EXPECT_EQ((*session)->ReadVariable("counter")->At(0), kMany);
+}
+
+// What is in use stays, whatever else runs.
+TEST(SessionPrograms, ThoseUsedLastStay) {
+  Graph graph;
+  Tensor x = Input(graph, "x", kFloat32, {kBatch, kIo});
+  std::vector<Tensor> products;
+  for (int i = 0; i < 40; ++i) products.push_back(x * (i + 1.0));
+  const RunRequest often = {.fetches = {x * 0.5}};
+  auto session = Session::Create(graph, "", "");
+  ASSERT_OK(session);
+  const auto program = (*session)->ProgramOf(often);
+  ASSERT_OK(program);
+  for (size_t i = 0; i < products.size(); ++i) {
+    ASSERT_OK((*session)->ProgramOf({.fetches = {products[i]}}));
+    const auto same = (*session)->ProgramOf(often);
+    ASSERT_OK(same);
+    ASSERT_EQ(*same, *program) << i;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The example as a process of the system: under limits of memory and threads it
+// ends with one message and an exit code, and it keeps its name.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#ifdef TRANSFORMER_LM  // a build without the examples has none
+
+namespace mtf::train {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string errors;
+};
+
+std::string Temporary(const std::string& name) {
+  return absl::StrCat(::testing::TempDir(), "/process_test_", getpid(), "_",
+                      name);
+}
+
+std::string ReadText(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::remove(path.c_str());
+  return text.str();
+}
+
+// Runs lines of shell, where "$LM" starts the example with a tiny model.
+Outcome RunShell(const std::string& script) {
+  const std::string text = Temporary("text"), path = Temporary("script");
+  const std::string out = Temporary("out"), errors = Temporary("errors");
+  std::ofstream file(text);
+  for (int i = 0; i < 500; ++i) file << i << " and " << i * i << "\n";
+  file.close();
+  std::ofstream(path) << "LM='" << TRANSFORMER_LM << " --text=" << text
+                      << " --steps=2 --batch=4 --length=8 --layers=1"
+                         " --d_model=12 --heads=2 --d_kv=6 --d_ff=16"
+                         " --sample_bytes=1'\n"
+                      << script;
+  const int status = std::system(
+      absl::StrCat("timeout 60 bash ", path, " >", out, " 2>", errors).c_str());
+  std::remove(text.c_str());
+  std::remove(path.c_str());
+  return {WEXITSTATUS(status), ReadText(out), ReadText(errors)};
+}
+
+TEST(Process, ThatMayHaveNoMemoryForItsBatch) {
+  const Outcome outcome = RunShell(
+      "ulimit -v 1500000\n"
+      "exec $LM --batch=33000000\n");
+  EXPECT_EQ(outcome.exit_code, 71);
+  EXPECT_THAT(outcome.errors,
+              AllOf(StartsWith("RESOURCE_EXHAUSTED no memory"),
+                    HasSubstr("\n  help     "), Not(HasSubstr("terminate"))));
+}
+
+TEST(Process, ThatMayHaveNoThreadsForItsRanks) {
+  // The stack of a thread counts as memory: 64 GB for all of them.
+  const Outcome outcome = RunShell(
+      "ulimit -s 262144\n"
+      "ulimit -v 6000000\n"
+      "exec $LM --batch=256 --mesh_shape=data:256 --layout=data\n");
+  EXPECT_EQ(outcome.exit_code, 71);
+  EXPECT_THAT(
+      outcome.errors,
+      AllOf(StartsWith("RESOURCE_EXHAUSTED mesh \"data:256\" takes 256 threads "
+                       "of this process: cannot start a thread: "),
+            Not(HasSubstr("terminate"))));
+}
+
+// Programs start themselves again to set up their thread pool.
+TEST(Process, KeepsItsNameAndItsArguments) {
+  const Outcome outcome = RunShell(
+      "unset GOMP_SPINCOUNT OMP_WAIT_POLICY\n"
+      "$LM --steps=1000000 >/dev/null &\n"
+      "pid=$!\n"
+      "for i in $(seq 200); do\n"
+      "  tr '\\0' '\\n' </proc/$pid/environ | grep -q GOMP_SPINCOUNT && break\n"
+      "  sleep 0.05\n"
+      "done\n"
+      "cat /proc/$pid/comm\n"
+      "tr '\\0' '\\n' </proc/$pid/cmdline | head -n 1\n"
+      "kill $pid\n");
+  EXPECT_EQ(outcome.out, "transformer_lm\n" TRANSFORMER_LM "\n")
+      << outcome.errors;
+}
+
+}  // namespace
+}  // namespace mtf::train
+
+#endif  // TRANSFORMER_LM
