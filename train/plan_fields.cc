@@ -2,6 +2,7 @@
 //
 // What the ranks of a job compare: see plan_check.h.
 #include <algorithm>
+#include <cerrno>  // program_invocation_short_name
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ namespace mtf::train {
 namespace {
 
 // Files that rank 0 alone writes.
-constexpr absl::string_view kFlagsOfRank0[] = {"log_json", "dump_program"};
+constexpr absl::string_view kFlagsOfRank0[] = {"log_json", "dump_program",
+                                               "explain_file"};
 
 // What may be another on every rank: whether somebody watches its output.
 constexpr absl::string_view kOwnVariables[] = {"MTF_TERMINAL"};
@@ -55,12 +57,15 @@ uint64_t Checksum(const char* data, int64_t bytes) {
 }  // namespace
 
 std::vector<PlanField> FieldsOfProcess() {
-  std::vector<PlanField> fields = {{"version of the library", MTF_VERSION}};
+  std::vector<PlanField> fields = {
+      {"the program file", program_invocation_short_name},
+      {"version of the library", MTF_VERSION}};
+  const size_t fixed = fields.size();
   for (const auto& [name, flag] : absl::GetAllFlags()) {
     if (IsAmong(kFlagsOfRank0, name) || flag->IsRetired()) continue;
     fields.push_back({absl::StrCat("--", name), flag->CurrentValue()});
   }
-  SortByName(fields, 1);
+  SortByName(fields, fixed);
   const size_t first = fields.size();
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const absl::string_view text = *variable;

@@ -143,6 +143,24 @@ TEST(PlanCheck, HelpOnOneRank) {
   EXPECT_THAT(outcome.errors, HasSubstr("rank 2 has --help"));
 }
 
+// A rank that only explains would be done before the others begin.
+TEST(PlanCheck, ExplanationOnOneRank) {
+  ExpectOneMessage(RunRanksSoon(std::string(kTraining) + "--layout=data",
+                                "set -- \"$@\" --explain"),
+                   "rank 2 has --explain \"text\", ranks 0-1 have \"none\"\n");
+}
+
+TEST(PlanCheck, AnotherProgramFileOnOneRank) {
+  const std::string file = Temporary("another_lm");
+  ExpectOneMessage(
+      RunRanksSoon(
+          std::string(kTraining) + "--layout=data",
+          "ln -sf \"$1\" " + file + "; shift; set -- " + file + " \"$@\""),
+      "rank 2 has the program file \"" + file.substr(file.rfind('/') + 1) +
+          "\", ranks 0-1 have \"transformer_lm\"\n");
+  std::remove(file.c_str());
+}
+
 // The path is the same on every rank, but what lies there is not, as on hosts
 // with disks of their own.
 TEST(PlanCheck, AnotherLayoutFileOnOneRank) {
