@@ -140,13 +140,15 @@ class Construction {
 
   // The lists of `ordered` are those of the layout in another order.
   void PermuteTo(const TensorLayout& ordered) {
+    // Axes between two that trade places have another weight unless those are
+    // of one size, so they take part.
     AxisSet changed = 0;
     for (int i = 0; i < num_dims(); ++i) {
-      for (int p = 0; p < ordered.dims[i].size(); ++p) {
-        if (ordered.dims[i][p] != layout_.dims[i][p]) {
-          changed |= AxisSet{1} << layout_.dims[i][p];
-        }
-      }
+      const AxisList &before = layout_.dims[i], &after = ordered.dims[i];
+      int first = 0, last = after.size() - 1;
+      while (first <= last && before[first] == after[first]) ++first;
+      while (last > first && before[last] == after[last]) --last;
+      for (int p = first; p <= last; ++p) changed |= AxisSet{1} << after[p];
     }
     if (changed == 0) return;
     layout_ = ordered;

@@ -210,6 +210,10 @@ std::vector<ReshardCase> AllCases() {
        {"x:2", "x:3", "x:4", "x:2,y:2", "x:2,y:3", "x:2,y:4", "x:2,y:2,z:2"}) {
     for (int rank : {1, 2, 3}) cases.push_back({mesh, rank});
   }
+  // Three axes of different sizes: an axis between two that trade places has
+  // another weight afterwards.
+  cases.push_back({"x:3,y:2,z:2", 1});
+  cases.push_back({"x:4,y:3,z:2", 1});
   return cases;
 }
 
