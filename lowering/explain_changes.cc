@@ -4,6 +4,7 @@
 // change, and every collective and rule asks the same results.
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -43,51 +44,60 @@ struct Candidate {
   std::vector<int> touched;
 };
 
-// Every change of one rule: without it, without all rules of its dimension,
-// over fewer axes, over another axis.
-std::vector<Candidate> Candidates(const Rules& rules, const Mesh& mesh) {
+// Without the rules in `places`, which is in order.
+Candidate Dropping(const Rules& rules, std::vector<int> places) {
+  Candidate candidate;
+  std::vector<std::string> dropped;
+  for (int i = 0; i < static_cast<int>(rules.size()); ++i) {
+    if (std::binary_search(places.begin(), places.end(), i)) {
+      dropped.push_back(InSection(rules[i]));
+    } else {
+      candidate.rules.push_back(rules[i]);
+    }
+  }
+  candidate.edit = absl::StrCat("drop ", absl::StrJoin(dropped, ", "));
+  candidate.touched = std::move(places);
+  return candidate;
+}
+
+// Every change of one rule that is used: without it, without all rules of its
+// dimension, over fewer axes, over another axis.
+std::vector<Candidate> Candidates(const Rules& rules,
+                                  const std::vector<ExplainedRule>& uses,
+                                  const Mesh& mesh) {
+  std::vector<int> used;
+  for (int i = 0; i < static_cast<int>(rules.size()); ++i) {
+    if (uses[i].use == RuleUse::kUsed) used.push_back(i);
+  }
   std::vector<Candidate> candidates;
-  const int count = static_cast<int>(rules.size());
+  for (int i : used) candidates.push_back(Dropping(rules, {i}));
+  for (int i : used) {
+    std::vector<int> same;
+    for (int j : used) {
+      if (rules[j].dimension == rules[i].dimension) same.push_back(j);
+    }
+    if (same.size() >= 2 && same[0] == i) {
+      candidates.push_back(Dropping(rules, std::move(same)));
+    }
+  }
   const auto with_axes = [&](int i, std::vector<std::string> axes) {
     Candidate candidate{"", rules, {i}};
     candidate.rules[i].axes = std::move(axes);
     candidate.edit = absl::StrCat(InSection(candidate.rules[i]), " instead of ",
                                   rules[i].ToString());
-    return candidate;
+    candidates.push_back(std::move(candidate));
   };
-  for (int i = 0; i < count; ++i) {
-    if (!Cuts(rules[i], mesh)) continue;
-    Candidate candidate{absl::StrCat("drop ", InSection(rules[i])), rules, {i}};
-    candidate.rules.erase(candidate.rules.begin() + i);
-    candidates.push_back(std::move(candidate));
-  }
-  for (int i = 0; i < count; ++i) {
-    Candidate candidate;
-    std::vector<std::string> dropped;
-    for (int j = 0; j < count; ++j) {
-      if (rules[j].dimension != rules[i].dimension) {
-        candidate.rules.push_back(rules[j]);
-      } else {
-        candidate.touched.push_back(j);
-        dropped.push_back(InSection(rules[j]));
-      }
-    }
-    if (candidate.touched.size() < 2 || candidate.touched[0] != i) continue;
-    candidate.edit = absl::StrCat("drop ", absl::StrJoin(dropped, ", "));
-    candidates.push_back(std::move(candidate));
-  }
-  for (int i = 0; i < count; ++i) {
-    if (!Cuts(rules[i], mesh)) continue;
+  for (int i : used) {
     const std::vector<std::string>& axes = rules[i].axes;
     for (size_t a = 0; axes.size() > 1 && a < axes.size(); ++a) {
       std::vector<std::string> fewer = axes;
       fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(a));
-      candidates.push_back(with_axes(i, std::move(fewer)));
+      with_axes(i, std::move(fewer));
     }
     for (const MeshAxis& axis : mesh.axes()) {
       if (axis.size > 1 &&
           std::find(axes.begin(), axes.end(), axis.name) == axes.end()) {
-        candidates.push_back(with_axes(i, {axis.name}));
+        with_axes(i, {axis.name});
       }
     }
   }
@@ -183,23 +193,6 @@ absl::flat_hash_set<int> Removed(const Program& now, const Traffic& before,
   return removed;
 }
 
-// Which rules of the layout stand behind each collective.
-std::vector<int> RulesBehind(const Program& program, const Rules& rules,
-                             const Instruction& instruction) {
-  std::vector<int> places;
-  for (const Cause& cause : instruction.causes) {
-    if (cause.rule < 0) continue;
-    const LayoutRule& rule = program.rules[cause.rule];
-    for (size_t i = 0; i < rules.size(); ++i) {
-      if (rules[i].section == rule.section &&
-          rules[i].dimension == rule.dimension) {
-        places.push_back(static_cast<int>(i));
-      }
-    }
-  }
-  return places;
-}
-
 bool Touches(const Candidate& candidate, const std::vector<int>& rules) {
   return std::any_of(
       candidate.touched.begin(), candidate.touched.end(), [&](int rule) {
@@ -207,61 +200,183 @@ bool Touches(const Candidate& candidate, const std::vector<int>& rules) {
       });
 }
 
-// Chooses for each collective the cheapest change that removes it.
-void ChooseChanges(const Program& program, const Rules& rules,
-                   const std::vector<Tried>& tried, bool tried_all,
-                   Explanation& explanation) {
-  for (ExplainedCollective& collective : explanation.collectives) {
-    const std::vector<int> behind = RulesBehind(
-        program, rules, program.instructions[collective.instruction]);
-    if (behind.empty()) continue;  // no rule causes it
-    int candidates = 0;
-    for (size_t i = 0; i < tried.size(); ++i) {
-      if (!Touches(tried[i].candidate, behind)) continue;
-      ++candidates;
-      if (!tried[i].removes.contains(collective.number)) continue;
-      const auto cost = [&tried](size_t change) {
-        return std::make_pair(tried[change].cost.seconds,
-                              tried[change].cost.memory_bytes);
-      };
-      if (collective.change < 0 || cost(i) < cost(collective.change)) {
-        collective.change = static_cast<int>(i);
+// Tries changes and tells the explanation of them.
+class ChangeSearch {
+ public:
+  ChangeSearch(const Graph& graph, const LayoutBinding& binding,
+               const Rules& rules, const Targets& targets,
+               const Program& program, const Machine& machine,
+               Explanation& explanation)
+      : graph_(graph),
+        mesh_(binding.mesh),
+        rules_(rules),
+        targets_(targets),
+        program_(program),
+        machine_(machine),
+        explanation_(explanation) {
+    for (const ExplainedCollective& collective : explanation.collectives) {
+      behind_.push_back(
+          RulesBehind(program.instructions[collective.instruction]));
+    }
+  }
+
+  // Tries `most` changes at most.
+  void Run(size_t most) {
+    std::vector<Candidate> candidates =
+        Candidates(rules_, explanation_.rules, mesh_);
+    if (candidates.size() > most) MostExposedFirst(candidates);
+    most_ = most;
+    Try(std::move(candidates));
+    ChooseChanges(0);
+    // What no change of a single rule removes may need all of its rules gone.
+    const size_t singles = tried_.size();
+    Try(Joint());
+    ChooseChanges(singles);
+    TellRules();
+    if (left_out_ > 0) {
+      explanation_.changes_note =
+          absl::StrCat(attempts_, " of ", attempts_ + left_out_,
+                       " changes of rules were tried: the model is large");
+    }
+  }
+
+ private:
+  // The rules of the layout behind an instruction, in order.
+  std::vector<int> RulesBehind(const Instruction& instruction) const {
+    std::vector<int> places;
+    for (size_t i = 0; i < rules_.size(); ++i) {
+      for (const Cause& cause : instruction.causes) {
+        if (cause.rule < 0) continue;
+        const LayoutRule& rule = program_.rules[cause.rule];
+        if (rules_[i].section == rule.section &&
+            rules_[i].dimension == rule.dimension) {
+          places.push_back(static_cast<int>(i));
+          break;
+        }
       }
     }
-    if (collective.change >= 0) {
-      collective.no_change = "";
-    } else if (candidates > 0 && tried_all) {
-      collective.no_change =
-          absl::StrCat("none of ", candidates,
-                       candidates == 1 ? " change" : " changes", " removes it");
-    } else if (tried_all) {
-      collective.no_change = "no other rule is legal";
-    }
+    return places;
   }
-}
 
-// Where not all can be tried, those of the rules that cost most time come
-// first; of one rule, dropping it.
-void MostExposedFirst(const Program& program, const Rules& rules,
-                      const Explanation& explanation,
-                      std::vector<Candidate>& candidates) {
-  std::vector<double> exposed(rules.size(), 0);
-  for (const ExplainedCollective& collective : explanation.collectives) {
-    for (int rule : RulesBehind(program, rules,
-                                program.instructions[collective.instruction])) {
-      exposed[rule] += collective.exposed;
+  // Where not all can be tried, those of the rules that cost most time come
+  // first; of one rule, dropping it.
+  void MostExposedFirst(std::vector<Candidate>& candidates) const {
+    std::vector<double> exposed(rules_.size(), 0);
+    for (size_t c = 0; c < behind_.size(); ++c) {
+      for (int rule : behind_[c]) {
+        exposed[rule] += explanation_.collectives[c].exposed;
+      }
+    }
+    const auto weight = [&](const Candidate& candidate) {
+      double sum = 0;
+      for (int rule : candidate.touched) sum += exposed[rule];
+      return sum;
+    };
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [&](const Candidate& a, const Candidate& b) {
+                       return weight(a) > weight(b);
+                     });
+  }
+
+  void Try(std::vector<Candidate> candidates) {
+    for (Candidate& candidate : candidates) {
+      if (attempts_ == most_) {
+        ++left_out_;
+        continue;
+      }
+      ++attempts_;
+      const std::string layout = RulesText(candidate.rules);
+      // An illegal layout is no way out.
+      const auto rules = LayoutRules::Parse(layout, "");
+      if (!rules.ok()) continue;
+      const auto binding = BindLayout(graph_, mesh_, *rules);
+      if (!binding.ok()) continue;
+      LowerOptions options;
+      options.verify = false;
+      const auto other = Lower(graph_, *binding, targets_, options);
+      if (!other.ok()) continue;
+      if (!before_) before_.emplace(program_);
+      const StepCost cost = CostOf(*other, EstimateStep(*other, machine_));
+      explanation_.changes.push_back({candidate.edit, layout, cost});
+      tried_.push_back({std::move(candidate), cost,
+                        Removed(program_, *before_, Traffic(*other))});
     }
   }
-  const auto weight = [&](const Candidate& candidate) {
-    double sum = 0;
-    for (int rule : candidate.touched) sum += exposed[rule];
-    return sum;
-  };
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [&](const Candidate& a, const Candidate& b) {
-                     return weight(a) > weight(b);
-                   });
-}
+
+  std::vector<Candidate> Joint() const {
+    std::vector<Candidate> candidates;
+    std::set<std::vector<int>> seen;
+    for (const Tried& tried : tried_) seen.insert(tried.candidate.touched);
+    for (size_t c = 0; c < behind_.size(); ++c) {
+      if (explanation_.collectives[c].change < 0 && behind_[c].size() >= 2 &&
+          seen.insert(behind_[c]).second) {
+        candidates.push_back(Dropping(rules_, behind_[c]));
+      }
+    }
+    return candidates;
+  }
+
+  // Chooses for each collective that has none yet the cheapest change that
+  // removes it, of those tried from `begin` on.
+  void ChooseChanges(size_t begin) {
+    const auto cost = [this](size_t change) {
+      return std::make_pair(tried_[change].cost.seconds,
+                            tried_[change].cost.memory_bytes);
+    };
+    for (size_t c = 0; c < behind_.size(); ++c) {
+      ExplainedCollective& collective = explanation_.collectives[c];
+      // Nothing helps where no rule causes it.
+      if (behind_[c].empty() || collective.change >= 0) continue;
+      int candidates = 0;
+      for (size_t i = 0; i < tried_.size(); ++i) {
+        if (!Touches(tried_[i].candidate, behind_[c])) continue;
+        ++candidates;
+        if (i >= begin && tried_[i].removes.contains(collective.number) &&
+            (collective.change < 0 || cost(i) < cost(collective.change))) {
+          collective.change = static_cast<int>(i);
+        }
+      }
+      if (collective.change >= 0) {
+        collective.no_change = "";
+      } else if (left_out_ > 0) {
+        collective.no_change = "not tried";
+      } else if (candidates > 0) {
+        collective.no_change = absl::StrCat(
+            "none of ", candidates, candidates == 1 ? " change" : " changes",
+            " removes it");
+      } else {
+        collective.no_change = "no other rule is legal";
+      }
+    }
+  }
+
+  // What each rule saves.
+  void TellRules() {
+    for (int i = 0; i < static_cast<int>(rules_.size()); ++i) {
+      ExplainedRule& rule = explanation_.rules[i];
+      for (size_t t = 0; t < tried_.size() && rule.dropped < 0; ++t) {
+        if (tried_[t].candidate.touched == std::vector<int>{i} &&
+            tried_[t].candidate.rules.size() < rules_.size()) {
+          rule.dropped = static_cast<int>(t);
+          rule.memory_saved =
+              tried_[t].cost.memory_bytes - explanation_.cost.memory_bytes;
+        }
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const Mesh& mesh_;
+  const Rules& rules_;
+  const Targets& targets_;
+  const Program& program_;
+  const Machine& machine_;
+  Explanation& explanation_;
+  std::vector<std::vector<int>> behind_;  // by collective: rules
+  std::optional<Traffic> before_;
+  std::vector<Tried> tried_;
+  size_t most_ = 0, attempts_ = 0, left_out_ = 0;
+};
 
 }  // namespace
 
@@ -269,53 +384,12 @@ void ExplainChanges(const Graph& graph, const LayoutBinding& binding,
                     const LayoutRules& layout, const Targets& targets,
                     const Program& program, const Machine& machine,
                     const ExplainOptions& options, Explanation& explanation) {
-  const Rules& rules = layout.rules();
-  std::vector<Candidate> candidates = Candidates(rules, binding.mesh);
   const int64_t operations =
       std::max<int64_t>(1, static_cast<int64_t>(graph.operations().size()));
-  const size_t most = static_cast<size_t>(
-      std::max<int64_t>(0, options.change_operations / operations));
-  const bool all = candidates.size() <= most;
-  if (!all) {
-    explanation.changes_note =
-        absl::StrCat(most, " of ", candidates.size(),
-                     " changes of rules were tried: the model is large");
-    MostExposedFirst(program, rules, explanation, candidates);
-    candidates.resize(most);
-  }
-
-  std::optional<Traffic> before;
-  if (!candidates.empty()) before.emplace(program);
-  std::vector<Tried> tried;
-  for (Candidate& candidate : candidates) {
-    const auto changed = LayoutRules::Parse(RulesText(candidate.rules), "");
-    if (!changed.ok()) continue;
-    // An illegal layout is no way out.
-    const auto changed_binding = BindLayout(graph, binding.mesh, *changed);
-    if (!changed_binding.ok()) continue;
-    LowerOptions lower_options;
-    lower_options.verify = false;
-    const auto other = Lower(graph, *changed_binding, targets, lower_options);
-    if (!other.ok()) continue;
-    explanation.changes.push_back(
-        {candidate.edit, RulesText(candidate.rules),
-         CostOf(*other, EstimateStep(*other, machine))});
-    tried.push_back({std::move(candidate), explanation.changes.back().cost,
-                     Removed(program, *before, Traffic(*other))});
-  }
-  ChooseChanges(program, rules, tried, all, explanation);
-
-  for (int i = 0; i < static_cast<int>(rules.size()); ++i) {
-    ExplainedRule& rule = explanation.rules[i];
-    for (size_t t = 0; t < tried.size() && rule.dropped < 0; ++t) {
-      if (tried[t].candidate.touched == std::vector<int>{i} &&
-          tried[t].candidate.rules.size() < rules.size()) {
-        rule.dropped = static_cast<int>(t);
-        rule.memory_saved =
-            tried[t].cost.memory_bytes - explanation.cost.memory_bytes;
-      }
-    }
-  }
+  ChangeSearch(graph, binding, layout.rules(), targets, program, machine,
+               explanation)
+      .Run(static_cast<size_t>(
+          std::max<int64_t>(0, options.change_operations / operations)));
 }
 
 }  // namespace mtf::internal

@@ -116,11 +116,11 @@ class TextWriter {
            {"bytes", true},
            {"time", true, 0, 5},
            {"exposed", true, 0, 3},
-           {"tensor", false, 26, 1},
+           {"tensor", false, 20, 1},
            {"dimension", false, 0, 7},
-           {"rule", false, 14},
+           {"rule", false, 16},
            {"rule from", false, 20, 6},
-           {"removed by", false, 20},
+           {"removed by", false, 18},
            {"made at", false, 20}},
           rows);
   }

@@ -17,6 +17,7 @@
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
+#include "ops/reduce.h"
 #include "ops/variable.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
@@ -254,6 +255,20 @@ TEST(Explain, WhatNoRuleChangesIsSaid) {
   EXPECT_THAT(none->changes_note, HasSubstr("0 of 3 changes"));
 }
 
+TEST(Explain, WhatTwoRulesCauseTogetherIsRemovedByDroppingBoth) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kHidden});
+  const auto e =
+      ExplainTextLayout(graph, "rows:2,cols:2", "batch:rows, hidden:cols",
+                        {.fetches = {ReduceSum(x, {})}});
+  ASSERT_OK(e);
+  ASSERT_EQ(e->collectives.size(), 1u);
+  EXPECT_EQ(e->collectives[0].axes, "rows+cols");
+  ASSERT_GE(e->collectives[0].change, 0);
+  EXPECT_EQ(e->changes[e->collectives[0].change].edit,
+            "drop batch:rows, hidden:cols");
+}
+
 TEST(Explain, AnEinsumIsHeldAgainstItsLowerBound) {
   const TwoLayers net;
   const auto e = ExplainTextLayout(net.graph, "rows:2,cols:2",
@@ -341,6 +356,9 @@ TEST(Explain, RulesAreUsedUnusedOrShadowed) {
   const auto rules = ByText(*e);
   ASSERT_EQ(rules.size(), 7u);
   EXPECT_EQ(rules.at("default batch:a")->use, RuleUse::kUsed);
+  // What does nothing need not be tried.
+  EXPECT_GE(rules.at("default batch:a")->dropped, 0);
+  EXPECT_EQ(rules.at("default experts:a")->dropped, -1);
   EXPECT_EQ(rules.at("default rank:b")->use, RuleUse::kUsed);
   EXPECT_EQ(rules.at("default experts:a")->use, RuleUse::kUnused);
   EXPECT_EQ(rules.at("default experts:a")->why, "no tensor has the dimension");
