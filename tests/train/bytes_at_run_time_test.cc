@@ -105,6 +105,8 @@ std::vector<Case> Cases() {
     };
     add("Data", gpt_layouts::kData, "data");
     add("ZeroOneAndTwo", gpt_layouts::kZero1, "data");
+    // Parameters of bf16 change what is sent where they are whole at rest.
+    if (parameters == kBFloat16) continue;
     add("ZeroThree", gpt_layouts::kZero3, "data");
     add("Megatron", gpt_layouts::kMegatron, "model");
     add("Sequence", gpt_layouts::kSequence, "model");
