@@ -37,9 +37,7 @@ BlockProgram::BlockProgram(const MapExpression& expression,
                            absl::Span<const BoundValue> operands,
                            absl::Span<const SpaceDimension> space,
                            bool rounds_result)
-    : expression_(expression),
-      space_(space.begin(), space.end()),
-      rounds_result_(rounds_result) {
+    : expression_(expression), space_(space.begin(), space.end()) {
   for (const SpaceDimension& dim : space_) elements_ *= dim.extent;
   for (const BoundValue& operand : operands) {
     sources_.push_back(Locate(operand, space));
@@ -47,6 +45,8 @@ BlockProgram::BlockProgram(const MapExpression& expression,
   }
   for (const MapStep& step : expression_.steps) dtypes_.push_back(step.dtype);
   Resolve();
+  // A result that is its argument cast up stores what was rounded before.
+  rounds_result_ = rounds_result || dtypes_[root_.back()] != dtypes_.back();
   Allocate();
 }
 

@@ -320,6 +320,24 @@ TEST_P(MapTest, FusingKeepsTheBits) {
   ExpectSame(fused.Run(GetParam()), second.Run(GetParam()));
 }
 
+// What is cast up has been rounded, even where nothing is done behind it.
+TEST_P(MapTest, ACastUpOfARoundedStepIsRounded) {
+  DeviceCase test;
+  test.instruction.opcode = Opcode::kMap;
+  test.operands = {Whole({{"a", 3}}, kBFloat16, {256, 3, 1}),
+                   Whole({{"a", 3}}, kBFloat16, {1, 128, 1.0078125})};
+  test.result = Whole({{"a", 3}}, kFloat32);
+  test.instruction.expression = {
+      2,
+      {{F::kAdd, kBFloat16, {0, 1}, 0, ""}, {F::kCast, kFloat32, {2}, 0, ""}}};
+  LocalTensor want = test.result;
+  want.values = {256, 131, 2};
+  ExpectSame(test.Run(GetParam()), want);
+  test.instruction.expression.steps[0].function = F::kDivide;
+  want.values = {256, 0.0234375, 0.9921875};
+  ExpectSame(test.Run(GetParam()), want);
+}
+
 TEST_P(MapTest, BitsDependOnNeitherPlaceNorThreads) {
   const int64_t n = 40000;
   for (F function : {F::kTanh, F::kExp, F::kSin, F::kGelu, F::kPow}) {
