@@ -38,9 +38,10 @@ struct LoweredCase {
     }
   }
   absl::StatusOr<Program> Lower(const LowerOptions& options = {}) const {
+    std::vector<Tensor> fetches = random.fetches;
+    fetches.insert(fetches.end(), random.exact.begin(), random.exact.end());
     return mtf::Lower(*random.graph, binding,
-                      {.fetches = random.fetches, .updates = random.updates},
-                      options);
+                      {.fetches = fetches, .updates = random.updates}, options);
   }
   absl::StatusOr<Program> Initialize(const LowerOptions& options = {}) const {
     return mtf::Lower(*random.graph, binding, {.initialize = true}, options);

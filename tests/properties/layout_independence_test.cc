@@ -2,7 +2,8 @@
 //
 // Any layout, same answer: random programs with gradients under random legal
 // layouts and meshes give what the oracle computes on whole tensors in double
-// precision. Every case is its seed; replay one alone with
+// precision, and what must be exact is so: as on one device. Every case is its
+// seed; replay one alone with
 //
 //   MTF_PROPERTY_SEED=<seed> properties_test
 //
@@ -67,6 +68,24 @@ std::string Compare(const std::string& what, const OracleTensor& wanted,
   return "";
 }
 
+// Equal numbers; NaN equals NaN, and zeros of either sign are one.
+std::string CompareExact(const std::string& what, const HostTensor& wanted,
+                         const HostTensor& got) {
+  if (wanted == got) return "";
+  for (int64_t i = 0; i < wanted.num_elements(); ++i) {
+    const double a = wanted.At(i), b = got.At(i);
+    // Neighbours among the greatest int64 are one double.
+    const bool same = got.dtype() == kInt64
+                          ? static_cast<const int64_t*>(wanted.data())[i] ==
+                                static_cast<const int64_t*>(got.data())[i]
+                          : a == b || (std::isnan(a) && std::isnan(b));
+    if (same) continue;
+    return absl::StrCat(what, " element ", i, " of [", got.shape().ToString(),
+                        "] is ", b, ", not ", a, " as on one device");
+  }
+  return "";
+}
+
 class Case {
  public:
   Case(uint64_t seed, std::string device)
@@ -84,9 +103,12 @@ class Case {
       MTF_ASSIGN_OR_RETURN(binding_, BindLayout(*program_.graph, mesh_, rules));
       absl::StatusOr<Program> initialize =
           mtf::Lower(*program_.graph, binding_, {.initialize = true});
-      absl::StatusOr<Program> step = mtf::Lower(
-          *program_.graph, binding_,
-          {.fetches = program_.fetches, .updates = program_.updates});
+      std::vector<Tensor> fetches = program_.fetches;
+      fetches.insert(fetches.end(), program_.exact.begin(),
+                     program_.exact.end());
+      absl::StatusOr<Program> step =
+          mtf::Lower(*program_.graph, binding_,
+                     {.fetches = fetches, .updates = program_.updates});
       if (initialize.ok() && step.ok()) {
         initialize_ = *std::move(initialize);
         step_ = *std::move(step);
@@ -116,6 +138,7 @@ class Case {
     MTF_ASSIGN_OR_RETURN(std::vector<OracleTensor> wanted,
                          Interpret(*program_.graph, program_.feeds, fetches,
                                    &variables, {.seed = seed, .step = 3}));
+    MTF_RETURN_IF_ERROR(RunOnOneDevice(seed));
     return RanksOf(mesh_).Run([&](Communicator& communicator) {
       return RunRank(communicator, seed, wanted, variables);
     });
@@ -138,6 +161,27 @@ class Case {
     return absl::OkStatus();
   }
 
+  // Leaves what `exact` of the program is there in exact_.
+  absl::Status RunOnOneDevice(uint32_t seed) {
+    if (program_.exact.empty()) return absl::OkStatus();
+    const Mesh mesh = *Mesh::Parse("x:1");
+    MTF_ASSIGN_OR_RETURN(const LayoutRules rules, LayoutRules::Parse("", ""));
+    MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
+                         BindLayout(*program_.graph, mesh, rules));
+    MTF_ASSIGN_OR_RETURN(
+        const Program program,
+        mtf::Lower(*program_.graph, binding, {.fetches = program_.exact}));
+    return RanksOf(mesh).Run([&](Communicator& communicator) -> absl::Status {
+      MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                           CreateDevice(device_, {.num_threads = 1}));
+      VariableStore store(*device);
+      MTF_ASSIGN_OR_RETURN(
+          std::unique_ptr<Executor> executor,
+          Executor::Create(program, *device, communicator, store));
+      return executor->Run(program_.feeds, seed, 3, &exact_);
+    });
+  }
+
   absl::Status RunRank(Communicator& communicator, uint32_t seed,
                        const std::vector<OracleTensor>& wanted,
                        const OracleVariables& variables) {
@@ -157,6 +201,11 @@ class Case {
     for (size_t i = 0; i < program_.fetches.size(); ++i) {
       const std::string wrong = Compare(program_.fetches[i].name(), wanted[i],
                                         outputs[program_.fetches[i].name()]);
+      if (!wrong.empty()) return absl::InternalError(wrong);
+    }
+    for (const Tensor& exact : program_.exact) {
+      const std::string wrong = CompareExact(
+          exact.name(), exact_.at(exact.name()), outputs[exact.name()]);
       if (!wrong.empty()) return absl::InternalError(wrong);
     }
     // The updated variables, read by a program of their own.
@@ -204,6 +253,7 @@ class Case {
   std::string layout_;
   LayoutBinding binding_;
   Program initialize_, step_;
+  std::map<std::string, HostTensor> exact_;  // on one device
 };
 
 void RunCases(const std::string& device, uint64_t first, int64_t cases) {

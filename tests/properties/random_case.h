@@ -20,10 +20,15 @@ namespace mtf::testing {
 // chain of operations, gradients (sometimes second order) and an update. Values
 // stay of order one, and functions with jumps see only what float and double
 // agree on to the last bit, so that any difference is a defect.
+//
+// Beside them are numbers of all magnitudes in all dtypes, with literals that
+// no dtype holds, casts and comparisons. Those round as they may, but under
+// every layout alike: nothing in them depends on the order of a sum.
 struct RandomProgram {
   std::unique_ptr<Graph> graph;
   std::map<std::string, HostTensor> feeds;
-  std::vector<Tensor> fetches;
+  std::vector<Tensor> fetches;  // near to what the oracle computes
+  std::vector<Tensor> exact;    // the same as on one device
   std::vector<Tensor> updates;
 };
 
