@@ -96,8 +96,12 @@ absl::Status RunOne(const Mesh& mesh, const Shape& before,
   for (const AxisList& axes : before_cut) source.dims.push_back(axes);
   int64_t whole = 4;
   for (const Dimension& dim : before) whole *= binding.grains.ExtentOf(dim);
-  const int64_t naive =
-      whole - 4 * LocalElements(binding.grains, before, source);
+  int64_t naive = whole - 4 * LocalElements(binding.grains, before, source);
+  // One element that is cut takes a place on every device, so what has it
+  // behind the reshape is as many times larger.
+  for (const Dimension& dim : after) {
+    if (dim.size == 1) naive *= binding.grains.ExtentOf(dim);
+  }
   int64_t bytes = 0;
   for (const CollectiveCost& cost : ListCollectives(program)) {
     bytes += cost.bytes;
