@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory that a plan takes per layer and rank, beside the closed formulas of
-// the literature: weights, gradients and optimizer state, and what the forward
-// pass leaves for the backward pass.
-#include <algorithm>
-#include <functional>
+// the literature: weights, gradients and optimizer state.
 #include <map>
 #include <ostream>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "layouts/shard.h"
-#include "lowering/plan_buffers.h"
 #include "lowering/readers.h"
 #include "nn/adafactor.h"
 #include "nn/sgd.h"
-#include "tests/lowering/gpt_layers.h"
-#include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/gpt_plan.h"
 
 namespace mtf::testing {
 namespace {
@@ -42,25 +35,6 @@ struct Memory {
          << memory.copies << " copies";
   }
 };
-
-// The values behind `value` that no map, and nothing of `passed`, made.
-std::vector<int> SourcesOf(const Program& program,
-                           const std::vector<int>& producers, int value,
-                           const std::vector<Opcode>& passed) {
-  const int place = producers[value];
-  if (place < 0) return {value};
-  const Instruction& instruction = program.instructions[place];
-  if (std::count(passed.begin(), passed.end(), instruction.opcode) == 0) {
-    return {value};
-  }
-  std::vector<int> sources;
-  for (int operand : instruction.operands) {
-    for (int source : SourcesOf(program, producers, operand, passed)) {
-      sources.push_back(source);
-    }
-  }
-  return sources;
-}
 
 Memory MemoryOf(const Graph& graph, const Program& program) {
   Memory memory;
@@ -113,29 +87,6 @@ Memory MemoryOf(const Graph& graph, const Program& program) {
   return memory;
 }
 
-using Minimizer = std::function<Tensor(Tensor loss)>;
-
-Tensor AdamWStep(Tensor loss) { return nn::AdamW().Minimize(loss); }
-
-// Calls `read` with the programs of sizes.layers and of one more.
-template <typename Result>
-Result PerLayer(absl::string_view mesh, absl::string_view layout,
-                GptSizes sizes, const Minimizer& minimize,
-                Result (*read)(const Graph&, const Program&)) {
-  Result results[2];
-  for (Result& result : results) {
-    Graph graph;
-    const Gpt gpt = GptBuilder(graph, sizes).Build();
-    const Tensor step = minimize(gpt.loss);
-    const auto program = LowerText(graph, mesh, layout,
-                                   {.fetches = {gpt.loss}, .updates = {step}});
-    EXPECT_OK(program);
-    if (program.ok()) result = read(graph, *program);
-    ++sizes.layers;
-  }
-  return results[1] - results[0];
-}
-
 Memory LayerMemory(absl::string_view mesh, absl::string_view layout,
                    const GptSizes& sizes,
                    const Minimizer& minimize = AdamWStep) {
@@ -143,14 +94,6 @@ Memory LayerMemory(absl::string_view mesh, absl::string_view layout,
 }
 
 constexpr int64_t kH = 12288, kP = 12 * kH * kH;
-
-GptSizes Sizes(DType dtype, DType parameters, int64_t batch = 1) {
-  GptSizes sizes;
-  sizes.batch = batch;
-  sizes.dtype = dtype;
-  sizes.parameters = parameters;
-  return sizes;
-}
 
 TEST(GptMemory, OneDevice) {
   // 16 bytes for each parameter: itself, its gradient, two moments.
@@ -233,33 +176,7 @@ TEST(GptMemory, LayersThatAreCut) {
             (Memory{4 * weights, 8 * weights, 4 * weights, 0}));
 }
 
-// Models of Korthikanti et al., 2022, and GiB per rank: of weights and
-// optimizer state at 18 bytes for each parameter, and of activations without
-// and with sequence parallelism. Length 2048.
-struct Published {
-  const char* name;
-  int64_t h, layers, heads, tensor, pipeline, interleaved, batch;
-  double weights, tensor_parallel, sequence_parallel;
-  friend std::ostream& operator<<(std::ostream& out, const Published& p) {
-    return out << p.name;
-  }
-};
-constexpr Published kPublished[] = {
-    {"22B", 6144, 48, 64, 8, 1, 1, 4, 45.5625, 59.25, 39.5625},
-    {"175B", 12288, 96, 96, 8, 8, 3, 1, 45.5625, 66.84375, 41.4140625},
-    {"530B", 20480, 105, 128, 8, 35, 3, 1, 31.640625, 114.0234375, 66.513672},
-    {"1T", 25600, 128, 160, 8, 64, 1, 1, 32.958984375, 131.25, 76.5625},
-};
-constexpr double kGiB = 1 << 30;
-
 class PublishedModels : public ::testing::TestWithParam<Published> {};
-
-GptSizes SizesOf(const Published& p) {
-  GptSizes sizes = Sizes(kBFloat16, kFloat32, p.batch);
-  sizes.d_model = p.h;
-  sizes.heads = p.heads;
-  return sizes;
-}
 
 // The published 18 bytes are 2 of the weight, 4 of its gradient, 4 of a master
 // copy and 8 of moments. Our plan has 16: the f32 parameter is the master copy,
@@ -280,186 +197,6 @@ TEST_P(PublishedModels, WeightsAndOptimizerState) {
 INSTANTIATE_TEST_SUITE_P(Models, PublishedModels,
                          ::testing::ValuesIn(kPublished),
                          [](const auto& info) { return info.param.name; });
-
-// Values that the forward pass of a layer leaves for the backward pass.
-struct Saved {
-  std::map<std::string, int64_t> bytes;  // by name
-
-  Saved operator-(const Saved& other) const {
-    Saved rest;
-    for (const auto& [name, count] : bytes) {
-      if (!other.bytes.contains(name)) rest.bytes[name] = count;
-    }
-    return rest;
-  }
-};
-
-Saved SavedOf(const Graph&, const Program& program) {
-  const auto is_backward = [&](const Instruction& instruction) {
-    return instruction.origin >= 0 &&
-           absl::StrContains(program.origins[instruction.origin].operation,
-                             "_grad");
-  };
-  std::vector<int> owner(program.values.size());
-  std::vector<bool> forward(program.values.size(), false);
-  bool backward = false;
-  Saved saved;
-  const std::vector<int> producers = FindProducers(program);
-  for (const Instruction& instruction : program.instructions) {
-    backward = backward || is_backward(instruction);
-    for (int result : instruction.results) {
-      owner[result] =
-          instruction.opcode == Opcode::kReshape && IsView(program, instruction)
-              ? owner[instruction.operands[0]]
-              : result;
-      forward[result] = !backward;
-    }
-    if (!backward) continue;
-    for (int operand : instruction.operands) {
-      const int value = owner[operand];
-      const std::vector<int> sources = SourcesOf(
-          program, producers, value, {Opcode::kMap, Opcode::kAllGather});
-      const bool parameter =
-          sources.size() == 1 && producers[sources[0]] >= 0 &&
-          program.instructions[producers[sources[0]]].opcode ==
-              Opcode::kReadVariable;
-      if (!forward[value] || parameter) continue;
-      saved.bytes[program.values[value].name] =
-          program.values[value].local_bytes();
-    }
-  }
-  return saved;
-}
-
-// How a value is cut: like what is inside of a block, like what is between
-// blocks, or as what goes from there into a block.
-enum class Place { kInside, kBetween, kEntering };
-
-// A value that the forward pass of a layer leaves, and the bytes that it is
-// counted with: for each element of a [length, batch, d_model] tensor, or of a
-// [heads, length, length, batch] tensor where it has one, or of what is left of
-// one after a reduction.
-struct Term {
-  const char* value;
-  enum { kModel, kWeights, kPositions, kRows } unit;
-  int ours, published;
-  Place place;
-};
-
-// Korthikanti et al. count 34 sbh + 5 a s^2 b: of those, 10 sbh are between
-// blocks and on the way into them, and the rest is inside. Where we differ:
-//  * a layer norm keeps x - mean in f32 (4 bytes) where they count its input in
-//    16 bits, and two f32 numbers for each position;
-//  * a softmax keeps exp(x - max) in f32 where they count its 16-bit result,
-//  and
-//    two f32 numbers for each row.
-constexpr Term kTerms[] = {
-    {"layer_norm/sub", Term::kModel, 4, 2, Place::kBetween},
-    {"layer_norm/add", Term::kPositions, 4, 0, Place::kBetween},
-    {"layer_norm/rsqrt", Term::kPositions, 4, 0, Place::kBetween},
-    // What all three projections read.
-    {"layer_norm/cast_1", Term::kModel, 2, 2, Place::kEntering},
-    // Queries times the scale, keys, values.
-    {"attention/dot_product/mul", Term::kModel, 2, 2, Place::kInside},
-    {"attention/einsum_1", Term::kModel, 2, 2, Place::kInside},
-    {"attention/einsum_2", Term::kModel, 2, 2, Place::kInside},
-    // Softmax, mask of its dropout, what is left.
-    {"attention/dot_product/softmax/exp", Term::kWeights, 4, 2, Place::kInside},
-    {"attention/dot_product/softmax/reduce_sum", Term::kRows, 4, 0,
-     Place::kInside},
-    {"attention/dot_product/softmax/reciprocal", Term::kRows, 4, 0,
-     Place::kInside},
-    {"attention/dot_product/greater_equal_1", Term::kWeights, 1, 1,
-     Place::kInside},
-    {"attention/dot_product/select_1", Term::kWeights, 2, 2, Place::kInside},
-    // What the output projection reads, and the mask of its dropout.
-    {"attention/dot_product/einsum_1", Term::kModel, 2, 2, Place::kInside},
-    {"greater_equal", Term::kModel, 1, 1, Place::kBetween},
-    // The feed-forward layer: its norm, what it reads, gelu before and after,
-    // the mask.
-    {"layer_norm_1/sub", Term::kModel, 4, 2, Place::kBetween},
-    {"layer_norm_1/add", Term::kPositions, 4, 0, Place::kBetween},
-    {"layer_norm_1/rsqrt", Term::kPositions, 4, 0, Place::kBetween},
-    {"layer_norm_1/cast_1", Term::kModel, 2, 2, Place::kEntering},
-    {"feed_forward/einsum", Term::kModel, 8, 8, Place::kInside},
-    {"feed_forward/gelu", Term::kModel, 8, 8, Place::kInside},
-    {"greater_equal_1", Term::kModel, 1, 1, Place::kBetween},
-};
-
-int64_t ElementsOf(const Term& term, const Published& p) {
-  constexpr int64_t kS = 2048;
-  switch (term.unit) {
-    case Term::kModel:
-      return kS * p.batch * p.h;
-    case Term::kWeights:
-      return p.heads * kS * kS * p.batch;
-    case Term::kPositions:
-      return kS * p.batch;
-    case Term::kRows:
-      return p.heads * kS * p.batch;
-  }
-  return 0;
-}
-
-TEST_P(PublishedModels, ActivationsTermByTerm) {
-  const Published& p = GetParam();
-  GptSizes sizes = SizesOf(p);
-  sizes.dropout = 0.1;
-  const int64_t t = p.tensor;
-  for (bool sequence : {false, true}) {
-    // Theirs, of the first of p.pipeline stages.
-    double published = 0;
-    for (const Term& term : kTerms) {
-      const bool cut = sequence || term.place == Place::kInside;
-      published += static_cast<double>(term.published * ElementsOf(term, p)) /
-                   static_cast<double>(cut ? t : 1);
-    }
-    const double in_flight =
-        p.interleaved == 1
-            ? 1.0
-            : 1 + static_cast<double>(p.pipeline - 1) /
-                      static_cast<double>(p.pipeline * p.interleaved);
-    EXPECT_NEAR(published * static_cast<double>(p.layers) * in_flight / kGiB,
-                sequence ? p.sequence_parallel : p.tensor_parallel, 1e-6);
-
-    // Ours. What enters a block is gathered there and kept whole, also where
-    // it is cut before: they gather it again instead, 2 (t-1)/t T h e more on
-    // the wire (see GptBytes.SequenceParallel).
-    std::map<std::string, int64_t> ours;
-    for (const Term& term : kTerms) {
-      std::string value = term.value;
-      if (sequence && term.place == Place::kEntering) {
-        value = value == "layer_norm/cast_1" ? "reshape_1" : "reshape_2_1";
-      }
-      const bool cut = term.place == Place::kInside ||
-                       (sequence && term.place == Place::kBetween);
-      ours[absl::StrCat("layer_1/", value)] =
-          term.ours * ElementsOf(term, p) / (cut ? t : 1);
-    }
-    EXPECT_EQ(PerLayer<Saved>(
-                  absl::StrCat("model:", t),
-                  sequence ? gpt_layouts::kSequence : gpt_layouts::kMegatron,
-                  sizes, AdamWStep, SavedOf)
-                  .bytes,
-              ours)
-        << (sequence ? "sequence parallel" : "tensor parallel");
-  }
-}
-
-// Of one layer, in units of its sbh: 34 published and 38 of ours, 5 as/h
-// published and 7 as/h of ours.
-TEST(GptMemory, ActivationsOfALayer) {
-  int published[2] = {}, ours[2] = {};
-  for (const Term& term : kTerms) {
-    if (term.unit > Term::kWeights) continue;
-    published[term.unit] += term.published;
-    ours[term.unit] += term.ours;
-  }
-  EXPECT_EQ(published[Term::kModel], 34);
-  EXPECT_EQ(published[Term::kWeights], 5);
-  EXPECT_EQ(ours[Term::kModel], 38);
-  EXPECT_EQ(ours[Term::kWeights], 7);
-}
 
 }  // namespace
 }  // namespace mtf::testing

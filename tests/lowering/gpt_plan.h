@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the tests of the memory of a GPT share: one layer as the difference of
+// two programs, and the published models.
+#ifndef TESTS_LOWERING_GPT_PLAN_H_
+#define TESTS_LOWERING_GPT_PLAN_H_
+
+#include <algorithm>
+#include <functional>
+#include <ostream>
+#include <vector>
+
+#include "tests/lowering/gpt_layers.h"
+#include "tests/lowering/lower_test_util.h"
+
+namespace mtf::testing {
+
+// The values behind `value` that no map, and nothing of `passed`, made.
+inline std::vector<int> SourcesOf(const Program& program,
+                                  const std::vector<int>& producers, int value,
+                                  const std::vector<Opcode>& passed) {
+  const int place = producers[value];
+  if (place < 0) return {value};
+  const Instruction& instruction = program.instructions[place];
+  if (std::count(passed.begin(), passed.end(), instruction.opcode) == 0) {
+    return {value};
+  }
+  std::vector<int> sources;
+  for (int operand : instruction.operands) {
+    for (int source : SourcesOf(program, producers, operand, passed)) {
+      sources.push_back(source);
+    }
+  }
+  return sources;
+}
+
+using Minimizer = std::function<Tensor(Tensor loss)>;
+
+inline Tensor AdamWStep(Tensor loss) { return nn::AdamW().Minimize(loss); }
+
+// Calls `read` with the programs of sizes.layers and of one more.
+template <typename Result>
+Result PerLayer(absl::string_view mesh, absl::string_view layout,
+                GptSizes sizes, const Minimizer& minimize,
+                Result (*read)(const Graph&, const Program&)) {
+  Result results[2];
+  for (Result& result : results) {
+    Graph graph;
+    const Gpt gpt = GptBuilder(graph, sizes).Build();
+    const Tensor step = minimize(gpt.loss);
+    const auto program = LowerText(graph, mesh, layout,
+                                   {.fetches = {gpt.loss}, .updates = {step}});
+    EXPECT_OK(program);
+    if (program.ok()) result = read(graph, *program);
+    ++sizes.layers;
+  }
+  return results[1] - results[0];
+}
+
+inline GptSizes Sizes(DType dtype, DType parameters, int64_t batch = 1) {
+  GptSizes sizes;
+  sizes.batch = batch;
+  sizes.dtype = dtype;
+  sizes.parameters = parameters;
+  return sizes;
+}
+
+// Models of Korthikanti et al., 2022, and GiB per rank: of weights and
+// optimizer state at 18 bytes for each parameter, and of activations without
+// and with sequence parallelism. Length 2048.
+struct Published {
+  const char* name;
+  int64_t h, layers, heads, tensor, pipeline, interleaved, batch;
+  double weights, tensor_parallel, sequence_parallel;
+  friend std::ostream& operator<<(std::ostream& out, const Published& p) {
+    return out << p.name;
+  }
+};
+inline constexpr Published kPublished[] = {
+    {"22B", 6144, 48, 64, 8, 1, 1, 4, 45.5625, 59.25, 39.5625},
+    {"175B", 12288, 96, 96, 8, 8, 3, 1, 45.5625, 66.84375, 41.4140625},
+    {"530B", 20480, 105, 128, 8, 35, 3, 1, 31.640625, 114.0234375, 66.513672},
+    {"1T", 25600, 128, 160, 8, 64, 1, 1, 32.958984375, 131.25, 76.5625},
+};
+inline constexpr double kGiB = 1 << 30;
+
+inline GptSizes SizesOf(const Published& p) {
+  GptSizes sizes = Sizes(kBFloat16, kFloat32, p.batch);
+  sizes.d_model = p.h;
+  sizes.heads = p.heads;
+  return sizes;
+}
+
+}  // namespace mtf::testing
+
+#endif  // TESTS_LOWERING_GPT_PLAN_H_
