@@ -16,6 +16,8 @@
 namespace mtf::internal {
 namespace {
 
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
 // Sizes of messages whose best rate counts: no message has a better one.
 constexpr int64_t kSizes[] = {int64_t{1} << 20, int64_t{1} << 24,
                               int64_t{1} << 28, int64_t{1} << 32,
@@ -202,6 +204,10 @@ void SearchBounds::AddKernels(const absl::flat_hash_set<std::string>& optimizer,
     }
     for (int value : program.instructions[i].results) maker[value] = kernels[i];
   }
+  std::set<DimSet> variables;
+  for (const ProgramVariable& variable : program.variables) {
+    variables.insert(DimsOf(variable.shape));
+  }
   std::set<std::pair<int, int>> read;
   std::set<int> launched;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -211,11 +217,15 @@ void SearchBounds::AddKernels(const absl::flat_hash_set<std::string>& optimizer,
     const bool updates =
         instruction.origin >= 0 &&
         optimizer.contains(program.origins[instruction.origin].operation);
-    Bytes& maps = updates ? amounts.update_maps : amounts.maps;
     const auto add = [&](int value) {
-      maps[DimsOf(program.values[value].shape)] +=
-          static_cast<double>(program.values[value].shape.num_elements() *
-                              DTypeSize(program.values[value].dtype));
+      const ProgramValue& of = program.values[value];
+      const DimSet dims = DimsOf(of.shape);
+      // A cast of a parameter or of a gradient may work on the shard at rest.
+      Bytes& maps = updates                    ? amounts.update_maps
+                    : variables.contains(dims) ? amounts.parameter_maps
+                                               : amounts.maps;
+      maps[dims] +=
+          static_cast<double>(of.shape.num_elements() * DTypeSize(of.dtype));
     };
     for (int value : instruction.operands) {
       if (maker[value] == kernels[i]) continue;
@@ -228,11 +238,71 @@ void SearchBounds::AddKernels(const absl::flat_hash_set<std::string>& optimizer,
   amounts.kernels[0] = static_cast<double>(launched.size());
 }
 
+namespace {
+
+// Which collectives nothing can hide: a kernel makes the operand, the next
+// kernel of the program reads the result, so between the two nothing computes.
+std::vector<bool> FindWaits(const Program& program) {
+  const auto is_kernel = [](const Instruction& instruction) {
+    switch (instruction.opcode) {
+      case Opcode::kInput:
+      case Opcode::kReadVariable:
+      case Opcode::kOutput:
+      case Opcode::kReshard:
+      case Opcode::kWriteVariable:
+      case Opcode::kReshape:  // may be a view; if not, it only adds time
+        return false;
+      default:
+        return !IsCollective(instruction.opcode) ||
+               instruction.opcode == Opcode::kAllSlice;
+    }
+  };
+  const int count = static_cast<int>(program.instructions.size());
+  std::vector<bool> waits(count, false);
+  // By value: the kernel that makes it, or the collective, through views.
+  std::vector<int> kernel(program.values.size(), -1),
+      collective(program.values.size(), -1);
+  int last = -1;          // kernel so far
+  std::vector<int> open;  // collectives since then whose operand it made
+  for (int i = 0; i < count; ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (is_kernel(instruction)) {
+      for (int operand : instruction.operands) {
+        if (collective[operand] >= 0 &&
+            std::find(open.begin(), open.end(), collective[operand]) !=
+                open.end()) {
+          waits[collective[operand]] = true;
+        }
+      }
+      open.clear();
+      last = i;
+      for (int result : instruction.results) kernel[result] = i;
+      continue;
+    }
+    if (instruction.operands.size() != 1 || instruction.results.empty()) {
+      continue;
+    }
+    const int operand = instruction.operands[0];
+    const int result = instruction.results[0];
+    if (instruction.opcode == Opcode::kReshape) {
+      collective[result] = collective[operand];
+    } else if (IsCollective(instruction.opcode)) {
+      collective[result] = i;
+      if (last >= 0 && kernel[operand] == last) open.push_back(i);
+    }
+  }
+  return waits;
+}
+
+}  // namespace
+
 SearchBounds::Moves SearchBounds::MovesOf(const Graph& graph,
                                           const Program& program) const {
   Moves moves;
   const auto optimizer = OptimizerOperations(graph);
-  for (const Instruction& instruction : program.instructions) {
+  const std::vector<bool> waits = FindWaits(program);
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
     if (!IsCollective(instruction.opcode) ||
         instruction.opcode == Opcode::kAllSlice) {
       continue;
@@ -245,9 +315,10 @@ SearchBounds::Moves SearchBounds::MovesOf(const Graph& graph,
                              ? instruction.results[0]
                              : instruction.operands[0];
     const ProgramValue& value = program.values[values];
-    moves[{DimsOf(value.shape), kind, updates}] += static_cast<double>(
-        LocalElements(program.grains, value.shape, value.layout) *
-        DTypeSize(value.dtype));
+    moves[{DimsOf(value.shape), kind, updates, waits[i]}] +=
+        static_cast<double>(
+            LocalElements(program.grains, value.shape, value.layout) *
+            DTypeSize(value.dtype));
   }
   return moves;
 }
@@ -316,6 +387,8 @@ absl::StatusOr<SearchBounds> SearchBounds::Make(const SearchInput& input,
   bounds.amounts_.kernels = AtRepeats(low.kernels, high.kernels, t);
   bounds.amounts_.maps = AtRepeats(low.maps, high.maps, t);
   bounds.amounts_.update_maps = AtRepeats(low.update_maps, high.update_maps, t);
+  bounds.amounts_.parameter_maps =
+      AtRepeats(low.parameter_maps, high.parameter_maps, t);
   bounds.amounts_.parameters = AtRepeats(low.parameters, high.parameters, t);
   bounds.amounts_.states = AtRepeats(low.states, high.states, t);
   bounds.amounts_.saved = AtRepeats(low.saved, high.saved, t);
@@ -350,8 +423,8 @@ absl::StatusOr<SearchBounds> SearchBounds::Make(const SearchInput& input,
       std::vector<Traffic> traffic;
       for (const auto& [move, bytes] :
            AtRepeats(moves.front(), moves.back(), t)) {
-        traffic.push_back({std::get<0>(move), std::get<1>(move),
-                           std::get<2>(move), std::max(0.0, bytes)});
+        const auto& [dims, kind, optimizer, waits] = move;
+        traffic.push_back({dims, kind, optimizer, waits, std::max(0.0, bytes)});
       }
       bounds.traffic_.back().push_back(std::move(traffic));
     }
@@ -407,9 +480,12 @@ SearchBounds::Bound SearchBounds::Of(const Roles& roles, double compute) const {
   for (const auto& [dims, bytes] : amounts_.update_maps) {
     compute += copy_rate_ * bytes / CutBy(dims, optimizer);
   }
+  for (const auto& [dims, bytes] : amounts_.parameter_maps) {
+    compute += copy_rate_ * bytes / CutBy(dims, all);
+  }
 
   // The axes' traffic is sorted by dimensions: walk them together.
-  double collectives = 0;
+  double collectives = 0, waits = 0;
   std::vector<size_t> at(count, 0);
   for (;;) {
     bool any = false;
@@ -428,26 +504,51 @@ SearchBounds::Bound SearchBounds::Of(const Roles& roles, double compute) const {
         movers |= size_t{1} << i;
       }
     }
-    double dearest = 0;
+    double dearest = 0, dearest_wait = 0;
     for (size_t i = 0; i < count; ++i) {
       const std::vector<Traffic>& mine = traffic_[i][roles[i]];
-      double seconds = 0;
+      double seconds = 0, wait = 0;
       for (; at[i] < mine.size() && mine[at[i]].dims == dims; ++at[i]) {
         const Traffic& move = mine[at[i]];
-        double cut = 1;
+        double cut = 1, share = 1, gather = kNever;
+        size_t idle = 0;
         for (size_t j = 0; j < count; ++j) {
+          if (j == i) continue;
           const DimSet other = move.optimizer ? all[j] : defaults[j];
-          if (j != i && (other & dims) != 0) cut *= sizes_[j];
+          if ((other & dims) != 0) {
+            cut *= sizes_[j];
+          } else if ((movers >> j & 1) == 0) {
+            share *= sizes_[j];
+            idle |= size_t{1} << j;
+          }
         }
-        seconds +=
+        double time =
             move.bytes / cut * rates_[static_cast<int>(move.kind)][i][movers];
+        // Ranks that would all do the same sum may share it and gather it.
+        if (idle != 0 && (move.kind == CollectiveKind::kAllReduce ||
+                          move.kind == CollectiveKind::kReduceScatter)) {
+          for (size_t j = 0; j < count; ++j) {
+            if (idle >> j & 1) {
+              gather = std::min(
+                  gather, rates_[static_cast<int>(CollectiveKind::kAllGather)]
+                                [j][idle | movers]);
+            }
+          }
+          double result = move.bytes / cut;
+          if (move.kind == CollectiveKind::kReduceScatter) result /= sizes_[i];
+          time = std::min(time, time / share + result * gather);
+        }
+        seconds += time;
+        if (move.waits) wait += time;
       }
       dearest = std::max(dearest, seconds);
+      dearest_wait = std::max(dearest_wait, wait);
     }
     collectives += dearest;
+    waits += dearest_wait;
   }
   bound.estimate = compute + collectives;
-  bound.seconds = prices_->overlaps ? std::max(compute, collectives)
+  bound.seconds = prices_->overlaps ? std::max(compute + waits, collectives)
                                     : compute + collectives;
   return bound;
 }

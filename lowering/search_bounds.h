@@ -28,12 +28,15 @@ namespace mtf::internal {
 //                no other.
 //   collectives  What an axis forces by itself is read from the program lowered
 //                on that axis alone. Further axes cut the values that move,
-//                each at most once. Where several axes move one group of
-//                values, one collective may serve all, so only the dearest of
-//                them counts, at the best rate of any group that it may be part
-//                of.
-//   step         No less than either; no less than both where they do not
-//                overlap.
+//                each at most once; a sum may also be shared by ranks that
+//                would all do it, and gathered. Where several axes move one
+//                group of values, one collective may serve all, so only the
+//                dearest of them counts, at the best rate of any group that it
+//                may be part of.
+//   step         No less than all collectives, one after the other; no less
+//                than compute and those collectives that nothing can hide: a
+//                kernel makes what they send and the next one reads what they
+//                bring. Without overlap, no less than both.
 //   memory       Variables; and, where the step on one device holds most, every
 //                value that was made before and is read behind. That place is
 //                between forward and backward, where no pass moves anything
@@ -65,14 +68,16 @@ class SearchBounds {
   // space.dimensions or -1, with their sizes.
   using Sizes = std::vector<std::pair<int, int64_t>>;
   using Matmul = std::tuple<DType, Sizes, Sizes, Sizes, Sizes>;
-  // What moves: dimensions, kind, and whether for the optimizer.
-  using Move = std::tuple<DimSet, CollectiveKind, bool>;
+  // What moves: dimensions, kind, whether for the optimizer, and whether
+  // compute has to wait for it.
+  using Move = std::tuple<DimSet, CollectiveKind, bool, bool>;
 
   // What a step consists of.
   struct Amounts {
     std::map<Matmul, double> matmuls;  // how many
-    Bytes maps, update_maps;           // bytes that kernels read and write
-    Bytes kernels;                     // how many, under 0
+    // Bytes that kernels read and write, those of the size of parameters apart.
+    Bytes maps, update_maps, parameter_maps;
+    Bytes kernels;  // how many, under 0
     Bytes parameters, states, saved;
   };
   using Moves = std::map<Move, double>;  // bytes of whole buffers
@@ -94,6 +99,7 @@ class SearchBounds {
     DimSet dims;
     CollectiveKind kind;
     bool optimizer;
+    bool waits;
     double bytes;
   };
   std::vector<std::vector<std::vector<Traffic>>> traffic_;

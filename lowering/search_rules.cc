@@ -93,8 +93,8 @@ bool Better(const FoundLayout& a, const FoundLayout& b) {
 // The best layouts so far, and the smallest of those that are too large.
 class Findings {
  public:
-  Findings(const SearchOptions& options, size_t keep)
-      : limit_(options.memory_limit), keep_(keep) {}
+  Findings(const SearchOptions& options, size_t keep, size_t spare)
+      : limit_(options.memory_limit), keep_(keep), spare_(spare) {}
 
   void Add(FoundLayout found) {
     ++result.lowered;
@@ -115,7 +115,7 @@ class Findings {
     }
     result.best.push_back(std::move(found));
     std::sort(result.best.begin(), result.best.end(), Better);
-    if (result.best.size() > keep_) result.best.pop_back();
+    if (result.best.size() > keep_ + spare_) result.best.pop_back();
   }
 
   bool Fits(const FoundLayout& found) const {
@@ -127,7 +127,7 @@ class Findings {
   // Slower layouts are of no interest.
   double worst() const {
     return result.best.size() < keep_ ? kNever
-                                      : result.best.back().price.seconds;
+                                      : result.best[keep_ - 1].price.seconds;
   }
 
   SearchResult result;
@@ -135,7 +135,7 @@ class Findings {
 
  private:
   int64_t limit_;
-  size_t keep_;
+  size_t keep_, spare_;
 };
 
 // The search on one mesh.
@@ -319,6 +319,10 @@ class MeshSearch {
       if (found.text.empty()) error_ = status;
       return 0;
     }
+    // The small programs may be at their largest elsewhere than the whole.
+    found.step_bytes =
+        std::max(found.step_bytes,
+                 static_cast<int64_t>(candidate.memory) - found.variable_bytes);
     const int64_t memory = found.memory_bytes();
     findings_.Add(std::move(found));
     return memory;
@@ -388,7 +392,9 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   const auto begin = std::chrono::steady_clock::now();
   MTF_RETURN_IF_ERROR(CheckInput(input, options));
   const size_t keep = static_cast<size_t>(options.keep);
-  Findings found(options, keep);
+  // A layout that seems to fit may turn out not to: some stand by.
+  constexpr size_t kSpare = 4;
+  Findings found(options, keep, input.small.empty() ? 0 : kSpare);
   for (const Mesh& mesh : meshes) {
     MeshSearch search(input, prices, options, found);
     MTF_RETURN_IF_ERROR(search.Run(mesh));
@@ -398,10 +404,14 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
     std::vector<FoundLayout> candidates = std::move(found.result.best);
     found.result.best.clear();
     for (FoundLayout& candidate : candidates) {
+      if (found.result.best.size() == keep) break;
       MTF_RETURN_IF_ERROR(PriceWhole(input.program, prices, candidate));
       --found.result.lowered;  // it was counted
       found.Add(std::move(candidate));
     }
+  }
+  if (found.result.best.empty() && !found.smallest) {
+    return absl::InternalError("a search has lowered no layout");
   }
   if (found.result.best.empty()) {
     return NothingFits(found, options.memory_limit);

@@ -192,22 +192,26 @@ class Calibration {
                  });
   }
 
-  // Bytes read and written; the first is an empty kernel as good as any.
+  // Bytes read and written by the sum of two operands: an identity would be
+  // copied past the caches, which no other map is. The first is as good as an
+  // empty kernel.
   absl::StatusOr<std::vector<Point>> Copies() {
     in_bytes_ = true;
-    return Curve("copy", {128, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 64 << 20},
-                 [&](double bytes, double allowance) {
-                   const Shape shape = {{"x", static_cast<int64_t>(bytes) / 8}};
-                   OneInstruction copy(threads_);
-                   copy.instruction.opcode = Opcode::kMap;
-                   copy.instruction.expression = MapExpression::Single(
-                       ScalarFunction::kIdentity, kFloat32, 1);
-                   copy.AddOperand(shape, kFloat32);
-                   copy.SetResult(shape, kFloat32);
-                   copy.Prepare();
-                   return Median([] {}, [&] { return Do([&] { copy.Run(); }); },
-                                 allowance);
-                 });
+    return Curve(
+        "copy", {12 << 3, 12 << 9, 12 << 12, 12 << 15, 12 << 18, 12 << 22},
+        [&](double bytes, double allowance) {
+          const Shape shape = {{"x", static_cast<int64_t>(bytes) / 12}};
+          OneInstruction map(threads_);
+          map.instruction.opcode = Opcode::kMap;
+          map.instruction.expression =
+              MapExpression::Single(ScalarFunction::kAdd, kFloat32, 2);
+          map.AddOperand(shape, kFloat32);
+          map.AddOperand(shape, kFloat32);
+          map.SetResult(shape, kFloat32);
+          map.Prepare();
+          return Median([] {}, [&] { return Do([&] { map.Run(); }); },
+                        allowance);
+        });
   }
 
   absl::StatusOr<std::string> Link() {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a search for layouts takes. Target: GPT-3 175B on a mesh of 8 x 8 x 8 in
+// less than a second, with its best layout priced on all 96 blocks.
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "lowering/search_rules.h"
+#include "mtf/check.h"
+#include "tools/models.h"
+
+namespace mtf {
+namespace {
+
+// Arguments: GiB of a device.
+void BM_Search(benchmark::State& state, const std::string& model,
+               const std::string& mesh) {
+  const auto sizes = FindModel(model);
+  MTF_CHECK_OK(sizes.status());
+  const auto build = [&](int64_t layers) {
+    GptSizes of = *sizes;
+    of.layers = layers;
+    auto step = BuildGpt(of);
+    MTF_CHECK_OK(step.status());
+    return *std::move(step);
+  };
+  const GptStep whole = build(sizes->layers), one = build(1), two = build(2);
+  const SearchInput input = {whole.Program(), {one.Program(), two.Program()}};
+  const SearchPrices prices = PricesOf(*Machine::Load("h100_nvlink_ib"));
+  for (auto _ : state) {
+    const auto found =
+        SearchRules(input, *Mesh::Parse(mesh), prices,
+                    {.memory_limit = state.range(0) << 30, .keep = 1});
+    MTF_CHECK_OK(found.status());
+    MTF_CHECK(found->complete);
+    state.counters["layouts"] = found->space;
+    state.counters["lowered"] = static_cast<double>(found->lowered);
+    state.counters["step_ms"] = 1e3 * found->best[0].price.seconds;
+  }
+}
+BENCHMARK_CAPTURE(BM_Search, gpt3_175b_8x8x8, "gpt3_175b",
+                  "pod:8,data:8,model:8")
+    ->ArgName("GiB")
+    ->Arg(80)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_Search, gpt3_7b_8x8, "gpt3_7b", "data:8,model:8")
+    ->ArgName("GiB")
+    ->Arg(80)
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace mtf

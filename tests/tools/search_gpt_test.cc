@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The search on models of published sizes: against layouts that people have
+// chosen, and against the whole model where it is priced on a few blocks.
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "layouts/shard.h"
+#include "lowering/search_bounds.h"
+#include "lowering/search_rules.h"
+#include "lowering/search_space.h"
+#include "tests/matchers.h"
+#include "tools/models.h"
+
+namespace mtf {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+// A model with two small ones that stand for it.
+class GptSearch : public ::testing::Test {
+ protected:
+  void Build(const GptSizes& sizes) {
+    for (int64_t layers : {sizes.layers, int64_t{1}, int64_t{2}}) {
+      GptSizes fewer = sizes;
+      fewer.layers = layers;
+      auto step = BuildGpt(fewer);
+      ASSERT_OK(step);
+      steps_.push_back(*std::move(step));
+    }
+    input_ = {steps_[0].Program(), {steps_[1].Program(), steps_[2].Program()}};
+  }
+
+  // The seconds of a step of the whole model under `rules`.
+  double SecondsOf(const std::string& rules, const Mesh& mesh,
+                   const SearchPrices& prices) {
+    const auto layout = LayoutRules::Parse(rules, "test");
+    EXPECT_OK(layout);
+    const auto binding = BindLayout(*steps_[0].graph, mesh, *layout);
+    EXPECT_OK(binding);
+    const auto program =
+        Lower(*steps_[0].graph, *binding, steps_[0].targets, {.verify = false});
+    EXPECT_OK(program);
+    return prices.step(*program).seconds;
+  }
+
+  std::vector<GptStep> steps_;
+  SearchInput input_;
+  const SearchPrices prices_ = PricesOf(*Machine::Load("h100_nvlink_ib"));
+};
+
+TEST_F(GptSearch, Gpt3IsNoSlowerThanUnderMegatronsLayout) {
+  Build(*FindModel("gpt3_175b"));
+  const Mesh mesh = *Mesh::Parse("pod:8,data:8,model:8");
+  const auto found = SearchRules(input_, mesh, prices_,
+                                 {.memory_limit = 80 * kGiB, .keep = 1});
+  ASSERT_OK(found);
+  EXPECT_TRUE(found->complete);
+  ASSERT_EQ(found->best.size(), 1u);
+  const FoundLayout& best = found->best[0];
+  EXPECT_LE(best.memory_bytes(), 80 * kGiB);
+  // What is printed is the price of all 96 blocks, not of two.
+  EXPECT_DOUBLE_EQ(best.price.seconds, SecondsOf(best.text, mesh, prices_));
+  // Tensor parallelism within a node, data parallelism across (Narayanan et
+  // al. 2021); it takes more memory than there is, which the search may not.
+  EXPECT_LE(best.price.seconds,
+            SecondsOf("batch:pod+data, heads:model, d_ff:model, vocab:model",
+                      mesh, prices_));
+}
+
+// A thousandth of the layouts on three axes, priced as a whole: no bound is
+// above its price.
+TEST_F(GptSearch, BoundsHoldOnThreeAxes) {
+  GptSizes sizes = *FindModel("gpt3_175b");
+  sizes.layers = 2;
+  Build(sizes);
+  const Mesh mesh = *Mesh::Parse("pod:8,data:8,model:8");
+  const SearchInput input = {steps_[0].Program()};
+  const auto space =
+      internal::MakeSearchSpace(input.program, mesh, SearchOptions());
+  ASSERT_OK(space);
+  EXPECT_TRUE(space->restricted);
+  const auto bounds = internal::SearchBounds::Make(input, *space, prices_);
+  ASSERT_OK(bounds);
+  std::mt19937 random(7);
+  for (int i = 0; i < 300; ++i) {
+    internal::Roles roles;
+    std::vector<internal::DimSet> cuts;
+    for (int axis = 0; axis < 3; ++axis) {
+      roles.push_back(static_cast<int>(random() % space->roles.size()));
+      cuts.push_back(space->roles[roles.back()].cuts);
+    }
+    const std::string text = RulesText(*space, roles);
+    const auto bound = bounds->Of(roles, bounds->ComputeSeconds(cuts));
+    const auto layout = LayoutRules::Parse(text, "test");
+    ASSERT_OK(layout);
+    const auto binding = BindLayout(*steps_[0].graph, mesh, *layout);
+    ASSERT_OK(binding);
+    const auto program =
+        Lower(*steps_[0].graph, *binding, steps_[0].targets, {.verify = false});
+    ASSERT_OK(program);
+    int64_t memory = program->buffers.arena_bytes;
+    for (const ProgramVariable& variable : program->variables) {
+      memory +=
+          LocalElements(program->grains, variable.shape, variable.layout) *
+          DTypeSize(variable.dtype);
+    }
+    EXPECT_LE(bound.seconds, prices_.step(*program).seconds) << text;
+    EXPECT_LE(bound.memory, static_cast<double>(memory) * (1 + 1e-9)) << text;
+  }
+}
+
+// Where the small models decide, the layout is the one that the whole model
+// decides on.
+TEST_F(GptSearch, SmallModelsFindWhatTheWholeModelFinds) {
+  GptSizes sizes = *FindModel("gpt2");
+  sizes.layers = 6;
+  sizes.batch = 16;
+  Build(sizes);
+  SearchInput whole = input_;
+  whole.small.clear();
+  const Mesh mesh = *Mesh::Parse("data:4,model:8");
+  for (int64_t limit : {int64_t{0}, 3 * kGiB}) {
+    SearchOptions options = {.memory_limit = limit, .keep = 1};
+    options.sections = limit != 0;
+    options.dimensions = {"batch", "d_model", "heads", "d_ff", "vocab"};
+    const auto by_line = SearchRules(input_, mesh, prices_, options);
+    const auto by_whole = SearchRules(whole, mesh, prices_, options);
+    ASSERT_OK(by_line);
+    ASSERT_OK(by_whole);
+    EXPECT_TRUE(by_whole->complete);
+    EXPECT_NEAR(by_line->best[0].price.seconds, by_whole->best[0].price.seconds,
+                1e-6 * by_whole->best[0].price.seconds)
+        << by_line->best[0].text << "and by the whole\n"
+        << by_whole->best[0].text;
+  }
+}
+
+TEST_F(GptSearch, OverMeshesIsNoSlowerThanOnAnyOfThem) {
+  GptSizes sizes = *FindModel("gpt2");
+  sizes.layers = 2;
+  sizes.batch = 16;
+  Build(sizes);
+  input_.small.clear();
+  SearchOptions options = {.keep = 1};
+  options.sections = false;
+  const auto found = SearchMeshes(input_, 16, 2, prices_, options);
+  ASSERT_OK(found);
+  EXPECT_EQ(found->best[0].mesh.num_devices(), 16);
+  for (const char* mesh : {"all:16", "outer:2,inner:8", "outer:4,inner:4"}) {
+    const auto on_one =
+        SearchRules(input_, *Mesh::Parse(mesh), prices_, options);
+    ASSERT_OK(on_one);
+    EXPECT_LE(found->best[0].price.seconds,
+              on_one->best[0].price.seconds * (1 + 1e-9))
+        << mesh;
+  }
+}
+
+}  // namespace
+}  // namespace mtf
