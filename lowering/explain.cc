@@ -293,7 +293,8 @@ Explanation ExplainProgram(const Program& program, const Machine& machine) {
   }
   for (ExplainedCollective& collective : explanation.collectives) {
     if (collective.no_change == "not tried") {
-      collective.no_change = "needs the graph";
+      collective.no_change =
+          "a change of rules, for which the model itself is needed";
     }
   }
   return explanation;

@@ -84,6 +84,12 @@ class TextWriter {
     }
     Section("collectives, in order; bytes are per rank and step");
     const std::vector<ExplainedCollective>& all = e_.collectives;
+    // Where no change was tried, one line says so.
+    const bool untried =
+        e_.changes.empty() &&
+        std::all_of(all.begin(), all.end(), [&](const auto& c) {
+          return c.no_change == all[0].no_change;
+        });
     const std::vector<Fold> folds = FoldLayers(
         all.size(), [&](size_t i) { return all[i].tensor; },
         [&](size_t i) {
@@ -107,7 +113,7 @@ class TextWriter {
                       absl::StrCat(fold.members.size()), absl::StrCat(bytes),
                       SecondsText(seconds), SecondsText(exposed), fold.name,
                       first.dimension, first.rule, first.rule_origin,
-                      ChangeOf(first), first.site});
+                      untried ? "" : ChangeOf(first), first.site});
     }
     Table({{"no", true},
            {"collective"},
@@ -120,9 +126,10 @@ class TextWriter {
            {"dimension", false, 0, 7},
            {"rule", false, 16},
            {"rule from", false, 20, 6},
-           {"removed by", false, 18},
+           {"removed by", false, 18, untried ? 8 : 0},
            {"made at", false, 20}},
           rows);
+    if (untried) Line(absl::StrCat("removed by: ", all[0].no_change));
   }
 
   void TotalsByKindAndAxis() {

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What holds for the explanation of every program: random ones under random
+// layouts.
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "lowering/explain.h"
+#include "lowering/machine.h"
+#include "nlohmann/json.hpp"
+#include "tests/matchers.h"
+#include "tests/properties/random_case.h"
+
+namespace mtf::testing {
+namespace {
+
+// An explanation of the random step of `seed`, under a layout that suits it.
+absl::StatusOr<Explanation> ExplainRandom(uint64_t seed,
+                                          const Machine& machine) {
+  const RandomProgram random = MakeRandomProgram(seed);
+  std::mt19937_64 numbers(seed * 0x9e3779b97f4a7c15u + 5);
+  const Mesh mesh = MakeRandomMesh(numbers, 8);
+  LayoutRules rules = MakeRandomRules(numbers, *random.graph, mesh);
+  Targets targets;
+  targets.fetches = random.fetches;
+  targets.updates = random.updates;
+  for (;;) {
+    absl::StatusOr<Explanation> explanation =
+        Explain(*random.graph, mesh, rules, targets, machine);
+    if (explanation.ok() || rules.rules().empty()) return explanation;
+    rules =
+        WithoutRule(rules, static_cast<int>(numbers() % rules.rules().size()));
+  }
+}
+
+TEST(ExplainRandom, EverythingAddsUpAndEveryCollectiveIsAnsweredFor) {
+  const Machine machine = *Machine::Load("h100_nvlink_ib");
+  int collectives = 0, changes = 0;
+  for (uint64_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    const absl::StatusOr<Explanation> explanation =
+        ExplainRandom(seed, machine);
+    ASSERT_OK(explanation);
+    const Explanation& e = *explanation;
+    const ExplainedMemory& m = e.memory;
+    EXPECT_EQ(m.parameters + m.optimizer_state + m.arena, m.total);
+    EXPECT_EQ(m.gradients + m.gathered + m.activations + m.unused, m.arena);
+    EXPECT_GE(m.unused, 0);
+    int64_t bytes = 0, total = 0;
+    for (const ExplainedCollective& c : e.collectives) {
+      ++collectives;
+      changes += c.change >= 0;
+      bytes += c.bytes;
+      EXPECT_NE(c.site, "");
+      EXPECT_EQ(c.change < 0, c.no_change != "") << c.tensor;
+      EXPECT_TRUE(c.rule != "" || c.no_change == "no rule causes it")
+          << c.tensor;
+      EXPECT_GE(c.exposed, 0);
+      EXPECT_LE(c.exposed, c.seconds * (1 + 1e-9));
+    }
+    EXPECT_EQ(bytes, e.cost.wire_bytes);
+    for (const ExplainedTotal& each : e.by_module) total += each.bytes;
+    EXPECT_EQ(total, bytes);
+    for (const ExplainedEinsum& einsum : e.einsums) {
+      EXPECT_GE(einsum.repeated, 1 - 1e-9) << einsum.operation;
+      EXPECT_GE(einsum.moved_bytes, 0);
+      EXPECT_GE(einsum.bound_bytes, 0);
+    }
+    for (absl::string_view line : absl::StrSplit(ExplainText(e, 80), '\n')) {
+      EXPECT_LE(line.size(), 80u) << line;
+    }
+    EXPECT_TRUE(nlohmann::json::accept(ExplainJson(e)));
+  }
+  // The test is worth its time: there was something to explain.
+  EXPECT_GT(collectives, 100);
+  EXPECT_GT(changes, collectives / 2);
+}
+
+}  // namespace
+}  // namespace mtf::testing
