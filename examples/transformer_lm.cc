@@ -38,7 +38,7 @@ using mtf::train::Size;
 
 ABSL_FLAG(Size, batch, 16, "windows of text in a step");
 ABSL_FLAG(Size, length, 64, "bytes in a window");
-ABSL_FLAG(Size, layers, 2, "transformer blocks");
+ABSL_FLAG(mtf::train::Depth, layers, 2, "transformer blocks");
 ABSL_FLAG(Size, d_model, 128, "width of the stream between the blocks");
 ABSL_FLAG(Size, heads, 4, "attention heads in a block");
 ABSL_FLAG(Size, d_kv, 32, "width of a head");

@@ -25,6 +25,10 @@ bool AbslParseFlag(absl::string_view text, Size* flag, std::string* error) {
                     error);
 }
 
+bool AbslParseFlag(absl::string_view text, Depth* flag, std::string* error) {
+  return ParseWhole(text, 1, 10000, &flag->value, error);
+}
+
 bool AbslParseFlag(absl::string_view text, Seed* flag, std::string* error) {
   int64_t value = 0;
   if (!ParseWhole(text, 0, std::numeric_limits<uint32_t>::max(), &value,
@@ -87,6 +91,7 @@ bool AbslParseFlag(absl::string_view text, TimeLimit* flag,
 }
 
 std::string AbslUnparseFlag(Size flag) { return absl::StrCat(flag.value); }
+std::string AbslUnparseFlag(Depth flag) { return absl::StrCat(flag.value); }
 std::string AbslUnparseFlag(Seed flag) { return absl::StrCat(flag.value); }
 std::string AbslUnparseFlag(Rate flag) { return absl::StrCat(flag.value); }
 std::string AbslUnparseFlag(Fraction flag) { return absl::StrCat(flag.value); }

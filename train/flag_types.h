@@ -22,6 +22,15 @@ struct Size {
   int64_t value;
 };
 
+// How often a model repeats a part of itself: a whole number from 1 to 10000.
+// The graph holds every one of them, and each takes some milliseconds to lower:
+// without this bound a slip of the hand would look like a program that hangs.
+struct Depth {
+  Depth(int64_t value = 1) : value(value) {}  // NOLINT: implicit on purpose
+  operator int64_t() const { return value; }
+  int64_t value;
+};
+
 // The seed of a run: a whole number from 0 to 4294967295.
 struct Seed {
   Seed(uint32_t value = 0) : value(value) {}  // NOLINT: implicit on purpose
@@ -60,6 +69,7 @@ struct ExplainFormat {
 // What Abseil calls to read and print a flag; on failure `error` gives the
 // allowed range.
 bool AbslParseFlag(absl::string_view text, Size* flag, std::string* error);
+bool AbslParseFlag(absl::string_view text, Depth* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Seed* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Rate* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Fraction* flag, std::string* error);
@@ -67,6 +77,7 @@ bool AbslParseFlag(absl::string_view text, TimeLimit* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, ExplainFormat* flag,
                    std::string* error);
 std::string AbslUnparseFlag(Size flag);
+std::string AbslUnparseFlag(Depth flag);
 std::string AbslUnparseFlag(Seed flag);
 std::string AbslUnparseFlag(Rate flag);
 std::string AbslUnparseFlag(Fraction flag);

@@ -194,6 +194,9 @@ INSTANTIATE_TEST_SUITE_P(
         {"--learning_rate=-1", 2,
          "INVALID_ARGUMENT flag --learning_rate is \"-1\""},
         {"--d_model=0", 2, "INVALID_ARGUMENT flag --d_model is \"0\""},
+        {"--layers=200000", 2,
+         "INVALID_ARGUMENT flag --layers is \"200000\", not a whole number "
+         "from 1 to 10000"},
         {"--seed=x", 2, "INVALID_ARGUMENT flag --seed is \"x\""},
         {"--step=3", 2,
          "INVALID_ARGUMENT unknown flag --step; did you mean --steps?"},
