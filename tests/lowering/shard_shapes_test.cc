@@ -375,7 +375,7 @@ mesh{model:2}
 %x : f32[b:4398046511104, h:9/model] = input x
 output(%x) x
 )"),
-            "shard_shapes: RESOURCE_EXHAUSTED \"x\" f32[b:4398046511104, h:9] "
+            "shard_shapes: RESOURCE_EXHAUSTED \"x\" f32[b=4398046511104, h=9] "
             "takes 21990232555520 places on every device\n"
             "  help     make it smaller, or cut it over more devices");
 }
