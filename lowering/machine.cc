@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "layouts/text_items.h"
@@ -177,17 +178,20 @@ double Machine::CollectiveSeconds(CollectiveKind kind, const Mesh& mesh,
   for (size_t i = 0; i < links_.size(); ++i) {
     const double count = static_cast<double>(members[i]);
     const double units = count / inside;
-    // What is left after the links inside have reduced it, or before they have
-    // gathered it.
-    double part = whole / inside;
-    // Of all blocks that go to other ranks, those that go over this link.
-    if (kind == CollectiveKind::kAllToAll) part = whole * count / all;
-    inside = count;
+    const double sharing = std::exchange(inside, count);
     if (units == 1) continue;
-    if (kind == CollectiveKind::kCollectivePermute) {
+    double part = 0;
+    if (kind == CollectiveKind::kAllToAll) {
+      // Of all blocks that go to other ranks, those that go over this link.
+      part = whole * count / all;
+    } else if (kind == CollectiveKind::kCollectivePermute) {
       // Somebody's shard comes over the longest way.
       if (members[i] != members.back()) continue;
       part = whole;
+    } else {
+      // Rings and trees go through all members inside of this link: it carries
+      // what each of so many sends, shared by those that a unit has.
+      part = whole / sharing * WireShare(kind, count) / WireShare(kind, units);
     }
     const double floor = LinkSeconds(links_[i], kind, units, 0);
     const double seconds =

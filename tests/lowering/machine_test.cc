@@ -207,10 +207,11 @@ TEST(Machine, MembersOfABlockAreInOneNodeOnEveryMesh) {
 
 TEST(Machine, TheSlowestLinkSetsTheTimeAndTheOthersAddTheirLatency) {
   const Machine machine = Plain();
-  // Four inside, three nodes: a quarter of the bytes crosses the outer link.
+  // Four inside, three nodes: each of four carries a quarter of what a ring of
+  // twelve sends out of its node.
   EXPECT_DOUBLE_EQ(
       Seconds(machine, CollectiveKind::kAllReduce, "x:3,y:4", {"x", "y"}, 4e6),
-      2.0 * 2 / 3 * 1e6 / 1e8 + 2 * std::log2(3) * 1e-4 + 4 * 1e-5);
+      2.0 * 11 / 12 * 1e6 / 1e8 + 2 * std::log2(3) * 1e-4 + 4 * 1e-5);
   // Of 12 blocks 8 go to other nodes.
   EXPECT_DOUBLE_EQ(
       Seconds(machine, CollectiveKind::kAllToAll, "x:3,y:4", {"x", "y"}, 12e6),
@@ -218,6 +219,15 @@ TEST(Machine, TheSlowestLinkSetsTheTimeAndTheOthersAddTheirLatency) {
   EXPECT_DOUBLE_EQ(Seconds(machine, CollectiveKind::kCollectivePermute,
                            "x:3,y:4", {"x", "y"}, 1e6),
                    1e6 / 1e8 + 1e-4);
+}
+
+// Published: 4 GiB over four nodes of eight, 364.9 GB/s of bus bandwidth
+// (ml-engineering), which is 2 (n-1)/n bytes over seconds.
+TEST(Machine, FourNodesReduceAsPublished) {
+  const Machine machine = Preset("h100_nvlink_ib");
+  const double seconds = Seconds(machine, CollectiveKind::kAllReduce,
+                                 "data:4,model:8", {"data", "model"}, 4 * kGiB);
+  EXPECT_NEAR(2.0 * 31 / 32 * 4 * kGiB / seconds / 1e9, 364.9, 0.05 * 364.9);
 }
 
 TEST(Machine, ATableServesOtherNumbersOfRanks) {
