@@ -13,10 +13,11 @@
 namespace mtf {
 namespace internal {
 
-StepCost CostOf(const Program& program, const StepEstimate& estimate) {
+StepCost CostOf(const Program& program, const StepEstimate& estimate,
+                absl::Span<const CollectiveCost> collectives) {
   StepCost cost;
   cost.seconds = estimate.seconds;
-  for (const CollectiveCost& collective : ListCollectives(program)) {
+  for (const CollectiveCost& collective : collectives) {
     cost.wire_bytes += collective.bytes;
   }
   cost.memory_bytes = MemoryBytes(program);
@@ -48,21 +49,22 @@ std::string WhatRuns(const Program& program, const Instruction& instruction) {
   return text;
 }
 
-std::vector<ExplainedCollective> Collectives(const Program& program) {
+std::vector<ExplainedCollective> Collectives(
+    const Program& program, absl::Span<const CollectiveCost> costs) {
   std::vector<ExplainedCollective> collectives;
-  for (CollectiveCost& cost : ListCollectives(program)) {
+  for (const CollectiveCost& cost : costs) {
     ExplainedCollective& collective = collectives.emplace_back();
     collective.number = static_cast<int>(collectives.size());
     collective.instruction = cost.instruction;
     collective.kind = std::string(CollectiveName(cost.kind));
     collective.axes = program.mesh.AxisNames(cost.axes);
     collective.group_size = cost.group_size;
-    collective.tensor = std::move(cost.tensor);
-    collective.dimension = std::move(cost.dimension);
-    collective.rule = std::move(cost.rule);
-    collective.rule_origin = std::move(cost.rule_origin);
+    collective.tensor = cost.tensor;
+    collective.dimension = cost.dimension;
+    collective.rule = cost.rule;
+    collective.rule_origin = cost.rule_origin;
     collective.module = ModuleOf(cost.operation);
-    collective.operation = std::move(cost.operation);
+    collective.operation = cost.operation;
     collective.site = cost.site.ToString();
     collective.bytes = cost.bytes;
     collective.no_change =
@@ -129,6 +131,7 @@ std::vector<PlacedTensor> PlacedTensors(const Program& program,
 
 // The axes that collectives run over against what the machine could hide.
 std::vector<ExplainedMargin> Margins(const Program& program,
+                                     absl::Span<const CollectiveCost> costs,
                                      const Machine& machine,
                                      const Explanation& explanation) {
   constexpr int64_t kSide = 4096;        // a product that no launch slows
@@ -143,7 +146,7 @@ std::vector<ExplainedMargin> Margins(const Program& program,
       2.0 * kSide * kSide * kSide /
       machine.MatmulSeconds(dtype, 1, kSide, kSide, kSide);
   absl::flat_hash_map<std::string, AxisList> axes;
-  for (const CollectiveCost& cost : ListCollectives(program)) {
+  for (const CollectiveCost& cost : costs) {
     axes[program.mesh.AxisNames(cost.axes)] = cost.axes;
   }
   for (const ExplainedTotal& total : explanation.by_axis) {
@@ -188,11 +191,12 @@ Explanation ExplainLowered(const Program& program, const VariableKinds& kinds,
   Explanation explanation;
   explanation.mesh = program.mesh;
   explanation.machine = machine.name();
-  explanation.cost = CostOf(program, estimate);
+  const std::vector<CollectiveCost> costs = ListCollectives(program);
+  explanation.cost = CostOf(program, estimate, costs);
   explanation.compute = estimate.compute;
   explanation.collective_seconds = estimate.collectives;
   explanation.exposed = estimate.exposed;
-  explanation.collectives = Collectives(program);
+  explanation.collectives = Collectives(program, costs);
   explanation.einsums = ExplainEinsums(program);
   explanation.memory = ExplainMemory(program, kinds, machine);
   explanation.padding = Padding(program);
@@ -244,7 +248,7 @@ Explanation ExplainLowered(const Program& program, const VariableKinds& kinds,
   explanation.by_axis = by_axis.Take();
   explanation.by_kind = by_kind.Take();
   explanation.by_module = by_module.Take();
-  explanation.margins = Margins(program, machine, explanation);
+  explanation.margins = Margins(program, costs, machine, explanation);
   return explanation;
 }
 

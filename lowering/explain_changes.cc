@@ -296,7 +296,8 @@ class ChangeSearch {
       const auto other = Lower(graph_, *binding, targets_, options);
       if (!other.ok()) continue;
       if (!before_) before_.emplace(program_);
-      const StepCost cost = CostOf(*other, EstimateStep(*other, machine_));
+      const StepCost cost = CostOf(*other, EstimateStep(*other, machine_),
+                                   ListCollectives(*other));
       explanation_.changes.push_back({candidate.edit, layout, cost});
       tried_.push_back({std::move(candidate), cost,
                         Removed(program_, *before_, Traffic(*other))});

@@ -10,6 +10,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "lowering/count_costs.h"
 #include "lowering/estimate_time.h"
 #include "lowering/explain.h"
 
@@ -60,7 +62,8 @@ ExplainedMemory ExplainMemory(const Program& program,
 // The einsums of a program without their times.
 std::vector<ExplainedEinsum> ExplainEinsums(const Program& program);
 
-StepCost CostOf(const Program& program, const StepEstimate& estimate);
+StepCost CostOf(const Program& program, const StepEstimate& estimate,
+                absl::Span<const CollectiveCost> collectives);
 
 using Rules = std::vector<LayoutRule>;
 
