@@ -52,6 +52,7 @@ std::string WhatRuns(const Program& program, const Instruction& instruction) {
 std::vector<ExplainedCollective> Collectives(
     const Program& program, absl::Span<const CollectiveCost> costs) {
   std::vector<ExplainedCollective> collectives;
+  collectives.reserve(costs.size());
   for (const CollectiveCost& cost : costs) {
     ExplainedCollective& collective = collectives.emplace_back();
     collective.number = static_cast<int>(collectives.size());
@@ -112,6 +113,7 @@ PlacedTensor Placed(const Program& program, std::string name, std::string kind,
 std::vector<PlacedTensor> PlacedTensors(const Program& program,
                                         const VariableKinds& kinds) {
   std::vector<PlacedTensor> tensors;
+  tensors.reserve(program.variables.size());
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kInput) continue;
     const ProgramValue& value = program.values[instruction.results[0]];
@@ -210,6 +212,7 @@ Explanation ExplainLowered(const Program& program, const VariableKinds& kinds,
   Totals by_axis, by_kind, by_module;
   // By origin, filled in for those that are asked for.
   std::vector<std::string> modules(program.origins.size());
+  explanation.timeline.reserve(estimate.timeline.size());
   for (const TimedInstruction& timed : estimate.timeline) {
     const Instruction& instruction = program.instructions[timed.instruction];
     seconds[timed.instruction] = timed.end - timed.begin;
