@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lowering/estimate_time.h"
 #include "lowering/explain.h"
 #include "lowering/lower.h"
 #include "lowering/machine.h"
@@ -137,6 +138,29 @@ BENCHMARK_CAPTURE(BM_Lower, zero3, "zero3")
 BENCHMARK_CAPTURE(BM_Lower, sequence, "sequence")
     ->ArgNames({"layers", "devices"})
     ->Args({12, 8})
+    ->Unit(benchmark::kMillisecond);
+
+// One estimate of a lowered step; per instruction and whatever the ranks.
+void BM_EstimateStep(benchmark::State& state) {
+  const auto step = MakeStep(48);
+  const Machine machine = *Machine::Load("h100_nvlink_ib");
+  const absl::StatusOr<Program> program =
+      Lower(step->graph,
+            BindTo(step->graph,
+                   state.range(0) == 8 ? "data:2,model:4" : "data:64,model:64",
+                   "data_model"),
+            step->targets);
+  MTF_CHECK_OK(program.status());
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(EstimateStep(*program, machine));
+  }
+  state.counters["instructions"] =
+      static_cast<double>(program->instructions.size());
+}
+BENCHMARK(BM_EstimateStep)
+    ->ArgName("devices")
+    ->Arg(8)
+    ->Arg(4096)
     ->Unit(benchmark::kMillisecond);
 
 void BM_Bind(benchmark::State& state) {

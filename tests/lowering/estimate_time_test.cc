@@ -2,7 +2,6 @@
 #include "lowering/estimate_time.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -233,39 +232,6 @@ TEST(EstimateStep, PartsAddUpOnEveryPreset) {
     EXPECT_NEAR(step.seconds, step.compute + step.exposed,
                 1e-9 + 0.01 * step.seconds);
   }
-}
-
-// The best of several, in milliseconds.
-template <class Body>
-double BestMilliseconds(const Body& body) {
-  double best = 1e9;
-  for (int i = 0; i < 9; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    body();
-    const std::chrono::duration<double, std::milli> time =
-        std::chrono::steady_clock::now() - begin;
-    best = std::min(best, time.count());
-  }
-  return best;
-}
-
-TEST(EstimateStep, TakesMillisecondsWhateverTheNumberOfRanks) {
-  const Machine machine = *Machine::Load("h100_nvlink_ib");
-  const Program few = TrainingStep("data:8", "batch:data", 48);
-  const Program many = TrainingStep("data:4096", "batch:data", 48);
-  ASSERT_GT(few.instructions.size(), 3000u);
-  const double for_few = BestMilliseconds([&] { EstimateStep(few, machine); });
-  const double for_many =
-      BestMilliseconds([&] { EstimateStep(many, machine); });
-  const double per_10k =
-      for_few * 10000 / static_cast<double>(few.instructions.size());
-  RecordProperty("milliseconds_per_10k", std::to_string(per_10k));
-#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-  EXPECT_LT(per_10k, 5);
-#endif
-  EXPECT_LT(for_many / static_cast<double>(many.instructions.size()),
-            1.5 * for_few / static_cast<double>(few.instructions.size()));
 }
 
 }  // namespace

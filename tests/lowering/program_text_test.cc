@@ -102,8 +102,7 @@ rule d_ff:model from "preset megatron:8"
 rule [parameters] d_model:data+model from "--layout, rule 2 of 2"
 %x : f32[b:8/data, d_ff:16/model] = input x at x lm.cc:3
 %m : f32[b:8/data] unreduced{model} = reduce(%x) sum at layer_0/sum lm.cc:4
-%s : f32[b:8/data] = all_reduce(%m) sum over{model} for{d_ff/model rule 0} at
-    layer_0/sum lm.cc:4
+%s : f32[b:8/data] = all_reduce(%m) sum over{model} for{d_ff/model rule 0} at layer_0/sum lm.cc:4
 %t : f32[b:8] = all_gather(%s) b over{data} for{b/data} at "my\040sum" "a\040b":7
 output(%t) at
 )";
@@ -355,11 +354,11 @@ std::vector<ParseError> ParseErrors() {
        "line 2, column 12: expected a whole number at "
        "\"99999999999999999999\""},
       {"DimensionTwice", mesh + "%a : f32[b:8, b:8] = input a\n",
-       "line 2, column 19: dimension \"b\" occurs twice in [b:8, b:8] at \" = "
+       "line 2, column 19: dimension \"b\" occurs twice in [b=8, b=8] at \" = "
        "input a\""},
       {"TooManyElements",
        mesh + "%a : f32[b:4611686018427387904, c:4] = input a\n",
-       "line 2, column 37: shape [b:4611686018427387904, c:4] has more than "
+       "line 2, column 37: shape [b=4611686018427387904, c=4] has more than "
        "2^62 elements at \" = input a\""},
       {"UnknownAxis", mesh + "%a : f32[b:8/z] = input a\n",
        "line 2, column 14: the mesh has no axis \"z\" at \"z] = input a\""},
@@ -554,11 +553,12 @@ TEST(ProgramText, NoPrefixOfAProgramCrashes) {
 // Whatever is done to a text, it is a program or an error, never a crash, and
 // whatever reads as a program reads back as itself.
 TEST(ProgramText, NoMutationOfAProgramCrashes) {
-  const std::string planned = AfterPasses(
-      {"delay_all_reduces", "narrow_reshards", "expand_reshards", "fuse_reduce_scatters",
-       "remove_trivial_collectives", "bucket_all_reduces", "shard_shapes",
-       "fuse_maps", "plan_einsums", "plan_buffers"},
-      kEveryInstruction);
+  const std::string planned =
+      AfterPasses({"delay_all_reduces", "narrow_reshards", "expand_reshards",
+                   "fuse_reduce_scatters", "remove_trivial_collectives",
+                   "bucket_all_reduces", "shard_shapes", "fuse_maps",
+                   "plan_einsums", "plan_buffers"},
+                  kEveryInstruction);
   ASSERT_THAT(planned, HasSubstr("buffers{"));
   std::vector<std::string> pieces;  // to put in: words of programs and others
   for (const std::string& text : {std::string(kEveryInstruction), planned}) {
