@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "layouts/shard.h"
 #include "lowering/fused_kernels.h"
+#include "lowering/parallel_for.h"
 #include "lowering/readers.h"
 #include "mtf/status.h"
 
@@ -409,7 +410,8 @@ absl::StatusOr<SearchBounds> SearchBounds::Make(const SearchInput& input,
     alone.dimensions = space.dimensions;
     alone.roles = space.roles;
     bounds.traffic_.emplace_back();
-    for (size_t role = 0; role < space.roles.size(); ++role) {
+    bounds.traffic_.back().resize(space.roles.size());
+    ParallelFor(space.roles.size(), [&](size_t role) {
       const std::string rules = RulesText(alone, {static_cast<int>(role)});
       std::vector<Moves> moves;
       for (const SearchProgram* program : programs) {
@@ -420,14 +422,13 @@ absl::StatusOr<SearchBounds> SearchBounds::Make(const SearchInput& input,
         moves.push_back(lowered.ok() ? bounds.MovesOf(*program->graph, *lowered)
                                      : Moves());
       }
-      std::vector<Traffic> traffic;
       for (const auto& [move, bytes] :
            AtRepeats(moves.front(), moves.back(), t)) {
         const auto& [dims, kind, optimizer, waits] = move;
-        traffic.push_back({dims, kind, optimizer, waits, std::max(0.0, bytes)});
+        bounds.traffic_.back()[role].push_back(
+            {dims, kind, optimizer, waits, std::max(0.0, bytes)});
       }
-      bounds.traffic_.back().push_back(std::move(traffic));
-    }
+    });
   }
   return bounds;
 }

@@ -14,6 +14,7 @@
 #include "layouts/shard.h"
 #include "layouts/text_items.h"
 #include "lowering/estimate_time.h"
+#include "lowering/parallel_for.h"
 #include "lowering/search_bounds.h"
 #include "lowering/search_space.h"
 #include "mtf/status.h"
@@ -259,15 +260,17 @@ class MeshSearch {
     // How much more memory layouts take than their bounds.
     double ratio = 1;
     size_t tries = 0;
+    std::vector<Candidate> batch;
     for (const Candidate& candidate : candidates) {
-      if (tries == kTries || candidate.estimate >= findings_.worst()) break;
+      if (tries >= kTries || candidate.estimate >= findings_.worst()) break;
       if (!findings_.MayFit(candidate.memory * ratio)) continue;
-      const int64_t memory = Price(candidate);
-      ++tries;
-      if (memory > 0 && candidate.memory > 0) {
-        ratio = static_cast<double>(memory) / candidate.memory;
-      }
+      batch.push_back(candidate);
+      if (batch.size() < kBatch / 2) continue;
+      tries += batch.size();
+      const double seen = Price(batch);
+      if (seen > 0) ratio = seen;
     }
+    Price(batch);
   }
 
   absl::Status ProveBest() {
@@ -277,19 +280,25 @@ class MeshSearch {
       AddCandidates(groups, candidates);
     }
     SortByEstimate(candidates);
+    std::vector<Candidate> batch;
     for (const Candidate& candidate : candidates) {
       if (candidate.seconds >= findings_.worst()) continue;
       if (findings_.result.lowered >= options_.most_lowered) {
         findings_.result.complete = false;
         break;
       }
-      Price(candidate);
+      batch.push_back(candidate);
+      if (batch.size() == kBatch) Price(batch);
     }
+    Price(batch);
     // With nothing that fits, the caller wants to know how much is missing.
     if (findings_.result.best.empty() && least_memory_ < kNever) {
-      Price(smallest_);
+      batch = {smallest_};
+      Price(batch);
     }
-    return error_;
+    const bool any =
+        !findings_.result.best.empty() || findings_.smallest.has_value();
+    return any ? absl::OkStatus() : error_;
   }
 
   static void SortByEstimate(std::vector<Candidate>& candidates) {
@@ -299,34 +308,56 @@ class MeshSearch {
                      });
   }
 
-  // Prices a layout unless it has been, and returns its bytes of memory, or 0.
-  int64_t Price(const Candidate& candidate) {
-    if (!priced_.insert(candidate.role).second) return 0;
+  // What a layout costs, by its own lowering.
+  absl::StatusOr<FoundLayout> Evaluate(const Candidate& candidate) const {
     FoundLayout found;
     found.mesh = space_.mesh;
     found.text = RulesText(space_, Roles(candidate.role.begin(),
                                          candidate.role.begin() + num_axes()));
-    absl::StatusOr<LayoutRules> rules =
-        LayoutRules::Parse(found.text, "search");
-    absl::Status status = rules.status();
-    if (status.ok()) {
-      found.rules = *std::move(rules);
-      status = input_.small.empty() ? PriceWhole(input_.program, prices_, found)
-                                    : PriceInLine(input_, prices_, found);
-    }
-    // What does not lower is no layout; but if nothing does, that is told.
-    if (!status.ok()) {
-      if (found.text.empty()) error_ = status;
-      return 0;
-    }
+    MTF_ASSIGN_OR_RETURN(found.rules, LayoutRules::Parse(found.text, "search"));
+    MTF_RETURN_IF_ERROR(input_.small.empty()
+                            ? PriceWhole(input_.program, prices_, found)
+                            : PriceInLine(input_, prices_, found));
     // The small programs may be at their largest elsewhere than the whole.
     found.step_bytes =
         std::max(found.step_bytes,
                  static_cast<int64_t>(candidate.memory) - found.variable_bytes);
-    const int64_t memory = found.memory_bytes();
-    findings_.Add(std::move(found));
-    return memory;
+    return found;
   }
+
+  // Prices the layouts of a batch that have not been, adds them to what is
+  // found, in order, and empties it. Returns how much more memory the last one
+  // takes than its bound, or 0.
+  double Price(std::vector<Candidate>& batch) {
+    std::vector<Candidate> fresh;
+    for (const Candidate& candidate : batch) {
+      if (priced_.insert(candidate.role).second) fresh.push_back(candidate);
+    }
+    batch.clear();
+    std::vector<absl::StatusOr<FoundLayout>> found(
+        fresh.size(), absl::UnknownError("not priced"));
+    internal::ParallelFor(fresh.size(),
+                          [&](size_t i) { found[i] = Evaluate(fresh[i]); });
+    double ratio = 0;
+    for (size_t i = 0; i < fresh.size(); ++i) {
+      if (!found[i].ok()) {
+        // What does not lower is no layout; but if nothing does, that is told.
+        if (fresh[i].role == decltype(fresh[i].role){}) {
+          error_ = found[i].status();
+        }
+        continue;
+      }
+      if (fresh[i].memory > 0) {
+        ratio = static_cast<double>(found[i]->memory_bytes()) / fresh[i].memory;
+      }
+      findings_.Add(*std::move(found[i]));
+    }
+    return ratio;
+  }
+
+  // Layouts that are priced at once. What is found does not depend on it, but
+  // what is lowered in vain does, so it is no number of threads.
+  static constexpr size_t kBatch = 16;
 
   const SearchInput& input_;
   const SearchPrices& prices_;

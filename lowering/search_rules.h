@@ -50,7 +50,8 @@ struct StepPrice {
 
 // Where prices come from.
 struct SearchPrices {
-  // The price of a lowered program (all passes run). Pure.
+  // The price of a lowered program (all passes run). A pure function, called
+  // from several threads.
   std::function<StepPrice(const Program&)> step;
   // What single parts cost at least, as in Machine; with them most layouts
   // need not be lowered. Without (null) every layout is.
