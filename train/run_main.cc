@@ -84,9 +84,14 @@ absl::Status ParseAndRun(const std::vector<std::string>& arguments,
   const bool help = AsksForHelp(arguments);
   MTF_RETURN_IF_ERROR(CheckSameStart(
       job, help ? absl::OkStatus() : ParseFlags(arguments), help));
-  if (!help) return body();
-  Say(HelpText(usage));
-  return absl::OkStatus();
+  if (help) {
+    Say(HelpText(usage));
+  } else {
+    MTF_RETURN_IF_ERROR(body());
+  }
+  if (std::cout.flush()) return absl::OkStatus();
+  return absl::DataLossError(
+      "cannot write to the standard output; is the disk full?");
 }
 
 // Prints `status`, unless it is OK, where `primary`, and gives its exit code.

@@ -71,6 +71,17 @@ TEST(Process, ThatMayHaveNoMemoryForItsBatch) {
                     HasSubstr("\n  help     "), Not(HasSubstr("terminate"))));
 }
 
+// A loss that nobody could read is no success.
+TEST(Process, ThatCannotWriteItsOutput) {
+  for (const char* flags : {"", "--explain", "--help"}) {
+    const Outcome outcome =
+        RunShell(absl::StrCat("exec $LM ", flags, " > /dev/full\n"));
+    EXPECT_EQ(outcome.exit_code, 74) << flags;
+    EXPECT_THAT(outcome.errors,
+                HasSubstr("DATA_LOSS cannot write to the standard output"));
+  }
+}
+
 TEST(Process, ThatMayHaveNoThreadsForItsRanks) {
   // The stack of a thread counts as memory: 64 GB for all of them.
   const Outcome outcome = RunShell(
