@@ -51,10 +51,12 @@ class Costs {
         // Zeros everywhere, then rows read, added to and written.
         return Copy(Results(instruction) + Operands(instruction) +
                     2 * Bytes(instruction.operands.front()));
-      case Opcode::kConstant:
-      case Opcode::kRandom:
       case Opcode::kMap:
       case Opcode::kReduce:
+        return machine_.MapSeconds(Operands(instruction) + Results(instruction),
+                                   Functions(instruction));
+      case Opcode::kConstant:
+      case Opcode::kRandom:
       case Opcode::kPad:
       case Opcode::kConcat:
       case Opcode::kMask:
@@ -116,6 +118,23 @@ class Costs {
         program_.buffers.buffers[write.operands[0]];
     return buffer.place == BufferPlan::Place::kVariable &&
            buffer.symbol == write.symbol;
+  }
+
+  // Every step of an expression counts once for each place it is computed at. A
+  // reduction of its operand as it is has the identity, which stands for the
+  // sum.
+  double Functions(const Instruction& instruction) const {
+    double places = static_cast<double>(
+        program_.values[instruction.results[0]].local_elements());
+    const double steps =
+        static_cast<double>(instruction.expression.steps.size());
+    if (instruction.opcode == Opcode::kReduce) {
+      places = 1;
+      for (int64_t extent : instruction.iteration_local) {
+        places *= static_cast<double>(extent);
+      }
+    }
+    return places * steps;
   }
 
   double EinsumSeconds(const Instruction& instruction) const {

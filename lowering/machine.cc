@@ -143,6 +143,12 @@ double Machine::CopySeconds(int64_t bytes) const {
   return latency_ + static_cast<double>(bytes) / bandwidth_;
 }
 
+double Machine::MapSeconds(int64_t bytes, double functions) const {
+  const double memory = CopySeconds(bytes);
+  if (functions_ == 0) return memory;
+  return std::max(memory, latency_ + functions / functions_);
+}
+
 std::vector<int64_t> Machine::Members(const Mesh& mesh,
                                       const AxisList& axes) const {
   std::vector<int64_t> members;

@@ -85,6 +85,8 @@ class Machine {
   double MatmulSeconds(DType dtype, int64_t batch, int64_t m, int64_t n,
                        int64_t k) const;
   double CopySeconds(int64_t bytes) const;
+  // Seconds of a kernel that also computes this many scalar functions.
+  double MapSeconds(int64_t bytes, double functions) const;
   // Seconds of a collective over `axes` of `mesh`. `bytes` is the whole buffer
   // of one rank: what all_reduce, reduce_scatter, all_to_all and
   // collective_permute start from, and what all_gather ends with. Never falls
@@ -112,6 +114,7 @@ class Machine {
   bool fuses_ = false;
   double bandwidth_ = 0;  // of device memory
   double latency_ = 0;    // of a kernel
+  double functions_ = 0;  // of maps per second; 0: as many as memory feeds
   TimeCurve copy_;        // by bytes read and written; may be empty
   std::vector<MatmulRate> rates_;
   std::vector<MachineLink> links_;

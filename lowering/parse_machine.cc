@@ -229,7 +229,8 @@ class MachineParser {
       case Kind::kTop:
         return {"machine"};
       case Kind::kDevice:
-        return {"memory", "bandwidth", "latency", "overlap", "fusion", "copy"};
+        return {"memory",  "bandwidth", "latency", "functions",
+                "overlap", "fusion",    "copy"};
       case Kind::kMatmul:
         return {"peak", "flops", "side", "k"};
       case Kind::kLink:
@@ -277,6 +278,9 @@ class MachineParser {
                            One(rest, Quantity::kBytesPerSecond));
     } else if (key == "latency") {
       MTF_ASSIGN_OR_RETURN(machine_.latency_, One(rest, Quantity::kSeconds));
+    } else if (key == "functions") {
+      MTF_ASSIGN_OR_RETURN(machine_.functions_,
+                           One(rest, Quantity::kFlopsPerSecond));
     } else if (key == "overlap" || key == "fusion") {
       if (rest.size() != 1 || (rest[0] != "yes" && rest[0] != "no")) {
         return Fail(absl::StrCat(key, " is neither \"yes\" nor \"no\""),

@@ -33,6 +33,9 @@ std::string Machine::ToString() const {
   text += entry("memory", static_cast<double>(memory_bytes_), Quantity::kBytes);
   text += entry("bandwidth", bandwidth_, Quantity::kBytesPerSecond);
   text += entry("latency", latency_, Quantity::kSeconds);
+  if (functions_ > 0) {
+    text += entry("functions", functions_, Quantity::kFlopsPerSecond);
+  }
   absl::StrAppend(&text, "overlap ", overlaps_ ? "yes" : "no", "\nfusion ",
                   fuses_ ? "yes" : "no", "\n");
   if (!copy_.empty()) absl::StrAppend(&text, "copy\n", table(copy_));

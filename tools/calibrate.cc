@@ -27,7 +27,7 @@ namespace mtf {
 namespace {
 
 // Each curve gets as much of the time as any other.
-constexpr int kCurves = 9;
+constexpr int kCurves = 10;
 // Points that a curve has whatever they take: two make a table.
 constexpr size_t kFewest = 2;
 constexpr int kMostRepeats = 200;
@@ -74,11 +74,13 @@ class Calibration {
     device->EnterThread();
     MTF_ASSIGN_OR_RETURN(group_, communicator_.GroupOver({0}));
     MTF_ASSIGN_OR_RETURN(const std::vector<Point> copies, Copies());
+    MTF_ASSIGN_OR_RETURN(const std::vector<Point> maps, Maps());
     MTF_ASSIGN_OR_RETURN(const std::vector<Point> f32, Cubes(kFloat32));
     MTF_ASSIGN_OR_RETURN(const std::vector<Point> bf16, Cubes(kBFloat16));
     MTF_ASSIGN_OR_RETURN(const std::vector<Point> sides, ThinProducts());
-    std::string text = absl::StrCat(Head(copies), Rates(kFloat32, f32, sides),
-                                    Rates(kBFloat16, bf16, {}));
+    std::string text =
+        absl::StrCat(Head(copies, maps), Rates(kFloat32, f32, sides),
+                     Rates(kBFloat16, bf16, {}));
     MTF_ASSIGN_OR_RETURN(const std::string link, Link());
     return absl::StrCat(text, link);
   }
@@ -214,6 +216,31 @@ class Calibration {
         });
   }
 
+  // A map of many steps over what the nearest cache holds, of the kind that
+  // gradients of activations are: a transcendental function among plain ones.
+  absl::StatusOr<std::vector<Point>> Maps() {
+    in_bytes_ = true;
+    return Curve("map", {4 << 12}, [&](double bytes, double allowance) {
+      using F = ScalarFunction;
+      const Shape shape = {{"x", static_cast<int64_t>(bytes) / 4}};
+      OneInstruction map(threads_);
+      map.instruction.opcode = Opcode::kMap;
+      map.instruction.expression = {1,
+                                    {{F::kMultiply, kFloat32, {0, 0}, 0, ""},
+                                     {F::kMultiply, kFloat32, {1, 0}, 0, ""},
+                                     {F::kAdd, kFloat32, {2, 0}, 0, ""},
+                                     {F::kTanh, kFloat32, {3}, 0, ""},
+                                     {F::kSubtract, kFloat32, {4, 1}, 0, ""},
+                                     {F::kMultiply, kFloat32, {5, 3}, 0, ""},
+                                     {F::kMultiply, kFloat32, {6, 2}, 0, ""},
+                                     {F::kAdd, kFloat32, {7, 4}, 0, ""}}};
+      map.AddOperand(shape, kFloat32);
+      map.SetResult(shape, kFloat32);
+      map.Prepare();
+      return Median([] {}, [&] { return Do([&] { map.Run(); }); }, allowance);
+    });
+  }
+
   absl::StatusOr<std::string> Link() {
     in_bytes_ = true;
     const int64_t n = ranks();
@@ -297,13 +324,16 @@ class Calibration {
     return rows;
   }
 
-  std::string Head(const std::vector<Point>& copies) {
+  std::string Head(const std::vector<Point>& copies,
+                   const std::vector<Point>& maps) {
     char host[256] = "";
     gethostname(host, sizeof(host) - 1);
     const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                           static_cast<double>(sysconf(_SC_PAGE_SIZE)) /
                           communicator_.placement().local_ranks;
     launch_ = copies.front().seconds;
+    // Eight steps for each float.
+    const double functions = Rate(maps[0].size / 4 * 8, maps[0].seconds);
     return absl::StrCat(
         "# Measured by mtf calibrate on ", Escaped(host), ": ", ranks(),
         ranks() == 1 ? " rank" : " ranks", " of ", threads_,
@@ -314,6 +344,7 @@ class Calibration {
         FormatQuantity(copies.back().size / copies.back().seconds,
                        Quantity::kBytesPerSecond),
         "\nlatency ", FormatQuantity(launch_, Quantity::kSeconds),
+        "\nfunctions ", FormatQuantity(functions, Quantity::kFlopsPerSecond),
         "\noverlap no\ncopy\n", Rows(copies));
   }
 
