@@ -1,663 +1,165 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lowering/parse_program.h"
 
-#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "layouts/shard.h"
-#include "lowering/line_reader.h"
 #include "lowering/plan_einsums.h"
+#include "lowering/program_parser.h"
 #include "lowering/verify_program.h"
-#include "lowering/verify_shapes.h"
 
 namespace mtf {
+namespace internal {
 namespace {
 
 // Longest text, and most elements of a constant, that are read on trust.
 constexpr size_t kMostText = size_t{1} << 28;
 
-struct ParsedType {
-  DType dtype = kFloat32;
-  Shape shape;
-  TensorLayout layout;
-  absl::InlinedVector<int64_t, 5> local;
-};
-
-class Parser {
- public:
-  absl::StatusOr<Program> Run(absl::string_view text) {
-    if (text.size() > kMostText) {
-      return absl::InvalidArgumentError("the text is longer than 256 MiB");
-    }
-    for (const LogicalLine& line : LogicalLines(text)) {
-      MTF_RETURN_IF_ERROR(ParseLine(line));
-    }
-    if (!saw_mesh_) {
-      return absl::InvalidArgumentError(
-          "line 1, column 1: the text has no mesh{...}");
-    }
-    FinishExtents();
-    int bad = -1;
-    const absl::Status valid = VerifyProgram(program_, &bad);
-    if (!valid.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "line ", bad < 0 ? 1 : lines_[bad], ", column 1: ", valid.message()));
-    }
-    if (planned_einsums_) MTF_RETURN_IF_ERROR(PlanEinsums(program_));
-    return std::move(program_);
-  }
-
- private:
-  absl::Status ParseLine(const LogicalLine& text) {
-    LineReader line(text);
-    if (line.AtEnd() || line.Take("#")) return absl::OkStatus();
-    if (line.TakeWord("mesh")) {
-      ParseMesh(line);
-    } else if (!saw_mesh_) {
-      line.Fail("the first line is mesh{...}, not this");
-    } else if (line.TakeWord("grains")) {
-      ParseGrains(line);
-    } else if (line.TakeWord("buffers")) {
-      line.Expect("{arena:");
-      program_.buffers.arena_bytes = line.Integer(0);
-      line.Expect(", commit:");
-      program_.buffers.commit =
-          static_cast<int>(line.Integer(0, std::numeric_limits<int>::max()));
-      line.Expect("}");
-      has_buffers_ = true;
-    } else if (line.TakeWord("rule")) {
-      ParseRule(line);
-    } else {
-      ParseInstruction(line);
-    }
-    if (line.ok() && !line.AtEnd()) line.Fail("unexpected text");
-    return line.status();
-  }
-
-  void ParseMesh(LineReader& line) {
-    if (saw_mesh_) return line.Fail("the mesh is given twice");
-    line.Expect("{");
-    std::string text;
-    while (line.ok() && !line.Take("}")) {
-      const std::string name = line.Word();
-      line.Expect(":");
-      absl::StrAppend(&text, text.empty() ? "" : ",", name, ":",
-                      line.Integer());
-      line.Take(",");
-    }
-    if (!line.ok()) return;
-    absl::StatusOr<Mesh> mesh = Mesh::Parse(text);
-    if (!mesh.ok()) return line.Fail(FirstLine(mesh.status()));
-    program_.mesh = *mesh;
-    program_.grains = Grains(*mesh);
-    saw_mesh_ = true;
-  }
-
-  // The axes that a dimension may be cut over though nothing here is.
-  void ParseGrains(LineReader& line) {
-    line.Expect("{");
-    while (line.ok() && !line.Take("}")) {
-      const std::string name = line.Word();
-      line.Expect(":");
-      AxisList axes;
-      ParseAxes(line, "+", axes);
-      if (line.ok()) program_.grains.Allow(name, SetOf(axes));
-      line.Take(",");
-    }
-  }
-
-  // What a rule says is taken as it stands: the layouts below show its effect.
-  void ParseRule(LineReader& line) {
-    LayoutRule rule;
-    if (line.Take("[")) {
-      const std::string name = line.Word();
-      for (RuleSection section :
-           {RuleSection::kParameters, RuleSection::kOptimizer}) {
-        if (RuleSectionName(section) == name) rule.section = section;
-      }
-      if (rule.section == RuleSection::kDefault) {
-        return line.FailWord("no such section of a layout");
-      }
-      line.Expect("]");
-    }
-    rule.dimension = line.Word();
-    line.Expect(":");
-    do {
-      rule.axes.push_back(line.Word());
-    } while (line.ok() && line.Take("+"));
-    line.Expect("from");
-    rule.origin = line.Name();
-    if (line.ok()) program_.rules.push_back(std::move(rule));
-  }
-
-  static std::string FirstLine(const absl::Status& status) {
-    return std::string(status.message().substr(0, status.message().find('\n')));
-  }
-
-  int Axis(LineReader& line) {
-    const std::string name = line.Word();
-    if (!line.ok()) return 0;
-    const int axis = program_.mesh.Find(name);
-    if (axis < 0) {
-      line.FailWord(absl::StrCat("the mesh has no axis \"", name, "\""));
-    } else if (program_.mesh.axis_size(axis) == 1) {
-      line.FailWord(
-          absl::StrCat("axis \"", name, "\" has size 1 and cuts nothing"));
-    }
-    return std::max(axis, 0);
-  }
-
-  void ParseAxes(LineReader& line, absl::string_view separator,
-                 AxisList& axes) {
-    do {
-      const int axis = Axis(line);
-      if (line.ok() && axes.Contains(axis)) {
-        line.FailWord("an axis occurs twice");
-      }
-      if (line.ok()) axes.push_back(axis);
-    } while (line.ok() && line.Take(separator));
-  }
-
-  void ParseDimensions(LineReader& line, ParsedType& type) {
-    line.Expect("[");
-    std::vector<Dimension> dims;
-    bool local = false;
-    while (line.ok() && !line.Take("]")) {
-      Dimension dim;
-      dim.name = line.Word();
-      line.Expect(":");
-      dim.size = line.Integer(0);
-      AxisList axes;
-      if (line.Take("/")) ParseAxes(line, "+", axes);
-      int64_t extent = -1;
-      if (line.Take("=")) {
-        extent = line.Integer(0);
-        local = true;
-      }
-      type.local.push_back(extent);
-      type.layout.dims.push_back(axes);
-      dims.push_back(std::move(dim));
-      if (!line.Take(",")) {
-        line.Expect("]");
-        break;
-      }
-    }
-    type.shape = Shape(std::move(dims));
-    if (!line.ok()) return;
-    if (const absl::Status valid = type.shape.Validate(); !valid.ok()) {
-      return line.Fail(valid.message());
-    }
-    for (int i = 0; i < type.shape.rank(); ++i) {
-      program_.grains.Allow(type.shape[i].name, SetOf(type.layout.dims[i]));
-    }
-    has_local_ = has_local_ || local;
-    if (line.TakeWord("unreduced")) {
-      line.Expect("{");
-      AxisList axes;
-      ParseAxes(line, ",", axes);
-      type.layout.unreduced = SetOf(axes);
-      line.Expect("}");
-      if (line.TakeWord("max")) type.layout.reduction = ReduceKind::kMax;
-      if (line.TakeWord("min")) type.layout.reduction = ReduceKind::kMin;
-    }
-  }
-
-  static DType ParsedDType(LineReader& line) {
-    const absl::StatusOr<DType> dtype = ParseDType(line.Word());
-    if (!dtype.ok()) line.FailWord(FirstLine(dtype.status()));
-    return dtype.value_or(kFloat32);
-  }
-
-  ParsedType ParseType(LineReader& line) {
-    ParsedType type;
-    // A dtype is letters and digits up to the bracket.
-    type.dtype = ParsedDType(line);
-    if (!line.ok()) return type;
-    ParseDimensions(line, type);
-    return type;
-  }
-
-  int Operand(LineReader& line) {
-    line.Expect("%");
-    const std::string name = line.Name();
-    if (!line.ok()) return 0;
-    const auto it = ids_.find(name);
-    if (it == ids_.end()) {
-      line.FailWord(absl::StrCat("no value %", name, " is made before"));
-      return 0;
-    }
-    return it->second;
-  }
-
-  void ParseInstruction(LineReader& line) {
-    Instruction instruction;
-    while (line.ok() && line.Take("%")) {
-      const std::string name = line.Name();
-      line.Expect(":");
-      ParsedType type = ParseType(line);
-      BufferPlan::Buffer buffer;
-      if (line.Take("@")) {
-        bool quoted = false;
-        const std::string place = line.Name(&quoted);
-        if (!quoted && absl::SimpleAtoi(place, &buffer.offset)) {
-          buffer.place = BufferPlan::Place::kArena;
-          if (buffer.offset < 0) line.Fail("a place before the arena");
-        } else {
-          buffer.place = BufferPlan::Place::kVariable;
-          buffer.symbol = place;
-        }
-      }
-      if (!line.ok()) return;
-      if (ids_.contains(name)) {
-        return line.Fail(absl::StrCat("%", name, " is made twice"));
-      }
-      const int id =
-          program_.AddValue(name, type.dtype, type.shape, type.layout);
-      program_.values[id].name = name;
-      program_.buffers.buffers.push_back(buffer);
-      given_extents_.push_back(type.local);
-      ids_[name] = id;
-      instruction.results.push_back(id);
-      if (!line.Take(",")) break;
-    }
-    if (!instruction.results.empty()) line.Expect("=");
-    const std::string opcode = line.Word();
-    if (!line.ok()) return;
-    bool known = false;
-    for (int i = 0; i <= static_cast<int>(Opcode::kCollectivePermute); ++i) {
-      if (OpcodeName(static_cast<Opcode>(i)) == opcode) {
-        instruction.opcode = static_cast<Opcode>(i);
-        known = true;
-      }
-    }
-    if (!known) {
-      return line.FailWord(absl::StrCat("no instruction \"", opcode, "\""));
-    }
-    const bool gives = instruction.opcode != Opcode::kOutput;
-    if (gives == instruction.results.empty()) {
-      return line.FailWord(gives ? "a result is missing"
-                                 : "output gives nothing");
-    }
-    if (line.Take("(")) {
-      while (line.ok() && !line.Take(")")) {
-        instruction.operands.push_back(Operand(line));
-        if (!line.Take(",")) {
-          line.Expect(")");
-          break;
-        }
-      }
-    }
-    if (!line.ok()) return;
-    if (!internal::TakesOperands(instruction.opcode,
-                                 instruction.operands.size())) {
-      return line.Fail(absl::StrCat(opcode, " does not take ",
-                                    instruction.operands.size(), " operands"));
-    }
-    if (instruction.results.size() > 1 &&
-        instruction.opcode != Opcode::kAllReduce &&
-        instruction.opcode != Opcode::kReduceScatter) {
-      return line.Fail(absl::StrCat(opcode, " gives one result"));
-    }
-    ParseAttributes(line, instruction);
-    ParseOrigin(line, instruction);
-    if (!line.ok()) return;
-    program_.instructions.push_back(std::move(instruction));
-    lines_.push_back(line.number());
-  }
-
-  // Why the instruction is there and who made it, where the text says so.
-  void ParseOrigin(LineReader& line, Instruction& instruction) {
-    if (line.Take("for{")) {
-      do {
-        Cause cause;
-        cause.dimension = line.Word();
-        line.Expect("/");
-        cause.axis = Axis(line);
-        if (line.TakeWord("rule")) {
-          cause.rule = static_cast<int>(
-              line.Integer(0, static_cast<int64_t>(program_.rules.size()) - 1));
-        }
-        instruction.causes.push_back(std::move(cause));
-      } while (line.ok() && line.Take(","));
-      line.Expect("}");
-    }
-    if (!line.ok() || !line.TakeWord("at")) return;
-    Origin origin;
-    origin.operation = line.Name();
-    origin.site.file = line.Name();
-    line.Expect(":");
-    origin.site.line =
-        static_cast<int>(line.Integer(0, std::numeric_limits<int>::max()));
-    if (!line.ok()) return;
-    const auto [place, is_new] =
-        origins_.try_emplace({origin.operation, origin.site.ToString()},
-                             static_cast<int>(program_.origins.size()));
-    if (is_new) program_.origins.push_back(std::move(origin));
-    instruction.origin = place->second;
-  }
-
-  ReduceKind Reduction(LineReader& line) {
-    if (line.TakeWord("sum")) return ReduceKind::kSum;
-    if (line.TakeWord("max")) return ReduceKind::kMax;
-    if (line.TakeWord("min")) return ReduceKind::kMin;
-    line.Fail("expected sum, max or min");
-    return ReduceKind::kSum;
-  }
-
-  int DimensionOf(LineReader& line, int value) {
-    const std::string name = line.Word();
-    if (!line.ok()) return 0;
-    const int dim = program_.values[value].shape.Find(name);
-    if (dim < 0) line.FailWord(absl::StrCat("no dimension \"", name, "\""));
-    return std::max(dim, 0);
-  }
-
-  void Over(LineReader& line, Instruction& instruction) {
-    line.Expect("over{");
-    ParseAxes(line, ",", instruction.axes);
-    line.Expect("}");
-  }
-
-  void ParseExpression(LineReader& line, Instruction& instruction) {
-    MapExpression& expression = instruction.expression;
-    const int operands = static_cast<int>(instruction.operands.size());
-    expression.num_operands = operands;
-    const DType result = program_.values[instruction.results[0]].dtype;
-    if (!line.Take("[")) {
-      const absl::StatusOr<ScalarFunction> function =
-          ParseScalarFunction(line.Word());
-      if (!function.ok()) return line.FailWord(function.status().message());
-      if (InfoOf(*function).arity != operands || operands == 0) {
-        return line.FailWord("the function takes another number of operands");
-      }
-      expression = MapExpression::Single(*function, result, operands);
-      return;
-    }
-    do {
-      MapStep step;
-      const absl::StatusOr<ScalarFunction> function =
-          ParseScalarFunction(line.Word());
-      if (!function.ok()) return line.FailWord(function.status().message());
-      step.function = *function;
-      const bool typed = *function == ScalarFunction::kCast ||
-                         *function == ScalarFunction::kLiteral ||
-                         *function == ScalarFunction::kIota;
-      if (typed) {
-        line.Expect(".");
-        step.dtype = ParsedDType(line);
-      }
-      line.Expect("(");
-      if (*function == ScalarFunction::kLiteral) {
-        step.literal = line.Real();
-      } else if (*function == ScalarFunction::kIota) {
-        step.dimension = line.Word();
-      } else {
-        do {
-          line.Expect("$");
-          const int64_t argument = line.Integer();
-          if (argument < 0 ||
-              argument >=
-                  operands + static_cast<int64_t>(expression.steps.size())) {
-            line.FailWord("no such operand or earlier step");
-            return;
-          }
-          step.arguments.push_back(static_cast<int>(argument));
-        } while (line.ok() && line.Take(","));
-        if (static_cast<int>(step.arguments.size()) !=
-            InfoOf(*function).arity) {
-          return line.Fail("the function takes another number of arguments");
-        }
-      }
-      line.Expect(")");
-      if (!line.ok()) return;
-      if (!typed) step.dtype = StepDType(instruction, step);
-      expression.steps.push_back(std::move(step));
-    } while (line.Take(";"));
-    line.Expect("]");
-  }
-
-  // The dtype that a step without one in the text has: bool for a comparison,
-  // else that of its last argument (a select's first is its condition).
-  DType StepDType(const Instruction& instruction, const MapStep& step) const {
-    if (InfoOf(step.function).is_comparison) return kBool;
-    const int last = step.arguments.back();
-    const int operands = static_cast<int>(instruction.operands.size());
-    return last < operands
-               ? program_.values[instruction.operands[last]].dtype
-               : instruction.expression.steps[last - operands].dtype;
-  }
-
-  void ParseAttributes(LineReader& line, Instruction& instruction) {
-    const int first =
-        instruction.operands.empty() ? -1 : instruction.operands[0];
-    switch (instruction.opcode) {
-      case Opcode::kInput:
-      case Opcode::kOutput:
-        instruction.symbol = line.Name();
-        break;
-      case Opcode::kReadVariable:
-      case Opcode::kWriteVariable: {
-        instruction.symbol = line.Name();
-        const ProgramValue& value = program_.values[instruction.results[0]];
-        if (variables_.insert(instruction.symbol).second) {
-          program_.variables.push_back(
-              {instruction.symbol, value.dtype, value.shape, value.layout});
-        }
-        break;
-      }
-      case Opcode::kConstant:
-        line.Expect("{");
-        while (line.ok() && !line.Take("}")) {
-          instruction.data.push_back(line.Real());
-          if (!line.Take(",")) {
-            line.Expect("}");
-            break;
-          }
-        }
-        if (line.ok() &&
-            static_cast<int64_t>(instruction.data.size()) !=
-                program_.values[instruction.results[0]].shape.num_elements()) {
-          line.Fail("a constant has one number per element");
-        }
-        break;
-      case Opcode::kRandom:
-        if (!line.TakeWord("uniform")) {
-          line.Expect("normal");
-          instruction.random_kind = RandomKind::kNormal;
-        }
-        line.Expect("stream");
-        instruction.stream = static_cast<uint32_t>(
-            line.Integer(0, std::numeric_limits<uint32_t>::max()));
-        instruction.per_step = line.TakeWord("per_step");
-        break;
-      case Opcode::kMap:
-        ParseExpression(line, instruction);
-        break;
-      case Opcode::kEinsum:
-        line.Expect("sum{");
-        ParseSummed(line, instruction);
-        if (line.Take("by{")) {
-          planned_einsums_ = true;
-          while (line.ok() && !line.Take("}")) line.Word();
-        }
-        break;
-      case Opcode::kReduce: {
-        instruction.reduce_kind = Reduction(line);
-        if (line.AtEnd() || line.Sees("for{") || line.Sees("at ")) {
-          if (instruction.operands.size() != 1) {
-            return line.Fail(
-                "a reduce of several operands needs an expression");
-          }
-          const ProgramValue& value = program_.values[first];
-          instruction.expression =
-              MapExpression::Single(ScalarFunction::kIdentity, value.dtype, 1);
-          instruction.iteration = value.shape;
-          instruction.iteration_layout = value.layout.Reduced();
-          instruction.iteration_local = given_extents_[first];
-        } else {
-          ParseExpression(line, instruction);
-          line.Expect("over");
-          ParsedType type;
-          ParseDimensions(line, type);
-          instruction.iteration = type.shape;
-          instruction.iteration_layout = type.layout;
-          instruction.iteration_local = type.local;
-        }
-        break;
-      }
-      case Opcode::kSlice:
-        instruction.dimension = line.Word();
-        line.Expect("begin");
-        instruction.begin = line.Integer();
-        break;
-      case Opcode::kPad:
-        instruction.dimension = line.Word();
-        line.Expect("before");
-        instruction.begin = line.Integer();
-        line.Expect("fill");
-        instruction.fill = line.Real();
-        break;
-      case Opcode::kConcat:
-      case Opcode::kGather:
-      case Opcode::kScatterAdd:
-        instruction.dimension = line.Word();
-        if (line.ok() && !HasDimension(instruction)) {
-          line.FailWord("no such dimension");
-        }
-        break;
-      case Opcode::kMask:
-        do {
-          instruction.mask_dims.push_back(DimensionOf(line, first));
-        } while (line.ok() && line.Take(","));
-        line.Expect("fill");
-        instruction.fill = line.Real();
-        break;
-      case Opcode::kReshape:
-      case Opcode::kReshard:
-        break;
-      case Opcode::kAllReduce:
-        instruction.reduce_kind = Reduction(line);
-        Over(line, instruction);
-        break;
-      case Opcode::kAllGather:
-      case Opcode::kAllSlice:
-        instruction.dim = DimensionOf(line, first);
-        Over(line, instruction);
-        break;
-      case Opcode::kReduceScatter:
-        instruction.reduce_kind = Reduction(line);
-        instruction.dim = DimensionOf(line, first);
-        // Those of further operands follow from their layouts.
-        for (size_t i = 1; i < instruction.operands.size() && line.ok(); ++i) {
-          line.Expect(",");
-          DimensionOf(line, instruction.operands[i]);
-        }
-        Over(line, instruction);
-        break;
-      case Opcode::kAllToAll:
-        instruction.from_dim = DimensionOf(line, first);
-        line.Expect("to");
-        instruction.dim = DimensionOf(line, first);
-        Over(line, instruction);
-        break;
-      case Opcode::kCollectivePermute:
-        Over(line, instruction);
-        break;
-    }
-  }
-
-  // The names that follow "sum{": exactly those that the result leaves out.
-  void ParseSummed(LineReader& line, const Instruction& instruction) {
-    std::vector<std::string> said, meant;
-    while (line.ok() && !line.Take("}")) {
-      said.push_back(line.Word());
-      line.Take(",");
-    }
-    const Shape& kept = program_.values[instruction.results[0]].shape;
-    for (int operand : instruction.operands) {
-      for (const Dimension& dim : program_.values[operand].shape) {
-        if (!kept.Contains(dim.name)) meant.push_back(dim.name);
-      }
-    }
-    for (std::vector<std::string>* names : {&said, &meant}) {
-      std::sort(names->begin(), names->end());
-      names->erase(std::unique(names->begin(), names->end()), names->end());
-    }
-    if (line.ok() && said != meant) {
-      line.FailWord("the result leaves out other dimensions");
-    }
-  }
-
-  bool HasDimension(const Instruction& instruction) const {
-    const int value = instruction.opcode == Opcode::kScatterAdd
-                          ? instruction.results[0]
-                          : instruction.operands[0];
-    return program_.values[value].shape.Contains(instruction.dimension);
-  }
-
-  // Extents are known once every line has said which axes it uses. Shards have
-  // them where the text gives any, and where they are the sizes anyway. What
-  // the text says they are is checked with everything else.
-  void FinishExtents() {
-    if (has_buffers_) {
-      program_.buffers.buffers.resize(program_.values.size());
-    } else {
-      program_.buffers = {};
-    }
-    bool cut = false;
-    for (const ProgramValue& value : program_.values) {
-      for (int i = 0; i < value.shape.rank(); ++i) {
-        cut = cut || LocalExtent(program_.grains, value.shape, value.layout,
-                                 i) != value.shape[i].size;
-      }
-    }
-    const bool local = !cut || has_local_ || has_buffers_ || planned_einsums_;
-    for (size_t v = 0; v < program_.values.size() && local; ++v) {
-      ProgramValue& value = program_.values[v];
-      value.local = given_extents_[v];
-      SetExtents(value.shape, value.local);
-    }
-    for (Instruction& instruction : program_.instructions) {
-      if (local) {
-        SetExtents(instruction.iteration, instruction.iteration_local);
-      } else {
-        instruction.iteration_local.clear();
-      }
-    }
-  }
-
-  // An extent that the text leaves out is the size.
-  static void SetExtents(const Shape& shape,
-                         absl::InlinedVector<int64_t, 5>& extents) {
-    for (int i = 0; i < shape.rank(); ++i) {
-      if (extents[i] < 0) extents[i] = shape[i].size;
-    }
-  }
-
-  Program program_;
-  absl::flat_hash_map<std::string, int> ids_;
-  absl::flat_hash_set<std::string> variables_;
-  absl::flat_hash_map<std::pair<std::string, std::string>, int> origins_;
-  std::vector<int> lines_;  // by instruction
-  // By value: the extents of its shards, -1 where the text gives none.
-  std::vector<absl::InlinedVector<int64_t, 5>> given_extents_;
-  bool saw_mesh_ = false;
-  bool has_local_ = false;
-  bool has_buffers_ = false;
-  bool planned_einsums_ = false;
-};
-
 }  // namespace
 
+absl::StatusOr<Program> ProgramParser::Run(absl::string_view text) {
+  if (text.size() > kMostText) {
+    return absl::InvalidArgumentError("the text is longer than 256 MiB");
+  }
+  for (const LogicalLine& line : LogicalLines(text)) {
+    MTF_RETURN_IF_ERROR(ParseLine(line));
+  }
+  if (!saw_mesh_) {
+    return absl::InvalidArgumentError(
+        "line 1, column 1: the text has no mesh{...}");
+  }
+  FinishExtents();
+  int bad = -1;
+  const absl::Status valid = VerifyProgram(program_, &bad);
+  if (!valid.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "line ", bad < 0 ? 1 : lines_[bad], ", column 1: ", valid.message()));
+  }
+  if (planned_einsums_) MTF_RETURN_IF_ERROR(PlanEinsums(program_));
+  return std::move(program_);
+}
+
+absl::Status ProgramParser::ParseLine(const LogicalLine& text) {
+  LineReader line(text);
+  if (line.AtEnd() || line.Take("#")) return absl::OkStatus();
+  if (line.TakeWord("mesh")) {
+    ParseMesh(line);
+  } else if (!saw_mesh_) {
+    line.Fail("the first line is mesh{...}, not this");
+  } else if (line.TakeWord("grains")) {
+    ParseGrains(line);
+  } else if (line.TakeWord("buffers")) {
+    line.Expect("{arena:");
+    program_.buffers.arena_bytes = line.Integer(0);
+    line.Expect(", commit:");
+    program_.buffers.commit =
+        static_cast<int>(line.Integer(0, std::numeric_limits<int>::max()));
+    line.Expect("}");
+    has_buffers_ = true;
+  } else if (line.TakeWord("rule")) {
+    ParseRule(line);
+  } else {
+    ParseInstruction(line);
+  }
+  if (line.ok() && !line.AtEnd()) line.Fail("unexpected text");
+  return line.status();
+}
+
+void ProgramParser::ParseMesh(LineReader& line) {
+  if (saw_mesh_) return line.Fail("the mesh is given twice");
+  line.Expect("{");
+  std::string text;
+  while (line.ok() && !line.Take("}")) {
+    const std::string name = line.Word();
+    line.Expect(":");
+    absl::StrAppend(&text, text.empty() ? "" : ",", name, ":", line.Integer());
+    line.Take(",");
+  }
+  if (!line.ok()) return;
+  absl::StatusOr<Mesh> mesh = Mesh::Parse(text);
+  if (!mesh.ok()) return line.Fail(FirstLine(mesh.status()));
+  program_.mesh = *mesh;
+  program_.grains = Grains(*mesh);
+  saw_mesh_ = true;
+}
+
+void ProgramParser::ParseGrains(LineReader& line) {
+  line.Expect("{");
+  while (line.ok() && !line.Take("}")) {
+    const std::string name = line.Word();
+    line.Expect(":");
+    AxisList axes;
+    ParseAxes(line, "+", axes);
+    if (line.ok()) program_.grains.Allow(name, SetOf(axes));
+    line.Take(",");
+  }
+}
+
+void ProgramParser::ParseRule(LineReader& line) {
+  LayoutRule rule;
+  if (line.Take("[")) {
+    const std::string name = line.Word();
+    for (RuleSection section :
+         {RuleSection::kParameters, RuleSection::kOptimizer}) {
+      if (RuleSectionName(section) == name) rule.section = section;
+    }
+    if (rule.section == RuleSection::kDefault) {
+      return line.FailWord("no such section of a layout");
+    }
+    line.Expect("]");
+  }
+  rule.dimension = line.Word();
+  line.Expect(":");
+  do {
+    rule.axes.push_back(line.Word());
+  } while (line.ok() && line.Take("+"));
+  line.Expect("from");
+  rule.origin = line.Name();
+  if (line.ok()) program_.rules.push_back(std::move(rule));
+}
+
+void ProgramParser::FinishExtents() {
+  if (has_buffers_) {
+    program_.buffers.buffers.resize(program_.values.size());
+  } else {
+    program_.buffers = {};
+  }
+  bool cut = false;
+  for (const ProgramValue& value : program_.values) {
+    for (int i = 0; i < value.shape.rank(); ++i) {
+      cut = cut || LocalExtent(program_.grains, value.shape, value.layout, i) !=
+                       value.shape[i].size;
+    }
+  }
+  const bool local = !cut || has_local_ || has_buffers_ || planned_einsums_;
+  for (size_t v = 0; v < program_.values.size() && local; ++v) {
+    ProgramValue& value = program_.values[v];
+    value.local = given_extents_[v];
+    SetExtents(value.shape, value.local);
+  }
+  for (Instruction& instruction : program_.instructions) {
+    if (local) {
+      SetExtents(instruction.iteration, instruction.iteration_local);
+    } else {
+      instruction.iteration_local.clear();
+    }
+  }
+}
+
+void ProgramParser::SetExtents(const Shape& shape,
+                               absl::InlinedVector<int64_t, 5>& extents) {
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (extents[i] < 0) extents[i] = shape[i].size;
+  }
+}
+
+}  // namespace internal
+
 absl::StatusOr<Program> ParseProgram(absl::string_view text) {
-  return Parser().Run(text);
+  return internal::ProgramParser().Run(text);
 }
 
 }  // namespace mtf

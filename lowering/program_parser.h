@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What reads the text of a program, line by line: parse_program.cc what stands
+// above the instructions and the whole, parse_instruction.cc the instructions.
+#ifndef MTF_LOWERING_PROGRAM_PARSER_H_
+#define MTF_LOWERING_PROGRAM_PARSER_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lowering/line_reader.h"
+#include "lowering/program.h"
+
+namespace mtf::internal {
+
+// What stands behind the ":" of a value.
+struct ParsedType {
+  DType dtype = kFloat32;
+  Shape shape;
+  TensorLayout layout;
+  absl::InlinedVector<int64_t, 5> local;
+};
+
+// Reads one program; see ParseProgram.
+class ProgramParser {
+ public:
+  absl::StatusOr<Program> Run(absl::string_view text);
+
+ private:
+  absl::Status ParseLine(const LogicalLine& text);
+  void ParseMesh(LineReader& line);
+  // The axes that a dimension may be cut over though nothing here is.
+  void ParseGrains(LineReader& line);
+  // What a rule says is taken as it stands: the layouts below show its effect.
+  void ParseRule(LineReader& line);
+  static std::string FirstLine(const absl::Status& status);
+  int Axis(LineReader& line);
+  void ParseAxes(LineReader& line, absl::string_view separator, AxisList& axes);
+  void ParseDimensions(LineReader& line, ParsedType& type);
+  static DType ParsedDType(LineReader& line);
+  ParsedType ParseType(LineReader& line);
+  int Operand(LineReader& line);
+  void ParseInstruction(LineReader& line);
+  // Why the instruction is there and who made it, where the text says so.
+  void ParseOrigin(LineReader& line, Instruction& instruction);
+  ReduceKind Reduction(LineReader& line);
+  int DimensionOf(LineReader& line, int value);
+  void Over(LineReader& line, Instruction& instruction);
+  void ParseExpression(LineReader& line, Instruction& instruction);
+  // The dtype that a step without one in the text has: bool for a comparison,
+  // else that of its last argument (a select's first is its condition).
+  DType StepDType(const Instruction& instruction, const MapStep& step) const;
+  void ParseAttributes(LineReader& line, Instruction& instruction);
+  // The names that follow "sum{": exactly those that the result leaves out.
+  void ParseSummed(LineReader& line, const Instruction& instruction);
+  bool HasDimension(const Instruction& instruction) const;
+  // Extents are known once every line has said which axes it uses. Shards have
+  // them where the text gives any, and where they are the sizes anyway. What
+  // the text says they are is checked with everything else.
+  void FinishExtents();
+  // An extent that the text leaves out is the size.
+  static void SetExtents(const Shape& shape,
+                         absl::InlinedVector<int64_t, 5>& extents);
+
+  Program program_;
+  absl::flat_hash_map<std::string, int> ids_;
+  absl::flat_hash_set<std::string> variables_;
+  absl::flat_hash_map<std::pair<std::string, std::string>, int> origins_;
+  std::vector<int> lines_;  // by instruction
+  // By value: the extents of its shards, -1 where the text gives none.
+  std::vector<absl::InlinedVector<int64_t, 5>> given_extents_;
+  bool saw_mesh_ = false;
+  bool has_local_ = false;
+  bool has_buffers_ = false;
+  bool planned_einsums_ = false;
+};
+
+}  // namespace mtf::internal
+
+#endif  // MTF_LOWERING_PROGRAM_PARSER_H_
