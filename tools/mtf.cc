@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "layouts/text_items.h"
+#include "mtf/exceptions.h"
 #include "mtf/status.h"
 #include "tools/mtf_commands.h"
 #include "train/parse_flags.h"
@@ -158,8 +159,9 @@ absl::Status Main(const std::vector<std::string>& arguments) {
 }  // namespace mtf::tools
 
 int main(int argc, char** argv) {
-  const absl::Status status =
-      mtf::tools::Main(std::vector<std::string>(argv + 1, argv + argc));
+  const absl::Status status = mtf::CatchExceptions([&] {
+    return mtf::tools::Main(std::vector<std::string>(argv + 1, argv + argc));
+  });
   if (!status.ok()) std::cerr << mtf::ErrorText(status) << std::endl;
   return mtf::train::ExitCode(status.code());
 }

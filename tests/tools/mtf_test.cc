@@ -65,12 +65,12 @@ class File {
   std::string path_;
 };
 
-// The time limit turns a hang into a failure.
-Outcome RunMtf(const std::string& arguments) {
+// The time limit turns a hang into a failure. `before` is shell.
+Outcome RunMtf(const std::string& arguments, const std::string& before = "") {
   const std::string out = Temporary("out"), errors = Temporary("errors");
   const int status =
-      std::system(absl::StrCat("timeout 120 ", MTF_COMMAND, " ", arguments,
-                               " >", out, " 2>", errors)
+      std::system(absl::StrCat(before, "timeout 120 ", MTF_COMMAND, " ",
+                               arguments, " >", out, " 2>", errors)
                       .c_str());
   Outcome outcome = {WEXITSTATUS(status), ReadText(out), ReadText(errors)};
   std::remove(out.c_str());
@@ -92,6 +92,13 @@ std::string DumpOf(const std::string& preset) {
   targets.updates = {model.step};
   EXPECT_OK(testing::LowerPreset(graph, preset, 4, targets, options));
   return dump;
+}
+
+TEST(CliMtf, WantOfMemoryIsOneMessage) {
+  const Outcome outcome =
+      RunMtf("search --mesh=data:2 --layers=5000", "ulimit -v 300000; ");
+  EXPECT_EQ(outcome.exit_code, 71);
+  EXPECT_THAT(outcome.errors, StartsWith("RESOURCE_EXHAUSTED no memory on"));
 }
 
 TEST(CliMtf, HelpNamesTheCommandsAndTheirFlags) {

@@ -61,7 +61,7 @@ Outcome RunShell(const std::string& script) {
   return {WEXITSTATUS(status), ReadText(out), ReadText(errors)};
 }
 
-TEST(Process, ThatMayHaveNoMemoryForItsBatch) {
+TEST(CliProcess, ThatMayHaveNoMemoryForItsBatch) {
   const Outcome outcome = RunShell(
       "ulimit -v 1500000\n"
       "exec $LM --batch=33000000\n");
@@ -72,7 +72,7 @@ TEST(Process, ThatMayHaveNoMemoryForItsBatch) {
 }
 
 // A loss that nobody could read is no success.
-TEST(Process, ThatCannotWriteItsOutput) {
+TEST(CliProcess, ThatCannotWriteItsOutput) {
   for (const char* flags : {"", "--explain", "--help"}) {
     const Outcome outcome =
         RunShell(absl::StrCat("exec $LM ", flags, " > /dev/full\n"));
@@ -82,7 +82,7 @@ TEST(Process, ThatCannotWriteItsOutput) {
   }
 }
 
-TEST(Process, ThatMayHaveNoThreadsForItsRanks) {
+TEST(CliProcess, ThatMayHaveNoThreadsForItsRanks) {
   // The stack of a thread counts as memory: 64 GB for all of them.
   const Outcome outcome = RunShell(
       "ulimit -s 262144\n"
@@ -97,7 +97,7 @@ TEST(Process, ThatMayHaveNoThreadsForItsRanks) {
 }
 
 // Programs start themselves again to set up their thread pool.
-TEST(Process, KeepsItsNameAndItsArguments) {
+TEST(CliProcess, KeepsItsNameAndItsArguments) {
   const Outcome outcome = RunShell(
       "unset GOMP_SPINCOUNT OMP_WAIT_POLICY\n"
       "$LM --steps=1000000 >/dev/null &\n"
