@@ -93,8 +93,9 @@ struct SearchResult {
   std::vector<FoundLayout> best;  // fastest first
   double space = 0;               // layouts there are
   // In a space too large for all, a scoped section gives an axis nothing more
-  // than the default one, or as many dimensions as it can; and where it cuts
-  // parameters further it cuts the optimizer alike.
+  // than the default one, or as many dimensions as it can; where it cuts
+  // parameters further it cuts the optimizer alike; and of dimensions that
+  // always stand together, as heads and d_kv, it cuts the larger.
   bool restricted = false;
   int64_t lowered = 0;    // layouts that were lowered and priced
   int64_t too_large = 0;  // of these, those beyond the memory limit

@@ -21,7 +21,8 @@ DimSet Bit(int i) { return DimSet{1} << i; }
 
 // Which dimensions may share a mesh axis in one section.
 struct Neighbours {
-  DimSet dims = 0;            // that the section rules
+  DimSet ruled = 0;           // that the section rules
+  DimSet dims = 0;            // of these, the ones to search
   std::vector<DimSet> clash;  // by dimension
   bool Fits(DimSet set, int dim) const { return (clash[dim] & set) == 0; }
 };
@@ -78,7 +79,7 @@ Neighbours FindNeighbours(const SearchProgram& program,
                           const std::vector<std::string>& dimensions,
                           absl::string_view section, DimSet dims) {
   Neighbours result;
-  result.dims = dims;
+  result.ruled = result.dims = dims;
   const int count = static_cast<int>(dimensions.size());
   result.clash.assign(count, 0);
   for (int i = 0; i < count; ++i) {
@@ -109,6 +110,36 @@ DimSet DimensionsOfVariables(const Graph& graph,
     }
   }
   return set;
+}
+
+// The dimensions that stand in every variable where a larger one does and in no
+// other, as heads beside d_kv: to cut the larger one does the same.
+DimSet FindShadowed(const Graph& graph,
+                    const std::vector<std::string>& dimensions) {
+  struct Use {
+    std::vector<int> variables;
+    int64_t size = 0;
+  };
+  std::vector<Use> uses(dimensions.size());
+  for (const VariableInfo& variable : graph.variables()) {
+    for (size_t i = 0; i < dimensions.size(); ++i) {
+      const int place = variable.shape.Find(dimensions[i]);
+      if (place < 0) continue;
+      uses[i].variables.push_back(variable.id);
+      uses[i].size = variable.shape[place].size;
+    }
+  }
+  DimSet shadowed = 0;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    for (size_t j = 0; j < uses.size(); ++j) {
+      const bool larger = uses[j].size > uses[i].size ||
+                          (uses[j].size == uses[i].size && j < i);
+      if (larger && uses[i].variables == uses[j].variables) {
+        shadowed |= Bit(static_cast<int>(i));
+      }
+    }
+  }
+  return shadowed;
 }
 
 // Appends every set of dimensions from `first` on that may be added to `set`
@@ -144,10 +175,10 @@ void MakeRoles(const Sections& sections, bool restricted, SearchSpace& space) {
   for (DimSet cut : cuts) {
     space.groups.push_back(static_cast<int>(space.roles.size()));
     std::vector<DimSet> parameters, optimizer;
-    AddSets(sections.parameters, cut & sections.parameters.dims, restricted, 0,
+    AddSets(sections.parameters, cut & sections.parameters.ruled, restricted, 0,
             0, parameters);
-    AddSets(sections.optimizer, cut & sections.optimizer.dims, restricted, 0, 0,
-            optimizer);
+    AddSets(sections.optimizer, cut & sections.optimizer.ruled, restricted, 0,
+            0, optimizer);
     for (DimSet p : parameters) {
       for (DimSet o : optimizer) {
         // An update works where its state is: a parameter that is cut further
@@ -199,6 +230,9 @@ absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchProgram& program,
   }
   MakeRoles(sections, /*restricted=*/false, space);
   if (space.size() > options.full_space) {
+    const DimSet shadowed = FindShadowed(graph, space.dimensions);
+    sections.parameters.dims &= ~shadowed;
+    sections.optimizer.dims &= ~shadowed;
     MakeRoles(sections, /*restricted=*/true, space);
   }
   if (space.roles.size() > kMostRoles) {
