@@ -25,8 +25,8 @@ void BM_Search(benchmark::State& state, const std::string& model,
     MTF_CHECK_OK(step.status());
     return *std::move(step);
   };
-  const GptStep whole = build(sizes->layers), one = build(1), two = build(2);
-  const SearchInput input = {whole.Program(), {one.Program(), two.Program()}};
+  const GptStep whole = build(sizes->layers), two = build(2), four = build(4);
+  const SearchInput input = {whole.Program(), {two.Program(), four.Program()}};
   const SearchPrices prices = PricesOf(*Machine::Load("h100_nvlink_ib"));
   for (auto _ : state) {
     const auto found =

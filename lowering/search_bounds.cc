@@ -411,6 +411,9 @@ absl::StatusOr<SearchBounds> SearchBounds::Make(const SearchInput& input,
     alone.roles = space.roles;
     bounds.traffic_.emplace_back();
     bounds.traffic_.back().resize(space.roles.size());
+    // On one axis the program of a role is the layout itself: to price it takes
+    // no longer than to bound what it sends.
+    if (space.axes.size() == 1) break;
     ParallelFor(space.roles.size(), [&](size_t role) {
       const std::string rules = RulesText(alone, {static_cast<int>(role)});
       std::vector<Moves> moves;

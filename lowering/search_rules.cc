@@ -165,10 +165,8 @@ class MeshSearch {
         if (internal::AreAlike(space_, prices_, j, i)) before_[i] = j;
       }
     }
-    // Bounds take a lowering for each role of an axis, so they pay where roles
-    // combine.
     if (prices_.matmul != nullptr && prices_.copy != nullptr &&
-        prices_.collective != nullptr && count > 1) {
+        prices_.collective != nullptr) {
       MTF_ASSIGN_OR_RETURN(SearchBounds bounds,
                            SearchBounds::Make(input_, space_, prices_));
       bounds_ = std::make_unique<SearchBounds>(std::move(bounds));
@@ -319,6 +317,7 @@ class MeshSearch {
                             ? PriceWhole(input_.program, prices_, found)
                             : PriceInLine(input_, prices_, found));
     // The small programs may be at their largest elsewhere than the whole.
+    found.price.seconds = std::max(found.price.seconds, candidate.seconds);
     found.step_bytes =
         std::max(found.step_bytes,
                  static_cast<int64_t>(candidate.memory) - found.variable_bytes);
@@ -423,8 +422,9 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   const auto begin = std::chrono::steady_clock::now();
   MTF_RETURN_IF_ERROR(CheckInput(input, options));
   const size_t keep = static_cast<size_t>(options.keep);
-  // A layout that seems to fit may turn out not to: some stand by.
-  constexpr size_t kSpare = 4;
+  // Small programs price to a percent or so: the next best stand by, and what
+  // seems to fit may turn out not to.
+  constexpr size_t kSpare = 3;
   Findings found(options, keep, input.small.empty() ? 0 : kSpare);
   for (const Mesh& mesh : meshes) {
     MeshSearch search(input, prices, options, found);
@@ -434,12 +434,16 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
     // From here on exactly.
     std::vector<FoundLayout> candidates = std::move(found.result.best);
     found.result.best.clear();
-    for (FoundLayout& candidate : candidates) {
-      if (found.result.best.size() == keep) break;
-      MTF_RETURN_IF_ERROR(PriceWhole(input.program, prices, candidate));
+    std::vector<absl::Status> priced(candidates.size());
+    internal::ParallelFor(candidates.size(), [&](size_t i) {
+      priced[i] = PriceWhole(input.program, prices, candidates[i]);
+    });
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      MTF_RETURN_IF_ERROR(priced[i]);
       --found.result.lowered;  // it was counted
-      found.Add(std::move(candidate));
+      found.Add(std::move(candidates[i]));
     }
+    if (found.result.best.size() > keep) found.result.best.resize(keep);
   }
   if (found.result.best.empty() && !found.smallest) {
     return absl::InternalError("a search has lowered no layout");

@@ -34,10 +34,11 @@ struct SearchProgram {
 
 struct SearchInput {
   SearchProgram program;
-  // The same step with the block once and twice, say: two numbers of repeats,
-  // the smaller first, both below that of `program`. Layouts are then priced on
-  // these two, from which time and memory follow in a line, and only the best
-  // are lowered as a whole. Empty: every layout is lowered as a whole.
+  // The same step with the block twice and four times, say: two numbers of
+  // repeats, the smaller first, both below that of `program`. Layouts are then
+  // priced on these two, from which time and memory follow in a line, to a
+  // percent or so, and only the best are lowered as a whole and ordered by what
+  // they cost then. Empty: every layout is lowered as a whole.
   std::vector<SearchProgram> small = {};
 };
 

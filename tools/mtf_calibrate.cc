@@ -42,7 +42,7 @@ absl::Status Calibrate(const std::vector<std::string>& arguments) {
   }
   CalibrateOptions options;
   const double seconds = absl::GetFlag(FLAGS_seconds);
-  options.seconds = seconds > 0 ? seconds : kUsualSeconds;
+  options.seconds = seconds == 0 ? kUsualSeconds : seconds;
   options.ranks = absl::GetFlag(FLAGS_ranks);
   options.progress = [](absl::string_view line) {
     std::cerr << line << std::endl;

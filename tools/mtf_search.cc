@@ -66,12 +66,13 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   }
   MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
   SearchInput input = {step.Program(), {}};
-  // Blocks repeat, so two small models say what the large one costs.
+  // Blocks repeat, so two small models say what the large one costs. Two blocks
+  // apart: gradients of every other block may start another bucket.
   GptStep small[2];
   if (sizes.layers > 4) {
     for (int i = 0; i < 2; ++i) {
       GptSizes fewer = sizes;
-      fewer.layers = i + 1;
+      fewer.layers = 2 * (i + 1);
       MTF_ASSIGN_OR_RETURN(small[i], BuildGpt(fewer));
       input.small.push_back(small[i].Program());
     }

@@ -24,7 +24,7 @@ constexpr int64_t kGiB = int64_t{1} << 30;
 class GptSearch : public ::testing::Test {
  protected:
   void Build(const GptSizes& sizes) {
-    for (int64_t layers : {sizes.layers, int64_t{1}, int64_t{2}}) {
+    for (int64_t layers : {sizes.layers, int64_t{2}, int64_t{4}}) {
       GptSizes fewer = sizes;
       fewer.layers = layers;
       auto step = BuildGpt(fewer);
