@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace mtf {
 namespace {
@@ -38,6 +39,7 @@ std::vector<LogicalLine> LogicalLines(absl::string_view text) {
   int number = 0;
   for (absl::string_view raw : absl::StrSplit(text, '\n')) {
     ++number;
+    absl::ConsumeSuffix(&raw, "\r");  // of a file that went through Windows
     const size_t indent = std::min(raw.find_first_not_of(' '), raw.size());
     if (indent > 0 && !lines.empty() && !lines.back().text.empty()) {
       LogicalLine& line = lines.back();

@@ -32,7 +32,7 @@ void AddDifference(double mine, double other, absl::string_view what,
 
 std::string WhyText(const SearchResult& result, int place) {
   const std::vector<FoundLayout>& found = result.best;
-  if (found.size() < 2) return "no layout that fits is faster";
+  if (found.size() < 2) return "the fastest found that fits";
   const bool last = place + 1 == static_cast<int>(found.size());
   const FoundLayout& mine = found[place];
   const FoundLayout& other = found[last ? 0 : place + 1];

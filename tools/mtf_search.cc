@@ -4,8 +4,11 @@
 #include <cmath>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "layouts/text_items.h"
 #include "lowering/search_rules.h"
 #include "lowering/units.h"
@@ -29,6 +32,18 @@ ABSL_FLAG(bool, sections, true,
 
 namespace mtf::tools {
 namespace {
+
+// The same lines behind "# ", so that what is printed is one layout file, that
+// of the best, and another is one edit away.
+std::string CommentedOut(const std::string& text) {
+  std::string commented;
+  for (absl::string_view line :
+       absl::StrSplit(absl::StripSuffix(text, "\n"), '\n')) {
+    absl::StrAppend(&commented, absl::StartsWith(line, "#") ? "" : "# ", line,
+                    "\n");
+  }
+  return commented;
+}
 
 absl::Status Search(const std::vector<std::string>& arguments) {
   if (!arguments.empty()) {
@@ -98,7 +113,8 @@ absl::Status Search(const std::vector<std::string>& arguments) {
     text += "# The search was cut short: there may be better ones.\n";
   }
   for (int i = 0; i < static_cast<int>(found.best.size()); ++i) {
-    absl::StrAppend(&text, "\n", LayoutFileText(found, i, options));
+    const std::string layout = LayoutFileText(found, i, options);
+    absl::StrAppend(&text, "\n", i == 0 ? layout : CommentedOut(layout));
   }
   return Write(text);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "lowering/count_costs.h"
 #include "tests/lowering/pass_test.h"
 
@@ -140,6 +141,13 @@ TEST(ProgramText, WrongOriginsAreErrors) {
       ErrorText(ParseProgram("mesh{data:2}\nrule [params] a:data from \"x\"")
                     .status()),
       HasSubstr("no such section of a layout"));
+}
+
+TEST(ProgramText, LinesMayEndAsOnWindows) {
+  const std::string text = kEveryInstruction;
+  EXPECT_EQ(
+      PrintProgram(*ParseProgram(absl::StrReplaceAll(text, {{"\n", "\r\n"}}))),
+      PrintProgram(*ParseProgram(text)));
 }
 
 TEST(ProgramText, AnOpenQuoteIsAnError) {

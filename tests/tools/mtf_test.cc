@@ -216,6 +216,8 @@ TEST(CliMtf, SearchPrintsLayoutFilesThatParse) {
     EXPECT_OK(LayoutRules::Parse(outcome.out.substr(at, next - at), "found"));
     at = next;
   }
+  // All of it is one layout file, that of the best.
+  EXPECT_OK(LayoutRules::Parse(outcome.out, "found"));
 }
 
 TEST(CliMtf, SearchOverMeshesOfADeviceCount) {
