@@ -4,10 +4,8 @@
 // file and flag. Each is one message in words, on standard error, with an exit
 // code that says what kind it was.
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <ostream>
 #include <sstream>
@@ -24,33 +22,21 @@
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
 #include "tests/matchers.h"
+#include "tests/run_command.h"
 #include "tools/models.h"
 
 namespace mtf {
 namespace {
 
+using ::mtf::testing::Outcome;
+using ::mtf::testing::ReadText;
+using ::mtf::testing::RunCommand;
+using ::mtf::testing::Temporary;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-struct Outcome {
-  int exit_code = -1;
-  std::string out;
-  std::string errors;
-};
-
-std::string ReadText(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-// Cases may run at the same time, each in a process of its own.
-std::string Temporary(const std::string& name) {
-  return absl::StrCat(::testing::TempDir(), "/mtf_test_", getpid(), "_", name);
-}
 
 class File {
  public:
@@ -67,15 +53,8 @@ class File {
 
 // The time limit turns a hang into a failure. `before` is shell.
 Outcome RunMtf(const std::string& arguments, const std::string& before = "") {
-  const std::string out = Temporary("out"), errors = Temporary("errors");
-  const int status =
-      std::system(absl::StrCat(before, "timeout 120 ", MTF_COMMAND, " ",
-                               arguments, " >", out, " 2>", errors)
-                      .c_str());
-  Outcome outcome = {WEXITSTATUS(status), ReadText(out), ReadText(errors)};
-  std::remove(out.c_str());
-  std::remove(errors.c_str());
-  return outcome;
+  return RunCommand(
+      absl::StrCat(before, "timeout 120 ", MTF_COMMAND, " ", arguments));
 }
 
 // What --dump_program writes.

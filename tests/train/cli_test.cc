@@ -3,10 +3,8 @@
 // The example as a user meets it: its output, and every kind of bad input. Each
 // is one message in words, on standard error, with an exit code that says what
 // kind it was.
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -17,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/matchers.h"
+#include "tests/run_command.h"
 #include "train/metrics.h"
 
 #ifdef TRANSFORMER_LM  // a build without the examples has none
@@ -24,28 +23,15 @@
 namespace mtf::train {
 namespace {
 
+using ::mtf::testing::Outcome;
+using ::mtf::testing::ReadText;
+using ::mtf::testing::RunCommand;
+using ::mtf::testing::Temporary;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-struct Outcome {
-  int exit_code = -1;
-  std::string out;
-  std::string errors;
-};
-
-std::string ReadText(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-// Cases may run at the same time, each in a process of its own.
-std::string Temporary(const std::string& name) {
-  return absl::StrCat(::testing::TempDir(), "/cli_test_", getpid(), "_", name);
-}
 
 // Runs the example with a tiny model; `arguments` come last, so they win. The
 // time limit turns a hang into a failure.
@@ -54,17 +40,12 @@ Outcome RunExample(const std::string& arguments) {
   std::ofstream file(text);
   for (int i = 0; i < 500; ++i) file << i << " and " << i * i << "\n";
   file.close();
-  const std::string out = Temporary("out"), errors = Temporary("errors");
-  const std::string command = absl::StrCat(
+  const Outcome outcome = RunCommand(absl::StrCat(
       "timeout 60 ", TRANSFORMER_LM, " --text=", text,
       " --steps=12 --batch=4 --length=8 --layers=1 --d_model=12 --heads=2"
       " --d_kv=6 --d_ff=16 --sample_bytes=5 ",
-      arguments, " >", out, " 2>", errors);
-  const int status = std::system(command.c_str());
-  Outcome outcome = {WEXITSTATUS(status), ReadText(out), ReadText(errors)};
-  for (const std::string& path : {text, out, errors}) {
-    std::remove(path.c_str());
-  }
+      arguments));
+  std::remove(text.c_str());
   return outcome;
 }
 

@@ -5,12 +5,9 @@
 // rewrite it, run
 //
 //   MTF_UPDATE_GOLDENS=1 train_test --gtest_filter='*Golden*'
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -24,44 +21,23 @@
 
 #ifdef TRANSFORMER_LM  // a build without the examples has none
 #include "tests/golden_files.h"
+#include "tests/run_command.h"
 
 namespace mtf::train {
 namespace {
 
 using ::mtf::testing::ExpectGolden;
+using ::mtf::testing::Outcome;
+using ::mtf::testing::ReadText;
+using ::mtf::testing::RunCommand;
+using ::mtf::testing::Temporary;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-struct Outcome {
-  int exit_code = -1;
-  std::string out;
-  std::string errors;
-};
-
-std::string ReadText(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-// Cases may run at the same time, each in a process of its own.
-std::string Temporary(const std::string& name) {
-  return absl::StrCat(::testing::TempDir(), "/explain_cli_test_", getpid(), "_",
-                      name);
-}
-
 Outcome RunProgram(const std::string& program, const std::string& arguments) {
-  const std::string out = Temporary("out"), errors = Temporary("errors");
-  const int status =
-      std::system(absl::StrCat("timeout 60 ", program, " ", arguments, " >",
-                               out, " 2>", errors)
-                      .c_str());
-  Outcome outcome = {WEXITSTATUS(status), ReadText(out), ReadText(errors)};
-  std::remove(out.c_str());
-  std::remove(errors.c_str());
-  return outcome;
+  return RunCommand(absl::StrCat("timeout 60 ", program, " ", arguments));
 }
 
 // The example on a text of its own: no machine need have one.

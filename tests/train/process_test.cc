@@ -2,50 +2,32 @@
 //
 // The example as a process of the system: under limits of memory and threads it
 // ends with one message and an exit code, and it keeps its name.
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/run_command.h"
 
 #ifdef TRANSFORMER_LM  // a build without the examples has none
 
 namespace mtf::train {
 namespace {
 
+using ::mtf::testing::Outcome;
+using ::mtf::testing::RunCommand;
+using ::mtf::testing::Temporary;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-struct Outcome {
-  int exit_code = -1;
-  std::string out;
-  std::string errors;
-};
-
-std::string Temporary(const std::string& name) {
-  return absl::StrCat(::testing::TempDir(), "/process_test_", getpid(), "_",
-                      name);
-}
-
-std::string ReadText(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  std::remove(path.c_str());
-  return text.str();
-}
-
 // Runs lines of shell, where "$LM" starts the example with a tiny model.
 Outcome RunShell(const std::string& script) {
   const std::string text = Temporary("text"), path = Temporary("script");
-  const std::string out = Temporary("out"), errors = Temporary("errors");
   std::ofstream file(text);
   for (int i = 0; i < 500; ++i) file << i << " and " << i * i << "\n";
   file.close();
@@ -54,11 +36,10 @@ Outcome RunShell(const std::string& script) {
                          " --d_model=12 --heads=2 --d_kv=6 --d_ff=16"
                          " --sample_bytes=1'\n"
                       << script;
-  const int status = std::system(
-      absl::StrCat("timeout 60 bash ", path, " >", out, " 2>", errors).c_str());
+  const Outcome outcome = RunCommand(absl::StrCat("timeout 60 bash ", path));
   std::remove(text.c_str());
   std::remove(path.c_str());
-  return {WEXITSTATUS(status), ReadText(out), ReadText(errors)};
+  return outcome;
 }
 
 TEST(CliProcess, ThatMayHaveNoMemoryForItsBatch) {
