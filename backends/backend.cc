@@ -3,6 +3,8 @@
 
 #include <tuple>
 
+#include "backends/communicator.h"
+
 namespace mtf {
 
 void StepContext::Report(int64_t instruction, int64_t position, int64_t index) {
@@ -10,6 +12,11 @@ void StepContext::Report(int64_t instruction, int64_t position, int64_t index) {
       std::tie(error.instruction, error.position)) {
     error = {instruction, position, index};
   }
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> Device::Connect(
+    Communicator& /*host*/) {
+  return nullptr;
 }
 
 }  // namespace mtf

@@ -8,10 +8,12 @@
 #define BACKENDS_BACKEND_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -94,6 +96,14 @@ struct BlockCopy {
   int64_t to_outer = 0, to_block = 0;
 };
 
+class Communicator;
+
+// A stretch of a step as a device that can replay it has kept it.
+class Replay {
+ public:
+  virtual ~Replay() = default;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -120,6 +130,45 @@ class Device {
 
   virtual std::unique_ptr<Kernel> PrepareCopy(void* to, const void* from,
                                               const BlockCopy& copy) = 0;
+
+  // Instructions that this device would rather run as one kernel: the places
+  // of each group, ascending, with nothing but views between them. The executor
+  // prepares a group by PrepareGroup and runs it where its first member stands.
+  virtual std::vector<std::vector<int>> Groups(
+      const Program& /*program*/) const {
+    return {};
+  }
+  // `bindings` are the members of a group in order. Null where the buffers do
+  // not allow it after all (a result over an operand that is still read): the
+  // members are then prepared one by one.
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
+      absl::Span<const Binding> /*bindings*/) {
+    return nullptr;
+  }
+
+  // What moves this device's memory between ranks. Null: `host` does, for the
+  // memory is the host's. Otherwise the communicator uses `host` for its
+  // control traffic, and does not outlive it or the device. Collective.
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> Connect(
+      Communicator& host);
+
+  // Kernels may run behind the caller's back. BeginStep comes before the first
+  // of a step and hands them the seed and the step; Finish waits for all of
+  // them and adds what they found wrong to `context`.
+  virtual absl::Status BeginStep(const StepContext& /*context*/) {
+    return absl::OkStatus();
+  }
+  virtual absl::Status Finish(StepContext& /*context*/) {
+    return absl::OkStatus();
+  }
+
+  // Runs `work`, which enqueues the same at every call with this `replay`, null
+  // at first. A device that can enqueue all of it at once keeps it there and
+  // need not call `work` again. Collective where `work` is.
+  virtual absl::Status RunOrReplay(const std::function<absl::Status()>& work,
+                                   std::unique_ptr<Replay>& /*replay*/) {
+    return work();
+  }
 };
 
 // How a device may use the machine.
@@ -127,6 +176,8 @@ class Device {
 //   MTF_ASSIGN_OR_RETURN(auto device, CreateDevice("cpu", {.num_threads = 4}));
 struct DeviceOptions {
   int num_threads = 1;  // for one rank
+  // Of this process among those on its host: which accelerator it takes.
+  int local_rank = 0;
 };
 
 // The names that CreateDevice knows, in the order of registry.cc.
