@@ -51,9 +51,9 @@ class Function {
   virtual ~Function() = default;
 };
 
-// z[b, m, n] = alpha * sum over k of x[b, m, k] * y[b, k, n] + beta * z, then
-// the epilogue. Strides are in elements; of m, n and k each operand has one of
-// stride 1. Accumulates in float32.
+// z[b, m, n] = alpha * sum over k of x[b, m, k] * y[b, k, n] + beta * addend,
+// then the epilogue. Strides are in elements; of m, n and k each operand has
+// one of stride 1. Accumulates in float32.
 struct MatmulProblem {
   // A matrix of `rows` x `columns`: row-major with `leading` places between
   // rows, or, where `transposed`, column-major with as many between columns.
@@ -61,6 +61,7 @@ struct MatmulProblem {
     bool transposed = false;
     int64_t leading = 1;
     int64_t batch_stride = 0;
+    int alignment = 16;  // bytes that every address given is a multiple of
     friend bool operator==(const Matrix&, const Matrix&) = default;
   };
   enum class Epilogue : uint8_t {
@@ -111,8 +112,11 @@ class PreparedMatmul {
     const void* x = nullptr;
     const void* y = nullptr;
     void* z = nullptr;
-    void* bias = nullptr;
-    void* kept = nullptr;
+    // Laid out and of the dtype as z is; null where it is z. Read unless beta
+    // is 0, in which case it may hold anything, NaN too.
+    const void* addend = nullptr;
+    void* bias = nullptr;  // dense, of the dtype of z
+    void* kept = nullptr;  // laid out as z, of its dtype
   };
   virtual void Run(const Buffers& buffers) = 0;
 };
