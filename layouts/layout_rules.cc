@@ -21,6 +21,52 @@ constexpr RuleSection kSections[] = {
     RuleSection::kDefault, RuleSection::kParameters, RuleSection::kOptimizer};
 // Holds no rules, so it is no RuleSection.
 constexpr absl::string_view kBudgetSection = "[budget]";
+// Behind the name of the section [parameters].
+constexpr absl::string_view kGatheredOnce = "gathered_once";
+
+// What stands between the brackets before some rules.
+struct SectionHeader {
+  RuleSection section = RuleSection::kDefault;
+  bool gathered_once = false;
+
+  static SectionHeader Of(const LayoutRule& rule) {
+    return {rule.section, rule.gathered_once};
+  }
+  std::string Name() const {
+    return absl::StrCat(RuleSectionName(section), gathered_once ? " " : "",
+                        gathered_once ? kGatheredOnce : "");
+  }
+  friend bool operator==(const SectionHeader&, const SectionHeader&) = default;
+};
+constexpr SectionHeader kHeaders[] = {{RuleSection::kDefault},
+                                      {RuleSection::kParameters},
+                                      {RuleSection::kParameters, true},
+                                      {RuleSection::kOptimizer}};
+
+// A header of several words was cut at its blanks: puts it together again.
+std::vector<TextItem> JoinHeaders(absl::string_view text,
+                                  std::vector<TextItem> items) {
+  std::vector<TextItem> joined;
+  for (size_t i = 0; i < items.size(); ++i) {
+    joined.push_back(items[i]);
+    if (items[i].text[0] != '[' || items[i].text.back() == ']') continue;
+    size_t end = i + 1;
+    while (end < items.size() && items[end].line == items[i].line &&
+           items[end].text.find_first_of("[:]") == absl::string_view::npos) {
+      ++end;
+    }
+    if (end == items.size() || items[end].line != items[i].line ||
+        items[end].text.find_first_of("[:]") != items[end].text.size() - 1 ||
+        items[end].text.back() != ']') {
+      continue;
+    }
+    joined.back().last = items[end].last;
+    joined.back().text =
+        text.substr(items[i].first - 1, items[end].last - items[i].first + 1);
+    i = end;
+  }
+  return joined;
+}
 
 // The text of one LayoutRules and how places in it are named: by line in a
 // file or a text of several lines, else by number and characters.
@@ -30,7 +76,7 @@ class RulesText {
       : text_(text),
         origin_(origin),
         by_line_(by_line),
-        items_(SplitItems(text, /*comments=*/true)) {
+        items_(JoinHeaders(text, SplitItems(text, /*comments=*/true))) {
     bool in_budget = false;
     for (const TextItem& item : items_) {
       if (IsSection(item)) {
@@ -89,21 +135,29 @@ class RulesText {
   int num_rules_ = 0;
 };
 
-absl::StatusOr<RuleSection> ParseSection(const RulesText& text,
-                                         const TextItem& item) {
+absl::StatusOr<SectionHeader> ParseSection(const RulesText& text,
+                                           const TextItem& item) {
+  // Its words, whatever separates them.
+  std::string name;
+  for (const TextItem& word : SplitItems(item.text.substr(1), false)) {
+    absl::StrAppend(&name, name.empty() ? "" : " ", word.text);
+  }
+  if (item.text.back() == ']') name.pop_back();
   std::vector<std::string> names;
   for (RuleSection section : kSections) {
     names.emplace_back(RuleSectionName(section));
-    if (item.text == absl::StrCat("[", names.back(), "]")) return section;
   }
   names.emplace_back(kBudgetSection.substr(1, kBudgetSection.size() - 2));
+  for (const SectionHeader& header : kHeaders) {
+    if (item.text.back() == ']' && name == header.Name()) return header;
+    if (header.gathered_once) names.push_back(header.Name());
+  }
   const std::string known =
       absl::StrCat("the sections are [", absl::StrJoin(names, "], ["), "]");
   if (item.text.back() != ']') {
     return text.Error(item, 0, "does not end with \"]\"", known);
   }
-  const std::string nearest =
-      NearestName(item.text.substr(1, item.text.size() - 2), names);
+  const std::string nearest = NearestName(name, names);
   return text.Error(
       item, 0, "is unknown",
       nearest.empty() ? known
@@ -175,11 +229,15 @@ std::string LayoutRule::ToString() const {
   return absl::StrCat(dimension, ":", absl::StrJoin(axes, "+"));
 }
 
+std::string LayoutRule::SectionName() const {
+  return SectionHeader::Of(*this).Name();
+}
+
 absl::Status LayoutRules::ParseText(absl::string_view whole,
                                     absl::string_view origin, bool by_line) {
   const RulesText text(whole, origin, by_line);
   absl::flat_hash_map<std::pair<RuleSection, std::string>, std::string> seen;
-  RuleSection section = RuleSection::kDefault;
+  SectionHeader header;
   int number = 0;
   for (size_t i = 0; i < text.items().size();) {
     const TextItem& item = text.items()[i];
@@ -189,18 +247,19 @@ absl::Status LayoutRules::ParseText(absl::string_view whole,
     }
     ++i;
     if (RulesText::IsSection(item)) {
-      MTF_ASSIGN_OR_RETURN(section, ParseSection(text, item));
+      MTF_ASSIGN_OR_RETURN(header, ParseSection(text, item));
       continue;
     }
     MTF_ASSIGN_OR_RETURN(LayoutRule rule, ParseRule(text, item, ++number));
-    rule.section = section;
+    rule.section = header.section;
+    rule.gathered_once = header.gathered_once;
     const auto [before, inserted] =
-        seen.emplace(std::make_pair(section, rule.dimension), rule.origin);
+        seen.emplace(std::make_pair(rule.section, rule.dimension), rule.origin);
     if (!inserted) {
       return text.Error(
           item, number,
           absl::StrCat("rules the dimension ", Quoted(rule.dimension),
-                       " again in the section [", RuleSectionName(section),
+                       " again in the section [", RuleSectionName(rule.section),
                        "]"),
           absl::StrCat("the first rule is at ", before->second,
                        "; keep one, or join the axes as \"", rule.dimension,
@@ -230,13 +289,13 @@ absl::StatusOr<LayoutRules> LayoutRules::ReadFile(const std::string& path) {
 
 std::string LayoutRules::ToString() const {
   std::string text;
-  for (RuleSection section : kSections) {
-    bool named = section == RuleSection::kDefault;
+  for (const SectionHeader& header : kHeaders) {
+    bool named = header.section == RuleSection::kDefault;
     for (const LayoutRule& rule : rules_) {
-      if (rule.section != section) continue;
+      if (SectionHeader::Of(rule) != header) continue;
       const absl::string_view separator = text.empty() ? "" : ", ";
       if (!std::exchange(named, true)) {
-        absl::StrAppend(&text, separator, "[", RuleSectionName(section), "] ",
+        absl::StrAppend(&text, separator, "[", header.Name(), "] ",
                         rule.ToString());
       } else {
         absl::StrAppend(&text, separator, rule.ToString());

@@ -27,15 +27,20 @@ struct LayoutRule {
   // Where it came from: "--layout, rule 2 of 3, characters 8-15" or
   // "fsdp.layout:4".
   std::string origin;
+  // Of [parameters gathered_once]: what is gathered for one use is kept for the
+  // next, instead of being dropped and gathered again.
+  bool gathered_once = false;
 
   std::string ToString() const;  // "batch:pod+data"
+  // What its section is called between brackets: "parameters gathered_once".
+  std::string SectionName() const;
 };
 
 // Layout rules as the user wrote them, before any mesh or program is known.
 //
 //   # comments run to the end of the line
 //   batch:data, heads:model
-//   [parameters]
+//   [parameters]                  # or [parameters gathered_once]
 //   d_model:data
 //   [budget]
 //   at most 64 MiB over data

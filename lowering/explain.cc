@@ -294,9 +294,8 @@ Explanation ExplainProgram(const Program& program, const Machine& machine) {
   Explanation explanation =
       internal::ExplainLowered(whole, internal::GuessKinds(whole), machine);
   for (const LayoutRule& rule : program.rules) {
-    explanation.rules.push_back({std::string(RuleSectionName(rule.section)),
-                                 rule.ToString(), rule.origin, RuleUse::kUsed,
-                                 "", -1, 0});
+    explanation.rules.push_back({rule.SectionName(), rule.ToString(),
+                                 rule.origin, RuleUse::kUsed, "", -1, 0});
   }
   for (ExplainedCollective& collective : explanation.collectives) {
     if (collective.no_change == "not tried") {

@@ -22,15 +22,14 @@ std::string RulesText(const Rules& rules) {
   std::string text;
   for (RuleSection section : {RuleSection::kDefault, RuleSection::kParameters,
                               RuleSection::kOptimizer}) {
-    bool named = section == RuleSection::kDefault;
+    std::string named = section == RuleSection::kDefault ? "default" : "";
     for (const LayoutRule& rule : rules) {
       if (rule.section != section) continue;
-      if (!named) {
-        absl::StrAppend(&text, text.empty() ? "" : ", ", "[",
-                        RuleSectionName(section), "]");
+      if (named != rule.SectionName()) {
+        named = rule.SectionName();
+        absl::StrAppend(&text, text.empty() ? "" : ", ", "[", named, "]");
       }
       absl::StrAppend(&text, text.empty() ? "" : ", ", rule.ToString());
-      named = true;
     }
   }
   return text;

@@ -107,8 +107,7 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
 
 std::string InSection(const LayoutRule& rule) {
   if (rule.section == RuleSection::kDefault) return rule.ToString();
-  return absl::StrCat("[", RuleSectionName(rule.section), "] ",
-                      rule.ToString());
+  return absl::StrCat("[", rule.SectionName(), "] ", rule.ToString());
 }
 
 bool Cuts(const LayoutRule& rule, const Mesh& mesh) {
@@ -124,9 +123,8 @@ void ExplainUses(const Graph& graph, const LayoutBinding& binding,
   const VariableKinds kinds = KindsOf(graph);
   for (const LayoutRule& rule : rules) {
     auto [use, why] = UseOf(rule, rules, binding, program, kinds);
-    explanation.rules.push_back({std::string(RuleSectionName(rule.section)),
-                                 rule.ToString(), rule.origin, use,
-                                 std::move(why), -1, 0});
+    explanation.rules.push_back({rule.SectionName(), rule.ToString(),
+                                 rule.origin, use, std::move(why), -1, 0});
   }
 }
 

@@ -109,6 +109,8 @@ void ProgramParser::ParseRule(LineReader& line) {
     if (rule.section == RuleSection::kDefault) {
       return line.FailWord("no such section of a layout");
     }
+    rule.gathered_once =
+        rule.section == RuleSection::kParameters && line.Take("gathered_once");
     line.Expect("]");
   }
   rule.dimension = line.Word();

@@ -86,8 +86,8 @@ std::vector<PlanField> FieldsOfSession(const Mesh& mesh,
   // A rule a line: of a long layout file the first that differs is told.
   std::string layout;
   for (const LayoutRule& rule : rules.rules()) {
-    absl::StrAppend(&layout, "[", RuleSectionName(rule.section), "] ",
-                    rule.ToString(), "\n");
+    absl::StrAppend(&layout, "[", rule.SectionName(), "] ", rule.ToString(),
+                    "\n");
   }
   for (const BudgetLine& line : rules.budget().lines()) {
     absl::StrAppend(&layout, "[budget] ", line.ToString(), "\n");

@@ -69,6 +69,29 @@ TEST(LayoutRules, SectionsScopeTheRulesBehindThem) {
             "d_model:data, vocab:data");
 }
 
+TEST(LayoutRules, ParametersMayStayGathered) {
+  for (const char* text :
+       {"batch:data\n[parameters gathered_once]\nd_model:data\n[parameters]\n"
+        "vocab:data\n",
+        "batch:data, [parameters,gathered_once], d_model:data, [parameters], "
+        "vocab:data"}) {
+    const auto rules = LayoutRules::Parse(text, "--layout");
+    ASSERT_OK(rules);
+    ASSERT_EQ(rules->rules().size(), 3u);
+    EXPECT_EQ(rules->rules()[1].section, RuleSection::kParameters);
+    EXPECT_TRUE(rules->rules()[1].gathered_once);
+    EXPECT_EQ(rules->rules()[1].SectionName(), "parameters gathered_once");
+    EXPECT_EQ(rules->rules()[2].section, RuleSection::kParameters);
+    EXPECT_FALSE(rules->rules()[2].gathered_once);
+    EXPECT_EQ(rules->ToString(),
+              "batch:data, [parameters] vocab:data, [parameters gathered_once] "
+              "d_model:data");
+    const auto again = LayoutRules::Parse(rules->ToString(), "--layout");
+    ASSERT_OK(again);
+    EXPECT_EQ(again->ToString(), rules->ToString());
+  }
+}
+
 TEST(LayoutRules, OneLineTextCanHoldSectionsToo) {
   const LayoutRules rules =
       *LayoutRules::Parse("batch:data; [parameters] d_model:data", "--layout");
@@ -178,6 +201,23 @@ INSTANTIATE_TEST_SUITE_P(
         BadRules{"UnknownSection", "batch:data\n[weights]\n",
                  "section \"[weights]\" is unknown (--layout:2)",
                  "the sections are [default], [parameters], [optimizer]"},
+        BadRules{"MisspeltWordOfASection",
+                 "[parameters gathred_once] d_model:data",
+                 "section \"[parameters gathred_once]\" is unknown (--layout, "
+                 "characters 1-25)",
+                 "did you mean [parameters gathered_once]? the sections are "
+                 "[default], [parameters], [optimizer], [budget], [parameters "
+                 "gathered_once]"},
+        BadRules{"WordOfAnotherSection",
+                 "batch:data\n[optimizer gathered_once]\nd_model:data\n",
+                 "section \"[optimizer gathered_once]\" is unknown "
+                 "(--layout:2)",
+                 "the sections are [default], [parameters], [optimizer]"},
+        BadRules{"DimensionGatheredOnceAndAgain",
+                 "[parameters] a:x [parameters gathered_once] a:x",
+                 "rule \"a:x\" rules the dimension \"a\" again in the section "
+                 "[parameters] (--layout, rule 2 of 2, characters 45-47)",
+                 "the first rule is at --layout, rule 1 of 2"},
         BadRules{"OpenSection", "[parameters",
                  "section \"[parameters\" does not end with \"]\" (--layout, "
                  "characters 1-11)",
