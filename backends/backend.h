@@ -162,6 +162,16 @@ class Device {
     return absl::OkStatus();
   }
 
+  // Around what an instruction enqueues, for profilers. `name` stays in place
+  // as long as the kernels.
+  virtual void EnterRange(const char* /*name*/) {}
+  virtual void LeaveRange() {}
+
+  // True where RunOrReplay may keep what was enqueued. The executor then puts
+  // as much of a step as it can into one stretch, and touches nothing of the
+  // host's between its beginning and its end.
+  virtual bool replays() const { return false; }
+
   // Runs `work`, which enqueues the same at every call with this `replay`, null
   // at first. A device that can enqueue all of it at once keeps it there and
   // need not call `work` again. Collective where `work` is.

@@ -36,6 +36,7 @@ using CollectiveCounts =
 // How the ranks of a job sit on this host.
 struct RankPlacement {
   int local_ranks = 1;  // ranks on this host
+  int local_rank = 0;   // this process among those of its host
   int threads = 1;      // what a kernel of this rank may use
   std::string warning;  // for the user, such as ranks bound to too few cores
 };
@@ -91,7 +92,8 @@ class Communicator {
   // it is on another host.
   std::optional<RankPosition> PositionOf(int64_t rank) const;
 
-  // Each counts itself and then does the work. Counts are of elements of
+  // Each counts itself and then does the work, or enqueues it where the memory
+  // is that of a device with a stream. Counts are of elements of
   // `dtype`, without limit (over 2^31 too).
   absl::Status AllReduce(const Group& group, absl::Span<const Piece> pieces,
                          DType dtype, ReduceKind kind);
@@ -123,6 +125,11 @@ class Communicator {
   // Where ranks keep their positions, by rank; null where this rank cannot see
   // it. They outlive this object.
   void KeepPositions(std::vector<RankPositionSlot*> slots);
+  // Keeps them where `other`, of the same rank, does.
+  void SharePositions(const Communicator& other);
+
+  // Counts again what a replay does again.
+  void AddCounts(const CollectiveCounts& counts);
 
   // Prepares whatever the implementation needs for a new group of two ranks or
   // more; calls for a group of one do not reach it.
@@ -140,6 +147,8 @@ class Communicator {
   virtual absl::Status DoPermute(const Group& group, const void* in, void* out,
                                  int64_t bytes, int64_t source,
                                  int64_t destination) = 0;
+  // What is left of a collective in a group of one.
+  virtual absl::Status DoCopy(const void* in, void* out, int64_t bytes);
 
  private:
   void Count(CollectiveKind kind, const Group& group, int64_t operand_bytes);

@@ -36,6 +36,11 @@ struct SessionOptions {
   // step with kDeadlineExceeded, which tells where each rank is; 0 waits for
   // ever. Negative: MTF_COLLECTIVE_TIMEOUT, or ten minutes.
   double collective_timeout = -1;
+  // Where the trace of the first `trace_steps` steps with updates goes
+  // (backends/trace.h); "": no trace. Traced steps run one instruction at a
+  // time and are slower; others are not.
+  std::string trace;
+  int64_t trace_steps = 3;
 };
 
 // What one call of Session::Run does.

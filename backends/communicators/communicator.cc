@@ -12,12 +12,6 @@
 namespace mtf {
 namespace {
 
-// What is left of a collective in a group of one.
-absl::Status CopyBlock(const void* in, void* out, int64_t bytes) {
-  if (in != out && bytes > 0) std::memcpy(out, in, bytes);
-  return absl::OkStatus();
-}
-
 bool Contains(const Communicator::Group& group, int64_t rank) {
   return std::find(group.ranks.begin(), group.ranks.end(), rank) !=
          group.ranks.end();
@@ -70,6 +64,24 @@ void Communicator::KeepPositions(std::vector<RankPositionSlot*> slots) {
   SetPosition({});
 }
 
+void Communicator::SharePositions(const Communicator& other) {
+  positions_ = other.positions_;
+  position_ = other.position_;
+}
+
+void Communicator::AddCounts(const CollectiveCounts& counts) {
+  for (const auto& [key, more] : counts) {
+    CollectiveCount& count = counts_[key];
+    count.calls += more.calls;
+    count.bytes += more.bytes;
+  }
+}
+
+absl::Status Communicator::DoCopy(const void* in, void* out, int64_t bytes) {
+  if (in != out && bytes > 0) std::memcpy(out, in, bytes);
+  return absl::OkStatus();
+}
+
 void Communicator::Count(CollectiveKind kind, const Group& group,
                          int64_t operand_bytes) {
   CollectiveCount& count = counts_[{kind, SetOf(group.axes)}];
@@ -90,7 +102,7 @@ absl::Status Communicator::AllReduce(const Group& group,
   if (group.ranks.size() > 1) return DoAllReduce(group, pieces, dtype, kind);
   for (const Piece& piece : pieces) {
     MTF_RETURN_IF_ERROR(
-        CopyBlock(piece.in, piece.out, piece.count * DTypeSize(dtype)));
+        DoCopy(piece.in, piece.out, piece.count * DTypeSize(dtype)));
   }
   return absl::OkStatus();
 }
@@ -99,7 +111,7 @@ absl::Status Communicator::AllGather(const Group& group, const void* in,
                                      void* out, int64_t bytes) {
   MTF_RETURN_IF_ERROR(CheckSize(CollectiveKind::kAllGather, bytes));
   Count(CollectiveKind::kAllGather, group, bytes);
-  if (group.ranks.size() == 1) return CopyBlock(in, out, bytes);
+  if (group.ranks.size() == 1) return DoCopy(in, out, bytes);
   return DoAllGather(group, in, out, bytes);
 }
 
@@ -110,7 +122,7 @@ absl::Status Communicator::ReduceScatter(const Group& group, const void* in,
   const int64_t bytes = count * DTypeSize(dtype);
   Count(CollectiveKind::kReduceScatter, group,
         bytes * static_cast<int64_t>(group.ranks.size()));
-  if (group.ranks.size() == 1) return CopyBlock(in, out, bytes);
+  if (group.ranks.size() == 1) return DoCopy(in, out, bytes);
   return DoReduceScatter(group, in, out, count, dtype, kind);
 }
 
@@ -119,7 +131,7 @@ absl::Status Communicator::AllToAll(const Group& group, const void* in,
   MTF_RETURN_IF_ERROR(CheckSize(CollectiveKind::kAllToAll, bytes));
   Count(CollectiveKind::kAllToAll, group,
         bytes * static_cast<int64_t>(group.ranks.size()));
-  if (group.ranks.size() == 1) return CopyBlock(in, out, bytes);
+  if (group.ranks.size() == 1) return DoCopy(in, out, bytes);
   return DoAllToAll(group, in, out, bytes);
 }
 
@@ -133,7 +145,7 @@ absl::Status Communicator::Permute(const Group& group, const void* in,
         " in the group of ranks ", absl::StrJoin(group.ranks, ",")));
   }
   Count(CollectiveKind::kCollectivePermute, group, bytes);
-  if (group.ranks.size() == 1) return CopyBlock(in, out, bytes);
+  if (group.ranks.size() == 1) return DoCopy(in, out, bytes);
   return DoPermute(group, in, out, bytes, source, destination);
 }
 

@@ -90,6 +90,7 @@ absl::Status MpiRuntime::FindPlacement() {
   MTF_RETURN_IF_MPI_ERROR(MPI_Comm_split_type(
       MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host));
   MTF_RETURN_IF_MPI_ERROR(MPI_Comm_size(host, &placement_.local_ranks));
+  MTF_RETURN_IF_MPI_ERROR(MPI_Comm_rank(host, &placement_.local_rank));
   // Ranks may be bound to cores of their own or share all of them.
   cpu_set_t job;
   CPU_ZERO(&job);
