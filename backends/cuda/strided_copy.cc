@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/strided_copy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "mtf/check.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+namespace {
+
+using Loop = StridedCopy::Loop;
+
+constexpr int kThreads = 256;
+constexpr int kTile = 32;  // rows and columns turned over by a block at once
+
+// Which loop is contiguous where it is read, and which where it is written;
+// -1: none. Where the two differ a tile is turned over in shared memory, so
+// that neighbouring threads touch neighbouring places on both sides.
+struct Fast {
+  int from = -1, to = -1;
+  bool turns() const { return from >= 0 && to >= 0 && from != to; }
+};
+
+Fast FastLoops(const StridedCopy& copy) {
+  Fast fast;
+  for (size_t i = 0; i < copy.loops.size(); ++i) {
+    const Loop& loop = copy.loops[i];
+    // Short loops are not worth a tile.
+    if (loop.from == 1 && loop.extent >= 8) fast.from = static_cast<int>(i);
+    if (loop.to == 1 && loop.extent >= 8) fast.to = static_cast<int>(i);
+  }
+  return fast;
+}
+
+// Copied elements are words of their size; converted ones start as floats.
+absl::string_view WordType(DType dtype) {
+  switch (DTypeSize(dtype)) {
+    case 1:
+      return "unsigned char";
+    case 2:
+      return "unsigned short";
+    case 4:
+      return "unsigned int";
+    default:
+      return "unsigned long long";
+  }
+}
+
+// Floats to 16 bits, to nearest even, from the bits alone.
+constexpr absl::string_view kToBFloat16 = R"(
+static __device__ unsigned short Convert(unsigned int bits) {
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;
+  return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+}
+)";
+constexpr absl::string_view kToFloat16 = R"(
+static __device__ unsigned short Convert(unsigned int bits) {
+  const unsigned int sign = (bits >> 16) & 0x8000u;
+  const unsigned int size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) return sign | 0x7e00u;
+  if (size >= 0x477ff000u) return sign | 0x7c00u;
+  if (size < 0x33000001u) return sign;
+  if (size < 0x38800000u) {
+    const unsigned int shift = 126u - (size >> 23);
+    const unsigned int digits = (size & 0x7fffffu) | 0x800000u;
+    const unsigned int rest = digits & ((1u << shift) - 1u);
+    const unsigned int half = 1u << (shift - 1u);
+    const unsigned int kept = digits >> shift;
+    return sign | (kept + (rest > half || (rest == half && (kept & 1u))));
+  }
+  const unsigned int round = 0xfffu + ((size >> 13) & 1u);
+  return sign | ((size - 0x38000000u + round) >> 13);
+}
+)";
+
+// "from_at += place % 12 * 64; to_at += ...": spreads `place` over `loops`.
+std::string Unravel(const std::vector<Loop>& loops) {
+  std::string text;
+  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
+    const bool last = loop + 1 == loops.rend();
+    const std::string at =
+        last ? "rest" : absl::StrCat("(rest % ", loop->extent, "LL)");
+    if (loop->from != 0) {
+      absl::StrAppend(&text, "    from_at += ", at, " * ", loop->from, "LL;\n");
+    }
+    if (loop->to != 0) {
+      absl::StrAppend(&text, "    to_at += ", at, " * ", loop->to, "LL;\n");
+    }
+    if (!last) absl::StrAppend(&text, "    rest /= ", loop->extent, "LL;\n");
+  }
+  return text;
+}
+
+int64_t Tiles(int64_t extent) { return (extent + kTile - 1) / kTile; }
+
+std::string PlainBody(const StridedCopy& copy) {
+  return absl::StrCat(
+      "  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; "
+      "i < ",
+      copy.elements(),
+      "LL; i += gridDim.x * (long long)blockDim.x) {\n"
+      "    long long rest = i, from_at = 0, to_at = 0;\n",
+      Unravel(copy.loops),
+      "    to[to_at] = Convert(from[from_at]);\n"
+      "  }\n");
+}
+
+std::string TurningBody(const StridedCopy& copy, const Fast& fast) {
+  const Loop& read = copy.loops[fast.from];   // contiguous in `from`
+  const Loop& written = copy.loops[fast.to];  // contiguous in `to`
+  std::vector<Loop> others;
+  int64_t tiles = Tiles(read.extent) * Tiles(written.extent);
+  for (size_t i = 0; i < copy.loops.size(); ++i) {
+    if (static_cast<int>(i) == fast.from || static_cast<int>(i) == fast.to) {
+      continue;
+    }
+    others.push_back(copy.loops[i]);
+    tiles *= copy.loops[i].extent;
+  }
+  return absl::StrCat(
+      "  __shared__ From tile[", kTile, "][", kTile + 1, "];\n",
+      "  const int column = threadIdx.x % ", kTile, ";\n",
+      "  const int row = threadIdx.x / ", kTile, ";\n",
+      "  for (long long i = blockIdx.x; i < ", tiles,
+      "LL; i += gridDim.x) {\n"
+      "    long long rest = i, from_at = 0, to_at = 0;\n",
+      "    const long long r0 = rest % ", Tiles(read.extent), "LL * ", kTile,
+      ";\n    rest /= ", Tiles(read.extent), "LL;\n",
+      "    const long long w0 = rest % ", Tiles(written.extent), "LL * ", kTile,
+      ";\n    rest /= ", Tiles(written.extent), "LL;\n", Unravel(others),
+      "    for (int j = row; j < ", kTile, "; j += ", kThreads / kTile,
+      ") {\n"
+      "      const long long r = r0 + column, w = w0 + j;\n"
+      "      if (r < ",
+      read.extent, "LL && w < ", written.extent,
+      "LL) {\n"
+      "        tile[j][column] = from[from_at + r + w * ",
+      written.from,
+      "LL];\n"
+      "      }\n"
+      "    }\n"
+      "    __syncthreads();\n"
+      "    for (int j = row; j < ",
+      kTile, "; j += ", kThreads / kTile,
+      ") {\n"
+      "      const long long r = r0 + j, w = w0 + column;\n"
+      "      if (r < ",
+      read.extent, "LL && w < ", written.extent,
+      "LL) {\n"
+      "        to[to_at + w + r * ",
+      read.to,
+      "LL] = Convert(tile[column][j]);\n"
+      "      }\n"
+      "    }\n"
+      "    __syncthreads();\n"
+      "  }\n");
+}
+
+class CopyKernel : public Kernel {
+ public:
+  CopyKernel(Runtime& runtime, Function* function, const LaunchShape& shape,
+             const void* from, void* to)
+      : runtime_(runtime),
+        function_(function),
+        shape_(shape),
+        from_(from),
+        to_(to) {}
+  void Run(StepContext&) override {
+    void* const arguments[] = {&from_, &to_};
+    runtime_.Launch(*function_, shape_, arguments);
+  }
+
+ private:
+  Runtime& runtime_;
+  Function* function_;
+  LaunchShape shape_;
+  const void* from_;
+  void* to_;
+};
+
+class FlatCopyKernel : public Kernel {
+ public:
+  FlatCopyKernel(Runtime& runtime, const void* from, void* to, int64_t bytes)
+      : runtime_(runtime), from_(from), to_(to), bytes_(bytes) {}
+  void Run(StepContext&) override {
+    if (bytes_ > 0) runtime_.CopyOnDevice(to_, from_, bytes_);
+  }
+
+ private:
+  Runtime& runtime_;
+  const void* from_;
+  void* to_;
+  int64_t bytes_;
+};
+
+}  // namespace
+
+StridedCopy Folded(StridedCopy copy) {
+  std::vector<Loop>& loops = copy.loops;
+  loops.erase(std::remove_if(loops.begin(), loops.end(),
+                             [](const Loop& loop) { return loop.extent == 1; }),
+              loops.end());
+  std::stable_sort(loops.begin(), loops.end(),
+                   [](const Loop& a, const Loop& b) { return a.to > b.to; });
+  std::vector<Loop> folded;
+  for (const Loop& loop : loops) {
+    if (!folded.empty() && folded.back().from == loop.from * loop.extent &&
+        folded.back().to == loop.to * loop.extent) {
+      const int64_t extent = folded.back().extent * loop.extent;
+      folded.back() = loop;
+      folded.back().extent = extent;
+    } else {
+      folded.push_back(loop);
+    }
+  }
+  loops = std::move(folded);
+  return copy;
+}
+
+KernelSource StridedCopySource(const StridedCopy& copy) {
+  const bool converts = copy.from_dtype != copy.to_dtype;
+  MTF_CHECK(!converts ||
+            (copy.from_dtype == kFloat32 &&
+             (copy.to_dtype == kBFloat16 || copy.to_dtype == kFloat16)))
+      << DTypeName(copy.from_dtype) << " to " << DTypeName(copy.to_dtype);
+  KernelSource source{"strided_copy", ""};
+  absl::StrAppend(&source.text, "typedef ", WordType(copy.from_dtype),
+                  " From;\ntypedef ", WordType(copy.to_dtype), " To;\n");
+  if (!converts) {
+    source.text += "static __device__ To Convert(From word) { return word; }\n";
+  } else {
+    const absl::string_view convert =
+        copy.to_dtype == kBFloat16 ? kToBFloat16 : kToFloat16;
+    source.text.append(convert.data(), convert.size());
+  }
+  const Fast fast = FastLoops(copy);
+  absl::StrAppend(
+      &source.text, "extern \"C\" __global__ void __launch_bounds__(", kThreads,
+      ") strided_copy(\n",
+      "    const From* __restrict__ from, To* __restrict__ to) {\n",
+      fast.turns() ? TurningBody(copy, fast) : PlainBody(copy), "}\n");
+  return source;
+}
+
+LaunchShape StridedCopyShape(const StridedCopy& copy) {
+  const Fast fast = FastLoops(copy);
+  int64_t blocks = (copy.elements() + kThreads - 1) / kThreads;
+  if (fast.turns()) {
+    const int64_t r = copy.loops[fast.from].extent;
+    const int64_t w = copy.loops[fast.to].extent;
+    blocks = copy.elements() / (r * w) * Tiles(r) * Tiles(w);
+  }
+  // More blocks than this gain nothing: each goes over several parts.
+  constexpr int64_t kMostBlocks = 1 << 16;
+  return {.blocks = std::clamp<int64_t>(blocks, 1, kMostBlocks),
+          .threads = kThreads};
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareStridedCopy(
+    Runtime& runtime, const StridedCopy& copy, const void* from, void* to) {
+  const StridedCopy folded = Folded(copy);
+  const bool flat = folded.loops.empty() ||
+                    (folded.loops.size() == 1 && folded.loops[0].from == 1 &&
+                     folded.loops[0].to == 1);
+  if (folded.elements() == 0 ||
+      (flat && folded.from_dtype == folded.to_dtype)) {
+    return std::make_unique<FlatCopyKernel>(
+        runtime, from, to, folded.elements() * DTypeSize(folded.to_dtype));
+  }
+  MTF_ASSIGN_OR_RETURN(Function * function,
+                       runtime.Compile(StridedCopySource(folded)));
+  return std::make_unique<CopyKernel>(runtime, function,
+                                      StridedCopyShape(folded), from, to);
+}
+
+}  // namespace mtf::cuda
