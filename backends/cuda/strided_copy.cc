@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "mtf/check.h"
+#include "backends/cuda/kernel_text.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
@@ -36,7 +36,7 @@ Fast FastLoops(const StridedCopy& copy) {
   return fast;
 }
 
-// Copied elements are words of their size; converted ones start as floats.
+// What is only copied are words of its size.
 absl::string_view WordType(DType dtype) {
   switch (DTypeSize(dtype)) {
     case 1:
@@ -49,33 +49,6 @@ absl::string_view WordType(DType dtype) {
       return "unsigned long long";
   }
 }
-
-// Floats to 16 bits, to nearest even, from the bits alone.
-constexpr absl::string_view kToBFloat16 = R"(
-static __device__ unsigned short Convert(unsigned int bits) {
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;
-  return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-}
-)";
-constexpr absl::string_view kToFloat16 = R"(
-static __device__ unsigned short Convert(unsigned int bits) {
-  const unsigned int sign = (bits >> 16) & 0x8000u;
-  const unsigned int size = bits & 0x7fffffffu;
-  if (size > 0x7f800000u) return sign | 0x7e00u;
-  if (size >= 0x477ff000u) return sign | 0x7c00u;
-  if (size < 0x33000001u) return sign;
-  if (size < 0x38800000u) {
-    const unsigned int shift = 126u - (size >> 23);
-    const unsigned int digits = (size & 0x7fffffu) | 0x800000u;
-    const unsigned int rest = digits & ((1u << shift) - 1u);
-    const unsigned int half = 1u << (shift - 1u);
-    const unsigned int kept = digits >> shift;
-    return sign | (kept + (rest > half || (rest == half && (kept & 1u))));
-  }
-  const unsigned int round = 0xfffu + ((size >> 13) & 1u);
-  return sign | ((size - 0x38000000u + round) >> 13);
-}
-)";
 
 // "from_at += place % 12 * 64; to_at += ...": spreads `place` over `loops`.
 std::string Unravel(const std::vector<Loop>& loops) {
@@ -105,7 +78,7 @@ std::string PlainBody(const StridedCopy& copy) {
       "LL; i += gridDim.x * (long long)blockDim.x) {\n"
       "    long long rest = i, from_at = 0, to_at = 0;\n",
       Unravel(copy.loops),
-      "    to[to_at] = Convert(from[from_at]);\n"
+      "    Store(to[to_at], from[from_at]);\n"
       "  }\n");
 }
 
@@ -151,9 +124,9 @@ std::string TurningBody(const StridedCopy& copy, const Fast& fast) {
       "      if (r < ",
       read.extent, "LL && w < ", written.extent,
       "LL) {\n"
-      "        to[to_at + w + r * ",
+      "        Store(to[to_at + w + r * ",
       read.to,
-      "LL] = Convert(tile[column][j]);\n"
+      "LL], tile[column][j]);\n"
       "      }\n"
       "    }\n"
       "    __syncthreads();\n"
@@ -222,20 +195,18 @@ StridedCopy Folded(StridedCopy copy) {
 }
 
 KernelSource StridedCopySource(const StridedCopy& copy) {
-  const bool converts = copy.from_dtype != copy.to_dtype;
-  MTF_CHECK(!converts ||
-            (copy.from_dtype == kFloat32 &&
-             (copy.to_dtype == kBFloat16 || copy.to_dtype == kFloat16)))
-      << DTypeName(copy.from_dtype) << " to " << DTypeName(copy.to_dtype);
   KernelSource source{"strided_copy", ""};
-  absl::StrAppend(&source.text, "typedef ", WordType(copy.from_dtype),
-                  " From;\ntypedef ", WordType(copy.to_dtype), " To;\n");
-  if (!converts) {
-    source.text += "static __device__ To Convert(From word) { return word; }\n";
+  if (copy.from_dtype == copy.to_dtype) {
+    const absl::string_view word = WordType(copy.from_dtype);
+    absl::StrAppend(&source.text, "typedef ", word, " From;\ntypedef ", word,
+                    " To;\n__device__ inline void Store(To& to, From from) { "
+                    "to = from; }\n");
   } else {
-    const absl::string_view convert =
-        copy.to_dtype == kBFloat16 ? kToBFloat16 : kToFloat16;
-    source.text.append(convert.data(), convert.size());
+    absl::StrAppend(&source.text, BasicText(), "typedef ",
+                    StorageType(copy.from_dtype), " From;\ntypedef ",
+                    StorageType(copy.to_dtype),
+                    " To;\n__device__ inline void Store(To& to, From from) { "
+                    "Put(to, Value(from)); }\n");
   }
   const Fast fast = FastLoops(copy);
   absl::StrAppend(

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_CUDA_EINSUM_H_
+#define BACKENDS_CUDA_EINSUM_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "backends/backend.h"
+#include "backends/cuda/runtime.h"
+#include "backends/cuda/scratch.h"
+#include "lowering/einsum_plan.h"
+#include "mtf/dtype.h"
+
+namespace mtf::cuda {
+
+// What computes an einsum.
+enum class EinsumKind : uint8_t {
+  kZero,     // nothing to sum: the result is zeros
+  kProduct,  // no sum: a map of kMultiply over both operands
+  kReduce,   // of integers, without rows and columns of its own, or of so many
+             // small matmuls that one reduction of the products is faster
+  kMatmul,   // PrepareMatmul
+};
+EinsumKind KindOfEinsum(const EinsumPlan& plan, DType dtype);
+
+// What a matmul does to its result before it is written; z is laid out as the
+// result of the einsum is.
+struct MatmulFinish {
+  MatmulProblem::Epilogue epilogue = MatmulProblem::Epilogue::kNone;
+  const void* addend = nullptr;  // added first, laid out as z; may be z
+  void* bias = nullptr;
+  void* kept = nullptr;
+};
+
+// z = sum of x * y over the dimensions that z lacks, by the calls of
+// choose_matmul.h; the einsum is kMatmul. Operands are packed into memory of
+// `scratch`, which outlives the kernel. kUnimplemented for a `finish` where the
+// einsum takes several calls, or a copy of its result: the caller then does
+// what it says by itself.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(
+    Runtime& runtime, Scratch& scratch, const EinsumPlan& plan,
+    const BoundValue& x, const BoundValue& y, const BoundValue& z,
+    const MatmulFinish& finish = {});
+
+}  // namespace mtf::cuda
+
+#endif  // BACKENDS_CUDA_EINSUM_H_
