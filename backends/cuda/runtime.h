@@ -68,7 +68,7 @@ struct MatmulProblem {
     kNone,
     kBias,         // + bias[n]
     kGelu,         // gelu(.), tanh form
-    kBiasGelu,     // gelu(. + bias[n]), keeping (. + bias) in `kept`
+    kBiasGelu,     // gelu(. + bias[n])
     kGeluSlope,    // . * gelu'(kept)
     kBiasOfSlope,  // . * gelu'(kept), and its sum over m in `bias`
   };
@@ -78,6 +78,7 @@ struct MatmulProblem {
   Matrix x, y, z;
   float alpha = 1, beta = 0;
   Epilogue epilogue = Epilogue::kNone;
+  bool keeps = false;  // of kGelu and kBiasGelu: `kept` gets what gelu is of
   bool tf32 = false;  // float32 operands may be rounded to 10 bits
 
   // "bf16 batch 4 m 128 n 64 k 32 x t/128 ..."; equal texts, equal problems.
