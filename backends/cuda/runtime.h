@@ -31,6 +31,7 @@ struct GpuInfo {
   int multiprocessors = 1;
   int64_t shared_bytes = 48 << 10;  // most that a block may ask for
   int64_t memory_bytes = 0;
+  std::string uuid;  // what tells this GPU from others; "" where unknown
 };
 
 // One kernel: `text` defines `extern "C" __global__ void NAME(...)`.
@@ -79,7 +80,7 @@ struct MatmulProblem {
   float alpha = 1, beta = 0;
   Epilogue epilogue = Epilogue::kNone;
   bool keeps = false;  // of kGelu and kBiasGelu: `kept` gets what gelu is of
-  bool tf32 = false;  // float32 operands may be rounded to 10 bits
+  bool tf32 = false;   // float32 operands may be rounded to 10 bits
 
   // "bf16 batch 4 m 128 n 64 k 32 x t/128 ..."; equal texts, equal problems.
   std::string ToString() const;

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_CUDA_COMMUNICATORS_KEPT_STRETCH_H_
+#define BACKENDS_CUDA_COMMUNICATORS_KEPT_STRETCH_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "backends/backend.h"
+#include "backends/communicator.h"
+#include "backends/cuda/runtime.h"
+
+namespace mtf::cuda {
+
+// What a rank keeps of a stretch between its runs.
+struct KeptStretch : public Replay {
+  enum class Stage : uint8_t { kNew, kHasRun, kRecorded };
+  Stage stage = Stage::kNew;
+  std::shared_ptr<Recording> recording;
+  CollectiveCounts counts;  // of one run
+};
+
+// The state behind `replay`, made where there is none.
+inline KeptStretch& KeptBehind(std::unique_ptr<Replay>& replay) {
+  if (replay == nullptr) replay = std::make_unique<KeptStretch>();
+  return static_cast<KeptStretch&>(*replay);
+}
+
+// MTF_CUDA_RECORD=0: every step is enqueued kernel by kernel.
+bool RecordingIsOff();
+
+}  // namespace mtf::cuda
+
+#endif  // BACKENDS_CUDA_COMMUNICATORS_KEPT_STRETCH_H_

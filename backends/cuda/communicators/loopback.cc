@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/communicators/loopback.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "backends/communicators/collective_call.h"
+#include "backends/cuda/communicators/kept_stretch.h"
+#include "backends/cuda/communicators/loopback_kernels.h"
+#include "layouts/text_items.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+namespace {
+
+using Stage = KeptStretch::Stage;
+
+// What the virtual devices of one process share. Each writes its slot before a
+// meeting and reads those of others behind it, until the next.
+struct Meeting {
+  Meeting(Runtime& runtime, int64_t ranks)
+      : kernels(runtime), slots(ranks), stages(ranks) {}
+
+  struct Slot {
+    CollectiveCall call;
+    absl::Span<const Communicator::Piece> pieces;
+    const void* in = nullptr;
+    void* out = nullptr;
+    int64_t destination = 0;
+  };
+  LoopbackKernels kernels;
+  std::vector<Slot> slots;    // by rank
+  std::vector<Stage> stages;  // by rank, of the stretch that is to run
+  // Written by rank 0 alone.
+  absl::Status began;
+  std::shared_ptr<Recording> recording;
+};
+
+class Loopback : public Connection {
+ public:
+  Loopback(std::shared_ptr<Runtime> runtime, Communicator& host,
+           std::shared_ptr<Meeting> meeting)
+      : Connection(std::move(runtime), host), meeting_(std::move(meeting)) {}
+
+  absl::Status RunOrReplay(const std::function<absl::Status()>& work,
+                           std::unique_ptr<Replay>& replay) override;
+  absl::Status Synchronize() override { return runtime().Synchronize(); }
+
+ protected:
+  absl::Status OpenGroup(const Group& group) override;
+  absl::Status DoAllReduce(const Group& group, absl::Span<const Piece> pieces,
+                           DType dtype, ReduceKind kind) override;
+  absl::Status DoAllGather(const Group& group, const void* in, void* out,
+                           int64_t bytes) override;
+  absl::Status DoReduceScatter(const Group& group, const void* in, void* out,
+                               int64_t count, DType dtype,
+                               ReduceKind kind) override;
+  absl::Status DoAllToAll(const Group& group, const void* in, void* out,
+                          int64_t bytes) override;
+  absl::Status DoPermute(const Group& group, const void* in, void* out,
+                         int64_t bytes, int64_t source,
+                         int64_t destination) override;
+
+ private:
+  // Shows `slot` to the group; when all of it have come, place 0 calls
+  // `enqueue`; returns when that is over.
+  absl::Status Meet(const Group& group, const Meeting::Slot& slot,
+                    const std::function<absl::Status()>& enqueue);
+  // Meets for one block per place, all alike.
+  absl::Status MeetForBlocks(const Group& group, const Meeting::Slot& slot,
+                             const LoopbackCall& call);
+  const Meeting::Slot& SlotOf(int64_t rank) const {
+    return meeting_->slots[rank];
+  }
+  bool IsLeader() const { return rank() == 0; }
+  absl::Status Record(const std::function<absl::Status()>& work,
+                      KeptStretch& kept);
+
+  std::shared_ptr<Meeting> meeting_;
+};
+
+absl::Status Loopback::OpenGroup(const Group& group) {
+  if (group.ranks.size() <= kMostLoopbackPlaces) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a group of ", group.ranks.size(), " virtual devices over mesh axes ",
+      mesh().AxisNames(group.axes),
+      DetailLine("help",
+                 absl::StrCat("one GPU plays at most ", kMostLoopbackPlaces))));
+}
+
+absl::Status Loopback::Meet(const Group& group, const Meeting::Slot& slot,
+                            const std::function<absl::Status()>& enqueue) {
+  meeting_->slots[rank()] = slot;
+  MTF_RETURN_IF_ERROR(host().Barrier());
+  bool same = true;
+  for (int64_t other : group.ranks) same &= SlotOf(other).call == slot.call;
+  if (!same) {
+    std::vector<CollectiveCall> calls;
+    for (int64_t other : group.ranks) calls.push_back(SlotOf(other).call);
+    return CheckSameCall(group, calls);
+  }
+  if (group.place == 0) MTF_RETURN_IF_ERROR(enqueue());
+  return host().Barrier();
+}
+
+absl::Status Loopback::MeetForBlocks(const Group& group,
+                                     const Meeting::Slot& slot,
+                                     const LoopbackCall& call) {
+  return Meet(group, slot, [&] {
+    LoopbackCall whole = call;
+    for (int64_t other : group.ranks) {
+      whole.in.push_back(SlotOf(other).in);
+      // What a permute moves goes to the buffer of another.
+      whole.out.push_back(whole.kind == CollectiveKind::kCollectivePermute
+                              ? SlotOf(SlotOf(other).destination).out
+                              : SlotOf(other).out);
+    }
+    return meeting_->kernels.Enqueue(whole);
+  });
+}
+
+absl::Status Loopback::DoAllReduce(const Group& group,
+                                   absl::Span<const Piece> pieces, DType dtype,
+                                   ReduceKind kind) {
+  int64_t count = 0;
+  for (const Piece& piece : pieces) count += piece.count;
+  Meeting::Slot slot;
+  slot.call =
+      CallOf(CollectiveKind::kAllReduce, count, dtype, kind, pieces.size());
+  slot.pieces = pieces;
+  return Meet(group, slot, [&]() -> absl::Status {
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      LoopbackCall call = {.kind = CollectiveKind::kAllReduce,
+                           .dtype = dtype,
+                           .reduce = kind,
+                           .count = pieces[i].count,
+                           .in = {},
+                           .out = {}};
+      for (int64_t other : group.ranks) {
+        call.in.push_back(SlotOf(other).pieces[i].in);
+        call.out.push_back(SlotOf(other).pieces[i].out);
+      }
+      MTF_RETURN_IF_ERROR(meeting_->kernels.Enqueue(call));
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Loopback::DoAllGather(const Group& group, const void* in,
+                                   void* out, int64_t bytes) {
+  LoopbackCall call;
+  call.kind = CollectiveKind::kAllGather;
+  call.count = bytes;
+  Meeting::Slot slot;
+  slot.call = CallOf(call.kind, bytes);
+  slot.in = in;
+  slot.out = out;
+  return MeetForBlocks(group, slot, call);
+}
+
+absl::Status Loopback::DoReduceScatter(const Group& group, const void* in,
+                                       void* out, int64_t count, DType dtype,
+                                       ReduceKind kind) {
+  LoopbackCall call;
+  call.kind = CollectiveKind::kReduceScatter;
+  call.dtype = dtype;
+  call.reduce = kind;
+  call.count = count;
+  Meeting::Slot slot;
+  slot.call = CallOf(call.kind, count, dtype, kind, 1);
+  slot.in = in;
+  slot.out = out;
+  return MeetForBlocks(group, slot, call);
+}
+
+absl::Status Loopback::DoAllToAll(const Group& group, const void* in, void* out,
+                                  int64_t bytes) {
+  LoopbackCall call;
+  call.kind = CollectiveKind::kAllToAll;
+  call.count = bytes;
+  Meeting::Slot slot;
+  slot.call = CallOf(call.kind, bytes);
+  slot.in = in;
+  slot.out = out;
+  return MeetForBlocks(group, slot, call);
+}
+
+absl::Status Loopback::DoPermute(const Group& group, const void* in, void* out,
+                                 int64_t bytes, int64_t /*source*/,
+                                 int64_t destination) {
+  LoopbackCall call;
+  call.kind = CollectiveKind::kCollectivePermute;
+  call.count = bytes;
+  Meeting::Slot slot;
+  slot.call = CallOf(call.kind, bytes);
+  slot.in = in;
+  slot.out = out;
+  slot.destination = destination;
+  return MeetForBlocks(group, slot, call);
+}
+
+absl::Status Loopback::RunOrReplay(const std::function<absl::Status()>& work,
+                                   std::unique_ptr<Replay>& replay) {
+  KeptStretch& kept = KeptBehind(replay);
+  // After a failure ranks may have come to different stages: the earliest
+  // holds. Behind this meeting the feeds of all ranks are enqueued.
+  meeting_->stages[rank()] = kept.stage;
+  MTF_RETURN_IF_ERROR(host().Barrier());
+  const Stage stage =
+      *std::min_element(meeting_->stages.begin(), meeting_->stages.end());
+  // The meeting at the end keeps `stages` as they are until all have read them.
+  if (stage == Stage::kNew || RecordingIsOff()) {
+    MTF_RETURN_IF_ERROR(work());
+    kept.stage = Stage::kHasRun;
+    return host().Barrier();
+  }
+  if (stage == Stage::kHasRun) {
+    MTF_RETURN_IF_ERROR(Record(work, kept));
+    if (kept.recording == nullptr) {  // this runtime cannot
+      MTF_RETURN_IF_ERROR(work());
+      return host().Barrier();
+    }
+  } else {
+    AddCounts(kept.counts);
+  }
+  if (IsLeader()) MTF_RETURN_IF_ERROR(kept.recording->Replay());
+  return host().Barrier();
+}
+
+// Leaves the recording of all ranks in `kept` of each, and its collectives
+// counted; none where the runtime cannot record.
+absl::Status Loopback::Record(const std::function<absl::Status()>& work,
+                              KeptStretch& kept) {
+  kept.recording = nullptr;
+  if (IsLeader()) {
+    meeting_->recording = nullptr;
+    meeting_->began = runtime().BeginRecording();
+  }
+  MTF_RETURN_IF_ERROR(host().Barrier());
+  if (absl::IsUnimplemented(meeting_->began)) {
+    kept.stage = Stage::kHasRun;
+    return host().Barrier();
+  }
+  MTF_RETURN_IF_ERROR(meeting_->began);
+  const auto record = [&]() -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(kept.counts, Counted(work));
+    return host().Barrier();
+  };
+  const absl::Status recorded = record();
+  if (IsLeader()) {
+    // Also after a failure: the stream is to run again.
+    absl::StatusOr<std::unique_ptr<Recording>> ended = runtime().EndRecording();
+    MTF_RETURN_IF_ERROR(recorded);
+    MTF_RETURN_IF_ERROR(ended.status());
+    meeting_->recording = *std::move(ended);
+  }
+  MTF_RETURN_IF_ERROR(recorded);
+  MTF_RETURN_IF_ERROR(host().Barrier());
+  kept.recording = meeting_->recording;
+  kept.stage = Stage::kRecorded;
+  return host().Barrier();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Connection>> ConnectLoopback(
+    std::shared_ptr<Runtime> runtime, Communicator& host) {
+  // Rank 0 makes what all share; the others find it by its address.
+  std::shared_ptr<Meeting> meeting;
+  if (host.rank() == 0) {
+    meeting = std::make_shared<Meeting>(*runtime, host.size());
+  }
+  MTF_ASSIGN_OR_RETURN(
+      const std::vector<std::string> addresses,
+      host.Exchange(absl::StrCat(reinterpret_cast<uintptr_t>(&meeting))));
+  uint64_t address = 0;
+  if (!absl::SimpleAtoi(addresses[0], &address)) {
+    return absl::InternalError(
+        absl::StrCat("not an address: ", Quoted(addresses[0])));
+  }
+  std::shared_ptr<Meeting> shared =
+      *reinterpret_cast<const std::shared_ptr<Meeting>*>(address);
+  // Rank 0 stays until all have it.
+  MTF_RETURN_IF_ERROR(host.Barrier());
+  return std::make_unique<Loopback>(std::move(runtime), host,
+                                    std::move(shared));
+}
+
+}  // namespace mtf::cuda

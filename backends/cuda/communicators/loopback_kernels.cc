@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/communicators/loopback_kernels.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "backends/cuda/kernel_text.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWord = 16;  // bytes of the widest access
+
+bool Reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce ||
+         kind == CollectiveKind::kReduceScatter;
+}
+
+// How two registers are combined, as ReduceInOrder does.
+absl::string_view CombineText(DType dtype, ReduceKind kind) {
+  if (dtype == kBool) return kind == ReduceKind::kMin ? "x && y" : "x || y";
+  switch (kind) {
+    case ReduceKind::kSum:
+      return "x + y";
+    case ReduceKind::kMax:
+      return "Maximum(x, y)";
+    case ReduceKind::kMin:
+      return "Minimum(x, y)";
+  }
+  return "";
+}
+
+// Bytes are moved in words of their alignment.
+absl::string_view UnitText(int bytes) {
+  switch (bytes) {
+    case 16:
+      return "Pack<u32, 4>";
+    case 8:
+      return "Pack<u32, 2>";
+    case 4:
+      return "u32";
+    case 2:
+      return "u16";
+    default:
+      return "unsigned char";
+  }
+}
+
+// What one thread does for the pack `i` of `packs` of a block. A block is what
+// one place has for another, or all of an operand of all_reduce.
+absl::string_view BodyText(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return R"(  const Pack<Element, n> result = Combined<n>(p, i);
+  for (int q = 0; q < kPlaces; ++q) At<n>(p.out[q], i) = result;
+)";
+    case CollectiveKind::kReduceScatter:
+      return R"(  for (int q = 0; q < kPlaces; ++q) {
+    At<n>(p.out[q], i) = Combined<n>(p, q * packs + i);
+  }
+)";
+    case CollectiveKind::kAllGather:
+      return R"(  for (int q = 0; q < kPlaces; ++q) {
+    const Element word = p.in[q][i];
+    for (int to = 0; to < kPlaces; ++to) p.out[to][q * packs + i] = word;
+  }
+)";
+    case CollectiveKind::kAllToAll:
+      return R"(  for (int q = 0; q < kPlaces; ++q) {
+    for (int to = 0; to < kPlaces; ++to) {
+      p.out[to][q * packs + i] = p.in[q][to * packs + i];
+    }
+  }
+)";
+    default:
+      return R"(  for (int q = 0; q < kPlaces; ++q) p.out[q][i] = p.in[q][i];
+)";
+  }
+}
+
+// The widest word at which every pointer and every block begins.
+int WordOf(const LoopbackCall& call, int64_t block_bytes) {
+  uintptr_t bits = static_cast<uintptr_t>(block_bytes) | kWord;
+  for (const void* in : call.in) bits |= reinterpret_cast<uintptr_t>(in);
+  for (const void* out : call.out) bits |= reinterpret_cast<uintptr_t>(out);
+  return static_cast<int>(bits & -bits);
+}
+
+}  // namespace
+
+KernelSource LoopbackSource(const LoopbackCall& call, int pack) {
+  const bool reduces = Reduces(call.kind);
+  KernelSource source;
+  source.name = std::string(CollectiveName(call.kind));
+  source.text = std::string(BasicText());
+  absl::StrAppend(
+      &source.text, "\nconstexpr int kPlaces = ", call.in.size(), ";\ntypedef ",
+      reduces ? StorageType(call.dtype) : UnitText(pack), " Element;\n");
+  absl::StrAppend(&source.text, R"(struct Pointers {
+  const Element* in[kPlaces];
+  Element* out[kPlaces];
+};
+)");
+  if (reduces) {
+    absl::StrAppend(&source.text, R"(
+template <int n>
+__device__ inline Pack<Element, n>& At(Element* p, i64 i) {
+  return ((Pack<Element, n>*)p)[i];
+}
+template <int n>
+__device__ inline const Pack<Element, n>& At(const Element* p, i64 i) {
+  return ((const Pack<Element, n>*)p)[i];
+}
+// In the order of places, rounded once.
+template <int n>
+__device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
+  )",
+                    RegisterType(call.dtype), R"( total[n];
+  const Pack<Element, n> first = At<n>(p.in[0], i);
+  for (int j = 0; j < n; ++j) total[j] = Value(first.at[j]);
+#pragma unroll
+  for (int q = 1; q < kPlaces; ++q) {
+    const Pack<Element, n> next = At<n>(p.in[q], i);
+    for (int j = 0; j < n; ++j) {
+      const auto x = total[j], y = )",
+                    RegisterType(call.dtype), R"((Value(next.at[j]));
+      total[j] = )",
+                    CombineText(call.dtype, call.reduce), R"(;
+    }
+  }
+  Pack<Element, n> result;
+  for (int j = 0; j < n; ++j) Put(result.at[j], total[j]);
+  return result;
+}
+)");
+  }
+  absl::StrAppend(&source.text, R"(
+template <int n>
+__device__ inline void Move(const Pointers& p, i64 packs, i64 i) {
+)",
+                  BodyText(call.kind), R"(}
+extern "C" __global__ void )",
+                  source.name, R"((Pointers p, i64 count) {
+  const i64 first = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  const i64 stride = (i64)gridDim.x * blockDim.x;
+)");
+  const int n = reduces ? pack : 1;
+  absl::StrAppend(&source.text, "  for (i64 i = first; i < count / ", n,
+                  "; i += stride) Move<", n, ">(p, count / ", n, ", i);\n");
+  // Blocks of a reduce_scatter are whole packs: WordOf sees to that.
+  if (n > 1 && call.kind == CollectiveKind::kAllReduce) {
+    absl::StrAppend(
+        &source.text, "  for (i64 i = count / ", n, " * ", n,
+        " + first; i < count; i += stride) Move<1>(p, count, i);\n");
+  }
+  absl::StrAppend(&source.text, "}\n");
+  return source;
+}
+
+absl::Status LoopbackKernels::Enqueue(const LoopbackCall& call) {
+  if (call.count == 0) return absl::OkStatus();
+  const bool reduces = Reduces(call.kind);
+  const auto size = static_cast<int>(reduces ? DTypeSize(call.dtype) : 1);
+  // The end of an all_reduce may be less than a word.
+  const int word =
+      WordOf(call, call.kind == CollectiveKind::kAllReduce ? kWord
+                                                           : call.count * size);
+  const int pack = reduces ? std::max(1, word / size) : word;
+  const Key key = {call.kind, reduces ? static_cast<int>(call.dtype) : -1,
+                   call.reduce, call.in.size(), pack};
+  Function* function = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Function*& known = functions_[key];
+    if (known == nullptr) {
+      MTF_ASSIGN_OR_RETURN(known, runtime_.Compile(LoopbackSource(call, pack)));
+    }
+    function = known;
+  }
+  // struct Pointers and the count, as the kernel takes them.
+  std::vector<const void*> pointers = call.in;
+  pointers.insert(pointers.end(), call.out.begin(), call.out.end());
+  int64_t count = reduces ? call.count : call.count / pack;
+  const int64_t work = reduces ? (count + pack - 1) / pack : count;
+  LaunchShape shape;
+  shape.threads = kThreads;
+  shape.blocks =
+      std::clamp<int64_t>((work + kThreads - 1) / kThreads, 1,
+                          int64_t{8} * runtime_.info().multiprocessors);
+  void* const arguments[] = {pointers.data(), &count};
+  runtime_.Launch(*function, shape, arguments);
+  return absl::OkStatus();
+}
+
+}  // namespace mtf::cuda

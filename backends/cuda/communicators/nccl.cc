@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/communicators/nccl.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "backends/cuda/communicators/kept_stretch.h"
+#include "layouts/text_items.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+namespace {
+
+using Stage = KeptStretch::Stage;
+
+constexpr std::chrono::milliseconds kPollInterval(50);
+
+std::string Environment(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+// The first error by rank, on every rank: NCCL's own calls may fail on one
+// alone, and the others would wait for it in the next.
+absl::Status AgreeOn(Communicator& host, const absl::Status& status) {
+  MTF_ASSIGN_OR_RETURN(
+      const std::vector<std::string> errors,
+      host.Exchange(status.ok() ? "" : std::string(status.message())));
+  if (!status.ok()) return status;
+  for (size_t rank = 0; rank < errors.size(); ++rank) {
+    if (errors[rank].empty()) continue;
+    return absl::UnavailableError(
+        absl::StrCat("rank ", rank, ": ", errors[rank]));
+  }
+  return absl::OkStatus();
+}
+
+// The cliques of one rank, by Group::id, and who asks them for errors.
+class Cliques {
+ public:
+  explicit Cliques(Runtime& runtime)
+      : runtime_(runtime), thread_([this] { Watch(); }) {}
+  ~Cliques() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+
+  NcclGroup& world() { return *world_; }
+  NcclGroup& Of(int id) { return *groups_.at(id).clique; }
+  void SetWorld(std::unique_ptr<NcclGroup> world) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    world_ = std::move(world);
+  }
+  void Add(int id, std::string axes, std::unique_ptr<NcclGroup> clique) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    groups_[id] = {std::move(axes), std::move(clique)};
+  }
+
+  // Waits for the GPU. What a group met asynchronously comes first: the
+  // stream's own error is only its consequence.
+  absl::Status Synchronize() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      waiting_ = true;
+      found_ = absl::OkStatus();
+    }
+    wake_.notify_all();
+    const absl::Status status = runtime_.Synchronize();
+    std::lock_guard<std::mutex> lock(mutex_);
+    waiting_ = false;
+    if (found_.ok()) PollAll();
+    return found_.ok() ? status : found_;
+  }
+
+ private:
+  struct Member {
+    std::string axes;
+    std::unique_ptr<NcclGroup> clique;
+  };
+
+  void Watch() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!stop_) {
+      if (!waiting_) {
+        wake_.wait(lock, [this] { return stop_ || waiting_; });
+      }
+      // Most waits are short: the first look comes a little later.
+      wake_.wait_for(lock, kPollInterval, [this] { return stop_; });
+      if (!stop_ && waiting_ && found_.ok()) PollAll();
+    }
+  }
+
+  // Under the mutex.
+  void PollAll() {
+    for (auto& [id, member] : groups_) {
+      const absl::Status status = member.clique->Poll();
+      if (status.ok()) continue;
+      found_ =
+          absl::Status(status.code(),
+                       absl::StrCat("NCCL failed in the group over mesh axes ",
+                                    member.axes, ": ", status.message()));
+      return;
+    }
+  }
+
+  Runtime& runtime_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false, waiting_ = false;
+  absl::Status found_;
+  // The world goes last: the groups are parts of it.
+  std::unique_ptr<NcclGroup> world_;
+  std::map<int, Member> groups_;
+  std::thread thread_;  // the last: it uses the others
+};
+
+class Nccl : public Connection {
+ public:
+  Nccl(std::shared_ptr<Runtime> runtime, Communicator& host)
+      : Connection(std::move(runtime), host), cliques_(this->runtime()) {}
+
+  absl::Status Join(const std::string& id) {
+    absl::StatusOr<std::unique_ptr<NcclGroup>> world = runtime().JoinNccl(
+        id, static_cast<int>(size()), static_cast<int>(rank()));
+    MTF_RETURN_IF_ERROR(AgreeOn(host(), world.status()));
+    cliques_.SetWorld(*std::move(world));
+    return absl::OkStatus();
+  }
+
+  // What is enqueued waits for others without a word to the host.
+  bool waits_for_ever() const override { return true; }
+
+  absl::Status RunOrReplay(const std::function<absl::Status()>& work,
+                           std::unique_ptr<Replay>& replay) override;
+  absl::Status Synchronize() override { return cliques_.Synchronize(); }
+
+ protected:
+  absl::Status OpenGroup(const Group& group) override {
+    absl::StatusOr<std::unique_ptr<NcclGroup>> clique = runtime().SplitNccl(
+        cliques_.world(), static_cast<int>(group.ranks[0]), group.place);
+    MTF_RETURN_IF_ERROR(AgreeOn(host(), clique.status()));
+    cliques_.Add(group.id, mesh().AxisNames(group.axes), *std::move(clique));
+    return absl::OkStatus();
+  }
+  absl::Status DoAllReduce(const Group& group, absl::Span<const Piece> pieces,
+                           DType dtype, ReduceKind kind) override {
+    std::vector<NcclGroup::Piece> all;
+    for (const Piece& piece : pieces) {
+      all.push_back({piece.in, piece.out, piece.count});
+    }
+    return cliques_.Of(group.id).AllReduce(all, dtype, kind);
+  }
+  absl::Status DoAllGather(const Group& group, const void* in, void* out,
+                           int64_t bytes) override {
+    return cliques_.Of(group.id).AllGather(in, out, bytes);
+  }
+  absl::Status DoReduceScatter(const Group& group, const void* in, void* out,
+                               int64_t count, DType dtype,
+                               ReduceKind kind) override {
+    return cliques_.Of(group.id).ReduceScatter(in, out, count, dtype, kind);
+  }
+  absl::Status DoAllToAll(const Group& group, const void* in, void* out,
+                          int64_t bytes) override {
+    return cliques_.Of(group.id).AllToAll(in, out, bytes);
+  }
+  absl::Status DoPermute(const Group& group, const void* in, void* out,
+                         int64_t bytes, int64_t source,
+                         int64_t destination) override {
+    return cliques_.Of(group.id).Permute(
+        in, out, bytes, static_cast<int>(mesh().Coordinate(source, group.axes)),
+        static_cast<int>(mesh().Coordinate(destination, group.axes)));
+  }
+
+ private:
+  Cliques cliques_;
+};
+
+// Each process records its own stream. Ranks need not be at the same stage: a
+// replay enqueues the same collectives as a run.
+absl::Status Nccl::RunOrReplay(const std::function<absl::Status()>& work,
+                               std::unique_ptr<Replay>& replay) {
+  KeptStretch& kept = KeptBehind(replay);
+  if (kept.stage == Stage::kNew || RecordingIsOff()) {
+    MTF_RETURN_IF_ERROR(work());
+    kept.stage = Stage::kHasRun;
+    return absl::OkStatus();
+  }
+  if (kept.stage == Stage::kRecorded) {
+    AddCounts(kept.counts);
+    return kept.recording->Replay();
+  }
+  const absl::Status began = runtime().BeginRecording();
+  if (absl::IsUnimplemented(began)) return work();
+  MTF_RETURN_IF_ERROR(began);
+  absl::StatusOr<CollectiveCounts> counts = Counted(work);
+  // Also after a failure: the stream is to run again.
+  absl::StatusOr<std::unique_ptr<Recording>> ended = runtime().EndRecording();
+  MTF_RETURN_IF_ERROR(counts.status());
+  MTF_RETURN_IF_ERROR(ended.status());
+  kept.recording = *std::move(ended);
+  kept.counts = *std::move(counts);
+  kept.stage = Stage::kRecorded;
+  return kept.recording->Replay();
+}
+
+}  // namespace
+
+std::string GpuSeat::ToText() const {
+  return absl::StrCat(machine, "\n", gpu, "\n", host_id, "\n",
+                      may_share ? "1" : "0");
+}
+
+GpuSeat GpuSeat::FromText(absl::string_view text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, '\n');
+  GpuSeat seat;
+  if (parts.size() != 4) return seat;
+  seat.machine = parts[0];
+  seat.gpu = parts[1];
+  seat.host_id = parts[2];
+  seat.may_share = parts[3] == "1";
+  return seat;
+}
+
+absl::Status CheckOwnGpus(absl::Span<const GpuSeat> seats) {
+  for (size_t a = 0; a < seats.size(); ++a) {
+    for (size_t b = a + 1; b < seats.size(); ++b) {
+      const GpuSeat& x = seats[a];
+      const GpuSeat& y = seats[b];
+      if (x.gpu.empty() || x.machine != y.machine || x.gpu != y.gpu) continue;
+      if (x.may_share && y.may_share) continue;
+      if (!x.host_id.empty() && !y.host_id.empty() && x.host_id != y.host_id) {
+        continue;
+      }
+      return absl::FailedPreconditionError(absl::StrCat(
+          "ranks ", a, " and ", b, " share one GPU, which NCCL refuses",
+          DetailLine("gpu", x.gpu), DetailLine("host", Quoted(x.machine)),
+          DetailLine("help",
+                     "start one process without a launcher, whose virtual "
+                     "devices share the GPU; or as many ranks as GPUs; or, to "
+                     "test NCCL alone, give each rank its own NCCL_HOSTID")));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Connection>> ConnectNccl(
+    std::shared_ptr<Runtime> runtime, Communicator& host) {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  GpuSeat mine;
+  mine.machine = name;
+  mine.gpu = runtime->info().uuid;
+  mine.host_id = Environment("NCCL_HOSTID");
+  mine.may_share = Environment("NCCL_MULTI_RANK_GPU_ENABLE") == "1";
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                       host.Exchange(mine.ToText()));
+  std::vector<GpuSeat> seats;
+  for (const std::string& text : texts) {
+    seats.push_back(GpuSeat::FromText(text));
+  }
+  MTF_RETURN_IF_ERROR(CheckOwnGpus(seats));
+  absl::StatusOr<std::string> id = std::string();
+  if (host.rank() == 0) id = runtime->NewNcclId();
+  MTF_RETURN_IF_ERROR(AgreeOn(host, id.status()));
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> ids, host.Exchange(*id));
+  auto connection = std::make_unique<Nccl>(std::move(runtime), host);
+  MTF_RETURN_IF_ERROR(connection->Join(ids[0]));
+  return connection;
+}
+
+}  // namespace mtf::cuda
