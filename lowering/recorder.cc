@@ -329,7 +329,15 @@ Shape Recorder::KeptBy(absl::Span<const Value> operands, size_t next,
   return kept;
 }
 
-Value Recorder::Einsum(absl::Span<const Value> operands, const Shape& shape) {
+Value Recorder::CastTo(DType dtype, Value value) {
+  if (at(value).dtype == dtype) return value;
+  const Shape shape = at(value).shape;  // values will move
+  return Map(MapExpression::Single(ScalarFunction::kCast, dtype, 1), {value},
+             shape);
+}
+
+Value Recorder::Einsum(absl::Span<const Value> operands, const Shape& shape,
+                       DType dtype) {
   std::vector<const Shape*> shapes;
   for (const Value& operand : operands) shapes.push_back(&at(operand).shape);
   // Copied: values move while instructions are appended.
@@ -337,8 +345,13 @@ Value Recorder::Einsum(absl::Span<const Value> operands, const Shape& shape) {
   for (const Shape* each : shapes) copies.push_back(*each);
   for (size_t i = 0; i < copies.size(); ++i) shapes[i] = &copies[i];
   if (!CheckUnion(shapes)) {
-    return Append({}, at(operands[0]).dtype, shape,
-                  TensorLayout::Replicated(shape.rank()));
+    return Append({}, dtype, shape, TensorLayout::Replicated(shape.rank()));
+  }
+  // Sums on the way to the result are as wide as it is.
+  absl::InlinedVector<Value, 4> wide(operands.begin(), operands.end());
+  if (operands.size() != 2) {
+    for (Value& operand : wide) operand = CastTo(dtype, operand);
+    operands = wide;
   }
   if (operands.size() == 1) {
     return Reduce(ReduceKind::kSum, operands[0], shape);
@@ -348,19 +361,20 @@ Value Recorder::Einsum(absl::Span<const Value> operands, const Shape& shape) {
   Value product = operands[0];
   for (size_t i = 1; i < operands.size(); ++i) {
     if (i + 1 == operands.size()) {
-      return BinaryEinsum(product, operands[i], shape);
+      return BinaryEinsum(product, operands[i], shape, dtype);
     }
     Shape both = at(product).shape;
     for (const Dimension& dim : at(operands[i]).shape) {
       if (!both.Contains(dim.name)) both = both.With(dim);
     }
     product = BinaryEinsum(product, operands[i],
-                           KeptBy(operands, i + 1, both, shape));
+                           KeptBy(operands, i + 1, both, shape), dtype);
   }
   return product;
 }
 
-Value Recorder::BinaryEinsum(Value x, Value y, const Shape& shape) {
+Value Recorder::BinaryEinsum(Value x, Value y, const Shape& shape,
+                             DType dtype) {
   // What only one operand has and the result lacks is summed before they meet.
   const Shape x_shape = at(x).shape, y_shape = at(y).shape;
   Value operands[2] = {x, y};
@@ -377,11 +391,15 @@ Value Recorder::BinaryEinsum(Value x, Value y, const Shape& shape) {
           contracts || (other.Contains(dim.name) && !shape.Contains(dim.name));
     }
     if (kept.rank() < mine.rank()) {
-      operands[side] = Reduce(ReduceKind::kSum, operands[side], kept);
+      operands[side] =
+          Reduce(ReduceKind::kSum, CastTo(dtype, operands[side]), kept);
     }
   }
+  if (!contracts || at(operands[0]).dtype != at(operands[1]).dtype) {
+    for (Value& operand : operands) operand = CastTo(dtype, operand);
+  }
   if (!contracts) {
-    return Map(MapExpression::Single(ScalarFunction::kMultiply, at(x).dtype, 2),
+    return Map(MapExpression::Single(ScalarFunction::kMultiply, dtype, 2),
                operands, shape);
   }
   Instruction instruction;
@@ -395,7 +413,7 @@ Value Recorder::BinaryEinsum(Value x, Value y, const Shape& shape) {
                    ReduceKind::kSum, layout, causes);
   }
   const Value result =
-      Append(std::move(instruction), at(x).dtype, shape, std::move(layout));
+      Append(std::move(instruction), dtype, shape, std::move(layout));
   program_.values[result.id].causes = std::move(causes);
   return result;
 }

@@ -41,7 +41,8 @@ class Recorder : public Emitter {
                const Shape& shape) override;
   Value Map(const MapExpression& expression, absl::Span<const Value> operands,
             const Shape& shape) override;
-  Value Einsum(absl::Span<const Value> operands, const Shape& shape) override;
+  Value Einsum(absl::Span<const Value> operands, const Shape& shape,
+               DType dtype) override;
   Value Reduce(ReduceKind kind, Value value, const Shape& shape) override;
   Value Reshape(Value value, const Shape& shape) override;
   Value Slice(Value value, const std::string& dimension, int64_t begin,
@@ -91,7 +92,8 @@ class Recorder : public Emitter {
   // still needs, in order of first appearance.
   Shape KeptBy(absl::Span<const Value> operands, size_t next,
                const Shape& product, const Shape& shape) const;
-  Value BinaryEinsum(Value x, Value y, const Shape& shape);
+  Value BinaryEinsum(Value x, Value y, const Shape& shape, DType dtype);
+  Value CastTo(DType dtype, Value value);
 
   const LayoutBinding& binding_;
   Program& program_;

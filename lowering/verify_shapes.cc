@@ -180,9 +180,11 @@ class Checker {
 
   absl::Status CheckEinsum() const {
     const Shape &x = operand(0).shape, &y = operand(1).shape;
-    if (operand(0).dtype != result().dtype ||
-        operand(1).dtype != result().dtype) {
-      return Bad("an einsum has one dtype");
+    const DType dtype = operand(0).dtype;
+    if (operand(1).dtype != dtype ||
+        (result().dtype != dtype &&
+         !(result().dtype == kFloat32 && IsFloat(dtype)))) {
+      return Bad("an einsum has one dtype, or a result of f32");
     }
     for (const Dimension& dim : y) {
       const int at = x.Find(dim.name);

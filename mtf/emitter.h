@@ -68,8 +68,10 @@ class Emitter {
                     absl::Span<const Value> operands, const Shape& shape) = 0;
 
   // Multiplies the operands and sums over every dimension that `shape` lacks.
-  virtual Value Einsum(absl::Span<const Value> operands,
-                       const Shape& shape) = 0;
+  // The result is of `dtype`: that of the operands, or f32 of 16-bit floats,
+  // whose sum is then not rounded.
+  virtual Value Einsum(absl::Span<const Value> operands, const Shape& shape,
+                       DType dtype) = 0;
 
   // Reduces over every dimension of `value` that `shape` lacks.
   virtual Value Reduce(ReduceKind kind, Value value, const Shape& shape) = 0;

@@ -197,6 +197,7 @@ Tensor Graph::AddVariable(VariableInfo info, std::source_location location) {
   info.name = name;
   info.call_site = SiteOf(location);
   variable_reads_[info.read.operation()] = info.id;
+  if (info.master_of >= 0) variables_[info.master_of].master = info.id;
   variables_.push_back(std::move(info));
   return variables_.back().read;
 }
@@ -229,6 +230,17 @@ CallSiteScope::CallSiteScope(Graph& graph, std::source_location location)
 
 CallSiteScope::CallSiteScope(Graph& graph, CallSite site) : graph_(graph) {
   graph_.call_sites_.push_back(std::move(site));
+}
+
+PrecisionScope::PrecisionScope(Graph& graph, const Precision& precision,
+                               std::source_location location)
+    : graph_(graph), previous_(graph.precision_) {
+  const absl::Status status = precision.Validate();
+  if (status.ok()) {
+    graph.precision_ = precision;
+  } else {
+    graph.Fail(status, "precision", location);
+  }
 }
 
 GradientScope::GradientScope(Graph& graph, const Operation& forward)

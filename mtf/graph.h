@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "mtf/operation.h"
+#include "mtf/precision.h"
 #include "mtf/tensor.h"
 
 namespace mtf {
@@ -30,6 +32,13 @@ struct VariableInfo {
   bool trainable = true;
   Tensor read;           // its value when a step begins
   Tensor initial_value;  // computed once, before the first step
+  // The initial value before it was rounded to `dtype`, which an optimizer
+  // keeps as a master copy; empty where nothing was rounded.
+  Tensor master_value;
+  int master = -1;     // place of that copy in Graph::variables(), or -1
+  int master_of = -1;  // of a master copy: the place of its parameter
+  // What gradients are made in and added up in; empty: the dtype of each use.
+  std::optional<DType> gradient_dtype;
   CallSite call_site;
 };
 
@@ -82,6 +91,9 @@ class Graph {
   // The variable read by `tensor`, or null.
   const VariableInfo* FindVariable(Tensor tensor) const;
 
+  // The dtypes of the layers that are made now; see PrecisionScope.
+  const Precision& precision() const { return precision_; }
+
   // A number for the next random stream; depends only on the order of calls.
   uint32_t NextRandomStream() { return next_random_stream_++; }
 
@@ -92,6 +104,7 @@ class Graph {
   friend class Scope;
   friend class CallSiteScope;
   friend class SectionScope;
+  friend class PrecisionScope;
   friend class GradientScope;
   std::string UniqueName(absl::string_view base);
 
@@ -106,6 +119,7 @@ class Graph {
   std::string fixed_name_;            // replaces scope and kind if not empty
   std::vector<CallSite> call_sites_;  // outermost override first
   LayoutSection section_ = LayoutSection::kDefault;
+  Precision precision_;
   uint32_t next_random_stream_ = 0;
 };
 
@@ -155,6 +169,26 @@ class SectionScope {
  private:
   Graph& graph_;
   LayoutSection previous_;
+};
+
+// While alive, the layers made in `graph` have `precision`: one for a model, or
+// another for a part of it.
+//
+//   PrecisionScope precision(graph, {.activations = kBFloat16});
+//
+// The graph records kInvalidArgument for what Precision::Validate refuses.
+class PrecisionScope {
+ public:
+  PrecisionScope(
+      Graph& graph, const Precision& precision,
+      std::source_location location = std::source_location::current());
+  ~PrecisionScope() { graph_.precision_ = previous_; }
+  PrecisionScope(const PrecisionScope&) = delete;
+  PrecisionScope& operator=(const PrecisionScope&) = delete;
+
+ private:
+  Graph& graph_;
+  Precision previous_;
 };
 
 // While alive, operations made in `graph` belong to the gradient of `forward`:

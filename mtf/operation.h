@@ -37,10 +37,14 @@ class Operation {
   // What the text form says behind the inputs: "sum", "begin=2". May be "".
   virtual std::string attributes() const { return ""; }
 
-  // The gradient for each input, given the gradient `dy` of the result; an
-  // invalid Tensor where nothing flows. Built from operations, so it has
-  // gradients itself.
+  // The gradient for each input, given the gradient `dy` of the result, which
+  // is of gradient_dtype(); an invalid Tensor where nothing flows. Built from
+  // operations, so it has gradients itself.
   virtual std::vector<Tensor> Gradient(Tensor dy) const = 0;
+
+  // The dtype in which the gradients of the result are made and added up: its
+  // own, but for a parameter that was given another.
+  virtual DType gradient_dtype() const { return dtype_; }
 
   // Writes the operation in the instructions of `emitter`; `inputs` are the
   // emitted values of inputs().

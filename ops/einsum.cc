@@ -9,6 +9,7 @@
 #include "mtf/errors.h"
 #include "mtf/graph.h"
 #include "ops/checks.h"
+#include "ops/elementwise.h"
 #include "ops/reshape.h"
 
 namespace mtf {
@@ -16,16 +17,23 @@ namespace {
 
 class EinsumOp : public Operation {
  public:
-  EinsumOp(std::vector<Tensor> inputs, Shape shape)
-      : Operation(inputs, std::move(shape), inputs[0].dtype()) {}
+  EinsumOp(std::vector<Tensor> inputs, Shape shape, DType dtype)
+      : Operation(inputs, std::move(shape), dtype) {}
   absl::string_view kind() const override { return "einsum"; }
+  std::string attributes() const override {
+    return dtype() == input(0).dtype() ? "" : std::string(DTypeName(dtype()));
+  }
 
   // The gradient of an input is the einsum of `dy` with all other inputs.
   std::vector<Tensor> Gradient(Tensor dy) const override {
     std::vector<Tensor> gradients;
     for (size_t i = 0; i < inputs().size(); ++i) {
       std::vector<Tensor> factors = inputs();
-      factors[i] = dy;
+      factors[i] = Cast(dy, input(0).dtype());
+      // What adds up in f32 is not rounded on its way there.
+      const DType wanted = inputs()[i].operation()->gradient_dtype();
+      const EinsumOptions options = {
+          .dtype = wanted == kFloat32 ? wanted : input(0).dtype()};
       // A dimension that only input i has was summed by itself: all its places
       // get the same gradient.
       Shape shared;
@@ -36,19 +44,19 @@ class EinsumOp : public Operation {
           break;
         }
       }
-      gradients.push_back(
-          Broadcast(Einsum(std::move(factors), shared), inputs()[i].shape()));
+      gradients.push_back(Broadcast(Einsum(std::move(factors), shared, options),
+                                    inputs()[i].shape()));
     }
     return gradients;
   }
 
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
-    return emitter.Einsum(inputs, shape());
+    return emitter.Einsum(inputs, shape(), dtype());
   }
 };
 
 absl::Status Check(const Graph& graph, const std::vector<Tensor>& inputs,
-                   const Shape& output) {
+                   const Shape& output, const EinsumOptions& options) {
   MTF_RETURN_IF_ERROR(internal::CheckInputs(graph, inputs));
   MTF_RETURN_IF_ERROR(output.Validate());
   MTF_RETURN_IF_ERROR(internal::CheckSizes(inputs, &output));
@@ -69,22 +77,31 @@ absl::Status Check(const Graph& graph, const std::vector<Tensor>& inputs,
         absl::StrCat("einsum takes a float or integer dtype, not bool",
                      DescribeInputs(inputs), "\n  help     Cast() the inputs"));
   }
+  const DType dtype = inputs[0].dtype(), wanted = options.dtype.value_or(dtype);
+  if (wanted != dtype && !(wanted == kFloat32 && IsFloat(dtype))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an einsum of ", DTypeName(dtype), " gives ", DTypeName(dtype),
+        IsFloat(dtype) && dtype != kFloat32 ? " or f32" : "", ", not ",
+        DTypeName(wanted), DescribeInputs(inputs),
+        "\n  help     Cast() the inputs or the result"));
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-Tensor Einsum(std::vector<Tensor> inputs, Shape output,
+Tensor Einsum(std::vector<Tensor> inputs, Shape output, EinsumOptions options,
               std::source_location location) {
   Graph* graph = internal::GraphOf(inputs);
   if (graph == nullptr) return {};
-  const absl::Status status = Check(*graph, inputs, output);
+  const absl::Status status = Check(*graph, inputs, output, options);
   if (!status.ok()) {
     return graph->Fail(status, "einsum", location, std::move(output),
                        inputs[0].dtype());
   }
+  const DType dtype = options.dtype.value_or(inputs[0].dtype());
   return graph->Add(
-      std::make_unique<EinsumOp>(std::move(inputs), std::move(output)),
+      std::make_unique<EinsumOp>(std::move(inputs), std::move(output), dtype),
       location);
 }
 

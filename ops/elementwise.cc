@@ -59,6 +59,12 @@ class ElementwiseOp : public Operation {
     return operands_.size() == inputs().size() ? "" : Expression().ToString();
   }
   std::vector<Tensor> Gradient(Tensor dy) const override;
+  // What a parameter is cast to for its use has the gradients of the parameter.
+  DType gradient_dtype() const override {
+    if (function_ != F::kCast || !IsFloat(dtype())) return dtype();
+    const VariableInfo* info = graph().FindVariable(input(0));
+    return info == nullptr ? dtype() : info->gradient_dtype.value_or(dtype());
+  }
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
     return emitter.Map(Expression(), inputs, shape());
   }
@@ -115,7 +121,7 @@ Tensor RowGradient(F function, int i, [[maybe_unused]] Tensor x,
     MTF_BINARY_FLOAT_FUNCTIONS(ROW)
 #undef ROW
     case F::kCast:
-      return Cast(g, x.dtype());
+      return Cast(g, x.operation()->gradient_dtype());
     default:  // bool results
       return {};
   }
@@ -138,6 +144,8 @@ std::vector<Tensor> ElementwiseOp::Gradient(Tensor dy) const {
     if (!dx.valid()) continue;
     // What was broadcast has its copies' gradients summed.
     if (!dx.shape().SameDimensions(input(place).shape())) {
+      const DType wanted = input(place).operation()->gradient_dtype();
+      if (wanted == kFloat32) dx = Cast(dx, wanted);
       dx = ReduceSum(dx, input(place).shape());
     }
     gradients[place] = dx;

@@ -10,6 +10,7 @@
 #include "mtf/errors.h"
 #include "mtf/graph.h"
 #include "ops/checks.h"
+#include "ops/elementwise.h"
 
 namespace mtf {
 namespace {
@@ -35,7 +36,8 @@ class GatherOp : public Operation {
   absl::string_view kind() const override { return "gather"; }
   std::string attributes() const override { return dim_; }
   std::vector<Tensor> Gradient(Tensor dy) const override {
-    return {ScatterAdd(dy, input(1), dim_, input(0).shape()), {}};
+    const Tensor updates = Cast(dy, input(0).operation()->gradient_dtype());
+    return {ScatterAdd(updates, input(1), dim_, input(0).shape()), {}};
   }
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
     return emitter.Gather(inputs[0], inputs[1], dim_, shape());

@@ -80,7 +80,9 @@ class Backward {
           << "the gradient of " << operation.kind() << " for \"" << input.name()
           << "\" [" << input.shape().ToString() << "] is ["
           << gradients[i].shape().ToString() << "]";
-      contributions_[input.operation()->id()].push_back(gradients[i]);
+      const Operation& source = *input.operation();
+      contributions_[source.id()].push_back(
+          Cast(gradients[i], source.gradient_dtype()));
     }
   }
 

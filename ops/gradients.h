@@ -10,7 +10,8 @@
 namespace mtf {
 
 // The gradients of the float tensor `y` with respect to each of `xs`, each of
-// the shape and dtype of its x: sum over the elements of `y` of `dy` times the
+// the shape of its x and of its dtype, or of that which a variable was given
+// for gradients: sum over the elements of `y` of `dy` times the
 // derivative. Without `dy`, which has the dimensions and dtype of `y`, it is
 // ones. An invalid Tensor comes back for an x that `y` does not depend on
 // through float tensors.

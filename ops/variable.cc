@@ -10,6 +10,7 @@
 #include "mtf/check.h"
 #include "mtf/errors.h"
 #include "ops/checks.h"
+#include "ops/elementwise.h"
 
 namespace mtf {
 namespace {
@@ -24,6 +25,10 @@ class VariableOp : public Operation {
     return info == nullptr || info->name == name() ? "" : info->name;
   }
   std::vector<Tensor> Gradient(Tensor) const override { return {}; }
+  DType gradient_dtype() const override {
+    const VariableInfo* info = graph().FindVariable(result());
+    return info == nullptr ? dtype() : info->gradient_dtype.value_or(dtype());
+  }
   Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
     const VariableInfo* info = graph().FindVariable(result());
     MTF_CHECK(info != nullptr) << name() << " is no variable of its graph";
@@ -81,10 +86,57 @@ absl::Status CheckStandsAlone(Tensor initial_value) {
   return absl::OkStatus();
 }
 
-absl::Status CheckVariable(const Graph& graph, absl::string_view name,
+absl::Status CheckDTypes(Tensor initial_value, const VariableOptions& options) {
+  const DType master = initial_value.dtype(),
+              dtype = options.dtype.value_or(master);
+  if (dtype != master && !(master == kFloat32 && IsFloat(dtype))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a variable of ", DTypeName(dtype), " is not rounded from ",
+        DTypeName(master), DescribeInputs({initial_value}),
+        "\n  help     give it an initial value of f32, or of its own dtype"));
+  }
+  if (options.gradient_dtype.has_value() && !IsFloat(*options.gradient_dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradients are of a float dtype, not ",
+                     DTypeName(*options.gradient_dtype)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMasterOf(const Graph& graph, Tensor parameter,
                            Tensor initial_value) {
+  MTF_RETURN_IF_ERROR(internal::CheckInputs(graph, {parameter}));
+  const VariableInfo* info = graph.FindVariable(parameter);
+  if (info == nullptr || !info->master_value.valid()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", parameter.name(),
+                     "\" is no variable that was rounded from another dtype",
+                     DescribeInputs({parameter})));
+  }
+  if (info->master >= 0) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("variable \"", info->name, "\" has the master copy \"",
+                     graph.variables()[info->master].name, "\""));
+  }
+  if (info->shape == initial_value.shape() &&
+      info->master_value.dtype() == initial_value.dtype()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("a master copy of \"", info->name,
+                   "\" has the shape and dtype of its initial value",
+                   DescribeInputs({info->master_value, initial_value})));
+}
+
+absl::Status CheckVariable(const Graph& graph, absl::string_view name,
+                           Tensor initial_value,
+                           const VariableOptions& options) {
   MTF_RETURN_IF_ERROR(internal::CheckName(name));
   MTF_RETURN_IF_ERROR(internal::CheckInputs(graph, {initial_value}));
+  MTF_RETURN_IF_ERROR(CheckDTypes(initial_value, options));
+  if (options.master_of.valid()) {
+    MTF_RETURN_IF_ERROR(CheckMasterOf(graph, options.master_of, initial_value));
+  }
   return CheckStandsAlone(initial_value);
 }
 
@@ -110,18 +162,25 @@ absl::Status CheckAssign(const Graph& graph, Tensor variable, Tensor value) {
 
 Tensor Variable(Graph& graph, absl::string_view name, Tensor initial_value,
                 VariableOptions options, std::source_location location) {
-  const absl::Status status = CheckVariable(graph, name, initial_value);
+  const absl::Status status =
+      CheckVariable(graph, name, initial_value, options);
+  const DType dtype = options.dtype.value_or(initial_value.dtype());
   if (!status.ok()) {
     return graph.Fail(status, "variable", location, initial_value.shape(),
-                      initial_value.dtype());
+                      dtype);
   }
   VariableInfo info;
   info.name = std::string(name);
   info.shape = initial_value.shape();
-  info.dtype = initial_value.dtype();
+  info.dtype = dtype;
+  info.gradient_dtype = options.gradient_dtype;
   info.kind = options.kind;
   info.trainable = options.trainable;
-  info.initial_value = initial_value;
+  info.initial_value = Cast(initial_value, dtype, location);
+  if (dtype != initial_value.dtype()) info.master_value = initial_value;
+  if (options.master_of.valid()) {
+    info.master_of = graph.FindVariable(options.master_of)->id;
+  }
   info.read = graph.Add(std::make_unique<VariableOp>(info.shape, info.dtype),
                         location, name);
   return graph.AddVariable(std::move(info), location);

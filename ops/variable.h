@@ -2,6 +2,7 @@
 #ifndef OPS_VARIABLE_H_
 #define OPS_VARIABLE_H_
 
+#include <optional>
 #include <source_location>
 #include <vector>
 
@@ -14,6 +15,14 @@ namespace mtf {
 struct VariableOptions {
   VariableKind kind = VariableKind::kParameter;
   bool trainable = true;
+  // What the variable rests in, is read in and sent in; empty: the dtype of
+  // `initial_value`. Optimizers keep what is rounded away: a master copy in the
+  // dtype of `initial_value`.
+  std::optional<DType> dtype = std::nullopt;
+  // What its gradients are made in and added up in; empty: that of each use.
+  std::optional<DType> gradient_dtype = std::nullopt;
+  // Of optimizer state: the variable whose master copy this is.
+  Tensor master_of = Tensor();
 };
 
 // Makes a tensor that outlives a step, of the shape and dtype of
@@ -24,12 +33,19 @@ struct VariableOptions {
 //   Tensor w = Variable(graph, "w",
 //                       RandomNormal(graph, {io, hidden}, 0, 0.02));
 //
+// Layers make their parameters of the dtypes of a PrecisionScope; so does
+//
+//   Tensor w = Variable(graph, "w", RandomNormal(graph, {io, hidden}, 0, 0.02),
+//                       {.dtype = kBFloat16, .gradient_dtype = kFloat32});
+//
 // The graph records, as its first error, which Graph::status() and
 // Session::Create return: kAlreadyExists for a second variable of the name with
 // its prefix, kInvalidArgument for a name that is empty, not made of letters,
 // digits and "_-./", or has an empty part between "/"s, and for an initial
 // value that is empty, of another graph, or depends on an Input, a variable or
-// an Assign.
+// an Assign; for a `dtype` that cannot be rounded from that of the initial
+// value, a `gradient_dtype` that is no float, and a `master_of` that is no
+// variable with something rounded away or has a master copy already.
 Tensor Variable(
     Graph& graph, absl::string_view name, Tensor initial_value,
     VariableOptions options = {},

@@ -222,7 +222,7 @@ Value ReferenceInterpreter::Map(const MapExpression& expression,
 }
 
 Value ReferenceInterpreter::Einsum(absl::Span<const Value> operands,
-                                   const Shape& shape) {
+                                   const Shape& shape, DType dtype) {
   // The summed dimensions come last, so that a sum is finished at a time.
   Shape space = shape;
   for (Value operand : operands) {
@@ -234,7 +234,7 @@ Value ReferenceInterpreter::Einsum(absl::Span<const Value> operands,
   for (Value operand : operands) {
     strides.push_back(Strides(Get(operand).shape, space));
   }
-  OracleTensor result = Filled(Get(operands[0]).dtype, shape);
+  OracleTensor result = Filled(dtype, shape);
   for (Places at(space, strides); !at.done(); at.Next()) {
     double product = 1;
     for (size_t k = 0; k < operands.size(); ++k) {

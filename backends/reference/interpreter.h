@@ -89,7 +89,8 @@ class ReferenceInterpreter : public Emitter {
                const Shape& shape) override;
   Value Map(const MapExpression& expression, absl::Span<const Value> operands,
             const Shape& shape) override;
-  Value Einsum(absl::Span<const Value> operands, const Shape& shape) override;
+  Value Einsum(absl::Span<const Value> operands, const Shape& shape,
+               DType dtype) override;
   Value Reduce(ReduceKind kind, Value value, const Shape& shape) override;
   Value Reshape(Value value, const Shape& shape) override;
   Value Slice(Value value, const std::string& dimension, int64_t begin,

@@ -70,7 +70,7 @@ std::vector<BrokenRule> BrokenRules() {
        "line 5, column 1: dimension \"b\" comes from nowhere"},
       {"AnEinsumHasOneDType",
        values + "%y : f32[c:4/y] unreduced{x} = einsum(%a, %i) sum{b}\n",
-       "line 5, column 1: an einsum has one dtype"},
+       "line 5, column 1: an einsum has one dtype, or a result of f32"},
       {"AnEinsumHasOneSizePerName",
        values + "%z : f32[b:9, d:2] = input z\n%y : f32[c:4/y, d:2] "
                 "unreduced{x} = einsum(%a, %z) sum{b}\n",

@@ -151,6 +151,59 @@ TEST(Einsum, GradientOfADimensionSummedAlone) {
                         });
 }
 
+TEST(EinsumDType, TheResultMayBeWiderThanTheInputs) {
+  Graph graph;
+  const Dimension i{"i", 2}, j{"j", 3}, k{"k", 4};
+  for (DType dtype : {kBFloat16, kFloat16, kFloat32}) {
+    const Tensor x = Ones(graph, dtype, {i, k}), y = Ones(graph, dtype, {k, j}),
+                 z = Ones(graph, dtype, {j});
+    for (const std::vector<Tensor>& inputs :
+         {std::vector<Tensor>{x, y}, {x}, {x, y, z}}) {
+      const Tensor wide = Einsum(inputs, {i}, {.dtype = kFloat32});
+      EXPECT_EQ(wide.dtype(), kFloat32);
+      EXPECT_EQ(Einsum(inputs, {i}, {.dtype = dtype}).dtype(), dtype);
+      EXPECT_EQ(wide.operation()->attributes(), dtype == kFloat32 ? "" : "f32");
+      const auto values = Interpret(graph, {}, {wide});
+      ASSERT_OK(values);
+      EXPECT_EQ((*values)[0].dtype, kFloat32);
+      EXPECT_EQ((*values)[0].data[0], inputs.size() == 1 ? 4 : 12);
+    }
+  }
+  ASSERT_OK(graph.status());
+}
+
+// Gradients are products of the inputs' dtype again, as the inputs are.
+TEST(EinsumDType, GradientsHaveTheDTypeOfTheInputs) {
+  Graph graph;
+  const Dimension i{"i", 2}, k{"k", 4};
+  const Tensor x = Input(graph, "x", kBFloat16, {i, k}),
+               y = Input(graph, "y", kBFloat16, {k});
+  const Tensor z = Einsum({x, y}, {i}, {.dtype = kFloat32});
+  const std::vector<Tensor> gradients = Gradients(z, {x, y});
+  ASSERT_OK(graph.status());
+  for (const Tensor& gradient : gradients) {
+    EXPECT_EQ(gradient.dtype(), kBFloat16);
+  }
+}
+
+TEST(EinsumDTypeErrors, WhatIsNeitherTheirsNorF32) {
+  const struct {
+    DType inputs, result;
+    const char* words;
+  } cases[] = {
+      {kFloat32, kBFloat16, "an einsum of f32 gives f32, not bf16"},
+      {kBFloat16, kFloat16, "an einsum of bf16 gives bf16 or f32, not f16"},
+      {kInt32, kFloat32, "an einsum of i32 gives i32, not f32"},
+  };
+  for (const auto& c : cases) {
+    Graph graph;
+    const Dimension k{"k", 4};
+    Einsum({Ones(graph, c.inputs, {k})}, {}, {.dtype = c.result});
+    EXPECT_THAT(graph.status(), StatusIs(kInvalid, HasSubstr(c.words)));
+    EXPECT_THAT(graph.status(), StatusIs(kInvalid, HasSubstr("einsum_test")));
+  }
+}
+
 TEST(EinsumErrors, OneNameOfTwoSizes) {
   Graph graph;
   const Tensor h =

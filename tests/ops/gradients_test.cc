@@ -3,6 +3,8 @@
 
 #include "mtf/print_graph.h"
 #include "ops/einsum.h"
+#include "ops/gather.h"
+#include "ops/reshape.h"
 #include "ops/stop_gradient.h"
 #include "tests/ops/ops_test_util.h"
 
@@ -151,6 +153,92 @@ TEST(Gradients, TextOfASmallNetwork) {
 %sub : f32[io:4, hidden:16] = sub(%w, %mul)
 %assign : f32[io:4, hidden:16] = assign(%sub) w
 )");
+}
+
+// The dtypes of what `w`, given `gradient_dtype`, is used for.
+struct Used {
+  const char* name;
+  std::function<Tensor(Tensor w, Tensor x)> use;
+};
+
+// What a parameter's gradients are made in: the products, sums and rows that
+// are added up, not only their sum.
+TEST(GradientDType, NoSummandIsRounded) {
+  const Dimension k{"k", 4}, n{"n", 3};
+  const std::vector<Used> uses = {
+      {"einsum",
+       [&](Tensor w, Tensor x) {
+         return Einsum({x, w}, {n});
+       }},
+      {"cast",
+       [&](Tensor w, Tensor x) {
+         return Einsum({Cast(x, kFloat16), Cast(w, kFloat16)}, {n});
+       }},
+      {"broadcast",
+       [&](Tensor w, Tensor x) {
+         return Broadcast(x, {n, k}) + w;
+       }},
+      {"gather",
+       [&](Tensor w, Tensor x) {
+         return Gather(w, Cast(x, kInt32), "n") * 1.0;
+       }},
+  };
+  for (const Used& used : uses) {
+    for (DType dtype : {kBFloat16, kFloat16}) {
+      Graph graph;
+      const Shape shape =
+          used.name == std::string("broadcast") ? Shape{k} : Shape{k, n};
+      const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, shape),
+                                {.dtype = dtype, .gradient_dtype = kFloat32});
+      const Tensor x = Input(graph, "x", dtype, {k});
+      const Tensor y = used.use(w, x);
+      ASSERT_OK(graph.status()) << used.name;
+      const size_t forward = graph.operations().size();
+      const std::vector<Tensor> gradients = Gradients(y, {w});
+      ASSERT_OK(graph.status()) << used.name;
+      EXPECT_EQ(gradients[0].dtype(), kFloat32) << used.name;
+      // Whatever has the shape of the parameter is as wide as it should be.
+      for (size_t i = forward; i < graph.operations().size(); ++i) {
+        const Operation& operation = *graph.operations()[i];
+        if (!operation.shape().SameDimensions(shape)) continue;
+        if (operation.kind() == "one" || operation.kind() == "constant") {
+          continue;
+        }
+        EXPECT_EQ(operation.dtype(), kFloat32)
+            << used.name << " " << operation.name();
+      }
+    }
+  }
+}
+
+TEST(GradientDType, UsesAreAddedUpInIt) {
+  Graph graph;
+  const Dimension k{"k", 2};
+  const Tensor w = Variable(graph, "w", Ones(graph, kFloat32, {k}),
+                            {.dtype = kBFloat16, .gradient_dtype = kFloat32});
+  // 256 + 1 is no bf16.
+  const Tensor y = w * 256.0 + w;
+  const Tensor g = Gradients(y, {w})[0];
+  ASSERT_OK(graph.status());
+  EXPECT_EQ(g.dtype(), kFloat32);
+  OracleVariables values;
+  ASSERT_OK(InitializeVariables(graph, 1, &values));
+  const auto got = Interpret(graph, {}, {g}, &values);
+  ASSERT_OK(got);
+  EXPECT_EQ((*got)[0].data[0], 257);
+}
+
+// Without it they are of the dtype of each use, as ever.
+TEST(GradientDType, IsThatOfTheVariableByDefault) {
+  Graph graph;
+  const Dimension k{"k", 2};
+  const Tensor w =
+      Variable(graph, "w", Ones(graph, kFloat32, {k}), {.dtype = kBFloat16});
+  EXPECT_EQ(Gradients(w * w, {w})[0].dtype(), kBFloat16);
+  const Tensor v = Variable(graph, "v", Ones(graph, kFloat32, {k}),
+                            {.gradient_dtype = kBFloat16});
+  EXPECT_EQ(Gradients(v * v, {v})[0].dtype(), kBFloat16);
+  ASSERT_OK(graph.status());
 }
 
 TEST(GradientsErrors, OfAnInteger) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/variable.h"
 
+#include "mtf/host_tensor.h"
 #include "mtf/print_graph.h"
 #include "ops/random.h"
 #include "tests/ops/ops_test_util.h"
@@ -175,6 +176,87 @@ TEST(AssignErrors, WhatIsAssignedToWhat) {
 TEST(GroupErrors, EmptyTensor) {
   ExpectError([](Graph& g) { Group(g, {Tensor()}); },
               {"input 0 is an empty Tensor (group, "});
+}
+
+// 0.1 is no bf16; the nearest is 0.10009765625.
+TEST(VariableDType, TheVariableIsRoundedAndWhatItWasIsKnown) {
+  Graph graph;
+  const Tensor draw = RandomNormal(graph, {a, b}, 0, 1, {.per_step = false});
+  const Tensor w = Variable(graph, "w", draw, {.dtype = kBFloat16});
+  Variable(graph, "v", draw);
+  ASSERT_OK(graph.status());
+  EXPECT_EQ(w.dtype(), kBFloat16);
+  const VariableInfo& info = graph.variables()[0];
+  EXPECT_EQ(info.dtype, kBFloat16);
+  EXPECT_EQ(info.master_value, draw);
+  EXPECT_FALSE(graph.variables()[1].master_value.valid());
+  OracleVariables values;
+  ASSERT_OK(InitializeVariables(graph, 1, &values));
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(values["w"].data[i], RoundToDType(values["v"].data[i], kBFloat16))
+        << i;
+    EXPECT_NE(values["w"].data[i], values["v"].data[i]) << i;
+  }
+}
+
+TEST(VariableDType, AMasterCopyKnowsItsParameter) {
+  Graph graph;
+  const Tensor initial = Constant(graph, 0.1, kFloat32, {a});
+  const Tensor w = Variable(graph, "w", initial, {.dtype = kBFloat16});
+  const VariableOptions of_w = {.master_of = w};
+  const Tensor master = Variable(graph, "master", initial, of_w);
+  ASSERT_OK(graph.status());
+  EXPECT_EQ(master.dtype(), kFloat32);
+  EXPECT_EQ(graph.variables()[0].master, 1);
+  EXPECT_EQ(graph.variables()[0].master_of, -1);
+  EXPECT_EQ(graph.variables()[1].master, -1);
+  EXPECT_EQ(graph.variables()[1].master_of, 0);
+  Variable(graph, "other", initial, of_w);
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kAlreadyExists,
+                       HasSubstr("variable \"w\" has the master copy "
+                                 "\"master\" (variable, variable_test.cc:")));
+}
+
+TEST(VariableDTypeErrors, Values) {
+  const struct {
+    DType initial, dtype;
+    const char* words;
+  } cases[] = {
+      {kBFloat16, kFloat32, "a variable of f32 is not rounded from bf16"},
+      {kBFloat16, kFloat16, "a variable of f16 is not rounded from bf16"},
+      {kFloat32, kInt32, "a variable of i32 is not rounded from f32"},
+      {kInt32, kInt64, "a variable of i64 is not rounded from i32"},
+  };
+  for (const auto& c : cases) {
+    Graph graph;
+    Variable(graph, "w", Zeros(graph, c.initial, {a}), {.dtype = c.dtype});
+    EXPECT_THAT(graph.status(), StatusIs(kInvalid, HasSubstr(c.words)));
+    EXPECT_THAT(graph.status(), StatusIs(kInvalid, HasSubstr("\n  inputs ")));
+  }
+  Graph graph;
+  Variable(graph, "w", Zeros(graph, kFloat32, {a}), {.gradient_dtype = kInt32});
+  EXPECT_THAT(graph.status(),
+              StatusIs(kInvalid, HasSubstr("gradients are of a float dtype, "
+                                           "not i32")));
+}
+
+TEST(VariableDTypeErrors, WhatHasNoMasterCopy) {
+  Graph graph;
+  const Tensor zeros = Zeros(graph, kFloat32, {a});
+  const Tensor w = Variable(graph, "w", zeros);
+  Variable(graph, "master", zeros, {.master_of = w});
+  EXPECT_THAT(graph.status(),
+              StatusIs(kInvalid, HasSubstr("\"w\" is no variable that was "
+                                           "rounded from another dtype")));
+  Graph other;
+  const Tensor x =
+      Variable(other, "x", Zeros(other, kFloat32, {a}), {.dtype = kBFloat16});
+  Variable(other, "master", Zeros(other, kFloat32, {b}), {.master_of = x});
+  EXPECT_THAT(other.status(),
+              StatusIs(kInvalid, HasSubstr("a master copy of \"x\" has the "
+                                           "shape and dtype of its initial "
+                                           "value")));
 }
 
 }  // namespace
