@@ -118,7 +118,8 @@ class MatmulKernel : public Kernel {
     outer_k_ = plan.outer_k;
     sweeps_ = Count(outer_k_);
     compute_ = compute;
-    MatmulSpec spec{compute, plan.batch, plan.m, plan.n, plan.k, false};
+    MatmulSpec spec{compute, plan.batch, plan.m, plan.n, plan.k};
+    spec.wide = z.dtype() == kFloat32;
     MTF_ASSIGN_OR_RETURN(matmul_, Matmul::Create(spec));
     if (sweeps_ > 1) {
       spec.accumulate = true;
@@ -128,7 +129,7 @@ class MatmulKernel : public Kernel {
                      &scratch_bytes_);
     y_ = Stage::Make(y, compute, plan.copy_y, plan.pack_y, false,
                      &scratch_bytes_);
-    z_ = Stage::Make(z, compute, plan.copy_z, plan.pack_z, true,
+    z_ = Stage::Make(z, spec.result_dtype(), plan.copy_z, plan.pack_z, true,
                      &scratch_bytes_);
     return absl::OkStatus();
   }
@@ -218,8 +219,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareEinsum(const EinsumPlan& plan,
   }
   auto kernel = std::make_unique<MatmulKernel>();
   absl::Status status = absl::UnimplementedError("");
-  // Sweeps add up in the result, which is too narrow for it in bfloat16.
-  if (z.dtype() == kBFloat16 && plan.outer_k.empty()) {
+  // Sweeps add up in the result, which may be too narrow for it.
+  if (x.dtype() == kBFloat16 &&
+      (z.dtype() == kFloat32 || plan.outer_k.empty())) {
     status = kernel->Init(plan, x, y, z, kBFloat16);
   }
   if (absl::IsUnimplemented(status)) {

@@ -35,7 +35,9 @@ class PrimitiveMatmul : public Matmul {
 class LoopMatmul : public Matmul {
  public:
   explicit LoopMatmul(const MatmulSpec& spec)
-      : batch_(spec.batch), size_(spec.dtype == kBFloat16 ? 2 : 4) {
+      : batch_(spec.batch),
+        size_(DTypeSize(spec.dtype)),
+        z_size_(DTypeSize(spec.result_dtype())) {
     for (const EinsumLoop& loop : batch_) count_ *= loop.extent;
     const int64_t threads = NumThreads();
     shared_ = threads > 1 && (count_ % threads == 0 || count_ >= 4 * threads);
@@ -54,7 +56,7 @@ class LoopMatmul : public Matmul {
         }
         RunOne(thread, static_cast<const char*>(x) + at_x * size_,
                static_cast<const char*>(y) + at_y * size_,
-               static_cast<char*>(z) + at_z * size_);
+               static_cast<char*>(z) + at_z * z_size_);
       }
     };
     if (!shared_) return range(0, count_, 0);
@@ -70,7 +72,7 @@ class LoopMatmul : public Matmul {
  private:
   std::vector<EinsumLoop> batch_;
   int64_t count_ = 1;
-  int64_t size_;
+  int64_t size_, z_size_;
   bool shared_ = false;
 };
 

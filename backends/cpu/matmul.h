@@ -15,10 +15,13 @@ namespace mtf::cpu {
 // A batched matrix product where all three matrices lie in place; the loops are
 // those of an EinsumPlan.
 struct MatmulSpec {
-  DType dtype = kFloat32;  // kFloat32 or kBFloat16, of all three
+  DType dtype = kFloat32;  // kFloat32 or kBFloat16, of x and y
   std::vector<EinsumLoop> batch;
   EinsumLoop m, n, k;
   bool accumulate = false;  // z += x y, not z = x y
+  bool wide = false;        // z is kFloat32 whatever x and y are
+
+  DType result_dtype() const { return wide ? kFloat32 : dtype; }
 };
 
 // A matrix product prepared by the library that does the work; sums are in

@@ -233,8 +233,12 @@ class MatmulPrimitive : public Primitive {
   std::string implementation_;
 };
 
+dnnl_data_type_t TypeOf(DType dtype) {
+  return dtype == kBFloat16 ? dnnl_bf16 : dnnl_f32;
+}
+
 absl::Status MatmulPrimitive::Init(const MatmulSpec& spec, bool packs_y) {
-  const dnnl_data_type_t type = spec.dtype == kBFloat16 ? dnnl_bf16 : dnnl_f32;
+  const dnnl_data_type_t type = TypeOf(spec.dtype);
   const MatrixLayout y_layout =
       LayoutOf(spec.batch, &EinsumLoop::y, spec.k.extent, spec.k.y,
                spec.n.extent, spec.n.y);
@@ -245,8 +249,9 @@ absl::Status MatmulPrimitive::Init(const MatmulSpec& spec, bool packs_y) {
   MTF_RETURN_IF_DNNL_ERROR(y.Init(type, y_layout));
   MTF_RETURN_IF_DNNL_ERROR(any_y.InitAny(type, y_layout));
   MTF_RETURN_IF_DNNL_ERROR(
-      z.Init(type, LayoutOf(spec.batch, &EinsumLoop::z, spec.m.extent, spec.m.z,
-                            spec.n.extent, spec.n.z)));
+      z.Init(TypeOf(spec.result_dtype()),
+             LayoutOf(spec.batch, &EinsumLoop::z, spec.m.extent, spec.m.z,
+                      spec.n.extent, spec.n.z)));
   struct Attributes {
     dnnl_primitive_attr_t attr = nullptr;
     dnnl_post_ops_t ops = nullptr;

@@ -194,6 +194,46 @@ TEST_P(EinsumTest, BfloatsAddUpInFloat) {
   for (double value : test.Run(GetParam()).values) EXPECT_EQ(value, 4096);
 }
 
+// 4097 is no bf16 and no f16.
+TEST_P(EinsumTest, ASumInFloatIsNotRounded) {
+  const std::map<char, int64_t> sizes = {{'m', 4}, {'n', 32}, {'k', 4097}};
+  for (DType dtype : {kBFloat16, kFloat16}) {
+    for (const std::string y : {"kn", "nk", "k"}) {
+      const std::string z = y == "k" ? "m" : "mn";
+      DeviceCase test = EinsumCase("mk", y, z, sizes, dtype);
+      test.result.dtype = kFloat32;
+      for (LocalTensor& operand : test.operands) {
+        for (double& value : operand.values) value = 1;
+      }
+      for (double value : test.Run(GetParam(), 2).values) {
+        EXPECT_EQ(value, 4097) << y << " " << DTypeName(dtype);
+      }
+    }
+  }
+}
+
+TEST_P(EinsumTest, SixteenBitsGiveFloats) {
+  const std::map<char, int64_t> sizes = {
+      {'b', 3}, {'l', 17}, {'m', 19},  {'d', 24},  {'h', 4},
+      {'k', 8}, {'f', 40}, {'r', 600}, {'p', 200}, {'q', 6}};
+  const std::vector<std::vector<std::string>> cases = {
+      {"bld", "blhk", "dhk"},   {"blhk", "bld", "hkd"}, {"bld", "blf", "df"},
+      {"bhlm", "bmhk", "blhk"}, {"b", "b", ""},         {"bk", "bk", "b"},
+      {"m", "n", "mn"},         {"b", "b", "b"},        {"rk", "kf", "rf"},
+      {"pkq", "qkf", "pf"},     {"mk", "k", "m"}};
+  std::map<char, int64_t> all = sizes;
+  all['n'] = 5;
+  for (DType dtype : {kBFloat16, kFloat16}) {
+    for (const std::vector<std::string>& c : cases) {
+      SCOPED_TRACE(c[0] + "," + c[1] + "->" + c[2] + " " +
+                   std::string(DTypeName(dtype)));
+      DeviceCase test = EinsumCase(c[0], c[1], c[2], all, dtype);
+      test.result.dtype = kFloat32;
+      CheckOn(GetParam(), test, 2);
+    }
+  }
+}
+
 TEST_P(EinsumTest, EmptySumsAreZero) {
   const std::map<char, int64_t> sizes = {{'m', 4}, {'n', 3}, {'k', 0}};
   for (DType dtype : {kFloat32, kInt32}) {
