@@ -92,8 +92,12 @@ internal::OptimizerSpec SpecOf(const AdafactorOptions& o) {
       return p.value - update;
     };
   };
-  return {o.name, o.learning_rate.value_or(relative_step), o.max_gradient_norm,
-          make_rule, Check(o)};
+  return {o.name,
+          o.learning_rate.value_or(relative_step),
+          o.max_gradient_norm,
+          make_rule,
+          Check(o),
+          o.loss_scale};
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mtf/tensor.h"
+#include "nn/loss_scale.h"
 #include "nn/schedules.h"
 
 namespace mtf::nn {
@@ -26,6 +27,7 @@ struct AdafactorOptions {
   double epsilon2 = 1e-3;           // least scale of a parameter
   int64_t min_factored_size = 128;  // of both factored dimensions
   double max_gradient_norm = 0;     // 0: no clipping; see ClipByGlobalNorm
+  LossScaleOptions loss_scale = {};  // for values of f16
   std::string name = "adafactor";
 };
 

@@ -41,7 +41,8 @@ internal::OptimizerSpec SpecOf(const AdamWOptions& o) {
       return value - rate * new_m / (Sqrt(new_v) * root + o.epsilon);
     };
   };
-  return {o.name, o.learning_rate, o.max_gradient_norm, make_rule, Check(o)};
+  return {o.name,    o.learning_rate, o.max_gradient_norm,
+          make_rule, Check(o),        o.loss_scale};
 }
 
 internal::OptimizerSpec SpecOf(const AdamOptions& o) {
@@ -51,6 +52,7 @@ internal::OptimizerSpec SpecOf(const AdamOptions& o) {
                              .epsilon = o.epsilon,
                              .weight_decay = 0,
                              .max_gradient_norm = o.max_gradient_norm,
+                             .loss_scale = o.loss_scale,
                              .name = o.name});
 }
 

@@ -10,6 +10,7 @@
 
 #include "mtf/graph.h"
 #include "mtf/tensor.h"
+#include "nn/loss_scale.h"
 #include "nn/schedules.h"
 
 namespace mtf::nn {
@@ -18,8 +19,9 @@ struct AdamOptions {
   Schedule learning_rate = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
-  double epsilon = 1e-8;         // outside of the square root
-  double max_gradient_norm = 0;  // 0: no clipping; see ClipByGlobalNorm
+  double epsilon = 1e-8;             // outside of the square root
+  double max_gradient_norm = 0;      // 0: no clipping; see ClipByGlobalNorm
+  LossScaleOptions loss_scale = {};  // for values of f16
   std::string name = "adam";
 };
 
@@ -36,12 +38,17 @@ struct AdamOptions {
 // Moments and arithmetic are f32 whatever the dtype of the parameter. State is
 // called "<name>/<variable>/m", counted by the variable "<name>/step", and has
 // the layout of the [optimizer] section, as has the arithmetic of the update.
+// A parameter that is narrower than its initial value (mtf/precision.h) has its
+// master copy there too, "<name>/<variable>/master", shared by all optimizers:
+// the update starts from the master, and the parameter is the new one, rounded.
 class Adam {
  public:
   explicit Adam(AdamOptions options = {}) : options_(std::move(options)) {}
 
   // One update of every trainable float parameter that the scalar `loss`
-  // depends on. Returns a scalar; a step that fetches it makes the update.
+  // depends on. Returns a scalar; a step that fetches it makes the update. A
+  // loss that depends on values of f16 is scaled, see nn/loss_scale.h;
+  // gradients given to Apply are taken as they are.
   //
   // kInvalidArgument, as the graph's first error (Graph::status(),
   // Session::Create), for a loss that is no float scalar or depends on no such
@@ -80,7 +87,8 @@ struct AdamWOptions {
   double weight_decay = 0.01;
   // Which parameters decay; null: all.
   std::function<bool(const VariableInfo&)> decays = nullptr;
-  double max_gradient_norm = 0;  // 0: no clipping; see ClipByGlobalNorm
+  double max_gradient_norm = 0;      // 0: no clipping; see ClipByGlobalNorm
+  LossScaleOptions loss_scale = {};  // for values of f16
   std::string name = "adamw";
 };
 

@@ -156,6 +156,7 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
     }
   }
   if (!status.ok()) return fail(status);
+  x = internal::To(internal::ActivationDType(x), x);
   kernel = kernel.valid() ? internal::To(x.dtype(), kernel)
                           : internal::Kernel(*graph, "kernel", {*d_model},
                                              {vocab}, 1.0, x.dtype());

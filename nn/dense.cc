@@ -49,6 +49,7 @@ Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options,
     return graph.Fail(status, internal::Called("dense", options.name), location,
                       result, x.dtype());
   }
+  x = internal::To(internal::ActivationDType(x), x);
   // A kernel cannot have one name twice, so its input side steps aside.
   for (const Dimension& dim : output) {
     if (!reduced.Contains(dim.name)) continue;

@@ -30,7 +30,8 @@ struct DenseOptions {
 //
 // The result has the remaining dimensions of `x`, then those of `output`. A
 // name may be in both `reduced` and `output`: the side of `x` is then called
-// "<name>_in". The parameters are f32 and are cast to the float dtype of `x`.
+// "<name>_in". It computes in the activations' dtype of the precision
+// (PrecisionScope), by default the float dtype of `x`.
 //
 // kInvalidArgument, as the graph's first error (Graph::status(),
 // Session::Create), for an x that is no float, a dimension of `reduced` that it

@@ -19,6 +19,11 @@ Tensor NewTable(Graph& graph, absl::string_view name, const Shape& shape,
   return internal::Parameter(graph, name, initial, dtype);
 }
 
+DType ResultDType(const Graph& graph, const EmbeddingOptions& options) {
+  return options.dtype.value_or(
+      graph.precision().activations.value_or(kFloat32));
+}
+
 absl::Status Check(Tensor tokens, const Dimension& vocab,
                    const Dimension& d_model, const EmbeddingOptions& options) {
   MTF_RETURN_IF_ERROR(internal::CheckInteger(tokens, "tokens"));
@@ -30,9 +35,10 @@ absl::Status Check(Tensor tokens, const Dimension& vocab,
         absl::StrCat("dimension \"", dim.name, "\" of the table is also in \"",
                      tokens.name(), "\"", DescribeInputs({tokens})));
   }
-  if (!IsFloat(options.dtype)) {
+  const DType dtype = ResultDType(tokens.graph(), options);
+  if (!IsFloat(dtype)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "an embedding is of a float dtype, not ", DTypeName(options.dtype)));
+        "an embedding is of a float dtype, not ", DTypeName(dtype)));
   }
   if (!options.table.valid()) return absl::OkStatus();
   MTF_RETURN_IF_ERROR(
@@ -49,21 +55,22 @@ absl::Status Check(Tensor tokens, const Dimension& vocab,
 Tensor EmbeddingTable(Graph& graph, Dimension vocab, Dimension d_model,
                       EmbeddingOptions options, std::source_location location) {
   internal::LayerScope layer(graph, options.name, location);
+  const DType dtype = graph.precision().parameters;
   absl::Status status;
   if (options.table.valid()) {
     status = absl::InvalidArgumentError(absl::StrCat(
         "a new table is not made of another", DescribeInputs({options.table}),
         "\n  help     give .table to Embedding()"));
-  } else if (options.dtype != kFloat32) {
+  } else if (options.dtype.value_or(dtype) != dtype) {
     status = absl::InvalidArgumentError(absl::StrCat(
-        "a table is f32, not ", DTypeName(options.dtype),
+        "a table is ", DTypeName(dtype), ", not ", DTypeName(*options.dtype),
         "\n  help     give .dtype, that of the result, to Embedding()"));
   }
   if (!status.ok()) {
     return graph.Fail(status, internal::Called("embedding_table", options.name),
                       location, {vocab, d_model});
   }
-  return NewTable(graph, "table", {vocab, d_model}, options.stddev, kFloat32);
+  return NewTable(graph, "table", {vocab, d_model}, options.stddev, dtype);
 }
 
 Tensor Embedding(Tensor tokens, Dimension vocab, Dimension d_model,
@@ -75,15 +82,16 @@ Tensor Embedding(Tensor tokens, Dimension vocab, Dimension d_model,
   if (!status.ok()) {
     return graph.Fail(status, internal::Called("embedding", options.name),
                       location, internal::Join(tokens.shape(), {d_model}),
-                      options.dtype);
+                      ResultDType(graph, options));
   }
   Tensor table = options.table;
   if (!table.valid()) {
-    table =
-        NewTable(graph, "table", {vocab, d_model}, options.stddev, kFloat32);
+    table = NewTable(graph, "table", {vocab, d_model}, options.stddev,
+                     graph.precision().parameters);
   }
   // Rows are cast after the look-up: fewer of them.
-  return internal::To(options.dtype, Gather(table, tokens, vocab.name));
+  return internal::To(ResultDType(graph, options),
+                      Gather(table, tokens, vocab.name));
 }
 
 Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,
@@ -100,6 +108,7 @@ Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,
                       internal::Called("position_embedding", options.name),
                       location, x.shape(), x.dtype());
   }
+  x = internal::To(internal::ActivationDType(x), x);
   return x +
          NewTable(graph, "table", {length, d_model}, options.stddev, x.dtype());
 }

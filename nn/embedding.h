@@ -2,6 +2,7 @@
 #ifndef NN_EMBEDDING_H_
 #define NN_EMBEDDING_H_
 
+#include <optional>
 #include <source_location>
 #include <string>
 
@@ -13,8 +14,9 @@
 namespace mtf::nn {
 
 struct EmbeddingOptions {
-  double stddev = 1.0;      // of the normal initial values
-  DType dtype = kFloat32;   // of the result; the table is always f32
+  double stddev = 1.0;  // of the normal initial values
+  // Of the result. Empty: the activations' of the precision, or f32.
+  std::optional<DType> dtype = std::nullopt;
   Tensor table = Tensor();  // to use instead of new parameters
   std::string name = "embedding";
 };
@@ -36,7 +38,7 @@ Tensor Embedding(
     EmbeddingOptions options = {},
     std::source_location location = std::source_location::current());
 
-// A table [vocab, d_model] of f32 parameters, for use in several places. Of the
+// A table [vocab, d_model] of parameters, for use in several places. Of the
 // options it takes `stddev` and `name`; the others are errors.
 //
 //   Tensor table = nn::EmbeddingTable(graph, vocab, d_model);
@@ -45,7 +47,7 @@ Tensor Embedding(
 //
 // kInvalidArgument for two dimensions of one name, or else a shape that
 // Shape::Validate refuses, a stddev that is negative or not finite, a table,
-// and a dtype other than f32.
+// and a dtype other than that of parameters (PrecisionScope), by default f32.
 Tensor EmbeddingTable(
     Graph& graph, Dimension vocab, Dimension d_model,
     EmbeddingOptions options = {},
@@ -57,7 +59,8 @@ struct PositionEmbeddingOptions {
 };
 
 // `x` plus a table [length, d_model] of parameters: one row for each position.
-// The result has the shape of `x`.
+// The result has the shape of `x`, and the activations' dtype of the precision
+// (PrecisionScope), by default that of `x`.
 //
 //   x = nn::PositionEmbedding(x, length, d_model);
 //

@@ -86,9 +86,16 @@ Tensor To(DType dtype, Tensor x) {
   return x.dtype() == dtype ? x : Cast(x, dtype);
 }
 
+DType ActivationDType(Tensor x) {
+  return x.graph().precision().activations.value_or(x.dtype());
+}
+
 Tensor Parameter(Graph& graph, absl::string_view name, Tensor initial_value,
                  DType dtype) {
-  return To(dtype, Variable(graph, name, initial_value));
+  const Precision& precision = graph.precision();
+  return To(dtype, Variable(graph, name, To(precision.master, initial_value),
+                            {.dtype = precision.parameters,
+                             .gradient_dtype = precision.gradients}));
 }
 
 Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,

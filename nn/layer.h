@@ -49,11 +49,15 @@ absl::StatusOr<Dimension> ModelDimension(Tensor x, const Shape& others = {});
 // The dimensions of `a`, then those of `b`.
 Shape Join(const Shape& a, const Shape& b);
 
-// A new f32 parameter, cast to `dtype`.
+// What a layer computes in that is given `x`.
+DType ActivationDType(Tensor x);
+
+// A new parameter of the dtypes of the present precision, cast to `dtype` for
+// its use. `initial_value` is f32.
 Tensor Parameter(Graph& graph, absl::string_view name, Tensor initial_value,
                  DType dtype);
 
-// A new f32 parameter [reduced..., output...], cast to `dtype`: normal with
+// A new parameter [reduced..., output...], cast to `dtype`: normal with
 // variance scale / fan_in, where fan_in is the number of elements of `reduced`.
 Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
               const Shape& output, double scale, DType dtype);

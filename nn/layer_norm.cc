@@ -47,7 +47,7 @@ Tensor LayerNorm(Tensor x, Dimension dim, LayerNormOptions options,
     y = y + internal::Parameter(graph, "bias", Zeros(graph, kFloat32, {dim}),
                                 kFloat32);
   }
-  return internal::To(x.dtype(), y);
+  return internal::To(internal::ActivationDType(x), y);
 }
 
 Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options,
@@ -62,7 +62,7 @@ Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options,
   }
   const Tensor y =
       Normalize(internal::To(kFloat32, x), dim, options.epsilon, options.scale);
-  return internal::To(x.dtype(), y);
+  return internal::To(internal::ActivationDType(x), y);
 }
 
 }  // namespace mtf::nn

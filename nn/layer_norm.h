@@ -24,7 +24,8 @@ struct LayerNormOptions {
 //   Tensor y = nn::LayerNorm(x, d_model);  // same shape as x
 //
 // The variance is the mean square of what is left after the mean is taken off,
-// in f32 whatever the dtype of `x`, so a large mean does no harm.
+// in f32 whatever the dtype of `x`, so a large mean does no harm. The result is
+// of the activations' dtype of the precision, by default that of `x`.
 //
 // kInvalidArgument, as the graph's first error (Graph::status(),
 // Session::Create), for an x that is no float, or that lacks `dim` or has it in

@@ -73,6 +73,23 @@ absl::Status CheckRate(Tensor rate) {
                    DescribeInputs({rate})));
 }
 
+// The master copy of a parameter that was rounded from one, new where no
+// optimizer has made it; else the parameter itself.
+Tensor MasterOf(Graph& graph, const VariableInfo& info) {
+  if (!info.master_value.valid()) return info.read;
+  if (info.master >= 0) return graph.variables()[info.master].read;
+  VariableOptions options = kState;
+  options.master_of = info.read;
+  return Variable(graph, absl::StrCat(info.name, "/master"), info.master_value,
+                  options);
+}
+
+// Gives `variable` a `value` if `commit`, where there is one, says so.
+Tensor AssignIf(Tensor commit, Tensor variable, Tensor value) {
+  if (commit.valid()) value = Select(commit, value, variable);
+  return Assign(variable, value);
+}
+
 }  // namespace
 
 Tensor ParameterUpdate::State(absl::string_view name, const Shape& shape) {
@@ -82,25 +99,33 @@ Tensor ParameterUpdate::State(absl::string_view name, const Shape& shape) {
 }
 
 void ParameterUpdate::SetState(Tensor state, Tensor value) {
-  assignments.push_back(Assign(state, value));
+  assignments.push_back(AssignIf(commit, state, value));
 }
 
-Tensor Apply(const OptimizerSpec& spec, std::vector<Tensor> gradients,
-             std::vector<Tensor> variables, std::source_location location) {
-  Graph* graph = mtf::internal::GraphOf(variables);
-  if (graph == nullptr) graph = mtf::internal::GraphOf(gradients);
-  if (graph == nullptr) return {};
-  LayerScope layer(*graph, spec.name, location);
+namespace {
+
+// Apply() in the scope of the optimizer; where `loss_scale` has a scale, of the
+// gradients of its product with the loss.
+Tensor Update(Graph& graph, const OptimizerSpec& spec,
+              std::vector<Tensor> gradients, std::vector<Tensor> variables,
+              const LossScale& loss_scale, std::source_location location) {
   // From here on is the arithmetic of the update, not the gradient's.
-  SectionScope section(*graph, LayoutSection::kOptimizer);
+  SectionScope section(graph, LayoutSection::kOptimizer);
   absl::Status status = spec.options;
   if (status.ok()) {
     status = mtf::internal::CheckNotNegative(".max_gradient_norm",
                                              spec.max_gradient_norm);
   }
-  if (status.ok()) status = Check(*graph, gradients, variables);
-  if (!status.ok()) return graph->Fail(status, spec.name, location);
+  if (status.ok()) status = Check(graph, gradients, variables);
+  if (!status.ok()) return graph.Fail(status, spec.name, location);
 
+  std::vector<Tensor> assignments;
+  Tensor commit;
+  if (loss_scale.scale.valid()) {
+    gradients = loss_scale.Unscale(std::move(gradients));
+    commit = AllFinite(gradients);
+    assignments = loss_scale.Update(commit, spec.loss_scale);
+  }
   if (spec.max_gradient_norm != 0) {
     for (Tensor& gradient : gradients) {
       if (gradient.valid()) gradient = To(kFloat32, gradient);
@@ -110,27 +135,42 @@ Tensor Apply(const OptimizerSpec& spec, std::vector<Tensor> gradients,
   }
 
   const Tensor count =
-      Variable(*graph, "step", Zeros(*graph, kInt32, {}), kState);
+      Variable(graph, "step", Zeros(graph, kInt32, {}), kState);
   const Tensor step = Cast(count, kFloat32);
   const Tensor rate = spec.learning_rate.At(step);
   status = CheckRate(rate);
-  if (!status.ok()) return graph->Fail(status, spec.name, location);
+  if (!status.ok()) return graph.Fail(status, spec.name, location);
   const UpdateRule rule = spec.make_rule(step, rate);
 
-  std::vector<Tensor> assignments = {Assign(count, count + 1.0)};
+  assignments.push_back(AssignIf(commit, count, count + 1.0));
   for (size_t i = 0; i < variables.size(); ++i) {
     if (!gradients[i].valid()) continue;
     // Cast one by one, or the wide gradients of all would be alive at once.
-    ParameterUpdate update(*graph->FindVariable(variables[i]),
-                           To(kFloat32, variables[i]),
-                           To(kFloat32, gradients[i]));
-    const Tensor value = rule(update);
-    assignments.push_back(
-        Assign(variables[i], To(update.variable.dtype, value)));
+    const VariableInfo& info = *graph.FindVariable(variables[i]);
+    const Tensor master = MasterOf(graph, info);
+    ParameterUpdate update(info, To(kFloat32, master),
+                           To(kFloat32, gradients[i]), commit);
+    Tensor value = rule(update);
+    if (commit.valid()) value = Select(commit, value, update.value);
+    // On every device the parameter is the master that it keeps, rounded.
+    if (!(master == info.read)) assignments.push_back(Assign(master, value));
+    assignments.push_back(Assign(info.read, To(info.dtype, value)));
     assignments.insert(assignments.end(), update.assignments.begin(),
                        update.assignments.end());
   }
-  return Group(*graph, std::move(assignments));
+  return Group(graph, std::move(assignments));
+}
+
+}  // namespace
+
+Tensor Apply(const OptimizerSpec& spec, std::vector<Tensor> gradients,
+             std::vector<Tensor> variables, std::source_location location) {
+  Graph* graph = mtf::internal::GraphOf(variables);
+  if (graph == nullptr) graph = mtf::internal::GraphOf(gradients);
+  if (graph == nullptr) return {};
+  LayerScope layer(*graph, spec.name, location);
+  return Update(*graph, spec, std::move(gradients), std::move(variables), {},
+                location);
 }
 
 Tensor Minimize(const OptimizerSpec& spec, Tensor loss,
@@ -152,7 +192,15 @@ Tensor Minimize(const OptimizerSpec& spec, Tensor loss,
       parameters.push_back(variable.read);
     }
   }
-  const std::vector<Tensor> all = Gradients(loss, parameters);
+  LayerScope layer(graph, spec.name, location);
+  LossScale loss_scale;
+  if (NeedsLossScale(loss)) {
+    const absl::Status status = CheckLossScale(spec.loss_scale);
+    if (!status.ok()) return graph.Fail(status, spec.name, location);
+    loss_scale = LossScale::Make(graph, spec.loss_scale);
+    loss = To(kFloat32, loss);
+  }
+  const std::vector<Tensor> all = Gradients(loss, parameters, loss_scale.scale);
   std::vector<Tensor> gradients, variables;
   for (size_t i = 0; i < all.size(); ++i) {
     if (!all[i].valid()) continue;
@@ -167,7 +215,8 @@ Tensor Minimize(const OptimizerSpec& spec, Tensor loss,
                                        "\" depends on no trainable parameter")),
                       spec.name, location);
   }
-  return Apply(spec, std::move(gradients), std::move(variables), location);
+  return Update(graph, spec, std::move(gradients), std::move(variables),
+                loss_scale, location);
 }
 
 }  // namespace mtf::nn::internal

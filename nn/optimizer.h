@@ -14,15 +14,19 @@
 #include "mtf/graph.h"
 #include "mtf/shape.h"
 #include "mtf/tensor.h"
+#include "nn/loss_scale.h"
 #include "nn/schedules.h"
 
 namespace mtf::nn::internal {
 
-// One parameter in the middle of its update; tensors are f32.
+// One parameter in the middle of its update; tensors are f32. Where the
+// parameter has a master copy, `value` is that. A `commit` that is not empty, a
+// scalar bool, says whether anything changes.
 class ParameterUpdate {
  public:
-  ParameterUpdate(const VariableInfo& variable, Tensor value, Tensor gradient)
-      : variable(variable), value(value), gradient(gradient) {}
+  ParameterUpdate(const VariableInfo& variable, Tensor value, Tensor gradient,
+                  Tensor commit = Tensor())
+      : variable(variable), value(value), gradient(gradient), commit(commit) {}
 
   // A new variable "<variable>/<name>" of optimizer state, f32 zeros of
   // `shape`.
@@ -33,6 +37,7 @@ class ParameterUpdate {
   const VariableInfo& variable;
   const Tensor value;
   const Tensor gradient;
+  const Tensor commit;
   std::vector<Tensor> assignments;
 };
 
@@ -50,6 +55,7 @@ struct OptimizerSpec {
   double max_gradient_norm;
   MakeUpdateRule make_rule;
   absl::Status options;  // what is wrong with the others
+  LossScaleOptions loss_scale = {};
 };
 
 // Minimize() and Apply() of every optimizer. See nn/adam.h, also for errors.

@@ -15,7 +15,9 @@ absl::Status Check(const SgdOptions& o) {
 }
 
 internal::OptimizerSpec SpecOf(const SgdOptions& o) {
-  return {o.name, o.learning_rate, o.max_gradient_norm,
+  return {o.name,
+          o.learning_rate,
+          o.max_gradient_norm,
           [o](Tensor, Tensor learning_rate) -> internal::UpdateRule {
             return [o, learning_rate](internal::ParameterUpdate& p) {
               Tensor update = p.gradient;
@@ -32,7 +34,8 @@ internal::OptimizerSpec SpecOf(const SgdOptions& o) {
               return p.value - learning_rate * update;
             };
           },
-          Check(o)};
+          Check(o),
+          o.loss_scale};
 }
 
 }  // namespace

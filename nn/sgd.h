@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mtf/tensor.h"
+#include "nn/loss_scale.h"
 #include "nn/schedules.h"
 
 namespace mtf::nn {
@@ -18,6 +19,7 @@ struct SgdOptions {
   bool nesterov = false;
   double weight_decay = 0;       // times the parameter, added to its gradient
   double max_gradient_norm = 0;  // 0: no clipping; see ClipByGlobalNorm
+  LossScaleOptions loss_scale = {};  // for values of f16
   std::string name = "sgd";
 };
 
