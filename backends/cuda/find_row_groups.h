@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_CUDA_FIND_ROW_GROUPS_H_
+#define BACKENDS_CUDA_FIND_ROW_GROUPS_H_
+
+#include <vector>
+
+#include "lowering/program.h"
+
+namespace mtf::cuda {
+
+// Runs of maps and reductions that work on the same rows: a softmax, a layer
+// norm, its gradient. One kernel can take each row through all of them and read
+// the operands once (row_group.h).
+//
+//   %max = reduce(%x) max            // [batch, length] of [batch, length,
+//   vocab] %e   = map(%x, %max) [sub($0, $1); exp($2)] %sum = reduce(%e) sum %p
+//   = map(%e, %sum) div         // a group of four
+//
+// The members of a group reduce over the same innermost dimensions, its
+// columns; what they make has all dimensions of the row space or, reduced, all
+// but the columns, in one order. Between them stands nothing that runs. A group
+// has two members or more, one of them a reduction. Groups come in the order of
+// the program and share no instruction, nor one that is `taken` by a group of
+// another kind.
+std::vector<std::vector<int>> FindRowGroups(const Program& program,
+                                            const std::vector<bool>& taken);
+
+}  // namespace mtf::cuda
+
+#endif  // BACKENDS_CUDA_FIND_ROW_GROUPS_H_

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_CUDA_RUNS_NOTHING_H_
+#define BACKENDS_CUDA_RUNS_NOTHING_H_
+
+#include "lowering/plan_buffers.h"
+#include "lowering/program.h"
+
+namespace mtf::cuda {
+
+// Whether a step does nothing for `instruction`: it takes no time and changes
+// no memory, so that a group may reach across it.
+inline bool RunsNothing(const Program& program,
+                        const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kInput:
+    case Opcode::kReadVariable:
+    case Opcode::kWriteVariable:
+      return true;
+    case Opcode::kReshape:
+      return IsView(program, instruction);
+    default:
+      return false;
+  }
+}
+
+}  // namespace mtf::cuda
+
+#endif  // BACKENDS_CUDA_RUNS_NOTHING_H_

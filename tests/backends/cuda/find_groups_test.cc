@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which instructions the CUDA device runs as one kernel, as data: the groups
+// that it finds in the programs of layers.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "backends/cuda/find_map_batches.h"
+#include "backends/cuda/find_row_groups.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nn/adam.h"
+#include "nn/cross_entropy.h"
+#include "nn/dense.h"
+#include "nn/layer_norm.h"
+#include "nn/softmax.h"
+#include "ops/elementwise.h"
+#include "ops/gradients.h"
+#include "ops/input.h"
+#include "ops/reduce.h"
+#include "ops/variable.h"
+#include "tests/lowering/lower_test_util.h"
+
+namespace mtf::cuda {
+namespace {
+
+using ::mtf::testing::LowerText;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const Dimension kBatch{"batch", 6}, kModel{"d_model", 8}, kVocab{"vocab", 12};
+
+std::string Name(const Program& program, int place) {
+  const Instruction& instruction = program.instructions[place];
+  return absl::StrCat(OpcodeName(instruction.opcode), " ",
+                      program.values[instruction.results[0]].name);
+}
+
+std::vector<std::string> Names(const Program& program,
+                               const std::vector<int>& group) {
+  std::vector<std::string> names;
+  for (int place : group) names.push_back(Name(program, place));
+  return names;
+}
+
+std::vector<std::vector<std::string>> RowGroups(
+    const absl::StatusOr<Program>& program) {
+  EXPECT_OK(program);
+  std::vector<std::vector<std::string>> groups;
+  if (!program.ok()) return groups;
+  const std::vector<bool> taken(program->instructions.size(), false);
+  for (const std::vector<int>& group : FindRowGroups(*program, taken)) {
+    groups.push_back(Names(*program, group));
+  }
+  return groups;
+}
+
+TEST(FindRowGroups, ASoftmaxIsOneGroup) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
+  const Tensor y = nn::Softmax(x, kVocab);
+  EXPECT_THAT(
+      RowGroups(LowerText(graph, "", "", {.fetches = {y}})),
+      ElementsAre(ElementsAre("reduce softmax/reduce_max", "map softmax/max",
+                              "map softmax/exp", "reduce softmax/reduce_sum",
+                              "map softmax/reciprocal", "map softmax/mul")));
+}
+
+TEST(FindRowGroups, RowsThatAreCutAreRowsAllTheSame) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
+  const Tensor y = nn::Softmax(x, kVocab);
+  EXPECT_THAT(
+      RowGroups(LowerText(graph, "data:2", "batch:data", {.fetches = {y}})),
+      ElementsAre(SizeIs(6)));
+}
+
+TEST(FindRowGroups, ColumnsThatAreCutEndAGroupAtTheCollective) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
+  const Tensor y = nn::Softmax(x, kVocab);
+  EXPECT_THAT(
+      RowGroups(LowerText(graph, "model:2", "vocab:model", {.fetches = {y}})),
+      ElementsAre(ElementsAre("map softmax/max", "map softmax/exp",
+                              "reduce softmax/reduce_sum")));
+}
+
+TEST(FindRowGroups, ALayerNormTakesTheResidualSumAlong) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
+  const Tensor y = Input(graph, "y", kFloat32, {kBatch, kModel});
+  const Tensor z = nn::LayerNorm(x + y, kModel);
+  const auto groups = RowGroups(LowerText(graph, "", "", {.fetches = {z}}));
+  ASSERT_THAT(groups, SizeIs(1));
+  EXPECT_EQ(groups[0].front(), "map add");
+  EXPECT_EQ(groups[0].back(), "map layer_norm/add_1");
+}
+
+TEST(FindRowGroups, ALayerNormAndItsGradientAreOneGroupWhereNothingIsBetween) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
+  const Tensor loss = ReduceSum(
+      Square(nn::LayerNorm(x, kModel, {.scale = false, .bias = false})),
+      Shape());
+  const std::vector<Tensor> slopes = Gradients(loss, {x});
+  const auto groups =
+      RowGroups(LowerText(graph, "", "", {.fetches = {slopes[0]}}));
+  ASSERT_THAT(groups, SizeIs(1));
+  EXPECT_EQ(groups[0].front(), "reduce layer_norm/reduce_sum");
+  EXPECT_EQ(groups[0].back(), "map x_grad");
+}
+
+TEST(FindRowGroups, SumsOverRowsEndAGroup) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
+  const Tensor loss = ReduceSum(Square(nn::LayerNorm(x, kModel) * x), Shape());
+  const Tensor step = nn::Adam().Minimize(loss);
+  const auto groups = RowGroups(LowerText(graph, "", "", {.updates = {step}}));
+  ASSERT_THAT(groups, SizeIs(1));
+  EXPECT_EQ(groups[0].front(), "reduce layer_norm/reduce_sum");
+}
+
+TEST(FindRowGroups, AReductionByItselfIsNone) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
+  const Tensor y = ReduceSum(x, {kBatch});
+  EXPECT_THAT(RowGroups(LowerText(graph, "", "", {.fetches = {y}})), IsEmpty());
+}
+
+TEST(FindRowGroups, OuterDimensionsAreNoColumns) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
+  const Tensor y = ReduceSum(x, {kVocab});
+  const Tensor z = Exp(x) * y;
+  EXPECT_THAT(RowGroups(LowerText(graph, "", "", {.fetches = {z}})), IsEmpty());
+}
+
+// Every section in brackets.
+std::vector<std::string> Batches(const absl::StatusOr<Program>& program) {
+  EXPECT_OK(program);
+  std::vector<std::string> texts;
+  if (!program.ok()) return texts;
+  const std::vector<bool> taken(program->instructions.size(), false);
+  for (const std::vector<int>& batch : FindMapBatches(*program, taken)) {
+    std::string text;
+    for (std::vector<int>& section : SectionsOf(*program, batch)) {
+      for (int& place : section) place = batch[place];
+      absl::StrAppend(&text, "[", absl::StrJoin(Names(*program, section), ", "),
+                      "]");
+    }
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+TEST(FindMapBatches, AnOptimizerIsOneBatchWithASectionForEachParameter) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
+  const Tensor y = nn::Dense(x, {kModel}, {kVocab});
+  const Tensor loss = ReduceSum(Square(y), Shape());
+  const Tensor step = nn::AdamW().Minimize(loss);
+  const auto program =
+      LowerText(graph, "", "", {.fetches = {loss}, .updates = {step}});
+  ASSERT_OK(program);
+  const std::vector<bool> taken(program->instructions.size(), false);
+  const std::vector<std::vector<int>> batches = FindMapBatches(*program, taken);
+  ASSERT_FALSE(batches.empty());
+  // Moments and the parameter, for the kernel and for the bias.
+  EXPECT_THAT(SectionsOf(*program, batches.back()),
+              ElementsAre(SizeIs(3), SizeIs(3)))
+      << absl::StrJoin(Batches(program), "\n");
+}
+
+TEST(FindMapBatches, ASumBetweenTwoMapsEndsABatch) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch});
+  const Tensor a = Exp(x), b = Sin(x);
+  const Tensor sum = ReduceSum(a, Shape());
+  const Tensor c = Cos(x) * sum, d = Exp(b) * sum;
+  EXPECT_THAT(Batches(LowerText(graph, "", "", {.fetches = {a, b, c, d}})),
+              ElementsAre("[map exp, map sin]", "[map mul, map mul_1]"));
+}
+
+TEST(FindMapBatches, WhatIsBroadcastIsLeftOut) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch});
+  const Tensor y = Input(graph, "y", kFloat32, {kBatch, kModel});
+  const Tensor a = Exp(x);
+  const Tensor b = Sin(y) + Cos(a);
+  EXPECT_THAT(Batches(LowerText(graph, "", "", {.fetches = {a, b}})),
+              ElementsAre("[map exp, map cos]"));
+}
+
+}  // namespace
+}  // namespace mtf::cuda
