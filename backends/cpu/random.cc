@@ -2,8 +2,6 @@
 #include "backends/cpu/random.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 
 #include "backends/cpu/block_memory.h"
 #include "backends/cpu/threads.h"
@@ -61,18 +59,10 @@ class RandomKernel : public Kernel {
             PhiloxAt(seed, stream_, step, global + done + i);
         buffer[i] = kind_ == RandomKind::kUniform
                         ? UniformFromWord(words.word[0])
-                        : Normal(words);
+                        : NormalFromWords(words);
       }
       WriteFloats(result_.dtype(), buffer, n, result_.data, place + done, 1);
     }
-  }
-
-  // Box and Muller (1958), by the C library: one code path for each element.
-  static float Normal(const PhiloxWords& words) {
-    const float u0 = UniformFromWord(words.word[0]);
-    const float u1 = UniformFromWord(words.word[1]);
-    return std::sqrt(-2.0f * std::log(1.0f - u0)) *
-           std::cos(2.0f * std::numbers::pi_v<float> * u1);
   }
 
   BoundValue result_;

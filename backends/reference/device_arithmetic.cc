@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <utility>
 
 #include "backends/reference/device_kernels.h"
@@ -112,12 +111,9 @@ Body MakeRandom(const Binding& binding) {
       const PhiloxWords words =
           PhiloxAt(context.seed, stream, per_step ? context.step : 0,
                    static_cast<uint64_t>(GlobalIndex(frame, at)));
-      const double u0 = UniformFromWord(words.word[0]);
-      const double u1 = UniformFromWord(words.word[1]);
-      const double normal = std::sqrt(-2 * std::log(1 - u0)) *
-                            std::cos(2 * std::numbers::pi * u1);
       Store(result, frame.Place(at),
-            kind == RandomKind::kUniform ? u0 : normal);
+            kind == RandomKind::kUniform ? UniformFromWord(words.word[0])
+                                         : NormalFromWords(words));
     });
   };
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -175,13 +174,9 @@ Value ReferenceInterpreter::Random(RandomKind kind, uint32_t stream,
   for (size_t i = 0; i < result.data.size(); ++i) {
     const PhiloxWords words =
         PhiloxAt(options_.seed, stream, per_step ? options_.step : 0, i);
-    const double u = UniformFromWord(words.word[0]);
-    const double v = UniformFromWord(words.word[1]);
-    // 1 - u is in (0, 1], so the logarithm is finite.
     result.data[i] = kind == RandomKind::kUniform
-                         ? u
-                         : std::sqrt(-2 * std::log(1 - u)) *
-                               std::cos(2 * std::numbers::pi * v);
+                         ? UniformFromWord(words.word[0])
+                         : NormalFromWords(words);
   }
   return Keep(std::move(result));
 }

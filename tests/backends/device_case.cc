@@ -187,8 +187,11 @@ LocalTensor DeviceCase::Run(const std::string& device_name, int num_threads) {
   EXPECT_OK(kernel);
   if (!kernel.ok()) return out;
   // Twice, because a kernel runs in every step and may leave nothing behind.
-  if (!in_place) (*kernel)->Run(context);
-  (*kernel)->Run(context);
+  for (int run = in_place ? 1 : 0; run < 2; ++run) {
+    EXPECT_OK((*device)->BeginStep(context));
+    (*kernel)->Run(context);
+    EXPECT_OK((*device)->Finish(context));
+  }
   out.values = place.Read();
   // Operands are only read.
   for (size_t i = in_place ? 1 : 0; i < operands.size(); ++i) {

@@ -319,6 +319,14 @@ TEST_P(MovementTest, UniformNumbersArePhiloxBits) {
   }
 }
 
+TEST_P(MovementTest, NormalNumbersAreTheSameBitsEverywhere) {
+  const LocalTensor got =
+      RandomCase(RandomKind::kNormal, Whole({{"n", 3001}})).Run(GetParam());
+  for (int64_t i = 0; i < got.elements(); ++i) {
+    EXPECT_EQ(got.values[i], NormalFromWords(PhiloxAt(11, 5, 3, i)));
+  }
+}
+
 TEST_P(MovementTest, NumbersOfAConstantStreamLeaveOutTheStep) {
   DeviceCase test = RandomCase(RandomKind::kUniform, Whole({kA}));
   test.instruction.per_step = false;

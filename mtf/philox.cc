@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compiled without contraction (CMakeLists.txt): a multiplication and an
+// addition that are rounded together would give other bits.
+#include "mtf/philox.h"
+
+#include <bit>
+#include <cmath>
+
+namespace mtf {
+
+float NormalFromWords(uint32_t w0, uint32_t w1) {
+  using D = double;
+  using u32 = uint32_t;
+  const auto BitWidth = [](u32 x) {
+    return static_cast<u32>(std::bit_width(x));
+  };
+  const auto Sqrt = [](D x) { return std::sqrt(x); };
+#define STEP(type, name, value) const type name = value;
+  MTF_NORMAL_STEPS(STEP)
+#undef STEP
+  return static_cast<float>(normal);
+}
+
+}  // namespace mtf
