@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What cuBLASLt and cuDNN do on a GPU, in plain loops.
+#ifndef BACKENDS_CUDA_EMULATED_LIBRARIES_H_
+#define BACKENDS_CUDA_EMULATED_LIBRARIES_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "backends/cuda/runtime.h"
+
+namespace mtf::cuda {
+
+using EnqueueWork = std::function<void(std::function<void()>)>;
+
+absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareEmulatedMatmul(
+    const MatmulProblem& problem, EnqueueWork enqueue);
+absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareEmulatedAttention(
+    const AttentionProblem& problem, EnqueueWork enqueue);
+
+}  // namespace mtf::cuda
+
+#endif  // BACKENDS_CUDA_EMULATED_LIBRARIES_H_

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "backends/cuda/emulated/libraries.h"
+#include "mtf/host_tensor.h"
+#include "mtf/scalar_functions.h"
+
+namespace mtf::cuda {
+namespace {
+
+using Matrix = MatmulProblem::Matrix;
+using Epilogue = MatmulProblem::Epilogue;
+
+int64_t Place(const Matrix& matrix, int64_t batch, int64_t row,
+              int64_t column) {
+  return batch * matrix.batch_stride + (matrix.transposed
+                                            ? column * matrix.leading + row
+                                            : row * matrix.leading + column);
+}
+
+double Gelu(double x) { return EvaluateScalar(ScalarFunction::kGelu, x); }
+// The slope of the tanh form.
+double SlopeOfGelu(double x) {
+  constexpr double kScale = 0.7978845608028654, kCube = 0.044715;
+  const double t = std::tanh(kScale * (x + kCube * x * x * x));
+  return 0.5 * (1 + t) +
+         0.5 * x * (1 - t * t) * kScale * (1 + 3 * kCube * x * x);
+}
+
+// A batch of `matrix` as dense rows of floats.
+std::vector<float> Dense(const void* data, DType dtype, const Matrix& matrix,
+                         int64_t batch, int64_t rows, int64_t columns) {
+  std::vector<float> dense(rows * columns);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      dense[r * columns + c] = static_cast<float>(
+          LoadElement(data, dtype, Place(matrix, batch, r, c)));
+    }
+  }
+  return dense;
+}
+
+class EmulatedMatmul : public PreparedMatmul {
+ public:
+  EmulatedMatmul(const MatmulProblem& problem, EnqueueWork enqueue)
+      : problem_(problem), enqueue_(std::move(enqueue)) {}
+
+  void Run(const Buffers& buffers) override {
+    enqueue_([problem = problem_, buffers] {
+      for (int64_t b = 0; b < problem.batch; ++b) RunBatch(problem, buffers, b);
+    });
+  }
+
+ private:
+  static void RunBatch(const MatmulProblem& p, const Buffers& buffers,
+                       int64_t b) {
+    const std::vector<float> x = Dense(buffers.x, p.dtype, p.x, b, p.m, p.k);
+    const std::vector<float> y = Dense(buffers.y, p.dtype, p.y, b, p.k, p.n);
+    std::vector<float> sums(p.n);
+    std::vector<double> columns(p.n, 0);
+    for (int64_t m = 0; m < p.m; ++m) {
+      sums.assign(p.n, 0.0f);
+      for (int64_t k = 0; k < p.k; ++k) {
+        const float factor = x[m * p.k + k];
+        const float* row = y.data() + k * p.n;
+        for (int64_t n = 0; n < p.n; ++n) sums[n] += factor * row[n];
+      }
+      for (int64_t n = 0; n < p.n; ++n) {
+        const int64_t place = Place(p.z, b, m, n);
+        float z = p.alpha * sums[n];
+        if (p.beta != 0) {
+          z += p.beta * static_cast<float>(
+                            LoadElement(buffers.z, p.result_dtype, place));
+        }
+        const double result = Finish(p, buffers, place, n, z);
+        StoreElement(buffers.z, p.result_dtype, place, result);
+        columns[n] += LoadElement(buffers.z, p.result_dtype, place);
+      }
+    }
+    if (p.epilogue != Epilogue::kBiasOfSlope) return;
+    for (int64_t n = 0; n < p.n; ++n) {
+      StoreElement(buffers.bias, p.result_dtype, n, columns[n]);
+    }
+  }
+
+  // The epilogue of one element in column n.
+  static double Finish(const MatmulProblem& p, const Buffers& buffers,
+                       int64_t place, int64_t n, double z) {
+    const DType dtype = p.result_dtype;
+    switch (p.epilogue) {
+      case Epilogue::kNone:
+        return z;
+      case Epilogue::kBias:
+        return z + LoadElement(buffers.bias, dtype, n);
+      case Epilogue::kGelu:
+        return Gelu(z);
+      case Epilogue::kBiasGelu:
+        z += LoadElement(buffers.bias, dtype, n);
+        if (buffers.kept != nullptr) {
+          StoreElement(buffers.kept, dtype, place, z);
+        }
+        return Gelu(z);
+      case Epilogue::kGeluSlope:
+      case Epilogue::kBiasOfSlope:
+        return z * SlopeOfGelu(LoadElement(buffers.kept, dtype, place));
+    }
+    return z;
+  }
+
+  MatmulProblem problem_;
+  EnqueueWork enqueue_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareEmulatedMatmul(
+    const MatmulProblem& problem, EnqueueWork enqueue) {
+  if (!IsFloat(problem.dtype) || !IsFloat(problem.result_dtype)) {
+    return absl::UnimplementedError("a matmul of numbers that are no floats");
+  }
+  if (problem.epilogue == Epilogue::kBiasOfSlope && problem.batch > 1) {
+    return absl::UnimplementedError("the sums of columns of a batch");
+  }
+  return std::make_unique<EmulatedMatmul>(problem, std::move(enqueue));
+}
+
+}  // namespace mtf::cuda

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A GPU played by the host: what is enqueued runs at once, on the calling
+// thread, or is recorded. Kernels are compiled when one of them is first
+// launched, all that wait for it together; an error of the compiler is then
+// that of the launch.
+#include "backends/cuda/runtime.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/emulated/fibers.h"
+#include "backends/cuda/emulated/host_compiler.h"
+#include "backends/cuda/emulated/libraries.h"
+#include "mtf/check.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+namespace {
+
+using Work = std::function<absl::Status()>;
+
+class EmulatedFunction : public Function {
+ public:
+  explicit EmulatedFunction(KernelSource source)
+      : source(std::move(source)),
+        has_barriers(HasBarriers(this->source.text)) {}
+
+  KernelSource source;
+  bool has_barriers;
+  const EmulatedKernel* kernel = nullptr;  // once it is compiled
+};
+
+class EmulatedRuntime : public Runtime {
+ public:
+  EmulatedRuntime() {
+    info_.name = "emulated GPU";
+    info_.architecture = 90;
+    info_.multiprocessors = 2;
+    info_.shared_bytes = 48 << 10;
+    info_.memory_bytes = int64_t{8} << 30;
+  }
+
+  const GpuInfo& info() const override { return info_; }
+
+  absl::StatusOr<void*> Allocate(int64_t bytes) override {
+    void* data = nullptr;
+    // No more than was asked for, so that a sanitizer sees what lies behind it.
+    if (posix_memalign(&data, 256, std::max<int64_t>(bytes, 1)) != 0) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for a buffer of ", bytes, " bytes"));
+    }
+    std::memset(data, 0, bytes);
+    return data;
+  }
+  void Free(void* data) override { std::free(data); }
+
+  void CopyToDevice(void* to, const void* from, int64_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void CopyToHost(void* to, const void* from, int64_t bytes) override {
+    CopyToDevice(to, from, bytes);
+  }
+  void CopyOnDevice(void* to, const void* from, int64_t bytes) override {
+    Enqueue([=] {
+      if (bytes > 0) std::memmove(to, from, bytes);
+      return absl::OkStatus();
+    });
+  }
+  void SetZero(void* to, int64_t bytes) override {
+    Enqueue([=] {
+      if (bytes > 0) std::memset(to, 0, bytes);
+      return absl::OkStatus();
+    });
+  }
+
+  absl::StatusOr<Function*> Compile(const KernelSource& source) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto& function = functions_[{source.name, source.text}];
+    if (function == nullptr) {
+      function = std::make_unique<EmulatedFunction>(source);
+      waiting_.push_back(function.get());
+    }
+    return function.get();
+  }
+
+  void Launch(Function& function, const LaunchShape& shape,
+              absl::Span<void* const> arguments) override {
+    // Arguments are copied, as a launch does: 8 bytes are enough for each.
+    std::vector<uint64_t> copies;
+    for (const void* argument : arguments) {
+      copies.emplace_back();
+      std::memcpy(&copies.back(), argument, sizeof(uint64_t));
+    }
+    auto* const emulated = static_cast<EmulatedFunction*>(&function);
+    Enqueue([this, emulated, shape, copies = std::move(copies)]() mutable {
+      std::vector<void*> pointers;
+      for (uint64_t& copy : copies) pointers.push_back(&copy);
+      return RunGrid(*emulated, shape, pointers.data());
+    });
+  }
+
+  absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareMatmul(
+      const MatmulProblem& problem) override {
+    return PrepareEmulatedMatmul(problem, [this](std::function<void()> work) {
+      Enqueue([work = std::move(work)] {
+        work();
+        return absl::OkStatus();
+      });
+    });
+  }
+  absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareAttention(
+      const AttentionProblem& problem) override {
+    return PrepareEmulatedAttention(problem,
+                                    [this](std::function<void()> work) {
+                                      Enqueue([work = std::move(work)] {
+                                        work();
+                                        return absl::OkStatus();
+                                      });
+                                    });
+  }
+
+  absl::Status Synchronize() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(error_, absl::OkStatus());
+  }
+
+  absl::Status BeginRecording() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (records_) return absl::FailedPreconditionError("records already");
+    records_ = true;
+    recorded_.clear();
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<Recording>> EndRecording() override {
+    class List : public Recording {
+     public:
+      List(EmulatedRuntime& runtime, std::vector<Work> work)
+          : runtime_(runtime), work_(std::move(work)) {}
+      absl::Status Replay() override {
+        const std::lock_guard<std::mutex> lock(runtime_.mutex_);
+        for (const Work& work : work_) runtime_.Keep(work());
+        return absl::OkStatus();
+      }
+
+     private:
+      EmulatedRuntime& runtime_;
+      std::vector<Work> work_;
+    };
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!records_) return absl::FailedPreconditionError("records nothing");
+    records_ = false;
+    return std::make_unique<List>(*this, std::move(recorded_));
+  }
+
+  absl::StatusOr<std::string> NewNcclId() override { return NoNccl(); }
+  absl::StatusOr<std::unique_ptr<NcclGroup>> JoinNccl(const std::string&, int,
+                                                      int) override {
+    return NoNccl();
+  }
+  absl::StatusOr<std::unique_ptr<NcclGroup>> SplitNccl(NcclGroup&, int,
+                                                       int) override {
+    return NoNccl();
+  }
+
+  void PushRange(const char*) override {}
+  void PopRange() override {}
+
+ private:
+  static absl::Status NoNccl() {
+    return absl::UnimplementedError("an emulated GPU has no NCCL");
+  }
+
+  void Keep(const absl::Status& status) {
+    if (error_.ok()) error_ = status;
+  }
+  void Enqueue(Work work) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (records_) {
+      recorded_.push_back(std::move(work));
+    } else {
+      Keep(work());
+    }
+  }
+
+  // Compiles whatever is not yet.
+  absl::Status CompileWaiting() {
+    std::vector<EmulatedFunction*> functions = std::move(waiting_);
+    waiting_.clear();
+    std::vector<KernelSource> sources;
+    for (EmulatedFunction* function : functions) {
+      function->kernel = compiler_.Find(compiler_.KeyOf(function->source));
+      if (function->kernel == nullptr) sources.push_back(function->source);
+    }
+    // So many that the compiler's memory and time for one text stay small.
+    constexpr size_t kAtOnce = 16;
+    for (size_t i = 0; i < sources.size(); i += kAtOnce) {
+      MTF_RETURN_IF_ERROR(
+          compiler_.Compile(absl::MakeSpan(sources).subspan(i, kAtOnce)));
+    }
+    for (EmulatedFunction* function : functions) {
+      function->kernel = compiler_.Find(compiler_.KeyOf(function->source));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status RunGrid(EmulatedFunction& function, const LaunchShape& shape,
+                       void* const* arguments) {
+    const absl::string_view name = function.source.name;
+    if (shape.threads < 1 || shape.threads > 1024 || shape.threads % 32 != 0 ||
+        shape.blocks < 1 || shape.blocks > INT32_MAX ||
+        shape.shared_bytes > info_.shared_bytes) {
+      return absl::InternalError(
+          absl::StrCat("kernel ", name, " cannot be launched with ",
+                       shape.blocks, " blocks of ", shape.threads,
+                       " threads and ", shape.shared_bytes, " bytes"));
+    }
+    if (function.kernel == nullptr) MTF_RETURN_IF_ERROR(CompileWaiting());
+    if (function.kernel == nullptr) {
+      return absl::InternalError(
+          absl::StrCat("kernel ", name, " was not compiled"));
+    }
+    const EmulatedKernel& kernel = *function.kernel;
+    *kernel.block_size = static_cast<unsigned>(shape.threads);
+    *kernel.grid_size = static_cast<unsigned>(shape.blocks);
+    std::vector<char> dynamic(shape.shared_bytes + 256);
+    *kernel.dynamic_shared = reinterpret_cast<char*>(
+        (reinterpret_cast<uintptr_t>(dynamic.data()) + 255) / 256 * 256);
+    for (int64_t block = 0; block < shape.blocks; ++block) {
+      *kernel.block = static_cast<unsigned>(block);
+      if (!function.has_barriers) {
+        kernel.run_block(arguments);
+        continue;
+      }
+      // Shared memory begins as anything: here as numbers that are none.
+      std::memset(kernel.shared_begin, 0xff,
+                  kernel.shared_end - kernel.shared_begin);
+      std::memset(dynamic.data(), 0xff, dynamic.size());
+      const absl::Status status =
+          runner_.Run(kernel, arguments, shape.threads, block % 2 == 1);
+      if (!status.ok()) {
+        return absl::Status(status.code(),
+                            absl::StrCat("kernel ", name, ", block ", block,
+                                         ": ", status.message()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  GpuInfo info_;
+  std::mutex mutex_;  // the stream
+  absl::Status error_;
+  bool records_ = false;
+  std::vector<Work> recorded_;
+  HostCompiler compiler_;
+  BlockRunner runner_;
+  std::map<std::pair<std::string, std::string>,
+           std::unique_ptr<EmulatedFunction>>
+      functions_;
+  std::vector<EmulatedFunction*> waiting_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Runtime>> OpenEmulatedGpu() {
+  // One for the process, so that what is compiled is compiled once.
+  static const auto& runtime =
+      *new std::shared_ptr<Runtime>(std::make_shared<EmulatedRuntime>());
+  return runtime;
+}
+
+}  // namespace mtf::cuda
