@@ -2,7 +2,6 @@
 #include "ops/random.h"
 
 #include <limits>
-#include <numbers>
 
 #include "mtf/half.h"
 #include "mtf/philox.h"
