@@ -10,6 +10,10 @@
 namespace mtf {
 namespace {
 
+// A call of so many bytes costs hardly more than its bytes, whatever the links;
+// of more ranks each sends a smaller piece at a time, so those get more.
+constexpr int64_t kFullBytes = int64_t{64} << 20;
+constexpr int64_t kFullBytesOfRank = int64_t{2} << 20;
 constexpr int64_t kMostBytes = int64_t{256} << 20;
 
 // Whether an instruction is a reduction that nobody has joined yet.
@@ -90,21 +94,28 @@ class Bucketer {
         DTypeSize(value.dtype);
     const int level =
         held_by_[operand] < 0 ? 0 : buckets_[held_by_[operand]].level + 1;
+    const int64_t full =
+        std::clamp(program_.mesh.SizeOf(instruction.axes) * kFullBytesOfRank,
+                   kFullBytes, kMostBytes);
     int place = Find(instruction, level);
-    if (place >= 0 && buckets_[place].bytes + bytes > kMostBytes) {
-      Close(place);
-      place = -1;
-    }
     if (place < 0) {
       place = static_cast<int>(buckets_.size());
       open_.push_back(place);
       held_by_[instruction.results[0]] = place;
       buckets_.push_back({std::move(instruction), bytes, level});
-      return;
+    } else {
+      Join(instruction, buckets_[place]);
+      held_by_[instruction.results[0]] = place;
+      buckets_[place].bytes += bytes;
     }
-    held_by_[instruction.results[0]] = place;
-    Instruction& joined = buckets_[place].joined;
-    joined.operands.push_back(operand);
+    // What waits takes memory, and a call that starts now is hidden behind
+    // what is left to compute.
+    if (buckets_[place].bytes >= full) Close(place);
+  }
+
+  static void Join(const Instruction& instruction, Bucket& bucket) {
+    Instruction& joined = bucket.joined;
+    joined.operands.push_back(instruction.operands[0]);
     joined.results.push_back(instruction.results[0]);
     for (const Cause& cause : instruction.causes) {
       bool known = false;
@@ -114,7 +125,6 @@ class Bucketer {
       }
       if (!known) joined.causes.push_back(cause);
     }
-    buckets_[place].bytes += bytes;
   }
 
   // The open bucket that `instruction` may join, or -1.

@@ -8,11 +8,13 @@
 namespace mtf {
 
 // Joins all_reduces, and likewise reduce_scatters, of one kind, dtype and list
-// of axes into one call, placed just before the first instruction that reads
-// any of their results. Gradients of parameters are read late, by the
-// optimizer, so those of one axis become one call; a sum that is read at once
-// stays alone. Each sum is taken as soon as its operand is made. A bucket
-// closes at 256 MiB.
+// of axes into one call. Each sum is taken as soon as its operand is made; the
+// call comes where they are 64 MiB together (2 MiB for each rank that takes
+// part, of more than 32, up to 256 MiB), and at the latest before the first
+// instruction that reads any of their results. Gradients of parameters are read
+// late, by the optimizer, so those of one axis become few large calls, the
+// first of them early: no more than 64 MiB and one gradient wait to be summed.
+// A sum that is read at once stays alone.
 //
 //   before  %a.sum = all_reduce(%a) sum over{data}
 //           %b = einsum(...)

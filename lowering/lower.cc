@@ -13,10 +13,12 @@
 #include "lowering/expand_reshards.h"
 #include "lowering/fuse_maps.h"
 #include "lowering/fuse_reduce_scatters.h"
+#include "lowering/hoist_slices.h"
 #include "lowering/narrow_reshards.h"
 #include "lowering/plan_buffers.h"
 #include "lowering/plan_einsums.h"
 #include "lowering/remove_trivial_collectives.h"
+#include "lowering/repeat_gathers.h"
 #include "lowering/shard_shapes.h"
 #include "lowering/verify_program.h"
 
@@ -34,10 +36,13 @@ constexpr Pass kPasses[] = {
     {"delay_all_reduces", DelayAllReduces},
     {"narrow_reshards", NarrowReshards},
     // Reshards become collectives; the better collective takes the place of
-    // two, nothing is sent that need not be, and many small sums become one.
+    // two, nothing is sent that need not be, parameters in shards are gathered
+    // for each use, and many small sums become one.
     {"expand_reshards", ExpandReshards},
+    {"hoist_slices", HoistSlices},
     {"fuse_reduce_scatters", FuseReduceScatters},
     {"remove_trivial_collectives", RemoveTrivialCollectives},
+    {"repeat_gathers", RepeatGathers},
     {"bucket_all_reduces", BucketAllReduces},
     // From here on shapes are those of one device.
     {"shard_shapes", ShardShapes},

@@ -2,12 +2,12 @@
 #include "lowering/plan_buffers.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "lowering/pack_blocks.h"
 #include "lowering/readers.h"
 #include "lowering/reshape_layout.h"
 
@@ -26,66 +26,13 @@ bool CanFail(const Instruction& instruction) {
          instruction.opcode == Opcode::kScatterAdd;
 }
 
-// Free stretches of the arena, by offset; neighbours are joined.
-class Arena {
- public:
-  // The smallest free stretch that is large enough, or the end of the arena.
-  int64_t Take(int64_t bytes) {
-    auto best = free_.end();
-    for (auto it = free_.begin(); it != free_.end(); ++it) {
-      if (it->second >= bytes &&
-          (best == free_.end() || it->second < best->second)) {
-        best = it;
-      }
-    }
-    if (best == free_.end()) {
-      // A free stretch at the very end grows into the new one.
-      int64_t offset = end_;
-      if (!free_.empty()) {
-        auto last = std::prev(free_.end());
-        if (last->first + last->second == end_) {
-          offset = last->first;
-          free_.erase(last);
-        }
-      }
-      end_ = offset + bytes;
-      return offset;
-    }
-    const auto [offset, size] = *best;
-    free_.erase(best);
-    if (size > bytes) free_[offset + bytes] = size - bytes;
-    return offset;
-  }
-
-  void Give(int64_t offset, int64_t bytes) {
-    auto next = free_.lower_bound(offset);
-    if (next != free_.end() && offset + bytes == next->first) {
-      bytes += next->second;
-      next = free_.erase(next);
-    }
-    if (next != free_.begin()) {
-      auto previous = std::prev(next);
-      if (previous->first + previous->second == offset) {
-        previous->second += bytes;
-        return;
-      }
-    }
-    free_[offset] = bytes;
-  }
-
-  int64_t end() const { return end_; }
-
- private:
-  std::map<int64_t, int64_t> free_;
-  int64_t end_ = 0;
-};
-
 class Planner {
  public:
   explicit Planner(Program& program)
       : program_(program),
         owner_(program.values.size()),
-        last_(program.values.size(), -1) {}
+        last_(program.values.size(), -1),
+        block_(program.values.size(), -1) {}
 
   void Run() {
     program_.buffers = {};
@@ -97,15 +44,20 @@ class Planner {
     // A step is fed before its first instruction runs.
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       if (program_.instructions[i].opcode == Opcode::kInput) {
-        PlaceResults(static_cast<int>(i));
+        PlaceResults(static_cast<int>(i), /*begin=*/-1);
       }
     }
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       if (program_.instructions[i].opcode != Opcode::kInput) {
-        PlaceResults(static_cast<int>(i));
+        PlaceResults(static_cast<int>(i), static_cast<int>(i));
       }
     }
-    program_.buffers.arena_bytes = arena_.end();
+    program_.buffers.arena_bytes = PackBlocks(blocks_);
+    for (size_t v = 0; v < block_.size(); ++v) {
+      if (block_[v] >= 0) {
+        program_.buffers.buffers[v].offset = blocks_[block_[v]].offset;
+      }
+    }
   }
 
  private:
@@ -153,7 +105,13 @@ class Planner {
            DTypeSize(from.dtype) == DTypeSize(to.dtype);
   }
 
-  // Lets the map that computes a variable's new value write it in place.
+  // Whether an instruction may write to a variable: what comes last of an
+  // update, its arithmetic or the gather of what each rank has updated.
+  static bool MayUpdate(Opcode opcode) {
+    return opcode == Opcode::kMap || opcode == Opcode::kAllGather;
+  }
+
+  // Lets what computes a variable's new value write it in place.
   void UpdateInPlace() {
     const std::vector<int> producers = FindProducers(program_);
     int last_failure = -1;
@@ -175,7 +133,7 @@ class Planner {
       const int producer = producers[value];
       if (writes[write.symbol] != 1 || owner_[value] != value || producer < 0 ||
           producer <= last_failure ||
-          program_.instructions[producer].opcode != Opcode::kMap ||
+          !MayUpdate(program_.instructions[producer].opcode) ||
           std::count(written_.begin(), written_.end(), value) != 1) {
         continue;
       }
@@ -190,13 +148,13 @@ class Planner {
     }
   }
 
-  // Whether the map at `producer` may write where `old` is: nothing reads it
-  // later, and the map itself reads each place before it writes it.
+  // Whether the instruction at `producer` may write where `old` is: nothing
+  // reads it later, and it itself reads each place before it writes it.
   bool CanOverwrite(int old, int producer) const {
     if (last_[old] > producer) return false;
-    const Instruction& map = program_.instructions[producer];
-    for (int operand : map.operands) {
-      if (owner_[operand] == old) return ReadsInStep(map, old);
+    const Instruction& update = program_.instructions[producer];
+    for (int operand : update.operands) {
+      if (owner_[operand] == old) return ReadsInStep(update, old);
     }
     return true;
   }
@@ -234,7 +192,8 @@ class Planner {
     return -1;
   }
 
-  void PlaceResults(int i) {
+  // Decides what the results of instruction `i` live in from `begin` on.
+  void PlaceResults(int i, int begin) {
     const Instruction& instruction = program_.instructions[i];
     taken_over_.clear();
     for (size_t place = 0; place < instruction.results.size(); ++place) {
@@ -248,28 +207,17 @@ class Planner {
         continue;
       }
       mine.place = Place::kArena;
+      const int end = std::max(i, last_[result]);
       const int reused = ReusableOperand(instruction, i, place);
       if (reused >= 0) {
-        mine.offset = buffer(reused).offset;
-        bytes_[result] = bytes_[owner_[reused]];
         taken_over_[owner_[reused]] = true;
+        block_[result] = block_[owner_[reused]];
+        blocks_[block_[result]].end = end;
         continue;
       }
-      bytes_[result] = Aligned(program_.values[result].local_bytes());
-      mine.offset = arena_.Take(bytes_[result]);
-    }
-    // What is read here for the last time, and what nobody reads, is free now.
-    std::vector<int> ended;
-    for (int operand : instruction.operands) ended.push_back(owner_[operand]);
-    for (int result : instruction.results) ended.push_back(owner_[result]);
-    std::sort(ended.begin(), ended.end());
-    ended.erase(std::unique(ended.begin(), ended.end()), ended.end());
-    for (int owner : ended) {
-      if (last_[owner] > i || taken_over_.contains(owner) ||
-          program_.buffers.buffers[owner].place != Place::kArena) {
-        continue;
-      }
-      arena_.Give(program_.buffers.buffers[owner].offset, bytes_[owner]);
+      block_[result] = static_cast<int>(blocks_.size());
+      blocks_.push_back(
+          {Aligned(program_.values[result].local_bytes()), begin, end});
     }
   }
 
@@ -277,9 +225,9 @@ class Planner {
   std::vector<int> owner_;
   std::vector<int> last_;     // by owner: place of the last reader
   std::vector<int> written_;  // owners that a variable is written from
-  absl::flat_hash_map<int, int64_t> bytes_;
   absl::flat_hash_map<int, bool> taken_over_;
-  Arena arena_;
+  std::vector<int> block_;  // by owner: place in blocks_, or -1
+  std::vector<MemoryBlock> blocks_;
 };
 
 }  // namespace

@@ -177,27 +177,63 @@ output(%s) s
 )");
 }
 
-TEST(BucketAllReduces, ABucketHoldsAtMost256MiB) {
+// 16777216 f32 are 64 MiB: the call comes when the second sum fills the bucket,
+// not when the first result is read, and what follows begins another.
+TEST(BucketAllReduces, AFullBucketIsReducedAtOnce) {
   EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
 mesh{data:2}
-%x : f32[b:2/data, h:40000000] = input x
-%y : f32[b:2/data, h:40000000] = input y
-%a : f32[h:40000000] unreduced{data} = reduce(%x) sum
-%a.sum : f32[h:40000000] = all_reduce(%a) sum over{data}
-%b : f32[h:40000000] unreduced{data} = reduce(%y) sum
-%b.sum : f32[h:40000000] = all_reduce(%b) sum over{data}
+%x : f32[b:2/data, h:16777216] = input x
+%y : f32[b:2/data] = input y
+%a : f32[] unreduced{data} = reduce(%y) sum
+%a.sum : f32[] = all_reduce(%a) sum over{data}
+%b : f32[h:16777216] unreduced{data} = reduce(%x) sum
+%b.sum : f32[h:16777216] = all_reduce(%b) sum over{data}
+%z : f32[b:2/data] = map(%y) relu
+%c : f32[] unreduced{data} = reduce(%z) sum
+%c.sum : f32[] = all_reduce(%c) sum over{data}
+output(%a.sum) a
+output(%b.sum) b
+output(%c.sum) c
+)"),
+            R"(
+mesh{data:2}
+%x : f32[b:2/data, h:16777216] = input x
+%y : f32[b:2/data] = input y
+%a : f32[] unreduced{data} = reduce(%y) sum
+%b : f32[h:16777216] unreduced{data} = reduce(%x) sum
+%a.sum : f32[], %b.sum : f32[h:16777216] = all_reduce(%a, %b) sum over{data}
+%z : f32[b:2/data] = map(%y) relu
+%c : f32[] unreduced{data} = reduce(%z) sum
+output(%a.sum) a
+output(%b.sum) b
+%c.sum : f32[] = all_reduce(%c) sum over{data}
+output(%c.sum) c
+)");
+}
+
+// Of 64 ranks each sends a 64th at a time, so the bucket holds 128 MiB.
+TEST(BucketAllReduces, ManyRanksFillLargerBuckets) {
+  EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
+mesh{data:64}
+%x : f32[b:64/data, h:16777216] = input x
+%a : f32[h:16777216] unreduced{data} = reduce(%x) sum
+%a.sum : f32[h:16777216] = all_reduce(%a) sum over{data}
+%z : f32[b:64/data, h:16777216] = map(%x) relu
+%b : f32[h:16777216] unreduced{data} = reduce(%z) sum
+%b.sum : f32[h:16777216] = all_reduce(%b) sum over{data}
+%v : f32[b:64/data, h:16777216] = map(%z) relu
 output(%a.sum) a
 output(%b.sum) b
 )"),
             R"(
-mesh{data:2}
-%x : f32[b:2/data, h:40000000] = input x
-%y : f32[b:2/data, h:40000000] = input y
-%a : f32[h:40000000] unreduced{data} = reduce(%x) sum
-%b : f32[h:40000000] unreduced{data} = reduce(%y) sum
-%a.sum : f32[h:40000000] = all_reduce(%a) sum over{data}
+mesh{data:64}
+%x : f32[b:64/data, h:16777216] = input x
+%a : f32[h:16777216] unreduced{data} = reduce(%x) sum
+%z : f32[b:64/data, h:16777216] = map(%x) relu
+%b : f32[h:16777216] unreduced{data} = reduce(%z) sum
+%a.sum : f32[h:16777216], %b.sum : f32[h:16777216] = all_reduce(%a, %b) sum over{data}
+%v : f32[b:64/data, h:16777216] = map(%z) relu
 output(%a.sum) a
-%b.sum : f32[h:40000000] = all_reduce(%b) sum over{data}
 output(%b.sum) b
 )");
 }

@@ -121,23 +121,67 @@ TEST(GptBytes, ZeroStagesOneAndTwo) {
                                    Pair{"all_gather data", 6'341'787'648}));
 }
 
-// The published 3 (d-1)/d P e, 9'512'681'472, gathers for the forward pass,
-// again for the backward pass, and scatters gradients. Our plan gathers once
-// and keeps what it gathered until the backward pass has read it, so the second
-// gather is missing: 2 (d-1)/d P e, as the same source gives for weights that
-// are "kept gathered". That is a third less on the wire for P e bytes of memory
-// per layer until its backward pass.
+// 3 (d-1)/d P e: gathers for the forward pass, again for the backward pass, and
+// scatters gradients. Where what was gathered is kept until the backward pass
+// has read it, 2 (d-1)/d P e: a third less on the wire for P e bytes of memory
+// per layer.
 TEST(GptBytes, ZeroStageThree) {
-  const int64_t published = 3 * 7 * kP * 2 / 8, second_gather = 7 * kP * 2 / 8;
-  EXPECT_EQ(published, 9'512'681'472);
   for (DType parameters : {kBFloat16, kFloat32}) {
     GptSizes sizes = LargeSizesPerRank(8);
     sizes.parameters = parameters;
     const Bytes bytes = PerLayer("data:8", gpt_layouts::kZero3, sizes);
-    EXPECT_EQ(Sum(bytes), published - second_gather);
-    EXPECT_THAT(bytes,
+    EXPECT_EQ(Sum(bytes), 9'512'681'472);
+    EXPECT_THAT(bytes, UnorderedElementsAre(
+                           Pair{"reduce_scatter data", 3'170'893'824},
+                           Pair{"all_gather data", 2 * 3'170'893'824}));
+    const Bytes kept =
+        PerLayer("data:8", gpt_layouts::kZero3GatheredOnce, sizes);
+    EXPECT_EQ(Sum(kept), 6'341'787'648);
+    EXPECT_THAT(kept,
                 UnorderedElementsAre(Pair{"reduce_scatter data", 3'170'893'824},
                                      Pair{"all_gather data", 3'170'893'824}));
+  }
+}
+
+// Of bf16 parameters with masters of f32: what layers send is of bf16, and so
+// are parameters on their way from or to their shards; gradients go over the
+// wire as what they are made in, (d-1)/d P 4 in f32.
+TEST(GptBytes, MixedPrecision) {
+  for (DType gradients : {kFloat32, kBFloat16}) {
+    GptSizes sizes = LargeSizesPerRank(8);
+    sizes.master = kFloat32;
+    sizes.gradients = gradients;
+    const int64_t gathered = 3'170'893'824;
+    const int64_t scattered =
+        gathered * DTypeSize(gradients) / DTypeSize(kBFloat16);
+    EXPECT_THAT(PerLayer("data:8", gpt_layouts::kData, sizes),
+                UnorderedElementsAre(Pair{"all_reduce data", 2 * scattered}));
+    EXPECT_THAT(PerLayer("data:8", gpt_layouts::kZero1, sizes),
+                UnorderedElementsAre(Pair{"reduce_scatter data", scattered},
+                                     Pair{"all_gather data", gathered}));
+    EXPECT_THAT(PerLayer("data:8", gpt_layouts::kZero3, sizes),
+                UnorderedElementsAre(Pair{"reduce_scatter data", scattered},
+                                     Pair{"all_gather data", 2 * gathered}));
+    EXPECT_THAT(PerLayer("data:8", gpt_layouts::kZero3GatheredOnce, sizes),
+                UnorderedElementsAre(Pair{"reduce_scatter data", scattered},
+                                     Pair{"all_gather data", gathered}));
+    sizes.batch = 1;
+    EXPECT_THAT(PerLayer("model:8", gpt_layouts::kMegatron, sizes),
+                UnorderedElementsAre(Pair{"all_reduce model", 352'321'536}));
+    EXPECT_THAT(
+        PerLayer("model:8", gpt_layouts::kSequence, sizes),
+        UnorderedElementsAre(Pair{"all_gather model", 176'160'768},
+                             Pair{"reduce_scatter model", 176'160'768}));
+  }
+}
+
+// Without a backward pass there is no second use.
+TEST(GptBytes, ZeroStageThreeForInference) {
+  for (const char* layout :
+       {gpt_layouts::kZero3, gpt_layouts::kZero3GatheredOnce}) {
+    EXPECT_THAT(
+        PerLayer("data:8", layout, LargeSizesPerRank(8), /*trains=*/false),
+        UnorderedElementsAre(Pair{"all_gather data", 3'170'893'824}));
   }
 }
 
@@ -172,8 +216,7 @@ TEST(GptBytes, BatchOverRowsAndLayersOverColumns) {
                            Pair{"all_reduce data", 679'477'248}));
 }
 
-// 3 (X-1)/X (P/Y) e + 8 (Y-1)/Y (T/X) h e where weights are gathered twice; as
-// in stage three, our plan gathers once.
+// 3 (X-1)/X (P/Y) e + 8 (Y-1)/Y (T/X) h e.
 TEST(GptBytes, WeightsOverBothAxes) {
   for (int64_t x : {2, 4}) {
     for (int64_t y : {2, 8}) {
@@ -183,7 +226,8 @@ TEST(GptBytes, WeightsOverBothAxes) {
                    gpt_layouts::kTwoAxesOfWeights, LargeSizesPerRank(x)),
           UnorderedElementsAre(
               Pair{"all_reduce model", 8 * (y - 1) * kT * kH * 2 / y},
-              Pair{"all_gather data", half}, Pair{"reduce_scatter data", half}))
+              Pair{"all_gather data", 2 * half},
+              Pair{"reduce_scatter data", half}))
           << x << " x " << y;
     }
   }
@@ -295,6 +339,8 @@ TEST(GptBytes, OnEverySizeOfAxis) {
     EXPECT_EQ(Sum(PerLayer(data, gpt_layouts::kZero1, small)),
               2 * (n - 1) * weights * 2 / n);
     EXPECT_EQ(Sum(PerLayer(data, gpt_layouts::kZero3, small)),
+              3 * (n - 1) * weights * 2 / n);
+    EXPECT_EQ(Sum(PerLayer(data, gpt_layouts::kZero3GatheredOnce, small)),
               2 * (n - 1) * weights * 2 / n);
     EXPECT_EQ(Sum(PerLayer(model, gpt_layouts::kMegatron, small)),
               8 * (n - 1) * tokens * h * 2 / n);

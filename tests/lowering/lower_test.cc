@@ -21,16 +21,11 @@ namespace {
 
 using ::testing::ElementsAre;
 
-const std::vector<std::string> kPasses = {"delay_all_reduces",
-                                          "narrow_reshards",
-                                          "expand_reshards",
-                                          "fuse_reduce_scatters",
-                                          "remove_trivial_collectives",
-                                          "bucket_all_reduces",
-                                          "shard_shapes",
-                                          "fuse_maps",
-                                          "plan_einsums",
-                                          "plan_buffers"};
+const std::vector<std::string> kPasses = {
+    "delay_all_reduces", "narrow_reshards",      "expand_reshards",
+    "hoist_slices",      "fuse_reduce_scatters", "remove_trivial_collectives",
+    "repeat_gathers",    "bucket_all_reduces",   "shard_shapes",
+    "fuse_maps",         "plan_einsums",         "plan_buffers"};
 
 // A model whose sizes many meshes divide.
 TransformerSizes EvenSizes(int layers = 2) {
@@ -89,12 +84,13 @@ TEST(Lower, AMisspeltLastPassIsAnError) {
           absl::StatusCode::kNotFound,
           "no pass \"shard_shape\"; did you mean \"shard_shapes\"?\n"
           "  passes   delay_all_reduces, narrow_reshards, expand_reshards, "
-          "fuse_reduce_scatters, remove_trivial_collectives, "
-          "bucket_all_reduces, shard_shapes, fuse_maps, plan_einsums, "
-          "plan_buffers"));
+          "hoist_slices, fuse_reduce_scatters, remove_trivial_collectives, "
+          "repeat_gathers, bucket_all_reduces, shard_shapes, fuse_maps, "
+          "plan_einsums, plan_buffers"));
 }
 
-// Running the table pass by pass over text gives what Lower gives.
+// Running the table pass by pass over text gives what Lower gives. The text
+// has the rules: they decide what is gathered again.
 TEST(Lower, EveryStageCanBeTakenUpFromItsText) {
   Graph graph;
   const Transformer model = BuildTransformer(graph);
@@ -102,12 +98,14 @@ TEST(Lower, EveryStageCanBeTakenUpFromItsText) {
     std::string before;
     LowerOptions options;
     options.after_pass = [&](absl::string_view pass, const Program& program) {
-      const std::string after = PrintProgram(program);
+      const std::string after =
+          PrintProgram(program, ProgramDetail::kWithOrigins);
       if (!before.empty()) {
         absl::StatusOr<Program> parsed = ParseProgram(before);
         ASSERT_OK(parsed);
         ASSERT_OK(RunPass(pass, *parsed));
-        EXPECT_EQ(PrintProgram(*parsed), after) << preset << " " << pass;
+        EXPECT_EQ(PrintProgram(*parsed, ProgramDetail::kWithOrigins), after)
+            << preset << " " << pass;
       }
       before = after;
     };

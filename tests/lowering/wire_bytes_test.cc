@@ -15,6 +15,8 @@ struct Formula {
   DType dtype() const { return e == 4 ? kFloat32 : kBFloat16; }
   int64_t matrices() const { return 12 * h * h; }
   int64_t norms() const { return 4 * h; }
+  // What the backward pass reads again: matrices, and the scales of norms.
+  int64_t scales() const { return 2 * h; }
 };
 
 // The bytes that one more layer adds, all kinds and axes together.
@@ -48,6 +50,9 @@ int64_t BytesPerLayer(absl::string_view mesh, absl::string_view layout,
 constexpr char kMegatron[] = "heads:model, d_ff:model, vocab:model";
 constexpr char kZero3[] =
     "batch:data, [parameters], d_model:data, [optimizer], d_model:data";
+constexpr char kZero3GatheredOnce[] =
+    "batch:data, [parameters gathered_once], d_model:data, [optimizer], "
+    "d_model:data";
 
 TEST(WireBytes, DataParallelIsTwiceTheWeights) {
   for (int64_t d : {2, 4, 8}) {
@@ -69,12 +74,24 @@ TEST(WireBytes, MegatronIsEightTimesTheActivations) {
   }
 }
 
-// Gathered once for forward and backward and scattered once: as much as data
-// parallelism, for a share of the memory.
-TEST(WireBytes, Zero3IsTwiceTheWeights) {
+// Gathered for the forward and for the backward pass and scattered once. The
+// bias of a norm has no use in the backward pass.
+TEST(WireBytes, Zero3IsThreeTimesTheWeights) {
   for (int64_t d : {2, 4, 8}) {
     for (const Formula f : {Formula{8, 64}, Formula{64, 128}}) {
-      EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", d), kZero3, f),
+      EXPECT_EQ(
+          BytesPerLayer(absl::StrCat("data:", d), kZero3, f),
+          (d - 1) * (3 * f.matrices() + 2 * f.norms() + f.scales()) * f.e / d)
+          << d;
+    }
+  }
+}
+
+// Gathered once for both and scattered once: as much as data parallelism.
+TEST(WireBytes, Zero3GatheredOnceIsTwiceTheWeights) {
+  for (int64_t d : {2, 4, 8}) {
+    for (const Formula f : {Formula{8, 64}, Formula{64, 128}}) {
+      EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", d), kZero3GatheredOnce, f),
                 2 * (d - 1) * (f.matrices() + f.norms()) * f.e / d)
           << d;
     }
@@ -103,8 +120,10 @@ TEST(WireBytes, InElementsOfTwoBytes) {
     const int64_t weights = f.matrices() * 2 + f.norms() * 4;
     EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", n), "batch:data", f),
               2 * (n - 1) * weights / n);
-    EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", n), kZero3, f),
+    EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", n), kZero3GatheredOnce, f),
               2 * (n - 1) * weights / n);
+    EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", n), kZero3, f),
+              (n - 1) * (2 * weights + f.matrices() * 2 + f.scales() * 4) / n);
     EXPECT_EQ(BytesPerLayer(absl::StrCat("model:", n), kMegatron, f),
               8 * (n - 1) * f.tokens * f.h * 2 / n);
   }

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/input.h"
+#include "ops/reshape.h"
+#include "ops/variable.h"
+#include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/pass_test.h"
+
+namespace mtf::testing {
+namespace {
+
+constexpr char kPass[] = "hoist_slices";
+
+// The bias lacks the dimension that is cut; the sum is cut before it.
+TEST(HoistSlices, PassAMapToReachASum) {
+  EXPECT_EQ(AfterPass(kPass, R"(
+mesh{model:2}
+%x : f32[l:8, f:16/model] = input x
+%v : f32[f:16/model, d:4] = input v
+%bias : f32[d:4] = input bias
+%y : f32[l:8, d:4] unreduced{model} = einsum(%x, %v) sum{f}
+%y.sum : f32[l:8, d:4] = all_reduce(%y) sum over{model}
+%z : f32[l:8, d:4] = map(%y.sum, %bias) add
+%cut : f32[l:8/model, d:4] = all_slice(%z) l over{model}
+output(%cut) z
+)"),
+            R"(
+mesh{model:2}
+%x : f32[l:8, f:16/model] = input x
+%v : f32[f:16/model, d:4] = input v
+%bias : f32[d:4] = input bias
+%y : f32[l:8, d:4] unreduced{model} = einsum(%x, %v) sum{f}
+%y.sum : f32[l:8, d:4] = all_reduce(%y) sum over{model}
+%y.sum_1 : f32[l:8/model, d:4] = all_slice(%y.sum) l over{model}
+%cut : f32[l:8/model, d:4] = map(%y.sum_1, %bias) add
+output(%cut) z
+)");
+}
+
+// Through a cast and a rename; what else has the dimension is cut too.
+TEST(HoistSlices, PassRenamesAndCutTheOtherOperands) {
+  EXPECT_EQ(AfterPasses({kPass, "fuse_reduce_scatters"}, R"(
+mesh{model:2}
+%x : f32[l:8, f:16/model] = input x
+%v : f32[f:16/model, d:4] = input v
+%s : f32[l:8, d:4] = input s
+%y : f32[l:8, d:4] unreduced{model} = einsum(%x, %v) sum{f}
+%y.sum : f32[l:8, d:4] = all_reduce(%y) sum over{model}
+%z : f32[l:8, d:4] = map(%s, %y.sum) mul
+%w : bf16[l:8, d:4] = map(%z) [cast.bf16($0)]
+%u : bf16[l:8, d:4] = reshape(%w)
+%cut : bf16[l:8/model, d:4] = all_slice(%u) l over{model}
+output(%cut) z
+)"),
+            R"(
+mesh{model:2}
+%x : f32[l:8, f:16/model] = input x
+%v : f32[f:16/model, d:4] = input v
+%s : f32[l:8, d:4] = input s
+%y : f32[l:8, d:4] unreduced{model} = einsum(%x, %v) sum{f}
+%s_1 : f32[l:8/model, d:4] = all_slice(%s) l over{model}
+%y.sum_1 : f32[l:8/model, d:4] = reduce_scatter(%y) sum l over{model}
+%z : f32[l:8/model, d:4] = map(%s_1, %y.sum_1) mul
+%w : bf16[l:8/model, d:4] = map(%z) [cast.bf16($0)]
+%cut : bf16[l:8/model, d:4] = reshape(%w)
+output(%cut) z
+)");
+}
+
+TEST(HoistSlices, WithoutASumBehindTheMapTheSliceStays) {
+  ExpectUnchanged(kPass, R"(
+mesh{model:2}
+%x : f32[l:8, d:4] = input x
+%z : f32[l:8, d:4] = map(%x) relu
+%cut : f32[l:8/model, d:4] = all_slice(%z) l over{model}
+output(%cut) z
+)");
+}
+
+TEST(HoistSlices, ASumOverOtherAxesIsNone) {
+  ExpectUnchanged(kPass, R"(
+mesh{data:2, model:2}
+%x : f32[l:8, f:16/data] = input x
+%y : f32[l:8] unreduced{data} = reduce(%x) sum
+%y.sum : f32[l:8] = all_reduce(%y) sum over{data}
+%z : f32[l:8] = map(%y.sum) relu
+%cut : f32[l:8/model] = all_slice(%z) l over{model}
+output(%cut) z
+)");
+}
+
+TEST(HoistSlices, ASumThatSomebodyElseReadsStaysWhole) {
+  ExpectUnchanged(kPass, R"(
+mesh{model:2}
+%x : f32[l:8, f:16/model] = input x
+%y : f32[l:8] unreduced{model} = reduce(%x) sum
+%y.sum : f32[l:8] = all_reduce(%y) sum over{model}
+%z : f32[l:8] = map(%y.sum) relu
+%cut : f32[l:8/model] = all_slice(%z) l over{model}
+output(%cut) z
+output(%y.sum) y
+)");
+}
+
+TEST(HoistSlices, AMapThatSomebodyElseReadsStaysWhole) {
+  ExpectUnchanged(kPass, R"(
+mesh{model:2}
+%x : f32[l:8, f:16/model] = input x
+%y : f32[l:8] unreduced{model} = reduce(%x) sum
+%y.sum : f32[l:8] = all_reduce(%y) sum over{model}
+%z : f32[l:8] = map(%y.sum) relu
+%cut : f32[l:8/model] = all_slice(%z) l over{model}
+output(%cut) z
+output(%z) y
+)");
+}
+
+// A reshape that is no rename has other rows in its shards.
+TEST(HoistSlices, AMergeOfDimensionsIsNotPassed) {
+  ExpectUnchanged(kPass, R"(
+mesh{model:2}
+%x : f32[l:8, f:16/model] = input x
+%y : f32[l:8] unreduced{model} = reduce(%x) sum
+%y.sum : f32[l:8] = all_reduce(%y) sum over{model}
+%z : f32[a:4, l:2] = reshape(%y.sum)
+%cut : f32[a:4/model, l:2] = all_slice(%z) a over{model}
+output(%cut) z
+)");
+}
+
+// The sequence parallel block with a bias before the length is cut.
+TEST(HoistSlices, ABiasBeforeTheCutCostsNoMoreThanNone) {
+  Graph graph;
+  const Dimension block_length{"block_length", 16}, d_ff{"d_ff", 32},
+      d_model{"d_model", 8};
+  const Tensor h = Input(graph, "h", kFloat32, {block_length, d_ff});
+  const Tensor w = Input(graph, "w", kFloat32, {d_ff, d_model});
+  const Tensor bias = Input(graph, "bias", kFloat32, {d_model});
+  const Tensor y = Einsum({h, w}, {block_length, d_model});
+  for (const bool biased : {false, true}) {
+    const Tensor z =
+        Rename(biased ? y + bias : y, "block_length", "length") * 2.0;
+    EXPECT_EQ(Costs(LowerText(graph, "model:4", "d_ff:model, length:model",
+                              {.fetches = {z}, .fetch_shards = true})),
+              "reduce_scatter model 1x 384\n");
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parameters in shards are gathered for each use, not for the whole step.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "layouts/shard.h"
+#include "tests/lowering/gpt_layers.h"
+#include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/pass_test.h"
+
+namespace mtf::testing {
+namespace {
+
+constexpr char kPass[] = "repeat_gathers";
+
+// Reads of five other parameters, all in shards: what is far for others.
+std::string OtherLayers(absl::string_view x, absl::string_view y) {
+  std::string text;
+  std::string from(x);
+  for (int i = 0; i < 5; ++i) {
+    const std::string to = i < 4 ? absl::StrCat(y, i) : std::string(y);
+    absl::StrAppend(&text, "%", to, " : f32[d:8] = map(%", from, ", %o", i,
+                    ") add\n");
+    from = to;
+  }
+  return text;
+}
+
+constexpr char kOthers[] = R"(%p0 : f32[d:8/data] = read_variable p0
+%p1 : f32[d:8/data] = read_variable p1
+%p2 : f32[d:8/data] = read_variable p2
+%p3 : f32[d:8/data] = read_variable p3
+%p4 : f32[d:8/data] = read_variable p4
+)";
+constexpr char kOthersGathered[] =
+    R"(%o0 : f32[d:8] = all_gather(%p0) d over{data} for{d/data rule 0}
+%o1 : f32[d:8] = all_gather(%p1) d over{data} for{d/data rule 0}
+%o2 : f32[d:8] = all_gather(%p2) d over{data} for{d/data rule 0}
+%o3 : f32[d:8] = all_gather(%p3) d over{data} for{d/data rule 0}
+%o4 : f32[d:8] = all_gather(%p4) d over{data} for{d/data rule 0}
+)";
+
+// The lines of the program behind the pass that begin with `%name` or a
+// continuation of it, in order: "o0 w y w_1 z".
+std::string Order(const std::string& text) {
+  const auto program = ParseProgram(text);
+  if (!program.ok()) return ErrorText(program.status());
+  Program lowered = *program;
+  const absl::Status status = RunPass(kPass, lowered);
+  if (!status.ok()) return ErrorText(status);
+  std::string order;
+  for (const Instruction& instruction : lowered.instructions) {
+    if (instruction.opcode == Opcode::kReadVariable ||
+        instruction.opcode == Opcode::kInput) {
+      continue;
+    }
+    absl::StrAppend(&order, order.empty() ? "" : " ",
+                    instruction.results.empty()
+                        ? "output"
+                        : lowered.values[instruction.results[0]].name);
+    if (instruction.results.empty()) continue;
+    std::string operands;
+    for (int operand : instruction.operands) {
+      absl::StrAppend(&operands, operands.empty() ? "" : ",",
+                      lowered.values[operand].name);
+    }
+    absl::StrAppend(&order, "(", operands, ")");
+  }
+  return order;
+}
+
+std::string Program1(absl::string_view section, absl::string_view between) {
+  return absl::StrCat("mesh{data:2}\nrule ", section,
+                      R"(d:data from "a.layout:2"
+%x : f32[d:8] = input x
+%w : f32[d:8/data] = read_variable w
+)",
+                      kOthers,
+                      "%w.whole : f32[d:8] = all_gather(%w) d over{data} "
+                      "for{d/data rule 0}\n",
+                      kOthersGathered,
+                      "%y : f32[d:8] = map(%x, %w.whole) mul\n", between,
+                      "%z : f32[d:8] = map(%q, %w.whole) mul\noutput(%z) z\n");
+}
+
+// Every gather comes just before its first reader, and again for a far one.
+TEST(RepeatGathers, EachUseThatIsFarFromTheLastGathersAgain) {
+  EXPECT_EQ(Order(Program1("[parameters] ", OtherLayers("y", "q"))),
+            "w.whole(w) y(x,w.whole) o0(p0) q0(y,o0) o1(p1) q1(q0,o1) o2(p2) "
+            "q2(q1,o2) o3(p3) q3(q2,o3) o4(p4) q(q3,o4) w.whole_1(w) "
+            "z(q,w.whole_1) output");
+}
+
+TEST(RepeatGathers, ACopyIsKeptForAReaderThatIsNear) {
+  EXPECT_EQ(Order(Program1("[parameters] ",
+                           "%q : f32[d:8] = map(%y, %o0, %o1, %o2, %o3) "
+                           "[add($0, $1); add($5, $2); add($6, $3); "
+                           "add($7, $4)]\n")),
+            "w.whole(w) y(x,w.whole) o0(p0) o1(p1) o2(p2) o3(p3) "
+            "q(y,o0,o1,o2,o3) z(q,w.whole) output");
+}
+
+// Parameters that are read again and again in between count once: the steps of
+// a recurrent cell.
+TEST(RepeatGathers, TheStepsOfARecurrentCellGatherOnce) {
+  std::string steps, state = "y";
+  for (int step = 0; step < 6; ++step) {
+    for (int i = 0; i < 4; ++i) {
+      const std::string next =
+          step == 5 && i == 3 ? "q" : absl::StrCat("s", step, "_", i);
+      absl::StrAppend(&steps, "%", next, " : f32[d:8] = map(%", state, ", %o",
+                      i, ") add\n");
+      state = next;
+    }
+  }
+  const std::string order = Order(Program1("[parameters] ", steps));
+  EXPECT_THAT(order, ::testing::Not(::testing::HasSubstr("o0_1")));
+  EXPECT_THAT(order, ::testing::HasSubstr("z(q,w.whole) "));
+}
+
+TEST(RepeatGathers, WhatShallBeGatheredOnceIs) {
+  EXPECT_EQ(
+      Order(Program1("[parameters gathered_once] ", OtherLayers("y", "q"))),
+      "w.whole(w) y(x,w.whole) o0(p0) q0(y,o0) o1(p1) q1(q0,o1) o2(p2) "
+      "q2(q1,o2) o3(p3) q3(q2,o3) o4(p4) q(q3,o4) z(q,w.whole) output");
+}
+
+// Under a rule for everything a gather is what one operation asks for.
+TEST(RepeatGathers, GathersOfOtherSectionsStayWhereTheyAre) {
+  for (const char* section : {"", "[optimizer] "}) {
+    EXPECT_EQ(Order(Program1(section, OtherLayers("y", "q"))),
+              "w.whole(w) o0(p0) o1(p1) o2(p2) o3(p3) o4(p4) y(x,w.whole) "
+              "q0(y,o0) q1(q0,o1) q2(q1,o2) q3(q2,o3) q(q3,o4) z(q,w.whole) "
+              "output");
+  }
+}
+
+// The cast of the shard before the gather and the rename behind it are made
+// again, so that nothing of it waits; a cast that something else reads too
+// stays.
+TEST(RepeatGathers, CastsAndRenamesComeAlong) {
+  const auto text = [](absl::string_view more) {
+    return absl::StrCat(R"(
+mesh{data:2}
+rule [parameters] d:data from "a.layout:2"
+%x : bf16[e:8] = input x
+%w : f32[d:8/data] = read_variable w
+%half : bf16[d:8/data] = map(%w) [cast.bf16($0)]
+%whole : bf16[d:8] = all_gather(%half) d over{data} for{d/data rule 0}
+%v : bf16[e:8] = reshape(%whole)
+)",
+                        more, R"(%a : f32[d:8/data] = read_variable a
+%b : f32[d:8/data] = read_variable b
+%c : f32[d:8/data] = read_variable c
+%f : f32[d:8/data] = read_variable f
+%g : f32[d:8/data] = read_variable g
+%a1 : f32[d:8] = all_gather(%a) d over{data} for{d/data rule 0}
+%b1 : f32[d:8] = all_gather(%b) d over{data} for{d/data rule 0}
+%c1 : f32[d:8] = all_gather(%c) d over{data} for{d/data rule 0}
+%f1 : f32[d:8] = all_gather(%f) d over{data} for{d/data rule 0}
+%g1 : f32[d:8] = all_gather(%g) d over{data} for{d/data rule 0}
+%y : bf16[e:8] = map(%x, %v) mul
+output(%a1) a
+output(%b1) b
+output(%c1) c
+output(%f1) f
+output(%g1) g
+%z : bf16[e:8] = map(%y, %v) mul
+output(%z) z
+)");
+  };
+  EXPECT_EQ(Order(text("")),
+            "half(w) whole(half) v(whole) y(x,v) a1(a) output b1(b) output "
+            "c1(c) output f1(f) output g1(g) output half_1(w) whole_1(half_1) "
+            "v_1(whole_1) z(y,v_1) output");
+  EXPECT_EQ(Order(text("%s : bf16[d:8/data] = map(%half) relu\noutput(%s) "
+                       "s\n")),
+            "half(w) s(half) output whole(half) v(whole) y(x,v) a1(a) output "
+            "b1(b) output c1(c) output f1(f) output g1(g) output "
+            "whole_1(half) v_1(whole_1) z(y,v_1) output");
+}
+
+// A table that is looked up in f32 and multiplied in bf16, as where the
+// embedding is the kernel of the loss: what is gathered for the product alone
+// is the cast.
+TEST(RepeatGathers, WhatIsGatheredForACastAloneIsCastBefore) {
+  const auto text = [](absl::string_view between) {
+    return absl::StrCat(R"(
+mesh{data:2}
+rule [parameters] d:data from "a.layout:2"
+%x : f32[d:8] = input x
+%q : f32[d:8] = input q
+%w : f32[d:8/data] = read_variable w
+)",
+                        kOthers, R"(
+%whole : f32[d:8] = all_gather(%w) d over{data} for{d/data rule 0}
+)",
+                        kOthersGathered, R"(
+%y : f32[d:8] = map(%x, %whole) mul
+)",
+                        between, R"(
+%half : bf16[d:8] = map(%whole) [cast.bf16($0)]
+output(%half) z
+output(%y) y
+)");
+  };
+  EXPECT_EQ(Order(text("")), "whole(w) y(x,whole) half(whole) output output");
+  EXPECT_EQ(Order(text(OtherLayers("q", "u"))),
+            "whole(w) y(x,whole) o0(p0) u0(q,o0) o1(p1) u1(u0,o1) o2(p2) "
+            "u2(u1,o2) o3(p3) u3(u2,o3) o4(p4) u(u3,o4) half_1(w) "
+            "half(half_1) output output");
+}
+
+TEST(RepeatGathers, AnInstructionMayReadACopyTwice) {
+  EXPECT_EQ(Order(R"(
+mesh{data:2}
+rule [parameters] d:data from "a.layout:2"
+%w : f32[d:8/data] = read_variable w
+%whole : f32[d:8] = all_gather(%w) d over{data} for{d/data rule 0}
+%y : f32[d:8] = map(%whole, %whole) mul
+output(%y) y
+)"),
+            "whole(w) y(whole,whole) output");
+}
+
+// Longer than what is made again: the map that is one too many is a reader.
+TEST(RepeatGathers, ALongChainOfMapsIsNotMadeAgain) {
+  std::string text = R"(
+mesh{data:2}
+rule [parameters] d:data from "a.layout:2"
+%w : f32[d:8/data] = read_variable w
+%m0 : f32[d:8] = all_gather(%w) d over{data} for{d/data rule 0}
+)";
+  const int maps = 100000;
+  for (int i = 0; i < maps; ++i) {
+    absl::StrAppend(&text, "%m", i + 1, " : f32[d:8] = map(%m", i, ") relu\n");
+  }
+  absl::StrAppend(&text, "output(%m", maps, ") y\n");
+  auto program = ParseProgram(text);
+  ASSERT_OK(program);
+  EXPECT_OK(RunPass(kPass, *program));
+  EXPECT_EQ(program->instructions.size(), maps + 3u);
+}
+
+GptSizes Sizes(int layers, DType parameters) {
+  GptSizes sizes;
+  sizes.layers = layers;
+  sizes.batch = 8;
+  sizes.length = 64;
+  sizes.d_model = 512;
+  sizes.heads = 8;
+  sizes.vocab = 1024;
+  sizes.parameters = parameters;
+  return sizes;
+}
+
+struct Gathered {
+  int64_t most = 0;  // bytes of gathered parameters alive at one time
+  int64_t gathers = 0;
+};
+
+Gathered GatheredBytes(const GptSizes& sizes, absl::string_view layout,
+                       bool trains) {
+  Graph graph;
+  const Gpt gpt = BuildGpt(graph, sizes);
+  Targets targets{.fetches = {gpt.loss}};
+  if (trains) targets.updates = {gpt.step};
+  const auto program = LowerText(graph, "data:8", layout, targets);
+  EXPECT_OK(program);
+  Gathered gathered;
+  if (!program.ok()) return gathered;
+  const size_t count = program->instructions.size();
+  std::vector<bool> copy(program->values.size(), false);
+  std::vector<size_t> begin(program->values.size()),
+      end(program->values.size());
+  for (size_t i = 0; i < count; ++i) {
+    const Instruction& instruction = program->instructions[i];
+    for (int operand : instruction.operands) end[operand] = i;
+    if (instruction.results.empty()) continue;
+    const int result = instruction.results[0];
+    const bool gathers = instruction.opcode == Opcode::kAllGather;
+    const bool casts = instruction.opcode == Opcode::kMap &&
+                       instruction.operands.size() == 1 &&
+                       copy[instruction.operands[0]];
+    begin[result] = i;
+    copy[result] = gathers || casts;
+    gathered.gathers += gathers;
+  }
+  std::vector<int64_t> change(count + 1, 0);
+  for (size_t v = 0; v < copy.size(); ++v) {
+    if (!copy[v]) continue;
+    change[begin[v]] += program->values[v].local_bytes();
+    change[end[v] + 1] -= program->values[v].local_bytes();
+  }
+  int64_t now = 0;
+  for (int64_t bytes : change) {
+    now += bytes;
+    gathered.most = std::max(gathered.most, now);
+  }
+  return gathered;
+}
+
+// 12 h^2 weights of a layer in six parameters, of which no more than one layer
+// is whole at a time, whatever the number of layers.
+TEST(RepeatGathers, GatheredParametersOfAGptDoNotGrowWithItsLayers) {
+  constexpr int64_t kLayer = 12 * 512 * 512 * 2, kTable = 1024 * 512 * 2;
+  for (DType parameters : {kBFloat16, kFloat32}) {
+    const Gathered few =
+        GatheredBytes(Sizes(2, parameters), gpt_layouts::kZero3, true);
+    const Gathered many =
+        GatheredBytes(Sizes(12, parameters), gpt_layouts::kZero3, true);
+    EXPECT_EQ(few.most, many.most);
+    EXPECT_LE(many.most, kLayer + kTable);
+    EXPECT_EQ(many.gathers - few.gathers, 10 * 6 * 2);
+    // Kept, all of them are there between the passes.
+    const Gathered kept =
+        GatheredBytes(Sizes(12, parameters),
+                      "batch:data [parameters gathered_once] d_model:data "
+                      "[optimizer] d_model:data",
+                      true);
+    EXPECT_GE(kept.most, 12 * kLayer);
+  }
+}
+
+// Without a backward pass a copy has one reader, and is gone behind it.
+TEST(RepeatGathers, InferenceGathersOnceAndLate) {
+  const Gathered few =
+      GatheredBytes(Sizes(2, kFloat32), gpt_layouts::kZero3, false);
+  const Gathered many =
+      GatheredBytes(Sizes(12, kFloat32), gpt_layouts::kZero3, false);
+  EXPECT_EQ(few.most, many.most);
+  EXPECT_LE(many.most, 4 * 512 * 512 * 2);
+  EXPECT_EQ(many.gathers - few.gathers, 10 * 6);
+}
+
+}  // namespace
+}  // namespace mtf::testing
