@@ -12,32 +12,18 @@
 #include "absl/status/statusor.h"
 #include "backends/backend.h"
 #include "backends/communicator.h"
+#include "backends/trace.h"
+#include "backends/variable_store.h"
 #include "lowering/program.h"
 #include "mtf/host_tensor.h"
 
 namespace mtf {
 
-// The variables of one rank, in the memory of its device, by name. Programs of
-// one graph share it.
-class VariableStore {
- public:
-  explicit VariableStore(Device& device) : device_(device) {}
-  ~VariableStore();
-  VariableStore(const VariableStore&) = delete;
-  VariableStore& operator=(const VariableStore&) = delete;
-
-  // The storage of `variable`, made (zeroed) on first use.
-  absl::StatusOr<void*> Find(const Program& program,
-                             const ProgramVariable& variable);
-  Device& device() { return device_; }
-
- private:
-  Device& device_;
-  std::map<std::string, std::pair<void*, int64_t>> storage_;
-};
-
 // A program bound to one rank: every instruction prepared once by the device
-// or the communicator, buffers allocated. A step is a flat loop.
+// or the communicator, buffers allocated. A step is a flat loop, which a device
+// that replays (Device::replays) keeps as one or two recordings: one where
+// nothing can fail on data, which the host knows before the step if all indices
+// are fed; otherwise the ranks agree between the two that nothing did.
 //
 //   VariableStore variables(device);
 //   MTF_ASSIGN_OR_RETURN(auto executor, Executor::Create(
@@ -67,6 +53,10 @@ class Executor {
   absl::Status Run(const std::map<std::string, HostTensor>& feeds,
                    uint32_t seed, uint32_t step,
                    std::map<std::string, HostTensor>* outputs);
+
+  // Until it is told otherwise, steps run one instruction at a time and `trace`
+  // keeps what each took; null ends that.
+  void TraceInto(StepTrace* trace);
 
  private:
   struct Impl;
