@@ -55,28 +55,35 @@ absl::string_view BodyText(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::kAllReduce:
       return R"(  const Pack<Element, n> result = Combined<n>(p, i);
+#pragma unroll
   for (int q = 0; q < kPlaces; ++q) At<n>(p.out[q], i) = result;
 )";
     case CollectiveKind::kReduceScatter:
-      return R"(  for (int q = 0; q < kPlaces; ++q) {
+      return R"(#pragma unroll
+  for (int q = 0; q < kPlaces; ++q) {
     At<n>(p.out[q], i) = Combined<n>(p, q * packs + i);
   }
 )";
     case CollectiveKind::kAllGather:
-      return R"(  for (int q = 0; q < kPlaces; ++q) {
+      return R"(#pragma unroll
+  for (int q = 0; q < kPlaces; ++q) {
     const Element word = p.in[q][i];
+#pragma unroll
     for (int to = 0; to < kPlaces; ++to) p.out[to][q * packs + i] = word;
   }
 )";
     case CollectiveKind::kAllToAll:
-      return R"(  for (int q = 0; q < kPlaces; ++q) {
+      return R"(#pragma unroll
+  for (int q = 0; q < kPlaces; ++q) {
+#pragma unroll
     for (int to = 0; to < kPlaces; ++to) {
       p.out[to][q * packs + i] = p.in[q][to * packs + i];
     }
   }
 )";
     default:
-      return R"(  for (int q = 0; q < kPlaces; ++q) p.out[q][i] = p.in[q][i];
+      return R"(#pragma unroll
+  for (int q = 0; q < kPlaces; ++q) p.out[q][i] = p.in[q][i];
 )";
   }
 }
@@ -137,13 +144,24 @@ __device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
 }
 )");
   }
+  // A parameter for each pointer: no memory to fill, and loops over places
+  // become straight code over registers.
+  std::string parameters, ins, outs;
+  for (size_t q = 0; q < call.in.size(); ++q) {
+    absl::StrAppend(&parameters, "const Element* in", q, ", Element* out", q,
+                    ", ");
+    absl::StrAppend(&ins, q > 0 ? ", " : "", "in", q);
+    absl::StrAppend(&outs, q > 0 ? ", " : "", "out", q);
+  }
   absl::StrAppend(&source.text, R"(
 template <int n>
 __device__ inline void Move(const Pointers& p, i64 packs, i64 i) {
 )",
                   BodyText(call.kind), R"(}
 extern "C" __global__ void )",
-                  source.name, R"((Pointers p, i64 count) {
+                  source.name, "(", parameters,
+                  "i64 count) {\n  const Pointers p = {{", ins, "}, {", outs,
+                  R"(}};
   const i64 first = (i64)blockIdx.x * blockDim.x + threadIdx.x;
   const i64 stride = (i64)gridDim.x * blockDim.x;
 )");
@@ -180,9 +198,6 @@ absl::Status LoopbackKernels::Enqueue(const LoopbackCall& call) {
     }
     function = known;
   }
-  // struct Pointers and the count, as the kernel takes them.
-  std::vector<const void*> pointers = call.in;
-  pointers.insert(pointers.end(), call.out.begin(), call.out.end());
   int64_t count = reduces ? call.count : call.count / pack;
   const int64_t work = reduces ? (count + pack - 1) / pack : count;
   LaunchShape shape;
@@ -190,7 +205,14 @@ absl::Status LoopbackKernels::Enqueue(const LoopbackCall& call) {
   shape.blocks =
       std::clamp<int64_t>((work + kThreads - 1) / kThreads, 1,
                           int64_t{8} * runtime_.info().multiprocessors);
-  void* const arguments[] = {pointers.data(), &count};
+  std::vector<const void*> in = call.in;
+  std::vector<void*> out = call.out;
+  std::vector<void*> arguments;
+  for (size_t q = 0; q < in.size(); ++q) {
+    arguments.push_back(&in[q]);
+    arguments.push_back(&out[q]);
+  }
+  arguments.push_back(&count);
   runtime_.Launch(*function, shape, arguments);
   return absl::OkStatus();
 }

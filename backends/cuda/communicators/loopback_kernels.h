@@ -30,7 +30,8 @@ struct LoopbackCall {
   std::vector<void*> out;
 };
 
-// The most places of a group: their pointers are arguments of a kernel.
+// The most places of a group: their pointers are parameters of a kernel, which
+// has 4 KiB for them.
 inline constexpr int kMostLoopbackPlaces = 240;
 
 // The text that works for a call: `pack` elements, or bytes, at a time.
