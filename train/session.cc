@@ -1,46 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/session.h"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "backends/backend.h"
-#include "backends/collective_kernel.h"
 #include "backends/communicators/launcher.h"
 #include "backends/communicators/wait_options.h"
-#include "backends/executor.h"
 #include "layouts/text_items.h"
-#include "lowering/check_budget.h"
 #include "mtf/exceptions.h"
 #include "mtf/status.h"
 #include "train/placement.h"
 #include "train/plan_check.h"
 #include "train/rank_set.h"
+#include "train/session_state.h"
 
 namespace mtf::train {
 namespace {
-
-using Feeds = std::map<std::string, HostTensor>;
-
-// A program and its executors, one for each rank of this process.
-struct Compiled {
-  Program program;
-  bool has_run = false;
-  int64_t last_use = 0;  // counted by State::uses
-  std::vector<std::unique_ptr<Executor>> executors;
-};
-
-// What tells the programs of a session apart: which, and of what.
-std::vector<int> KeyOf(const Targets& targets) {
-  std::vector<int> key = {targets.initialize, targets.fetch_shards,
-                          static_cast<int>(targets.fetches.size())};
-  for (Tensor tensor : targets.fetches) key.push_back(tensor.operation()->id());
-  for (Tensor tensor : targets.updates) key.push_back(tensor.operation()->id());
-  return key;
-}
 
 // Before ranks form groups by their meshes: the first error by rank, or that
 // they disagree. A rank that is alone with either would leave the others
@@ -58,33 +34,6 @@ absl::Status AgreeOnPlacement(const absl::Status& status,
                                               options.backend, options.seed));
 }
 
-}  // namespace
-
-struct Session::State {
-  const Graph* graph = nullptr;
-  LayoutBinding binding;
-  SessionOptions options;
-  int threads = 1;
-  int64_t step = 0;
-  // The variables that Initialize has given values.
-  absl::flat_hash_set<std::string> initialized;
-  // Destroyed from the last to the first: executors use all that is above.
-  std::unique_ptr<RankSet> ranks;
-  std::vector<std::unique_ptr<Device>> devices;           // by rank of this
-  std::vector<std::unique_ptr<VariableStore>> variables;  // process
-  std::map<std::vector<int>, Compiled> compiled;
-  int64_t uses = 0;
-
-  absl::Status Plan(const Targets& targets, Program& program) const;
-  absl::StatusOr<Compiled*> Compile(const Targets& targets);
-  void MakeRoom();
-  absl::StatusOr<std::vector<Feeds>> Step(const RunRequest& request,
-                                          const Targets& targets,
-                                          Compiled& compiled);
-};
-
-namespace {
-
 absl::StatusOr<Targets> TargetsOf(const Graph& graph, const RunRequest& request,
                                   bool shards) {
   MTF_RETURN_IF_ERROR(graph.CheckTensors(request.fetches, "fetch"));
@@ -100,91 +49,6 @@ absl::StatusOr<Targets> TargetsOf(const Graph& graph, const RunRequest& request,
 }
 
 }  // namespace
-
-// Lowers within the budget, and sees that every process has the same program.
-absl::Status Session::State::Plan(const Targets& targets,
-                                  Program& program) const {
-  const absl::Status status = CatchExceptions([&]() -> absl::Status {
-    MTF_ASSIGN_OR_RETURN(program, Lower(*graph, binding, targets));
-    return CheckBudget(program, binding.budget);
-  });
-  if (!ranks->launched()) return status;
-  MTF_RETURN_IF_ERROR(ranks->Agree(status));
-  return CheckSamePlan(ranks->communicator(0), FieldsOfProgram(program));
-}
-
-absl::StatusOr<Compiled*> Session::State::Compile(const Targets& targets) {
-  const std::vector<int> key = KeyOf(targets);
-  const auto known = compiled.find(key);
-  if (known != compiled.end()) {
-    known->second.last_use = ++uses;
-    return &known->second;
-  }
-  MakeRoom();
-  const auto entry = compiled.try_emplace(key).first;
-  Compiled& result = entry->second;
-  result.last_use = ++uses;
-  const absl::Status status = CatchExceptions([&]() -> absl::Status {
-    MTF_RETURN_IF_ERROR(Plan(targets, result.program));
-    result.executors.resize(ranks->size());
-    // Apart from what follows, which may fail on one rank alone.
-    MTF_RETURN_IF_ERROR(ranks->Run([&](int, Communicator& communicator) {
-      return OpenGroups(result.program, communicator);
-    }));
-    return ranks->RunAgreed([&](int i, Communicator& communicator) {
-      absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(
-          result.program, *devices[i], communicator, *variables[i]);
-      if (executor.ok()) result.executors[i] = *std::move(executor);
-      return executor.status();
-    });
-  });
-  if (!status.ok()) {
-    compiled.erase(entry);
-    return status;
-  }
-  return &result;
-}
-
-// Drops the program that was used the longest ago where there are as many as a
-// session keeps. All ranks drop the same one: they make the same calls.
-void Session::State::MakeRoom() {
-  if (compiled.size() < kMostPrograms) return;
-  compiled.erase(std::min_element(
-      compiled.begin(), compiled.end(), [](const auto& a, const auto& b) {
-        return a.second.last_use < b.second.last_use;
-      }));
-}
-
-// Runs `compiled` on every rank; the fetches of each rank by name.
-absl::StatusOr<std::vector<Feeds>> Session::State::Step(
-    const RunRequest& request, const Targets& targets, Compiled& compiled) {
-  for (const auto& [name, feed] : request.feeds) {
-    MTF_RETURN_IF_ERROR(FindInput(compiled.program, name).status());
-  }
-  if (ranks->launched() && !compiled.has_run) {
-    MTF_RETURN_IF_ERROR(
-        CheckSamePlan(ranks->communicator(0), FieldsOfFeeds(request.feeds)));
-    compiled.has_run = true;
-  }
-  std::vector<Feeds> outputs(ranks->size());
-  std::vector<Feeds> feeds;
-  if (!request.feed_shards.empty()) {
-    // Only this process may know that its shards are wrong.
-    feeds.assign(ranks->size(), request.feeds);
-    MTF_RETURN_IF_ERROR(
-        ranks->RunAgreed([&](int i, Communicator& communicator) {
-          return AddFeedShards(compiled.program, communicator.rank(),
-                               request.feed_shards, feeds[i]);
-        }));
-  }
-  MTF_RETURN_IF_ERROR(ranks->Run([&](int i, Communicator&) {
-    return compiled.executors[i]->Run(feeds.empty() ? request.feeds : feeds[i],
-                                      options.seed, static_cast<uint32_t>(step),
-                                      &outputs[i]);
-  }));
-  if (!targets.updates.empty()) ++step;
-  return outputs;
-}
 
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Session::~Session() = default;
@@ -217,24 +81,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   state->threads = options.threads_per_rank > 0
                        ? options.threads_per_rank
                        : state->ranks->communicator(0).placement().threads;
-  const DeviceOptions device_options = {.num_threads = state->threads};
-  state->devices.resize(state->ranks->size());
-  MTF_RETURN_IF_ERROR(state->ranks->RunAgreed([&](int i, Communicator&) {
-    absl::StatusOr<std::unique_ptr<Device>> device =
-        CreateDevice(options.backend, device_options);
-    if (device.ok()) state->devices[i] = *std::move(device);
-    return device.status();
-  }));
-  for (std::unique_ptr<Device>& device : state->devices) {
-    state->variables.push_back(std::make_unique<VariableStore>(*device));
-  }
+  MTF_RETURN_IF_ERROR(state->MakeDevices());
   return std::unique_ptr<Session>(new Session(std::move(state)));
 }
 
 absl::Status Session::Initialize() {
   Targets targets;
   targets.initialize = true;
-  MTF_ASSIGN_OR_RETURN(Compiled * compiled, state_->Compile(targets));
+  MTF_ASSIGN_OR_RETURN(State::Compiled * compiled, state_->Compile(targets));
   state_->step = 0;
   MTF_RETURN_IF_ERROR(state_->Step({}, targets, *compiled).status());
   for (const ProgramVariable& variable : compiled->program.variables) {
@@ -247,9 +101,9 @@ absl::StatusOr<std::vector<HostTensor>> Session::Run(
     const RunRequest& request) {
   MTF_ASSIGN_OR_RETURN(const Targets targets,
                        TargetsOf(graph(), request, /*shards=*/false));
-  MTF_ASSIGN_OR_RETURN(Compiled * compiled, state_->Compile(targets));
+  MTF_ASSIGN_OR_RETURN(State::Compiled * compiled, state_->Compile(targets));
   MTF_RETURN_IF_ERROR(CheckInitialized(compiled->program));
-  MTF_ASSIGN_OR_RETURN(std::vector<Feeds> outputs,
+  MTF_ASSIGN_OR_RETURN(std::vector<State::Feeds> outputs,
                        state_->Step(request, targets, *compiled));
   std::vector<HostTensor> fetches;
   for (Tensor tensor : request.fetches) {
@@ -262,9 +116,9 @@ absl::StatusOr<std::vector<std::vector<TensorShard>>> Session::RunShards(
     const RunRequest& request) {
   MTF_ASSIGN_OR_RETURN(const Targets targets,
                        TargetsOf(graph(), request, /*shards=*/true));
-  MTF_ASSIGN_OR_RETURN(Compiled * compiled, state_->Compile(targets));
+  MTF_ASSIGN_OR_RETURN(State::Compiled * compiled, state_->Compile(targets));
   MTF_RETURN_IF_ERROR(CheckInitialized(compiled->program));
-  MTF_ASSIGN_OR_RETURN(std::vector<Feeds> outputs,
+  MTF_ASSIGN_OR_RETURN(std::vector<State::Feeds> outputs,
                        state_->Step(request, targets, *compiled));
   std::vector<std::vector<TensorShard>> fetches;
   for (Tensor tensor : request.fetches) {
@@ -307,7 +161,8 @@ absl::StatusOr<HostTensor> Session::ReadVariable(absl::string_view name) {
 absl::StatusOr<const Program*> Session::ProgramOf(const RunRequest& request) {
   MTF_ASSIGN_OR_RETURN(const Targets targets,
                        TargetsOf(graph(), request, /*shards=*/false));
-  MTF_ASSIGN_OR_RETURN(const Compiled* compiled, state_->Compile(targets));
+  MTF_ASSIGN_OR_RETURN(const State::Compiled* compiled,
+                       state_->Compile(targets));
   return &compiled->program;
 }
 
@@ -331,12 +186,12 @@ absl::Status Session::Agree(const absl::Status& status) {
 }
 
 const CollectiveCounts& Session::counts() const {
-  return state_->ranks->communicator(0).counts();
+  return state_->Mover(0).counts();
 }
 
 void Session::ResetCounts() {
   for (int i = 0; i < state_->ranks->size(); ++i) {
-    state_->ranks->communicator(i).ResetCounts();
+    state_->Mover(i).ResetCounts();
   }
 }
 
