@@ -10,6 +10,7 @@
 #include "backends/cuda/find_map_batches.h"
 #include "backends/cuda/group_wiring.h"
 #include "backends/cuda/kernel_text.h"
+#include "backends/cuda/kernel_writer.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
 
@@ -254,21 +255,17 @@ std::optional<MapBatchSource> WriteMapBatch(absl::Span<const Binding> members) {
 
 namespace {
 
-class MapBatchKernel : public Kernel {
+// A launch whose table lives as long as it.
+class MapBatchKernel : public LaunchSequence {
  public:
-  MapBatchKernel(Runtime& runtime, Function* function, const LaunchShape& shape,
-                 void* table)
-      : runtime_(runtime), function_(function), shape_(shape), table_(table) {}
+  MapBatchKernel(Runtime& runtime, Launch launch, void* table)
+      : LaunchSequence(runtime, {std::move(launch)}),
+        runtime_(runtime),
+        table_(table) {}
   ~MapBatchKernel() override { runtime_.Free(table_); }
-  void Run(StepContext&) override {
-    void* const arguments[] = {&table_};
-    runtime_.Launch(*function_, shape_, arguments);
-  }
 
  private:
   Runtime& runtime_;
-  Function* function_;
-  LaunchShape shape_;
   void* table_;
 };
 
@@ -283,8 +280,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareMapBatch(
       static_cast<int64_t>(written->table.size() * sizeof(int64_t));
   MTF_ASSIGN_OR_RETURN(void* table, runtime.Allocate(bytes));
   runtime.CopyToDevice(table, written->table.data(), bytes);
-  return std::make_unique<MapBatchKernel>(runtime, function, written->shape,
-                                          table);
+  Launch launch{function, written->shape, {reinterpret_cast<uintptr_t>(table)}};
+  return std::make_unique<MapBatchKernel>(runtime, std::move(launch), table);
 }
 
 }  // namespace mtf::cuda

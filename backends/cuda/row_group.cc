@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "backends/cuda/group_wiring.h"
 #include "backends/cuda/kernel_text.h"
-#include "backends/cuda/launch_kernel.h"
+#include "backends/cuda/kernel_writer.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
 
@@ -568,8 +568,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowGroup(
       WriteRowGroup(runtime.info(), members);
   if (!written.has_value()) return nullptr;
   MTF_ASSIGN_OR_RETURN(Function * function, runtime.Compile(written->source));
-  return std::make_unique<LaunchKernel>(runtime, function, written->shape,
-                                        std::move(written->pointers));
+  Launch launch{function, written->shape, {}};
+  for (void* pointer : written->pointers) {
+    launch.arguments.push_back(reinterpret_cast<uintptr_t>(pointer));
+  }
+  return std::make_unique<LaunchSequence>(runtime, std::vector<Launch>{launch});
 }
 
 }  // namespace mtf::cuda

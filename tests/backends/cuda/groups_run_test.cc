@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups of instructions that the CUDA device runs as one kernel give what the
+// device of plain loops gives, at sizes that fill packs, warps and blocks and
+// at those that do not.
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "backends/communicator.h"
+#include "backends/executor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nn/adam.h"
+#include "nn/cross_entropy.h"
+#include "nn/dense.h"
+#include "nn/layer_norm.h"
+#include "nn/softmax.h"
+#include "ops/constant.h"
+#include "ops/elementwise.h"
+#include "ops/gradients.h"
+#include "ops/input.h"
+#include "ops/one_hot.h"
+#include "ops/reduce.h"
+#include "tests/lowering/lower_test_util.h"
+
+namespace mtf::cuda {
+namespace {
+
+using ::mtf::testing::LowerText;
+using Values = std::map<std::string, HostTensor>;
+
+// What a graph fetches of `rows` x `columns` numbers of `dtype`.
+struct Case {
+  const char* name;
+  std::function<std::vector<Tensor>(Graph& graph, Dimension rows,
+                                    Dimension columns, DType dtype)>
+      build;
+  // Steps of what it updates, if anything.
+  bool updates = false;
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) {
+    return out << c.name;
+  }
+};
+
+Tensor Number(Graph& graph, const char* name, Shape shape, DType dtype) {
+  return Cast(Input(graph, name, kFloat32, std::move(shape)), dtype);
+}
+
+const Case kCases[] = {
+    {"Softmax",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       return std::vector<Tensor>{nn::Softmax(x, columns)};
+     }},
+    {"CausalSoftmax",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       const Tensor seen =
+           LessEqual(Range(graph, columns, kInt32), Range(graph, rows, kInt32));
+       return std::vector<Tensor>{
+           nn::Softmax(Select(seen, x, -INFINITY), columns)};
+     }},
+    {"SoftmaxAndItsGradient",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       const Tensor y = Number(graph, "y", {rows, columns}, dtype);
+       const Tensor loss =
+           ReduceSum(Cast(nn::Softmax(x, columns) * y, kFloat32), Shape());
+       return Gradients(loss, {x});
+     }},
+    {"LayerNorm",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       const Tensor y = Number(graph, "y", {rows, columns}, dtype);
+       return std::vector<Tensor>{
+           nn::LayerNorm(x + y, columns, {.scale = false, .bias = false})};
+     }},
+    {"LayerNormAndItsGradient",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       const Tensor y = Number(graph, "y", {columns}, dtype);
+       const Tensor norm =
+           nn::LayerNorm(x, columns, {.scale = false, .bias = false});
+       const Tensor loss = ReduceSum(Cast(norm * y, kFloat32), Shape());
+       return Gradients(loss, {x, y});
+     }},
+    {"RmsNorm",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       return std::vector<Tensor>{nn::RmsNorm(x, columns, {.scale = false})};
+     }},
+    {"CrossEntropyAndItsGradient",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       const Tensor targets = Input(graph, "targets", kInt32, {rows});
+       const Tensor loss = nn::SoftmaxCrossEntropy(x, columns, targets);
+       return std::vector<Tensor>{loss, Gradients(loss, {x})[0]};
+     }},
+    {"ManyMaps",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       const Tensor y = Number(graph, "y", {columns}, dtype);
+       const Tensor a = Exp(x) + 1.0, b = Tanh(y) * 3.0;
+       const Tensor c = a * a - x, d = Cast(Square(b), kInt32);
+       return std::vector<Tensor>{a, b, c, d};
+     }},
+    {"AdamW",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       const Tensor h = nn::Dense(x, {columns}, {Dimension{"hidden", 5}});
+       const Tensor loss = ReduceSum(Square(Cast(h, kFloat32)), Shape());
+       return std::vector<Tensor>{loss, nn::AdamW().Minimize(loss)};
+     },
+     true},
+};
+
+struct GroupCase {
+  Case what;
+  int64_t rows, columns;
+  DType dtype;
+  friend std::ostream& operator<<(std::ostream& out, const GroupCase& c) {
+    return out << c.what << " " << c.rows << "x" << c.columns << " "
+               << DTypeName(c.dtype);
+  }
+};
+
+class Groups : public ::testing::TestWithParam<GroupCase> {};
+
+Values Feeds(const Program& program) {
+  std::mt19937 random(7);
+  Values feeds;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.opcode != Opcode::kInput) continue;
+    const ProgramValue& value = program.values[instruction.results[0]];
+    HostTensor tensor(value.shape, value.dtype);
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+      if (value.dtype == kInt32) {
+        static_cast<int32_t*>(tensor.data())[i] =
+            static_cast<int32_t>(random() % 3);
+      } else {
+        static_cast<float*>(tensor.data())[i] =
+            std::normal_distribution<float>(0.2f, 1.5f)(random);
+      }
+    }
+    feeds[instruction.symbol] = std::move(tensor);
+  }
+  return feeds;
+}
+
+// What three steps on `device` leave in the fetches.
+absl::StatusOr<Values> RunOn(const std::string& device_name,
+                             const Program* initialize, const Program& step,
+                             const Values& feeds) {
+  Values outputs;
+  LocalRanks ranks{step.mesh};
+  MTF_RETURN_IF_ERROR(
+      ranks.Run([&](Communicator& communicator) -> absl::Status {
+        MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                             CreateDevice(device_name, {}));
+        VariableStore store(*device);
+        std::unique_ptr<Executor> first;
+        if (initialize != nullptr) {
+          MTF_ASSIGN_OR_RETURN(first, Executor::Create(*initialize, *device,
+                                                       communicator, store));
+          MTF_RETURN_IF_ERROR(first->Run({}, 5, 0, &outputs));
+        }
+        MTF_ASSIGN_OR_RETURN(
+            std::unique_ptr<Executor> executor,
+            Executor::Create(step, *device, communicator, store));
+        for (uint32_t i = 0; i < 3; ++i) {
+          MTF_RETURN_IF_ERROR(executor->Run(feeds, 5, i, &outputs));
+        }
+        return absl::OkStatus();
+      }));
+  return outputs;
+}
+
+TEST_P(Groups, AreTheirParts) {
+  const GroupCase& c = GetParam();
+  Graph graph;
+  const std::vector<Tensor> fetches =
+      c.what.build(graph, Dimension{"rows", c.rows},
+                   Dimension{"columns", c.columns}, c.dtype);
+  Targets targets;
+  targets.fetches = fetches;
+  if (c.what.updates) targets.updates = {fetches.back()};
+  const auto step = LowerText(graph, "", "", targets);
+  ASSERT_OK(step);
+  Targets start;
+  start.initialize = true;
+  const auto initialize = LowerText(graph, "", "", start);
+  ASSERT_OK(initialize);
+  const Program* first = c.what.updates ? &*initialize : nullptr;
+  const Values feeds = Feeds(*step);
+  const auto wanted = RunOn("reference", first, *step, feeds);
+  const auto got = RunOn("cuda_emulated", first, *step, feeds);
+  ASSERT_OK(wanted);
+  ASSERT_OK(got);
+  for (const auto& [name, want] : *wanted) {
+    const HostTensor& is = got->at(name);
+    ASSERT_EQ(is.dtype(), want.dtype());
+    // Of numbers up to about 10 that a few roundings lead to.
+    const double tolerance = c.dtype == kFloat32 ? 2e-5 : 0.06;
+    for (int64_t i = 0; i < want.num_elements(); ++i) {
+      const double x = is.At(i), y = want.At(i);
+      if (std::isnan(y)) {
+        EXPECT_TRUE(std::isnan(x)) << name << " " << i;
+        continue;
+      }
+      ASSERT_NEAR(x, y, tolerance * std::max(1.0, std::abs(y)))
+          << name << " " << i;
+    }
+  }
+}
+
+std::vector<GroupCase> AllCases() {
+  std::vector<GroupCase> cases;
+  for (const Case& what : kCases) {
+    cases.push_back({what, 5, 24, kFloat32});   // packs of four, one warp
+    cases.push_back({what, 3, 13, kFloat32});   // no packs
+    cases.push_back({what, 2, 520, kFloat32});  // several warps
+    cases.push_back({what, 7, 40, kBFloat16});
+  }
+  // Longer than what a block keeps in registers.
+  cases.push_back({kCases[0], 2, 16500, kFloat32});
+  cases.push_back({kCases[6], 2, 16500, kFloat32});
+  cases.push_back({kCases[0], 1, 1, kFloat32});
+  cases.push_back({kCases[3], 300, 8, kFloat16});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(CudaEmulated, Groups, ::testing::ValuesIn(AllCases()),
+                         [](const auto& info) {
+                           return absl::StrCat(
+                               info.param.what.name, "_", info.param.rows, "x",
+                               info.param.columns, "_",
+                               std::string(DTypeName(info.param.dtype)));
+                         });
+
+}  // namespace
+}  // namespace mtf::cuda
