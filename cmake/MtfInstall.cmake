@@ -25,6 +25,10 @@ install(TARGETS mtf_mtf ${mtf_libraries} EXPORT mtfTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET mtf_cuda_driver)
+  # Opened by name: nobody links it.
+  install(TARGETS mtf_cuda_driver LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(EXPORT mtfTargets NAMESPACE mtf:: DESTINATION ${config_dir})
 
 # Headers keep their paths below one folder of their own, as they are included.
@@ -35,6 +39,7 @@ foreach(folder mtf layouts ops nn lowering backends train)
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mtf
           FILES_MATCHING PATTERN "*.h"
           PATTERN cpu EXCLUDE
+          PATTERN cuda EXCLUDE
           PATTERN communicators EXCLUDE
           PATTERN presets EXCLUDE
           PATTERN philox.h EXCLUDE)

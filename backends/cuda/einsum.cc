@@ -81,9 +81,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(
   const void* x_data = plan.swapped ? y.data : x.data;
   const void* y_data = plan.swapped ? x.data : y.data;
   void* z_data = z.data;
-  MatmulCalls chosen = ChooseMatmul(
-      plan, x.dtype(), z.dtype(),
-      AlignmentOf({x_data, y_data, z_data, finish.addend, finish.kept}));
+  MatmulCalls chosen =
+      ChooseMatmul(plan, x.dtype(), z.dtype(),
+                   AlignmentOf({x_data, y_data, z_data, finish.addend,
+                                finish.bias, finish.kept}));
   const bool finishes = finish.epilogue != MatmulProblem::Epilogue::kNone ||
                         finish.addend != nullptr;
   if (finishes && (chosen.calls.size() != 1 || chosen.unpack_z.has_value())) {

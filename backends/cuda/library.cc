@@ -133,6 +133,9 @@ std::vector<std::string> DriverPlaces() {
   add(program);
   if (!program.empty()) add(absl::StrCat(FolderOf(program), "/lib"));
   add(FolderOfThisCode());
+#ifdef MTF_CUDA_BUILD_FOLDER
+  add(MTF_CUDA_BUILD_FOLDER);
+#endif
   add(MTF_CUDA_INSTALL_FOLDER);
   return places;
 }

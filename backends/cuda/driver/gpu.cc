@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/driver/gpu.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/driver/check.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+namespace {
+
+constexpr char kHelp[] =
+    "\n  help     nvidia-smi shows what there is; --backend=cpu runs the same "
+    "program without a GPU";
+
+absl::Status CheckOrdinal(int ordinal) {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaErrorInsufficientDriver) {
+    int version = 0;
+    // Without a driver the answer is 0, not an error.
+    cudaDriverGetVersion(&version);
+    const int major = CUDART_VERSION / 1000, minor = CUDART_VERSION % 1000 / 10;
+    cudaGetLastError();
+    if (version == 0) {
+      return absl::UnavailableError(absl::StrCat(
+          "this machine has no NVIDIA driver, so device \"cuda\" cannot be "
+          "used",
+          kHelp));
+    }
+    return absl::UnavailableError(absl::StrCat(
+        "the NVIDIA driver of this machine is for CUDA ", version / 1000, ".",
+        version % 1000 / 10, ", older than the CUDA ", major, ".", minor,
+        " of this build", kHelp));
+  }
+  if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0)) {
+    cudaGetLastError();
+    return absl::UnavailableError(absl::StrCat(
+        "no GPU can be seen by this process (CUDA_VISIBLE_DEVICES may hide "
+        "those there are)",
+        kHelp));
+  }
+  if (code != cudaSuccess) {
+    MTF_RETURN_IF_ERROR(CheckCuda(code, "cudaGetDeviceCount"));
+  }
+  if (ordinal < 0 || ordinal >= count) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "GPU ", ordinal, " was asked for, but this process sees ", count,
+        count == 1 ? " GPU" : " GPUs",
+        "\n  help     start as many processes on this host as it has GPUs; "
+        "CUDA_VISIBLE_DEVICES chooses which"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Attribute(cudaDeviceAttr attribute, int ordinal) {
+  int value = 0;
+  MTF_RETURN_IF_ERROR(
+      MTF_CUDA(cudaDeviceGetAttribute(&value, attribute, ordinal)));
+  return value;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Gpu>> Gpu::Open(int ordinal) {
+  MTF_RETURN_IF_ERROR(CheckOrdinal(ordinal));
+  SetWhere(absl::StrCat("GPU ", ordinal));
+  std::unique_ptr<Gpu> gpu(new Gpu);
+  gpu->ordinal_ = ordinal;
+  MTF_RETURN_IF_ERROR(MTF_CUDA(cudaSetDevice(ordinal)));
+  cudaDeviceProp properties;
+  MTF_RETURN_IF_ERROR(MTF_CUDA(cudaGetDeviceProperties(&properties, ordinal)));
+  GpuInfo& info = gpu->info_;
+  info.name = properties.name;
+  info.architecture = 10 * properties.major + properties.minor;
+  info.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+  MTF_ASSIGN_OR_RETURN(info.multiprocessors,
+                       Attribute(cudaDevAttrMultiProcessorCount, ordinal));
+  MTF_ASSIGN_OR_RETURN(
+      info.shared_bytes,
+      Attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal));
+  MTF_RETURN_IF_ERROR(MTF_CUDA(
+      cudaStreamCreateWithFlags(&gpu->stream_, cudaStreamNonBlocking)));
+  MTF_RETURN_IF_ERROR(MTF_CUDA(
+      cudaStreamCreateWithFlags(&gpu->setup_stream_, cudaStreamNonBlocking)));
+  // Those that wait for a collective are many; what it runs on are few blocks.
+  int least = 0, greatest = 0;
+  MTF_RETURN_IF_ERROR(
+      MTF_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest)));
+  MTF_RETURN_IF_ERROR(MTF_CUDA(cudaStreamCreateWithPriority(
+      &gpu->communication_stream_, cudaStreamNonBlocking, greatest)));
+  return gpu;
+}
+
+Gpu::~Gpu() {
+  Enter();
+  for (cudaStream_t stream : {stream_, setup_stream_, communication_stream_}) {
+    if (stream != nullptr) cudaStreamDestroy(stream);
+  }
+}
+
+void Gpu::Enter() {
+  thread_local int current = -1;
+  if (current == ordinal_) return;
+  const absl::Status status = MTF_CUDA(cudaSetDevice(ordinal_));
+  if (!status.ok()) return Keep(status);
+  current = ordinal_;
+}
+
+absl::StatusOr<void*> Gpu::Allocate(int64_t bytes) {
+  Enter();
+  const size_t size = std::max<int64_t>(bytes, 1);
+  void* data = nullptr;
+  absl::Status status = MTF_CUDA(cudaMalloc(&data, size));
+  if (absl::IsResourceExhausted(status)) {
+    size_t free = 0, all = 0;
+    cudaMemGetInfo(&free, &all);
+    return absl::ResourceExhaustedError(
+        absl::StrCat("GPU ", ordinal_, " has no room for ", bytes,
+                     " bytes: ", free, " of ", all, " are free"));
+  }
+  MTF_RETURN_IF_ERROR(status);
+  status = MTF_CUDA(cudaMemsetAsync(data, 0, size, setup_stream_));
+  if (status.ok()) status = MTF_CUDA(cudaStreamSynchronize(setup_stream_));
+  if (!status.ok()) {
+    cudaFree(data);
+    return status;
+  }
+  return data;
+}
+
+void Gpu::Free(void* data) {
+  Enter();
+  if (data != nullptr) Keep(MTF_CUDA(cudaFree(data)));
+}
+
+void Gpu::Keep(const absl::Status& status) {
+  if (status.ok()) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (error_.ok()) error_ = status;
+}
+
+absl::Status Gpu::TakeError() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(error_, absl::OkStatus());
+}
+
+bool Gpu::failed() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return !error_.ok();
+}
+
+}  // namespace mtf::cuda

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_CUDA_DRIVER_GPU_H_
+#define BACKENDS_CUDA_DRIVER_GPU_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "backends/cuda/runtime.h"
+
+namespace mtf::cuda {
+
+// What the parts of the CUDA runtime share: the GPU, its streams, and the first
+// error of what was enqueued. Safe to use from several threads.
+class Gpu {
+ public:
+  static absl::StatusOr<std::unique_ptr<Gpu>> Open(int ordinal);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  // Makes it the GPU of the calling thread; cheap where it is already.
+  void Enter();
+
+  int ordinal() const { return ordinal_; }
+  const GpuInfo& info() const { return info_; }
+  // Everything that computes is enqueued here; it is what is recorded.
+  cudaStream_t stream() const { return stream_; }
+  // What must happen at once, whatever is being recorded; waited for.
+  cudaStream_t setup_stream() const { return setup_stream_; }
+  // Collectives, ordered by events behind and before `stream`.
+  cudaStream_t communication_stream() const { return communication_stream_; }
+
+  // Of at least one byte, aligned to 256 and zeroed.
+  absl::StatusOr<void*> Allocate(int64_t bytes);
+  void Free(void* data);
+
+  // Keeps an error of work that cannot answer; the first one stays.
+  void Keep(const absl::Status& status);
+  absl::Status TakeError();
+  bool failed();
+
+ private:
+  Gpu() = default;
+
+  int ordinal_ = 0;
+  GpuInfo info_;
+  cudaStream_t stream_ = nullptr, setup_stream_ = nullptr;
+  cudaStream_t communication_stream_ = nullptr;
+  std::mutex mutex_;
+  absl::Status error_;
+};
+
+}  // namespace mtf::cuda
+
+#endif  // BACKENDS_CUDA_DRIVER_GPU_H_

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/driver/matmul.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/driver/check.h"
+#include "backends/cuda/driver/lt_call.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+namespace {
+
+using Matrix = MatmulProblem::Matrix;
+
+constexpr int kCandidates = 8;  // of the heuristics, to be timed
+constexpr int kRuns = 3;        // of each, behind one that does not count
+
+class LtMatmul : public PreparedMatmul {
+ public:
+  LtMatmul(Gpu& gpu, cublasLtHandle_t handle, std::unique_ptr<LtCall> call,
+           const cublasLtMatmulAlgo_t& algorithm, void* workspace)
+      : gpu_(gpu),
+        handle_(handle),
+        call_(std::move(call)),
+        algorithm_(algorithm),
+        workspace_(workspace) {}
+
+  void Run(const Buffers& buffers) override {
+    gpu_.Enter();
+    gpu_.Keep(call_->Run(handle_, algorithm_, buffers, workspace_,
+                         Matmuls::kWorkspaceBytes, gpu_.stream()));
+  }
+
+ private:
+  Gpu& gpu_;
+  cublasLtHandle_t handle_;
+  std::unique_ptr<LtCall> call_;
+  cublasLtMatmulAlgo_t algorithm_;
+  void* workspace_;
+};
+
+// Bytes from the first to behind the last element of a batch of matrices.
+int64_t SpanBytes(DType dtype, const Matrix& matrix, int64_t rows,
+                  int64_t columns, int64_t batch) {
+  if (matrix.transposed) std::swap(rows, columns);
+  const int64_t last = (batch - 1) * matrix.batch_stride +
+                       (rows - 1) * matrix.leading + columns - 1;
+  return (last + 1) * DTypeSize(dtype);
+}
+
+// Operands to time with, in one allocation; fails where memory is short, which
+// is no error: the heuristics' first choice is good.
+class Operands {
+ public:
+  explicit Operands(const MatmulProblem& p) {
+    const int64_t z = SpanBytes(p.result_dtype, p.z, p.m, p.n, p.batch);
+    const int64_t sizes[] = {SpanBytes(p.dtype, p.x, p.m, p.k, p.batch),
+                             SpanBytes(p.dtype, p.y, p.k, p.n, p.batch), z, z,
+                             p.n * DTypeSize(p.result_dtype)};
+    int64_t all = 0;
+    std::array<int64_t, 5> places;
+    for (size_t i = 0; i < places.size(); ++i) {
+      places[i] = all;
+      all += (sizes[i] + 255) / 256 * 256;
+    }
+    size_t free = 0, total = 0;
+    if (cudaMemGetInfo(&free, &total) != cudaSuccess ||
+        static_cast<size_t>(all) > free / 2 ||
+        cudaMalloc(&data_, all) != cudaSuccess) {
+      cudaGetLastError();
+      data_ = nullptr;
+      return;
+    }
+    char* data = static_cast<char*>(data_);
+    buffers.x = data + places[0];
+    buffers.y = data + places[1];
+    buffers.z = data + places[2];
+    buffers.kept = data + places[3];
+    buffers.bias = data + places[4];
+    bytes_ = all;
+  }
+  ~Operands() {
+    if (data_ != nullptr) cudaFree(data_);
+  }
+  bool ok() const { return data_ != nullptr; }
+
+  // Small numbers in every dtype; zeros would be multiplied faster.
+  absl::Status Fill(cudaStream_t stream) {
+    return MTF_CUDA(cudaMemsetAsync(data_, 0x2c, bytes_, stream));
+  }
+
+  PreparedMatmul::Buffers buffers;
+
+ private:
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// Two events around what is timed.
+class Stopwatch {
+ public:
+  absl::Status Init() {
+    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventCreate(&begin_)));
+    return MTF_CUDA(cudaEventCreate(&end_));
+  }
+  ~Stopwatch() {
+    if (begin_ != nullptr) cudaEventDestroy(begin_);
+    if (end_ != nullptr) cudaEventDestroy(end_);
+  }
+  // Milliseconds of `work` on the stream.
+  template <typename Work>
+  absl::StatusOr<float> Time(cudaStream_t stream, const Work& work) {
+    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventRecord(begin_, stream)));
+    MTF_RETURN_IF_ERROR(work());
+    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventRecord(end_, stream)));
+    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventSynchronize(end_)));
+    float milliseconds = 0;
+    MTF_RETURN_IF_ERROR(
+        MTF_CUDA(cudaEventElapsedTime(&milliseconds, begin_, end_)));
+    return milliseconds;
+  }
+
+ private:
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+// The place of the fastest of `candidates`; 0 where they cannot be timed.
+size_t Fastest(LtCall& call, cublasLtHandle_t handle,
+               const MatmulProblem& problem,
+               const std::vector<cublasLtMatmulAlgo_t>& candidates,
+               void* workspace, cudaStream_t stream) {
+  Operands operands(problem);
+  Stopwatch stopwatch;
+  if (!operands.ok() || !stopwatch.Init().ok() || !operands.Fill(stream).ok()) {
+    return 0;
+  }
+  size_t best = 0;
+  float best_time = -1;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const auto run = [&] {
+      return call.Run(handle, candidates[i], operands.buffers, workspace,
+                      Matmuls::kWorkspaceBytes, stream);
+    };
+    if (!run().ok()) continue;
+    float least = -1;
+    for (int j = 0; j < kRuns; ++j) {
+      const absl::StatusOr<float> time = stopwatch.Time(stream, run);
+      if (!time.ok()) return best;
+      if (least < 0 || *time < least) least = *time;
+    }
+    // A later one must be faster by more than clocks vary.
+    if (best_time < 0 || least < 0.98f * best_time) {
+      best = i;
+      best_time = least;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Matmuls::Matmuls(Gpu& gpu) : gpu_(gpu), cache_(DiskCache::Folder("matmuls")) {}
+
+absl::StatusOr<std::unique_ptr<Matmuls>> Matmuls::Create(Gpu& gpu) {
+  std::unique_ptr<Matmuls> matmuls(new Matmuls(gpu));
+  gpu.Enter();
+  MTF_RETURN_IF_ERROR(MTF_CUBLAS(cublasLtCreate(&matmuls->handle_)));
+  MTF_ASSIGN_OR_RETURN(matmuls->workspace_, gpu.Allocate(kWorkspaceBytes));
+  return matmuls;
+}
+
+Matmuls::~Matmuls() {
+  gpu_.Free(workspace_);
+  if (handle_ != nullptr) cublasLtDestroy(handle_);
+}
+
+void Matmuls::StopTiming() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  times_ = false;
+  chosen_.clear();
+}
+
+absl::StatusOr<std::unique_ptr<PreparedMatmul>> Matmuls::Prepare(
+    const MatmulProblem& problem, bool may_time) {
+  gpu_.Enter();
+  MTF_ASSIGN_OR_RETURN(std::unique_ptr<LtCall> call, LtCall::Create(problem));
+  const std::string text = problem.ToString();
+  // One at a time: what is timed wants the GPU for itself.
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto known = chosen_.find(text);
+  if (known == chosen_.end()) {
+    const std::string key =
+        absl::StrCat("cublasLt ", cublasLtGetVersion(), " ", gpu_.info().name,
+                     " ", kWorkspaceBytes, " ", text);
+    cublasLtMatmulAlgo_t algorithm;
+    bool found = false;
+    if (times_) {
+      const std::optional<std::string> kept = cache_.Find(key);
+      if (kept.has_value() && kept->size() == sizeof(algorithm)) {
+        std::memcpy(&algorithm, kept->data(), sizeof(algorithm));
+        found = call->Accepts(handle_, kWorkspaceBytes, algorithm);
+      }
+    }
+    if (!found) {
+      const bool time = times_ && may_time;
+      MTF_ASSIGN_OR_RETURN(
+          const std::vector<cublasLtMatmulAlgo_t> candidates,
+          call->Candidates(handle_, kWorkspaceBytes, time ? kCandidates : 1));
+      size_t best = 0;
+      if (time && candidates.size() > 1) {
+        // Behind what computes at present, with the workspace of the stream.
+        best = Fastest(*call, handle_, problem, candidates, workspace_,
+                       gpu_.stream());
+      }
+      algorithm = candidates[best];
+      if (time) {
+        cache_.Keep(key, std::string(reinterpret_cast<const char*>(&algorithm),
+                                     sizeof(algorithm)));
+      }
+    }
+    known = chosen_.emplace(text, algorithm).first;
+  }
+  return std::make_unique<LtMatmul>(gpu_, handle_, std::move(call),
+                                    known->second, workspace_);
+}
+
+}  // namespace mtf::cuda

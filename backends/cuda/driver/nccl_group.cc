@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/driver/nccl_group.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/driver/check.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+namespace {
+
+ncclDataType_t TypeOf(DType dtype) {
+  switch (dtype) {
+    case kFloat32:
+      return ncclFloat32;
+    case kBFloat16:
+      return ncclBfloat16;
+    case kFloat16:
+      return ncclFloat16;
+    case kInt32:
+      return ncclInt32;
+    case kInt64:
+      return ncclInt64;
+    case kBool:
+      return ncclUint8;
+  }
+  return ncclUint8;
+}
+
+// A sum of bools, which are 0 and 1, is whether any of them is 1.
+ncclRedOp_t OperatorOf(ReduceKind kind, DType dtype) {
+  switch (kind) {
+    case ReduceKind::kSum:
+      return dtype == kBool ? ncclMax : ncclSum;
+    case ReduceKind::kMax:
+      return ncclMax;
+    case ReduceKind::kMin:
+      return ncclMin;
+  }
+  return ncclSum;
+}
+
+// Calls `work`, which waits for other processes, on a thread of its own, so
+// that this one need not wait longer than `seconds` (0: for ever). A thread
+// that does not come back is left behind with what it holds.
+absl::Status CallWithin(double seconds, const std::string& what,
+                        std::function<absl::Status()> work) {
+  if (seconds <= 0) return work();
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable done;
+    bool finished = false;
+    absl::Status status;
+  };
+  auto shared = std::make_shared<Shared>();
+  std::thread thread([shared, work = std::move(work)] {
+    absl::Status status = work();
+    std::lock_guard<std::mutex> lock(shared->mutex);
+    shared->status = std::move(status);
+    shared->finished = true;
+    shared->done.notify_all();
+  });
+  std::unique_lock<std::mutex> lock(shared->mutex);
+  if (shared->done.wait_for(lock, std::chrono::duration<double>(seconds),
+                            [&] { return shared->finished; })) {
+    lock.unlock();
+    thread.join();
+    return shared->status;
+  }
+  thread.detach();
+  return absl::DeadlineExceededError(absl::StrCat(
+      what, " waited ", seconds, " seconds on ", Where(),
+      " for other processes; MTF_COLLECTIVE_TIMEOUT sets the seconds"));
+}
+
+}  // namespace
+
+class CudaNcclGroup : public NcclGroup {
+ public:
+  CudaNcclGroup(NcclGroups& groups, Gpu& gpu, ncclComm_t communicator)
+      : groups_(groups), gpu_(gpu), communicator_(communicator) {}
+
+  absl::Status Init() {
+    MTF_RETURN_IF_ERROR(
+        MTF_NCCL(communicator_, ncclCommUserRank(communicator_, &place_)));
+    MTF_RETURN_IF_ERROR(
+        MTF_NCCL(communicator_, ncclCommCount(communicator_, &size_)));
+    for (cudaEvent_t* event : {&before_, &after_}) {
+      MTF_RETURN_IF_ERROR(
+          MTF_CUDA(cudaEventCreateWithFlags(event, cudaEventDisableTiming)));
+    }
+    return absl::OkStatus();
+  }
+
+  ~CudaNcclGroup() override {
+    groups_.Remove(this);
+    gpu_.Enter();
+    for (cudaEvent_t event : {before_, after_}) {
+      if (event != nullptr) cudaEventDestroy(event);
+    }
+    if (communicator_ == nullptr) return;
+    // After an error others may wait in a collective that never ends.
+    if (gpu_.failed()) {
+      ncclCommAbort(communicator_);
+    } else {
+      ncclCommDestroy(communicator_);
+    }
+  }
+
+  absl::Status AllReduce(absl::Span<const Piece> pieces, DType dtype,
+                         ReduceKind kind) override {
+    return Enqueue("all_reduce", [&]() -> absl::Status {
+      for (const Piece& piece : pieces) {
+        MTF_RETURN_IF_ERROR(MTF_NCCL(
+            communicator_,
+            ncclAllReduce(piece.in, piece.out, piece.count, TypeOf(dtype),
+                          OperatorOf(kind, dtype), communicator_, stream())));
+      }
+      return absl::OkStatus();
+    });
+  }
+
+  absl::Status AllGather(const void* in, void* out, int64_t bytes) override {
+    return Enqueue("all_gather", [&] {
+      return MTF_NCCL(communicator_, ncclAllGather(in, out, bytes, ncclUint8,
+                                                   communicator_, stream()));
+    });
+  }
+
+  absl::Status ReduceScatter(const void* in, void* out, int64_t count,
+                             DType dtype, ReduceKind kind) override {
+    return Enqueue("reduce_scatter", [&] {
+      return MTF_NCCL(
+          communicator_,
+          ncclReduceScatter(in, out, count, TypeOf(dtype),
+                            OperatorOf(kind, dtype), communicator_, stream()));
+    });
+  }
+
+  absl::Status AllToAll(const void* in, void* out, int64_t bytes) override {
+    return Enqueue("all_to_all", [&]() -> absl::Status {
+      for (int place = 0; place < size_; ++place) {
+        MTF_RETURN_IF_ERROR(
+            Send(static_cast<const char*>(in) + place * bytes, bytes, place));
+        MTF_RETURN_IF_ERROR(
+            Receive(static_cast<char*>(out) + place * bytes, bytes, place));
+      }
+      return absl::OkStatus();
+    });
+  }
+
+  absl::Status Permute(const void* in, void* out, int64_t bytes, int source,
+                       int destination) override {
+    return Enqueue("collective_permute", [&]() -> absl::Status {
+      // To oneself too: NCCL copies.
+      MTF_RETURN_IF_ERROR(Send(in, bytes, destination));
+      return Receive(out, bytes, source);
+    });
+  }
+
+  absl::Status Poll() override { return groups_.Poll(); }
+
+  // The error that NCCL met on its own, if any.
+  absl::Status AsyncError() {
+    if (communicator_ == nullptr) {
+      return absl::AbortedError(
+          absl::StrCat(last_, " was given up on ", Where(),
+                       ", because another clique failed"));
+    }
+    ncclResult_t error = ncclSuccess;
+    MTF_RETURN_IF_ERROR(
+        MTF_NCCL(communicator_, ncclCommGetAsyncError(communicator_, &error)));
+    if (error == ncclSuccess || error == ncclInProgress)
+      return absl::OkStatus();
+    return CheckNccl(error, last_, communicator_);
+  }
+  void Abort() {
+    if (communicator_ != nullptr) ncclCommAbort(communicator_);
+    communicator_ = nullptr;
+  }
+  ncclComm_t communicator() const { return communicator_; }
+
+ private:
+  cudaStream_t stream() const { return gpu_.communication_stream(); }
+
+  absl::Status Send(const void* data, int64_t bytes, int place) {
+    return MTF_NCCL(communicator_, ncclSend(data, bytes, ncclUint8, place,
+                                            communicator_, stream()));
+  }
+  absl::Status Receive(void* data, int64_t bytes, int place) {
+    return MTF_NCCL(communicator_, ncclRecv(data, bytes, ncclUint8, place,
+                                            communicator_, stream()));
+  }
+
+  // Enqueues what `calls` calls as one group behind all that the compute stream
+  // has, and the compute stream behind it.
+  template <typename Calls>
+  absl::Status Enqueue(const char* name, const Calls& calls) {
+    gpu_.Enter();
+    last_ = name;
+    MTF_RETURN_IF_ERROR(AsyncError());
+    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventRecord(before_, gpu_.stream())));
+    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaStreamWaitEvent(stream(), before_, 0)));
+    MTF_RETURN_IF_ERROR(MTF_NCCL(communicator_, ncclGroupStart()));
+    const absl::Status called = calls();
+    // Ended even so, or every later group of this thread would be part of it.
+    const absl::Status ended = MTF_NCCL(communicator_, ncclGroupEnd());
+    MTF_RETURN_IF_ERROR(called);
+    MTF_RETURN_IF_ERROR(ended);
+    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventRecord(after_, stream())));
+    return MTF_CUDA(cudaStreamWaitEvent(gpu_.stream(), after_, 0));
+  }
+
+  NcclGroups& groups_;
+  Gpu& gpu_;
+  ncclComm_t communicator_;
+  cudaEvent_t before_ = nullptr, after_ = nullptr;
+  int place_ = 0, size_ = 1;
+  const char* last_ = "no collective";  // enqueued last, for errors
+};
+
+absl::StatusOr<std::string> NcclGroups::NewId() {
+  ncclUniqueId id;
+  MTF_RETURN_IF_ERROR(MTF_NCCL(nullptr, ncclGetUniqueId(&id)));
+  return std::string(id.internal, sizeof(id.internal));
+}
+
+absl::StatusOr<std::unique_ptr<NcclGroup>> NcclGroups::Add(
+    ncclComm_t communicator) {
+  auto group = std::make_unique<CudaNcclGroup>(*this, gpu_, communicator);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    groups_.push_back(group.get());
+  }
+  MTF_RETURN_IF_ERROR(group->Init());
+  return group;
+}
+
+absl::StatusOr<std::unique_ptr<NcclGroup>> NcclGroups::Join(
+    const std::string& id, int size, int place) {
+  ncclUniqueId unique;
+  if (id.size() != sizeof(unique.internal)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an NCCL id has ", sizeof(unique.internal), " bytes, not ", id.size()));
+  }
+  std::memcpy(unique.internal, id.data(), sizeof(unique.internal));
+  SetWhere(
+      absl::StrCat("GPU ", gpu_.ordinal(), ", place ", place, " of ", size));
+  // Shared with a thread that may stay behind.
+  auto made = std::make_shared<ncclComm_t>(nullptr);
+  const int ordinal = gpu_.ordinal();
+  MTF_RETURN_IF_ERROR(
+      CallWithin(timeout_, "ncclCommInitRankConfig", [=]() -> absl::Status {
+        MTF_RETURN_IF_ERROR(MTF_CUDA(cudaSetDevice(ordinal)));
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 1;
+        return MTF_NCCL(nullptr, ncclCommInitRankConfig(
+                                     made.get(), size, unique, place, &config));
+      }));
+  return Add(*made);
+}
+
+absl::StatusOr<std::unique_ptr<NcclGroup>> NcclGroups::Split(NcclGroup& parent,
+                                                             int color,
+                                                             int key) {
+  ncclComm_t from = static_cast<CudaNcclGroup&>(parent).communicator();
+  if (from == nullptr) return absl::AbortedError("the NCCL clique has failed");
+  auto made = std::make_shared<ncclComm_t>(nullptr);
+  const int ordinal = gpu_.ordinal();
+  MTF_RETURN_IF_ERROR(
+      CallWithin(timeout_, "ncclCommSplit", [=]() -> absl::Status {
+        MTF_RETURN_IF_ERROR(MTF_CUDA(cudaSetDevice(ordinal)));
+        return MTF_NCCL(from,
+                        ncclCommSplit(from, color, key, made.get(), nullptr));
+      }));
+  return Add(*made);
+}
+
+bool NcclGroups::empty() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return groups_.empty();
+}
+
+absl::Status NcclGroups::Poll() {
+  absl::Status status;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (CudaNcclGroup* group : groups_) {
+      status = group->AsyncError();
+      if (!status.ok()) break;
+    }
+  }
+  if (!status.ok()) Abort();
+  return status;
+}
+
+void NcclGroups::Abort() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (CudaNcclGroup* group : groups_) group->Abort();
+}
+
+void NcclGroups::Remove(CudaNcclGroup* group) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  groups_.erase(std::remove(groups_.begin(), groups_.end(), group),
+                groups_.end());
+}
+
+}  // namespace mtf::cuda

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nvtx3/nvToolsExt.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/driver/check.h"
+#include "backends/cuda/driver/compile.h"
+#include "backends/cuda/driver/gpu.h"
+#include "backends/cuda/driver/matmul.h"
+#include "backends/cuda/driver/staging.h"
+#include "backends/cuda/driver_api.h"
+#include "mtf/status.h"
+#ifdef MTF_HAS_CUDNN
+#include "backends/cuda/driver/attention.h"
+#endif
+#ifdef MTF_HAS_NCCL
+#include "backends/cuda/driver/nccl_group.h"
+#endif
+
+namespace mtf::cuda {
+namespace {
+
+absl::Status Without(const char* library) {
+  return absl::UnimplementedError(absl::StrCat(
+      "the CUDA driver library of mtf was built without ", library));
+}
+
+class GraphRecording : public Recording {
+ public:
+  GraphRecording(Gpu& gpu, cudaGraphExec_t graph) : gpu_(gpu), graph_(graph) {}
+  ~GraphRecording() override {
+    gpu_.Enter();
+    cudaGraphExecDestroy(graph_);
+  }
+  absl::Status Replay() override {
+    gpu_.Enter();
+    return MTF_CUDA(cudaGraphLaunch(graph_, gpu_.stream()));
+  }
+
+ private:
+  Gpu& gpu_;
+  cudaGraphExec_t graph_;
+};
+
+class CudaRuntime : public Runtime {
+ public:
+  static absl::StatusOr<std::shared_ptr<Runtime>> Open(
+      const DriverOptions& options) {
+    MTF_ASSIGN_OR_RETURN(std::unique_ptr<Gpu> gpu, Gpu::Open(options.ordinal));
+    std::shared_ptr<CudaRuntime> runtime(
+        new CudaRuntime(std::move(gpu), options.collective_timeout));
+    MTF_ASSIGN_OR_RETURN(runtime->matmuls_, Matmuls::Create(*runtime->gpu_));
+    return runtime;
+  }
+
+  ~CudaRuntime() override {
+    gpu_->Enter();
+    // What is enqueued uses what goes now.
+    cudaStreamSynchronize(gpu_->stream());
+  }
+
+  const GpuInfo& info() const override { return gpu_->info(); }
+  void EnterThread() override { gpu_->Enter(); }
+
+  absl::StatusOr<void*> Allocate(int64_t bytes) override {
+    return gpu_->Allocate(bytes);
+  }
+  void Free(void* data) override { gpu_->Free(data); }
+
+  void CopyToDevice(void* to, const void* from, int64_t bytes) override {
+    if (bytes == 0 || !MayTouchHost("CopyToDevice")) return;
+    gpu_->Keep(staging_.CopyToDevice(to, from, bytes));
+  }
+  void CopyToHost(void* to, const void* from, int64_t bytes) override {
+    if (bytes == 0 || !MayTouchHost("CopyToHost")) return;
+    gpu_->Keep(MTF_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost,
+                                        gpu_->stream())));
+  }
+  void CopyOnDevice(void* to, const void* from, int64_t bytes) override {
+    gpu_->Enter();
+    if (bytes == 0 || to == from) return;
+    gpu_->Keep(MTF_CUDA(cudaMemcpyAsync(
+        to, from, bytes, cudaMemcpyDeviceToDevice, gpu_->stream())));
+  }
+  void SetZero(void* to, int64_t bytes) override {
+    gpu_->Enter();
+    if (bytes == 0) return;
+    gpu_->Keep(MTF_CUDA(cudaMemsetAsync(to, 0, bytes, gpu_->stream())));
+  }
+
+  absl::StatusOr<Function*> Compile(const KernelSource& source) override {
+    gpu_->Enter();
+    return kernels_.Find(source);
+  }
+
+  void Launch(Function& function, const LaunchShape& shape,
+              absl::Span<void* const> arguments) override {
+    gpu_->Enter();
+    auto& kernel = static_cast<CudaFunction&>(function);
+    gpu_->Keep(kernel.AllowShared(shape.shared_bytes, gpu_->ordinal()));
+    const absl::Status launched = MTF_CUDA(
+        cudaLaunchKernel(reinterpret_cast<const void*>(kernel.kernel()),
+                         dim3(static_cast<unsigned>(shape.blocks)),
+                         dim3(static_cast<unsigned>(shape.threads)),
+                         const_cast<void**>(arguments.data()),
+                         shape.shared_bytes, gpu_->stream()));
+    if (launched.ok()) return;
+    gpu_->Keep(absl::Status(
+        launched.code(),
+        absl::StrCat(launched.message(), "\n  kernel   ", kernel.name(), ", ",
+                     shape.blocks, " blocks of ", shape.threads, " threads, ",
+                     shape.shared_bytes, " bytes shared")));
+  }
+
+  absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareMatmul(
+      const MatmulProblem& problem) override {
+    return matmuls_->Prepare(problem, /*may_time=*/!recording_);
+  }
+
+  absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareAttention(
+      const AttentionProblem& problem) override {
+#ifdef MTF_HAS_CUDNN
+    return attentions_.Prepare(problem);
+#else
+    static_cast<void>(problem);
+    return Without("cuDNN");
+#endif
+  }
+
+  absl::Status Synchronize() override {
+    gpu_->Enter();
+    if (recording_) {
+      return absl::FailedPreconditionError(
+          "what is recorded does not run, so nothing can wait for it");
+    }
+    absl::Status waited = WaitForStream();
+    const absl::Status kept = gpu_->TakeError();
+    return kept.ok() ? waited : kept;
+  }
+
+  absl::Status BeginRecording() override {
+    gpu_->Enter();
+    if (recording_.exchange(true)) {
+      return absl::FailedPreconditionError("a recording is under way");
+    }
+    // Relaxed: NCCL and other threads go on with what is theirs meanwhile.
+    const absl::Status begun = MTF_CUDA(
+        cudaStreamBeginCapture(gpu_->stream(), cudaStreamCaptureModeRelaxed));
+    if (!begun.ok()) recording_ = false;
+    return begun;
+  }
+
+  absl::StatusOr<std::unique_ptr<Recording>> EndRecording() override {
+    gpu_->Enter();
+    if (!recording_) {
+      return absl::FailedPreconditionError("no recording is under way");
+    }
+    cudaGraph_t graph = nullptr;
+    absl::Status status =
+        MTF_CUDA(cudaStreamEndCapture(gpu_->stream(), &graph));
+    recording_ = false;
+    // What could not be enqueued is why a recording is incomplete.
+    const absl::Status kept = gpu_->TakeError();
+    if (!kept.ok()) status = kept;
+    cudaGraphExec_t executable = nullptr;
+    if (status.ok()) {
+      status = MTF_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+    }
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    MTF_RETURN_IF_ERROR(status);
+    auto recording = std::make_unique<GraphRecording>(*gpu_, executable);
+    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaGraphUpload(executable, gpu_->stream())));
+    return recording;
+  }
+
+#ifdef MTF_HAS_NCCL
+  absl::StatusOr<std::string> NewNcclId() override {
+    gpu_->Enter();
+    return groups_.NewId();
+  }
+  absl::StatusOr<std::unique_ptr<NcclGroup>> JoinNccl(const std::string& id,
+                                                      int size,
+                                                      int place) override {
+    gpu_->Enter();
+    if (size > 1) matmuls_->StopTiming();
+    return groups_.Join(id, size, place);
+  }
+  absl::StatusOr<std::unique_ptr<NcclGroup>> SplitNccl(NcclGroup& parent,
+                                                       int color,
+                                                       int key) override {
+    gpu_->Enter();
+    return groups_.Split(parent, color, key);
+  }
+#else
+  absl::StatusOr<std::string> NewNcclId() override { return Without("NCCL"); }
+  absl::StatusOr<std::unique_ptr<NcclGroup>> JoinNccl(const std::string&, int,
+                                                      int) override {
+    return Without("NCCL");
+  }
+  absl::StatusOr<std::unique_ptr<NcclGroup>> SplitNccl(NcclGroup&, int,
+                                                       int) override {
+    return Without("NCCL");
+  }
+#endif
+
+  void PushRange(const char* name) override { nvtxRangePushA(name); }
+  void PopRange() override { nvtxRangePop(); }
+
+ private:
+  CudaRuntime(std::unique_ptr<Gpu> gpu, double timeout)
+      : gpu_(std::move(gpu)),
+        kernels_(gpu_->ordinal(), gpu_->info().architecture),
+        staging_(*gpu_)
+#ifdef MTF_HAS_CUDNN
+        ,
+        attentions_(*gpu_)
+#endif
+#ifdef MTF_HAS_NCCL
+        ,
+        groups_(*gpu_, timeout)
+#endif
+  {
+    static_cast<void>(timeout);
+  }
+
+  // A recording is run again and again, but the host's memory has moved on.
+  bool MayTouchHost(const char* what) {
+    gpu_->Enter();
+    if (!recording_) return true;
+    gpu_->Keep(absl::FailedPreconditionError(
+        absl::StrCat(what, " cannot be part of a recording")));
+    return false;
+  }
+
+  absl::Status WaitForStream() {
+#ifdef MTF_HAS_NCCL
+    if (!groups_.empty()) return WaitForOthers();
+#endif
+    return MTF_CUDA(cudaStreamSynchronize(gpu_->stream()));
+  }
+
+#ifdef MTF_HAS_NCCL
+  // A collective ends when all have come; the GPU would wait for ever for one
+  // that has failed, so the host looks after it.
+  absl::Status WaitForOthers() {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point begin = Clock::now();
+    Clock::time_point looked = begin;
+    while (true) {
+      const cudaError_t code = cudaStreamQuery(gpu_->stream());
+      if (code != cudaErrorNotReady) return CheckCuda(code, "cudaStreamQuery");
+      cudaGetLastError();
+      const Clock::time_point now = Clock::now();
+      const std::chrono::duration<double> waited = now - begin;
+      // Most steps end soon; a long one need not be watched closely.
+      if (waited.count() > 0.001) {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+      if (now - looked < std::chrono::milliseconds(50)) continue;
+      looked = now;
+      MTF_RETURN_IF_ERROR(groups_.Poll());
+      if (groups_.timeout() > 0 && waited.count() > groups_.timeout()) {
+        groups_.Abort();
+        return absl::DeadlineExceededError(absl::StrCat(
+            "collectives of a step did not end within ", groups_.timeout(),
+            " seconds on ", Where(), ": another process has not come",
+            "\n  help     --collective_timeout or MTF_COLLECTIVE_TIMEOUT sets "
+            "the seconds, 0 waits for ever"));
+      }
+    }
+  }
+#endif
+
+  // In this order: what comes later uses what comes before.
+  std::unique_ptr<Gpu> gpu_;
+  KernelLibrary kernels_;
+  Staging staging_;
+  std::unique_ptr<Matmuls> matmuls_;
+#ifdef MTF_HAS_CUDNN
+  Attentions attentions_;
+#endif
+#ifdef MTF_HAS_NCCL
+  NcclGroups groups_;
+#endif
+  std::atomic<bool> recording_{false};
+};
+
+}  // namespace
+}  // namespace mtf::cuda
+
+// What the shared object exports; everything else is hidden.
+#define MTF_EXPORT extern "C" __attribute__((visibility("default")))
+
+MTF_EXPORT int64_t mtf_cuda_abi() { return mtf::cuda::kDriverAbi; }
+
+MTF_EXPORT void mtf_cuda_open(
+    const mtf::cuda::DriverOptions* options,
+    absl::StatusOr<std::shared_ptr<mtf::cuda::Runtime>>* runtime) {
+  *runtime = mtf::cuda::CudaRuntime::Open(*options);
+}
+
+MTF_EXPORT void mtf_cuda_compile(const mtf::cuda::KernelSource* source,
+                                 int architecture,
+                                 absl::StatusOr<std::string>* code) {
+  *code = mtf::cuda::CompileKernel(*source, architecture);
+}
+
+MTF_EXPORT void mtf_cuda_check_attention(
+    const mtf::cuda::AttentionProblem* problem, const std::string* device,
+    absl::Status* status) {
+#ifdef MTF_HAS_CUDNN
+  *status = mtf::cuda::CheckAttentionGraph(*problem, *device);
+#else
+  static_cast<void>(problem);
+  static_cast<void>(device);
+  *status = mtf::cuda::Without("cuDNN");
+#endif
+}

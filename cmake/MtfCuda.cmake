@@ -1,0 +1,132 @@
+# Finds CUDA as MTF_WITH_CUDA says (AUTO takes what there is, ON fails without,
+# OFF does not look) and sets
+#   MTF_HAVE_CUDA     TRUE or FALSE
+#   MTF_CUDA_SUMMARY  what was found or why not, in one line
+#   MTF_HAVE_NCCL, MTF_HAVE_CUDNN
+#
+# Only libmtf_cuda.so is built with it. Nothing here needs a GPU or its driver,
+# and no compiler but that of C++: kernels are compiled where they run.
+
+if(NOT MTF_WITH_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR
+          "MTF_WITH_CUDA is \"${MTF_WITH_CUDA}\"; it must be AUTO, ON or OFF")
+endif()
+
+# The first with kernels that are loaded without the driver library.
+set(MTF_CUDA_LEAST 12.8)
+
+set(MTF_HAVE_CUDA FALSE)
+set(MTF_HAVE_NCCL FALSE)
+set(MTF_HAVE_CUDNN FALSE)
+
+# mtf_find_cuda(REASON): why there is no toolkit to build with, or "".
+function(mtf_find_cuda reason)
+  set(${reason} "" PARENT_SCOPE)
+  find_package(CUDAToolkit QUIET)
+  if(NOT CUDAToolkit_FOUND)
+    set(${reason} "no CUDA toolkit found; CUDAToolkit_ROOT names its folder"
+        PARENT_SCOPE)
+  elseif(CUDAToolkit_VERSION VERSION_LESS MTF_CUDA_LEAST)
+    set(${reason} "CUDA ${CUDAToolkit_VERSION} in ${CUDAToolkit_BIN_DIR} is \
+older than ${MTF_CUDA_LEAST}" PARENT_SCOPE)
+  else()
+    foreach(library cudart nvrtc cublasLt)
+      if(NOT TARGET CUDA::${library})
+        set(${reason} "the CUDA toolkit in ${CUDAToolkit_BIN_DIR} has no \
+${library}" PARENT_SCOPE)
+      endif()
+    endforeach()
+  endif()
+endfunction()
+
+if(MTF_WITH_CUDA STREQUAL "OFF")
+  set(MTF_CUDA_SUMMARY "off (MTF_WITH_CUDA=OFF)")
+elseif(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  set(MTF_CUDA_REASON "the CUDA device is for Linux")
+elseif(MTF_SANITIZE)
+  set(MTF_CUDA_REASON "its libraries do not run under sanitizers")
+else()
+  mtf_find_cuda(MTF_CUDA_REASON)
+  find_package(CUDAToolkit QUIET)  # its variables, in this scope
+endif()
+
+if(MTF_CUDA_REASON AND MTF_WITH_CUDA STREQUAL "ON")
+  message(FATAL_ERROR "MTF_WITH_CUDA=ON, but ${MTF_CUDA_REASON}; install the \
+toolkit, or set AUTO or OFF")
+elseif(MTF_CUDA_REASON)
+  set(MTF_CUDA_SUMMARY "off (${MTF_CUDA_REASON})")
+elseif(NOT MTF_WITH_CUDA STREQUAL "OFF")
+  set(MTF_HAVE_CUDA TRUE)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/backends/cuda/driver/attention.cc)
+    find_package(CUDNN 9 QUIET)
+  endif()
+  find_package(NCCL 2.18 QUIET)
+  set(MTF_CUDA_SUMMARY "on (CUDA ${CUDAToolkit_VERSION}")
+  foreach(library CUDNN NCCL)
+    if(${library}_FOUND)
+      set(MTF_HAVE_${library} TRUE)
+      string(APPEND MTF_CUDA_SUMMARY ", ${library} ${${library}_VERSION}")
+    else()
+      string(APPEND MTF_CUDA_SUMMARY ", without ${library}")
+    endif()
+  endforeach()
+  string(REPLACE "CUDNN" "cuDNN" MTF_CUDA_SUMMARY "${MTF_CUDA_SUMMARY})")
+endif()
+
+# mtf_link_cuda(TARGET): tells the backends library what there is, and builds
+# the shared object that it opens.
+function(mtf_link_cuda target)
+  include(GNUInstallDirs)
+  set(place ${PROJECT_SOURCE_DIR}/backends/cuda/library.cc)
+  set_property(SOURCE ${place} APPEND PROPERTY COMPILE_DEFINITIONS
+    "MTF_CUDA_SUMMARY=\"${MTF_CUDA_SUMMARY}\""
+    "MTF_CUDA_INSTALL_FOLDER=\"${CMAKE_INSTALL_FULL_LIBDIR}\"")
+  target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+  if(NOT MTF_HAVE_CUDA)
+    return()
+  endif()
+  set_property(SOURCE ${place} APPEND PROPERTY
+               COMPILE_DEFINITIONS MTF_HAS_CUDA=1)
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    # Programs of the project around this one lie elsewhere.
+    set_property(SOURCE ${place} APPEND PROPERTY COMPILE_DEFINITIONS
+                 "MTF_CUDA_BUILD_FOLDER=\"${PROJECT_BINARY_DIR}/bin\"")
+  endif()
+
+  file(GLOB sources CONFIGURE_DEPENDS
+       ${PROJECT_SOURCE_DIR}/backends/cuda/driver/*.cc)
+  list(APPEND sources ${PROJECT_SOURCE_DIR}/backends/cuda/disk_cache.cc
+       ${PROJECT_SOURCE_DIR}/backends/cuda/runtime.cc)
+  if(NOT MTF_HAVE_CUDNN)
+    list(FILTER sources EXCLUDE REGEX "/driver/[^/]*attention[^/]*$")
+  endif()
+  if(NOT MTF_HAVE_NCCL)
+    list(FILTER sources EXCLUDE REGEX "/driver/nccl[^/]*$")
+  endif()
+  add_library(mtf_cuda_driver MODULE ${sources})
+  set_target_properties(mtf_cuda_driver PROPERTIES
+    OUTPUT_NAME mtf_cuda
+    # Beside the programs, which look for it there first.
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
+    # What the toolkit has is found where it was, and beside this file.
+    INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}")
+  target_include_directories(mtf_cuda_driver PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_features(mtf_cuda_driver PRIVATE cxx_std_20)
+  target_include_directories(mtf_cuda_driver SYSTEM PRIVATE
+                             ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(mtf_cuda_driver PRIVATE
+    mtf::core $<BUILD_INTERFACE:mtf_flags> CUDA::cudart CUDA::nvrtc
+    CUDA::cublasLt Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_options(mtf_cuda_driver PRIVATE -Wl,--exclude-libs,ALL
+                      -Wl,--no-undefined)
+  foreach(library CUDNN NCCL)
+    if(MTF_HAVE_${library})
+      target_compile_definitions(mtf_cuda_driver PRIVATE MTF_HAS_${library}=1)
+      target_link_libraries(mtf_cuda_driver PRIVATE ${library}::${library})
+    endif()
+  endforeach()
+  # Whoever uses the backends finds it built.
+  add_dependencies(${target} mtf_cuda_driver)
+endfunction()

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/disk_cache.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mtf::cuda {
+namespace {
+
+using ::testing::Optional;
+
+class DiskCacheTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              absl::StrCat("mtf_disk_cache_test.", getpid());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  DiskCache Cache() const { return DiskCache((folder_ / "kernels").string()); }
+  std::vector<std::filesystem::path> Files() const {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(folder_)) {
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    }
+    return files;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(DiskCacheTest, WhatIsKeptIsFoundByALaterOne) {
+  EXPECT_EQ(Cache().Find("key"), std::nullopt);
+  const std::string content("bytes\0and more\n", 15);
+  Cache().Keep("key", content);
+  EXPECT_THAT(Cache().Find("key"), Optional(content));
+  EXPECT_EQ(Cache().Find("another key"), std::nullopt);
+  Cache().Keep("key", "new");
+  EXPECT_THAT(Cache().Find("key"), Optional(std::string("new")));
+}
+
+TEST_F(DiskCacheTest, DamagedFilesAreNotThere) {
+  const std::string content(1000, 'x');
+  Cache().Keep("key", content);
+  ASSERT_EQ(Files().size(), 1u);
+  const std::filesystem::path file = Files()[0];
+  std::string whole;
+  {
+    std::ifstream in(file, std::ios::binary);
+    whole.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  const auto write = [&](const std::string& text) {
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
+  };
+  for (size_t size = 0; size < whole.size(); size += 13) {
+    write(whole.substr(0, size));
+    EXPECT_EQ(Cache().Find("key"), std::nullopt) << size;
+  }
+  for (size_t at = 0; at < whole.size(); at += 7) {
+    std::string damaged = whole;
+    damaged[at] ^= 4;
+    write(damaged);
+    EXPECT_EQ(Cache().Find("key"), std::nullopt) << at;
+  }
+  write(whole + "more");
+  EXPECT_EQ(Cache().Find("key"), std::nullopt);
+  write(whole);
+  EXPECT_THAT(Cache().Find("key"), Optional(content));
+}
+
+TEST_F(DiskCacheTest, ManyWritersLeaveOneWholeFile) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      for (int j = 0; j < 50; ++j) {
+        Cache().Keep("key", std::string(10000 + i, 'a' + i));
+        const auto found = Cache().Find("key");
+        ASSERT_TRUE(found.has_value());
+        EXPECT_EQ(*found, std::string(found->size(), (*found)[0]));
+        EXPECT_EQ(static_cast<int>(found->size()), 10000 + (*found)[0] - 'a');
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(Files().size(), 1u);
+}
+
+TEST_F(DiskCacheTest, AFolderThatCannotBeMadeIsNoError) {
+  const DiskCache nowhere("/proc/nowhere/cache");
+  nowhere.Keep("key", "content");
+  EXPECT_EQ(nowhere.Find("key"), std::nullopt);
+  const DiskCache none("");
+  none.Keep("key", "content");
+  EXPECT_EQ(none.Find("key"), std::nullopt);
+}
+
+TEST_F(DiskCacheTest, TheUserSaysWhereItLies) {
+  const char* before = std::getenv("MTF_CACHE_DIR");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("MTF_CACHE_DIR", "/some/where", 1);
+  EXPECT_EQ(DiskCache::Folder("kernels"), "/some/where/kernels");
+  setenv("MTF_CACHE_DIR", "", 1);
+  EXPECT_EQ(DiskCache::Folder("kernels"), "");
+  before == nullptr ? unsetenv("MTF_CACHE_DIR")
+                    : setenv("MTF_CACHE_DIR", kept.c_str(), 1);
+}
+
+}  // namespace
+}  // namespace mtf::cuda
