@@ -3,13 +3,8 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <map>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,8 +17,6 @@ namespace mtf::cuda {
 namespace {
 
 using Stage = KeptStretch::Stage;
-
-constexpr std::chrono::milliseconds kPollInterval(50);
 
 std::string Environment(const char* name) {
   const char* text = std::getenv(name);
@@ -45,99 +38,16 @@ absl::Status AgreeOn(Communicator& host, const absl::Status& status) {
   return absl::OkStatus();
 }
 
-// The cliques of one rank, by Group::id, and who asks them for errors.
-class Cliques {
- public:
-  explicit Cliques(Runtime& runtime)
-      : runtime_(runtime), thread_([this] { Watch(); }) {}
-  ~Cliques() {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_all();
-    thread_.join();
-  }
-
-  NcclGroup& world() { return *world_; }
-  NcclGroup& Of(int id) { return *groups_.at(id).clique; }
-  void SetWorld(std::unique_ptr<NcclGroup> world) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    world_ = std::move(world);
-  }
-  void Add(int id, std::string axes, std::unique_ptr<NcclGroup> clique) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    groups_[id] = {std::move(axes), std::move(clique)};
-  }
-
-  // Waits for the GPU. What a group met asynchronously comes first: the
-  // stream's own error is only its consequence.
-  absl::Status Synchronize() {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      waiting_ = true;
-      found_ = absl::OkStatus();
-    }
-    wake_.notify_all();
-    const absl::Status status = runtime_.Synchronize();
-    std::lock_guard<std::mutex> lock(mutex_);
-    waiting_ = false;
-    if (found_.ok()) PollAll();
-    return found_.ok() ? status : found_;
-  }
-
- private:
-  struct Member {
-    std::string axes;
-    std::unique_ptr<NcclGroup> clique;
-  };
-
-  void Watch() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    while (!stop_) {
-      if (!waiting_) {
-        wake_.wait(lock, [this] { return stop_ || waiting_; });
-      }
-      // Most waits are short: the first look comes a little later.
-      wake_.wait_for(lock, kPollInterval, [this] { return stop_; });
-      if (!stop_ && waiting_ && found_.ok()) PollAll();
-    }
-  }
-
-  // Under the mutex.
-  void PollAll() {
-    for (auto& [id, member] : groups_) {
-      const absl::Status status = member.clique->Poll();
-      if (status.ok()) continue;
-      found_ =
-          absl::Status(status.code(),
-                       absl::StrCat("NCCL failed in the group over mesh axes ",
-                                    member.axes, ": ", status.message()));
-      return;
-    }
-  }
-
-  Runtime& runtime_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stop_ = false, waiting_ = false;
-  absl::Status found_;
-  // The world goes last: the groups are parts of it.
-  std::unique_ptr<NcclGroup> world_;
-  std::map<int, Member> groups_;
-  std::thread thread_;  // the last: it uses the others
-};
-
 class Nccl : public Connection {
  public:
   Nccl(std::shared_ptr<Runtime> runtime, Communicator& host)
-      : Connection(std::move(runtime), host), cliques_(this->runtime()) {}
+      : Connection(std::move(runtime), host) {}
 
   absl::Status Join(const std::string& id) {
     absl::StatusOr<std::unique_ptr<NcclGroup>> world = runtime().JoinNccl(
         id, static_cast<int>(size()), static_cast<int>(rank()));
     MTF_RETURN_IF_ERROR(AgreeOn(host(), world.status()));
-    cliques_.SetWorld(*std::move(world));
+    world_ = *std::move(world);
     return absl::OkStatus();
   }
 
@@ -146,14 +56,14 @@ class Nccl : public Connection {
 
   absl::Status RunOrReplay(const std::function<absl::Status()>& work,
                            std::unique_ptr<Replay>& replay) override;
-  absl::Status Synchronize() override { return cliques_.Synchronize(); }
+  absl::Status Synchronize() override { return runtime().Synchronize(); }
 
  protected:
   absl::Status OpenGroup(const Group& group) override {
     absl::StatusOr<std::unique_ptr<NcclGroup>> clique = runtime().SplitNccl(
-        cliques_.world(), static_cast<int>(group.ranks[0]), group.place);
+        *world_, static_cast<int>(group.ranks[0]), group.place);
     MTF_RETURN_IF_ERROR(AgreeOn(host(), clique.status()));
-    cliques_.Add(group.id, mesh().AxisNames(group.axes), *std::move(clique));
+    cliques_[group.id] = *std::move(clique);
     return absl::OkStatus();
   }
   absl::Status DoAllReduce(const Group& group, absl::Span<const Piece> pieces,
@@ -162,31 +72,34 @@ class Nccl : public Connection {
     for (const Piece& piece : pieces) {
       all.push_back({piece.in, piece.out, piece.count});
     }
-    return cliques_.Of(group.id).AllReduce(all, dtype, kind);
+    return Of(group).AllReduce(all, dtype, kind);
   }
   absl::Status DoAllGather(const Group& group, const void* in, void* out,
                            int64_t bytes) override {
-    return cliques_.Of(group.id).AllGather(in, out, bytes);
+    return Of(group).AllGather(in, out, bytes);
   }
   absl::Status DoReduceScatter(const Group& group, const void* in, void* out,
                                int64_t count, DType dtype,
                                ReduceKind kind) override {
-    return cliques_.Of(group.id).ReduceScatter(in, out, count, dtype, kind);
+    return Of(group).ReduceScatter(in, out, count, dtype, kind);
   }
   absl::Status DoAllToAll(const Group& group, const void* in, void* out,
                           int64_t bytes) override {
-    return cliques_.Of(group.id).AllToAll(in, out, bytes);
+    return Of(group).AllToAll(in, out, bytes);
   }
   absl::Status DoPermute(const Group& group, const void* in, void* out,
                          int64_t bytes, int64_t source,
                          int64_t destination) override {
-    return cliques_.Of(group.id).Permute(
+    return Of(group).Permute(
         in, out, bytes, static_cast<int>(mesh().Coordinate(source, group.axes)),
         static_cast<int>(mesh().Coordinate(destination, group.axes)));
   }
 
  private:
-  Cliques cliques_;
+  NcclGroup& Of(const Group& group) { return *cliques_.at(group.id); }
+
+  std::unique_ptr<NcclGroup> world_;  // the groups are parts of it
+  std::map<int, std::unique_ptr<NcclGroup>> cliques_;  // by Group::id
 };
 
 // Each process records its own stream. Ranks need not be at the same stage: a

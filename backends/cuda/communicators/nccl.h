@@ -15,8 +15,8 @@ namespace mtf::cuda {
 
 // Joins processes with a GPU each through NCCL: one clique of all ranks, from
 // which each group over mesh axes is split. The id of the clique goes round by
-// `host`. While a rank waits for its GPU it asks each group for errors; one
-// that has failed is aborted, so that the wait ends, and the step with it.
+// `host`. Collectives are enqueued; Synchronize is where their errors come out,
+// and the runtime looks for those while it waits.
 //
 // kFailedPrecondition where ranks share a GPU (CheckOwnGpus). Collective.
 absl::StatusOr<std::unique_ptr<Connection>> ConnectNccl(
