@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/backends/cuda/fake_nccl.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "backends/communicators/reduce_in_order.h"
+
+namespace mtf::cuda::testing {
+
+// The ranks of a group, and what each shows the others while they meet.
+struct FakeClique {
+  struct Slot {
+    const void* in = nullptr;
+    int destination = 0, color = 0, key = 0;
+  };
+  explicit FakeClique(int size) : slots(size) {}
+
+  void Meet() {
+    std::unique_lock<std::mutex> lock(mutex);
+    const int round = rounds;
+    if (++arrived == static_cast<int>(slots.size())) {
+      arrived = 0;
+      ++rounds;
+      changed.notify_all();
+    } else {
+      changed.wait(lock, [&] { return rounds != round; });
+    }
+  }
+
+  std::vector<Slot> slots;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int arrived = 0, rounds = 0;
+};
+
+namespace {
+
+class FakeGroup : public NcclGroup {
+ public:
+  FakeGroup(FakeFabric& fabric, int rank, std::string name,
+            std::shared_ptr<FakeClique> clique, int place)
+      : fabric(fabric),
+        rank(rank),
+        name(std::move(name)),
+        clique(std::move(clique)),
+        place(place) {}
+
+  int size() const { return static_cast<int>(clique->slots.size()); }
+
+  // Shows `slot`; `make` fills what this place gets from what all show, which
+  // is written once nobody reads any more.
+  void Exchange(const FakeClique::Slot& slot, void* out, int64_t bytes,
+                const std::function<void(char* to)>& make) {
+    clique->slots[place] = slot;
+    clique->Meet();
+    std::vector<char> made(bytes);
+    make(made.data());
+    clique->Meet();
+    std::memcpy(out, made.data(), bytes);
+  }
+  std::vector<const void*> Ins(int64_t offset) const {
+    std::vector<const void*> ins;
+    for (const FakeClique::Slot& slot : clique->slots) {
+      ins.push_back(static_cast<const char*>(slot.in) + offset);
+    }
+    return ins;
+  }
+
+  absl::Status AllReduce(absl::Span<const Piece> pieces, DType dtype,
+                         ReduceKind kind) override {
+    for (const Piece& piece : pieces) {
+      Exchange({.in = piece.in}, piece.out, piece.count * DTypeSize(dtype),
+               [&](char* to) {
+                 ReduceInOrder(dtype, kind, Ins(0), to, piece.count);
+               });
+    }
+    return absl::OkStatus();
+  }
+  absl::Status AllGather(const void* in, void* out, int64_t bytes) override {
+    Exchange({.in = in}, out, size() * bytes, [&](char* to) {
+      for (const void* block : Ins(0)) {
+        std::memcpy(to, block, bytes);
+        to += bytes;
+      }
+    });
+    return absl::OkStatus();
+  }
+  absl::Status ReduceScatter(const void* in, void* out, int64_t count,
+                             DType dtype, ReduceKind kind) override {
+    const int64_t bytes = count * DTypeSize(dtype);
+    Exchange({.in = in}, out, bytes, [&](char* to) {
+      ReduceInOrder(dtype, kind, Ins(place * bytes), to, count);
+    });
+    return absl::OkStatus();
+  }
+  absl::Status AllToAll(const void* in, void* out, int64_t bytes) override {
+    Exchange({.in = in}, out, size() * bytes, [&](char* to) {
+      for (const void* block : Ins(place * bytes)) {
+        std::memcpy(to, block, bytes);
+        to += bytes;
+      }
+    });
+    return absl::OkStatus();
+  }
+  absl::Status Permute(const void* in, void* out, int64_t bytes, int source,
+                       int destination) override {
+    FakeClique::Slot slot;
+    slot.in = in;
+    slot.destination = destination;
+    absl::Status status;
+    Exchange(slot, out, bytes, [&](char* to) {
+      if (clique->slots[source].destination != place) {
+        status = absl::InternalError("the source sends to another place");
+      }
+      std::memcpy(to, clique->slots[source].in, bytes);
+    });
+    return status;
+  }
+  absl::Status Poll() override { return absl::OkStatus(); }
+
+  FakeFabric& fabric;
+  const int rank;
+  const std::string name;
+  const std::shared_ptr<FakeClique> clique;
+  const int place;
+  int splits = 0;
+};
+
+class FakeRuntime : public Runtime {
+ public:
+  FakeRuntime(FakeFabric& fabric, int rank, const std::string& uuid)
+      : fabric_(fabric), rank_(rank) {
+    info_.name = "fake GPU";
+    info_.uuid = uuid;
+  }
+
+  const GpuInfo& info() const override { return info_; }
+  absl::StatusOr<void*> Allocate(int64_t bytes) override {
+    return std::calloc(bytes, 1);
+  }
+  void Free(void* data) override { std::free(data); }
+  void CopyToDevice(void* to, const void* from, int64_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+  void CopyToHost(void* to, const void* from, int64_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+  void CopyOnDevice(void* to, const void* from, int64_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+  void SetZero(void* to, int64_t bytes) override { std::memset(to, 0, bytes); }
+
+  absl::StatusOr<Function*> Compile(const KernelSource&) override {
+    return absl::UnimplementedError("a fake GPU runs no kernels");
+  }
+  void Launch(Function&, const LaunchShape&, absl::Span<void* const>) override {
+  }
+  absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareMatmul(
+      const MatmulProblem&) override {
+    return absl::UnimplementedError("a fake GPU multiplies nothing");
+  }
+  absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareAttention(
+      const AttentionProblem&) override {
+    return absl::UnimplementedError("a fake GPU attends to nothing");
+  }
+
+  absl::Status Synchronize() override {
+    return fabric_.stuck == rank_
+               ? absl::UnavailableError("all_reduce: remote process exited")
+               : absl::OkStatus();
+  }
+  absl::Status BeginRecording() override {
+    return absl::UnimplementedError("a fake GPU records nothing");
+  }
+  absl::StatusOr<std::unique_ptr<Recording>> EndRecording() override {
+    return absl::UnimplementedError("a fake GPU records nothing");
+  }
+
+  absl::StatusOr<std::string> NewNcclId() override {
+    return std::string("an\0id", 5);
+  }
+  absl::StatusOr<std::unique_ptr<NcclGroup>> JoinNccl(const std::string& id,
+                                                      int size,
+                                                      int place) override {
+    if (fabric_.fails_to_join == rank_) {
+      return absl::UnavailableError("no route to the others");
+    }
+    return Open(id, size, place);
+  }
+  absl::StatusOr<std::unique_ptr<NcclGroup>> SplitNccl(NcclGroup& group,
+                                                       int color,
+                                                       int key) override {
+    auto& parent = static_cast<FakeGroup&>(group);
+    if (fabric_.fails_to_split == rank_) {
+      return absl::ResourceExhaustedError("no memory for a group");
+    }
+    if (fabric_.fails_to_split >= 0) {
+      // The real one gives up after a while.
+      return absl::UnavailableError("a rank did not come");
+    }
+    FakeClique::Slot slot;
+    slot.color = color;
+    slot.key = key;
+    parent.clique->slots[parent.place] = slot;
+    parent.clique->Meet();
+    int size = 0, place = 0;
+    for (const FakeClique::Slot& other : parent.clique->slots) {
+      if (other.color != color) continue;
+      ++size;
+      place += other.key < key ? 1 : 0;
+    }
+    parent.clique->Meet();
+    return Open(absl::StrCat(parent.name, "/", parent.splits++, "/", color),
+                size, place);
+  }
+
+  void PushRange(const char*) override {}
+  void PopRange() override {}
+
+ private:
+  std::unique_ptr<NcclGroup> Open(const std::string& name, int size,
+                                  int place) {
+    std::shared_ptr<FakeClique> clique;
+    {
+      const std::lock_guard<std::mutex> lock(fabric_.mutex);
+      std::shared_ptr<FakeClique>& known = fabric_.cliques[name];
+      if (known == nullptr) known = std::make_shared<FakeClique>(size);
+      clique = known;
+    }
+    return std::make_unique<FakeGroup>(fabric_, rank_, name, std::move(clique),
+                                       place);
+  }
+
+  FakeFabric& fabric_;
+  const int rank_;
+  GpuInfo info_;
+};
+
+}  // namespace
+
+std::shared_ptr<Runtime> MakeFakeGpu(FakeFabric& fabric, int rank,
+                                     const std::string& uuid) {
+  return std::make_shared<FakeRuntime>(fabric, rank, uuid);
+}
+
+}  // namespace mtf::cuda::testing

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What surrounds NCCL, over a fake one: groups, errors, ranks on one GPU.
+#include "backends/cuda/communicators/nccl.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "mtf/check.h"
+#include "tests/backends/collective_checks.h"
+#include "tests/backends/cuda/fake_nccl.h"
+#include "tests/matchers.h"
+
+namespace mtf::cuda {
+namespace {
+
+using ::mtf::testing::StatusIs;
+using ::testing::AllOf;
+using testing::FakeFabric;
+using ::testing::HasSubstr;
+using testing::MakeFakeGpu;
+
+Mesh ParseMesh(const std::string& text) {
+  absl::StatusOr<Mesh> mesh = Mesh::Parse(text);
+  MTF_CHECK_OK(mesh.status());
+  return *std::move(mesh);
+}
+
+// Ranks as threads, each with a GPU of its own unless the uuids say otherwise.
+class Processes {
+ public:
+  Processes(const std::string& mesh, FakeFabric& fabric,
+            std::vector<std::string> uuids = {})
+      : fabric_(fabric),
+        uuids_(std::move(uuids)),
+        mesh_(ParseMesh(mesh)),
+        ranks_(mesh_),
+        connections_(mesh_.num_devices()) {}
+
+  absl::Status Connect() {
+    return ranks_.Run([&](Communicator& host) -> absl::Status {
+      const auto rank = static_cast<int>(host.rank());
+      const std::string uuid =
+          uuids_.empty() ? absl::StrCat("GPU-", rank) : uuids_[rank];
+      MTF_ASSIGN_OR_RETURN(connections_[rank],
+                           ConnectNccl(MakeFakeGpu(fabric_, rank, uuid), host));
+      return absl::OkStatus();
+    });
+  }
+  absl::Status Run(const std::function<absl::Status(Connection&)>& body) {
+    return ranks_.Run(
+        [&](Communicator& host) { return body(*connections_[host.rank()]); });
+  }
+
+ private:
+  FakeFabric& fabric_;
+  const std::vector<std::string> uuids_;
+  const Mesh mesh_;
+  LocalRanks ranks_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+};
+
+class NcclOnMesh : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(NcclOnMesh, EveryCollectiveOverEveryGroup) {
+  FakeFabric fabric;
+  Processes processes(GetParam(), fabric);
+  ASSERT_OK(processes.Connect());
+  EXPECT_OK(processes.Run([](Connection& connection) {
+    return mtf::testing::CheckCommunicator(connection, 311);
+  }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Meshes, NcclOnMesh,
+                         ::testing::Values("x:1", "x:2", "x:2,y:2",
+                                           "x:2,y:1,z:3"));
+
+TEST(Nccl, WhatNcclMeetsComesOutWhereARankWaits) {
+  FakeFabric fabric;
+  Processes processes("x:2,y:2", fabric);
+  ASSERT_OK(processes.Connect());
+  fabric.stuck = 2;
+  EXPECT_THAT(processes.Run([&](Connection& connection) -> absl::Status {
+    EXPECT_TRUE(connection.waits_for_ever());
+    return connection.Synchronize();
+  }),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("remote process exited")));
+}
+
+// Without recordings the work runs each time.
+TEST(Nccl, StepsRunWhereTheGpuCannotRecordThem) {
+  FakeFabric fabric;
+  Processes processes("x:2", fabric);
+  ASSERT_OK(processes.Connect());
+  std::vector<std::unique_ptr<Replay>> replays(2);
+  std::vector<int> runs(2);
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_OK(processes.Run([&](Connection& connection) {
+      int& mine = runs[connection.rank()];
+      return connection.RunOrReplay(
+          [&] {
+            ++mine;
+            return absl::OkStatus();
+          },
+          replays[connection.rank()]);
+    }));
+  }
+  EXPECT_EQ(runs, (std::vector<int>{3, 3}));
+}
+
+TEST(Nccl, ARankThatCannotJoinIsToldToAll) {
+  for (int rank : {0, 1, 2}) {
+    FakeFabric fabric;
+    fabric.fails_to_join = rank;
+    Processes processes("x:3", fabric);
+    EXPECT_THAT(processes.Connect(),
+                StatusIs(absl::StatusCode::kUnavailable,
+                         HasSubstr("no route to the others")));
+  }
+}
+
+TEST(Nccl, AGroupThatCannotBeMadeIsToldToAll) {
+  FakeFabric fabric;
+  Processes processes("x:2,y:2", fabric);
+  ASSERT_OK(processes.Connect());
+  fabric.fails_to_split = 1;
+  EXPECT_THAT(processes.Run([](Connection& connection) {
+    return connection.GroupOver({0}).status();
+  }),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("a rank did not come")));
+  fabric.fails_to_split = -1;
+  EXPECT_OK(processes.Run([](Connection& connection) {
+    return connection.GroupOver({0}).status();
+  }));
+}
+
+TEST(Nccl, TwoRanksOnOneGpuAreRefusedWithAWayOut) {
+  FakeFabric fabric;
+  Processes processes("x:3", fabric, {"GPU-a", "GPU-b", "GPU-a"});
+  EXPECT_THAT(
+      processes.Connect(),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("ranks 0 and 2 share one GPU, which NCCL "
+                               "refuses\n"),
+                     HasSubstr("GPU-a"), HasSubstr("without a launcher"),
+                     HasSubstr("NCCL_HOSTID"))));
+}
+
+TEST(CheckOwnGpus, WhatNcclAllowsIsAllowed) {
+  const GpuSeat a = {"m", "GPU-a", "", false};
+  const GpuSeat b = {"m", "GPU-b", "", false};
+  const GpuSeat elsewhere = {"n", "GPU-a", "", false};
+  const GpuSeat unknown = {"m", "", "", false};
+  EXPECT_OK(CheckOwnGpus({a, b, elsewhere, unknown, unknown}));
+  EXPECT_FALSE(CheckOwnGpus({b, a, a}).ok());
+  const GpuSeat one = {"m", "GPU-a", "1", false};
+  const GpuSeat two = {"m", "GPU-a", "2", false};
+  EXPECT_OK(CheckOwnGpus({one, two}));
+  EXPECT_FALSE(CheckOwnGpus({one, one}).ok());
+  EXPECT_FALSE(CheckOwnGpus({one, a}).ok());
+  GpuSeat shares = a;
+  shares.may_share = true;
+  EXPECT_OK(CheckOwnGpus({shares, shares}));
+  EXPECT_FALSE(CheckOwnGpus({shares, a}).ok());
+  // And seats travel as text.
+  const GpuSeat again = GpuSeat::FromText(two.ToText());
+  EXPECT_EQ(again.ToText(), two.ToText());
+  EXPECT_EQ(again.host_id, "2");
+}
+
+}  // namespace
+}  // namespace mtf::cuda
