@@ -22,12 +22,20 @@ set(train_SEES absl mtf layouts ops nn lowering backends train)
 set(top_SEES ${train_SEES})
 
 # Libraries that stay in one place, as <header> or "header", and where.
-set(CONFINED mpi.h omp.h hwy oneapi Random123)
+set(CONFINED mpi.h omp.h hwy oneapi Random123 cuda.h cuda_runtime.h
+    cuda_runtime_api.h cublasLt.h nvrtc.h cudnn.h nccl.h nvtx3)
 set(mpi.h_ONLY "^(backends/communicators/mpi|benchmarks)/")
 set(omp.h_ONLY "^(backends/cpu|benchmarks)/")
 set(hwy_ONLY "^(backends/cpu|benchmarks)/")
 set(oneapi_ONLY "^(backends/cpu|benchmarks)/")
 set(Random123_ONLY "^(mtf/philox.h$|tests/)")
+# The driver library never links that of the kernel's driver, so cuda.h is
+# nobody's.
+set(cuda.h_ONLY "^nothing$")
+foreach(header cuda_runtime.h cuda_runtime_api.h cublasLt.h nvrtc.h cudnn.h
+               nccl.h nvtx3)
+  set(${header}_ONLY "^backends/cuda/driver/")
+endforeach()
 
 # The oracle shares no code with what it judges.
 set(ORACLE "^backends/reference/interpreter")
@@ -131,6 +139,9 @@ if(SELF_TEST)
   expect(train/a.cc "#include <mpi.h>" "only files that match")
   expect(backends/communicators/mpi/a.cc "#include <mpi.h>" "")
   expect(backends/a.h "#include \"oneapi/dnnl/dnnl.h\"" "only files that match")
+  expect(backends/cuda/a.cc "#include <cuda_runtime_api.h>" "only files that")
+  expect(backends/cuda/driver/a.cc "#include <cuda_runtime_api.h>" "")
+  expect(backends/cuda/driver/a.cc "#include <cuda.h>" "only files that match")
   expect(mtf/a.cc "#include <vector>" "")
   expect(tests/a.cc "#include \"train/session.h\"" "")
   expect(tests/a.cc "// #include \"a.h\"" "")
