@@ -86,6 +86,22 @@ int64_t PackInTime(const std::vector<int>& by_end,
   return arena.end();
 }
 
+// The same from the last time to the first.
+int64_t PackBackwards(std::vector<MemoryBlock>& blocks) {
+  const std::vector<int> by_end = ByEnd(blocks);
+  std::vector<MemoryBlock> turned;
+  turned.reserve(blocks.size());
+  for (size_t i = blocks.size(); i-- > 0;) {
+    const MemoryBlock& block = blocks[by_end[i]];
+    turned.push_back({block.bytes, -block.end, -block.begin});
+  }
+  const int64_t bytes = PackInTime(ByEnd(turned), turned);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    blocks[by_end[blocks.size() - 1 - i]].offset = turned[i].offset;
+  }
+  return bytes;
+}
+
 // Blocks that have their place, in the order of their offsets: all of them, and
 // those of each short stretch of time. A short block looks at few others.
 class Placed {
@@ -94,7 +110,8 @@ class Placed {
     begin_ = blocks.empty() ? 0 : blocks.front().begin;
     int end = begin_;
     for (const MemoryBlock& block : blocks) end = std::max(end, block.end);
-    stretches_.resize((end - begin_) / kStretch + 1);
+    stretch_ = (end - begin_) / kStretches + 1;
+    stretches_.resize(kStretches);
   }
 
   // The smallest hole between blocks of the same time that takes `block`, or
@@ -129,9 +146,9 @@ class Placed {
     int64_t offset, bytes;
     int begin, end;
   };
-  static constexpr int kStretch = 64;
+  static constexpr int kStretches = 24;
 
-  int StretchOf(int time) const { return (time - begin_) / kStretch; }
+  int StretchOf(int time) const { return (time - begin_) / stretch_; }
   static void Insert(const Entry& entry, std::vector<Entry>& list) {
     list.insert(std::upper_bound(list.begin(), list.end(), entry.offset,
                                  [](int64_t offset, const Entry& other) {
@@ -141,6 +158,7 @@ class Placed {
   }
 
   int begin_ = 0;
+  int stretch_ = 1;  // how long each is
   std::vector<Entry> all_;
   std::vector<std::vector<Entry>> stretches_;
 };
@@ -181,22 +199,32 @@ int64_t MostBytes(const std::vector<MemoryBlock>& blocks) {
 }
 
 int64_t PackBlocks(std::vector<MemoryBlock>& blocks) {
-  const int64_t most = MostBytes(blocks), enough = most + most / 128;
+  const int64_t most = MostBytes(blocks), enough = most + most / 64;
   int64_t best = PackInTime(ByEnd(blocks), blocks);
   if (best <= enough) return best;
   std::vector<MemoryBlock> other = blocks;
-  const auto try_order = [&](auto weight) {
+  const auto try_order = [&](auto pack) {
     if (best <= enough) return;
-    const int64_t bytes = PackByWeight(weight, other);
+    const int64_t bytes = pack(other);
     if (bytes >= best) return;
     best = bytes;
     blocks = other;
   };
-  try_order([](const MemoryBlock& block) {
-    return static_cast<double>(block.bytes);
+  try_order(PackBackwards);
+  try_order([](std::vector<MemoryBlock>& all) {
+    return PackByWeight(
+        [](const MemoryBlock& block) {
+          const auto bytes = static_cast<double>(block.bytes);
+          return bytes * bytes * (block.end - block.begin + 1);
+        },
+        all);
   });
-  try_order([](const MemoryBlock& block) {
-    return static_cast<double>(block.bytes) * (block.end - block.begin + 1);
+  try_order([](std::vector<MemoryBlock>& all) {
+    return PackByWeight(
+        [](const MemoryBlock& block) {
+          return static_cast<double>(block.bytes);
+        },
+        all);
   });
   return best;
 }
