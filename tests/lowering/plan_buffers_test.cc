@@ -258,6 +258,50 @@ output(%r) r
 )");
 }
 
+// What each rank has updated of its share is gathered into the variable.
+TEST(PlanBuffers, AGatherOfWhatWasUpdatedIsInPlaceToo) {
+  EXPECT_EQ(AfterPass("plan_buffers", R"(
+mesh{data:2}
+%w : f32[i:128] = read_variable w
+%g : f32[i:128/data=64] = input g
+%cut : f32[i:128/data=64] = all_slice(%w) i over{data}
+%n : f32[i:128/data=64] = map(%cut, %g) sub
+%whole : f32[i:128] = all_gather(%n) i over{data}
+%w.new : f32[i:128] = write_variable(%whole) w
+)"),
+            R"(
+mesh{data:2}
+buffers{arena:512, commit:4}
+%w : f32[i:128] @w = read_variable w
+%g : f32[i:128/data=64] @0 = input g
+%cut : f32[i:128/data=64] @256 = all_slice(%w) i over{data}
+%n : f32[i:128/data=64] @256 = map(%cut, %g) sub
+%whole : f32[i:128] @w = all_gather(%n) i over{data}
+%w.new : f32[i:128] = write_variable(%whole) w
+)");
+}
+
+// It would overwrite what is looked at afterwards.
+TEST(PlanBuffers, AGatherBeforeALaterReaderOfTheOldValueIsNot) {
+  EXPECT_EQ(AfterPass("plan_buffers", R"(
+mesh{data:2}
+%w : f32[i:128] = read_variable w
+%g : f32[i:128/data=64] = input g
+%whole : f32[i:128] = all_gather(%g) i over{data}
+%w.new : f32[i:128] = write_variable(%whole) w
+output(%w) w
+)"),
+            R"(
+mesh{data:2}
+buffers{arena:768, commit:5}
+%w : f32[i:128] @w = read_variable w
+%g : f32[i:128/data=64] @0 = input g
+%whole : f32[i:128] @256 = all_gather(%g) i over{data}
+%w.new : f32[i:128] = write_variable(%whole) w
+output(%w) w
+)");
+}
+
 TEST(PlanBuffers, ALaterReaderOfTheOldValueForbidsIt) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
