@@ -12,15 +12,29 @@
 namespace mtf {
 namespace {
 
+// Whose value an operation has.
+class StandIns {
+ public:
+  explicit StandIns(absl::Span<const int> places) : places_(places) {}
+  int of(const Tensor& tensor) const {
+    const int id = tensor.operation()->id();
+    return places_.empty() ? id : places_[id];
+  }
+
+ private:
+  absl::Span<const int> places_;
+};
+
 // Marks the operations that `roots` depend on, by id.
 std::vector<bool> Ancestors(const Graph& graph,
-                            const std::vector<Tensor>& roots) {
+                            const std::vector<Tensor>& roots,
+                            const StandIns& stand_ins) {
   std::vector<bool> needed(graph.operations().size(), false);
-  for (const Tensor& root : roots) needed[root.operation()->id()] = true;
+  for (const Tensor& root : roots) needed[stand_ins.of(root)] = true;
   for (int id = static_cast<int>(needed.size()) - 1; id >= 0; --id) {
     if (!needed[id]) continue;
     for (const Tensor& input : graph.operations()[id]->inputs()) {
-      needed[input.operation()->id()] = true;
+      needed[stand_ins.of(input)] = true;
     }
   }
   return needed;
@@ -28,20 +42,45 @@ std::vector<bool> Ancestors(const Graph& graph,
 
 }  // namespace
 
-std::vector<std::string> DimensionNames(const Graph& graph) {
-  std::vector<std::string> names;
-  absl::flat_hash_set<std::string> seen;
+DimensionTable DimensionsOf(const Graph& graph) {
+  DimensionTable table;
+  absl::flat_hash_set<absl::string_view> seen;
   for (const auto& operation : graph.operations()) {
     for (const Dimension& dim : operation->shape()) {
-      if (seen.insert(dim.name).second) names.push_back(dim.name);
+      if (seen.insert(dim.name).second) table.names.push_back(dim.name);
+    }
+    for (auto& tie : operation->TiedDimensions()) {
+      table.tied.push_back(std::move(tie));
     }
   }
-  return names;
+  return table;
+}
+
+std::vector<std::string> DimensionNames(const Graph& graph) {
+  return DimensionsOf(graph).names;
+}
+
+absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
+                                             const Mesh& mesh,
+                                             const LayoutRules& rules,
+                                             bool strict) {
+  LayoutBinding binding;
+  binding.mesh = mesh;
+  MTF_ASSIGN_OR_RETURN(
+      binding.rules,
+      ResolvedRules::Resolve(rules, mesh, dimensions.names, strict));
+  binding.grains = Grains(mesh);
+  for (const std::string& dimension : dimensions.names) {
+    binding.grains.Allow(dimension, binding.rules.AllAxesOf(dimension));
+  }
+  for (const auto& [a, b] : dimensions.tied) binding.grains.Tie(a, b);
+  return binding;
 }
 
 absl::StatusOr<Program> EmitProgram(const Graph& graph,
                                     const LayoutBinding& binding,
-                                    const Targets& targets) {
+                                    const Targets& targets,
+                                    absl::Span<const int> places) {
   MTF_RETURN_IF_ERROR(graph.status());
   MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.fetches, "fetch"));
   MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.updates, "update"));
@@ -53,13 +92,16 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
       roots.push_back(variable.initial_value);
     }
   }
-  const std::vector<bool> needed = Ancestors(graph, roots);
+  const StandIns stand_ins(places);
+  const std::vector<bool> needed = Ancestors(graph, roots, stand_ins);
 
   Program program;
   program.mesh = binding.mesh;
   program.grains = binding.grains;
-  program.values.reserve(graph.operations().size() * 2);
-  program.instructions.reserve(graph.operations().size() * 2);
+  const auto operations =
+      static_cast<size_t>(std::count(needed.begin(), needed.end(), true));
+  program.values.reserve(operations * 2);
+  program.instructions.reserve(operations * 2);
   Recorder recorder(binding, program);
   std::vector<Value> values(graph.operations().size());
   std::vector<Value> inputs;
@@ -67,7 +109,7 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
     if (!needed[operation->id()]) continue;
     inputs.clear();
     for (const Tensor& input : operation->inputs()) {
-      inputs.push_back(values[input.operation()->id()]);
+      inputs.push_back(values[stand_ins.of(input)]);
     }
     recorder.Begin(*operation);
     values[operation->id()] = operation->Emit(recorder, inputs);
@@ -77,13 +119,13 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
     for (const VariableInfo& variable : graph.variables()) {
       recorder.BeginFetch(*variable.read.operation());
       recorder.WriteVariable(variable,
-                             values[variable.initial_value.operation()->id()]);
+                             values[stand_ins.of(variable.initial_value)]);
       MTF_RETURN_IF_ERROR(recorder.status());
     }
   }
   for (const Tensor& fetch : targets.fetches) {
     recorder.BeginFetch(*fetch.operation());
-    recorder.Output(values[fetch.operation()->id()], fetch.name(),
+    recorder.Output(values[stand_ins.of(fetch)], fetch.name(),
                     targets.fetch_shards);
     MTF_RETURN_IF_ERROR(recorder.status());
   }

@@ -2,7 +2,12 @@
 #ifndef LOWERING_EMIT_PROGRAM_H_
 #define LOWERING_EMIT_PROGRAM_H_
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "lowering/lower.h"
 #include "lowering/program.h"
 #include "mtf/graph.h"
@@ -19,10 +24,22 @@ namespace mtf {
 // are cut over one mesh axis.
 absl::StatusOr<Program> EmitProgram(const Graph& graph,
                                     const LayoutBinding& binding,
-                                    const Targets& targets);
+                                    const Targets& targets,
+                                    absl::Span<const int> stand_ins = {});
 
-// The dimension names of a graph, in the order of first use.
+// All that BindLayout wants to know of a graph, for who binds it often.
+struct DimensionTable {
+  std::vector<std::string> names;  // in the order of first use
+  std::vector<std::pair<std::string, std::string>> tied;
+};
+DimensionTable DimensionsOf(const Graph& graph);
 std::vector<std::string> DimensionNames(const Graph& graph);
+
+// BindLayout without the budget of the rules and its notices.
+absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
+                                             const Mesh& mesh,
+                                             const LayoutRules& rules,
+                                             bool strict = false);
 
 }  // namespace mtf
 

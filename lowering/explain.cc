@@ -2,11 +2,14 @@
 #include "lowering/explain.h"
 
 #include <algorithm>
+#include <future>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lowering/count_costs.h"
+#include "lowering/explain_changes.h"
 #include "lowering/explain_parts.h"
 #include "mtf/status.h"
 
@@ -110,8 +113,7 @@ PlacedTensor Placed(const Program& program, std::string name, std::string kind,
   return tensor;
 }
 
-std::vector<PlacedTensor> PlacedTensors(const Program& program,
-                                        const VariableKinds& kinds) {
+std::vector<PlacedTensor> PlacedTensors(const Program& program) {
   std::vector<PlacedTensor> tensors;
   tensors.reserve(program.variables.size());
   for (const Instruction& instruction : program.instructions) {
@@ -121,9 +123,7 @@ std::vector<PlacedTensor> PlacedTensors(const Program& program,
                              value.shape, value.layout));
   }
   for (const ProgramVariable& variable : program.variables) {
-    const auto kind = kinds.find(variable.name);
-    const bool state =
-        kind != kinds.end() && kind->second == VariableKind::kOptimizerState;
+    const bool state = variable.section == RuleSection::kOptimizer;
     tensors.push_back(Placed(program, variable.name,
                              state ? "optimizer state" : "parameter",
                              variable.dtype, variable.shape, variable.layout));
@@ -187,8 +187,7 @@ std::vector<std::string> MissingPasses(const Program& program) {
 }
 
 // Everything that needs neither graph nor rules.
-Explanation ExplainLowered(const Program& program, const VariableKinds& kinds,
-                           const Machine& machine) {
+Explanation ExplainLowered(const Program& program, const Machine& machine) {
   const StepEstimate estimate = EstimateStep(program, machine);
   Explanation explanation;
   explanation.mesh = program.mesh;
@@ -200,9 +199,9 @@ Explanation ExplainLowered(const Program& program, const VariableKinds& kinds,
   explanation.exposed = estimate.exposed;
   explanation.collectives = Collectives(program, costs);
   explanation.einsums = ExplainEinsums(program);
-  explanation.memory = ExplainMemory(program, kinds, machine);
+  explanation.memory = ExplainMemory(program, machine);
   explanation.padding = Padding(program);
-  explanation.tensors = PlacedTensors(program, kinds);
+  explanation.tensors = PlacedTensors(program);
 
   std::vector<int> number(program.instructions.size(), 0);
   std::vector<double> seconds(program.instructions.size(), 0);
@@ -255,6 +254,15 @@ Explanation ExplainLowered(const Program& program, const VariableKinds& kinds,
   return explanation;
 }
 
+// Which of the rules cause each collective.
+void TellRules(const Rules& rules, const Program& program,
+               Explanation& explanation) {
+  for (ExplainedCollective& collective : explanation.collectives) {
+    collective.rules = RulesBehind(
+        rules, program, program.instructions[collective.instruction]);
+  }
+}
+
 }  // namespace
 }  // namespace internal
 
@@ -266,18 +274,37 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   MTF_RETURN_IF_ERROR(machine.CheckMesh(mesh));
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                        BindLayout(graph, mesh, rules, options.strict));
+  const internal::ChangedStep step{graph, mesh, rules.rules(), targets,
+                                   machine};
+  // Beside the lowering of all layers, that of few of them.
+  std::future<absl::StatusOr<std::optional<internal::ChangeTrials>>> few_layers;
+  if (options.changes && static_cast<int64_t>(graph.operations().size()) >
+                             options.most_operations) {
+    few_layers = std::async(
+        [&] { return internal::TryChangesOnFewLayers(step, binding); });
+  }
   // A program that runs is verified; here, nothing runs.
   LowerOptions lower_options;
   lower_options.verify = false;
   MTF_ASSIGN_OR_RETURN(const Program program,
                        Lower(graph, binding, targets, lower_options));
-  Explanation explanation =
-      internal::ExplainLowered(program, internal::KindsOf(graph), machine);
+  Explanation explanation = internal::ExplainLowered(program, machine);
   explanation.layout = rules.ToString();
   explanation.notices = binding.rules.notices();
-  internal::ExplainUses(graph, binding, rules.rules(), program, explanation);
-  internal::ExplainChanges(graph, binding, rules, targets, program, machine,
-                           options, explanation);
+  explanation.rules = internal::ExplainUses(binding, rules.rules(), program);
+  internal::TellRules(rules.rules(), program, explanation);
+  if (!options.changes) return explanation;
+  std::optional<internal::ChangeTrials> trials;
+  if (few_layers.valid()) {
+    MTF_ASSIGN_OR_RETURN(trials, few_layers.get());
+  }
+  if (!trials) trials.emplace(internal::TryChanges(step, binding, program));
+  if (trials->few_layers) {
+    explanation.changes_note =
+        "changes were lowered with few of the layers that repeat: bytes sent "
+        "are exact, times and memory nearly";
+  }
+  internal::TellChanges(*trials, rules.rules(), program, explanation);
   return explanation;
 }
 
@@ -291,17 +318,16 @@ Explanation ExplainProgram(const Program& program, const Machine& machine) {
     }
   }
   const Program& whole = missing.empty() ? program : completed;
-  Explanation explanation =
-      internal::ExplainLowered(whole, internal::GuessKinds(whole), machine);
+  Explanation explanation = internal::ExplainLowered(whole, machine);
   for (const LayoutRule& rule : program.rules) {
     explanation.rules.push_back({rule.SectionName(), rule.ToString(),
-                                 rule.origin, RuleUse::kUsed, "", -1, 0});
+                                 rule.origin, RuleUse::kUsed, "", -1,
+                                 std::nullopt});
   }
+  internal::TellRules(program.rules, whole, explanation);
   for (ExplainedCollective& collective : explanation.collectives) {
-    if (collective.no_change == "not tried") {
-      collective.no_change =
-          "a change of rules, for which the model itself is needed";
-    }
+    if (collective.rule.empty()) continue;
+    collective.no_change = "changes of rules need the model itself";
   }
   return explanation;
 }

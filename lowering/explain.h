@@ -7,6 +7,7 @@
 #define LOWERING_EXPLAIN_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,11 +28,28 @@ struct StepCost {
   int64_t memory_bytes = 0;  // variables and arena
 };
 
+// What the memory of a rank is taken by when the step needs most of it.
+struct MemoryParts {
+  int64_t parameters = 0, optimizer_state = 0;  // at rest
+  int64_t gradients = 0, gathered = 0, activations = 0;
+  int64_t unused = 0;  // between tensors
+
+  int64_t total() const {
+    return parameters + optimizer_state + gradients + gathered + activations +
+           unused;
+  }
+};
+inline constexpr int64_t MemoryParts::*kMemoryParts[] = {
+    &MemoryParts::parameters,  &MemoryParts::optimizer_state,
+    &MemoryParts::gradients,   &MemoryParts::gathered,
+    &MemoryParts::activations, &MemoryParts::unused};
+
 // A change of the rules that was lowered and estimated too.
 struct RuleChange {
   std::string edit;    // "drop d_ff:model", "d_ff:data instead of d_ff:model"
   std::string layout;  // all rules after it, as --layout takes them
   StepCost cost;       // with it
+  MemoryParts memory;  // cost.memory_bytes taken apart
 };
 
 struct ExplainedCollective {
@@ -44,6 +62,7 @@ struct ExplainedCollective {
   std::string dimension;    // whose cut causes it, "d_ff"
   std::string rule;         // "d_ff:model"
   std::string rule_origin;  // "preset megatron:8"
+  std::vector<int> rules;   // all that cause it: places in Explanation::rules
   std::string operation;    // the user's, "layer_0/ffn/einsum_1"
   std::string module;       // "layer_0/ffn"
   std::string site;         // "mlp.cc:41"
@@ -106,12 +125,9 @@ struct ExplainedTensor {
 
 // Memory of each rank.
 struct ExplainedMemory {
-  int64_t total = 0;       // variables and arena
-  int64_t parameters = 0;  // at rest
-  int64_t optimizer_state = 0;
-  int64_t arena = 0;
-  // What fills the arena at the peak, and what is lost between its tensors.
-  int64_t gradients = 0, gathered = 0, activations = 0, unused = 0;
+  int64_t total = 0;  // variables and arena
+  int64_t arena = 0;  // all parts but parameters and optimizer state
+  MemoryParts parts;
   int64_t machine_bytes = 0;  // what a device of the machine has
   std::string peak_operation, peak_site;
   std::vector<ExplainedTensor>
@@ -128,7 +144,9 @@ struct ExplainedRule {
   std::string why;  // of a rule that is not used
   // What changes when it goes: a place in Explanation::changes, or -1.
   int dropped = -1;
-  int64_t memory_saved = 0;  // without it less with it; may be negative
+  // Memory without the rule less that with it, parts of which may be negative.
+  // Unknown where the layout is illegal without it, and of a program alone.
+  std::optional<MemoryParts> saved;
 };
 
 struct ExplainedPadding {
@@ -179,7 +197,7 @@ struct Explanation {
   std::vector<ExplainedRule> rules;
   std::vector<ExplainedPadding> padding;
   std::vector<RuleChange> changes;
-  std::string changes_note;          // what was not tried, or ""
+  std::string changes_note;          // how changes were lowered, or ""
   std::vector<std::string> notices;  // on rules without effect
   std::vector<TimelineEntry> timeline;
   std::vector<PlacedTensor> tensors;
@@ -187,11 +205,12 @@ struct Explanation {
 
 struct ExplainOptions {
   bool strict = false;  // an inert rule is an error
-  // Changed rules are lowered one by one as long as the operations lowered
-  // that way stay within this number, those of the rules that cost most time
-  // first; 0 tries none. By default a model of a dozen layers has most tried
-  // and one of a hundred none, so that either takes a fraction of a second.
-  int64_t change_operations = 30000;
+  // Whether the step is lowered under changed rules too.
+  bool changes = true;
+  // A graph of more operations than this has its changes lowered with few of
+  // its layers, if those repeat themselves: then bytes sent are still exact,
+  // and times and memory nearly so. A model of a dozen layers has less.
+  int64_t most_operations = 6000;
 };
 
 // Explains a step of `graph` for `targets`: lowers it, estimates it, and

@@ -31,6 +31,7 @@ Json ToJson(const ExplainedCollective& c) {
           {"dimension", c.dimension},
           {"rule", c.rule},
           {"rule_origin", c.rule_origin},
+          {"rules", c.rules},
           {"operation", c.operation},
           {"module", c.module},
           {"site", c.site},
@@ -80,6 +81,15 @@ Json ToJson(const ExplainedTensor& tensor) {
       {"operation", tensor.operation}, {"site", tensor.site}};
 }
 
+Json ToJson(const MemoryParts& parts) {
+  return {{"parameters", parts.parameters},
+          {"optimizer_state", parts.optimizer_state},
+          {"gradients", parts.gradients},
+          {"gathered", parts.gathered},
+          {"activations", parts.activations},
+          {"unused", parts.unused}};
+}
+
 Json ToJson(const ExplainedRule& rule) {
   const char* use = rule.use == RuleUse::kUsed     ? "used"
                     : rule.use == RuleUse::kUnused ? "unused"
@@ -90,7 +100,8 @@ Json ToJson(const ExplainedRule& rule) {
           {"use", use},
           {"why", rule.why},
           {"dropped", Place(rule.dropped)},
-          {"memory_saved", rule.memory_saved}};
+          {"memory_saved", rule.saved ? Json(rule.saved->total()) : Json()},
+          {"saved", rule.saved ? ToJson(*rule.saved) : Json()}};
 }
 
 Json ToJson(const ExplainedPadding& padding) {
@@ -102,7 +113,8 @@ Json ToJson(const ExplainedPadding& padding) {
 Json ToJson(const RuleChange& change) {
   return {{"edit", change.edit},
           {"layout", change.layout},
-          {"cost", ToJson(change.cost)}};
+          {"cost", ToJson(change.cost)},
+          {"memory", ToJson(change.memory)}};
 }
 
 Json ToJson(const TimelineEntry& entry) {
@@ -139,13 +151,13 @@ Json ToJson(const std::vector<T>& items) {
 
 Json ToJson(const ExplainedMemory& m) {
   return {{"total", m.total},
-          {"parameters", m.parameters},
-          {"optimizer_state", m.optimizer_state},
+          {"parameters", m.parts.parameters},
+          {"optimizer_state", m.parts.optimizer_state},
           {"arena", m.arena},
-          {"gradients", m.gradients},
-          {"gathered", m.gathered},
-          {"activations", m.activations},
-          {"unused", m.unused},
+          {"gradients", m.parts.gradients},
+          {"gathered", m.parts.gathered},
+          {"activations", m.parts.activations},
+          {"unused", m.parts.unused},
           {"machine_bytes", m.machine_bytes},
           {"peak_operation", m.peak_operation},
           {"peak_site", m.peak_site},

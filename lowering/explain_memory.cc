@@ -203,47 +203,6 @@ int64_t LocalBytes(const Program& program, int value) {
          DTypeSize(of.dtype);
 }
 
-VariableKinds KindsOf(const Graph& graph) {
-  VariableKinds kinds;
-  for (const VariableInfo& variable : graph.variables()) {
-    kinds[variable.name] = variable.kind;
-  }
-  return kinds;
-}
-
-VariableKinds GuessKinds(const Program& program) {
-  // Backwards: whether anything but the writing of a variable needs a value,
-  // by way of what is no map. State meets gradients in maps alone.
-  std::vector<bool> needed(program.values.size(), false);
-  VariableKinds kinds;
-  for (size_t i = program.instructions.size(); i-- > 0;) {
-    const Instruction& instruction = program.instructions[i];
-    bool needs;
-    switch (instruction.opcode) {
-      case Opcode::kWriteVariable:
-      case Opcode::kMap:
-      case Opcode::kMask:
-      case Opcode::kReshape:
-      case Opcode::kReduce:
-        needs = !instruction.results.empty() && needed[instruction.results[0]];
-        break;
-      case Opcode::kReadVariable:
-        if (needed[instruction.results[0]]) {
-          kinds[instruction.symbol] = VariableKind::kParameter;
-        } else {
-          kinds.try_emplace(instruction.symbol, VariableKind::kOptimizerState);
-        }
-        continue;
-      default:
-        needs =
-            !IsCollective(instruction.opcode) || needed[instruction.results[0]];
-    }
-    if (!needs) continue;
-    for (int operand : instruction.operands) needed[operand] = true;
-  }
-  return kinds;
-}
-
 int64_t MemoryBytes(const Program& program) {
   int64_t bytes = program.buffers.arena_bytes;
   for (const ProgramVariable& variable : program.variables) {
@@ -253,21 +212,19 @@ int64_t MemoryBytes(const Program& program) {
   return bytes;
 }
 
-ExplainedMemory ExplainMemory(const Program& program,
-                              const VariableKinds& kinds,
-                              const Machine& machine) {
+ExplainedMemory ExplainMemory(const Program& program, const Machine& machine) {
   ExplainedMemory memory;
   memory.total = MemoryBytes(program);
   memory.arena = program.buffers.arena_bytes;
+  memory.parts.unused = memory.arena;
   memory.machine_bytes = machine.memory_bytes();
   for (const ProgramVariable& variable : program.variables) {
     const int64_t bytes =
         LocalElements(program.grains, variable.shape, variable.layout) *
         DTypeSize(variable.dtype);
-    const auto kind = kinds.find(variable.name);
-    const bool state =
-        kind != kinds.end() && kind->second == VariableKind::kOptimizerState;
-    (state ? memory.optimizer_state : memory.parameters) += bytes;
+    (variable.section == RuleSection::kOptimizer ? memory.parts.optimizer_state
+                                                 : memory.parts.parameters) +=
+        bytes;
   }
   if (program.buffers.buffers.size() != program.values.size()) return memory;
 
@@ -299,11 +256,11 @@ ExplainedMemory ExplainMemory(const Program& program,
     const MemoryKind kind = purposes.of(lifetime.value);
     memory.alive.push_back(Described(program, lifetime, kind));
     const int64_t bytes = memory.alive.back().bytes;
-    (kind == MemoryKind::kGradient   ? memory.gradients
-     : kind == MemoryKind::kGathered ? memory.gathered
-                                     : memory.activations) += bytes;
+    (kind == MemoryKind::kGradient   ? memory.parts.gradients
+     : kind == MemoryKind::kGathered ? memory.parts.gathered
+                                     : memory.parts.activations) += bytes;
   }
-  memory.unused = memory.arena - most;
+  memory.parts.unused = memory.arena - most;
   std::stable_sort(memory.alive.begin(), memory.alive.end(),
                    [](const ExplainedTensor& a, const ExplainedTensor& b) {
                      return a.bytes > b.bytes;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lowering/explain_parts.h"
+#include "lowering/explain_text.h"
 
 namespace mtf::internal {
 
@@ -27,23 +28,32 @@ size_t NumberOf(absl::string_view scope) {
 
 }  // namespace
 
-LayerName SplitLayer(absl::string_view name) {
-  LayerName split;
+bool FindLayer(absl::string_view name, absl::string_view* before, int* number) {
   // Only a scope is a layer: the last part of a name is numbered because it is
   // not the first of its kind.
   for (size_t begin = 0, end; (end = name.find('/', begin)) != name.npos;
        begin = end + 1) {
     const size_t digits = NumberOf(name.substr(begin, end - begin));
     if (digits == name.npos) continue;
-    split.before = std::string(name.substr(0, begin + digits));
-    split.behind = std::string(name.substr(end));
-    split.layer = 0;
+    *before = name.substr(0, begin + digits);
+    *number = 0;
     for (char c : name.substr(begin + digits, end - begin - digits)) {
-      split.layer = 10 * split.layer + (c - '0');
+      *number = 10 * *number + (c - '0');
     }
-    return split;
+    return true;
   }
-  split.behind = std::string(name);
+  return false;
+}
+
+LayerName SplitLayer(absl::string_view name) {
+  LayerName split;
+  absl::string_view before;
+  size_t behind = 0;
+  if (FindLayer(name, &before, &split.layer)) {
+    split.before = std::string(before);
+    behind = name.find('/', before.size());
+  }
+  split.behind = std::string(name.substr(behind));
   return split;
 }
 
@@ -94,8 +104,13 @@ std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of) {
       i = end + 1;
     }
     folds[f].name = absl::StrCat(name.before, numbers, name.behind);
+    folds[f].layers = std::move(numbers);
   }
   return folds;
+}
+
+std::string Plural(int64_t count, absl::string_view word) {
+  return absl::StrCat(count, " ", word, count == 1 ? "" : "s");
 }
 
 std::string SecondsText(double seconds) {

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -33,10 +32,13 @@ struct LayerName {
   std::string behind;
 };
 LayerName SplitLayer(absl::string_view name);
+// Whether `name` is of a layer; `before` and `number` as above.
+bool FindLayer(absl::string_view name, absl::string_view* before, int* number);
 
 // Items that are equal but for the layer they are of.
 struct Fold {
-  std::string name;  // "layer_0..11/attention"
+  std::string name;    // "layer_0..11/attention"
+  std::string layers;  // "0..11", or ""
   std::vector<int> members;
 };
 // Folds `count` items, in the order in which the first of each comes.
@@ -48,16 +50,8 @@ std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of);
 // The bytes of a value on each rank, whatever passes have run.
 int64_t LocalBytes(const Program& program, int value);
 
-// What each variable is for, by name.
-using VariableKinds = absl::flat_hash_map<std::string, VariableKind>;
-VariableKinds KindsOf(const Graph& graph);
-// From the program alone: state is what only updates read.
-VariableKinds GuessKinds(const Program& program);
-
 int64_t MemoryBytes(const Program& program);
-ExplainedMemory ExplainMemory(const Program& program,
-                              const VariableKinds& kinds,
-                              const Machine& machine);
+ExplainedMemory ExplainMemory(const Program& program, const Machine& machine);
 
 // The einsums of a program without their times.
 std::vector<ExplainedEinsum> ExplainEinsums(const Program& program);
@@ -67,22 +61,19 @@ StepCost CostOf(const Program& program, const StepEstimate& estimate,
 
 using Rules = std::vector<LayoutRule>;
 
+// The rules of `rules` behind an instruction, in order.
+std::vector<int> RulesBehind(const Rules& rules, const Program& program,
+                             const Instruction& instruction);
+
 // The rule with its section, unless that is the default: "[parameters] io:x".
 std::string InSection(const LayoutRule& rule);
 // Whether a rule cuts anything on this mesh.
 bool Cuts(const LayoutRule& rule, const Mesh& mesh);
 
-// Fills in Explanation::rules but for what dropping them would do.
-void ExplainUses(const Graph& graph, const LayoutBinding& binding,
-                 const Rules& rules, const Program& program,
-                 Explanation& explanation);
-
-// Fills in the changes of rules, what each would do to the rules and to the
-// collectives of `explanation`.
-void ExplainChanges(const Graph& graph, const LayoutBinding& binding,
-                    const LayoutRules& rules, const Targets& targets,
-                    const Program& program, const Machine& machine,
-                    const ExplainOptions& options, Explanation& explanation);
+// Which rules do something in `program`, but not yet what they save.
+std::vector<ExplainedRule> ExplainUses(const LayoutBinding& binding,
+                                       const Rules& rules,
+                                       const Program& program);
 
 // "1.23 ms", "45.6 us", "7.89 s"; "12.3 GFLOP"; "45.6 MiB".
 std::string SecondsText(double seconds);

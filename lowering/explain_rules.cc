@@ -40,8 +40,7 @@ std::string Shadows(const LayoutRule& rule, const Rules& rules) {
 std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
                                       const Rules& rules,
                                       const LayoutBinding& binding,
-                                      const Program& program,
-                                      const VariableKinds& kinds) {
+                                      const Program& program) {
   if (std::none_of(rule.axes.begin(), rule.axes.end(),
                    [&](const std::string& axis) {
                      return binding.mesh.Find(axis) >= 0;
@@ -65,12 +64,8 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
             absl::StrCat("the default section says the same")};
   }
   for (const ProgramVariable& variable : program.variables) {
-    const auto kind = kinds.find(variable.name);
-    if (kind == kinds.end()) continue;
     // A scoped rule that says the same does not stand in the way.
-    const RuleSection section = kind->second == VariableKind::kParameter
-                                    ? RuleSection::kParameters
-                                    : RuleSection::kOptimizer;
+    const RuleSection section = variable.section;
     if (rule.section == RuleSection::kDefault
             ? binding.rules.AxesOf(section, rule.dimension) != axes
             : rule.section != section) {
@@ -110,6 +105,23 @@ std::string InSection(const LayoutRule& rule) {
   return absl::StrCat("[", rule.SectionName(), "] ", rule.ToString());
 }
 
+std::vector<int> RulesBehind(const Rules& rules, const Program& program,
+                             const Instruction& instruction) {
+  std::vector<int> places;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    for (const Cause& cause : instruction.causes) {
+      if (cause.rule < 0) continue;
+      const LayoutRule& rule = program.rules[cause.rule];
+      if (rules[i].section == rule.section &&
+          rules[i].dimension == rule.dimension) {
+        places.push_back(static_cast<int>(i));
+        break;
+      }
+    }
+  }
+  return places;
+}
+
 bool Cuts(const LayoutRule& rule, const Mesh& mesh) {
   return std::any_of(
       rule.axes.begin(), rule.axes.end(), [&mesh](const std::string& axis) {
@@ -117,15 +129,17 @@ bool Cuts(const LayoutRule& rule, const Mesh& mesh) {
       });
 }
 
-void ExplainUses(const Graph& graph, const LayoutBinding& binding,
-                 const Rules& rules, const Program& program,
-                 Explanation& explanation) {
-  const VariableKinds kinds = KindsOf(graph);
+std::vector<ExplainedRule> ExplainUses(const LayoutBinding& binding,
+                                       const Rules& rules,
+                                       const Program& program) {
+  std::vector<ExplainedRule> uses;
+  uses.reserve(rules.size());
   for (const LayoutRule& rule : rules) {
-    auto [use, why] = UseOf(rule, rules, binding, program, kinds);
-    explanation.rules.push_back({rule.SectionName(), rule.ToString(),
-                                 rule.origin, use, std::move(why), -1, 0});
+    auto [use, why] = UseOf(rule, rules, binding, program);
+    uses.push_back({rule.SectionName(), rule.ToString(), rule.origin, use,
+                    std::move(why), -1, std::nullopt});
   }
+  return uses;
 }
 
 }  // namespace mtf::internal

@@ -10,127 +10,84 @@ namespace mtf::internal {
 namespace {
 
 constexpr int kGap = 2;
+constexpr int kIndent = 6;  // of what goes on a further line
 
 class Table {
  public:
   Table(const std::vector<TableColumn>& columns,
-        const std::vector<std::vector<std::string>>& rows)
-      : columns_(columns), rows_(rows), shown_(columns.size(), true) {
-    for (size_t c = 0; c < columns.size(); ++c) {
-      shown_[c] = columns[c].optional == 0 || SaysSomething(c);
-    }
+        const std::vector<std::vector<std::string>>& rows, int width)
+      : columns_(columns), rows_(rows), width_(width) {
     Measure();
+    Arrange();
   }
 
-  void Fit(int width) {
-    while (Width() > width) {
-      if (Narrow(Width() - width) || LeaveOut()) continue;
-      // Nothing is left but to make names hard to read.
-      if (hard_) return;
-      hard_ = true;
-    }
-  }
-
-  std::string Text(int width) const {
-    std::string text = Line(Titles(), width);
-    for (const auto& row : rows_) text += Line(row, width);
+  std::string Text() const {
+    std::vector<std::string> titles;
+    for (const TableColumn& column : columns_) titles.push_back(column.title);
+    std::string text = Row(titles);
+    for (const auto& row : rows_) text += Row(row);
     return text;
   }
 
  private:
-  // A column of nothing, or of single calls alone, does not.
-  bool SaysSomething(size_t c) const {
-    return std::any_of(rows_.begin(), rows_.end(), [c](const auto& row) {
-      return !row[c].empty() && row[c] != "1";
-    });
-  }
+  // The columns of one line of a row.
+  using Line = std::vector<size_t>;
 
-  // The columns as wide as they would like to be.
   void Measure() {
-    widths_.assign(columns_.size(), 0);
     for (size_t c = 0; c < columns_.size(); ++c) {
-      size_t most = columns_[c].title.size();
+      size_t most = 0;
       for (const auto& row : rows_) most = std::max(most, row[c].size());
-      widths_[c] = static_cast<int>(most);
+      const bool shown = most > 0 || !columns_[c].optional;
+      most = std::max(most, columns_[c].title.size());
+      widths_.push_back(shown ? static_cast<int>(most) : 0);
     }
   }
 
-  std::vector<std::string> Titles() const {
-    std::vector<std::string> titles;
-    for (const TableColumn& column : columns_) titles.push_back(column.title);
-    return titles;
-  }
-
-  int Width() const {
-    int width = -kGap;
+  void Arrange() {
+    int used = width_ + 1;  // no line yet
     for (size_t c = 0; c < columns_.size(); ++c) {
-      if (shown_[c]) width += widths_[c] + kGap;
-    }
-    return width;
-  }
-
-  int Narrowest(size_t c) const {
-    return std::max(hard_ ? 6 : columns_[c].narrowest,
-                    static_cast<int>(columns_[c].title.size()));
-  }
-
-  // Takes up to `excess` from the widest column that may be shortened, down to
-  // the next widest.
-  bool Narrow(int excess) {
-    int widest = -1, second = 0;
-    for (size_t c = 0; c < columns_.size(); ++c) {
-      if (!shown_[c] || columns_[c].narrowest == 0 ||
-          widths_[c] <= Narrowest(c)) {
-        continue;
-      }
-      if (widest < 0 || widths_[c] > widths_[widest]) {
-        if (widest >= 0) second = widths_[widest];
-        widest = static_cast<int>(c);
+      if (widths_[c] == 0) continue;
+      if (used + kGap + widths_[c] > width_) {
+        used = lines_.empty() ? 0 : kIndent;
+        lines_.emplace_back();
       } else {
-        second = std::max(second, widths_[c]);
+        used += kGap;
       }
+      used += widths_[c];
+      lines_.back().push_back(c);
     }
-    if (widest < 0) return false;
-    const int least = std::max(Narrowest(widest), second - 1);
-    widths_[widest] = std::max(least, widths_[widest] - excess);
-    return true;
   }
 
-  bool LeaveOut() {
-    int out = -1;
-    for (size_t c = 0; c < columns_.size(); ++c) {
-      if (shown_[c] && columns_[c].optional > 0 &&
-          (out < 0 || columns_[c].optional > columns_[out].optional)) {
-        out = static_cast<int>(c);
+  std::string Row(const std::vector<std::string>& cells) const {
+    std::string text;
+    for (size_t l = 0; l < lines_.size(); ++l) {
+      const int indent = l == 0 ? 0 : kIndent;
+      std::string line(indent, ' ');
+      for (size_t c : lines_[l]) {
+        const std::string padding(widths_[c] - cells[c].size(), ' ');
+        if (c != lines_[l][0]) line.append(kGap, ' ');
+        absl::StrAppend(&line, columns_[c].right ? padding : "", cells[c],
+                        columns_[c].right ? "" : padding);
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      // A further line that says nothing is none.
+      if (line.empty() && l > 0) continue;
+      if (static_cast<int>(line.size()) > width_) {
+        // A single cell: its words are told one below the other.
+        text += std::string(indent, ' ') +
+                WrappedText(cells[lines_[l][0]], width_, indent + kGap, indent);
+      } else {
+        text += line + "\n";
       }
     }
-    if (out < 0) return false;
-    // What was shortened to make room for it may be longer again.
-    shown_[out] = false;
-    Measure();
-    return true;
-  }
-
-  std::string Line(const std::vector<std::string>& cells, int width) const {
-    std::string line;
-    for (size_t c = 0; c < columns_.size(); ++c) {
-      if (!shown_[c]) continue;
-      const std::string cell = Shortened(cells[c], widths_[c]);
-      const std::string padding(widths_[c] - cell.size(), ' ');
-      absl::StrAppend(&line, line.empty() ? "" : std::string(kGap, ' '),
-                      columns_[c].right ? padding : "", cell,
-                      columns_[c].right ? "" : padding);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    if (static_cast<int>(line.size()) > width) line.resize(width);
-    return line + "\n";
+    return text;
   }
 
   const std::vector<TableColumn>& columns_;
   const std::vector<std::vector<std::string>>& rows_;
-  std::vector<bool> shown_;
-  std::vector<int> widths_;
-  bool hard_ = false;
+  const int width_;
+  std::vector<int> widths_;  // 0: left out
+  std::vector<Line> lines_;
 };
 
 }  // namespace
@@ -138,33 +95,35 @@ class Table {
 std::string TableText(const std::vector<TableColumn>& columns,
                       const std::vector<std::vector<std::string>>& rows,
                       int width) {
-  Table table(columns, rows);
-  table.Fit(width);
-  return table.Text(width);
+  return Table(columns, rows, width).Text();
 }
 
-std::string Shortened(absl::string_view name, int width) {
-  if (static_cast<int>(name.size()) <= width) return std::string(name);
-  if (width < 5) return std::string(name.substr(0, std::max(width, 0)));
-  const int front = (width - 2) / 2, back = width - 2 - front;
-  return absl::StrCat(name.substr(0, front), "..",
-                      name.substr(name.size() - back));
-}
-
-std::string WrappedText(absl::string_view text, int width, int indent) {
+std::string WrappedText(absl::string_view text, int width, int indent,
+                        int column) {
   std::string wrapped;
-  int column = 0;
+  bool is_first = true;
+  const auto new_line = [&] {
+    absl::StrAppend(&wrapped, "\n", std::string(indent, ' '));
+    column = indent;
+  };
   for (absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
-    const int length = static_cast<int>(word.size());
-    if (column > 0 && column + 1 + length > width) {
-      absl::StrAppend(&wrapped, "\n", std::string(indent, ' '));
-      column = indent;
-    } else if (column > 0) {
-      wrapped += ' ';
-      ++column;
+    if (!is_first) {
+      if (column + 1 + static_cast<int>(word.size()) > width) {
+        new_line();
+      } else {
+        wrapped += ' ';
+        ++column;
+      }
+    }
+    is_first = false;
+    while (column + static_cast<int>(word.size()) > width) {
+      const int room = width - column;
+      wrapped.append(word.data(), room);
+      word.remove_prefix(room);
+      new_line();
     }
     wrapped.append(word.data(), word.size());
-    column += length;
+    column += static_cast<int>(word.size());
   }
   return wrapped + "\n";
 }

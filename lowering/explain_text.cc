@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lowering/explain_text.h"
+
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -12,12 +15,6 @@ namespace mtf {
 namespace internal {
 
 namespace {
-
-constexpr size_t kMostTensors = 12;  // alive at the peak
-
-std::string Plural(int64_t count, absl::string_view word) {
-  return absl::StrCat(count, " ", word, count == 1 ? "" : "s");
-}
 
 class TextWriter {
  public:
@@ -30,10 +27,8 @@ class TextWriter {
     TotalsByKindAndAxis();
     Modules();
     Einsums();
-    Memory();
-    PaddingAndRules();
-    Changes();
-    return std::move(text_);
+    return absl::StrCat(text_, MemoryText(e_, width_),
+                        RulesAndChangesText(e_, width_));
   }
 
  private:
@@ -73,8 +68,17 @@ class TextWriter {
   }
 
   std::string ChangeOf(const ExplainedCollective& collective) const {
-    return collective.change < 0 ? absl::StrCat("(", collective.no_change, ")")
+    return collective.change < 0 ? absl::StrCat("none: ", collective.no_change)
                                  : e_.changes[collective.change].edit;
+  }
+
+  // The user's operation, where the name of what is sent does not tell it.
+  static std::string OperationOf(const ExplainedCollective& collective) {
+    const absl::string_view tensor = collective.tensor;
+    const bool told =
+        tensor == collective.operation ||
+        absl::StartsWith(tensor, absl::StrCat(collective.operation, " and "));
+    return told ? "" : collective.operation;
   }
 
   void Collectives() {
@@ -94,9 +98,14 @@ class TextWriter {
         all.size(), [&](size_t i) { return all[i].tensor; },
         [&](size_t i) {
           const ExplainedCollective& c = all[i];
+          const LayerName tensor = SplitLayer(c.tensor);
+          const LayerName operation = SplitLayer(OperationOf(c));
           return absl::StrJoin(
               {c.kind, c.axes, absl::StrCat(c.bytes), c.dimension, c.rule,
-               c.rule_origin, c.site, ChangeOf(c)},
+               c.rule_origin, c.site, ChangeOf(c), operation.before,
+               operation.behind,
+               absl::StrCat(
+                   operation.layer < 0 ? 0 : operation.layer - tensor.layer)},
               "\n");
         });
     Rows rows;
@@ -109,25 +118,32 @@ class TextWriter {
         seconds += all[i].seconds;
         exposed += all[i].exposed;
       }
+      const LayerName operation = SplitLayer(OperationOf(first));
+      const bool same_layer = operation.layer >= 0 &&
+                              operation.layer == SplitLayer(first.tensor).layer;
       rows.push_back({absl::StrCat(first.number), first.kind, first.axes,
                       absl::StrCat(fold.members.size()), absl::StrCat(bytes),
                       SecondsText(seconds), SecondsText(exposed), fold.name,
-                      first.dimension, first.rule, first.rule_origin,
-                      untried ? "" : ChangeOf(first), first.site});
+                      first.site, first.dimension, first.rule,
+                      first.rule_origin, untried ? "" : ChangeOf(first),
+                      same_layer ? absl::StrCat(operation.before, fold.layers,
+                                                operation.behind)
+                                 : OperationOf(first)});
     }
     Table({{"no", true},
            {"collective"},
-           {"axis", false, 0, 2},
-           {"calls", true, 0, 4},
+           {"axis"},
+           {"calls", true},
            {"bytes", true},
-           {"time", true, 0, 5},
-           {"exposed", true, 0, 3},
-           {"tensor", false, 20, 1},
-           {"dimension", false, 0, 7},
-           {"rule", false, 16},
-           {"rule from", false, 20, 6},
-           {"removed by", false, 18, untried ? 8 : 0},
-           {"made at", false, 20}},
+           {"time", true},
+           {"exposed", true},
+           {"tensor"},
+           {"made at"},
+           {"dimension"},
+           {"rule"},
+           {"rule from"},
+           {"removed by", false, true},
+           {"operation", false, true}},
           rows);
     if (untried) Line(absl::StrCat("removed by: ", all[0].no_change));
   }
@@ -144,7 +160,7 @@ class TextWriter {
              SecondsText(total.collectives), SecondsText(total.exposed)});
       }
     }
-    Table({{"total", false, 12},
+    Table({{"total"},
            {"calls", true},
            {"bytes", true},
            {"time", true},
@@ -183,12 +199,12 @@ class TextWriter {
                       absl::StrCat(sum.calls), absl::StrCat(sum.bytes),
                       SecondsText(sum.collectives), SecondsText(sum.exposed)});
     }
-    Table({{"module", false, 16},
+    Table({{"module"},
            {"per rank", true},
            {"compute", true},
-           {"calls", true, 0, 2},
+           {"calls", true},
            {"bytes", true},
-           {"collectives", true, 0, 1},
+           {"collectives", true},
            {"exposed", true}},
           rows);
   }
@@ -221,164 +237,31 @@ class TextWriter {
     for (const Fold& fold : folds) {
       const ExplainedEinsum& first = all[fold.members[0]];
       const double calls = static_cast<double>(fold.members.size());
-      rows.push_back(
-          {fold.name, absl::StrCat(fold.members.size()), first.sharding,
-           FlopsText(calls * first.flops),
-           first.repeated < 1.0005 ? ""
-                                   : absl::StrFormat("x%.3g", first.repeated),
-           BytesText(calls * first.moved_bytes),
-           BytesText(calls * first.bound_bytes), RegimeText(first.layout),
-           RegimeText(first.best), Distance(first), first.site});
+      rows.push_back({fold.name, absl::StrCat(fold.members.size()),
+                      FlopsText(calls * first.flops),
+                      first.repeated < 1.0005
+                          ? ""
+                          : absl::StrFormat("x%.3g", first.repeated),
+                      BytesText(calls * first.moved_bytes),
+                      BytesText(calls * first.bound_bytes),
+                      RegimeText(first.layout), RegimeText(first.best),
+                      Distance(first), first.site, first.sharding});
     }
-    Table({{"einsum", false, 26},
-           {"calls", true, 0, 5},
-           {"result", false, 34, 6},
+    Table({{"einsum"},
+           {"calls", true},
            {"per rank", true},
-           {"repeated", true, 0, 3},
-           {"moved", true, 0, 2},
-           {"least", true, 0, 2},
-           {"cuts", false, 0, 4},
-           {"best", false, 0, 4},
+           {"repeated", true, true},
+           {"moved", true},
+           {"least", true},
+           {"cuts"},
+           {"best"},
            {"distance", true},
-           {"made at", false, 20, 7}},
+           {"made at"},
+           {"result"}},
           rows);
     Line(
         "distance is moved over least: below 1 where ranks hold copies, and "
         "\"copies\" where nothing is moved for that reason");
-  }
-
-  void Memory() {
-    const ExplainedMemory& m = e_.memory;
-    Section(absl::StrCat("memory per rank: variables ",
-                         m.parameters + m.optimizer_state, " bytes, step ",
-                         m.arena, " bytes"));
-    Rows rows;
-    const auto row = [&](absl::string_view name, int64_t bytes) {
-      if (bytes == 0) return;
-      rows.push_back(
-          {std::string(name), absl::StrCat(bytes),
-           absl::StrFormat("%.1f %%", 100.0 * static_cast<double>(bytes) /
-                                          static_cast<double>(m.total))});
-    };
-    row("parameters", m.parameters);
-    row("optimizer state", m.optimizer_state);
-    row("gradients", m.gradients);
-    row("gathered parameters", m.gathered);
-    row("activations", m.activations);
-    row("between tensors", m.unused);
-    if (!rows.empty()) {
-      Table({{"at the peak"}, {"bytes", true}, {"share", true}}, rows);
-    }
-    if (m.machine_bytes > 0) {
-      Line(absl::StrFormat("%s of the %s of a device%s",
-                           BytesText(static_cast<double>(m.total)),
-                           BytesText(static_cast<double>(m.machine_bytes)),
-                           m.total > m.machine_bytes ? ": does not fit" : ""));
-    }
-    if (m.alive.empty()) return;
-    text_ += "\n";
-    Line(absl::StrCat(
-        "alive at the peak, in ",
-        m.peak_operation.empty() ? "the step" : m.peak_operation,
-        m.peak_site.empty() ? "" : absl::StrCat(" (", m.peak_site, ")")));
-    const auto folds = FoldLayers(
-        m.alive.size(), [&](size_t i) { return m.alive[i].name; },
-        [&](size_t i) {
-          const ExplainedTensor& tensor = m.alive[i];
-          return absl::StrCat(tensor.type, "\n", tensor.site, "\n",
-                              static_cast<int>(tensor.kind));
-        });
-    struct Sum {
-      const Fold* fold;
-      int64_t bytes;
-    };
-    std::vector<Sum> sums;
-    for (const Fold& fold : folds) {
-      sums.push_back({&fold, 0});
-      for (int i : fold.members) sums.back().bytes += m.alive[i].bytes;
-    }
-    std::stable_sort(sums.begin(), sums.end(), [](const Sum& a, const Sum& b) {
-      return a.bytes > b.bytes;
-    });
-    rows.clear();
-    int64_t rest = 0, others = 0;
-    for (const auto& [fold, bytes] : sums) {
-      const ExplainedTensor& first = m.alive[fold->members[0]];
-      if (rows.size() == kMostTensors) {
-        rest += bytes;
-        others += static_cast<int64_t>(fold->members.size());
-        continue;
-      }
-      rows.push_back({fold->name, absl::StrCat(fold->members.size()),
-                      absl::StrCat(bytes), MemoryKindName(first.kind),
-                      first.type, first.site});
-    }
-    Table({{"tensor", false, 26},
-           {"of", true, 0, 4},
-           {"bytes", true},
-           {"kind", false, 0, 2},
-           {"type", false, 34, 3},
-           {"made at", false, 20}},
-          rows);
-    if (others > 0) {
-      Line(absl::StrCat("and ", Plural(others, "tensor"), " of ", rest,
-                        " bytes"));
-    }
-  }
-
-  void PaddingAndRules() {
-    if (!e_.rules.empty()) {
-      Section("rules");
-      Rows rows;
-      for (const ExplainedRule& rule : e_.rules) {
-        rows.push_back(
-            {absl::StrCat(rule.section == "default"
-                              ? ""
-                              : absl::StrCat("[", rule.section, "] "),
-                          rule.rule),
-             rule.use == RuleUse::kUsed ? "used"
-             : rule.use == RuleUse::kUnused
-                 ? absl::StrCat("unused: ", rule.why)
-                 : absl::StrCat("shadowed: ", rule.why),
-             rule.dropped < 0
-                 ? ""
-                 : BytesText(static_cast<double>(rule.memory_saved)),
-             rule.origin});
-      }
-      Table({{"rule", false, 16},
-             {"use", false, 20},
-             {"memory saved", true, 0, 1},
-             {"from", false, 12, 2}},
-            rows);
-    }
-    if (!e_.padding.empty()) text_ += "\n";
-    for (const ExplainedPadding& padding : e_.padding) {
-      Line(absl::StrFormat(
-          "padding: \"%s\" %d in %d places (%.1f %% unused)", padding.dimension,
-          padding.size, padding.padded,
-          100.0 * static_cast<double>(padding.padded - padding.size) /
-              static_cast<double>(padding.padded)));
-    }
-  }
-
-  void Changes() {
-    if (!e_.changes.empty()) {
-      Section("changes of a rule, and what the step would then cost");
-      Rows rows = {{"(as it is)", SecondsText(e_.cost.seconds),
-                    absl::StrCat(e_.cost.wire_bytes),
-                    absl::StrCat(e_.cost.memory_bytes)}};
-      for (const RuleChange& change : e_.changes) {
-        rows.push_back({change.edit, SecondsText(change.cost.seconds),
-                        absl::StrCat(change.cost.wire_bytes),
-                        absl::StrCat(change.cost.memory_bytes)});
-      }
-      Table({{"change", false, 20},
-             {"step", true},
-             {"bytes sent", true},
-             {"memory", true}},
-            rows);
-    }
-    if (!e_.changes_note.empty()) Line(e_.changes_note);
   }
 
   const Explanation& e_;

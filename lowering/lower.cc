@@ -85,20 +85,9 @@ absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph, const Mesh& mesh,
                                          const LayoutRules& rules,
                                          bool strict) {
   MTF_RETURN_IF_ERROR(graph.status());
-  LayoutBinding binding;
-  binding.mesh = mesh;
-  const std::vector<std::string> dimensions = DimensionNames(graph);
-  MTF_ASSIGN_OR_RETURN(binding.rules,
-                       ResolvedRules::Resolve(rules, mesh, dimensions, strict));
-  binding.grains = Grains(mesh);
-  for (const std::string& dimension : dimensions) {
-    binding.grains.Allow(dimension, binding.rules.AllAxesOf(dimension));
-  }
-  for (const auto& operation : graph.operations()) {
-    for (const auto& [a, b] : operation->TiedDimensions()) {
-      binding.grains.Tie(a, b);
-    }
-  }
+  MTF_ASSIGN_OR_RETURN(
+      LayoutBinding binding,
+      BindDimensions(DimensionsOf(graph), mesh, rules, strict));
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> notices,
                        CheckBudgetNames(rules.budget(), mesh, graph, strict));
   for (const std::string& notice : notices) binding.rules.AddNotice(notice);
@@ -114,7 +103,8 @@ absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
       std::find(names.begin(), names.end(), options.last_pass) == names.end()) {
     return NoPass(options.last_pass);
   }
-  MTF_ASSIGN_OR_RETURN(Program program, EmitProgram(graph, binding, targets));
+  MTF_ASSIGN_OR_RETURN(Program program,
+                       EmitProgram(graph, binding, targets, options.stand_ins));
   if (options.verify) MTF_RETURN_IF_ERROR(VerifyProgram(program));
   if (options.after_pass) options.after_pass("emit_program", program);
   if (options.last_pass == "emit_program") return program;

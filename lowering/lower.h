@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "layouts/layout_rules.h"
 #include "layouts/mesh.h"
 #include "layouts/tensor_layout.h"
@@ -53,6 +54,10 @@ struct LowerOptions {
   // Stops behind the pass of this name, or behind "emit_program"; "" runs all.
   std::string last_pass = "";
   bool verify = true;
+  // By id of an operation: the one, emitted before, that it takes its value
+  // from instead of being lowered, or its own. What few layers of a deep model
+  // are lowered by; empty for a step that is to run.
+  absl::Span<const int> stand_ins = {};
 };
 
 // Translates the part of `graph` that `targets` need into one SPMD program for

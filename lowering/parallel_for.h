@@ -14,11 +14,13 @@ namespace mtf::internal {
 // Calls run(i) for each i below `count`, from several threads at once where
 // the host has cores for them. For pure work that takes milliseconds; what it
 // writes goes to places of its own, so the result does not depend on threads.
-inline void ParallelFor(size_t count, const std::function<void(size_t)>& run) {
+// Leaves `busy` cores to others.
+inline void ParallelFor(size_t count, const std::function<void(size_t)>& run,
+                        size_t busy = 0) {
   constexpr size_t kMostThreads = 16;
-  const size_t threads =
-      std::min({count, kMostThreads,
-                std::max<size_t>(1, std::thread::hardware_concurrency())});
+  const size_t threads = std::min(
+      {count, kMostThreads,
+       std::max<size_t>(1 + busy, std::thread::hardware_concurrency()) - busy});
   std::atomic<size_t> next = 0;
   const auto work = [&] {
     for (size_t i = next++; i < count; i = next++) run(i);

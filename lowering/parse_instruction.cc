@@ -305,6 +305,17 @@ DType ProgramParser::StepDType(const Instruction& instruction,
                          : instruction.expression.steps[last - operands].dtype;
 }
 
+// Whose rules lay out a variable: nothing is said of a parameter.
+RuleSection ProgramParser::VariableSection(LineReader& line) {
+  if (!line.Take("[")) return RuleSection::kParameters;
+  if (!line.TakeWord(RuleSectionName(RuleSection::kOptimizer))) {
+    line.FailWord("expected [optimizer], or nothing for a parameter");
+    return RuleSection::kParameters;
+  }
+  line.Expect("]");
+  return RuleSection::kOptimizer;
+}
+
 void ProgramParser::ParseAttributes(LineReader& line,
                                     Instruction& instruction) {
   const int first = instruction.operands.empty() ? -1 : instruction.operands[0];
@@ -316,10 +327,17 @@ void ProgramParser::ParseAttributes(LineReader& line,
     case Opcode::kReadVariable:
     case Opcode::kWriteVariable: {
       instruction.symbol = line.Name();
+      const RuleSection section = VariableSection(line);
+      if (!line.ok()) return;
       const ProgramValue& value = program_.values[instruction.results[0]];
-      if (variables_.insert(instruction.symbol).second) {
-        program_.variables.push_back(
-            {instruction.symbol, value.dtype, value.shape, value.layout});
+      const auto [place, is_new] =
+          variables_.try_emplace(instruction.symbol, program_.variables.size());
+      if (is_new) {
+        program_.variables.push_back({instruction.symbol, value.dtype,
+                                      value.shape, value.layout, section});
+      } else if (program_.variables[place->second].section != section) {
+        line.Fail(absl::StrCat("variable \"", instruction.symbol,
+                               "\" is of another section above"));
       }
       break;
     }

@@ -2,22 +2,21 @@
 //
 // Reads machine files. A file is a list of lines, each a section
 // "[link nvlink]", an entry "latency 3 us" or a row of the table before it,
-// "32 KiB 39 us", which begins with a number.
+// "32 KiB 39 us", which begins with a number. What the entries say is read in
+// parse_machine_entries.cc.
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "layouts/text_items.h"
-#include "lowering/machine.h"
+#include "lowering/machine_parser.h"
 #include "lowering/units.h"
 #include "mtf/status.h"
 
@@ -25,14 +24,8 @@ namespace mtf {
 namespace {
 
 constexpr size_t kMostText = 1 << 20;
-constexpr size_t kMostRows = 1000;
-constexpr int64_t kMostRanks = int64_t{1} << 40;
-constexpr CollectiveKind kKinds[] = {
-    CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
-    CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll,
-    CollectiveKind::kCollectivePermute};
 
-std::vector<absl::string_view> Words(absl::string_view line) {
+std::vector<absl::string_view> WordsOf(absl::string_view line) {
   return absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
 }
 
@@ -74,450 +67,275 @@ std::string BaseName(absl::string_view origin) {
 
 }  // namespace
 
-class MachineParser {
- public:
-  MachineParser(absl::string_view text, absl::string_view origin)
-      : text_(text), origin_(origin) {}
+absl::StatusOr<Machine> MachineParser::Run() {
+  if (text_.size() > kMostText) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "machine file ", Quoted(origin_), " is larger than 1 MiB"));
+  }
+  const std::string name = BaseName(origin_);
+  machine_.name_ = IsLayoutName(name) ? name : "machine";
+  for (absl::string_view line : absl::StrSplit(text_, '\n')) {
+    ++number_;
+    line_ = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+    if (line_.empty()) continue;
+    const std::vector<absl::string_view> words = WordsOf(line_);
+    if (line_[0] == '[') {
+      MTF_RETURN_IF_ERROR(Section());
+    } else if (BeginsNumber(words[0])) {
+      MTF_RETURN_IF_ERROR(Row(words));
+    } else {
+      MTF_RETURN_IF_ERROR(Entry(words));
+    }
+  }
+  MTF_RETURN_IF_ERROR(EndSection());
+  MTF_RETURN_IF_ERROR(Finish());
+  return std::move(machine_);
+}
 
-  absl::StatusOr<Machine> Run() {
-    if (text_.size() > kMostText) {
+absl::Status MachineParser::FailAt(int number, absl::string_view line,
+                                   absl::string_view what,
+                                   absl::string_view help) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " (", origin_, ":", number, ")",
+                   line.empty() ? "" : DetailLine("line", Escaped(line)),
+                   DetailLine("help", help)));
+}
+
+absl::Status MachineParser::At(const absl::Status& status) const {
+  const auto [first, details] = std::pair<std::string, std::string>(
+      absl::StrSplit(status.message(), absl::MaxSplits('\n', 1)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(first, " (", origin_, ":", number_, ")",
+                   DetailLine("line", Escaped(line_)), "\n", details));
+}
+
+absl::Status MachineParser::Section() {
+  MTF_RETURN_IF_ERROR(EndSection());
+  constexpr absl::string_view kHelp =
+      "the sections are [device], [matmul DTYPE] and [link NAME]";
+  absl::string_view inside = line_;
+  inside.remove_prefix(1);
+  if (!absl::ConsumeSuffix(&inside, "]")) {
+    return Fail(
+        absl::StrCat("section ", Quoted(line_), " does not end with \"]\""),
+        kHelp);
+  }
+  const std::vector<absl::string_view> words = WordsOf(inside);
+  const std::string head(words.empty() ? "" : words[0]);
+  const std::string again = "one section says it all; put the entries together";
+  section_line_ = number_;
+  section_text_ = line_;
+  if (head == "device" && words.size() == 1) {
+    if (device_) return Fail("section [device] comes twice", again);
+    device_ = true;
+    kind_ = Kind::kDevice;
+  } else if (head == "matmul" && words.size() == 2) {
+    MTF_RETURN_IF_ERROR(Matmul(words[1]));
+  } else if (head == "link" && words.size() == 2) {
+    if (!IsLayoutName(words[1])) {
+      return Fail(absl::StrCat("a link is called ", Quoted(words[1])),
+                  "names are made of letters, digits, \"_\" and \"-\"");
+    }
+    for (const MachineLink& link : machine_.links_) {
+      if (link.name == words[1]) {
+        return Fail(absl::StrCat("link ", Quoted(words[1]), " comes twice"),
+                    again);
+      }
+    }
+    machine_.links_.emplace_back().name = std::string(words[1]);
+    kind_ = Kind::kLink;
+  } else {
+    const bool known = head == "device" || head == "matmul" || head == "link";
+    return Fail(absl::StrCat("section ", Quoted(line_), " is unknown"),
+                known ? std::string(kHelp)
+                      : NearestHelp(head, {"device", "matmul", "link"},
+                                    "the sections are"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MachineParser::Matmul(absl::string_view name) {
+  std::vector<std::string> names;
+  for (DType dtype : kAllDTypes) {
+    names.emplace_back(DTypeName(dtype));
+    if (names.back() != name) continue;
+    for (const MatmulRate& rate : machine_.rates_) {
+      if (rate.dtype != dtype) continue;
+      return Fail(absl::StrCat("section [matmul ", name, "] comes twice"),
+                  "one section says it all; put the entries together");
+    }
+    machine_.rates_.emplace_back().dtype = dtype;
+    kind_ = Kind::kMatmul;
+    return absl::OkStatus();
+  }
+  return Fail(absl::StrCat("dtype ", Quoted(name), " is unknown"),
+              NearestHelp(name, names, "the dtypes are"));
+}
+
+absl::Status MachineParser::Entry(const std::vector<absl::string_view>& words) {
+  MTF_RETURN_IF_ERROR(EndTable());
+  const std::string key(words[0]);
+  const std::vector<std::string> known = Entries();
+  if (std::find(known.begin(), known.end(), key) == known.end()) {
+    return Fail(absl::StrCat("entry ", Quoted(key), " is unknown in ", Where()),
+                NearestHelp(key, known, "its entries are"));
+  }
+  const bool is_table =
+      kind_ == Kind::kLink && words.size() > 1 && words[1] == "over";
+  // One kind may have tables for several rank counts.
+  if (!is_table) {
+    if (std::find(seen_.begin(), seen_.end(), key) != seen_.end()) {
+      return Fail(
+          absl::StrCat("entry ", Quoted(key), " comes twice in ", Where()),
+          "keep one");
+    }
+    seen_.push_back(key);
+  }
+  const std::vector<absl::string_view> rest(words.begin() + 1, words.end());
+  switch (kind_) {
+    case Kind::kTop:
+      return Name(rest);
+    case Kind::kDevice:
+      return Device(key, rest);
+    case Kind::kMatmul:
+      return Rate(key, rest);
+    case Kind::kLink:
+      return Link(key, rest);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> MachineParser::Entries() const {
+  switch (kind_) {
+    case Kind::kTop:
+      return {"machine"};
+    case Kind::kDevice:
+      return {"memory",  "bandwidth", "latency", "functions",
+              "overlap", "fusion",    "copy"};
+    case Kind::kMatmul:
+      return {"peak", "flops", "side", "k"};
+    case Kind::kLink:
+      break;
+  }
+  std::vector<std::string> entries = {"ranks", "bandwidth", "latency"};
+  for (CollectiveKind kind : kKinds) {
+    entries.emplace_back(CollectiveName(kind));
+  }
+  return entries;
+}
+
+std::string MachineParser::Where() const {
+  return kind_ == Kind::kTop ? "the lines before the first section"
+                             : std::string(section_text_);
+}
+
+absl::Status MachineParser::BeginTable(std::function<void(TimeCurve)> store) {
+  store_ = std::move(store);
+  rows_.clear();
+  table_line_ = number_;
+  table_text_ = line_;
+  return absl::OkStatus();
+}
+
+absl::Status MachineParser::Row(const std::vector<absl::string_view>& words) {
+  if (!store_) {
+    return Fail("the row belongs to no table",
+                "rows follow \"copy\" or a collective, as in \"all_reduce "
+                "over 8\"");
+  }
+  const std::vector<std::string> quantities = Quantities(words);
+  if (quantities.size() != 2) {
+    return Fail("a row is a size and a time or a rate",
+                "as in \"32 KiB 39 us\" or \"1 GiB 265 GB/s\"");
+  }
+  MTF_ASSIGN_OR_RETURN(const double size,
+                       Sensible(quantities[0], Quantity::kBytes));
+  const bool is_rate = absl::StrContains(quantities[1], "/");
+  MTF_ASSIGN_OR_RETURN(
+      double value, Sensible(quantities[1], is_rate ? Quantity::kBytesPerSecond
+                                                    : Quantity::kSeconds));
+  if (is_rate) {
+    MTF_ASSIGN_OR_RETURN(
+        value, InRange(quantities[1], size / value, Quantity::kSeconds));
+  }
+  if (!rows_.empty() && size <= rows_.back().size) {
+    return Fail("the row is no larger than the one before",
+                "order the rows by size");
+  }
+  if (rows_.size() == kMostRows) {
+    return Fail("the table has more than 1000 rows", "leave some out");
+  }
+  rows_.push_back({size, value});
+  return absl::OkStatus();
+}
+
+absl::Status MachineParser::EndTable() {
+  if (!store_) return absl::OkStatus();
+  if (rows_.size() < 2) {
+    return FailAt(table_line_, table_text_,
+                  absl::StrCat("the table has ", rows_.size(),
+                               rows_.size() == 1 ? " row" : " rows"),
+                  "two rows or more make a curve; without a table, latency "
+                  "and bandwidth are used");
+  }
+  store_(TimeCurve(std::move(rows_)));
+  store_ = nullptr;
+  rows_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status MachineParser::EndSection() {
+  MTF_RETURN_IF_ERROR(EndTable());
+  std::vector<std::string> needed;
+  if (kind_ == Kind::kDevice) needed = {"memory", "bandwidth", "latency"};
+  if (kind_ == Kind::kMatmul) needed = {"peak"};
+  if (kind_ == Kind::kLink) needed = {"bandwidth", "latency"};
+  for (const std::string& entry : needed) {
+    if (std::find(seen_.begin(), seen_.end(), entry) != seen_.end()) continue;
+    return FailAt(section_line_, section_text_,
+                  absl::StrCat("section ", Where(), " has no \"", entry, "\""),
+                  absl::StrCat("it needs ", absl::StrJoin(needed, ", ")));
+  }
+  seen_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status MachineParser::Finish() {
+  const auto missing = [&](absl::string_view section, absl::string_view why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("machine file ", Quoted(origin_), " has no section ",
+                     section, DetailLine("help", why)));
+  };
+  if (!device_) return missing("[device]", "it holds memory and bandwidth");
+  if (machine_.rates_.empty()) {
+    return missing("[matmul DTYPE]", "as in \"[matmul bf16]\", with a peak");
+  }
+  if (machine_.links_.empty()) {
+    return missing("[link NAME]",
+                   "as in \"[link nvlink]\", with bandwidth and latency");
+  }
+  for (size_t i = 0; i + 1 < machine_.links_.size(); ++i) {
+    const MachineLink &inner = machine_.links_[i],
+                      &outer = machine_.links_[i + 1];
+    if (inner.ranks == 0) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "machine file ", Quoted(origin_), " is larger than 1 MiB"));
+          "link ", Quoted(inner.name), " does not say how many ranks it joins",
+          " (", origin_, ")",
+          DetailLine("help", absl::StrCat("link ", Quoted(outer.name),
+                                          " lies beyond it: write \"ranks "
+                                          "8\" for nodes of 8"))));
     }
-    const std::string name = BaseName(origin_);
-    machine_.name_ = IsLayoutName(name) ? name : "machine";
-    for (absl::string_view line : absl::StrSplit(text_, '\n')) {
-      ++number_;
-      line_ = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
-      if (line_.empty()) continue;
-      const std::vector<absl::string_view> words = Words(line_);
-      if (line_[0] == '[') {
-        MTF_RETURN_IF_ERROR(Section());
-      } else if (BeginsNumber(words[0])) {
-        MTF_RETURN_IF_ERROR(Row(words));
-      } else {
-        MTF_RETURN_IF_ERROR(Entry(words));
-      }
-    }
-    MTF_RETURN_IF_ERROR(EndSection());
-    MTF_RETURN_IF_ERROR(Finish());
-    return std::move(machine_);
-  }
-
- private:
-  enum class Kind { kTop, kDevice, kMatmul, kLink };
-
-  absl::Status Fail(absl::string_view what, absl::string_view help) const {
-    return FailAt(number_, line_, what, help);
-  }
-  absl::Status FailAt(int number, absl::string_view line,
-                      absl::string_view what, absl::string_view help) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, " (", origin_, ":", number, ")",
-                     line.empty() ? "" : DetailLine("line", Escaped(line)),
-                     DetailLine("help", help)));
-  }
-  // A complaint of ParseQuantity, which knows no place.
-  absl::Status At(const absl::Status& status) const {
-    const auto [first, details] = std::pair<std::string, std::string>(
-        absl::StrSplit(status.message(), absl::MaxSplits('\n', 1)));
-    return absl::InvalidArgumentError(
-        absl::StrCat(first, " (", origin_, ":", number_, ")",
-                     DetailLine("line", Escaped(line_)), "\n", details));
-  }
-
-  absl::Status Section() {
-    MTF_RETURN_IF_ERROR(EndSection());
-    constexpr absl::string_view kHelp =
-        "the sections are [device], [matmul DTYPE] and [link NAME]";
-    absl::string_view inside = line_;
-    inside.remove_prefix(1);
-    if (!absl::ConsumeSuffix(&inside, "]")) {
-      return Fail(
-          absl::StrCat("section ", Quoted(line_), " does not end with \"]\""),
-          kHelp);
-    }
-    const std::vector<absl::string_view> words = Words(inside);
-    const std::string head(words.empty() ? "" : words[0]);
-    const std::string again =
-        "one section says it all; put the entries together";
-    section_line_ = number_;
-    section_text_ = line_;
-    if (head == "device" && words.size() == 1) {
-      if (device_) return Fail("section [device] comes twice", again);
-      device_ = true;
-      kind_ = Kind::kDevice;
-    } else if (head == "matmul" && words.size() == 2) {
-      MTF_RETURN_IF_ERROR(Matmul(words[1]));
-    } else if (head == "link" && words.size() == 2) {
-      if (!IsLayoutName(words[1])) {
-        return Fail(absl::StrCat("a link is called ", Quoted(words[1])),
-                    "names are made of letters, digits, \"_\" and \"-\"");
-      }
-      for (const MachineLink& link : machine_.links_) {
-        if (link.name == words[1]) {
-          return Fail(absl::StrCat("link ", Quoted(words[1]), " comes twice"),
-                      again);
-        }
-      }
-      machine_.links_.emplace_back().name = std::string(words[1]);
-      kind_ = Kind::kLink;
-    } else {
-      const bool known = head == "device" || head == "matmul" || head == "link";
-      return Fail(absl::StrCat("section ", Quoted(line_), " is unknown"),
-                  known ? std::string(kHelp)
-                        : NearestHelp(head, {"device", "matmul", "link"},
-                                      "the sections are"));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Matmul(absl::string_view name) {
-    std::vector<std::string> names;
-    for (DType dtype : kAllDTypes) {
-      names.emplace_back(DTypeName(dtype));
-      if (names.back() != name) continue;
-      for (const MatmulRate& rate : machine_.rates_) {
-        if (rate.dtype != dtype) continue;
-        return Fail(absl::StrCat("section [matmul ", name, "] comes twice"),
-                    "one section says it all; put the entries together");
-      }
-      machine_.rates_.emplace_back().dtype = dtype;
-      kind_ = Kind::kMatmul;
-      return absl::OkStatus();
-    }
-    return Fail(absl::StrCat("dtype ", Quoted(name), " is unknown"),
-                NearestHelp(name, names, "the dtypes are"));
-  }
-
-  absl::Status Entry(const std::vector<absl::string_view>& words) {
-    MTF_RETURN_IF_ERROR(EndTable());
-    const std::string key(words[0]);
-    const std::vector<std::string> known = Entries();
-    if (std::find(known.begin(), known.end(), key) == known.end()) {
-      return Fail(
-          absl::StrCat("entry ", Quoted(key), " is unknown in ", Where()),
-          NearestHelp(key, known, "its entries are"));
-    }
-    const bool is_table =
-        kind_ == Kind::kLink && words.size() > 1 && words[1] == "over";
-    // One kind may have tables for several rank counts.
-    if (!is_table) {
-      if (std::find(seen_.begin(), seen_.end(), key) != seen_.end()) {
-        return Fail(
-            absl::StrCat("entry ", Quoted(key), " comes twice in ", Where()),
-            "keep one");
-      }
-      seen_.push_back(key);
-    }
-    const std::vector<absl::string_view> rest(words.begin() + 1, words.end());
-    switch (kind_) {
-      case Kind::kTop:
-        return Name(rest);
-      case Kind::kDevice:
-        return Device(key, rest);
-      case Kind::kMatmul:
-        return Rate(key, rest);
-      case Kind::kLink:
-        return Link(key, rest);
-    }
-    return absl::OkStatus();
-  }
-
-  std::vector<std::string> Entries() const {
-    switch (kind_) {
-      case Kind::kTop:
-        return {"machine"};
-      case Kind::kDevice:
-        return {"memory",  "bandwidth", "latency", "functions",
-                "overlap", "fusion",    "copy"};
-      case Kind::kMatmul:
-        return {"peak", "flops", "side", "k"};
-      case Kind::kLink:
-        break;
-    }
-    std::vector<std::string> entries = {"ranks", "bandwidth", "latency"};
-    for (CollectiveKind kind : kKinds) {
-      entries.emplace_back(CollectiveName(kind));
-    }
-    return entries;
-  }
-
-  std::string Where() const {
-    return kind_ == Kind::kTop ? "the lines before the first section"
-                               : std::string(section_text_);
-  }
-
-  absl::Status Name(const std::vector<absl::string_view>& rest) {
-    if (rest.size() != 1 || !IsLayoutName(rest[0])) {
-      return Fail("a machine has a name of letters, digits, \"_\" and \"-\"",
-                  "write it as in \"machine h200_x8\"");
-    }
-    machine_.name_ = std::string(rest[0]);
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<double> One(const std::vector<absl::string_view>& rest,
-                             Quantity quantity) const {
-    const auto value = ParseQuantity(absl::StrJoin(rest, " "), quantity);
-    if (!value.ok()) return At(value.status());
-    return *value;
-  }
-
-  absl::Status Device(const std::string& key,
-                      const std::vector<absl::string_view>& rest) {
-    if (key == "memory") {
-      MTF_ASSIGN_OR_RETURN(const double bytes, One(rest, Quantity::kBytes));
-      if (!(bytes >= 1 && bytes < 0x1p62)) {
-        return Fail("no device has this much memory",
-                    "give what one device has, as in \"memory 80 GiB\"");
-      }
-      machine_.memory_bytes_ = static_cast<int64_t>(bytes);
-    } else if (key == "bandwidth") {
-      MTF_ASSIGN_OR_RETURN(machine_.bandwidth_,
-                           One(rest, Quantity::kBytesPerSecond));
-    } else if (key == "latency") {
-      MTF_ASSIGN_OR_RETURN(machine_.latency_, One(rest, Quantity::kSeconds));
-    } else if (key == "functions") {
-      MTF_ASSIGN_OR_RETURN(machine_.functions_,
-                           One(rest, Quantity::kFlopsPerSecond));
-    } else if (key == "overlap" || key == "fusion") {
-      if (rest.size() != 1 || (rest[0] != "yes" && rest[0] != "no")) {
-        return Fail(absl::StrCat(key, " is neither \"yes\" nor \"no\""),
-                    key == "overlap"
-                        ? "\"yes\" where collectives run beside compute that "
-                          "does not need them"
-                        : "\"yes\" where chains of maps and reductions run as "
-                          "one kernel");
-      }
-      (key == "overlap" ? machine_.overlaps_ : machine_.fuses_) =
-          rest[0] == "yes";
-    } else if (key == "copy") {
-      if (!rest.empty()) {
-        return Fail("\"copy\" stands alone; its rows follow",
-                    "a row is a size and a rate, as in \"1 MiB 12 GB/s\"");
-      }
-      return BeginTable(
-          [this](TimeCurve curve) { machine_.copy_ = std::move(curve); });
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Rate(const std::string& key,
-                    const std::vector<absl::string_view>& rest) {
-    MatmulRate& rate = machine_.rates_.back();
-    if (key == "peak") {
-      MTF_ASSIGN_OR_RETURN(rate.peak, One(rest, Quantity::kFlopsPerSecond));
-      return absl::OkStatus();
-    }
-    ShareCurve& curve =
-        key == "flops" ? rate.flops : (key == "side" ? rate.side : rate.k);
-    const std::string form =
-        absl::StrCat("write sizes and parts of the peak, as in \"", key,
-                     " 128:0.7 1024:1\"");
-    if (rest.empty()) return Fail("the curve has no points", form);
-    if (rest.size() > kMostRows) {
-      return Fail("the curve has more than 1000 points", form);
-    }
-    for (absl::string_view word : rest) {
-      const std::vector<absl::string_view> parts = absl::StrSplit(word, ':');
-      ShareCurve::Point point;
-      if (parts.size() != 2 || !absl::SimpleAtod(parts[0], &point.size) ||
-          !absl::SimpleAtod(parts[1], &point.share)) {
-        return Fail(absl::StrCat(Quoted(word), " is no point of a curve"),
-                    form);
-      }
-      if (!(point.size > 0 && point.size < 1e30)) {
-        return Fail(absl::StrCat("point ", Quoted(word),
-                                 " has a size that is not above 0"),
-                    form);
-      }
-      if (!(point.share > 0 && point.share <= 1)) {
-        return Fail(absl::StrCat("point ", Quoted(word),
-                                 " has a part of the peak outside of (0, 1]"),
-                    "1 is the peak itself");
-      }
-      if (!curve.points.empty() && point.size <= curve.points.back().size) {
-        return Fail(absl::StrCat("point ", Quoted(word),
-                                 " is no larger than the one before"),
-                    "order the points by size");
-      }
-      curve.points.push_back(point);
-    }
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<int64_t> Ranks(absl::string_view word) const {
-    int64_t ranks = 0;
-    if (!absl::SimpleAtoi(word, &ranks) || ranks < 2 || ranks > kMostRanks) {
-      return Fail(
-          absl::StrCat(Quoted(word), " is no number of ranks from 2 upwards"),
-          "a link joins two ranks or more");
-    }
-    return ranks;
-  }
-
-  absl::Status Link(const std::string& key,
-                    const std::vector<absl::string_view>& rest) {
-    MachineLink& link = machine_.links_.back();
-    if (key == "ranks") {
-      if (rest.size() != 1) {
-        return Fail("\"ranks\" takes one number", "as in \"ranks 8\"");
-      }
-      MTF_ASSIGN_OR_RETURN(link.ranks, Ranks(rest[0]));
-    } else if (key == "bandwidth") {
-      MTF_ASSIGN_OR_RETURN(link.bandwidth,
-                           One(rest, Quantity::kBytesPerSecond));
-    } else if (key == "latency") {
-      MTF_ASSIGN_OR_RETURN(link.latency, One(rest, Quantity::kSeconds));
-    } else {
-      if (rest.size() != 2 || rest[0] != "over") {
-        return Fail(absl::StrCat("table ", Quoted(key),
-                                 " does not say over how many ranks"),
-                    absl::StrCat("write \"", key, " over 8\""));
-      }
-      MTF_ASSIGN_OR_RETURN(const int64_t ranks, Ranks(rest[1]));
-      CollectiveKind kind = kKinds[0];
-      for (CollectiveKind candidate : kKinds) {
-        if (CollectiveName(candidate) == key) kind = candidate;
-      }
-      for (const CollectiveTable& table : link.tables) {
-        if (table.kind == kind && table.ranks == ranks) {
-          return Fail(
-              absl::StrCat("table \"", key, " over ", ranks, "\" comes twice"),
-              "put the rows together");
-        }
-      }
-      link.tables.push_back({kind, ranks, {}});
-      const size_t at = link.tables.size() - 1;
-      return BeginTable([&link, at](TimeCurve curve) {
-        link.tables[at].seconds = std::move(curve);
-      });
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status BeginTable(std::function<void(TimeCurve)> store) {
-    store_ = std::move(store);
-    rows_.clear();
-    table_line_ = number_;
-    table_text_ = line_;
-    return absl::OkStatus();
-  }
-
-  absl::Status Row(const std::vector<absl::string_view>& words) {
-    if (!store_) {
-      return Fail("the row belongs to no table",
-                  "rows follow \"copy\" or a collective, as in \"all_reduce "
-                  "over 8\"");
-    }
-    const std::vector<std::string> quantities = Quantities(words);
-    if (quantities.size() != 2) {
-      return Fail("a row is a size and a time or a rate",
-                  "as in \"32 KiB 39 us\" or \"1 GiB 265 GB/s\"");
-    }
-    const auto size = ParseQuantity(quantities[0], Quantity::kBytes);
-    if (!size.ok()) return At(size.status());
-    const bool is_rate = absl::StrContains(quantities[1], "/");
-    const auto value =
-        ParseQuantity(quantities[1],
-                      is_rate ? Quantity::kBytesPerSecond : Quantity::kSeconds);
-    if (!value.ok()) return At(value.status());
-    if (!rows_.empty() && *size <= rows_.back().size) {
-      return Fail("the row is no larger than the one before",
-                  "order the rows by size");
-    }
-    if (rows_.size() == kMostRows) {
-      return Fail("the table has more than 1000 rows", "leave some out");
-    }
-    rows_.push_back({*size, is_rate ? *size / *value : *value});
-    return absl::OkStatus();
-  }
-
-  absl::Status EndTable() {
-    if (!store_) return absl::OkStatus();
-    if (rows_.size() < 2) {
-      return FailAt(table_line_, table_text_,
-                    absl::StrCat("the table has ", rows_.size(),
-                                 rows_.size() == 1 ? " row" : " rows"),
-                    "two rows or more make a curve; without a table, latency "
-                    "and bandwidth are used");
-    }
-    store_(TimeCurve(std::move(rows_)));
-    store_ = nullptr;
-    rows_.clear();
-    return absl::OkStatus();
-  }
-
-  absl::Status EndSection() {
-    MTF_RETURN_IF_ERROR(EndTable());
-    std::vector<std::string> needed;
-    if (kind_ == Kind::kDevice) needed = {"memory", "bandwidth", "latency"};
-    if (kind_ == Kind::kMatmul) needed = {"peak"};
-    if (kind_ == Kind::kLink) needed = {"bandwidth", "latency"};
-    for (const std::string& entry : needed) {
-      if (std::find(seen_.begin(), seen_.end(), entry) != seen_.end()) continue;
-      return FailAt(
-          section_line_, section_text_,
-          absl::StrCat("section ", Where(), " has no \"", entry, "\""),
-          absl::StrCat("it needs ", absl::StrJoin(needed, ", ")));
-    }
-    seen_.clear();
-    return absl::OkStatus();
-  }
-
-  absl::Status Finish() {
-    const auto missing = [&](absl::string_view section, absl::string_view why) {
+    if (outer.ranks != 0 &&
+        (outer.ranks <= inner.ranks || outer.ranks % inner.ranks != 0)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("machine file ", Quoted(origin_), " has no section ",
-                       section, DetailLine("help", why)));
-    };
-    if (!device_) return missing("[device]", "it holds memory and bandwidth");
-    if (machine_.rates_.empty()) {
-      return missing("[matmul DTYPE]", "as in \"[matmul bf16]\", with a peak");
+          absl::StrCat("link ", Quoted(outer.name), " joins ", outer.ranks,
+                       " ranks, which is no multiple of the ", inner.ranks,
+                       " of link ", Quoted(inner.name), " (", origin_, ")",
+                       DetailLine("help", "links go from inside to outside")));
     }
-    if (machine_.links_.empty()) {
-      return missing("[link NAME]",
-                     "as in \"[link nvlink]\", with bandwidth and latency");
-    }
-    for (size_t i = 0; i + 1 < machine_.links_.size(); ++i) {
-      const MachineLink &inner = machine_.links_[i],
-                        &outer = machine_.links_[i + 1];
-      if (inner.ranks == 0) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "link ", Quoted(inner.name),
-            " does not say how many ranks it joins", " (", origin_, ")",
-            DetailLine("help", absl::StrCat("link ", Quoted(outer.name),
-                                            " lies beyond it: write \"ranks "
-                                            "8\" for nodes of 8"))));
-      }
-      if (outer.ranks != 0 &&
-          (outer.ranks <= inner.ranks || outer.ranks % inner.ranks != 0)) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "link ", Quoted(outer.name), " joins ", outer.ranks,
-            " ranks, which is no multiple of the ", inner.ranks, " of link ",
-            Quoted(inner.name), " (", origin_, ")",
-            DetailLine("help", "links go from inside to outside")));
-      }
-    }
-    return absl::OkStatus();
   }
-
-  absl::string_view text_;
-  std::string origin_;
-  int number_ = 0;
-  absl::string_view line_;
-  Machine machine_;
-  Kind kind_ = Kind::kTop;
-  bool device_ = false;
-  int section_line_ = 0;
-  absl::string_view section_text_;
-  std::vector<std::string> seen_;         // entries of this section
-  std::function<void(TimeCurve)> store_;  // of the open table
-  std::vector<TimeCurve::Point> rows_;
-  int table_line_ = 0;
-  absl::string_view table_text_;
-};
+  return absl::OkStatus();
+}
 
 absl::StatusOr<Machine> Machine::Parse(absl::string_view text,
                                        absl::string_view origin) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -154,7 +155,21 @@ std::string UnseenGrains(const Program& program) {
   return text.empty() ? "" : text + "}\n";
 }
 
-std::string Attributes(const Program& program, const Instruction& instruction) {
+// The variables that are state of an optimizer.
+using State = absl::flat_hash_set<absl::string_view>;
+
+State StateOf(const Program& program) {
+  State state;
+  for (const ProgramVariable& variable : program.variables) {
+    if (variable.section == RuleSection::kOptimizer) {
+      state.insert(variable.name);
+    }
+  }
+  return state;
+}
+
+std::string Attributes(const Program& program, const State& state,
+                       const Instruction& instruction) {
   const auto dim_name = [&](int dim) -> std::string {
     if (instruction.operands.empty()) return "?";
     const Shape& shape = program.values[instruction.operands[0]].shape;
@@ -162,10 +177,16 @@ std::string Attributes(const Program& program, const Instruction& instruction) {
   };
   switch (instruction.opcode) {
     case Opcode::kInput:
-    case Opcode::kReadVariable:
-    case Opcode::kWriteVariable:
     case Opcode::kOutput:
       return absl::StrCat(" ", Name(instruction.symbol));
+    case Opcode::kReadVariable:
+    case Opcode::kWriteVariable:
+      return absl::StrCat(
+          " ", Name(instruction.symbol),
+          state.contains(instruction.symbol)
+              ? absl::StrCat(" [", RuleSectionName(RuleSection::kOptimizer),
+                             "]")
+              : "");
     case Opcode::kConstant:
       return absl::StrCat(" {",
                           absl::StrJoin(instruction.data, ", ",
@@ -274,12 +295,12 @@ std::string OriginOf(const Program& program, const Instruction& instruction) {
 }
 
 std::string RuleLine(const LayoutRule& rule) {
-  return absl::StrCat(
-      "rule ",
-      rule.section == RuleSection::kDefault
-          ? ""
-          : absl::StrCat("[", RuleSectionName(rule.section), "] "),
-      rule.ToString(), " from \"", absl::CEscape(rule.origin), "\"\n");
+  return absl::StrCat("rule ",
+                      rule.section == RuleSection::kDefault
+                          ? ""
+                          : absl::StrCat("[", rule.SectionName(), "] "),
+                      rule.ToString(), " from \"", absl::CEscape(rule.origin),
+                      "\"\n");
 }
 
 // Breaks a long line at spaces; what follows is indented.
@@ -294,11 +315,9 @@ std::string Wrapped(std::string line) {
   return text + line;
 }
 
-}  // namespace
-
-std::string PrintInstruction(const Program& program,
-                             const Instruction& instruction,
-                             ProgramDetail detail) {
+std::string InstructionText(const Program& program, const State& state,
+                            const Instruction& instruction,
+                            ProgramDetail detail) {
   std::string line;
   for (int result : instruction.results) {
     const ProgramValue& value = program.values[result];
@@ -317,14 +336,23 @@ std::string PrintInstruction(const Program& program,
     }
     line += ")";
   }
-  line += Attributes(program, instruction);
+  line += Attributes(program, state, instruction);
   if (detail == ProgramDetail::kWithOrigins) {
     line += OriginOf(program, instruction);
   }
   return Wrapped(std::move(line));
 }
 
+}  // namespace
+
+std::string PrintInstruction(const Program& program,
+                             const Instruction& instruction,
+                             ProgramDetail detail) {
+  return InstructionText(program, StateOf(program), instruction, detail);
+}
+
 std::string PrintProgram(const Program& program, ProgramDetail detail) {
+  const State state = StateOf(program);
   std::string text = "mesh{";
   for (int i = 0; i < program.mesh.num_axes(); ++i) {
     const MeshAxis& axis = program.mesh.axes()[i];
@@ -339,7 +367,7 @@ std::string PrintProgram(const Program& program, ProgramDetail detail) {
     for (const LayoutRule& rule : program.rules) text += RuleLine(rule);
   }
   for (const Instruction& instruction : program.instructions) {
-    absl::StrAppend(&text, PrintInstruction(program, instruction, detail),
+    absl::StrAppend(&text, InstructionText(program, state, instruction, detail),
                     "\n");
   }
   return text;

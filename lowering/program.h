@@ -37,7 +37,8 @@ enum class Opcode : uint8_t {
   kConstant,       // () -> row-major data of the global shape (data)
   kRandom,         // () -> Philox numbers (random_kind, stream, per_step)
   kMap,            // (values...) -> elementwise, broadcast by name (expression)
-  kEinsum,         // (x, y) -> product summed over what the result lacks
+  kEinsum,         // (x, y) -> product summed over what the result lacks, in
+                   // the dtype of both or in f32
   kReduce,         // (values...) -> reduced over what the result lacks, of
                    // expression(values...) over `iteration` (reduce_kind,
                    // expression, iteration, iteration_layout)
@@ -152,8 +153,8 @@ struct ProgramVariable {
   DType dtype = kFloat32;
   Shape shape;
   TensorLayout layout;  // at rest
-  // Whose rules lay it out: a parameter, or state of an optimizer. The text
-  // form does not have it.
+  // Whose rules lay it out: a parameter, or state of an optimizer, which the
+  // text form marks with "[optimizer]".
   RuleSection section = RuleSection::kParameters;
 };
 

@@ -55,6 +55,7 @@ class ProgramParser {
   // The dtype that a step without one in the text has: bool for a comparison,
   // else that of its last argument (a select's first is its condition).
   DType StepDType(const Instruction& instruction, const MapStep& step) const;
+  static RuleSection VariableSection(LineReader& line);
   void ParseAttributes(LineReader& line, Instruction& instruction);
   // The names that follow "sum{": exactly those that the result leaves out.
   void ParseSummed(LineReader& line, const Instruction& instruction);
@@ -69,7 +70,7 @@ class ProgramParser {
 
   Program program_;
   absl::flat_hash_map<std::string, int> ids_;
-  absl::flat_hash_set<std::string> variables_;
+  absl::flat_hash_map<std::string, size_t> variables_;  // their places
   absl::flat_hash_map<std::pair<std::string, std::string>, int> origins_;
   std::vector<int> lines_;  // by instruction
   // By value: the extents of its shards, -1 where the text gives none.

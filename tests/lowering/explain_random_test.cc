@@ -46,9 +46,11 @@ TEST(ExplainRandom, EverythingAddsUpAndEveryCollectiveIsAnsweredFor) {
     ASSERT_OK(explanation);
     const Explanation& e = *explanation;
     const ExplainedMemory& m = e.memory;
-    EXPECT_EQ(m.parameters + m.optimizer_state + m.arena, m.total);
-    EXPECT_EQ(m.gradients + m.gathered + m.activations + m.unused, m.arena);
-    EXPECT_GE(m.unused, 0);
+    EXPECT_EQ(m.parts.parameters + m.parts.optimizer_state + m.arena, m.total);
+    EXPECT_EQ(m.parts.gradients + m.parts.gathered + m.parts.activations +
+                  m.parts.unused,
+              m.arena);
+    EXPECT_GE(m.parts.unused, 0);
     int64_t bytes = 0, total = 0;
     for (const ExplainedCollective& c : e.collectives) {
       ++collectives;

@@ -1,66 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lowering/explain.h"
+//
+// What an explanation says of collectives, einsums and memory.
+#include "tests/lowering/explain_test.h"
 
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
-#include "lowering/estimate_time.h"
-#include "lowering/explain_parts.h"
 #include "lowering/parse_program.h"
 #include "lowering/print_program.h"
-#include "nlohmann/json.hpp"
-#include "ops/constant.h"
-#include "ops/einsum.h"
-#include "ops/elementwise.h"
-#include "ops/input.h"
-#include "ops/reduce.h"
-#include "ops/variable.h"
-#include "tests/lowering/lower_test_util.h"
-#include "tests/lowering/small_transformer.h"
 
 namespace mtf::testing {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-const Dimension kBatch{"batch", 8}, kIo{"io", 4}, kHidden{"hidden", 16};
-
-Machine TestMachine() { return *Machine::Load("h100_nvlink_ib"); }
-
-absl::StatusOr<Explanation> ExplainTextLayout(
-    const Graph& graph, absl::string_view mesh, absl::string_view layout,
-    const Targets& targets, const ExplainOptions& options = {}) {
-  MTF_ASSIGN_OR_RETURN(const Mesh parsed, Mesh::Parse(mesh));
-  MTF_ASSIGN_OR_RETURN(const LayoutRules rules,
-                       LayoutRules::Parse(layout, "--layout"));
-  return Explain(graph, parsed, rules, targets, TestMachine(), options);
-}
-
-// A preset of the small transformer on a mesh where each of its rules cuts.
-struct Explained {
-  Graph graph;
-  Transformer model;
-  Mesh mesh;
-  LayoutRules rules;
-  Targets targets;
-  absl::StatusOr<Explanation> explanation = absl::UnknownError("");
-
-  explicit Explained(const std::string& preset, int layers = 2,
-                     const ExplainOptions& options = {}) {
-    model = BuildTransformer(graph, {.layers = layers});
-    rules = *LayoutRules::Preset(preset);
-    mesh = *LayoutRules::PresetMesh(preset, preset == "three_axes" ? 8 : 4);
-    targets = {.fetches = {model.loss}, .updates = {model.step}};
-    explanation = Explain(graph, mesh, rules, targets, TestMachine(), options);
-  }
-};
 
 class Presets : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Explain, Presets,
@@ -82,6 +35,7 @@ TEST_P(Presets, EveryCollectiveHasALineARuleAndAChange) {
     // A change, or the reason why none exists.
     EXPECT_EQ(c.change < 0, c.no_change != "") << c.tensor;
     EXPECT_NE(c.no_change, "not tried") << c.tensor;
+    EXPECT_FALSE(c.rules.empty()) << c.tensor;
   }
 }
 
@@ -94,7 +48,7 @@ TEST_P(Presets, AChangeCostsWhatItsLayoutCostsAndRemovesWhatItIsSaidTo) {
     const auto rules = LayoutRules::Parse(change.layout, "--layout");
     ASSERT_OK(rules) << change.layout;
     changed.push_back(Explain(step.graph, step.mesh, *rules, step.targets,
-                              TestMachine(), {.change_operations = 0}));
+                              TestMachine(), {.changes = false}));
     ASSERT_OK(changed.back());
     EXPECT_EQ(changed.back()->cost.seconds, change.cost.seconds);
     EXPECT_EQ(changed.back()->cost.wire_bytes, change.cost.wire_bytes);
@@ -151,12 +105,14 @@ TEST_P(Presets, MemoryAddsUp) {
   const Explained step(GetParam());
   ASSERT_OK(step.explanation);
   const ExplainedMemory& m = step.explanation->memory;
-  EXPECT_EQ(m.parameters + m.optimizer_state + m.arena, m.total);
+  EXPECT_EQ(m.parts.parameters + m.parts.optimizer_state + m.arena, m.total);
   EXPECT_EQ(m.total, step.explanation->cost.memory_bytes);
-  EXPECT_EQ(m.gradients + m.gathered + m.activations + m.unused, m.arena);
+  EXPECT_EQ(m.parts.gradients + m.parts.gathered + m.parts.activations +
+                m.parts.unused,
+            m.arena);
   // Places are aligned and may leave gaps, but not many.
-  EXPECT_GE(m.unused, 0);
-  EXPECT_LT(m.unused, m.arena / 3);
+  EXPECT_GE(m.parts.unused, 0);
+  EXPECT_LT(m.parts.unused, m.arena / 3);
   int64_t alive = 0;
   for (size_t i = 0; i < m.alive.size(); ++i) {
     alive += m.alive[i].bytes;
@@ -165,13 +121,13 @@ TEST_P(Presets, MemoryAddsUp) {
       EXPECT_LE(m.alive[i].bytes, m.alive[i - 1].bytes);
     }
   }
-  EXPECT_EQ(alive + m.unused, m.arena);
+  EXPECT_EQ(alive + m.parts.unused, m.arena);
   // AdamW keeps two numbers for each of a parameter, and the step; zero2 shares
   // them out over four ranks.
-  EXPECT_EQ(m.optimizer_state,
-            2 * m.parameters / (GetParam() == "zero2" ? 4 : 1) + 4);
+  EXPECT_EQ(m.parts.optimizer_state,
+            2 * m.parts.parameters / (GetParam() == "zero2" ? 4 : 1) + 4);
   // Nothing else is gathered while activations fill the memory.
-  EXPECT_EQ(m.gathered > 0, GetParam() == "zero3");
+  EXPECT_EQ(m.parts.gathered > 0, GetParam() == "zero3");
 }
 
 TEST_P(Presets, AProgramAloneTellsTheSame) {
@@ -183,91 +139,14 @@ TEST_P(Presets, AProgramAloneTellsTheSame) {
   ASSERT_OK(program);
   const Explanation alone = ExplainProgram(*program, TestMachine());
   const ExplainedMemory &a = alone.memory, &b = step.explanation->memory;
-  EXPECT_EQ(a.parameters, b.parameters);
-  EXPECT_EQ(a.optimizer_state, b.optimizer_state);
-  EXPECT_EQ(a.gradients, b.gradients);
+  EXPECT_EQ(a.parts.parameters, b.parts.parameters);
+  EXPECT_EQ(a.parts.optimizer_state, b.parts.optimizer_state);
+  EXPECT_EQ(a.parts.gradients, b.parts.gradients);
   EXPECT_EQ(alone.cost.seconds, step.explanation->cost.seconds);
   ASSERT_EQ(alone.collectives.size(), step.explanation->collectives.size());
   for (const ExplainedCollective& c : alone.collectives) {
-    EXPECT_THAT(c.no_change, HasSubstr("the model itself is needed"));
+    EXPECT_THAT(c.no_change, HasSubstr("need the model itself"));
   }
-}
-
-// --------------------------------------------------------------- one einsum
-
-struct TwoLayers {
-  Graph graph;
-  Tensor x, h, y;
-  int line = 0;
-  TwoLayers() {
-    x = Input(graph, "x", kFloat32, {kBatch, kIo});
-    const Tensor w1 =
-        Variable(graph, "w1", Zeros(graph, kFloat32, {kIo, kHidden}));
-    const Tensor w2 =
-        Variable(graph, "w2", Zeros(graph, kFloat32, {kHidden, kIo}));
-    h = Einsum({x, w1}, {kBatch, kHidden});
-    line = __LINE__ + 1;
-    y = Einsum({h, w2}, {kBatch, kIo});
-  }
-  Targets targets() const { return {.fetches = {y}, .fetch_shards = true}; }
-};
-
-TEST(Explain, TheCheapestChangeOfARuleIsNamedWithWhatItCosts) {
-  const TwoLayers net;
-  const auto e = ExplainTextLayout(net.graph, "rows:2,cols:2",
-                                   "batch:rows, hidden:cols", net.targets());
-  ASSERT_OK(e);
-  ASSERT_EQ(e->collectives.size(), 1u);
-  const ExplainedCollective& sum = e->collectives[0];
-  EXPECT_EQ(sum.kind, "all_reduce");
-  EXPECT_EQ(sum.axes, "cols");
-  EXPECT_EQ(sum.operation, "einsum_1");
-  EXPECT_EQ(sum.rule, "hidden:cols");
-  EXPECT_EQ(sum.rule_origin, "--layout, rule 2 of 2, characters 13-23");
-  EXPECT_EQ(sum.site, absl::StrCat("explain_test.cc:", net.line));
-  // hidden:rows is illegal beside batch:rows, so dropping the rule is the only
-  // way.
-  ASSERT_GE(sum.change, 0);
-  const RuleChange& change = e->changes[sum.change];
-  EXPECT_EQ(change.edit, "drop hidden:cols");
-  EXPECT_EQ(change.layout, "batch:rows");
-  EXPECT_EQ(change.cost.wire_bytes, 0);
-  EXPECT_GT(change.cost.memory_bytes, e->cost.memory_bytes);
-}
-
-TEST(Explain, WhatNoRuleChangesIsSaid) {
-  const TwoLayers net;
-  // The whole of h is fetched: the cut of both its dimensions is gathered, and
-  // one rule less leaves the other.
-  const auto e = ExplainTextLayout(net.graph, "rows:2,cols:2",
-                                   "batch:rows+cols", {.fetches = {net.h}});
-  ASSERT_OK(e);
-  ASSERT_EQ(e->collectives.size(), 1u);
-  EXPECT_EQ(e->collectives[0].axes, "rows+cols");
-  ASSERT_GE(e->collectives[0].change, 0);
-  EXPECT_EQ(e->changes[e->collectives[0].change].edit, "drop batch:rows+cols");
-
-  const auto none =
-      ExplainTextLayout(net.graph, "rows:2,cols:2", "batch:rows+cols",
-                        {.fetches = {net.h}}, {.change_operations = 0});
-  ASSERT_OK(none);
-  EXPECT_EQ(none->collectives[0].change, -1);
-  EXPECT_EQ(none->collectives[0].no_change, "not tried");
-  EXPECT_THAT(none->changes_note, HasSubstr("0 of 3 changes"));
-}
-
-TEST(Explain, WhatTwoRulesCauseTogetherIsRemovedByDroppingBoth) {
-  Graph graph;
-  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kHidden});
-  const auto e =
-      ExplainTextLayout(graph, "rows:2,cols:2", "batch:rows, hidden:cols",
-                        {.fetches = {ReduceSum(x, {})}});
-  ASSERT_OK(e);
-  ASSERT_EQ(e->collectives.size(), 1u);
-  EXPECT_EQ(e->collectives[0].axes, "rows+cols");
-  ASSERT_GE(e->collectives[0].change, 0);
-  EXPECT_EQ(e->changes[e->collectives[0].change].edit,
-            "drop batch:rows, hidden:cols");
 }
 
 TEST(Explain, AnEinsumIsHeldAgainstItsLowerBound) {
@@ -331,75 +210,6 @@ TEST(LowerBound, IsNothingOnOneRankOrWhereProductsAreSharedOut) {
                    LowerBoundBytes(1, 64, 64, 64, 2, 4));
 }
 
-// -------------------------------------------------------------------- rules
-
-std::map<std::string, const ExplainedRule*> ByText(const Explanation& e) {
-  std::map<std::string, const ExplainedRule*> rules;
-  for (const ExplainedRule& rule : e.rules) {
-    rules[rule.section + " " + rule.rule] = &rule;
-  }
-  return rules;
-}
-
-TEST(Explain, RulesAreUsedUnusedOrShadowed) {
-  Graph graph;
-  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kIo});
-  const Dimension rank{"rank", 6};
-  const Tensor w =
-      Variable(graph, "w", Zeros(graph, kFloat32, {kIo, rank, kHidden}));
-  const Tensor y = Einsum({x, w}, {kBatch});
-  const auto e =
-      ExplainTextLayout(graph, "a:2,b:2,one:1",
-                        "batch:a, rank:b, experts:a, io:one, hidden:far,"
-                        "[parameters], rank:b, batch:b",
-                        {.fetches = {y}});
-  ASSERT_OK(e);
-  const auto rules = ByText(*e);
-  ASSERT_EQ(rules.size(), 7u);
-  EXPECT_EQ(rules.at("default batch:a")->use, RuleUse::kUsed);
-  // What does nothing need not be tried.
-  EXPECT_GE(rules.at("default batch:a")->dropped, 0);
-  EXPECT_EQ(rules.at("default experts:a")->dropped, -1);
-  EXPECT_EQ(rules.at("default rank:b")->use, RuleUse::kUsed);
-  EXPECT_EQ(rules.at("default experts:a")->use, RuleUse::kUnused);
-  EXPECT_EQ(rules.at("default experts:a")->why, "no tensor has the dimension");
-  EXPECT_EQ(rules.at("default io:one")->why, "its axis has size 1");
-  EXPECT_EQ(rules.at("default hidden:far")->why, "the mesh lacks its axis");
-  EXPECT_EQ(rules.at("parameters rank:b")->why,
-            "the default section says the same");
-  EXPECT_EQ(rules.at("parameters batch:b")->why,
-            "no parameter has the dimension");
-  EXPECT_EQ(e->notices.size(), 2u);
-}
-
-TEST(Explain, ARuleInWhosePlaceAnotherStandsIsShadowed) {
-  Graph graph;
-  const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo, kHidden}));
-  const auto e =
-      ExplainTextLayout(graph, "a:2,b:2", "hidden:a, [parameters], hidden:b",
-                        {.fetches = {w}, .fetch_shards = true});
-  ASSERT_OK(e);
-  const auto rules = ByText(*e);
-  EXPECT_EQ(rules.at("default hidden:a")->use, RuleUse::kShadowed);
-  EXPECT_EQ(rules.at("default hidden:a")->why,
-            "[parameters] hidden:b stands in its place");
-  EXPECT_EQ(rules.at("parameters hidden:b")->use, RuleUse::kUsed);
-}
-
-TEST(Explain, WhatARuleSavesIsTheMemoryWithoutItLessWithIt) {
-  const TwoLayers net;
-  const auto with = ExplainTextLayout(net.graph, "rows:2,cols:2",
-                                      "batch:rows, hidden:cols", net.targets());
-  const auto without = ExplainTextLayout(net.graph, "rows:2,cols:2",
-                                         "batch:rows", net.targets());
-  ASSERT_OK(with);
-  ASSERT_OK(without);
-  const ExplainedRule& rule = *ByText(*with).at("default hidden:cols");
-  EXPECT_EQ(rule.memory_saved,
-            without->cost.memory_bytes - with->cost.memory_bytes);
-  EXPECT_GT(rule.memory_saved, 0);
-}
-
 TEST(Explain, ErrorsAreThoseOfTheLayout) {
   const TwoLayers net;
   const auto e = ExplainTextLayout(net.graph, "rows:2",
@@ -438,171 +248,11 @@ TEST(Explain, SaysAsMuchOfFourThousandRanksAsOfEight) {
   EXPECT_EQ(few->changes.size(), many->changes.size());
 }
 
-// -------------------------------------------------------------------- forms
-
-TEST(ExplainText, AModuleIsTheFirstPartOfANameAndOfALayerTwo) {
-  using internal::ModuleOf;
-  EXPECT_EQ(ModuleOf("layer_0/attention/output/einsum"), "layer_0/attention");
-  EXPECT_EQ(ModuleOf("layer_12/add_1"), "layer_12");
-  EXPECT_EQ(ModuleOf("embedding/table/gather"), "embedding");
-  EXPECT_EQ(ModuleOf("einsum_1"), "(top)");
-  EXPECT_EQ(ModuleOf("_1/a/b"), "_1");
-  EXPECT_EQ(ModuleOf("1/a/b"), "1");
-  EXPECT_EQ(ModuleOf("layer_12345678901/a/b"), "layer_12345678901");
-  EXPECT_EQ(ModuleOf(""), "(top)");
-}
-
-TEST(ExplainText, UnitsHaveThreeDigits) {
-  EXPECT_EQ(internal::SecondsText(0), "0");
-  EXPECT_EQ(internal::SecondsText(1.234e-6), "1.23 us");
-  EXPECT_EQ(internal::SecondsText(0.99999e-3), "1 ms");
-  EXPECT_EQ(internal::SecondsText(72), "72 s");
-  EXPECT_EQ(internal::BytesText(1023), "1023 B");
-  EXPECT_EQ(internal::BytesText(1536), "1.50 KiB");
-  EXPECT_EQ(internal::BytesText(-80.0 * (1 << 20)), "-80.0 MiB");
-  EXPECT_EQ(internal::FlopsText(999), "999 FLOP");
-  EXPECT_EQ(internal::FlopsText(2.5e12), "2.5 TFLOP");
-}
-
-// The titles over the collectives, or "".
-std::string HeadOfCollectives(const std::string& text) {
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "no  ")) {
-      return std::string(line);
-    }
-  }
-  return "";
-}
-
-TEST_P(Presets, TextFitsItsWidth) {
+// The text form says which variables are state of an optimizer, so what is
+// told of a program from a file is what is told of the model.
+TEST_P(Presets, AProgramFromTextTellsTheSame) {
   const Explained step(GetParam());
   ASSERT_OK(step.explanation);
-  for (int width : {60, 80, 100, 120, 200}) {
-    const std::string text = ExplainText(*step.explanation, width);
-    for (absl::string_view line : absl::StrSplit(text, '\n')) {
-      EXPECT_LE(static_cast<int>(line.size()), width) << line;
-      EXPECT_FALSE(absl::EndsWith(line, " ")) << line;
-    }
-    // Whatever is left out, a collective has its rule, a way out and its line.
-    if (!step.explanation->collectives.empty()) {
-      for (const char* title : {" rule ", " removed by ", " made at"}) {
-        EXPECT_THAT(HeadOfCollectives(text), HasSubstr(title));
-      }
-    }
-  }
-}
-
-// The cells of the lines between `title` and the next empty line.
-std::vector<std::vector<std::string>> CellsBehind(const std::string& text,
-                                                  absl::string_view title) {
-  std::vector<std::vector<std::string>> rows;
-  bool inside = false;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    if (absl::StartsWith(line, title)) {
-      inside = true;
-    } else if (line.empty()) {
-      inside = false;
-    } else if (inside) {
-      rows.push_back(absl::StrSplit(line, "  ", absl::SkipWhitespace()));
-    }
-  }
-  return rows;
-}
-
-TEST(ExplainText, EqualLayersAreOneLineAndTotalsStayRight) {
-  const Explained two("megatron", 2), six("megatron", 6);
-  ASSERT_OK(two.explanation);
-  ASSERT_OK(six.explanation);
-  const std::string text = ExplainText(*six.explanation, 200);
-  EXPECT_THAT(text, HasSubstr("layer_0..5/attention/output/einsum"));
-  const auto few =
-      CellsBehind(ExplainText(*two.explanation, 200), "collectives, ");
-  const auto many = CellsBehind(text, "collectives, ");
-  EXPECT_EQ(few.size(), many.size());
-  ASSERT_GT(many.size(), 2u);
-  int64_t calls = 0, bytes = 0;
-  for (size_t i = 1; i < many.size(); ++i) {
-    calls += std::stoll(many[i][3]);
-    bytes += std::stoll(many[i][4]);
-  }
-  EXPECT_EQ(calls, static_cast<int64_t>(six.explanation->collectives.size()));
-  EXPECT_EQ(bytes, six.explanation->cost.wire_bytes);
-}
-
-TEST(ExplainText, NothingSentIsSaid) {
-  const TwoLayers net;
-  const auto e = ExplainTextLayout(net.graph, "rows:2", "", net.targets());
-  ASSERT_OK(e);
-  EXPECT_THAT(ExplainText(*e, 120),
-              HasSubstr("no collectives: nothing is sent between devices\n"));
-}
-
-TEST(ExplainText, TheMachineIsNamed) {
-  const TwoLayers net;
-  const auto e = ExplainTextLayout(net.graph, "", "", net.targets());
-  ASSERT_OK(e);
-  EXPECT_THAT(ExplainText(*e, 120), HasSubstr("machine h100_nvlink_ib"));
-}
-
-TEST_P(Presets, JsonHoldsTheNumbers) {
-  const Explained step(GetParam());
-  ASSERT_OK(step.explanation);
-  const Explanation& e = *step.explanation;
-  const auto json = nlohmann::json::parse(ExplainJson(e));
-  EXPECT_EQ(json["format"], "mtf.explanation.1");
-  EXPECT_EQ(json["machine"], "h100_nvlink_ib");
-  EXPECT_EQ(json["cost"]["wire_bytes"], e.cost.wire_bytes);
-  EXPECT_EQ(json["cost"]["seconds"].get<double>(), e.cost.seconds);
-  ASSERT_EQ(json["collectives"].size(), e.collectives.size());
-  for (size_t i = 0; i < e.collectives.size(); ++i) {
-    EXPECT_EQ(json["collectives"][i]["bytes"], e.collectives[i].bytes);
-    EXPECT_EQ(json["collectives"][i]["rule"], e.collectives[i].rule);
-    const auto& change = json["collectives"][i]["change"];
-    EXPECT_EQ(change.is_null(), e.collectives[i].change < 0);
-  }
-  EXPECT_EQ(json["einsums"].size(), e.einsums.size());
-  EXPECT_EQ(json["timeline"].size(), e.timeline.size());
-  EXPECT_EQ(json["memory"]["alive"].size(), e.memory.alive.size());
-  EXPECT_EQ(json["tensors"].size(), e.tensors.size());
-}
-
-TEST_P(Presets, TheNumbersOfThePageAreThoseOfTheJson) {
-  const Explained step(GetParam());
-  ASSERT_OK(step.explanation);
-  const std::string html = ExplainHtml(*step.explanation);
-  const std::string open =
-      "<script type=\"application/json\" id=\"explanation\">";
-  const size_t begin = html.find(open);
-  ASSERT_NE(begin, std::string::npos);
-  const size_t end = html.find("</script>", begin);
-  ASSERT_NE(end, std::string::npos);
-  const std::string data =
-      html.substr(begin + open.size(), end - begin - open.size());
-  EXPECT_EQ(nlohmann::json::parse(data),
-            nlohmann::json::parse(ExplainJson(*step.explanation)));
-}
-
-TEST(ExplainHtml, NeedsNothingFromElsewhere) {
-  const Explained step("megatron");
-  ASSERT_OK(step.explanation);
-  const std::string html = ExplainHtml(*step.explanation);
-  EXPECT_THAT(html, ::testing::StartsWith("<!DOCTYPE html>"));
-  for (const char* link : {"src=", "href=", "@import", "url(", "fetch(",
-                           "https://", "XMLHttpRequest", "@DATA@"}) {
-    EXPECT_THAT(html, Not(HasSubstr(link))) << link;
-  }
-}
-
-TEST(ExplainHtml, NamesCannotLeaveTheirElement) {
-  Explanation e;
-  e.machine = "</script><!-- \xff";
-  const std::string html = ExplainHtml(e);
-  EXPECT_THAT(html, Not(HasSubstr("</script><!--")));
-  EXPECT_THAT(html, HasSubstr("\\u003c/script>\\u003c!--"));
-}
-
-TEST(ExplainProgram, ReadsAProgramFromText) {
-  const Explained step("data_model");
   const auto binding = BindLayout(step.graph, step.mesh, step.rules);
   ASSERT_OK(binding);
   const auto program = Lower(step.graph, *binding, step.targets);
@@ -610,19 +260,20 @@ TEST(ExplainProgram, ReadsAProgramFromText) {
   const auto parsed = ParseProgram(PrintProgram(*program));
   ASSERT_OK(parsed);
   const Explanation from_text = ExplainProgram(*parsed, TestMachine());
-  ASSERT_OK(step.explanation);
   EXPECT_EQ(from_text.cost.wire_bytes, step.explanation->cost.wire_bytes);
-  EXPECT_EQ(from_text.memory.parameters, step.explanation->memory.parameters);
-  EXPECT_EQ(from_text.memory.arena, step.explanation->memory.arena);
+  for (int64_t MemoryParts::*part : kMemoryParts) {
+    EXPECT_EQ(from_text.memory.parts.*part,
+              step.explanation->memory.parts.*part);
+  }
+  EXPECT_GT(from_text.memory.parts.optimizer_state, 0);
 }
 
 TEST(ExplainProgram, SaysOnceThatItTriesNoChange) {
-  const Explained step("megatron", 2, {.change_operations = 0});
+  const Explained step("megatron", 2, {.changes = false});
   ASSERT_OK(step.explanation);
   const std::string text = ExplainText(*step.explanation, 100);
   EXPECT_THAT(text, HasSubstr("\nremoved by: not tried\n"));
-  EXPECT_THAT(HeadOfCollectives(text),
-              AllOf(HasSubstr("rule"), Not(HasSubstr("removed by"))));
+  EXPECT_THAT(text, Not(HasSubstr("  removed by")));
 }
 
 TEST(ExplainProgram, FinishesAProgramThatIsNotLoweredYet) {

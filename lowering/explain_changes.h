@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What would happen under other rules: the step is lowered again, once for each
+// change, and every collective and rule asks the same results.
+#ifndef LOWERING_EXPLAIN_CHANGES_H_
+#define LOWERING_EXPLAIN_CHANGES_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lowering/explain_candidates.h"
+#include "lowering/explain_parts.h"
+#include "lowering/explain_traffic.h"
+#include "lowering/machine.h"
+
+namespace mtf::internal {
+
+// What changes are tried on.
+struct ChangedStep {
+  const Graph& graph;
+  const Mesh& mesh;
+  const Rules& rules;
+  const Targets& targets;
+  const Machine& machine;
+};
+
+// A change whose rules are legal, and what it leads to.
+struct TriedChange {
+  Candidate candidate;
+  RuleChange change;
+  Traffic traffic;
+};
+
+struct ChangeTrials {
+  // The step under the present rules, lowered as it is for the changes.
+  RuleChange present;
+  Traffic traffic;
+  // First those of a single rule, then those of several at once that remove
+  // what no single one does.
+  std::vector<TriedChange> tried;
+  size_t singles = 0;
+  // Whether few layers stand for all, and then the names of what is left out,
+  // each with that of what stands in for it.
+  bool few_layers = false;
+  NameMap names;
+};
+
+// What a lowered step costs.
+RuleChange Priced(const Program& program, const Machine& machine);
+
+// Tries every change on `program`, which is the step lowered as it is bound.
+ChangeTrials TryChanges(const ChangedStep& step, const LayoutBinding& binding,
+                        const Program& program);
+
+// The same with few of the layers that repeat themselves (RepeatedLayers):
+// costs are those of all layers if each costs the same. Nothing where that
+// would not save a third of the work. Leaves one core to who lowers all layers
+// meanwhile. The errors are those of Lower.
+absl::StatusOr<std::optional<ChangeTrials>> TryChangesOnFewLayers(
+    const ChangedStep& step, const LayoutBinding& binding);
+
+// Tells the collectives and rules of `explanation`, which is that of
+// `program`, what was found.
+void TellChanges(const ChangeTrials& trials, const Rules& rules,
+                 const Program& program, Explanation& explanation);
+
+}  // namespace mtf::internal
+
+#endif  // LOWERING_EXPLAIN_CHANGES_H_

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of ExplainText that stand in sources of their own.
+#ifndef LOWERING_EXPLAIN_TEXT_H_
+#define LOWERING_EXPLAIN_TEXT_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "lowering/explain.h"
+
+namespace mtf::internal {
+
+// "3 devices", "1 device".
+std::string Plural(int64_t count, absl::string_view word);
+
+// What fills the memory of a rank.
+std::string MemoryText(const Explanation& explanation, int width);
+
+// The rules, what each saves, padding, and changes of rules.
+std::string RulesAndChangesText(const Explanation& explanation, int width);
+
+}  // namespace mtf::internal
+
+#endif  // LOWERING_EXPLAIN_TEXT_H_

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is sent in a program, by what can be compared between layouts.
+#ifndef LOWERING_EXPLAIN_TRAFFIC_H_
+#define LOWERING_EXPLAIN_TRAFFIC_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "lowering/count_costs.h"
+#include "lowering/program.h"
+
+namespace mtf::internal {
+
+// Every sum or gather of a collective is known by its kind, its axis and the
+// user's operation it comes from, or the variable.
+class Traffic {
+ public:
+  explicit Traffic(const Program& program);
+
+  // Whether nothing of a collective of another program is left in this one,
+  // and it has not moved elsewhere either: less is sent than `before` over each
+  // of its axes. `keys` are its own (KeysOf).
+  bool IsWithout(const CollectiveCost& collective,
+                 const std::vector<std::string>& keys,
+                 const Traffic& before) const;
+
+ private:
+  int64_t BytesOf(const std::string& axis_key) const;
+
+  absl::flat_hash_set<std::string> keys_;
+  absl::flat_hash_map<std::string, int64_t> bytes_;  // by kind and axis
+};
+
+using NameMap = absl::flat_hash_map<absl::string_view, absl::string_view>;
+
+// The keys of the collectives of a program, in their order. An operation that
+// has another name in `names` is known by that.
+std::vector<std::vector<std::string>> KeysOf(
+    const Program& program, const std::vector<CollectiveCost>& collectives,
+    const NameMap& names = {});
+
+}  // namespace mtf::internal
+
+#endif  // LOWERING_EXPLAIN_TRAFFIC_H_

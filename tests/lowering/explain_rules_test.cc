@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an explanation says of rules: which of them do something, what each
+// saves, and which change of them would remove a collective.
+#include <map>
+#include <string>
+
+#include "ops/reduce.h"
+#include "tests/lowering/explain_test.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Explain, TheCheapestChangeOfARuleIsNamedWithWhatItCosts) {
+  const TwoLayers net;
+  const auto e = ExplainTextLayout(net.graph, "rows:2,cols:2",
+                                   "batch:rows, hidden:cols", net.targets());
+  ASSERT_OK(e);
+  ASSERT_EQ(e->collectives.size(), 1u);
+  const ExplainedCollective& sum = e->collectives[0];
+  EXPECT_EQ(sum.kind, "all_reduce");
+  EXPECT_EQ(sum.axes, "cols");
+  EXPECT_EQ(sum.operation, "einsum_1");
+  EXPECT_EQ(sum.rule, "hidden:cols");
+  EXPECT_EQ(sum.rule_origin, "--layout, rule 2 of 2, characters 13-23");
+  EXPECT_EQ(sum.site, absl::StrCat("explain_test.h:", net.line));
+  // hidden:rows is illegal beside batch:rows, so dropping the rule is the only
+  // way.
+  ASSERT_GE(sum.change, 0);
+  const RuleChange& change = e->changes[sum.change];
+  EXPECT_EQ(change.edit, "drop hidden:cols");
+  EXPECT_EQ(change.layout, "batch:rows");
+  EXPECT_EQ(change.cost.wire_bytes, 0);
+  EXPECT_GT(change.cost.memory_bytes, e->cost.memory_bytes);
+}
+
+TEST(Explain, WhatNoRuleChangesIsSaid) {
+  const TwoLayers net;
+  // The whole of h is fetched: the cut of both its dimensions is gathered, and
+  // one rule less leaves the other.
+  const auto e = ExplainTextLayout(net.graph, "rows:2,cols:2",
+                                   "batch:rows+cols", {.fetches = {net.h}});
+  ASSERT_OK(e);
+  ASSERT_EQ(e->collectives.size(), 1u);
+  EXPECT_EQ(e->collectives[0].axes, "rows+cols");
+  ASSERT_GE(e->collectives[0].change, 0);
+  EXPECT_EQ(e->changes[e->collectives[0].change].edit, "drop batch:rows+cols");
+
+  const auto none =
+      ExplainTextLayout(net.graph, "rows:2,cols:2", "batch:rows+cols",
+                        {.fetches = {net.h}}, {.changes = false});
+  ASSERT_OK(none);
+  EXPECT_EQ(none->collectives[0].change, -1);
+  EXPECT_EQ(none->collectives[0].no_change, "not tried");
+}
+
+TEST(Explain, WhatTwoRulesCauseTogetherIsRemovedByDroppingBoth) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kHidden});
+  const auto e =
+      ExplainTextLayout(graph, "rows:2,cols:2", "batch:rows, hidden:cols",
+                        {.fetches = {ReduceSum(x, {})}});
+  ASSERT_OK(e);
+  ASSERT_EQ(e->collectives.size(), 1u);
+  EXPECT_EQ(e->collectives[0].axes, "rows+cols");
+  ASSERT_GE(e->collectives[0].change, 0);
+  EXPECT_EQ(e->changes[e->collectives[0].change].edit,
+            "drop batch:rows, hidden:cols");
+}
+
+std::map<std::string, const ExplainedRule*> ByText(const Explanation& e) {
+  std::map<std::string, const ExplainedRule*> rules;
+  for (const ExplainedRule& rule : e.rules) {
+    rules[rule.section + " " + rule.rule] = &rule;
+  }
+  return rules;
+}
+
+TEST(Explain, RulesAreUsedUnusedOrShadowed) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kIo});
+  const Dimension rank{"rank", 6};
+  const Tensor w =
+      Variable(graph, "w", Zeros(graph, kFloat32, {kIo, rank, kHidden}));
+  const Tensor y = Einsum({x, w}, {kBatch});
+  const auto e =
+      ExplainTextLayout(graph, "a:2,b:2,one:1",
+                        "batch:a, rank:b, experts:a, io:one, hidden:far,"
+                        "[parameters], rank:b, batch:b",
+                        {.fetches = {y}});
+  ASSERT_OK(e);
+  const auto rules = ByText(*e);
+  ASSERT_EQ(rules.size(), 7u);
+  EXPECT_EQ(rules.at("default batch:a")->use, RuleUse::kUsed);
+  // What does nothing saves nothing, and need not be tried.
+  EXPECT_EQ(rules.at("default experts:a")->saved->total(), 0);
+  EXPECT_GE(rules.at("default batch:a")->dropped, 0);
+  EXPECT_EQ(rules.at("default experts:a")->dropped, -1);
+  EXPECT_EQ(rules.at("default rank:b")->use, RuleUse::kUsed);
+  EXPECT_EQ(rules.at("default experts:a")->use, RuleUse::kUnused);
+  EXPECT_EQ(rules.at("default experts:a")->why, "no tensor has the dimension");
+  EXPECT_EQ(rules.at("default io:one")->why, "its axis has size 1");
+  EXPECT_EQ(rules.at("default hidden:far")->why, "the mesh lacks its axis");
+  EXPECT_EQ(rules.at("parameters rank:b")->why,
+            "the default section says the same");
+  EXPECT_EQ(rules.at("parameters batch:b")->why,
+            "no parameter has the dimension");
+  EXPECT_EQ(e->notices.size(), 2u);
+}
+
+TEST(Explain, ARuleInWhosePlaceAnotherStandsIsShadowed) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo, kHidden}));
+  const auto e =
+      ExplainTextLayout(graph, "a:2,b:2", "hidden:a, [parameters], hidden:b",
+                        {.fetches = {w}, .fetch_shards = true});
+  ASSERT_OK(e);
+  const auto rules = ByText(*e);
+  EXPECT_EQ(rules.at("default hidden:a")->use, RuleUse::kShadowed);
+  EXPECT_EQ(rules.at("default hidden:a")->why,
+            "[parameters] hidden:b stands in its place");
+  EXPECT_EQ(rules.at("parameters hidden:b")->use, RuleUse::kUsed);
+}
+
+TEST(Explain, WhatARuleSavesIsTheMemoryWithoutItLessWithIt) {
+  const TwoLayers net;
+  const auto with = ExplainTextLayout(net.graph, "rows:2,cols:2",
+                                      "batch:rows, hidden:cols", net.targets());
+  const auto without = ExplainTextLayout(net.graph, "rows:2,cols:2",
+                                         "batch:rows", net.targets());
+  ASSERT_OK(with);
+  ASSERT_OK(without);
+  const ExplainedRule& rule = *ByText(*with).at("default hidden:cols");
+  EXPECT_EQ(rule.saved->total(),
+            without->cost.memory_bytes - with->cost.memory_bytes);
+  EXPECT_GT(rule.saved->total(), 0);
+}
+
+TEST(Explain, WhatARuleSavesIsToldByPurpose) {
+  const Explained step("zero2");
+  ASSERT_OK(step.explanation);
+  const auto rules = ByText(*step.explanation);
+  const ExplainedRule& state = *rules.at("optimizer d_model:data");
+  ASSERT_TRUE(state.saved.has_value());
+  // Three quarters of the state are on other ranks, and of nothing else.
+  const MemoryParts& now = step.explanation->memory.parts;
+  EXPECT_EQ(state.saved->parameters, 0);
+  EXPECT_EQ(state.saved->optimizer_state, 3 * (now.optimizer_state - 4));
+  EXPECT_EQ(state.saved->total(),
+            step.explanation->changes[state.dropped].cost.memory_bytes -
+                step.explanation->cost.memory_bytes);
+}
+
+// -------------------------------------------------------------- few layers
+
+// What a few layers say of a change is what all of them say.
+class FewLayers : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Explain, FewLayers,
+                         ::testing::ValuesIn(LayoutRules::PresetNames()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(FewLayers, FindTheSameChangesAsAllLayers) {
+  const Explained all(GetParam(), 12),
+      few(GetParam(), 12, {.most_operations = 0});
+  ASSERT_OK(all.explanation);
+  ASSERT_OK(few.explanation);
+  const Explanation &a = *all.explanation, &b = *few.explanation;
+  EXPECT_EQ(a.changes_note, "");
+  EXPECT_THAT(b.changes_note, HasSubstr("few of the layers"));
+  ASSERT_EQ(a.changes.size(), b.changes.size());
+  for (size_t i = 0; i < a.changes.size(); ++i) {
+    const StepCost &exact = a.changes[i].cost, &told = b.changes[i].cost;
+    EXPECT_EQ(a.changes[i].edit, b.changes[i].edit);
+    EXPECT_EQ(a.changes[i].layout, b.changes[i].layout);
+    EXPECT_EQ(exact.wire_bytes, told.wire_bytes) << a.changes[i].edit;
+    EXPECT_EQ(a.changes[i].memory.parameters, b.changes[i].memory.parameters);
+    EXPECT_EQ(a.changes[i].memory.optimizer_state,
+              b.changes[i].memory.optimizer_state);
+    EXPECT_NEAR(exact.seconds, told.seconds, 0.001 * exact.seconds)
+        << a.changes[i].edit;
+    EXPECT_NEAR(static_cast<double>(exact.memory_bytes),
+                static_cast<double>(told.memory_bytes),
+                0.02 * static_cast<double>(exact.memory_bytes))
+        << a.changes[i].edit;
+  }
+  ASSERT_EQ(a.collectives.size(), b.collectives.size());
+  for (size_t i = 0; i < a.collectives.size(); ++i) {
+    EXPECT_EQ(a.collectives[i].change, b.collectives[i].change)
+        << a.collectives[i].tensor;
+    EXPECT_EQ(a.collectives[i].no_change, b.collectives[i].no_change);
+  }
+}
+
+// A hundred layers have every collective answered for by default.
+TEST(Explain, ADeepModelHasAChangeForEveryCollective) {
+  const Explained deep("data_model", 96);
+  ASSERT_OK(deep.explanation);
+  EXPECT_GT(deep.graph.operations().size(), 30000u);
+  EXPECT_GT(deep.explanation->collectives.size(), 300u);
+  for (const ExplainedCollective& c : deep.explanation->collectives) {
+    EXPECT_GE(c.change, 0) << c.tensor << " " << c.no_change;
+  }
+  for (const ExplainedRule& rule : deep.explanation->rules) {
+    EXPECT_TRUE(rule.saved.has_value()) << rule.rule;
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing
