@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One instruction over dense whole values, prepared on the CPU device.
+// One instruction over dense whole values, prepared on a device.
 #ifndef BENCHMARKS_ONE_INSTRUCTION_H_
 #define BENCHMARKS_ONE_INSTRUCTION_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,13 +16,18 @@
 #include "lowering/program.h"
 #include "mtf/check.h"
 #include "mtf/host_tensor.h"
+#include "mtf/status.h"
 
 namespace mtf {
 
 class OneInstruction {
  public:
   explicit OneInstruction(int num_threads)
-      : device_(*CreateDevice("cpu", {.num_threads = num_threads})) {}
+      : OneInstruction(*CreateDevice("cpu", {.num_threads = num_threads})) {}
+  explicit OneInstruction(std::unique_ptr<Device> device)
+      : device_(std::move(device)) {
+    device_->EnterThread();
+  }
   ~OneInstruction() {
     for (void* data : memory_) device_->Free(data);
   }
@@ -36,6 +43,11 @@ class OneInstruction {
 
   // Values stay in place from here on.
   void Prepare() {
+    const absl::Status status = TryPrepare();
+    MTF_CHECK(status.ok()) << status.ToString();
+  }
+  // The error of a device that cannot do it.
+  absl::Status TryPrepare() {
     const auto strided = [&](int value) {
       std::vector<StridedDimension> dims;
       const BoundValue bound = Bind(value);
@@ -60,13 +72,13 @@ class OneInstruction {
     for (const Dimension& dim : instruction.iteration) {
       binding.iteration.push_back({dim.size, 0, dim.size});
     }
-    auto kernel = device_->Prepare(binding);
-    MTF_CHECK(kernel.ok()) << kernel.status().ToString();
-    kernel_ = *std::move(kernel);
+    MTF_ASSIGN_OR_RETURN(kernel_, device_->Prepare(binding));
+    return device_->BeginStep(context_);
   }
 
   void Run() { kernel_->Run(context_); }
-  void* data(int value) { return memory_[value]; }
+  // For what a device has only enqueued.
+  absl::Status Finish() { return device_->Finish(context_); }
 
  private:
   int Add(const Shape& shape, DType dtype) {
@@ -76,13 +88,25 @@ class OneInstruction {
       program_.values[id].local.push_back(dim.size);
     }
     const int64_t elements = shape.num_elements();
-    memory_.push_back(*device_->Allocate(elements * DTypeSize(dtype)));
-    // Random numbers: hardware is faster on zeros.
+    const int64_t size = DTypeSize(dtype);
+    auto memory = device_->Allocate(elements * size);
+    MTF_CHECK(memory.ok()) << memory.status().ToString();
+    memory_.push_back(*memory);
+    // Random numbers: hardware is faster on zeros. Drawn once for each stretch
+    // of memory, which matters for a billion of them.
+    constexpr int64_t kStretch = 1 << 22;
+    std::vector<char> numbers(std::min(elements, kStretch) * size);
     std::minstd_rand random(static_cast<uint32_t>(id) + 1);
-    for (int64_t i = 0; i < elements; ++i) {
+    for (int64_t i = 0; i < std::min(elements, kStretch); ++i) {
       const double number = static_cast<double>(random() % 4096) / 2048 - 1;
-      StoreElement(memory_.back(), dtype, i,
+      StoreElement(numbers.data(), dtype, i,
                    IsFloat(dtype) ? number : 8 * number);
+    }
+    for (int64_t at = 0; at < elements; at += kStretch) {
+      const absl::Status copied = device_->CopyToDevice(
+          static_cast<char*>(memory_.back()) + at * size, numbers.data(),
+          std::min(elements - at, kStretch) * size);
+      MTF_CHECK(copied.ok()) << copied.ToString();
     }
     return id;
   }

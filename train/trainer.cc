@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <iostream>
@@ -22,6 +23,13 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + values.size() / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 std::vector<CollectiveMetrics> MetricsOf(const Mesh& mesh,
@@ -61,6 +69,7 @@ absl::StatusOr<TrainingResult> Train(Session& session,
   Progress progress(std::cout, OutputIsTerminal(DetectLauncher().size > 1),
                     !session.is_primary(), training.steps);
   TrainingResult result;
+  std::vector<double> step_s;
   const int64_t smooth_from = training.steps - (training.steps + 9) / 10;
   const Clock::time_point begin = Clock::now();
   Clock::time_point second_begin = begin;
@@ -76,13 +85,15 @@ absl::StatusOr<TrainingResult> Train(Session& session,
     if (!fetched.ok()) progress.Finish();
     MTF_RETURN_IF_ERROR(fetched.status());
     metrics.loss = (*fetched)[0].At(0);
-    metrics.tokens_per_s = training.tokens_per_step / SecondsSince(step_begin);
+    // The first step also lowers and prepares the program.
+    if (i == 1) step_s.clear();
+    step_s.push_back(SecondsSince(step_begin));
+    metrics.tokens_per_s = training.tokens_per_step / step_s.back();
     metrics.collectives = MetricsOf(session.mesh(), session.counts());
     if (!std::isfinite(metrics.loss)) {
       progress.Finish();
       return NotFinite(metrics.loss, metrics.step);
     }
-    // The first step also lowers and prepares the program.
     if (i == 0) second_begin = Clock::now();
     result.loss = metrics.loss;
     if (i >= smooth_from) {
@@ -95,6 +106,7 @@ absl::StatusOr<TrainingResult> Train(Session& session,
     if (log != nullptr) MTF_RETURN_IF_ERROR(log->Write(metrics));
   }
   progress.Finish();
+  result.median_step_s = Median(std::move(step_s));
   return result;
 }
 

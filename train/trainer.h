@@ -32,6 +32,8 @@ struct TrainingResult {
   double loss = 0;          // of the last step
   double smooth_loss = 0;   // mean of the last tenth of the steps
   double tokens_per_s = 0;  // of all steps but the first
+  // Seconds of a step: the median of all but the first, or of a single one.
+  double median_step_s = 0;
 };
 
 // Makes the steps, with a progress bar or lines and, where asked for, a JSON

@@ -70,6 +70,15 @@ TEST(Train, LowersTheLossAndLogsEveryStep) {
     EXPECT_EQ((*steps)[i].collectives, (*steps)[0].collectives);
     EXPECT_GT((*steps)[i].tokens_per_s, 0);
   }
+  // The median of the 19 steps behind the first: ten are no slower.
+  int no_slower = 0;
+  for (int i = 1; i < 20; ++i) {
+    if (4 / (*steps)[i].tokens_per_s <= result->median_step_s * (1 + 1e-6)) {
+      ++no_slower;
+    }
+  }
+  EXPECT_GE(no_slower, 10);
+  EXPECT_GT(result->median_step_s, 0);
   ASSERT_FALSE((*steps)[0].collectives.empty());
   EXPECT_EQ((*steps)[0].collectives[0].kind, "all_reduce");
   EXPECT_EQ((*steps)[0].collectives[0].axes, "data");

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GPT-2 (Radford et al., 2019), 124M to 1558M parameters, trained on synthetic
+// tokens or a file of them: tokens per second, how many of the model's
+// floating-point operations a second, and the memory that was planned.
+//
+//   build/release/bin/gpt2 --model=tiny
+//   build/release/bin/gpt2 --model=1558M --layout=zero3 --dry_run
+//
+// Learned positions, norms before each block, GELU in its tanh form, biases,
+// one table that embeds and projects, the vocabulary padded to 50304. Where a
+// tensor lives is text on the command line, as in every example.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "layouts/shard.h"
+#include "layouts/text_items.h"
+#include "lowering/program.h"
+#include "mtf/graph.h"
+#include "mtf/status.h"
+#include "nn/adam.h"
+#include "nn/attention.h"
+#include "nn/cross_entropy.h"
+#include "nn/embedding.h"
+#include "nn/feed_forward.h"
+#include "nn/layer_norm.h"
+#include "nn/schedules.h"
+#include "ops/elementwise.h"
+#include "ops/input.h"
+#include "train/flags.h"
+#include "train/run_main.h"
+#include "train/token_dataset.h"
+#include "train/trainer.h"
+
+using mtf::train::Size;
+
+ABSL_FLAG(std::string, model, "124M", "tiny, 124M, 350M, 774M or 1558M");
+ABSL_FLAG(Size, batch, 4, "sequences in a step");
+ABSL_FLAG(Size, length, 1024, "tokens in a sequence");
+ABSL_FLAG(std::string, tokens, "",
+          "file of 16-bit tokens to learn from, with llm.c's header or none; "
+          "empty: synthetic ones");
+
+namespace mtf {
+namespace {
+
+struct Sizes {
+  const char* name;
+  int64_t layers, d_model, heads, vocab;
+};
+constexpr Sizes kModels[] = {{"tiny", 2, 64, 2, 256},
+                             {"124M", 12, 768, 12, 50304},
+                             {"350M", 24, 1024, 16, 50304},
+                             {"774M", 36, 1280, 20, 50304},
+                             {"1558M", 48, 1600, 25, 50304}};
+
+constexpr int64_t kTokens = 1 << 20;  // of synthetic ones
+
+struct Model {
+  Tensor tokens, targets, loss, step;
+};
+
+Model BuildModel(Graph& graph, const Sizes& sizes) {
+  const Dimension batch{"batch", absl::GetFlag(FLAGS_batch)},
+      length{"length", absl::GetFlag(FLAGS_length)},
+      d_model{"d_model", sizes.d_model}, heads{"heads", sizes.heads},
+      d_kv{"d_kv", sizes.d_model / sizes.heads},
+      d_ff{"d_ff", 4 * sizes.d_model}, vocab{"vocab", sizes.vocab};
+  const PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
+
+  Model model;
+  model.tokens = Input(graph, "tokens", kInt32, {batch, length});
+  model.targets = Input(graph, "targets", kInt32, {batch, length});
+  const Tensor table =
+      nn::EmbeddingTable(graph, vocab, d_model, {.stddev = 0.02});
+  Tensor x = nn::Embedding(model.tokens, vocab, d_model, {.table = table});
+  x = nn::PositionEmbedding(x, length, d_model);
+  for (int i = 0; i < sizes.layers; ++i) {
+    Scope layer(graph, absl::StrCat("layer_", i));
+    x = x + nn::SelfAttention(nn::LayerNorm(x, d_model), {.length = length,
+                                                          .heads = heads,
+                                                          .d_kv = d_kv,
+                                                          .causal = true,
+                                                          .bias = true});
+    x = x +
+        nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu, {.bias = true});
+  }
+  model.loss = nn::CrossEntropy(nn::LayerNorm(x, d_model), vocab, model.targets,
+                                {.kernel = table});
+  model.step = nn::AdamW({.learning_rate =
+                              nn::Schedule(absl::GetFlag(FLAGS_learning_rate)) *
+                              nn::LinearWarmup(100),
+                          .beta2 = 0.95,
+                          .weight_decay = 0.1})
+                   .Minimize(model.loss);
+  return model;
+}
+
+// Variables and all that a step computes, on each rank.
+double PlannedMiB(const Program& program) {
+  int64_t bytes = program.buffers.arena_bytes;
+  for (const ProgramVariable& variable : program.variables) {
+    bytes += LocalElements(program.grains, variable.shape, variable.layout) *
+             DTypeSize(variable.dtype);
+  }
+  return static_cast<double>(bytes) / (1 << 20);
+}
+
+absl::Status Main() {
+  const std::string name = absl::GetFlag(FLAGS_model);
+  const auto* sizes =
+      std::find_if(std::begin(kModels), std::end(kModels),
+                   [&name](const Sizes& sizes) { return sizes.name == name; });
+  if (sizes == std::end(kModels)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no model is called ", Quoted(name),
+                     DetailLine("models", "tiny, 124M, 350M, 774M, 1558M")));
+  }
+  Graph graph;
+  const Model model = BuildModel(graph, *sizes);
+  const train::RunRequest request = {.fetches = {model.loss},
+                                     .updates = {model.step}};
+  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Session> session,
+                       train::StartSession(graph, request));
+  if (session == nullptr) return absl::OkStatus();  // --explain
+
+  const std::string path = absl::GetFlag(FLAGS_tokens);
+  const uint32_t seed = absl::GetFlag(FLAGS_seed);
+  MTF_ASSIGN_OR_RETURN(
+      const train::TokenDataset text,
+      path.empty() ? train::TokenDataset::Synthetic(kTokens, sizes->vocab, seed)
+                   : train::TokenDataset::ReadFile(path, sizes->vocab));
+  using Feeds = std::map<std::string, HostTensor>;
+  const Shape& rows = model.tokens.shape();
+  const auto feeds = [&](int64_t step) -> absl::StatusOr<Feeds> {
+    MTF_ASSIGN_OR_RETURN(
+        train::TextDataset::Batch drawn,
+        text.Draw(seed, static_cast<uint32_t>(step), rows[0], rows[1]));
+    return Feeds{{"tokens", std::move(drawn.tokens)},
+                 {"targets", std::move(drawn.targets)}};
+  };
+  MTF_ASSIGN_OR_RETURN(
+      const train::TrainingResult result,
+      train::Train(*session, {.loss = model.loss,
+                              .update = model.step,
+                              .steps = absl::GetFlag(FLAGS_steps),
+                              .feeds = feeds,
+                              .tokens_per_step = rows.num_elements(),
+                              .log_json = absl::GetFlag(FLAGS_log_json)}));
+
+  // The convention of llm.c: six for each parameter and token, and attention to
+  // the half of the positions that a causal model sees.
+  int64_t parameters = 0;
+  for (const VariableInfo& variable : graph.variables()) {
+    if (variable.kind != VariableKind::kParameter) continue;
+    parameters += variable.read.shape().num_elements();
+  }
+  const double flops = 6.0 * parameters + 6.0 * sizes->layers * sizes->d_model *
+                                              absl::GetFlag(FLAGS_length);
+  MTF_ASSIGN_OR_RETURN(const Program* program, session->ProgramOf(request));
+  const double rate = rows.num_elements() / result.median_step_s;
+  train::Say(absl::StrFormat(
+      "%s: %d parameters, %.0f FLOP/token (6 N + 6 L h T, causal)\n"
+      "loss %.4f, %.3f ms/step, %.0f tokens/s, %.3f TFLOP/s of the model\n"
+      "memory planned for each rank: %.1f MiB",
+      name, parameters, flops, result.loss, 1e3 * result.median_step_s, rate,
+      rate * flops / 1e12, PlannedMiB(*program)));
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace mtf
+
+int main(int argc, char** argv) {
+  return mtf::train::RunMain(
+      argc, argv, "Trains GPT-2 and measures how fast that is.", &mtf::Main);
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What moves the memory of a device between processes, run by every rank of an
+// mpirun: data is made on the host, copied to the device, moved there, and
+// comes back to be checked as for every communicator.
+//
+//   device_communicator_test [DEVICE]                     "cpu"
+//   mpirun -n 1 -x NCCL_HOSTID=a device_communicator_test cuda :
+//          -n 1 -x NCCL_HOSTID=b device_communicator_test cuda
+//
+// The second joins two processes on one GPU, which NCCL takes for two hosts.
+// Alone, a process on "cuda" also checks NCCL itself on a clique of one.
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "backends/backend.h"
+#include "backends/communicator.h"
+#include "backends/cuda/runtime.h"
+#include "mtf/status.h"
+#include "tests/backends/collective_checks.h"
+
+namespace mtf {
+namespace {
+
+// Memory of a device with a copy of `bytes` bytes of the host and bytes behind
+// them that nobody may touch.
+class DeviceBytes {
+ public:
+  static absl::StatusOr<DeviceBytes> Copy(Device& device, const void* data,
+                                          int64_t bytes) {
+    std::string content(kGuard, kMark);
+    if (bytes > 0) content.insert(0, static_cast<const char*>(data), bytes);
+    MTF_ASSIGN_OR_RETURN(void* memory, device.Allocate(content.size()));
+    DeviceBytes copy(device, memory, bytes);
+    MTF_RETURN_IF_ERROR(
+        device.CopyToDevice(memory, content.data(), content.size()));
+    return copy;
+  }
+  DeviceBytes(DeviceBytes&& other)
+      : device_(other.device_),
+        data_(std::exchange(other.data_, nullptr)),
+        bytes_(other.bytes_) {}
+  ~DeviceBytes() {
+    if (data_ != nullptr) device_.Free(data_);
+  }
+
+  void* data() const { return data_; }
+  absl::Status Read(void* to) const {
+    std::string content(bytes_ + kGuard, '\0');
+    MTF_RETURN_IF_ERROR(
+        device_.CopyToHost(content.data(), data_, content.size()));
+    if (content.substr(bytes_) != std::string(kGuard, kMark)) {
+      return absl::InternalError("wrote behind its buffer");
+    }
+    content.copy(static_cast<char*>(to), bytes_);
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr int64_t kGuard = 64;
+  static constexpr char kMark = 0x5a;
+  DeviceBytes(Device& device, void* data, int64_t bytes)
+      : device_(device), data_(data), bytes_(bytes) {}
+  Device& device_;
+  void* data_;
+  int64_t bytes_;
+};
+
+// A communicator of the host's memory that does all of its work on a device.
+class StagedCommunicator : public Communicator {
+ public:
+  StagedCommunicator(Device& device, Communicator& moves)
+      : Communicator(moves.mesh(), moves.rank()),
+        device_(device),
+        moves_(moves) {}
+
+  absl::StatusOr<StepError> Agree(const StepError& error) override {
+    return moves_.Agree(error);
+  }
+  absl::Status Barrier() override { return moves_.Barrier(); }
+  absl::StatusOr<std::vector<std::string>> Exchange(
+      const std::string& text) override {
+    return moves_.Exchange(text);
+  }
+
+ protected:
+  absl::Status OpenGroup(const Group& group) override {
+    return moves_.GroupOver(group.axes).status();
+  }
+  absl::Status DoAllReduce(const Group& group, absl::Span<const Piece> pieces,
+                           DType dtype, ReduceKind kind) override {
+    std::vector<DeviceBytes> in, out;
+    std::vector<Piece> staged;
+    for (const Piece& piece : pieces) {
+      const int64_t bytes = piece.count * DTypeSize(dtype);
+      MTF_ASSIGN_OR_RETURN(DeviceBytes from,
+                           DeviceBytes::Copy(device_, piece.in, bytes));
+      in.push_back(std::move(from));
+      MTF_ASSIGN_OR_RETURN(DeviceBytes to,
+                           DeviceBytes::Copy(device_, piece.out, bytes));
+      out.push_back(std::move(to));
+      const bool in_place = piece.in == piece.out;
+      staged.push_back(
+          {in.back().data(), (in_place ? in : out).back().data(), piece.count});
+    }
+    MTF_RETURN_IF_ERROR(OnDevice(group, [&](const Group& same) {
+      return moves_.AllReduce(same, staged, dtype, kind);
+    }));
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const bool in_place = pieces[i].in == pieces[i].out;
+      MTF_RETURN_IF_ERROR((in_place ? in : out)[i].Read(pieces[i].out));
+    }
+    return absl::OkStatus();
+  }
+  absl::Status DoAllGather(const Group& group, const void* in, void* out,
+                           int64_t bytes) override {
+    return Move(group, in, bytes, out, bytes * Size(group),
+                [&](const Group& same, const void* from, void* to) {
+                  return moves_.AllGather(same, from, to, bytes);
+                });
+  }
+  absl::Status DoReduceScatter(const Group& group, const void* in, void* out,
+                               int64_t count, DType dtype,
+                               ReduceKind kind) override {
+    const int64_t bytes = count * DTypeSize(dtype);
+    return Move(group, in, bytes * Size(group), out, bytes,
+                [&](const Group& same, const void* from, void* to) {
+                  return moves_.ReduceScatter(same, from, to, count, dtype,
+                                              kind);
+                });
+  }
+  absl::Status DoAllToAll(const Group& group, const void* in, void* out,
+                          int64_t bytes) override {
+    return Move(group, in, bytes * Size(group), out, bytes * Size(group),
+                [&](const Group& same, const void* from, void* to) {
+                  return moves_.AllToAll(same, from, to, bytes);
+                });
+  }
+  absl::Status DoPermute(const Group& group, const void* in, void* out,
+                         int64_t bytes, int64_t source,
+                         int64_t destination) override {
+    return Move(group, in, bytes, out, bytes,
+                [&](const Group& same, const void* from, void* to) {
+                  return moves_.Permute(same, from, to, bytes, source,
+                                        destination);
+                });
+  }
+
+ private:
+  static int64_t Size(const Group& group) {
+    return static_cast<int64_t>(group.ranks.size());
+  }
+
+  // `work` may only enqueue.
+  template <class Work>
+  absl::Status OnDevice(const Group& group, const Work& work) {
+    MTF_ASSIGN_OR_RETURN(const Group* same, moves_.GroupOver(group.axes));
+    StepContext context;
+    MTF_RETURN_IF_ERROR(device_.BeginStep(context));
+    MTF_RETURN_IF_ERROR(work(*same));
+    return device_.Finish(context);
+  }
+
+  template <class Work>
+  absl::Status Move(const Group& group, const void* in, int64_t in_bytes,
+                    void* out, int64_t out_bytes, const Work& work) {
+    MTF_ASSIGN_OR_RETURN(const DeviceBytes from,
+                         DeviceBytes::Copy(device_, in, in_bytes));
+    MTF_ASSIGN_OR_RETURN(const DeviceBytes to,
+                         DeviceBytes::Copy(device_, out, out_bytes));
+    MTF_RETURN_IF_ERROR(OnDevice(group, [&](const Group& same) {
+      return work(same, from.data(), to.data());
+    }));
+    return to.Read(out);
+  }
+
+  Device& device_;
+  Communicator& moves_;
+};
+
+absl::Status CheckMesh(const std::string& text, const std::string& name) {
+  MTF_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(text));
+  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> host,
+                       CreateMpiCommunicator(mesh));
+  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                       CreateDevice(name, {.num_threads = 1}));
+  device->EnterThread();
+  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> own,
+                       device->Connect(*host));
+  StagedCommunicator staged(*device, own != nullptr ? *own : *host);
+  MTF_RETURN_IF_ERROR(testing::CheckCommunicator(staged, 9001));
+  return testing::CheckRepeats(staged, 50);
+}
+
+// Groups of one never reach NCCL, so it is asked itself: what it is given comes
+// back from every collective.
+absl::Status CheckNcclAlone() {
+  MTF_ASSIGN_OR_RETURN(const std::shared_ptr<cuda::Runtime> gpu,
+                       cuda::OpenGpu(0));
+  gpu->EnterThread();
+  MTF_ASSIGN_OR_RETURN(const std::string id, gpu->NewNcclId());
+  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<cuda::NcclGroup> group,
+                       gpu->JoinNccl(id, 1, 0));
+  constexpr int64_t kCount = 5000;
+  for (DType dtype : kAllDTypes) {
+    const std::string sent = testing::MakeData(dtype, 0, 0, kCount);
+    const auto bytes = static_cast<int64_t>(sent.size());
+    MTF_ASSIGN_OR_RETURN(void* in, gpu->Allocate(bytes));
+    MTF_ASSIGN_OR_RETURN(void* out, gpu->Allocate(bytes));
+    const auto check = [&](const char* what,
+                           const absl::Status& status) -> absl::Status {
+      MTF_RETURN_IF_ERROR(status);
+      std::string got(bytes, '\0');
+      gpu->CopyToHost(got.data(), out, bytes);
+      gpu->SetZero(out, bytes);
+      MTF_RETURN_IF_ERROR(gpu->Synchronize());
+      MTF_RETURN_IF_ERROR(group->Poll());
+      if (got == sent) return absl::OkStatus();
+      return absl::InternalError(
+          absl::StrCat(what, " of ", DTypeName(dtype),
+                       " over one rank changes its operand"));
+    };
+    gpu->CopyToDevice(in, sent.data(), bytes);
+    for (ReduceKind kind : testing::kAllReduceKinds) {
+      const cuda::NcclGroup::Piece piece = {in, out, kCount};
+      MTF_RETURN_IF_ERROR(
+          check("all_reduce", group->AllReduce({&piece, 1}, dtype, kind)));
+      MTF_RETURN_IF_ERROR(
+          check("reduce_scatter",
+                group->ReduceScatter(in, out, kCount, dtype, kind)));
+    }
+    MTF_RETURN_IF_ERROR(check("all_gather", group->AllGather(in, out, bytes)));
+    MTF_RETURN_IF_ERROR(check("all_to_all", group->AllToAll(in, out, bytes)));
+    MTF_RETURN_IF_ERROR(check("permute", group->Permute(in, out, bytes, 0, 0)));
+    gpu->Free(in);
+    gpu->Free(out);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAll(const std::string& device) {
+  MTF_ASSIGN_OR_RETURN(const int64_t ranks, MpiWorldSize());
+  std::vector<std::string> meshes = {absl::StrCat("x:", ranks)};
+  if (ranks == 4) meshes.push_back("x:2,y:2");
+  for (const std::string& mesh : meshes) {
+    MTF_RETURN_IF_ERROR(CheckMesh(mesh, device));
+  }
+  if (device == "cuda" && ranks == 1) MTF_RETURN_IF_ERROR(CheckNcclAlone());
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace mtf
+
+int main(int argc, char** argv) {
+  const std::string device = argc > 1 ? argv[1] : "cpu";
+  const absl::Status status = mtf::CheckAll(device);
+  if (!status.ok()) {
+    std::cerr << mtf::ErrorText(status) << std::endl;
+    mtf::AbortAllRanks(1);
+  }
+  std::cout << "every collective moves the memory of \"" << device << "\""
+            << std::endl;
+  return 0;
+}

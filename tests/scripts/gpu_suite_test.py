@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/gpu_suite where there is no GPU: it says so and fails nothing; and on
+the CPU in its place, in small sizes, where every part it can run does run."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = os.environ["MTF_BUILD"]
+
+
+def run(*arguments, env=None):
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = subprocess.run(
+            [sys.executable, "-B", str(ROOT / "scripts" / "gpu_suite"),
+             f"--build={BUILD}", f"--out={folder}", *arguments],
+            capture_output=True, text=True, timeout=280,
+            env={**os.environ, **(env or {})})
+        files = {path.name: path for path in pathlib.Path(folder).iterdir()}
+        report = (json.loads(files["report.json"].read_text())
+                  if "report.json" in files else None)
+        page = (files["results.md"].read_text() if "results.md" in files
+                else "")
+        return outcome, report, page, sorted(files)
+
+
+def part(report, name):
+    return next(p for p in report["parts"] if p["part"] == name)
+
+
+class GpuSuite(unittest.TestCase):
+    def test_without_a_gpu_it_says_so_and_ends_well(self):
+        with tempfile.TemporaryDirectory() as empty:
+            # Also where this machine has one.
+            outcome, report, page, files = run(
+                env={"PATH": empty, "CUDA_VISIBLE_DEVICES": "-1"})
+        self.assertEqual(outcome.returncode, 0, outcome.stdout)
+        self.assertIn("no device: ", outcome.stdout)
+        self.assertIn("0 parts passed, 0 failed, 14 skipped", outcome.stdout)
+        self.assertTrue(report["no_device"])
+        self.assertEqual({p["status"] for p in report["parts"]}, {"skipped"})
+        self.assertIn("| conformance | skipped |", page)
+        self.assertEqual(files, ["logs.tar.gz", "report.json", "report.txt",
+                                 "results.md"])
+
+    def test_wrong_arguments_are_told(self):
+        for arguments, message in ((["--parts=none"], 'no part "none"'),
+                                   (["--minutes=x"], "invalid float"),
+                                   (["--size=big"], "invalid choice")):
+            outcome, report, _, _ = run(*arguments)
+            self.assertEqual(outcome.returncode, 2)
+            self.assertIn(message, outcome.stderr)
+            self.assertIsNone(report)
+
+    def test_a_device_that_does_not_exist_is_told(self):
+        outcome, report, _, _ = run("--device=gpu", "--parts=memory")
+        self.assertEqual(outcome.returncode, 2)
+        self.assertIn('this build has no device "gpu"', outcome.stderr)
+        self.assertIsNone(report)
+
+    def test_parts_run_on_the_cpu_in_place_of_a_gpu(self):
+        outcome, report, page, _ = run(
+            "--device=cpu", "--size=tiny", "--cases=20",
+            "--parts=memory,curves,ceilings,einsums,kernels,properties")
+        # The CPU keeps to no ratio of a GPU, so kernels and peers may fail.
+        self.assertEqual(part(report, "memory")["status"], "passed")
+        self.assertEqual(part(report, "curves")["status"], "passed")
+        if (pathlib.Path(BUILD) / "bin" / "properties_test").is_file():
+            self.assertEqual(part(report, "properties")["status"], "passed")
+            self.assertIn("20 random programs",
+                          " ".join(part(report, "properties")["notes"]))
+        memory = part(report, "memory")["figures"][0]
+        self.assertEqual(memory["bytes"], memory["planned_bytes"])
+        self.assertGreater(memory["bytes"], 10000)
+        names = {figure["benchmark"] for p in report["parts"]
+                 for figure in p["figures"]}
+        for name in ("ceiling/copy", "einsum/tiny/ff_in/bfloat16",
+                     "kernel/layer_norm_gradient/bfloat16",
+                     "kernel/cross_entropy/float32", "kernel/adamw/float32"):
+            self.assertIn(name, names)
+            self.assertIn(f"| {name} | mtf |", page)
+        for p in report["parts"]:
+            for figure in p["figures"]:
+                self.assertTrue("value" in figure or "skipped" in figure)
+
+    def test_what_fails_is_listed_at_the_end(self):
+        # There is no mpirun on this path.
+        outcome, report, _, _ = run("--device=cpu", "--size=tiny",
+                                    "--parts=nccl", "--minutes=1",
+                                    env={"PATH": "/nonexistent"})
+        nccl = part(report, "nccl")
+        self.assertEqual(nccl["status"], "failed")
+        self.assertEqual(outcome.returncode, 1)
+        self.assertIn("FAILED nccl: ", outcome.stdout.splitlines()[-1])
+
+    def test_no_part_starts_when_time_is_over(self):
+        outcome, report, _, _ = run("--device=cpu", "--size=tiny",
+                                    "--parts=kernels", "--minutes=0.01")
+        self.assertEqual(outcome.returncode, 0)
+        self.assertEqual(part(report, "kernels")["status"], "skipped")
+        self.assertIn("minutes are over", outcome.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
