@@ -8,27 +8,37 @@
 #include "absl/strings/str_join.h"
 #include "backends/backend.h"
 #include "backends/cpu/device.h"
+#include "backends/cuda/device.h"
 #include "backends/reference/device.h"
 #include "mtf/status.h"
 
 namespace mtf {
 namespace {
 
-// The table of devices: a backend is one line here.
+// The table of devices: a backend is one line here. `is_here`, where given,
+// says whether this machine has it; asking for one that it has not still tells
+// why.
 struct Entry {
   const char* name;
   absl::StatusOr<std::unique_ptr<Device>> (*create)(const DeviceOptions&);
+  bool (*is_here)() = nullptr;
 };
 constexpr Entry kDevices[] = {
     {"cpu", cpu::CreateDevice},
     {"reference", reference::CreateDevice},
+    {"cuda", cuda::CreateDevice, cuda::HasGpu},
+    {"cuda_emulated", cuda::CreateEmulatedDevice},
 };
 
 }  // namespace
 
 std::vector<std::string> DeviceNames() {
   std::vector<std::string> names;
-  for (const Entry& entry : kDevices) names.emplace_back(entry.name);
+  for (const Entry& entry : kDevices) {
+    if (entry.is_here == nullptr || entry.is_here()) {
+      names.emplace_back(entry.name);
+    }
+  }
   return names;
 }
 

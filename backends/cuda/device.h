@@ -15,6 +15,9 @@ namespace mtf::cuda {
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
     const DeviceOptions& options);
 
+// Whether a GPU can be opened; found out once.
+bool HasGpu();
+
 // The same device over a GPU that this machine's cores play: for tests of
 // everything above runtime.h where there is no GPU. Slow.
 absl::StatusOr<std::unique_ptr<Device>> CreateEmulatedDevice(

@@ -359,7 +359,7 @@ __device__ inline bool Select(bool c, bool x, bool y) { return c ? x : y; }
 )";
 }
 
-absl::string_view ReduceText() {
+absl::string_view CombineText() {
   return R"(
 struct Sum {
   template <class T>
@@ -384,7 +384,11 @@ __device__ inline float Plain(bool x) { return x ? 1.0f : 0.0f; }
 __device__ inline F Register(float x) { return x; }
 __device__ inline F Register(double x) { return (float)x; }
 __device__ inline I Register(i64 x) { return x; }
+)";
+}
 
+absl::string_view ReduceText() {
+  static const auto& text = *new std::string(absl::StrCat(CombineText(), R"(
 template <class Kind, int n, class T>
 __device__ inline T AcrossLanes(T x) {
 #pragma unroll
@@ -406,7 +410,8 @@ __device__ inline T AcrossBlock(T x, T (&shared)[32]) {
   for (int warp = 1; warp < n / 32; ++warp) x = Kind::Of(x, shared[warp]);
   return x;
 }
-)";
+)"));
+  return text;
 }
 
 absl::string_view RandomText() {

@@ -41,14 +41,16 @@ std::string LiteralText(double number, DType dtype);
 
 // What every kernel begins with.
 absl::string_view BasicText();
-// Sums, maxima and minima across the lanes of a warp and the warps of a block;
-// needs BasicText. Includes barriers, so only where a kernel has them anyway.
+// Combining two numbers (float, double or i64); needs BasicText.
 //
-//   Total<R>                a sum of R in a wider type: double, i64
-//   Combine<Kind>(x, y)     Kind is Sum, Max or Min; NaN wins
+//   Kind::Of(x, y)          Kind is Sum, Max or Min; NaN wins
+//   Plain(r), Register(x)   a register as a number, and back
+absl::string_view CombineText();
+// The same, and across the lanes of a warp and the warps of a block.
+//
 //   AcrossLanes<Kind, n>(x) over n neighbouring lanes (a power of two); all 32
 //                           must come, and each gets the result
-//   AcrossBlock<Kind, n>(x) over all n threads; each gets the result
+//   AcrossBlock<Kind, n>(x, shared) over all n threads; each gets the result
 absl::string_view ReduceText();
 // Philox4x32-10 and numbers from its words, as mtf/philox.h has them.
 absl::string_view RandomText();

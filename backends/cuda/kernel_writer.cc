@@ -108,7 +108,11 @@ KernelSource KernelWriter::Source() const {
   KernelSource source{name_, ""};
   std::string& text = source.text;
   absl::StrAppend(&text, BasicText());
-  if (reduce_) absl::StrAppend(&text, ReduceText());
+  if (reduce_) {
+    absl::StrAppend(&text, ReduceText());
+  } else if (combine_) {
+    absl::StrAppend(&text, CombineText());
+  }
   if (random_) absl::StrAppend(&text, RandomText());
   absl::StrAppend(&text, "\n", rows_.text(), defined_);
   absl::StrAppend(&text, "typedef ", wide_ ? "i64" : "int", " Index;\n");

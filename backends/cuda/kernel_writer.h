@@ -84,6 +84,7 @@ class KernelWriter {
   LaunchShape ShapeFor(const GpuInfo& info, int64_t threads) const;
 
   RowText& rows() { return rows_; }
+  void UseCombine() { combine_ = true; }
   void UseReduce() { reduce_ = true; }
   void UseRandom() { random_ = true; }
   // Definitions between the vocabulary and the kernel.
@@ -109,7 +110,7 @@ class KernelWriter {
 
   std::string name_;
   int threads_;
-  bool wide_ = false, reduce_ = false, random_ = false;
+  bool wide_ = false, combine_ = false, reduce_ = false, random_ = false;
   int reads_ = 0, writes_ = 0, numbers_ = 0;
   std::vector<Parameter> parameters_;
   RowText rows_;

@@ -40,16 +40,19 @@ int64_t LoopNest::inner_stride(int array) const {
   return loops_.empty() ? 0 : loops_.back().strides[array];
 }
 
-int64_t LoopNest::Divisor(int array, int64_t most) const {
-  int64_t width = most;
-  const auto divides = [&](int64_t number) {
-    while (number % width != 0) width /= 2;
-  };
+bool LoopNest::PlacesDivide(int array, int64_t width) const {
   for (size_t i = 0; i < loops_.size(); ++i) {
-    divides(i + 1 < loops_.size() ? loops_[i].strides[array]
-                                  : loops_[i].extent);
+    const int64_t stride = loops_[i].strides[array];
+    if (i + 1 == loops_.size() && stride == 1) continue;
+    if (stride % width != 0) return false;
   }
-  return width;
+  return true;
+}
+
+bool LoopNest::StridesDivide(int array, int64_t width) const {
+  return std::all_of(loops_.begin(), loops_.end(), [&](const Loop& loop) {
+    return loop.strides[array] % width == 0;
+  });
 }
 
 int64_t LoopNest::Reach(int array) const {

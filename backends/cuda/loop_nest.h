@@ -38,10 +38,14 @@ class LoopNest {
   // Of the innermost loop, 1 and 0 where there is none.
   int64_t inner_extent() const;
   int64_t inner_stride(int array) const;
-  // How many elements an access may take at once: the largest power of two up
-  // to `most` that divides the inner extent and all outer strides of the array,
-  // which must have an inner stride of 1.
-  int64_t Divisor(int array, int64_t most) const;
+  // Whether `width` neighbours along the innermost loop may be taken at once
+  // where an array has them one behind the other: `width` divides its extent.
+  bool InnerDivides(int64_t width) const { return inner_extent() % width == 0; }
+  // Whether every place that this nest reaches in the array is a multiple of
+  // `width`, of the innermost loop every `width`th where that has stride 1.
+  bool PlacesDivide(int array, int64_t width) const;
+  // The same where the index may be any number.
+  bool StridesDivide(int array, int64_t width) const;
   // The greatest place of an array, for the choice of an index type.
   int64_t Reach(int array) const;
 
@@ -54,12 +58,22 @@ class LoopNest {
   std::string Coordinate(const std::string& dimension) const;
   bool IsInner(const std::string& dimension) const;
 
- private:
   struct Loop {
     int64_t extent;
     std::vector<int64_t> strides;
     std::string counted;  // the dimension, or ""
   };
+  // Outermost first.
+  const std::vector<Loop>& loops() const { return loops_; }
+  void Add(const Loop& loop) {
+    Add(loop.counted, loop.extent, loop.strides, !loop.counted.empty());
+  }
+  // Takes over the counted dimensions of one place, which are in no loop.
+  void AddSingles(const LoopNest& other) {
+    single_.insert(single_.end(), other.single_.begin(), other.single_.end());
+  }
+
+ private:
   // Whether one stride does for all loops: the place is the index times it.
   bool IsLinear(int array) const;
   std::string Name(size_t loop) const;

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/device.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/communicators/connection.h"
+#include "backends/cuda/einsum.h"
+#include "backends/cuda/find_map_batches.h"
+#include "backends/cuda/find_row_groups.h"
+#include "backends/cuda/gather.h"
+#include "backends/cuda/map.h"
+#include "backends/cuda/map_batch.h"
+#include "backends/cuda/movement.h"
+#include "backends/cuda/random.h"
+#include "backends/cuda/reduce.h"
+#include "backends/cuda/row_group.h"
+#include "backends/cuda/scatter_add.h"
+#include "backends/cuda/scratch.h"
+#include "backends/cuda/step_words.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+namespace {
+
+using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+std::vector<SpaceDimension> IterationOf(const Binding& binding) {
+  std::vector<SpaceDimension> space;
+  const Shape& iteration = binding.instruction().iteration;
+  for (int i = 0; i < iteration.rank(); ++i) {
+    space.push_back({iteration[i].name, binding.iteration[i].extent,
+                     binding.iteration[i].offset});
+  }
+  return space;
+}
+
+// The dimensions of all three, those of the result first.
+std::vector<SpaceDimension> SpaceOf(const BoundValue& x, const BoundValue& y,
+                                    const BoundValue& z) {
+  std::vector<SpaceDimension> space;
+  Shape seen;
+  for (const BoundValue* value : {&z, &x, &y}) {
+    for (int i = 0; i < value->value->shape.rank(); ++i) {
+      const Dimension& dim = value->value->shape[i];
+      if (seen.Contains(dim.name)) continue;
+      seen = seen.With(dim);
+      space.push_back({dim.name, value->dims[i].extent, value->dims[i].offset});
+    }
+  }
+  return space;
+}
+
+class ZeroKernel : public Kernel {
+ public:
+  ZeroKernel(Runtime& runtime, const BoundValue& z)
+      : runtime_(runtime),
+        data_(z.data),
+        bytes_(z.elements() * DTypeSize(z.dtype())) {}
+  void Run(StepContext&) override {
+    if (bytes_ > 0) runtime_.SetZero(data_, bytes_);
+  }
+
+ private:
+  Runtime& runtime_;
+  void* data_;
+  int64_t bytes_;
+};
+
+class CudaDevice : public Device {
+ public:
+  CudaDevice(std::string name, std::shared_ptr<Runtime> runtime)
+      : name_(std::move(name)),
+        runtime_(std::move(runtime)),
+        scratch_(*runtime_),
+        words_(*runtime_) {}
+
+  absl::string_view name() const override { return name_; }
+  void EnterThread() override { runtime_->EnterThread(); }
+
+  absl::StatusOr<void*> Allocate(int64_t bytes) override {
+    return runtime_->Allocate(bytes);
+  }
+  void Free(void* data) override { runtime_->Free(data); }
+  absl::Status CopyToDevice(void* to, const void* from,
+                            int64_t bytes) override {
+    runtime_->CopyToDevice(to, from, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status CopyToHost(void* to, const void* from, int64_t bytes) override {
+    runtime_->CopyToHost(to, from, bytes);
+    return runtime_->Synchronize();
+  }
+
+  KernelOr Prepare(const Binding& binding) override {
+    const Instruction& instruction = binding.instruction();
+    Runtime& runtime = *runtime_;
+    switch (instruction.opcode) {
+      case Opcode::kConstant:
+        return PrepareConstant(runtime, binding);
+      case Opcode::kRandom:
+        return PrepareRandom(runtime, words_, binding);
+      case Opcode::kMap:
+        return PrepareMap(runtime, instruction.expression, binding.operands,
+                          binding.results[0]);
+      case Opcode::kEinsum:
+        return PrepareEinsum(binding);
+      case Opcode::kReduce:
+        return PrepareReduce(runtime, scratch_, instruction.reduce_kind,
+                             instruction.expression, binding.operands,
+                             IterationOf(binding), binding.results[0]);
+      case Opcode::kReshape:
+        return PrepareReshape(runtime, binding);
+      case Opcode::kSlice:
+        return PrepareSlice(runtime, binding);
+      case Opcode::kPad:
+        return PreparePad(runtime, binding);
+      case Opcode::kConcat:
+        return PrepareConcat(runtime, binding);
+      case Opcode::kGather:
+        return PrepareGather(runtime, words_, binding);
+      case Opcode::kScatterAdd:
+        return PrepareScatterAdd(runtime, scratch_, words_, binding);
+      case Opcode::kMask:
+        return PrepareMask(runtime, binding);
+      case Opcode::kAllSlice:
+        return PrepareAllSlice(runtime, binding);
+      default:
+        break;
+    }
+    return absl::UnimplementedError(
+        absl::StrCat("device \"", name_, "\" has no kernel for ",
+                     OpcodeName(instruction.opcode)));
+  }
+
+  std::unique_ptr<Kernel> PrepareCopy(void* to, const void* from,
+                                      const BlockCopy& copy) override {
+    KernelOr kernel = PrepareBlockCopy(*runtime_, to, from, copy);
+    if (kernel.ok()) return *std::move(kernel);
+    // There is no one to tell yet: the step ends with it.
+    if (failure_.ok()) failure_ = kernel.status();
+    return std::make_unique<LaunchSequence>(*runtime_, std::vector<Launch>());
+  }
+
+  std::vector<std::vector<int>> Groups(const Program& program) const override {
+    std::vector<bool> taken(program.instructions.size(), false);
+    std::vector<std::vector<int>> groups;
+    const auto add = [&](std::vector<std::vector<int>> found) {
+      for (std::vector<int>& group : found) {
+        for (int member : group) taken[member] = true;
+        groups.push_back(std::move(group));
+      }
+    };
+    add(FindRowGroups(program, taken));
+    add(FindMapBatches(program, taken));
+    return groups;
+  }
+  KernelOr PrepareGroup(absl::Span<const Binding> bindings) override {
+    for (const Binding& binding : bindings) {
+      if (binding.instruction().opcode != Opcode::kMap) {
+        return PrepareRowGroup(*runtime_, bindings);
+      }
+    }
+    return PrepareMapBatch(*runtime_, bindings);
+  }
+
+  absl::StatusOr<std::unique_ptr<Communicator>> Connect(
+      Communicator& host) override {
+    MTF_ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
+                         cuda::Connect(runtime_, host));
+    connection_ = connection.get();
+    return connection;
+  }
+
+  absl::Status BeginStep(const StepContext& context) override {
+    MTF_RETURN_IF_ERROR(failure_);
+    words_.BeginStep(context);
+    return absl::OkStatus();
+  }
+  absl::Status Finish(StepContext& context) override {
+    if (connection_ != nullptr) {
+      MTF_RETURN_IF_ERROR(connection_->Synchronize());
+    }
+    return words_.Finish(context);
+  }
+
+  void EnterRange(const char* name) override { runtime_->PushRange(name); }
+  void LeaveRange() override { runtime_->PopRange(); }
+
+  bool replays() const override { return connection_ != nullptr; }
+  absl::Status RunOrReplay(const std::function<absl::Status()>& work,
+                           std::unique_ptr<Replay>& replay) override {
+    return connection_ == nullptr ? work()
+                                  : connection_->RunOrReplay(work, replay);
+  }
+
+ private:
+  KernelOr PrepareEinsum(const Binding& binding) {
+    const EinsumPlan& plan = binding.instruction().einsum;
+    const BoundValue &x = binding.operands[0], &y = binding.operands[1];
+    const BoundValue& z = binding.results[0];
+    EinsumKind kind = KindOfEinsum(plan, z.dtype());
+    if (kind == EinsumKind::kMatmul) {
+      KernelOr kernel = PrepareMatmul(*runtime_, scratch_, plan, x, y, z);
+      if (!absl::IsUnimplemented(kernel.status())) return kernel;
+      kind = EinsumKind::kReduce;
+    }
+    if (kind == EinsumKind::kZero) {
+      return std::make_unique<ZeroKernel>(*runtime_, z);
+    }
+    if (kind == EinsumKind::kProduct) {
+      return PrepareMap(
+          *runtime_,
+          MapExpression::Single(ScalarFunction::kMultiply, z.dtype(), 2),
+          binding.operands, z);
+    }
+    // Products of narrow floats are exact in float32.
+    const DType wide = IsFloat(z.dtype()) ? kFloat32 : z.dtype();
+    return PrepareReduce(
+        *runtime_, scratch_, ReduceKind::kSum,
+        MapExpression::Single(ScalarFunction::kMultiply, wide, 2),
+        binding.operands, SpaceOf(x, y, z), z);
+  }
+
+  std::string name_;
+  std::shared_ptr<Runtime> runtime_;
+  Scratch scratch_;
+  StepWords words_;
+  absl::Status failure_;              // of PrepareCopy, which returns none
+  Connection* connection_ = nullptr;  // lives longer than any step
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
+    const DeviceOptions& options) {
+  MTF_ASSIGN_OR_RETURN(std::shared_ptr<Runtime> runtime,
+                       OpenGpu(options.local_rank));
+  runtime->EnterThread();
+  return std::make_unique<CudaDevice>("cuda", std::move(runtime));
+}
+
+bool HasGpu() {
+  static const bool has = OpenGpu(0).ok();
+  return has;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> CreateEmulatedDevice(
+    const DeviceOptions&) {
+  MTF_ASSIGN_OR_RETURN(std::shared_ptr<Runtime> runtime, OpenEmulatedGpu());
+  return std::make_unique<CudaDevice>("cuda_emulated", std::move(runtime));
+}
+
+}  // namespace mtf::cuda

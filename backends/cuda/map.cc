@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/map.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/elements.h"
+#include "backends/cuda/kernel_writer.h"
+#include "backends/cuda/loop_nest.h"
+#include "backends/cuda/strided_copy.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+namespace {
+
+constexpr int kTile = 32;
+// Shorter loops are read across: a tile would be mostly empty.
+constexpr int64_t kShortest = 8;
+
+// Only puts the dimensions of its operand in another order.
+bool IsTranspose(const MapExpression& expression,
+                 absl::Span<const BoundValue> operands,
+                 const BoundValue& result) {
+  return expression.steps.size() == 1 && operands.size() == 1 &&
+         expression.steps[0].function == ScalarFunction::kIdentity &&
+         operands[0].dtype() == result.dtype() &&
+         operands[0].elements() == result.elements();
+}
+
+StridedCopy TransposeOf(const BoundValue& x, const BoundValue& result) {
+  StridedCopy copy{x.dtype(), result.dtype(), {}};
+  for (int i = 0; i < result.value->shape.rank(); ++i) {
+    copy.loops.push_back({result.dims[i].extent,
+                          StrideAlong(x, result.value->shape[i].name),
+                          result.stride(i)});
+  }
+  return copy;
+}
+
+std::vector<SpaceDimension> SpaceOf(const BoundValue& result) {
+  std::vector<SpaceDimension> space;
+  for (int i = 0; i < result.value->shape.rank(); ++i) {
+    space.push_back({result.value->shape[i].name, result.dims[i].extent,
+                     result.dims[i].offset});
+  }
+  return space;
+}
+
+class MapWriter {
+ public:
+  MapWriter(const MapExpression& expression,
+            absl::Span<const BoundValue> operands, const BoundValue& result)
+      : writer_("map"),
+        operands_(operands),
+        result_(result),
+        num_operands_(static_cast<int>(operands.size())),
+        space_(SpaceOf(result)),
+        elements_(writer_, expression, operands, space_),
+        nest_("i", num_operands_ + 1) {
+    y_ = writer_.Write(result.data, result.dtype(), result.elements());
+    for (int i = 0; i < static_cast<int>(space_.size()); ++i) {
+      std::vector<int64_t> strides;
+      for (const BoundValue& operand : operands) {
+        strides.push_back(StrideAlong(operand, space_[i].name));
+      }
+      strides.push_back(result.stride(i));
+      nest_.Add(space_[i].name, space_[i].extent, std::move(strides),
+                elements_.Counts(space_[i].name));
+    }
+    writer_.SetIndexReach(result.elements());
+    for (int i = 0; i < num_operands_; ++i) {
+      writer_.SetIndexReach(nest_.Reach(i));
+    }
+  }
+
+  absl::StatusOr<Launch> Compile(Runtime& runtime) {
+    const std::vector<int> turned = FindTurned();
+    return turned.empty() ? CompilePlain(runtime)
+                          : CompileTiles(runtime, turned);
+  }
+
+ private:
+  const std::vector<LoopNest::Loop>& loops() const { return nest_.loops(); }
+
+  // Operands whose neighbours lie along another loop than the innermost, `p_`,
+  // which is that of most elements.
+  std::vector<int> FindTurned() {
+    std::vector<int> turned;
+    if (loops().size() < 2 || nest_.inner_extent() < kShortest) return turned;
+    int64_t most = 0;
+    const auto along = [&](int operand) {
+      if (nest_.inner_stride(operand) <= 1) return -1;
+      for (size_t i = 0; i + 1 < loops().size(); ++i) {
+        if (loops()[i].strides[operand] == 1 &&
+            loops()[i].extent >= kShortest) {
+          return static_cast<int>(i);
+        }
+      }
+      return -1;
+    };
+    for (int i = 0; i < num_operands_; ++i) {
+      if (along(i) < 0 || operands_[i].elements() <= most) continue;
+      most = operands_[i].elements();
+      p_ = along(i);
+    }
+    for (int i = 0; i < num_operands_; ++i) {
+      if (along(i) >= 0 && along(i) == p_) turned.push_back(i);
+    }
+    return turned;
+  }
+
+  absl::StatusOr<Launch> CompilePlain(Runtime& runtime) {
+    const absl::string_view type = StorageType(result_.dtype());
+    elements_.SetNests({&nest_});
+    const int width = elements_.Width(
+        {{num_operands_, result_.data, DTypeSize(result_.dtype())}});
+    const int64_t packs = result_.elements() / width;
+    if (width == 1) {
+      writer_.Add(writer_.GridLoop("i", packs), nest_.Coordinates("    "),
+                  elements_.Reads("    ", 1));
+      const StepText steps = elements_.Steps("    ", "");
+      writer_.Add(steps.statements, "    Put(", y_, "[i], ", steps.result,
+                  ");\n  }\n");
+    } else {
+      writer_.Add(writer_.GridLoop("n", packs), "    const Index i = n * ",
+                  width, ";\n", nest_.Coordinates("    "),
+                  elements_.Reads("    ", width), "    Pack<", type, ", ",
+                  width, "> q;\n#pragma unroll\n    for (int j = 0; j < ",
+                  width, "; ++j) {\n");
+      const StepText steps = elements_.Steps("      ", "j");
+      writer_.Add(steps.statements, "      Put(q.at[j], ", steps.result,
+                  ");\n    }\n    *(Pack<", type, ", ", width, ">*)(", y_,
+                  " + i) = q;\n  }\n");
+    }
+    return writer_.Compile(runtime, writer_.ShapeFor(runtime.info(), packs));
+  }
+
+  // Tiles of p, along which the turned operands have their neighbours, and q,
+  // along which the result has: what is read one way is written the other.
+  absl::StatusOr<Launch> CompileTiles(Runtime& runtime,
+                                      const std::vector<int>& turned) {
+    LoopNest others("o", num_operands_ + 1), p("p", num_operands_ + 1),
+        q("q", num_operands_ + 1);
+    others.AddSingles(nest_);
+    for (size_t i = 0; i < loops().size(); ++i) {
+      LoopNest& nest = static_cast<int>(i) == p_ ? p
+                       : i + 1 == loops().size() ? q
+                                                 : others;
+      nest.Add(loops()[i]);
+    }
+    elements_.SetNests({&others, &p, &q});
+    const int64_t p_tiles = (p.elements() + kTile - 1) / kTile;
+    const int64_t q_tiles = (q.elements() + kTile - 1) / kTile;
+    const int64_t tiles = others.elements() * p_tiles * q_tiles;
+    const int rows = writer_.threads() / kTile;
+    const auto each_row =
+        absl::StrCat("#pragma unroll\n    for (int j = row; j < ", kTile,
+                     "; j += ", rows, ") {\n");
+    const auto inside = absl::StrCat("      if (p < ", p.elements(), " && q < ",
+                                     q.elements(), ") {\n");
+    for (int i : turned) {
+      writer_.Add("  __shared__ ", StorageType(operands_[i].dtype()), " tile",
+                  i, "[", kTile, "][", kTile + 1, "];\n");
+      elements_.SetRegister(i, absl::StrCat("Value(tile", i, "[column][j])"));
+    }
+    writer_.Add("  const int column = threadIdx.x % ", kTile,
+                ", row = threadIdx.x / ", kTile, ";\n",
+                "  for (Index i = blockIdx.x; i < ", tiles,
+                "; i += gridDim.x) {\n    const Index q_first = i % ", q_tiles,
+                " * ", kTile, ";\n    const Index p_first = i / ", q_tiles,
+                " % ", p_tiles, " * ", kTile, ";\n    const Index o = i / ",
+                q_tiles * p_tiles, ";\n", others.Coordinates("    "));
+    writer_.Add(each_row,
+                "      const Index p = p_first + column, q = q_first + j;\n",
+                inside);
+    for (int i : turned) {
+      writer_.Add("        tile", i, "[j][column] = ",
+                  writer_.Read(operands_[i].data, operands_[i].dtype(),
+                               operands_[i].elements()),
+                  "[", elements_.Place(i), "];\n");
+    }
+    writer_.Add("      }\n    }\n    __syncthreads();\n", each_row,
+                "      const Index p = p_first + j, q = q_first + column;\n",
+                inside, elements_.Reads("        ", 1));
+    const StepText steps = elements_.Steps("        ", "");
+    writer_.Add(steps.statements, "        Put(", y_, "[",
+                elements_.Place(num_operands_), "], ", steps.result,
+                ");\n      }\n    }\n    __syncthreads();\n  }\n");
+    writer_.SetIndexReach(tiles * kTile);
+    return writer_.Compile(
+        runtime, writer_.ShapeFor(runtime.info(), tiles * writer_.threads()));
+  }
+
+  KernelWriter writer_;
+  absl::Span<const BoundValue> operands_;
+  const BoundValue& result_;
+  int num_operands_;
+  std::vector<SpaceDimension> space_;
+  Elements elements_;
+  LoopNest nest_;
+  std::string y_;
+  int p_ = -1;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareMap(
+    Runtime& runtime, const MapExpression& expression,
+    absl::Span<const BoundValue> operands, const BoundValue& result) {
+  if (result.elements() == 0) {
+    return std::make_unique<LaunchSequence>(runtime, std::vector<Launch>());
+  }
+  if (IsTranspose(expression, operands, result)) {
+    return PrepareStridedCopy(runtime, TransposeOf(operands[0], result),
+                              operands[0].data, result.data);
+  }
+  MapWriter writer(expression, operands, result);
+  MTF_ASSIGN_OR_RETURN(Launch launch, writer.Compile(runtime));
+  return std::make_unique<LaunchSequence>(
+      runtime, std::vector<Launch>{std::move(launch)});
+}
+
+}  // namespace mtf::cuda
