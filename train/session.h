@@ -39,7 +39,7 @@ struct SessionOptions {
   // Where the trace of the first `trace_steps` steps with updates goes
   // (backends/trace.h); "": no trace. Traced steps run one instruction at a
   // time and are slower; others are not.
-  std::string trace;
+  std::string trace = "";
   int64_t trace_steps = 3;
 };
 
