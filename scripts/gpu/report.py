@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What gpu_suite tells: text for people, JSON, and a page of results."""
+
+import dataclasses
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+
+from gpu.runner import ROOT
+
+
+def command_output(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True,
+                              timeout=30, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def describe_machine():
+    gpu = command_output(["nvidia-smi", "--query-gpu=name,driver_version,"
+                          "memory.total,clocks.sm,clocks.mem",
+                          "--format=csv,noheader"])
+    names = {}
+    for module in ("torch", "jax", "triton"):
+        version = command_output(
+            [sys.executable, "-c", "import importlib.metadata as m; "
+             f"print(m.version('{module}'))"])
+        if version:
+            names[module] = version
+    nvcc = re.search(r"release (\S+),", command_output(["nvcc", "--version"]))
+    return {"gpus": gpu.splitlines(), "host": " ".join(os.uname()[i]
+                                                       for i in (0, 2, 4)),
+            "cores": os.cpu_count(), "python": sys.version.split()[0],
+            "nvcc": nvcc.group(1) if nvcc else "", "packages": names}
+
+
+def version_of(suite):
+    if suite.bundle:
+        return (suite.bundle / "VERSION").read_text().split("\n")[0]
+    return command_output(["git", "-C", str(ROOT), "describe", "--always",
+                           "--dirty"])
+
+
+def write_reports(suite, machine, reason):
+    now = datetime.datetime.now(datetime.timezone.utc)
+    outcomes = suite.outcomes
+    failed = [outcome for outcome in outcomes if outcome.status == "failed"]
+    counts = {status: sum(outcome.status == status for outcome in outcomes)
+              for status in ("passed", "failed", "skipped")}
+    report = {
+        "schema": 1, "date": now.isoformat(timespec="seconds"),
+        "command": " ".join(["scripts/gpu_suite", *sys.argv[1:]]),
+        "version": version_of(suite),
+        "device": suite.device, "machine": machine, "no_device": reason,
+        "parts": [dataclasses.asdict(outcome) for outcome in outcomes]}
+    (suite.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+
+    text = [f"gpu_suite {now:%Y-%m-%d %H:%M} UTC, version {report['version']}, "
+            f"device {suite.device}",
+            "GPU   " + ("; ".join(machine["gpus"]) or "nvidia-smi shows none"),
+            f"host  {machine['host']}, {machine['cores']} cores, nvcc "
+            f"{machine['nvcc'] or 'none'}, " + ", ".join(
+                f"{k} {v}" for k, v in machine["packages"].items())]
+    if reason:
+        text.append(f"no device: {reason}")
+    for outcome in outcomes:
+        text.append("")
+        text.append(f"== {outcome.part}: {outcome.status}, "
+                    f"{outcome.seconds:.0f} s")
+        text += [f"   {note}" for note in outcome.notes]
+    text += ["", f"{counts['passed']} parts passed, {counts['failed']} failed, "
+             f"{counts['skipped']} skipped"]
+    for outcome in failed:
+        text += [f"FAILED {outcome.part}: {note[7:]}"
+                 for note in outcome.notes if note.startswith("FAILED ")]
+    text = "\n".join(text) + "\n"
+    (suite.out / "report.txt").write_text(text)
+    (suite.out / "results.md").write_text(results_page(
+        now, report, outcomes, machine))
+    with tarfile.open(suite.out / "logs.tar.gz", "w:gz") as logs:
+        logs.add(suite.logs, "logs")
+    return text, 1 if failed else 0
+
+
+def results_page(now, report, outcomes, machine):
+    """For benchmarks/results/: what was measured, on what, by which command."""
+    lines = [f"# {now:%Y-%m-%d}, "
+             f"{(machine['gpus'] or ['no GPU'])[0].split(',')[0]}", "",
+             "; ".join(machine["gpus"]) or "nvidia-smi shows no GPU.", "",
+             f"Version {report['version']}; {machine['host']}, nvcc "
+             f"{machine['nvcc'] or 'none'}; " +
+             ", ".join(f"{k} {v}" for k, v in machine["packages"].items()) +
+             ".", "", "```sh", report["command"], "```", ""]
+    rows = [(outcome, figure) for outcome in outcomes
+            for figure in outcome.figures]
+    lines += ["| benchmark | program | value | unit | ms | spread |",
+              "|---|---|---|---|---|---|"]
+    for _, figure in rows:
+        if "skipped" in figure:
+            lines.append(f"| {figure['benchmark']} | {figure['program']} | "
+                         f"skipped: {figure['skipped']} | | | |")
+            continue
+        least = (f", at least {figure['least']}" if "least" in figure else "")
+        lines.append(
+            f"| {figure['benchmark']} | {figure['program']} | "
+            f"{figure['value']:.6g}{least} | {figure['unit']} | "
+            f"{figure.get('milliseconds', '')} | {figure.get('spread', '')} |")
+    lines += ["", "| part | | seconds |", "|---|---|---|"]
+    lines += [f"| {outcome.part} | {outcome.status} | {outcome.seconds:.0f} |"
+              for outcome in outcomes]
+    return "\n".join(lines) + "\n"
