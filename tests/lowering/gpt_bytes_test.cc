@@ -208,6 +208,19 @@ TEST(GptBytes, SequenceParallel) {
                                    Pair{"reduce_scatter model", 88'080'384}));
 }
 
+// Biases that are added before the length is cut again are added to shards: the
+// sum before them stays a reduce_scatter. The norms, which see shards of the
+// length, have gradients of 4 h to reduce.
+TEST(GptBytes, SequenceParallelWithBiases) {
+  GptSizes sizes = LargeSizes();
+  sizes.biases = true;
+  EXPECT_THAT(
+      PerLayer("model:8", gpt_layouts::kSequence, sizes),
+      UnorderedElementsAre(Pair{"all_gather model", 176'160'768},
+                           Pair{"reduce_scatter model", 176'160'768},
+                           Pair{"all_reduce model", 2 * 7 * 4 * kH * 2 / 8}));
+}
+
 // Mesh-TensorFlow's: 8 (c-1)/c (T/r) h e + 2 (r-1)/r (P/c) e.
 TEST(GptBytes, BatchOverRowsAndLayersOverColumns) {
   EXPECT_THAT(

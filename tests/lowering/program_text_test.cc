@@ -100,7 +100,8 @@ TEST(ProgramText, RulesCausesAndOriginsReadBack) {
   const std::string text = R"(
 mesh{data:2, model:2}
 rule d_ff:model from "preset megatron:8"
-rule [parameters] d_model:data+model from "--layout, rule 2 of 2"
+rule [parameters] d_model:data+model from "--layout, rule 2 of 3"
+rule [parameters gathered_once] vocab:data from "--layout, rule 3 of 3"
 %x : f32[b:8/data, d_ff:16/model] = input x at x lm.cc:3
 %m : f32[b:8/data] unreduced{model} = reduce(%x) sum at layer_0/sum lm.cc:4
 %s : f32[b:8/data] = all_reduce(%m) sum over{model} for{d_ff/model rule 0} at layer_0/sum lm.cc:4
@@ -112,8 +113,10 @@ output(%t) at
   EXPECT_EQ(
       absl::StrCat("\n", PrintProgram(*program, ProgramDetail::kWithOrigins)),
       text);
-  ASSERT_EQ(program->rules.size(), 2u);
-  EXPECT_EQ(program->rules[1].origin, "--layout, rule 2 of 2");
+  ASSERT_EQ(program->rules.size(), 3u);
+  EXPECT_EQ(program->rules[1].origin, "--layout, rule 2 of 3");
+  EXPECT_FALSE(program->rules[1].gathered_once);
+  EXPECT_TRUE(program->rules[2].gathered_once);
   EXPECT_EQ(program->origins.size(), 3u);
   const std::vector<CollectiveCost> costs = ListCollectives(*program);
   ASSERT_EQ(costs.size(), 2u);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "layouts/shard.h"
+#include "ops/gradients.h"
 #include "tests/lowering/gpt_layers.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/pass_test.h"
@@ -322,6 +322,40 @@ TEST(RepeatGathers, GatheredParametersOfAGptDoNotGrowWithItsLayers) {
                       true);
     EXPECT_GE(kept.most, 12 * kLayer);
   }
+}
+
+// Two batches whose gradients are added: each gathers for its own passes, the
+// gradients are scattered once. Of eight weights the first has no use in a
+// backward pass, and five wait where the second batch turns back.
+TEST(RepeatGathers, EveryBatchOfAStepGathersForItself) {
+  Graph graph;
+  const Dimension batch{"batch", 8}, in{"in", 16}, out{"out", 16};
+  std::vector<Tensor> weights, updates;
+  for (int i = 0; i < 8; ++i) {
+    weights.push_back(Variable(graph, absl::StrCat("w", i),
+                               Zeros(graph, kFloat32, {in, out})));
+  }
+  Tensor loss;
+  for (const char* name : {"first", "second"}) {
+    Tensor x = Input(graph, name, kFloat32, {batch, in});
+    for (size_t i = 0; i < weights.size(); ++i) {
+      x = Einsum({x, weights[i]}, {batch, i % 2 == 0 ? out : in});
+    }
+    const Tensor sum = ReduceSum(x * x, {});
+    loss = loss.valid() ? loss + sum : sum;
+  }
+  const std::vector<Tensor> gradients = Gradients(loss, weights);
+  const SectionScope section(graph, LayoutSection::kOptimizer);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    updates.push_back(Assign(weights[i], weights[i] - gradients[i]));
+  }
+  const std::string costs = Costs(LowerText(
+      graph, "data:2", "batch:data [parameters] in:data [optimizer] in:data",
+      {.updates = updates}));
+  const int64_t bytes = 16 * 16 * 4 / 2;
+  EXPECT_EQ(costs, absl::StrCat("all_gather data ", 8 + 8 + 2 + 7, "x ",
+                                (8 + 8 + 2 + 7) * bytes,
+                                "\nreduce_scatter data 1x ", 8 * bytes, "\n"));
 }
 
 // Without a backward pass a copy has one reader, and is gone behind it.

@@ -503,8 +503,11 @@ LayoutRules MakeRandomRules(std::mt19937_64& random, const Graph& graph,
   std::string text;
   const std::vector<std::string> names = DimensionNames(graph);
   for (const char* section : {"", "[parameters]", "[optimizer]"}) {
-    if (*section != 0 && random() % 3 != 0) continue;
-    absl::StrAppend(&text, section, "\n");
+    const auto chance = *section == 0 ? 0 : random();
+    if (chance % 3 != 0) continue;
+    const bool once =
+        chance % 2 != 0 && absl::string_view(section) == "[parameters]";
+    absl::StrAppend(&text, once ? "[parameters gathered_once]" : section, "\n");
     for (const std::string& name : names) {
       if (random() % 3 == 0) continue;
       std::vector<std::string> axes;
@@ -523,13 +526,13 @@ LayoutRules MakeRandomRules(std::mt19937_64& random, const Graph& graph,
 
 LayoutRules WithoutRule(const LayoutRules& rules, int drop) {
   std::string text;
-  RuleSection section = RuleSection::kDefault;
+  std::string section(RuleSectionName(RuleSection::kDefault));
   for (size_t i = 0; i < rules.rules().size(); ++i) {
     if (static_cast<int>(i) == drop) continue;
     const LayoutRule& rule = rules.rules()[i];
-    if (rule.section != section) {
-      section = rule.section;
-      absl::StrAppend(&text, "[", RuleSectionName(section), "]\n");
+    if (rule.SectionName() != section) {
+      section = rule.SectionName();
+      absl::StrAppend(&text, "[", section, "]\n");
     }
     absl::StrAppend(&text, rule.ToString(), "\n");
   }
