@@ -190,9 +190,10 @@ struct DeviceOptions {
   int local_rank = 0;
 };
 
-// The names that CreateDevice knows, in the order of registry.cc.
+// The devices that this machine has, in the order of registry.cc.
 std::vector<std::string> DeviceNames();
-// kInvalidArgument with the nearest name, or which option builds it in.
+// kInvalidArgument with the nearest name where there is no such device;
+// otherwise what keeps this machine from having it.
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
     absl::string_view name, const DeviceOptions& options);
 

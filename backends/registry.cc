@@ -52,11 +52,13 @@ absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
   for (const Entry& entry : kDevices) {
     if (name == entry.name) return entry.create(options);
   }
-  const std::string nearest = NearestName(name, DeviceNames());
+  std::vector<std::string> names;
+  for (const Entry& entry : kDevices) names.emplace_back(entry.name);
+  const std::string nearest = NearestName(name, names);
   return absl::InvalidArgumentError(absl::StrCat(
       "this build has no device \"", name, "\"",
       nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
-      "\n  devices  ", absl::StrJoin(DeviceNames(), ", ")));
+      "\n  devices  ", absl::StrJoin(names, ", ")));
 }
 
 }  // namespace mtf

@@ -9,17 +9,40 @@ namespace {
 
 using ::mtf::testing::StatusIs;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Registry, KnowsTheDevicesOfEveryBuild) {
   EXPECT_THAT(DeviceNames(), Contains("cpu"));
   EXPECT_THAT(DeviceNames(), Contains("reference"));
+  EXPECT_THAT(DeviceNames(), Contains("cuda_emulated"));
   for (const std::string& name : DeviceNames()) {
     auto device = CreateDevice(name, {});
     ASSERT_OK(device);
     EXPECT_EQ((*device)->name(), name);
   }
+}
+
+TEST(Registry, ADeviceThatThisMachineLacksSaysWhy) {
+  const auto device = CreateDevice("cuda", {});
+  if (device.ok()) {
+    EXPECT_THAT(DeviceNames(), Contains("cuda"));
+    return;
+  }
+  EXPECT_THAT(DeviceNames(), Not(Contains("cuda")));
+  // No GPU, no driver, a library that is missing, or a build without CUDA.
+  EXPECT_THAT(device.status().code(),
+              AnyOf(absl::StatusCode::kUnavailable, absl::StatusCode::kNotFound,
+                    absl::StatusCode::kUnimplemented));
+  EXPECT_FALSE(device.status().message().empty());
+}
+
+TEST(Registry, ADeviceThatThisMachineLacksIsStillTheNearestName) {
+  EXPECT_THAT(CreateDevice("cudo", {}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("did you mean \"cuda\"?")));
 }
 
 TEST(Registry, AnUnknownDeviceIsAnErrorWithTheNearestName) {
