@@ -68,6 +68,7 @@ Model BuildModel(Graph& graph) {
   const Dimension d_ff{"d_ff", absl::GetFlag(FLAGS_d_ff)};
   const Dimension vocab{"vocab", train::TextDataset::kVocabularySize};
 
+  const PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
   Model model;
   model.tokens = Input(graph, "tokens", kInt32, {batch, length});
   model.targets = Input(graph, "targets", kInt32, {batch, length});

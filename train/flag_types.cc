@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "mtf/precision_text.h"
 
 namespace mtf::train {
 namespace {
@@ -110,6 +111,22 @@ std::string AbslUnparseFlag(ExplainFormat flag) {
       return "html";
   }
   return "";
+}
+
+bool AbslParseFlag(absl::string_view text, ModelPrecision* flag,
+                   std::string* error) {
+  const absl::StatusOr<Precision> precision = ParsePrecision(text);
+  if (precision.ok()) {
+    flag->precision = *precision;
+    return true;
+  }
+  const absl::string_view message = precision.status().message();
+  *error = absl::StrCat("a precision: ", message.substr(0, message.find('\n')));
+  return false;
+}
+
+std::string AbslUnparseFlag(ModelPrecision flag) {
+  return PrecisionText(flag.precision);
 }
 
 }  // namespace mtf::train

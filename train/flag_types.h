@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "mtf/precision.h"
 
 namespace mtf::train {
 
@@ -66,6 +67,15 @@ struct ExplainFormat {
   Kind kind;
 };
 
+// The dtypes of a model: the value of --precision, see mtf/precision_text.h.
+//
+//   PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
+struct ModelPrecision {
+  ModelPrecision(Precision precision = {}) : precision(precision) {}  // NOLINT
+  operator const Precision&() const { return precision; }
+  Precision precision;
+};
+
 // What Abseil calls to read and print a flag; on failure `error` gives the
 // allowed range.
 bool AbslParseFlag(absl::string_view text, Size* flag, std::string* error);
@@ -76,6 +86,8 @@ bool AbslParseFlag(absl::string_view text, Fraction* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, TimeLimit* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, ExplainFormat* flag,
                    std::string* error);
+bool AbslParseFlag(absl::string_view text, ModelPrecision* flag,
+                   std::string* error);
 std::string AbslUnparseFlag(Size flag);
 std::string AbslUnparseFlag(Depth flag);
 std::string AbslUnparseFlag(Seed flag);
@@ -83,6 +95,7 @@ std::string AbslUnparseFlag(Rate flag);
 std::string AbslUnparseFlag(Fraction flag);
 std::string AbslUnparseFlag(TimeLimit flag);
 std::string AbslUnparseFlag(ExplainFormat flag);
+std::string AbslUnparseFlag(ModelPrecision flag);
 
 }  // namespace mtf::train
 

@@ -57,6 +57,10 @@ ABSL_FLAG(mtf::train::Size, steps, 1000, "training steps");
 ABSL_FLAG(mtf::train::Rate, learning_rate, 3e-3, "highest learning rate");
 ABSL_FLAG(mtf::train::Seed, seed, 0,
           "of initial values, dropout, order of the data and sampling");
+ABSL_FLAG(mtf::train::ModelPrecision, precision, {},
+          "dtypes of the model: float32, bfloat16, mixed_bfloat16, "
+          "pure_bfloat16, float16, mixed_float16, and what differs from it, as "
+          "in \"bfloat16,gradients:bfloat16\"");
 ABSL_FLAG(std::string, text, "",
           "file to learn from; empty: what Debian's \"bible\" prints");
 ABSL_FLAG(std::string, log_json, "",

@@ -16,6 +16,7 @@
 ABSL_DECLARE_FLAG(mtf::train::Size, steps);
 ABSL_DECLARE_FLAG(mtf::train::Rate, learning_rate);
 ABSL_DECLARE_FLAG(mtf::train::Seed, seed);
+ABSL_DECLARE_FLAG(mtf::train::ModelPrecision, precision);
 ABSL_DECLARE_FLAG(std::string, text);
 ABSL_DECLARE_FLAG(std::string, log_json);
 

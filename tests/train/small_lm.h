@@ -40,7 +40,8 @@ struct SmallLm {
 };
 
 // Sizes of which few divide by the sizes of a mesh.
-inline SmallLm BuildSmallLm(Graph& graph) {
+inline SmallLm BuildSmallLm(Graph& graph, const Precision& precision = {}) {
+  const PrecisionScope scope(graph, precision);
   const Dimension batch{"batch", 6}, length{"length", 10},
       d_model{"d_model", 20}, heads{"heads", 3}, d_kv{"d_kv", 8},
       d_ff{"d_ff", 28}, vocab{"vocab", TextDataset::kVocabularySize};
@@ -90,10 +91,11 @@ struct SmallRun {
 
 inline absl::StatusOr<SmallRun> RunSmallLm(const std::string& mesh,
                                            const std::string& layout, int steps,
-                                           SessionOptions options = {}) {
+                                           SessionOptions options = {},
+                                           const Precision& precision = {}) {
   options.seed = 7;
   Graph graph;
-  const SmallLm model = BuildSmallLm(graph);
+  const SmallLm model = BuildSmallLm(graph, precision);
   const TextDataset text = SmallText();
   MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                        Session::Create(graph, mesh, layout, options));

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Training in mixed precision: as good as f32, and the same under every layout.
+#include "mtf/precision.h"
+
+#include <map>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "mtf/precision_text.h"
+#include "tests/matchers.h"
+#include "tests/train/small_lm.h"
+
+namespace mtf::train {
+namespace {
+
+constexpr int kSteps = 50;
+
+// The run of a precision on one device.
+const SmallRun& OneDevice(const std::string& precision) {
+  static auto& runs = *new std::map<std::string, SmallRun>;
+  const auto known = runs.find(precision);
+  if (known != runs.end()) return known->second;
+  absl::StatusOr<SmallRun> run =
+      RunSmallLm("", "", kSteps, {}, *ParsePrecision(precision));
+  EXPECT_OK(run) << precision;
+  return runs[precision] = *std::move(run);
+}
+
+HostTensor Rounded(const HostTensor& x, DType dtype) {
+  return HostTensor::FromDoubles(x.shape(), dtype, x.ToDoubles());
+}
+
+// Every parameter that has a master copy is that copy, rounded.
+void ExpectRoundedMasters(const std::map<std::string, HostTensor>& variables) {
+  int masters = 0;
+  for (const auto& [name, master] : variables) {
+    absl::string_view parameter = name;
+    if (!absl::ConsumeSuffix(&parameter, "/master")) continue;
+    ASSERT_TRUE(absl::ConsumePrefix(&parameter, "adamw/")) << name;
+    ++masters;
+    const HostTensor& value = variables.at(std::string(parameter));
+    EXPECT_EQ(master.dtype(), kFloat32);
+    EXPECT_TRUE(value == Rounded(master, value.dtype())) << parameter;
+  }
+  EXPECT_GT(masters, 10);
+}
+
+class PrecisionOnOneDevice : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(PrecisionOnOneDevice, FiftyStepsAreThoseOfF32) {
+  const SmallRun& reference = OneDevice("float32");
+  const SmallRun& run = OneDevice(GetParam());
+  EXPECT_NE(run.losses, reference.losses);
+  EXPECT_LE(LargestLossDifference(run, reference), 0.02);
+  EXPECT_LT(run.losses.back(), 0.7 * run.losses.front());
+}
+
+TEST_P(PrecisionOnOneDevice, StartsFromTheDrawsOfF32) {
+  const Precision precision = *ParsePrecision(GetParam());
+  const SmallRun& reference = OneDevice("float32");
+  for (const auto& [name, value] : OneDevice(GetParam()).initial) {
+    std::string source = name;
+    if (absl::EndsWith(name, "/master")) {
+      source = name.substr(6, name.size() - 6 - 7);
+      EXPECT_EQ(value.dtype(), precision.master) << name;
+    } else if (!absl::StartsWith(name, "adamw/")) {
+      EXPECT_EQ(value.dtype(), precision.parameters) << name;
+    }
+    if (!reference.initial.contains(source)) continue;  // of the loss scale
+    EXPECT_TRUE(value == Rounded(reference.initial.at(source), value.dtype()))
+        << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, PrecisionOnOneDevice,
+                         ::testing::Values("bfloat16", "mixed_bfloat16",
+                                           "float16", "mixed_float16"),
+                         [](const auto& info) { return info.param; });
+
+TEST(PrecisionOnOneDevice, GradientsOfBf16Learn) {
+  const SmallRun& run = OneDevice("bfloat16,gradients:bfloat16");
+  EXPECT_LE(LargestLossDifference(run, OneDevice("float32")), 0.02);
+  EXPECT_NE(run.losses, OneDevice("bfloat16").losses);
+}
+
+struct Case {
+  std::string precision, mesh, layout;
+
+  friend void PrintTo(const Case& c, std::ostream* out) {
+    *out << c.precision << " mesh \"" << c.mesh << "\" layout \"" << c.layout
+         << "\"";
+  }
+};
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const std::string& preset : LayoutRules::PresetNames()) {
+    for (const int ranks : {3, 4}) {
+      cases.push_back({"bfloat16",
+                       LayoutRules::PresetMesh(preset, ranks)->ToString(),
+                       preset});
+    }
+  }
+  for (const char* precision : {"bfloat16", "float16", "mixed_bfloat16"}) {
+    cases.push_back(
+        {precision, "data:3,model:2",
+         "batch:data, heads:model [parameters] d_model:data, d_ff:model "
+         "[optimizer] d_model:data, vocab:model"});
+  }
+  cases.push_back({"float16", "data:4", "zero2"});
+  return cases;
+}
+
+class PrecisionUnderLayouts : public ::testing::TestWithParam<Case> {};
+
+// Sums of 16-bit floats over devices round once more, so the losses are close
+// and no more; what is only copied, cast or drawn is equal to the bit.
+TEST_P(PrecisionUnderLayouts, FiftyStepsAreThoseOfOneDevice) {
+  const Case& c = GetParam();
+  const SmallRun& reference = OneDevice(c.precision);
+  const absl::StatusOr<SmallRun> run =
+      RunSmallLm(c.mesh, c.layout, kSteps, {}, *ParsePrecision(c.precision));
+  ASSERT_OK(run);
+  for (const auto& [name, value] : reference.initial) {
+    EXPECT_TRUE(run->initial.at(name) == value) << "initial bits of " << name;
+  }
+  EXPECT_TRUE(run->masks == reference.masks);
+  EXPECT_LE(LargestLossDifference(*run, reference), 0.01);
+  EXPECT_EQ(run->counted, run->planned);
+  if (c.precision != "mixed_bfloat16") {
+    ExpectRoundedMasters(run->initial);
+    ExpectRoundedMasters(run->final);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PrecisionUnderLayouts,
+                         ::testing::ValuesIn(Cases()),
+                         [](const ::testing::TestParamInfo<Case>& info) {
+                           std::string name =
+                               absl::StrCat(info.param.precision, "_",
+                                            info.param.layout.substr(0, 20),
+                                            "_on_", info.param.mesh);
+                           for (char& c : name) {
+                             if (!isalnum(static_cast<unsigned char>(c)))
+                               c = '_';
+                           }
+                           return name;
+                         });
+
+TEST(PrecisionUnderLayouts, TwoRunsOfOneLayoutAreBitwiseEqual) {
+  const Precision precision = *ParsePrecision("bfloat16");
+  const absl::StatusOr<SmallRun> a = RunSmallLm("data:3", "zero3", 10, {},
+                                                precision),
+                                 b = RunSmallLm("data:3", "zero3", 10, {},
+                                                precision);
+  ASSERT_OK(a);
+  ASSERT_OK(b);
+  EXPECT_EQ(a->losses, b->losses);
+  EXPECT_TRUE(a->final == b->final);
+}
+
+}  // namespace
+}  // namespace mtf::train
