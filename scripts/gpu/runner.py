@@ -53,7 +53,8 @@ class Suite:
         return self.deadline - time.monotonic()
 
     def has(self, program):
-        return (self.bin / program).is_file()
+        return any((self.bin / name).is_file()
+                   for name in (program, f"{program}.gz"))  # of a bundle
 
     def command(self, program):
         """How a program of ours is started."""
@@ -218,13 +219,16 @@ def run_gpt2(suite, outcome, name, limit, model, batch, length, precision,
     return figure
 
 
-def compare(outcome, what, value, least, unit="x"):
-    """A floor of the project: below it the part fails."""
-    ok = value >= least
+def compare(suite, outcome, what, value, least):
+    """A floor of the project: below it the part fails, unless this is only a
+    trial of the suite."""
+    trial = suite.tiny or suite.device != "cuda"
+    ok = trial or value >= least
     outcome.figures.append({"schema": 1, "benchmark": what, "program": "ratio",
-                            "value": value, "unit": unit, "least": least,
-                            "ok": ok})
-    line = f"{what}: {value:.3f} (at least {least})"
+                            "value": value, "unit": "x", "least": least,
+                            "ok": ok, "trial": trial})
+    line = (f"{what}: {value:.3f} (at least {least}"
+            f"{', on a GPU at full size' if trial else ''})")
     if ok:
         outcome.notes.append(line)
     else:

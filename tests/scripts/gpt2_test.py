@@ -89,7 +89,7 @@ class Gpt2(unittest.TestCase):
             header = struct.pack("<256i", 20240520, 1, 1000, *([0] * 253))
             path.write_bytes(header + tokens)
             self.assertEqual(losses(f"--tokens={path}"), plain)
-            self.assertLess(losses(f"--tokens={path}", "--steps=80")[-1],
+            self.assertLess(losses(f"--tokens={path}", "--steps=140")[-1],
                             0.7 * plain[0])
             path.write_bytes(tokens + struct.pack("<H", 256))
             outcome = run(*TINY, f"--tokens={path}")

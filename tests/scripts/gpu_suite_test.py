@@ -64,14 +64,19 @@ class GpuSuite(unittest.TestCase):
         self.assertIsNone(report)
 
     def test_parts_run_on_the_cpu_in_place_of_a_gpu(self):
-        outcome, report, page, _ = run(
-            "--device=cpu", "--size=tiny", "--cases=20",
-            "--parts=memory,curves,ceilings,einsums,kernels,properties")
-        # The CPU keeps to no ratio of a GPU, so kernels and peers may fail.
-        self.assertEqual(part(report, "memory")["status"], "passed")
-        self.assertEqual(part(report, "curves")["status"], "passed")
-        if (pathlib.Path(BUILD) / "bin" / "properties_test").is_file():
-            self.assertEqual(part(report, "properties")["status"], "passed")
+        parts = ["memory", "curves", "ceilings", "einsums", "kernels",
+                 "meshes"]
+        for name, program in (("properties", "properties_test"),
+                              ("nccl", "device_communicator_test")):
+            if (pathlib.Path(BUILD) / "bin" / program).is_file():
+                parts.append(name)
+        outcome, report, page, _ = run("--device=cpu", "--size=tiny",
+                                       "--cases=20",
+                                       f"--parts={','.join(parts)}")
+        self.assertEqual(outcome.returncode, 0, outcome.stdout)
+        for name in parts:
+            self.assertEqual(part(report, name)["status"], "passed", name)
+        if "properties" in parts:
             self.assertIn("20 random programs",
                           " ".join(part(report, "properties")["notes"]))
         memory = part(report, "memory")["figures"][0]
@@ -81,7 +86,8 @@ class GpuSuite(unittest.TestCase):
                  for figure in p["figures"]}
         for name in ("ceiling/copy", "einsum/tiny/ff_in/bfloat16",
                      "kernel/layer_norm_gradient/bfloat16",
-                     "kernel/cross_entropy/float32", "kernel/adamw/float32"):
+                     "kernel/cross_entropy/float32", "kernel/adamw/float32",
+                     "meshes/data:8/data"):
             self.assertIn(name, names)
             self.assertIn(f"| {name} | mtf |", page)
         for p in report["parts"]:
@@ -89,14 +95,33 @@ class GpuSuite(unittest.TestCase):
                 self.assertTrue("value" in figure or "skipped" in figure)
 
     def test_what_fails_is_listed_at_the_end(self):
-        # There is no mpirun on this path.
-        outcome, report, _, _ = run("--device=cpu", "--size=tiny",
-                                    "--parts=nccl", "--minutes=1",
-                                    env={"PATH": "/nonexistent"})
-        nccl = part(report, "nccl")
-        self.assertEqual(nccl["status"], "failed")
+        with tempfile.TemporaryDirectory() as folder:
+            # A build whose memory is not what it planned, and whose tests stop.
+            binaries = pathlib.Path(folder, "bin")
+            binaries.mkdir()
+            figure = {"schema": 1, "benchmark": "memory/step", "program": "mtf",
+                      "unit": "x", "value": 1.1, "bytes": 11,
+                      "planned_bytes": 10}
+            for program, script in (
+                    ("gpu_benchmark", f"echo '{json.dumps(figure)}'"),
+                    ("backends_test", "echo '[  FAILED  ] A.B/cpu'; exit 1"),
+                    ("train_test", "exec sleep 100")):
+                path = binaries / program
+                path.write_text(f"#!/bin/sh\n{script}\n")
+                path.chmod(0o755)
+            outcome, report, _, _ = run(
+                f"--build={folder}", "--device=cpu", "--minutes=0.25",
+                "--parts=memory,conformance,training")
         self.assertEqual(outcome.returncode, 1)
-        self.assertIn("FAILED nccl: ", outcome.stdout.splitlines()[-1])
+        self.assertEqual({p["status"] for p in report["parts"]}, {"failed"})
+        self.assertIn("    A.B/cpu", " ".join(
+            part(report, "conformance")["notes"]))
+        self.assertEqual(
+            sorted(line for line in outcome.stdout.splitlines()
+                   if line.startswith("FAILED ")),
+            ["FAILED conformance: backends_test: ended with 1",
+             "FAILED memory: memory/step: 11 bytes allocated, 10 planned",
+             "FAILED training: train_test: ran out of time"])
 
     def test_no_part_starts_when_time_is_over(self):
         outcome, report, _, _ = run("--device=cpu", "--size=tiny",
