@@ -17,6 +17,7 @@
 #include "backends/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lowering/print_program.h"
 #include "nn/adam.h"
 #include "nn/cross_entropy.h"
 #include "nn/dense.h"
@@ -154,31 +155,76 @@ Values Feeds(const Program& program) {
   return feeds;
 }
 
+// Hands everything on, and counts the groups that became kernels.
+class CountingDevice : public Device {
+ public:
+  CountingDevice(std::unique_ptr<Device> device, int* groups)
+      : device_(std::move(device)), groups_(groups) {}
+  absl::string_view name() const override { return device_->name(); }
+  absl::StatusOr<void*> Allocate(int64_t bytes) override {
+    return device_->Allocate(bytes);
+  }
+  void Free(void* data) override { device_->Free(data); }
+  absl::Status CopyToDevice(void* to, const void* from, int64_t n) override {
+    return device_->CopyToDevice(to, from, n);
+  }
+  absl::Status CopyToHost(void* to, const void* from, int64_t n) override {
+    return device_->CopyToHost(to, from, n);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
+      const Binding& binding) override {
+    return device_->Prepare(binding);
+  }
+  std::unique_ptr<Kernel> PrepareCopy(void* to, const void* from,
+                                      const BlockCopy& copy) override {
+    return device_->PrepareCopy(to, from, copy);
+  }
+  std::vector<std::vector<int>> Groups(const Program& program) const override {
+    return device_->Groups(program);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
+      absl::Span<const Binding> bindings) override {
+    auto kernel = device_->PrepareGroup(bindings);
+    *groups_ += kernel.ok() && *kernel != nullptr;
+    return kernel;
+  }
+  absl::Status BeginStep(const StepContext& context) override {
+    return device_->BeginStep(context);
+  }
+  absl::Status Finish(StepContext& context) override {
+    return device_->Finish(context);
+  }
+
+ private:
+  std::unique_ptr<Device> device_;
+  int* groups_;
+};
+
 // What three steps on `device` leave in the fetches.
 absl::StatusOr<Values> RunOn(const std::string& device_name,
                              const Program* initialize, const Program& step,
-                             const Values& feeds) {
+                             const Values& feeds, int* groups) {
   Values outputs;
   LocalRanks ranks{step.mesh};
-  MTF_RETURN_IF_ERROR(
-      ranks.Run([&](Communicator& communicator) -> absl::Status {
-        MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                             CreateDevice(device_name, {}));
-        VariableStore store(*device);
-        std::unique_ptr<Executor> first;
-        if (initialize != nullptr) {
-          MTF_ASSIGN_OR_RETURN(first, Executor::Create(*initialize, *device,
-                                                       communicator, store));
-          MTF_RETURN_IF_ERROR(first->Run({}, 5, 0, &outputs));
-        }
-        MTF_ASSIGN_OR_RETURN(
-            std::unique_ptr<Executor> executor,
-            Executor::Create(step, *device, communicator, store));
-        for (uint32_t i = 0; i < 3; ++i) {
-          MTF_RETURN_IF_ERROR(executor->Run(feeds, 5, i, &outputs));
-        }
-        return absl::OkStatus();
-      }));
+  MTF_RETURN_IF_ERROR(ranks.Run([&](Communicator& communicator)
+                                    -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> counted,
+                         CreateDevice(device_name, {}));
+    auto device = std::make_unique<CountingDevice>(std::move(counted), groups);
+    VariableStore store(*device);
+    std::unique_ptr<Executor> first;
+    if (initialize != nullptr) {
+      MTF_ASSIGN_OR_RETURN(
+          first, Executor::Create(*initialize, *device, communicator, store));
+      MTF_RETURN_IF_ERROR(first->Run({}, 5, 0, &outputs));
+    }
+    MTF_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                         Executor::Create(step, *device, communicator, store));
+    for (uint32_t i = 0; i < 3; ++i) {
+      MTF_RETURN_IF_ERROR(executor->Run(feeds, 5, i, &outputs));
+    }
+    return absl::OkStatus();
+  }));
   return outputs;
 }
 
@@ -199,10 +245,13 @@ TEST_P(Groups, AreTheirParts) {
   ASSERT_OK(initialize);
   const Program* first = c.what.updates ? &*initialize : nullptr;
   const Values feeds = Feeds(*step);
-  const auto wanted = RunOn("reference", first, *step, feeds);
-  const auto got = RunOn("cuda_emulated", first, *step, feeds);
+  int no_groups = 0, groups = 0;
+  const auto wanted = RunOn("reference", first, *step, feeds, &no_groups);
+  const auto got = RunOn("cuda_emulated", first, *step, feeds, &groups);
   ASSERT_OK(wanted);
   ASSERT_OK(got);
+  EXPECT_EQ(no_groups, 0);
+  EXPECT_GT(groups, 0) << PrintProgram(*step);
   for (const auto& [name, want] : *wanted) {
     const HostTensor& is = got->at(name);
     ASSERT_EQ(is.dtype(), want.dtype());
