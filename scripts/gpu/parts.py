@@ -10,7 +10,8 @@ import shutil
 import time
 
 from gpu.runner import (compare, expect_success, note_gtest, Outcome,
-                        run_benchmark, run_gpt2, run_gtest, run_peer)
+                        run_benchmark, run_gpt2, run_gtest, run_peer,
+                        UsedMemory)
 
 
 def conformance(suite, outcome, limit):
@@ -162,6 +163,16 @@ def memory(suite, outcome, limit):
             outcome.notes.append(line)
         else:
             outcome.fail(line)
+    if suite.tiny:
+        return
+    used = UsedMemory()
+    figure = run_gpt2(suite, outcome, "memory_gpt2", limit, "124M", 16, 1024,
+                      "bfloat16", 60, watch=used)
+    if figure and used.bytes:
+        figure["used_bytes"] = used.bytes
+        outcome.notes.append(
+            f"gpt2 124M, 16 x 1024: {figure['planned_bytes'] >> 20} MiB "
+            f"planned, {used.bytes >> 20} MiB in use on the whole GPU")
 
 
 def ceilings(suite, outcome, limit):
@@ -248,6 +259,11 @@ def training_step(suite, outcome, limit, model, batch, length, least, modes,
                 f"{figure['program']}: {figure['milliseconds']:.3f} ms, "
                 f"{figure['value']:.0f} tokens/s, "
                 f"{figure['model_tflops']:.0f} TFLOP/s (6 N + 6 L h T)")
+    if ours:
+        outcome.notes.append(
+            f"memory: {ours['planned_bytes'] >> 20} MiB; PyTorch's peak: " +
+            (", ".join(str(figure["peak_bytes"] >> 20) for figure in peers)
+             or "not measured"))
     if ours and peers:
         best = max(peers, key=lambda figure: figure["value"])
         compare(suite, outcome, f"{ours['benchmark']} beside {best['program']}",

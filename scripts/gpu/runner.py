@@ -75,9 +75,16 @@ class Suite:
                  "PYTHONDONTWRITEBYTECODE": "1", **(env or {})})
         return process, output
 
-    def finish(self, process, output, end):
-        """The exit status, None past the limit, and what was printed."""
+    def finish(self, process, output, end, watch=None):
+        """The exit status, None past the limit, and what was printed. Meanwhile
+        `watch` is called now and then."""
         try:
+            while watch and time.monotonic() < end:
+                try:
+                    process.wait(0.5)
+                    break
+                except subprocess.TimeoutExpired:
+                    watch()
             status = process.wait(max(0.1, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             # Its children, as ranks and compilers, are of its session.
@@ -89,10 +96,10 @@ class Suite:
         output.close()
         return status, text
 
-    def run(self, command, name, limit, env=None):
+    def run(self, command, name, limit, env=None, watch=None):
         end = time.monotonic() + min(limit, max(1, self.left()))
         process, output = self.start(command, name, env)
-        return self.finish(process, output, end)
+        return self.finish(process, output, end, watch)
 
     def run_all(self, commands, limit):
         """Several at once: [(command, name, env)]."""
@@ -189,8 +196,26 @@ def run_peer(suite, outcome, script, arguments, name, limit):
                          f"--device={device}"], name, limit)
 
 
+class UsedMemory:
+    """The most memory of the GPU in use by anybody, as nvidia-smi sees it: the
+    context and the libraries' own besides what a program asks for."""
+
+    def __init__(self):
+        self.bytes = 0
+
+    def __call__(self):
+        try:
+            text = subprocess.run(
+                ["nvidia-smi", "--query-gpu=memory.used",
+                 "--format=csv,noheader,nounits"], capture_output=True,
+                text=True, timeout=10, check=True).stdout
+            self.bytes = max(self.bytes, int(text.split()[0]) << 20)
+        except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+            pass  # no figure, then
+
+
 def run_gpt2(suite, outcome, name, limit, model, batch, length, precision,
-             steps, extra=()):
+             steps, watch=None):
     """Our training step; its figure has the form of a peer's."""
     if not suite.has("gpt2"):
         outcome.fail(f"there is no {suite.bin / 'gpt2'}")
@@ -198,7 +223,7 @@ def run_gpt2(suite, outcome, name, limit, model, batch, length, precision,
     status, text = suite.run(
         [*suite.command("gpt2"), f"--model={model}", f"--batch={batch}",
          f"--length={length}", f"--precision={precision}", f"--steps={steps}",
-         f"--backend={suite.device}", *extra], name, limit)
+         f"--backend={suite.device}"], name, limit, watch=watch)
     if not expect_success(outcome, f"gpt2 {model}", status, text):
         return None
     numbers = re.search(

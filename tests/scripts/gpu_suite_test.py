@@ -48,6 +48,19 @@ class GpuSuite(unittest.TestCase):
         self.assertEqual(files, ["logs.tar.gz", "report.json", "report.txt",
                                  "results.md"])
 
+    def test_a_gpu_that_our_device_cannot_open_is_a_failure(self):
+        with tempfile.TemporaryDirectory() as folder:
+            smi = pathlib.Path(folder, "nvidia-smi")
+            smi.write_text("#!/bin/sh\necho 'NVIDIA H200, 580.1, 1 MiB'\n")
+            smi.chmod(0o755)
+            outcome, report, page, _ = run(
+                "--parts=memory", env={"PATH": f"{folder}:/usr/bin:/bin",
+                                       "CUDA_VISIBLE_DEVICES": "-1"})
+        self.assertEqual(outcome.returncode, 1)
+        self.assertEqual(part(report, "device")["status"], "failed")
+        self.assertIn("FAILED device: there is a GPU, but ", outcome.stdout)
+        self.assertTrue(page.startswith("# 20") and "NVIDIA H200" in page)
+
     def test_wrong_arguments_are_told(self):
         for arguments, message in ((["--parts=none"], 'no part "none"'),
                                    (["--minutes=x"], "invalid float"),
