@@ -66,7 +66,7 @@ const Case kCases[] = {
        const Tensor seen =
            LessEqual(Range(graph, columns, kInt32), Range(graph, rows, kInt32));
        return std::vector<Tensor>{
-           nn::Softmax(Select(seen, x, -INFINITY), columns)};
+           nn::Softmax(Select(hidden, -INFINITY, x), columns)};
      }},
     {"SoftmaxAndItsGradient",
      [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
