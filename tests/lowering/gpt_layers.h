@@ -17,6 +17,7 @@
 #ifndef TESTS_LOWERING_GPT_LAYERS_H_
 #define TESTS_LOWERING_GPT_LAYERS_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +51,9 @@ struct GptSizes {
   bool biases = false;
   DType dtype = kBFloat16;       // of activations and gradients
   DType parameters = kBFloat16;  // of parameters at rest
+  // The master copies of the optimizer, and what gradients are made in; see
+  // mtf/precision.h.
+  std::optional<DType> master = std::nullopt, gradients = std::nullopt;
   double dropout = 0;
   // Feed-forward layers with experts in place of one: each token goes to
   // `choices` of them, and each takes length * choices / experts tokens of an
@@ -102,8 +106,11 @@ class GptBuilder {
                 double mean = 0) {
     const Tensor initial =
         RandomNormal(graph_, shape, mean, stddev,
-                     {.per_step = false, .dtype = sizes_.parameters});
-    return Variable(graph_, name, initial);
+                     {.per_step = false,
+                      .dtype = sizes_.master.value_or(sizes_.parameters)});
+    return Variable(
+        graph_, name, initial,
+        {.dtype = sizes_.parameters, .gradient_dtype = sizes_.gradients});
   }
   Tensor Used(Tensor weight) {
     return weight.dtype() == sizes_.dtype ? weight : Cast(weight, sizes_.dtype);

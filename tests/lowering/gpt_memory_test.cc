@@ -2,6 +2,7 @@
 //
 // Memory that a plan takes per layer and rank, beside the closed formulas of
 // the literature: weights, gradients and optimizer state.
+#include <algorithm>
 #include <map>
 #include <ostream>
 #include <string>
@@ -20,7 +21,8 @@ namespace {
 struct Memory {
   int64_t parameters = 0, optimizer = 0;  // at rest
   int64_t gradients = 0;                  // as the optimizer reads them
-  int64_t copies = 0;  // of parameters, cast or gathered for their use
+  // Of parameters, cast or gathered for their use: the most at one time.
+  int64_t copies = 0;
 
   int64_t state() const { return parameters + optimizer; }
   int64_t total() const { return state() + gradients + copies; }
@@ -36,6 +38,59 @@ struct Memory {
   }
 };
 
+// By value: the place of the last instruction that reads it.
+std::vector<int> LastReaders(const Program& program) {
+  std::vector<int> last(program.values.size(), -1);
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    for (int operand : program.instructions[i].operands) {
+      last[operand] = static_cast<int>(i);
+    }
+  }
+  return last;
+}
+
+// The gradients of parameters, as the optimizer reads them: what an assignment
+// to a parameter reads besides variables.
+std::vector<int> GradientsIn(const Graph& graph, const Program& program) {
+  const std::vector<int> producers = FindProducers(program);
+  std::map<std::string, const VariableInfo*> infos;
+  for (const VariableInfo& info : graph.variables()) infos[info.name] = &info;
+  std::vector<int> gradients;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.opcode != Opcode::kWriteVariable) continue;
+    const VariableInfo& info = *infos.at(instruction.symbol);
+    if (info.kind != VariableKind::kParameter) continue;
+    for (int source :
+         SourcesOf(program, producers, instruction.operands[0],
+                   {Opcode::kMap, Opcode::kAllGather, Opcode::kAllSlice})) {
+      if (std::count(gradients.begin(), gradients.end(), source) == 0 &&
+          program.values[source].shape.SameDimensions(info.shape) &&
+          program.instructions[producers[source]].opcode !=
+              Opcode::kReadVariable) {
+        gradients.push_back(source);
+      }
+    }
+  }
+  return gradients;
+}
+
+// Bytes of the gradients as each rank makes them, before they are added up.
+int64_t SummandBytes(const Graph& graph, const Program& program) {
+  const std::vector<int> producers = FindProducers(program);
+  int64_t bytes = 0;
+  for (int gradient : GradientsIn(graph, program)) {
+    const Instruction& maker = program.instructions[producers[gradient]];
+    if (maker.opcode == Opcode::kReduceScatter ||
+        maker.opcode == Opcode::kAllReduce) {
+      const auto place =
+          std::find(maker.results.begin(), maker.results.end(), gradient);
+      gradient = maker.operands[place - maker.results.begin()];
+    }
+    bytes += program.values[gradient].local_bytes();
+  }
+  return bytes;
+}
+
 Memory MemoryOf(const Graph& graph, const Program& program) {
   Memory memory;
   const std::vector<int> producers = FindProducers(program);
@@ -49,25 +104,14 @@ Memory MemoryOf(const Graph& graph, const Program& program) {
          ? memory.parameters
          : memory.optimizer) += bytes;
   }
-  // A gradient is what an assignment to a parameter reads besides variables.
+  for (int gradient : GradientsIn(graph, program)) {
+    memory.gradients += program.values[gradient].local_bytes();
+  }
   std::vector<bool> seen(program.values.size(), false);
+  std::vector<int64_t> made(program.instructions.size(), 0),
+      gone(program.instructions.size(), 0);
+  const std::vector<int> last = LastReaders(program);
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.opcode == Opcode::kWriteVariable) {
-      const VariableInfo& info = *infos.at(instruction.symbol);
-      if (info.kind != VariableKind::kParameter) continue;
-      for (int source :
-           SourcesOf(program, producers, instruction.operands[0],
-                     {Opcode::kMap, Opcode::kAllGather, Opcode::kAllSlice})) {
-        const ProgramValue& value = program.values[source];
-        if (seen[source] || !value.shape.SameDimensions(info.shape) ||
-            program.instructions[producers[source]].opcode ==
-                Opcode::kReadVariable) {
-          continue;
-        }
-        seen[source] = true;
-        memory.gradients += value.local_bytes();
-      }
-    }
     if (instruction.opcode == Opcode::kEinsum) {
       for (int operand : instruction.operands) {
         const std::vector<int> sources =
@@ -80,9 +124,15 @@ Memory MemoryOf(const Graph& graph, const Program& program) {
           continue;
         }
         seen[operand] = true;
-        memory.copies += program.values[operand].local_bytes();
+        made[producers[operand]] += program.values[operand].local_bytes();
+        gone[last[operand]] += program.values[operand].local_bytes();
       }
     }
+  }
+  int64_t copies = 0;
+  for (size_t i = 0; i < made.size(); ++i) {
+    memory.copies = std::max(memory.copies, copies += made[i]);
+    copies -= gone[i];
   }
   return memory;
 }
@@ -148,10 +198,15 @@ TEST(GptMemory, ZeroStages) {
               (Memory{4 * kP, 8 * kP / d, 2 * kP / d, 2 * kP}));
     EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero1, bf16),
               (Memory{2 * kP, 8 * kP / d, 2 * kP / d, 0}));
-    // Stage 3: 16/d at rest, and what is gathered for use.
+    // Stage 3: 16/d at rest. What is gathered for use does not grow with the
+    // layers, unless it is kept.
     EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3, f32),
-              (Memory{4 * kP / d, 8 * kP / d, 4 * kP / d, 4 * kP}));
+              (Memory{4 * kP / d, 8 * kP / d, 4 * kP / d, 0}));
     EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3, mixed),
+              (Memory{4 * kP / d, 8 * kP / d, 2 * kP / d, 0}));
+    EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3GatheredOnce, f32),
+              (Memory{4 * kP / d, 8 * kP / d, 4 * kP / d, 4 * kP}));
+    EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3GatheredOnce, mixed),
               (Memory{4 * kP / d, 8 * kP / d, 2 * kP / d, 2 * kP}));
   }
 }
@@ -165,7 +220,7 @@ TEST(GptMemory, LayersThatAreCut) {
   EXPECT_EQ(LayerMemory("data:4,model:8", gpt_layouts::kTwoAxes, f32),
             (Memory{4 * kP / 8, 8 * kP / 8, 4 * kP / 8, 0}));
   EXPECT_EQ(LayerMemory("data:4,model:8", gpt_layouts::kTwoAxesOfWeights, f32),
-            (Memory{4 * kP / 32, 8 * kP / 32, 4 * kP / 32, 4 * kP / 8}));
+            (Memory{4 * kP / 32, 8 * kP / 32, 4 * kP / 32, 0}));
   EXPECT_EQ(LayerMemory("model:8", gpt_layouts::kAllToAll, f32),
             (Memory{4 * kP, 8 * kP, 4 * kP, 0}));
   GptSizes mixture = Sizes(kFloat32, kFloat32, 8);
@@ -176,22 +231,50 @@ TEST(GptMemory, LayersThatAreCut) {
             (Memory{4 * weights, 8 * weights, 4 * weights, 0}));
 }
 
+// The mixed precision of Megatron, 18 bytes for each parameter: 2 of the
+// weight, 4 of its gradient, 4 of the master copy and 8 of moments; 16 with
+// gradients of bf16.
+TEST(GptMemory, MixedPrecision) {
+  EXPECT_EQ(LayerMemory("data:1", "", MegatronSizes()),
+            (Memory{2 * kP, 12 * kP, 4 * kP, 0}));
+  EXPECT_EQ(LayerMemory("data:1", "", MegatronSizes(1, kBFloat16)),
+            (Memory{2 * kP, 12 * kP, 2 * kP, 0}));
+  for (int64_t d : {2, 8, 64}) {
+    const std::string mesh = absl::StrCat("data:", d);
+    const GptSizes sizes = MegatronSizes(d);
+    EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kData, sizes),
+              (Memory{2 * kP, 12 * kP, 4 * kP, 0}));
+    // The distributed optimizer, 6 + 12/d: whole weights, and whole gradients
+    // as each rank makes them. Megatron keeps all of those until the last is
+    // made; our plan has shards of them, 4/d, once they are added up.
+    const Memory distributed = LayerMemory(mesh, gpt_layouts::kZero1, sizes);
+    EXPECT_EQ(distributed, (Memory{2 * kP, 12 * kP / d, 4 * kP / d, 0}));
+    EXPECT_EQ(
+        distributed.state() + PerLayer<int64_t>(mesh, gpt_layouts::kZero1,
+                                                sizes, AdamWStep, SummandBytes),
+        6 * kP + 12 * kP / d);
+    // Stage 3, 18/d.
+    const Memory shards = LayerMemory(mesh, gpt_layouts::kZero3, sizes);
+    EXPECT_EQ(shards, (Memory{2 * kP / d, 12 * kP / d, 4 * kP / d, 0}));
+    EXPECT_EQ(shards.total(), 18 * kP / d);
+    // What is gathered is of the dtype of its use.
+    EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3GatheredOnce, sizes),
+              (Memory{2 * kP / d, 12 * kP / d, 4 * kP / d, 2 * kP}));
+  }
+}
+
 class PublishedModels : public ::testing::TestWithParam<Published> {};
 
-// The published 18 bytes are 2 of the weight, 4 of its gradient, 4 of a master
-// copy and 8 of moments. Our plan has 16: the f32 parameter is the master copy,
-// and a gradient of bf16 stays one. So the table is that of our plan's number
-// of parameters per rank, and our plan's own bytes are 16/18 of it.
+// The table, from the plan of a step of AdamW in the published precision.
 TEST_P(PublishedModels, WeightsAndOptimizerState) {
   const Published& p = GetParam();
   const Memory layer = LayerMemory(absl::StrCat("model:", p.tensor),
                                    gpt_layouts::kMegatron, SizesOf(p));
   const int64_t layers = p.layers / p.pipeline;
-  const int64_t parameters = layer.parameters / 4;
-  EXPECT_EQ(18 * parameters * layers / kGiB, p.weights);
-  EXPECT_EQ(layer, (Memory{4 * parameters, 8 * parameters, 2 * parameters,
-                           2 * parameters}));
-  EXPECT_EQ(layer.total() * layers / kGiB, p.weights * 16 / 18);
+  const int64_t parameters = layer.parameters / 2;
+  EXPECT_EQ(layer,
+            (Memory{2 * parameters, 12 * parameters, 4 * parameters, 0}));
+  EXPECT_EQ(layer.total() * layers / kGiB, p.weights);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PublishedModels,

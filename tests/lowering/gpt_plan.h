@@ -65,6 +65,15 @@ inline GptSizes Sizes(DType dtype, DType parameters, int64_t batch = 1) {
   return sizes;
 }
 
+// Megatron's mixed precision: 18 bytes for each parameter, or 16 with gradients
+// of bf16.
+inline GptSizes MegatronSizes(int64_t batch = 1, DType gradients = kFloat32) {
+  GptSizes sizes = Sizes(kBFloat16, kBFloat16, batch);
+  sizes.master = kFloat32;
+  sizes.gradients = gradients;
+  return sizes;
+}
+
 // Models of Korthikanti et al., 2022, and GiB per rank: of weights and
 // optimizer state at 18 bytes for each parameter, and of activations without
 // and with sequence parallelism. Length 2048.
@@ -85,7 +94,7 @@ inline constexpr Published kPublished[] = {
 inline constexpr double kGiB = 1 << 30;
 
 inline GptSizes SizesOf(const Published& p) {
-  GptSizes sizes = Sizes(kBFloat16, kFloat32, p.batch);
+  GptSizes sizes = MegatronSizes(p.batch);
   sizes.d_model = p.h;
   sizes.heads = p.heads;
   return sizes;

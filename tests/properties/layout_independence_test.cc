@@ -31,10 +31,6 @@
 namespace mtf::testing {
 namespace {
 
-// Relative to the largest magnitude of the tensor, or to one: what float
-// sums of these lengths can lose against double.
-constexpr double kTolerance = 1e-4;
-
 int64_t NumberFromEnvironment(const char* name, int64_t otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::atoll(text);
@@ -49,7 +45,7 @@ LocalRanks& RanksOf(const Mesh& mesh) {
 }
 
 std::string Compare(const std::string& what, const OracleTensor& wanted,
-                    const HostTensor& got) {
+                    const HostTensor& got, double tolerance) {
   if (got.num_elements() != static_cast<int64_t>(wanted.data.size())) {
     return absl::StrCat(what, ": ", got.num_elements(), " elements, not ",
                         wanted.data.size());
@@ -61,7 +57,7 @@ std::string Compare(const std::string& what, const OracleTensor& wanted,
   for (size_t i = 0; i < wanted.data.size(); ++i) {
     const double a = wanted.data[i], b = got.At(static_cast<int64_t>(i));
     if (std::isnan(a) && std::isnan(b)) continue;
-    if (a == b || std::abs(a - b) <= kTolerance * scale) continue;
+    if (a == b || std::abs(a - b) <= tolerance * scale) continue;
     return absl::StrCat(what, " element ", i, " of [", got.shape().ToString(),
                         "] is ", b, ", not ", a);
   }
@@ -86,13 +82,23 @@ std::string CompareExact(const std::string& what, const HostTensor& wanted,
   return "";
 }
 
+// A parameter is its master copy, rounded.
+std::string CompareRounded(const std::string& what, const HostTensor& value,
+                           const HostTensor& master) {
+  const HostTensor rounded = HostTensor::FromDoubles(
+      master.shape(), value.dtype(), master.ToDoubles());
+  if (value == rounded) return "";
+  return absl::StrCat(what, " is not its master copy, rounded");
+}
+
 class Case {
  public:
-  Case(uint64_t seed, std::string device)
+  Case(uint64_t seed, std::string device,
+       RandomProgram (*make)(uint64_t) = MakeRandomProgram)
       : seed_(seed),
         device_(std::move(device)),
         random_(seed * 0x9e3779b97f4a7c15u + 1),
-        program_(MakeRandomProgram(seed)) {}
+        program_(make(seed)) {}
 
   // Lowers under a random layout, dropping rules that clash.
   absl::Status Lower() {
@@ -199,8 +205,9 @@ class Case {
     MTF_RETURN_IF_ERROR(step->Run(program_.feeds, seed, 3, &outputs));
     MTF_RETURN_IF_ERROR(CheckCounts(communicator));
     for (size_t i = 0; i < program_.fetches.size(); ++i) {
-      const std::string wrong = Compare(program_.fetches[i].name(), wanted[i],
-                                        outputs[program_.fetches[i].name()]);
+      const std::string wrong =
+          Compare(program_.fetches[i].name(), wanted[i],
+                  outputs[program_.fetches[i].name()], program_.tolerance);
       if (!wrong.empty()) return absl::InternalError(wrong);
     }
     for (const Tensor& exact : program_.exact) {
@@ -219,9 +226,15 @@ class Case {
                          Executor::Create(read, *device, communicator, store));
     MTF_RETURN_IF_ERROR(reader->Run({}, seed, 0, &outputs));
     for (const VariableInfo& variable : program_.graph->variables()) {
+      const HostTensor& value = outputs[variable.read.name()];
       const std::string wrong =
-          Compare(variable.name, variables.at(variable.name),
-                  outputs[variable.read.name()]);
+          variable.master < 0
+              ? Compare(variable.name, variables.at(variable.name), value,
+                        program_.tolerance)
+              : CompareRounded(
+                    variable.name, value,
+                    outputs[program_.graph->variables()[variable.master]
+                                .read.name()]);
       if (!wrong.empty()) return absl::InternalError(wrong);
     }
     return absl::OkStatus();
@@ -256,7 +269,8 @@ class Case {
   std::map<std::string, HostTensor> exact_;  // on one device
 };
 
-void RunCases(const std::string& device, uint64_t first, int64_t cases) {
+void RunCases(const std::string& device, uint64_t first, int64_t cases,
+              RandomProgram (*make)(uint64_t) = MakeRandomProgram) {
   const int64_t only = NumberFromEnvironment("MTF_PROPERTY_SEED", -1);
   if (only >= 0) {
     first = static_cast<uint64_t>(only);
@@ -264,7 +278,7 @@ void RunCases(const std::string& device, uint64_t first, int64_t cases) {
   }
   int failures = 0;
   for (int64_t i = 0; i < cases && failures < 3; ++i) {
-    Case one(first + static_cast<uint64_t>(i), device);
+    Case one(first + static_cast<uint64_t>(i), device, make);
     const absl::Status status = one.Run();
     if (!status.ok()) {
       ++failures;
@@ -285,6 +299,12 @@ TEST_P(LayoutIndependence, ReferenceDeviceEqualsOracle) {
   const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", 2000) / 10;
   RunCases("reference", 1000000u * static_cast<uint64_t>(GetParam()) + 500000u,
            cases);
+}
+
+TEST_P(LayoutIndependence, MixedPrecisionStepEqualsOracle) {
+  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", 2000) / 10;
+  RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 700000u, cases,
+           MakeMixedPrecisionStep);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, LayoutIndependence, ::testing::Range(0, 10));

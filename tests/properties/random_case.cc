@@ -33,9 +33,31 @@ namespace {
 constexpr int64_t kMostElements = 3000;
 constexpr int kMostRank = 4;
 
+// A variable of bf16, and its master copy.
+Tensor NarrowVariable(Graph& graph, const std::string& name, Tensor initial) {
+  const Tensor variable = Variable(
+      graph, name, initial, {.dtype = kBFloat16, .gradient_dtype = kFloat32});
+  Variable(graph, absl::StrCat(name, "/master"), initial,
+           {.kind = VariableKind::kOptimizerState,
+            .trainable = false,
+            .master_of = variable});
+  return variable;
+}
+
+// Adds a step against `gradient` to `updates`, as optimizers make it.
+void Descend(Tensor variable, Tensor gradient, std::vector<Tensor>& updates) {
+  Graph& graph = variable.graph();
+  const VariableInfo& info = *graph.FindVariable(variable);
+  const Tensor master =
+      info.master < 0 ? variable : graph.variables()[info.master].read;
+  const Tensor value = master - gradient * 0.5;
+  if (info.master >= 0) updates.push_back(Assign(master, value));
+  updates.push_back(Assign(variable, Cast(value, info.dtype)));
+}
+
 class Generator {
  public:
-  explicit Generator(uint64_t seed) : random_(seed) {
+  explicit Generator(uint64_t seed) : random_(seed), precision_(seed) {
     program_.graph = std::make_unique<Graph>();
   }
 
@@ -133,9 +155,13 @@ class Generator {
       initial =
           Constant(graph(), Numbers(shape.num_elements()), kFloat32, shape);
     }
-    Tensor variable = Variable(graph(), absl::StrCat("variable_", i), initial);
+    const std::string name = absl::StrCat("variable_", i);
+    Tensor variable = precision_() % 4 != 0
+                          ? Variable(graph(), name, initial)
+                          : NarrowVariable(graph(), name, initial);
     variables_.push_back(variable);
-    Keep(variable, true);
+    // Of either dtype, the oracle has the same numbers.
+    Keep(Cast(variable, kFloat32), true);
   }
 
   // Two tensors may meet where every shared name has one size.
@@ -456,8 +482,7 @@ class Generator {
       Tensor square = ReduceSum(Square(gradients[i]), {});
       norm = norm.valid() ? norm + square : square;
       SectionScope section(graph(), LayoutSection::kOptimizer);
-      updates.push_back(
-          Assign(variables_[i], variables_[i] - gradients[i] * 0.5));
+      Descend(variables_[i], gradients[i], updates);
     }
     if (norm.valid()) {
       program_.fetches.push_back(norm);
@@ -472,6 +497,7 @@ class Generator {
   }
 
   std::mt19937_64 random_;
+  std::mt19937_64 precision_;  // so that the rest is the same without
   RandomProgram program_;
   std::map<std::string, int64_t> sizes_;
   std::vector<Tensor> values_;
@@ -483,6 +509,70 @@ class Generator {
 
 RandomProgram MakeRandomProgram(uint64_t seed) {
   return Generator(seed).Make();
+}
+
+RandomProgram MakeMixedPrecisionStep(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto size = [&random] {
+    return 1 + static_cast<int64_t>(random() % 13);
+  };
+  RandomProgram program;
+  // Terms of up to four, wrong by 2^-8 of themselves, 13 of them with signs
+  // that follow no pattern: 4 * 2^-8 * sqrt(13).
+  program.tolerance = 0.0563;
+  program.graph = std::make_unique<Graph>();
+  Graph& graph = *program.graph;
+  const auto input = [&](const std::string& name, const Shape& shape) {
+    std::vector<double> numbers(shape.num_elements());
+    for (double& number : numbers) {
+      number = (static_cast<double>(random() % 129) - 64) / 64;
+    }
+    program.feeds[name] = HostTensor::FromDoubles(shape, kFloat32, numbers);
+    return Input(graph, name, kFloat32, shape);
+  };
+  const Dimension a{"a", size()};
+  Dimension from{"b", size()};
+  std::vector<Tensor> parameters;
+  const auto parameter = [&](const Shape& shape) {
+    parameters.push_back(NarrowVariable(
+        graph, absl::StrCat("w", parameters.size()),
+        RandomUniform(graph, shape, -0.5, 0.5, {.per_step = false})));
+    return parameters.back();
+  };
+  Tensor x = Cast(input("x", {a, from}), kBFloat16);
+  for (const char* name : {"c", "d", "e"}) {
+    const Dimension to{name, size()};
+    Tensor y = Einsum({x, parameter({from, to})}, {a, to}) + parameter({to});
+    switch (random() % 3) {
+      case 0:
+        y = Tanh(y);
+        break;
+      case 1: {  // a norm
+        const Tensor wide = Cast(y, kFloat32);
+        const Tensor mean = ReduceMean(Square(wide), {a});
+        y = Cast(wide * Rsqrt(mean + 0.1) * Cast(parameter({to}), kFloat32),
+                 kBFloat16);
+        break;
+      }
+      default:
+        y = Gelu(y);
+        break;
+    }
+    x = y;
+    from = to;
+  }
+  const Tensor target = input("target", {a, from});
+  const Tensor loss = ReduceSum(Square(Cast(x, kFloat32) - target), {});
+  program.fetches = {loss};
+  const std::vector<Tensor> gradients = Gradients(loss, parameters);
+  std::vector<Tensor> updates;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    program.fetches.push_back(gradients[i]);
+    const SectionScope section(graph, LayoutSection::kOptimizer);
+    Descend(parameters[i], gradients[i], updates);
+  }
+  program.updates = {Group(graph, updates)};
+  return program;
 }
 
 Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices) {

@@ -21,6 +21,9 @@ namespace mtf::testing {
 // stay of order one, and functions with jumps see only what float and double
 // agree on to the last bit, so that any difference is a defect.
 //
+// Some variables are bf16, with a master copy and gradients of f32: after a
+// step each is its master, rounded, to the bit.
+//
 // Beside them are numbers of all magnitudes in all dtypes, with literals that
 // no dtype holds, casts and comparisons. Those round as they may, but under
 // every layout alike: nothing in them depends on the order of a sum.
@@ -30,9 +33,17 @@ struct RandomProgram {
   std::vector<Tensor> fetches;  // near to what the oracle computes
   std::vector<Tensor> exact;    // the same as on one device
   std::vector<Tensor> updates;
+  // How near, relative to the largest magnitude of a tensor or to one: by
+  // default what float sums of these lengths can lose against double.
+  double tolerance = 1e-4;
 };
 
 RandomProgram MakeRandomProgram(uint64_t seed);
+
+// A training step of a few layers in mixed precision: parameters and
+// activations of bf16, gradients and master copies of f32. The oracle rounds
+// where there is a cast and nowhere else, so `tolerance` is that of bf16.
+RandomProgram MakeMixedPrecisionStep(uint64_t seed);
 
 // A mesh of at most `most_devices` devices and at most three axes.
 Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices);
