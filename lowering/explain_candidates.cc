@@ -16,11 +16,12 @@ std::string RulesText(const Rules& rules) {
     std::string named = section == RuleSection::kDefault ? "default" : "";
     for (const LayoutRule& rule : rules) {
       if (rule.section != section) continue;
+      absl::StrAppend(&text, text.empty() ? "" : ", ");
       if (named != rule.SectionName()) {
         named = rule.SectionName();
-        absl::StrAppend(&text, text.empty() ? "" : ", ", "[", named, "]");
+        absl::StrAppend(&text, "[", named, "] ");
       }
-      absl::StrAppend(&text, text.empty() ? "" : ", ", rule.ToString());
+      absl::StrAppend(&text, rule.ToString());
     }
   }
   return text;

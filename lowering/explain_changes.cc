@@ -123,13 +123,20 @@ class Trier {
                          BindDimensions(dimensions_, step_.mesh, parsed));
     LowerOptions options;
     options.verify = false;
+    int64_t unused = 0;
     for (const Probe& probe : probes_) {
       options.stand_ins = probe.stand_ins;
       MTF_ASSIGN_OR_RETURN(Program program,
                            Lower(step_.graph, binding, step_.targets, options));
-      Add(probe.weight, Priced(program, step_.machine), change);
-      if (&probe == &probes_[0]) take(std::move(program));
+      const RuleChange priced = Priced(program, step_.machine);
+      Add(probe.weight, priced, change);
+      if (&probe != &probes_[0]) continue;
+      unused = priced.memory.unused;
+      take(std::move(program));
     }
+    // What is lost between tensors does not grow with the layers.
+    change.memory.unused = unused;
+    change.cost.memory_bytes = change.memory.total();
     return absl::OkStatus();
   }
 
@@ -212,6 +219,8 @@ void TellChanges(const ChangeTrials& trials, const Rules& rules,
       Add(-1, trials.present, change);
       Add(1, now, change);
       change.cost.seconds = std::max(change.cost.seconds, 0.0);
+      change.memory.unused = std::max<int64_t>(change.memory.unused, 0);
+      change.cost.memory_bytes = change.memory.total();
     }
     explanation.changes.push_back(std::move(change));
   }

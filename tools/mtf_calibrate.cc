@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <system_error>
 
@@ -15,11 +14,12 @@
 #include "layouts/text_items.h"
 #include "lowering/machine.h"
 #include "mtf/status.h"
+#include "mtf/write_file.h"
 #include "tools/calibrate.h"
 #include "tools/mtf_commands.h"
 #include "tools/mtf_flags.h"
 
-ABSL_DECLARE_FLAG(double, seconds);
+ABSL_DECLARE_FLAG(mtf::tools::Allowance, seconds);
 ABSL_FLAG(int, ranks, 0,
           "ranks, as threads, whose communication is measured; 0: the cores "
           "of this host, or the ranks of a launcher");
@@ -41,7 +41,7 @@ absl::Status Calibrate(const std::vector<std::string>& arguments) {
     MTF_ASSIGN_OR_RETURN(path, Machine::UserPath("this_host"));
   }
   CalibrateOptions options;
-  const double seconds = absl::GetFlag(FLAGS_seconds);
+  const double seconds = absl::GetFlag(FLAGS_seconds).seconds;
   options.seconds = seconds == 0 ? kUsualSeconds : seconds;
   options.ranks = absl::GetFlag(FLAGS_ranks);
   options.progress = [](absl::string_view line) {
@@ -57,14 +57,9 @@ absl::Status Calibrate(const std::vector<std::string>& arguments) {
   if (absl::GetFlag(FLAGS_output).empty() && !folder.empty()) {
     std::filesystem::create_directories(folder, ignored);
   }
-  std::ofstream file(path, std::ios::binary);
-  file << text << std::flush;
-  if (!file) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "cannot write the machine file ", Quoted(path),
-        DetailLine("help",
-                   "name a file in a folder that exists with --output")));
-  }
+  MTF_RETURN_IF_ERROR(
+      WritePlainFile(path, text, "the machine file",
+                     "name a file in a folder that exists with --output"));
   std::cout << "wrote " << path << "; use it with --machine="
             << (absl::GetFlag(FLAGS_output).empty() ? "this_host" : path)
             << std::endl;

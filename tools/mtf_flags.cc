@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mtf_flags.h"
 
-#include <fstream>
 #include <iostream>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "layouts/text_items.h"
 #include "lowering/units.h"
 #include "mtf/read_file.h"
 #include "mtf/status.h"
+#include "mtf/write_file.h"
 #include "train/flag_types.h"
 
 namespace mtf::tools {
@@ -88,6 +89,21 @@ std::string AbslUnparseFlag(Bytes flag) {
   return flag.value == 0 ? "" : absl::StrCat(flag.value);
 }
 
+// The comparisons are false for a NaN, which is so refused.
+bool AbslParseFlag(absl::string_view text, Allowance* flag,
+                   std::string* error) {
+  if (absl::SimpleAtod(text, &flag->seconds) && flag->seconds >= 0 &&
+      flag->seconds <= 1e6) {
+    return true;
+  }
+  *error = "a number of seconds from 0, the usual time, to 1e6";
+  return false;
+}
+
+std::string AbslUnparseFlag(Allowance flag) {
+  return absl::StrCat(flag.seconds);
+}
+
 std::vector<std::string> ModelFlags() {
   std::vector<std::string> names = {"model", "dtype"};
   for (const SizeFlag& size : SizeFlags()) names.emplace_back(size.name);
@@ -152,12 +168,8 @@ absl::Status Write(absl::string_view text) {
     std::cout << text << std::flush;
     return absl::OkStatus();
   }
-  std::ofstream file(path, std::ios::binary);
-  file << text << std::flush;
-  if (file) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(
-      "cannot write ", Quoted(path),
-      DetailLine("help", "name a file in a folder that exists with --output")));
+  return WritePlainFile(path, text, "the output",
+                        "name a file in a folder that exists with --output");
 }
 
 absl::StatusOr<std::string> ReadText(const std::string& path,

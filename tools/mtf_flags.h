@@ -27,6 +27,13 @@ struct Bytes {
 bool AbslParseFlag(absl::string_view text, Bytes* flag, std::string* error);
 std::string AbslUnparseFlag(Bytes flag);
 
+// A time that a command may take: seconds from 0, its usual one, to 1e6.
+struct Allowance {
+  double seconds = 0;
+};
+bool AbslParseFlag(absl::string_view text, Allowance* flag, std::string* error);
+std::string AbslUnparseFlag(Allowance flag);
+
 // The flags that say which GPT is meant, --model and the sizes that differ
 // from it, and the model they describe.
 std::vector<std::string> ModelFlags();
@@ -40,7 +47,7 @@ absl::StatusOr<Mesh> MeshFromFlags();
 absl::StatusOr<Machine> MachineFromFlags();
 
 // Writes to the file that --output names, or to standard output.
-// kPermissionDenied for a file that cannot be written.
+// The errors are those of WritePlainFile.
 absl::Status Write(absl::string_view text);
 
 // The text of a file (mtf/read_file.h), called `what` in errors.

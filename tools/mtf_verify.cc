@@ -16,7 +16,7 @@
 #include "tools/mtf_commands.h"
 #include "tools/mtf_flags.h"
 
-ABSL_FLAG(double, seconds, 0,
+ABSL_FLAG(mtf::tools::Allowance, seconds, {},
           "the time it may take; 0: 60 to verify, 20 to calibrate");
 
 namespace mtf::tools {
@@ -46,11 +46,7 @@ absl::Status Verify(const std::vector<std::string>& arguments) {
         DetailLine("help", "give the mesh as --mesh=data:2,model:3")));
   }
   MTF_ASSIGN_OR_RETURN(const Mesh mesh, MeshFromFlags());
-  double left = absl::GetFlag(FLAGS_seconds);
-  if (left < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--seconds is ", left, ", which is no time"));
-  }
+  double left = absl::GetFlag(FLAGS_seconds).seconds;
   if (left == 0) left = kUsualSeconds;
   // So many shards of one value are too much for one process.
   constexpr int64_t kMostRanks = 1 << 16;

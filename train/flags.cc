@@ -4,11 +4,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <limits>
 #include <utility>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "backends/communicators/launcher.h"
@@ -19,6 +19,7 @@
 #include "lowering/machine.h"
 #include "lowering/print_program.h"
 #include "mtf/status.h"
+#include "mtf/write_file.h"
 #include "train/placement.h"
 #include "train/run_main.h"
 
@@ -33,6 +34,11 @@ ABSL_FLAG(std::string, layout, "",
 ABSL_FLAG(std::string, layout_file, "",
           "reads the layout from a file, which may have [parameters] and "
           "[optimizer] sections");
+ABSL_FLAG(
+    std::string, budget, "",
+    "what the step must stay within, beside the layout's own [budget]: "
+    "lines as there, \"at most 64 MiB over data, memory at most 80 GiB\", "
+    "or @FILE, whose section [budget] is meant");
 ABSL_FLAG(bool, strict_layout, false,
           "makes a layout rule that does nothing an error");
 ABSL_FLAG(std::string, backend, "cpu", "what computes");
@@ -53,6 +59,10 @@ ABSL_FLAG(std::string, machine, "h100_nvlink_ib",
           "what times are estimated for: the name of a machine or its file");
 ABSL_FLAG(std::string, dump_program, "",
           "writes the lowered training step after every pass to this file");
+ABSL_FLAG(std::string, trace, "",
+          "writes what each rank did in the first steps to this file, for "
+          "chrome://tracing and ui.perfetto.dev");
+ABSL_FLAG(mtf::train::Size, trace_steps, 3, "steps that --trace writes");
 ABSL_FLAG(mtf::train::Size, steps, 1000, "training steps");
 ABSL_FLAG(mtf::train::Rate, learning_rate, 3e-3, "highest learning rate");
 ABSL_FLAG(mtf::train::Seed, seed, 0,
@@ -103,14 +113,9 @@ absl::StatusOr<Placement> PlacementFromFlags(const std::string& layout) {
 absl::Status WriteFile(absl::string_view what, absl::string_view name,
                        const std::string& path, const std::string& text) {
   if (DetectLauncher().rank != 0) return absl::OkStatus();
-  std::ofstream file(path, std::ios::binary);
-  file << text << std::flush;
-  if (file) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(
-      "cannot write the ", what, " to ", Quoted(path),
-      DetailLine("help", absl::StrCat("name a file in a folder that exists "
-                                      "with --",
-                                      name))));
+  return WritePlainFile(
+      path, text, absl::StrCat("the ", what),
+      absl::StrCat("name a file in a folder that exists with --", name));
 }
 
 // What --dump_program writes: it needs the mesh, but no rank of it.
@@ -142,13 +147,44 @@ int OutputWidth() {
   return 120;
 }
 
-// Holds the step against the budget before anything is computed for it.
+// What --budget says.
+absl::StatusOr<Budget> BudgetFromFlags() {
+  const std::string text = absl::GetFlag(FLAGS_budget);
+  Budget budget;
+  if (!absl::StartsWith(text, "@")) {
+    MTF_RETURN_IF_ERROR(
+        budget.Add(text, {.origin = "--budget", .by_line = false}));
+    return budget;
+  }
+  const std::string path = text.substr(1);
+  MTF_ASSIGN_OR_RETURN(const LayoutRules file, LayoutRules::ReadFile(path));
+  if (file.rules().empty() && !file.budget().empty()) return file.budget();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "budget file ", Quoted(path),
+      file.rules().empty()
+          ? " has no section [budget]"
+          : absl::StrCat(" has the rule ", file.rules()[0].ToString()),
+      DetailLine("help", file.rules().empty()
+                             ? "begin it with a line [budget]"
+                             : "a file of rules is given with --layout_file")));
+}
+
+// Holds the step against the budgets of the layout and of --budget before
+// anything is computed for it.
 absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
                            const LayoutBinding& binding) {
-  if (binding.budget.empty()) return absl::OkStatus();
+  MTF_ASSIGN_OR_RETURN(const Budget budget, BudgetFromFlags());
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> notices,
+                       CheckBudgetNames(budget, binding.mesh, graph,
+                                        absl::GetFlag(FLAGS_strict_layout)));
+  for (const std::string& notice : notices) {
+    Say(absl::StrCat("note: ", notice));
+  }
+  if (binding.budget.empty() && budget.empty()) return absl::OkStatus();
   MTF_ASSIGN_OR_RETURN(const Program program,
                        Lower(graph, binding, TargetsOf(request)));
-  return CheckBudget(program, binding.budget);
+  MTF_RETURN_IF_ERROR(CheckBudget(program, binding.budget));
+  return CheckBudget(program, budget);
 }
 
 // What --explain and --dry_run say.
@@ -160,13 +196,13 @@ absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
   ExplainOptions options;
   options.strict = absl::GetFlag(FLAGS_strict_layout);
   if (absl::GetFlag(FLAGS_explain_all_changes)) {
-    options.change_operations = std::numeric_limits<int64_t>::max();
+    options.most_operations = std::numeric_limits<int64_t>::max();
   }
   MTF_ASSIGN_OR_RETURN(Explanation explanation,
                        Explain(graph, placement.mesh, placement.rules,
                                TargetsOf(request), machine, options));
   if (!explanation.changes_note.empty()) {
-    explanation.changes_note += "; --explain_all_changes tries all";
+    explanation.changes_note += "; --explain_all_changes lowers all of them";
   }
   const std::string path = absl::GetFlag(FLAGS_explain_file);
   std::string text;
@@ -187,7 +223,9 @@ absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
   } else {
     MTF_RETURN_IF_ERROR(WriteFile("explanation", "explain_file", path, text));
   }
-  if (placement.rules.budget().empty()) return absl::OkStatus();
+  if (placement.rules.budget().empty() && absl::GetFlag(FLAGS_budget).empty()) {
+    return absl::OkStatus();
+  }
   MTF_ASSIGN_OR_RETURN(
       const LayoutBinding binding,
       BindLayout(graph, placement.mesh, placement.rules, options.strict));
@@ -230,6 +268,8 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
   options.backend = absl::GetFlag(FLAGS_backend);
   options.strict_layout = absl::GetFlag(FLAGS_strict_layout);
   options.seed = absl::GetFlag(FLAGS_seed);
+  options.trace = absl::GetFlag(FLAGS_trace);
+  options.trace_steps = absl::GetFlag(FLAGS_trace_steps);
   options.collective_timeout = absl::GetFlag(FLAGS_collective_timeout).seconds;
   MTF_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
@@ -239,7 +279,9 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
   for (const std::string& notice : session->notices()) {
     Say(absl::StrCat("note: ", notice));
   }
-  MTF_RETURN_IF_ERROR(CheckBudgetOf(graph, request, session->binding()));
+  // A file of --budget may be another on another rank.
+  MTF_RETURN_IF_ERROR(
+      session->Agree(CheckBudgetOf(graph, request, session->binding())));
   Say(Describe(*session, layout));
   MTF_RETURN_IF_ERROR(session->Initialize());
   return session;

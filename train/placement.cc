@@ -6,12 +6,33 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "backends/communicators/launcher.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
 
 namespace mtf::train {
+namespace {
+
+// A preset is all of a layout: what to do where more stands behind its name.
+absl::Status CheckPresetStandsAlone(absl::string_view layout) {
+  const absl::string_view first =
+      layout.substr(0, layout.find_first_of(" ,;\n\t"));
+  for (const std::string& preset : LayoutRules::PresetNames()) {
+    if (first != preset) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "preset ", Quoted(preset), " stands beside other items in --layout",
+        DetailLine("--layout", Quoted(layout)),
+        DetailLine("help",
+                   absl::StrCat("give --layout=", preset,
+                                " alone, and a budget with --budget; to change "
+                                "its rules, write them out"))));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<Placement> ParsePlacement(absl::string_view mesh,
                                          absl::string_view layout,
@@ -28,6 +49,7 @@ absl::StatusOr<Placement> ParsePlacement(absl::string_view mesh,
   } else if (is_preset) {
     MTF_ASSIGN_OR_RETURN(placement.rules, LayoutRules::Preset(layout));
   } else {
+    MTF_RETURN_IF_ERROR(CheckPresetStandsAlone(layout));
     MTF_ASSIGN_OR_RETURN(placement.rules,
                          LayoutRules::Parse(layout, "--layout"));
   }

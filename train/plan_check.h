@@ -39,10 +39,10 @@ struct PlanField {
 absl::Status CheckSamePlan(Communicator& communicator,
                            const std::vector<PlanField>& fields);
 
-// What a process was started with: the name of the program's file, every flag,
-// except those that only rank 0 heeds (--log_json, --dump_program,
-// --explain_file), the environment variables MTF_*, and the version of the
-// library.
+// What a process was started with: the name of the program's file and its
+// build, every flag, except those that only rank 0 heeds (--log_json,
+// --dump_program, --explain_file), the environment variables MTF_* and
+// OMP_NUM_THREADS, and the version of the library.
 std::vector<PlanField> FieldsOfProcess();
 
 // What a session runs on: mesh, rules with their budget, and the rest as given.

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the ranks of a job compare: see plan_check.h.
+#include <elf.h>
+#include <link.h>
+
 #include <algorithm>
 #include <cerrno>  // program_invocation_short_name
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/reflection.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -26,6 +31,9 @@ constexpr absl::string_view kFlagsOfRank0[] = {"log_json", "dump_program",
 
 // What may be another on every rank: whether somebody watches its output.
 constexpr absl::string_view kOwnVariables[] = {"MTF_TERMINAL"};
+
+// What others than this library look at, and all ranks must have in common.
+constexpr absl::string_view kSharedVariables[] = {"OMP_NUM_THREADS"};
 
 template <class Names>
 bool IsAmong(const Names& names, absl::string_view name) {
@@ -54,12 +62,46 @@ uint64_t Checksum(const char* data, int64_t bytes) {
   return hash;
 }
 
+// The build id that the linker has put into the program: two builds from other
+// sources, or by another compiler, differ in it though they have one version.
+// "" where it put none.
+std::string BuildOfProgram() {
+  std::string id;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* result) {
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& header = info->dlpi_phdr[i];
+          if (header.p_type != PT_NOTE) continue;
+          const char* at =
+              reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);
+          const char* const end = at + header.p_memsz;
+          while (at + sizeof(ElfW(Nhdr)) <= end) {
+            ElfW(Nhdr) note;
+            std::memcpy(&note, at, sizeof(note));
+            const char* const name = at + sizeof(note);
+            const char* const text = name + (note.n_namesz + 3) / 4 * 4;
+            if (note.n_type == NT_GNU_BUILD_ID &&
+                absl::string_view(name, note.n_namesz) ==
+                    absl::string_view("GNU", 4)) {
+              *static_cast<std::string*>(result) = absl::BytesToHexString(
+                  absl::string_view(text, note.n_descsz));
+            }
+            at = text + (note.n_descsz + 3) / 4 * 4;
+          }
+        }
+        return 1;  // the program is the first; its libraries follow
+      },
+      &id);
+  return id;
+}
+
 }  // namespace
 
 std::vector<PlanField> FieldsOfProcess() {
   std::vector<PlanField> fields = {
       {"the program file", program_invocation_short_name},
-      {"version of the library", MTF_VERSION}};
+      {"version of the library", MTF_VERSION},
+      {"build of the program", BuildOfProgram()}};
   const size_t fixed = fields.size();
   for (const auto& [name, flag] : absl::GetAllFlags()) {
     if (IsAmong(kFlagsOfRank0, name) || flag->IsRetired()) continue;
@@ -70,9 +112,11 @@ std::vector<PlanField> FieldsOfProcess() {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const absl::string_view text = *variable;
     const size_t equals = text.find('=');
-    if (!absl::StartsWith(text, "MTF_") || equals == text.npos) continue;
+    if (equals == text.npos) continue;
     const absl::string_view name = text.substr(0, equals);
-    if (IsAmong(kOwnVariables, name)) continue;
+    const bool ours =
+        absl::StartsWith(name, "MTF_") && !IsAmong(kOwnVariables, name);
+    if (!ours && !IsAmong(kSharedVariables, name)) continue;
     fields.push_back({std::string(name), std::string(text.substr(equals + 1))});
   }
   SortByName(fields, first);
@@ -93,6 +137,7 @@ std::vector<PlanField> FieldsOfSession(const Mesh& mesh,
     absl::StrAppend(&layout, "[budget] ", line.ToString(), "\n");
   }
   return {{"version of the library", MTF_VERSION},
+          {"build of the program", BuildOfProgram()},
           {"mesh", mesh.ToString()},
           {"the layout", layout},
           {"strict layout", strict ? "yes" : "no"},

@@ -182,7 +182,7 @@ TEST_P(FewLayers, FindTheSameChangesAsAllLayers) {
         << a.changes[i].edit;
     EXPECT_NEAR(static_cast<double>(exact.memory_bytes),
                 static_cast<double>(told.memory_bytes),
-                0.02 * static_cast<double>(exact.memory_bytes))
+                0.01 * static_cast<double>(exact.memory_bytes))
         << a.changes[i].edit;
   }
   ASSERT_EQ(a.collectives.size(), b.collectives.size());

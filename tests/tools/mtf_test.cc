@@ -380,6 +380,16 @@ INSTANTIATE_TEST_SUITE_P(
          "INVALID_ARGUMENT flag --layers is \"0\""},
         {"integer_dtype", "search --mesh=data:2 --dtype=i32", "", 2,
          "INVALID_ARGUMENT --dtype is \"i32\", but activations are floats"},
+        {"nan_seconds", "verify --mesh=data:2 --seconds=nan", "", 2,
+         "INVALID_ARGUMENT flag --seconds is \"nan\", not a number of seconds "
+         "from 0"},
+        {"negative_seconds", "calibrate --seconds=-1", "", 2,
+         "INVALID_ARGUMENT flag --seconds is \"-1\""},
+        {"full_disk_output", "explain FILE --output=/dev/full",
+         "mesh{data:2}\n%x : f32[b:8] = input x\noutput(%x) x\n", 71,
+         "RESOURCE_EXHAUSTED cannot write the output to \"/dev/full\": No "
+         "space "
+         "left on device"},
         {"huge_mesh", "verify --mesh=data:99999999", "", 2,
          "INVALID_ARGUMENT mesh \"data:99999999\" has 99999999 ranks"},
         {"stray_argument", "verify data:2", "", 2,

@@ -86,7 +86,8 @@ TEST(ExplainCli, ADryRunTakesAnyMeshAndAllocatesNothing) {
               AllOf(StartsWith("mesh data:64,model:16 (1024 devices), machine "
                                "h100_nvlink_ib"),
                     HasSubstr("layer_0..95/"), HasSubstr("does not fit"),
-                    HasSubstr("--explain_all_changes tries all")));
+                    HasSubstr("--explain_all_changes lowers all of them"),
+                    Not(HasSubstr("not tried"))));
 }
 
 TEST(ExplainCli, TheMachineIsChosenAndNamed) {
@@ -150,6 +151,15 @@ TEST(ExplainCli, WrongValuesAreErrors) {
            {"--dry_run=maybe", 2, "INVALID_ARGUMENT flag --dry_run is"},
            {"--explain --explain_file=/no/such/folder/x", 73,
             "PERMISSION_DENIED cannot write the explanation to"},
+           {"--explain --explain_file=/dev/full", 71,
+            "RESOURCE_EXHAUSTED cannot write the explanation to \"/dev/full\": "
+            "No space left on device"},
+           {"--dry_run --mesh_shape=data:2 --layout=\"data, [budget], nothing "
+            "over data\"",
+            2,
+            "INVALID_ARGUMENT preset \"data\" stands beside other items in "
+            "--layout"},
+           {"--dry_run --budget=\"nothin over data\"", 2, "INVALID_ARGUMENT "},
            {"--dry_run --machine=/no/such.machine", 66, "NOT_FOUND "},
            {"--dry_run --mesh_shape=data:-1", 2,
             "INVALID_ARGUMENT mesh item \"data:-1\""},
@@ -159,6 +169,40 @@ TEST(ExplainCli, WrongValuesAreErrors) {
     EXPECT_EQ(outcome.exit_code, code) << arguments;
     EXPECT_THAT(outcome.errors, StartsWith(message)) << arguments;
   }
+}
+
+// A preset is a whole layout, so its budget has a flag of its own.
+TEST(ExplainCli, ABudgetStandsBesideAPreset) {
+  const std::string step = "--dry_run --mesh_shape=data:2 --layout=data ";
+  const Outcome within =
+      RunProgram(README_PROGRAM, step + "--budget=\"at most 1 GiB over data\"");
+  EXPECT_EQ(within.exit_code, 0) << within.errors;
+  const Outcome beyond =
+      RunProgram(README_PROGRAM, step + "--budget=\"at most 1 KiB over data\"");
+  EXPECT_EQ(beyond.exit_code, 71);
+  EXPECT_THAT(beyond.errors, AllOf(StartsWith("RESOURCE_EXHAUSTED "),
+                                   HasSubstr("at most 1 KiB over data"),
+                                   HasSubstr("--budget")));
+  const std::string path = Temporary("step.budget");
+  std::ofstream(path) << "[budget]\nnothing over data\n";
+  const Outcome file = RunProgram(README_PROGRAM, step + "--budget=@" + path);
+  EXPECT_EQ(file.exit_code, 71);
+  EXPECT_THAT(file.errors, HasSubstr("nothing over data"));
+  std::ofstream(path) << "batch:data\n";
+  const Outcome rules = RunProgram(README_PROGRAM, step + "--budget=@" + path);
+  EXPECT_EQ(rules.exit_code, 2);
+  EXPECT_THAT(rules.errors, HasSubstr("has the rule batch:data"));
+  std::remove(path.c_str());
+}
+
+// The step itself is held against it too, not only its explanation.
+TEST(ExplainCli, ABudgetStopsAStep) {
+  const Outcome run = RunProgram(
+      README_PROGRAM,
+      "--mesh_shape=data:2 --layout=data --budget=\"nothing over data\"");
+  EXPECT_EQ(run.exit_code, 71);
+  EXPECT_THAT(run.errors, StartsWith("RESOURCE_EXHAUSTED "));
+  EXPECT_THAT(run.out, Not(HasSubstr("loss")));
 }
 
 }  // namespace

@@ -199,16 +199,27 @@ TEST(PlanFields, OfAProcessAreItsFlagsAndEnvironment) {
   ASSERT_EQ(setenv("MTF_SOMETHING", "7", 1), 0);
   ASSERT_EQ(absl::GetFlag(FLAGS_seed), 0u);  // so that the flags are linked
   ASSERT_EQ(setenv("MTF_TERMINAL", "1", 1), 0);
+  const char* const threads = getenv("OMP_NUM_THREADS");
+  const std::string threads_before = threads == nullptr ? "" : threads;
+  ASSERT_EQ(setenv("OMP_NUM_THREADS", "7", 1), 0);
   std::string text;
   for (const PlanField& field : FieldsOfProcess()) {
     absl::StrAppend(&text, field.name, "=", field.value, "\n");
   }
   ASSERT_EQ(unsetenv("MTF_SOMETHING"), 0);
   ASSERT_EQ(unsetenv("MTF_TERMINAL"), 0);
+  if (threads == nullptr) {
+    ASSERT_EQ(unsetenv("OMP_NUM_THREADS"), 0);
+  } else {
+    ASSERT_EQ(setenv("OMP_NUM_THREADS", threads_before.c_str(), 1), 0);
+  }
   EXPECT_THAT(
       text,
       AllOf(HasSubstr("version of the library=0."), HasSubstr("\n--seed=0\n"),
             HasSubstr("\n--layout=\n"), HasSubstr("\nMTF_SOMETHING=7\n"),
+            HasSubstr("\nOMP_NUM_THREADS=7\n"),
+            // Two builds of one version are told apart.
+            ::testing::ContainsRegex("build of the program=[0-9a-f]{16}"),
             Not(HasSubstr("MTF_TERMINAL")), Not(HasSubstr("log_json"))));
 }
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mtf/write_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace mtf {
+
+absl::Status WritePlainFile(const std::string& path, absl::string_view text,
+                            absl::string_view what, absl::string_view help) {
+  const auto error = [&](absl::StatusCode code, int number) {
+    return absl::Status(
+        code,
+        absl::StrCat("cannot write ", what, " to \"", absl::CHexEscape(path),
+                     "\": ", std::strerror(number), "\n  help     ", help));
+  };
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) {
+    return error(absl::StatusCode::kPermissionDenied, errno);
+  }
+  // What is buffered meets a full disk only when it is flushed.
+  errno = 0;
+  const bool written =
+      std::fwrite(text.data(), 1, text.size(), file) == text.size() &&
+      std::fflush(file) == 0;
+  int number = written ? 0 : errno;
+  if (std::fclose(file) != 0 && number == 0) number = errno;
+  if (number == 0) {
+    return written ? absl::OkStatus() : error(absl::StatusCode::kDataLoss, EIO);
+  }
+  return error(number == ENOSPC || number == EDQUOT
+                   ? absl::StatusCode::kResourceExhausted
+                   : absl::StatusCode::kDataLoss,
+               number);
+}
+
+}  // namespace mtf
