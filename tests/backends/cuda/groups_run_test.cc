@@ -63,8 +63,8 @@ const Case kCases[] = {
     {"CausalSoftmax",
      [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
        const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       const Tensor seen =
-           LessEqual(Range(graph, columns, kInt32), Range(graph, rows, kInt32));
+       const Tensor hidden =
+           Less(Range(graph, rows, kInt32), Range(graph, columns, kInt32));
        return std::vector<Tensor>{
            nn::Softmax(Select(hidden, -INFINITY, x), columns)};
      }},
