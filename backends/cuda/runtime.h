@@ -101,6 +101,11 @@ struct AttentionProblem {
   float scale = 1;      // of q * k
   bool causal = false;  // place i sees memory up to i
   bool backward = false;
+  // The same bits at every run, as replicas on several GPUs need; the other way
+  // is faster backward.
+  bool reproducible = true;
+  // "bf16 batch 4 heads 12 length 1024 ..."; equal texts, equal problems.
+  std::string ToString() const;
   friend bool operator==(const AttentionProblem&,
                          const AttentionProblem&) = default;
 };

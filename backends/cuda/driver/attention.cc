@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/driver/attention.h"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/driver/attention_graph.h"
+#include "backends/cuda/driver/check.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+namespace {
+
+int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+// Beyond what every engine demands nothing is asked of cuDNN: it says itself
+// what it does not take.
+absl::Status CheckProblem(const AttentionProblem& p) {
+  if (p.dtype != kBFloat16 && p.dtype != kFloat16) {
+    return absl::UnimplementedError(absl::StrCat(
+        "fused attention is for 16-bit floats, not ", DTypeName(p.dtype)));
+  }
+  if (p.d % 8 != 0 || p.length < 2 || p.memory < 2) {
+    return absl::UnimplementedError(
+        absl::StrCat("fused attention takes multiples of 8 for d and lengths "
+                     "above 1: ",
+                     p.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+// A planned graph with the memory that it works on.
+class AttentionPlan {
+ public:
+  static absl::StatusOr<std::shared_ptr<AttentionPlan>> Create(
+      Gpu& gpu, cudnnHandle_t handle, std::mutex& mutex,
+      const AttentionProblem& problem) {
+    MTF_RETURN_IF_ERROR(CheckProblem(problem));
+    std::shared_ptr<AttentionPlan> made(
+        new AttentionPlan(gpu, handle, mutex, problem));
+    AttentionGraph& graph = made->graph_;
+    MTF_RETURN_IF_ERROR(graph.graph.Finish(handle));
+    MTF_ASSIGN_OR_RETURN(
+        made->plan_, PlanCudnnGraph(graph.graph, handle, CudnnDescriptor(),
+                                    problem.reproducible && problem.backward));
+    const int64_t bytes = Aligned(graph.sums_bytes) +
+                          Aligned(graph.d_q_sums_bytes) +
+                          made->plan_.workspace_bytes;
+    if (bytes > 0) {
+      MTF_ASSIGN_OR_RETURN(made->memory_, gpu.Allocate(bytes));
+    }
+    return made;
+  }
+
+  ~AttentionPlan() { gpu_.Free(memory_); }
+
+  absl::Status Run(const PreparedAttention::Buffers& buffers) {
+    char* memory = static_cast<char*>(memory_);
+    char* d_q_sums = memory + Aligned(graph_.sums_bytes);
+    char* workspace = d_q_sums + Aligned(graph_.d_q_sums_bytes);
+    std::vector<int64_t> ids;
+    std::vector<void*> data;
+    const auto give = [&](CudnnTensor tensor, const void* place) {
+      if (tensor == CudnnGraph::kNone) return;
+      ids.push_back(CudnnGraph::Id(tensor));
+      data.push_back(const_cast<void*>(place));
+    };
+    give(graph_.q, buffers.q);
+    give(graph_.k, buffers.k);
+    give(graph_.v, buffers.v);
+    give(graph_.o, buffers.o);
+    give(graph_.stats, buffers.stats);
+    give(graph_.d_o, buffers.d_o);
+    give(graph_.d_q, buffers.d_q);
+    give(graph_.d_k, buffers.d_k);
+    give(graph_.d_v, buffers.d_v);
+    give(graph_.scale, &scale_);
+    give(graph_.masked, &masked_);
+    give(graph_.one, &one_);
+    give(graph_.sums, memory);
+    give(graph_.d_q_sums, d_q_sums);
+    MTF_ASSIGN_OR_RETURN(
+        CudnnDescriptor pack,
+        CudnnDescriptor::Create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR));
+    const int64_t count = static_cast<int64_t>(ids.size());
+    MTF_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
+                                 CUDNN_TYPE_INT64, count, ids.data()));
+    MTF_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+                                 CUDNN_TYPE_VOID_PTR, count, data.data()));
+    void* const place = workspace;
+    MTF_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
+                                 CUDNN_TYPE_VOID_PTR, 1, &place));
+    MTF_RETURN_IF_ERROR(pack.Finalize());
+    // A handle is for one thread at a time.
+    std::lock_guard<std::mutex> lock(mutex_);
+    return MTF_CUDNN(
+        cudnnBackendExecute(handle_, plan_.plan.get(), pack.get()));
+  }
+
+ private:
+  AttentionPlan(Gpu& gpu, cudnnHandle_t handle, std::mutex& mutex,
+                const AttentionProblem& problem)
+      : gpu_(gpu),
+        handle_(handle),
+        mutex_(mutex),
+        graph_(WriteAttentionGraph(problem)),
+        scale_(problem.scale) {}
+
+  Gpu& gpu_;
+  cudnnHandle_t handle_;
+  std::mutex& mutex_;
+  AttentionGraph graph_;
+  CudnnPlan plan_;
+  void* memory_ = nullptr;
+  // cuDNN reads them when the graph is run.
+  float scale_;
+  float masked_ = -std::numeric_limits<float>::infinity();
+  float one_ = 1;
+};
+
+namespace {
+
+class CudnnAttention : public PreparedAttention {
+ public:
+  CudnnAttention(Gpu& gpu, std::shared_ptr<AttentionPlan> plan)
+      : gpu_(gpu), plan_(std::move(plan)) {}
+  void Run(const Buffers& buffers) override {
+    gpu_.Enter();
+    gpu_.Keep(plan_->Run(buffers));
+  }
+
+ private:
+  Gpu& gpu_;
+  std::shared_ptr<AttentionPlan> plan_;
+};
+
+}  // namespace
+
+Attentions::Attentions(Gpu& gpu) : gpu_(gpu) {}
+
+Attentions::~Attentions() {
+  gpu_.Enter();
+  plans_.clear();
+  if (handle_ != nullptr) cudnnDestroy(handle_);
+}
+
+absl::StatusOr<std::unique_ptr<PreparedAttention>> Attentions::Prepare(
+    const AttentionProblem& problem) {
+  gpu_.Enter();
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (handle_ == nullptr) {
+    cudnnHandle_t handle = nullptr;
+    MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnCreate(&handle)));
+    const absl::Status set = MTF_CUDNN(cudnnSetStream(handle, gpu_.stream()));
+    if (!set.ok()) {
+      cudnnDestroy(handle);
+      return set;
+    }
+    handle_ = handle;
+  }
+  std::shared_ptr<AttentionPlan>& plan = plans_[problem.ToString()];
+  if (plan == nullptr) {
+    MTF_ASSIGN_OR_RETURN(plan,
+                         AttentionPlan::Create(gpu_, handle_, mutex_, problem));
+  }
+  return std::make_unique<CudnnAttention>(gpu_, plan);
+}
+
+absl::Status CheckAttentionGraph(const AttentionProblem& problem,
+                                 const std::string& device) {
+  MTF_RETURN_IF_ERROR(CheckProblem(problem));
+  MTF_ASSIGN_OR_RETURN(const CudnnDescriptor described, DescribeDevice(device));
+  AttentionGraph graph = WriteAttentionGraph(problem);
+  MTF_RETURN_IF_ERROR(graph.graph.Finish(nullptr));
+  return CheckCudnnGraph(graph.graph, described);
+}
+
+}  // namespace mtf::cuda

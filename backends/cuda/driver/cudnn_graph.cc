@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/driver/cudnn_graph.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "backends/cuda/driver/check.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+
+CudnnDescriptor::~CudnnDescriptor() {
+  if (descriptor_ != nullptr) cudnnBackendDestroyDescriptor(descriptor_);
+}
+
+CudnnDescriptor::CudnnDescriptor(CudnnDescriptor&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, nullptr)) {}
+
+CudnnDescriptor& CudnnDescriptor::operator=(CudnnDescriptor&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+absl::StatusOr<CudnnDescriptor> CudnnDescriptor::Create(
+    cudnnBackendDescriptorType_t type) {
+  CudnnDescriptor made;
+  MTF_RETURN_IF_ERROR(
+      MTF_CUDNN(cudnnBackendCreateDescriptor(type, &made.descriptor_)));
+  return made;
+}
+
+absl::Status CudnnDescriptor::Set(cudnnBackendAttributeName_t name,
+                                  cudnnBackendAttributeType_t type,
+                                  int64_t count, const void* values) {
+  return MTF_CUDNN(
+      cudnnBackendSetAttribute(descriptor_, name, type, count, values));
+}
+
+absl::Status CudnnDescriptor::SetDescriptor(cudnnBackendAttributeName_t name,
+                                            const CudnnDescriptor& other) {
+  cudnnBackendDescriptor_t descriptor = other.get();
+  return Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &descriptor);
+}
+
+absl::Status CudnnDescriptor::Finalize() {
+  return MTF_CUDNN(cudnnBackendFinalize(descriptor_));
+}
+
+void CudnnGraph::Keep(const absl::Status& status) { status_.Update(status); }
+
+CudnnTensor CudnnGraph::Tensor(const CudnnTensorOptions& options) {
+  const CudnnTensor place = static_cast<CudnnTensor>(tensors_.size());
+  tensors_.emplace_back();
+  const auto make = [&]() -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(
+        CudnnDescriptor tensor,
+        CudnnDescriptor::Create(CUDNN_BACKEND_TENSOR_DESCRIPTOR));
+    MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE,
+                                   CUDNN_TYPE_DATA_TYPE, 1, &options.dtype));
+    MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_DIMENSIONS,
+                                   CUDNN_TYPE_INT64, 4, options.dims.data()));
+    MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64,
+                                   4, options.strides.data()));
+    const int64_t id = Id(place), alignment = 16;
+    MTF_RETURN_IF_ERROR(
+        tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id));
+    MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT,
+                                   CUDNN_TYPE_INT64, 1, &alignment));
+    const bool yes = true;
+    if (options.is_virtual) {
+      MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL,
+                                     CUDNN_TYPE_BOOLEAN, 1, &yes));
+    }
+    if (options.by_value) {
+      MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE,
+                                     CUDNN_TYPE_BOOLEAN, 1, &yes));
+    }
+    MTF_RETURN_IF_ERROR(tensor.Finalize());
+    tensors_[place] = std::move(tensor);
+    return absl::OkStatus();
+  };
+  if (status_.ok()) Keep(make());
+  return place;
+}
+
+// Calls `build` with a new operation and, once that is filled in, keeps it.
+template <typename Build>
+void CudnnGraph::Add(cudnnBackendDescriptorType_t type, const Build& build) {
+  if (!status_.ok()) return;
+  absl::StatusOr<CudnnDescriptor> operation = CudnnDescriptor::Create(type);
+  Keep(operation.status());
+  if (status_.ok()) Keep(build(*operation));
+  if (status_.ok()) Keep(operation->Finalize());
+  if (status_.ok()) operations_.push_back(*std::move(operation));
+}
+
+void CudnnGraph::Matmul(CudnnTensor x, CudnnTensor y, CudnnTensor z) {
+  Add(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+      [&](CudnnDescriptor& operation) -> absl::Status {
+        MTF_ASSIGN_OR_RETURN(
+            CudnnDescriptor how,
+            CudnnDescriptor::Create(CUDNN_BACKEND_MATMUL_DESCRIPTOR));
+        const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+        MTF_RETURN_IF_ERROR(how.Set(CUDNN_ATTR_MATMUL_COMP_TYPE,
+                                    CUDNN_TYPE_DATA_TYPE, 1, &compute));
+        MTF_RETURN_IF_ERROR(how.Finalize());
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_MATMUL_ADESC, tensors_[x]));
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_MATMUL_BDESC, tensors_[y]));
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_MATMUL_CDESC, tensors_[z]));
+        MTF_RETURN_IF_ERROR(
+            operation.SetDescriptor(CUDNN_ATTR_OPERATION_MATMUL_DESC, how));
+        parts_.push_back(std::move(how));
+        return absl::OkStatus();
+      });
+}
+
+void CudnnGraph::Pointwise(cudnnPointwiseMode_t mode, CudnnTensor x,
+                           CudnnTensor y, CudnnTensor z,
+                           cudnnDataType_t compute, int64_t axis) {
+  Add(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+      [&](CudnnDescriptor& operation) -> absl::Status {
+        MTF_ASSIGN_OR_RETURN(
+            CudnnDescriptor how,
+            CudnnDescriptor::Create(CUDNN_BACKEND_POINTWISE_DESCRIPTOR));
+        MTF_RETURN_IF_ERROR(how.Set(CUDNN_ATTR_POINTWISE_MODE,
+                                    CUDNN_TYPE_POINTWISE_MODE, 1, &mode));
+        MTF_RETURN_IF_ERROR(how.Set(CUDNN_ATTR_POINTWISE_MATH_PREC,
+                                    CUDNN_TYPE_DATA_TYPE, 1, &compute));
+        if (axis >= 0) {
+          MTF_RETURN_IF_ERROR(
+              how.Set(CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis));
+        }
+        MTF_RETURN_IF_ERROR(how.Finalize());
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how));
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_POINTWISE_XDESC, tensors_[x]));
+        if (y != kNone) {
+          MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+              CUDNN_ATTR_OPERATION_POINTWISE_BDESC, tensors_[y]));
+        }
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_POINTWISE_YDESC, tensors_[z]));
+        parts_.push_back(std::move(how));
+        return absl::OkStatus();
+      });
+}
+
+void CudnnGraph::Select(CudnnTensor condition, CudnnTensor x, CudnnTensor y,
+                        CudnnTensor z) {
+  Add(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+      [&](CudnnDescriptor& operation) -> absl::Status {
+        MTF_ASSIGN_OR_RETURN(
+            CudnnDescriptor how,
+            CudnnDescriptor::Create(CUDNN_BACKEND_POINTWISE_DESCRIPTOR));
+        const cudnnPointwiseMode_t mode = CUDNN_POINTWISE_BINARY_SELECT;
+        const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+        MTF_RETURN_IF_ERROR(how.Set(CUDNN_ATTR_POINTWISE_MODE,
+                                    CUDNN_TYPE_POINTWISE_MODE, 1, &mode));
+        MTF_RETURN_IF_ERROR(how.Set(CUDNN_ATTR_POINTWISE_MATH_PREC,
+                                    CUDNN_TYPE_DATA_TYPE, 1, &compute));
+        MTF_RETURN_IF_ERROR(how.Finalize());
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how));
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_POINTWISE_XDESC, tensors_[x]));
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_POINTWISE_BDESC, tensors_[y]));
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_POINTWISE_TDESC, tensors_[condition]));
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_POINTWISE_YDESC, tensors_[z]));
+        parts_.push_back(std::move(how));
+        return absl::OkStatus();
+      });
+}
+
+void CudnnGraph::Reduce(cudnnReduceTensorOp_t kind, CudnnTensor x,
+                        CudnnTensor z) {
+  Add(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+      [&](CudnnDescriptor& operation) -> absl::Status {
+        MTF_ASSIGN_OR_RETURN(
+            CudnnDescriptor how,
+            CudnnDescriptor::Create(CUDNN_BACKEND_REDUCTION_DESCRIPTOR));
+        const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+        MTF_RETURN_IF_ERROR(how.Set(CUDNN_ATTR_REDUCTION_COMP_TYPE,
+                                    CUDNN_TYPE_DATA_TYPE, 1, &compute));
+        MTF_RETURN_IF_ERROR(how.Set(CUDNN_ATTR_REDUCTION_OPERATOR,
+                                    CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1,
+                                    &kind));
+        MTF_RETURN_IF_ERROR(how.Finalize());
+        MTF_RETURN_IF_ERROR(
+            operation.SetDescriptor(CUDNN_ATTR_OPERATION_REDUCTION_DESC, how));
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_REDUCTION_XDESC, tensors_[x]));
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_REDUCTION_YDESC, tensors_[z]));
+        parts_.push_back(std::move(how));
+        return absl::OkStatus();
+      });
+}
+
+void CudnnGraph::Reshape(CudnnTensor x, CudnnTensor z) {
+  Add(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+      [&](CudnnDescriptor& operation) -> absl::Status {
+        MTF_RETURN_IF_ERROR(operation.SetDescriptor(
+            CUDNN_ATTR_OPERATION_RESHAPE_XDESC, tensors_[x]));
+        return operation.SetDescriptor(CUDNN_ATTR_OPERATION_RESHAPE_YDESC,
+                                       tensors_[z]);
+      });
+}
+
+absl::Status CudnnGraph::Finish(cudnnHandle_t handle) {
+  MTF_RETURN_IF_ERROR(status_);
+  MTF_ASSIGN_OR_RETURN(
+      graph_, CudnnDescriptor::Create(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR));
+  std::vector<cudnnBackendDescriptor_t> operations;
+  for (const CudnnDescriptor& operation : operations_) {
+    operations.push_back(operation.get());
+  }
+  MTF_RETURN_IF_ERROR(
+      graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                 static_cast<int64_t>(operations.size()), operations.data()));
+  if (handle != nullptr) {
+    MTF_RETURN_IF_ERROR(graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE,
+                                   CUDNN_TYPE_HANDLE, 1, &handle));
+  }
+  return graph_.Finalize();
+}
+
+namespace {
+
+// Whether the engine of `choice` says that its bits may differ between runs.
+absl::StatusOr<bool> Varies(const CudnnDescriptor& choice) {
+  MTF_ASSIGN_OR_RETURN(
+      const CudnnDescriptor engine,
+      CudnnDescriptor::Create(CUDNN_BACKEND_ENGINE_DESCRIPTOR));
+  cudnnBackendDescriptor_t descriptor = engine.get();
+  int64_t count = 0;
+  MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnBackendGetAttribute(
+      choice.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+      1, &count, &descriptor)));
+  cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+  MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnBackendGetAttribute(
+      engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+      CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes)));
+  for (int64_t i = 0; i < count; ++i) {
+    if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<CudnnDescriptor> Heuristics(const CudnnGraph& graph,
+                                           const CudnnDescriptor& device,
+                                           cudnnBackendHeurMode_t mode) {
+  MTF_ASSIGN_OR_RETURN(
+      CudnnDescriptor heuristics,
+      CudnnDescriptor::Create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR));
+  MTF_RETURN_IF_ERROR(heuristics.SetDescriptor(
+      CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.graph()));
+  MTF_RETURN_IF_ERROR(heuristics.Set(CUDNN_ATTR_ENGINEHEUR_MODE,
+                                     CUDNN_TYPE_HEUR_MODE, 1, &mode));
+  if (device.get() != nullptr) {
+    MTF_RETURN_IF_ERROR(
+        heuristics.SetDescriptor(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device));
+  }
+  MTF_RETURN_IF_ERROR(heuristics.Finalize());
+  return heuristics;
+}
+
+// What the heuristics of `mode` name and this machine can run, best first.
+absl::StatusOr<std::vector<CudnnDescriptor>> Choices(
+    const CudnnGraph& graph, const CudnnDescriptor& device,
+    cudnnBackendHeurMode_t mode) {
+  MTF_ASSIGN_OR_RETURN(const CudnnDescriptor heuristics,
+                       Heuristics(graph, device, mode));
+  int64_t count = 0;
+  MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnBackendGetAttribute(
+      heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+      CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr)));
+  std::vector<CudnnDescriptor> choices;
+  std::vector<cudnnBackendDescriptor_t> descriptors;
+  for (int64_t i = 0; i < count; ++i) {
+    MTF_ASSIGN_OR_RETURN(
+        CudnnDescriptor choice,
+        CudnnDescriptor::Create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
+    descriptors.push_back(choice.get());
+    choices.push_back(std::move(choice));
+  }
+  if (count == 0) return choices;
+  int64_t written = 0;
+  MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnBackendGetAttribute(
+      heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+      CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &written, descriptors.data())));
+  choices.resize(written);
+  return choices;
+}
+
+absl::StatusOr<CudnnPlan> PlanChoice(const CudnnDescriptor& choice,
+                                     cudnnHandle_t handle,
+                                     const CudnnDescriptor& device) {
+  CudnnPlan made;
+  MTF_ASSIGN_OR_RETURN(made.plan, CudnnDescriptor::Create(
+                                      CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR));
+  if (handle != nullptr) {
+    MTF_RETURN_IF_ERROR(made.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
+                                      CUDNN_TYPE_HANDLE, 1, &handle));
+  } else {
+    MTF_RETURN_IF_ERROR(
+        made.plan.SetDescriptor(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device));
+  }
+  MTF_RETURN_IF_ERROR(
+      made.plan.SetDescriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, choice));
+  MTF_RETURN_IF_ERROR(made.plan.Finalize());
+  int64_t count = 0;
+  MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnBackendGetAttribute(
+      made.plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+      CUDNN_TYPE_INT64, 1, &count, &made.workspace_bytes)));
+  return made;
+}
+
+}  // namespace
+
+absl::StatusOr<CudnnPlan> PlanCudnnGraph(const CudnnGraph& graph,
+                                         cudnnHandle_t handle,
+                                         const CudnnDescriptor& device,
+                                         bool reproducible) {
+  absl::Status first;
+  for (cudnnBackendHeurMode_t mode :
+       {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    const auto choices = Choices(graph, device, mode);
+    if (!choices.ok()) {
+      first.Update(choices.status());
+      continue;
+    }
+    for (const CudnnDescriptor& choice : *choices) {
+      if (reproducible) {
+        const absl::StatusOr<bool> varies = Varies(choice);
+        if (!varies.ok() || *varies) {
+          first.Update(varies.ok() ? absl::UnimplementedError(
+                                         "its bits differ between runs")
+                                   : varies.status());
+          continue;
+        }
+      }
+      absl::StatusOr<CudnnPlan> plan = PlanChoice(choice, handle, device);
+      if (plan.ok()) return plan;
+      first.Update(plan.status());
+    }
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("no engine of cuDNN takes the graph",
+                   first.ok() ? "" : absl::StrCat(": ", first.message())));
+}
+
+absl::Status CheckCudnnGraph(const CudnnGraph& graph,
+                             const CudnnDescriptor& device) {
+  MTF_ASSIGN_OR_RETURN(const std::vector<CudnnDescriptor> choices,
+                       Choices(graph, device, CUDNN_HEUR_MODE_A));
+  if (!choices.empty()) return absl::OkStatus();
+  // Why none of those named would do here.
+  std::string reasons(1 << 16, '\0');
+  cudnnGetLastErrorString(reasons.data(), reasons.size());
+  if (absl::StrContains(reasons, "RUNTIME_PREREQUISITE_MISSING")) {
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("no engine of cuDNN knows the graph: ", reasons.c_str()));
+}
+
+absl::StatusOr<CudnnDescriptor> DescribeDevice(const std::string& text) {
+  MTF_ASSIGN_OR_RETURN(
+      CudnnDescriptor device,
+      CudnnDescriptor::Create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR));
+  MTF_RETURN_IF_ERROR(
+      device.Set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                 static_cast<int64_t>(text.size()), text.data()));
+  MTF_RETURN_IF_ERROR(device.Finalize());
+  return device;
+}
+
+}  // namespace mtf::cuda
