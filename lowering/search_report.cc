@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a search found, in words (lowering/search_rules.h).
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -28,11 +29,36 @@ void AddDifference(double mine, double other, absl::string_view what,
                                difference > 0 ? " less " : " more ", what));
 }
 
+// Rules of `a` that `b` does not have, a few of them: "vocab:data, [optimizer]
+// d_model:data and 2 more"; "" for none.
+std::string OwnRules(const LayoutRules& a, const LayoutRules& b) {
+  constexpr size_t kShown = 2;
+  std::vector<std::string> theirs, own;
+  for (const LayoutRule& rule : b.rules()) {
+    theirs.push_back(internal::InSection(rule));
+  }
+  for (const LayoutRule& rule : a.rules()) {
+    const std::string text = internal::InSection(rule);
+    if (std::find(theirs.begin(), theirs.end(), text) == theirs.end()) {
+      own.push_back(text);
+    }
+  }
+  if (own.size() <= kShown + 1) return absl::StrJoin(own, ", ");
+  const size_t more = own.size() - kShown;
+  own.resize(kShown);
+  return absl::StrCat(absl::StrJoin(own, ", "), " and ", more, " more");
+}
+
+std::string Count(int64_t count, absl::string_view one,
+                  absl::string_view several) {
+  return absl::StrCat(count, " ", count == 1 ? one : several);
+}
+
 }  // namespace
 
 std::string WhyText(const SearchResult& result, int place) {
   const std::vector<FoundLayout>& found = result.best;
-  if (found.size() < 2) return "the fastest found that fits";
+  if (found.size() < 2) return "the fastest that fits";
   const bool last = place + 1 == static_cast<int>(found.size());
   const FoundLayout& mine = found[place];
   const FoundLayout& other = found[last ? 0 : place + 1];
@@ -50,13 +76,66 @@ std::string WhyText(const SearchResult& result, int place) {
   const double share = 100 * difference / mine.price.seconds;
   const std::string against =
       last ? "the best" : absl::StrCat("layout ", place + 2);
-  const std::string head =
+  std::string text =
       share < 0.05
           ? absl::StrCat("as fast as ", against)
           : absl::StrFormat("%s (%.1f %%) %s than %s", SecondsText(difference),
                             share, last ? "slower" : "faster", against);
-  if (parts.empty()) return head;
-  return absl::StrCat(head, ": ", absl::StrJoin(parts, ", "));
+  if (!parts.empty()) {
+    absl::StrAppend(&text, ": ", absl::StrJoin(parts, ", "));
+  }
+  std::vector<std::string> rules;
+  const std::string own = OwnRules(mine.rules, other.rules);
+  const std::string theirs = OwnRules(other.rules, mine.rules);
+  if (!own.empty()) rules.push_back(absl::StrCat("only here ", own));
+  if (!theirs.empty()) {
+    rules.push_back(absl::StrCat("only in ", against, " ", theirs));
+  }
+  if (!rules.empty()) {
+    absl::StrAppend(&text, "\n#           ", absl::StrJoin(rules, "; "));
+  }
+  return text;
+}
+
+std::string SummaryText(const SearchResult& result) {
+  const std::string space = absl::StrFormat("%.7g", result.space);
+  const int64_t first = result.lowered - result.refined;
+  std::string text = absl::StrCat(
+      "# ", space, " layouts",
+      result.restricted ? ", the scoped sections all or nothing" : "", ": ");
+  if (result.complete) {
+    absl::StrAppend(&text, Count(first, "was", "were"),
+                    " lowered, the others are slower or larger by their "
+                    "bounds\n");
+  } else {
+    absl::StrAppend(&text, Count(first, "was", "were"),
+                    " lowered before the search was cut short: there may be "
+                    "better ones\n");
+  }
+  if (result.refined > 0) {
+    absl::StrAppend(&text, "# Then the best were changed rule by rule, ",
+                    Count(result.refined, "time", "times"),
+                    ", until no change made them faster\n");
+  }
+  if (result.complete) {
+    text += result.restricted
+                ? "# Other mixes of scoped rules were not looked at: that none "
+                  "is faster is not proved\n"
+            : result.all_proved ? "# These are the best there are\n"
+                                : "# The first is the best there is\n";
+  }
+  if (result.too_large > 0) {
+    absl::StrAppend(&text, "# Of those lowered ", result.too_large,
+                    " took too much memory\n");
+  }
+  if (result.over_budget > 0) {
+    absl::StrAppend(&text, "# Of those lowered ", result.over_budget,
+                    " broke the budget\n");
+  }
+  for (const std::string& notice : result.notices) {
+    absl::StrAppend(&text, "# Note: ", notice, "\n");
+  }
+  return text;
 }
 
 std::string LayoutFileText(const SearchResult& result, int place,
@@ -80,7 +159,14 @@ std::string LayoutFileText(const SearchResult& result, int place,
   if (found.text.empty()) {
     text += "# No rule: everything is whole on every rank.\n";
   }
-  return absl::StrCat(text, found.text);
+  absl::StrAppend(&text, found.text);
+  if (!options.budget.empty()) {
+    text += "[budget]\n";
+    for (const BudgetLine& line : options.budget.lines()) {
+      absl::StrAppend(&text, line.ToString(), "\n");
+    }
+  }
+  return text;
 }
 
 }  // namespace mtf

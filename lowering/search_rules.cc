@@ -2,399 +2,34 @@
 #include "lowering/search_rules.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <limits>
+#include <deque>
+#include <iterator>
 #include <memory>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "layouts/shard.h"
 #include "layouts/text_items.h"
+#include "lowering/check_budget.h"
 #include "lowering/estimate_time.h"
 #include "lowering/parallel_for.h"
-#include "lowering/search_bounds.h"
+#include "lowering/search_branches.h"
+#include "lowering/search_findings.h"
+#include "lowering/search_price.h"
+#include "lowering/search_refine.h"
 #include "lowering/search_space.h"
 #include "mtf/status.h"
 
 namespace mtf {
 namespace {
 
-using internal::AxisRole;
-using internal::DimSet;
-using internal::Roles;
-using internal::SearchBounds;
+using internal::Finding;
+using internal::Findings;
+using internal::LayoutPricer;
+using internal::MeshSearch;
+using internal::SearchContext;
+using internal::SearchDimensions;
 using internal::SearchSpace;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
-int64_t VariableBytes(const Program& program) {
-  int64_t bytes = 0;
-  for (const ProgramVariable& variable : program.variables) {
-    bytes += LocalElements(program.grains, variable.shape, variable.layout) *
-             DTypeSize(variable.dtype);
-  }
-  return bytes;
-}
-
-// Lowers the step under the rules in `found` and fills in what it costs.
-absl::Status PriceWhole(const SearchProgram& program,
-                        const SearchPrices& prices, FoundLayout& found) {
-  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
-                       BindLayout(*program.graph, found.mesh, found.rules));
-  MTF_ASSIGN_OR_RETURN(
-      const Program lowered,
-      Lower(*program.graph, binding, program.targets, {.verify = false}));
-  found.price = prices.step(lowered);
-  found.variable_bytes = VariableBytes(lowered);
-  found.step_bytes = lowered.buffers.arena_bytes;
-  return absl::OkStatus();
-}
-
-// Fills in what the whole step costs by the small ones.
-absl::Status PriceInLine(const SearchInput& input, const SearchPrices& prices,
-                         FoundLayout& found) {
-  FoundLayout high = found;
-  MTF_RETURN_IF_ERROR(PriceWhole(input.small[0], prices, found));
-  MTF_RETURN_IF_ERROR(PriceWhole(input.small[1], prices, high));
-  const double t =
-      static_cast<double>(input.program.repeats - input.small[0].repeats) /
-      static_cast<double>(input.small[1].repeats - input.small[0].repeats);
-  const auto in_line = [t](double low, double high) {
-    return low + t * (high - low);
-  };
-  found.price.seconds = in_line(found.price.seconds, high.price.seconds);
-  found.price.compute = in_line(found.price.compute, high.price.compute);
-  found.price.exposed = in_line(found.price.exposed, high.price.exposed);
-  for (int64_t FoundLayout::*bytes :
-       {&FoundLayout::variable_bytes, &FoundLayout::step_bytes}) {
-    found.*bytes = static_cast<int64_t>(in_line(
-        static_cast<double>(found.*bytes), static_cast<double>(high.*bytes)));
-  }
-  return absl::OkStatus();
-}
-
-// Prices that differ by less are one: sums in another order.
-bool Same(double a, double b) {
-  return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
-}
-
-bool Better(const FoundLayout& a, const FoundLayout& b) {
-  if (!Same(a.price.seconds, b.price.seconds)) {
-    return a.price.seconds < b.price.seconds;
-  }
-  if (a.memory_bytes() != b.memory_bytes()) {
-    return a.memory_bytes() < b.memory_bytes();
-  }
-  return a.rules.rules().size() < b.rules.rules().size();
-}
-
-// The best layouts so far, and the smallest of those that are too large.
-class Findings {
- public:
-  Findings(const SearchOptions& options, size_t keep, size_t spare)
-      : limit_(options.memory_limit), keep_(keep), spare_(spare) {}
-
-  void Add(FoundLayout found) {
-    ++result.lowered;
-    if (!Fits(found)) {
-      ++result.too_large;
-      if (!smallest || found.memory_bytes() < smallest->memory_bytes()) {
-        smallest = std::move(found);
-      }
-      return;
-    }
-    for (FoundLayout& known : result.best) {
-      if (known.mesh == found.mesh &&
-          Same(known.price.seconds, found.price.seconds) &&
-          known.memory_bytes() == found.memory_bytes()) {
-        if (Better(found, known)) known = std::move(found);
-        return;
-      }
-    }
-    result.best.push_back(std::move(found));
-    std::sort(result.best.begin(), result.best.end(), Better);
-    if (result.best.size() > keep_ + spare_) result.best.pop_back();
-  }
-
-  bool Fits(const FoundLayout& found) const {
-    return limit_ <= 0 || found.memory_bytes() <= limit_;
-  }
-  bool MayFit(double memory_bound) const {
-    return limit_ <= 0 || memory_bound <= static_cast<double>(limit_);
-  }
-  // Slower layouts are of no interest.
-  double worst() const {
-    return result.best.size() < keep_ ? kNever
-                                      : result.best[keep_ - 1].price.seconds;
-  }
-
-  SearchResult result;
-  std::optional<FoundLayout> smallest;
-
- private:
-  int64_t limit_;
-  size_t keep_, spare_;
-};
-
-// The search on one mesh.
-class MeshSearch {
- public:
-  MeshSearch(const SearchInput& input, const SearchPrices& prices,
-             const SearchOptions& options, Findings& findings)
-      : input_(input),
-        prices_(prices),
-        options_(options),
-        findings_(findings) {}
-
-  absl::Status Run(const Mesh& mesh) {
-    // A block more changes nothing about which dimensions meet.
-    MTF_ASSIGN_OR_RETURN(
-        space_, internal::MakeSearchSpace(
-                    input_.small.empty() ? input_.program : input_.small[0],
-                    mesh, options_));
-    findings_.result.space += space_.size();
-    findings_.result.restricted =
-        findings_.result.restricted || space_.restricted;
-    const int count = static_cast<int>(space_.axes.size());
-    for (int i = 0; i < count; ++i) {
-      before_.push_back(-1);
-      for (int j = 0; j < i; ++j) {
-        if (internal::AreAlike(space_, prices_, j, i)) before_[i] = j;
-      }
-    }
-    if (prices_.matmul != nullptr && prices_.copy != nullptr &&
-        prices_.collective != nullptr) {
-      MTF_ASSIGN_OR_RETURN(SearchBounds bounds,
-                           SearchBounds::Make(input_, space_, prices_));
-      bounds_ = std::make_unique<SearchBounds>(std::move(bounds));
-    }
-    ListGroups();
-    // First a good layout, which then rules most others out.
-    FindFirst();
-    return ProveBest();
-  }
-
- private:
-  // A choice of what each axis cuts in the default section.
-  struct Groups {
-    std::array<uint16_t, kMaxMeshAxes> group = {};
-    double compute = 0;
-  };
-  struct Candidate {
-    std::array<uint16_t, kMaxMeshAxes> role = {};
-    double seconds = 0, estimate = 0, memory = 0;
-  };
-
-  int num_axes() const { return static_cast<int>(space_.axes.size()); }
-
-  void ListGroups() {
-    Groups groups;
-    std::vector<DimSet> cuts(num_axes());
-    const auto choose = [&](const auto& self, int axis) -> void {
-      if (axis == num_axes()) {
-        if (bounds_) groups.compute = bounds_->ComputeSeconds(cuts);
-        groups_.push_back(groups);
-        return;
-      }
-      for (int g = 0; g < space_.num_groups(); ++g) {
-        if (before_[axis] >= 0 && g < groups.group[before_[axis]]) continue;
-        groups.group[axis] = static_cast<uint16_t>(g);
-        cuts[axis] = space_.roles[space_.groups[g]].cuts;
-        self(self, axis + 1);
-      }
-    };
-    choose(choose, 0);
-    std::stable_sort(
-        groups_.begin(), groups_.end(),
-        [](const Groups& a, const Groups& b) { return a.compute < b.compute; });
-  }
-
-  // Appends the layouts of `groups` that may be better than what is known.
-  void AddCandidates(const Groups& groups, std::vector<Candidate>& candidates) {
-    Candidate candidate;
-    Roles roles(num_axes());
-    const auto choose = [&](const auto& self, int axis) -> void {
-      if (axis == num_axes()) {
-        if (bounds_) {
-          const SearchBounds::Bound bound = bounds_->Of(roles, groups.compute);
-          candidate.seconds = bound.seconds;
-          candidate.estimate = bound.estimate;
-          candidate.memory = bound.memory;
-        }
-        if (candidate.seconds >= findings_.worst()) return;
-        if (!findings_.MayFit(candidate.memory)) {
-          if (candidate.memory < least_memory_) {
-            least_memory_ = candidate.memory;
-            smallest_ = candidate;
-          }
-          return;
-        }
-        candidates.push_back(candidate);
-        return;
-      }
-      const int g = groups.group[axis];
-      for (int r = space_.groups[g]; r < space_.groups[g + 1]; ++r) {
-        if (before_[axis] >= 0 && r < roles[before_[axis]]) continue;
-        roles[axis] = r;
-        candidate.role[axis] = static_cast<uint16_t>(r);
-        self(self, axis + 1);
-      }
-    };
-    choose(choose, 0);
-  }
-
-  void FindFirst() {
-    if (!bounds_) return;
-    constexpr size_t kMany = 4000, kTries = 24;
-    std::vector<Candidate> candidates;
-    for (const Groups& groups : groups_) {
-      AddCandidates(groups, candidates);
-      if (candidates.size() > kMany) break;
-    }
-    SortByEstimate(candidates);
-    // How much more memory layouts take than their bounds.
-    double ratio = 1;
-    size_t tries = 0;
-    std::vector<Candidate> batch;
-    for (const Candidate& candidate : candidates) {
-      if (tries >= kTries || candidate.estimate >= findings_.worst()) break;
-      if (!findings_.MayFit(candidate.memory * ratio)) continue;
-      batch.push_back(candidate);
-      if (batch.size() < kBatch / 2) continue;
-      tries += batch.size();
-      const double seen = Price(batch);
-      if (seen > 0) ratio = seen;
-    }
-    Price(batch);
-  }
-
-  absl::Status ProveBest() {
-    std::vector<Candidate> candidates;
-    for (const Groups& groups : groups_) {
-      if (groups.compute >= findings_.worst()) break;
-      AddCandidates(groups, candidates);
-    }
-    SortByEstimate(candidates);
-    std::vector<Candidate> batch;
-    for (const Candidate& candidate : candidates) {
-      if (candidate.seconds >= findings_.worst()) continue;
-      if (findings_.result.lowered >= options_.most_lowered) {
-        findings_.result.complete = false;
-        break;
-      }
-      batch.push_back(candidate);
-      if (batch.size() == kBatch) Price(batch);
-    }
-    Price(batch);
-    // With nothing that fits, the caller wants to know how much is missing.
-    if (findings_.result.best.empty() && least_memory_ < kNever) {
-      batch = {smallest_};
-      Price(batch);
-    }
-    const bool any =
-        !findings_.result.best.empty() || findings_.smallest.has_value();
-    return any ? absl::OkStatus() : error_;
-  }
-
-  static void SortByEstimate(std::vector<Candidate>& candidates) {
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) {
-                       return a.estimate < b.estimate;
-                     });
-  }
-
-  // What a layout costs, by its own lowering.
-  absl::StatusOr<FoundLayout> Evaluate(const Candidate& candidate) const {
-    FoundLayout found;
-    found.mesh = space_.mesh;
-    found.text = RulesText(space_, Roles(candidate.role.begin(),
-                                         candidate.role.begin() + num_axes()));
-    MTF_ASSIGN_OR_RETURN(found.rules, LayoutRules::Parse(found.text, "search"));
-    MTF_RETURN_IF_ERROR(input_.small.empty()
-                            ? PriceWhole(input_.program, prices_, found)
-                            : PriceInLine(input_, prices_, found));
-    // The small programs may be at their largest elsewhere than the whole.
-    found.price.seconds = std::max(found.price.seconds, candidate.seconds);
-    found.step_bytes =
-        std::max(found.step_bytes,
-                 static_cast<int64_t>(candidate.memory) - found.variable_bytes);
-    return found;
-  }
-
-  // Prices the layouts of a batch that have not been, adds them to what is
-  // found, in order, and empties it. Returns how much more memory the last one
-  // takes than its bound, or 0.
-  double Price(std::vector<Candidate>& batch) {
-    std::vector<Candidate> fresh;
-    for (const Candidate& candidate : batch) {
-      if (priced_.insert(candidate.role).second) fresh.push_back(candidate);
-    }
-    batch.clear();
-    std::vector<absl::StatusOr<FoundLayout>> found(
-        fresh.size(), absl::UnknownError("not priced"));
-    internal::ParallelFor(fresh.size(),
-                          [&](size_t i) { found[i] = Evaluate(fresh[i]); });
-    double ratio = 0;
-    for (size_t i = 0; i < fresh.size(); ++i) {
-      if (!found[i].ok()) {
-        // What does not lower is no layout; but if nothing does, that is told.
-        if (fresh[i].role == decltype(fresh[i].role){}) {
-          error_ = found[i].status();
-        }
-        continue;
-      }
-      if (fresh[i].memory > 0) {
-        ratio = static_cast<double>(found[i]->memory_bytes()) / fresh[i].memory;
-      }
-      findings_.Add(*std::move(found[i]));
-    }
-    return ratio;
-  }
-
-  // Layouts that are priced at once. What is found does not depend on it, but
-  // what is lowered in vain does, so it is no number of threads.
-  static constexpr size_t kBatch = 16;
-
-  const SearchInput& input_;
-  const SearchPrices& prices_;
-  const SearchOptions& options_;
-  Findings& findings_;
-  SearchSpace space_;
-  std::unique_ptr<SearchBounds> bounds_;
-  // By place of an axis: the axis before it that is like it, or -1.
-  std::vector<int> before_;
-  std::vector<Groups> groups_;
-  std::set<std::array<uint16_t, kMaxMeshAxes>> priced_;
-  double least_memory_ = kNever;
-  Candidate smallest_;
-  absl::Status error_;
-};
-
-std::string BytesText(int64_t bytes) {
-  return absl::StrCat(bytes, " bytes (", (bytes + (int64_t{1} << 20) - 1) >> 20,
-                      " MiB)");
-}
-
-absl::Status NothingFits(const Findings& findings, int64_t limit) {
-  const FoundLayout& smallest = *findings.smallest;
-  std::string rules = smallest.text;
-  std::replace(rules.begin(), rules.end(), '\n', ' ');
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "no layout fits into ", BytesText(limit), " per rank; the smallest of ",
-      findings.result.lowered, " that were lowered takes ",
-      BytesText(smallest.memory_bytes()),
-      DetailLine("rules",
-                 rules.empty() ? "none: all is whole everywhere" : rules),
-      DetailLine("mesh", smallest.mesh.ToString()),
-      DetailLine("memory",
-                 absl::StrCat("variables ", smallest.variable_bytes,
-                              " bytes, step ", smallest.step_bytes, " bytes")),
-      DetailLine("help",
-                 "take more devices, a smaller batch, or a higher limit")));
-}
 
 absl::Status CheckInput(const SearchInput& input,
                         const SearchOptions& options) {
@@ -415,6 +50,69 @@ absl::Status CheckInput(const SearchInput& input,
   return absl::OkStatus();
 }
 
+// The lines of the budget that say nothing on `mesh`.
+absl::Status CheckBudgetOn(const Mesh& mesh, const SearchInput& input,
+                           const SearchOptions& options, SearchResult& result) {
+  MTF_ASSIGN_OR_RETURN(
+      const std::vector<std::string> notices,
+      CheckBudgetNames(options.budget, mesh, *input.program.graph, false));
+  for (const std::string& notice : notices) {
+    const bool known = std::find(result.notices.begin(), result.notices.end(),
+                                 notice) != result.notices.end();
+    if (!known) result.notices.push_back(notice);
+  }
+  return absl::OkStatus();
+}
+
+// Prices the best of what was found as a whole: those that differ, and as many
+// of the others as cost little. Some may turn out too large; then others get
+// their turn, once.
+absl::Status PriceBest(const LayoutPricer& pricer, const SearchInput& input,
+                       size_t keep, Findings& findings) {
+  constexpr int64_t kRepeats = 400;  // to lower in all
+  const size_t most =
+      std::max(keep, static_cast<size_t>(kRepeats / input.program.repeats));
+  std::vector<Finding> chosen = findings.Best(keep);
+  std::vector<Finding> others = findings.Take();
+  std::erase_if(others, [&](const Finding& other) {
+    return std::any_of(chosen.begin(), chosen.end(), [&](const Finding& known) {
+      return known.space == other.space && known.roles == other.roles;
+    });
+  });
+  const auto choose = [&](size_t count) {
+    count = std::min(count, others.size());
+    const auto end = others.begin() + static_cast<std::ptrdiff_t>(count);
+    std::move(others.begin(), end, std::back_inserter(chosen));
+    others.erase(others.begin(), end);
+  };
+  const auto price = [&]() -> absl::Status {
+    std::vector<absl::Status> priced(chosen.size());
+    internal::ParallelFor(chosen.size(), [&](size_t i) {
+      priced[i] = pricer.PriceWhole(chosen[i].layout);
+    });
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      MTF_RETURN_IF_ERROR(priced[i]);
+      findings.Keep(std::move(chosen[i]));
+    }
+    chosen.clear();
+    return absl::OkStatus();
+  };
+  choose(most - chosen.size());
+  if (chosen.empty() && findings.nearest()) {
+    chosen.push_back(*findings.nearest());
+  }
+  MTF_RETURN_IF_ERROR(price());
+  const std::vector<Finding> best = findings.Best(keep);
+  if (best.size() == keep) return absl::OkStatus();
+  std::erase_if(others, [&](const Finding& other) {
+    return std::any_of(best.begin(), best.end(), [&](const Finding& known) {
+      return internal::CostTheSame(known.layout, other.layout);
+    });
+  });
+  choose(2 * (keep - best.size()));
+  return price();
+}
+
 absl::StatusOr<SearchResult> Search(const SearchInput& input,
                                     const std::vector<Mesh>& meshes,
                                     const SearchPrices& prices,
@@ -422,39 +120,76 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   const auto begin = std::chrono::steady_clock::now();
   MTF_RETURN_IF_ERROR(CheckInput(input, options));
   const size_t keep = static_cast<size_t>(options.keep);
-  // Small programs price to a percent or so: the next best stand by, and what
-  // seems to fit may turn out not to.
-  constexpr size_t kSpare = 3;
-  Findings found(options, keep, input.small.empty() ? 0 : kSpare);
+  // A block more changes nothing about which dimensions meet.
+  MTF_ASSIGN_OR_RETURN(
+      const SearchDimensions dimensions,
+      internal::FindSearchDimensions(*internal::ProgramsOf(input)[0], options));
+  Findings findings(options);
+  SearchResult& result = findings.result;
+  LayoutPricer pricer(input, prices, options.budget);
+  internal::StepAmounts amounts;
+  internal::TrafficTable traffic;
+  SearchContext context = {input,   prices,  options, pricer,
+                           nullptr, traffic, findings};
+  context.meshes_of_fewer_axes = meshes.size() > 1;
+  if (prices.matmul != nullptr && prices.copy != nullptr &&
+      prices.collective != nullptr) {
+    MTF_ASSIGN_OR_RETURN(amounts,
+                         internal::AmountsOfStep(input, dimensions.names));
+    context.amounts = &amounts;
+  }
+
+  std::deque<SearchSpace> spaces;
   for (const Mesh& mesh : meshes) {
-    MeshSearch search(input, prices, options, found);
-    MTF_RETURN_IF_ERROR(search.Run(mesh));
+    MTF_RETURN_IF_ERROR(CheckBudgetOn(mesh, input, options, result));
+    MTF_ASSIGN_OR_RETURN(SearchSpace space,
+                         internal::MakeSearchSpace(dimensions, mesh, options));
+    result.space += space.size();
+    result.restricted = result.restricted || space.restricted;
+    spaces.push_back(std::move(space));
   }
-  if (!input.small.empty()) {
-    // From here on exactly.
-    std::vector<FoundLayout> candidates = std::move(found.result.best);
-    found.result.best.clear();
-    std::vector<absl::Status> priced(candidates.size());
-    internal::ParallelFor(candidates.size(), [&](size_t i) {
-      priced[i] = PriceWhole(input.program, prices, candidates[i]);
-    });
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      MTF_RETURN_IF_ERROR(priced[i]);
-      --found.result.lowered;  // it was counted
-      found.Add(std::move(candidates[i]));
+  context.is_large = result.restricted || result.space > options.full_space;
+  if (context.is_large) pricer.PriceInLine();
+  std::deque<MeshSearch> searches;
+  for (const SearchSpace& space : spaces) searches.emplace_back(context, space);
+  for (MeshSearch& search : searches) search.FindFirst();
+  for (MeshSearch& search : searches) {
+    MTF_RETURN_IF_ERROR(search.ProveBest());
+  }
+  if (result.restricted) {
+    std::vector<Finding> starts = findings.Best(keep);
+    if (starts.empty() && findings.nearest()) {
+      starts.push_back(*findings.nearest());
     }
-    if (found.result.best.size() > keep) found.result.best.resize(keep);
+    // What is much slower does not catch up by a rule or two.
+    constexpr double kNear = 1.05;
+    for (const Finding& start : starts) {
+      if (!start.space->restricted ||
+          start.layout.price.seconds > kNear * starts[0].layout.price.seconds) {
+        continue;
+      }
+      const size_t place =
+          static_cast<size_t>(std::find_if(spaces.begin(), spaces.end(),
+                                           [&](const SearchSpace& space) {
+                                             return &space == start.space;
+                                           }) -
+                              spaces.begin());
+      internal::Refine(context, dimensions, searches[place].bounds(), start);
+    }
   }
-  if (found.result.best.empty() && !found.smallest) {
-    return absl::InternalError("a search has lowered no layout");
+  if (pricer.in_line()) {
+    MTF_RETURN_IF_ERROR(PriceBest(pricer, input, keep, findings));
   }
-  if (found.result.best.empty()) {
-    return NothingFits(found, options.memory_limit);
+  for (Finding& finding : findings.Best(keep)) {
+    result.best.push_back(std::move(finding.layout));
   }
-  found.result.seconds =
+  if (result.best.empty()) return findings.NothingFits();
+  result.all_proved = !context.is_large;
+  result.in_line = pricer.in_line();
+  result.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
           .count();
-  return std::move(found.result);
+  return std::move(result);
 }
 
 // Appends every mesh of `devices` devices with `axes` axes, `sizes` given.

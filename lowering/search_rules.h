@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "layouts/budget.h"
 #include "layouts/layout_rules.h"
 #include "layouts/mesh.h"
 #include "layouts/reshard_path.h"
@@ -34,11 +35,11 @@ struct SearchProgram {
 
 struct SearchInput {
   SearchProgram program;
-  // The same step with the block twice and four times, say: two numbers of
-  // repeats, the smaller first, both below that of `program`. Layouts are then
-  // priced on these two, from which time and memory follow in a line, to a
-  // percent or so, and only the best are lowered as a whole and ordered by what
-  // they cost then. Empty: every layout is lowered as a whole.
+  // The same step with the block once and three times, say: two numbers of
+  // repeats, the smaller first, both below that of `program`. In large spaces
+  // layouts are then priced on these two, from which time and memory follow in
+  // a line, to a percent or so, and the best are lowered as a whole and ordered
+  // by what they cost then. Empty: every layout is lowered as a whole.
   std::vector<SearchProgram> small = {};
 };
 
@@ -69,14 +70,17 @@ SearchPrices PricesOf(const Machine& machine);
 struct SearchOptions {
   int64_t memory_limit = 0;  // bytes of a device; 0: none
   int keep = 3;              // layouts to return
+  // Lines that a layout has to keep to besides (lowering/check_budget.h).
+  Budget budget = {};
   // The dimensions that rules may cut; empty: all of the graph.
   std::vector<std::string> dimensions = {};
   bool sections = true;  // search [parameters] and [optimizer] too
-  // Spaces of up to this many layouts are searched with every list in the
-  // scoped sections, larger ones with those of SearchResult::restricted.
+  // A mesh of up to this many layouts is searched with every list in the scoped
+  // sections, a larger one with those of SearchResult::restricted, and what is
+  // found there is improved rule by rule.
   double full_space = 20000;
-  // Layouts lowered at most; beyond it the result is not proved best.
-  int64_t most_lowered = 3000;
+  // Layouts lowered at most before the search of a larger space is cut short.
+  int64_t most_lowered = 20000;
 };
 
 struct FoundLayout {
@@ -84,8 +88,9 @@ struct FoundLayout {
   LayoutRules rules;
   std::string text;  // the rules, a line each, as a layout file has them
   StepPrice price;
-  int64_t variable_bytes = 0;  // per rank: parameters and optimizer state
-  int64_t step_bytes = 0;      // and what the step needs besides
+  int64_t variable_bytes = 0;    // per rank: parameters and optimizer state
+  int64_t step_bytes = 0;        // and what the step needs besides
+  std::vector<int> broken = {};  // places of budget lines it breaks: none
 
   int64_t memory_bytes() const { return variable_bytes + step_bytes; }
 };
@@ -95,17 +100,27 @@ struct SearchResult {
   double space = 0;               // layouts there are
   // In a space too large for all, a scoped section gives an axis nothing more
   // than the default one, or as many dimensions as it can; where it cuts
-  // parameters further it cuts the optimizer alike; and of dimensions that
-  // always stand together, as heads and d_kv, it cuts the larger.
+  // parameters further it cuts the optimizer alike; and it leaves out what
+  // hardly matters there: of dimensions that always stand together, as heads
+  // and d_kv, the smaller, and those of a hundredth of what is stored.
   bool restricted = false;
-  int64_t lowered = 0;    // layouts that were lowered and priced
-  int64_t too_large = 0;  // of these, those beyond the memory limit
-  bool complete = true;   // false: `most_lowered` ended the search
-  double seconds = 0;     // what the search took
+  int64_t lowered = 0;      // layouts that were lowered and priced
+  int64_t too_large = 0;    // of these, those beyond the memory limit
+  int64_t over_budget = 0;  // and those that break another line of the budget
+  int64_t refined = 0;      // of these, those next to the best in a rule
+  // The first is the best of the space: every other one was lowered or is ruled
+  // out by bounds. False: `most_lowered` ended the search.
+  bool complete = true;
+  // All of `best` are the best that differ.
+  bool all_proved = true;
+  // Layouts were priced by SearchInput::small, and only some as a whole.
+  bool in_line = false;
+  std::vector<std::string> notices;  // lines of the budget without effect
+  double seconds = 0;                // what the search took
 };
 
 // The layouts of `input` on `mesh` with the least StepPrice::seconds whose
-// variables and arena fit into the memory limit.
+// variables and arena fit into the memory limit, and that keep to the budget.
 //
 //   MTF_ASSIGN_OR_RETURN(
 //       const SearchResult found,
@@ -115,15 +130,26 @@ struct SearchResult {
 //
 // The space. An axis cuts any set of dimensions that no operation meets
 // together (Lower is asked); a scoped section may cut a dimension over more
-// axes, never fewer. Where a dimension has several axes they stand in mesh
-// order, those of the default section first: the order only says who holds
-// which shard, and so shards of the sections nest. Layouts of one price and one
-// size count once, the one with fewest rules; so do layouts that only trade
-// places between axes of equal size and speed.
+// axes, never fewer; and what is gathered of parameters may be kept for the
+// next use, where what is dropped would fit. Where a dimension has several axes
+// they stand in mesh order, those of the default section first: the order only
+// says who holds which shard, and so shards of the sections nest. Layouts that
+// only trade places between axes of equal size and speed count once.
 //
-// kResourceExhausted, with the smallest found, when no layout fits. The graph's
-// first error; kInvalidArgument for a dimension in `options` that the graph
-// lacks, and for a mesh that the graph cannot be lowered on.
+// What is found. A mesh of up to `full_space` layouts is searched in full: the
+// first is the fastest there is, the next the fastest that differ. A larger one
+// is searched among the restricted layouts, of which the first is the fastest
+// and the others are the fastest of those that were lowered on the way; then
+// each is changed, one rule at a time, until no change makes it faster. Two
+// layouts differ where a person may choose by what they cost: by a hundredth of
+// time, or three of memory. Of layouts of one price and one size
+// the one with fewest rules stands for all.
+//
+// kResourceExhausted, with the nearest found, when no layout fits, or none
+// keeps to the budget: then with the line that rejects most. The graph's first
+// error; kInvalidArgument for a dimension in `options` or a name in the budget
+// that the graph or the mesh lacks and that is likely a misspelling, and for a
+// mesh that the graph cannot be lowered on.
 absl::StatusOr<SearchResult> SearchRules(const SearchInput& input,
                                          const Mesh& mesh,
                                          const SearchPrices& prices,
@@ -137,12 +163,17 @@ absl::StatusOr<SearchResult> SearchMeshes(const SearchInput& input,
                                           const SearchOptions& options = {});
 
 // Layout `place` of a result as a layout file: its rules, below comments that
-// say what it costs, where its time goes and why it stands where it does.
+// say what it costs, where its time goes and why it stands where it does, with
+// the budget that it keeps to.
 std::string LayoutFileText(const SearchResult& result, int place,
                            const SearchOptions& options = {});
 
+// What was searched and what is proved of it, as lines of comments.
+std::string SummaryText(const SearchResult& result);
+
 // Why layout `place` is better than the next, or the last worse than the best:
-// "0.21 s faster than the next: 0.18 s less exposed communication ...".
+// "0.21 s faster than layout 2: 0.18 s less exposed communication ...", and
+// below it the rules they differ in.
 std::string WhyText(const SearchResult& result, int place);
 
 }  // namespace mtf

@@ -19,15 +19,7 @@ constexpr size_t kMostRoles = 20000;
 
 DimSet Bit(int i) { return DimSet{1} << i; }
 
-// Which dimensions may share a mesh axis in one section.
-struct Neighbours {
-  DimSet ruled = 0;           // that the section rules
-  DimSet dims = 0;            // of these, the ones to search
-  std::vector<DimSet> clash;  // by dimension
-  bool Fits(DimSet set, int dim) const { return (clash[dim] & set) == 0; }
-};
-
-absl::StatusOr<std::vector<std::string>> DimensionsOf(
+absl::StatusOr<std::vector<std::string>> LargeDimensions(
     const Graph& graph, const SearchOptions& options) {
   const std::vector<std::string> names = DimensionNames(graph);
   for (const std::string& wanted : options.dimensions) {
@@ -112,34 +104,39 @@ DimSet DimensionsOfVariables(const Graph& graph,
   return set;
 }
 
-// The dimensions that stand in every variable where a larger one does and in no
-// other, as heads beside d_kv: to cut the larger one does the same.
-DimSet FindShadowed(const Graph& graph,
-                    const std::vector<std::string>& dimensions) {
+// SearchDimensions::minor. Where a dimension stands in every variable where a
+// larger one does and in no other, to cut the larger one does the same.
+DimSet FindMinor(const Graph& graph, const std::vector<std::string>& names) {
   struct Use {
     std::vector<int> variables;
     int64_t size = 0;
+    double bytes = 0;
   };
-  std::vector<Use> uses(dimensions.size());
+  std::vector<Use> uses(names.size());
+  double all = 0;
   for (const VariableInfo& variable : graph.variables()) {
-    for (size_t i = 0; i < dimensions.size(); ++i) {
-      const int place = variable.shape.Find(dimensions[i]);
+    const double bytes = static_cast<double>(variable.shape.num_elements() *
+                                             DTypeSize(variable.dtype));
+    all += bytes;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const int place = variable.shape.Find(names[i]);
       if (place < 0) continue;
       uses[i].variables.push_back(variable.id);
       uses[i].size = variable.shape[place].size;
+      uses[i].bytes += bytes;
     }
   }
-  DimSet shadowed = 0;
+  DimSet minor = 0;
   for (size_t i = 0; i < uses.size(); ++i) {
+    bool is_minor = uses[i].bytes < 0.01 * all;
     for (size_t j = 0; j < uses.size(); ++j) {
       const bool larger = uses[j].size > uses[i].size ||
                           (uses[j].size == uses[i].size && j < i);
-      if (larger && uses[i].variables == uses[j].variables) {
-        shadowed |= Bit(static_cast<int>(i));
-      }
+      is_minor = is_minor || (larger && uses[i].variables == uses[j].variables);
     }
+    if (is_minor) minor |= Bit(static_cast<int>(i));
   }
-  return shadowed;
+  return minor;
 }
 
 // Appends every set of dimensions from `first` on that may be added to `set`
@@ -162,30 +159,31 @@ void AddSets(const Neighbours& neighbours, DimSet fixed, bool whole, int first,
   }
 }
 
-struct Sections {
-  Neighbours defaults, parameters, optimizer;
-};
-
-void MakeRoles(const Sections& sections, bool restricted, SearchSpace& space) {
+void MakeRoles(const SearchDimensions& dimensions, bool restricted,
+               SearchSpace& space) {
   space.restricted = restricted;
   space.roles.clear();
   space.groups.clear();
+  Neighbours of_parameters = dimensions.parameters,
+             of_optimizer = dimensions.optimizer;
+  if (restricted) {
+    of_parameters.dims &= ~dimensions.minor;
+    of_optimizer.dims &= ~dimensions.minor;
+  }
   std::vector<DimSet> cuts;
-  AddSets(sections.defaults, 0, false, 0, 0, cuts);
+  AddSets(dimensions.defaults, 0, false, 0, 0, cuts);
   for (DimSet cut : cuts) {
     space.groups.push_back(static_cast<int>(space.roles.size()));
     std::vector<DimSet> parameters, optimizer;
-    AddSets(sections.parameters, cut & sections.parameters.ruled, restricted, 0,
-            0, parameters);
-    AddSets(sections.optimizer, cut & sections.optimizer.ruled, restricted, 0,
-            0, optimizer);
+    AddSets(of_parameters, cut & of_parameters.ruled, restricted, 0, 0,
+            parameters);
+    AddSets(of_optimizer, cut & of_optimizer.ruled, restricted, 0, 0,
+            optimizer);
     for (DimSet p : parameters) {
       for (DimSet o : optimizer) {
         // An update works where its state is: a parameter that is cut further
         // would be gathered for it.
-        if (restricted && p != 0 && p != (o & sections.parameters.dims)) {
-          continue;
-        }
+        if (restricted && p != 0 && p != (o & of_parameters.dims)) continue;
         if (space.roles.size() > kMostRoles) break;
         space.roles.push_back({cut, p, o});
       }
@@ -197,43 +195,52 @@ void MakeRoles(const Sections& sections, bool restricted, SearchSpace& space) {
 }  // namespace
 
 double SearchSpace::size() const {
-  return std::pow(static_cast<double>(roles.size()),
-                  static_cast<double>(axes.size()));
+  const auto layouts = [this](double roles) {
+    return std::pow(roles, static_cast<double>(axes.size()));
+  };
+  const double all = static_cast<double>(roles.size());
+  const double plain = static_cast<double>(
+      std::count_if(roles.begin(), roles.end(),
+                    [](const AxisRole& role) { return role.parameters == 0; }));
+  // Where parameters are gathered, that may be once or for each use.
+  return 2 * layouts(all) - layouts(plain);
 }
 
-absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchProgram& program,
-                                            const Mesh& mesh,
-                                            const SearchOptions& options) {
+absl::StatusOr<SearchDimensions> FindSearchDimensions(
+    const SearchProgram& program, const SearchOptions& options) {
   const Graph& graph = *program.graph;
   MTF_RETURN_IF_ERROR(graph.status());
+  SearchDimensions found;
+  MTF_ASSIGN_OR_RETURN(found.names, LargeDimensions(graph, options));
+  const int count = static_cast<int>(found.names.size());
+  const DimSet all = count == kMostDimensions ? ~DimSet{0} : Bit(count) - 1;
+  found.defaults = FindNeighbours(program, found.names, "", all);
+  found.parameters.clash.assign(count, 0);
+  found.optimizer.clash.assign(count, 0);
+  if (!options.sections) return found;
+  found.parameters =
+      FindNeighbours(program, found.names, "[parameters]",
+                     DimensionsOfVariables(graph, found.names, true, false));
+  // The arithmetic of an update has the dimensions of the parameters too.
+  found.optimizer =
+      FindNeighbours(program, found.names, "[optimizer]",
+                     DimensionsOfVariables(graph, found.names, true, true));
+  found.minor = FindMinor(graph, found.names);
+  return found;
+}
+
+absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
+                                            const Mesh& mesh,
+                                            const SearchOptions& options) {
   SearchSpace space;
   space.mesh = mesh;
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
     if (mesh.axis_size(axis) > 1) space.axes.push_back(axis);
   }
-  MTF_ASSIGN_OR_RETURN(space.dimensions, DimensionsOf(graph, options));
-
-  const int count = static_cast<int>(space.dimensions.size());
-  const DimSet all = count == kMostDimensions ? ~DimSet{0} : Bit(count) - 1;
-  Sections sections;
-  sections.defaults = FindNeighbours(program, space.dimensions, "", all);
-  sections.parameters.clash.assign(count, 0);
-  sections.optimizer.clash.assign(count, 0);
-  if (options.sections) {
-    sections.parameters = FindNeighbours(
-        program, space.dimensions, "[parameters]",
-        DimensionsOfVariables(graph, space.dimensions, true, false));
-    // The arithmetic of an update has the dimensions of the parameters too.
-    sections.optimizer = FindNeighbours(
-        program, space.dimensions, "[optimizer]",
-        DimensionsOfVariables(graph, space.dimensions, true, true));
-  }
-  MakeRoles(sections, /*restricted=*/false, space);
-  if (space.size() > options.full_space) {
-    const DimSet shadowed = FindShadowed(graph, space.dimensions);
-    sections.parameters.dims &= ~shadowed;
-    sections.optimizer.dims &= ~shadowed;
-    MakeRoles(sections, /*restricted=*/true, space);
+  space.dimensions = dimensions.names;
+  MakeRoles(dimensions, /*restricted=*/false, space);
+  if (space.size() > options.full_space && options.sections) {
+    MakeRoles(dimensions, /*restricted=*/true, space);
   }
   if (space.roles.size() > kMostRoles) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -244,12 +251,18 @@ absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchProgram& program,
   return space;
 }
 
-std::string RulesText(const SearchSpace& space, const Roles& roles) {
+AxisRoles RolesOf(const SearchSpace& space, const Roles& roles) {
+  AxisRoles result;
+  for (int role : roles) result.axes.push_back(space.roles[role]);
+  return result;
+}
+
+std::string RulesText(const SearchSpace& space, const AxisRoles& roles) {
   std::string text;
   const auto axes_of = [&](size_t dim, DimSet AxisRole::*set) {
     std::vector<std::string> names;
-    for (size_t i = 0; i < roles.size(); ++i) {
-      if (space.roles[roles[i]].*set >> dim & 1) {
+    for (size_t i = 0; i < roles.axes.size(); ++i) {
+      if (roles.axes[i].*set >> dim & 1) {
         names.push_back(space.mesh.axes()[space.axes[i]].name);
       }
     }
@@ -269,7 +282,8 @@ std::string RulesText(const SearchSpace& space, const Roles& roles) {
     if (!rules.empty()) absl::StrAppend(&text, section, rules);
   };
   add("", &AxisRole::cuts);
-  add("[parameters]\n", &AxisRole::parameters);
+  add(roles.gathered_once ? "[parameters gathered_once]\n" : "[parameters]\n",
+      &AxisRole::parameters);
   add("[optimizer]\n", &AxisRole::optimizer);
   return text;
 }

@@ -14,8 +14,31 @@
 
 namespace mtf::internal {
 
-// Bit i: dimension i of SearchSpace::dimensions.
+// Bit i: dimension i of SearchDimensions::names.
 using DimSet = uint64_t;
+
+// Which dimensions may share a mesh axis in one section.
+struct Neighbours {
+  DimSet ruled = 0;           // that the section rules
+  DimSet dims = 0;            // of these, the ones to search
+  std::vector<DimSet> clash;  // by dimension: those it cannot stand beside
+
+  bool Fits(DimSet set, int dim) const { return (clash[dim] & set) == 0; }
+};
+
+// What is known of a step before there is a mesh.
+struct SearchDimensions {
+  std::vector<std::string> names;
+  Neighbours defaults, parameters, optimizer;
+  // What a restricted space leaves out of the scoped sections: dimensions that
+  // always stand beside a larger one, as heads and d_kv, and those of less than
+  // a hundredth of all that is stored.
+  DimSet minor = 0;
+};
+
+// Asks Lower on two devices which dimensions may share an axis.
+absl::StatusOr<SearchDimensions> FindSearchDimensions(
+    const SearchProgram& program, const SearchOptions& options);
 
 // What one mesh axis cuts. The scoped sections cut what the default one does
 // and these besides.
@@ -40,16 +63,31 @@ struct SearchSpace {
   double size() const;  // layouts
 };
 
-// Asks Lower on two devices which dimensions may share an axis.
-absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchProgram& program,
+absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
                                             const Mesh& mesh,
                                             const SearchOptions& options);
 
 // A layout of the space: for each of `axes` a place in `roles`.
 using Roles = std::vector<int>;
+// Any layout, in the space or not.
+struct AxisRoles {
+  std::vector<AxisRole> axes;  // what each of SearchSpace::axes cuts
+  // Parameters that are gathered for use are kept for the next use.
+  bool gathered_once = false;
 
-// Its rules, a line each, with sections.
-std::string RulesText(const SearchSpace& space, const Roles& roles);
+  bool cuts_parameters() const {
+    for (const AxisRole& role : axes) {
+      if (role.parameters != 0) return true;
+    }
+    return false;
+  }
+  friend bool operator==(const AxisRoles&, const AxisRoles&) = default;
+};
+
+AxisRoles RolesOf(const SearchSpace& space, const Roles& roles);
+
+// The rules of a layout, a line each, with sections.
+std::string RulesText(const SearchSpace& space, const AxisRoles& roles);
 
 }  // namespace mtf::internal
 

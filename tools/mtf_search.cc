@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mtf search: layouts for a GPT on a mesh, or on a number of devices.
-#include <cmath>
+#include <malloc.h>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/match.h"
@@ -26,7 +26,9 @@ ABSL_FLAG(Bytes, memory, {},
 ABSL_FLAG(int, devices, 0,
           "searches over the meshes of this many devices too, in place of "
           "--mesh");
-ABSL_FLAG(Size, keep, 3, "layouts to show");
+ABSL_FLAG(std::string, budget, "",
+          "a layout file: what is found keeps to its section [budget]");
+ABSL_FLAG(Size, keep, 3, "layouts to show, up to 100");
 ABSL_FLAG(bool, sections, true,
           "searches the sections [parameters] and [optimizer] too");
 
@@ -45,6 +47,70 @@ std::string CommentedOut(const std::string& text) {
   return commented;
 }
 
+// --mesh or --devices, one of them.
+absl::Status CheckWhere(bool has_mesh, int devices) {
+  constexpr int kMostDevices = 1 << 20;
+  if (devices < 0 || devices > kMostDevices) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--devices is ", devices, ", not a number from 1 to ", kMostDevices));
+  }
+  if (has_mesh != (devices > 0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      has_mesh ? "both --mesh and --devices are given"
+               : "neither --mesh nor --devices is given",
+      DetailLine("help",
+                 "give one of them: --mesh=data:8,model:8 or --devices=64")));
+}
+
+// The section [budget] of the file that --budget names.
+absl::StatusOr<Budget> BudgetFromFlags() {
+  const std::string path = absl::GetFlag(FLAGS_budget);
+  if (path.empty()) return Budget();
+  MTF_ASSIGN_OR_RETURN(const LayoutRules layout, LayoutRules::ReadFile(path));
+  if (layout.budget().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        Quoted(path), " has no section [budget]",
+        DetailLine("help",
+                   "write \"[budget]\" and below it a line such as \"at most "
+                   "64 MiB over data\"; docs/budgets.md has every word")));
+  }
+  return layout.budget();
+}
+
+absl::StatusOr<SearchOptions> OptionsFromFlags(const Machine& machine) {
+  SearchOptions options;
+  constexpr int kMostKept = 100;
+  const int64_t keep = absl::GetFlag(FLAGS_keep);
+  if (keep > kMostKept) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--keep is ", keep, ", more than ", kMostKept));
+  }
+  options.keep = static_cast<int>(keep);
+  options.sections = absl::GetFlag(FLAGS_sections);
+  options.memory_limit = absl::GetFlag(FLAGS_memory).value;
+  if (options.memory_limit == 0) options.memory_limit = machine.memory_bytes();
+  MTF_ASSIGN_OR_RETURN(options.budget, BudgetFromFlags());
+  return options;
+}
+
+// "96 blocks, a batch of 16 sequences of 2048 tokens"
+std::string StepText(const GptSizes& sizes) {
+  return absl::StrCat(sizes.layers, sizes.layers == 1 ? " block" : " blocks",
+                      ", a batch of ", sizes.batch,
+                      sizes.batch == 1 ? " sequence" : " sequences", " of ",
+                      sizes.length, sizes.length == 1 ? " token" : " tokens");
+}
+
+// Lowering takes and gives back many megabytes, thousands of times: the
+// process keeps them, which is a fourth of the time.
+void KeepMemory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 1 << 26);
+#endif
+}
+
 absl::Status Search(const std::vector<std::string>& arguments) {
   if (!arguments.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -53,44 +119,27 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   }
   const int devices = absl::GetFlag(FLAGS_devices);
   const bool has_mesh = !absl::GetFlag(FLAGS_mesh).empty();
-  constexpr int kMostDevices = 1 << 20;
-  if (devices < 0 || devices > kMostDevices) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--devices is ", devices, ", not a number from 1 to ", kMostDevices));
-  }
-  if (has_mesh == (devices > 0)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        has_mesh ? "both --mesh and --devices are given"
-                 : "neither --mesh nor --devices is given",
-        DetailLine("help",
-                   "give one of them: --mesh=data:8,model:8 or --devices=64")));
-  }
+  MTF_RETURN_IF_ERROR(CheckWhere(has_mesh, devices));
   MTF_ASSIGN_OR_RETURN(const GptSizes sizes, ModelFromFlags());
   MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags());
-  SearchOptions options;
-  options.keep =
-      static_cast<int>(std::min<int64_t>(absl::GetFlag(FLAGS_keep), 100));
-  options.sections = absl::GetFlag(FLAGS_sections);
-  options.memory_limit = absl::GetFlag(FLAGS_memory).value;
-  if (options.memory_limit == 0) options.memory_limit = machine.memory_bytes();
-
+  MTF_ASSIGN_OR_RETURN(const SearchOptions options, OptionsFromFlags(machine));
   Mesh mesh;
   if (has_mesh) {
     MTF_ASSIGN_OR_RETURN(mesh, MeshFromFlags());
     MTF_RETURN_IF_ERROR(machine.CheckMesh(mesh));
   }
+  KeepMemory();
   MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
   SearchInput input = {step.Program(), {}};
-  // Blocks repeat, so two small models say what the large one costs. Two blocks
+  // Blocks repeat, so two small models say what a deep one costs. Two blocks
   // apart: gradients of every other block may start another bucket.
+  constexpr int64_t kDeep = 16, kSmall[] = {1, 3};
   GptStep small[2];
-  if (sizes.layers > 4) {
-    for (int i = 0; i < 2; ++i) {
-      GptSizes fewer = sizes;
-      fewer.layers = 2 * (i + 1);
-      MTF_ASSIGN_OR_RETURN(small[i], BuildGpt(fewer));
-      input.small.push_back(small[i].Program());
-    }
+  for (int i = 0; i < 2 && sizes.layers > kDeep; ++i) {
+    GptSizes fewer = sizes;
+    fewer.layers = kSmall[i];
+    MTF_ASSIGN_OR_RETURN(small[i], BuildGpt(fewer));
+    input.small.push_back(small[i].Program());
   }
   const SearchPrices prices = PricesOf(machine);
   MTF_ASSIGN_OR_RETURN(const SearchResult found,
@@ -102,15 +151,12 @@ absl::Status Search(const std::vector<std::string>& arguments) {
       "# mtf search: ", ModelText(), " on ",
       has_mesh ? absl::StrCat("mesh ", mesh.ToString())
                : absl::StrCat(devices, devices == 1 ? " device" : " devices"),
-      " of machine ", machine.name(), "\n",
-      absl::StrFormat(
-          "# %.4g layouts%s; %d were lowered, of these %d take too "
-          "much memory\n",
-          found.space,
-          found.restricted ? ", the scoped sections all or nothing" : "",
-          found.lowered, found.too_large));
-  if (!found.complete) {
-    text += "# The search was cut short: there may be better ones.\n";
+      " of machine ", machine.name(), "\n# A step: ", StepText(sizes), "\n",
+      SummaryText(found));
+  if (found.in_line) {
+    absl::StrAppend(&text, "# Priced by ", kSmall[0], " and ", kSmall[1],
+                    " blocks, to a percent or so; those below by all ",
+                    sizes.layers, "\n");
   }
   for (int i = 0; i < static_cast<int>(found.best.size()); ++i) {
     const std::string layout = LayoutFileText(found, i, options);
@@ -122,8 +168,8 @@ absl::Status Search(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Command SearchCommand() {
-  std::vector<std::string> flags = {"mesh",     "devices", "memory", "machine",
-                                    "sections", "keep",    "output"};
+  std::vector<std::string> flags = {"mesh",    "devices",  "memory", "budget",
+                                    "machine", "sections", "keep",   "output"};
   for (const std::string& name : ModelFlags()) flags.push_back(name);
   return {"search", "", "the fastest layouts of a GPT that fit into memory",
           flags, &Search};

@@ -5,25 +5,17 @@
 // of which those that do not lower fall out.
 #include "lowering/search_rules.h"
 
-#include <algorithm>
-#include <cmath>
-#include <map>
 #include <ostream>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "layouts/shard.h"
-#include "lowering/count_costs.h"
-#include "lowering/estimate_time.h"
 #include "lowering/search_bounds.h"
 #include "lowering/search_space.h"
-#include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/search_everything.h"
 #include "tests/lowering/small_transformer.h"
 #include "tests/matchers.h"
 
@@ -31,149 +23,12 @@ namespace mtf {
 namespace {
 
 using ::mtf::testing::BuildTransformer;
+using ::mtf::testing::Everything;
+using ::mtf::testing::Listed;
+using ::mtf::testing::MemoryOf;
+using ::mtf::testing::SimplePrice;
 using ::mtf::testing::TransformerSizes;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
-
-// A price that needs no machine: a second for each byte sent, and one for each
-// multiplication of an einsum.
-StepPrice SimplePrice(const Program& program) {
-  StepPrice price;
-  for (const auto& [key, count] : CountCollectives(program)) {
-    price.exposed += static_cast<double>(count.second) + 10.0 * count.first;
-  }
-  for (const Instruction& instruction : program.instructions) {
-    if (instruction.opcode == Opcode::kEinsum) {
-      price.compute += static_cast<double>(instruction.einsum.flops()) / 8;
-    }
-  }
-  price.seconds = price.compute + price.exposed;
-  return price;
-}
-
-int64_t MemoryOf(const Program& program) {
-  int64_t bytes = program.buffers.arena_bytes;
-  for (const ProgramVariable& variable : program.variables) {
-    bytes += LocalElements(program.grains, variable.shape, variable.layout) *
-             DTypeSize(variable.dtype);
-  }
-  return bytes;
-}
-
-struct Listed {
-  std::string text;
-  double seconds = 0;
-  int64_t memory = 0;
-};
-
-// Every layout of the documented space: for each dimension and section any
-// ascending list of axes, where the scoped lists begin with the default one.
-// Nothing is known here of which dimensions may share an axis.
-class Everything {
- public:
-  Everything(const Graph& graph, const Targets& targets, const Mesh& mesh,
-             const SearchPrices& prices, std::vector<std::string> dimensions,
-             bool sections)
-      : graph_(graph),
-        targets_(targets),
-        mesh_(mesh),
-        prices_(prices),
-        dimensions_(std::move(dimensions)),
-        sections_(sections) {
-    sets_.assign(3, std::vector<int>(dimensions_.size(), 0));
-    Choose(0, 0);
-  }
-
-  const std::vector<Listed>& all() const { return all_; }
-
-  // The least seconds within the limit, or infinity.
-  double Best(int64_t limit) const {
-    double best = HUGE_VAL;
-    for (const Listed& listed : all_) {
-      if (limit <= 0 || listed.memory <= limit) {
-        best = std::min(best, listed.seconds);
-      }
-    }
-    return best;
-  }
-  int64_t Smallest() const {
-    int64_t smallest = all_.front().memory;
-    for (const Listed& listed : all_) {
-      smallest = std::min(smallest, listed.memory);
-    }
-    return smallest;
-  }
-
- private:
-  std::string Axes(int set) const {
-    std::vector<std::string> names;
-    for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-      if (set >> axis & 1) names.push_back(mesh_.axes()[axis].name);
-    }
-    return absl::StrJoin(names, "+");
-  }
-
-  void Choose(size_t section, size_t dim) {
-    if (dim == dimensions_.size()) {
-      // A prefix that does not lower has no continuation that does.
-      const std::string text = Text();
-      if (section == 0 && !Lowers(text)) return;
-      if (section + 1 == (sections_ ? 3 : 1)) return Add(text);
-      return Choose(section + 1, 0);
-    }
-    for (int set = 0; set < 1 << mesh_.num_axes(); ++set) {
-      if (section > 0 && (set & sets_[0][dim]) != 0) continue;
-      sets_[section][dim] = set;
-      Choose(section, dim + 1);
-    }
-    sets_[section][dim] = 0;
-  }
-
-  std::string Text() const {
-    const char* names[] = {"", "[parameters]\n", "[optimizer]\n"};
-    std::string text;
-    for (int section = 0; section < 3; ++section) {
-      std::string rules;
-      for (size_t i = 0; i < dimensions_.size(); ++i) {
-        if (sets_[section][i] == 0) continue;
-        const std::string before = section == 0 ? "" : Axes(sets_[0][i]);
-        absl::StrAppend(&rules, dimensions_[i], ":", before,
-                        before.empty() ? "" : "+", Axes(sets_[section][i]),
-                        "\n");
-      }
-      if (!rules.empty()) absl::StrAppend(&text, names[section], rules);
-    }
-    return text;
-  }
-
-  absl::StatusOr<Program> LowerIt(const std::string& text,
-                                  const std::string& last) const {
-    MTF_ASSIGN_OR_RETURN(const LayoutRules rules,
-                         LayoutRules::Parse(text, "test"));
-    MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
-                         BindLayout(graph_, mesh_, rules));
-    return Lower(graph_, binding, targets_,
-                 {.last_pass = last, .verify = false});
-  }
-  bool Lowers(const std::string& text) const {
-    return LowerIt(text, "emit_program").ok();
-  }
-  void Add(const std::string& text) {
-    const absl::StatusOr<Program> program = LowerIt(text, "");
-    if (!program.ok()) return;
-    all_.push_back({text, prices_.step(*program).seconds, MemoryOf(*program)});
-  }
-
-  const Graph& graph_;
-  const Targets& targets_;
-  const Mesh& mesh_;
-  const SearchPrices& prices_;
-  std::vector<std::string> dimensions_;
-  bool sections_;
-  std::vector<std::vector<int>> sets_;
-  std::vector<Listed> all_;
-};
 
 struct SearchCase {
   const char* name;
@@ -249,6 +104,27 @@ TEST_P(Search, FindsTheBestOfAllLayoutsUnderEveryMemoryLimit) {
   }
 }
 
+// A space is never cut short that is said to be searched in full.
+TEST_P(Search, FindsTheBestThatDifferHoweverManyHaveToBeLowered) {
+  const Everything everything(graph_, targets_, mesh_, prices_,
+                              options_.dimensions, options_.sections);
+  options_.keep = 3;
+  options_.most_lowered = 1;
+  const auto found =
+      SearchRules({{&graph_, targets_}}, mesh_, prices_, options_);
+  ASSERT_OK(found);
+  EXPECT_TRUE(found->complete);
+  EXPECT_TRUE(found->all_proved);
+  const std::vector<Listed> best = everything.Different(0, 3);
+  ASSERT_EQ(found->best.size(), best.size());
+  for (size_t i = 0; i < best.size(); ++i) {
+    EXPECT_NEAR(found->best[i].price.seconds, best[i].seconds,
+                1e-9 * best[i].seconds)
+        << found->best[i].text << "instead of\n"
+        << best[i].text;
+  }
+}
+
 TEST_P(Search, SaysHowMuchTheSmallestTakesWhenNothingFits) {
   const Everything everything(graph_, targets_, mesh_, prices_,
                               options_.dimensions, options_.sections);
@@ -262,15 +138,20 @@ TEST_P(Search, SaysHowMuchTheSmallestTakesWhenNothingFits) {
 // Every bound is one: of every layout of the space.
 TEST_P(Search, BoundsHoldForEveryLayout) {
   if (prices_.matmul == nullptr) GTEST_SKIP() << "no bounds without a machine";
-  const auto space =
-      internal::MakeSearchSpace({&graph_, targets_}, mesh_, options_);
-  ASSERT_OK(space);
   const SearchInput input = {{&graph_, targets_}};
-  const auto bounds = internal::SearchBounds::Make(input, *space, prices_);
-  ASSERT_OK(bounds);
+  const auto dimensions =
+      internal::FindSearchDimensions(input.program, options_);
+  ASSERT_OK(dimensions);
+  const auto space = internal::MakeSearchSpace(*dimensions, mesh_, options_);
+  ASSERT_OK(space);
+  const auto amounts = internal::AmountsOfStep(input, dimensions->names);
+  ASSERT_OK(amounts);
+  internal::TrafficTable traffic;
+  const internal::SearchBounds bounds(input, *amounts, *space, prices_,
+                                      traffic);
   internal::Roles roles(space->axes.size(), 0);
   for (;;) {
-    const std::string text = RulesText(*space, roles);
+    const std::string text = RulesText(*space, RolesOf(*space, roles));
     const auto rules = LayoutRules::Parse(text, "test");
     ASSERT_OK(rules);
     const auto binding = BindLayout(graph_, mesh_, *rules);
@@ -279,7 +160,7 @@ TEST_P(Search, BoundsHoldForEveryLayout) {
     ASSERT_OK(program) << text;
     std::vector<internal::DimSet> cuts;
     for (int role : roles) cuts.push_back(space->roles[role].cuts);
-    const auto bound = bounds->Of(roles, bounds->ComputeSeconds(cuts));
+    const auto bound = bounds.Of(roles, bounds.ComputeSeconds(cuts));
     EXPECT_LE(bound.seconds, prices_.step(*program).seconds * (1 + 1e-9))
         << text;
     EXPECT_LE(bound.memory,

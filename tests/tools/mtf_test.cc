@@ -214,7 +214,7 @@ TEST(CliMtf, SearchSaysWhatIsMissingWhenNothingFits) {
   EXPECT_EQ(outcome.exit_code, 71);
   EXPECT_THAT(outcome.errors,
               StartsWith("RESOURCE_EXHAUSTED no layout fits into 1048576 "
-                         "bytes (1 MiB) per rank; the smallest of "));
+                         "bytes (1.00 MiB) per rank; the smallest of "));
 }
 
 TEST(Models, AllBuildInAFewLayers) {

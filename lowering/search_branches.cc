@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/search_branches.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "lowering/parallel_for.h"
+
+namespace mtf::internal {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Layouts that are priced at once. What is found does not depend on it, but
+// what is lowered in vain does, so it is no number of threads.
+constexpr size_t kBatch = 16;
+
+}  // namespace
+
+std::vector<absl::StatusOr<FoundLayout>> PriceAll(
+    const SearchContext& context, const SearchSpace& space,
+    const std::vector<LayoutToPrice>& layouts) {
+  std::vector<absl::StatusOr<FoundLayout>> found(
+      layouts.size(), absl::UnknownError("not priced"));
+  ParallelFor(layouts.size(), [&](size_t i) {
+    found[i] =
+        context.pricer.Price(space.mesh, RulesText(space, layouts[i].roles));
+    if (!found[i].ok() || !context.pricer.in_line()) return;
+    // The small programs may be at their largest elsewhere than the whole.
+    found[i]->price.seconds =
+        std::max(found[i]->price.seconds, layouts[i].seconds);
+    found[i]->step_bytes =
+        std::max(found[i]->step_bytes, static_cast<int64_t>(layouts[i].memory) -
+                                           found[i]->variable_bytes);
+  });
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    if (found[i].ok()) {
+      context.findings.Add({*found[i], &space, layouts[i].roles});
+    }
+  }
+  return found;
+}
+
+MeshSearch::MeshSearch(const SearchContext& context, const SearchSpace& space)
+    : context_(context),
+      space_(space),
+      findings_(context.findings),
+      least_memory_(kNever) {
+  for (size_t i = 0; i < num_axes(); ++i) {
+    before_.push_back(-1);
+    for (size_t j = 0; j < i; ++j) {
+      if (AreAlike(space_, context.prices, static_cast<int>(j),
+                   static_cast<int>(i))) {
+        before_[i] = static_cast<int>(j);
+      }
+    }
+  }
+  if (context.amounts != nullptr) {
+    bounds_ =
+        std::make_unique<SearchBounds>(context.input, *context.amounts, space_,
+                                       context.prices, context.traffic);
+  }
+  ListGroups();
+}
+
+double MeshSearch::Worst() const {
+  return findings_.Worst(
+      context_.is_large ? 1 : static_cast<size_t>(context_.options.keep));
+}
+
+bool MeshSearch::Counts(const Places& places, size_t axis) const {
+  return before_[axis] < 0 || places[axis] >= places[before_[axis]];
+}
+
+void MeshSearch::ListGroups() {
+  Groups groups;
+  std::vector<DimSet> cuts(num_axes());
+  const auto choose = [&](const auto& self, size_t axis) -> void {
+    if (axis == num_axes()) {
+      if (bounds_) groups.compute = bounds_->ComputeSeconds(cuts);
+      groups_.push_back(groups);
+      return;
+    }
+    for (int g = 0; g < space_.num_groups(); ++g) {
+      groups.group[axis] = static_cast<uint16_t>(g);
+      if (!Counts(groups.group, axis)) continue;
+      cuts[axis] = space_.roles[space_.groups[g]].cuts;
+      self(self, axis + 1);
+    }
+  };
+  choose(choose, 0);
+  std::stable_sort(
+      groups_.begin(), groups_.end(),
+      [](const Groups& a, const Groups& b) { return a.compute < b.compute; });
+}
+
+// Appends the layouts of `groups` that may be better than what is known.
+void MeshSearch::AddCandidates(const Groups& groups,
+                               std::vector<Candidate>& candidates) {
+  const double worst = Worst();
+  Candidate candidate;
+  Roles roles(num_axes());
+  const auto choose = [&](const auto& self, size_t axis) -> void {
+    if (axis == num_axes()) {
+      if (bounds_) {
+        const SearchBounds::Bound bound = bounds_->Of(roles, groups.compute);
+        candidate.seconds = bound.seconds;
+        candidate.estimate = bound.estimate;
+        candidate.memory = bound.memory;
+      }
+      if (candidate.seconds >= worst) return;
+      if (findings_.MayFit(candidate.memory)) {
+        candidates.push_back(candidate);
+      } else if (candidate.memory < least_memory_) {
+        least_memory_ = candidate.memory;
+        smallest_ = candidate;
+      }
+      return;
+    }
+    const int g = groups.group[axis];
+    for (int r = space_.groups[g]; r < space_.groups[g + 1]; ++r) {
+      roles[axis] = r;
+      candidate.role[axis] = static_cast<uint16_t>(r);
+      if (!Counts(candidate.role, axis)) continue;
+      if (context_.meshes_of_fewer_axes && axis > 0 && r == roles[axis - 1]) {
+        continue;
+      }
+      self(self, axis + 1);
+    }
+  };
+  choose(choose, 0);
+}
+
+namespace {
+
+template <class Candidates>
+void SortByEstimate(Candidates& candidates) {
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const auto& a, const auto& b) { return a.estimate < b.estimate; });
+}
+
+}  // namespace
+
+void MeshSearch::FindFirst() {
+  if (!bounds_) return;
+  constexpr size_t kMany = 4000, kTries = 24;
+  std::vector<Candidate> candidates;
+  for (const Groups& groups : groups_) {
+    AddCandidates(groups, candidates);
+    if (candidates.size() > kMany) break;
+  }
+  SortByEstimate(candidates);
+  // How much more memory layouts take than their bounds.
+  double ratio = 1;
+  size_t tries = 0;
+  std::vector<Candidate> batch;
+  for (const Candidate& candidate : candidates) {
+    if (tries >= kTries || candidate.estimate >= Worst()) break;
+    if (!findings_.MayFit(candidate.memory * ratio)) continue;
+    batch.push_back(candidate);
+    if (batch.size() < kBatch / 2) continue;
+    tries += batch.size();
+    const double seen = Price(batch);
+    if (seen > 0) ratio = seen;
+  }
+  Price(batch);
+}
+
+absl::Status MeshSearch::ProveBest() {
+  std::vector<Candidate> candidates;
+  for (const Groups& groups : groups_) {
+    if (groups.compute >= Worst()) break;
+    AddCandidates(groups, candidates);
+  }
+  SortByEstimate(candidates);
+  std::vector<Candidate> batch;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.seconds >= Worst()) continue;
+    if (context_.is_large &&
+        findings_.result.lowered >= context_.options.most_lowered) {
+      findings_.result.complete = false;
+      break;
+    }
+    batch.push_back(candidate);
+    if (batch.size() == kBatch) Price(batch);
+  }
+  Price(batch);
+  // With nothing that fits, the caller wants to know how much is missing.
+  if (findings_.Best(1).empty() && least_memory_ < kNever) {
+    batch = {smallest_};
+    Price(batch);
+  }
+  return error_;
+}
+
+// Prices the layouts of a batch that have not been, and empties it. Returns how
+// much more memory the last one takes than its bound, or 0.
+double MeshSearch::Price(std::vector<Candidate>& batch) {
+  std::vector<LayoutToPrice> layouts;
+  for (const Candidate& candidate : batch) {
+    if (!priced_.insert(candidate.role).second) continue;
+    const Roles roles(candidate.role.begin(),
+                      candidate.role.begin() + num_axes());
+    layouts.push_back(
+        {RolesOf(space_, roles), candidate.seconds, candidate.memory});
+  }
+  batch.clear();
+  const std::vector<absl::StatusOr<FoundLayout>> found =
+      PriceAll(context_, space_, layouts);
+  double ratio = 0;
+  std::vector<LayoutToPrice> kept;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    if (!found[i].ok()) {
+      // What does not lower is no layout; but if nothing does, that is told.
+      if (layouts[i].roles == RolesOf(space_, Roles(num_axes(), 0))) {
+        error_ = found[i].status();
+      }
+      continue;
+    }
+    const double memory = static_cast<double>(found[i]->memory_bytes());
+    if (layouts[i].memory > 0) ratio = memory / layouts[i].memory;
+    // What is kept takes time from nothing, but memory.
+    if (layouts[i].roles.cuts_parameters() && findings_.MayFit(memory)) {
+      kept.push_back(layouts[i]);
+      kept.back().roles.gathered_once = true;
+    }
+  }
+  PriceAll(context_, space_, kept);
+  return ratio;
+}
+
+}  // namespace mtf::internal

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The search on one mesh: bounds rule most layouts out, the rest are lowered
+// (lowering/search_rules.h).
+#ifndef LOWERING_SEARCH_BRANCHES_H_
+#define LOWERING_SEARCH_BRANCHES_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lowering/search_bounds.h"
+#include "lowering/search_findings.h"
+#include "lowering/search_price.h"
+#include "lowering/search_rules.h"
+#include "lowering/search_space.h"
+
+namespace mtf::internal {
+
+// What all meshes of a search have in common.
+struct SearchContext {
+  const SearchInput& input;
+  const SearchPrices& prices;
+  const SearchOptions& options;
+  const LayoutPricer& pricer;
+  const StepAmounts* amounts;  // null: nothing is bounded
+  TrafficTable& traffic;
+  Findings& findings;
+  // More layouts than SearchOptions::full_space: only the best is proved.
+  bool is_large = false;
+  // Layouts that give two neighbouring axes the same are those of a mesh with
+  // one axis in their place, which is searched too.
+  bool meshes_of_fewer_axes = false;
+};
+
+// A layout with its bounds.
+struct LayoutToPrice {
+  AxisRoles roles;
+  double seconds = 0, memory = 0;
+};
+
+// Prices layouts at once and adds those that lower to the findings, in order.
+// Returns what they cost, or why not.
+std::vector<absl::StatusOr<FoundLayout>> PriceAll(
+    const SearchContext& context, const SearchSpace& space,
+    const std::vector<LayoutToPrice>& layouts);
+
+class MeshSearch {
+ public:
+  // `context` and `space` are to outlive it.
+  MeshSearch(const SearchContext& context, const SearchSpace& space);
+
+  // Prices a few that promise much: a good layout rules most others out.
+  void FindFirst();
+  // Prices every layout that bounds do not rule out. The error of a mesh on
+  // which nothing lowers.
+  absl::Status ProveBest();
+
+  // Null where nothing is bounded.
+  const SearchBounds* bounds() const { return bounds_.get(); }
+
+ private:
+  using Places = std::array<uint16_t, kMaxMeshAxes>;
+  // A choice of what each axis cuts in the default section.
+  struct Groups {
+    Places group = {};
+    double compute = 0;
+  };
+  struct Candidate {
+    Places role = {};
+    double seconds = 0, estimate = 0, memory = 0;
+  };
+
+  size_t num_axes() const { return space_.axes.size(); }
+  // Slower layouts are of no interest.
+  double Worst() const;
+  // Whether the choices up to `axis` are those of a layout that counts.
+  bool Counts(const Places& places, size_t axis) const;
+  void ListGroups();
+  void AddCandidates(const Groups& groups, std::vector<Candidate>& candidates);
+  double Price(std::vector<Candidate>& batch);
+
+  const SearchContext& context_;
+  const SearchSpace& space_;
+  Findings& findings_;
+  std::unique_ptr<SearchBounds> bounds_;
+  // By place of an axis: the axis before it that is like it, or -1.
+  std::vector<int> before_;
+  std::vector<Groups> groups_;
+  std::set<Places> priced_;
+  double least_memory_;
+  Candidate smallest_;
+  absl::Status error_;
+};
+
+}  // namespace mtf::internal
+
+#endif  // LOWERING_SEARCH_BRANCHES_H_

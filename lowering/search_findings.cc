@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/search_findings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "layouts/text_items.h"
+#include "lowering/explain_parts.h"
+
+namespace mtf::internal {
+namespace {
+
+// Among so many there are a few that differ.
+constexpr size_t kMostKept = 256;
+
+// Prices that differ by less are one: sums in another order.
+bool Same(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+}
+
+bool Within(double share, double a, double b) {
+  return std::abs(a - b) <= share * std::max(std::abs(a), std::abs(b));
+}
+
+std::string Bytes(int64_t bytes) {
+  if (bytes == 1) return "1 byte";
+  if (bytes < 1024) return absl::StrCat(bytes, " bytes");
+  return absl::StrCat(bytes, " bytes (", BytesText(static_cast<double>(bytes)),
+                      ")");
+}
+
+// The rules in one line.
+std::string RulesLine(const FoundLayout& layout) {
+  if (layout.text.empty()) return "none: everything is whole on every rank";
+  std::string line = layout.text;
+  if (line.back() == '\n') line.pop_back();
+  return absl::StrReplaceAll(line,
+                             {{"]\n", "] "}, {"\n[", " ["}, {"\n", ", "}});
+}
+
+}  // namespace
+
+bool CostTheSame(const FoundLayout& a, const FoundLayout& b) {
+  return Within(1e-2, a.price.seconds, b.price.seconds) &&
+         Within(3e-2, static_cast<double>(a.memory_bytes()),
+                static_cast<double>(b.memory_bytes()));
+}
+
+bool IsBetter(const FoundLayout& a, const FoundLayout& b, bool fit) {
+  if (!fit && a.broken.size() != b.broken.size()) {
+    return a.broken.size() < b.broken.size();
+  }
+  if (fit && !Same(a.price.seconds, b.price.seconds)) {
+    return a.price.seconds < b.price.seconds;
+  }
+  if (a.memory_bytes() != b.memory_bytes()) {
+    return a.memory_bytes() < b.memory_bytes();
+  }
+  return a.rules.rules().size() < b.rules.rules().size();
+}
+
+Findings::Findings(const SearchOptions& options)
+    : options_(options), memory_limit_(options.memory_limit) {
+  broken_.resize(options.budget.lines().size(), 0);
+  // A line on memory is a limit as any.
+  for (size_t i = 0; i < options.budget.lines().size(); ++i) {
+    const BudgetLine& line = options.budget.lines()[i];
+    if (line.subject != BudgetSubject::kMemory) continue;
+    if (memory_limit_ > 0 && memory_limit_ <= line.most_bytes) continue;
+    memory_limit_ = line.most_bytes;
+    memory_line_ = static_cast<int>(i);
+  }
+}
+
+bool Findings::Fits(const FoundLayout& layout) const {
+  return layout.broken.empty() &&
+         (memory_limit_ <= 0 || layout.memory_bytes() <= memory_limit_);
+}
+
+bool Findings::MayFit(double memory) const {
+  return memory_limit_ <= 0 || memory <= static_cast<double>(memory_limit_);
+}
+
+void Findings::Add(Finding finding) {
+  ++result.lowered;
+  if (memory_limit_ > 0 && finding.layout.memory_bytes() > memory_limit_) {
+    ++result.too_large;
+  }
+  if (!finding.layout.broken.empty()) ++result.over_budget;
+  for (int line : finding.layout.broken) ++broken_[line];
+  Keep(std::move(finding));
+}
+
+void Findings::Keep(Finding finding) {
+  if (!Fits(finding.layout)) {
+    if (!nearest_ || IsBetter(finding.layout, nearest_->layout, false)) {
+      nearest_ = std::move(finding);
+    }
+    return;
+  }
+  worst_count_ = 0;
+  for (Finding& known : best_) {
+    if (known.layout.mesh == finding.layout.mesh &&
+        Same(known.layout.price.seconds, finding.layout.price.seconds) &&
+        known.layout.memory_bytes() == finding.layout.memory_bytes()) {
+      if (IsBetter(finding.layout, known.layout)) known = std::move(finding);
+      return;
+    }
+  }
+  const auto place = std::upper_bound(best_.begin(), best_.end(), finding,
+                                      [](const Finding& a, const Finding& b) {
+                                        return IsBetter(a.layout, b.layout);
+                                      });
+  best_.insert(place, std::move(finding));
+  if (best_.size() > kMostKept) best_.pop_back();
+}
+
+std::vector<Finding> Findings::Best(size_t count) const {
+  std::vector<Finding> best;
+  for (const Finding& finding : best_) {
+    if (best.size() == count) break;
+    const bool known =
+        std::any_of(best.begin(), best.end(), [&](const Finding& other) {
+          return CostTheSame(finding.layout, other.layout);
+        });
+    if (!known) best.push_back(finding);
+  }
+  return best;
+}
+
+double Findings::Worst(size_t count) const {
+  if (worst_count_ != count) {
+    const std::vector<Finding> best = Best(count);
+    worst_ = best.size() < count ? std::numeric_limits<double>::infinity()
+                                 : best.back().layout.price.seconds;
+    worst_count_ = count;
+  }
+  return worst_;
+}
+
+std::vector<Finding> Findings::Take() {
+  worst_count_ = 0;
+  return std::exchange(best_, {});
+}
+
+absl::Status Findings::NothingFits() const {
+  if (!nearest_) return absl::InternalError("a search has priced no layout");
+  const FoundLayout& nearest = nearest_->layout;
+  std::string text, help;
+  const auto most = std::max_element(broken_.begin(), broken_.end());
+  const bool over_budget = most != broken_.end() && *most > 0;
+  const auto named = [&](size_t i) {
+    const BudgetLine& line = options_.budget.lines()[i];
+    return absl::StrCat("budget line ", Quoted(line.ToString()), " (",
+                        line.origin, ")");
+  };
+  if (!over_budget) {
+    text = absl::StrCat("no layout fits into ", Bytes(memory_limit_),
+                        " per rank; the smallest of ", result.lowered,
+                        " that were lowered takes ",
+                        Bytes(nearest.memory_bytes()));
+    if (memory_line_ >= 0) {
+      absl::StrAppend(&text, DetailLine("limit", named(memory_line_)));
+    }
+    help = "take more devices, a smaller batch, or a higher limit";
+  } else {
+    const size_t line = static_cast<size_t>(most - broken_.begin());
+    text = absl::StrCat("no layout keeps to the budget: ", named(line),
+                        " rejects ", *most, " of the ", result.lowered,
+                        " that were lowered");
+    for (size_t i = 0; i < broken_.size(); ++i) {
+      if (i == line || broken_[i] == 0) continue;
+      absl::StrAppend(
+          &text,
+          DetailLine("also", absl::StrCat(named(i), " rejects ", broken_[i])));
+    }
+    if (result.too_large > 0) {
+      absl::StrAppend(
+          &text, DetailLine("also", absl::StrCat(Bytes(memory_limit_),
+                                                 " per rank are too few for ",
+                                                 result.too_large)));
+    }
+    help = "allow more in the section [budget], or search another mesh";
+  }
+  absl::StrAppend(
+      &text,
+      DetailLine(over_budget ? "nearest" : "smallest", RulesLine(nearest)),
+      DetailLine("mesh", nearest.mesh.ToString()),
+      DetailLine("memory",
+                 absl::StrCat("variables ", Bytes(nearest.variable_bytes),
+                              ", step ", Bytes(nearest.step_bytes))),
+      DetailLine("help", help));
+  return absl::ResourceExhaustedError(text);
+}
+
+}  // namespace mtf::internal

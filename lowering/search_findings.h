@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a search has found so far (lowering/search_rules.h).
+#ifndef LOWERING_SEARCH_FINDINGS_H_
+#define LOWERING_SEARCH_FINDINGS_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "lowering/search_rules.h"
+#include "lowering/search_space.h"
+
+namespace mtf::internal {
+
+// A layout that was priced, and where it comes from.
+struct Finding {
+  FoundLayout layout;
+  const SearchSpace* space = nullptr;  // outlives the findings
+  AxisRoles roles;
+};
+
+// Whether a person would not choose between the two by what they cost: time to
+// a hundredth and memory to three are the same.
+bool CostTheSame(const FoundLayout& a, const FoundLayout& b);
+
+// The best layouts so far, and the nearest of those that are none.
+class Findings {
+ public:
+  // The options are to outlive it.
+  explicit Findings(const SearchOptions& options);
+
+  // Counts a priced layout, and keeps it if it is among the best. One that
+  // costs what a known one of the mesh does, to the last digit, takes its place
+  // if it has fewer rules.
+  void Add(Finding finding);
+  // The same for one that was counted before.
+  void Keep(Finding finding);
+
+  bool Fits(const FoundLayout& layout) const;
+  // Whether a layout of at least this memory may.
+  bool MayFit(double memory) const;
+  int64_t memory_limit() const { return memory_limit_; }
+
+  // Up to `count` layouts, the best first, no two of which cost the same.
+  std::vector<Finding> Best(size_t count) const;
+  // Seconds of the last of them, or infinity where there are fewer: what is no
+  // faster is of no interest.
+  double Worst(size_t count) const;
+  // Forgets them, to be priced again.
+  std::vector<Finding> Take();
+
+  // Of those that do not fit: the one that breaks fewest lines of the budget,
+  // among these the smallest.
+  const std::optional<Finding>& nearest() const { return nearest_; }
+  // kResourceExhausted: by how much, or which line of the budget rejects most.
+  absl::Status NothingFits() const;
+
+  // Counts of what was lowered.
+  SearchResult result;
+
+ private:
+  const SearchOptions& options_;
+  int64_t memory_limit_;
+  int memory_line_ = -1;       // of the budget, where the limit is from there
+  std::vector<Finding> best_;  // that fit, fastest first
+  std::optional<Finding> nearest_;
+  std::vector<int64_t> broken_;  // by line of the budget: who breaks it
+  mutable double worst_ = 0;     // of Worst, unless best_ has changed
+  mutable size_t worst_count_ = 0;
+};
+
+// Whether `a` is to stand before `b`; both fit, or both do not.
+bool IsBetter(const FoundLayout& a, const FoundLayout& b, bool fit = true);
+
+}  // namespace mtf::internal
+
+#endif  // LOWERING_SEARCH_FINDINGS_H_

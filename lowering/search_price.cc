@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/search_price.h"
+
+#include <utility>
+#include <vector>
+
+#include "layouts/shard.h"
+#include "lowering/check_budget.h"
+#include "lowering/search_amounts.h"
+#include "mtf/status.h"
+
+namespace mtf::internal {
+namespace {
+
+int64_t VariableBytes(const Program& program) {
+  int64_t bytes = 0;
+  for (const ProgramVariable& variable : program.variables) {
+    bytes += LocalElements(program.grains, variable.shape, variable.layout) *
+             DTypeSize(variable.dtype);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+struct LayoutPricer::Measured {
+  StepPrice price;
+  int64_t variable_bytes = 0;
+  int64_t step_bytes = 0;
+  std::vector<BudgetUse> uses;
+};
+
+absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
+    const SearchProgram& program, const FoundLayout& found) const {
+  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
+                       BindLayout(*program.graph, found.mesh, found.rules));
+  MTF_ASSIGN_OR_RETURN(
+      const Program lowered,
+      Lower(*program.graph, binding, program.targets, {.verify = false}));
+  Measured measured;
+  measured.price = prices_.step(lowered);
+  measured.variable_bytes = VariableBytes(lowered);
+  measured.step_bytes = lowered.buffers.arena_bytes;
+  measured.uses = MeasureBudget(lowered, budget_);
+  return measured;
+}
+
+absl::StatusOr<FoundLayout> LayoutPricer::Price(
+    const Mesh& mesh, const std::string& rules) const {
+  FoundLayout found;
+  found.mesh = mesh;
+  found.text = rules;
+  MTF_ASSIGN_OR_RETURN(found.rules, LayoutRules::Parse(rules, "search"));
+  if (!in_line_) {
+    MTF_RETURN_IF_ERROR(PriceWhole(found));
+    return found;
+  }
+  MTF_ASSIGN_OR_RETURN(const Measured low, Measure(input_.small[0], found));
+  MTF_ASSIGN_OR_RETURN(const Measured high, Measure(input_.small[1], found));
+  const double place = PlaceOf(input_);
+  const auto in_line = [place](double a, double b) {
+    return a + place * (b - a);
+  };
+  const auto bytes = [&](int64_t a, int64_t b) {
+    return static_cast<int64_t>(
+        in_line(static_cast<double>(a), static_cast<double>(b)));
+  };
+  found.price = {in_line(low.price.seconds, high.price.seconds),
+                 in_line(low.price.compute, high.price.compute),
+                 in_line(low.price.exposed, high.price.exposed)};
+  found.variable_bytes = bytes(low.variable_bytes, high.variable_bytes);
+  found.step_bytes = bytes(low.step_bytes, high.step_bytes);
+  for (size_t i = 0; i < high.uses.size(); ++i) {
+    const BudgetLine& line = high.uses[i].line;
+    if (line.subject == BudgetSubject::kMemory) continue;
+    const bool broken =
+        line.subject == BudgetSubject::kCalls
+            ? high.uses[i].exceeded
+            : bytes(low.uses[i].bytes, high.uses[i].bytes) > line.most_bytes;
+    if (broken) found.broken.push_back(static_cast<int>(i));
+  }
+  return found;
+}
+
+absl::Status LayoutPricer::PriceWhole(FoundLayout& found) const {
+  MTF_ASSIGN_OR_RETURN(const Measured whole, Measure(input_.program, found));
+  found.price = whole.price;
+  found.variable_bytes = whole.variable_bytes;
+  found.step_bytes = whole.step_bytes;
+  found.broken.clear();
+  for (size_t i = 0; i < whole.uses.size(); ++i) {
+    // Memory is compared by who knows all limits.
+    if (whole.uses[i].line.subject == BudgetSubject::kMemory) continue;
+    if (whole.uses[i].exceeded) found.broken.push_back(static_cast<int>(i));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mtf::internal

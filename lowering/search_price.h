@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one layout costs, by its own lowering (lowering/search_rules.h).
+#ifndef LOWERING_SEARCH_PRICE_H_
+#define LOWERING_SEARCH_PRICE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "layouts/budget.h"
+#include "layouts/mesh.h"
+#include "lowering/search_rules.h"
+
+namespace mtf::internal {
+
+// Lowers and prices layouts; from several threads at once. What it is made of
+// is to outlive it.
+class LayoutPricer {
+ public:
+  LayoutPricer(const SearchInput& input, const SearchPrices& prices,
+               const Budget& budget)
+      : input_(input), prices_(prices), budget_(budget) {}
+
+  // From now on Price looks at the small programs, where there are any: what
+  // they say of the whole is right to a few percent.
+  void PriceInLine() { in_line_ = !input_.small.empty(); }
+  bool in_line() const { return in_line_; }
+
+  // The layout of these rules. The error of one that does not lower.
+  absl::StatusOr<FoundLayout> Price(const Mesh& mesh,
+                                    const std::string& rules) const;
+  // Fills in what `found` costs as a whole.
+  absl::Status PriceWhole(FoundLayout& found) const;
+
+ private:
+  struct Measured;
+  absl::StatusOr<Measured> Measure(const SearchProgram& program,
+                                   const FoundLayout& found) const;
+
+  const SearchInput& input_;
+  const SearchPrices& prices_;
+  const Budget& budget_;
+  bool in_line_ = false;
+};
+
+}  // namespace mtf::internal
+
+#endif  // LOWERING_SEARCH_PRICE_H_

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/search_refine.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace mtf::internal {
+namespace {
+
+// A rule that wins less than this share of a step is not worth its line.
+constexpr double kWorthwhile = 1e-5;
+
+bool IsLegal(const Neighbours& neighbours, DimSet set) {
+  set &= neighbours.ruled;
+  for (size_t i = 0; i < neighbours.clash.size(); ++i) {
+    if ((set >> i & 1) != 0 && !neighbours.Fits(set, static_cast<int>(i))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Collects the layouts next to one.
+class Neighbourhood {
+ public:
+  Neighbourhood(const SearchDimensions& dimensions, const AxisRoles& roles)
+      : dimensions_(dimensions), roles_(roles) {}
+
+  std::vector<std::vector<AxisRoles>> List() {
+    for (size_t i = 0; i < dimensions_.names.size(); ++i) {
+      const DimSet dim = DimSet{1} << i;
+      ChangeSections(dim, true, true);
+      ChangeSections(dim, true, false);
+      ChangeSections(dim, false, true);
+      ChangeDefault(dim);
+    }
+    AxisRoles kept = roles_;
+    kept.gathered_once = !kept.gathered_once;
+    std::vector<AxisRoles> list;
+    Add(std::move(kept), list);
+    lists_.push_back(std::move(list));
+    return std::move(lists_);
+  }
+
+ private:
+  bool IsLegal(const AxisRoles& roles) const {
+    return std::all_of(
+        roles.axes.begin(), roles.axes.end(), [this](const AxisRole& role) {
+          return internal::IsLegal(dimensions_.defaults, role.cuts) &&
+                 internal::IsLegal(dimensions_.parameters,
+                                   role.cuts | role.parameters) &&
+                 internal::IsLegal(dimensions_.optimizer,
+                                   role.cuts | role.optimizer);
+        });
+  }
+  void Add(AxisRoles roles, std::vector<AxisRoles>& list) const {
+    roles.gathered_once = roles.gathered_once && roles.cuts_parameters();
+    if (roles != roles_ && IsLegal(roles)) list.push_back(std::move(roles));
+  }
+
+  void ChangeSections(DimSet dim, bool parameters, bool optimizer) {
+    parameters = parameters && (dimensions_.parameters.dims & dim) != 0;
+    optimizer = optimizer && (dimensions_.optimizer.dims & dim) != 0;
+    if (!parameters && !optimizer) return;
+    const auto set = [&](AxisRole& role, bool cut) {
+      cut = cut && (role.cuts & dim) == 0;
+      if (parameters) role.parameters &= ~dim;
+      if (optimizer) role.optimizer &= ~dim;
+      if (parameters && cut) role.parameters |= dim;
+      if (optimizer && cut) role.optimizer |= dim;
+    };
+    std::vector<AxisRoles> list;
+    for (bool cut : {true, false}) {
+      AxisRoles all = roles_;
+      for (size_t axis = 0; axis < roles_.axes.size(); ++axis) {
+        AxisRoles one = roles_;
+        set(one.axes[axis], cut);
+        Add(std::move(one), list);
+        const AxisRole before = all.axes[axis];
+        set(all.axes[axis], cut);
+        if (!IsLegal(all)) all.axes[axis] = before;
+      }
+      if (roles_.axes.size() > 1) Add(std::move(all), list);
+    }
+    lists_.push_back(std::move(list));
+  }
+
+  void ChangeDefault(DimSet dim) {
+    std::vector<AxisRoles> list;
+    for (size_t axis = 0; axis < roles_.axes.size(); ++axis) {
+      AxisRoles changed = roles_;
+      AxisRole& role = changed.axes[axis];
+      role.parameters &= ~dim;
+      role.optimizer &= ~dim;
+      if ((role.cuts & dim) == 0) {
+        role.cuts |= dim;
+        Add(changed, list);
+        continue;
+      }
+      role.cuts &= ~dim;
+      Add(changed, list);
+      role.parameters |= dim & dimensions_.parameters.dims;
+      role.optimizer |= dim & dimensions_.optimizer.dims;
+      Add(changed, list);
+    }
+    lists_.push_back(std::move(list));
+  }
+
+  const SearchDimensions& dimensions_;
+  const AxisRoles& roles_;
+  std::vector<std::vector<AxisRoles>> lists_;
+};
+
+// Whether to go on from `found` instead of `present`.
+bool IsWorthwhile(const Findings& findings, const FoundLayout& present,
+                  const FoundLayout& found) {
+  const bool fits = findings.Fits(found);
+  if (fits != findings.Fits(present)) return fits;
+  if (!fits && found.broken.size() != present.broken.size()) {
+    return found.broken.size() < present.broken.size();
+  }
+  const auto cost = [fits](const FoundLayout& layout) {
+    return fits ? layout.price.seconds
+                : static_cast<double>(layout.memory_bytes());
+  };
+  if (cost(found) < cost(present) * (1 - kWorthwhile)) return true;
+  // The same for fewer rules.
+  return cost(found) <= cost(present) &&
+         found.memory_bytes() <= present.memory_bytes() &&
+         found.rules.rules().size() < present.rules.rules().size();
+}
+
+}  // namespace
+
+std::vector<std::vector<AxisRoles>> NextTo(const SearchDimensions& dimensions,
+                                           const AxisRoles& roles) {
+  return Neighbourhood(dimensions, roles).List();
+}
+
+void Refine(const SearchContext& context, const SearchDimensions& dimensions,
+            const SearchBounds* bounds, const Finding& start) {
+  Findings& findings = context.findings;
+  const SearchSpace& space = *start.space;
+  Finding present = start;
+  std::set<std::string> seen = {present.layout.text};
+  const auto promises = [&](const AxisRoles& roles) {
+    if (bounds == nullptr) return true;
+    if (findings.Fits(present.layout) &&
+        !findings.MayFit(bounds->MemoryOf(roles))) {
+      return false;
+    }
+    std::vector<DimSet> cuts;
+    for (const AxisRole& role : roles.axes) cuts.push_back(role.cuts);
+    return !findings.Fits(present.layout) ||
+           bounds->ComputeSeconds(cuts) < present.layout.price.seconds;
+  };
+  // One kind of change after the other, until none of them is worthwhile.
+  for (bool changed = true; changed;) {
+    changed = false;
+    const size_t kinds = NextTo(dimensions, present.roles).size();
+    for (size_t kind = 0; kind < kinds; ++kind) {
+      std::vector<LayoutToPrice> layouts;
+      std::vector<AxisRoles> next_to =
+          std::move(NextTo(dimensions, present.roles)[kind]);
+      for (AxisRoles& roles : next_to) {
+        if (!seen.insert(RulesText(space, roles)).second) continue;
+        if (promises(roles)) layouts.push_back({std::move(roles), 0, 0});
+      }
+      const std::vector<absl::StatusOr<FoundLayout>> found =
+          PriceAll(context, space, layouts);
+      for (size_t i = 0; i < found.size(); ++i) {
+        if (!found[i].ok()) continue;
+        ++findings.result.refined;
+        if (!IsWorthwhile(findings, present.layout, *found[i])) continue;
+        present = {*found[i], &space, layouts[i].roles};
+        changed = true;
+      }
+    }
+  }
+}
+
+}  // namespace mtf::internal

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is next to a layout: the same but for one rule
+// (lowering/search_rules.h).
+#ifndef LOWERING_SEARCH_REFINE_H_
+#define LOWERING_SEARCH_REFINE_H_
+
+#include <vector>
+
+#include "lowering/search_branches.h"
+#include "lowering/search_findings.h"
+#include "lowering/search_space.h"
+
+namespace mtf::internal {
+
+// The layouts that differ from `roles` in the rule of one dimension, in lists
+// of those that change the same rule:
+//
+//   default      the dimension is cut over one axis more, or one less; then the
+//                scoped sections follow, or stay as they are
+//   a scoped     it is cut over one axis more or less than in the default
+//   section,     section, over every axis that is free, or over none
+//   or both
+//   [parameters] what is gathered for use is kept for the next, or it is not
+//
+// Only what Lower takes: no axis twice in one operation.
+std::vector<std::vector<AxisRoles>> NextTo(const SearchDimensions& dimensions,
+                                           const AxisRoles& roles);
+
+// Goes from `start` to the best of what is next to it by one rule, and on from
+// there, until nothing is faster (or smaller, as long as nothing fits). All
+// that is priced is added to the findings. `bounds` may be null.
+void Refine(const SearchContext& context, const SearchDimensions& dimensions,
+            const SearchBounds* bounds, const Finding& start);
+
+}  // namespace mtf::internal
+
+#endif  // LOWERING_SEARCH_REFINE_H_

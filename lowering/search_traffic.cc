@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/search_traffic.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "layouts/shard.h"
+#include "lowering/parallel_for.h"
+#include "lowering/search_amounts.h"
+
+namespace mtf::internal {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Sizes of messages whose best rate counts: no message has a better one.
+constexpr int64_t kSizes[] = {int64_t{1} << 20, int64_t{1} << 24,
+                              int64_t{1} << 28, int64_t{1} << 32,
+                              int64_t{1} << 36};
+
+// What moves, as in Traffic, and how many bytes of it.
+using Move = std::tuple<DimSet, CollectiveKind, bool, bool>;
+using Moves = std::map<Move, double>;
+
+// Which collectives nothing can hide: a kernel makes the operand, the next
+// kernel of the program reads the result, so between the two nothing computes.
+// Counts the places where that is so.
+std::vector<bool> FindWaits(const Program& program, double& stops) {
+  const auto is_kernel = [](const Instruction& instruction) {
+    switch (instruction.opcode) {
+      case Opcode::kInput:
+      case Opcode::kReadVariable:
+      case Opcode::kOutput:
+      case Opcode::kReshard:
+      case Opcode::kWriteVariable:
+      case Opcode::kReshape:  // may be a view; if not, it only adds time
+        return false;
+      default:
+        return !IsCollective(instruction.opcode) ||
+               instruction.opcode == Opcode::kAllSlice;
+    }
+  };
+  const int count = static_cast<int>(program.instructions.size());
+  std::vector<bool> waits(count, false);
+  // By value: the kernel that makes it, or the collective, through views.
+  std::vector<int> kernel(program.values.size(), -1),
+      collective(program.values.size(), -1);
+  int last = -1;          // kernel so far
+  std::vector<int> open;  // collectives since then whose operand it made
+  for (int i = 0; i < count; ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (is_kernel(instruction)) {
+      bool stopped = false;
+      for (int operand : instruction.operands) {
+        if (collective[operand] >= 0 &&
+            std::find(open.begin(), open.end(), collective[operand]) !=
+                open.end()) {
+          waits[collective[operand]] = true;
+          stopped = true;
+        }
+      }
+      if (stopped) ++stops;
+      open.clear();
+      last = i;
+      for (int result : instruction.results) kernel[result] = i;
+      continue;
+    }
+    if (instruction.operands.size() != 1 || instruction.results.empty()) {
+      continue;
+    }
+    const int operand = instruction.operands[0];
+    const int result = instruction.results[0];
+    if (instruction.opcode == Opcode::kReshape) {
+      collective[result] = collective[operand];
+    } else if (IsCollective(instruction.opcode)) {
+      collective[result] = i;
+      if (last >= 0 && kernel[operand] == last) open.push_back(i);
+    }
+  }
+  return waits;
+}
+
+Moves MovesOf(const Graph& graph, const Program& program,
+              const std::vector<std::string>& dimensions, double& stops) {
+  Moves moves;
+  const auto optimizer = OptimizerOperations(graph);
+  const std::vector<bool> waits = FindWaits(program, stops);
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (!IsCollective(instruction.opcode) ||
+        instruction.opcode == Opcode::kAllSlice) {
+      continue;
+    }
+    const bool updates =
+        instruction.origin >= 0 &&
+        optimizer.contains(program.origins[instruction.origin].operation);
+    const CollectiveKind kind = CollectiveOf(instruction.opcode);
+    const auto& values = kind == CollectiveKind::kAllGather
+                             ? instruction.results[0]
+                             : instruction.operands[0];
+    const ProgramValue& value = program.values[values];
+    DimSet dims = 0;
+    for (size_t d = 0; d < dimensions.size(); ++d) {
+      if (value.shape.Contains(dimensions[d])) dims |= DimSet{1} << d;
+    }
+    moves[{dims, kind, updates, waits[i]}] += static_cast<double>(
+        LocalElements(program.grains, value.shape, value.layout) *
+        DTypeSize(value.dtype));
+  }
+  return moves;
+}
+
+}  // namespace
+
+AxisTraffic TrafficOf(const SearchInput& input, const SearchSpace& space,
+                      int64_t size) {
+  SearchSpace alone;
+  alone.mesh = *Mesh::Parse(absl::StrCat("axis:", size));
+  alone.axes = {0};
+  alone.dimensions = space.dimensions;
+  AxisTraffic traffic(space.roles.size());
+  ParallelFor(space.roles.size(), [&](size_t role) {
+    const std::string rules = RulesText(alone, {{space.roles[role]}});
+    std::vector<Moves> moves;
+    std::vector<double> stops;
+    for (const SearchProgram* program : ProgramsOf(input)) {
+      moves.emplace_back();
+      stops.push_back(0);
+      // Before collectives are bucketed: each value still stands alone.
+      const absl::StatusOr<Program> lowered =
+          LowerRules(*program, alone.mesh, rules, "remove_trivial_collectives");
+      if (!lowered.ok()) continue;
+      moves.back() =
+          MovesOf(*program->graph, *lowered, space.dimensions, stops.back());
+    }
+    const double place = PlaceOf(input);
+    for (const auto& [move, bytes] :
+         InLine(moves.front(), moves.back(), place)) {
+      const auto& [dims, kind, optimizer, waits] = move;
+      traffic[role].moves.push_back(
+          {dims, kind, optimizer, waits, std::max(0.0, bytes)});
+    }
+    traffic[role].stops =
+        stops.front() + place * (stops.back() - stops.front());
+  });
+  return traffic;
+}
+
+const AxisTraffic& TrafficTable::Get(const SearchInput& input,
+                                     const SearchSpace& space, int64_t size) {
+  const auto [entry, inserted] = known_.try_emplace({size, space.restricted});
+  if (inserted) entry->second = TrafficOf(input, space, size);
+  return entry->second;
+}
+
+CollectiveRates::CollectiveRates(const SearchSpace& space,
+                                 const SearchPrices& prices) {
+  const size_t count = space.axes.size();
+  latencies_.assign(count, kNever);
+  rates_.assign(kNumCollectiveKinds,
+                std::vector<std::vector<double>>(
+                    count, std::vector<double>(size_t{1} << count, kNever)));
+  for (int kind = 0; kind < kNumCollectiveKinds; ++kind) {
+    std::vector<double> rate(size_t{1} << count, kNever);
+    for (size_t group = 1; group < rate.size(); ++group) {
+      AxisList axes;
+      for (size_t i = 0; i < count; ++i) {
+        if (group >> i & 1) axes.push_back(space.axes[i]);
+      }
+      const double latency = prices.collective(
+          static_cast<CollectiveKind>(kind), space.mesh, axes, 1);
+      for (size_t i = 0; i < count; ++i) {
+        if (group >> i & 1) latencies_[i] = std::min(latencies_[i], latency);
+      }
+      for (int64_t size : kSizes) {
+        rate[group] = std::min(
+            rate[group], prices.collective(static_cast<CollectiveKind>(kind),
+                                           space.mesh, axes, size) /
+                             static_cast<double>(size));
+      }
+    }
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t set = 1; set < rate.size(); ++set) {
+        for (size_t group = set; group > 0; group = (group - 1) & set) {
+          if ((group >> i & 1) == 0) continue;
+          rates_[kind][i][set] = std::min(rates_[kind][i][set], rate[group]);
+        }
+      }
+    }
+  }
+}
+
+double CopyRate(const SearchPrices& prices) {
+  double rate = kNever;
+  for (int64_t size : kSizes) {
+    rate = std::min(rate, prices.copy(size) / static_cast<double>(size));
+  }
+  return rate;
+}
+
+bool AreAlike(const SearchSpace& space, const SearchPrices& prices, int a,
+              int b) {
+  const int count = static_cast<int>(space.axes.size());
+  const Mesh& mesh = space.mesh;
+  if (mesh.axis_size(space.axes[a]) != mesh.axis_size(space.axes[b]) ||
+      prices.collective == nullptr) {
+    return false;
+  }
+  for (size_t group = 1; group < size_t{1} << count; ++group) {
+    AxisList axes, traded;
+    for (int i = 0; i < count; ++i) {
+      if ((group >> i & 1) == 0) continue;
+      axes.push_back(space.axes[i]);
+      traded.push_back(space.axes[i == a ? b : i == b ? a : i]);
+    }
+    for (int kind = 0; kind < kNumCollectiveKinds; ++kind) {
+      for (int64_t size : kSizes) {
+        const auto of = [&](const AxisList& list) {
+          return prices.collective(static_cast<CollectiveKind>(kind), mesh,
+                                   list, size);
+        };
+        if (of(axes) != of(traded)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace mtf::internal

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a mesh axis forces to be sent, whatever the others do: the bounds of a
+// search are made of it (lowering/search_bounds.h).
+#ifndef LOWERING_SEARCH_TRAFFIC_H_
+#define LOWERING_SEARCH_TRAFFIC_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lowering/search_rules.h"
+#include "lowering/search_space.h"
+
+namespace mtf::internal {
+
+// Values of equal dimensions that one kind of collective moves in a step.
+struct Traffic {
+  DimSet dims;
+  CollectiveKind kind;
+  bool optimizer;  // for the update
+  bool waits;      // compute has to wait for it
+  double bytes;    // of whole buffers
+};
+
+struct RoleTraffic {
+  std::vector<Traffic> moves;  // in order of dimensions
+  double stops = 0;            // how often compute waits
+};
+// By role of one axis.
+using AxisTraffic = std::vector<RoleTraffic>;
+
+// What each role of an axis of `size` devices moves where there is no other
+// axis. A pure function of its arguments; a role that does not lower moves
+// nothing.
+AxisTraffic TrafficOf(const SearchInput& input, const SearchSpace& space,
+                      int64_t size);
+
+// TrafficOf for the meshes of one search, each computed once.
+class TrafficTable {
+ public:
+  const AxisTraffic& Get(const SearchInput& input, const SearchSpace& space,
+                         int64_t size);
+
+ private:
+  // By size of the axis and whether the space is restricted.
+  std::map<std::pair<int64_t, bool>, AxisTraffic> known_;
+};
+
+// Seconds of a byte on a mesh, by kind, place of an axis in space.axes and set
+// of such places that it is in: the least over all groups within the set that
+// the axis belongs to, and over sizes of messages.
+class CollectiveRates {
+ public:
+  CollectiveRates() = default;
+  CollectiveRates(const SearchSpace& space, const SearchPrices& prices);
+
+  double Of(CollectiveKind kind, size_t axis, size_t set) const {
+    return rates_[static_cast<size_t>(kind)][axis][set];
+  }
+  // The least seconds of any collective that the axis takes part in.
+  double Latency(size_t axis) const { return latencies_[axis]; }
+
+ private:
+  std::vector<std::vector<std::vector<double>>> rates_;
+  std::vector<double> latencies_;
+};
+
+// The least seconds of a byte that a kernel copies.
+double CopyRate(const SearchPrices& prices);
+
+// Whether the axes at two places of space.axes have one size and one speed,
+// alone and in every group, so that layouts that only trade them cost the same.
+bool AreAlike(const SearchSpace& space, const SearchPrices& prices, int a,
+              int b);
+
+}  // namespace mtf::internal
+
+#endif  // LOWERING_SEARCH_TRAFFIC_H_
