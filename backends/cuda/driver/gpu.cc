@@ -15,7 +15,8 @@ constexpr char kHelp[] =
     "\n  help     nvidia-smi shows what there is; --backend=cpu runs the same "
     "program without a GPU";
 
-absl::Status CheckOrdinal(int ordinal) {
+// The GPU that is meant by `ordinal`.
+absl::StatusOr<int> FindOrdinal(int ordinal) {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaErrorInsufficientDriver) {
@@ -45,14 +46,17 @@ absl::Status CheckOrdinal(int ordinal) {
   if (code != cudaSuccess) {
     MTF_RETURN_IF_ERROR(CheckCuda(code, "cudaGetDeviceCount"));
   }
+  // A launcher may show each process one of several. Two that see the same one
+  // are told so when they join.
+  if (count == 1) return 0;
   if (ordinal < 0 || ordinal >= count) {
     return absl::InvalidArgumentError(absl::StrCat(
         "GPU ", ordinal, " was asked for, but this process sees ", count,
-        count == 1 ? " GPU" : " GPUs",
-        "\n  help     start as many processes on this host as it has GPUs; "
+        " GPUs\n  help     start as many processes on this host as it has "
+        "GPUs; "
         "CUDA_VISIBLE_DEVICES chooses which"));
   }
-  return absl::OkStatus();
+  return ordinal;
 }
 
 absl::StatusOr<int> Attribute(cudaDeviceAttr attribute, int ordinal) {
@@ -64,8 +68,8 @@ absl::StatusOr<int> Attribute(cudaDeviceAttr attribute, int ordinal) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Gpu>> Gpu::Open(int ordinal) {
-  MTF_RETURN_IF_ERROR(CheckOrdinal(ordinal));
+absl::StatusOr<std::unique_ptr<Gpu>> Gpu::Open(int wanted) {
+  MTF_ASSIGN_OR_RETURN(const int ordinal, FindOrdinal(wanted));
   SetWhere(absl::StrCat("GPU ", ordinal));
   std::unique_ptr<Gpu> gpu(new Gpu);
   gpu->ordinal_ = ordinal;
@@ -74,6 +78,11 @@ absl::StatusOr<std::unique_ptr<Gpu>> Gpu::Open(int ordinal) {
   MTF_RETURN_IF_ERROR(MTF_CUDA(cudaGetDeviceProperties(&properties, ordinal)));
   GpuInfo& info = gpu->info_;
   info.name = properties.name;
+  info.uuid = "GPU-";
+  for (const char byte : properties.uuid.bytes) {
+    absl::StrAppend(&info.uuid, absl::Hex(static_cast<unsigned char>(byte),
+                                          absl::kZeroPad2));
+  }
   info.architecture = 10 * properties.major + properties.minor;
   info.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
   MTF_ASSIGN_OR_RETURN(info.multiprocessors,
