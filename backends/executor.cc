@@ -152,10 +152,11 @@ absl::Status Executor::Impl::RunAction(const Action& action,
 absl::Status Executor::Impl::Enqueue(const Stretch& stretch,
                                      StepContext& context,
                                      HostTensors* outputs) {
+  const bool ranges = device.replays();
   for (size_t i = stretch.begin; i < stretch.end; ++i) {
-    device.EnterRange(actions[i].name);
+    if (ranges) device.EnterRange(actions[i].name);
     const absl::Status status = RunAction(actions[i], context, outputs);
-    device.LeaveRange();
+    if (ranges) device.LeaveRange();
     MTF_RETURN_IF_ERROR(status);
   }
   if (!stretch.commits) return absl::OkStatus();
