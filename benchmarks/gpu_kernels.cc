@@ -67,6 +67,27 @@ KernelCase Elementwise(const std::string& name, const Shape& shape, DType dtype,
           }};
 }
 
+// What training asks of a norm: the gradients of its operand and parameters.
+int64_t AddNormBackward(Graph& graph, int i, const Shape& shape,
+                        const Dimension& dim, DType dtype,
+                        std::vector<Tensor>& updates) {
+  const Tensor x = Values(graph, "x", i, shape, dtype);
+  const Tensor dy = Values(graph, "dy", i, shape, dtype);
+  std::vector<Tensor> inputs = {x};
+  const size_t others = graph.variables().size();
+  const Tensor y = nn::LayerNorm(x, dim);
+  for (size_t v = others; v < graph.variables().size(); ++v) {
+    inputs.push_back(graph.variables()[v].read);
+  }
+  for (const Tensor& gradient : Gradients(y, inputs, dy)) {
+    const Tensor kept = Variable(
+        graph, absl::StrCat("kept_", i, "_", updates.size()),
+        Zeros(graph, gradient.dtype(), gradient.shape()), {.trainable = false});
+    updates.push_back(Assign(kept, gradient));
+  }
+  return 3 * BytesOf(x);
+}
+
 // The parameters of GPT-2 124M, or two rows of them.
 std::vector<Shape> ParameterShapes(bool tiny) {
   if (tiny) return {{{"vocab", 64}, {"d_model", 16}}, {{"d_model", 16}}};
@@ -131,6 +152,11 @@ std::vector<KernelCase> Cases(bool tiny) {
     add("layer_norm_gradient", hidden, 2, [=](Tensor x, Tensor dy) {
       return gradient(nn::LayerNorm(x, d_model), x, dy);
     });
+    cases.push_back(
+        {absl::StrCat("kernel/layer_norm_all_gradients/", name), copies,
+         [=, dtype = dtype](Graph& graph, int i, std::vector<Tensor>& updates) {
+           return AddNormBackward(graph, i, hidden, d_model, dtype, updates);
+         }});
     add("rms_norm", hidden, 1,
         [=](Tensor x, Tensor) { return nn::RmsNorm(x, d_model); });
     add("softmax", scores, 1,

@@ -37,7 +37,8 @@ def main():
         x = torch.empty(count, device=flags.device).uniform_(-1, 1)
         y = torch.empty_like(x)
         median, spread = measure.milliseconds(lambda: y.copy_(x), wait,
-                                              repeats=flags.repeats)
+                                              repeats=flags.repeats,
+                                              warm_ms=200)
         measure.emit("ceiling/copy", PROGRAM, device=device, unit="GB/s",
                      value=8e-6 * count / median, milliseconds=median,
                      spread=spread, repeats=flags.repeats, versions=versions)
@@ -50,7 +51,8 @@ def main():
                 for _ in range(2))
         out = torch.empty_like(a)
         median, spread = measure.milliseconds(
-            lambda: torch.matmul(a, b, out=out), wait, repeats=flags.repeats)
+            lambda: torch.matmul(a, b, out=out), wait,
+            repeats=flags.repeats, warm_ms=200)
         measure.emit(f"ceiling/matmul/{dtype}", PROGRAM, device=device,
                      unit="TFLOP/s", value=2e-9 * n ** 3 / median,
                      milliseconds=median, spread=spread,

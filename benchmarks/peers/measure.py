@@ -85,12 +85,17 @@ def import_or_skip(benchmark, program, load):
         skip(benchmark, program, f"cannot be loaded: {error}")
 
 
-def milliseconds(run, wait, repeats=20, warmup=3, least_ms=0.0):
+def milliseconds(run, wait, repeats=20, warmup=3, least_ms=0.0, warm_ms=0.0):
     """The median time of one `run` and the spread of the middle half, relative
-    to it. Short runs are timed several at once, for at least `least_ms`."""
+    to it. Short runs are timed several at once, for at least `least_ms`. What
+    comes before lasts for `warm_ms` at least: an idle GPU has a slow clock."""
+    begin = time.perf_counter()
     for _ in range(warmup):
         run()
     wait()
+    while 1e3 * (time.perf_counter() - begin) < warm_ms:
+        run()
+        wait()
     begin = time.perf_counter()
     run()
     wait()
