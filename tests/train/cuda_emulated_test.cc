@@ -14,6 +14,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "layouts/layout_rules.h"
 #include "lowering/print_program.h"
 #include "ops/gather.h"
 #include "ops/reduce.h"
@@ -76,13 +77,22 @@ TEST_P(VirtualDevices, TrainAsTheCpuDoes) {
   EXPECT_EQ(gpu->counted, cpu->counted);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Meshes, VirtualDevices,
-    ::testing::Values(Case{"", ""}, Case{"data:2", "data"},
-                      Case{"model:2", "megatron"}, Case{"model:2", "sequence"},
-                      Case{"data:2,model:2", "data_model"},
-                      Case{"data:2", "zero3"},
-                      Case{"data:2,model:2", "heads:data, vocab:model+data"}));
+std::vector<Case> Cases() {
+  std::vector<Case> cases = {{"", ""}};
+  for (const std::string& preset : LayoutRules::PresetNames()) {
+    for (const int ranks : {1, 2, 4}) {
+      const Case c = {LayoutRules::PresetMesh(preset, ranks)->ToString(),
+                      preset};
+      if (ranks > 1 && preset == "single") continue;
+      cases.push_back(c);
+    }
+  }
+  cases.push_back({"data:2,model:2", "heads:data, vocab:model+data"});
+  cases.push_back({"model:3", "heads:model, d_ff:model"});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Meshes, VirtualDevices, ::testing::ValuesIn(Cases()));
 
 // A model that reads a table where it is told to.
 struct Lookup {
