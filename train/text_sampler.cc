@@ -28,6 +28,10 @@ absl::Status CheckShapes(Tensor tokens, Tensor logits,
         "logits [", shape.ToString(), "] are not [batch, length, vocab] for ",
         "tokens [", tokens.shape().ToString(), "]"));
   }
+  if (!IsFloat(logits.dtype())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "logits are ", DTypeName(logits.dtype()), ", not a float dtype"));
+  }
   return absl::OkStatus();
 }
 
@@ -69,12 +73,14 @@ absl::StatusOr<std::string> SampleText(Session& session, Tensor tokens,
     MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> fetched,
                          session.Run(request));
     // Row 0, position seen - 1: what comes behind the last byte.
-    const float* next =
-        static_cast<const float*>(fetched[0].data()) + (seen - 1) * vocab;
+    std::vector<float> next(vocab);
+    for (int64_t k = 0; k < vocab; ++k) {
+      next[k] = static_cast<float>(fetched[0].At((seen - 1) * vocab + k));
+    }
     const double uniform =
         UniformFromWord(PhiloxAt(options.seed, kSampleStream, 0, i).word[0]);
-    text += static_cast<char>(SampleFromLogits(
-        {next, static_cast<size_t>(vocab)}, options.temperature, uniform));
+    text +=
+        static_cast<char>(SampleFromLogits(next, options.temperature, uniform));
   }
   return text;
 }

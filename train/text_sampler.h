@@ -23,10 +23,12 @@ struct SampleOptions {
 // The prompt and the bytes that a model writes behind it, one at a time.
 //
 //   tokens  i32[batch, length]         an Input; only row 0 is used
-//   logits  f32[batch, length, vocab]  causal: position i sees 0..i only
+//   logits  [batch, length, vocab]     of any float dtype, and causal: position
+//                                      i sees 0..i only
 //
 // A text longer than `length` is seen through its last `length` bytes. The same
-// seed and model give the same text.
+// seed and model give the same text. kInvalidArgument for other shapes or
+// dtypes, and a temperature that is not above 0.
 absl::StatusOr<std::string> SampleText(Session& session, Tensor tokens,
                                        Tensor logits,
                                        const SampleOptions& options = {});

@@ -8,14 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mtf/precision_text.h"
+#include "ops/one_hot.h"
 #include "tests/matchers.h"
 #include "tests/train/small_lm.h"
+#include "train/flags.h"
+#include "train/parse_flags.h"
+#include "train/text_sampler.h"
 
 namespace mtf::train {
 namespace {
@@ -88,6 +94,33 @@ TEST(PrecisionOnOneDevice, GradientsOfBf16Learn) {
   const SmallRun& run = OneDevice("bfloat16,gradients:bfloat16");
   EXPECT_LE(LargestLossDifference(run, OneDevice("float32")), 0.02);
   EXPECT_NE(run.losses, OneDevice("bfloat16").losses);
+}
+
+// Whatever the logits are of, a text is drawn from the same numbers.
+TEST(PrecisionOnOneDevice, SamplesReadLogitsOfEveryFloat) {
+  for (DType dtype : {kFloat32, kBFloat16, kFloat16, kInt32}) {
+    Graph graph;
+    const Dimension batch{"batch", 2}, length{"length", 3},
+        vocab{"vocab", TextDataset::kVocabularySize};
+    const Tensor tokens = Input(graph, "tokens", kInt32, {batch, length});
+    // The byte behind x is x + 1, all but surely.
+    const Tensor logits =
+        Cast(Select(Equal(tokens + 1.0, Range(graph, vocab)), 30.0,
+                    Zeros(graph, kFloat32, {batch, length, vocab})),
+             dtype);
+    const auto session = Session::Create(graph, "", "");
+    ASSERT_OK(session);
+    ASSERT_OK((*session)->Initialize());
+    const auto text =
+        SampleText(**session, tokens, logits, {.prompt = "ab", .bytes = 6});
+    if (dtype == kInt32) {
+      EXPECT_THAT(text, testing::StatusIs(absl::StatusCode::kInvalidArgument,
+                                          "logits are i32, not a float dtype"));
+    } else {
+      ASSERT_OK(text);
+      EXPECT_EQ(*text, "abcdefgh") << DTypeName(dtype);
+    }
+  }
 }
 
 struct Case {
@@ -164,6 +197,31 @@ TEST(PrecisionUnderLayouts, TwoRunsOfOneLayoutAreBitwiseEqual) {
   ASSERT_OK(b);
   EXPECT_EQ(a->losses, b->losses);
   EXPECT_TRUE(a->final == b->final);
+}
+
+TEST(PrecisionFlag, IsANameAndWhatDiffersFromIt) {
+  const absl::FlagSaver saver;
+  const auto precision = []() -> Precision {
+    return absl::GetFlag(FLAGS_precision);
+  };
+  EXPECT_EQ(precision(), Precision());
+  ASSERT_OK(ParseFlags({"--precision=bfloat16,gradients:bf16"}));
+  EXPECT_EQ(precision(),
+            (Precision{kFloat32, kBFloat16, kBFloat16, kBFloat16}));
+  EXPECT_THAT(
+      ParseFlags({"--precision=bfloat61"}),
+      testing::StatusIs(
+          absl::StatusCode::kInvalidArgument,
+          ::testing::HasSubstr(
+              "flag --precision is \"bfloat61\", not a precision: precision "
+              "\"bfloat61\" is not one of float32, bfloat16, mixed_bfloat16, "
+              "pure_bfloat16, float16, mixed_float16: did you mean bfloat16?\n"
+              "  default  float32\n")));
+  EXPECT_THAT(ParseFlags({"--precision=master:bf16"}),
+              testing::StatusIs(
+                  absl::StatusCode::kInvalidArgument,
+                  ::testing::HasSubstr("not a precision: a master copy of bf16 "
+                                       "cannot hold parameters of f32\n")));
 }
 
 }  // namespace
