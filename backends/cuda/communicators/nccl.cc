@@ -188,6 +188,13 @@ absl::StatusOr<std::unique_ptr<Connection>> ConnectNccl(
   MTF_RETURN_IF_ERROR(CheckOwnGpus(seats));
   absl::StatusOr<std::string> id = std::string();
   if (host.rank() == 0) id = runtime->NewNcclId();
+  if (absl::IsUnimplemented(id.status())) {
+    id = absl::UnimplementedError(absl::StrCat(
+        id.status().message(),
+        DetailLine("help",
+                   "start one process without a launcher: its ranks "
+                   "share the GPU")));
+  }
   MTF_RETURN_IF_ERROR(AgreeOn(host, id.status()));
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> ids, host.Exchange(*id));
   auto connection = std::make_unique<Nccl>(std::move(runtime), host);
