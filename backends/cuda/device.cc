@@ -10,7 +10,6 @@
 #include "backends/cuda/communicators/connection.h"
 #include "backends/cuda/einsum.h"
 #include "backends/cuda/find_map_batches.h"
-#include "backends/cuda/find_row_groups.h"
 #include "backends/cuda/gather.h"
 #include "backends/cuda/map.h"
 #include "backends/cuda/map_batch.h"
@@ -21,6 +20,7 @@
 #include "backends/cuda/scatter_add.h"
 #include "backends/cuda/scratch.h"
 #include "backends/cuda/step_words.h"
+#include "lowering/row_groups.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
@@ -235,12 +235,17 @@ class CudaDevice : public Device {
 
 }  // namespace
 
+std::unique_ptr<Device> CreateDeviceOver(std::shared_ptr<Runtime> runtime,
+                                         std::string name) {
+  return std::make_unique<CudaDevice>(std::move(name), std::move(runtime));
+}
+
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
     const DeviceOptions& options) {
   MTF_ASSIGN_OR_RETURN(std::shared_ptr<Runtime> runtime,
                        OpenGpu(options.local_rank));
   runtime->EnterThread();
-  return std::make_unique<CudaDevice>("cuda", std::move(runtime));
+  return CreateDeviceOver(std::move(runtime), "cuda");
 }
 
 bool HasGpu() {
@@ -251,7 +256,7 @@ bool HasGpu() {
 absl::StatusOr<std::unique_ptr<Device>> CreateEmulatedDevice(
     const DeviceOptions&) {
   MTF_ASSIGN_OR_RETURN(std::shared_ptr<Runtime> runtime, OpenEmulatedGpu());
-  return std::make_unique<CudaDevice>("cuda_emulated", std::move(runtime));
+  return CreateDeviceOver(std::move(runtime), "cuda_emulated");
 }
 
 }  // namespace mtf::cuda

@@ -3,6 +3,7 @@
 #define BACKENDS_CUDA_DEVICE_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "backends/backend.h"
@@ -14,6 +15,10 @@ namespace mtf::cuda {
 // OpenGpu (runtime.h).
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
     const DeviceOptions& options);
+
+// The device over any runtime, under a name of its own.
+std::unique_ptr<Device> CreateDeviceOver(std::shared_ptr<Runtime> runtime,
+                                         std::string name);
 
 // Whether a GPU can be opened; found out once.
 bool HasGpu();

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "backends/cuda/disk_cache.h"
 #include "mtf/status.h"
 
 extern char** environ;
@@ -98,21 +99,8 @@ HostCompiler::HostCompiler() {
 #if defined(__SANITIZE_ADDRESS__)
   options_ += " -fsanitize=address";
 #endif
-  std::vector<fs::path> folders;
-  const auto add = [&](const char* variable, const char* below) {
-    const char* value = std::getenv(variable);
-    if (value != nullptr && *value != '\0') {
-      folders.push_back(fs::path(value) / below);
-    }
-  };
-  add("MTF_CUDA_CACHE", "");
-  add("XDG_CACHE_HOME", "mtf/emulated");
-  add("HOME", ".cache/mtf/emulated");
-  for (const fs::path& folder : folders) {
-    if (!CanWrite(folder)) continue;
-    folder_ = folder.string();
-    break;
-  }
+  folder_ = DiskCache::Folder("emulated");
+  if (!folder_.empty() && !CanWrite(folder_)) folder_.clear();
   if (folder_.empty()) {
     folder_ = MakeTemporaryFolder();
     temporary_ = true;

@@ -16,10 +16,10 @@ namespace mtf::cuda {
 
 // Makes kernels callable with the host's C++ compiler: CXX where the
 // environment has one, else the compiler that built this library. What was
-// compiled stays in a folder, by the content of its text and the compiler:
-// MTF_CUDA_CACHE, or mtf/emulated under XDG_CACHE_HOME or ~/.cache, or a
-// temporary one where none of them can be written. Not safe for several
-// threads at once; several processes may share a folder.
+// compiled stays in the folder "emulated" of the user's cache (disk_cache.h),
+// by the content of its text and the compiler, or in a temporary one where
+// there is none. Not safe for several threads at once; several processes may
+// share a folder.
 class HostCompiler {
  public:
   HostCompiler();

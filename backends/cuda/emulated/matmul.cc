@@ -73,8 +73,10 @@ class EmulatedMatmul : public PreparedMatmul {
         const int64_t place = Place(p.z, b, m, n);
         float z = p.alpha * sums[n];
         if (p.beta != 0) {
-          z += p.beta * static_cast<float>(
-                            LoadElement(buffers.z, p.result_dtype, place));
+          const void* addend =
+              buffers.addend != nullptr ? buffers.addend : buffers.z;
+          z += p.beta *
+               static_cast<float>(LoadElement(addend, p.result_dtype, place));
         }
         const double result = Finish(p, buffers, place, n, z);
         StoreElement(buffers.z, p.result_dtype, place, result);
@@ -97,12 +99,11 @@ class EmulatedMatmul : public PreparedMatmul {
       case Epilogue::kBias:
         return z + LoadElement(buffers.bias, dtype, n);
       case Epilogue::kGelu:
-        return Gelu(z);
       case Epilogue::kBiasGelu:
-        z += LoadElement(buffers.bias, dtype, n);
-        if (buffers.kept != nullptr) {
-          StoreElement(buffers.kept, dtype, place, z);
+        if (p.epilogue == Epilogue::kBiasGelu) {
+          z += LoadElement(buffers.bias, dtype, n);
         }
+        if (p.keeps) StoreElement(buffers.kept, dtype, place, z);
         return Gelu(z);
       case Epilogue::kGeluSlope:
       case Epilogue::kBiasOfSlope:

@@ -35,6 +35,7 @@ class EmulatedFunction : public Function {
   KernelSource source;
   bool has_barriers;
   const EmulatedKernel* kernel = nullptr;  // once it is compiled
+  absl::Status status;                     // why it cannot be
 };
 
 class EmulatedRuntime : public Runtime {
@@ -189,21 +190,31 @@ class EmulatedRuntime : public Runtime {
     }
   }
 
-  // Compiles whatever is not yet.
-  absl::Status CompileWaiting() {
-    std::vector<EmulatedFunction*> functions = std::move(waiting_);
-    waiting_.clear();
-    std::vector<KernelSource> sources;
-    for (EmulatedFunction* function : functions) {
-      function->kernel = compiler_.Find(compiler_.KeyOf(function->source));
-      if (function->kernel == nullptr) sources.push_back(function->source);
-    }
-    // So many that the compiler's memory and time for one text stay small.
+  // Compiles whatever is not yet, so many at once that the compiler's memory
+  // and time for one text stay small.
+  void CompileWaiting() {
     constexpr size_t kAtOnce = 16;
-    for (size_t i = 0; i < sources.size(); i += kAtOnce) {
-      MTF_RETURN_IF_ERROR(
-          compiler_.Compile(absl::MakeSpan(sources).subspan(i, kAtOnce)));
+    std::vector<EmulatedFunction*> functions;
+    for (EmulatedFunction* function : std::exchange(waiting_, {})) {
+      function->kernel = compiler_.Find(compiler_.KeyOf(function->source));
+      if (function->kernel == nullptr) functions.push_back(function);
     }
+    const auto all = absl::MakeSpan(functions);
+    for (size_t i = 0; i < all.size(); i += kAtOnce) {
+      const auto some = all.subspan(i, kAtOnce);
+      if (CompileTogether(some).ok()) continue;
+      // Which of them is it?
+      for (size_t j = 0; j < some.size(); ++j) {
+        some[j]->status = CompileTogether(some.subspan(j, 1));
+      }
+    }
+  }
+  absl::Status CompileTogether(absl::Span<EmulatedFunction* const> functions) {
+    std::vector<KernelSource> sources;
+    for (const EmulatedFunction* function : functions) {
+      sources.push_back(function->source);
+    }
+    MTF_RETURN_IF_ERROR(compiler_.Compile(sources));
     for (EmulatedFunction* function : functions) {
       function->kernel = compiler_.Find(compiler_.KeyOf(function->source));
     }
@@ -221,11 +232,8 @@ class EmulatedRuntime : public Runtime {
                        shape.blocks, " blocks of ", shape.threads,
                        " threads and ", shape.shared_bytes, " bytes"));
     }
-    if (function.kernel == nullptr) MTF_RETURN_IF_ERROR(CompileWaiting());
-    if (function.kernel == nullptr) {
-      return absl::InternalError(
-          absl::StrCat("kernel ", name, " was not compiled"));
-    }
+    if (function.kernel == nullptr) CompileWaiting();
+    MTF_RETURN_IF_ERROR(function.status);
     const EmulatedKernel& kernel = *function.kernel;
     *kernel.block_size = static_cast<unsigned>(shape.threads);
     *kernel.grid_size = static_cast<unsigned>(shape.blocks);
