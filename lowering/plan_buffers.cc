@@ -10,6 +10,7 @@
 #include "lowering/pack_blocks.h"
 #include "lowering/readers.h"
 #include "lowering/reshape_layout.h"
+#include "lowering/row_groups.h"
 
 namespace mtf {
 namespace {
@@ -52,6 +53,7 @@ class Planner {
         PlaceResults(static_cast<int>(i), static_cast<int>(i));
       }
     }
+    HoldOperandsOfGroups();
     program_.buffers.arena_bytes = PackBlocks(blocks_);
     for (size_t v = 0; v < block_.size(); ++v) {
       if (block_[v] >= 0) {
@@ -218,6 +220,22 @@ class Planner {
       block_[result] = static_cast<int>(blocks_.size());
       blocks_.push_back(
           {Aligned(program_.values[result].local_bytes()), begin, end});
+    }
+  }
+
+  // A group may run as one kernel, which reads its operands to the end: what
+  // came from before the group is not given away in the midst of it. That a
+  // member overwrites an operand place by place does no harm.
+  void HoldOperandsOfGroups() {
+    const std::vector<bool> taken(program_.instructions.size(), false);
+    for (const std::vector<int>& group : FindRowGroups(program_, taken)) {
+      for (int member : group) {
+        for (int operand : program_.instructions[member].operands) {
+          const int block = block_[owner_[operand]];
+          if (block < 0 || blocks_[block].begin >= group.front()) continue;
+          blocks_[block].end = std::max(blocks_[block].end, group.back());
+        }
+      }
     }
   }
 

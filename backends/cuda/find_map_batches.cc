@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
-#include "backends/cuda/runs_nothing.h"
+#include "lowering/runs_nothing.h"
 #include "mtf/check.h"
 #include "mtf/map_expression.h"
 

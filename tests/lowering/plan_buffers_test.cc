@@ -18,18 +18,38 @@ output(%s) s
 )"),
             R"(
 mesh{data:2}
-buffers{arena:704, commit:7}
+buffers{arena:768, commit:7}
 %x : f32[b:64/data=32] @0 = input x
 %y : f32[b:64/data=32, c:4] @128 = map(%x) identity
-%z : f32[b:64/data=32] @0 = reduce(%y) sum
-%t : f32[c:4] unreduced{data} @640 = reduce(%y) sum
-%u : f32[b:64/data=32, c:4] @128 = map(%z) identity
-%s : f32[b:64/data=32] @0 = reduce(%u) sum
+%z : f32[b:64/data=32] @640 = reduce(%y) sum
+%t : f32[c:4] unreduced{data} @0 = reduce(%y) sum
+%u : f32[b:64/data=32, c:4] @0 = map(%z) identity
+%s : f32[b:64/data=32] @512 = reduce(%u) sum
 output(%s) s
 )");
 }
 
 // %y cannot: %x is read again.
+// What may run as one kernel reads its operands to the end (row_groups.h): %y
+// is as long as the group of %m and %z, though nothing behind %m reads it.
+TEST(PlanBuffers, OperandsOfAGroupOfRowsStayUntilItsEnd) {
+  EXPECT_EQ(AfterPass("plan_buffers", R"(
+mesh{data:2}
+%y : f32[b:64/data=32, c:4] = input y
+%m : f32[b:64/data=32] = reduce(%y) max
+%z : bf16[b:64/data=32, c:4] = map(%m) [cast.bf16($0)]
+output(%z) z
+)"),
+            R"(
+mesh{data:2}
+buffers{arena:896, commit:4}
+%y : f32[b:64/data=32, c:4] @0 = input y
+%m : f32[b:64/data=32] @512 = reduce(%y) max
+%z : bf16[b:64/data=32, c:4] @640 = map(%m) [cast.bf16($0)]
+output(%z) z
+)");
+}
+
 TEST(PlanBuffers, AMapWritesOverAnOperandThatItReadsLast) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}

@@ -43,8 +43,10 @@ struct Case {
   std::function<std::vector<Tensor>(Graph& graph, Dimension rows,
                                     Dimension columns, DType dtype)>
       build;
-  // Steps of what it updates, if anything.
+  // The last fetch is an update.
   bool updates = false;
+  // Maps of 16-bit floats may find their operands' memory given away.
+  bool may_stay_parts = false;
   friend std::ostream& operator<<(std::ostream& out, const Case& c) {
     return out << c.name;
   }
@@ -111,7 +113,8 @@ const Case kCases[] = {
        const Tensor a = Exp(x) + 1.0, b = Tanh(y) * 3.0;
        const Tensor c = a * a - x, d = Cast(Square(b), kInt32);
        return std::vector<Tensor>{a, b, c, d};
-     }},
+     },
+     false, true},
     {"AdamW",
      [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
        const Tensor x = Number(graph, "x", {rows, columns}, dtype);
@@ -251,7 +254,9 @@ TEST_P(Groups, AreTheirParts) {
   ASSERT_OK(wanted);
   ASSERT_OK(got);
   EXPECT_EQ(no_groups, 0);
-  EXPECT_GT(groups, 0) << PrintProgram(*step);
+  if (!c.what.may_stay_parts || c.dtype == kFloat32) {
+    EXPECT_GT(groups, 0) << PrintProgram(*step);
+  }
   for (const auto& [name, want] : *wanted) {
     const HostTensor& is = got->at(name);
     ASSERT_EQ(is.dtype(), want.dtype());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef BACKENDS_CUDA_RUNS_NOTHING_H_
-#define BACKENDS_CUDA_RUNS_NOTHING_H_
+#ifndef LOWERING_RUNS_NOTHING_H_
+#define LOWERING_RUNS_NOTHING_H_
 
 #include "lowering/plan_buffers.h"
 #include "lowering/program.h"
 
-namespace mtf::cuda {
+namespace mtf {
 
 // Whether a step does nothing for `instruction`: it takes no time and changes
 // no memory, so that a group may reach across it.
@@ -23,6 +23,6 @@ inline bool RunsNothing(const Program& program,
   }
 }
 
-}  // namespace mtf::cuda
+}  // namespace mtf
 
-#endif  // BACKENDS_CUDA_RUNS_NOTHING_H_
+#endif  // LOWERING_RUNS_NOTHING_H_

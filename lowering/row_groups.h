@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef BACKENDS_CUDA_FIND_ROW_GROUPS_H_
-#define BACKENDS_CUDA_FIND_ROW_GROUPS_H_
+#ifndef LOWERING_ROW_GROUPS_H_
+#define LOWERING_ROW_GROUPS_H_
 
 #include <vector>
 
 #include "lowering/program.h"
 
-namespace mtf::cuda {
+namespace mtf {
 
 // Runs of maps and reductions that work on the same rows: a softmax, a layer
-// norm, its gradient. One kernel can take each row through all of them and read
-// the operands once (row_group.h).
+// norm, its gradient. One kernel can take each row through all of them, read
+// the operands once and write nothing but what others read; plan_buffers leaves
+// the operands in place until the last member has run.
 //
 //   %max = reduce(%x) max            // [batch, length] of [batch, length,
 //   vocab] %e   = map(%x, %max) [sub($0, $1); exp($2)] %sum = reduce(%e) sum %p
@@ -25,6 +26,6 @@ namespace mtf::cuda {
 std::vector<std::vector<int>> FindRowGroups(const Program& program,
                                             const std::vector<bool>& taken);
 
-}  // namespace mtf::cuda
+}  // namespace mtf
 
-#endif  // BACKENDS_CUDA_FIND_ROW_GROUPS_H_
+#endif  // LOWERING_ROW_GROUPS_H_

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cuda/find_row_groups.h"
+#include "lowering/row_groups.h"
 
 #include <optional>
 #include <utility>
 
-#include "backends/cuda/runs_nothing.h"
+#include "lowering/runs_nothing.h"
 
-namespace mtf::cuda {
+namespace mtf {
 namespace {
 
 // The rows that a group works on: `columns` innermost dimensions of `shape`.
@@ -96,4 +96,4 @@ std::vector<std::vector<int>> FindRowGroups(const Program& program,
   return groups;
 }
 
-}  // namespace mtf::cuda
+}  // namespace mtf
