@@ -29,7 +29,6 @@ output(%s) s
 )");
 }
 
-// %y cannot: %x is read again.
 // What may run as one kernel reads its operands to the end (row_groups.h): %y
 // is as long as the group of %m and %z, though nothing behind %m reads it.
 TEST(PlanBuffers, OperandsOfAGroupOfRowsStayUntilItsEnd) {
@@ -50,6 +49,7 @@ output(%z) z
 )");
 }
 
+// %y cannot: %x is read again.
 TEST(PlanBuffers, AMapWritesOverAnOperandThatItReadsLast) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
