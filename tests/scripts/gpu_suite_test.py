@@ -142,6 +142,57 @@ class GpuSuite(unittest.TestCase):
         self.assertEqual(slow.stdout.splitlines()[-1],
                          "FAILED training: train_test: ran out of time")
 
+    def test_floors_hold_on_a_gpu(self):
+        # Programs and a GPU are played by scripts.
+        figures = {
+            "copy": [("ceiling/copy", 1000, {})],
+            "kernels": [("kernel/gelu/bfloat16", 900, {}),
+                        ("kernel/add/bfloat16", 840, {})],
+            "meshes": [("meshes/one", 1, {}), ("meshes/data:8/data", 1.09, {}),
+                       ("meshes/model:8/megatron", 1.11, {})],
+            "memory": [("memory/step", 1, {"bytes": 7, "planned_bytes": 7})]}
+        cases = "".join(
+            f"*only={name}*) " + "".join("echo '" + json.dumps(
+                {"schema": 1, "benchmark": benchmark, "program": "mtf",
+                 "device": "cuda", "unit": "x", "value": value,
+                 "milliseconds": 1, **more}) + "';" for benchmark, value, more
+                in lines) + ";\n" for name, lines in figures.items())
+        gpt2 = ("case \"$*\" in *tiny*) m=10;; *) m=500;; esac\n"
+                "echo $m > {smi}; sleep 1.2\n"
+                "echo loss 5.1, 2.000 ms/step, 8192000 tokens/s, 6.1 TFLOP/s\n"
+                "echo memory planned for each rank: $m.0 MiB\n")
+        with tempfile.TemporaryDirectory() as folder:
+            used = pathlib.Path(folder, "used")
+            used.write_text("0")
+            binaries = pathlib.Path(folder, "bin")
+            binaries.mkdir()
+            for path, script in (
+                    (binaries / "gpu_benchmark",
+                     f"case \"$*\" in\n{cases}esac"),
+                    (binaries / "gpt2", gpt2.format(smi=used)),
+                    (binaries / "nvidia-smi",
+                     "case \"$*\" in *memory.used*)\n"
+                     f"read used < {used}; echo $((used + used / 100 + 600));;"
+                     "\n*) echo 'NVIDIA H200, 580.1, 1 MiB';; esac")):
+                path.write_text(f"#!/bin/sh\n{script}\n")
+                path.chmod(0o755)
+            outcome, report, page, _ = run(
+                f"--build={folder}", "--parts=memory,ceilings,kernels,meshes",
+                env={"PATH": f"{binaries}:/usr/bin:/bin"})
+        self.assertEqual(outcome.returncode, 1, outcome.stdout)
+        self.assertEqual(
+            [line for line in outcome.stdout.splitlines()
+             if line.startswith("FAILED ")],
+            ["FAILED kernels: kernel/add/bfloat16 (840 GB/s) of the copy: "
+             "0.840 (at least 0.85)",
+             "FAILED meshes: meshes/model:8/megatron: time of one device with "
+             "all of the work, of that of eight: 0.901 (at least 0.909)"])
+        self.assertEqual(part(report, "memory")["status"], "passed")
+        self.assertIn("gpt2 124M, 16 x 1024: 500 MiB planned, 5 MiB used "
+                      "beyond that, context aside",
+                      part(report, "memory")["notes"])
+        self.assertIn("NVIDIA H200", page)
+
     def test_no_part_starts_when_time_is_over(self):
         outcome, report, _, _ = run("--device=cpu", "--size=tiny",
                                     "--parts=kernels", "--minutes=0.01")
