@@ -124,8 +124,8 @@ class TextWriter {
       rows.push_back({absl::StrCat(first.number), first.kind, first.axes,
                       absl::StrCat(fold.members.size()), absl::StrCat(bytes),
                       SecondsText(seconds), SecondsText(exposed), fold.name,
-                      first.site, first.dimension, first.rule,
-                      first.rule_origin, untried ? "" : ChangeOf(first),
+                      first.rule, untried ? "" : ChangeOf(first), first.site,
+                      first.dimension, first.rule_origin,
                       same_layer ? absl::StrCat(operation.before, fold.layers,
                                                 operation.behind)
                                  : OperationOf(first)});
@@ -138,11 +138,11 @@ class TextWriter {
            {"time", true},
            {"exposed", true},
            {"tensor"},
+           {"rule"},
+           {"removed by", false, true},
            {"made at"},
            {"dimension"},
-           {"rule"},
            {"rule from"},
-           {"removed by", false, true},
            {"operation", false, true}},
           rows);
     if (untried) Line(absl::StrCat("removed by: ", all[0].no_change));

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,6 +21,7 @@
 #include "lowering/units.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
+#include "tools/curve_timer.h"
 #include "train/rank_set.h"
 
 namespace mtf {
@@ -28,51 +29,24 @@ namespace {
 
 // Each curve gets as much of the time as any other.
 constexpr int kCurves = 10;
-// Points that a curve has whatever they take: two make a table.
-constexpr size_t kFewest = 2;
-constexpr int kMostRepeats = 200;
 
-struct Point {
-  double size = 0;  // side of a product, bytes of a copy or a collective
-  double seconds = 0;
-};
+using Point = CurvePoint;
 
-using Clock = std::chrono::steady_clock;
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-// The places 0 to count - 1: the ends, then the middles of what is between.
-std::vector<size_t> EndsFirst(size_t count) {
-  std::vector<size_t> order = {0};
-  if (count > 1) order.push_back(count - 1);
-  std::vector<std::pair<size_t, size_t>> gaps = {{0, count - 1}};
-  for (size_t i = 0; i < gaps.size() && order.size() < count; ++i) {
-    const auto [left, right] = gaps[i];
-    const size_t middle = (left + right) / 2;
-    if (middle == left) continue;
-    order.push_back(middle);
-    gaps.emplace_back(left, middle);
-    gaps.emplace_back(middle, right);
-  }
-  return order;
-}
-
-// What one rank measures. All ranks make the same calls and agree on every
-// time, so that they take the same decisions.
+// What one rank measures.
 class Calibration {
  public:
   Calibration(Communicator& communicator, const CalibrateOptions& options)
       : communicator_(communicator), options_(options) {}
 
   absl::StatusOr<std::string> Run() {
-    begin_ = Clock::now();
     threads_ = communicator_.placement().threads;
     // Sizes the pool of this thread.
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
                          CreateDevice("cpu", {.num_threads = threads_}));
     device->EnterThread();
     MTF_ASSIGN_OR_RETURN(group_, communicator_.GroupOver({0}));
+    timer_.emplace(communicator_, *group_, options_.seconds, kCurves,
+                   options_.progress);
     MTF_ASSIGN_OR_RETURN(const std::vector<Point> copies, Copies());
     MTF_ASSIGN_OR_RETURN(const std::vector<Point> maps, Maps());
     MTF_ASSIGN_OR_RETURN(const std::vector<Point> f32, Cubes(kFloat32));
@@ -88,78 +62,6 @@ class Calibration {
  private:
   int64_t ranks() const { return communicator_.size(); }
 
-  // Of each place the largest of all ranks.
-  absl::Status Agree(std::vector<float>& values) {
-    std::vector<float> mine = values;
-    return communicator_.AllReduce(
-        *group_,
-        {{mine.data(), values.data(), static_cast<int64_t>(values.size())}},
-        kFloat32, ReduceKind::kMax);
-  }
-
-  // The median time of the slowest rank. `prepare` is not timed.
-  absl::StatusOr<double> Median(const std::function<void()>& prepare,
-                                const std::function<absl::Status()>& run,
-                                double allowance) {
-    std::vector<float> times(1);
-    MTF_RETURN_IF_ERROR(Once(prepare, run, times[0]));  // warms up
-    MTF_RETURN_IF_ERROR(Once(prepare, run, times[0]));
-    MTF_RETURN_IF_ERROR(Agree(times));
-    const double one = std::max(1e-7, static_cast<double>(times[0]));
-    times.resize(static_cast<size_t>(
-        std::clamp(allowance / one, 3.0, static_cast<double>(kMostRepeats))));
-    for (float& time : times) {
-      MTF_RETURN_IF_ERROR(Once(prepare, run, time));
-    }
-    MTF_RETURN_IF_ERROR(Agree(times));
-    std::nth_element(times.begin(), times.begin() + times.size() / 2,
-                     times.end());
-    return std::max(1e-9, static_cast<double>(times[times.size() / 2]));
-  }
-
-  absl::Status Once(const std::function<void()>& prepare,
-                    const std::function<absl::Status()>& run, float& seconds) {
-    prepare();
-    MTF_RETURN_IF_ERROR(communicator_.Barrier());
-    const Clock::time_point begin = Clock::now();
-    MTF_RETURN_IF_ERROR(run());
-    seconds = static_cast<float>(SecondsSince(begin));
-    return absl::OkStatus();
-  }
-
-  // Measures at `sizes` until this curve's share of the time is used up: both
-  // ends first, then what halves the widest gap, so that less time makes the
-  // curve coarser, not shorter.
-  template <class Measure>  // absl::StatusOr<double>(size, allowance)
-  absl::StatusOr<std::vector<Point>> Curve(const std::string& name,
-                                           const std::vector<double>& sizes,
-                                           const Measure& measure) {
-    ++curve_;
-    const double share = options_.seconds / kCurves;
-    std::vector<Point> points;
-    for (size_t place : EndsFirst(sizes.size())) {
-      const double size = sizes[place];
-      std::vector<float> elapsed = {static_cast<float>(SecondsSince(begin_))};
-      MTF_RETURN_IF_ERROR(Agree(elapsed));
-      if (points.size() >= kFewest && elapsed[0] > share * curve_) break;
-      if (communicator_.rank() == 0 && options_.progress) {
-        options_.progress(absl::StrFormat("%s, %s", name, SizeText(size)));
-      }
-      MTF_ASSIGN_OR_RETURN(
-          const double seconds,
-          measure(size, share / static_cast<double>(sizes.size()) / 2));
-      points.push_back({size, seconds});
-    }
-    std::sort(points.begin(), points.end(),
-              [](const Point& a, const Point& b) { return a.size < b.size; });
-    return points;
-  }
-  // Sides of products are small numbers, the others are bytes.
-  std::string SizeText(double size) const {
-    return in_bytes_ ? FormatQuantity(size, Quantity::kBytes)
-                     : absl::StrCat("side ", size);
-  }
-
   absl::StatusOr<double> Product(DType dtype, int64_t m, int64_t n, int64_t k,
                                  double allowance) {
     OneInstruction product(threads_);
@@ -168,7 +70,8 @@ class Calibration {
     product.AddOperand({{"k", k}, {"n", n}}, dtype);
     product.SetResult({{"m", m}, {"n", n}}, dtype);
     product.Prepare();
-    return Median([] {}, [&] { return Do([&] { product.Run(); }); }, allowance);
+    return timer_->Median([] {}, [&] { return Do([&] { product.Run(); }); },
+                          allowance);
   }
   template <class Body>
   static absl::Status Do(const Body& body) {
@@ -177,30 +80,28 @@ class Calibration {
   }
 
   absl::StatusOr<std::vector<Point>> Cubes(DType dtype) {
-    in_bytes_ = false;
-    return Curve(absl::StrCat("matmul ", DTypeName(dtype)),
-                 {32, 64, 128, 256, 512, 1024},
-                 [&](double size, double allowance) {
-                   const int64_t side = static_cast<int64_t>(size);
-                   return Product(dtype, side, side, side, allowance);
-                 });
+    return timer_->Curve(absl::StrCat("matmul ", DTypeName(dtype)),
+                         CurveTimer::kSides, {32, 64, 128, 256, 512, 1024},
+                         [&](double size, double allowance) {
+                           const int64_t side = static_cast<int64_t>(size);
+                           return Product(dtype, side, side, side, allowance);
+                         });
   }
   absl::StatusOr<std::vector<Point>> ThinProducts() {
-    in_bytes_ = false;
-    return Curve("matmul f32 of 1024 x 1024", {4, 16, 64},
-                 [&](double size, double allowance) {
-                   return Product(kFloat32, static_cast<int64_t>(size), 1024,
-                                  1024, allowance);
-                 });
+    return timer_->Curve("matmul f32 of 1024 x 1024", CurveTimer::kSides,
+                         {4, 16, 64}, [&](double size, double allowance) {
+                           return Product(kFloat32, static_cast<int64_t>(size),
+                                          1024, 1024, allowance);
+                         });
   }
 
   // Bytes read and written by the sum of two operands: an identity would be
   // copied past the caches, which no other map is. The first is as good as an
   // empty kernel.
   absl::StatusOr<std::vector<Point>> Copies() {
-    in_bytes_ = true;
-    return Curve(
-        "copy", {12 << 3, 12 << 9, 12 << 12, 12 << 15, 12 << 18, 12 << 22},
+    return timer_->Curve(
+        "copy", CurveTimer::kBytes,
+        {12 << 3, 12 << 9, 12 << 12, 12 << 15, 12 << 18, 12 << 22},
         [&](double bytes, double allowance) {
           const Shape shape = {{"x", static_cast<int64_t>(bytes) / 12}};
           OneInstruction map(threads_);
@@ -211,38 +112,40 @@ class Calibration {
           map.AddOperand(shape, kFloat32);
           map.SetResult(shape, kFloat32);
           map.Prepare();
-          return Median([] {}, [&] { return Do([&] { map.Run(); }); },
-                        allowance);
+          return timer_->Median([] {}, [&] { return Do([&] { map.Run(); }); },
+                                allowance);
         });
   }
 
   // A map of many steps over what the nearest cache holds, of the kind that
   // gradients of activations are: a transcendental function among plain ones.
   absl::StatusOr<std::vector<Point>> Maps() {
-    in_bytes_ = true;
-    return Curve("map", {4 << 12}, [&](double bytes, double allowance) {
-      using F = ScalarFunction;
-      const Shape shape = {{"x", static_cast<int64_t>(bytes) / 4}};
-      OneInstruction map(threads_);
-      map.instruction.opcode = Opcode::kMap;
-      map.instruction.expression = {1,
-                                    {{F::kMultiply, kFloat32, {0, 0}, 0, ""},
-                                     {F::kMultiply, kFloat32, {1, 0}, 0, ""},
-                                     {F::kAdd, kFloat32, {2, 0}, 0, ""},
-                                     {F::kTanh, kFloat32, {3}, 0, ""},
-                                     {F::kSubtract, kFloat32, {4, 1}, 0, ""},
-                                     {F::kMultiply, kFloat32, {5, 3}, 0, ""},
-                                     {F::kMultiply, kFloat32, {6, 2}, 0, ""},
-                                     {F::kAdd, kFloat32, {7, 4}, 0, ""}}};
-      map.AddOperand(shape, kFloat32);
-      map.SetResult(shape, kFloat32);
-      map.Prepare();
-      return Median([] {}, [&] { return Do([&] { map.Run(); }); }, allowance);
-    });
+    return timer_->Curve(
+        "map", CurveTimer::kBytes, {4 << 12},
+        [&](double bytes, double allowance) {
+          using F = ScalarFunction;
+          const Shape shape = {{"x", static_cast<int64_t>(bytes) / 4}};
+          OneInstruction map(threads_);
+          map.instruction.opcode = Opcode::kMap;
+          map.instruction.expression = {
+              1,
+              {{F::kMultiply, kFloat32, {0, 0}, 0, ""},
+               {F::kMultiply, kFloat32, {1, 0}, 0, ""},
+               {F::kAdd, kFloat32, {2, 0}, 0, ""},
+               {F::kTanh, kFloat32, {3}, 0, ""},
+               {F::kSubtract, kFloat32, {4, 1}, 0, ""},
+               {F::kMultiply, kFloat32, {5, 3}, 0, ""},
+               {F::kMultiply, kFloat32, {6, 2}, 0, ""},
+               {F::kAdd, kFloat32, {7, 4}, 0, ""}}};
+          map.AddOperand(shape, kFloat32);
+          map.SetResult(shape, kFloat32);
+          map.Prepare();
+          return timer_->Median([] {}, [&] { return Do([&] { map.Run(); }); },
+                                allowance);
+        });
   }
 
   absl::StatusOr<std::string> Link() {
-    in_bytes_ = true;
     const int64_t n = ranks();
     const int64_t largest = 32 << 20;
     // Operands have just been written, as in a step.
@@ -295,14 +198,16 @@ class Calibration {
           absl::StrCat(CollectiveName(collective.kind), " over ", n);
       MTF_ASSIGN_OR_RETURN(
           const std::vector<Point> points,
-          Curve(name, sizes, [&](double size, double allowance) {
-            const int64_t bytes = static_cast<int64_t>(size);
-            const auto prepare = [&] {
-              std::fill_n(in.data(), bytes / 4, static_cast<float>(bytes));
-            };
-            return Median(
-                prepare, [&] { return collective.run(bytes); }, allowance);
-          }));
+          timer_->Curve(
+              name, CurveTimer::kBytes, sizes,
+              [&](double size, double allowance) {
+                const int64_t bytes = static_cast<int64_t>(size);
+                const auto prepare = [&] {
+                  std::fill_n(in.data(), bytes / 4, static_cast<float>(bytes));
+                };
+                return timer_->Median(
+                    prepare, [&] { return collective.run(bytes); }, allowance);
+              }));
       absl::StrAppend(&tables, name, "\n", Rows(points));
       // The last, a permute, is one message.
       latency = points.front().seconds;
@@ -383,10 +288,8 @@ class Calibration {
   Communicator& communicator_;
   const CalibrateOptions& options_;
   const Communicator::Group* group_ = nullptr;
+  std::optional<CurveTimer> timer_;
   int threads_ = 1;
-  Clock::time_point begin_;
-  int curve_ = 0;  // how many have begun
-  bool in_bytes_ = true;
   double launch_ = 0;  // of an empty kernel
 };
 
