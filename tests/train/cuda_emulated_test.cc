@@ -155,6 +155,57 @@ TEST_P(BadIndices, EndTheStepAsOnTheCpuAndChangeNothing) {
 
 INSTANTIATE_TEST_SUITE_P(FedAndComputed, BadIndices, ::testing::Bool());
 
+// Each rank alone sees what it is fed; all end the step.
+TEST(VirtualDevice, ABadIndexInTheShardOfOneRankEndsTheStepOfAll) {
+  std::vector<std::string> errors;
+  for (const std::string backend : {"cpu", kDevice}) {
+    Lookup model(/*computed=*/false);
+    SessionOptions options;
+    options.backend = backend;
+    absl::StatusOr<std::unique_ptr<Session>> session =
+        Session::Create(model.graph, "x:2,y:2", "batch:x, vocab:y", options);
+    ASSERT_OK(session);
+    ASSERT_OK((*session)->Initialize());
+    RunRequest request = {.fetches = {model.loss}, .updates = {model.step}};
+    absl::StatusOr<std::vector<TensorShard>> shards =
+        (*session)->InputShards(request, "tokens");
+    ASSERT_OK(shards);
+    ASSERT_EQ(shards->size(), 4u);
+    request.feed_shards["tokens"] = *shards;
+    EXPECT_OK((*session)->RunShards(request));
+    // Ranks 2 and 3 have the second half of the batch.
+    for (int rank : {2, 3}) {
+      StoreElement(request.feed_shards["tokens"][rank].values.data(), kInt32, 3,
+                   -1);
+    }
+    const auto bad = (*session)->RunShards(request);
+    EXPECT_THAT(bad, StatusIs(absl::StatusCode::kOutOfRange,
+                              HasSubstr("index -1 at [batch=2, length=3]")));
+    errors.emplace_back(bad.status().message());
+    request.feed_shards["tokens"] = *shards;
+    EXPECT_OK((*session)->RunShards(request));
+  }
+  EXPECT_EQ(errors[0], errors[1]);
+}
+
+// The loss of each of four steps on four virtual devices, with an environment
+// variable set.
+std::vector<double> LossesWith(const char* variable, const char* value) {
+  if (variable != nullptr) setenv(variable, value, 1);
+  const absl::StatusOr<SmallRun> run =
+      RunOn(kDevice, {"data:2,model:2", "data_model"}, 4);
+  if (variable != nullptr) unsetenv(variable);
+  EXPECT_OK(run);
+  return run.ok() ? run->losses : std::vector<double>();
+}
+
+TEST(VirtualDevice, RecordedStepsGiveTheBitsOfPlainOnes) {
+  const std::vector<double> recorded = LossesWith(nullptr, "");
+  EXPECT_EQ(recorded.size(), 4u);
+  EXPECT_EQ(LossesWith("MTF_CUDA_RECORD", "0"), recorded);
+  EXPECT_EQ(LossesWith("MTF_CUDA_BLOCKING", "1"), recorded);
+}
+
 TEST(VirtualDevice, AStepAllocatesNothing) {
 #ifdef MTF_COUNTS_ALLOCATIONS
   Lookup model(/*computed=*/false);
