@@ -100,8 +100,6 @@ Model BuildModel(Graph& graph) {
 }
 
 absl::Status Main() {
-  MTF_ASSIGN_OR_RETURN(const train::TextDataset text,
-                       train::TextDataset::Open(absl::GetFlag(FLAGS_text)));
   Graph graph;
   const Model model = BuildModel(graph);
   MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Session> session,
@@ -109,6 +107,8 @@ absl::Status Main() {
                                                    .updates = {model.step}}));
   if (session == nullptr) return absl::OkStatus();  // --explain
 
+  MTF_ASSIGN_OR_RETURN(const train::TextDataset text,
+                       train::TextDataset::Open(absl::GetFlag(FLAGS_text)));
   const uint32_t seed = absl::GetFlag(FLAGS_seed);
   MTF_ASSIGN_OR_RETURN(
       const train::TrainingResult result,
