@@ -16,7 +16,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mtf/precision_text.h"
+#include "ops/einsum.h"
 #include "ops/one_hot.h"
+#include "ops/reduce.h"
 #include "tests/matchers.h"
 #include "tests/train/small_lm.h"
 #include "train/flags.h"
@@ -197,6 +199,99 @@ TEST(PrecisionUnderLayouts, TwoRunsOfOneLayoutAreBitwiseEqual) {
   ASSERT_OK(b);
   EXPECT_EQ(a->losses, b->losses);
   EXPECT_TRUE(a->final == b->final);
+}
+
+// 257 is no bf16, and 2049 no f16.
+TEST(EinsumOfF32, AddsUpWithoutRoundingUnderEveryLayout) {
+  const Dimension i{"i", 3}, j{"j", 5}, k{"k", 257}, l{"l", 2049};
+  for (const char* layout :
+       {"", "k:x, l:y", "k:x+y", "i:x, k:y", "l:x+y", "i:x, j:y"}) {
+    for (DType dtype : {kBFloat16, kFloat16}) {
+      SCOPED_TRACE(absl::StrCat(layout, " ", DTypeName(dtype)));
+      Graph graph;
+      const auto ones = [&](const Shape& shape) {
+        return Ones(graph, dtype, shape);
+      };
+      const EinsumOptions f32 = {.dtype = kFloat32};
+      const Dimension& long_one = dtype == kBFloat16 ? k : l;
+      const double sum = static_cast<double>(long_one.size);
+      const std::vector<std::pair<Tensor, double>> cases = {
+          {Einsum({ones({i, long_one})}, {i}, f32), sum},
+          {Einsum({ones({i, long_one}), ones({long_one})}, {i}, f32), sum},
+          // Summed by itself, before it meets the other.
+          {Einsum({ones({i, long_one}), ones({i, j})}, {i}, f32), 5 * sum},
+          {Einsum({ones({i}), ones({i, j}), ones({long_one})}, {i}, f32),
+           5 * sum},
+          {Einsum({ones({i}), ones({j})}, {i, j}, f32), 1},
+      };
+      std::vector<Tensor> fetches;
+      for (const auto& [tensor, wanted] : cases) fetches.push_back(tensor);
+      const auto session = Session::Create(graph, "x:2,y:2", layout);
+      ASSERT_OK(session);
+      ASSERT_OK((*session)->Initialize());
+      const auto values = (*session)->Run({.fetches = fetches});
+      ASSERT_OK(values);
+      for (size_t n = 0; n < cases.size(); ++n) {
+        EXPECT_EQ((*values)[n].dtype(), kFloat32);
+        for (double value : (*values)[n].ToDoubles()) {
+          EXPECT_EQ(value, cases[n].second) << "case " << n;
+        }
+      }
+    }
+  }
+}
+
+// A gradient that overflows on one rank alone holds all of them back.
+TEST(LossScaleUnderLayouts, AStepIsLeftOutByAllRanksOrByNone) {
+  for (const char* layout :
+       {"", "batch:x", "batch:x [parameters] d:x [optimizer] d:x", "d:x",
+        "batch:x [optimizer] e:x"}) {
+    SCOPED_TRACE(layout);
+    Graph graph;
+    const Dimension batch{"batch", 4}, d{"d", 6}, e{"e", 3};
+    const Tensor x = Input(graph, "x", kFloat32, {batch, d});
+    const PrecisionScope scope(graph, *ParsePrecision("float16"));
+    const Tensor y = nn::Dense(x, {d}, {e}, {.bias = false});
+    const Tensor loss = ReduceSum(Square(Cast(y, kFloat32)), {});
+    const Tensor step =
+        nn::AdamW({.loss_scale = {.initial = 8, .growth_interval = 2}})
+            .Minimize(loss);
+    const auto session = Session::Create(graph, "x:4", layout);
+    ASSERT_OK(session);
+    ASSERT_OK((*session)->Initialize());
+    const auto variables = [&] {
+      std::map<std::string, HostTensor> values;
+      for (const VariableInfo& info : graph.variables()) {
+        const auto value = (*session)->ReadVariable(info.name);
+        EXPECT_OK(value);
+        if (value.ok()) values[info.name] = *value;
+      }
+      return values;
+    };
+    double scale = 8;
+    // The third example overflows; the last update makes two in a row.
+    for (const bool overflows : {true, false, true, false, false}) {
+      std::vector<double> numbers(24, 0.5);
+      if (overflows) numbers[2 * 6 + 1] = 60000;
+      auto before = variables();
+      ASSERT_OK(
+          (*session)->Run({.feeds = {{"x", HostTensor::FromDoubles(
+                                               {batch, d}, kFloat32, numbers)}},
+                           .updates = {step}}));
+      auto after = variables();
+      scale *= overflows ? 0.5 : 1;
+      if (after["adamw/step"].At(0) == 3) scale *= 2;
+      EXPECT_EQ(after["adamw/loss_scale"].At(0), scale);
+      for (auto* values : {&before, &after}) {
+        values->erase("adamw/loss_scale");
+        values->erase("adamw/loss_scale_updates");
+      }
+      EXPECT_EQ(before == after, overflows);
+      EXPECT_TRUE(after.at("dense/kernel") ==
+                  Rounded(after.at("adamw/dense/kernel/master"), kFloat16));
+    }
+    EXPECT_EQ(variables().at("adamw/step").At(0), 3);
+  }
 }
 
 TEST(PrecisionFlag, IsANameAndWhatDiffersFromIt) {
