@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/attention_group.h"
 #include "backends/cuda/communicators/connection.h"
 #include "backends/cuda/einsum.h"
 #include "backends/cuda/find_map_batches.h"
@@ -154,11 +155,21 @@ class CudaDevice : public Device {
         groups.push_back(std::move(group));
       }
     };
+    for (const AttentionGroup& attention :
+         FindAttentionFor(*runtime_, program)) {
+      add({attention.forward});
+      if (!attention.backward.empty()) add({attention.backward});
+    }
     add(FindRowGroups(program, taken));
     add(FindMapBatches(program, taken));
     return groups;
   }
   KernelOr PrepareGroup(absl::Span<const Binding> bindings) override {
+    for (const Binding& binding : bindings) {
+      if (binding.instruction().opcode == Opcode::kEinsum) {
+        return PrepareAttentionGroup(*runtime_, scratch_, bindings);
+      }
+    }
     for (const Binding& binding : bindings) {
       if (binding.instruction().opcode != Opcode::kMap) {
         return PrepareRowGroup(*runtime_, bindings);

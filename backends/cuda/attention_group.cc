@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/attention_group.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+namespace {
+
+struct Copy {
+  void* to;
+  const void* from;
+  int64_t bytes;
+};
+
+class AttentionKernel : public Kernel {
+ public:
+  AttentionKernel(Runtime& runtime, std::unique_ptr<PreparedAttention> call,
+                  const PreparedAttention::Buffers& buffers,
+                  std::vector<Copy> copies)
+      : runtime_(runtime),
+        call_(std::move(call)),
+        buffers_(buffers),
+        copies_(std::move(copies)) {}
+
+  void Run(StepContext&) override {
+    call_->Run(buffers_);
+    for (const Copy& copy : copies_) {
+      runtime_.CopyOnDevice(copy.to, copy.from, copy.bytes);
+    }
+  }
+
+ private:
+  Runtime& runtime_;
+  std::unique_ptr<PreparedAttention> call_;
+  PreparedAttention::Buffers buffers_;
+  std::vector<Copy> copies_;  // behind the call
+};
+
+int64_t BytesOf(const BoundValue& value) {
+  return value.elements() * DTypeSize(value.dtype());
+}
+
+// The operand or result `value` of any member; null where there is none.
+const BoundValue* Find(absl::Span<const Binding> members, int value) {
+  for (const Binding& member : members) {
+    const Instruction& instruction = member.instruction();
+    for (size_t i = 0; i < instruction.operands.size(); ++i) {
+      if (instruction.operands[i] == value) return &member.operands[i];
+    }
+    for (size_t i = 0; i < instruction.results.size(); ++i) {
+      if (instruction.results[i] == value) return &member.results[i];
+    }
+  }
+  return nullptr;
+}
+
+bool Overlap(const BoundValue& x, const BoundValue& y) {
+  const char* a = static_cast<const char*>(x.data);
+  const char* b = static_cast<const char*>(y.data);
+  return a < b + BytesOf(y) && b < a + BytesOf(x);
+}
+
+// Where results go: in place, or, where something that the kernel reads lies
+// there, into scratch memory and from there to their place.
+class Results {
+ public:
+  explicit Results(std::vector<const BoundValue*> reads)
+      : reads_(std::move(reads)) {}
+
+  void Add(const BoundValue& result, void** place) {
+    *place = result.data;
+    for (const BoundValue* read : reads_) {
+      if (!Overlap(*read, result)) continue;
+      moved_.push_back({&result, place, bytes_});
+      bytes_ += (BytesOf(result) + 255) / 256 * 256;
+      return;
+    }
+  }
+  // Memory that nobody looks at later.
+  void AddScratch(int64_t bytes, void** place) {
+    moved_.push_back({nullptr, place, bytes_});
+    bytes_ += bytes;
+  }
+  absl::Status Finish(Scratch& scratch, std::vector<Copy>* copies) {
+    if (moved_.empty()) return absl::OkStatus();
+    MTF_ASSIGN_OR_RETURN(void* memory, scratch.Reserve(bytes_));
+    for (const Moved& moved : moved_) {
+      *moved.place = static_cast<char*>(memory) + moved.offset;
+      if (moved.result == nullptr) continue;
+      copies->push_back(
+          {moved.result->data, *moved.place, BytesOf(*moved.result)});
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Moved {
+    const BoundValue* result;
+    void** place;
+    int64_t offset;
+  };
+  std::vector<const BoundValue*> reads_;
+  std::vector<Moved> moved_;
+  int64_t bytes_ = 0;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
+    Runtime& runtime, Scratch& scratch, const AttentionGroup& group,
+    bool backward, absl::Span<const Binding> members) {
+  const auto find = [&](int value) { return Find(members, value); };
+  const BoundValue *q = find(group.q), *k = find(group.k), *v = find(group.v),
+                   *weights = find(group.weights);
+  PreparedAttention::Buffers buffers;
+  buffers.q = q->data;
+  buffers.k = k->data;
+  buffers.v = v->data;
+  char* kept = static_cast<char*>(weights->data);
+  std::vector<Copy> copies;
+  AttentionProblem problem = group.problem;
+  if (!backward) {
+    const BoundValue* o = find(group.o);
+    Results results({q, k, v});
+    results.Add(*o, &buffers.o);
+    if (group.backward.empty()) {
+      results.AddScratch(problem.batch * problem.heads * problem.length * 4,
+                         &buffers.stats);
+    }
+    MTF_RETURN_IF_ERROR(results.Finish(scratch, &copies));
+    if (!group.backward.empty()) {
+      buffers.stats = kept + group.stats_offset();
+      // Its own place may be another value's by the time of the gradient.
+      copies.push_back({kept, buffers.o, BytesOf(*o)});
+    }
+  } else {
+    problem = group.BackwardProblem();
+    const BoundValue *d_o = find(group.d_o), *d_q = find(group.d_q),
+                     *d_k = find(group.d_k), *d_v = find(group.d_v);
+    buffers.o = kept;
+    buffers.stats = kept + group.stats_offset();
+    buffers.d_o = d_o->data;
+    Results results({q, k, v, d_o, weights});
+    results.Add(*d_q, &buffers.d_q);
+    results.Add(*d_k, &buffers.d_k);
+    results.Add(*d_v, &buffers.d_v);
+    MTF_RETURN_IF_ERROR(results.Finish(scratch, &copies));
+  }
+  MTF_ASSIGN_OR_RETURN(std::unique_ptr<PreparedAttention> call,
+                       runtime.PrepareAttention(problem));
+  return std::make_unique<AttentionKernel>(runtime, std::move(call), buffers,
+                                           std::move(copies));
+}
+
+}  // namespace
+
+std::vector<AttentionGroup> FindAttentionFor(Runtime& runtime,
+                                             const Program& program) {
+  const std::vector<bool> none(program.instructions.size(), false);
+  return FindAttention(program, none, [&](const AttentionProblem& problem) {
+    return runtime.PrepareAttention(problem).ok();
+  });
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareAttentionGroup(
+    Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members) {
+  std::vector<int> places;
+  for (const Binding& member : members) places.push_back(member.index);
+  for (const AttentionGroup& group :
+       FindAttentionFor(runtime, *members[0].program)) {
+    if (places == group.forward || places == group.backward) {
+      return Prepare(runtime, scratch, group, places == group.backward,
+                     members);
+    }
+  }
+  return std::unique_ptr<Kernel>();
+}
+
+}  // namespace mtf::cuda

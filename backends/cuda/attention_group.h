@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_CUDA_ATTENTION_GROUP_H_
+#define BACKENDS_CUDA_ATTENTION_GROUP_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "backends/backend.h"
+#include "backends/cuda/find_attention.h"
+#include "backends/cuda/runtime.h"
+#include "backends/cuda/scratch.h"
+
+namespace mtf::cuda {
+
+// The groups of FindAttention of which this GPU takes the problems.
+std::vector<AttentionGroup> FindAttentionFor(Runtime& runtime,
+                                             const Program& program);
+
+// One kernel for the forward or the backward members of such a group. What it
+// would write over something that it still reads goes through `scratch`. Null
+// where the members are no such group.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareAttentionGroup(
+    Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members);
+
+}  // namespace mtf::cuda
+
+#endif  // BACKENDS_CUDA_ATTENTION_GROUP_H_
