@@ -7,7 +7,8 @@
 //
 //   MTF_PROPERTY_SEED=<seed> properties_test
 //
-// MTF_PROPERTY_CASES sets how many cases each test runs.
+// MTF_PROPERTY_CASES sets how many cases each test runs, MTF_PROPERTY_DEVICE
+// which device runs them besides those that every machine has.
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -180,30 +181,40 @@ class Case {
     return RanksOf(mesh).Run([&](Communicator& communicator) -> absl::Status {
       MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
                            CreateDevice(device_, {.num_threads = 1}));
+      MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> connection,
+                           device->Connect(communicator));
       VariableStore store(*device);
       MTF_ASSIGN_OR_RETURN(
           std::unique_ptr<Executor> executor,
-          Executor::Create(program, *device, communicator, store));
+          Executor::Create(program, *device,
+                           connection != nullptr ? *connection : communicator,
+                           store));
       return executor->Run(program_.feeds, seed, 3, &exact_);
     });
   }
 
-  absl::Status RunRank(Communicator& communicator, uint32_t seed,
+  absl::Status RunRank(Communicator& host, uint32_t seed,
                        const std::vector<OracleTensor>& wanted,
                        const OracleVariables& variables) {
     MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
                          CreateDevice(device_, {.num_threads = 1}));
+    MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> connection,
+                         device->Connect(host));
+    Communicator& communicator = connection != nullptr ? *connection : host;
     VariableStore store(*device);
     std::map<std::string, HostTensor> outputs;
     MTF_ASSIGN_OR_RETURN(
         std::unique_ptr<Executor> initialize,
         Executor::Create(initialize_, *device, communicator, store));
-    MTF_RETURN_IF_ERROR(initialize->Run({}, seed, 0, &outputs));
     MTF_ASSIGN_OR_RETURN(std::unique_ptr<Executor> step,
                          Executor::Create(step_, *device, communicator, store));
-    communicator.ResetCounts();
-    MTF_RETURN_IF_ERROR(step->Run(program_.feeds, seed, 3, &outputs));
-    MTF_RETURN_IF_ERROR(CheckCounts(communicator));
+    // A device that replays runs plainly, then records, then replays.
+    for (int run = 0; run < (device->replays() ? 3 : 1); ++run) {
+      MTF_RETURN_IF_ERROR(initialize->Run({}, seed, 0, &outputs));
+      communicator.ResetCounts();
+      MTF_RETURN_IF_ERROR(step->Run(program_.feeds, seed, 3, &outputs));
+      MTF_RETURN_IF_ERROR(CheckCounts(communicator));
+    }
     for (size_t i = 0; i < program_.fetches.size(); ++i) {
       const std::string wrong =
           Compare(program_.fetches[i].name(), wanted[i],
@@ -305,6 +316,23 @@ TEST_P(LayoutIndependence, MixedPrecisionStepEqualsOracle) {
   const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", 2000) / 10;
   RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 700000u, cases,
            MakeMixedPrecisionStep);
+}
+
+// Kernels of a new case are compiled first, so cases are few.
+TEST_P(LayoutIndependence, EmulatedGpuEqualsOracle) {
+  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", 1500) / 100;
+  RunCases("cuda_emulated",
+           1000000u * static_cast<uint64_t>(GetParam()) + 800000u, cases);
+}
+
+TEST_P(LayoutIndependence, NamedDeviceEqualsOracle) {
+  const char* device = std::getenv("MTF_PROPERTY_DEVICE");
+  if (device == nullptr) {
+    GTEST_SKIP() << "MTF_PROPERTY_DEVICE names no device";
+  }
+  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", 200);
+  RunCases(device, 1000000u * static_cast<uint64_t>(GetParam()) + 750000u,
+           cases);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, LayoutIndependence, ::testing::Range(0, 10));
