@@ -35,7 +35,11 @@ class Backward {
   void Run(Tensor dy) {
     const size_t last = contributions_.size() - 1;
     if (!depends_[last]) return;
-    contributions_[last].push_back(dy);
+    {
+      const Operation& y = *graph_.operations()[last];
+      GradientScope scope(graph_, y);
+      contributions_[last].push_back(Cast(dy, y.gradient_dtype()));
+    }
     for (size_t id = last + 1; id-- > 0;) {
       if (contributions_[id].empty()) continue;
       const Operation& operation = *graph_.operations()[id];

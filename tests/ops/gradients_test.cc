@@ -228,6 +228,15 @@ TEST(GradientDType, UsesAreAddedUpInIt) {
   EXPECT_EQ((*got)[0].data[0], 257);
 }
 
+TEST(GradientDType, OfAVariableByItself) {
+  Graph graph;
+  const Dimension k{"k", 2};
+  const Tensor w = Variable(graph, "w", Ones(graph, kFloat32, {k}),
+                            {.dtype = kBFloat16, .gradient_dtype = kFloat32});
+  EXPECT_EQ(Gradients(w, {w})[0].dtype(), kFloat32);
+  ASSERT_OK(graph.status());
+}
+
 // Without it they are of the dtype of each use, as ever.
 TEST(GradientDType, IsThatOfTheVariableByDefault) {
   Graph graph;
