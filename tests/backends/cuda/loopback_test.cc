@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "backends/cuda/communicators/loopback_kernels.h"
 #include "backends/cuda/kernel_text.h"
+#include "backends/cuda/library.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mtf/check.h"
@@ -192,6 +194,47 @@ TEST(Loopback, AStretchThatFailsWhileItIsRecordedLeavesTheStreamRunning) {
     }
   }
 }
+
+// For A100, H100 and B200.
+class LoopbackKernelsFor : public ::testing::TestWithParam<int> {};
+
+TEST_P(LoopbackKernelsFor, Compile) {
+  const auto tried = CompileForGpu(
+      {"nothing", "extern \"C\" __global__ void nothing() {}\n"}, GetParam());
+  if (!tried.ok()) GTEST_SKIP() << tried.status().message();
+  const auto compile = [&](const LoopbackCall& call, int pack) {
+    EXPECT_OK(CompileForGpu(LoopbackSource(call, pack), GetParam()))
+        << LoopbackSource(call, pack).text;
+  };
+  LoopbackCall call;
+  for (const int places : {2, 8}) {
+    call.in.resize(places);
+    call.out.resize(places);
+    for (const CollectiveKind kind :
+         {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter}) {
+      call.kind = kind;
+      for (const DType dtype :
+           {kFloat32, kBFloat16, kFloat16, kInt32, kInt64, kBool}) {
+        call.dtype = dtype;
+        call.reduce = places == 2 ? ReduceKind::kMax : ReduceKind::kSum;
+        compile(call, static_cast<int>(16 / DTypeSize(dtype)));
+      }
+      call.reduce = ReduceKind::kMin;
+      compile(call, 1);
+    }
+    for (const CollectiveKind kind :
+         {CollectiveKind::kAllGather, CollectiveKind::kAllToAll,
+          CollectiveKind::kCollectivePermute}) {
+      call.kind = kind;
+      for (const int word : {1, 2, 4, 8, 16}) compile(call, word);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, LoopbackKernelsFor,
+                         ::testing::Values(80, 90, 100), [](const auto& info) {
+                           return absl::StrCat("sm_", info.param);
+                         });
 
 TEST(LoopbackKernels, HalvesAreSummedInTheOrderOfPlacesAndRoundedOnce) {
   LoopbackCall call;
