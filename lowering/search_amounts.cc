@@ -203,6 +203,52 @@ class Counter {
             BytesOf(value);
       }
     }
+    AddKept(place);
+  }
+
+  // `place` is where most is held.
+  void AddKept(int place) {
+    struct Reads {
+      int variable = -1;  // its value as it was read
+      int bytes = 0;      // of an element in the narrowest dtype
+      bool before = false, behind = false;
+    };
+    std::map<int, Reads> all;
+    std::vector<int> variable(program_.values.size(), -1);
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      if (instruction.opcode == Opcode::kReadVariable) {
+        const ProgramVariable* of = program_.FindVariable(instruction.symbol);
+        if (of->section == RuleSection::kParameters) {
+          variable[instruction.results[0]] = instruction.results[0];
+        }
+        continue;
+      }
+      const bool casts =
+          instruction.opcode == Opcode::kMap &&
+          instruction.operands.size() == 1 &&
+          instruction.expression.steps.size() == 1 &&
+          instruction.expression.steps[0].function == ScalarFunction::kCast;
+      for (int operand : instruction.operands) {
+        if (variable[operand] < 0 || Updates(instruction)) continue;
+        if (casts) {
+          variable[instruction.results[0]] = variable[operand];
+          continue;
+        }
+        Reads& reads = all[variable[operand]];
+        reads.variable = variable[operand];
+        const int bytes =
+            static_cast<int>(DTypeSize(program_.values[operand].dtype));
+        reads.bytes = reads.bytes == 0 ? bytes : std::min(reads.bytes, bytes);
+        (static_cast<int>(i) <= place ? reads.before : reads.behind) = true;
+      }
+    }
+    for (const auto& [value, reads] : all) {
+      if (!reads.before || !reads.behind) continue;
+      const Shape& shape = program_.values[value].shape;
+      amounts_.kept[SizesOf(shape)] +=
+          static_cast<double>(shape.num_elements() * reads.bytes);
+    }
   }
 
   const Graph& graph_;
@@ -232,7 +278,7 @@ absl::StatusOr<StepAmounts> AmountsOfStep(
   std::vector<StepAmounts> parts;
   for (const SearchProgram* program : ProgramsOf(input)) {
     MTF_ASSIGN_OR_RETURN(const Program lowered,
-                         LowerRules(*program, Mesh(), "", ""));
+                         LowerRules(*program, Mesh(), ""));
     parts.push_back(AmountsOf(*program->graph, lowered, dimensions));
   }
   const double place = PlaceOf(input);
@@ -243,7 +289,7 @@ absl::StatusOr<StepAmounts> AmountsOfStep(
   for (Amount StepAmounts::*amount :
        {&StepAmounts::maps, &StepAmounts::update_maps,
         &StepAmounts::parameter_maps, &StepAmounts::parameters,
-        &StepAmounts::states, &StepAmounts::saved}) {
+        &StepAmounts::states, &StepAmounts::saved, &StepAmounts::kept}) {
     all.*amount = InLine(low.*amount, high.*amount, place);
   }
   return all;
@@ -265,13 +311,13 @@ double PlaceOf(const SearchInput& input) {
 
 absl::StatusOr<Program> LowerRules(const SearchProgram& program,
                                    const Mesh& mesh, const std::string& rules,
-                                   const std::string& last_pass) {
+                                   LowerOptions options) {
   MTF_ASSIGN_OR_RETURN(const LayoutRules parsed,
                        LayoutRules::Parse(rules, "search"));
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                        BindLayout(*program.graph, mesh, parsed));
-  return Lower(*program.graph, binding, program.targets,
-               {.last_pass = last_pass, .verify = false});
+  options.verify = false;
+  return Lower(*program.graph, binding, program.targets, options);
 }
 
 absl::flat_hash_set<std::string> OptimizerOperations(const Graph& graph) {

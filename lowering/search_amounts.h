@@ -14,6 +14,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "lowering/lower.h"
 #include "lowering/search_rules.h"
 #include "lowering/search_space.h"
 
@@ -39,6 +40,10 @@ struct StepAmounts {
   // Where the step holds most: values made before and read behind. That place
   // is between forward and backward.
   Amount saved;
+  // Parameters that are read before that place and behind it, in the narrowest
+  // dtype that they are read in: held there besides, where they are gathered
+  // and kept.
+  Amount kept;
 };
 
 // Of a program that was lowered on one device, by all passes.
@@ -55,10 +60,10 @@ std::vector<const SearchProgram*> ProgramsOf(const SearchInput& input);
 // Where the whole lies on the line through them: 0 is the first, 1 the last.
 double PlaceOf(const SearchInput& input);
 
-// Lowers a step under rules, as far as `last_pass` ("" for all), unverified.
+// Lowers a step under rules, unverified; `options` as for Lower.
 absl::StatusOr<Program> LowerRules(const SearchProgram& program,
                                    const Mesh& mesh, const std::string& rules,
-                                   const std::string& last_pass);
+                                   LowerOptions options = {});
 
 // The names of the operations that belong to the optimizer.
 absl::flat_hash_set<std::string> OptimizerOperations(const Graph& graph);

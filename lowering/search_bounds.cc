@@ -40,6 +40,7 @@ SearchBounds::SearchBounds(const SearchInput& input, const StepAmounts& amounts,
       parameters_(PiecesOf(amounts.parameters)),
       states_(PiecesOf(amounts.states)),
       saved_(PiecesOf(amounts.saved)),
+      kept_(PiecesOf(amounts.kept)),
       rates_(space, prices),
       launch_(prices.copy(0)),
       copy_rate_(CopyRate(prices)) {
@@ -125,8 +126,21 @@ double SearchBounds::MemoryOf(const Cuts& cuts) const {
          Share(saved_, cuts.defaults);
 }
 
+double SearchBounds::KeptBytes(const AxisRoles& roles, const Cuts& cuts) const {
+  Pieces gathered;
+  for (const Piece& piece : kept_) {
+    for (const AxisRole& role : roles.axes) {
+      if ((role.parameters & piece.dims) == 0) continue;
+      gathered.push_back(piece);
+      break;
+    }
+  }
+  return Share(gathered, cuts.defaults);
+}
+
 double SearchBounds::MemoryOf(const AxisRoles& roles) const {
-  return MemoryOf(Cuts(roles));
+  const Cuts cuts(roles);
+  return MemoryOf(cuts) + (roles.gathered_once ? KeptBytes(roles, cuts) : 0);
 }
 
 // Of what one axis moves, where all of `movers` move values of these
@@ -166,17 +180,19 @@ double SearchBounds::SecondsOf(const Traffic& move, size_t axis, size_t movers,
 }
 
 std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
-                                                    const Cuts& cuts) const {
+                                                    const Cuts& cuts,
+                                                    bool once) const {
   const size_t count = roles.size();
   double all = 0, waits = 0;
   if (count == 1) return {all, waits};
+  const auto traffic = [&](size_t i) -> const RoleTraffic& {
+    return (once ? traffic_[i]->once : traffic_[i]->repeated)[roles[i]];
+  };
   // The axes' traffic is sorted by dimensions: walk them together.
   std::vector<size_t> at(count, 0);
-  const auto has = [&](size_t i) {
-    return at[i] < (*traffic_[i])[roles[i]].moves.size();
-  };
+  const auto has = [&](size_t i) { return at[i] < traffic(i).moves.size(); };
   const auto next = [&](size_t i) -> const Traffic& {
-    return (*traffic_[i])[roles[i]].moves[at[i]];
+    return traffic(i).moves[at[i]];
   };
   for (;;) {
     bool any = false;
@@ -207,18 +223,20 @@ std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
   }
   // However little is sent.
   for (size_t i = 0; i < count; ++i) {
-    waits = std::max(waits, (*traffic_[i])[roles[i]].stops * rates_.Latency(i));
+    waits = std::max(waits, traffic(i).stops * rates_.Latency(i));
   }
   return {std::max(all, waits), waits};
 }
 
-SearchBounds::Bound SearchBounds::Of(const Roles& roles, double compute) const {
-  const Cuts cuts(RolesOf(space_, roles));
+SearchBounds::Bound SearchBounds::Of(const Roles& roles, double compute,
+                                     bool once) const {
+  const AxisRoles layout = RolesOf(space_, roles);
+  const Cuts cuts(layout);
   Bound bound;
-  bound.memory = MemoryOf(cuts);
+  bound.memory = MemoryOf(cuts) + (once ? KeptBytes(layout, cuts) : 0);
   compute += copy_rate_ * (Share(update_maps_, cuts.optimizer) +
                            Share(parameter_maps_, cuts.all));
-  const auto [collectives, waits] = Collectives(roles, cuts);
+  const auto [collectives, waits] = Collectives(roles, cuts, once);
   bound.estimate = compute + collectives;
   bound.seconds = prices_.overlaps ? std::max(compute + waits, collectives)
                                    : compute + collectives;

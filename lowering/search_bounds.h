@@ -34,7 +34,8 @@ namespace mtf::internal {
 //                kernel makes what they send and the next one reads what they
 //                bring, for no less than a message of a byte takes. Without
 //                overlap, no less than both.
-//   memory       Variables; and, where the step on one device holds most, every
+//   memory       Variables; parameters that are gathered and kept; and, where
+//   the step on one device holds most, every
 //                value that was made before and is read behind. That place is
 //                between forward and backward, where no pass moves anything
 //                across: what the backward part reads of the forward one has
@@ -56,8 +57,9 @@ class SearchBounds {
     double estimate = 0;  // as if nothing overlapped: a good order to try
     double memory = 0;    // no layout takes less, in bytes
   };
-  // `compute` is ComputeSeconds of the same layout.
-  Bound Of(const Roles& roles, double compute) const;
+  // `compute` is ComputeSeconds of the same layout; `once` as
+  // AxisRoles::gathered_once.
+  Bound Of(const Roles& roles, double compute, bool once = false) const;
   // Of a layout that need not be of the space: only its memory.
   double MemoryOf(const AxisRoles& roles) const;
 
@@ -81,8 +83,10 @@ class SearchBounds {
   double Share(const Pieces& pieces, const std::vector<DimSet>& cuts) const;
   double MemoryOf(const Cuts& cuts) const;
   // Seconds of all collectives, and of those that compute waits for.
-  std::pair<double, double> Collectives(const Roles& roles,
-                                        const Cuts& cuts) const;
+  std::pair<double, double> Collectives(const Roles& roles, const Cuts& cuts,
+                                        bool once) const;
+  // Of parameters that are gathered and kept.
+  double KeptBytes(const AxisRoles& roles, const Cuts& cuts) const;
   double SecondsOf(const Traffic& move, size_t axis, size_t movers,
                    const Cuts& cuts) const;
 
@@ -90,7 +94,8 @@ class SearchBounds {
   const SearchSpace& space_;
   const SearchPrices& prices_;
   std::vector<double> sizes_;  // by place in space.axes
-  Pieces maps_, update_maps_, parameter_maps_, parameters_, states_, saved_;
+  Pieces maps_, update_maps_, parameter_maps_, parameters_, states_, saved_,
+      kept_;
   std::vector<const AxisTraffic*> traffic_;  // by place in space.axes
   CollectiveRates rates_;
   double launch_ = 0, copy_rate_ = 0;  // of a copy: seconds, and of a byte

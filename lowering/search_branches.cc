@@ -103,18 +103,27 @@ void MeshSearch::AddCandidates(const Groups& groups,
   Roles roles(num_axes());
   const auto choose = [&](const auto& self, size_t axis) -> void {
     if (axis == num_axes()) {
-      if (bounds_) {
-        const SearchBounds::Bound bound = bounds_->Of(roles, groups.compute);
-        candidate.seconds = bound.seconds;
-        candidate.estimate = bound.estimate;
-        candidate.memory = bound.memory;
+      bool gathers = false;
+      for (int role : roles) {
+        gathers = gathers || space_.roles[role].parameters != 0;
       }
-      if (candidate.seconds >= worst) return;
-      if (findings_.MayFit(candidate.memory)) {
-        candidates.push_back(candidate);
-      } else if (candidate.memory < least_memory_) {
-        least_memory_ = candidate.memory;
-        smallest_ = candidate;
+      for (bool once : {false, true}) {
+        if (once && !gathers) break;
+        candidate.once = once;
+        if (bounds_) {
+          const SearchBounds::Bound bound =
+              bounds_->Of(roles, groups.compute, once);
+          candidate.seconds = bound.seconds;
+          candidate.estimate = bound.estimate;
+          candidate.memory = bound.memory;
+        }
+        if (candidate.seconds >= worst) continue;
+        if (findings_.MayFit(candidate.memory)) {
+          candidates.push_back(candidate);
+        } else if (candidate.memory < least_memory_) {
+          least_memory_ = candidate.memory;
+          smallest_ = candidate;
+        }
       }
       return;
     }
@@ -200,17 +209,17 @@ absl::Status MeshSearch::ProveBest() {
 double MeshSearch::Price(std::vector<Candidate>& batch) {
   std::vector<LayoutToPrice> layouts;
   for (const Candidate& candidate : batch) {
-    if (!priced_.insert(candidate.role).second) continue;
+    if (!priced_.insert({candidate.role, candidate.once}).second) continue;
     const Roles roles(candidate.role.begin(),
                       candidate.role.begin() + num_axes());
     layouts.push_back(
         {RolesOf(space_, roles), candidate.seconds, candidate.memory});
+    layouts.back().roles.gathered_once = candidate.once;
   }
   batch.clear();
   const std::vector<absl::StatusOr<FoundLayout>> found =
       PriceAll(context_, space_, layouts);
   double ratio = 0;
-  std::vector<LayoutToPrice> kept;
   for (size_t i = 0; i < layouts.size(); ++i) {
     if (!found[i].ok()) {
       // What does not lower is no layout; but if nothing does, that is told.
@@ -219,15 +228,10 @@ double MeshSearch::Price(std::vector<Candidate>& batch) {
       }
       continue;
     }
-    const double memory = static_cast<double>(found[i]->memory_bytes());
-    if (layouts[i].memory > 0) ratio = memory / layouts[i].memory;
-    // What is kept takes time from nothing, but memory.
-    if (layouts[i].roles.cuts_parameters() && findings_.MayFit(memory)) {
-      kept.push_back(layouts[i]);
-      kept.back().roles.gathered_once = true;
+    if (layouts[i].memory > 0) {
+      ratio = static_cast<double>(found[i]->memory_bytes()) / layouts[i].memory;
     }
   }
-  PriceAll(context_, space_, kept);
   return ratio;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -73,6 +74,7 @@ class MeshSearch {
   };
   struct Candidate {
     Places role = {};
+    bool once = false;  // AxisRoles::gathered_once
     double seconds = 0, estimate = 0, memory = 0;
   };
 
@@ -92,7 +94,7 @@ class MeshSearch {
   // By place of an axis: the axis before it that is like it, or -1.
   std::vector<int> before_;
   std::vector<Groups> groups_;
-  std::set<Places> priced_;
+  std::set<std::pair<Places, bool>> priced_;
   double least_memory_;
   Candidate smallest_;
   absl::Status error_;

@@ -153,7 +153,7 @@ absl::Status Findings::NothingFits() const {
   const FoundLayout& nearest = nearest_->layout;
   std::string text, help;
   const auto most = std::max_element(broken_.begin(), broken_.end());
-  const bool over_budget = most != broken_.end() && *most > 0;
+  const bool over_budget = most != broken_.end() && *most > result.too_large;
   const auto named = [&](size_t i) {
     const BudgetLine& line = options_.budget.lines()[i];
     return absl::StrCat("budget line ", Quoted(line.ToString()), " (",
@@ -161,24 +161,17 @@ absl::Status Findings::NothingFits() const {
   };
   if (!over_budget) {
     text = absl::StrCat("no layout fits into ", Bytes(memory_limit_),
-                        " per rank; the smallest of ", result.lowered,
-                        " that were lowered takes ",
+                        " per rank; the smallest found takes ",
                         Bytes(nearest.memory_bytes()));
     if (memory_line_ >= 0) {
       absl::StrAppend(&text, DetailLine("limit", named(memory_line_)));
     }
     help = "take more devices, a smaller batch, or a higher limit";
   } else {
-    const size_t line = static_cast<size_t>(most - broken_.begin());
-    text = absl::StrCat("no layout keeps to the budget: ", named(line),
+    text = absl::StrCat("no layout keeps to the budget: ",
+                        named(static_cast<size_t>(most - broken_.begin())),
                         " rejects ", *most, " of the ", result.lowered,
                         " that were lowered");
-    for (size_t i = 0; i < broken_.size(); ++i) {
-      if (i == line || broken_[i] == 0) continue;
-      absl::StrAppend(
-          &text,
-          DetailLine("also", absl::StrCat(named(i), " rejects ", broken_[i])));
-    }
     if (result.too_large > 0) {
       absl::StrAppend(
           &text, DetailLine("also", absl::StrCat(Bytes(memory_limit_),
@@ -186,6 +179,14 @@ absl::Status Findings::NothingFits() const {
                                                  result.too_large)));
     }
     help = "allow more in the section [budget], or search another mesh";
+  }
+  for (size_t i = 0; i < broken_.size(); ++i) {
+    const bool is_named =
+        over_budget && i == static_cast<size_t>(most - broken_.begin());
+    if (broken_[i] == 0 || is_named) continue;
+    absl::StrAppend(&text,
+                    DetailLine("also", absl::StrCat(named(i), " rejects ",
+                                                    broken_[i], " of them")));
   }
   absl::StrAppend(
       &text,

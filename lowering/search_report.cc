@@ -105,7 +105,7 @@ std::string SummaryText(const SearchResult& result) {
       result.restricted ? ", the scoped sections all or nothing" : "", ": ");
   if (result.complete) {
     absl::StrAppend(&text, Count(first, "was", "were"),
-                    " lowered, the others are slower or larger by their "
+                    " lowered, the others are slower or too large by their "
                     "bounds\n");
   } else {
     absl::StrAppend(&text, Count(first, "was", "were"),
@@ -113,14 +113,14 @@ std::string SummaryText(const SearchResult& result) {
                     "better ones\n");
   }
   if (result.refined > 0) {
-    absl::StrAppend(&text, "# Then the best were changed rule by rule, ",
-                    Count(result.refined, "time", "times"),
-                    ", until no change made them faster\n");
+    absl::StrAppend(&text, "# Then ", result.refined,
+                    result.refined == 1 ? " that differs" : " that differ",
+                    " from the best in one rule, until none was faster\n");
   }
   if (result.complete) {
     text += result.restricted
-                ? "# Other mixes of scoped rules were not looked at: that none "
-                  "is faster is not proved\n"
+                ? "# Not every mix of scoped rules was looked at: a faster one "
+                  "is not ruled out\n"
             : result.all_proved ? "# These are the best there are\n"
                                 : "# The first is the best there is\n";
   }

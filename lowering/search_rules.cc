@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <iterator>
 #include <memory>
@@ -64,27 +65,34 @@ absl::Status CheckBudgetOn(const Mesh& mesh, const SearchInput& input,
   return absl::OkStatus();
 }
 
+// Moves up to `count` of `others` behind `chosen`: no two that take the same
+// time, to a hundredth. What a line says of memory is too rough to tell two
+// layouts apart.
+void ChooseDifferent(size_t count, std::vector<Finding>& others,
+                     std::vector<Finding>& chosen, std::vector<double> known) {
+  std::erase_if(others, [&](Finding& other) {
+    const double seconds = other.layout.price.seconds;
+    if (count == 0 || std::any_of(known.begin(), known.end(), [&](double one) {
+          return std::abs(one - seconds) < 0.01 * seconds;
+        })) {
+      return false;
+    }
+    known.push_back(seconds);
+    chosen.push_back(std::move(other));
+    --count;
+    return true;
+  });
+}
+
 // Prices the best of what was found as a whole: those that differ, and as many
 // of the others as cost little. Some may turn out too large; then others get
 // their turn, once.
 absl::Status PriceBest(const LayoutPricer& pricer, const SearchInput& input,
                        size_t keep, Findings& findings) {
-  constexpr int64_t kRepeats = 400;  // to lower in all
+  constexpr int64_t kRepeats = 200;  // to lower in all
   const size_t most =
       std::max(keep, static_cast<size_t>(kRepeats / input.program.repeats));
-  std::vector<Finding> chosen = findings.Best(keep);
-  std::vector<Finding> others = findings.Take();
-  std::erase_if(others, [&](const Finding& other) {
-    return std::any_of(chosen.begin(), chosen.end(), [&](const Finding& known) {
-      return known.space == other.space && known.roles == other.roles;
-    });
-  });
-  const auto choose = [&](size_t count) {
-    count = std::min(count, others.size());
-    const auto end = others.begin() + static_cast<std::ptrdiff_t>(count);
-    std::move(others.begin(), end, std::back_inserter(chosen));
-    others.erase(others.begin(), end);
-  };
+  std::vector<Finding> others = findings.Take(), chosen;
   const auto price = [&]() -> absl::Status {
     std::vector<absl::Status> priced(chosen.size());
     internal::ParallelFor(chosen.size(), [&](size_t i) {
@@ -97,19 +105,21 @@ absl::Status PriceBest(const LayoutPricer& pricer, const SearchInput& input,
     chosen.clear();
     return absl::OkStatus();
   };
-  choose(most - chosen.size());
+  ChooseDifferent(keep, others, chosen, {});
+  const size_t more = std::min(most - chosen.size(), others.size());
+  const auto end = others.begin() + static_cast<std::ptrdiff_t>(more);
+  std::move(others.begin(), end, std::back_inserter(chosen));
+  others.erase(others.begin(), end);
   if (chosen.empty() && findings.nearest()) {
     chosen.push_back(*findings.nearest());
   }
   MTF_RETURN_IF_ERROR(price());
   const std::vector<Finding> best = findings.Best(keep);
-  if (best.size() == keep) return absl::OkStatus();
-  std::erase_if(others, [&](const Finding& other) {
-    return std::any_of(best.begin(), best.end(), [&](const Finding& known) {
-      return internal::CostTheSame(known.layout, other.layout);
-    });
-  });
-  choose(2 * (keep - best.size()));
+  std::vector<double> known;
+  for (const Finding& finding : best) {
+    known.push_back(finding.layout.price.seconds);
+  }
+  ChooseDifferent(keep - best.size(), others, chosen, std::move(known));
   return price();
 }
 
@@ -161,13 +171,23 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
     if (starts.empty() && findings.nearest()) {
       starts.push_back(*findings.nearest());
     }
-    // What is much slower does not catch up by a rule or two.
-    constexpr double kNear = 1.05;
+    // What is much slower does not catch up by a rule or two, and layouts of
+    // one default section come to the same end.
+    constexpr double kNear = 1.01;
+    std::vector<std::pair<const SearchSpace*, std::vector<internal::DimSet>>>
+        seen;
     for (const Finding& start : starts) {
+      std::vector<internal::DimSet> cuts;
+      for (const internal::AxisRole& role : start.roles.axes) {
+        cuts.push_back(role.cuts);
+      }
+      const std::pair key(start.space, cuts);
       if (!start.space->restricted ||
+          std::find(seen.begin(), seen.end(), key) != seen.end() ||
           start.layout.price.seconds > kNear * starts[0].layout.price.seconds) {
         continue;
       }
+      seen.push_back(key);
       const size_t place =
           static_cast<size_t>(std::find_if(spaces.begin(), spaces.end(),
                                            [&](const SearchSpace& space) {

@@ -35,7 +35,7 @@ struct SearchProgram {
 
 struct SearchInput {
   SearchProgram program;
-  // The same step with the block once and three times, say: two numbers of
+  // The same step with the block twice and four times, say: two numbers of
   // repeats, the smaller first, both below that of `program`. In large spaces
   // layouts are then priced on these two, from which time and memory follow in
   // a line, to a percent or so, and the best are lowered as a whole and ordered
@@ -131,7 +131,7 @@ struct SearchResult {
 // The space. An axis cuts any set of dimensions that no operation meets
 // together (Lower is asked); a scoped section may cut a dimension over more
 // axes, never fewer; and what is gathered of parameters may be kept for the
-// next use, where what is dropped would fit. Where a dimension has several axes
+// next use. Where a dimension has several axes
 // they stand in mesh order, those of the default section first: the order only
 // says who holds which shard, and so shards of the sections nest. Layouts that
 // only trade places between axes of equal size and speed count once.

@@ -113,6 +113,19 @@ Moves MovesOf(const Graph& graph, const Program& program,
   return moves;
 }
 
+// Of the whole step, from what stands for it.
+RoleTraffic InOrder(const std::vector<Moves>& moves,
+                    const std::vector<double>& stops, double place) {
+  RoleTraffic traffic;
+  for (const auto& [move, bytes] : InLine(moves.front(), moves.back(), place)) {
+    const auto& [dims, kind, optimizer, waits] = move;
+    traffic.moves.push_back(
+        {dims, kind, optimizer, waits, std::max(0.0, bytes)});
+  }
+  traffic.stops = stops.front() + place * (stops.back() - stops.front());
+  return traffic;
+}
+
 }  // namespace
 
 AxisTraffic TrafficOf(const SearchInput& input, const SearchSpace& space,
@@ -121,30 +134,36 @@ AxisTraffic TrafficOf(const SearchInput& input, const SearchSpace& space,
   alone.mesh = *Mesh::Parse(absl::StrCat("axis:", size));
   alone.axes = {0};
   alone.dimensions = space.dimensions;
-  AxisTraffic traffic(space.roles.size());
+  AxisTraffic traffic;
+  traffic.repeated.resize(space.roles.size());
+  traffic.once.resize(space.roles.size());
+  const double place = PlaceOf(input);
   ParallelFor(space.roles.size(), [&](size_t role) {
     const std::string rules = RulesText(alone, {{space.roles[role]}});
-    std::vector<Moves> moves;
-    std::vector<double> stops;
+    std::vector<Moves> once, repeated;
+    std::vector<double> stops_once, stops_repeated;
     for (const SearchProgram* program : ProgramsOf(input)) {
-      moves.emplace_back();
-      stops.push_back(0);
+      once.emplace_back();
+      repeated.emplace_back();
+      stops_once.push_back(0);
+      stops_repeated.push_back(0);
+      const auto moves = [&](const Program& lowered, double& stops) {
+        return MovesOf(*program->graph, lowered, space.dimensions, stops);
+      };
       // Before collectives are bucketed: each value still stands alone.
-      const absl::StatusOr<Program> lowered =
-          LowerRules(*program, alone.mesh, rules, "remove_trivial_collectives");
-      if (!lowered.ok()) continue;
-      moves.back() =
-          MovesOf(*program->graph, *lowered, space.dimensions, stops.back());
+      LowerOptions options = {.last_pass = "repeat_gathers"};
+      options.after_pass = [&](absl::string_view pass, const Program& lowered) {
+        if (pass == "remove_trivial_collectives") {
+          once.back() = moves(lowered, stops_once.back());
+        } else if (pass == "repeat_gathers") {
+          repeated.back() = moves(lowered, stops_repeated.back());
+        }
+      };
+      // One that does not lower moves nothing, and is told when it is priced.
+      if (!LowerRules(*program, alone.mesh, rules, options).ok()) continue;
     }
-    const double place = PlaceOf(input);
-    for (const auto& [move, bytes] :
-         InLine(moves.front(), moves.back(), place)) {
-      const auto& [dims, kind, optimizer, waits] = move;
-      traffic[role].moves.push_back(
-          {dims, kind, optimizer, waits, std::max(0.0, bytes)});
-    }
-    traffic[role].stops =
-        stops.front() + place * (stops.back() - stops.front());
+    traffic.once[role] = InOrder(once, stops_once, place);
+    traffic.repeated[role] = InOrder(repeated, stops_repeated, place);
   });
   return traffic;
 }

@@ -29,8 +29,11 @@ struct RoleTraffic {
   std::vector<Traffic> moves;  // in order of dimensions
   double stops = 0;            // how often compute waits
 };
-// By role of one axis.
-using AxisTraffic = std::vector<RoleTraffic>;
+// By role of one axis: where parameters are gathered for each use, and where
+// they are gathered once.
+struct AxisTraffic {
+  std::vector<RoleTraffic> repeated, once;
+};
 
 // What each role of an axis of `size` devices moves where there is no other
 // axis. A pure function of its arguments; a role that does not lower moves

@@ -126,14 +126,16 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   Mesh mesh;
   if (has_mesh) {
     MTF_ASSIGN_OR_RETURN(mesh, MeshFromFlags());
-    MTF_RETURN_IF_ERROR(machine.CheckMesh(mesh));
+  } else {
+    MTF_ASSIGN_OR_RETURN(mesh, Mesh::Parse(absl::StrCat("all:", devices)));
   }
+  MTF_RETURN_IF_ERROR(machine.CheckMesh(mesh));
   KeepMemory();
   MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
   SearchInput input = {step.Program(), {}};
   // Blocks repeat, so two small models say what a deep one costs. Two blocks
   // apart: gradients of every other block may start another bucket.
-  constexpr int64_t kDeep = 16, kSmall[] = {1, 3};
+  constexpr int64_t kDeep = 16, kSmall[] = {2, 4};
   GptStep small[2];
   for (int i = 0; i < 2 && sizes.layers > kDeep; ++i) {
     GptSizes fewer = sizes;

@@ -111,7 +111,7 @@ TEST_F(BudgetedSearch, NamesTheLineOnMemory) {
       Find("memory at most 1 KiB"),
       StatusIs(absl::StatusCode::kResourceExhausted,
                AllOf(HasSubstr("no layout fits into 1024 bytes (1.00 KiB) per "
-                               "rank; the smallest of "),
+                               "rank; the smallest found takes "),
                      HasSubstr("budget line \"memory at most 1 KiB\" "
                                "(plan.layout:2)"))));
 }

@@ -151,21 +151,27 @@ TEST_P(Search, BoundsHoldForEveryLayout) {
                                       traffic);
   internal::Roles roles(space->axes.size(), 0);
   for (;;) {
-    const std::string text = RulesText(*space, RolesOf(*space, roles));
-    const auto rules = LayoutRules::Parse(text, "test");
-    ASSERT_OK(rules);
-    const auto binding = BindLayout(graph_, mesh_, *rules);
-    ASSERT_OK(binding);
-    const auto program = Lower(graph_, *binding, targets_, {.verify = false});
-    ASSERT_OK(program) << text;
     std::vector<internal::DimSet> cuts;
     for (int role : roles) cuts.push_back(space->roles[role].cuts);
-    const auto bound = bounds.Of(roles, bounds.ComputeSeconds(cuts));
-    EXPECT_LE(bound.seconds, prices_.step(*program).seconds * (1 + 1e-9))
-        << text;
-    EXPECT_LE(bound.memory,
-              static_cast<double>(MemoryOf(*program)) * (1 + 1e-9))
-        << text;
+    internal::AxisRoles layout = RolesOf(*space, roles);
+    for (bool once : {false, true}) {
+      if (once && !layout.cuts_parameters()) continue;
+      layout.gathered_once = once;
+      const std::string text = RulesText(*space, layout);
+      const auto rules = LayoutRules::Parse(text, "test");
+      ASSERT_OK(rules);
+      const auto binding = BindLayout(graph_, mesh_, *rules);
+      ASSERT_OK(binding);
+      const auto program = Lower(graph_, *binding, targets_, {.verify = false});
+      ASSERT_OK(program) << text;
+      const auto bound = bounds.Of(roles, bounds.ComputeSeconds(cuts), once);
+      EXPECT_LE(bound.seconds, prices_.step(*program).seconds * (1 + 1e-9))
+          << text;
+      EXPECT_LE(bound.memory,
+                static_cast<double>(MemoryOf(*program)) * (1 + 1e-9))
+          << text;
+      EXPECT_DOUBLE_EQ(bound.memory, bounds.MemoryOf(layout));
+    }
     if (HasFailure()) return;
     size_t i = 0;
     while (i < roles.size() &&

@@ -208,13 +208,28 @@ TEST(CliMtf, SearchOverMeshesOfADeviceCount) {
       ContainsRegex("# Layout 1 of 1 for mesh (all:4|outer:2,inner:2)"));
 }
 
+TEST(CliMtf, SearchKeepsToABudget) {
+  const File budget("search.layout", "[budget]\nnothing over model\n");
+  const std::string search = absl::StrCat(
+      "search --mesh=data:2,model:2 --sections=false --layers=1 --batch=8 "
+      "--keep=1 --budget=",
+      budget.path());
+  const Outcome outcome = RunMtf(search);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("# A step: 1 block, a batch of 8 "
+                                           "sequences of 64 tokens\n"),
+                                 HasSubstr("[budget]\nnothing over model\n"),
+                                 Not(HasSubstr(":model"))));
+}
+
 TEST(CliMtf, SearchSaysWhatIsMissingWhenNothingFits) {
   const Outcome outcome =
       RunMtf("search --mesh=data:2 --sections=false --layers=1 --memory=1MiB");
   EXPECT_EQ(outcome.exit_code, 71);
-  EXPECT_THAT(outcome.errors,
-              StartsWith("RESOURCE_EXHAUSTED no layout fits into 1048576 "
-                         "bytes (1.00 MiB) per rank; the smallest of "));
+  EXPECT_THAT(
+      outcome.errors,
+      StartsWith("RESOURCE_EXHAUSTED no layout fits into 1048576 "
+                 "bytes (1.00 MiB) per rank; the smallest found takes "));
 }
 
 TEST(Models, AllBuildInAFewLayers) {
@@ -376,6 +391,26 @@ INSTANTIATE_TEST_SUITE_P(
          "INVALID_ARGUMENT mesh item \"data:0\" has a size below 1"},
         {"bad_memory", "search --mesh=data:2 --memory=80GGB", "", 2,
          "INVALID_ARGUMENT flag --memory is \"80GGB\""},
+        {"a_byte_of_memory",
+         "search --mesh=data:2 --layers=1 --sections=false --memory=1B", "", 71,
+         "RESOURCE_EXHAUSTED no layout fits into 1 byte per rank; the smallest "
+         "found takes "},
+        {"too_many_layouts", "search --mesh=data:2 --keep=500", "", 2,
+         "INVALID_ARGUMENT --keep is 500, more than 100"},
+        {"more_devices_than_the_machine_joins",
+         "search --devices=4096 --machine=h200_x8", "", 2,
+         "INVALID_ARGUMENT mesh \"all:4096\" has 4096 ranks, but machine "
+         "\"h200_x8\" joins 8"},
+        {"budget_that_is_none", "search --mesh=data:2 --budget=FILE",
+         "batch:data\n", 2,
+         "INVALID_ARGUMENT \"FILE\" has no section [budget]"},
+        {"budget_that_is_not_there", "search --mesh=data:2 --budget=/no/file",
+         "", 66, "NOT_FOUND cannot read layout file \"/no/file\""},
+        {"budget_that_none_keeps_to",
+         "search --mesh=data:2 --layers=1 --sections=false --budget=FILE",
+         "[budget]\nno all_reduce\nmemory at most 12 MiB\n", 71,
+         "RESOURCE_EXHAUSTED no layout keeps to the budget: budget line \"no "
+         "all_reduce\" (FILE:2) rejects "},
         {"bad_size", "search --mesh=data:2 --layers=0", "", 2,
          "INVALID_ARGUMENT flag --layers is \"0\""},
         {"integer_dtype", "search --mesh=data:2 --dtype=i32", "", 2,
