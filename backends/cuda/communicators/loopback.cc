@@ -12,6 +12,7 @@
 #include "backends/cuda/communicators/kept_stretch.h"
 #include "backends/cuda/communicators/loopback_kernels.h"
 #include "layouts/text_items.h"
+#include "mtf/exceptions.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
@@ -250,7 +251,7 @@ absl::Status Loopback::Record(const std::function<absl::Status()>& work,
     MTF_ASSIGN_OR_RETURN(kept.counts, Counted(work));
     return host().Barrier();
   };
-  const absl::Status recorded = record();
+  const absl::Status recorded = CatchExceptions(record);
   if (IsLeader()) {
     // Also after a failure: the stream is to run again.
     absl::StatusOr<std::unique_ptr<Recording>> ended = runtime().EndRecording();

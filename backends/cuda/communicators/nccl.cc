@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "backends/cuda/communicators/kept_stretch.h"
 #include "layouts/text_items.h"
+#include "mtf/exceptions.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
@@ -119,13 +120,15 @@ absl::Status Nccl::RunOrReplay(const std::function<absl::Status()>& work,
   const absl::Status began = runtime().BeginRecording();
   if (absl::IsUnimplemented(began)) return work();
   MTF_RETURN_IF_ERROR(began);
-  absl::StatusOr<CollectiveCounts> counts = Counted(work);
+  const absl::Status recorded = CatchExceptions([&]() -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(kept.counts, Counted(work));
+    return absl::OkStatus();
+  });
   // Also after a failure: the stream is to run again.
   absl::StatusOr<std::unique_ptr<Recording>> ended = runtime().EndRecording();
-  MTF_RETURN_IF_ERROR(counts.status());
+  MTF_RETURN_IF_ERROR(recorded);
   MTF_RETURN_IF_ERROR(ended.status());
   kept.recording = *std::move(ended);
-  kept.counts = *std::move(counts);
   kept.stage = Stage::kRecorded;
   return kept.recording->Replay();
 }
