@@ -45,9 +45,15 @@ std::vector<bool> Ancestors(const Graph& graph,
 DimensionTable DimensionsOf(const Graph& graph) {
   DimensionTable table;
   absl::flat_hash_set<absl::string_view> seen;
+  const Shape* last = nullptr;
   for (const auto& operation : graph.operations()) {
-    for (const Dimension& dim : operation->shape()) {
-      if (seen.insert(dim.name).second) table.names.push_back(dim.name);
+    // Most operations have the shape of the one before.
+    const Shape& shape = operation->shape();
+    if (last == nullptr || shape != *last) {
+      for (const Dimension& dim : shape) {
+        if (seen.insert(dim.name).second) table.names.push_back(dim.name);
+      }
+      last = &shape;
     }
     for (auto& tie : operation->TiedDimensions()) {
       table.tied.push_back(std::move(tie));

@@ -54,6 +54,14 @@ std::string WhatRuns(const Program& program, const Instruction& instruction) {
 
 std::vector<ExplainedCollective> Collectives(
     const Program& program, absl::Span<const CollectiveCost> costs) {
+  // What becomes a variable is known by its name, not by that of the
+  // arithmetic of an update.
+  absl::flat_hash_map<int, const std::string*> written;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.opcode == Opcode::kWriteVariable) {
+      written[instruction.operands[0]] = &instruction.symbol;
+    }
+  }
   std::vector<ExplainedCollective> collectives;
   collectives.reserve(costs.size());
   for (const CollectiveCost& cost : costs) {
@@ -63,7 +71,12 @@ std::vector<ExplainedCollective> Collectives(
     collective.kind = std::string(CollectiveName(cost.kind));
     collective.axes = program.mesh.AxisNames(cost.axes);
     collective.group_size = cost.group_size;
-    collective.tensor = cost.tensor;
+    const Instruction& instruction = program.instructions[cost.instruction];
+    const auto variable = written.find(instruction.results[0]);
+    collective.tensor =
+        variable == written.end() || instruction.results.size() > 1
+            ? cost.tensor
+            : *variable->second;
     collective.dimension = cost.dimension;
     collective.rule = cost.rule;
     collective.rule_origin = cost.rule_origin;
@@ -188,6 +201,11 @@ std::vector<std::string> MissingPasses(const Program& program) {
 
 // Everything that needs neither graph nor rules.
 Explanation ExplainLowered(const Program& program, const Machine& machine) {
+  // What takes longest goes beside the rest, if there are cores.
+  std::future<std::vector<ExplainedEinsum>> einsums =
+      std::async([&program] { return ExplainEinsums(program); });
+  std::future<ExplainedMemory> memory = std::async(
+      [&program, &machine] { return ExplainMemory(program, machine); });
   const StepEstimate estimate = EstimateStep(program, machine);
   Explanation explanation;
   explanation.mesh = program.mesh;
@@ -198,8 +216,6 @@ Explanation ExplainLowered(const Program& program, const Machine& machine) {
   explanation.collective_seconds = estimate.collectives;
   explanation.exposed = estimate.exposed;
   explanation.collectives = Collectives(program, costs);
-  explanation.einsums = ExplainEinsums(program);
-  explanation.memory = ExplainMemory(program, machine);
   explanation.padding = Padding(program);
   explanation.tensors = PlacedTensors(program);
 
@@ -242,6 +258,8 @@ Explanation ExplainLowered(const Program& program, const Machine& machine) {
       total->exposed += collective.exposed;
     }
   }
+  explanation.einsums = einsums.get();
+  explanation.memory = memory.get();
   for (ExplainedEinsum& einsum : explanation.einsums) {
     einsum.seconds = seconds[einsum.instruction];
     explanation.flops += einsum.flops;

@@ -103,7 +103,8 @@ class TextWriter {
           return absl::StrJoin(
               {c.kind, c.axes, absl::StrCat(c.bytes), c.dimension, c.rule,
                c.rule_origin, c.site, ChangeOf(c), operation.before,
-               operation.behind,
+               // An optimizer numbers its operations through.
+               operation.layer < 0 ? "" : operation.behind,
                absl::StrCat(
                    operation.layer < 0 ? 0 : operation.layer - tensor.layer)},
               "\n");
@@ -119,16 +120,18 @@ class TextWriter {
         exposed += all[i].exposed;
       }
       const LayerName operation = SplitLayer(OperationOf(first));
-      const bool same_layer = operation.layer >= 0 &&
-                              operation.layer == SplitLayer(first.tensor).layer;
+      std::string made_by = OperationOf(first);
+      if (operation.layer >= 0 &&
+          operation.layer == SplitLayer(first.tensor).layer) {
+        made_by = absl::StrCat(operation.before, fold.layers, operation.behind);
+      } else if (made_by != "" && fold.members.size() > 1) {
+        absl::StrAppend(&made_by, " and ", fold.members.size() - 1, " more");
+      }
       rows.push_back({absl::StrCat(first.number), first.kind, first.axes,
                       absl::StrCat(fold.members.size()), absl::StrCat(bytes),
                       SecondsText(seconds), SecondsText(exposed), fold.name,
                       first.rule, untried ? "" : ChangeOf(first), first.site,
-                      first.dimension, first.rule_origin,
-                      same_layer ? absl::StrCat(operation.before, fold.layers,
-                                                operation.behind)
-                                 : OperationOf(first)});
+                      first.dimension, first.rule_origin, std::move(made_by)});
     }
     Table({{"no", true},
            {"collective"},

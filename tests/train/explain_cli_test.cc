@@ -75,6 +75,14 @@ TEST_P(GoldenExplanations, OfTheProgramOfTheReadme) {
   ExpectGolden(GetParam() + ".readme_program.explain.txt", outcome.out);
 }
 
+TEST_P(GoldenExplanations, OfGpt2) {
+  const Outcome outcome = RunProgram(
+      GPT2, absl::StrCat("--explain --layout=", GetParam(),
+                         " --mesh_shape=", MeshOf(GetParam())));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  ExpectGolden(GetParam() + ".gpt2.explain.txt", outcome.out);
+}
+
 TEST(ExplainCli, ADryRunTakesAnyMeshAndAllocatesNothing) {
   // Its parameters alone are 700 GB.
   const Outcome outcome = RunExample(
