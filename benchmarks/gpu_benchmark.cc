@@ -27,7 +27,7 @@
 
 ABSL_FLAG(std::string, device, "cuda", "what computes");
 ABSL_FLAG(std::string, size, "full", "full or tiny");
-ABSL_FLAG(std::string, only, "copy,einsums,kernels,meshes,memory",
+ABSL_FLAG(std::string, only, "copy,einsums,kernels,launches,meshes,memory",
           "the parts to run");
 ABSL_FLAG(mtf::train::Size, repeats, 20, "how often each is timed");
 ABSL_FLAG(bool, list, false, "prints names and sizes of the einsums only");
@@ -106,11 +106,10 @@ struct Part {
   const char* name;
   absl::Status (*measure)(const GpuBenchmark& settings);
 };
-constexpr Part kParts[] = {{"copy", &MeasureCopy},
-                           {"einsums", &MeasureEinsums},
-                           {"kernels", &MeasureKernels},
-                           {"meshes", &MeasureMeshes},
-                           {"memory", &MeasureMemory}};
+constexpr Part kParts[] = {
+    {"copy", &MeasureCopy},       {"einsums", &MeasureEinsums},
+    {"kernels", &MeasureKernels}, {"launches", &MeasureLaunches},
+    {"meshes", &MeasureMeshes},   {"memory", &MeasureMemory}};
 
 absl::Status Unknown(const std::string& flag, const std::string& value,
                      const std::vector<std::string>& known) {

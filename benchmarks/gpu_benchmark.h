@@ -52,6 +52,8 @@ absl::Status MeasureEinsums(const GpuBenchmark& settings);
 void ListEinsums(bool tiny);
 // Maps, norms, softmax, loss and AdamW as steps of a session.
 absl::Status MeasureKernels(const GpuBenchmark& settings);
+// A training step of few tokens.
+absl::Status MeasureLaunches(const GpuBenchmark& settings);
 // A training step on eight virtual devices beside one that does all the work.
 absl::Status MeasureMeshes(const GpuBenchmark& settings);
 // What a training step takes of the device beside what its plan says.

@@ -262,7 +262,7 @@ def training_step(suite, outcome, limit, model, batch, length, least, modes,
         run_peer(suite, outcome, "gpt2_jax.py", sizes, f"{outcome.part}_jax",
                  end - time.monotonic())
     for figure in outcome.figures:
-        if "value" in figure:
+        if "model_tflops" in figure:
             outcome.notes.append(
                 f"{figure['program']}: {figure['milliseconds']:.3f} ms, "
                 f"{figure['value']:.0f} tokens/s, "
@@ -294,6 +294,16 @@ def gpt2_1558m(suite, outcome, limit):
 
 
 def launch(suite, outcome, limit):
+    """A step so small that launching it is what takes time."""
+    for figure in run_benchmark(suite, outcome,
+                                gpu_benchmark(suite, "launches"), "launches",
+                                limit / 4):
+        outcome.notes.append(f"{figure['benchmark']}: "
+                             f"{figure['milliseconds']:.3f} ms")
+    if suite.tiny:
+        training_step(suite, outcome, limit, "tiny", 1, 16, 1.0, ["eager"], 3,
+                      jax=False)
+        return
     training_step(suite, outcome, limit, "124M", 1, 128, 1.0,
                   ["graph", "reduce-overhead"], steps=100, jax=False)
 

@@ -41,7 +41,7 @@ def describe_machine():
 
 def version_of(suite):
     if suite.bundle:
-        return (suite.bundle / "VERSION").read_text().split("\n")[0]
+        return (suite.bundle / "VERSION").read_text().split()[1]
     return command_output(["git", "-C", str(ROOT), "describe", "--always",
                            "--dirty"])
 
