@@ -14,6 +14,7 @@
 #include "backends/cuda/gather.h"
 #include "backends/cuda/map.h"
 #include "backends/cuda/map_batch.h"
+#include "backends/cuda/matmul_group.h"
 #include "backends/cuda/movement.h"
 #include "backends/cuda/random.h"
 #include "backends/cuda/reduce.h"
@@ -160,15 +161,21 @@ class CudaDevice : public Device {
       add({attention.forward});
       if (!attention.backward.empty()) add({attention.backward});
     }
+    for (const MatmulGroup& matmul : FindMatmulGroups(program, taken)) {
+      add({matmul.members});
+    }
     add(FindRowGroups(program, taken));
     add(FindMapBatches(program, taken));
     return groups;
   }
   KernelOr PrepareGroup(absl::Span<const Binding> bindings) override {
+    int einsums = 0;
     for (const Binding& binding : bindings) {
-      if (binding.instruction().opcode == Opcode::kEinsum) {
-        return PrepareAttentionGroup(*runtime_, scratch_, bindings);
-      }
+      einsums += binding.instruction().opcode == Opcode::kEinsum;
+    }
+    if (einsums == 1) return PrepareMatmulGroup(*runtime_, scratch_, bindings);
+    if (einsums > 1) {
+      return PrepareAttentionGroup(*runtime_, scratch_, bindings);
     }
     for (const Binding& binding : bindings) {
       if (binding.instruction().opcode != Opcode::kMap) {

@@ -133,6 +133,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(
 
   for (MatmulProblem& problem : chosen.problems) {
     problem.epilogue = finish.epilogue;
+    problem.keeps = finish.keeps;
     if (finish.addend != nullptr) problem.beta = 1;
     MTF_ASSIGN_OR_RETURN(std::unique_ptr<PreparedMatmul> matmul,
                          runtime.PrepareMatmul(problem));

@@ -31,6 +31,7 @@ struct MatmulFinish {
   const void* addend = nullptr;  // added first, laid out as z; may be z
   void* bias = nullptr;
   void* kept = nullptr;
+  bool keeps = false;  // of a gelu: `kept` gets what it is of
 };
 
 // z = sum of x * y over the dimensions that z lacks, by the calls of

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/matmul_group.h"
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "backends/communicator.h"
+#include "backends/executor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lowering/print_program.h"
+#include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/input.h"
+#include "tests/backends/cuda/counting_device.h"
+#include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/small_transformer.h"
+
+namespace mtf::cuda {
+namespace {
+
+using ::mtf::testing::LowerPreset;
+using ::mtf::testing::LowerText;
+using Epilogue = MatmulProblem::Epilogue;
+
+std::vector<MatmulGroup> Found(const Program& program) {
+  return FindMatmulGroups(
+      program, std::vector<bool>(program.instructions.size(), false));
+}
+
+// "einsum + add: addend, kept" for each group.
+std::string Texts(const Program& program) {
+  std::vector<std::string> texts;
+  for (const MatmulGroup& group : Found(program)) {
+    std::string text = absl::StrCat(group.members.size(), " members");
+    if (group.epilogue == Epilogue::kBias) text += " bias";
+    if (group.epilogue == Epilogue::kGelu) text += " gelu";
+    if (group.epilogue == Epilogue::kBiasGelu) text += " bias gelu";
+    if (group.addend >= 0) text += " adds";
+    if (group.kept >= 0) text += " keeps";
+    texts.push_back(text);
+  }
+  return absl::StrJoin(texts, "; ");
+}
+
+TEST(FindMatmulGroups, OfATransformerWhereNothingIsReducedBetween) {
+  const auto text = [](const std::string& preset, int64_t ranks) {
+    Graph graph;
+    const testing::Transformer model =
+        testing::BuildTransformer(graph, {.layers = 1,
+                                          .length = 64,
+                                          .d_model = 64,
+                                          .heads = 4,
+                                          .d_kv = 16,
+                                          .d_ff = 256,
+                                          .vocab = 128,
+                                          .dtype = kBFloat16});
+    const auto program =
+        LowerPreset(graph, preset, ranks, {.fetches = {model.loss}});
+    EXPECT_OK(program);
+    return program.ok() ? Texts(*program) : "";
+  };
+  // The outputs of attention and of feed-forward layers meet the residuals; the
+  // gelu between them stands behind the first product of the layer.
+  EXPECT_EQ(text("single", 1),
+            "2 members adds; 2 members gelu; 2 members adds");
+  // A sum over ranks comes before the residual.
+  EXPECT_EQ(text("megatron", 4), "2 members gelu");
+}
+
+// [rows, in] x [in, out] -> [rows, out] in `dtype` and what is done to it.
+struct Case {
+  const char* name;
+  std::function<std::vector<Tensor>(Tensor y, Tensor residual, Tensor bias)>
+      finish;
+  const char* groups;
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) {
+    return out << c.name;
+  }
+};
+
+const Case kCases[] = {
+    {"Residual",
+     [](Tensor y, Tensor r, Tensor) { return std::vector<Tensor>{r + y}; },
+     "2 members adds"},
+    {"Bias",
+     [](Tensor y, Tensor, Tensor b) { return std::vector<Tensor>{y + b}; },
+     "2 members bias"},
+    {"BiasAndResidual",
+     [](Tensor y, Tensor r, Tensor b) {
+       return std::vector<Tensor>{r + (y + b)};
+     },
+     "2 members bias adds"},
+    {"Gelu",
+     [](Tensor y, Tensor, Tensor) { return std::vector<Tensor>{Gelu(y)}; },
+     "2 members gelu"},
+    {"GeluWithAnotherReader",
+     [](Tensor y, Tensor, Tensor) {
+       return std::vector<Tensor>{Gelu(y), y};
+     },
+     "2 members gelu keeps"},
+    {"BiasAndGelu",
+     [](Tensor y, Tensor, Tensor b) {
+       return std::vector<Tensor>{Gelu(y + b)};
+     },
+     "2 members bias gelu"},
+    {"BiasAndGeluWithAnotherReader",
+     [](Tensor y, Tensor, Tensor b) {
+       const Tensor before = y + b;
+       return std::vector<Tensor>{Gelu(before), before};
+     },
+     "3 members bias gelu keeps"},
+    // Nobody else may read what a sum leaves no trace of.
+    {"ResidualWithAnotherReader",
+     [](Tensor y, Tensor r, Tensor) {
+       return std::vector<Tensor>{r + y, y};
+     },
+     ""},
+    {"Difference",
+     [](Tensor y, Tensor r, Tensor) { return std::vector<Tensor>{r - y}; }, ""},
+};
+
+struct GroupCase {
+  Case what;
+  DType dtype;
+  friend std::ostream& operator<<(std::ostream& out, const GroupCase& c) {
+    return out << c.what << " " << DTypeName(c.dtype);
+  }
+};
+
+class MatmulGroups : public ::testing::TestWithParam<GroupCase> {};
+
+using Values = std::map<std::string, HostTensor>;
+
+absl::StatusOr<Values> RunOn(const std::string& device_name,
+                             const Program& program, const Values& feeds,
+                             int* groups) {
+  Values outputs;
+  LocalRanks ranks{program.mesh};
+  MTF_RETURN_IF_ERROR(
+      ranks.Run([&](Communicator& communicator) -> absl::Status {
+        MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> counted,
+                             CreateDevice(device_name, {}));
+        auto device =
+            std::make_unique<CountingDevice>(std::move(counted), groups);
+        VariableStore store(*device);
+        MTF_ASSIGN_OR_RETURN(
+            std::unique_ptr<Executor> executor,
+            Executor::Create(program, *device, communicator, store));
+        for (uint32_t i = 0; i < 2; ++i) {
+          MTF_RETURN_IF_ERROR(executor->Run(feeds, 1, i, &outputs));
+        }
+        return absl::OkStatus();
+      }));
+  return outputs;
+}
+
+TEST_P(MatmulGroups, GiveWhatTheirPartsGive) {
+  const GroupCase& c = GetParam();
+  Graph graph;
+  const Dimension rows{"rows", 37}, in{"in", 24}, out{"out", 16};
+  const auto input = [&](const char* name, Shape shape) {
+    return Input(graph, name, c.dtype, std::move(shape));
+  };
+  const Tensor x = input("x", {rows, in}), w = input("w", {in, out});
+  const Tensor y = Einsum({x, w}, Shape{rows, out});
+  Targets targets;
+  targets.fetches =
+      c.what.finish(y, input("r", {rows, out}), input("b", {out}));
+  // Read again later, as the gradient does: nothing is put in their place.
+  targets.fetches.push_back(x);
+  targets.fetches.push_back(w);
+  const auto program = LowerText(graph, "", "", targets);
+  ASSERT_OK(program);
+  EXPECT_EQ(Texts(*program), c.what.groups) << PrintProgram(*program);
+
+  std::mt19937 random(5);
+  Values feeds;
+  for (const Instruction& instruction : program->instructions) {
+    if (instruction.opcode != Opcode::kInput) continue;
+    const ProgramValue& value = program->values[instruction.results[0]];
+    HostTensor tensor(value.shape, value.dtype);
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+      StoreElement(tensor.data(), value.dtype, i,
+                   std::normal_distribution<double>(0, 0.5)(random));
+    }
+    feeds[instruction.symbol] = std::move(tensor);
+  }
+  int none = 0, groups = 0;
+  const auto want = RunOn("reference", *program, feeds, &none);
+  const auto got = RunOn("cuda_emulated", *program, feeds, &groups);
+  ASSERT_OK(want);
+  ASSERT_OK(got);
+  EXPECT_EQ(groups, *c.what.groups == '\0' ? 0 : 1);
+  const double tolerance = c.dtype == kFloat32 ? 1e-5 : 0.02;
+  for (const auto& [name, numbers] : *want) {
+    for (int64_t i = 0; i < numbers.num_elements(); ++i) {
+      const double w = LoadElement(numbers.data(), numbers.dtype(), i);
+      const double g = LoadElement(got->at(name).data(), numbers.dtype(), i);
+      ASSERT_NEAR(g, w, tolerance * (1 + std::abs(w))) << name << " " << i;
+    }
+  }
+}
+
+std::vector<GroupCase> AllCases() {
+  std::vector<GroupCase> cases;
+  for (const Case& what : kCases) {
+    for (DType dtype : {kFloat32, kBFloat16}) cases.push_back({what, dtype});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(CudaEmulated, MatmulGroups,
+                         ::testing::ValuesIn(AllCases()), [](const auto& info) {
+                           return absl::StrCat(
+                               info.param.what.name, "_",
+                               std::string(DTypeName(info.param.dtype)));
+                         });
+
+}  // namespace
+}  // namespace mtf::cuda
