@@ -76,9 +76,9 @@ TEST_P(GoldenExplanations, OfTheProgramOfTheReadme) {
 }
 
 TEST_P(GoldenExplanations, OfGpt2) {
-  const Outcome outcome = RunProgram(
-      GPT2, absl::StrCat("--explain --layout=", GetParam(),
-                         " --mesh_shape=", MeshOf(GetParam())));
+  const Outcome outcome =
+      RunProgram(GPT2, absl::StrCat("--explain --layout=", GetParam(),
+                                    " --mesh_shape=", MeshOf(GetParam())));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   ExpectGolden(GetParam() + ".gpt2.explain.txt", outcome.out);
 }
