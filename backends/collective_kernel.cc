@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/collective_kernel.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -108,6 +109,19 @@ class BoundCollective : public CollectiveKernel {
     destination_ = destination;
   }
 
+  // After what goes through staging is known.
+  absl::Status PrepareMove() {
+    int64_t count = MoveCount();
+    if (instruction_.opcode == Opcode::kAllReduce) {
+      for (const Communicator::Piece& piece : pieces_) {
+        count = std::max(count, piece.count);
+      }
+    }
+    return communicator_.PrepareCollective(CollectiveOf(instruction_.opcode),
+                                           group_, count, dtype_,
+                                           instruction_.reduce_kind);
+  }
+
   absl::Status Run() override {
     StepContext none;
     for (const std::unique_ptr<Kernel>& pack : packs_) pack->Run(none);
@@ -117,22 +131,35 @@ class BoundCollective : public CollectiveKernel {
   }
 
  private:
+  // The elements or bytes that the communicator's call names.
+  int64_t MoveCount() const {
+    switch (instruction_.opcode) {
+      case Opcode::kAllGather:
+      case Opcode::kCollectivePermute:
+        return in_bytes_;
+      case Opcode::kReduceScatter:
+        return out_bytes_ / DTypeSize(dtype_);
+      case Opcode::kAllToAll:
+        return in_bytes_ / static_cast<int64_t>(group_.ranks.size());
+      default:
+        return 0;
+    }
+  }
+
   absl::Status Move() {
-    const auto places = static_cast<int64_t>(group_.ranks.size());
     switch (instruction_.opcode) {
       case Opcode::kAllReduce:
         return communicator_.AllReduce(group_, pieces_, dtype_,
                                        instruction_.reduce_kind);
       case Opcode::kAllGather:
-        return communicator_.AllGather(group_, in_, out_, in_bytes_);
+        return communicator_.AllGather(group_, in_, out_, MoveCount());
       case Opcode::kReduceScatter:
-        return communicator_.ReduceScatter(group_, in_, out_,
-                                           out_bytes_ / DTypeSize(dtype_),
+        return communicator_.ReduceScatter(group_, in_, out_, MoveCount(),
                                            dtype_, instruction_.reduce_kind);
       case Opcode::kAllToAll:
-        return communicator_.AllToAll(group_, in_, out_, in_bytes_ / places);
+        return communicator_.AllToAll(group_, in_, out_, MoveCount());
       case Opcode::kCollectivePermute:
-        return communicator_.Permute(group_, in_, out_, in_bytes_, source_,
+        return communicator_.Permute(group_, in_, out_, MoveCount(), source_,
                                      destination_);
       default:
         return absl::InternalError("not a collective");
@@ -245,6 +272,7 @@ absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
     kernel->Between(PermuteSource(mesh, from.layout, to.layout, rank),
                     destination);
   }
+  MTF_RETURN_IF_ERROR(kernel->PrepareMove());
   return std::unique_ptr<CollectiveKernel>(std::move(kernel));
 }
 

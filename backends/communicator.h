@@ -92,6 +92,16 @@ class Communicator {
   // it is on another host.
   std::optional<RankPosition> PositionOf(int64_t rank) const;
 
+  // Called once for each collective before the first step, so that a step finds
+  // what it takes. `count` is that of the call below, of an all_reduce that of
+  // its largest piece. Needs no other rank.
+  virtual absl::Status PrepareCollective(CollectiveKind /*kind*/,
+                                         const Group& /*group*/,
+                                         int64_t /*count*/, DType /*dtype*/,
+                                         ReduceKind /*reduce*/) {
+    return absl::OkStatus();
+  }
+
   // Each counts itself and then does the work, or enqueues it where the memory
   // is that of a device with a stream. Counts are of elements of
   // `dtype`, without limit (over 2^31 too).

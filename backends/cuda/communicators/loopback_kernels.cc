@@ -88,12 +88,17 @@ absl::string_view BodyText(CollectiveKind kind) {
   }
 }
 
-// The widest word at which every pointer and every block begins.
-int WordOf(const LoopbackCall& call, int64_t block_bytes) {
-  uintptr_t bits = static_cast<uintptr_t>(block_bytes) | kWord;
+// How many elements, or bytes where nothing is reduced, a thread takes at once:
+// as wide a word as every pointer and every block begins at.
+int PackOf(const LoopbackCall& call) {
+  const int64_t size = Reduces(call.kind) ? DTypeSize(call.dtype) : 1;
+  uintptr_t bits = kWord;
+  // An all_reduce has one block; its end may be less than a word.
+  if (call.kind != CollectiveKind::kAllReduce) bits |= call.count * size;
   for (const void* in : call.in) bits |= reinterpret_cast<uintptr_t>(in);
   for (const void* out : call.out) bits |= reinterpret_cast<uintptr_t>(out);
-  return static_cast<int>(bits & -bits);
+  const auto word = static_cast<int64_t>(bits & -bits);
+  return static_cast<int>(std::max<int64_t>(1, word / size));
 }
 
 }  // namespace
@@ -178,26 +183,30 @@ extern "C" __global__ void )",
   return source;
 }
 
+absl::StatusOr<Function*> LoopbackKernels::Find(const LoopbackCall& call,
+                                                int pack) {
+  const bool reduces = Reduces(call.kind);
+  const Key key = {call.kind, reduces ? static_cast<int>(call.dtype) : -1,
+                   reduces ? call.reduce : ReduceKind::kSum, call.in.size(),
+                   pack};
+  std::lock_guard<std::mutex> lock(mutex_);
+  Function*& known = functions_[key];
+  if (known == nullptr) {
+    MTF_ASSIGN_OR_RETURN(known, runtime_.Compile(LoopbackSource(call, pack)));
+  }
+  return known;
+}
+
+absl::Status LoopbackKernels::Prepare(const LoopbackCall& call) {
+  if (call.count == 0) return absl::OkStatus();
+  return Find(call, PackOf(call)).status();
+}
+
 absl::Status LoopbackKernels::Enqueue(const LoopbackCall& call) {
   if (call.count == 0) return absl::OkStatus();
   const bool reduces = Reduces(call.kind);
-  const auto size = static_cast<int>(reduces ? DTypeSize(call.dtype) : 1);
-  // The end of an all_reduce may be less than a word.
-  const int word =
-      WordOf(call, call.kind == CollectiveKind::kAllReduce ? kWord
-                                                           : call.count * size);
-  const int pack = reduces ? std::max(1, word / size) : word;
-  const Key key = {call.kind, reduces ? static_cast<int>(call.dtype) : -1,
-                   call.reduce, call.in.size(), pack};
-  Function* function = nullptr;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    Function*& known = functions_[key];
-    if (known == nullptr) {
-      MTF_ASSIGN_OR_RETURN(known, runtime_.Compile(LoopbackSource(call, pack)));
-    }
-    function = known;
-  }
+  const int pack = PackOf(call);
+  MTF_ASSIGN_OR_RETURN(Function* const function, Find(call, pack));
   int64_t count = reduces ? call.count : call.count / pack;
   const int64_t work = reduces ? (count + pack - 1) / pack : count;
   LaunchShape shape;

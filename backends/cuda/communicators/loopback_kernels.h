@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "backends/cuda/runtime.h"
 #include "layouts/reshard_path.h"
 #include "mtf/dtype.h"
@@ -41,9 +42,13 @@ KernelSource LoopbackSource(const LoopbackCall& call, int pack);
 class LoopbackKernels {
  public:
   explicit LoopbackKernels(Runtime& runtime) : runtime_(runtime) {}
+  // Compiles what `call` takes; its pointers, null, stand for aligned buffers.
+  absl::Status Prepare(const LoopbackCall& call);
   absl::Status Enqueue(const LoopbackCall& call);
 
  private:
+  absl::StatusOr<Function*> Find(const LoopbackCall& call, int pack);
+
   // Kind, dtype, reduction, places, pack.
   using Key = std::tuple<CollectiveKind, int, ReduceKind, size_t, int>;
   Runtime& runtime_;
