@@ -51,7 +51,6 @@ class ReduceWriter {
         total_(TotalType(kind, expression.result_dtype())),
         run_(IsInteger(expression.result_dtype()) ? "i64" : "float"),
         identity_(IdentityText(kind, result.dtype())),
-        runs_(kind == ReduceKind::kSum && total_ == "double"),
         writer_("reduce", kThreads),
         elements_(writer_, expression, operands, space),
         o_("o", num_operands_ + 1),
@@ -150,39 +149,58 @@ class ReduceWriter {
     return absl::OkStatus();
   }
 
-  // Adds the loop over packs of a row: from `first` to `end` by `step`, into a
-  // variable called total that is declared already.
-  void WriteRowLoop(absl::string_view indent, const std::string& first,
-                    const std::string& end, int step) {
-    const std::string in = absl::StrCat(indent, runs_ ? "    " : "  ");
-    if (runs_) {
-      writer_.Add(indent, "for (Index n = ", first, "; n < ", end, ";) {\n",
-                  indent, "  float run = 0.0f;\n", indent,
-                  "  for (int k = 0; k < ", kFloatRun / width_, " && n < ", end,
-                  "; ++k, n += ", step, ") {\n");
-    } else {
-      writer_.Add(indent, "for (Index n = ", first, "; n < ", end,
-                  "; n += ", step, ") {\n");
-    }
-    const std::string sum = runs_ ? "run" : "total";
-    writer_.Add(in, "const Index r = n * ", width_, ";\n", r_.Coordinates(in),
+  // Declares `add`, which takes the elements at `index` into `target`, a part
+  // of `parameter`.
+  void WriteAdd(absl::string_view indent, absl::string_view index,
+                absl::string_view parameter, absl::string_view place,
+                absl::string_view target) {
+    const std::string in = absl::StrCat(indent, "  ");
+    writer_.Add(indent, "const auto add = [&](Index ", index, ", ", parameter,
+                ") {\n", place, r_.Coordinates(in),
                 elements_.Reads(in, width_));
-    if (width_ == 1) {
-      const StepText steps = elements_.Steps(in, "");
-      writer_.Add(steps.statements, in, sum, " = ", kind_, "::Of(", sum,
-                  ", Plain(", steps.result, "));\n");
-    } else {
+    if (width_ > 1) {
       writer_.Add("#pragma unroll\n", in, "for (int j = 0; j < ", width_,
                   "; ++j) {\n");
-      const StepText steps = elements_.Steps(in + "  ", "j");
-      writer_.Add(steps.statements, in, "  ", sum, " = ", kind_, "::Of(", sum,
-                  ", Plain(", steps.result, "));\n", in, "}\n");
     }
-    if (runs_) {
-      writer_.Add(indent, "  }\n", indent, "  total = ", kind_, "::Of(total, (",
-                  total_, ")run);\n");
-    }
-    writer_.Add(indent, "}\n");
+    const std::string deeper = width_ > 1 ? in + "  " : in;
+    const StepText steps = elements_.Steps(deeper, width_ > 1 ? "j" : "");
+    writer_.Add(steps.statements, deeper, target, " = ", kind_, "::Of(", target,
+                ", Plain(", steps.result, "));\n");
+    if (width_ > 1) writer_.Add(in, "}\n");
+    writer_.Add(indent, "};\n");
+  }
+
+  // The loop that calls `add` from `first` to `end` by `step`: whole runs
+  // without a question in between, so that several reads are on their way at
+  // once. `declare` and `merge` begin and end a run.
+  void WriteRuns(absl::string_view indent, absl::string_view index,
+                 absl::string_view first, absl::string_view end, int step,
+                 int64_t run, absl::string_view declare,
+                 absl::string_view merge) {
+    writer_.Add(indent, "for (Index ", index, " = ", first, "; ", index, " < ",
+                end, ";) {\n", indent, "  ", declare, "\n", indent, "  if (",
+                index, " + ", (run - 1) * step, " < ", end,
+                ") {\n#pragma unroll 4\n", indent, "    for (int k = 0; k < ",
+                run, "; ++k, ", index, " += ", step, ") add(", index,
+                ", run);\n", indent, "  } else {\n", indent, "    for (; ",
+                index, " < ", end, "; ", index, " += ", step, ") add(", index,
+                ", run);\n", indent, "  }\n", indent, "  ", merge, "\n", indent,
+                "}\n");
+  }
+
+  // Adds packs of a row, from `first` to `end` by `step`, to a variable called
+  // total that is declared already.
+  void WriteRowLoop(absl::string_view indent, const std::string& first,
+                    const std::string& end, int step) {
+    WriteAdd(indent, "n", absl::StrCat(run_, "& run"),
+             absl::StrCat(indent, "  const Index r = n * ", width_, ";\n"),
+             "run");
+    WriteRuns(
+        indent, "n", first, end, step,
+        std::clamp<int64_t>(part_ / step, 1, kFloatRun / width_),
+        absl::StrCat(run_, " run = ", identity_, ";"),
+        absl::StrCat("total = ", kind_, "::Of(total, (", total_, ")run);"));
+    writer_.SetIndexReach(r_.elements() + int64_t{kFloatRun} * step);
   }
 
   // `lanes` neighbouring threads to a row.
@@ -190,6 +208,7 @@ class ReduceWriter {
     SetResult();
     const int rows = kThreads / lanes;
     units_ = Ceil(o_.elements(), rows);
+    part_ = r_.elements() / width_;
     writer_.Add("  const int lane = threadIdx.x % ", lanes,
                 ";\n  for (Index first = (Index)blockIdx.x * ", rows,
                 "; first < ", o_.elements(), "; first += (Index)gridDim.x * ",
@@ -265,21 +284,18 @@ class ReduceWriter {
         "    const Index end = part == ", parts_ - 1, " ? ", r_.elements(),
         " : (part + 1) * ", part_, ";\n    ", total_, " total[", width_,
         "];\n    ", each, "total[j] = ", identity_, ";\n    if (c < ",
-        c_.elements(), ") {\n      for (Index r = part * ", part_,
-        " + group; r < end;) {\n        ", run_, " run[", width_,
-        "];\n        ", each, "run[j] = ", identity_,
-        ";\n        for (int k = 0; k < ", kFloatRun,
-        " && r < end; ++k, r += ", groups, ") {\n",
-        r_.Coordinates("          "), elements_.Reads("          ", width_));
-    writer_.Add("#pragma unroll\n          for (int j = 0; j < ", width_,
-                "; ++j) {\n");
-    const StepText steps = elements_.Steps("            ", "j");
-    writer_.Add(steps.statements, "            run[j] = ", kind_,
-                "::Of(run[j], Plain(", steps.result,
-                "));\n          }\n        }\n        ", each,
-                "total[j] = ", kind_, "::Of(total[j], (", total_,
-                ")run[j]);\n      }\n    }\n    ", each, "shared[group][j * ",
-                lanes, " + lane] = total[j];\n    __syncthreads();\n",
+        c_.elements(), ") {\n");
+    WriteAdd("      ", "r", absl::StrCat(run_, " (&run)[", width_, "]"), "",
+             width_ == 1 ? "run[0]" : "run[j]");
+    WriteRuns("      ", "r", absl::StrCat("part * ", part_, " + group"), "end",
+              groups, std::clamp<int64_t>(part_ / groups, 1, kFloatRun),
+              absl::StrCat(run_, " run[", width_, "];\n        ", each,
+                           "run[j] = ", identity_, ";"),
+              absl::StrCat(each, "total[j] = ", kind_, "::Of(total[j], (",
+                           total_, ")run[j]);"));
+    writer_.SetIndexReach(r_.elements() + int64_t{kFloatRun} * groups);
+    writer_.Add("    }\n    ", each, "shared[group][j * ", lanes,
+                " + lane] = total[j];\n    __syncthreads();\n",
                 "    for (int k = threadIdx.x; k < ", columns,
                 "; k += ", kThreads, ") {\n      const Index c = (tile * ",
                 lanes, " + k % ", lanes, ") * ", width_, " + k / ", lanes,
@@ -335,7 +351,6 @@ class ReduceWriter {
   int num_operands_;
   absl::string_view kind_;
   std::string total_, run_, identity_;
-  bool runs_;  // whether totals are wider than what a run adds up
   KernelWriter writer_;
   Elements elements_;
   LoopNest o_, r_, c_;

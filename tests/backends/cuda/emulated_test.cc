@@ -222,6 +222,14 @@ TEST_F(EmulatedGpu, WhatIsRecordedRunsWhenItIsReplayed) {
   EXPECT_EQ(Get(y, 32)[31], 9);
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+TEST_F(EmulatedGpu, APlaceBeyondABufferShows) {
+  int* x = Put(std::vector<int>(32, 0));
+  EXPECT_DEATH((void)Run("x[threadIdx.x + 1] = 1;", x, 1, 32),
+               "AddressSanitizer: heap-buffer-overflow");
+}
+#endif
+
 TEST_F(EmulatedGpu, HasNoNccl) {
   EXPECT_THAT(runtime_->NewNcclId(),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("NCCL")));
