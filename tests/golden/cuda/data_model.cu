@@ -8,12 +8,114 @@
 // matmul f32 m 1024 n 256 k 128 x 128 y t/128 z 256
 // matmul f32 m 1024 n 256 k 512 x 512 y 256 z 256
 // matmul f32 m 1024 n 256 k 512 x 512 y t/512 z 256
-// matmul f32 m 1024 n 512 k 256 x 256 y 512 z 512
+// matmul f32 m 1024 n 512 k 256 x 256 y 512 z 512 gelu kept
 // matmul f32 m 1024 n 512 k 256 x 256 y t/256 z 512
 // matmul f32 m 128 n 256 k 1024 x t/128 y 256 z 256
 // matmul f32 m 256 n 128 k 1024 x t/256 y 128 z 128
 // matmul f32 m 256 n 512 k 1024 x t/256 y 512 z 512
 // matmul f32 m 512 n 256 k 1024 x t/512 y 256 z 256
+
+// after basic
+
+constexpr int kPlaces = 2;
+typedef float Element;
+struct Pointers {
+  const Element* in[kPlaces];
+  Element* out[kPlaces];
+};
+
+template <int n>
+__device__ inline Pack<Element, n>& At(Element* p, i64 i) {
+  return ((Pack<Element, n>*)p)[i];
+}
+template <int n>
+__device__ inline const Pack<Element, n>& At(const Element* p, i64 i) {
+  return ((const Pack<Element, n>*)p)[i];
+}
+// In the order of places, rounded once.
+template <int n>
+__device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
+  F total[n];
+  const Pack<Element, n> first = At<n>(p.in[0], i);
+  for (int j = 0; j < n; ++j) total[j] = Value(first.at[j]);
+#pragma unroll
+  for (int q = 1; q < kPlaces; ++q) {
+    const Pack<Element, n> next = At<n>(p.in[q], i);
+    for (int j = 0; j < n; ++j) {
+      const auto x = total[j], y = F(Value(next.at[j]));
+      total[j] = Maximum(x, y);
+    }
+  }
+  Pack<Element, n> result;
+  for (int j = 0; j < n; ++j) Put(result.at[j], total[j]);
+  return result;
+}
+
+template <int n>
+__device__ inline void Move(const Pointers& p, i64 packs, i64 i) {
+  const Pack<Element, n> result = Combined<n>(p, i);
+#pragma unroll
+  for (int q = 0; q < kPlaces; ++q) At<n>(p.out[q], i) = result;
+}
+extern "C" __global__ void all_reduce(const Element* in0, Element* out0, const Element* in1, Element* out1, i64 count) {
+  const Pointers p = {{in0, in1}, {out0, out1}};
+  const i64 first = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  const i64 stride = (i64)gridDim.x * blockDim.x;
+  for (i64 i = first; i < count / 4; i += stride) Move<4>(p, count / 4, i);
+  for (i64 i = count / 4 * 4 + first; i < count; i += stride) Move<1>(p, count, i);
+}
+
+
+// after basic
+
+constexpr int kPlaces = 2;
+typedef float Element;
+struct Pointers {
+  const Element* in[kPlaces];
+  Element* out[kPlaces];
+};
+
+template <int n>
+__device__ inline Pack<Element, n>& At(Element* p, i64 i) {
+  return ((Pack<Element, n>*)p)[i];
+}
+template <int n>
+__device__ inline const Pack<Element, n>& At(const Element* p, i64 i) {
+  return ((const Pack<Element, n>*)p)[i];
+}
+// In the order of places, rounded once.
+template <int n>
+__device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
+  F total[n];
+  const Pack<Element, n> first = At<n>(p.in[0], i);
+  for (int j = 0; j < n; ++j) total[j] = Value(first.at[j]);
+#pragma unroll
+  for (int q = 1; q < kPlaces; ++q) {
+    const Pack<Element, n> next = At<n>(p.in[q], i);
+    for (int j = 0; j < n; ++j) {
+      const auto x = total[j], y = F(Value(next.at[j]));
+      total[j] = x + y;
+    }
+  }
+  Pack<Element, n> result;
+  for (int j = 0; j < n; ++j) Put(result.at[j], total[j]);
+  return result;
+}
+
+template <int n>
+__device__ inline void Move(const Pointers& p, i64 packs, i64 i) {
+  const Pack<Element, n> result = Combined<n>(p, i);
+#pragma unroll
+  for (int q = 0; q < kPlaces; ++q) At<n>(p.out[q], i) = result;
+}
+extern "C" __global__ void all_reduce(const Element* in0, Element* out0, const Element* in1, Element* out1, i64 count) {
+  const Pointers p = {{in0, in1}, {out0, out1}};
+  const i64 first = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  const i64 stride = (i64)gridDim.x * blockDim.x;
+  for (i64 i = first; i < count / 4; i += stride) Move<4>(p, count / 4, i);
+  for (i64 i = count / 4 * 4 + first; i < count; i += stride) Move<1>(p, count, i);
+}
+
 
 // after basic
 
@@ -687,18 +789,24 @@ reduce(const float* __restrict__ x0,
     double total[4];
     for (int j = 0; j < 4; ++j) total[j] = 0.0;
     if (c < 256) {
+      const auto add = [&](Index r, float (&run)[4]) {
+        const Pack<float, 4> p0 =
+            *(const Pack<float, 4>*)(x0 + r * 256 + c);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const F a0 = Value(p0.at[j]);
+          const F t0 = RowIdentity(a0);
+          run[j] = Sum::Of(run[j], Plain(t0));
+        }
+      };
       for (Index r = part * 128 + group; r < end;) {
         float run[4];
         for (int j = 0; j < 4; ++j) run[j] = 0.0;
-        for (int k = 0; k < 64 && r < end; ++k, r += 8) {
-          const Pack<float, 4> p0 =
-              *(const Pack<float, 4>*)(x0 + r * 256 + c);
-#pragma unroll
-          for (int j = 0; j < 4; ++j) {
-            const F a0 = Value(p0.at[j]);
-            const F t0 = RowIdentity(a0);
-            run[j] = Sum::Of(run[j], Plain(t0));
-          }
+        if (r + 120 < end) {
+#pragma unroll 4
+          for (int k = 0; k < 16; ++k, r += 8) add(r, run);
+        } else {
+          for (; r < end; r += 8) add(r, run);
         }
         for (int j = 0; j < 4; ++j) total[j] = Sum::Of(total[j], (double)run[j]);
       }
@@ -733,7 +841,7 @@ reduce(const float* __restrict__ x0,
     const Index o = first + threadIdx.x / 32;
     float total = -kInfinity;
     if (o < 1024) {
-      for (Index n = lane; n < 32; n += 32) {
+      const auto add = [&](Index n, float& run) {
         const Index r = n * 4;
         const Pack<float, 4> p0 =
             *(const Pack<float, 4>*)(x0 + o * 128 + r);
@@ -741,8 +849,18 @@ reduce(const float* __restrict__ x0,
         for (int j = 0; j < 4; ++j) {
           const F a0 = Value(p0.at[j]);
           const F t0 = RowIdentity(a0);
-          total = Max::Of(total, Plain(t0));
+          run = Max::Of(run, Plain(t0));
         }
+      };
+      for (Index n = lane; n < 32;) {
+        float run = -kInfinity;
+        if (n + 0 < 32) {
+#pragma unroll 4
+          for (int k = 0; k < 1; ++k, n += 32) add(n, run);
+        } else {
+          for (; n < 32; n += 32) add(n, run);
+        }
+        total = Max::Of(total, (float)run);
       }
     }
     total = AcrossLanes<Max, 32>(total);
@@ -771,22 +889,28 @@ reduce(const float* __restrict__ x0,
     const Index o = first + threadIdx.x / 32;
     double total = 0.0;
     if (o < 1) {
-      for (Index n = lane; n < 256;) {
-        float run = 0.0f;
-        for (int k = 0; k < 16 && n < 256; ++k, n += 32) {
-          const Index r = n * 4;
-          const Pack<float, 4> p0 =
-              *(const Pack<float, 4>*)(x0 + r);
-          const Pack<float, 4> p1 =
-              *(const Pack<float, 4>*)(x1 + r);
+      const auto add = [&](Index n, float& run) {
+        const Index r = n * 4;
+        const Pack<float, 4> p0 =
+            *(const Pack<float, 4>*)(x0 + r);
+        const Pack<float, 4> p1 =
+            *(const Pack<float, 4>*)(x1 + r);
 #pragma unroll
-          for (int j = 0; j < 4; ++j) {
-            const F a0 = Value(p0.at[j]);
-            const F a1 = Value(p1.at[j]);
-            const F t0 = RowLog(a1);
-            const F t1 = RowSubtract(t0, a0);
-            run = Sum::Of(run, Plain(t1));
-          }
+        for (int j = 0; j < 4; ++j) {
+          const F a0 = Value(p0.at[j]);
+          const F a1 = Value(p1.at[j]);
+          const F t0 = RowLog(a1);
+          const F t1 = RowSubtract(t0, a0);
+          run = Sum::Of(run, Plain(t1));
+        }
+      };
+      for (Index n = lane; n < 256;) {
+        float run = 0.0;
+        if (n + 224 < 256) {
+#pragma unroll 4
+          for (int k = 0; k < 8; ++k, n += 32) add(n, run);
+        } else {
+          for (; n < 256; n += 32) add(n, run);
         }
         total = Sum::Of(total, (double)run);
       }
@@ -817,21 +941,27 @@ reduce(const float* __restrict__ x0,
     double total[4];
     for (int j = 0; j < 4; ++j) total[j] = 0.0;
     if (c < 256) {
+      const auto add = [&](Index r, float (&run)[4]) {
+        const Pack<float, 4> p0 =
+            *(const Pack<float, 4>*)(x0 + r * 256 + c);
+        const Pack<float, 4> p1 =
+            *(const Pack<float, 4>*)(x1 + r * 256 + c);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const F a0 = Value(p0.at[j]);
+          const F a1 = Value(p1.at[j]);
+          const F t0 = RowMultiply(a0, a1);
+          run[j] = Sum::Of(run[j], Plain(t0));
+        }
+      };
       for (Index r = part * 128 + group; r < end;) {
         float run[4];
         for (int j = 0; j < 4; ++j) run[j] = 0.0;
-        for (int k = 0; k < 64 && r < end; ++k, r += 8) {
-          const Pack<float, 4> p0 =
-              *(const Pack<float, 4>*)(x0 + r * 256 + c);
-          const Pack<float, 4> p1 =
-              *(const Pack<float, 4>*)(x1 + r * 256 + c);
-#pragma unroll
-          for (int j = 0; j < 4; ++j) {
-            const F a0 = Value(p0.at[j]);
-            const F a1 = Value(p1.at[j]);
-            const F t0 = RowMultiply(a0, a1);
-            run[j] = Sum::Of(run[j], Plain(t0));
-          }
+        if (r + 120 < end) {
+#pragma unroll 4
+          for (int k = 0; k < 16; ++k, r += 8) add(r, run);
+        } else {
+          for (; r < end; r += 8) add(r, run);
         }
         for (int j = 0; j < 4; ++j) total[j] = Sum::Of(total[j], (double)run[j]);
       }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul bf16 batch 16 m 128 n 128 k 32 x 256+32768 y t/256+32768 z 128+131072
-// matmul bf16 batch 16 m 128 n 32 k 128 x 128+131072 y 256+32768 z 256+32768
-// matmul bf16 batch 16 m 128 n 32 k 128 x t/128+131072 y 256+32768 z 256+32768
 // matmul bf16 m 1024 n 256 k 2048 x t/1024 y 256 z 256
-// matmul bf16 m 2048 n 1024 k 256 x 256 y 1024 z 1024
+// matmul bf16 m 2048 n 1024 k 256 x 256 y 1024 z 1024 gelu kept
 // matmul bf16 m 2048 n 1024 k 256 x 256 y t/256 z 1024
-// matmul bf16 m 2048 n 256 k 1024 x 1024 y 256 z 256
+// matmul bf16 m 2048 n 256 k 1024 x 1024 y 256 z 256 beta 1
 // matmul bf16 m 2048 n 256 k 1024 x 1024 y t/1024 z 256
 // matmul bf16 m 2048 n 256 k 256 x 256 y 256 z 256
+// matmul bf16 m 2048 n 256 k 256 x 256 y 256 z 256 beta 1
 // matmul bf16 m 2048 n 256 k 256 x 256 y t/256 z 256
 // matmul bf16 m 256 n 1024 k 2048 x t/256 y 1024 z 1024
 // matmul bf16 m 256 n 256 k 2048 x t/256 y 256 z 256
@@ -290,178 +288,6 @@ map(const float* __restrict__ x0,
       Put(q.at[j], t0);
     }
     *(Pack<BF16, 8>*)(y0 + i) = q;
-  }
-}
-
-
-// after basic
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-extern "C" __global__ void __launch_bounds__(256)
-map_batch(const i64* table) {
-  // The last section that begins at this block or before it.
-  int low = 0, high = 2;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (table[(i64)middle * 6] <= (i64)blockIdx.x) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  const i64* section = table + (i64)low * 6;
-  const i64 elements = section[2];
-  const i64* at = section + 3;
-  const i64 block = (i64)blockIdx.x - section[0];
-  switch (section[1]) {
-    case 0: {
-      const i64 first = block * 8192;
-      const BF16* in0 = (const BF16*)at[0];
-      const BF16* in1 = (const BF16*)at[1];
-      BF16* out0 = (BF16*)at[2];
-#pragma unroll
-      for (int share = 0; share < 4; ++share) {
-        const i64 e = first + ((i64)share * 256 + threadIdx.x) * 8;
-        if (e + 8 <= elements) {
-        const Pack<BF16, 8> pack0 = *(const Pack<BF16, 8>*)(in0 + e);
-        const Pack<BF16, 8> pack1 = *(const Pack<BF16, 8>*)(in1 + e);
-        Pack<BF16, 8> to0;
-#pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const F x0 = Value(pack0.at[j]);
-          const F x1 = Value(pack1.at[j]);
-          const F s0_0 = Rounded<BF16>(RowAdd(x0, x1));
-          const F m0 = s0_0;
-          Put(to0.at[j], m0);
-        }
-        *(Pack<BF16, 8>*)(out0 + e) = to0;
-        } else {
-        for (int j = 0; e + j < elements; ++j) {
-          const F x0 = Value(in0[e + j]);
-          const F x1 = Value(in1[e + j]);
-          const F s0_0 = Rounded<BF16>(RowAdd(x0, x1));
-          const F m0 = s0_0;
-          Put(out0[e + j], m0);
-        }
-        }
-      }
-      break;
-    }
-    case 1: {
-      const i64 first = block * 4096;
-      const float* in0 = (const float*)at[0];
-      BF16* out0 = (BF16*)at[1];
-#pragma unroll
-      for (int share = 0; share < 4; ++share) {
-        const i64 e = first + ((i64)share * 256 + threadIdx.x) * 4;
-        if (e + 4 <= elements) {
-        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
-        Pack<BF16, 4> to0;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const F x0 = Value(pack0.at[j]);
-          const F s0_0 = Rounded<BF16>(x0);
-          const F m0 = s0_0;
-          Put(to0.at[j], m0);
-        }
-        *(Pack<BF16, 4>*)(out0 + e) = to0;
-        } else {
-        for (int j = 0; e + j < elements; ++j) {
-          const F x0 = Value(in0[e + j]);
-          const F s0_0 = Rounded<BF16>(x0);
-          const F m0 = s0_0;
-          Put(out0[e + j], m0);
-        }
-        }
-      }
-      break;
-    }
-  }
-}
-
-
-// after basic
-template <class T>
-__device__ inline auto RowGelu(T x) {
-  return 0.5 * x * (1.0 + Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-}
-extern "C" __global__ void __launch_bounds__(256)
-map_batch(const i64* table) {
-  // The last section that begins at this block or before it.
-  int low = 0, high = 2;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (table[(i64)middle * 5] <= (i64)blockIdx.x) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  const i64* section = table + (i64)low * 5;
-  const i64 elements = section[2];
-  const i64* at = section + 3;
-  const i64 block = (i64)blockIdx.x - section[0];
-  switch (section[1]) {
-    case 0: {
-      const i64 first = block * 8192;
-      const BF16* in0 = (const BF16*)at[0];
-      BF16* out0 = (BF16*)at[1];
-#pragma unroll
-      for (int share = 0; share < 4; ++share) {
-        const i64 e = first + ((i64)share * 256 + threadIdx.x) * 8;
-        if (e + 8 <= elements) {
-        const Pack<BF16, 8> pack0 = *(const Pack<BF16, 8>*)(in0 + e);
-        Pack<BF16, 8> to0;
-#pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const F x0 = Value(pack0.at[j]);
-          const F s0_0 = Rounded<BF16>(RowGelu(x0));
-          const F m0 = s0_0;
-          Put(to0.at[j], m0);
-        }
-        *(Pack<BF16, 8>*)(out0 + e) = to0;
-        } else {
-        for (int j = 0; e + j < elements; ++j) {
-          const F x0 = Value(in0[e + j]);
-          const F s0_0 = Rounded<BF16>(RowGelu(x0));
-          const F m0 = s0_0;
-          Put(out0[e + j], m0);
-        }
-        }
-      }
-      break;
-    }
-    case 1: {
-      const i64 first = block * 4096;
-      const float* in0 = (const float*)at[0];
-      BF16* out0 = (BF16*)at[1];
-#pragma unroll
-      for (int share = 0; share < 4; ++share) {
-        const i64 e = first + ((i64)share * 256 + threadIdx.x) * 4;
-        if (e + 4 <= elements) {
-        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
-        Pack<BF16, 4> to0;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const F x0 = Value(pack0.at[j]);
-          const F s0_0 = Rounded<BF16>(x0);
-          const F m0 = s0_0;
-          Put(to0.at[j], m0);
-        }
-        *(Pack<BF16, 4>*)(out0 + e) = to0;
-        } else {
-        for (int j = 0; e + j < elements; ++j) {
-          const F x0 = Value(in0[e + j]);
-          const F s0_0 = Rounded<BF16>(x0);
-          const F m0 = s0_0;
-          Put(out0[e + j], m0);
-        }
-        }
-      }
-      break;
-    }
   }
 }
 
@@ -1213,10 +1039,6 @@ map_batch(const i64* table) {
 
 // after basic, reduce
 template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-template <class T>
 __device__ inline auto RowIdentity(T x) {
   return x;
 }
@@ -1233,6 +1055,10 @@ __device__ inline auto RowSquare(T x) {
   return x * x;
 }
 template <class T>
+__device__ inline auto RowAdd(T x, T y) {
+  return x + y;
+}
+template <class T>
 __device__ inline auto RowRsqrt(T x) {
   return 1.0 / Sqrt(x);
 }
@@ -1242,15 +1068,13 @@ __device__ inline auto RowMultiply(T x, T y) {
 }
 extern "C" __global__ void __launch_bounds__(128)
 row_group(const BF16* in0,
-          const BF16* in1,
+          const float* in1,
           const float* in2,
-          const float* in3,
-          BF16* out0,
-          float* out4,
+          float* out3,
+          float* out5,
           float* out6,
           float* out7,
-          float* out8,
-          BF16* out9) {
+          BF16* out8) {
   __shared__ double shared_double[32];
   __shared__ float shared_float[32];
   __shared__ i64 shared_i64[32];
@@ -1263,162 +1087,13 @@ row_group(const BF16* in0,
     const i64 row1 = row / 1 % 128;
     (void)row1;
     F kx0[2][4];
-    F kx1[2][4];
     F km0[2][4];
-    F km1[2][4];
-    double total2 = 0.0;
+    double total1 = 0.0;
     #pragma unroll
     for (int share = 0; share < 2; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
       const Pack<BF16, 4> pack0 = *(const Pack<BF16, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-      const Pack<BF16, 4> pack1 = *(const Pack<BF16, 4>*)(in1 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = Value(pack0.at[j]);
-        kx0[share][j] = x0;
-        const F x1 = Value(pack1.at[j]);
-        kx1[share][j] = x1;
-        const F s0_0 = Rounded<BF16>(RowAdd(x0, x1));
-        const F m0 = s0_0;
-        km0[share][j] = m0;
-        const F s1_0 = m0;
-        const F m1 = s1_0;
-        km1[share][j] = m1;
-        const F s2_0 = RowIdentity(m1);
-        total2 = Sum::Of(total2, (double)Plain(s2_0));
-      }
-    }
-    total2 = AcrossBlock<Sum, 32>(total2, shared_double);
-    const F m2 = Rounded<float>(Register(total2));
-    const F s3_0 = F(256.0f);
-    const F s3_1 = RowDivide(m2, s3_0);
-    const F m3 = s3_1;
-    F km4[2][4];
-    double total5 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F m1 = km1[share][j];
-        const F s4_0 = RowSubtract(m1, m3);
-        const F m4 = s4_0;
-        km4[share][j] = m4;
-        const F s5_0 = RowSquare(m4);
-        total5 = Sum::Of(total5, (double)Plain(s5_0));
-      }
-    }
-    total5 = AcrossBlock<Sum, 32>(total5, shared_double);
-    const F m5 = Rounded<float>(Register(total5));
-    const F s6_0 = F(256.0f);
-    const F s6_1 = RowDivide(m5, s6_0);
-    const F s6_2 = F(9.99999975e-06f);
-    const F s6_3 = RowAdd(s6_1, s6_2);
-    const F m6 = s6_3;
-    const F s7_0 = RowRsqrt(m6);
-    const F m7 = s7_0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
-      const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (0) + (i64)pack * 4);
-      Pack<BF16, 4> to0;
-      Pack<float, 4> to4;
-      Pack<float, 4> to8;
-      Pack<BF16, 4> to9;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x2 = Value(pack2.at[j]);
-        const F x3 = Value(pack3.at[j]);
-        const F m0 = km0[share][j];
-        const F m4 = km4[share][j];
-        const F s8_0 = RowMultiply(m4, m7);
-        const F m8 = s8_0;
-        const F s9_0 = RowMultiply(m8, x3);
-        const F s9_1 = RowAdd(s9_0, x2);
-        const F s9_2 = Rounded<BF16>(s9_1);
-        const F m9 = s9_2;
-        Put(to0.at[j], m0);
-        Put(to4.at[j], m4);
-        Put(to8.at[j], m8);
-        Put(to9.at[j], m9);
-      }
-      *(Pack<BF16, 4>*)(out0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to0;
-      *(Pack<float, 4>*)(out4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to4;
-      *(Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to8;
-      *(Pack<BF16, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to9;
-    }
-    if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
-    if (lane == 0) Put(out7[row0 * 128LL + row1 * 1LL], m7);
-  }
-}
-
-
-// after basic, reduce
-template <class T>
-__device__ inline auto RowGreaterEqual(T x, T y) {
-  return GreaterEqual(x, y);
-}
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-template <class T>
-__device__ inline auto RowMaximum(T x, T y) {
-  return Maximum(x, y);
-}
-template <class T>
-__device__ inline auto RowSubtract(T x, T y) {
-  return x - y;
-}
-template <class T>
-__device__ inline auto RowExp(T x) {
-  return Exp(x);
-}
-template <class T>
-__device__ inline auto RowReciprocal(T x) {
-  return 1.0 / x;
-}
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-extern "C" __global__ void __launch_bounds__(128)
-row_group(const BF16* in0,
-          float* out3,
-          float* out4,
-          float* out5,
-          BF16* out6) {
-  __shared__ double shared_double[32];
-  __shared__ float shared_float[32];
-  __shared__ i64 shared_i64[32];
-  (void)shared_double, (void)shared_float, (void)shared_i64;
-  const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 16384;
-       row += (i64)gridDim.x * 4) {
-    const i64 row0 = row / 1024 % 16;
-    (void)row0;
-    const i64 row1 = row / 128 % 8;
-    (void)row1;
-    const i64 row2 = row / 1 % 128;
-    (void)row2;
-    F kx0[1][4];
-    F km0[1][4];
-    float total1 = -kInfinity;
-    #pragma unroll
-    for (int share = 0; share < 1; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 32) continue;
-      const Pack<BF16, 4> pack0 = *(const Pack<BF16, 4>*)(in0 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1426,69 +1101,76 @@ row_group(const BF16* in0,
         const F x0 = Value(pack0.at[j]);
         kx0[share][j] = x0;
         const F s0_0 = x0;
-        const I s0_1 = Rounded<int>(I(0LL + column / 1 % 128));
-        const I s0_2 = Rounded<int>(I(0LL + row2));
-        const bool s0_3 = RowGreaterEqual(s0_2, s0_1);
-        const F s0_4 = F(-kInfinity);
-        const F s0_5 = Select(s0_3, s0_0, s0_4);
-        const F m0 = s0_5;
+        const F m0 = s0_0;
         km0[share][j] = m0;
         const F s1_0 = RowIdentity(m0);
-        total1 = Max::Of(total1, (float)Plain(s1_0));
+        total1 = Sum::Of(total1, (double)Plain(s1_0));
       }
     }
-    total1 = AcrossBlock<Max, 32>(total1, shared_float);
+    total1 = AcrossBlock<Sum, 32>(total1, shared_double);
     const F m1 = Rounded<float>(Register(total1));
-    const F s2_0 = F(-3.40282347e+38f);
-    const F s2_1 = RowMaximum(m1, s2_0);
+    const F s2_0 = F(256.0f);
+    const F s2_1 = RowDivide(m1, s2_0);
     const F m2 = s2_1;
-    F km3[1][4];
+    F km3[2][4];
     double total4 = 0.0;
     #pragma unroll
-    for (int share = 0; share < 1; ++share) {
+    for (int share = 0; share < 2; ++share) {
       const int pack = lane + share * 32;
-      if (pack >= 32) continue;
+      if (pack >= 64) continue;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
         (void)column;
         const F m0 = km0[share][j];
         const F s3_0 = RowSubtract(m0, m2);
-        const F s3_1 = RowExp(s3_0);
-        const F m3 = s3_1;
+        const F m3 = s3_0;
         km3[share][j] = m3;
-        const F s4_0 = RowIdentity(m3);
+        const F s4_0 = RowSquare(m3);
         total4 = Sum::Of(total4, (double)Plain(s4_0));
       }
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
-    const F s5_0 = F(0.5f);
-    const F s5_1 = RowMaximum(m4, s5_0);
-    const F s5_2 = RowReciprocal(s5_1);
-    const F m5 = s5_2;
+    const F s5_0 = F(256.0f);
+    const F s5_1 = RowDivide(m4, s5_0);
+    const F s5_2 = F(9.99999975e-06f);
+    const F s5_3 = RowAdd(s5_1, s5_2);
+    const F m5 = s5_3;
+    const F s6_0 = RowRsqrt(m5);
+    const F m6 = s6_0;
     #pragma unroll
-    for (int share = 0; share < 1; ++share) {
+    for (int share = 0; share < 2; ++share) {
       const int pack = lane + share * 32;
-      if (pack >= 32) continue;
+      if (pack >= 64) continue;
+      const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
+      const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
       Pack<float, 4> to3;
-      Pack<BF16, 4> to6;
+      Pack<float, 4> to7;
+      Pack<BF16, 4> to8;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
         (void)column;
+        const F x1 = Value(pack1.at[j]);
+        const F x2 = Value(pack2.at[j]);
         const F m3 = km3[share][j];
-        const F s6_0 = RowMultiply(m3, m5);
-        const F s6_1 = Rounded<BF16>(s6_0);
-        const F m6 = s6_1;
+        const F s7_0 = RowMultiply(m3, m6);
+        const F m7 = s7_0;
+        const F s8_0 = RowMultiply(m7, x2);
+        const F s8_1 = RowAdd(s8_0, x1);
+        const F s8_2 = Rounded<BF16>(s8_1);
+        const F m8 = s8_2;
         Put(to3.at[j], m3);
-        Put(to6.at[j], m6);
+        Put(to7.at[j], m7);
+        Put(to8.at[j], m8);
       }
-      *(Pack<float, 4>*)(out3 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to3;
-      *(Pack<BF16, 4>*)(out6 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to6;
+      *(Pack<float, 4>*)(out3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to3;
+      *(Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to7;
+      *(Pack<BF16, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to8;
     }
-    if (lane == 0) Put(out4[row0 * 1024LL + row1 * 128LL + row2 * 1LL], m4);
-    if (lane == 0) Put(out5[row0 * 1024LL + row1 * 128LL + row2 * 1LL], m5);
+    if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
+    if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
   }
 }
 
@@ -2016,126 +1698,6 @@ row_group(const float* in0,
         Put(to5.at[j], m5);
       }
       *(Pack<float, 4>*)(out5 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to5;
-    }
-  }
-}
-
-
-// after basic, reduce
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-template <class T>
-__device__ inline auto RowNegate(T x) {
-  return -x;
-}
-template <class T>
-__device__ inline auto RowLess(T x, T y) {
-  return Less(x, y);
-}
-template <class T>
-__device__ inline auto RowGreater(T x, T y) {
-  return Greater(x, y);
-}
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-template <class T>
-__device__ inline auto RowGreaterEqual(T x, T y) {
-  return GreaterEqual(x, y);
-}
-extern "C" __global__ void __launch_bounds__(128)
-row_group(const BF16* in0,
-          const float* in1,
-          const float* in2,
-          const float* in3,
-          BF16* out3) {
-  __shared__ double shared_double[32];
-  __shared__ float shared_float[32];
-  __shared__ i64 shared_i64[32];
-  (void)shared_double, (void)shared_float, (void)shared_i64;
-  const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 16384;
-       row += (i64)gridDim.x * 4) {
-    const i64 row0 = row / 1024 % 16;
-    (void)row0;
-    const i64 row1 = row / 128 % 8;
-    (void)row1;
-    const i64 row2 = row / 1 % 128;
-    (void)row2;
-    const F x2 = Value(in2[row0 * 1024LL + row1 * 128LL + row2 * 1LL]);
-    const F x3 = Value(in3[row0 * 1024LL + row1 * 128LL + row2 * 1LL]);
-    F kx0[1][4];
-    F kx1[1][4];
-    F km0[1][4];
-    double total1 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 1; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 32) continue;
-      const Pack<BF16, 4> pack0 = *(const Pack<BF16, 4>*)(in0 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
-      const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = Value(pack0.at[j]);
-        kx0[share][j] = x0;
-        const F x1 = Value(pack1.at[j]);
-        kx1[share][j] = x1;
-        const F s0_0 = x0;
-        const F m0 = s0_0;
-        km0[share][j] = m0;
-        const F s1_0 = RowMultiply(m0, x1);
-        total1 = Sum::Of(total1, (double)Plain(s1_0));
-      }
-    }
-    total1 = AcrossBlock<Sum, 32>(total1, shared_double);
-    const F m1 = Rounded<float>(Register(total1));
-    const F s2_0 = RowMultiply(m1, x3);
-    const F s2_1 = RowMultiply(s2_0, x3);
-    const F s2_2 = RowNegate(s2_1);
-    const F s2_3 = F(0.5f);
-    const F s2_4 = RowMultiply(s2_3, s2_2);
-    const F s2_5 = F(0.5f);
-    const bool s2_6 = RowLess(x2, s2_5);
-    const F s2_7 = F(0.0f);
-    const F s2_8 = Select(s2_6, s2_7, s2_4);
-    const F s2_9 = F(0.5f);
-    const bool s2_10 = RowGreater(x2, s2_9);
-    const F s2_11 = Select(s2_10, s2_2, s2_8);
-    const F m2 = s2_11;
-    #pragma unroll
-    for (int share = 0; share < 1; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 32) continue;
-      Pack<BF16, 4> to3;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x1 = kx1[share][j];
-        const F m0 = km0[share][j];
-        const F s3_0 = RowIdentity(m2);
-        const F s3_1 = RowMultiply(m0, x3);
-        const F s3_2 = RowAdd(s3_1, s3_0);
-        const F s3_3 = RowMultiply(s3_2, x1);
-        const I s3_4 = Rounded<int>(I(0LL + column / 1 % 128));
-        const I s3_5 = Rounded<int>(I(0LL + row2));
-        const bool s3_6 = RowGreaterEqual(s3_5, s3_4);
-        const F s3_7 = F(0.0f);
-        const F s3_8 = Select(s3_6, s3_3, s3_7);
-        const F s3_9 = Rounded<BF16>(s3_8);
-        const F m3 = s3_9;
-        Put(to3.at[j], m3);
-      }
-      *(Pack<BF16, 4>*)(out3 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to3;
     }
   }
 }

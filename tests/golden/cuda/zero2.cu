@@ -5,12 +5,39 @@
 // matmul f32 m 1024 n 256 k 512 x t/1024 y 256 z 256
 // matmul f32 m 256 n 1024 k 512 x t/256 y 1024 z 1024
 // matmul f32 m 256 n 256 k 512 x t/256 y 256 z 256
-// matmul f32 m 512 n 1024 k 256 x 256 y 1024 z 1024
+// matmul f32 m 512 n 1024 k 256 x 256 y 1024 z 1024 gelu kept
 // matmul f32 m 512 n 1024 k 256 x 256 y t/256 z 1024
-// matmul f32 m 512 n 256 k 1024 x 1024 y 256 z 256
+// matmul f32 m 512 n 256 k 1024 x 1024 y 256 z 256 beta 1
 // matmul f32 m 512 n 256 k 1024 x 1024 y t/1024 z 256
 // matmul f32 m 512 n 256 k 256 x 256 y 256 z 256
+// matmul f32 m 512 n 256 k 256 x 256 y 256 z 256 beta 1
 // matmul f32 m 512 n 256 k 256 x 256 y t/256 z 256
+
+// after basic
+
+constexpr int kPlaces = 4;
+typedef Pack<u32, 4> Element;
+struct Pointers {
+  const Element* in[kPlaces];
+  Element* out[kPlaces];
+};
+
+template <int n>
+__device__ inline void Move(const Pointers& p, i64 packs, i64 i) {
+#pragma unroll
+  for (int q = 0; q < kPlaces; ++q) {
+    const Element word = p.in[q][i];
+#pragma unroll
+    for (int to = 0; to < kPlaces; ++to) p.out[to][q * packs + i] = word;
+  }
+}
+extern "C" __global__ void all_gather(const Element* in0, Element* out0, const Element* in1, Element* out1, const Element* in2, Element* out2, const Element* in3, Element* out3, i64 count) {
+  const Pointers p = {{in0, in1, in2, in3}, {out0, out1, out2, out3}};
+  const i64 first = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  const i64 stride = (i64)gridDim.x * blockDim.x;
+  for (i64 i = first; i < count / 1; i += stride) Move<1>(p, count / 1, i);
+}
+
 
 // after basic
 
@@ -311,6 +338,57 @@ map_batch(const i64* table) {
       break;
     }
   }
+}
+
+
+// after basic
+
+constexpr int kPlaces = 4;
+typedef float Element;
+struct Pointers {
+  const Element* in[kPlaces];
+  Element* out[kPlaces];
+};
+
+template <int n>
+__device__ inline Pack<Element, n>& At(Element* p, i64 i) {
+  return ((Pack<Element, n>*)p)[i];
+}
+template <int n>
+__device__ inline const Pack<Element, n>& At(const Element* p, i64 i) {
+  return ((const Pack<Element, n>*)p)[i];
+}
+// In the order of places, rounded once.
+template <int n>
+__device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
+  F total[n];
+  const Pack<Element, n> first = At<n>(p.in[0], i);
+  for (int j = 0; j < n; ++j) total[j] = Value(first.at[j]);
+#pragma unroll
+  for (int q = 1; q < kPlaces; ++q) {
+    const Pack<Element, n> next = At<n>(p.in[q], i);
+    for (int j = 0; j < n; ++j) {
+      const auto x = total[j], y = F(Value(next.at[j]));
+      total[j] = x + y;
+    }
+  }
+  Pack<Element, n> result;
+  for (int j = 0; j < n; ++j) Put(result.at[j], total[j]);
+  return result;
+}
+
+template <int n>
+__device__ inline void Move(const Pointers& p, i64 packs, i64 i) {
+#pragma unroll
+  for (int q = 0; q < kPlaces; ++q) {
+    At<n>(p.out[q], i) = Combined<n>(p, q * packs + i);
+  }
+}
+extern "C" __global__ void reduce_scatter(const Element* in0, Element* out0, const Element* in1, Element* out1, const Element* in2, Element* out2, const Element* in3, Element* out3, i64 count) {
+  const Pointers p = {{in0, in1, in2, in3}, {out0, out1, out2, out3}};
+  const i64 first = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  const i64 stride = (i64)gridDim.x * blockDim.x;
+  for (i64 i = first; i < count / 4; i += stride) Move<4>(p, count / 4, i);
 }
 
 

@@ -6,11 +6,39 @@
 // matmul f32 m 256 n 1024 k 512 x t/256 y 1024 z 1024
 // matmul f32 m 256 n 256 k 512 x t/256 y 256 z 256
 // matmul f32 m 512 n 1024 k 256 x 256 y 1024 z 1024
+// matmul f32 m 512 n 1024 k 256 x 256 y 1024 z 1024 gelu kept
 // matmul f32 m 512 n 1024 k 256 x 256 y t/256 z 1024
-// matmul f32 m 512 n 256 k 1024 x 1024 y 256 z 256
+// matmul f32 m 512 n 256 k 1024 x 1024 y 256 z 256 beta 1
 // matmul f32 m 512 n 256 k 1024 x 1024 y t/1024 z 256
 // matmul f32 m 512 n 256 k 256 x 256 y 256 z 256
+// matmul f32 m 512 n 256 k 256 x 256 y 256 z 256 beta 1
 // matmul f32 m 512 n 256 k 256 x 256 y t/256 z 256
+
+// after basic
+
+template <class T>
+__device__ inline auto RowGelu(T x) {
+  return 0.5 * x * (1.0 + Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(256)
+map(const float* __restrict__ x0,
+    float* __restrict__ y0) {
+  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 131072; n += (Index)gridDim.x * 256) {
+    const Index i = n * 4;
+    const Pack<float, 4> p0 =
+        *(const Pack<float, 4>*)(x0 + i);
+    Pack<float, 4> q;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const F a0 = Value(p0.at[j]);
+      const F t0 = RowGelu(a0);
+      Put(q.at[j], t0);
+    }
+    *(Pack<float, 4>*)(y0 + i) = q;
+  }
+}
+
 
 // after basic
 
@@ -129,140 +157,6 @@ map(const float* x0,
       Put(q.at[j], t1);
     }
     *(Pack<float, 4>*)(y0 + i) = q;
-  }
-}
-
-
-// after basic, reduce
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-template <class T>
-__device__ inline auto RowDivide(T x, T y) {
-  return x / y;
-}
-template <class T>
-__device__ inline auto RowSubtract(T x, T y) {
-  return x - y;
-}
-template <class T>
-__device__ inline auto RowSquare(T x) {
-  return x * x;
-}
-template <class T>
-__device__ inline auto RowRsqrt(T x) {
-  return 1.0 / Sqrt(x);
-}
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-extern "C" __global__ void __launch_bounds__(128)
-row_group(const float* in0,
-          const float* in1,
-          float* out0,
-          float* out3,
-          float* out5,
-          float* out6,
-          float* out7) {
-  __shared__ double shared_double[32];
-  __shared__ float shared_float[32];
-  __shared__ i64 shared_i64[32];
-  (void)shared_double, (void)shared_float, (void)shared_i64;
-  const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512;
-       row += (i64)gridDim.x * 4) {
-    const i64 row0 = row / 128 % 4;
-    (void)row0;
-    const i64 row1 = row / 1 % 128;
-    (void)row1;
-    F kx0[2][4];
-    F kx1[2][4];
-    F km0[2][4];
-    double total1 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-      const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = Value(pack0.at[j]);
-        kx0[share][j] = x0;
-        const F x1 = Value(pack1.at[j]);
-        kx1[share][j] = x1;
-        const F s0_0 = RowAdd(x0, x1);
-        const F m0 = s0_0;
-        km0[share][j] = m0;
-        const F s1_0 = RowIdentity(m0);
-        total1 = Sum::Of(total1, (double)Plain(s1_0));
-      }
-    }
-    total1 = AcrossBlock<Sum, 32>(total1, shared_double);
-    const F m1 = Rounded<float>(Register(total1));
-    const F s2_0 = F(256.0f);
-    const F s2_1 = RowDivide(m1, s2_0);
-    const F m2 = s2_1;
-    F km3[2][4];
-    double total4 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F m0 = km0[share][j];
-        const F s3_0 = RowSubtract(m0, m2);
-        const F m3 = s3_0;
-        km3[share][j] = m3;
-        const F s4_0 = RowSquare(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
-      }
-    }
-    total4 = AcrossBlock<Sum, 32>(total4, shared_double);
-    const F m4 = Rounded<float>(Register(total4));
-    const F s5_0 = F(256.0f);
-    const F s5_1 = RowDivide(m4, s5_0);
-    const F s5_2 = F(9.99999975e-06f);
-    const F s5_3 = RowAdd(s5_1, s5_2);
-    const F m5 = s5_3;
-    const F s6_0 = RowRsqrt(m5);
-    const F m6 = s6_0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      Pack<float, 4> to0;
-      Pack<float, 4> to3;
-      Pack<float, 4> to7;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F m0 = km0[share][j];
-        const F m3 = km3[share][j];
-        const F s7_0 = RowMultiply(m3, m6);
-        const F m7 = s7_0;
-        Put(to0.at[j], m0);
-        Put(to3.at[j], m3);
-        Put(to7.at[j], m7);
-      }
-      *(Pack<float, 4>*)(out0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to0;
-      *(Pack<float, 4>*)(out3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to3;
-      *(Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to7;
-    }
-    if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
-    if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
   }
 }
 
