@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -213,15 +214,22 @@ Explanation ExplainStep(const Step& step, const std::string& mesh,
 void BM_ExplainGpt3(benchmark::State& state) {
   const auto step = MakeGpt3(1536);
   const Machine machine = *Machine::Load("h100_nvlink_ib");
-  double best = 1e9;
+  // Changes of rules are lowered beside it on another core: what a user waits
+  // is `best_wall_ms`, as far as the machine has nothing else to do.
+  double best = 1e9, best_wall = 1e9;
   for (auto _ : state) {
     const double begin = Now();
+    const auto wall = std::chrono::steady_clock::now();
     const Explanation explanation =
         ExplainStep(*step, "data:64,model:16", machine);
     benchmark::DoNotOptimize(ExplainText(explanation, 120));
     best = std::min(best, Now() - begin);
+    best_wall = std::min(best_wall, std::chrono::duration<double, std::milli>(
+                                        std::chrono::steady_clock::now() - wall)
+                                        .count());
   }
   state.counters["best_ms"] = best;
+  state.counters["best_wall_ms"] = best_wall;
 }
 BENCHMARK(BM_ExplainGpt3)->Iterations(10)->Unit(benchmark::kMillisecond);
 
