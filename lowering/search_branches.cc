@@ -154,7 +154,7 @@ void SortByEstimate(Candidates& candidates) {
 
 void MeshSearch::FindFirst() {
   if (!bounds_) return;
-  constexpr size_t kMany = 4000, kTries = 24;
+  constexpr size_t kMany = 4000, kTries = 16;
   std::vector<Candidate> candidates;
   for (const Groups& groups : groups_) {
     AddCandidates(groups, candidates);

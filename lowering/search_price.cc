@@ -30,13 +30,25 @@ struct LayoutPricer::Measured {
   std::vector<BudgetUse> uses;
 };
 
+LayoutPricer::LayoutPricer(const SearchInput& input, const SearchPrices& prices,
+                           const Budget& budget)
+    : input_(input),
+      whole_{input.program, DimensionsOf(*input.program.graph)},
+      prices_(prices),
+      budget_(budget) {
+  for (const SearchProgram& program : input.small) {
+    small_.push_back({program, DimensionsOf(*program.graph)});
+  }
+}
+
 absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
-    const SearchProgram& program, const FoundLayout& found) const {
-  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
-                       BindLayout(*program.graph, found.mesh, found.rules));
+    const Step& step, const FoundLayout& found) const {
   MTF_ASSIGN_OR_RETURN(
-      const Program lowered,
-      Lower(*program.graph, binding, program.targets, {.verify = false}));
+      const LayoutBinding binding,
+      BindDimensions(step.dimensions, found.mesh, found.rules));
+  MTF_ASSIGN_OR_RETURN(const Program lowered,
+                       Lower(*step.program.graph, binding, step.program.targets,
+                             {.verify = false}));
   Measured measured;
   measured.price = prices_.step(lowered);
   measured.variable_bytes = VariableBytes(lowered);
@@ -55,8 +67,8 @@ absl::StatusOr<FoundLayout> LayoutPricer::Price(
     MTF_RETURN_IF_ERROR(PriceWhole(found));
     return found;
   }
-  MTF_ASSIGN_OR_RETURN(const Measured low, Measure(input_.small[0], found));
-  MTF_ASSIGN_OR_RETURN(const Measured high, Measure(input_.small[1], found));
+  MTF_ASSIGN_OR_RETURN(const Measured low, Measure(small_[0], found));
+  MTF_ASSIGN_OR_RETURN(const Measured high, Measure(small_[1], found));
   const double place = PlaceOf(input_);
   const auto in_line = [place](double a, double b) {
     return a + place * (b - a);
@@ -83,7 +95,7 @@ absl::StatusOr<FoundLayout> LayoutPricer::Price(
 }
 
 absl::Status LayoutPricer::PriceWhole(FoundLayout& found) const {
-  MTF_ASSIGN_OR_RETURN(const Measured whole, Measure(input_.program, found));
+  MTF_ASSIGN_OR_RETURN(const Measured whole, Measure(whole_, found));
   found.price = whole.price;
   found.variable_bytes = whole.variable_bytes;
   found.step_bytes = whole.step_bytes;

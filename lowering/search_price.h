@@ -5,11 +5,13 @@
 #define LOWERING_SEARCH_PRICE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "layouts/budget.h"
 #include "layouts/mesh.h"
+#include "lowering/emit_program.h"
 #include "lowering/search_rules.h"
 
 namespace mtf::internal {
@@ -19,8 +21,7 @@ namespace mtf::internal {
 class LayoutPricer {
  public:
   LayoutPricer(const SearchInput& input, const SearchPrices& prices,
-               const Budget& budget)
-      : input_(input), prices_(prices), budget_(budget) {}
+               const Budget& budget);
 
   // From now on Price looks at the small programs, where there are any: what
   // they say of the whole is right to a few percent.
@@ -35,10 +36,17 @@ class LayoutPricer {
 
  private:
   struct Measured;
-  absl::StatusOr<Measured> Measure(const SearchProgram& program,
+  // A program with the dimensions of its graph, which are many to look up.
+  struct Step {
+    SearchProgram program;
+    DimensionTable dimensions;
+  };
+  absl::StatusOr<Measured> Measure(const Step& step,
                                    const FoundLayout& found) const;
 
   const SearchInput& input_;
+  Step whole_;
+  std::vector<Step> small_;
   const SearchPrices& prices_;
   const Budget& budget_;
   bool in_line_ = false;

@@ -69,7 +69,8 @@ absl::Status CheckBudgetOn(const Mesh& mesh, const SearchInput& input,
 // time, to a hundredth. What a line says of memory is too rough to tell two
 // layouts apart.
 void ChooseDifferent(size_t count, std::vector<Finding>& others,
-                     std::vector<Finding>& chosen, std::vector<double> known) {
+                     std::vector<Finding>& chosen) {
+  std::vector<double> known;
   std::erase_if(others, [&](Finding& other) {
     const double seconds = other.layout.price.seconds;
     if (count == 0 || std::any_of(known.begin(), known.end(), [&](double one) {
@@ -85,7 +86,7 @@ void ChooseDifferent(size_t count, std::vector<Finding>& others,
 }
 
 // Prices the best of what was found as a whole: those that differ, and as many
-// of the others as cost little. Some may turn out too large; then others get
+// of the others as cost little. All may turn out too large; then others get
 // their turn, once.
 absl::Status PriceBest(const LayoutPricer& pricer, const SearchInput& input,
                        size_t keep, Findings& findings) {
@@ -105,7 +106,7 @@ absl::Status PriceBest(const LayoutPricer& pricer, const SearchInput& input,
     chosen.clear();
     return absl::OkStatus();
   };
-  ChooseDifferent(keep, others, chosen, {});
+  ChooseDifferent(keep, others, chosen);
   const size_t more = std::min(most - chosen.size(), others.size());
   const auto end = others.begin() + static_cast<std::ptrdiff_t>(more);
   std::move(others.begin(), end, std::back_inserter(chosen));
@@ -114,12 +115,8 @@ absl::Status PriceBest(const LayoutPricer& pricer, const SearchInput& input,
     chosen.push_back(*findings.nearest());
   }
   MTF_RETURN_IF_ERROR(price());
-  const std::vector<Finding> best = findings.Best(keep);
-  std::vector<double> known;
-  for (const Finding& finding : best) {
-    known.push_back(finding.layout.price.seconds);
-  }
-  ChooseDifferent(keep - best.size(), others, chosen, std::move(known));
+  if (!findings.Best(1).empty()) return absl::OkStatus();
+  ChooseDifferent(keep, others, chosen);
   return price();
 }
 
