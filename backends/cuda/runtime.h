@@ -237,7 +237,8 @@ class Runtime {
   virtual void PopRange() = 0;
 };
 
-// Opens GPU `ordinal` of this process through the shared object of the driver;
+// Opens GPU `ordinal` of those that this process sees, or the only one, through
+// the shared object of the driver;
 // kUnavailable where there is no GPU or no driver, kNotFound where a library is
 // missing, saying which, and kUnimplemented in a build without CUDA, naming the
 // option. One per process and GPU.
