@@ -35,7 +35,7 @@ class CudaFunction : public Function {
   cudaKernel_t kernel_;
   std::string name_;
   std::mutex mutex_;
-  int64_t allowed_ = 48 << 10;  // what every kernel may ask for
+  int64_t allowed_ = 0;
 };
 
 // The kernels of one GPU, compiled once per text: in this process, and on disk
