@@ -34,11 +34,6 @@ std::vector<absl::StatusOr<FoundLayout>> PriceAll(
         std::max(found[i]->step_bytes, static_cast<int64_t>(layouts[i].memory) -
                                            found[i]->variable_bytes);
   });
-  for (size_t i = 0; i < layouts.size(); ++i) {
-    if (found[i].ok()) {
-      context.findings.Add({*found[i], &space, layouts[i].roles});
-    }
-  }
   return found;
 }
 
@@ -228,6 +223,7 @@ double MeshSearch::Price(std::vector<Candidate>& batch) {
       }
       continue;
     }
+    findings_.Add({*found[i], &space_, layouts[i].roles});
     if (layouts[i].memory > 0) {
       ratio = static_cast<double>(found[i]->memory_bytes()) / layouts[i].memory;
     }

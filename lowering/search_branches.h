@@ -45,8 +45,7 @@ struct LayoutToPrice {
   double seconds = 0, memory = 0;
 };
 
-// Prices layouts at once and adds those that lower to the findings, in order.
-// Returns what they cost, or why not.
+// Prices layouts at once: what they cost, or why they do not lower.
 std::vector<absl::StatusOr<FoundLayout>> PriceAll(
     const SearchContext& context, const SearchSpace& space,
     const std::vector<LayoutToPrice>& layouts);

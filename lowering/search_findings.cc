@@ -108,6 +108,7 @@ void Findings::Keep(Finding finding) {
     if (known.layout.mesh == finding.layout.mesh &&
         Same(known.layout.price.seconds, finding.layout.price.seconds) &&
         known.layout.memory_bytes() == finding.layout.memory_bytes()) {
+      finding.slower_neighbour &= known.slower_neighbour;
       if (IsBetter(finding.layout, known.layout)) known = std::move(finding);
       return;
     }
@@ -124,6 +125,7 @@ std::vector<Finding> Findings::Best(size_t count) const {
   std::vector<Finding> best;
   for (const Finding& finding : best_) {
     if (best.size() == count) break;
+    if (finding.slower_neighbour && !best.empty()) continue;
     const bool known =
         std::any_of(best.begin(), best.end(), [&](const Finding& other) {
           return CostTheSame(finding.layout, other.layout);

@@ -19,6 +19,9 @@ struct Finding {
   FoundLayout layout;
   const SearchSpace* space = nullptr;  // outlives the findings
   AxisRoles roles;
+  // Slower than what it differs from in one rule, as far as is known: of
+  // interest only if it turns out to be the best.
+  bool slower_neighbour = false;
 };
 
 // Whether a person would not choose between the two by what they cost: time to

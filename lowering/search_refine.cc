@@ -173,8 +173,12 @@ void Refine(const SearchContext& context, const SearchDimensions& dimensions,
       for (size_t i = 0; i < found.size(); ++i) {
         if (!found[i].ok()) continue;
         ++findings.result.refined;
-        if (!IsWorthwhile(findings, present.layout, *found[i])) continue;
-        present = {*found[i], &space, layouts[i].roles};
+        Finding next = {*found[i], &space, layouts[i].roles};
+        next.slower_neighbour =
+            !IsWorthwhile(findings, present.layout, next.layout);
+        findings.Add(next);
+        if (next.slower_neighbour) continue;
+        present = std::move(next);
         changed = true;
       }
     }

@@ -73,7 +73,8 @@ void ChooseDifferent(size_t count, std::vector<Finding>& others,
   std::vector<double> known;
   std::erase_if(others, [&](Finding& other) {
     const double seconds = other.layout.price.seconds;
-    if (count == 0 || std::any_of(known.begin(), known.end(), [&](double one) {
+    if (count == 0 || other.slower_neighbour ||
+        std::any_of(known.begin(), known.end(), [&](double one) {
           return std::abs(one - seconds) < 0.01 * seconds;
         })) {
       return false;
