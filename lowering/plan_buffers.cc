@@ -29,16 +29,23 @@ bool CanFail(const Instruction& instruction) {
 
 class Planner {
  public:
-  explicit Planner(Program& program)
+  Planner(const Program& program, absl::Span<const FusedGroup> groups)
       : program_(program),
+        groups_(groups),
+        group_of_(program.instructions.size(), -1),
         owner_(program.values.size()),
         last_(program.values.size(), -1),
-        block_(program.values.size(), -1) {}
+        block_(program.values.size(), -1) {
+    for (size_t i = 0; i < groups.size(); ++i) {
+      for (int member : groups[i].members) {
+        group_of_[member] = static_cast<int>(i);
+      }
+    }
+  }
 
-  void Run() {
-    program_.buffers = {};
-    program_.buffers.buffers.resize(program_.values.size());
-    program_.buffers.commit = static_cast<int>(program_.instructions.size());
+  BufferPlan Run() {
+    plan_.buffers.resize(program_.values.size());
+    plan_.commit = static_cast<int>(program_.instructions.size());
     JoinViews();
     FindLastReaders();
     UpdateInPlace();
@@ -54,19 +61,23 @@ class Planner {
       }
     }
     HoldOperandsOfGroups();
-    program_.buffers.arena_bytes = PackBlocks(blocks_);
+    plan_.arena_bytes = PackBlocks(blocks_);
     for (size_t v = 0; v < block_.size(); ++v) {
       if (block_[v] >= 0) {
-        program_.buffers.buffers[v].offset = blocks_[block_[v]].offset;
+        plan_.buffers[v].offset = blocks_[block_[v]].offset;
       }
     }
+    return std::move(plan_);
   }
 
  private:
   using Place = BufferPlan::Place;
 
-  BufferPlan::Buffer& buffer(int value) {
-    return program_.buffers.buffers[owner_[value]];
+  BufferPlan::Buffer& buffer(int value) { return plan_.buffers[owner_[value]]; }
+
+  const FusedGroup* GroupOf(int instruction) const {
+    const int group = group_of_[instruction];
+    return group < 0 ? nullptr : &groups_[group];
   }
 
   // Values that share memory have one owner: a view has that of its operand.
@@ -85,8 +96,11 @@ class Planner {
   void FindLastReaders() {
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
+      const FusedGroup* group = GroupOf(static_cast<int>(i));
+      const int until =
+          group == nullptr ? static_cast<int>(i) : group->members.back();
       for (int operand : instruction.operands) {
-        last_[owner_[operand]] = static_cast<int>(i);
+        last_[owner_[operand]] = std::max(last_[owner_[operand]], until);
       }
       // Written state is copied to its variable when the step ends.
       if (instruction.opcode == Opcode::kWriteVariable) {
@@ -144,9 +158,9 @@ class Planner {
         free = free && CanOverwrite(old, producer);
       }
       if (!free) continue;
-      program_.buffers.buffers[value].place = Place::kVariable;
-      program_.buffers.buffers[value].symbol = write.symbol;
-      program_.buffers.commit = std::min(program_.buffers.commit, producer);
+      plan_.buffers[value].place = Place::kVariable;
+      plan_.buffers[value].symbol = write.symbol;
+      plan_.commit = std::min(plan_.commit, producer);
     }
   }
 
@@ -175,7 +189,7 @@ class Planner {
     const bool elementwise = instruction.opcode == Opcode::kMap ||
                              instruction.opcode == Opcode::kMask ||
                              instruction.opcode == Opcode::kAllReduce;
-    if (!elementwise) return -1;
+    if (!elementwise || GroupOf(i) != nullptr) return -1;
     const int result = instruction.results[place];
     for (size_t o = 0; o < instruction.operands.size(); ++o) {
       if (instruction.opcode == Opcode::kAllReduce && o != place) continue;
@@ -197,16 +211,27 @@ class Planner {
   // Decides what the results of instruction `i` live in from `begin` on.
   void PlaceResults(int i, int begin) {
     const Instruction& instruction = program_.instructions[i];
+    const FusedGroup* group = GroupOf(i);
+    if (group != nullptr) begin = group->members.front();
     taken_over_.clear();
     for (size_t place = 0; place < instruction.results.size(); ++place) {
       const int result = instruction.results[place];
       if (owner_[result] != result) continue;  // a view
-      BufferPlan::Buffer& mine = program_.buffers.buffers[result];
+      BufferPlan::Buffer& mine = plan_.buffers[result];
       if (mine.place == Place::kVariable) continue;
       if (instruction.opcode == Opcode::kReadVariable) {
         mine.place = Place::kVariable;
         mine.symbol = instruction.symbol;
         continue;
+      }
+      int64_t bytes = program_.values[result].local_bytes();
+      if (group != nullptr) {
+        if (std::count(group->outputs.begin(), group->outputs.end(), result) ==
+            0) {
+          continue;  // never in memory
+        }
+        const auto other = group->bytes.find(result);
+        if (other != group->bytes.end()) bytes = other->second;
       }
       mine.place = Place::kArena;
       const int end = std::max(i, last_[result]);
@@ -218,28 +243,46 @@ class Planner {
         continue;
       }
       block_[result] = static_cast<int>(blocks_.size());
-      blocks_.push_back(
-          {Aligned(program_.values[result].local_bytes()), begin, end});
+      blocks_.push_back({Aligned(bytes), begin, end});
     }
   }
 
   // A group may run as one kernel, which reads its operands to the end: what
-  // came from before the group is not given away in the midst of it. That a
-  // member overwrites an operand place by place does no harm.
+  // came from before the group is not given away in the midst of it, as far as
+  // that takes no more memory in all. That a member overwrites an operand place
+  // by place does no harm.
   void HoldOperandsOfGroups() {
-    const std::vector<bool> taken(program_.instructions.size(), false);
+    std::vector<int64_t> alive = BytesInTime(blocks_);
+    alive.resize(program_.instructions.size() + 2, 0);
+    const int64_t most = *std::max_element(alive.begin(), alive.end());
+    std::vector<bool> taken(program_.instructions.size(), false);
+    for (size_t i = 0; i < taken.size(); ++i) taken[i] = group_of_[i] >= 0;
     for (const std::vector<int>& group : FindRowGroups(program_, taken)) {
       for (int member : group) {
         for (int operand : program_.instructions[member].operands) {
           const int block = block_[owner_[operand]];
-          if (block < 0 || blocks_[block].begin >= group.front()) continue;
-          blocks_[block].end = std::max(blocks_[block].end, group.back());
+          if (block >= 0 && blocks_[block].begin < group.front()) {
+            Hold(blocks_[block], group.back(), most, alive);
+          }
         }
       }
     }
   }
 
-  Program& program_;
+  // Keeps `block` until `end` where it fits below `most`.
+  static void Hold(MemoryBlock& block, int end, int64_t most,
+                   std::vector<int64_t>& alive) {
+    for (int t = block.end + 1; t <= end; ++t) {
+      if (alive[t + 1] + block.bytes > most) return;
+    }
+    for (int t = block.end + 1; t <= end; ++t) alive[t + 1] += block.bytes;
+    block.end = std::max(block.end, end);
+  }
+
+  const Program& program_;
+  absl::Span<const FusedGroup> groups_;
+  std::vector<int> group_of_;  // by instruction: place in groups_, or -1
+  BufferPlan plan_;
   std::vector<int> owner_;
   std::vector<int> last_;     // by owner: place of the last reader
   std::vector<int> written_;  // owners that a variable is written from
@@ -264,8 +307,13 @@ bool IsView(const Program& program, const Instruction& instruction) {
 }
 
 absl::Status PlanBuffers(Program& program) {
-  Planner(program).Run();
+  program.buffers = PlanBuffersOf(program, {});
   return absl::OkStatus();
+}
+
+BufferPlan PlanBuffersOf(const Program& program,
+                         absl::Span<const FusedGroup> groups) {
+  return Planner(program, groups).Run();
 }
 
 }  // namespace mtf
