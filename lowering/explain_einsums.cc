@@ -200,9 +200,12 @@ ExplainedEinsum ExplainOne(const Program& program,
     einsum.repeated = einsum.flops * static_cast<double>(ranks) / whole;
   }
   einsum.layout = static_cast<MatmulRegime>(m.cut + n.cut + k.cut);
-  einsum.bound_bytes = LowerBoundBytes(
-      std::max<int64_t>(1, batch.size), m.size, n.size, k.size, ranks,
-      static_cast<int>(DTypeSize(z.dtype)), &einsum.best);
+  // Words of the narrowest of the three: the bound holds for whichever moves.
+  const int64_t word =
+      std::min({DTypeSize(x.dtype), DTypeSize(y.dtype), DTypeSize(z.dtype)});
+  einsum.bound_bytes =
+      LowerBoundBytes(std::max<int64_t>(1, batch.size), m.size, n.size, k.size,
+                      ranks, static_cast<int>(word), &einsum.best);
   return einsum;
 }
 

@@ -167,6 +167,20 @@ TEST(Explain, AnEinsumIsHeldAgainstItsLowerBound) {
   EXPECT_EQ(second.bound_bytes, LowerBoundBytes(1, 8, 4, 16, 4, sizeof(float)));
 }
 
+// A sum in f32 of factors in bf16 may be had by moving the factors.
+TEST(Explain, TheLowerBoundIsInWordsOfTheNarrowestTensor) {
+  const Dimension m{"m", 8}, n{"n", 4}, k{"k", 16};
+  Graph graph;
+  const Tensor x = Input(graph, "x", kBFloat16, {m, k});
+  const Tensor y = Input(graph, "y", kBFloat16, {k, n});
+  const Tensor z = Einsum({x, y}, {m, n}, {.dtype = kFloat32});
+  const auto e = ExplainTextLayout(graph, "rows:2,cols:2", "m:rows, n:cols",
+                                   {.fetches = {z}});
+  ASSERT_OK(e);
+  ASSERT_EQ(e->einsums.size(), 1u);
+  EXPECT_EQ(e->einsums[0].bound_bytes, LowerBoundBytes(1, 8, 4, 16, 4, 2));
+}
+
 TEST(Explain, WorkThatEveryRankDoesIsCountedAsRepeated) {
   const TwoLayers net;
   const auto e = ExplainTextLayout(net.graph, "rows:2,cols:2", "batch:rows",
