@@ -99,31 +99,79 @@ Elements::Access Elements::AccessOf(int operand, int width) const {
   return stride == 1 ? Access::kPacked : Access::kStrided;
 }
 
+bool Elements::IsRead(int operand) const {
+  return !parameters_[operand].empty() && given_.count(operand) == 0;
+}
+
+std::string Elements::KeptType(int operand) const {
+  const absl::string_view type = StorageType(operands_[operand].dtype());
+  switch (AccessOf(operand, width_)) {
+    case Access::kUniform:
+      return std::string(type);
+    case Access::kPacked:
+      return absl::StrCat("Pack<", type, ", ", width_, ">");
+    case Access::kStrided:
+      return absl::StrCat("const ", type, "*");
+  }
+  return "";
+}
+
+std::string Elements::KeptValue(int operand) const {
+  const std::string& x = parameters_[operand];
+  const std::string place = Place(operand);
+  switch (AccessOf(operand, width_)) {
+    case Access::kUniform:
+      return absl::StrCat(x, "[", place, "]");
+    case Access::kPacked:
+      return absl::StrCat("*(const ", KeptType(operand), "*)(", x, " + ", place,
+                          ")");
+    case Access::kStrided:
+      return absl::StrCat(x, " + ", place);
+  }
+  return "";
+}
+
 std::string Elements::Reads(absl::string_view indent, int width) const {
   width_ = width;
+  share_ = "";
   std::string text;
-  for (size_t i = 0; i < operands_.size(); ++i) {
-    const int number = static_cast<int>(i);
-    if (parameters_[i].empty() || given_.count(number) > 0) continue;
-    const absl::string_view type = StorageType(operands_[i].dtype());
-    switch (AccessOf(number, width)) {
-      case Access::kUniform:
-        absl::StrAppend(&text, indent, "const ", type, " p", i, " = ",
-                        parameters_[i], "[", Place(number), "];\n");
-        break;
-      case Access::kPacked:
-        absl::StrAppend(&text, indent, "const Pack<", type, ", ", width, "> p",
-                        i, " =\n", indent, "    *(const Pack<", type, ", ",
-                        width, ">*)(", parameters_[i], " + ", Place(number),
-                        ");\n");
-        break;
-      case Access::kStrided:
-        absl::StrAppend(&text, indent, "const ", type, "* p", i, " = ",
-                        parameters_[i], " + ", Place(number), ";\n");
-        break;
-    }
+  for (int i = 0; i < static_cast<int>(operands_.size()); ++i) {
+    if (!IsRead(i)) continue;
+    const bool strided = AccessOf(i, width) == Access::kStrided;
+    absl::StrAppend(&text, indent, strided ? "" : "const ", KeptType(i), " p",
+                    i, " = ", KeptValue(i), ";\n");
   }
   return text;
+}
+
+std::string Elements::Room(absl::string_view indent, int width,
+                           int shares) const {
+  width_ = width;
+  share_ = "[s]";
+  std::string text;
+  for (int i = 0; i < static_cast<int>(operands_.size()); ++i) {
+    if (!IsRead(i)) continue;
+    absl::StrAppend(&text, indent, KeptType(i), " p", i, "[", shares, "];\n");
+  }
+  return text;
+}
+
+std::string Elements::ReadsInto(absl::string_view indent) const {
+  std::string text;
+  for (int i = 0; i < static_cast<int>(operands_.size()); ++i) {
+    if (!IsRead(i)) continue;
+    absl::StrAppend(&text, indent, "p", i, "[s] = ", KeptValue(i), ";\n");
+  }
+  return text;
+}
+
+int64_t Elements::BytesOfPack(int width) const {
+  int64_t bytes = 0;
+  for (int i = 0; i < static_cast<int>(operands_.size()); ++i) {
+    if (!IsRead(i) || nests_.back()->inner_stride(i) == 0) continue;
+    bytes += width * DTypeSize(operands_[i].dtype());
+  }
+  return bytes;
 }
 
 std::string Elements::IotaText(const std::string& dimension,
@@ -159,13 +207,13 @@ StepText Elements::Steps(absl::string_view indent, absl::string_view j) const {
     } else {
       switch (AccessOf(number, width_)) {
         case Access::kUniform:
-          value = absl::StrCat("Value(p", i, ")");
+          value = absl::StrCat("Value(p", i, share_, ")");
           break;
         case Access::kPacked:
-          value = absl::StrCat("Value(p", i, ".at[", j, "])");
+          value = absl::StrCat("Value(p", i, share_, ".at[", j, "])");
           break;
         case Access::kStrided:
-          value = absl::StrCat("Value(p", i, "[", j, " * ",
+          value = absl::StrCat("Value(p", i, share_, "[", j, " * ",
                                nests_.back()->inner_stride(number), "])");
           break;
       }

@@ -67,12 +67,23 @@ class Elements {
   std::string Place(int array) const;
   // Statements that read operands at the present places; `width` neighbours.
   std::string Reads(absl::string_view indent, int width) const;
+  // The same in two: declarations of room for `shares` packs, and what reads
+  // pack number s. Steps then takes pack s.
+  std::string Room(absl::string_view indent, int width, int shares) const;
+  std::string ReadsInto(absl::string_view indent) const;
+  // Bytes that one thread reads of operands for a pack, of what differs between
+  // neighbouring packs.
+  int64_t BytesOfPack(int width) const;
   // Statements for one of them, `j` (a number or a variable; "" for width 1).
   StepText Steps(absl::string_view indent, absl::string_view j) const;
 
  private:
   enum class Access { kUniform, kPacked, kStrided };
   Access AccessOf(int operand, int width) const;
+  bool IsRead(int operand) const;
+  // What memory holds of an operand is kept in: its type, and its value.
+  std::string KeptType(int operand) const;
+  std::string KeptValue(int operand) const;
   std::string IotaText(const std::string& dimension, absl::string_view j) const;
 
   KernelWriter& writer_;
@@ -82,7 +93,9 @@ class Elements {
   std::map<std::string, std::string> offsets_;  // by dimension: parameter or ""
   std::map<int, std::string> given_;
   std::vector<const LoopNest*> nests_;
-  mutable int width_ = 1;  // as the last Reads had it
+  // As the last Reads or Room had it.
+  mutable int width_ = 1;
+  mutable absl::string_view share_;  // "[s]" or ""
 };
 
 }  // namespace mtf::cuda

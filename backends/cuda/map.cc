@@ -118,24 +118,59 @@ class MapWriter {
     const int width = elements_.Width(
         {{num_operands_, result_.data, DTypeSize(result_.dtype())}});
     const int64_t packs = result_.elements() / width;
-    if (width == 1) {
-      writer_.Add(writer_.GridLoop("i", packs), nest_.Coordinates("    "),
-                  elements_.Reads("    ", 1));
-      const StepText steps = elements_.Steps("    ", "");
-      writer_.Add(steps.statements, "    Put(", y_, "[i], ", steps.result,
-                  ");\n  }\n");
-    } else {
-      writer_.Add(writer_.GridLoop("n", packs), "    const Index i = n * ",
-                  width, ";\n", nest_.Coordinates("    "),
-                  elements_.Reads("    ", width), "    Pack<", type, ", ",
-                  width, "> q;\n#pragma unroll\n    for (int j = 0; j < ",
-                  width, "; ++j) {\n");
-      const StepText steps = elements_.Steps("      ", "j");
-      writer_.Add(steps.statements, "      Put(q.at[j], ", steps.result,
-                  ");\n    }\n    *(Pack<", type, ", ", width, ">*)(", y_,
-                  " + i) = q;\n  }\n");
+    const std::string pack =
+        width == 1 ? std::string(type)
+                   : absl::StrCat("Pack<", type, ", ", width, ">");
+    const int shares = SharesOf(width, packs);
+    if (shares == 1) {
+      writer_.Add(writer_.GridLoop(width == 1 ? "i" : "n", packs));
+      if (width > 1) writer_.Add("    const Index i = n * ", width, ";\n");
+      writer_.Add(nest_.Coordinates("    "), elements_.Reads("    ", width));
+      AddStore("    ", width, pack);
+      writer_.Add("  }\n");
+      return writer_.Compile(runtime, writer_.ShapeFor(runtime.info(), packs));
     }
-    return writer_.Compile(runtime, writer_.ShapeFor(runtime.info(), packs));
+    const int threads = writer_.threads();
+    const std::string each = absl::StrCat(
+        "#pragma unroll\n    for (int s = 0; s < ", shares,
+        "; ++s) {\n      const Index n = first + s * ", threads,
+        ";\n      if (n >= ", packs, ") break;\n      const Index i = n * ",
+        width, ";\n", nest_.Coordinates("      "));
+    const std::string room = elements_.Room("    ", width, shares);
+    const std::string reads = elements_.ReadsInto("      ");
+    writer_.Add("  for (Index first = (Index)blockIdx.x * ", shares * threads,
+                " + threadIdx.x; first < ", packs,
+                "; first += (Index)gridDim.x * ", shares * threads, ") {\n",
+                room, each, reads, "    }\n", each);
+    AddStore("      ", width, pack);
+    writer_.Add("    }\n  }\n");
+    return writer_.Compile(
+        runtime, writer_.ShapeFor(runtime.info(), packs / shares + threads));
+  }
+
+  // How many packs a thread reads before it works on the first: enough bytes on
+  // their way to keep memory busy, where there is that much to do.
+  int SharesOf(int width, int64_t packs) const {
+    constexpr int64_t kBytes = 64, kMany = 1 << 15;
+    const int64_t bytes = elements_.BytesOfPack(width);
+    if (packs < kMany || bytes == 0) return 1;
+    return static_cast<int>(std::clamp<int64_t>(kBytes / bytes, 1, 4));
+  }
+
+  // Evaluates a pack and writes it.
+  void AddStore(absl::string_view indent, int width, const std::string& pack) {
+    if (width == 1) {
+      const StepText steps = elements_.Steps(indent, "");
+      writer_.Add(steps.statements, indent, "Put(", y_, "[i], ", steps.result,
+                  ");\n");
+      return;
+    }
+    writer_.Add(indent, pack, " q;\n#pragma unroll\n", indent,
+                "for (int j = 0; j < ", width, "; ++j) {\n");
+    const StepText steps = elements_.Steps(absl::StrCat(indent, "  "), "j");
+    writer_.Add(steps.statements, indent, "  Put(q.at[j], ", steps.result,
+                ");\n", indent, "}\n", indent, "*(", pack, "*)(", y_,
+                " + i) = q;\n");
   }
 
   // Tiles of p, along which the turned operands have their neighbours, and q,

@@ -361,6 +361,20 @@ TEST_P(MapTest, InPlace) {
   ExpectClose(test.Run(GetParam()), want);
 }
 
+// Where a device may take several elements of a thread at once, up to the end.
+TEST_P(MapTest, ManyElements) {
+  for (int64_t rows : {140000, 140001}) {
+    for (bool in_place : {false, true}) {
+      const Shape shape{{"a", rows}, {"b", 2}};
+      DeviceCase test = RowCase(F::kSubtract, kFloat32, shape);
+      test.operands = {Whole(shape), Whole({{"b", 2}})};
+      const LocalTensor want = ExpectedResult(test, F::kSubtract);
+      test.in_place = in_place;
+      ExpectSame(test.Run(GetParam(), 2), want);
+    }
+  }
+}
+
 TEST_P(MapTest, ALiteralFillsAndAnIotaCounts) {
   for (DType dtype : {kFloat32, kBFloat16, kFloat16, kInt32, kInt64}) {
     SCOPED_TRACE(std::string(DTypeName(dtype)));

@@ -87,6 +87,8 @@ namespace mtf::cuda {
 namespace {
 
 constexpr int64_t kStackBytes = 64 << 10;
+constexpr int64_t kGuardBytes = 64 << 10;  // a page of any machine
+constexpr int64_t kAllBytes = kGuardBytes + kStackBytes;
 constexpr int kWarp = 32;
 
 // Who runs on this thread: kernels call back without saying.
@@ -95,15 +97,17 @@ thread_local BlockRunner* running = nullptr;
 }  // namespace
 
 BlockRunner::~BlockRunner() {
-  for (Fiber& fiber : fibers_) munmap(fiber.stack, kStackBytes);
+  for (Fiber& fiber : fibers_) munmap(fiber.stack - kGuardBytes, kAllBytes);
 }
 
 void BlockRunner::Prepare(Fiber& fiber) {
   if (fiber.stack == nullptr) {
-    void* stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+    void* stack = mmap(nullptr, kAllBytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     MTF_CHECK(stack != MAP_FAILED) << "no memory for the stack of a fiber";
-    fiber.stack = static_cast<char*>(stack);
+    // A stack that is too small ends the program instead of what lies below.
+    mprotect(stack, kGuardBytes, PROT_NONE);
+    fiber.stack = static_cast<char*>(stack) + kGuardBytes;
   }
   void** top = reinterpret_cast<void**>(fiber.stack + kStackBytes);
 #if defined(__x86_64__)

@@ -206,6 +206,13 @@ TEST_F(KernelShapes, WhatIsWrittenInPlaceIsNotReadAhead) {
               HasSubstr("const float* __restrict__ x0"));
 }
 
+TEST_F(KernelShapes, ALargeMapHasSeveralReadsOnTheirWay) {
+  const Dimension many{"many", 1 << 18};
+  EXPECT_THAT(MapText(F::kExp, {Value({many})}, Value({many})),
+              AllOf(HasSubstr("Pack<float, 4> p0[4];"),
+                    HasSubstr("p0[s] = *(const Pack<float, 4>*)(x0 + i)")));
+}
+
 // Of all layers of one shape, and of all ranks, one kernel is compiled.
 TEST_F(KernelShapes, NoAddressAndNoOffsetIsInTheText) {
   for (int64_t rank = 0; rank < 3; ++rank) {

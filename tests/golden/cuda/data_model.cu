@@ -367,21 +367,32 @@ extern "C" __global__ void __launch_bounds__(256)
 map(const float* x0,
     const float* x1,
     float* y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 65536; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    const Pack<float, 4> p1 =
-        *(const Pack<float, 4>*)(x1 + i);
-    Pack<float, 4> q;
+  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 65536; first += (Index)gridDim.x * 512) {
+    Pack<float, 4> p0[2];
+    Pack<float, 4> p1[2];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F a1 = Value(p1.at[j]);
-      const F t0 = RowAdd(a0, a1);
-      Put(q.at[j], t0);
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+      p1[s] = *(const Pack<float, 4>*)(x1 + i);
     }
-    *(Pack<float, 4>*)(y0 + i) = q;
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F a1 = Value(p1[s].at[j]);
+        const F t0 = RowAdd(a0, a1);
+        Put(q.at[j], t0);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
   }
 }
 
@@ -411,10 +422,8 @@ map(const float* x0,
     float* y0) {
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 256; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    const Pack<float, 4> p1 =
-        *(const Pack<float, 4>*)(x1 + i);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + i);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -471,11 +480,9 @@ map(const float* x0,
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 16384; n += (Index)gridDim.x * 256) {
     const Index i = n * 8;
     const Index i_0 = i / 128;
-    const Pack<float, 8> p0 =
-        *(const Pack<float, 8>*)(x0 + i);
+    const Pack<float, 8> p0 = *(const Pack<float, 8>*)(x0 + i);
     const float p1 = x1[i_0];
-    const Pack<Bool, 8> p2 =
-        *(const Pack<Bool, 8>*)(x2 + i);
+    const Pack<Bool, 8> p2 = *(const Pack<Bool, 8>*)(x2 + i);
     Pack<float, 8> q;
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
@@ -510,8 +517,7 @@ map(const float* __restrict__ x0,
     float* __restrict__ y0) {
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 256; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -536,22 +542,34 @@ extern "C" __global__ void __launch_bounds__(256)
 map(const float* __restrict__ x0,
     const float* __restrict__ x1,
     float* __restrict__ y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 65536; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Index i_1 = i % 256;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    const Pack<float, 4> p1 =
-        *(const Pack<float, 4>*)(x1 + i_1);
-    Pack<float, 4> q;
+  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 65536; first += (Index)gridDim.x * 512) {
+    Pack<float, 4> p0[2];
+    Pack<float, 4> p1[2];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F a1 = Value(p1.at[j]);
-      const F t0 = RowMultiply(a0, a1);
-      Put(q.at[j], t0);
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      const Index i_1 = i % 256;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+      p1[s] = *(const Pack<float, 4>*)(x1 + i_1);
     }
-    *(Pack<float, 4>*)(y0 + i) = q;
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      const Index i_1 = i % 256;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F a1 = Value(p1[s].at[j]);
+        const F t0 = RowMultiply(a0, a1);
+        Put(q.at[j], t0);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
   }
 }
 
@@ -566,19 +584,30 @@ typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
 map(const float* __restrict__ x0,
     float* __restrict__ y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 32768; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    Pack<float, 4> q;
+  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 32768; first += (Index)gridDim.x * 1024) {
+    Pack<float, 4> p0[4];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F t0 = F(0.03125f);
-      const F t1 = RowMultiply(a0, t0);
-      Put(q.at[j], t1);
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 32768) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
     }
-    *(Pack<float, 4>*)(y0 + i) = q;
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 32768) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F t0 = F(0.03125f);
+        const F t1 = RowMultiply(a0, t0);
+        Put(q.at[j], t1);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
   }
 }
 
@@ -593,19 +622,30 @@ typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
 map(const float* __restrict__ x0,
     float* __restrict__ y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 32768; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    Pack<float, 4> q;
+  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 32768; first += (Index)gridDim.x * 1024) {
+    Pack<float, 4> p0[4];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F t0 = F(0.0625f);
-      const F t1 = RowMultiply(a0, t0);
-      Put(q.at[j], t1);
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 32768) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
     }
-    *(Pack<float, 4>*)(y0 + i) = q;
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 32768) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F t0 = F(0.0625f);
+        const F t1 = RowMultiply(a0, t0);
+        Put(q.at[j], t1);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
   }
 }
 
@@ -622,8 +662,7 @@ map(const float* __restrict__ x0,
     float* __restrict__ y0) {
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 8192; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -790,8 +829,7 @@ reduce(const float* __restrict__ x0,
     for (int j = 0; j < 4; ++j) total[j] = 0.0;
     if (c < 256) {
       const auto add = [&](Index r, float (&run)[4]) {
-        const Pack<float, 4> p0 =
-            *(const Pack<float, 4>*)(x0 + r * 256 + c);
+        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + r * 256 + c);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const F a0 = Value(p0.at[j]);
@@ -843,8 +881,7 @@ reduce(const float* __restrict__ x0,
     if (o < 1024) {
       const auto add = [&](Index n, float& run) {
         const Index r = n * 4;
-        const Pack<float, 4> p0 =
-            *(const Pack<float, 4>*)(x0 + o * 128 + r);
+        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + o * 128 + r);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const F a0 = Value(p0.at[j]);
@@ -891,10 +928,8 @@ reduce(const float* __restrict__ x0,
     if (o < 1) {
       const auto add = [&](Index n, float& run) {
         const Index r = n * 4;
-        const Pack<float, 4> p0 =
-            *(const Pack<float, 4>*)(x0 + r);
-        const Pack<float, 4> p1 =
-            *(const Pack<float, 4>*)(x1 + r);
+        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + r);
+        const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + r);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const F a0 = Value(p0.at[j]);
@@ -942,10 +977,8 @@ reduce(const float* __restrict__ x0,
     for (int j = 0; j < 4; ++j) total[j] = 0.0;
     if (c < 256) {
       const auto add = [&](Index r, float (&run)[4]) {
-        const Pack<float, 4> p0 =
-            *(const Pack<float, 4>*)(x0 + r * 256 + c);
-        const Pack<float, 4> p1 =
-            *(const Pack<float, 4>*)(x1 + r * 256 + c);
+        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + r * 256 + c);
+        const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + r * 256 + c);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const F a0 = Value(p0.at[j]);

@@ -309,11 +309,9 @@ map(const float* x0,
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 16384; n += (Index)gridDim.x * 256) {
     const Index i = n * 8;
     const Index i_0 = i / 64;
-    const Pack<float, 8> p0 =
-        *(const Pack<float, 8>*)(x0 + i);
+    const Pack<float, 8> p0 = *(const Pack<float, 8>*)(x0 + i);
     const float p1 = x1[i_0];
-    const Pack<Bool, 8> p2 =
-        *(const Pack<Bool, 8>*)(x2 + i);
+    const Pack<Bool, 8> p2 = *(const Pack<Bool, 8>*)(x2 + i);
     Pack<float, 8> q;
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
@@ -339,33 +337,6 @@ map(const float* x0,
 // after basic
 
 template <class T>
-__device__ inline auto RowMaximum(T x, T y) {
-  return Maximum(x, y);
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* __restrict__ x0,
-    float* __restrict__ y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 512; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    Pack<float, 4> q;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F t0 = F(0.5f);
-      const F t1 = RowMaximum(a0, t0);
-      Put(q.at[j], t1);
-    }
-    *(Pack<float, 4>*)(y0 + i) = q;
-  }
-}
-
-
-// after basic
-
-template <class T>
 __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
@@ -375,8 +346,7 @@ map(const float* __restrict__ x0,
     float* __restrict__ y0) {
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 16384; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -402,8 +372,7 @@ map(const float* __restrict__ x0,
     float* __restrict__ y0) {
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 4096; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -551,8 +520,7 @@ reduce(const float* __restrict__ x0,
     if (o < 2048) {
       const auto add = [&](Index n, float& run) {
         const Index r = n * 4;
-        const Pack<float, 4> p0 =
-            *(const Pack<float, 4>*)(x0 + o * 64 + r);
+        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + o * 64 + r);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const F a0 = Value(p0.at[j]);

@@ -217,21 +217,32 @@ extern "C" __global__ void __launch_bounds__(256)
 map(const float* x0,
     const float* x1,
     float* y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 131072; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    const Pack<float, 4> p1 =
-        *(const Pack<float, 4>*)(x1 + i);
-    Pack<float, 4> q;
+  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 131072; first += (Index)gridDim.x * 512) {
+    Pack<float, 4> p0[2];
+    Pack<float, 4> p1[2];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F a1 = Value(p1.at[j]);
-      const F t0 = RowAdd(a0, a1);
-      Put(q.at[j], t0);
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+      p1[s] = *(const Pack<float, 4>*)(x1 + i);
     }
-    *(Pack<float, 4>*)(y0 + i) = q;
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F a1 = Value(p1[s].at[j]);
+        const F t0 = RowAdd(a0, a1);
+        Put(q.at[j], t0);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
   }
 }
 
@@ -261,10 +272,8 @@ map(const float* x0,
     float* y0) {
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 512; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    const Pack<float, 4> p1 =
-        *(const Pack<float, 4>*)(x1 + i);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + i);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -321,11 +330,9 @@ map(const float* x0,
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 65536; n += (Index)gridDim.x * 256) {
     const Index i = n * 8;
     const Index i_0 = i / 256;
-    const Pack<float, 8> p0 =
-        *(const Pack<float, 8>*)(x0 + i);
+    const Pack<float, 8> p0 = *(const Pack<float, 8>*)(x0 + i);
     const float p1 = x1[i_0];
-    const Pack<Bool, 8> p2 =
-        *(const Pack<Bool, 8>*)(x2 + i);
+    const Pack<Bool, 8> p2 = *(const Pack<Bool, 8>*)(x2 + i);
     Pack<float, 8> q;
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
@@ -391,48 +398,59 @@ extern "C" __global__ void __launch_bounds__(256)
 map(const float* x0,
     const float* x1,
     float* y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 524288; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    const Pack<float, 4> p1 =
-        *(const Pack<float, 4>*)(x1 + i);
-    Pack<float, 4> q;
+  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 524288; first += (Index)gridDim.x * 512) {
+    Pack<float, 4> p0[2];
+    Pack<float, 4> p1[2];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F a1 = Value(p1.at[j]);
-      const F t0 = F(0.0447149985f);
-      const F t1 = RowMultiply(t0, a1);
-      const F t2 = RowMultiply(t1, a1);
-      const F t3 = RowMultiply(t2, a1);
-      const F t4 = RowAdd(a1, t3);
-      const F t5 = F(0.797884583f);
-      const F t6 = RowMultiply(t5, t4);
-      const F t7 = RowTanh(t6);
-      const F t8 = F(0.134145007f);
-      const F t9 = RowMultiply(t8, a1);
-      const F t10 = RowMultiply(t9, a1);
-      const F t11 = F(1.0f);
-      const F t12 = RowAdd(t11, t10);
-      const F t13 = RowMultiply(t7, t7);
-      const F t14 = F(1.0f);
-      const F t15 = RowSubtract(t14, t13);
-      const F t16 = F(0.5f);
-      const F t17 = RowMultiply(t16, a1);
-      const F t18 = RowMultiply(t17, t15);
-      const F t19 = F(0.797884583f);
-      const F t20 = RowMultiply(t18, t19);
-      const F t21 = RowMultiply(t20, t12);
-      const F t22 = F(1.0f);
-      const F t23 = RowAdd(t22, t7);
-      const F t24 = F(0.5f);
-      const F t25 = RowMultiply(t24, t23);
-      const F t26 = RowAdd(t25, t21);
-      const F t27 = RowMultiply(a0, t26);
-      Put(q.at[j], t27);
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 524288) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+      p1[s] = *(const Pack<float, 4>*)(x1 + i);
     }
-    *(Pack<float, 4>*)(y0 + i) = q;
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 524288) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F a1 = Value(p1[s].at[j]);
+        const F t0 = F(0.0447149985f);
+        const F t1 = RowMultiply(t0, a1);
+        const F t2 = RowMultiply(t1, a1);
+        const F t3 = RowMultiply(t2, a1);
+        const F t4 = RowAdd(a1, t3);
+        const F t5 = F(0.797884583f);
+        const F t6 = RowMultiply(t5, t4);
+        const F t7 = RowTanh(t6);
+        const F t8 = F(0.134145007f);
+        const F t9 = RowMultiply(t8, a1);
+        const F t10 = RowMultiply(t9, a1);
+        const F t11 = F(1.0f);
+        const F t12 = RowAdd(t11, t10);
+        const F t13 = RowMultiply(t7, t7);
+        const F t14 = F(1.0f);
+        const F t15 = RowSubtract(t14, t13);
+        const F t16 = F(0.5f);
+        const F t17 = RowMultiply(t16, a1);
+        const F t18 = RowMultiply(t17, t15);
+        const F t19 = F(0.797884583f);
+        const F t20 = RowMultiply(t18, t19);
+        const F t21 = RowMultiply(t20, t12);
+        const F t22 = F(1.0f);
+        const F t23 = RowAdd(t22, t7);
+        const F t24 = F(0.5f);
+        const F t25 = RowMultiply(t24, t23);
+        const F t26 = RowAdd(t25, t21);
+        const F t27 = RowMultiply(a0, t26);
+        Put(q.at[j], t27);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
   }
 }
 
@@ -448,22 +466,110 @@ extern "C" __global__ void __launch_bounds__(256)
 map(const float* __restrict__ x0,
     const float* __restrict__ x1,
     float* __restrict__ y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 131072; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Index i_1 = i % 256;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    const Pack<float, 4> p1 =
-        *(const Pack<float, 4>*)(x1 + i_1);
-    Pack<float, 4> q;
+  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 131072; first += (Index)gridDim.x * 512) {
+    Pack<float, 4> p0[2];
+    Pack<float, 4> p1[2];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F a1 = Value(p1.at[j]);
-      const F t0 = RowMultiply(a0, a1);
-      Put(q.at[j], t0);
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      const Index i_1 = i % 256;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+      p1[s] = *(const Pack<float, 4>*)(x1 + i_1);
     }
-    *(Pack<float, 4>*)(y0 + i) = q;
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      const Index i_1 = i % 256;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F a1 = Value(p1[s].at[j]);
+        const F t0 = RowMultiply(a0, a1);
+        Put(q.at[j], t0);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
+  }
+}
+
+
+// after basic
+
+template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(256)
+map(const float* __restrict__ x0,
+    float* __restrict__ y0) {
+  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 65536; first += (Index)gridDim.x * 1024) {
+    Pack<float, 4> p0[4];
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+    }
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F t0 = F(0.03125f);
+        const F t1 = RowMultiply(a0, t0);
+        Put(q.at[j], t1);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
+  }
+}
+
+
+// after basic
+
+template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(256)
+map(const float* __restrict__ x0,
+    float* __restrict__ y0) {
+  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 65536; first += (Index)gridDim.x * 1024) {
+    Pack<float, 4> p0[4];
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+    }
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F t0 = F(0.0625f);
+        const F t1 = RowMultiply(a0, t0);
+        Put(q.at[j], t1);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
   }
 }
 
@@ -480,62 +586,7 @@ map(const float* __restrict__ x0,
     float* __restrict__ y0) {
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 16384; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    Pack<float, 4> q;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F t0 = F(0.0625f);
-      const F t1 = RowMultiply(a0, t0);
-      Put(q.at[j], t1);
-    }
-    *(Pack<float, 4>*)(y0 + i) = q;
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* __restrict__ x0,
-    float* __restrict__ y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 65536; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    Pack<float, 4> q;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F t0 = F(0.03125f);
-      const F t1 = RowMultiply(a0, t0);
-      Put(q.at[j], t1);
-    }
-    *(Pack<float, 4>*)(y0 + i) = q;
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* __restrict__ x0,
-    float* __restrict__ y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 65536; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -559,19 +610,30 @@ typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
 map(const float* x0,
     float* y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 131072; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    Pack<float, 4> q;
+  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 131072; first += (Index)gridDim.x * 1024) {
+    Pack<float, 4> p0[4];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F t0 = F(0.176776692f);
-      const F t1 = RowMultiply(a0, t0);
-      Put(q.at[j], t1);
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
     }
-    *(Pack<float, 4>*)(y0 + i) = q;
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F t0 = F(0.176776692f);
+        const F t1 = RowMultiply(a0, t0);
+        Put(q.at[j], t1);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
   }
 }
 
@@ -1822,8 +1884,7 @@ reduce(const float* __restrict__ x0,
     for (int j = 0; j < 4; ++j) total[j] = 0.0;
     if (c < 256) {
       const auto add = [&](Index r, float (&run)[4]) {
-        const Pack<float, 4> p0 =
-            *(const Pack<float, 4>*)(x0 + r * 256 + c);
+        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + r * 256 + c);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const F a0 = Value(p0.at[j]);
@@ -1880,10 +1941,8 @@ reduce(const float* __restrict__ x0,
     double total = 0.0;
     const auto add = [&](Index n, float& run) {
       const Index r = n * 4;
-      const Pack<float, 4> p0 =
-          *(const Pack<float, 4>*)(x0 + r);
-      const Pack<float, 4> p1 =
-          *(const Pack<float, 4>*)(x1 + r);
+      const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + r);
+      const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + r);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const F a0 = Value(p0.at[j]);
@@ -1930,10 +1989,8 @@ reduce(const float* __restrict__ x0,
     for (int j = 0; j < 4; ++j) total[j] = 0.0;
     if (c < 256) {
       const auto add = [&](Index r, float (&run)[4]) {
-        const Pack<float, 4> p0 =
-            *(const Pack<float, 4>*)(x0 + r * 256 + c);
-        const Pack<float, 4> p1 =
-            *(const Pack<float, 4>*)(x1 + r * 256 + c);
+        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + r * 256 + c);
+        const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + r * 256 + c);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const F a0 = Value(p0.at[j]);

@@ -232,11 +232,9 @@ map(const float* x0,
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 8192; n += (Index)gridDim.x * 256) {
     const Index i = n * 8;
     const Index i_0 = i / 128;
-    const Pack<float, 8> p0 =
-        *(const Pack<float, 8>*)(x0 + i);
+    const Pack<float, 8> p0 = *(const Pack<float, 8>*)(x0 + i);
     const float p1 = x1[i_0];
-    const Pack<Bool, 8> p2 =
-        *(const Pack<Bool, 8>*)(x2 + i);
+    const Pack<Bool, 8> p2 = *(const Pack<Bool, 8>*)(x2 + i);
     Pack<float, 8> q;
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
@@ -271,8 +269,7 @@ map(const float* __restrict__ x0,
     float* __restrict__ y0) {
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 128; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -309,48 +306,59 @@ extern "C" __global__ void __launch_bounds__(256)
 map(const float* x0,
     const float* x1,
     float* y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 65536; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    const Pack<float, 4> p1 =
-        *(const Pack<float, 4>*)(x1 + i);
-    Pack<float, 4> q;
+  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 65536; first += (Index)gridDim.x * 512) {
+    Pack<float, 4> p0[2];
+    Pack<float, 4> p1[2];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F a1 = Value(p1.at[j]);
-      const F t0 = F(0.0447149985f);
-      const F t1 = RowMultiply(t0, a1);
-      const F t2 = RowMultiply(t1, a1);
-      const F t3 = RowMultiply(t2, a1);
-      const F t4 = RowAdd(a1, t3);
-      const F t5 = F(0.797884583f);
-      const F t6 = RowMultiply(t5, t4);
-      const F t7 = RowTanh(t6);
-      const F t8 = F(0.134145007f);
-      const F t9 = RowMultiply(t8, a1);
-      const F t10 = RowMultiply(t9, a1);
-      const F t11 = F(1.0f);
-      const F t12 = RowAdd(t11, t10);
-      const F t13 = RowMultiply(t7, t7);
-      const F t14 = F(1.0f);
-      const F t15 = RowSubtract(t14, t13);
-      const F t16 = F(0.5f);
-      const F t17 = RowMultiply(t16, a1);
-      const F t18 = RowMultiply(t17, t15);
-      const F t19 = F(0.797884583f);
-      const F t20 = RowMultiply(t18, t19);
-      const F t21 = RowMultiply(t20, t12);
-      const F t22 = F(1.0f);
-      const F t23 = RowAdd(t22, t7);
-      const F t24 = F(0.5f);
-      const F t25 = RowMultiply(t24, t23);
-      const F t26 = RowAdd(t25, t21);
-      const F t27 = RowMultiply(a0, t26);
-      Put(q.at[j], t27);
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+      p1[s] = *(const Pack<float, 4>*)(x1 + i);
     }
-    *(Pack<float, 4>*)(y0 + i) = q;
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F a1 = Value(p1[s].at[j]);
+        const F t0 = F(0.0447149985f);
+        const F t1 = RowMultiply(t0, a1);
+        const F t2 = RowMultiply(t1, a1);
+        const F t3 = RowMultiply(t2, a1);
+        const F t4 = RowAdd(a1, t3);
+        const F t5 = F(0.797884583f);
+        const F t6 = RowMultiply(t5, t4);
+        const F t7 = RowTanh(t6);
+        const F t8 = F(0.134145007f);
+        const F t9 = RowMultiply(t8, a1);
+        const F t10 = RowMultiply(t9, a1);
+        const F t11 = F(1.0f);
+        const F t12 = RowAdd(t11, t10);
+        const F t13 = RowMultiply(t7, t7);
+        const F t14 = F(1.0f);
+        const F t15 = RowSubtract(t14, t13);
+        const F t16 = F(0.5f);
+        const F t17 = RowMultiply(t16, a1);
+        const F t18 = RowMultiply(t17, t15);
+        const F t19 = F(0.797884583f);
+        const F t20 = RowMultiply(t18, t19);
+        const F t21 = RowMultiply(t20, t12);
+        const F t22 = F(1.0f);
+        const F t23 = RowAdd(t22, t7);
+        const F t24 = F(0.5f);
+        const F t25 = RowMultiply(t24, t23);
+        const F t26 = RowAdd(t25, t21);
+        const F t27 = RowMultiply(a0, t26);
+        Put(q.at[j], t27);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
   }
 }
 
@@ -367,8 +375,7 @@ map(const float* x0,
     float* y0) {
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 16384; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -464,8 +471,7 @@ reduce(const float* __restrict__ x0,
     if (o < 512) {
       const auto add = [&](Index n, float& run) {
         const Index r = n * 4;
-        const Pack<float, 4> p0 =
-            *(const Pack<float, 4>*)(x0 + o * 128 + r);
+        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + o * 128 + r);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const F a0 = Value(p0.at[j]);

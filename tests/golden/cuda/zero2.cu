@@ -71,14 +71,11 @@ map(const float* x0,
     float* y0) {
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 16384; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
     const float p1 = x1[0];
-    const Pack<float, 4> p2 =
-        *(const Pack<float, 4>*)(x2 + i);
+    const Pack<float, 4> p2 = *(const Pack<float, 4>*)(x2 + i);
     const float p3 = x3[0];
-    const Pack<float, 4> p4 =
-        *(const Pack<float, 4>*)(x4 + i);
+    const Pack<float, 4> p4 = *(const Pack<float, 4>*)(x4 + i);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -139,14 +136,11 @@ map(const float* x0,
     float* y0) {
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 16; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
     const float p1 = x1[0];
-    const Pack<float, 4> p2 =
-        *(const Pack<float, 4>*)(x2 + i);
+    const Pack<float, 4> p2 = *(const Pack<float, 4>*)(x2 + i);
     const float p3 = x3[0];
-    const Pack<float, 4> p4 =
-        *(const Pack<float, 4>*)(x4 + i);
+    const Pack<float, 4> p4 = *(const Pack<float, 4>*)(x4 + i);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -207,14 +201,11 @@ map(const float* x0,
     float* y0) {
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 4096; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
     const float p1 = x1[0];
-    const Pack<float, 4> p2 =
-        *(const Pack<float, 4>*)(x2 + i);
+    const Pack<float, 4> p2 = *(const Pack<float, 4>*)(x2 + i);
     const float p3 = x3[0];
-    const Pack<float, 4> p4 =
-        *(const Pack<float, 4>*)(x4 + i);
+    const Pack<float, 4> p4 = *(const Pack<float, 4>*)(x4 + i);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {

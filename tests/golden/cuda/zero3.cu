@@ -24,18 +24,29 @@ typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
 map(const float* __restrict__ x0,
     float* __restrict__ y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 131072; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    Pack<float, 4> q;
+  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 131072; first += (Index)gridDim.x * 1024) {
+    Pack<float, 4> p0[4];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F t0 = RowGelu(a0);
-      Put(q.at[j], t0);
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
     }
-    *(Pack<float, 4>*)(y0 + i) = q;
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F t0 = RowGelu(a0);
+        Put(q.at[j], t0);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
   }
 }
 
@@ -59,12 +70,9 @@ map(const float* __restrict__ x0,
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 32768; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
     const Index i_1 = i % 256;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i_1);
-    const Pack<float, 4> p1 =
-        *(const Pack<float, 4>*)(x1 + i);
-    const Pack<float, 4> p2 =
-        *(const Pack<float, 4>*)(x2 + i_1);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i_1);
+    const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + i);
+    const Pack<float, 4> p2 = *(const Pack<float, 4>*)(x2 + i_1);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -90,64 +98,85 @@ typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
 map(const float* x0,
     float* y0) {
+  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 65536; first += (Index)gridDim.x * 1024) {
+    Pack<float, 4> p0[4];
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+    }
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F t0 = F(0.03125f);
+        const F t1 = RowMultiply(a0, t0);
+        Put(q.at[j], t1);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
+  }
+}
+
+
+// after basic
+
+template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(256)
+map(const float* x0,
+    float* y0) {
+  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 65536; first += (Index)gridDim.x * 1024) {
+    Pack<float, 4> p0[4];
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+    }
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 65536) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F t0 = F(0.0625f);
+        const F t1 = RowMultiply(a0, t0);
+        Put(q.at[j], t1);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
+  }
+}
+
+
+// after basic
+
+template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(256)
+map(const float* x0,
+    float* y0) {
   for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 16384; n += (Index)gridDim.x * 256) {
     const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    Pack<float, 4> q;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F t0 = F(0.0625f);
-      const F t1 = RowMultiply(a0, t0);
-      Put(q.at[j], t1);
-    }
-    *(Pack<float, 4>*)(y0 + i) = q;
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* x0,
-    float* y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 65536; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
-    Pack<float, 4> q;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F t0 = F(0.03125f);
-      const F t1 = RowMultiply(a0, t0);
-      Put(q.at[j], t1);
-    }
-    *(Pack<float, 4>*)(y0 + i) = q;
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* x0,
-    float* y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 65536; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 =
-        *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
     Pack<float, 4> q;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
