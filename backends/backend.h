@@ -131,6 +131,12 @@ class Device {
   virtual std::unique_ptr<Kernel> PrepareCopy(void* to, const void* from,
                                               const BlockCopy& copy) = 0;
 
+  // Where values live: as the program plans it, or as suits groups that leave
+  // most of what their members make out of memory.
+  virtual BufferPlan Plan(const Program& program) const {
+    return program.buffers;
+  }
+
   // Instructions that this device would rather run as one kernel: the places
   // of each group, ascending, with nothing but views between them. The executor
   // prepares a group by PrepareGroup and runs it where its first member stands.

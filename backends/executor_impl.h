@@ -96,6 +96,7 @@ struct Executor::Impl {
                      HostTensors* outputs);
 
   const Program& program;
+  BufferPlan plan;  // of the device
   Device& device;
   Communicator& communicator;
   VariableStore& variables;

@@ -53,6 +53,7 @@ absl::Status Executor::Impl::Prepare() {
     return absl::InternalError("the program has no buffer plan");
   }
   device.EnterThread();
+  plan = device.Plan(program);
   blocking = device.replays() && BlockingIsAskedFor();
   position.program = communicator.NumberProgram();
   MTF_RETURN_IF_ERROR(OpenGroups(program, communicator));
@@ -80,8 +81,8 @@ absl::StatusOr<void*> Executor::Impl::AllocateExtra(int64_t bytes) {
 }
 
 absl::Status Executor::Impl::Reserve() {
-  MTF_ASSIGN_OR_RETURN(arena, device.Allocate(std::max<int64_t>(
-                                  program.buffers.arena_bytes, 64)));
+  MTF_ASSIGN_OR_RETURN(
+      arena, device.Allocate(std::max<int64_t>(plan.arena_bytes, 64)));
   int64_t staging_bytes[2] = {0, 0};
   for (const Instruction& instruction : program.instructions) {
     const StagingBytes need = StagingBytesOf(program, instruction);
@@ -101,7 +102,7 @@ absl::Status Executor::Impl::Reserve() {
 
 void* Executor::Impl::Address(int value) const {
   // A view has no buffer of its own; its address is set when it is made.
-  const BufferPlan::Buffer& buffer = program.buffers.buffers[value];
+  const BufferPlan::Buffer& buffer = plan.buffers[value];
   switch (buffer.place) {
     case BufferPlan::Place::kNone:
       return nullptr;
@@ -130,7 +131,11 @@ void Executor::Impl::PlaceValues() {
 
 BoundValue Executor::Impl::Bind(int value) const {
   const ProgramValue& described = program.values[value];
-  MTF_CHECK(addresses[value] != nullptr) << "%" << described.name;
+  // The device leaves out of memory what is made within its groups.
+  const bool left_out =
+      plan.buffers[value].place == BufferPlan::Place::kNone &&
+      program.buffers.buffers[value].place != BufferPlan::Place::kNone;
+  MTF_CHECK(addresses[value] != nullptr || left_out) << "%" << described.name;
   return {addresses[value], &described,
           ShardOf(program.grains, described.shape, described.layout,
                   communicator.rank())};
@@ -177,7 +182,7 @@ absl::Status Executor::Impl::Named(const absl::Status& status,
 }
 
 void Executor::Impl::FindFailures() {
-  commit = program.buffers.commit;
+  commit = plan.commit;
   for (const Instruction& instruction : program.instructions) {
     can_fail = can_fail || CanFail(instruction);
   }

@@ -2,7 +2,12 @@
 #ifndef LOWERING_PLAN_BUFFERS_H_
 #define LOWERING_PLAN_BUFFERS_H_
 
+#include <cstdint>
+#include <map>
+#include <vector>
+
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "lowering/program.h"
 
 namespace mtf {
@@ -22,6 +27,21 @@ namespace mtf {
 //
 // Runs last: any pass behind it would move what it planned.
 absl::Status PlanBuffers(Program& program);
+
+// Instructions that a device runs as one, where the first of them stands.
+struct FusedGroup {
+  std::vector<int> members;  // ascending
+  // The values that it leaves in memory; nobody else reads the others, which
+  // have none.
+  std::vector<int> outputs;
+  // Bytes of outputs of which the device keeps another form than they have.
+  std::map<int, int64_t> bytes;
+};
+
+// The plan of a device that runs `groups` so: what they read stays in place
+// until the last member, and what they write is theirs from the first.
+BufferPlan PlanBuffersOf(const Program& program,
+                         absl::Span<const FusedGroup> groups);
 
 // True when a reshape changes no place in memory on any device.
 bool IsView(const Program& program, const Instruction& instruction);

@@ -59,23 +59,27 @@ const BoundValue* Find(absl::Span<const Binding> members, int value) {
   return nullptr;
 }
 
-bool Overlap(const BoundValue& x, const BoundValue& y) {
-  const char* a = static_cast<const char*>(x.data);
-  const char* b = static_cast<const char*>(y.data);
-  return a < b + BytesOf(y) && b < a + BytesOf(x);
+struct Range {
+  const char* begin;
+  int64_t bytes;
+};
+Range RangeOf(const BoundValue& value) {
+  return {static_cast<const char*>(value.data), BytesOf(value)};
+}
+bool Overlap(const Range& x, const Range& y) {
+  return x.begin < y.begin + y.bytes && y.begin < x.begin + x.bytes;
 }
 
 // Where results go: in place, or, where something that the kernel reads lies
 // there, into scratch memory and from there to their place.
 class Results {
  public:
-  explicit Results(std::vector<const BoundValue*> reads)
-      : reads_(std::move(reads)) {}
+  explicit Results(std::vector<Range> reads) : reads_(std::move(reads)) {}
 
   void Add(const BoundValue& result, void** place) {
     *place = result.data;
-    for (const BoundValue* read : reads_) {
-      if (!Overlap(*read, result)) continue;
+    for (const Range& read : reads_) {
+      if (!Overlap(read, RangeOf(result))) continue;
       moved_.push_back({&result, place, bytes_});
       bytes_ += (BytesOf(result) + 255) / 256 * 256;
       return;
@@ -104,7 +108,7 @@ class Results {
     void** place;
     int64_t offset;
   };
-  std::vector<const BoundValue*> reads_;
+  std::vector<Range> reads_;
   std::vector<Moved> moved_;
   int64_t bytes_ = 0;
 };
@@ -120,11 +124,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
   buffers.k = k->data;
   buffers.v = v->data;
   char* kept = static_cast<char*>(weights->data);
+  const Range all_kept = {kept, group.kept_bytes()};
   std::vector<Copy> copies;
   AttentionProblem problem = group.problem;
   if (!backward) {
     const BoundValue* o = find(group.o);
-    Results results({q, k, v});
+    Results results({RangeOf(*q), RangeOf(*k), RangeOf(*v)});
     results.Add(*o, &buffers.o);
     if (group.backward.empty()) {
       results.AddScratch(problem.batch * problem.heads * problem.length * 4,
@@ -132,6 +137,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
     }
     MTF_RETURN_IF_ERROR(results.Finish(scratch, &copies));
     if (!group.backward.empty()) {
+      for (const BoundValue* value : {q, k, v, o}) {
+        if (Overlap(all_kept, RangeOf(*value))) {
+          return absl::InternalError("the plan is not that of the device");
+        }
+      }
       buffers.stats = kept + group.stats_offset();
       // Its own place may be another value's by the time of the gradient.
       copies.push_back({kept, buffers.o, BytesOf(*o)});
@@ -143,7 +153,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
     buffers.o = kept;
     buffers.stats = kept + group.stats_offset();
     buffers.d_o = d_o->data;
-    Results results({q, k, v, d_o, weights});
+    Results results(
+        {RangeOf(*q), RangeOf(*k), RangeOf(*v), RangeOf(*d_o), all_kept});
     results.Add(*d_q, &buffers.d_q);
     results.Add(*d_k, &buffers.d_k);
     results.Add(*d_v, &buffers.d_v);
@@ -176,7 +187,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareAttentionGroup(
                      members);
     }
   }
-  return std::unique_ptr<Kernel>();
+  // Its parts have no memory of their own.
+  return absl::InternalError("the members are no attention of the program");
 }
 
 }  // namespace mtf::cuda

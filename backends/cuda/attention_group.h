@@ -18,9 +18,9 @@ namespace mtf::cuda {
 std::vector<AttentionGroup> FindAttentionFor(Runtime& runtime,
                                              const Program& program);
 
-// One kernel for the forward or the backward members of such a group. What it
-// would write over something that it still reads goes through `scratch`. Null
-// where the members are no such group.
+// One kernel for the forward or the backward members of such a group, in a
+// program that is bound by the plan of its FusedGroups. What would be written
+// over something that is still read goes through `scratch`.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareAttentionGroup(
     Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members);
 

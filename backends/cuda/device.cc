@@ -22,6 +22,7 @@
 #include "backends/cuda/scatter_add.h"
 #include "backends/cuda/scratch.h"
 #include "backends/cuda/step_words.h"
+#include "lowering/plan_buffers.h"
 #include "lowering/row_groups.h"
 #include "mtf/status.h"
 
@@ -147,6 +148,16 @@ class CudaDevice : public Device {
     return std::make_unique<LaunchSequence>(*runtime_, std::vector<Launch>());
   }
 
+  BufferPlan Plan(const Program& program) const override {
+    std::vector<FusedGroup> groups;
+    for (const AttentionGroup& attention :
+         FindAttentionFor(*runtime_, program)) {
+      for (FusedGroup& group : attention.FusedGroups()) {
+        groups.push_back(std::move(group));
+      }
+    }
+    return groups.empty() ? program.buffers : PlanBuffersOf(program, groups);
+  }
   std::vector<std::vector<int>> Groups(const Program& program) const override {
     std::vector<bool> taken(program.instructions.size(), false);
     std::vector<std::vector<int>> groups;

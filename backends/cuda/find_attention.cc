@@ -51,14 +51,6 @@ int64_t StrideOf(const ProgramValue& value, const std::string& name) {
   return 0;
 }
 
-bool Overlap(const Program& program, int x, int y) {
-  const BufferPlan::Buffer& a = program.buffers.buffers[x];
-  const BufferPlan::Buffer& b = program.buffers.buffers[y];
-  if (a.place != BufferPlan::Place::kArena || b.place != a.place) return false;
-  return a.offset < b.offset + program.values[y].local_bytes() &&
-         b.offset < a.offset + program.values[x].local_bytes();
-}
-
 // Looks for one attention at a time.
 class Finder {
  public:
@@ -85,7 +77,7 @@ class Finder {
       AttentionGroup group;
       if (!MatchScores(place, traded, &group)) continue;
       if (!MatchForward(place, &group)) continue;
-      if (!Fits(group)) continue;
+      if (!IsAccepted(group)) continue;
       return group;
     }
     return std::nullopt;
@@ -384,20 +376,9 @@ class Finder {
     return true;
   }
 
-  bool Fits(const AttentionGroup& group) {
-    if (!group.backward.empty()) {
-      const AttentionProblem& p = group.problem;
-      const int64_t needed =
-          group.stats_offset() + p.batch * p.heads * p.length * 4;
-      if (needed > Value(group.weights).local_bytes()) return false;
-      // The kernel runs where the first member stands, when this memory may
-      // still be that of an operand.
-      for (int operand : {group.q, group.k, group.v, group.o}) {
-        if (Overlap(program_, group.weights, operand)) return false;
-      }
-      if (!accepts_(group.BackwardProblem())) return false;
-    }
-    return accepts_(group.problem);
+  bool IsAccepted(const AttentionGroup& group) {
+    return accepts_(group.problem) &&
+           (group.backward.empty() || accepts_(group.BackwardProblem()));
   }
 
   const Program& program_;
@@ -413,6 +394,16 @@ class Finder {
 
 int64_t AttentionGroup::stats_offset() const {
   return Aligned(OutputBytes(problem));
+}
+
+int64_t AttentionGroup::kept_bytes() const {
+  return stats_offset() + problem.batch * problem.heads * problem.length * 4;
+}
+
+std::vector<FusedGroup> AttentionGroup::FusedGroups() const {
+  if (backward.empty()) return {{forward, {o}, {}}};
+  return {{forward, {o, weights}, {{weights, kept_bytes()}}},
+          {backward, {d_q, d_k, d_v}, {}}};
 }
 
 AttentionProblem AttentionGroup::BackwardProblem() const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cuda/runtime.h"
+#include "lowering/plan_buffers.h"
 #include "lowering/program.h"
 
 namespace mtf::cuda {
@@ -33,11 +34,14 @@ struct AttentionGroup {
   // Where the number per row lies in the memory of the weights, behind the
   // output.
   int64_t stats_offset() const;
+  int64_t kept_bytes() const;  // of both
   AttentionProblem BackwardProblem() const;
+  // How the two are planned in memory.
+  std::vector<FusedGroup> FusedGroups() const;
 };
 
 // Those that are whole on a device in length, memory and d, whose values nobody
-// else reads, whose buffers allow it, and of which `accepts` takes both
+// else reads, and of which `accepts` takes both
 // problems. They share no instruction, nor one that is `taken`.
 std::vector<AttentionGroup> FindAttention(
     const Program& program, const std::vector<bool>& taken,

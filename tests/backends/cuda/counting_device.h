@@ -35,6 +35,9 @@ class CountingDevice : public Device {
                                       const BlockCopy& copy) override {
     return device_->PrepareCopy(to, from, copy);
   }
+  BufferPlan Plan(const Program& program) const override {
+    return device_->Plan(program);
+  }
   std::vector<std::vector<int>> Groups(const Program& program) const override {
     return device_->Groups(program);
   }
