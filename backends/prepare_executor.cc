@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "backends/communicators/wait_options.h"
@@ -250,6 +251,16 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
       break;
   }
   const Binding binding = BindInstruction(index);
+  // Only its group can do what is left out of memory.
+  const auto left_out = [](const BoundValue& value) {
+    return value.data == nullptr;
+  };
+  if (absl::c_any_of(binding.operands, left_out) ||
+      absl::c_any_of(binding.results, left_out)) {
+    return Named(absl::InternalError(
+                     "a group whose values have no memory was taken apart"),
+                 index);
+  }
   if (MovesBetweenRanks(instruction.opcode)) {
     absl::StatusOr<std::unique_ptr<CollectiveKernel>> collective =
         PrepareCollectiveKernel(binding, device, communicator, staging[0],
