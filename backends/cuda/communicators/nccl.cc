@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <utility>
@@ -49,6 +50,10 @@ class Nccl : public Connection {
         id, static_cast<int>(size()), static_cast<int>(rank()));
     MTF_RETURN_IF_ERROR(AgreeOn(host(), world.status()));
     world_ = *std::move(world);
+    // Off for one is off for all: RunOrReplay says why.
+    MTF_ASSIGN_OR_RETURN(const std::vector<std::string> off,
+                         host().Exchange(RecordingIsOff() ? "off" : ""));
+    records_ = std::count(off.begin(), off.end(), "off") == 0;
     return absl::OkStatus();
   }
 
@@ -99,16 +104,19 @@ class Nccl : public Connection {
  private:
   NcclGroup& Of(const Group& group) { return *cliques_.at(group.id); }
 
+  bool records_ = true;
   std::unique_ptr<NcclGroup> world_;  // the groups are parts of it
   std::map<int, std::unique_ptr<NcclGroup>> cliques_;  // by Group::id
 };
 
-// Each process records its own stream. Ranks need not be at the same stage: a
-// replay enqueues the same collectives as a run.
+// Each process records its own stream. NCCL wants a collective to be recorded
+// by all ranks of its clique or by none, and what they recorded together to be
+// replayed together. Ranks come to each stage in the same step, and go on from
+// the recording only where all have one.
 absl::Status Nccl::RunOrReplay(const std::function<absl::Status()>& work,
                                std::unique_ptr<Replay>& replay) {
   KeptStretch& kept = KeptBehind(replay);
-  if (kept.stage == Stage::kNew || RecordingIsOff()) {
+  if (kept.stage == Stage::kNew || !records_) {
     MTF_RETURN_IF_ERROR(work());
     kept.stage = Stage::kHasRun;
     return absl::OkStatus();
@@ -117,18 +125,21 @@ absl::Status Nccl::RunOrReplay(const std::function<absl::Status()>& work,
     AddCounts(kept.counts);
     return kept.recording->Replay();
   }
-  const absl::Status began = runtime().BeginRecording();
-  if (absl::IsUnimplemented(began)) return work();
-  MTF_RETURN_IF_ERROR(began);
-  const absl::Status recorded = CatchExceptions([&]() -> absl::Status {
-    MTF_ASSIGN_OR_RETURN(kept.counts, Counted(work));
-    return absl::OkStatus();
-  });
-  // Also after a failure: the stream is to run again.
-  absl::StatusOr<std::unique_ptr<Recording>> ended = runtime().EndRecording();
-  MTF_RETURN_IF_ERROR(recorded);
-  MTF_RETURN_IF_ERROR(ended.status());
-  kept.recording = *std::move(ended);
+  absl::Status status = runtime().BeginRecording();
+  if (absl::IsUnimplemented(status)) return work();
+  std::unique_ptr<Recording> recording;
+  if (status.ok()) {
+    status = CatchExceptions([&]() -> absl::Status {
+      MTF_ASSIGN_OR_RETURN(kept.counts, Counted(work));
+      return absl::OkStatus();
+    });
+    // Also after a failure: the stream is to run again.
+    absl::StatusOr<std::unique_ptr<Recording>> ended = runtime().EndRecording();
+    status.Update(ended.status());
+    if (ended.ok()) recording = *std::move(ended);
+  }
+  MTF_RETURN_IF_ERROR(AgreeOn(host(), status));
+  kept.recording = std::move(recording);
   kept.stage = Stage::kRecorded;
   return kept.recording->Replay();
 }

@@ -177,10 +177,25 @@ class FakeRuntime : public Runtime {
                : absl::OkStatus();
   }
   absl::Status BeginRecording() override {
+    if (fabric_.records) return absl::OkStatus();
     return absl::UnimplementedError("a fake GPU records nothing");
   }
   absl::StatusOr<std::unique_ptr<Recording>> EndRecording() override {
-    return absl::UnimplementedError("a fake GPU records nothing");
+    class Counting : public Recording {
+     public:
+      explicit Counting(FakeFabric& fabric) : fabric_(fabric) {}
+      absl::Status Replay() override {
+        ++fabric_.replays;
+        return absl::OkStatus();
+      }
+
+     private:
+      FakeFabric& fabric_;
+    };
+    if (fabric_.fails_to_record == rank_) {
+      return absl::UnavailableError("no memory for a recording");
+    }
+    return std::make_unique<Counting>(fabric_);
   }
 
   absl::StatusOr<std::string> NewNcclId() override {

@@ -19,11 +19,16 @@ struct FakeClique;
 
 // What the ranks of a test share.
 struct FakeFabric {
-  // Faults: the rank whose JoinNccl or SplitNccl fails; the rank
+  // Faults: the rank whose JoinNccl, SplitNccl or EndRecording fails; the rank
   // whose GPU has lost the others.
   int fails_to_join = -1;
   int fails_to_split = -1;
+  int fails_to_record = -1;
   std::atomic<int> stuck{-1};
+  // Whether the GPUs record, which is to say that work runs when it is replayed
+  // and does nothing; and how often one has replayed.
+  bool records = false;
+  std::atomic<int> replays{0};
 
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<FakeClique>> cliques;

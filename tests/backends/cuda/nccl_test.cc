@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mtf/check.h"
+#include "mtf/status.h"
 #include "tests/backends/collective_checks.h"
 #include "tests/backends/cuda/fake_nccl.h"
 #include "tests/matchers.h"
@@ -110,6 +111,62 @@ TEST(Nccl, StepsRunWhereTheGpuCannotRecordThem) {
     }));
   }
   EXPECT_EQ(runs, (std::vector<int>{3, 3}));
+}
+
+// A stretch of `processes`, run `steps` times: how often each rank did the
+// work.
+absl::StatusOr<std::vector<int>> RunSteps(
+    Processes& processes, int steps,
+    std::vector<std::unique_ptr<Replay>>& replays) {
+  std::vector<int> runs(replays.size());
+  for (int step = 0; step < steps; ++step) {
+    MTF_RETURN_IF_ERROR(processes.Run([&](Connection& connection) {
+      int& mine = runs[connection.rank()];
+      return connection.RunOrReplay(
+          [&] {
+            ++mine;
+            return absl::OkStatus();
+          },
+          replays[connection.rank()]);
+    }));
+  }
+  return runs;
+}
+
+TEST(Nccl, TheSecondStepIsRecordedAndReplayedByAll) {
+  FakeFabric fabric;
+  fabric.records = true;
+  Processes processes("x:3", fabric);
+  ASSERT_OK(processes.Connect());
+  std::vector<std::unique_ptr<Replay>> replays(3);
+  const absl::StatusOr<std::vector<int>> runs = RunSteps(processes, 4, replays);
+  ASSERT_OK(runs);
+  EXPECT_EQ(*runs, (std::vector<int>{2, 2, 2}));
+  EXPECT_EQ(fabric.replays, 9);
+}
+
+// NCCL wants what ranks replay together to be recorded together: one that has
+// no recording keeps the others from replaying theirs.
+TEST(Nccl, ARankThatCannotRecordIsToldToAllAndNoneReplays) {
+  for (int rank : {0, 1, 2}) {
+    FakeFabric fabric;
+    fabric.records = true;
+    fabric.fails_to_record = rank;
+    Processes processes("x:3", fabric);
+    ASSERT_OK(processes.Connect());
+    std::vector<std::unique_ptr<Replay>> replays(3);
+    EXPECT_THAT(RunSteps(processes, 2, replays).status(),
+                StatusIs(absl::StatusCode::kUnavailable,
+                         HasSubstr("no memory for a recording")));
+    EXPECT_EQ(fabric.replays, 0);
+    // All are still where they can record.
+    fabric.fails_to_record = -1;
+    const absl::StatusOr<std::vector<int>> runs =
+        RunSteps(processes, 2, replays);
+    ASSERT_OK(runs);
+    EXPECT_EQ(*runs, (std::vector<int>{1, 1, 1}));
+    EXPECT_EQ(fabric.replays, 6);
+  }
 }
 
 TEST(Nccl, ARankThatCannotJoinIsToldToAll) {
