@@ -59,6 +59,15 @@ absl::StatusOr<int> FindOrdinal(int ordinal) {
   return ordinal;
 }
 
+// Makes it the GPU of the calling thread, which remembers: every Gpu asks here.
+absl::Status SetDevice(int ordinal) {
+  thread_local int current = -1;
+  if (current == ordinal) return absl::OkStatus();
+  MTF_RETURN_IF_ERROR(MTF_CUDA(cudaSetDevice(ordinal)));
+  current = ordinal;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int> Attribute(cudaDeviceAttr attribute, int ordinal) {
   int value = 0;
   MTF_RETURN_IF_ERROR(
@@ -73,7 +82,7 @@ absl::StatusOr<std::unique_ptr<Gpu>> Gpu::Open(int wanted) {
   SetWhere(absl::StrCat("GPU ", ordinal));
   std::unique_ptr<Gpu> gpu(new Gpu);
   gpu->ordinal_ = ordinal;
-  MTF_RETURN_IF_ERROR(MTF_CUDA(cudaSetDevice(ordinal)));
+  MTF_RETURN_IF_ERROR(SetDevice(ordinal));
   cudaDeviceProp properties;
   MTF_RETURN_IF_ERROR(MTF_CUDA(cudaGetDeviceProperties(&properties, ordinal)));
   GpuInfo& info = gpu->info_;
@@ -111,11 +120,8 @@ Gpu::~Gpu() {
 }
 
 void Gpu::Enter() {
-  thread_local int current = -1;
-  if (current == ordinal_) return;
-  const absl::Status status = MTF_CUDA(cudaSetDevice(ordinal_));
-  if (!status.ok()) return Keep(status);
-  current = ordinal_;
+  const absl::Status status = SetDevice(ordinal_);
+  if (!status.ok()) Keep(status);
 }
 
 absl::StatusOr<void*> Gpu::Allocate(int64_t bytes) {
@@ -148,6 +154,7 @@ void Gpu::Free(void* data) {
 void Gpu::Keep(const absl::Status& status) {
   if (status.ok()) return;
   std::lock_guard<std::mutex> lock(mutex_);
+  has_failed_ = true;
   if (error_.ok()) error_ = status;
 }
 
@@ -156,9 +163,9 @@ absl::Status Gpu::TakeError() {
   return std::exchange(error_, absl::OkStatus());
 }
 
-bool Gpu::failed() {
+bool Gpu::has_failed() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return !error_.ok();
+  return has_failed_;
 }
 
 }  // namespace mtf::cuda

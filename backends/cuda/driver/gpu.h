@@ -42,7 +42,8 @@ class Gpu {
   // Keeps an error of work that cannot answer; the first one stays.
   void Keep(const absl::Status& status);
   absl::Status TakeError();
-  bool failed();
+  // Whether there ever was one, taken or not.
+  bool has_failed();
 
  private:
   Gpu() = default;
@@ -53,6 +54,7 @@ class Gpu {
   cudaStream_t communication_stream_ = nullptr;
   std::mutex mutex_;
   absl::Status error_;
+  bool has_failed_ = false;
 };
 
 }  // namespace mtf::cuda

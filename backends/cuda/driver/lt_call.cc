@@ -97,6 +97,10 @@ absl::Status CheckSizes(const MatmulProblem& problem) {
           "cuBLASLt takes no extent over 2^31: ", problem.ToString()));
     }
   }
+  if (problem.z.transposed) {
+    return absl::UnimplementedError(absl::StrCat(
+        "a result has columns beside each other: ", problem.ToString()));
+  }
   // As the header of cuBLASLt has it.
   if (HasKept(problem) &&
       (problem.z.leading % 8 != 0 || problem.z.batch_stride % 8 != 0)) {

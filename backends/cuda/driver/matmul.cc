@@ -129,17 +129,17 @@ class Stopwatch {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-// The place of the fastest of `candidates`; 0 where they cannot be timed.
-size_t Fastest(LtCall& call, cublasLtHandle_t handle,
-               const MatmulProblem& problem,
-               const std::vector<cublasLtMatmulAlgo_t>& candidates,
-               void* workspace, cudaStream_t stream) {
+// The place of the fastest of `candidates`; none where they cannot be timed.
+std::optional<size_t> Fastest(
+    LtCall& call, cublasLtHandle_t handle, const MatmulProblem& problem,
+    const std::vector<cublasLtMatmulAlgo_t>& candidates, void* workspace,
+    cudaStream_t stream) {
   Operands operands(problem);
   Stopwatch stopwatch;
   if (!operands.ok() || !stopwatch.Init().ok() || !operands.Fill(stream).ok()) {
-    return 0;
+    return std::nullopt;
   }
-  size_t best = 0;
+  std::optional<size_t> best;
   float best_time = -1;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const auto run = [&] {
@@ -211,14 +211,17 @@ absl::StatusOr<std::unique_ptr<PreparedMatmul>> Matmuls::Prepare(
       MTF_ASSIGN_OR_RETURN(
           const std::vector<cublasLtMatmulAlgo_t> candidates,
           call->Candidates(handle_, kWorkspaceBytes, time ? kCandidates : 1));
-      size_t best = 0;
-      if (time && candidates.size() > 1) {
+      std::optional<size_t> best;
+      if (candidates.size() == 1) {
+        best = 0;
+      } else if (time) {
         // Behind what computes at present, with the workspace of the stream.
         best = Fastest(*call, handle_, problem, candidates, workspace_,
                        gpu_.stream());
       }
-      algorithm = candidates[best];
-      if (time) {
+      algorithm = candidates[best.value_or(0)];
+      // Where memory is short now it may not be the next time.
+      if (time && best.has_value()) {
         cache_.Keep(key, std::string(reinterpret_cast<const char*>(&algorithm),
                                      sizeof(algorithm)));
       }

@@ -80,6 +80,27 @@ absl::Status CallWithin(double seconds, const std::string& what,
       " for other processes; MTF_COLLECTIVE_TIMEOUT sets the seconds"));
 }
 
+// How long errors wait for cliques to end. The GPU is free at once; the call
+// comes back when no recording has one of their collectives in it, and those
+// live as long as the programs that they are of.
+constexpr double kAbortSeconds = 2;
+
+// All at the same time: what one has enqueued may be behind another's.
+void Abort(std::vector<ncclComm_t> communicators, int ordinal) {
+  if (communicators.empty()) return;
+  CallWithin(kAbortSeconds, "ncclCommAbort", [=] {
+    std::vector<std::thread> threads;
+    for (ncclComm_t communicator : communicators) {
+      threads.emplace_back([=] {
+        cudaSetDevice(ordinal);
+        ncclCommAbort(communicator);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return absl::OkStatus();
+  }).IgnoreError();
+}
+
 }  // namespace
 
 class CudaNcclGroup : public NcclGroup {
@@ -107,8 +128,8 @@ class CudaNcclGroup : public NcclGroup {
     }
     if (communicator_ == nullptr) return;
     // After an error others may wait in a collective that never ends.
-    if (gpu_.failed()) {
-      ncclCommAbort(communicator_);
+    if (gpu_.has_failed()) {
+      Abort({communicator_}, gpu_.ordinal());
     } else {
       ncclCommDestroy(communicator_);
     }
@@ -181,10 +202,8 @@ class CudaNcclGroup : public NcclGroup {
       return absl::OkStatus();
     return CheckNccl(error, last_, communicator_);
   }
-  void Abort() {
-    if (communicator_ != nullptr) ncclCommAbort(communicator_);
-    communicator_ = nullptr;
-  }
+  // Gives up the communicator, which the caller ends.
+  ncclComm_t Release() { return std::exchange(communicator_, nullptr); }
   ncclComm_t communicator() const { return communicator_; }
 
  private:
@@ -302,8 +321,15 @@ absl::Status NcclGroups::Poll() {
 }
 
 void NcclGroups::Abort() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  for (CudaNcclGroup* group : groups_) group->Abort();
+  std::vector<ncclComm_t> communicators;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (CudaNcclGroup* group : groups_) {
+      ncclComm_t communicator = group->Release();
+      if (communicator != nullptr) communicators.push_back(communicator);
+    }
+  }
+  cuda::Abort(std::move(communicators), gpu_.ordinal());
 }
 
 void NcclGroups::Remove(CudaNcclGroup* group) {

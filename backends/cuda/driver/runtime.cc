@@ -139,9 +139,8 @@ class CudaRuntime : public Runtime {
       return absl::FailedPreconditionError(
           "what is recorded does not run, so nothing can wait for it");
     }
-    absl::Status waited = WaitForStream();
-    const absl::Status kept = gpu_->TakeError();
-    return kept.ok() ? waited : kept;
+    gpu_->Keep(WaitForStream());
+    return gpu_->TakeError();
   }
 
   absl::Status BeginRecording() override {
