@@ -2,6 +2,7 @@
 #include "backends/cuda/strided_copy.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,18 +37,35 @@ Fast FastLoops(const StridedCopy& copy) {
   return fast;
 }
 
+constexpr int64_t kWidest = 16;  // bytes of an access
+
 // What is only copied are words of its size.
-absl::string_view WordType(DType dtype) {
-  switch (DTypeSize(dtype)) {
+absl::string_view WordType(int64_t bytes) {
+  switch (bytes) {
     case 1:
       return "unsigned char";
     case 2:
       return "unsigned short";
     case 4:
       return "unsigned int";
-    default:
+    case 8:
       return "unsigned long long";
+    default:
+      return "struct alignas(16) { unsigned long long at[2]; }";
   }
+}
+
+// Whether 32 bits hold every index and place, with room for a step of the grid.
+bool IsShort(const StridedCopy& copy) {
+  int64_t reach = copy.elements();
+  for (bool reads : {true, false}) {
+    int64_t last = kTile;
+    for (const Loop& loop : copy.loops) {
+      last += loop.extent * (reads ? loop.from : loop.to);
+    }
+    reach = std::max(reach, last);
+  }
+  return reach < int64_t{1} << 30;
 }
 
 // "from_at += place % 12 * 64; to_at += ...": spreads `place` over `loops`.
@@ -56,14 +74,14 @@ std::string Unravel(const std::vector<Loop>& loops) {
   for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
     const bool last = loop + 1 == loops.rend();
     const std::string at =
-        last ? "rest" : absl::StrCat("(rest % ", loop->extent, "LL)");
+        last ? "rest" : absl::StrCat("(rest % ", loop->extent, ")");
     if (loop->from != 0) {
-      absl::StrAppend(&text, "    from_at += ", at, " * ", loop->from, "LL;\n");
+      absl::StrAppend(&text, "    from_at += ", at, " * ", loop->from, ";\n");
     }
     if (loop->to != 0) {
-      absl::StrAppend(&text, "    to_at += ", at, " * ", loop->to, "LL;\n");
+      absl::StrAppend(&text, "    to_at += ", at, " * ", loop->to, ";\n");
     }
-    if (!last) absl::StrAppend(&text, "    rest /= ", loop->extent, "LL;\n");
+    if (!last) absl::StrAppend(&text, "    rest /= ", loop->extent, ";\n");
   }
   return text;
 }
@@ -72,11 +90,10 @@ int64_t Tiles(int64_t extent) { return (extent + kTile - 1) / kTile; }
 
 std::string PlainBody(const StridedCopy& copy) {
   return absl::StrCat(
-      "  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; "
-      "i < ",
+      "  for (Index i = (Index)blockIdx.x * blockDim.x + threadIdx.x; i < ",
       copy.elements(),
-      "LL; i += gridDim.x * (long long)blockDim.x) {\n"
-      "    long long rest = i, from_at = 0, to_at = 0;\n",
+      "; i += (Index)gridDim.x * blockDim.x) {\n"
+      "    Index rest = i, from_at = 0, to_at = 0;\n",
       Unravel(copy.loops),
       "    Store(to[to_at], from[from_at]);\n"
       "  }\n");
@@ -94,43 +111,43 @@ std::string TurningBody(const StridedCopy& copy, const Fast& fast) {
     others.push_back(copy.loops[i]);
     tiles *= copy.loops[i].extent;
   }
-  return absl::StrCat(
-      "  __shared__ From tile[", kTile, "][", kTile + 1, "];\n",
-      "  const int column = threadIdx.x % ", kTile, ";\n",
-      "  const int row = threadIdx.x / ", kTile, ";\n",
-      "  for (long long i = blockIdx.x; i < ", tiles,
-      "LL; i += gridDim.x) {\n"
-      "    long long rest = i, from_at = 0, to_at = 0;\n",
-      "    const long long r0 = rest % ", Tiles(read.extent), "LL * ", kTile,
-      ";\n    rest /= ", Tiles(read.extent), "LL;\n",
-      "    const long long w0 = rest % ", Tiles(written.extent), "LL * ", kTile,
-      ";\n    rest /= ", Tiles(written.extent), "LL;\n", Unravel(others),
-      "    for (int j = row; j < ", kTile, "; j += ", kThreads / kTile,
-      ") {\n"
-      "      const long long r = r0 + column, w = w0 + j;\n"
-      "      if (r < ",
-      read.extent, "LL && w < ", written.extent,
-      "LL) {\n"
-      "        tile[j][column] = from[from_at + r + w * ",
-      written.from,
-      "LL];\n"
-      "      }\n"
-      "    }\n"
-      "    __syncthreads();\n"
-      "    for (int j = row; j < ",
-      kTile, "; j += ", kThreads / kTile,
-      ") {\n"
-      "      const long long r = r0 + j, w = w0 + column;\n"
-      "      if (r < ",
-      read.extent, "LL && w < ", written.extent,
-      "LL) {\n"
-      "        Store(to[to_at + w + r * ",
-      read.to,
-      "LL], tile[column][j]);\n"
-      "      }\n"
-      "    }\n"
-      "    __syncthreads();\n"
-      "  }\n");
+  return absl::StrCat("  __shared__ From tile[", kTile, "][", kTile + 1, "];\n",
+                      "  const int column = threadIdx.x % ", kTile, ";\n",
+                      "  const int row = threadIdx.x / ", kTile, ";\n",
+                      "  for (Index i = blockIdx.x; i < ", tiles,
+                      "; i += gridDim.x) {\n"
+                      "    Index rest = i, from_at = 0, to_at = 0;\n",
+                      "    const Index r0 = rest % ", Tiles(read.extent), " * ",
+                      kTile, ";\n    rest /= ", Tiles(read.extent), ";\n",
+                      "    const Index w0 = rest % ", Tiles(written.extent),
+                      " * ", kTile, ";\n    rest /= ", Tiles(written.extent),
+                      ";\n", Unravel(others), "    for (int j = row; j < ",
+                      kTile, "; j += ", kThreads / kTile,
+                      ") {\n"
+                      "      const Index r = r0 + column, w = w0 + j;\n"
+                      "      if (r < ",
+                      read.extent, " && w < ", written.extent,
+                      ") {\n"
+                      "        tile[j][column] = from[from_at + r + w * ",
+                      written.from,
+                      "];\n"
+                      "      }\n"
+                      "    }\n"
+                      "    __syncthreads();\n"
+                      "    for (int j = row; j < ",
+                      kTile, "; j += ", kThreads / kTile,
+                      ") {\n"
+                      "      const Index r = r0 + j, w = w0 + column;\n"
+                      "      if (r < ",
+                      read.extent, " && w < ", written.extent,
+                      ") {\n"
+                      "        Store(to[to_at + w + r * ",
+                      read.to,
+                      "], tile[column][j]);\n"
+                      "      }\n"
+                      "    }\n"
+                      "    __syncthreads();\n"
+                      "  }\n");
 }
 
 class CopyKernel : public Kernel {
@@ -194,12 +211,38 @@ StridedCopy Folded(StridedCopy copy) {
   return copy;
 }
 
+StridedCopy Packed(StridedCopy copy, uintptr_t addresses) {
+  if (copy.from_dtype != copy.to_dtype || copy.loops.empty() ||
+      copy.loops.back().from != 1 || copy.loops.back().to != 1) {
+    return copy;
+  }
+  const int64_t size = DTypeSize(copy.to_dtype);
+  // What every place is a multiple of, in elements.
+  int64_t all = std::gcd(copy.loops.back().extent, kWidest / size);
+  all = std::gcd(all, static_cast<int64_t>(addresses | kWidest) / size);
+  for (size_t i = 0; i + 1 < copy.loops.size(); ++i) {
+    all = std::gcd(std::gcd(all, copy.loops[i].from), copy.loops[i].to);
+  }
+  if (all == 1) return copy;
+  copy.pack = static_cast<int>(all);
+  copy.loops.back().extent /= all;
+  for (size_t i = 0; i + 1 < copy.loops.size(); ++i) {
+    copy.loops[i].from /= all;
+    copy.loops[i].to /= all;
+  }
+  return Folded(std::move(copy));
+}
+
 KernelSource StridedCopySource(const StridedCopy& copy) {
   KernelSource source{"strided_copy", ""};
+  absl::StrAppend(&source.text, "typedef ", IsShort(copy) ? "int" : "long long",
+                  " Index;\n");
   if (copy.from_dtype == copy.to_dtype) {
-    const absl::string_view word = WordType(copy.from_dtype);
-    absl::StrAppend(&source.text, "typedef ", word, " From;\ntypedef ", word,
-                    " To;\n__device__ inline void Store(To& to, From from) { "
+    const absl::string_view word =
+        WordType(copy.pack * DTypeSize(copy.from_dtype));
+    absl::StrAppend(&source.text, "typedef ", word,
+                    " From;\ntypedef From To;\n__device__ inline void "
+                    "Store(To& to, From from) { "
                     "to = from; }\n");
   } else {
     absl::StrAppend(&source.text, BasicText(), "typedef ",
@@ -233,7 +276,7 @@ LaunchShape StridedCopyShape(const StridedCopy& copy) {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareStridedCopy(
     Runtime& runtime, const StridedCopy& copy, const void* from, void* to) {
-  const StridedCopy folded = Folded(copy);
+  StridedCopy folded = Folded(copy);
   const bool flat = folded.loops.empty() ||
                     (folded.loops.size() == 1 && folded.loops[0].from == 1 &&
                      folded.loops[0].to == 1);
@@ -242,6 +285,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareStridedCopy(
     return std::make_unique<FlatCopyKernel>(
         runtime, from, to, folded.elements() * DTypeSize(folded.to_dtype));
   }
+  folded = Packed(std::move(folded), reinterpret_cast<uintptr_t>(from) |
+                                         reinterpret_cast<uintptr_t>(to));
   MTF_ASSIGN_OR_RETURN(Function * function,
                        runtime.Compile(StridedCopySource(folded)));
   return std::make_unique<CopyKernel>(runtime, function,

@@ -25,6 +25,8 @@ struct StridedCopy {
   };
   DType from_dtype = kFloat32, to_dtype = kFloat32;
   std::vector<Loop> loops;  // outermost first
+  // Elements that are copied as one: extents and strides then count these.
+  int pack = 1;
 
   int64_t elements() const {
     int64_t n = 1;
@@ -37,6 +39,9 @@ struct StridedCopy {
 // Without loops of one place, and with neighbours folded where the strides of
 // both sides allow it; ordered by the strides written.
 StridedCopy Folded(StridedCopy copy);
+// A folded copy that takes up to 16 bytes at once, where both sides have them
+// one behind the other and `addresses`, those of both together, allow it.
+StridedCopy Packed(StridedCopy copy, uintptr_t addresses);
 
 // The text of the kernel for a folded copy, and how it is launched.
 KernelSource StridedCopySource(const StridedCopy& copy);

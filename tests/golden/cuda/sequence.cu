@@ -1869,18 +1869,19 @@ row_group(const float* in0,
 
 
 // alone
-typedef unsigned int From;
-typedef unsigned int To;
+typedef int Index;
+typedef struct alignas(16) { unsigned long long at[2]; } From;
+typedef From To;
 __device__ inline void Store(To& to, From from) { to = from; }
 extern "C" __global__ void __launch_bounds__(256) strided_copy(
     const From* __restrict__ from, To* __restrict__ to) {
-  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < 131072LL; i += gridDim.x * (long long)blockDim.x) {
-    long long rest = i, from_at = 0, to_at = 0;
-    from_at += (rest % 16384LL) * 1LL;
-    to_at += (rest % 16384LL) * 1LL;
-    rest /= 16384LL;
-    from_at += rest * 32768LL;
-    to_at += rest * 16384LL;
+  for (Index i = (Index)blockIdx.x * blockDim.x + threadIdx.x; i < 32768; i += (Index)gridDim.x * blockDim.x) {
+    Index rest = i, from_at = 0, to_at = 0;
+    from_at += (rest % 4096) * 1;
+    to_at += (rest % 4096) * 1;
+    rest /= 4096;
+    from_at += rest * 8192;
+    to_at += rest * 4096;
     Store(to[to_at], from[from_at]);
   }
 }

@@ -384,36 +384,38 @@ extern "C" __global__ void reduce_scatter(const Element* in0, Element* out0, con
 
 
 // alone
-typedef unsigned int From;
-typedef unsigned int To;
+typedef int Index;
+typedef struct alignas(16) { unsigned long long at[2]; } From;
+typedef From To;
 __device__ inline void Store(To& to, From from) { to = from; }
 extern "C" __global__ void __launch_bounds__(256) strided_copy(
     const From* __restrict__ from, To* __restrict__ to) {
-  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < 16384LL; i += gridDim.x * (long long)blockDim.x) {
-    long long rest = i, from_at = 0, to_at = 0;
-    from_at += (rest % 64LL) * 1LL;
-    to_at += (rest % 64LL) * 1LL;
-    rest /= 64LL;
-    from_at += rest * 256LL;
-    to_at += rest * 64LL;
+  for (Index i = (Index)blockIdx.x * blockDim.x + threadIdx.x; i < 16384; i += (Index)gridDim.x * blockDim.x) {
+    Index rest = i, from_at = 0, to_at = 0;
+    from_at += (rest % 16) * 1;
+    to_at += (rest % 16) * 1;
+    rest /= 16;
+    from_at += rest * 64;
+    to_at += rest * 16;
     Store(to[to_at], from[from_at]);
   }
 }
 
 
 // alone
-typedef unsigned int From;
-typedef unsigned int To;
+typedef int Index;
+typedef struct alignas(16) { unsigned long long at[2]; } From;
+typedef From To;
 __device__ inline void Store(To& to, From from) { to = from; }
 extern "C" __global__ void __launch_bounds__(256) strided_copy(
     const From* __restrict__ from, To* __restrict__ to) {
-  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < 65536LL; i += gridDim.x * (long long)blockDim.x) {
-    long long rest = i, from_at = 0, to_at = 0;
-    from_at += (rest % 64LL) * 1LL;
-    to_at += (rest % 64LL) * 1LL;
-    rest /= 64LL;
-    from_at += rest * 256LL;
-    to_at += rest * 64LL;
+  for (Index i = (Index)blockIdx.x * blockDim.x + threadIdx.x; i < 4096; i += (Index)gridDim.x * blockDim.x) {
+    Index rest = i, from_at = 0, to_at = 0;
+    from_at += (rest % 16) * 1;
+    to_at += (rest % 16) * 1;
+    rest /= 16;
+    from_at += rest * 64;
+    to_at += rest * 16;
     Store(to[to_at], from[from_at]);
   }
 }
