@@ -83,7 +83,7 @@ absl::Status PrepareOn(const std::shared_ptr<TextRuntime>& runtime,
 struct PresetKernels {
   std::string name;
   std::vector<KernelSource> kernels;  // that none before has
-  std::vector<std::string> matmuls;
+  std::vector<std::string> problems;  // of libraries
 };
 
 // All presets in float32, and one device in bfloat16.
@@ -109,7 +109,10 @@ const std::vector<PresetKernels>& AllKernels() {
         }
       }
       for (const std::string& problem : runtime->matmuls()) {
-        kernels.matmuls.push_back(problem);
+        kernels.problems.push_back(absl::StrCat("matmul ", problem));
+      }
+      for (const std::string& problem : runtime->attentions()) {
+        kernels.problems.push_back(absl::StrCat("attention ", problem));
       }
       presets->push_back(std::move(kernels));
     }
@@ -145,8 +148,8 @@ TEST(CudaKernelsGolden, TextsUnderEachPreset) {
   size_t bytes = 0;
   for (const PresetKernels& preset : AllKernels()) {
     std::string text = "// SPDX-License-Identifier: Apache-2.0\n";
-    for (const std::string& problem : preset.matmuls) {
-      absl::StrAppend(&text, "// matmul ", problem, "\n");
+    for (const std::string& problem : preset.problems) {
+      absl::StrAppend(&text, "// ", problem, "\n");
     }
     for (const KernelSource& kernel : preset.kernels) {
       absl::StrAppend(&text, "\n", OwnText(kernel.text));

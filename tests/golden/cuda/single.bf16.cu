@@ -9,6 +9,8 @@
 // matmul bf16 m 2048 n 256 k 256 x 256 y t/256 z 256
 // matmul bf16 m 256 n 1024 k 2048 x t/256 y 1024 z 1024
 // matmul bf16 m 256 n 256 k 2048 x t/256 y 256 z 256
+// attention bf16 batch 16 heads 8 length 128 memory 128 d 32 q 32768/32/256 k 32768/32/256 v 32768/32/256 o 32768/32/256 scale 1 causal
+// attention bf16 batch 16 heads 8 length 128 memory 128 d 32 q 32768/32/256 k 32768/32/256 v 32768/32/256 o 32768/32/256 scale 1 causal backward
 
 // after basic
 
