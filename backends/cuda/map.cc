@@ -17,6 +17,8 @@ namespace mtf::cuda {
 namespace {
 
 constexpr int kTile = 32;
+// What a kernel may declare of shared memory, on every GPU.
+constexpr int64_t kStaticShared = 48 << 10;
 // Shorter loops are read across: a tile would be mostly empty.
 constexpr int64_t kShortest = 8;
 
@@ -106,8 +108,15 @@ class MapWriter {
       most = operands_[i].elements();
       p_ = along(i);
     }
+    // Those that find no room in the shared memory of a block are read across.
+    int64_t room = kStaticShared;
     for (int i = 0; i < num_operands_; ++i) {
-      if (along(i) >= 0 && along(i) == p_) turned.push_back(i);
+      if (along(i) < 0 || along(i) != p_) continue;
+      const int64_t bytes =
+          kTile * (kTile + 1) * DTypeSize(operands_[i].dtype());
+      if (bytes > room) continue;
+      room -= bytes;
+      turned.push_back(i);
     }
     return turned;
   }

@@ -199,6 +199,26 @@ TEST_F(KernelShapes, AnOperandThatLiesAcrossGoesThroughTiles) {
             HasSubstr("Value(tile1[column][j])")));
 }
 
+// More than 48 KiB cannot be declared: the assembler refuses the kernel.
+TEST_F(KernelShapes, OperandsThatTilesHaveNoRoomForAreReadAcross) {
+  constexpr int kOperands = 13;
+  Instruction map;
+  map.opcode = Opcode::kMap;
+  map.expression.num_operands = kOperands;
+  map.expression.steps.push_back({F::kAdd, kFloat32, {0, 1}, 0, ""});
+  for (int i = 2; i < kOperands; ++i) {
+    map.expression.steps.push_back(
+        {F::kAdd, kFloat32, {kOperands + i - 2, i}, 0, ""});
+  }
+  std::vector<BoundValue> operands;
+  for (int i = 0; i < kOperands; ++i) {
+    operands.push_back(Value({kColumns, kRows}));
+  }
+  EXPECT_THAT(Texts(map, operands, Value({kRows, kColumns})),
+              AllOf(HasSubstr("__shared__ float tile10["),
+                    Not(HasSubstr("tile11[")), HasSubstr("Value(p11)")));
+}
+
 TEST_F(KernelShapes, WhatIsWrittenInPlaceIsNotReadAhead) {
   const BoundValue x = Value({kRows, kColumns});
   EXPECT_THAT(MapText(F::kExp, {x}, x), Not(HasSubstr("__restrict__")));
