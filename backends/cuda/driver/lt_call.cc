@@ -193,9 +193,14 @@ absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> LtCall::Candidates(
   status.Update(
       set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem_.z.alignment));
   if (status.ok()) {
-    status = MTF_CUBLAS(cublasLtMatmulAlgoGetHeuristic(handle, call_, y_, x_,
-                                                       z_, z_, preference, most,
-                                                       results.data(), &count));
+    const cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(
+        handle, call_, y_, x_, z_, z_, preference, most, results.data(),
+        &count);
+    // "Impossible" is no more than "not supported": callers know another way.
+    status = CheckCublas(code == CUBLAS_STATUS_INVALID_VALUE
+                             ? CUBLAS_STATUS_NOT_SUPPORTED
+                             : code,
+                         "cublasLtMatmulAlgoGetHeuristic");
   }
   cublasLtMatmulPreferenceDestroy(preference);
   MTF_RETURN_IF_ERROR(status);
