@@ -79,6 +79,14 @@ class CudaRuntime : public Runtime {
   }
   void CopyToHost(void* to, const void* from, int64_t bytes) override {
     if (bytes == 0 || !MayTouchHost("CopyToHost")) return;
+#ifdef MTF_HAS_NCCL
+    // The call comes back when the copy is over, unless `to` is pinned, and
+    // would not see that what it waits for never ends.
+    if (!groups_.empty()) {
+      const absl::Status waited = WaitForOthers();
+      if (!waited.ok()) return gpu_->Keep(waited);
+    }
+#endif
     gpu_->Keep(MTF_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost,
                                         gpu_->stream())));
   }
