@@ -185,20 +185,6 @@ int64_t PackByWeight(Weight weight, std::vector<MemoryBlock>& blocks) {
 
 }  // namespace
 
-std::vector<int64_t> BytesInTime(const std::vector<MemoryBlock>& blocks) {
-  int last = -1;
-  for (const MemoryBlock& block : blocks) last = std::max(last, block.end);
-  // By time + 1: what begins and what has ended, then what there is.
-  std::vector<int64_t> bytes(last + 3, 0);
-  for (const MemoryBlock& block : blocks) {
-    bytes[block.begin + 1] += block.bytes;
-    bytes[block.end + 2] -= block.bytes;
-  }
-  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
-  bytes.pop_back();
-  return bytes;
-}
-
 int64_t MostBytes(const std::vector<MemoryBlock>& blocks) {
   const std::vector<int> by_end = ByEnd(blocks);
   int64_t now = 0, most = 0;

@@ -15,10 +15,6 @@ struct MemoryBlock {
   int64_t offset = 0;  // decided by PackBlocks
 };
 
-// The bytes that are needed at each time, from -1 (what a step is fed) to the
-// last end.
-std::vector<int64_t> BytesInTime(const std::vector<MemoryBlock>& blocks);
-
 // The most bytes that are needed at one time: no packing takes less.
 int64_t MostBytes(const std::vector<MemoryBlock>& blocks);
 

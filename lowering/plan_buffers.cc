@@ -29,9 +29,11 @@ bool CanFail(const Instruction& instruction) {
 
 class Planner {
  public:
-  Planner(const Program& program, absl::Span<const FusedGroup> groups)
+  Planner(const Program& program, absl::Span<const FusedGroup> groups,
+          bool runs_groups)
       : program_(program),
         groups_(groups),
+        runs_groups_(runs_groups),
         group_of_(program.instructions.size(), -1),
         owner_(program.values.size()),
         last_(program.values.size(), -1),
@@ -60,7 +62,7 @@ class Planner {
         PlaceResults(static_cast<int>(i), static_cast<int>(i));
       }
     }
-    HoldOperandsOfGroups();
+    if (runs_groups_) HoldOperandsOfRows();
     plan_.arena_bytes = PackBlocks(blocks_);
     for (size_t v = 0; v < block_.size(); ++v) {
       if (block_[v] >= 0) {
@@ -247,40 +249,26 @@ class Planner {
     }
   }
 
-  // A group may run as one kernel, which reads its operands to the end: what
-  // came from before the group is not given away in the midst of it, as far as
-  // that takes no more memory in all. That a member overwrites an operand place
-  // by place does no harm.
-  void HoldOperandsOfGroups() {
-    std::vector<int64_t> alive = BytesInTime(blocks_);
-    alive.resize(program_.instructions.size() + 2, 0);
-    const int64_t most = *std::max_element(alive.begin(), alive.end());
+  // A group of rows may run as one kernel, which reads its operands to the
+  // end: what came from before the group is not given away in the midst of it.
+  // That a member overwrites an operand place by place does no harm.
+  void HoldOperandsOfRows() {
     std::vector<bool> taken(program_.instructions.size(), false);
     for (size_t i = 0; i < taken.size(); ++i) taken[i] = group_of_[i] >= 0;
     for (const std::vector<int>& group : FindRowGroups(program_, taken)) {
       for (int member : group) {
         for (int operand : program_.instructions[member].operands) {
           const int block = block_[owner_[operand]];
-          if (block >= 0 && blocks_[block].begin < group.front()) {
-            Hold(blocks_[block], group.back(), most, alive);
-          }
+          if (block < 0 || blocks_[block].begin >= group.front()) continue;
+          blocks_[block].end = std::max(blocks_[block].end, group.back());
         }
       }
     }
   }
 
-  // Keeps `block` until `end` where it fits below `most`.
-  static void Hold(MemoryBlock& block, int end, int64_t most,
-                   std::vector<int64_t>& alive) {
-    for (int t = block.end + 1; t <= end; ++t) {
-      if (alive[t + 1] + block.bytes > most) return;
-    }
-    for (int t = block.end + 1; t <= end; ++t) alive[t + 1] += block.bytes;
-    block.end = std::max(block.end, end);
-  }
-
   const Program& program_;
   absl::Span<const FusedGroup> groups_;
+  bool runs_groups_;
   std::vector<int> group_of_;  // by instruction: place in groups_, or -1
   BufferPlan plan_;
   std::vector<int> owner_;
@@ -307,13 +295,13 @@ bool IsView(const Program& program, const Instruction& instruction) {
 }
 
 absl::Status PlanBuffers(Program& program) {
-  program.buffers = PlanBuffersOf(program, {});
+  program.buffers = Planner(program, {}, /*runs_groups=*/false).Run();
   return absl::OkStatus();
 }
 
 BufferPlan PlanBuffersOf(const Program& program,
                          absl::Span<const FusedGroup> groups) {
-  return Planner(program, groups).Run();
+  return Planner(program, groups, /*runs_groups=*/true).Run();
 }
 
 }  // namespace mtf

@@ -39,7 +39,9 @@ struct FusedGroup {
 };
 
 // The plan of a device that runs `groups` so: what they read stays in place
-// until the last member, and what they write is theirs from the first.
+// until the last member, and what they write is theirs from the first. What
+// groups of rows read (row_groups.h) stays until their end too, so that the
+// device can run them as one each.
 BufferPlan PlanBuffersOf(const Program& program,
                          absl::Span<const FusedGroup> groups);
 

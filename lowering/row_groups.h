@@ -10,8 +10,8 @@ namespace mtf {
 
 // Runs of maps and reductions that work on the same rows: a softmax, a layer
 // norm, its gradient. One kernel can take each row through all of them, read
-// the operands once and write nothing but what others read; plan_buffers leaves
-// the operands in place until the last member has run.
+// the operands once and write nothing but what others read; the plan of a
+// device that does so leaves the operands in place until then (PlanBuffersOf).
 //
 //   %max = reduce(%x) max            // [batch, length] of [batch, length,
 //   vocab] %e   = map(%x, %max) [sub($0, $1); exp($2)] %sum = reduce(%e) sum %p

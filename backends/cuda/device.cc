@@ -156,7 +156,7 @@ class CudaDevice : public Device {
         groups.push_back(std::move(group));
       }
     }
-    return groups.empty() ? program.buffers : PlanBuffersOf(program, groups);
+    return PlanBuffersOf(program, groups);
   }
   std::vector<std::vector<int>> Groups(const Program& program) const override {
     std::vector<bool> taken(program.instructions.size(), false);

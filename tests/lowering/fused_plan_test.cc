@@ -56,6 +56,24 @@ output(%z) z
 )");
 }
 
+// Nothing behind %m reads %y, but one kernel for %m and %z may.
+TEST(PlanBuffersOf, OperandsOfAGroupOfRowsStayUntilItsEnd) {
+  constexpr absl::string_view kRows = R"(
+mesh{data:2}
+%y : f32[b:64/data=32, c:4] = input y
+%m : f32[b:64/data=32] = reduce(%y) max
+%z : bf16[b:64/data=32, c:4] = map(%m) [cast.bf16($0)]
+output(%z) z
+)";
+  EXPECT_EQ(Planned(std::string(kRows), {}), R"(mesh{data:2}
+buffers{arena:896, commit:4}
+%y : f32[b:64/data=32, c:4] @0 = input y
+%m : f32[b:64/data=32] @512 = reduce(%y) max
+%z : bf16[b:64/data=32, c:4] @640 = map(%m) [cast.bf16($0)]
+output(%z) z
+)");
+}
+
 TEST(PlanBuffersOf, AnOutputOfAnotherFormHasItsOwnSize) {
   const auto parsed = ParseProgram(kProgram);
   ASSERT_OK(parsed);

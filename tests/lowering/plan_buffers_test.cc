@@ -29,48 +29,6 @@ output(%s) s
 )");
 }
 
-// What may run as one kernel reads its operands to the end (row_groups.h): %y
-// stays as long as the group of %m and %z, though nothing behind %m reads it.
-TEST(PlanBuffers, OperandsOfAGroupOfRowsStayUntilItsEnd) {
-  EXPECT_EQ(AfterPass("plan_buffers", R"(
-mesh{data:2}
-%w : f32[b:64/data=32, c:4] = input w
-%y : f32[b:64/data=32, c:4] = input y
-output(%w) w
-%m : f32[b:64/data=32] = reduce(%y) max
-%z : bf16[b:64/data=32, c:4] = map(%m) [cast.bf16($0)]
-output(%z) z
-)"),
-            R"(
-mesh{data:2}
-buffers{arena:1024, commit:6}
-%w : f32[b:64/data=32, c:4] @0 = input w
-%y : f32[b:64/data=32, c:4] @512 = input y
-output(%w) w
-%m : f32[b:64/data=32] @0 = reduce(%y) max
-%z : bf16[b:64/data=32, c:4] @128 = map(%m) [cast.bf16($0)]
-output(%z) z
-)");
-}
-
-TEST(PlanBuffers, OperandsOfAGroupAreGivenAwayWhereMemoryIsMostInDemand) {
-  EXPECT_EQ(AfterPass("plan_buffers", R"(
-mesh{data:2}
-%y : f32[b:64/data=32, c:4] = input y
-%m : f32[b:64/data=32] = reduce(%y) max
-%z : bf16[b:64/data=32, c:4] = map(%m) [cast.bf16($0)]
-output(%z) z
-)"),
-            R"(
-mesh{data:2}
-buffers{arena:640, commit:4}
-%y : f32[b:64/data=32, c:4] @0 = input y
-%m : f32[b:64/data=32] @512 = reduce(%y) max
-%z : bf16[b:64/data=32, c:4] @0 = map(%m) [cast.bf16($0)]
-output(%z) z
-)");
-}
-
 // %y cannot: %x is read again.
 TEST(PlanBuffers, AMapWritesOverAnOperandThatItReadsLast) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
