@@ -155,123 +155,6 @@ map(const float* __restrict__ x0,
 // after basic
 
 template <class T>
-__device__ inline auto RowEqual(T x, T y) {
-  return Equal(x, y);
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const int* __restrict__ x0,
-    Bool* __restrict__ y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 65536; n += (Index)gridDim.x * 256) {
-    const Index i = n * 8;
-    const Index i_1 = i % 256;
-    const Index i_0 = i / 256;
-    const int p0 = x0[i_0];
-    Pack<Bool, 8> q;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const I a0 = Value(p0);
-      const I t0 = Rounded<int>(I((i64)(i_1 + j)));
-      const bool t1 = RowEqual(a0, t0);
-      Put(q.at[j], t1);
-    }
-    *(Pack<Bool, 8>*)(y0 + i) = q;
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowExp(T x) {
-  return Exp(x);
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* __restrict__ x0,
-    float* __restrict__ y0) {
-  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 131072; first += (Index)gridDim.x * 1024) {
-    Pack<float, 4> p0[4];
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 131072) break;
-      const Index i = n * 4;
-      p0[s] = *(const Pack<float, 4>*)(x0 + i);
-    }
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 131072) break;
-      const Index i = n * 4;
-      Pack<float, 4> q;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const F a0 = Value(p0[s].at[j]);
-        const F t0 = RowExp(a0);
-        Put(q.at[j], t0);
-      }
-      *(Pack<float, 4>*)(y0 + i) = q;
-    }
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowMaximum(T x, T y) {
-  return Maximum(x, y);
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* __restrict__ x0,
-    float* __restrict__ y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 512; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
-    Pack<float, 4> q;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F t0 = F(0.5f);
-      const F t1 = RowMaximum(a0, t0);
-      Put(q.at[j], t1);
-    }
-    *(Pack<float, 4>*)(y0 + i) = q;
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowMaximum(T x, T y) {
-  return Maximum(x, y);
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* x0,
-    float* y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 512; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
-    Pack<float, 4> q;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F t0 = F(-3.40282347e+38f);
-      const F t1 = RowMaximum(a0, t0);
-      Put(q.at[j], t1);
-    }
-    *(Pack<float, 4>*)(y0 + i) = q;
-  }
-}
-
-
-// after basic
-
-template <class T>
 __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
@@ -382,49 +265,6 @@ map(const BF16* x0,
         Put(q.at[j], t1);
       }
       *(Pack<BF16, 8>*)(y0 + i) = q;
-    }
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowSubtract(T x, T y) {
-  return x - y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* x0,
-    const float* x1,
-    float* y0) {
-  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 131072; first += (Index)gridDim.x * 1024) {
-    Pack<float, 4> p0[4];
-    float p1[4];
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 131072) break;
-      const Index i = n * 4;
-      const Index i_0 = i / 256;
-      p0[s] = *(const Pack<float, 4>*)(x0 + i);
-      p1[s] = x1[i_0];
-    }
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 131072) break;
-      const Index i = n * 4;
-      const Index i_0 = i / 256;
-      Pack<float, 4> q;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const F a0 = Value(p0[s].at[j]);
-        const F a1 = Value(p1[s]);
-        const F t0 = RowSubtract(a0, a1);
-        Put(q.at[j], t0);
-      }
-      *(Pack<float, 4>*)(y0 + i) = q;
     }
   }
 }
@@ -1263,132 +1103,6 @@ map_batch(const i64* table) {
 
 
 // after basic, reduce
-
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-reduce(const float* __restrict__ x0,
-    float* __restrict__ y0) {
-  const int lane = threadIdx.x % 32;
-  for (Index first = (Index)blockIdx.x * 8; first < 2048; first += (Index)gridDim.x * 8) {
-    const Index o = first + threadIdx.x / 32;
-    double total = 0.0;
-    if (o < 2048) {
-      const auto add = [&](Index n, float& run) {
-        const Index r = n * 4;
-        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + o * 256 + r);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const F a0 = Value(p0.at[j]);
-          const F t0 = RowIdentity(a0);
-          run = Sum::Of(run, Plain(t0));
-        }
-      };
-      for (Index n = lane; n < 64;) {
-        float run = 0.0;
-        if (n + 32 < 64) {
-#pragma unroll 4
-          for (int k = 0; k < 2; ++k, n += 32) add(n, run);
-        } else {
-          for (; n < 64; n += 32) add(n, run);
-        }
-        total = Sum::Of(total, (double)run);
-      }
-    }
-    total = AcrossLanes<Sum, 32>(total);
-    if (lane == 0 && o < 2048) Put(y0[o], Register(total));
-  }
-}
-
-
-// after basic, reduce
-
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-reduce(const float* __restrict__ x0,
-    float* __restrict__ y0) {
-  const int lane = threadIdx.x % 32;
-  for (Index first = (Index)blockIdx.x * 8; first < 2048; first += (Index)gridDim.x * 8) {
-    const Index o = first + threadIdx.x / 32;
-    float total = -kInfinity;
-    if (o < 2048) {
-      const auto add = [&](Index n, float& run) {
-        const Index r = n * 4;
-        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + o * 256 + r);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const F a0 = Value(p0.at[j]);
-          const F t0 = RowIdentity(a0);
-          run = Max::Of(run, Plain(t0));
-        }
-      };
-      for (Index n = lane; n < 64;) {
-        float run = -kInfinity;
-        if (n + 32 < 64) {
-#pragma unroll 4
-          for (int k = 0; k < 2; ++k, n += 32) add(n, run);
-        } else {
-          for (; n < 64; n += 32) add(n, run);
-        }
-        total = Max::Of(total, (float)run);
-      }
-    }
-    total = AcrossLanes<Max, 32>(total);
-    if (lane == 0 && o < 2048) Put(y0[o], Register(total));
-  }
-}
-
-
-// after basic, reduce
-
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-reduce(const Bool* __restrict__ x0,
-    const float* __restrict__ x1,
-    float* __restrict__ y0) {
-  const int lane = threadIdx.x % 32;
-  for (Index first = (Index)blockIdx.x * 8; first < 2048; first += (Index)gridDim.x * 8) {
-    const Index o = first + threadIdx.x / 32;
-    double total = 0.0;
-    if (o < 2048) {
-      const auto add = [&](Index n, float& run) {
-        const Index r = n * 8;
-        const Pack<Bool, 8> p0 = *(const Pack<Bool, 8>*)(x0 + o * 256 + r);
-        const Pack<float, 8> p1 = *(const Pack<float, 8>*)(x1 + o * 256 + r);
-#pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const bool a0 = Value(p0.at[j]);
-          const F a1 = Value(p1.at[j]);
-          const F t0 = F(0.0f);
-          const F t1 = Select(a0, a1, t0);
-          run = Sum::Of(run, Plain(t1));
-        }
-      };
-      for (Index n = lane; n < 32;) {
-        float run = 0.0;
-        if (n + 0 < 32) {
-#pragma unroll 4
-          for (int k = 0; k < 1; ++k, n += 32) add(n, run);
-        } else {
-          for (; n < 32; n += 32) add(n, run);
-        }
-        total = Sum::Of(total, (double)run);
-      }
-    }
-    total = AcrossLanes<Sum, 32>(total);
-    if (lane == 0 && o < 2048) Put(y0[o], Register(total));
-  }
-}
-
-
-// after basic, reduce
 template <class T>
 __device__ inline auto RowIdentity(T x) {
   return x;
@@ -1669,6 +1383,136 @@ row_group(const float* in0,
     }
     if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
     if (lane == 0) Put(out7[row0 * 128LL + row1 * 1LL], m7);
+  }
+}
+
+
+// after basic, reduce
+template <class T>
+__device__ inline auto RowIdentity(T x) {
+  return x;
+}
+template <class T>
+__device__ inline auto RowMaximum(T x, T y) {
+  return Maximum(x, y);
+}
+template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
+}
+template <class T>
+__device__ inline auto RowEqual(T x, T y) {
+  return Equal(x, y);
+}
+template <class T>
+__device__ inline auto RowExp(T x) {
+  return Exp(x);
+}
+extern "C" __global__ void __launch_bounds__(128)
+row_group(const BF16* in0,
+          const int* in1,
+          Bool* out4,
+          float* out5,
+          float* out6,
+          float* out7,
+          float* out8) {
+  __shared__ double shared_double[32];
+  __shared__ float shared_float[32];
+  __shared__ i64 shared_i64[32];
+  (void)shared_double, (void)shared_float, (void)shared_i64;
+  const int lane = threadIdx.x % 32;
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048;
+       row += (i64)gridDim.x * 4) {
+    const i64 row0 = row / 128 % 16;
+    (void)row0;
+    const i64 row1 = row / 1 % 128;
+    (void)row1;
+    const I x1 = Value(in1[row0 * 128LL + row1 * 1LL]);
+    F kx0[2][4];
+    F km0[2][4];
+    float total1 = -kInfinity;
+    #pragma unroll
+    for (int share = 0; share < 2; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 64) continue;
+      const Pack<BF16, 4> pack0 = *(const Pack<BF16, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const F x0 = Value(pack0.at[j]);
+        kx0[share][j] = x0;
+        const F s0_0 = x0;
+        const F m0 = s0_0;
+        km0[share][j] = m0;
+        const F s1_0 = RowIdentity(m0);
+        total1 = Max::Of(total1, (float)Plain(s1_0));
+      }
+    }
+    total1 = AcrossBlock<Max, 32>(total1, shared_float);
+    const F m1 = Rounded<float>(Register(total1));
+    const F s2_0 = F(-3.40282347e+38f);
+    const F s2_1 = RowMaximum(m1, s2_0);
+    const F m2 = s2_1;
+    F km3[2][4];
+    bool km4[2][4];
+    F km5[2][4];
+    double total6 = 0.0;
+    double total7 = 0.0;
+    #pragma unroll
+    for (int share = 0; share < 2; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 64) continue;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const F m0 = km0[share][j];
+        const F s3_0 = RowSubtract(m0, m2);
+        const F m3 = s3_0;
+        km3[share][j] = m3;
+        const I s4_0 = Rounded<int>(I(0LL + column / 1 % 256));
+        const bool s4_1 = RowEqual(x1, s4_0);
+        const bool m4 = s4_1;
+        km4[share][j] = m4;
+        const F s5_0 = RowExp(m3);
+        const F m5 = s5_0;
+        km5[share][j] = m5;
+        const F s6_0 = RowIdentity(m5);
+        total6 = Sum::Of(total6, (double)Plain(s6_0));
+        const F s7_0 = F(0.0f);
+        const F s7_1 = Select(m4, m3, s7_0);
+        total7 = Sum::Of(total7, (double)Plain(s7_1));
+      }
+    }
+    total6 = AcrossBlock<Sum, 32>(total6, shared_double);
+    const F m6 = Rounded<float>(Register(total6));
+    total7 = AcrossBlock<Sum, 32>(total7, shared_double);
+    const F m7 = Rounded<float>(Register(total7));
+    const F s8_0 = F(0.5f);
+    const F s8_1 = RowMaximum(m6, s8_0);
+    const F m8 = s8_1;
+    #pragma unroll
+    for (int share = 0; share < 2; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 64) continue;
+      Pack<Bool, 4> to4;
+      Pack<float, 4> to5;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const bool m4 = km4[share][j];
+        const F m5 = km5[share][j];
+        Put(to4.at[j], m4);
+        Put(to5.at[j], m5);
+      }
+      *(Pack<Bool, 4>*)(out4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to4;
+      *(Pack<float, 4>*)(out5 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to5;
+    }
+    if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
+    if (lane == 0) Put(out7[row0 * 128LL + row1 * 1LL], m7);
+    if (lane == 0) Put(out8[row0 * 128LL + row1 * 1LL], m8);
   }
 }
 
