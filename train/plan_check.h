@@ -45,6 +45,16 @@ absl::Status CheckSamePlan(Communicator& communicator,
 // OMP_NUM_THREADS, and the version of the library.
 std::vector<PlanField> FieldsOfProcess();
 
+// The files of data that flags of this process name (--text, --tokens, a
+// --machine and a --budget that are files), each as "file t.txt (--text)" with
+// its size and a checksum of its contents, so that another file under the same
+// path is found. Of a file above 64 MiB the checksum is that of 1024 pieces of
+// 64 KiB, evenly spread, the last at its end. Files that cannot be read, and
+// what is no plain file, are left to whoever opens them. Layout files are not
+// among them, nor are flagfiles: what they say is compared rule by rule in
+// FieldsOfSession and flag by flag in FieldsOfProcess, and comments may differ.
+std::vector<PlanField> FieldsOfInputFiles();
+
 // What a session runs on: mesh, rules with their budget, and the rest as given.
 std::vector<PlanField> FieldsOfSession(const Mesh& mesh,
                                        const LayoutRules& rules, bool strict,

@@ -3,10 +3,12 @@
 // What the ranks of a job compare: see plan_check.h.
 #include <elf.h>
 #include <link.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>  // program_invocation_short_name
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "layouts/text_items.h"
 #include "lowering/print_program.h"
 #include "mtf/errors.h"
 #include "train/plan_check.h"
@@ -60,6 +64,44 @@ uint64_t Checksum(const char* data, int64_t bytes) {
     hash = (hash ^ static_cast<unsigned char>(data[i])) * 0x100000001b3;
   }
   return hash;
+}
+
+// Flags whose value is the path of a file to read.
+struct InputFlag {
+  absl::string_view name;
+  absl::string_view prefix;  // in front of the path
+  bool may_be_name = false;  // of something built in
+};
+constexpr InputFlag kInputFlags[] = {{"text", ""},
+                                     {"tokens", ""},
+                                     {"machine", "", /*may_be_name=*/true},
+                                     {"budget", "@"}};
+
+// "1234 bytes of checksum 9f3c"; "" for what cannot be read.
+std::string ContentsOf(const std::string& path) {
+  constexpr int64_t kPiece = 64 << 10, kPieces = 1024;
+  struct stat info;
+  // Opening a pipe could wait for ever.
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
+  std::ifstream file(path, std::ios::binary);
+  const int64_t size = info.st_size;
+  const int64_t pieces =
+      std::min((size + kPiece - 1) / kPiece, kPieces);  // all of a small file
+  std::vector<char> piece(kPiece);
+  uint64_t checksum = 0;
+  for (int64_t i = 0; i < pieces; ++i) {
+    int64_t begin = i * kPiece;
+    if (size > kPieces * kPiece) {
+      begin = static_cast<int64_t>(static_cast<double>(size - kPiece) *
+                                   static_cast<double>(i) / (kPieces - 1));
+    }
+    const int64_t bytes = std::min(kPiece, size - begin);
+    if (!file.seekg(begin) || !file.read(piece.data(), bytes)) return "";
+    checksum = (checksum ^ Checksum(piece.data(), bytes)) * 0x100000001b3;
+  }
+  if (!file.is_open()) return "";
+  return absl::StrCat(size, size == 1 ? " byte" : " bytes", " of checksum ",
+                      absl::Hex(checksum));
 }
 
 // The build id that the linker has put into the program: two builds from other
@@ -120,6 +162,24 @@ std::vector<PlanField> FieldsOfProcess() {
     fields.push_back({std::string(name), std::string(text.substr(equals + 1))});
   }
   SortByName(fields, first);
+  return fields;
+}
+
+std::vector<PlanField> FieldsOfInputFiles() {
+  std::vector<PlanField> fields;
+  for (const InputFlag& input : kInputFlags) {
+    const absl::CommandLineFlag* flag = absl::FindCommandLineFlag(input.name);
+    if (flag == nullptr) continue;
+    const std::string value = flag->CurrentValue();
+    absl::string_view path = value;
+    if (!absl::ConsumePrefix(&path, input.prefix) || path.empty()) continue;
+    if (input.may_be_name && IsLayoutName(path)) continue;
+    const std::string contents = ContentsOf(std::string(path));
+    if (contents.empty()) continue;
+    fields.push_back({absl::StrCat("file ", absl::Utf8SafeCHexEscape(path),
+                                   " (--", input.name, ")"),
+                      contents});
+  }
   return fields;
 }
 

@@ -68,13 +68,15 @@ class Watchdog {
 };
 
 // Whether all ranks of `job`, which is null for a single one, were started
-// with the same flags and environment.
+// with the same flags, environment and files.
 absl::Status CheckSameStart(Communicator* job, absl::Status parsed, bool help) {
   if (job == nullptr) return parsed;
   MTF_RETURN_IF_ERROR(AgreeOnStatus(*job, parsed));
   std::vector<PlanField> fields = FieldsOfProcess();
   if (help) fields.push_back({"--help", ""});
-  return CheckSamePlan(*job, fields);
+  MTF_RETURN_IF_ERROR(CheckSamePlan(*job, fields));
+  // Behind the flags: the paths are the same then.
+  return help ? absl::OkStatus() : CheckSamePlan(*job, FieldsOfInputFiles());
 }
 
 absl::Status ParseAndRun(const std::vector<std::string>& arguments,

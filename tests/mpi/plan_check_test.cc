@@ -204,7 +204,8 @@ TEST(PlanCheck, AnotherTextOnOneRank) {
   ExpectOneMessage(
       RunRanksSoon(std::string(kTraining) + "--text=text --layout=data",
                    "cd " + folder + "_other", "cd " + folder + " &&"),
-      "rank 2 has feed \"targets\" \"i32[batch=4, length=8] of checksum ");
+      "rank 2 has file text (--text) \"" + std::to_string(other.size()) +
+          " bytes of checksum ");
 }
 
 TEST(PlanCheck, AnotherProgramOnOneRank) {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/plan_check.h"
 
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -14,6 +17,9 @@
 #include "lowering/parse_program.h"
 #include "tests/matchers.h"
 #include "train/flags.h"
+
+ABSL_DECLARE_FLAG(std::string, machine);
+ABSL_DECLARE_FLAG(std::string, budget);
 
 namespace mtf::train {
 namespace {
@@ -221,6 +227,71 @@ TEST(PlanFields, OfAProcessAreItsFlagsAndEnvironment) {
             // Two builds of one version are told apart.
             ::testing::ContainsRegex("build of the program=[0-9a-f]{16}"),
             Not(HasSubstr("MTF_TERMINAL")), Not(HasSubstr("log_json"))));
+}
+
+// The contents of the file --text names, as a field.
+std::string FieldOfText(const std::string& path, const std::string& contents) {
+  std::ofstream(path, std::ios::binary) << contents;
+  const std::string before = absl::GetFlag(FLAGS_text);
+  absl::SetFlag(&FLAGS_text, path);
+  const Fields fields = FieldsOfInputFiles();
+  absl::SetFlag(&FLAGS_text, before);
+  std::remove(path.c_str());
+  if (fields.size() != 1) return absl::StrCat(fields.size(), " fields");
+  EXPECT_EQ(fields[0].name, absl::StrCat("file ", path, " (--text)"));
+  return fields[0].value;
+}
+
+TEST(PlanFields, OfInputFilesAreTheirContents) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/plan_text");
+  const std::string text(200'000, 'x');
+  const std::string field = FieldOfText(path, text);
+  EXPECT_THAT(field, StartsWith("200000 bytes of checksum "));
+  EXPECT_EQ(FieldOfText(path, text), field);
+  // One byte anywhere, in every piece that is read.
+  for (size_t place : {0, 65535, 65536, 131071, 199'999}) {
+    std::string other = text;
+    other[place] = 'y';
+    EXPECT_NE(FieldOfText(path, other), field) << place;
+  }
+  // Pieces that change their places.
+  EXPECT_NE(
+      FieldOfText(path, std::string(65536, 'a') + std::string(65536, 'b')),
+      FieldOfText(path, std::string(65536, 'b') + std::string(65536, 'a')));
+  EXPECT_THAT(FieldOfText(path, ""), StartsWith("0 bytes of checksum "));
+  // Too large to be read as a whole: its begin and its end are.
+  std::string large(70 << 20, 'x');
+  const std::string of_large = FieldOfText(path, large);
+  large.back() = 'y';
+  EXPECT_NE(FieldOfText(path, large), of_large);
+  large.back() = 'x';
+  large.front() = 'y';
+  EXPECT_NE(FieldOfText(path, large), of_large);
+}
+
+TEST(PlanFields, OfWhatIsNoPlainFileThereAreNone) {
+  const std::string before = absl::GetFlag(FLAGS_text);
+  for (const char* path : {"", "/no/such/file", "/dev/zero", "/tmp"}) {
+    absl::SetFlag(&FLAGS_text, path);
+    EXPECT_TRUE(FieldsOfInputFiles().empty()) << path;
+  }
+  absl::SetFlag(&FLAGS_text, before);
+}
+
+TEST(PlanFields, OfAMachineAndABudgetAreTheirFiles) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/plan_file");
+  std::ofstream(path) << "x";
+  absl::SetFlag(&FLAGS_machine, path);
+  absl::SetFlag(&FLAGS_budget, absl::StrCat("@", path));
+  const Fields fields = FieldsOfInputFiles();
+  absl::SetFlag(&FLAGS_machine, "h100_nvlink_ib");
+  absl::SetFlag(&FLAGS_budget, "nothing over x");
+  EXPECT_TRUE(FieldsOfInputFiles().empty());
+  absl::SetFlag(&FLAGS_budget, "");
+  std::remove(path.c_str());
+  ASSERT_EQ(fields.size(), 2u);
+  EXPECT_EQ(fields[0].name, absl::StrCat("file ", path, " (--machine)"));
+  EXPECT_EQ(fields[1].name, absl::StrCat("file ", path, " (--budget)"));
 }
 
 TEST(PlanFields, OfASessionShowEachRuleAndBudgetLine) {
