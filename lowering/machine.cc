@@ -178,8 +178,9 @@ double Machine::CollectiveSeconds(CollectiveKind kind, const Mesh& mesh,
   if (members.back() == 1 || kind == CollectiveKind::kAllSlice) return 0;
   // Each link carries its part of the work while the others carry theirs, piece
   // by piece: the slowest sets the time, the rest add what an empty message
-  // takes.
-  double slowest = 0, floors = 0, floor_of_slowest = 0;
+  // takes. The slowest is the one by which that is the most, so that the time
+  // does not jump where another becomes it.
+  double floors = 0, most_above_floor = 0;
   double inside = 1;
   for (size_t i = 0; i < links_.size(); ++i) {
     const double count = static_cast<double>(members[i]);
@@ -203,12 +204,9 @@ double Machine::CollectiveSeconds(CollectiveKind kind, const Mesh& mesh,
     const double seconds =
         std::max(floor, LinkSeconds(links_[i], kind, units, part));
     floors += floor;
-    if (seconds > slowest) {
-      slowest = seconds;
-      floor_of_slowest = floor;
-    }
+    most_above_floor = std::max(most_above_floor, seconds - floor);
   }
-  return slowest + floors - floor_of_slowest;
+  return floors + most_above_floor;
 }
 
 }  // namespace mtf

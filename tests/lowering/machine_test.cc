@@ -221,6 +221,30 @@ TEST(Machine, TheSlowestLinkSetsTheTimeAndTheOthersAddTheirLatency) {
                    1e6 / 1e8 + 1e-4);
 }
 
+// A per cent of bytes more is never much more time: where another link becomes
+// the slowest, nothing jumps.
+TEST(Machine, TheTimeDoesNotJumpWhereAnotherLinkBecomesTheSlowest) {
+  for (const std::string& name : Machine::PresetNames()) {
+    if (name == "this_host") continue;
+    const Machine machine = Preset(name);
+    for (CollectiveKind kind : kMoving) {
+      for (const char* mesh : {"data:8", "data:16", "data:24", "data:512"}) {
+        if (!machine.CheckMesh(*Mesh::Parse(mesh)).ok()) continue;
+        double before = 0;
+        for (double bytes = 1024; bytes < kGiB; bytes *= 1.01) {
+          const double seconds = Seconds(machine, kind, mesh, {"data"}, bytes);
+          if (before > 0) {
+            EXPECT_LE(seconds, 1.03 * before)
+                << name << " " << CollectiveName(kind) << " " << mesh << " "
+                << bytes;
+          }
+          before = seconds;
+        }
+      }
+    }
+  }
+}
+
 // Published: 4 GiB over four nodes of eight, 364.9 GB/s of bus bandwidth
 // (ml-engineering), which is 2 (n-1)/n bytes over seconds.
 TEST(Machine, FourNodesReduceAsPublished) {
