@@ -10,7 +10,9 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "backends/communicators/wait_options.h"
 #include "layouts/text_items.h"
 #include "lowering/count_costs.h"
@@ -26,6 +28,19 @@ using Progress = std::tuple<int64_t, int, int>;
 Progress ProgressOf(const RankPosition& position) {
   return {position.step, position.program,
           2 * position.collective - static_cast<int>(position.inside)};
+}
+
+// The ranks that a timeout waited for, where it says so.
+std::vector<int64_t> MissingRanks(const absl::Status& timeout) {
+  std::vector<int64_t> ranks;
+  const auto payload = timeout.GetPayload(kMissingRanks);
+  if (!payload.has_value()) return ranks;
+  const std::string text(*payload);
+  for (absl::string_view item : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    int64_t rank = 0;
+    if (absl::SimpleAtoi(item, &rank)) ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 class Teller {
@@ -90,8 +105,25 @@ absl::Status NameStalledRanks(const absl::Status& timeout,
   const Teller teller(program, here);
   std::string text;
   int told = 0;
+  // A rank may stop between the start of a collective, which it shows, and its
+  // part in it: who waited knows for whom.
+  const std::vector<int64_t> missing = MissingRanks(timeout);
+  const auto& [first, beside] = groups.begin()->second;
+  const bool not_joined = first.inside && first.program == here.program &&
+                          !missing.empty() && missing.size() < beside.size() &&
+                          std::includes(beside.begin(), beside.end(),
+                                        missing.begin(), missing.end());
+  if (not_joined) {
+    const bool all = groups.size() == 1 && unknown.empty();
+    absl::StrAppend(&text, RanksText(missing),
+                    missing.size() == 1 ? " has" : " have", " not joined ",
+                    teller.Tell(first).substr(3), ", which ",
+                    all ? "all" : RanksText(beside), " have begun");
+    told = 1;
+  }
   for (const auto& [progress, group] : groups) {
     const auto& [where, ranks] = group;
+    if (not_joined && &group == &groups.begin()->second) continue;
     if (told == kMostGroups) {
       absl::StrAppend(&text, "; others are further on");
       break;

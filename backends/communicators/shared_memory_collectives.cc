@@ -120,11 +120,13 @@ absl::Status SharedMemoryCollectives::TimeoutError() const {
       missing.push_back(group_.ranks[p]);
     }
   }
-  return absl::DeadlineExceededError(absl::StrCat(
+  absl::Status error = absl::DeadlineExceededError(absl::StrCat(
       "rank ", group_.ranks[place_], " waited ", options_.wait.timeout_seconds,
       " s for rank ", absl::StrJoin(missing, ", "), " to join ",
       slot(place_, turn_).call.ToString(),
       DetailLine("help", kCollectiveTimeoutHelp)));
+  error.SetPayload(kMissingRanks, absl::Cord(absl::StrJoin(missing, ",")));
+  return error;
 }
 
 absl::Status SharedMemoryCollectives::ForEachChunk(

@@ -23,6 +23,9 @@ inline constexpr char kCollectiveTimeoutHelp[] =
     "--collective_timeout or MTF_COLLECTIVE_TIMEOUT sets the seconds, 0 waits "
     "for ever";
 
+// The payload of a timeout that holds the ranks waited for, "1,3".
+inline constexpr char kMissingRanks[] = "mtf/missing_ranks";
+
 // The status of a process that ends because of it: that of train::ExitCode for
 // kDeadlineExceeded.
 inline constexpr int kTimeoutExitCode = 75;

@@ -160,6 +160,40 @@ TEST(StalledRanksDeathTest, OneThatNeverComesEndsTheProcess) {
       "model .*the others are at 1");
 }
 
+// A rank that has shown that it is at a collective, and then stops.
+TEST(StalledRanks, OneThatStopsWithinACollectiveIsNamedFirst) {
+  Graph graph;
+  const Program program = TwoSums(graph, "model:3");
+  SetCollectiveTimeout(0.3);
+  LocalRanks ranks(program.mesh);
+  SetCollectiveTimeout(-1);
+  AxisList model;
+  model.push_back(0);
+  const absl::Status status =
+      ranks.Run([&](Communicator& communicator) -> absl::Status {
+        MTF_ASSIGN_OR_RETURN(const Communicator::Group* const group,
+                             communicator.GroupOver(model));
+        const RankPosition at_first = {1, 4, 1, true};
+        communicator.SetPosition(at_first);
+        if (communicator.rank() == 1) {
+          Sleep(0.8);
+          return absl::OkStatus();
+        }
+        Sleep(0.1);  // all have shown where they are
+        std::vector<float> x(8, 1);
+        const absl::Status timeout = communicator.AllReduce(
+            *group, {{x.data(), x.data(), 8}}, kFloat32, ReduceKind::kSum);
+        return NameStalledRanks(timeout, program, at_first, communicator);
+      });
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       AllOf(ContainsRegex("^rank 1 has not joined 1, "
+                                           "all_reduce of reduce_sum over "
+                                           "model \\(stalled_ranks_test.cc:"
+                                           "[0-9]+\\), which all have begun\n"),
+                             HasSubstr(" waited 0.3 s for rank 1 to join"))));
+}
+
 // Ranks of which some are on another host.
 class OtherHosts : public Communicator {
  public:
@@ -221,6 +255,21 @@ TEST(StalledRanks, OfOtherHostsNothingIsMadeUp) {
             HasSubstr("; ranks 2-3 are on another host, where is not known\n"),
             HasSubstr("\n  waited   rank 0 waited\n"),
             ::testing::EndsWith("\n  help     wait")));
+  // Who is known to be waited for is not told to be there.
+  absl::Status with_missing = timeout;
+  with_missing.SetPayload(kMissingRanks, absl::Cord("1"));
+  communicator.slot(1).word = here.Pack();
+  EXPECT_THAT(
+      std::string(NameStalledRanks(with_missing, program, here, communicator)
+                      .message()),
+      AllOf(ContainsRegex("^rank 1 has not joined 2, all_reduce of [^;]* over "
+                          "[^;]*, which ranks 0-1 have begun; ranks 2-3 are on "
+                          "another host"),
+            HasSubstr("\n  waited   rank 0 waited\n")));
+  EXPECT_THAT(
+      std::string(
+          NameStalledRanks(timeout, program, here, communicator).message()),
+      StartsWith("ranks 0-1 are at 2, all_reduce of "));
   // A rank in the program of an evaluation, say.
   communicator.slot(1).word = RankPosition{2, 4, 1, true}.Pack();
   EXPECT_THAT(
