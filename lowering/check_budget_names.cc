@@ -84,6 +84,11 @@ Missing FindMissingScope(const std::string& scope,
       candidates.insert(Pattern(parts[i]));
     }
     if (found) continue;
+    // A layer that this model is too small for: one budget serves many models.
+    const std::string pattern = Pattern(components[i]);
+    if (pattern != components[i] && candidates.count(pattern) > 0) {
+      return missing;
+    }
     const std::string nearest =
         Misspelled(components[i], {candidates.begin(), candidates.end()});
     if (nearest.empty()) return missing;

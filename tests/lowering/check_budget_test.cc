@@ -381,6 +381,20 @@ TEST(BudgetNames, ALineWithoutEffectIsANotice) {
                   "no effect: no operation is in \"decoder/layer_0\""));
 }
 
+// One budget serves models of many sizes.
+TEST(BudgetNames, ALayerThatThisModelHasNotIsANotice) {
+  for (const char* scope : {"layer_9", "layer_123/attention"}) {
+    const auto notices = Notices(absl::StrCat("no all_gather in ", scope));
+    ASSERT_OK(notices);
+    EXPECT_THAT(*notices,
+                ::testing::ElementsAre(HasSubstr(absl::StrCat(
+                    "has no effect: no operation is in \"", scope, "\""))));
+  }
+  EXPECT_THAT(Notices("nothing in leyer_9"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("did you mean \"layer_*\"?")));
+}
+
 TEST(BudgetNames, StrictMakesThatAnError) {
   EXPECT_THAT(Notices("nothing over pod", /*strict=*/true),
               StatusIs(absl::StatusCode::kInvalidArgument,
