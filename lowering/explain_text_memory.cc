@@ -46,9 +46,12 @@ std::vector<std::string> RuleRow(const ExplainedRule& rule) {
 
 std::string MemoryText(const Explanation& explanation, int width) {
   const ExplainedMemory& m = explanation.memory;
-  std::string text = absl::StrCat("\nmemory per rank: variables ",
-                                  m.parts.parameters + m.parts.optimizer_state,
-                                  " bytes, step ", m.arena, " bytes\n");
+  std::string text = absl::StrCat(
+      "\n",
+      WrappedText(absl::StrCat("memory per rank: variables ",
+                               m.parts.parameters + m.parts.optimizer_state,
+                               " bytes, step ", m.arena, " bytes"),
+                  width, 2));
   std::vector<std::vector<std::string>> rows;
   const auto row = [&](absl::string_view name, int64_t bytes) {
     rows.push_back(

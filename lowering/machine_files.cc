@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "layouts/text_items.h"
@@ -83,7 +84,10 @@ absl::StatusOr<Machine> Machine::Load(absl::string_view name_or_path) {
   }
   if (Exists(path)) return ReadFile(path);
   const std::vector<std::string> names = PresetNames();
-  const std::string nearest = NearestName(name_or_path, names);
+  std::string nearest = NearestName(name_or_path, names);
+  for (const std::string& name : names) {
+    if (absl::EqualsIgnoreCase(name, name_or_path)) nearest = name;
+  }
   return absl::NotFoundError(absl::StrCat(
       "no machine is called ", Quoted(name_or_path), " and no file is there",
       nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),

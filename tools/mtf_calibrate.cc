@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mtf calibrate: measures this host and writes its machine file.
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <iostream>
@@ -29,6 +29,24 @@ namespace {
 
 constexpr double kUsualSeconds = 20;
 
+absl::Status Write(const std::string& path, const std::string& text) {
+  return WritePlainFile(path, text, "the machine file",
+                        "name a file in a folder that exists with --output");
+}
+
+// Whether Write will find nothing in its way. Changes no file.
+absl::Status CheckCanWrite(const std::string& path) {
+  std::error_code ignored;
+  const bool is_there = std::filesystem::exists(path, ignored);
+  if (is_there && !std::filesystem::is_directory(path, ignored) &&
+      access(path.c_str(), W_OK) == 0) {
+    return absl::OkStatus();
+  }
+  MTF_RETURN_IF_ERROR(Write(path, ""));
+  if (!is_there) std::filesystem::remove(path, ignored);
+  return absl::OkStatus();
+}
+
 absl::Status Calibrate(const std::vector<std::string>& arguments) {
   if (!arguments.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -40,6 +58,17 @@ absl::Status Calibrate(const std::vector<std::string>& arguments) {
   if (path.empty()) {
     MTF_ASSIGN_OR_RETURN(path, Machine::UserPath("this_host"));
   }
+  const bool writes = DetectLauncher().rank == 0;
+  if (writes) {
+    // A folder that is missing is made; if that fails, writing does.
+    std::error_code ignored;
+    const std::filesystem::path folder =
+        std::filesystem::path(path).parent_path();
+    if (absl::GetFlag(FLAGS_output).empty() && !folder.empty()) {
+      std::filesystem::create_directories(folder, ignored);
+    }
+    MTF_RETURN_IF_ERROR(CheckCanWrite(path));
+  }
   CalibrateOptions options;
   const double seconds = absl::GetFlag(FLAGS_seconds).seconds;
   options.seconds = seconds == 0 ? kUsualSeconds : seconds;
@@ -48,18 +77,8 @@ absl::Status Calibrate(const std::vector<std::string>& arguments) {
     std::cerr << line << std::endl;
   };
   MTF_ASSIGN_OR_RETURN(const std::string text, CalibrateThisHost(options));
-  if (DetectLauncher().rank != 0) return absl::OkStatus();
-
-  // A folder that is missing is made; if that fails, writing does.
-  std::error_code ignored;
-  const std::filesystem::path folder =
-      std::filesystem::path(path).parent_path();
-  if (absl::GetFlag(FLAGS_output).empty() && !folder.empty()) {
-    std::filesystem::create_directories(folder, ignored);
-  }
-  MTF_RETURN_IF_ERROR(
-      WritePlainFile(path, text, "the machine file",
-                     "name a file in a folder that exists with --output"));
+  if (!writes) return absl::OkStatus();
+  MTF_RETURN_IF_ERROR(Write(path, text));
   std::cout << "wrote " << path << "; use it with --machine="
             << (absl::GetFlag(FLAGS_output).empty() ? "this_host" : path)
             << std::endl;

@@ -418,6 +418,16 @@ INSTANTIATE_TEST_SUITE_P(
         {"nan_seconds", "verify --mesh=data:2 --seconds=nan", "", 2,
          "INVALID_ARGUMENT flag --seconds is \"nan\", not a number of seconds "
          "from 0"},
+        // Found before anything is measured: no progress is told.
+        {"calibrate_into_no_folder", "calibrate --output=/nope/x --seconds=1",
+         "", 73,
+         "PERMISSION_DENIED cannot write the machine file to \"/nope/x\": "},
+        {"calibrate_into_a_folder", "calibrate --output=/ --seconds=1", "", 73,
+         "PERMISSION_DENIED cannot write the machine file to \"/\": "},
+        {"machine_in_capitals", "explain FILE --machine=H100_nvlink_ib",
+         "mesh{data:2}\n", 66,
+         "NOT_FOUND no machine is called \"H100_nvlink_ib\" and no file is "
+         "there; did you mean \"h100_nvlink_ib\"?"},
         {"negative_seconds", "calibrate --seconds=-1", "", 2,
          "INVALID_ARGUMENT flag --seconds is \"-1\""},
         {"full_disk_output", "explain FILE --output=/dev/full",
