@@ -2,6 +2,11 @@
 //
 // mtf search: layouts for a GPT on a mesh, or on a number of devices.
 #include <malloc.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/match.h"
@@ -111,6 +116,23 @@ void KeepMemory() {
 #endif
 }
 
+// Whether Write will find nothing in its way. Changes no file.
+absl::Status CheckCanWrite() {
+  const std::string path = absl::GetFlag(FLAGS_output);
+  std::error_code ignored;
+  const bool is_there =
+      std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+  if (path.empty() ||
+      (is_there && !std::filesystem::is_directory(path, ignored) &&
+       access(path.c_str(), W_OK) == 0)) {
+    return absl::OkStatus();
+  }
+  // A folder, and a file that may not be written, are not changed by trying.
+  MTF_RETURN_IF_ERROR(Write(""));
+  if (!is_there) std::filesystem::remove(path, ignored);
+  return absl::OkStatus();
+}
+
 absl::Status Search(const std::vector<std::string>& arguments) {
   if (!arguments.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -130,6 +152,7 @@ absl::Status Search(const std::vector<std::string>& arguments) {
     MTF_ASSIGN_OR_RETURN(mesh, Mesh::Parse(absl::StrCat("all:", devices)));
   }
   MTF_RETURN_IF_ERROR(machine.CheckMesh(mesh));
+  MTF_RETURN_IF_ERROR(CheckCanWrite());
   KeepMemory();
   MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
   SearchInput input = {step.Program(), {}};
