@@ -26,7 +26,7 @@ std::vector<absl::StatusOr<FoundLayout>> PriceAll(
   ParallelFor(layouts.size(), [&](size_t i) {
     found[i] =
         context.pricer.Price(space.mesh, RulesText(space, layouts[i].roles));
-    if (!found[i].ok() || !context.pricer.in_line()) return;
+    if (!found[i].ok() || !found[i]->estimated) return;
     // The small programs may be at their largest elsewhere than the whole.
     found[i]->price.seconds =
         std::max(found[i]->price.seconds, layouts[i].seconds);

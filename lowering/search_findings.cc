@@ -98,8 +98,12 @@ void Findings::Add(Finding finding) {
 
 void Findings::Keep(Finding finding) {
   if (!Fits(finding.layout)) {
-    if (!nearest_ || IsBetter(finding.layout, nearest_->layout, false)) {
-      nearest_ = std::move(finding);
+    std::vector<std::optional<Finding>*> nearest = {&nearest_};
+    if (!finding.layout.estimated) nearest.push_back(&nearest_whole_);
+    for (std::optional<Finding>* known : nearest) {
+      if (!*known || IsBetter(finding.layout, (*known)->layout, false)) {
+        *known = finding;
+      }
     }
     return;
   }
@@ -151,8 +155,10 @@ std::vector<Finding> Findings::Take() {
 }
 
 absl::Status Findings::NothingFits() const {
-  if (!nearest_) return absl::InternalError("a search has priced no layout");
-  const FoundLayout& nearest = nearest_->layout;
+  if (!nearest_whole_) {
+    return absl::InternalError("a search has priced no layout as a whole");
+  }
+  const FoundLayout& nearest = nearest_whole_->layout;
   std::string text, help;
   const auto most = std::max_element(broken_.begin(), broken_.end());
   const bool over_budget = most != broken_.end() && *most > result.too_large;

@@ -59,6 +59,11 @@ absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
 
 absl::StatusOr<FoundLayout> LayoutPricer::Price(
     const Mesh& mesh, const std::string& rules) const {
+  if (in_line_) {
+    const std::lock_guard lock(mutex_);
+    const auto known = known_.find({mesh.ToString(), rules});
+    if (known != known_.end()) return known->second;
+  }
   FoundLayout found;
   found.mesh = mesh;
   found.text = rules;
@@ -67,8 +72,21 @@ absl::StatusOr<FoundLayout> LayoutPricer::Price(
     MTF_RETURN_IF_ERROR(PriceWhole(found));
     return found;
   }
+  MTF_ASSIGN_OR_RETURN(found, PriceByLine(std::move(found)));
+  Remember(found);
+  return found;
+}
+
+void LayoutPricer::Remember(const FoundLayout& found) const {
+  if (!in_line_) return;
+  const std::lock_guard lock(mutex_);
+  known_[{found.mesh.ToString(), found.text}] = found;
+}
+
+absl::StatusOr<FoundLayout> LayoutPricer::PriceByLine(FoundLayout found) const {
   MTF_ASSIGN_OR_RETURN(const Measured low, Measure(small_[0], found));
   MTF_ASSIGN_OR_RETURN(const Measured high, Measure(small_[1], found));
+  found.estimated = true;
   const double place = PlaceOf(input_);
   const auto in_line = [place](double a, double b) {
     return a + place * (b - a);
@@ -100,11 +118,13 @@ absl::Status LayoutPricer::PriceWhole(FoundLayout& found) const {
   found.variable_bytes = whole.variable_bytes;
   found.step_bytes = whole.step_bytes;
   found.broken.clear();
+  found.estimated = false;
   for (size_t i = 0; i < whole.uses.size(); ++i) {
     // Memory is compared by who knows all limits.
     if (whole.uses[i].line.subject == BudgetSubject::kMemory) continue;
     if (whole.uses[i].exceeded) found.broken.push_back(static_cast<int>(i));
   }
+  Remember(found);
   return absl::OkStatus();
 }
 

@@ -4,7 +4,10 @@
 #ifndef LOWERING_SEARCH_PRICE_H_
 #define LOWERING_SEARCH_PRICE_H_
 
+#include <map>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,10 +31,11 @@ class LayoutPricer {
   void PriceInLine() { in_line_ = !input_.small.empty(); }
   bool in_line() const { return in_line_; }
 
-  // The layout of these rules. The error of one that does not lower.
+  // The layout of these rules. The error of one that does not lower. In line,
+  // what was priced before is remembered: as a whole, where it was.
   absl::StatusOr<FoundLayout> Price(const Mesh& mesh,
                                     const std::string& rules) const;
-  // Fills in what `found` costs as a whole.
+  // Fills in what `found` costs as a whole, which is no estimate.
   absl::Status PriceWhole(FoundLayout& found) const;
 
  private:
@@ -43,6 +47,8 @@ class LayoutPricer {
   };
   absl::StatusOr<Measured> Measure(const Step& step,
                                    const FoundLayout& found) const;
+  absl::StatusOr<FoundLayout> PriceByLine(FoundLayout found) const;
+  void Remember(const FoundLayout& found) const;
 
   const SearchInput& input_;
   Step whole_;
@@ -50,6 +56,9 @@ class LayoutPricer {
   const SearchPrices& prices_;
   const Budget& budget_;
   bool in_line_ = false;
+  mutable std::mutex mutex_;  // guards known_
+  // By mesh and rules.
+  mutable std::map<std::pair<std::string, std::string>, FoundLayout> known_;
 };
 
 }  // namespace mtf::internal

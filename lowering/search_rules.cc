@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
-#include <iterator>
-#include <memory>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -86,39 +86,84 @@ void ChooseDifferent(size_t count, std::vector<Finding>& others,
   });
 }
 
-// Prices the best of what was found as a whole: those that differ, and as many
-// of the others as cost little. All may turn out too large; then others get
-// their turn, once.
-absl::Status PriceBest(const LayoutPricer& pricer, const SearchInput& input,
-                       size_t keep, Findings& findings) {
-  constexpr int64_t kRepeats = 200;  // to lower in all
-  const size_t most =
-      std::max(keep, static_cast<size_t>(kRepeats / input.program.repeats));
+// Prices as a whole what seems best, where that is an estimate: `keep` that
+// differ, and others up to `most`. What is left of the findings are no
+// estimates. Returns the seconds that seemed enough for one that does not fit,
+// the least, or infinity: the search was misled by that.
+absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
+                                 size_t most, Findings& findings) {
   std::vector<Finding> others = findings.Take(), chosen;
-  const auto price = [&]() -> absl::Status {
-    std::vector<absl::Status> priced(chosen.size());
-    internal::ParallelFor(chosen.size(), [&](size_t i) {
-      priced[i] = pricer.PriceWhole(chosen[i].layout);
-    });
-    for (size_t i = 0; i < chosen.size(); ++i) {
-      MTF_RETURN_IF_ERROR(priced[i]);
-      findings.Keep(std::move(chosen[i]));
-    }
-    chosen.clear();
-    return absl::OkStatus();
-  };
+  const bool seemed_to_fit = !others.empty();
   ChooseDifferent(keep, others, chosen);
-  const size_t more = std::min(most - chosen.size(), others.size());
-  const auto end = others.begin() + static_cast<std::ptrdiff_t>(more);
-  std::move(others.begin(), end, std::back_inserter(chosen));
-  others.erase(others.begin(), end);
-  if (chosen.empty() && findings.nearest()) {
+  for (Finding& other : others) {
+    if (chosen.size() < most || !other.layout.estimated) {
+      chosen.push_back(std::move(other));
+    }
+  }
+  if (!seemed_to_fit && findings.nearest()) {
     chosen.push_back(*findings.nearest());
   }
-  MTF_RETURN_IF_ERROR(price());
-  if (!findings.Best(1).empty()) return absl::OkStatus();
-  ChooseDifferent(keep, others, chosen);
-  return price();
+  std::vector<FoundLayout> wholes(chosen.size());
+  std::vector<absl::Status> priced(chosen.size());
+  internal::ParallelFor(chosen.size(), [&](size_t i) {
+    wholes[i] = chosen[i].layout;
+    if (wholes[i].estimated) priced[i] = pricer.PriceWhole(wholes[i]);
+  });
+  double seemed = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    MTF_RETURN_IF_ERROR(priced[i]);
+    if (!findings.Fits(wholes[i])) {
+      seemed = std::min(seemed, chosen[i].layout.price.seconds);
+    }
+    chosen[i].layout = std::move(wholes[i]);
+    findings.Keep(std::move(chosen[i]));
+  }
+  return seemed_to_fit ? seemed : std::numeric_limits<double>::infinity();
+}
+
+// Adds to the findings of `context` what is best on `spaces`.
+absl::Status FindBest(const SearchContext& context,
+                      const SearchDimensions& dimensions,
+                      const std::deque<SearchSpace>& spaces) {
+  Findings& findings = context.findings;
+  std::deque<MeshSearch> searches;
+  for (const SearchSpace& space : spaces) searches.emplace_back(context, space);
+  for (MeshSearch& search : searches) search.FindFirst();
+  for (MeshSearch& search : searches) {
+    MTF_RETURN_IF_ERROR(search.ProveBest());
+  }
+  if (!findings.result.restricted) return absl::OkStatus();
+  std::vector<Finding> starts =
+      findings.Best(static_cast<size_t>(context.options.keep));
+  if (starts.empty() && findings.nearest()) {
+    starts.push_back(*findings.nearest());
+  }
+  // What is much slower does not catch up by a rule or two, and layouts of
+  // one default section come to the same end.
+  constexpr double kNear = 1.01;
+  std::vector<std::pair<const SearchSpace*, std::vector<internal::DimSet>>>
+      seen;
+  for (const Finding& start : starts) {
+    std::vector<internal::DimSet> cuts;
+    for (const internal::AxisRole& role : start.roles.axes) {
+      cuts.push_back(role.cuts);
+    }
+    const std::pair key(start.space, cuts);
+    if (!start.space->restricted ||
+        std::find(seen.begin(), seen.end(), key) != seen.end() ||
+        start.layout.price.seconds > kNear * starts[0].layout.price.seconds) {
+      continue;
+    }
+    seen.push_back(key);
+    const size_t place =
+        static_cast<size_t>(std::find_if(spaces.begin(), spaces.end(),
+                                         [&](const SearchSpace& space) {
+                                           return &space == start.space;
+                                         }) -
+                            spaces.begin());
+    internal::Refine(context, dimensions, searches[place].bounds(), start);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SearchResult> Search(const SearchInput& input,
@@ -132,19 +177,16 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   MTF_ASSIGN_OR_RETURN(
       const SearchDimensions dimensions,
       internal::FindSearchDimensions(*internal::ProgramsOf(input)[0], options));
-  Findings findings(options);
-  SearchResult& result = findings.result;
+  SearchResult result;
   LayoutPricer pricer(input, prices, options.budget);
+  bool is_bounded = false;
   internal::StepAmounts amounts;
   internal::TrafficTable traffic;
-  SearchContext context = {input,   prices,  options, pricer,
-                           nullptr, traffic, findings};
-  context.meshes_of_fewer_axes = meshes.size() > 1;
   if (prices.matmul != nullptr && prices.copy != nullptr &&
       prices.collective != nullptr) {
     MTF_ASSIGN_OR_RETURN(amounts,
                          internal::AmountsOfStep(input, dimensions.names));
-    context.amounts = &amounts;
+    is_bounded = true;
   }
 
   std::deque<SearchSpace> spaces;
@@ -156,58 +198,60 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
     result.restricted = result.restricted || space.restricted;
     spaces.push_back(std::move(space));
   }
-  context.is_large = result.restricted || result.space > options.full_space;
-  if (context.is_large) pricer.PriceInLine();
-  std::deque<MeshSearch> searches;
-  for (const SearchSpace& space : spaces) searches.emplace_back(context, space);
-  for (MeshSearch& search : searches) search.FindFirst();
-  for (MeshSearch& search : searches) {
-    MTF_RETURN_IF_ERROR(search.ProveBest());
-  }
-  if (result.restricted) {
-    std::vector<Finding> starts = findings.Best(keep);
-    if (starts.empty() && findings.nearest()) {
-      starts.push_back(*findings.nearest());
+  const bool is_large = result.restricted || result.space > options.full_space;
+  if (is_large) pricer.PriceInLine();
+  // What the small programs call best may be too large as a whole: theirs may
+  // be at their largest elsewhere. Whatever it ruled out may be the best then,
+  // so the search starts again and knows better. What was priced is remembered:
+  // a round takes little, and the last is one in which nothing was mistaken.
+  constexpr int64_t kRepeats = 200;  // to lower at first, in all
+  constexpr int kUsualRounds = 5, kMostRounds = 16;
+  constexpr size_t kMostAtOnce = 16;
+  size_t most =
+      std::max(keep, static_cast<size_t>(kRepeats / input.program.repeats));
+  std::optional<Findings> findings;
+  for (int round = 1;; ++round) {
+    const std::optional<Finding> nearest =
+        findings ? findings->nearest_whole() : std::nullopt;
+    findings.emplace(options);
+    findings->result = result;
+    if (nearest) findings->Keep(*nearest);
+    const SearchContext context = {.input = input,
+                                   .prices = prices,
+                                   .options = options,
+                                   .pricer = pricer,
+                                   .amounts = is_bounded ? &amounts : nullptr,
+                                   .traffic = traffic,
+                                   .findings = *findings,
+                                   .is_large = is_large,
+                                   .meshes_of_fewer_axes = meshes.size() > 1};
+    MTF_RETURN_IF_ERROR(FindBest(context, dimensions, spaces));
+    if (!pricer.in_line()) break;
+    MTF_ASSIGN_OR_RETURN(const double seemed,
+                         PriceBest(pricer, keep, most, *findings));
+    // The first is worth as many rounds as it takes, the others a few.
+    if (seemed >= findings->Worst(round < kUsualRounds ? keep : 1)) break;
+    // That none fits is told only when nothing is left that seems to.
+    if (round >= kMostRounds && !findings->Best(1).empty()) {
+      findings->result.complete = false;
+      break;
     }
-    // What is much slower does not catch up by a rule or two, and layouts of
-    // one default section come to the same end.
-    constexpr double kNear = 1.01;
-    std::vector<std::pair<const SearchSpace*, std::vector<internal::DimSet>>>
-        seen;
-    for (const Finding& start : starts) {
-      std::vector<internal::DimSet> cuts;
-      for (const internal::AxisRole& role : start.roles.axes) {
-        cuts.push_back(role.cuts);
-      }
-      const std::pair key(start.space, cuts);
-      if (!start.space->restricted ||
-          std::find(seen.begin(), seen.end(), key) != seen.end() ||
-          start.layout.price.seconds > kNear * starts[0].layout.price.seconds) {
-        continue;
-      }
-      seen.push_back(key);
-      const size_t place =
-          static_cast<size_t>(std::find_if(spaces.begin(), spaces.end(),
-                                           [&](const SearchSpace& space) {
-                                             return &space == start.space;
-                                           }) -
-                              spaces.begin());
-      internal::Refine(context, dimensions, searches[place].bounds(), start);
+    // A few rounds are usual; where many are wrong they take more each.
+    if (round >= kUsualRounds) {
+      most = std::min(2 * most, std::max(keep, kMostAtOnce));
     }
   }
-  if (pricer.in_line()) {
-    MTF_RETURN_IF_ERROR(PriceBest(pricer, input, keep, findings));
-  }
-  for (Finding& finding : findings.Best(keep)) {
+  result = std::move(findings->result);
+  for (Finding& finding : findings->Best(keep)) {
     result.best.push_back(std::move(finding.layout));
   }
-  if (result.best.empty()) return findings.NothingFits();
-  result.all_proved = !context.is_large;
+  if (result.best.empty()) return findings->NothingFits();
+  result.all_proved = !is_large;
   result.in_line = pricer.in_line();
   result.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
           .count();
-  return std::move(result);
+  return result;
 }
 
 // Appends every mesh of `devices` devices with `axes` axes, `sizes` given.

@@ -37,9 +37,11 @@ struct SearchInput {
   SearchProgram program;
   // The same step with the block twice and four times, say: two numbers of
   // repeats, the smaller first, both below that of `program`. In large spaces
-  // layouts are then priced on these two, from which time and memory follow in
-  // a line, to a percent or so, and the best are lowered as a whole and ordered
-  // by what they cost then. Empty: every layout is lowered as a whole.
+  // layouts are then priced on these two, from which time follows in a line, to
+  // a percent or so, and memory where the whole is at its largest in the same
+  // place, else too little. So the best are lowered as a whole and ordered by
+  // what they cost then, and where one turns out too large the search goes on
+  // without it. Empty: every layout is lowered as a whole.
   std::vector<SearchProgram> small = {};
 };
 
@@ -91,6 +93,7 @@ struct FoundLayout {
   int64_t variable_bytes = 0;    // per rank: parameters and optimizer state
   int64_t step_bytes = 0;        // and what the step needs besides
   std::vector<int> broken = {};  // places of budget lines it breaks: none
+  bool estimated = false;        // by SearchInput::small; no result is
 
   int64_t memory_bytes() const { return variable_bytes + step_bytes; }
 };

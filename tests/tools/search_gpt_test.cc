@@ -165,6 +165,64 @@ TEST_F(GptSearch, SmallModelsFindWhatTheWholeModelFinds) {
   }
 }
 
+// The fastest by the small models may be too large as a whole, by a little.
+TEST_F(GptSearch, WhatIsTooLargeAsAWholeHidesNothingThatFits) {
+  Build(*FindModel("gpt3_175b"));
+  const Mesh mesh = *Mesh::Parse("a:8,b:8,c:8");
+  constexpr int64_t kLimit = 80'000'000'000;
+  const auto found =
+      SearchRules(input_, mesh, prices_, {.memory_limit = kLimit, .keep = 1});
+  ASSERT_OK(found);
+  EXPECT_LE(found->best[0].memory_bytes(), kLimit);
+  // It takes half the memory, and is slower than those that are too large.
+  constexpr char kFits[] =
+      "batch:a, length:c, vocab:b, heads:b, d_ff:b\n"
+      "[parameters]\nvocab:b+a+c, d_kv:a+c, d_ff:b+a+c\n"
+      "[optimizer]\nvocab:b+a+c, d_kv:a+c, d_ff:b+a+c";
+  EXPECT_LE(found->best[0].price.seconds,
+            SecondsOf(kFits, mesh, prices_) * (1 + 1e-9));
+}
+
+// Limits between what the smallest layout takes and the largest: something fits
+// by the small models just where it does by the whole, and it does fit.
+TEST_F(GptSearch, SmallModelsFindSomethingWhereverTheWholeModelDoes) {
+  GptSizes sizes = *FindModel("gpt2");
+  sizes.layers = 6;
+  sizes.batch = 16;
+  Build(sizes);
+  SearchInput whole = input_;
+  whole.small.clear();
+  const Mesh mesh = *Mesh::Parse("data:2,model:4");
+  SearchOptions options = {.keep = 1, .full_space = 1};
+  options.sections = false;
+  options.dimensions = {"batch", "heads", "d_ff", "vocab"};
+  int none = 0, some = 0;
+  options.memory_limit = 0;
+  const auto fastest = SearchRules(whole, mesh, prices_, options);
+  ASSERT_OK(fastest);
+  for (int64_t percent : {100, 98, 96, 94, 92, 90, 88, 50}) {
+    const int64_t limit = fastest->best[0].memory_bytes() / 100 * percent + 99;
+    SCOPED_TRACE(percent);
+    options.memory_limit = limit;
+    const auto by_line = SearchRules(input_, mesh, prices_, options);
+    const auto by_whole = SearchRules(whole, mesh, prices_, options);
+    ASSERT_EQ(by_line.ok(), by_whole.ok()) << by_line.status();
+    if (!by_line.ok()) {
+      ++none;
+      // How much the smallest takes is no estimate.
+      EXPECT_EQ(by_line.status().message(), by_whole.status().message());
+      continue;
+    }
+    ++some;
+    EXPECT_FALSE(by_line->best[0].estimated);
+    EXPECT_LE(by_line->best[0].memory_bytes(), limit);
+    EXPECT_LE(by_line->best[0].price.seconds,
+              by_whole->best[0].price.seconds * 1.01);
+  }
+  EXPECT_GT(none, 0);
+  EXPECT_GT(some, 1);
+}
+
 TEST_F(GptSearch, OverMeshesIsNoSlowerThanOnAnyOfThem) {
   GptSizes sizes = *FindModel("gpt2");
   sizes.layers = 2;
