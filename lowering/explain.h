@@ -73,6 +73,9 @@ struct ExplainedCollective {
   // Explanation::changes, or -1 and why there is none.
   int change = -1;
   std::string no_change;
+  // How its operation communicates after the change, and does not before:
+  // "all_reduce over model"; "" where it does not.
+  std::string instead;
 };
 
 // How many of the three groups of dimensions of a matmul are cut.

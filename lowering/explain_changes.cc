@@ -251,6 +251,10 @@ void TellChanges(const ChangeTrials& trials, const Rules& rules,
         collective.change = place;
       }
     }
+    if (collective.change >= 0) {
+      collective.instead = trials.tried[collective.change].traffic.Instead(
+          collectives[c], keys[c], trials.traffic, program.mesh);
+    }
     collective.no_change =
         collective.change >= 0 ? ""
         : touching == 0        ? "no other rule is legal"

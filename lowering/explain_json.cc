@@ -39,7 +39,8 @@ Json ToJson(const ExplainedCollective& c) {
           {"seconds", c.seconds},
           {"exposed", c.exposed},
           {"change", Place(c.change)},
-          {"no_change", c.no_change}};
+          {"no_change", c.no_change},
+          {"instead", c.instead}};
 }
 
 Json ToJson(const ExplainedEinsum& e) {

@@ -68,8 +68,13 @@ class TextWriter {
   }
 
   std::string ChangeOf(const ExplainedCollective& collective) const {
-    return collective.change < 0 ? absl::StrCat("none: ", collective.no_change)
-                                 : e_.changes[collective.change].edit;
+    if (collective.change < 0) {
+      return absl::StrCat("none: ", collective.no_change);
+    }
+    return absl::StrCat(e_.changes[collective.change].edit,
+                        collective.instead.empty()
+                            ? ""
+                            : absl::StrCat(" (then ", collective.instead, ")"));
   }
 
   // The user's operation, where the name of what is sent does not tell it.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lowering/readers.h"
 
 namespace mtf::internal {
@@ -83,6 +84,32 @@ bool Traffic::IsWithout(const CollectiveCost& collective,
   return std::none_of(keys.begin(), keys.end(), [this](const std::string& key) {
     return keys_.contains(key);
   });
+}
+
+std::string Traffic::Instead(const CollectiveCost& collective,
+                             const std::vector<std::string>& keys,
+                             const Traffic& before, const Mesh& mesh) const {
+  std::vector<std::string> found;
+  for (int k = 0; k < kNumCollectiveKinds; ++k) {
+    const CollectiveKind kind = static_cast<CollectiveKind>(k);
+    for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+      const std::string with = AxisKey(kind, axis);
+      // Keys are those of each axis for each operand.
+      const bool sends =
+          std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+            const int of =
+                collective.axes[(&key - keys.data()) % collective.axes.size()];
+            const std::string now = absl::StrCat(
+                with, key.substr(AxisKey(collective.kind, of).size()));
+            return keys_.contains(now) && !before.keys_.contains(now);
+          });
+      if (sends) {
+        found.push_back(absl::StrCat(CollectiveName(kind), " over ",
+                                     mesh.axes()[axis].name));
+      }
+    }
+  }
+  return absl::StrJoin(found, ", ");
 }
 
 }  // namespace mtf::internal

@@ -29,6 +29,12 @@ class Traffic {
                  const std::vector<std::string>& keys,
                  const Traffic& before) const;
 
+  // What the operations of such a collective send in this program and not
+  // `before`, "all_reduce over model, all_gather over data"; "" for nothing.
+  std::string Instead(const CollectiveCost& collective,
+                      const std::vector<std::string>& keys,
+                      const Traffic& before, const Mesh& mesh) const;
+
  private:
   int64_t BytesOf(const std::string& axis_key) const;
 

@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "ops/reduce.h"
 #include "tests/lowering/explain_test.h"
 
@@ -153,6 +155,45 @@ TEST(Explain, WhatARuleSavesIsToldByPurpose) {
                 step.explanation->cost.memory_bytes);
 }
 
+// What the operation of a removed collective sends after the change, and only
+// then, stands beside the change; the explanation of the changed layout has it.
+TEST(Explain, WhatComesInsteadOfARemovedCollectiveIsSaid) {
+  const auto sent = [](const Explanation& e) {
+    std::map<std::string, int64_t> bytes;  // by "kind over axes"
+    for (const ExplainedCollective& c : e.collectives) {
+      bytes[absl::StrCat(c.kind, " over ", c.axes)] += c.bytes;
+    }
+    return bytes;
+  };
+  std::map<std::string, int> said;
+  for (const std::string preset : {"data", "zero2", "zero3"}) {
+    const Explained step(preset, 1);
+    ASSERT_OK(step.explanation);
+    auto before = sent(*step.explanation);
+    for (const ExplainedCollective& c : step.explanation->collectives) {
+      if (c.instead.empty()) continue;
+      ASSERT_GE(c.change, 0);
+      ++said[preset];
+      const auto rules = LayoutRules::Parse(
+          step.explanation->changes[c.change].layout, "changed");
+      ASSERT_OK(rules);
+      const auto after =
+          Explain(step.graph, step.mesh, *rules, step.targets, TestMachine());
+      ASSERT_OK(after);
+      auto changed = sent(*after);
+      for (absl::string_view part : absl::StrSplit(c.instead, ", ")) {
+        const std::string item(part);
+        EXPECT_GT(changed[item], before[item]) << preset << " " << c.tensor;
+      }
+    }
+  }
+  // With the state of the optimizer whole, gradients are not scattered.
+  EXPECT_GT(said["zero2"], 0);
+  EXPECT_GT(said["zero3"], 0);
+  // A batch that is whole has nothing to sum.
+  EXPECT_EQ(said["data"], 0);
+}
+
 // -------------------------------------------------------------- few layers
 
 // What a few layers say of a change is what all of them say.
@@ -190,6 +231,7 @@ TEST_P(FewLayers, FindTheSameChangesAsAllLayers) {
     EXPECT_EQ(a.collectives[i].change, b.collectives[i].change)
         << a.collectives[i].tensor;
     EXPECT_EQ(a.collectives[i].no_change, b.collectives[i].no_change);
+    EXPECT_EQ(a.collectives[i].instead, b.collectives[i].instead);
   }
 }
 
