@@ -145,8 +145,8 @@ double SearchBounds::MemoryOf(const AxisRoles& roles) const {
 
 // Of what one axis moves, where all of `movers` move values of these
 // dimensions.
-double SearchBounds::SecondsOf(const Traffic& move, size_t axis, size_t movers,
-                               const Cuts& cuts) const {
+double SearchBounds::SecondsOf(const LayoutTraffic& move, size_t axis,
+                               size_t movers, const Cuts& cuts) const {
   double cut = 1, share = 1;
   size_t idle = 0;
   for (size_t j = 0; j < sizes_.size(); ++j) {
@@ -191,7 +191,7 @@ std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
   // The axes' traffic is sorted by dimensions: walk them together.
   std::vector<size_t> at(count, 0);
   const auto has = [&](size_t i) { return at[i] < traffic(i).moves.size(); };
-  const auto next = [&](size_t i) -> const Traffic& {
+  const auto next = [&](size_t i) -> const LayoutTraffic& {
     return traffic(i).moves[at[i]];
   };
   for (;;) {

@@ -87,7 +87,7 @@ class SearchBounds {
                                         bool once) const;
   // Of parameters that are gathered and kept.
   double KeptBytes(const AxisRoles& roles, const Cuts& cuts) const;
-  double SecondsOf(const Traffic& move, size_t axis, size_t movers,
+  double SecondsOf(const LayoutTraffic& move, size_t axis, size_t movers,
                    const Cuts& cuts) const;
 
   const StepAmounts& amounts_;

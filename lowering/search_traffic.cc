@@ -21,7 +21,7 @@ constexpr int64_t kSizes[] = {int64_t{1} << 20, int64_t{1} << 24,
                               int64_t{1} << 28, int64_t{1} << 32,
                               int64_t{1} << 36};
 
-// What moves, as in Traffic, and how many bytes of it.
+// What moves, as in LayoutTraffic, and how many bytes of it.
 using Move = std::tuple<DimSet, CollectiveKind, bool, bool>;
 using Moves = std::map<Move, double>;
 

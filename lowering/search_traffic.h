@@ -17,7 +17,7 @@
 namespace mtf::internal {
 
 // Values of equal dimensions that one kind of collective moves in a step.
-struct Traffic {
+struct LayoutTraffic {
   DimSet dims;
   CollectiveKind kind;
   bool optimizer;  // for the update
@@ -26,8 +26,8 @@ struct Traffic {
 };
 
 struct RoleTraffic {
-  std::vector<Traffic> moves;  // in order of dimensions
-  double stops = 0;            // how often compute waits
+  std::vector<LayoutTraffic> moves;  // in order of dimensions
+  double stops = 0;                  // how often compute waits
 };
 // By role of one axis: where parameters are gathered for each use, and where
 // they are gathered once.

@@ -221,9 +221,15 @@ TEST_P(FewLayers, FindTheSameChangesAsAllLayers) {
               b.changes[i].memory.optimizer_state);
     EXPECT_NEAR(exact.seconds, told.seconds, 0.001 * exact.seconds)
         << a.changes[i].edit;
+    // Tensors do not depend on how they are packed; what is left unused between
+    // them may be one part in 64 on either side (PackBlocks).
+    const MemoryParts &x = a.changes[i].memory, &y = b.changes[i].memory;
+    const double tensors = static_cast<double>(x.total() - x.unused);
+    EXPECT_NEAR(tensors, static_cast<double>(y.total() - y.unused),
+                0.001 * tensors)
+        << a.changes[i].edit;
     EXPECT_NEAR(static_cast<double>(exact.memory_bytes),
-                static_cast<double>(told.memory_bytes),
-                0.01 * static_cast<double>(exact.memory_bytes))
+                static_cast<double>(told.memory_bytes), tensors / 64)
         << a.changes[i].edit;
   }
   ASSERT_EQ(a.collectives.size(), b.collectives.size());
