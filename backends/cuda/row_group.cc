@@ -68,9 +68,6 @@ class RowGroupWriter {
   // Registers and how they are written.
   std::string Register(const Source& source) const;
   DType DTypeOf(const Source& source) const;
-  std::string Type(const Source& source) const {
-    return std::string(RegisterType(DTypeOf(source)));
-  }
   StepText Steps(int member, absl::string_view indent);
   std::string IotaText(int member, const std::string& dimension) const;
 
@@ -82,7 +79,6 @@ class RowGroupWriter {
   void Demand(const Source& source, std::vector<bool>& inputs,
               std::vector<bool>& maps) const;
   void OpenColumns();
-  void CloseColumns();
   void WriteElements(const std::vector<bool>& inputs,
                      const std::vector<bool>& maps, bool keep);
   void WritePackLoads(const std::vector<bool>& inputs);
@@ -172,7 +168,6 @@ void RowGroupWriter::FindShape() {
   while (pack_ > 1 && (columns_ % pack_ != 0 || addresses % 16 != 0)) {
     pack_ /= 2;
   }
-  if (addresses % 16 != 0) pack_ = 1;
   packs_ = columns_ / pack_;
   const int64_t share = std::max<int64_t>(1, kGoodShare / pack_);
   const int64_t wanted = (packs_ + share - 1) / share;
@@ -320,8 +315,6 @@ void RowGroupWriter::OpenColumns() {
   }
 }
 
-void RowGroupWriter::CloseColumns() { Close(); }
-
 void RowGroupWriter::WritePackLoads(const std::vector<bool>& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const BoundValue& input = wiring_.inputs[i];
@@ -420,7 +413,7 @@ void RowGroupWriter::WritePhase(int phase) {
                       steps.result, "));"));
   }
   Close();
-  CloseColumns();
+  Close();
   for (size_t r = 0; r < reductions.size(); ++r) {
     const int i = reductions[r];
     const ReduceKind kind = members_[i].instruction().reduce_kind;
@@ -474,7 +467,7 @@ void RowGroupWriter::WriteStores() {
                         ">*)(out", i, " + (", RowOffset(result),
                         ") + (i64)pack * ", pack_, ") = to", i, ";"));
     }
-    CloseColumns();
+    Close();
   }
   for (size_t i = 0; i < members_.size(); ++i) {
     if (!wiring_.stored[i] || IsWide(static_cast<int>(i))) continue;
