@@ -4,6 +4,7 @@
 
 #include <source_location>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -33,6 +34,28 @@ Tensor Reshape(Tensor x, Shape shape,
 //   Tensor k = Rename(x, "length", "memory_length");
 Tensor Rename(Tensor x, absl::string_view from, absl::string_view to,
               std::source_location location = std::source_location::current());
+
+// `x` with the dimension `first` also called `second`: one dimension that a
+// layout may cut in two ways. Under a layout that has no rule for `second`, it
+// is `first` in all there is, and this call is nothing; under one that has, it
+// is a Rename. Rename(x, second, first) goes back.
+//
+//   // Between blocks and in them.
+//   Tensor y = SecondName(x, "length", "block_length");
+//   x = x + Rename(nn::Dense(y, {d_model}, {d_model}), "block_length",
+//   "length");
+//
+// Where one operation of the graph has both names, they are two dimensions, as
+// under Rename.
+Tensor SecondName(
+    Tensor x, absl::string_view first, absl::string_view second,
+    std::source_location location = std::source_location::current());
+
+// The same of several dimensions at once, {first, second} each: a layout may
+// cut one in place of another, which is one exchange.
+Tensor SecondNames(
+    Tensor x, std::vector<std::pair<std::string, std::string>> names,
+    std::source_location location = std::source_location::current());
 
 // The dimensions `names`, major to minor, as the one dimension `merged`, which
 // stands where the first of `names` stood. They need not be neighbours in `x`.

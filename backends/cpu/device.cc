@@ -16,7 +16,9 @@
 #include "backends/cpu/movement.h"
 #include "backends/cpu/random.h"
 #include "backends/cpu/reduce.h"
+#include "backends/cpu/scan.h"
 #include "backends/cpu/threads.h"
+#include "backends/cpu/top_k.h"
 
 namespace mtf::cpu {
 namespace {
@@ -101,6 +103,12 @@ class CpuDevice : public Device {
         return PrepareGather(binding);
       case Opcode::kScatterAdd:
         return PrepareScatterAdd(binding);
+      case Opcode::kScan:
+        return PrepareScan(binding);
+      case Opcode::kReduceBlocks:
+        return PrepareReduceBlocks(binding);
+      case Opcode::kTopK:
+        return PrepareTopK(binding);
       case Opcode::kMask:
         return PrepareMask(binding);
       case Opcode::kAllSlice:

@@ -137,6 +137,12 @@ class ReferenceDevice : public Device {
         return make(MakeGather);
       case Opcode::kScatterAdd:
         return make(MakeScatterAdd);
+      case Opcode::kScan:
+        return make(MakeScan);
+      case Opcode::kReduceBlocks:
+        return make(MakeReduceBlocks);
+      case Opcode::kTopK:
+        return make(MakeTopK);
       case Opcode::kMask:
         return make(MakeMask);
       case Opcode::kAllSlice:

@@ -53,6 +53,18 @@ class Expression {
   Frame space_;
 };
 
+// The global row-major index of the element at local coordinates `at`.
+int64_t GlobalIndex(const Frame& frame, const Coordinates& at) {
+  int64_t index = 0;
+  for (size_t i = 0; i < at.size(); ++i) {
+    index = index * frame.shape[static_cast<int>(i)].size +
+            frame.dims[i].offset + at[i];
+  }
+  return index;
+}
+
+}  // namespace
+
 Number IdentityOf(ReduceKind kind, DType dtype) {
   if (kind == ReduceKind::kSum) return 0;
   if (dtype == kBool) return kind == ReduceKind::kMin;
@@ -74,18 +86,6 @@ Number Combine(ReduceKind kind, DType dtype, Number x, Number y) {
   }
   return 0;
 }
-
-// The global row-major index of the element at local coordinates `at`.
-int64_t GlobalIndex(const Frame& frame, const Coordinates& at) {
-  int64_t index = 0;
-  for (size_t i = 0; i < at.size(); ++i) {
-    index = index * frame.shape[static_cast<int>(i)].size +
-            frame.dims[i].offset + at[i];
-  }
-  return index;
-}
-
-}  // namespace
 
 Body MakeConstant(const Binding& binding) {
   const BoundValue result = binding.results[0];

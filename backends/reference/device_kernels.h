@@ -60,6 +60,9 @@ Number EvaluateStep(const MapStep& step, DType operands, const Number (&x)[3],
 // Sums and products of one dtype; integers wrap around.
 Number Sum(DType dtype, Number x, Number y);
 Number Product(DType dtype, Number x, Number y);
+// What a reduction starts from, and a step of it; a NaN wins.
+Number IdentityOf(ReduceKind kind, DType dtype);
+Number Combine(ReduceKind kind, DType dtype, Number x, Number y);
 
 Body MakeConstant(const Binding& binding);
 Body MakeRandom(const Binding& binding);
@@ -73,6 +76,9 @@ Body MakePad(const Binding& binding);
 Body MakeConcat(const Binding& binding);
 Body MakeGather(const Binding& binding);
 Body MakeScatterAdd(const Binding& binding);
+Body MakeScan(const Binding& binding);
+Body MakeReduceBlocks(const Binding& binding);
+Body MakeTopK(const Binding& binding);
 Body MakeMask(const Binding& binding);
 Body MakeAllSlice(const Binding& binding);
 

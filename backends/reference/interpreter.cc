@@ -387,6 +387,71 @@ Value ReferenceInterpreter::ScatterAdd(Value updates, Value indices,
   return Keep(std::move(result));
 }
 
+Value ReferenceInterpreter::Scan(ReduceKind kind, Value value,
+                                 const std::string& dimension, bool exclusive,
+                                 bool reverse) {
+  const OracleTensor& x = Get(value);
+  const double start = kind == ReduceKind::kSum   ? 0
+                       : kind == ReduceKind::kMax ? Lowest(x.dtype)
+                                                  : Highest(x.dtype);
+  OracleTensor result = Filled(x.dtype, x.shape);
+  const int64_t size = x.shape.SizeOf(dimension);
+  const int64_t stride = StrideOf(x.shape, dimension);
+  const Shape rows = x.shape.Without(dimension);
+  std::vector<int64_t> strides;
+  for (const Dimension& dim : rows) {
+    strides.push_back(StrideOf(x.shape, dim.name));
+  }
+  for (Places at(rows, {strides}); !at.done(); at.Next()) {
+    double total = start;
+    for (int64_t step = 0; step < size; ++step) {
+      const int64_t i = at[0] + (reverse ? size - 1 - step : step) * stride;
+      if (exclusive) result.data[i] = total;
+      const double element = x.data[i];
+      switch (kind) {
+        case ReduceKind::kSum:
+          total = WrapToDType(total + element, x.dtype);
+          break;
+        case ReduceKind::kMax:
+          total = std::isnan(element) || element > total ? element : total;
+          break;
+        case ReduceKind::kMin:
+          total = std::isnan(element) || element < total ? element : total;
+          break;
+      }
+      if (!exclusive) result.data[i] = total;
+    }
+  }
+  return Keep(std::move(result));
+}
+
+Value ReferenceInterpreter::TopK(Value value, const std::string& dimension,
+                                 const Dimension& k) {
+  const OracleTensor& x = Get(value);
+  const int64_t size = x.shape.SizeOf(dimension);
+  const int64_t stride = StrideOf(x.shape, dimension);
+  OracleTensor result = Filled(kInt32, x.shape.Without(dimension).With(k));
+  const Shape rows = x.shape.Without(dimension);
+  std::vector<int64_t> strides;
+  for (const Dimension& dim : rows) {
+    strides.push_back(StrideOf(x.shape, dim.name));
+  }
+  int64_t to = 0;
+  for (Places at(rows, {strides}); !at.done(); at.Next()) {
+    std::vector<int64_t> order(size);
+    for (int64_t i = 0; i < size; ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
+      const double a = x.data[at[0] + i * stride];
+      const double b = x.data[at[0] + j * stride];
+      return std::isnan(a) ? !std::isnan(b) : a > b;
+    });
+    for (int64_t i = 0; i < k.size; ++i) {
+      result.data[to++] = static_cast<double>(order[i]);
+    }
+  }
+  return Keep(std::move(result));
+}
+
 Value ReferenceInterpreter::Whole(Value value, absl::Span<const std::string>) {
   return value;  // everything is whole here
 }

@@ -103,6 +103,10 @@ class ReferenceInterpreter : public Emitter {
                const Shape& shape) override;
   Value ScatterAdd(Value updates, Value indices, const std::string& dimension,
                    const Shape& shape) override;
+  Value Scan(ReduceKind kind, Value value, const std::string& dimension,
+             bool exclusive, bool reverse) override;
+  Value TopK(Value value, const std::string& dimension,
+             const Dimension& k) override;
   Value Whole(Value value, absl::Span<const std::string> dimensions) override;
 
  private:

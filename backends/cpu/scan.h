@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_CPU_SCAN_H_
+#define BACKENDS_CPU_SCAN_H_
+
+#include <memory>
+
+#include "backends/backend.h"
+
+namespace mtf::cpu {
+
+// Floats are added up in float, in one order along the dimension; lines that
+// lie side by side in memory are walked side by side.
+std::unique_ptr<Kernel> PrepareScan(const Binding& binding);
+std::unique_ptr<Kernel> PrepareReduceBlocks(const Binding& binding);
+
+}  // namespace mtf::cpu
+
+#endif  // BACKENDS_CPU_SCAN_H_
