@@ -27,6 +27,7 @@
 #include "nn/schedules.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
+#include "ops/reshape.h"
 #include "train/flags.h"
 #include "train/run_main.h"
 #include "train/text_dataset.h"
@@ -54,7 +55,7 @@ namespace {
 
 struct Model {
   Tensor tokens, targets;  // [batch, length], fed in every step
-  Tensor logits;           // [batch, length, vocab], for the next byte
+  Tensor logits;           // [batch, block_length, vocab], for the next byte
   Tensor loss;             // mean cross entropy, in nats per byte
   Tensor step;             // one update of all parameters
 };
@@ -84,8 +85,14 @@ Model BuildModel(Graph& graph) {
     x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
   }
   x = nn::LayerNorm(x, d_model);
-  model.logits = nn::Dense(x, {d_model}, {vocab}, {.bias = false});
-  model.loss = nn::SoftmaxCrossEntropy(model.logits, vocab, model.targets);
+  // What layers do with what they are given: a layout may cut the length
+  // between them over an axis that the vocabulary has here.
+  const auto enter = [](Tensor t) {
+    return SecondName(t, "length", "block_length");
+  };
+  model.logits = nn::Dense(enter(x), {d_model}, {vocab}, {.bias = false});
+  model.loss =
+      nn::SoftmaxCrossEntropy(model.logits, vocab, enter(model.targets));
 
   // The learning rate climbs in a line and then sinks in half a wave.
   const int64_t warmup = absl::GetFlag(FLAGS_warmup_steps);

@@ -184,8 +184,14 @@ absl::StatusOr<LayoutRule> ParseRule(const RulesText& text,
                       "has a dimension name that is not made of letters, "
                       "digits, \"_\" and \"-\"");
   }
+  if (item.text.substr(colon + 1) == kWhole) return rule;
   for (absl::string_view axis :
        absl::StrSplit(item.text.substr(colon + 1), '+')) {
+    if (axis == kWhole) {
+      return text.Error(item, number, "says that a dimension is whole, and cut",
+                        absl::StrCat("\"", rule.dimension, ":", kWhole,
+                                     "\", or axes without it"));
+    }
     if (axis.empty()) {
       return text.Error(item, number, "names no axis",
                         absl::StrCat(kForm, ", without blanks around \":\""));
@@ -226,7 +232,9 @@ absl::string_view RuleSectionName(RuleSection section) {
 }
 
 std::string LayoutRule::ToString() const {
-  return absl::StrCat(dimension, ":", absl::StrJoin(axes, "+"));
+  return absl::StrCat(
+      dimension, ":",
+      axes.empty() ? std::string(kWhole) : absl::StrJoin(axes, "+"));
 }
 
 std::string LayoutRule::SectionName() const {

@@ -19,7 +19,11 @@ namespace mtf {
 enum class RuleSection : uint8_t { kDefault, kParameters, kOptimizer };
 absl::string_view RuleSectionName(RuleSection section);
 
-// "batch:pod+data": a dimension and the mesh axes it is cut over, major first.
+// What stands for no axis in a rule, so that no mesh axis is called so.
+inline constexpr absl::string_view kWhole = "whole";
+
+// "batch:pod+data": a dimension and the mesh axes it is cut over, major first;
+// none in "batch:whole".
 struct LayoutRule {
   RuleSection section = RuleSection::kDefault;
   std::string dimension;
@@ -103,11 +107,18 @@ class ResolvedRules {
   const LayoutRule* RuleOf(RuleSection section,
                            absl::string_view dimension) const;
 
+  // Whether a rule of any section applies to `dimension`, `x:whole` included.
+  bool HasRule(absl::string_view dimension) const {
+    return entries_.contains(dimension);
+  }
+
   // Every axis that any section can give `dimension`.
   AxisSet AllAxesOf(absl::string_view dimension) const;
 
   const std::vector<LayoutRule>& rules() const { return rules_; }
   const std::vector<std::string>& notices() const { return notices_; }
+  // The dimension `second` is cut as `first` is; it has no rule of its own.
+  void Follow(absl::string_view second, absl::string_view first);
   // Adds what was found later, such as a budget line without effect.
   void AddNotice(std::string notice) { notices_.push_back(std::move(notice)); }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "layouts/layout_rules.h"
 #include "layouts/mesh.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
@@ -56,6 +57,10 @@ absl::StatusOr<MeshAxis> ParseAxis(const MeshText& text, int i) {
   if (!IsLayoutName(name)) {
     return text.Error(
         i, "has a name that is not made of letters, digits, \"_\" and \"-\"");
+  }
+  if (name == kWhole) {
+    return text.Error(i, "has the name that stands for no axis in a layout",
+                      "choose another name");
   }
   if (size.empty()) {
     return text.Error(i, "has no size",

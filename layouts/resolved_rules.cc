@@ -178,7 +178,8 @@ absl::StatusOr<ResolvedRules> ResolvedRules::Resolve(
     }
     // A rule of which nothing applies is as if it were not there: a scoped one
     // leaves its dimension to the default section.
-    if (!resolver.Exists(rule) || axes.empty()) continue;
+    const bool applies = !axes.empty() || rule.axes.empty();
+    if (!resolver.Exists(rule) || !applies) continue;
     Entry& entry = resolved.entries_[rule.dimension];
     const int section = static_cast<int>(rule.section);
     entry.rule[section] = i;
@@ -211,6 +212,13 @@ const LayoutRule* ResolvedRules::RuleOf(RuleSection section,
     rule = found->second.rule[static_cast<int>(RuleSection::kDefault)];
   }
   return rule < 0 ? nullptr : &rules_[rule];
+}
+
+void ResolvedRules::Follow(absl::string_view second, absl::string_view first) {
+  const auto found = entries_.find(first);
+  if (found == entries_.end()) return;
+  const Entry entry = found->second;  // which moves
+  entries_[second] = entry;
 }
 
 AxisSet ResolvedRules::AllAxesOf(absl::string_view dimension) const {

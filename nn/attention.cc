@@ -95,6 +95,38 @@ absl::Status Check(Tensor x, Tensor memory, const AttentionOptions& options) {
   return CheckLacks(memory, options.length.name, "queries");
 }
 
+// Whether what attention is made of takes `x` [..., d_model] and a memory of
+// the shape `memory`. What it refuses, it is to see under the user's names.
+bool Fits(Tensor x, const Shape& memory, const AttentionOptions& options) {
+  for (const Dimension& dim :
+       {options.length, options.memory_length, options.heads, options.d_kv}) {
+    if (dim.name.empty()) return false;
+  }
+  if (!IsFloat(x.dtype()) || x.shape().rank() < 2 || memory.rank() < 2) {
+    return false;
+  }
+  const Shape rows = x.shape().Without(x.shape().dims().back().name);
+  const Shape kept = memory.Without(memory.dims().back().name)
+                         .Without(options.memory_length.name);
+  for (const Dimension& dim : {options.heads, options.d_kv}) {
+    if (rows.Contains(dim.name) || memory.Contains(dim.name)) return false;
+  }
+  for (const Dimension& dim : kept) {
+    if (!rows.Contains(dim.name)) return false;
+  }
+  const auto has = [](const Shape& shape, const Dimension& dim) {
+    return shape.Contains(dim.name) && shape.SizeOf(dim.name) == dim.size;
+  };
+  return has(rows, options.length) && has(memory, options.memory_length) &&
+         !rows.Contains(options.memory_length.name) &&
+         !kept.Contains(options.length.name) &&
+         CheckMask(options.mask,
+                   internal::Join(
+                       rows.Without(options.length.name),
+                       {options.heads, options.length, options.memory_length}))
+             .ok();
+}
+
 }  // namespace
 
 Tensor DotProductAttention(Tensor q, Tensor k, Tensor v,
@@ -131,8 +163,37 @@ Tensor DotProductAttention(Tensor q, Tensor k, Tensor v,
   return Einsum({weights, v}, q.shape());
 }
 
-Tensor MultiHeadAttention(Tensor x, Tensor memory, AttentionOptions options,
-                          std::source_location location) {
+namespace {
+
+// The second names of a block around `x`, and of what it does between its
+// projections, if `fits`.
+struct Names {
+  internal::NamesInside block;
+  internal::NamesInside::Pairs core;
+
+  Names(Tensor x, const Shape& memory, const AttentionOptions& options,
+        bool fits) {
+    if (!fits) return;
+    const std::string& length = options.length.name;
+    const std::string in_block = internal::InBlock(length);
+    // The memory, or a head, may be called what `x` would be.
+    const bool taken = memory.Contains(in_block) ||
+                       options.heads.name == in_block ||
+                       options.d_kv.name == in_block;
+    if (!taken) block = {{{length, in_block}}, {x, options.mask}};
+    const auto add = [this](const std::string& first, const std::string& name) {
+      core.emplace_back(first, absl::StrCat("attention_", name));
+    };
+    add(block.Enter(options.length).name, length);
+    add(options.memory_length.name, options.memory_length.name);
+    add(options.heads.name, options.heads.name);
+  }
+};
+
+// MultiHeadAttention of an `x` that is in its block.
+Tensor Attend(Tensor x, Tensor memory, AttentionOptions options,
+              const internal::NamesInside::Pairs& core,
+              std::source_location location) {
   Graph* graph = mtf::internal::GraphOf({x, memory});
   if (graph == nullptr) return {};
   internal::LayerScope layer(*graph, options.name, location);
@@ -156,15 +217,37 @@ Tensor MultiHeadAttention(Tensor x, Tensor memory, AttentionOptions options,
   const Tensor q = project(x, *d_model, "query");
   const Tensor k = project(memory, *d_memory, "key");
   const Tensor v = project(memory, *d_memory, "value");
-  const Tensor y = DotProductAttention(q, k, v,
-                                       {.length = options.length,
-                                        .memory_length = options.memory_length,
-                                        .d_kv = options.d_kv,
-                                        .causal = options.causal,
-                                        .dropout = options.dropout,
-                                        .mask = options.mask});
-  return Dense(y, projected, {*d_model},
+  const internal::NamesInside names(core, {q, k, options.mask});
+  const Tensor queries = names.Enter(q), keys = names.Enter(k),
+               values = names.Enter(v), mask = names.Enter(options.mask);
+  const Tensor y =
+      DotProductAttention(queries, keys, values,
+                          {.length = names.Enter(options.length),
+                           .memory_length = names.Enter(options.memory_length),
+                           .d_kv = options.d_kv,
+                           .causal = options.causal,
+                           .dropout = options.dropout,
+                           .mask = mask});
+  return Dense(names.Leave(y), projected, {*d_model},
                {.bias = options.bias, .name = "output"});
+}
+
+}  // namespace
+
+Tensor MultiHeadAttention(Tensor x, Tensor memory, AttentionOptions options,
+                          std::source_location location) {
+  Graph* graph = mtf::internal::GraphOf({x, memory});
+  if (graph == nullptr) return {};
+  CallSiteScope site(*graph, location);
+  const bool fits = x.valid() && memory.valid() &&
+                    &x.graph() == &memory.graph() &&
+                    Fits(x, memory.shape(), options);
+  const Names names(x, memory.valid() ? memory.shape() : Shape(), options,
+                    fits);
+  options.length = names.block.Enter(options.length);
+  options.mask = names.block.Enter(options.mask);
+  x = names.block.Enter(x);
+  return names.block.Leave(Attend(x, memory, options, names.core, location));
 }
 
 Tensor SelfAttention(Tensor x, AttentionOptions options,
@@ -182,11 +265,17 @@ Tensor SelfAttention(Tensor x, AttentionOptions options,
     options.memory_length.name = std::string(kMemoryLength);
   }
   options.memory_length.size = options.length.size;
+  const Shape memory_shape =
+      x.shape().Renamed(options.length.name, options.memory_length.name);
+  const Names names(x, memory_shape, options, Fits(x, memory_shape, options));
+  options.length = names.block.Enter(options.length);
+  options.mask = names.block.Enter(options.mask);
+  x = names.block.Enter(x);
   // Renamed once, so that the gradients of keys and values add up before they
   // are reduced to the layout of `x`.
   const Tensor memory =
       Rename(x, options.length.name, options.memory_length.name);
-  return MultiHeadAttention(x, memory, options, location);
+  return names.block.Leave(Attend(x, memory, options, names.core, location));
 }
 
 }  // namespace mtf::nn

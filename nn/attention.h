@@ -77,6 +77,12 @@ struct AttentionOptions {
 // Keys and values live along "memory_length", a new name for `length`, so
 // `length` itself may be sharded. Errors are those of MultiHeadAttention; an
 // empty `x` gives an empty Tensor.
+//
+// Inside, the length is "block_length", and between the projections, where each
+// head is on its own, it is "attention_length", the heads "attention_heads" and
+// the memory's length "attention_memory_length": second names (SecondName of
+// ops/reshape.h), after the names that are given. A layout that has rules for
+// them can cut these places in other ways.
 Tensor SelfAttention(
     Tensor x, AttentionOptions options,
     std::source_location location = std::source_location::current());
@@ -90,6 +96,8 @@ Tensor SelfAttention(
 //   // -> [batch..., length, d_model]
 //   Tensor y = nn::MultiHeadAttention(x, memory, {.length = length,
 //       .heads = heads, .d_kv = d_kv, .memory_length = source_length});
+//
+// The second names are those of SelfAttention.
 //
 // An error: an option `.length`, `.heads`, `.d_kv` or `.memory_length` that is
 // missing; `length` that x lacks or memory has, `memory_length` that memory

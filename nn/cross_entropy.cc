@@ -156,6 +156,18 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
     }
   }
   if (!status.ok()) return fail(status);
+  // What SoftmaxCrossEntropy refuses, it is to see as the user knows it.
+  const bool fits = CheckOptions(targets, options).ok() &&
+                    !x.shape().Contains(vocab.name) &&
+                    d_model->name != options.length;
+  internal::NamesInside block;
+  if (fits) {
+    block = {{{options.length, internal::InBlock(options.length)}},
+             {x, kernel}};
+  }
+  x = block.Enter(x);
+  targets = block.Enter(targets);
+  options.weights = block.Enter(options.weights);
   x = internal::To(internal::ActivationDType(x), x);
   kernel = kernel.valid() ? internal::To(x.dtype(), kernel)
                           : internal::Kernel(*graph, "kernel", {*d_model},
@@ -164,7 +176,7 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
       {x, kernel}, internal::Join(x.shape().Without(d_model->name), {vocab}));
   options.name = "softmax";
   options.kernel = Tensor();
-  return SoftmaxCrossEntropy(logits, vocab, targets, options);
+  return block.Leave(SoftmaxCrossEntropy(logits, vocab, targets, options));
 }
 
 }  // namespace mtf::nn

@@ -26,6 +26,9 @@ struct CrossEntropyOptions {
   // For CrossEntropy: a [d_model, vocab] tensor, in any order, to project with,
   // such as the table of the embedding. Empty: new parameters.
   Tensor kernel = Tensor();
+  // For CrossEntropy: the dimension of `x`, if it has one of this name, that is
+  // "block_length" inside, as in FeedForward.
+  std::string length = "length";
   std::string name = "cross_entropy";
 };
 

@@ -89,9 +89,11 @@ Tensor Embedding(Tensor tokens, Dimension vocab, Dimension d_model,
     table = NewTable(graph, "table", {vocab, d_model}, options.stddev,
                      graph.precision().parameters);
   }
+  const internal::NamesInside block(
+      {{options.length, internal::InBlock(options.length)}}, {tokens, table});
+  const Tensor rows = Gather(table, block.Enter(tokens), vocab.name);
   // Rows are cast after the look-up: fewer of them.
-  return internal::To(ResultDType(graph, options),
-                      Gather(table, tokens, vocab.name));
+  return block.Leave(internal::To(ResultDType(graph, options), rows));
 }
 
 Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,

@@ -18,6 +18,9 @@ struct EmbeddingOptions {
   // Of the result. Empty: the activations' of the precision, or f32.
   std::optional<DType> dtype = std::nullopt;
   Tensor table = Tensor();  // to use instead of new parameters
+  // The dimension of `tokens`, if they have one of this name, that is
+  // "block_length" inside, as in FeedForward.
+  std::string length = "length";
   std::string name = "embedding";
 };
 
@@ -39,7 +42,7 @@ Tensor Embedding(
     std::source_location location = std::source_location::current());
 
 // A table [vocab, d_model] of parameters, for use in several places. Of the
-// options it takes `stddev` and `name`; the others are errors.
+// options it takes `stddev` and `name`; a table and a dtype are errors.
 //
 //   Tensor table = nn::EmbeddingTable(graph, vocab, d_model);
 //   Tensor x = nn::Embedding(tokens, vocab, d_model, {.table = table});

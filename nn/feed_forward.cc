@@ -19,6 +19,14 @@ Tensor FeedForward(Tensor x, Dimension d_ff, Activation activation,
                       internal::Called("feed_forward", options.name), location,
                       x.shape(), x.dtype());
   }
+  // What Dense refuses, it is to see as the user knows it.
+  const bool fits = IsFloat(x.dtype()) && d_model->name != options.length &&
+                    !x.shape().Without(d_model->name).Contains(d_ff.name);
+  internal::NamesInside block;
+  if (fits) {
+    block = {{{options.length, internal::InBlock(options.length)}}, {x}};
+  }
+  x = block.Enter(x);
   Tensor h = Dense(x, {*d_model}, {d_ff},
                    {.bias = options.bias,
                     .activation = options.gated ? nullptr : activation,
@@ -29,7 +37,8 @@ Tensor FeedForward(Tensor x, Dimension d_ff, Activation activation,
               {.bias = options.bias, .activation = activation, .name = "gate"});
   }
   if (options.dropout != 0) h = Dropout(h, options.dropout);
-  return Dense(h, {d_ff}, {*d_model}, {.bias = options.bias, .name = "out"});
+  return block.Leave(
+      Dense(h, {d_ff}, {*d_model}, {.bias = options.bias, .name = "out"}));
 }
 
 }  // namespace mtf::nn

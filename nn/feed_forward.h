@@ -17,6 +17,9 @@ struct FeedForwardOptions {
   // 2020): out(activation(gate(x)) * in(x)).
   bool gated = false;
   double dropout = 0;  // of the hidden layer
+  // The dimension of `x`, if it has one of this name, that is "block_length"
+  // inside: a layout may cut it in another way there than between the blocks.
+  std::string length = "length";
   std::string name = "feed_forward";
 };
 

@@ -16,6 +16,7 @@
 #include "ops/elementwise.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/reshape.h"
 #include "ops/stop_gradient.h"
 #include "ops/variable.h"
 
@@ -80,6 +81,47 @@ Shape Join(const Shape& a, const Shape& b) {
   std::vector<Dimension> dims = a.dims();
   dims.insert(dims.end(), b.begin(), b.end());
   return Shape(std::move(dims));
+}
+
+NamesInside::NamesInside(const Pairs& names,
+                         const std::vector<Tensor>& tensors) {
+  const auto has = [&tensors](const std::string& name) {
+    return std::any_of(tensors.begin(), tensors.end(), [&name](Tensor x) {
+      return x.valid() && x.shape().Contains(name);
+    });
+  };
+  for (const auto& [first, second] : names) {
+    if (has(first) && !has(second)) names_.emplace_back(first, second);
+  }
+}
+
+std::string InBlock(absl::string_view length) {
+  return absl::StrCat("block_", length);
+}
+
+Tensor NamesInside::Enter(Tensor x) const {
+  if (!x.valid()) return x;
+  Pairs names;
+  for (const auto& [first, second] : names_) {
+    if (x.shape().Contains(first)) names.emplace_back(first, second);
+  }
+  return SecondNames(x, std::move(names));
+}
+
+Dimension NamesInside::Enter(Dimension dim) const {
+  for (const auto& [first, second] : names_) {
+    if (dim.name == first) dim.name = second;
+  }
+  return dim;
+}
+
+Tensor NamesInside::Leave(Tensor x) const {
+  if (!x.valid()) return x;
+  Shape shape = x.shape();
+  for (const auto& [first, second] : names_) {
+    shape = shape.Renamed(second, first);
+  }
+  return shape == x.shape() ? x : Reshape(x, shape);
 }
 
 Tensor To(DType dtype, Tensor x) {

@@ -6,9 +6,12 @@
 
 #include <source_location>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "mtf/dimension.h"
 #include "mtf/dtype.h"
 #include "mtf/graph.h"
 #include "mtf/shape.h"
@@ -48,6 +51,28 @@ absl::StatusOr<Dimension> ModelDimension(Tensor x, const Shape& others = {});
 
 // The dimensions of `a`, then those of `b`.
 Shape Join(const Shape& a, const Shape& b);
+
+// The second names that dimensions have inside of a layer, where a layout may
+// cut them in another way than outside. See SecondName in ops/reshape.h.
+class NamesInside {
+ public:
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+  NamesInside() = default;
+  // Takes those of the pairs {first, second} of which one of `tensors` has the
+  // first name and none the second.
+  NamesInside(const Pairs& names, const std::vector<Tensor>& tensors);
+
+  Tensor Enter(Tensor x) const;
+  Dimension Enter(Dimension dim) const;
+  Tensor Leave(Tensor x) const;
+
+ private:
+  Pairs names_;
+};
+
+// What `length` is called in a block: "block_length".
+std::string InBlock(absl::string_view length);
 
 // What a layer computes in that is given `x`.
 DType ActivationDType(Tensor x);

@@ -45,6 +45,20 @@ TEST(LayoutRules, ADimensionMayUseSeveralAxesMajorFirst) {
   EXPECT_EQ(rules.rules()[0].ToString(), "batch:pod+data");
 }
 
+TEST(LayoutRules, ADimensionMayBeSaidToBeWhole) {
+  const LayoutRules rules =
+      *LayoutRules::Parse("d_model:data [optimizer] d_model:whole", "test");
+  ASSERT_EQ(rules.rules().size(), 2u);
+  EXPECT_THAT(rules.rules()[1].axes, ElementsAre());
+  EXPECT_EQ(rules.ToString(), "d_model:data, [optimizer] d_model:whole");
+  for (const char* text : {"a:whole+x", "a:x+whole", "a:whole+whole"}) {
+    EXPECT_THAT(LayoutRules::Parse(text, "test"),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("says that a dimension is whole, and cut")))
+        << text;
+  }
+}
+
 TEST(LayoutRules, SectionsScopeTheRulesBehindThem) {
   const LayoutRules rules = *LayoutRules::Parse(
       "batch:data  # activations\n"

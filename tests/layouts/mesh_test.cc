@@ -138,6 +138,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadMesh{"NoName", ":2", 0,
                 "mesh item \":2\" has no name (item 1 of 1, characters 1-2)",
                 "write name:size"},
+        BadMesh{"WordOfLayouts", "a:2,whole:2", 0,
+                "mesh item \"whole:2\" has the name that stands for no axis in "
+                "a layout (item 2 of 2, characters 5-11)",
+                "choose another name"},
         BadMesh{"OnlyColon", "a:2 :", 0,
                 "mesh item \":\" has no name (item 2 of 2, character 5)",
                 "write name:size"},

@@ -19,8 +19,9 @@ using ::testing::IsEmpty;
 
 TEST(Presets, AreListedByName) {
   EXPECT_THAT(LayoutRules::PresetNames(),
-              ElementsAre("data", "data_model", "megatron", "sequence",
-                          "single", "three_axes", "zero2", "zero3"));
+              ElementsAre("all_to_all", "data", "data_model", "megatron",
+                          "megatron_sequence", "sequence", "single",
+                          "three_axes", "zero2", "zero3"));
 }
 
 TEST(Presets, SayWhatTheirNamesPromise) {
@@ -30,6 +31,13 @@ TEST(Presets, SayWhatTheirNamesPromise) {
   EXPECT_EQ(text("single"), "");
   EXPECT_EQ(text("data"), "batch:data");
   EXPECT_EQ(text("megatron"), "heads:model, d_ff:model, vocab:model");
+  EXPECT_EQ(text("megatron_sequence"),
+            "length:model, block_length:whole, heads:model, d_ff:model, "
+            "vocab:model");
+  EXPECT_EQ(text("all_to_all"),
+            "batch:data, length:model, memory_length:model, "
+            "attention_length:whole, attention_memory_length:whole, "
+            "attention_heads:model");
   EXPECT_EQ(text("data_model"),
             "batch:data, heads:model, d_ff:model, vocab:model");
   EXPECT_EQ(text("sequence"), "batch:data, length:model");
@@ -45,8 +53,9 @@ TEST(Presets, FitATransformerOnTheirMeshWithoutANotice) {
   for (const std::string& name : LayoutRules::PresetNames()) {
     const absl::StatusOr<ResolvedRules> rules = ResolvedRules::Resolve(
         *LayoutRules::Preset(name), *LayoutRules::PresetMesh(name, 8),
-        {"batch", "length", "memory_length", "d_model", "heads", "d_kv", "d_ff",
-         "vocab"},
+        {"batch", "length", "block_length", "memory_length", "attention_length",
+         "attention_memory_length", "d_model", "heads", "attention_heads",
+         "d_kv", "d_ff", "vocab"},
         /*strict=*/true);
     EXPECT_OK(rules) << name;
   }
@@ -72,9 +81,10 @@ TEST(Presets, RulesSayWhichPresetAndLineTheyComeFrom) {
 
 TEST(Presets, AMisspeltNameIsNotFoundWithTheNearest) {
   const absl::StatusOr<LayoutRules> rules = LayoutRules::Preset("megatorn");
-  EXPECT_THAT(rules,
-              StatusIs(absl::StatusCode::kNotFound,
-                       HasSubstr("presets  data, data_model, megatron")));
+  EXPECT_THAT(
+      rules,
+      StatusIs(absl::StatusCode::kNotFound,
+               HasSubstr("presets  all_to_all, data, data_model, megatron")));
   EXPECT_EQ(FirstLine(rules.status()),
             "no layout preset is called \"megatorn\"; did you mean "
             "\"megatron\"?");
@@ -93,6 +103,8 @@ TEST(PresetMesh, SpreadsTheRanksOverItsAxes) {
   EXPECT_EQ(mesh("zero2", 5), "data:5");
   EXPECT_EQ(mesh("zero3", 5), "data:5");
   EXPECT_EQ(mesh("megatron", 4), "model:4");
+  EXPECT_EQ(mesh("megatron_sequence", 4), "model:4");
+  EXPECT_EQ(mesh("all_to_all", 8), "data:4,model:2");
   EXPECT_EQ(mesh("data_model", 1), "data:1,model:1");
   EXPECT_EQ(mesh("data_model", 4), "data:2,model:2");
   EXPECT_EQ(mesh("data_model", 7), "data:7,model:1");

@@ -13,9 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "layouts/all_layouts.h"
 #include "layouts/reshard_path.h"
 #include "layouts/shard.h"
-#include "layouts/all_layouts.h"
 
 namespace mtf {
 namespace {

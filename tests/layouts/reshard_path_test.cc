@@ -12,8 +12,8 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "layouts/shard.h"
 #include "layouts/all_layouts.h"
+#include "layouts/shard.h"
 
 namespace mtf {
 namespace {

@@ -51,6 +51,36 @@ TEST(ResolvedRules, SectionsFallBackToTheDefaultDimensionByDimension) {
   EXPECT_EQ(rules.AllAxesOf("unknown"), AxisSet{0});
 }
 
+TEST(ResolvedRules, AWholeDimensionHasARuleWithoutAxes) {
+  const ResolvedRules rules =
+      *Resolve("d_ff:model, d_model:whole, [optimizer] d_ff:whole", "model:2",
+               {"d_ff", "d_model", "vocab"}, /*strict=*/true);
+  EXPECT_TRUE(rules.AxesOf(kOptimizer, "d_ff").empty());
+  EXPECT_EQ(rules.AxesOf(kParameters, "d_ff"), AxisList{0});
+  EXPECT_EQ(rules.RuleOf(kOptimizer, "d_ff")->ToString(), "d_ff:whole");
+  EXPECT_TRUE(rules.AxesOf(kDefault, "d_model").empty());
+  EXPECT_TRUE(rules.HasRule("d_model"));
+  EXPECT_FALSE(rules.HasRule("vocab"));
+}
+
+TEST(ResolvedRules, AWholeDimensionThatDoesNotExistIsReported) {
+  EXPECT_THAT(Resolve("d_f:whole", "model:2", {"batch"})->notices(),
+              ElementsAre(HasSubstr("no tensor has a dimension \"d_f\"")));
+}
+
+TEST(ResolvedRules, ADimensionMayFollowAnother) {
+  ResolvedRules rules =
+      *Resolve("length:data+model, [optimizer] length:model", "data:2,model:2",
+               {"length", "block_length", "batch", "group"});
+  rules.Follow("block_length", "length");
+  EXPECT_EQ(rules.AxesOf(kDefault, "block_length"), (AxisList{0, 1}));
+  EXPECT_EQ(rules.AxesOf(kOptimizer, "block_length"), AxisList{1});
+  EXPECT_EQ(rules.RuleOf(kDefault, "block_length")->ToString(),
+            "length:data+model");
+  rules.Follow("group", "batch");
+  EXPECT_FALSE(rules.HasRule("group"));
+}
+
 TEST(ResolvedRules, AxesOfSizeOneAreDroppedWithoutNotice) {
   const ResolvedRules rules =
       *Resolve("batch:pod+data, d_ff:model", "pod:1,data:4,model:1",

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "ops/constant.h"
 #include "ops/elementwise.h"
 #include "ops/random.h"
 #include "tests/nn/oracle.h"
@@ -14,6 +15,7 @@ namespace {
 using ::mtf::testing::OracleGraph;
 using ::mtf::testing::StatusIs;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int kB = 2, kL = 3, kM = 4, kH = 2, kK = 3, kD = 5;
@@ -203,15 +205,74 @@ TEST(SelfAttention, GradientsAreSlopes) {
   o.ExpectGradientsOf(testing::Probe(o, y));
 }
 
-TEST(SelfAttention, RenamesItsMemoryOnce) {
+std::vector<std::string> RenamesOf(const Graph& graph, bool second) {
+  std::vector<std::string> renames;
+  for (const auto& operation : graph.operations()) {
+    const auto ties = operation->TiedDimensions();
+    if (operation->SecondNames().empty() == second) continue;
+    for (const auto& [from, to] : ties) {
+      renames.push_back(absl::StrCat(from, " to ", to));
+    }
+  }
+  return renames;
+}
+
+TEST(SelfAttention, RenamesItsMemoryOnceAndGoesBack) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
   nn::SelfAttention(x, {.length = kLength, .heads = kHeads, .d_kv = kKey});
-  int renames = 0;
-  for (const auto& operation : o.graph.operations()) {
-    renames += static_cast<int>(operation->TiedDimensions().size());
+  EXPECT_THAT(
+      RenamesOf(o.graph, /*second=*/false),
+      ElementsAre("block_length to memory_length",
+                  "attention_length to block_length",
+                  "attention_heads to heads", "block_length to length"));
+}
+
+TEST(SelfAttention, GivesSecondNamesInsideOfTheBlockAndOfAttention) {
+  OracleGraph o;
+  const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
+  nn::SelfAttention(x, {.length = kLength, .heads = kHeads, .d_kv = kKey});
+  EXPECT_THAT(RenamesOf(o.graph, /*second=*/true),
+              ElementsAre("length to block_length",  // of x
+                          "block_length to attention_length",
+                          "heads to attention_heads",  // of the queries
+                          "memory_length to attention_memory_length",
+                          "heads to attention_heads",  // of the keys
+                          "memory_length to attention_memory_length",
+                          "heads to attention_heads"));
+}
+
+// A name that is there stays what it is.
+TEST(SelfAttention, GivesNoSecondNameThatIsTaken) {
+  OracleGraph o;
+  const Tensor x = o.Parameter(
+      "x", {{"block_length", 2}, {"attention_heads", 1}, kLength, kModel});
+  const Tensor y =
+      nn::SelfAttention(x, {.length = kLength, .heads = kHeads, .d_kv = kKey});
+  ASSERT_OK(o.graph.status());
+  EXPECT_EQ(y.shape(), x.shape());
+  EXPECT_THAT(RenamesOf(o.graph, /*second=*/true),
+              ElementsAre("length to attention_length",
+                          "memory_length to attention_memory_length",
+                          "memory_length to attention_memory_length"));
+  o.ExpectGradientsOf(testing::Probe(o, y));
+}
+
+TEST(SelfAttention, AMaskUnderTheUsersNames) {
+  const Shape shapes[] = {{kLength, {"memory_length", kL}},
+                          {kHeads, kLength, {"memory_length", kL}},
+                          {kBatch, {"memory_length", kL}}};
+  for (const Shape& shape : shapes) {
+    OracleGraph o;
+    const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
+    const Tensor all = GreaterEqual(Zeros(o.graph, kFloat32, shape), 0.0);
+    const Tensor y = nn::SelfAttention(
+        x, {.length = kLength, .heads = kHeads, .d_kv = kKey, .mask = all});
+    ASSERT_OK(o.graph.status());
+    o.Fill();
+    testing::ExpectNear(o.Run(y),
+                        SelfAttentionOf(o, [](int, int, int) { return true; }));
   }
-  EXPECT_EQ(renames, 1);
 }
 
 TEST(SelfAttention, ACausalMaskIsNeverAConstant) {
