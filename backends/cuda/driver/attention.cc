@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "backends/cuda/driver/attention_graph.h"
 #include "backends/cuda/driver/check.h"
 #include "mtf/status.h"
@@ -15,22 +14,6 @@ namespace {
 
 int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// Beyond what every engine demands nothing is asked of cuDNN: it says itself
-// what it does not take.
-absl::Status CheckProblem(const AttentionProblem& p) {
-  if (p.dtype != kBFloat16 && p.dtype != kFloat16) {
-    return absl::UnimplementedError(absl::StrCat(
-        "fused attention is for 16-bit floats, not ", DTypeName(p.dtype)));
-  }
-  if (p.d % 8 != 0 || p.length < 2 || p.memory < 2) {
-    return absl::UnimplementedError(
-        absl::StrCat("fused attention takes multiples of 8 for d and lengths "
-                     "above 1: ",
-                     p.ToString()));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 // A planned graph with the memory that it works on.
@@ -39,7 +22,9 @@ class AttentionPlan {
   static absl::StatusOr<std::shared_ptr<AttentionPlan>> Create(
       Gpu& gpu, cudnnHandle_t handle, std::mutex& mutex,
       const AttentionProblem& problem) {
-    MTF_RETURN_IF_ERROR(CheckProblem(problem));
+    // Beyond what every engine demands nothing is asked of cuDNN: it says
+    // itself what it does not take.
+    MTF_RETURN_IF_ERROR(CheckFusedAttention(problem));
     std::shared_ptr<AttentionPlan> made(
         new AttentionPlan(gpu, handle, mutex, problem));
     AttentionGraph& graph = made->graph_;
@@ -172,7 +157,7 @@ absl::StatusOr<std::unique_ptr<PreparedAttention>> Attentions::Prepare(
 
 absl::Status CheckAttentionGraph(const AttentionProblem& problem,
                                  const std::string& device) {
-  MTF_RETURN_IF_ERROR(CheckProblem(problem));
+  MTF_RETURN_IF_ERROR(CheckFusedAttention(problem));
   MTF_ASSIGN_OR_RETURN(const CudnnDescriptor described, DescribeDevice(device));
   AttentionGraph graph = WriteAttentionGraph(problem);
   MTF_RETURN_IF_ERROR(graph.graph.Finish(nullptr));

@@ -68,6 +68,9 @@ absl::Status SetDevice(int ordinal) {
   return absl::OkStatus();
 }
 
+// Whose second stream the thread enqueues on, if it does.
+thread_local const Gpu* beside_of_thread = nullptr;
+
 absl::StatusOr<int> Attribute(cudaDeviceAttr attribute, int ordinal) {
   int value = 0;
   MTF_RETURN_IF_ERROR(
@@ -109,11 +112,14 @@ absl::StatusOr<std::unique_ptr<Gpu>> Gpu::Open(int wanted) {
       MTF_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest)));
   MTF_RETURN_IF_ERROR(MTF_CUDA(cudaStreamCreateWithPriority(
       &gpu->communication_stream_, cudaStreamNonBlocking, greatest)));
+  MTF_RETURN_IF_ERROR(MTF_CUDA(
+      cudaEventCreateWithFlags(&gpu->joined_, cudaEventDisableTiming)));
   return gpu;
 }
 
 Gpu::~Gpu() {
   Enter();
+  if (joined_ != nullptr) cudaEventDestroy(joined_);
   for (cudaStream_t stream : {stream_, setup_stream_, communication_stream_}) {
     if (stream != nullptr) cudaStreamDestroy(stream);
   }
@@ -122,6 +128,32 @@ Gpu::~Gpu() {
 void Gpu::Enter() {
   const absl::Status status = SetDevice(ordinal_);
   if (!status.ok()) Keep(status);
+}
+
+bool Gpu::is_beside() const { return beside_of_thread == this; }
+
+void Gpu::EnterSide(cudaEvent_t begin) {
+  Enter();
+  has_side_ = true;
+  Keep(MTF_CUDA(cudaEventRecord(begin, stream_)));
+  Keep(MTF_CUDA(cudaStreamWaitEvent(communication_stream_, begin, 0)));
+  beside_of_thread = this;
+}
+
+void Gpu::LeaveSide(cudaEvent_t end) {
+  beside_of_thread = nullptr;
+  Keep(MTF_CUDA(cudaEventRecord(end, communication_stream_)));
+}
+
+void Gpu::WaitForSide(cudaEvent_t end) {
+  Enter();
+  Keep(MTF_CUDA(cudaStreamWaitEvent(stream_, end, 0)));
+}
+
+void Gpu::JoinSide() {
+  if (!has_side_.exchange(false)) return;
+  Keep(MTF_CUDA(cudaEventRecord(joined_, communication_stream_)));
+  Keep(MTF_CUDA(cudaStreamWaitEvent(stream_, joined_, 0)));
 }
 
 absl::StatusOr<void*> Gpu::Allocate(int64_t bytes) {

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -30,10 +31,26 @@ class Gpu {
   const GpuInfo& info() const { return info_; }
   // Everything that computes is enqueued here; it is what is recorded.
   cudaStream_t stream() const { return stream_; }
+  // What the calling thread enqueues on: `stream`, or what is beside it.
+  cudaStream_t current_stream() const {
+    return is_beside() ? communication_stream_ : stream_;
+  }
+  // Of the calling thread, between EnterSide and LeaveSide.
+  bool is_beside() const;
   // What must happen at once, whatever is being recorded; waited for.
   cudaStream_t setup_stream() const { return setup_stream_; }
   // Collectives, ordered by events behind and before `stream`.
   cudaStream_t communication_stream() const { return communication_stream_; }
+
+  // The communication stream from here on is behind `stream` as it is, and the
+  // calling thread enqueues there.
+  void EnterSide(cudaEvent_t begin);
+  // `end` stands for what it has enqueued there.
+  void LeaveSide(cudaEvent_t end);
+  // `stream` from here on is behind `end`.
+  void WaitForSide(cudaEvent_t end);
+  // `stream` from here on is behind all that is beside it.
+  void JoinSide();
 
   // Of at least one byte, aligned to 256 and zeroed.
   absl::StatusOr<void*> Allocate(int64_t bytes);
@@ -52,6 +69,8 @@ class Gpu {
   GpuInfo info_;
   cudaStream_t stream_ = nullptr, setup_stream_ = nullptr;
   cudaStream_t communication_stream_ = nullptr;
+  cudaEvent_t joined_ = nullptr;
+  std::atomic<bool> has_side_{false};  // something may run beside
   std::mutex mutex_;
   absl::Status error_;
   bool has_failed_ = false;

@@ -219,20 +219,35 @@ class CudaNcclGroup : public NcclGroup {
   }
 
   // Enqueues what `calls` calls as one group behind all that the compute stream
-  // has, and the compute stream behind it.
+  // has, and the compute stream behind it; a thread that has entered the side
+  // sees to both itself. After an error nothing may wait for what others never
+  // enqueue, not even the end of this process, so all cliques are given up.
   template <typename Calls>
   absl::Status Enqueue(const char* name, const Calls& calls) {
     gpu_.Enter();
     last_ = name;
+    const absl::Status status = TryEnqueue(calls);
+    if (!status.ok()) {
+      gpu_.Keep(status);
+      groups_.Abort();
+    }
+    return status;
+  }
+  template <typename Calls>
+  absl::Status TryEnqueue(const Calls& calls) {
     MTF_RETURN_IF_ERROR(AsyncError());
-    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventRecord(before_, gpu_.stream())));
-    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaStreamWaitEvent(stream(), before_, 0)));
+    const bool joins = !gpu_.is_beside();
+    if (joins) {
+      MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventRecord(before_, gpu_.stream())));
+      MTF_RETURN_IF_ERROR(MTF_CUDA(cudaStreamWaitEvent(stream(), before_, 0)));
+    }
     MTF_RETURN_IF_ERROR(MTF_NCCL(communicator_, ncclGroupStart()));
     const absl::Status called = calls();
     // Ended even so, or every later group of this thread would be part of it.
     const absl::Status ended = MTF_NCCL(communicator_, ncclGroupEnd());
     MTF_RETURN_IF_ERROR(called);
     MTF_RETURN_IF_ERROR(ended);
+    if (!joins) return absl::OkStatus();
     MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventRecord(after_, stream())));
     return MTF_CUDA(cudaStreamWaitEvent(gpu_.stream(), after_, 0));
   }

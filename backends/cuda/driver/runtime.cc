@@ -48,6 +48,32 @@ class GraphRecording : public Recording {
   cudaGraphExec_t graph_;
 };
 
+// Events on both streams, where what is beside begins and ends.
+class CudaSideWork : public SideWork {
+ public:
+  explicit CudaSideWork(Gpu& gpu) : gpu_(gpu) {}
+  ~CudaSideWork() override {
+    gpu_.Enter();
+    for (cudaEvent_t event : {begin_, end_}) {
+      if (event != nullptr) cudaEventDestroy(event);
+    }
+  }
+  absl::Status Init() {
+    gpu_.Enter();
+    for (cudaEvent_t* event : {&begin_, &end_}) {
+      MTF_RETURN_IF_ERROR(
+          MTF_CUDA(cudaEventCreateWithFlags(event, cudaEventDisableTiming)));
+    }
+    return absl::OkStatus();
+  }
+  cudaEvent_t begin() const { return begin_; }
+  cudaEvent_t end() const { return end_; }
+
+ private:
+  Gpu& gpu_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
 class CudaRuntime : public Runtime {
  public:
   static absl::StatusOr<std::shared_ptr<Runtime>> Open(
@@ -62,6 +88,7 @@ class CudaRuntime : public Runtime {
   ~CudaRuntime() override {
     gpu_->Enter();
     // What is enqueued uses what goes now.
+    gpu_->JoinSide();
     cudaStreamSynchronize(gpu_->stream());
   }
 
@@ -94,12 +121,12 @@ class CudaRuntime : public Runtime {
     gpu_->Enter();
     if (bytes == 0 || to == from) return;
     gpu_->Keep(MTF_CUDA(cudaMemcpyAsync(
-        to, from, bytes, cudaMemcpyDeviceToDevice, gpu_->stream())));
+        to, from, bytes, cudaMemcpyDeviceToDevice, gpu_->current_stream())));
   }
   void SetZero(void* to, int64_t bytes) override {
     gpu_->Enter();
     if (bytes == 0) return;
-    gpu_->Keep(MTF_CUDA(cudaMemsetAsync(to, 0, bytes, gpu_->stream())));
+    gpu_->Keep(MTF_CUDA(cudaMemsetAsync(to, 0, bytes, gpu_->current_stream())));
   }
 
   absl::StatusOr<Function*> Compile(const KernelSource& source) override {
@@ -117,7 +144,7 @@ class CudaRuntime : public Runtime {
                          dim3(static_cast<unsigned>(shape.blocks)),
                          dim3(static_cast<unsigned>(shape.threads)),
                          const_cast<void**>(arguments.data()),
-                         shape.shared_bytes, gpu_->stream()));
+                         shape.shared_bytes, gpu_->current_stream()));
     if (launched.ok()) return;
     gpu_->Keep(absl::Status(
         launched.code(),
@@ -141,12 +168,31 @@ class CudaRuntime : public Runtime {
 #endif
   }
 
+  std::unique_ptr<SideWork> NewSideWork() override {
+    auto work = std::make_unique<CudaSideWork>(*gpu_);
+    const absl::Status made = work->Init();
+    if (made.ok()) return work;
+    gpu_->Keep(made);
+    return nullptr;
+  }
+  void EnterSide(SideWork& work) override {
+    gpu_->EnterSide(static_cast<CudaSideWork&>(work).begin());
+  }
+  void LeaveSide(SideWork& work) override {
+    gpu_->LeaveSide(static_cast<CudaSideWork&>(work).end());
+  }
+  void WaitForSide(SideWork& work) override {
+    gpu_->WaitForSide(static_cast<CudaSideWork&>(work).end());
+  }
+
   absl::Status Synchronize() override {
     gpu_->Enter();
     if (recording_) {
       return absl::FailedPreconditionError(
           "what is recorded does not run, so nothing can wait for it");
     }
+    // What a step that failed has left there.
+    gpu_->JoinSide();
     gpu_->Keep(WaitForStream());
     return gpu_->TakeError();
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GPU played by the host: what is enqueued runs at once, on the calling
-// thread, or is recorded. Kernels are compiled when one of them is first
+// A GPU played by the host: what is enqueued waits until something needs it to
+// be over and then runs on that thread, in an order that the two streams allow
+// (streams.h), or is recorded. Kernels are compiled when one of them is first
 // launched, all that wait for it together; an error of the compiler is then
 // that of the launch.
 #include "backends/cuda/runtime.h"
@@ -18,13 +19,19 @@
 #include "backends/cuda/emulated/fibers.h"
 #include "backends/cuda/emulated/host_compiler.h"
 #include "backends/cuda/emulated/libraries.h"
+#include "backends/cuda/emulated/streams.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
 namespace {
 
-using Work = std::function<absl::Status()>;
+using Entry = EmulatedStreams::Entry;
+using Kind = EmulatedStreams::Kind;
+using Work = EmulatedStreams::Work;
+
+// Whether the calling thread enqueues beside the first stream.
+thread_local bool is_beside = false;
 
 class EmulatedFunction : public Function {
  public:
@@ -36,6 +43,12 @@ class EmulatedFunction : public Function {
   bool has_barriers;
   const EmulatedKernel* kernel = nullptr;  // once it is compiled
   absl::Status status;                     // why it cannot be
+};
+
+// What is enqueued may be all that is left of a mark.
+struct SharedSideWork : public SideWork {
+  const std::shared_ptr<EmulatedSideWork> mark =
+      std::make_shared<EmulatedSideWork>();
 };
 
 class EmulatedRuntime : public Runtime {
@@ -60,9 +73,13 @@ class EmulatedRuntime : public Runtime {
     std::memset(data, 0, bytes);
     return data;
   }
-  void Free(void* data) override { std::free(data); }
+  void Free(void* data) override {
+    Finish();  // what is enqueued may use it
+    std::free(data);
+  }
 
   void CopyToDevice(void* to, const void* from, int64_t bytes) override {
+    Finish();
     if (bytes > 0) std::memcpy(to, from, bytes);
   }
   void CopyToHost(void* to, const void* from, int64_t bytes) override {
@@ -127,9 +144,29 @@ class EmulatedRuntime : public Runtime {
                                     });
   }
 
+  std::unique_ptr<SideWork> NewSideWork() override {
+    return std::make_unique<SharedSideWork>();
+  }
+  void EnterSide(SideWork& work) override {
+    Mark(Kind::kBegin, work);
+    Mark(Kind::kWaitForBegin, work);
+    is_beside = true;
+  }
+  void LeaveSide(SideWork& work) override {
+    is_beside = false;
+    Mark(Kind::kEnd, work);
+  }
+  void WaitForSide(SideWork& work) override { Mark(Kind::kWaitForEnd, work); }
+
   absl::Status Synchronize() override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return std::exchange(error_, absl::OkStatus());
+    streams_.Finish();
+    return streams_.TakeError();
+  }
+
+  void SetOrder(StreamOrder order, uint32_t seed) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    streams_.SetOrder(order, seed);
   }
 
   absl::Status BeginRecording() override {
@@ -142,22 +179,28 @@ class EmulatedRuntime : public Runtime {
   absl::StatusOr<std::unique_ptr<Recording>> EndRecording() override {
     class List : public Recording {
      public:
-      List(EmulatedRuntime& runtime, std::vector<Work> work)
-          : runtime_(runtime), work_(std::move(work)) {}
+      List(EmulatedRuntime& runtime, std::vector<Entry> entries)
+          : runtime_(runtime), entries_(std::move(entries)) {}
+      ~List() override { runtime_.Finish(); }
       absl::Status Replay() override {
         const std::lock_guard<std::mutex> lock(runtime_.mutex_);
-        for (const Work& work : work_) runtime_.Keep(work());
+        for (const Entry& entry : entries_) runtime_.streams_.Enqueue(entry);
         return absl::OkStatus();
       }
 
      private:
       EmulatedRuntime& runtime_;
-      std::vector<Work> work_;
+      std::vector<Entry> entries_;
     };
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!records_) return absl::FailedPreconditionError("records nothing");
     records_ = false;
-    return std::make_unique<List>(*this, std::move(recorded_));
+    std::vector<Entry> entries = std::exchange(recorded_, {});
+    if (LeavesSideOpen(entries)) {
+      return absl::FailedPreconditionError(
+          "a recording ends before what runs beside it is waited for");
+    }
+    return std::make_unique<List>(*this, std::move(entries));
   }
 
   absl::StatusOr<std::string> NewNcclId() override { return NoNccl(); }
@@ -178,16 +221,35 @@ class EmulatedRuntime : public Runtime {
     return absl::UnimplementedError("an emulated GPU has no NCCL");
   }
 
-  void Keep(const absl::Status& status) {
-    if (error_.ok()) error_ = status;
+  void Finish() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    streams_.Finish();
   }
   void Enqueue(Work work) {
+    Enqueue(Entry{Kind::kWork, is_beside, std::move(work)});
+  }
+  void Mark(Kind kind, SideWork& work) {
+    Enqueue(Entry{kind, false, {}, static_cast<SharedSideWork&>(work).mark});
+  }
+  void Enqueue(Entry entry) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (records_) {
-      recorded_.push_back(std::move(work));
+      recorded_.push_back(std::move(entry));
     } else {
-      Keep(work());
+      streams_.Enqueue(entry);
     }
+  }
+  // As CUDA has it: what has left the first stream must have come back.
+  static bool LeavesSideOpen(const std::vector<Entry>& entries) {
+    const Entry* last = nullptr;
+    for (const Entry& entry : entries) {
+      if (entry.kind == Kind::kEnd) last = &entry;
+      if (entry.kind == Kind::kWaitForEnd && last != nullptr &&
+          last->mark == entry.mark) {
+        last = nullptr;
+      }
+    }
+    return last != nullptr;
   }
 
   // Compiles whatever is not yet, so many at once that the compiler's memory
@@ -262,10 +324,10 @@ class EmulatedRuntime : public Runtime {
   }
 
   GpuInfo info_;
-  std::mutex mutex_;  // the stream
-  absl::Status error_;
+  std::mutex mutex_;  // the streams
+  EmulatedStreams streams_;
   bool records_ = false;
-  std::vector<Work> recorded_;
+  std::vector<Entry> recorded_;
   HostCompiler compiler_;
   BlockRunner runner_;
   std::map<std::pair<std::string, std::string>,
@@ -276,11 +338,23 @@ class EmulatedRuntime : public Runtime {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Runtime>> OpenEmulatedGpu() {
-  // One for the process, so that what is compiled is compiled once.
-  static const auto& runtime =
-      *new std::shared_ptr<Runtime>(std::make_shared<EmulatedRuntime>());
+namespace {
+
+// One for the process, so that what is compiled is compiled once.
+const std::shared_ptr<EmulatedRuntime>& TheEmulatedGpu() {
+  static const auto& runtime = *new std::shared_ptr<EmulatedRuntime>(
+      std::make_shared<EmulatedRuntime>());
   return runtime;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Runtime>> OpenEmulatedGpu() {
+  return TheEmulatedGpu();
+}
+
+void SetStreamOrder(StreamOrder order, uint32_t seed) {
+  TheEmulatedGpu()->SetOrder(order, seed);
 }
 
 }  // namespace mtf::cuda

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an explanation tells of memory is what the device takes, to the byte.
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lowering/explain.h"
+#include "lowering/plan_for_machine.h"
+#include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/small_transformer.h"
+
+namespace mtf::cuda {
+namespace {
+
+using ::mtf::testing::BuildTransformer;
+using ::mtf::testing::Transformer;
+using ::mtf::testing::TransformerSizes;
+
+struct Case {
+  DType dtype;
+  std::string mesh, layout;
+  int attention;  // fused on a device, with the gradient
+  friend void PrintTo(const Case& c, std::ostream* out) {
+    *out << DTypeName(c.dtype) << " " << c.mesh << " " << c.layout;
+  }
+};
+
+class DevicePlan : public ::testing::TestWithParam<Case> {};
+
+// A small GPT-2: its heads of 64, its lengths and its ratios.
+TEST_P(DevicePlan, IsWhatIsTold) {
+  const Case& c = GetParam();
+  Graph graph;
+  const TransformerSizes sizes = {.layers = 3,
+                                  .batch = 4,
+                                  .length = 256,
+                                  .d_model = 256,
+                                  .heads = 4,
+                                  .d_kv = 64,
+                                  .d_ff = 1024,
+                                  .vocab = 512,
+                                  .dtype = c.dtype};
+  const Transformer model = BuildTransformer(graph, sizes);
+  const Targets targets = {.fetches = {model.loss}, .updates = {model.step}};
+  const auto device = CreateDevice("cuda_emulated", {});
+  ASSERT_OK(device);
+  const Machine machine = *Machine::Load("h200_x8");
+  const auto told =
+      Explain(graph, *Mesh::Parse(c.mesh),
+              *LayoutRules::Parse(c.layout, "--layout"), targets, machine);
+  ASSERT_OK(told);
+  auto program = testing::LowerText(graph, c.mesh, c.layout, targets);
+  ASSERT_OK(program);
+  const BufferPlan taken = (*device)->Plan(*program);
+  EXPECT_EQ(told->attention.fused, c.attention);
+  EXPECT_EQ(told->memory.arena, taken.arena_bytes);
+  if (c.attention > 0) {
+    EXPECT_LT(taken.arena_bytes, program->buffers.arena_bytes);
+  }
+  PlanForMachine(machine, *program);
+  EXPECT_EQ(program->buffers.commit, taken.commit);
+  for (size_t v = 0; v < program->values.size(); ++v) {
+    EXPECT_EQ(program->buffers.buffers[v].place, taken.buffers[v].place);
+    EXPECT_EQ(program->buffers.buffers[v].offset, taken.buffers[v].offset);
+  }
+  // Everything that is planned without memory is inside of a group that runs.
+  std::vector<bool> inside(program->values.size(), false);
+  for (const std::vector<int>& group : (*device)->Groups(*program)) {
+    for (int member : group) {
+      for (int result : program->instructions[member].results) {
+        inside[result] = true;
+      }
+    }
+  }
+  for (const Instruction& instruction : program->instructions) {
+    for (int result : instruction.results) {
+      if (taken.buffers[result].place != BufferPlan::Place::kNone ||
+          program->values[result].local_bytes() == 0) {
+        continue;
+      }
+      const bool runs = instruction.opcode == Opcode::kMap ||
+                        instruction.opcode == Opcode::kReduce ||
+                        instruction.opcode == Opcode::kEinsum;
+      EXPECT_TRUE(!runs || inside[result]) << program->values[result].name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cuda, DevicePlan,
+    ::testing::Values(
+        Case{kBFloat16, "", "", 3}, Case{kFloat16, "", "", 3},
+        Case{kFloat32, "", "", 0}, Case{kBFloat16, "data:4", "batch:data", 3},
+        Case{kBFloat16, "model:4", "heads:model,d_ff:model,vocab:model", 3},
+        Case{kBFloat16, "data:2,model:2", "batch:data,heads:model", 3},
+        Case{kBFloat16, "data:3", "batch:data;[parameters];d_model:data", 3},
+        Case{kBFloat16, "model:4", "length:model", 0},
+        Case{kBFloat16, "model:2", "d_kv:model", 0}));
+
+}  // namespace
+}  // namespace mtf::cuda
