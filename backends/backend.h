@@ -104,6 +104,17 @@ class Replay {
   virtual ~Replay() = default;
 };
 
+// Work that a device runs beside what is enqueued behind it.
+class Beside {
+ public:
+  virtual ~Beside() = default;
+  // Enqueues what `work` enqueues, behind all that was enqueued before. What is
+  // run so runs in the order of the calls.
+  virtual absl::Status Run(const std::function<absl::Status()>& work) = 0;
+  // What is enqueued from now on is behind it.
+  virtual void Wait() = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -167,6 +178,10 @@ class Device {
   virtual absl::Status Finish(StepContext& /*context*/) {
     return absl::OkStatus();
   }
+
+  // What one collective that is marked so runs beside the rest by; it is waited
+  // for before a stretch of RunOrReplay ends. Null: it runs where it stands.
+  virtual std::unique_ptr<Beside> PrepareBeside() { return nullptr; }
 
   // Around what an instruction enqueues, for profilers. `name` stays in place
   // as long as the kernels.

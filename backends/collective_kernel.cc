@@ -190,6 +190,36 @@ int ArrivingDim(const Instruction& instruction) {
   return -1;
 }
 
+// Whether ranks outside of the group of a reduction hold what it gives. They
+// are replicas, which are equal to the last bit.
+bool IsReplicatedOutside(const Program& program,
+                         const Instruction& instruction) {
+  if (instruction.opcode != Opcode::kAllReduce &&
+      instruction.opcode != Opcode::kReduceScatter) {
+    return false;
+  }
+  for (int result : instruction.results) {
+    const TensorLayout& layout = program.values[result].layout;
+    for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
+      const AxisSet bit = AxisSet{1} << axis;
+      if (program.mesh.axis_size(axis) > 1 &&
+          !instruction.axes.Contains(axis) &&
+          ((layout.Sharded() | layout.unreduced) & bit) == 0) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<const Communicator::Group*> GroupOf(
+    const Program& program, const Instruction& instruction,
+    Communicator& communicator) {
+  return communicator.GroupOver(instruction.axes,
+                                IsReplicatedOutside(program, instruction),
+                                instruction.beside);
+}
+
 }  // namespace
 
 StagingBytes StagingBytesOf(const Program& program,
@@ -223,7 +253,7 @@ StagingBytes StagingBytesOf(const Program& program,
 absl::Status OpenGroups(const Program& program, Communicator& communicator) {
   for (const Instruction& instruction : program.instructions) {
     if (!MovesBetweenRanks(instruction.opcode)) continue;
-    MTF_RETURN_IF_ERROR(communicator.GroupOver(instruction.axes).status());
+    MTF_RETURN_IF_ERROR(GroupOf(program, instruction, communicator).status());
   }
   return absl::OkStatus();
 }
@@ -235,7 +265,7 @@ absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
   const ProgramValue& from = *binding.operands[0].value;
   const ProgramValue& to = *binding.results[0].value;
   MTF_ASSIGN_OR_RETURN(const Communicator::Group* group,
-                       communicator.GroupOver(instruction.axes));
+                       GroupOf(*binding.program, instruction, communicator));
   const auto places = static_cast<int64_t>(group->ranks.size());
   auto kernel =
       std::make_unique<BoundCollective>(binding, communicator, *group);

@@ -53,6 +53,11 @@ class Communicator {
     AxisList axes;
     std::vector<int64_t> ranks;
     int place = 0;  // of this rank
+    // Of reductions with replicas outside of the group, which get the same by
+    // a reduction of their own: the library at hand might add in another order
+    // there. Those that run beside other work have a group for themselves.
+    bool replicated_outside = false;
+    bool beside = false;
   };
 
   // A part of a bucketed all_reduce; `in` may equal `out`.
@@ -70,11 +75,17 @@ class Communicator {
   int64_t rank() const { return rank_; }
   int64_t size() const { return mesh_.num_devices(); }
 
-  // The group of this rank over `axes`; made once per list of axes. Collective:
-  // every rank asks for the same groups in the same order.
-  absl::StatusOr<const Group*> GroupOver(const AxisList& axes);
+  // The group of this rank over `axes`; made once per list of axes, and once
+  // more for reductions with replicas outside where that makes a difference.
+  // Collective: every rank asks for the same groups in the same order.
+  absl::StatusOr<const Group*> GroupOver(const AxisList& axes,
+                                         bool replicated_outside = false,
+                                         bool beside = false);
 
   virtual RankPlacement placement() const { return {}; }
+
+  // Whether reductions add in the order of places by themselves.
+  virtual bool reduces_in_order() const { return true; }
 
   // True where a wait may have no end: ranks talk by MPI messages.
   virtual bool waits_for_ever() const { return false; }

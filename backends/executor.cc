@@ -149,16 +149,37 @@ absl::Status Executor::Impl::RunAction(const Action& action,
   return Fetch(*action.output, addresses[action.output->operands[0]], outputs);
 }
 
+// A stretch that ends early leaves nothing under way, so one that begins in the
+// midst of the program finds some of its waits over.
+void Executor::Impl::WaitFor(size_t action) {
+  const auto found = std::find(under_way.begin(), under_way.end(), action);
+  if (found == under_way.end()) return;
+  actions[action].beside->Wait();
+  under_way.erase(found);
+}
+
+absl::Status Executor::Impl::EnqueueAction(size_t i, StepContext& context,
+                                           HostTensors* outputs) {
+  const Action& action = actions[i];
+  for (size_t other : action.waits) WaitFor(other);
+  if (!action.waits.empty()) return absl::OkStatus();
+  if (action.beside == nullptr) return RunAction(action, context, outputs);
+  under_way.push_back(i);
+  return action.beside->Run([&] { return RunCollective(action); });
+}
+
 absl::Status Executor::Impl::Enqueue(const Stretch& stretch,
                                      StepContext& context,
                                      HostTensors* outputs) {
   const bool ranges = device.replays();
+  under_way.clear();
   for (size_t i = stretch.begin; i < stretch.end; ++i) {
     if (ranges) device.EnterRange(actions[i].name);
-    const absl::Status status = RunAction(actions[i], context, outputs);
+    const absl::Status status = EnqueueAction(i, context, outputs);
     if (ranges) device.LeaveRange();
     MTF_RETURN_IF_ERROR(status);
   }
+  while (!under_way.empty()) WaitFor(under_way.front());
   if (!stretch.commits) return absl::OkStatus();
   for (const std::unique_ptr<Kernel>& commit : commits) commit->Run(context);
   return absl::OkStatus();
@@ -171,6 +192,7 @@ absl::Status Executor::Impl::RunOneByOne(const Stretch& stretch,
   Clock::time_point begin = Clock::now();
   for (size_t i = stretch.begin; i < stretch.end; ++i) {
     const Action& action = actions[i];
+    if (!action.waits.empty()) continue;
     MTF_RETURN_IF_ERROR(RunAction(action, context, outputs));
     MTF_RETURN_IF_ERROR(Named(device.Finish(context), action.instruction));
     const Clock::time_point end = Clock::now();

@@ -37,6 +37,8 @@ struct Executor::Impl {
     int instruction = 0;
     std::unique_ptr<Kernel> kernel = {};
     std::unique_ptr<CollectiveKernel> collective = {};
+    std::unique_ptr<Beside> beside = {};  // of a collective that runs so
+    std::vector<size_t> waits = {};       // for actions that run beside
     const Instruction* output = nullptr;
     int number = 0;         // of a collective, from 1
     const char* name = "";  // of what it makes; the program's
@@ -54,15 +56,24 @@ struct Executor::Impl {
     std::unique_ptr<Replay> replay;
   };
 
+  // Memory around collectives.
+  struct Staging {
+    void* before = nullptr;
+    void* after = nullptr;
+  };
+
   // --- prepare_executor.cc
 
   absl::Status Prepare();
   absl::Status Reserve();
+  absl::Status ReserveStaging(bool beside, Staging& staging);
   void PlaceValues();
   void FindFailures();
   absl::Status PrepareActions();
   absl::Status PrepareInstruction(int index);
   absl::StatusOr<bool> PrepareGroup(const std::vector<int>& members);
+  absl::Status PrepareCollective(const Binding& binding);
+  void PrepareWait(int index);
   absl::Status PrepareOutput(int index);
   absl::Status PrepareCommits();
   absl::StatusOr<void*> AllocateExtra(int64_t bytes);
@@ -90,6 +101,9 @@ struct Executor::Impl {
   absl::Status RunAction(const Action& action, StepContext& context,
                          HostTensors* outputs);
   absl::Status RunCollective(const Action& action);
+  absl::Status EnqueueAction(size_t i, StepContext& context,
+                             HostTensors* outputs);
+  void WaitFor(size_t action);
   absl::Status Finish(StepContext& context);
   absl::Status AgreeOnErrors(const StepContext& context);
   absl::Status Fetch(const Instruction& output, const void* data,
@@ -101,13 +115,18 @@ struct Executor::Impl {
   Communicator& communicator;
   VariableStore& variables;
   void* arena = nullptr;
-  void* staging[2] = {};     // around collectives, shared by all of them
+  // Shared by all collectives; those that run beside follow one another and
+  // share theirs.
+  Staging staging, staging_beside;
+  bool overlaps = false;     // the device runs collectives beside the rest
   std::vector<void*> extra;  // buffers besides the arena
   std::map<absl::string_view, void*> storage;  // of the program's variables
   std::vector<void*> addresses;                // by value
   std::vector<const Instruction*> inputs;
 
   std::vector<Action> actions;
+  std::vector<size_t> under_way;  // actions that run beside, while enqueuing
+  absl::flat_hash_map<int, size_t> beside_of;  // by first result: its action
   std::vector<std::unique_ptr<Kernel>> commits;
   std::vector<Kept> kept;
   // Where something can fail on data, ranks agree between the two parts; where

@@ -48,14 +48,22 @@ std::optional<IndexLimits> FindFedIndices(const Program& program) {
     const int64_t size =
         program.values[table].shape.SizeOf(instruction.dimension);
     int value = instruction.operands[1];
-    while (producers[value] >= 0 &&
-           OnlyMoves(program.instructions[producers[value]].opcode)) {
-      value = program.instructions[producers[value]].operands[0];
+    const Instruction* producer = nullptr;
+    while (producers[value] >= 0) {
+      producer = &program.instructions[producers[value]];
+      // The places of a ranking by labels are places of one in blocks.
+      const bool labels = producer->opcode == Opcode::kTopK;
+      if (labels && producer->operands.size() == 1) break;
+      if (!labels && !OnlyMoves(producer->opcode)) break;
+      value = producer->operands.back();
     }
-    if (producers[value] < 0 ||
-        program.instructions[producers[value]].opcode != Opcode::kInput) {
-      return std::nullopt;
+    if (producers[value] < 0) return std::nullopt;
+    if (producer->opcode == Opcode::kTopK) {
+      // Places in another dimension of no more elements are good ones.
+      const Shape& ranked = program.values[producer->operands[0]].shape;
+      if (ranked.SizeOf(producer->dimension) <= size) continue;
     }
+    if (producer->opcode != Opcode::kInput) return std::nullopt;
     const auto [known, added] = limits.emplace(value, size);
     if (!added) known->second = std::min(known->second, size);
   }

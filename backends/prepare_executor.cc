@@ -81,19 +81,29 @@ absl::StatusOr<void*> Executor::Impl::AllocateExtra(int64_t bytes) {
   return buffer;
 }
 
+absl::Status Executor::Impl::ReserveStaging(bool beside, Staging& staging) {
+  StagingBytes bytes;
+  for (const Instruction& instruction : program.instructions) {
+    if ((overlaps && instruction.beside) != beside) continue;
+    const StagingBytes need = StagingBytesOf(program, instruction);
+    bytes.before = std::max(bytes.before, need.before);
+    bytes.after = std::max(bytes.after, need.after);
+  }
+  if (bytes.before > 0) {
+    MTF_ASSIGN_OR_RETURN(staging.before, AllocateExtra(bytes.before));
+  }
+  if (bytes.after > 0) {
+    MTF_ASSIGN_OR_RETURN(staging.after, AllocateExtra(bytes.after));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Executor::Impl::Reserve() {
   MTF_ASSIGN_OR_RETURN(
       arena, device.Allocate(std::max<int64_t>(plan.arena_bytes, 64)));
-  int64_t staging_bytes[2] = {0, 0};
-  for (const Instruction& instruction : program.instructions) {
-    const StagingBytes need = StagingBytesOf(program, instruction);
-    staging_bytes[0] = std::max(staging_bytes[0], need.before);
-    staging_bytes[1] = std::max(staging_bytes[1], need.after);
-  }
-  for (int i = 0; i < 2; ++i) {
-    if (staging_bytes[i] == 0) continue;
-    MTF_ASSIGN_OR_RETURN(staging[i], AllocateExtra(staging_bytes[i]));
-  }
+  overlaps = device.PrepareBeside() != nullptr;
+  MTF_RETURN_IF_ERROR(ReserveStaging(/*beside=*/false, staging));
+  if (overlaps) MTF_RETURN_IF_ERROR(ReserveStaging(true, staging_beside));
   for (const ProgramVariable& variable : program.variables) {
     MTF_ASSIGN_OR_RETURN(storage[variable.name],
                          variables.Find(program, variable));
@@ -164,6 +174,9 @@ Binding Executor::Impl::BindInstruction(int index) const {
 
 const char* Executor::Impl::NameOf(int index) const {
   const Instruction& instruction = program.instructions[index];
+  if (instruction.opcode == Opcode::kWait) {
+    return program.values[instruction.operands[0]].name.c_str();
+  }
   return instruction.results.empty()
              ? instruction.symbol.c_str()
              : program.values[instruction.results[0]].name.c_str();
@@ -242,6 +255,9 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
       return absl::OkStatus();
     case Opcode::kOutput:
       return PrepareOutput(index);
+    case Opcode::kWait:
+      PrepareWait(index);
+      return absl::OkStatus();
     case Opcode::kReshard:
       return absl::InternalError("a reshard was not expanded");
     case Opcode::kReshape:
@@ -262,15 +278,7 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
                  index);
   }
   if (MovesBetweenRanks(instruction.opcode)) {
-    absl::StatusOr<std::unique_ptr<CollectiveKernel>> collective =
-        PrepareCollectiveKernel(binding, device, communicator, staging[0],
-                                staging[1]);
-    if (!collective.ok()) return Named(collective.status(), index);
-    actions.push_back({.instruction = index,
-                       .collective = *std::move(collective),
-                       .number = ++collectives,
-                       .name = NameOf(index)});
-    return absl::OkStatus();
+    return Named(PrepareCollective(binding), index);
   }
   absl::StatusOr<std::unique_ptr<Kernel>> kernel = device.Prepare(binding);
   if (!kernel.ok()) return Named(kernel.status(), index);
@@ -278,6 +286,30 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
                      .kernel = *std::move(kernel),
                      .name = NameOf(index)});
   return absl::OkStatus();
+}
+
+absl::Status Executor::Impl::PrepareCollective(const Binding& binding) {
+  const bool beside = overlaps && binding.instruction().beside;
+  const Staging& through = beside ? staging_beside : staging;
+  MTF_ASSIGN_OR_RETURN(std::unique_ptr<CollectiveKernel> collective,
+                       PrepareCollectiveKernel(binding, device, communicator,
+                                               through.before, through.after));
+  if (beside) beside_of[binding.instruction().results[0]] = actions.size();
+  actions.push_back({.instruction = binding.index,
+                     .collective = std::move(collective),
+                     .beside = beside ? device.PrepareBeside() : nullptr,
+                     .number = ++collectives,
+                     .name = NameOf(binding.index)});
+  return absl::OkStatus();
+}
+
+void Executor::Impl::PrepareWait(int index) {
+  if (!overlaps) return;  // all is over where it stands
+  Action wait = {.instruction = index, .name = NameOf(index)};
+  for (int value : program.instructions[index].operands) {
+    wait.waits.push_back(beside_of.at(value));
+  }
+  actions.push_back(std::move(wait));
 }
 
 // The buffer of a fetched value may soon hold another, so it is copied where it

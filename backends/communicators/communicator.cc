@@ -26,9 +26,14 @@ absl::Status CheckSize(CollectiveKind kind, int64_t size) {
 }  // namespace
 
 absl::StatusOr<const Communicator::Group*> Communicator::GroupOver(
-    const AxisList& axes) {
+    const AxisList& axes, bool replicated_outside, bool beside) {
+  replicated_outside = replicated_outside && !reduces_in_order();
+  beside = beside && replicated_outside;
   for (const auto& group : groups_) {
-    if (group->axes == axes) return group.get();
+    if (group->axes == axes && group->beside == beside &&
+        group->replicated_outside == replicated_outside) {
+      return group.get();
+    }
   }
   for (int i = 0; i < axes.size(); ++i) {
     if (axes[i] < 0 || axes[i] >= mesh_.num_axes() ||
@@ -43,6 +48,8 @@ absl::StatusOr<const Communicator::Group*> Communicator::GroupOver(
   group->axes = axes;
   group->ranks = mesh_.Group(rank_, axes);
   group->place = static_cast<int>(mesh_.Coordinate(rank_, axes));
+  group->replicated_outside = replicated_outside;
+  group->beside = beside;
   if (group->ranks.size() > 1) MTF_RETURN_IF_ERROR(OpenGroup(*group));
   groups_.push_back(std::move(group));
   return groups_.back().get();

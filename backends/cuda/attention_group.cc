@@ -170,8 +170,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
 
 std::vector<AttentionGroup> FindAttentionFor(Runtime& runtime,
                                              const Program& program) {
-  const std::vector<bool> none(program.instructions.size(), false);
-  return FindAttention(program, none, [&](const AttentionProblem& problem) {
+  return FindAttention(program, [&](const AttentionProblem& problem) {
     return runtime.PrepareAttention(problem).ok();
   });
 }

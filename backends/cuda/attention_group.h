@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "backends/backend.h"
-#include "backends/cuda/find_attention.h"
 #include "backends/cuda/runtime.h"
 #include "backends/cuda/scratch.h"
+#include "lowering/find_attention.h"
 
 namespace mtf::cuda {
 

@@ -6,34 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lowering/einsum_kind.h"
 
 namespace mtf::cuda {
 namespace {
 
 constexpr int kMostAlignment = 16;  // bytes; the widest access of a GPU
-
-bool FoldsInto(const EinsumLoop& outer, const EinsumLoop& inner) {
-  return outer.x == inner.x * inner.extent &&
-         outer.y == inner.y * inner.extent && outer.z == inner.z * inner.extent;
-}
-
-// The plan folds dimensions of one role; loops over rows of one operand and
-// loops of both may fold as well.
-std::vector<EinsumLoop> FoldBatch(std::vector<EinsumLoop> loops) {
-  loops.erase(std::remove_if(loops.begin(), loops.end(),
-                             [](const EinsumLoop& l) { return l.extent == 1; }),
-              loops.end());
-  for (size_t i = 0; i < loops.size(); ++i) {
-    for (size_t j = 0; j < loops.size(); ++j) {
-      if (i == j || !FoldsInto(loops[i], loops[j])) continue;
-      loops[j].extent *= loops[i].extent;
-      loops.erase(loops.begin() + i);
-      i = static_cast<size_t>(-1);  // begin again
-      break;
-    }
-  }
-  return loops;
-}
 
 // One row or column may be told either way; the leading dimension must still be
 // that of a whole matrix.

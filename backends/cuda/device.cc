@@ -19,11 +19,16 @@
 #include "backends/cuda/random.h"
 #include "backends/cuda/reduce.h"
 #include "backends/cuda/row_group.h"
+#include "backends/cuda/scan.h"
 #include "backends/cuda/scatter_add.h"
 #include "backends/cuda/scratch.h"
 #include "backends/cuda/step_words.h"
+#include "backends/cuda/top_k.h"
+#include "lowering/matmul_groups.h"
 #include "lowering/plan_buffers.h"
+#include "lowering/plan_for_machine.h"
 #include "lowering/row_groups.h"
+#include "mtf/exceptions.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
@@ -73,12 +78,30 @@ class ZeroKernel : public Kernel {
   int64_t bytes_;
 };
 
+class SideStream : public Beside {
+ public:
+  SideStream(Runtime& runtime, std::unique_ptr<SideWork> work)
+      : runtime_(runtime), work_(std::move(work)) {}
+  absl::Status Run(const std::function<absl::Status()>& work) override {
+    runtime_.EnterSide(*work_);
+    const absl::Status status = CatchExceptions(work);
+    runtime_.LeaveSide(*work_);
+    return status;
+  }
+  void Wait() override { runtime_.WaitForSide(*work_); }
+
+ private:
+  Runtime& runtime_;
+  std::unique_ptr<SideWork> work_;
+};
+
 class CudaDevice : public Device {
  public:
   CudaDevice(std::string name, std::shared_ptr<Runtime> runtime)
       : name_(std::move(name)),
         runtime_(std::move(runtime)),
         scratch_(*runtime_),
+        row_sums_(*runtime_),
         words_(*runtime_) {}
 
   absl::string_view name() const override { return name_; }
@@ -127,6 +150,12 @@ class CudaDevice : public Device {
         return PrepareGather(runtime, words_, binding);
       case Opcode::kScatterAdd:
         return PrepareScatterAdd(runtime, scratch_, words_, binding);
+      case Opcode::kScan:
+        return PrepareScan(runtime, binding);
+      case Opcode::kReduceBlocks:
+        return PrepareReduceBlocks(runtime, binding);
+      case Opcode::kTopK:
+        return PrepareTopK(runtime, scratch_, binding);
       case Opcode::kMask:
         return PrepareMask(runtime, binding);
       case Opcode::kAllSlice:
@@ -149,14 +178,8 @@ class CudaDevice : public Device {
   }
 
   BufferPlan Plan(const Program& program) const override {
-    std::vector<FusedGroup> groups;
-    for (const AttentionGroup& attention :
-         FindAttentionFor(*runtime_, program)) {
-      for (FusedGroup& group : attention.FusedGroups()) {
-        groups.push_back(std::move(group));
-      }
-    }
-    return PlanBuffersOf(program, groups);
+    return PlanBuffersOf(
+        program, GroupsInMemory(program, FindAttentionFor(*runtime_, program)));
   }
   std::vector<std::vector<int>> Groups(const Program& program) const override {
     std::vector<bool> taken(program.instructions.size(), false);
@@ -190,7 +213,7 @@ class CudaDevice : public Device {
     }
     for (const Binding& binding : bindings) {
       if (binding.instruction().opcode != Opcode::kMap) {
-        return PrepareRowGroup(*runtime_, bindings);
+        return PrepareRowGroup(*runtime_, scratch_, row_sums_, bindings);
       }
     }
     return PrepareMapBatch(*runtime_, bindings);
@@ -214,6 +237,12 @@ class CudaDevice : public Device {
       MTF_RETURN_IF_ERROR(connection_->Synchronize());
     }
     return words_.Finish(context);
+  }
+
+  std::unique_ptr<Beside> PrepareBeside() override {
+    std::unique_ptr<SideWork> work = runtime_->NewSideWork();
+    if (work == nullptr) return nullptr;
+    return std::make_unique<SideStream>(*runtime_, std::move(work));
   }
 
   void EnterRange(const char* name) override { runtime_->PushRange(name); }
@@ -257,6 +286,7 @@ class CudaDevice : public Device {
   std::string name_;
   std::shared_ptr<Runtime> runtime_;
   Scratch scratch_;
+  Scratch row_sums_;  // what rows add up to, until it is reduced
   StepWords words_;
   absl::Status failure_;              // of PrepareCopy, which returns none
   Connection* connection_ = nullptr;  // lives longer than any step

@@ -15,12 +15,6 @@
 namespace mtf::cuda {
 namespace {
 
-int64_t Count(const std::vector<EinsumLoop>& loops) {
-  int64_t count = 1;
-  for (const EinsumLoop& loop : loops) count *= loop.extent;
-  return count;
-}
-
 // The largest power of two up to 16 that divides all the addresses.
 int AlignmentOf(std::initializer_list<const void*> addresses) {
   uintptr_t bits = 16;
@@ -52,27 +46,6 @@ char* Advance(void* data, int64_t elements, DType dtype) {
 }
 
 }  // namespace
-
-EinsumKind KindOfEinsum(const EinsumPlan& plan, DType dtype) {
-  if (plan.flops() == 0) return EinsumKind::kZero;
-  const int64_t sweeps = Count(plan.outer_k);
-  if (plan.k.extent * sweeps == 1) return EinsumKind::kProduct;
-  if (!IsFloat(dtype) || (plan.m.extent == 1 && plan.n.extent == 1)) {
-    return EinsumKind::kReduce;
-  }
-  // To start a matmul takes a GPU as long as a reduction takes for about this
-  // much work, and the longest loop of the batch starts but once.
-  constexpr int64_t kFlopsPerStart = 2'000'000;
-  int64_t longest = 1;
-  for (const EinsumLoop& loop : plan.batch) {
-    longest = std::max(longest, loop.extent);
-  }
-  const int64_t starts = sweeps * (Count(plan.batch) / longest);
-  if (starts >= 16 && plan.flops() / starts < kFlopsPerStart) {
-    return EinsumKind::kReduce;
-  }
-  return EinsumKind::kMatmul;
-}
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(
     Runtime& runtime, Scratch& scratch, const EinsumPlan& plan,

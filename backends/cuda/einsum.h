@@ -2,27 +2,17 @@
 #ifndef BACKENDS_CUDA_EINSUM_H_
 #define BACKENDS_CUDA_EINSUM_H_
 
-#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "backends/backend.h"
 #include "backends/cuda/runtime.h"
 #include "backends/cuda/scratch.h"
+#include "lowering/einsum_kind.h"
 #include "lowering/einsum_plan.h"
 #include "mtf/dtype.h"
 
 namespace mtf::cuda {
-
-// What computes an einsum.
-enum class EinsumKind : uint8_t {
-  kZero,     // nothing to sum: the result is zeros
-  kProduct,  // no sum: a map of kMultiply over both operands
-  kReduce,   // of integers, without rows and columns of its own, or of so many
-             // small matmuls that one reduction of the products is faster
-  kMatmul,   // PrepareMatmul
-};
-EinsumKind KindOfEinsum(const EinsumPlan& plan, DType dtype);
 
 // What a matmul does to its result before it is written; z is laid out as the
 // result of the einsum is.

@@ -48,39 +48,39 @@ bool SamePlaces(const BoundValue& a, const BoundValue& b) {
   return true;
 }
 
-std::optional<GroupWiring> GroupWiring::Of(absl::Span<const Binding> members) {
+GroupWiring GroupWiring::Of(absl::Span<const Binding> members) {
   GroupWiring wiring;
   wiring.stored = ReadElsewhere(members);
+  absl::flat_hash_map<const ProgramValue*, int> made;
   for (size_t i = 0; i < members.size(); ++i) {
     std::vector<Source>& sources = wiring.sources.emplace_back();
     for (const BoundValue& operand : members[i].operands) {
       Source source;
-      // What the last of them that touched this memory has left there.
-      for (size_t j = i; j-- > 0 && source.member < 0;) {
-        const BoundValue& made = members[j].results[0];
-        if (!Overlap(made, operand)) continue;
-        if (made.data != operand.data || made.dtype() != operand.dtype() ||
-            !SamePlaces(made, operand)) {
-          return std::nullopt;
-        }
-        source.member = static_cast<int>(j);
-      }
-      for (size_t k = 0; k < wiring.inputs.size() && source.member < 0; ++k) {
-        const BoundValue& input = wiring.inputs[k];
-        if (input.data == operand.data && input.dtype() == operand.dtype() &&
-            SamePlaces(input, operand)) {
-          source.input = static_cast<int>(k);
-          break;
-        }
-      }
-      if (source.member < 0 && source.input < 0) {
-        source.input = static_cast<int>(wiring.inputs.size());
-        wiring.inputs.push_back(operand);
+      const auto it = made.find(operand.value);
+      if (it != made.end()) {
+        source.member = it->second;
+      } else {
+        source.input = wiring.AddInput(operand);
       }
       sources.push_back(source);
     }
+    made[members[i].results[0].value] = static_cast<int>(i);
   }
   return wiring;
+}
+
+int GroupWiring::AddInput(const BoundValue& operand) {
+  const auto size = static_cast<int>(inputs.size());
+  for (int i = 0; i < size; ++i) {
+    // Views of one value are one input.
+    if (inputs[i].data == operand.data &&
+        inputs[i].dtype() == operand.dtype() &&
+        SamePlaces(inputs[i], operand)) {
+      return i;
+    }
+  }
+  inputs.push_back(operand);
+  return size;
 }
 
 bool GroupWiring::StoresAreSafe(absl::Span<const Binding> members) const {

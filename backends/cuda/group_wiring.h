@@ -2,7 +2,6 @@
 #ifndef BACKENDS_CUDA_GROUP_WIRING_H_
 #define BACKENDS_CUDA_GROUP_WIRING_H_
 
-#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -23,14 +22,17 @@ struct GroupWiring {
   std::vector<BoundValue> inputs;            // each once
   std::vector<bool> stored;                  // by member: its result
 
-  // Nullopt where the members do not work alike in registers: an operand is
-  // another view of what a member makes.
-  static std::optional<GroupWiring> Of(absl::Span<const Binding> members);
+  // The values of a group whose operands all come from before it, or from
+  // within.
+  static GroupWiring Of(absl::Span<const Binding> members);
 
   // Whether results may be stored while operands of the group are still to be
   // read: no stored result lies over an input, but for one of the same places
   // as its own (`in_place`), or over another stored result.
   bool StoresAreSafe(absl::Span<const Binding> members) const;
+
+ private:
+  int AddInput(const BoundValue& operand);
 };
 
 // Whether `a` and `b` have the same local dimensions in one order.

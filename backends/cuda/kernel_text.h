@@ -52,6 +52,13 @@ absl::string_view CombineText();
 //                           must come, and each gets the result
 //   AcrossBlock<Kind, n>(x, shared) over all n threads; each gets the result
 absl::string_view ReduceText();
+// Shared memory of a size that the launch decides, and copies to it that take
+// no registers on their way; needs BasicText.
+//
+//   kept               its first byte, at a multiple of 16
+//   Fetch(to, from)    copies a pack: it is there behind AwaitFetched() to this
+//                      thread, behind a barrier to others
+absl::string_view KeptText();
 // Philox4x32-10 and numbers from its words, as mtf/philox.h has them.
 absl::string_view RandomText();
 

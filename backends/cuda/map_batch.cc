@@ -18,238 +18,277 @@ namespace mtf::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// Packs of a thread: enough to have several reads under way.
-constexpr int kShares = 4;
-
-// What a section is to the kernel: the text of its body and its pointers.
-struct Section {
-  std::string text;
-  std::vector<void*> pointers;
-  int64_t elements = 0;
-  int pack = 1;
-  int64_t blocks() const {
-    const int64_t stretch = int64_t{kThreads} * kShares * pack;
-    return (elements + stretch - 1) / stretch;
-  }
-};
+// Packs that a thread reads before it computes: enough to have several reads
+// under way, and no more registers than it has.
+constexpr int kMostShares = 4;
+constexpr int kPacksAtOnce = 8;
 
 bool IsNumber(const BoundValue& value, int64_t elements) {
   return value.elements() == 1 && elements != 1;
 }
 
-// Neighbouring elements that a thread takes at once.
-int PackOf(const std::vector<Binding>& members, const GroupWiring& wiring,
-           int64_t elements) {
-  int64_t size = 2;
-  uintptr_t addresses = 0;
-  const auto see = [&](const BoundValue& value) {
-    if (IsNumber(value, elements)) return;
-    size = std::max(size, DTypeSize(value.dtype()));
-    addresses |= reinterpret_cast<uintptr_t>(value.data);
-  };
-  for (const BoundValue& input : wiring.inputs) see(input);
-  for (size_t i = 0; i < members.size(); ++i) {
-    if (wiring.stored[i]) see(members[i].results[0]);
+// A section as the kernel has it. Its text takes `at` (pointers), `elements`
+// and `block`; equal texts are one case of the kernel.
+class SectionWriter {
+ public:
+  SectionWriter(const std::vector<Binding>& members, const GroupWiring& wiring,
+                RowText& rows)
+      : members_(members),
+        wiring_(wiring),
+        rows_(rows),
+        elements_(members[0].results[0].elements()) {
+    FindPack();
+    for (const BoundValue& input : wiring.inputs) {
+      pointers_.push_back(input.data);
+    }
+    for (int i : Stored()) pointers_.push_back(members[i].results[0].data);
+    Write();
   }
-  return addresses % 16 == 0 ? static_cast<int>(16 / size) : 1;
+
+  const std::string& text() const { return text_; }
+  const std::vector<void*>& pointers() const { return pointers_; }
+  int64_t elements() const { return elements_; }
+  int64_t blocks() const {
+    const int64_t stretch = int64_t{kThreads} * shares_ * pack_;
+    return (elements_ + stretch - 1) / stretch;
+  }
+
+ private:
+  std::vector<int> Stored() const {
+    std::vector<int> stored;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      if (wiring_.stored[i]) stored.push_back(static_cast<int>(i));
+    }
+    return stored;
+  }
+  DType DTypeOf(int member) const {
+    return members_[member].results[0].dtype();
+  }
+  std::string PackType(DType dtype) const {
+    return absl::StrCat("Pack<", StorageType(dtype), ", ", pack_, ">");
+  }
+  template <class... Text>
+  void Line(int depth, const Text&... text) {
+    absl::StrAppend(&text_, std::string(2 * depth, ' '), text..., "\n");
+  }
+
+  // Neighbouring elements that a thread takes at once, and how often.
+  void FindPack() {
+    int64_t size = 2;
+    uintptr_t addresses = 0;
+    int packs = 0;
+    const auto see = [&](const BoundValue& value) {
+      if (IsNumber(value, elements_)) return;
+      size = std::max(size, DTypeSize(value.dtype()));
+      addresses |= reinterpret_cast<uintptr_t>(value.data);
+    };
+    for (const BoundValue& input : wiring_.inputs) {
+      see(input);
+      packs += IsNumber(input, elements_) ? 0 : 1;
+    }
+    for (int i : Stored()) see(members_[i].results[0]);
+    pack_ = addresses % 16 == 0 ? static_cast<int>(16 / size) : 1;
+    shares_ = std::clamp(kPacksAtOnce / std::max(packs, 1), 1, kMostShares);
+  }
+
+  // Computes the element at `j` of a pack, or of what is less than one.
+  void WriteElement(int depth, bool whole) {
+    for (size_t i = 0; i < wiring_.inputs.size(); ++i) {
+      const BoundValue& input = wiring_.inputs[i];
+      if (IsNumber(input, elements_)) continue;
+      Line(depth, "const ", RegisterType(input.dtype()), " x", i, " = Value(",
+           whole ? absl::StrCat("pack", i, ".at[j]")
+                 : absl::StrCat("in", i, "[e + j]"),
+           ");");
+    }
+    for (size_t i = 0; i < members_.size(); ++i) {
+      std::vector<std::string> names;
+      std::vector<DType> dtypes;
+      for (const GroupWiring::Source& source : wiring_.sources[i]) {
+        const bool made = source.member >= 0;
+        names.push_back(made ? absl::StrCat("m", source.member)
+                             : absl::StrCat("x", source.input));
+        dtypes.push_back(made ? DTypeOf(source.member)
+                              : wiring_.inputs[source.input].dtype());
+      }
+      const StepText steps =
+          WriteSteps(members_[i].instruction().expression, names, dtypes,
+                     absl::StrCat("s", i, "_"), std::string(2 * depth, ' '),
+                     rows_, [](const std::string&) -> std::string {
+                       MTF_CHECK(false) << "a batch has no places";
+                       return "";
+                     });
+      text_ += steps.statements;
+      Line(depth, "const ", RegisterType(DTypeOf(static_cast<int>(i))), " m", i,
+           " = ", steps.result, ";");
+      if (!wiring_.stored[i]) {
+        Line(depth, "(void)m", i, ";");
+        continue;
+      }
+      Line(depth, "Put(",
+           whole ? absl::StrCat("to", i, ".at[j]")
+                 : absl::StrCat("out", i, "[e + j]"),
+           ", m", i, ");");
+    }
+  }
+
+  void Write() {
+    int pointer = 0;
+    for (size_t i = 0; i < wiring_.inputs.size(); ++i) {
+      const BoundValue& input = wiring_.inputs[i];
+      const absl::string_view type = StorageType(input.dtype());
+      Line(3, "const ", type, "* in", i, " = (const ", type, "*)at[", pointer++,
+           "];");
+      if (!IsNumber(input, elements_)) continue;
+      Line(3, "const ", RegisterType(input.dtype()), " x", i, " = Value(*in", i,
+           ");");
+    }
+    for (int i : Stored()) {
+      const absl::string_view type = StorageType(DTypeOf(i));
+      Line(3, type, "* out", i, " = (", type, "*)at[", pointer++, "];");
+    }
+    Line(3, "const i64 first = block * ", int64_t{kThreads} * shares_ * pack_,
+         ";");
+    Line(0, "#pragma unroll");
+    Line(3, "for (int share = 0; share < ", shares_, "; ++share) {");
+    Line(4, "const i64 e = first + ((i64)share * ", kThreads,
+         " + threadIdx.x) * ", pack_, ";");
+    Line(4, "if (e + ", pack_, " <= elements) {");
+    for (size_t i = 0; i < wiring_.inputs.size(); ++i) {
+      const BoundValue& input = wiring_.inputs[i];
+      if (IsNumber(input, elements_)) continue;
+      const std::string type = PackType(input.dtype());
+      Line(5, "const ", type, " pack", i, " = *(const ", type, "*)(in", i,
+           " + e);");
+    }
+    for (int i : Stored()) Line(5, PackType(DTypeOf(i)), " to", i, ";");
+    Line(0, "#pragma unroll");
+    Line(5, "for (int j = 0; j < ", pack_, "; ++j) {");
+    WriteElement(6, /*whole=*/true);
+    Line(5, "}");
+    for (int i : Stored()) {
+      Line(5, "*(", PackType(DTypeOf(i)), "*)(out", i, " + e) = to", i, ";");
+    }
+    Line(4, "} else {");
+    Line(5, "for (int j = 0; e + j < elements; ++j) {");
+    WriteElement(6, /*whole=*/false);
+    Line(5, "}");
+    Line(4, "}");
+    Line(3, "}");
+  }
+
+  const std::vector<Binding>& members_;
+  const GroupWiring& wiring_;
+  RowText& rows_;
+  int64_t elements_;
+  int pack_ = 1, shares_ = 1;
+  std::string text_;
+  std::vector<void*> pointers_;
+};
+
+// What is left of a section once its text is written.
+struct Section {
+  int kind = 0;  // of text
+  std::vector<void*> pointers;
+  int64_t elements = 0, blocks = 0;
+};
+
+// Whether a section reads or writes what another one writes: it would find it
+// changed already, or not yet.
+bool SectionsMeet(const std::vector<Section>& sections,
+                  const absl::flat_hash_map<const void*, int>& written_by) {
+  for (size_t s = 0; s < sections.size(); ++s) {
+    for (void* pointer : sections[s].pointers) {
+      const auto writer = written_by.find(pointer);
+      if (writer != written_by.end() && writer->second != static_cast<int>(s)) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
-// The body takes `at` (pointers), `elements` and `first`, the first element of
-// the block.
-Section WriteSection(const std::vector<Binding>& members,
-                     const GroupWiring& wiring, RowText& rows) {
-  Section section;
-  section.elements = members[0].results[0].elements();
-  section.pack = PackOf(members, wiring, section.elements);
-  const int pack = section.pack;
-  std::string& text = section.text;
-  std::string loads, values, stores, single_loads, single_stores;
-  for (size_t i = 0; i < wiring.inputs.size(); ++i) {
-    const BoundValue& input = wiring.inputs[i];
-    const absl::string_view type = StorageType(input.dtype());
-    const absl::string_view reg = RegisterType(input.dtype());
-    absl::StrAppend(&text, "      const ", type, "* in", i, " = (const ", type,
-                    "*)at[", section.pointers.size(), "];\n");
-    section.pointers.push_back(input.data);
-    if (IsNumber(input, section.elements)) {
-      absl::StrAppend(&text, "      const ", reg, " x", i, " = Value(*in", i,
-                      ");\n");
-      continue;
+// Records of: first block, kind, elements, pointers.
+std::vector<int64_t> TableOf(const std::vector<Section>& sections,
+                             size_t most_pointers) {
+  std::vector<int64_t> table;
+  int64_t blocks = 0;
+  for (const Section& section : sections) {
+    if (section.elements == 0) continue;
+    table.push_back(blocks);
+    table.push_back(section.kind);
+    table.push_back(section.elements);
+    for (size_t i = 0; i < most_pointers; ++i) {
+      table.push_back(i < section.pointers.size()
+                          ? static_cast<int64_t>(
+                                reinterpret_cast<intptr_t>(section.pointers[i]))
+                          : 0);
     }
-    absl::StrAppend(&loads, "        const Pack<", type, ", ", pack, "> pack",
-                    i, " = *(const Pack<", type, ", ", pack, ">*)(in", i,
-                    " + e);\n");
-    absl::StrAppend(&values, "          const ", reg, " x", i, " = Value(pack",
-                    i, ".at[j]);\n");
-    absl::StrAppend(&single_loads, "          const ", reg, " x", i,
-                    " = Value(in", i, "[e + j]);\n");
+    blocks += section.blocks;
   }
-  std::string steps_text, declarations;
-  for (size_t i = 0; i < members.size(); ++i) {
-    std::vector<std::string> names;
-    std::vector<DType> dtypes;
-    for (const GroupWiring::Source& source : wiring.sources[i]) {
-      const bool made = source.member >= 0;
-      names.push_back(
-          absl::StrCat(made ? "m" : "x", made ? source.member : source.input));
-      dtypes.push_back(made ? members[source.member].results[0].dtype()
-                            : wiring.inputs[source.input].dtype());
-    }
-    const StepText steps =
-        WriteSteps(members[i].instruction().expression, names, dtypes,
-                   absl::StrCat("s", i, "_"), "          ", rows,
-                   [](const std::string&) -> std::string {
-                     MTF_CHECK(false) << "a batch has no places";
-                     return "";
-                   });
-    const BoundValue& result = members[i].results[0];
-    const absl::string_view type = StorageType(result.dtype());
-    absl::StrAppend(&steps_text, steps.statements, "          const ",
-                    RegisterType(result.dtype()), " m", i, " = ", steps.result,
-                    ";\n");
-    if (!wiring.stored[i]) {
-      absl::StrAppend(&steps_text, "          (void)m", i, ";\n");
-      continue;
-    }
-    absl::StrAppend(&text, "      ", type, "* out", i, " = (", type, "*)at[",
-                    section.pointers.size(), "];\n");
-    section.pointers.push_back(result.data);
-    absl::StrAppend(&declarations, "        Pack<", type, ", ", pack, "> to", i,
-                    ";\n");
-    absl::StrAppend(&steps_text, "          Put(TO", i, ", m", i, ");\n");
-    absl::StrAppend(&stores, "        *(Pack<", type, ", ", pack, ">*)(out", i,
-                    " + e) = to", i, ";\n");
-  }
-  // The same steps twice: whole packs, and the elements of the last one.
-  std::string whole = steps_text, single = steps_text;
-  for (size_t i = members.size(); i-- > 0;) {
-    const std::string mark = absl::StrCat("TO", i, ",");
-    const auto replace = [&](std::string& in, const std::string& by) {
-      const size_t place = in.find(mark);
-      if (place != std::string::npos) in.replace(place, mark.size(), by);
-    };
-    replace(whole, absl::StrCat("to", i, ".at[j],"));
-    replace(single, absl::StrCat("out", i, "[e + j],"));
-  }
-  absl::StrAppend(
-      &text, "#pragma unroll\n      for (int share = 0; share < ", kShares,
-      "; ++share) {\n        const i64 e = first + ((i64)share * ", kThreads,
-      " + threadIdx.x) * ", pack, ";\n        if (e + ", pack,
-      " <= elements) {\n", loads, declarations,
-      "#pragma unroll\n        for (int j = 0; j < ", pack, "; ++j) {\n",
-      values, whole, "        }\n", stores, "        } else {\n",
-      "        for (int j = 0; e + j < elements; ++j) {\n", single_loads,
-      single, "        }\n        }\n      }\n");
-  return section;
+  return table;
 }
 
 }  // namespace
 
 std::optional<MapBatchSource> WriteMapBatch(absl::Span<const Binding> members) {
+  // No section may write where another one reads or writes.
+  if (!GroupWiring::Of(members).StoresAreSafe(members)) return std::nullopt;
   std::vector<int> batch;
   for (const Binding& member : members) batch.push_back(member.index);
-  const std::vector<std::vector<int>> sections =
-      SectionsOf(*members[0].program, batch);
-  // No section may write where another one reads or writes.
-  const std::optional<GroupWiring> all = GroupWiring::Of(members);
-  if (!all.has_value() || !all->StoresAreSafe(members)) return std::nullopt;
-  RowText rows;
-  MapBatchSource written;
+  KernelWriter writer("map_batch", kThreads);
   absl::flat_hash_map<std::string, int> kinds;
   std::vector<std::string> bodies;
-  std::vector<Section> texts;
-  std::vector<int> kind_of;
+  std::vector<Section> sections;
   absl::flat_hash_map<const void*, int> written_by;
-  for (const std::vector<int>& places : sections) {
+  size_t most_pointers = 0;
+  int64_t blocks = 0, used = 0;
+  for (const std::vector<int>& places :
+       SectionsOf(*members[0].program, batch)) {
     std::vector<Binding> own;
     for (int place : places) own.push_back(members[place]);
     // Who reads a result is asked of the whole batch: sections read nothing of
     // each other, so what is stored for one is stored for all.
-    std::optional<GroupWiring> wiring = GroupWiring::Of(own);
-    if (!wiring.has_value()) return std::nullopt;
-    // An input that another section overwrites in its place, place by place,
-    // would be read too late.
+    const GroupWiring wiring = GroupWiring::Of(own);
     for (size_t i = 0; i < own.size(); ++i) {
-      if (wiring->stored[i]) {
-        written_by.emplace(own[i].results[0].data,
-                           static_cast<int>(texts.size()));
-      }
+      if (!wiring.stored[i]) continue;
+      written_by.emplace(own[i].results[0].data,
+                         static_cast<int>(sections.size()));
     }
-    Section section = WriteSection(own, *wiring, rows);
+    const SectionWriter written(own, wiring, writer.rows());
     const auto [it, is_new] =
-        kinds.emplace(section.text, static_cast<int>(bodies.size()));
-    if (is_new) bodies.push_back(section.text);
-    kind_of.push_back(it->second);
-    texts.push_back(std::move(section));
+        kinds.emplace(written.text(), static_cast<int>(bodies.size()));
+    if (is_new) bodies.push_back(written.text());
+    sections.push_back(
+        {it->second, written.pointers(), written.elements(), written.blocks()});
+    most_pointers = std::max(most_pointers, written.pointers().size());
+    blocks += written.blocks();
+    used += written.elements() > 0 ? 1 : 0;
   }
-  for (size_t s = 0; s < texts.size(); ++s) {
-    for (void* pointer : texts[s].pointers) {
-      const auto writer = written_by.find(pointer);
-      if (writer != written_by.end() && writer->second != static_cast<int>(s)) {
-        return std::nullopt;
-      }
-    }
-  }
-  size_t most_pointers = 0;
-  for (const Section& section : texts) {
-    most_pointers = std::max(most_pointers, section.pointers.size());
-  }
-  // first block, kind, elements, pointers
+  if (used == 0 || SectionsMeet(sections, written_by)) return std::nullopt;
   const size_t record = 3 + most_pointers;
-  int64_t blocks = 0;
-  int64_t used = 0;
-  for (size_t s = 0; s < texts.size(); ++s) {
-    const Section& section = texts[s];
-    if (section.elements == 0) continue;
-    ++used;
-    written.table.push_back(blocks);
-    written.table.push_back(kind_of[s]);
-    written.table.push_back(section.elements);
-    for (size_t i = 0; i < most_pointers; ++i) {
-      written.table.push_back(
-          i < section.pointers.size()
-              ? static_cast<int64_t>(
-                    reinterpret_cast<intptr_t>(section.pointers[i]))
-              : 0);
-    }
-    blocks += section.blocks();
-  }
-  if (used == 0) return std::nullopt;
+  MapBatchSource written;
+  written.table = TableOf(sections, most_pointers);
   written.shape = {.blocks = blocks, .threads = kThreads};
-  written.source.name = "map_batch";
-  std::string& text = written.source.text;
-  absl::StrAppend(
-      &text, BasicText(), rows.text(),
-      "extern \"C\" __global__ void __launch_bounds__(", kThreads,
-      ")\nmap_batch(const i64* table) {\n"
-      "  // The last section that begins at this block or before it.\n"
-      "  int low = 0, high = ",
-      used,
-      ";\n"
-      "  while (high - low > 1) {\n"
-      "    const int middle = (low + high) / 2;\n"
-      "    if (table[(i64)middle * ",
-      record,
-      "] <= (i64)blockIdx.x) {\n      low = middle;\n    } else {\n      high "
-      "= middle;\n    }\n  }\n"
-      "  const i64* section = table + (i64)low * ",
-      record,
-      ";\n"
-      "  const i64 elements = section[2];\n"
-      "  const i64* at = section + 3;\n"
-      "  const i64 block = (i64)blockIdx.x - section[0];\n"
-      "  switch (section[1]) {\n");
+  // The last section that begins at this block or before it.
+  const std::string table = writer.ReadAs(nullptr, "i64", 0);
+  writer.Add("  int low = 0, high = ", used,
+             ";\n  while (high - low > 1) {\n"
+             "    const int middle = (low + high) / 2;\n    if (",
+             table, "[(i64)middle * ", record,
+             "] <= (i64)blockIdx.x) {\n      low = middle;\n    } else {\n"
+             "      high = middle;\n    }\n  }\n  const i64* section = ",
+             table, " + (i64)low * ", record,
+             ";\n  const i64 elements = section[2];\n"
+             "  const i64* at = section + 3;\n"
+             "  const i64 block = (i64)blockIdx.x - section[0];\n"
+             "  switch (section[1]) {\n");
   for (size_t kind = 0; kind < bodies.size(); ++kind) {
-    int pack = 1;
-    for (size_t s = 0; s < texts.size(); ++s) {
-      if (kind_of[s] == static_cast<int>(kind)) pack = texts[s].pack;
-    }
-    absl::StrAppend(&text, "    case ", kind,
-                    ": {\n      const i64 first = block * ",
-                    int64_t{kThreads} * kShares * pack, ";\n", bodies[kind],
-                    "      break;\n    }\n");
+    writer.Add("    case ", kind, ": {\n", bodies[kind],
+               "      break;\n    }\n");
   }
-  text += "  }\n}\n";
+  writer.Add("  }\n");
+  written.source = writer.Source();
   return written;
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/runtime.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
@@ -54,23 +52,6 @@ std::string MatmulProblem::ToString() const {
   if (beta != 0) absl::StrAppend(&text, " beta ", beta);
   absl::StrAppend(&text, Text(epilogue), keeps ? " kept" : "",
                   tf32 ? " tf32" : "");
-  return text;
-}
-
-std::string AttentionProblem::ToString() const {
-  std::string text =
-      absl::StrCat(DTypeName(dtype), " batch ", batch, " heads ", heads,
-                   " length ", length, " memory ", memory, " d ", d);
-  for (const auto& [name, strides] : {std::pair<const char*, Strides>{"q", q},
-                                      {"k", k},
-                                      {"v", v},
-                                      {"o", o}}) {
-    absl::StrAppend(&text, " ", name, " ", strides.batch, "/", strides.heads,
-                    "/", strides.length);
-  }
-  absl::StrAppend(&text, " scale ", scale, causal ? " causal" : "",
-                  backward ? " backward" : "",
-                  reproducible ? " reproducible" : "");
   return text;
 }
 

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lowering/attention_problem.h"
 #include "mtf/dtype.h"
 #include "mtf/emitter.h"
 
@@ -87,28 +88,7 @@ struct MatmulProblem {
   friend bool operator==(const MatmulProblem&, const MatmulProblem&) = default;
 };
 
-// Scaled dot product attention, forward or backward, of q[batch, heads,
-// length, d], k and v[batch, heads, memory, d] in bfloat16 or float16.
-struct AttentionProblem {
-  // Places between neighbours along batch, heads and length; d has stride 1.
-  struct Strides {
-    int64_t batch = 0, heads = 0, length = 0;
-    friend bool operator==(const Strides&, const Strides&) = default;
-  };
-  DType dtype = kBFloat16;
-  int64_t batch = 1, heads = 1, length = 1, memory = 1, d = 64;
-  Strides q, k, v, o;   // gradients are strided as what they belong to
-  float scale = 1;      // of q * k
-  bool causal = false;  // place i sees memory up to i
-  bool backward = false;
-  // The same bits at every run, as replicas on several GPUs need; the other way
-  // is faster backward.
-  bool reproducible = true;
-  // "bf16 batch 4 heads 12 length 1024 ..."; equal texts, equal problems.
-  std::string ToString() const;
-  friend bool operator==(const AttentionProblem&,
-                         const AttentionProblem&) = default;
-};
+using ::mtf::AttentionProblem;
 
 // Work with fixed shapes, prepared once; Run enqueues it on the stream of the
 // runtime. Buffers come at Run, as the problem names them.
@@ -153,9 +133,17 @@ class Recording {
   virtual absl::Status Replay() = 0;
 };
 
+// What a thread has enqueued beside the stream between EnterSide and LeaveSide.
+// Each may be used again and again, by one thread at a time.
+class SideWork {
+ public:
+  virtual ~SideWork() = default;
+};
+
 // A clique of processes, one GPU each, over which NCCL moves data. Calls
-// enqueue on the communication stream and order themselves behind the compute
-// stream, and the compute stream behind them.
+// enqueue on the second stream and order themselves behind the first, and the
+// first behind them; but for the threads that have entered the side, where the
+// second is what they enqueue on.
 class NcclGroup {
  public:
   virtual ~NcclGroup() = default;
@@ -178,9 +166,10 @@ class NcclGroup {
 };
 
 // One GPU (or its emulation) with a stream on which everything is enqueued in
-// the order of the calls. Enqueued work cannot answer with a Status: the first
-// error is kept and returned by the next Synchronize. Safe to call from several
-// threads, which then share the stream: n virtual devices on one GPU.
+// the order of the calls, but for what is to run beside it. Enqueued work
+// cannot answer with a Status: the first error is kept and returned by the next
+// Synchronize. Safe to call from several threads, which then share the stream:
+// n virtual devices on one GPU.
 class Runtime {
  public:
   virtual ~Runtime() = default;
@@ -214,7 +203,18 @@ class Runtime {
   virtual absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareAttention(
       const AttentionProblem& problem) = 0;
 
-  // Waits for all that was enqueued; the first error since the last call.
+  // A second stream runs beside the first. From EnterSide on what the calling
+  // thread enqueues goes there, behind all that the first has by then, until
+  // LeaveSide. What is enqueued on the first after WaitForSide is behind it.
+  // A recording ends with all of its own waited for. Null where there is one
+  // stream only.
+  virtual std::unique_ptr<SideWork> NewSideWork() { return nullptr; }
+  virtual void EnterSide(SideWork& /*work*/) {}
+  virtual void LeaveSide(SideWork& /*work*/) {}
+  virtual void WaitForSide(SideWork& /*work*/) {}
+
+  // Waits for all that was enqueued, on both streams; the first error since the
+  // last call.
   virtual absl::Status Synchronize() = 0;
 
   // Between the two, work is recorded and not run. One recording at a time.

@@ -159,6 +159,11 @@ LocalTensor DeviceCase::Run(const std::string& device_name, int num_threads) {
   if (!in_place) {
     memory.push_back(std::make_unique<DeviceMemory>(**device, result));
   }
+  std::vector<std::unique_ptr<DeviceMemory>> more;
+  for (const LocalTensor& further : more_results) {
+    instruction.results.push_back(AddValue(program, further));
+    more.push_back(std::make_unique<DeviceMemory>(**device, further));
+  }
   if (instruction.opcode == Opcode::kEinsum) {
     const auto strided = [](const LocalTensor& tensor) {
       std::vector<StridedDimension> dims;
@@ -183,6 +188,11 @@ LocalTensor DeviceCase::Run(const std::string& device_name, int num_threads) {
   DeviceMemory& place = in_place ? *memory.front() : *memory.back();
   binding.results.push_back(
       {place.data(), &program.values[instruction.results[0]], result.dims});
+  for (size_t i = 0; i < more.size(); ++i) {
+    binding.results.push_back({more[i]->data(),
+                               &program.values[instruction.results[i + 1]],
+                               more_results[i].dims});
+  }
   auto kernel = (*device)->Prepare(binding);
   EXPECT_OK(kernel);
   if (!kernel.ok()) return out;
@@ -193,6 +203,9 @@ LocalTensor DeviceCase::Run(const std::string& device_name, int num_threads) {
     EXPECT_OK((*device)->Finish(context));
   }
   out.values = place.Read();
+  for (size_t i = 0; i < more.size(); ++i) {
+    more_results[i].values = more[i]->Read();
+  }
   // Operands are only read.
   for (size_t i = in_place ? 1 : 0; i < operands.size(); ++i) {
     LocalTensor after = operands[i];

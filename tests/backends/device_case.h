@@ -52,6 +52,7 @@ struct DeviceCase {
   Instruction instruction;
   std::vector<LocalTensor> operands;
   LocalTensor result;  // its values are what the memory holds before the run
+  std::vector<LocalTensor> more_results;    // in and out
   std::vector<ShardedDimension> iteration;  // of a reduce
   Mesh mesh;
   int64_t rank = 0;

@@ -19,20 +19,6 @@ bool Reduces(CollectiveKind kind) {
          kind == CollectiveKind::kReduceScatter;
 }
 
-// How two registers are combined, as ReduceInOrder does.
-absl::string_view CombineText(DType dtype, ReduceKind kind) {
-  if (dtype == kBool) return kind == ReduceKind::kMin ? "x && y" : "x || y";
-  switch (kind) {
-    case ReduceKind::kSum:
-      return "x + y";
-    case ReduceKind::kMax:
-      return "Maximum(x, y)";
-    case ReduceKind::kMin:
-      return "Minimum(x, y)";
-  }
-  return "";
-}
-
 // Bytes are moved in words of their alignment.
 absl::string_view UnitText(int bytes) {
   switch (bytes) {
@@ -103,6 +89,19 @@ int PackOf(const LoopbackCall& call) {
 
 }  // namespace
 
+absl::string_view CombinedText(DType dtype, ReduceKind kind) {
+  if (dtype == kBool) return kind == ReduceKind::kMin ? "x && y" : "x || y";
+  switch (kind) {
+    case ReduceKind::kSum:
+      return "x + y";
+    case ReduceKind::kMax:
+      return "Maximum(x, y)";
+    case ReduceKind::kMin:
+      return "Minimum(x, y)";
+  }
+  return "";
+}
+
 KernelSource LoopbackSource(const LoopbackCall& call, int pack) {
   const bool reduces = Reduces(call.kind);
   KernelSource source;
@@ -140,7 +139,7 @@ __device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
       const auto x = total[j], y = )",
                     RegisterType(call.dtype), R"((Value(next.at[j]));
       total[j] = )",
-                    CombineText(call.dtype, call.reduce), R"(;
+                    CombinedText(call.dtype, call.reduce), R"(;
     }
   }
   Pack<Element, n> result;

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "backends/cuda/runtime.h"
 #include "layouts/reshard_path.h"
 #include "mtf/dtype.h"
@@ -34,6 +35,10 @@ struct LoopbackCall {
 // The most places of a group: their pointers are parameters of a kernel, which
 // has 4 KiB for them.
 inline constexpr int kMostLoopbackPlaces = 240;
+
+// How registers x and y of two places are combined, as ReduceInOrder does:
+// "x + y".
+absl::string_view CombinedText(DType dtype, ReduceKind kind);
 
 // The text that works for a call: `pack` elements, or bytes, at a time.
 KernelSource LoopbackSource(const LoopbackCall& call, int pack);

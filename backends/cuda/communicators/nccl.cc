@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "backends/cuda/communicators/kept_stretch.h"
+#include "backends/cuda/communicators/ordered_sums.h"
 #include "layouts/text_items.h"
+#include "mtf/check.h"
 #include "mtf/exceptions.h"
 #include "mtf/status.h"
 
@@ -43,7 +44,9 @@ absl::Status AgreeOn(Communicator& host, const absl::Status& status) {
 class Nccl : public Connection {
  public:
   Nccl(std::shared_ptr<Runtime> runtime, Communicator& host)
-      : Connection(std::move(runtime), host) {}
+      : Connection(std::move(runtime), host),
+        sums_(this->runtime()),
+        sums_beside_(this->runtime()) {}
 
   absl::Status Join(const std::string& id) {
     absl::StatusOr<std::unique_ptr<NcclGroup>> world = runtime().JoinNccl(
@@ -57,6 +60,18 @@ class Nccl : public Connection {
     return absl::OkStatus();
   }
 
+  // Each group has rings and trees of its own.
+  bool reduces_in_order() const override { return false; }
+
+  absl::Status PrepareCollective(CollectiveKind kind, const Group& group,
+                                 int64_t count, DType dtype,
+                                 ReduceKind reduce) override {
+    const bool reduces = kind == CollectiveKind::kAllReduce ||
+                         kind == CollectiveKind::kReduceScatter;
+    if (!reduces || !InOrder(group, dtype)) return absl::OkStatus();
+    return SumsOf(group).Prepare(kind, Places(group), count, dtype, reduce);
+  }
+
   // What is enqueued waits for others without a word to the host.
   bool waits_for_ever() const override { return true; }
 
@@ -66,10 +81,13 @@ class Nccl : public Connection {
 
  protected:
   absl::Status OpenGroup(const Group& group) override {
+    for (const auto& [axes, clique] : cliques_) {
+      if (axes == group.axes) return absl::OkStatus();
+    }
     absl::StatusOr<std::unique_ptr<NcclGroup>> clique = runtime().SplitNccl(
         *world_, static_cast<int>(group.ranks[0]), group.place);
     MTF_RETURN_IF_ERROR(AgreeOn(host(), clique.status()));
-    cliques_[group.id] = *std::move(clique);
+    cliques_.emplace_back(group.axes, *std::move(clique));
     return absl::OkStatus();
   }
   absl::Status DoAllReduce(const Group& group, absl::Span<const Piece> pieces,
@@ -77,6 +95,10 @@ class Nccl : public Connection {
     std::vector<NcclGroup::Piece> all;
     for (const Piece& piece : pieces) {
       all.push_back({piece.in, piece.out, piece.count});
+    }
+    if (InOrder(group, dtype)) {
+      return SumsOf(group).AllReduce(Of(group), Places(group), all, dtype,
+                                     kind);
     }
     return Of(group).AllReduce(all, dtype, kind);
   }
@@ -87,6 +109,10 @@ class Nccl : public Connection {
   absl::Status DoReduceScatter(const Group& group, const void* in, void* out,
                                int64_t count, DType dtype,
                                ReduceKind kind) override {
+    if (InOrder(group, dtype)) {
+      return SumsOf(group).ReduceScatter(Of(group), Places(group), in, out,
+                                         count, dtype, kind);
+    }
     return Of(group).ReduceScatter(in, out, count, dtype, kind);
   }
   absl::Status DoAllToAll(const Group& group, const void* in, void* out,
@@ -102,11 +128,29 @@ class Nccl : public Connection {
   }
 
  private:
-  NcclGroup& Of(const Group& group) { return *cliques_.at(group.id); }
+  static int Places(const Group& group) {
+    return static_cast<int>(group.ranks.size());
+  }
+  // Replicas are equal to the last bit, so other groups must add alike.
+  static bool InOrder(const Group& group, DType dtype) {
+    return group.replicated_outside &&
+           OrderedSums::Matters(Places(group), dtype);
+  }
+  OrderedSums& SumsOf(const Group& group) {
+    return group.beside ? sums_beside_ : sums_;
+  }
+  NcclGroup& Of(const Group& group) {
+    const auto it = std::find_if(
+        cliques_.begin(), cliques_.end(),
+        [&](const auto& clique) { return clique.first == group.axes; });
+    MTF_CHECK(it != cliques_.end());
+    return *it->second;
+  }
 
   bool records_ = true;
   std::unique_ptr<NcclGroup> world_;  // the groups are parts of it
-  std::map<int, std::unique_ptr<NcclGroup>> cliques_;  // by Group::id
+  std::vector<std::pair<AxisList, std::unique_ptr<NcclGroup>>> cliques_;
+  OrderedSums sums_, sums_beside_;
 };
 
 // Each process records its own stream. NCCL wants a collective to be recorded

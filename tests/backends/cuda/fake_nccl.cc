@@ -11,6 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/communicators/reduce_in_order.h"
+#include "mtf/check.h"
+#include "mtf/status.h"
 
 namespace mtf::cuda::testing {
 
@@ -73,12 +75,25 @@ class FakeGroup : public NcclGroup {
     return ins;
   }
 
+  // In which reductions take them.
+  std::vector<const void*> Reduced(int64_t offset) const {
+    std::vector<const void*> ins = Ins(offset);
+    if (fabric.own_orders) {
+      // That of its color, the end of the name.
+      const int color = std::atoi(&name[name.rfind('/') + 1]);
+      std::rotate(ins.begin(),
+                  ins.begin() + color % static_cast<int>(ins.size()),
+                  ins.end());
+    }
+    return ins;
+  }
+
   absl::Status AllReduce(absl::Span<const Piece> pieces, DType dtype,
                          ReduceKind kind) override {
     for (const Piece& piece : pieces) {
       Exchange({.in = piece.in}, piece.out, piece.count * DTypeSize(dtype),
                [&](char* to) {
-                 ReduceInOrder(dtype, kind, Ins(0), to, piece.count);
+                 ReduceInOrder(dtype, kind, Reduced(0), to, piece.count);
                });
     }
     return absl::OkStatus();
@@ -96,7 +111,7 @@ class FakeGroup : public NcclGroup {
                              DType dtype, ReduceKind kind) override {
     const int64_t bytes = count * DTypeSize(dtype);
     Exchange({.in = in}, out, bytes, [&](char* to) {
-      ReduceInOrder(dtype, kind, Ins(place * bytes), to, count);
+      ReduceInOrder(dtype, kind, Reduced(place * bytes), to, count);
     });
     return absl::OkStatus();
   }
@@ -157,10 +172,17 @@ class FakeRuntime : public Runtime {
   }
   void SetZero(void* to, int64_t bytes) override { std::memset(to, 0, bytes); }
 
-  absl::StatusOr<Function*> Compile(const KernelSource&) override {
-    return absl::UnimplementedError("a fake GPU runs no kernels");
+  // Kernels run on the cores, at once.
+  absl::StatusOr<Function*> Compile(const KernelSource& source) override {
+    if (cores_ == nullptr) {
+      MTF_ASSIGN_OR_RETURN(cores_, OpenEmulatedGpu());
+    }
+    return cores_->Compile(source);
   }
-  void Launch(Function&, const LaunchShape&, absl::Span<void* const>) override {
+  void Launch(Function& function, const LaunchShape& shape,
+              absl::Span<void* const> arguments) override {
+    cores_->Launch(function, shape, arguments);
+    MTF_CHECK_OK(cores_->Synchronize());
   }
   absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareMatmul(
       const MatmulProblem&) override {
@@ -256,6 +278,7 @@ class FakeRuntime : public Runtime {
   FakeFabric& fabric_;
   const int rank_;
   GpuInfo info_;
+  std::shared_ptr<Runtime> cores_;
 };
 
 }  // namespace

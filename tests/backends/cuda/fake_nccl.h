@@ -25,6 +25,8 @@ struct FakeFabric {
   int fails_to_split = -1;
   int fails_to_record = -1;
   std::atomic<int> stuck{-1};
+  // Whether each group reduces in an order of its own, as NCCL may.
+  bool own_orders = false;
   // Whether the GPUs record, which is to say that work runs when it is replayed
   // and does nothing; and how often one has replayed.
   bool records = false;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backends/cuda/find_map_batches.h"
@@ -114,14 +115,125 @@ TEST(FindRowGroups, ALayerNormAndItsGradientAreOneGroupWhereNothingIsBetween) {
   EXPECT_EQ(groups[0].back(), "map x_grad");
 }
 
-TEST(FindRowGroups, SumsOverRowsEndAGroup) {
+// The sum over positions stands between the sums over the vocabulary and the
+// gradient, which does not need it.
+TEST(FindRowGroups, ALossAndTheGradientOfItsLogitsAreOneGroup) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kBFloat16, {kBatch, kVocab});
+  const Tensor targets = Input(graph, "targets", kInt32, {kBatch});
+  const Tensor loss = nn::SoftmaxCrossEntropy(x, kVocab, targets);
+  const std::vector<Tensor> slopes = Gradients(loss, {x});
+  const auto program = LowerText(graph, "", "", {.fetches = {loss, slopes[0]}});
+  const auto groups = RowGroups(program);
+  ASSERT_THAT(groups, SizeIs(1));
+  EXPECT_EQ(groups[0].front(), "map cross_entropy/cast");
+  EXPECT_EQ(groups[0].back(), "map cross_entropy/cast_grad");
+  const std::vector<bool> taken(program->instructions.size(), false);
+  const std::vector<std::vector<int>> places = FindRowGroups(*program, taken);
+  const std::vector<FusedGroup> fused = FusedRows(*program, places);
+  std::vector<std::string> outputs;
+  for (int value : fused[0].outputs) {
+    outputs.push_back(absl::StrCat(program->values[value].name));
+  }
+  // Two numbers of each row for the loss, and the gradient.
+  EXPECT_THAT(outputs,
+              ElementsAre("cross_entropy/reduce_sum_1", "cross_entropy/max_1",
+                          "cross_entropy/cast_grad"));
+}
+
+// The gradient is over the sum of the weights, which needs no logit but stands
+// behind the first of the group.
+TEST(FindRowGroups, WhatNeedsASumOverPositionsFromWithinIsNotReached) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
+  const Tensor y = nn::Softmax(x, kVocab);
+  const Tensor total = ReduceSum(y, Shape());
+  const Tensor z = y / total;
+  const auto groups = RowGroups(LowerText(graph, "", "", {.fetches = {z}}));
+  ASSERT_THAT(groups, SizeIs(1));
+  EXPECT_EQ(groups[0].back(), "map softmax/mul");
+}
+
+TEST(FindRowGroups, AScaleThatIsMadeInBetweenComesAlong) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
-  const Tensor loss = ReduceSum(Square(nn::LayerNorm(x, kModel) * x), Shape());
-  const Tensor step = nn::Adam().Minimize(loss);
-  const auto groups = RowGroups(LowerText(graph, "", "", {.updates = {step}}));
+  const Tensor scale = Input(graph, "scale", kFloat32, {kModel});
+  const Tensor norm = nn::LayerNorm(x, kModel, {.scale = false, .bias = false});
+  const Tensor wide = Exp(scale);
+  const Tensor z = norm * wide;
+  // Read by two, or it would be a part of the product.
+  const auto groups =
+      RowGroups(LowerText(graph, "", "", {.fetches = {z, wide}}));
+  ASSERT_THAT(groups, SizeIs(1));
+  EXPECT_THAT(groups[0], ::testing::Contains("map exp"));
+  EXPECT_EQ(groups[0].back(), "map mul");
+}
+
+TEST(FindRowGroups, WhatHasNothingInCommonIsNoGroup) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
+  const Tensor y = Input(graph, "y", kFloat32, {kBatch, kModel});
+  const Tensor a = Exp(y), b = ReduceSum(x, {kBatch}), c = Sin(y);
+  EXPECT_THAT(RowGroups(LowerText(graph, "", "", {.fetches = {a, b, c}})),
+              IsEmpty());
+}
+
+// The gradients of scale and bias add up the rows that the gradient of x goes
+// through.
+TEST(FindRowGroups, SumsOverRowsAreMembers) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
+  const Tensor y = Input(graph, "y", kFloat32, {kBatch, kModel});
+  const Tensor scale = Input(graph, "scale", kFloat32, {kModel});
+  const Tensor bias = Input(graph, "bias", kFloat32, {kModel});
+  const Tensor norm =
+      nn::LayerNorm(x, kModel, {.scale = false, .bias = false}) * scale + bias;
+  const Tensor loss = ReduceSum(norm * y, Shape());
+  const std::vector<Tensor> slopes = Gradients(loss, {x, scale, bias});
+  const auto program = LowerText(graph, "", "", {.fetches = slopes});
+  const auto groups = RowGroups(program);
   ASSERT_THAT(groups, SizeIs(1));
   EXPECT_EQ(groups[0].front(), "reduce layer_norm/reduce_sum");
+  // Nothing is left to run by itself.
+  int runs = 0;
+  for (const Instruction& instruction : program->instructions) {
+    runs += instruction.opcode == Opcode::kMap ||
+            instruction.opcode == Opcode::kReduce;
+  }
+  EXPECT_EQ(static_cast<int>(groups[0].size()), runs)
+      << absl::StrJoin(groups[0], "\n");
+}
+
+// Each takes registers for every column.
+TEST(FindRowGroups, SumsOverRowsAreFewAndOfFewColumns) {
+  for (int64_t columns : {8192, 8208}) {
+    Graph graph;
+    const Dimension wide{"wide", columns};
+    const Tensor x = Input(graph, "x", kFloat32, {kBatch, wide});
+    const Tensor y = nn::Softmax(x, wide);
+    std::vector<Tensor> sums;
+    for (int i = 1; i <= 6; ++i) {
+      sums.push_back(ReduceSum(y * (0.5 + i), {wide}));
+    }
+    const auto groups = RowGroups(LowerText(graph, "", "", {.fetches = sums}));
+    ASSERT_THAT(groups, SizeIs(1));
+    int found = 0;
+    for (const std::string& name : groups[0]) {
+      found += absl::StartsWith(name, "reduce reduce_sum");
+    }
+    EXPECT_EQ(found, columns == 8192 ? 4 : 0) << columns;
+  }
+}
+
+// What needs a sum over all rows needs the group to be over.
+TEST(FindRowGroups, WhatReadsASumOverRowsIsLeftOut) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
+  const Tensor y = nn::Softmax(x, kModel);
+  const Tensor z = y * ReduceSum(y, {kModel});
+  const auto groups = RowGroups(LowerText(graph, "", "", {.fetches = {z}}));
+  ASSERT_THAT(groups, SizeIs(1));
+  EXPECT_EQ(groups[0].back(), "reduce reduce_sum");
 }
 
 TEST(FindRowGroups, AReductionByItselfIsNone) {

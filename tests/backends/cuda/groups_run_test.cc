@@ -95,6 +95,38 @@ const Case kCases[] = {
        const Tensor loss = ReduceSum(Cast(norm * y, kFloat32), Shape());
        return Gradients(loss, {x, y});
      }},
+    // What is the same for all rows is made in the group and read outside.
+    {"LayerNormWithAComputedScale",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       const Tensor scale = Number(graph, "scale", {columns}, dtype);
+       const Tensor norm =
+           nn::LayerNorm(x, columns, {.scale = false, .bias = false});
+       const Tensor wide = Exp(scale);
+       return std::vector<Tensor>{norm * wide, wide};
+     }},
+    {"LayerNormWithScaleAndItsGradient",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       const Tensor y = Number(graph, "y", {rows, columns}, dtype);
+       const Tensor scale = Number(graph, "scale", {columns}, dtype);
+       const Tensor bias = Number(graph, "bias", {columns}, dtype);
+       const Tensor norm =
+           nn::LayerNorm(x, columns, {.scale = false, .bias = false}) * scale +
+           bias;
+       const Tensor loss = ReduceSum(Cast(norm * y, kFloat32), Shape());
+       std::vector<Tensor> fetches = Gradients(loss, {x, scale, bias});
+       fetches.push_back(norm);
+       return fetches;
+     }},
+    {"RmsNormAndItsGradient",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       const Tensor y = Number(graph, "y", {rows, columns}, dtype);
+       const Tensor norm = nn::RmsNorm(x, columns, {.scale = false});
+       const Tensor loss = ReduceSum(Cast(norm * y, kFloat32), Shape());
+       return Gradients(loss, {x, y});
+     }},
     {"RmsNorm",
      [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
        const Tensor x = Number(graph, "x", {rows, columns}, dtype);
@@ -238,9 +270,28 @@ std::vector<GroupCase> AllCases() {
     cases.push_back({what, 2, 520, kFloat32});  // several warps
     cases.push_back({what, 7, 40, kBFloat16});
   }
-  // Longer than what a block keeps in registers.
-  cases.push_back({kCases[0], 2, 16500, kFloat32});
-  cases.push_back({kCases[6], 2, 16500, kFloat32});
+  // Sums over several stripes of rows.
+  for (const Case& what : kCases) {
+    if (std::string(what.name).find("NormAndIts") == std::string::npos &&
+        std::string(what.name).find("NormWith") == std::string::npos) {
+      continue;
+    }
+    cases.push_back({what, 100, 24, kFloat32});
+    cases.push_back({what, 33, 13, kFloat32});
+    cases.push_back({what, 19, 264, kBFloat16});
+  }
+  // Kept in shared memory, and half of it only.
+  for (int64_t columns : {8201, 16504}) {
+    for (DType dtype : {kFloat32, kBFloat16}) {
+      for (const char* name :
+           {"Softmax", "CrossEntropyAndItsGradient", "SoftmaxAndItsGradient"}) {
+        for (const Case& what : kCases) {
+          if (std::string(what.name) != name) continue;
+          cases.push_back({what, 2, columns, dtype});
+        }
+      }
+    }
+  }
   cases.push_back({kCases[0], 1, 1, kFloat32});
   cases.push_back({kCases[3], 300, 8, kFloat16});
   return cases;

@@ -18,7 +18,9 @@
 #include "lowering/print_program.h"
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
+#include "ops/gradients.h"
 #include "ops/input.h"
+#include "ops/reduce.h"
 #include "tests/backends/cuda/counting_device.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
@@ -28,7 +30,6 @@ namespace {
 
 using ::mtf::testing::LowerPreset;
 using ::mtf::testing::LowerText;
-using Epilogue = MatmulProblem::Epilogue;
 
 std::vector<MatmulGroup> Found(const Program& program) {
   return FindMatmulGroups(
@@ -40,11 +41,11 @@ std::string Texts(const Program& program) {
   std::vector<std::string> texts;
   for (const MatmulGroup& group : Found(program)) {
     std::string text = absl::StrCat(group.members.size(), " members");
-    if (group.epilogue == Epilogue::kBias) text += " bias";
-    if (group.epilogue == Epilogue::kGelu) text += " gelu";
-    if (group.epilogue == Epilogue::kBiasGelu) text += " bias gelu";
+    if (group.bias >= 0) text += " bias";
+    if (group.gelu) text += " gelu";
     if (group.addend >= 0) text += " adds";
     if (group.kept >= 0) text += " keeps";
+    if (group.slope_at >= 0) text += " gelu gradient";
     texts.push_back(text);
   }
   return absl::StrJoin(texts, "; ");
@@ -81,6 +82,7 @@ struct Case {
   std::function<std::vector<Tensor>(Tensor y, Tensor residual, Tensor bias)>
       finish;
   const char* groups;
+  const char* groups_of_16_bits = groups;
   friend std::ostream& operator<<(std::ostream& out, const Case& c) {
     return out << c.name;
   }
@@ -121,6 +123,25 @@ const Case kCases[] = {
     {"ResidualWithAnotherReader",
      [](Tensor y, Tensor r, Tensor) {
        return std::vector<Tensor>{r + y, y};
+     },
+     ""},
+    // y times the slope of gelu at r.
+    {"GeluGradient",
+     [](Tensor y, Tensor r, Tensor) {
+       return Gradients(ReduceSum(Gelu(r) * y, Shape()), {r});
+     },
+     "", "2 members gelu gradient"},
+    {"GeluGradientWithAnotherReader",
+     [](Tensor y, Tensor r, Tensor) {
+       std::vector<Tensor> both =
+           Gradients(ReduceSum(Gelu(r) * y, Shape()), {r});
+       both.push_back(y);
+       return both;
+     },
+     ""},
+    {"TanhGradient",
+     [](Tensor y, Tensor r, Tensor) {
+       return Gradients(ReduceSum(Tanh(r) * y, Shape()), {r});
      },
      ""},
     {"Difference",
@@ -179,7 +200,9 @@ TEST_P(MatmulGroups, GiveWhatTheirPartsGive) {
   targets.fetches.push_back(w);
   const auto program = LowerText(graph, "", "", targets);
   ASSERT_OK(program);
-  EXPECT_EQ(Texts(*program), c.what.groups) << PrintProgram(*program);
+  const std::string expected =
+      c.dtype == kFloat32 ? c.what.groups : c.what.groups_of_16_bits;
+  EXPECT_EQ(Texts(*program), expected) << PrintProgram(*program);
 
   std::mt19937 random(5);
   Values feeds;
@@ -198,7 +221,7 @@ TEST_P(MatmulGroups, GiveWhatTheirPartsGive) {
   const auto got = RunOn("cuda_emulated", *program, feeds, &groups);
   ASSERT_OK(want);
   ASSERT_OK(got);
-  EXPECT_EQ(groups, *c.what.groups == '\0' ? 0 : 1);
+  EXPECT_EQ(groups, expected.empty() ? 0 : 1);
   const double tolerance = c.dtype == kFloat32 ? 1e-5 : 0.02;
   for (const auto& [name, numbers] : *want) {
     for (int64_t i = 0; i < numbers.num_elements(); ++i) {

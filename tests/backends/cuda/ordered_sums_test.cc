@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replicas that different groups reduce are equal to the last bit, over a
+// library that adds in another order in each of them.
+#include "backends/cuda/communicators/ordered_sums.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "backends/communicators/reduce_in_order.h"
+#include "backends/cuda/communicators/nccl.h"
+#include "backends/cuda/device.h"
+#include "backends/executor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lowering/parse_program.h"
+#include "lowering/plan_buffers.h"
+#include "mtf/check.h"
+#include "mtf/host_tensor.h"
+#include "mtf/status.h"
+#include "tests/backends/cuda/fake_nccl.h"
+#include "tests/matchers.h"
+
+namespace mtf::cuda {
+namespace {
+
+using Bytes = std::vector<char>;
+
+struct SumCase {
+  DType dtype;
+  ReduceKind kind;
+  std::vector<int64_t> counts;
+  friend std::ostream& operator<<(std::ostream& out, const SumCase& c) {
+    return out << DTypeName(c.dtype)
+               << (c.kind == ReduceKind::kSum ? " sum" : " max") << " of "
+               << ::testing::PrintToString(c.counts);
+  }
+};
+
+// Numbers whose sum depends on the order, and zeros of both signs.
+Bytes Numbers(DType dtype, int64_t count, int place) {
+  const double numbers[] = {1.0 / 3, 3e4 / 7, -3e4 / 11, 1.0 / 3000,
+                            -0.0,    2.0 / 7, 900.0 / 13};
+  Bytes bytes(count * DTypeSize(dtype));
+  for (int64_t i = 0; i < count; ++i) {
+    StoreElement(bytes.data(), dtype, i, numbers[(i * 5 + place * 3) % 7]);
+  }
+  return bytes;
+}
+
+// Six ranks, of which those with one y reduce and those with one x hold
+// replicas.
+class Replicas : public ::testing::TestWithParam<SumCase> {
+ protected:
+  // What every rank has, by rank.
+  absl::StatusOr<std::vector<Bytes>> AllReduce(bool replicated_outside) {
+    return Run([&](Connection& connection) -> absl::StatusOr<Bytes> {
+      const SumCase& c = GetParam();
+      MTF_ASSIGN_OR_RETURN(const Communicator::Group* group,
+                           connection.GroupOver({0}, replicated_outside));
+      std::vector<Bytes> ins, outs;
+      std::vector<Communicator::Piece> pieces;
+      int64_t largest = 0;
+      for (int64_t count : c.counts) {
+        ins.push_back(Numbers(c.dtype, count, group->place));
+        outs.emplace_back(ins.back().size());
+        largest = std::max(largest, count);
+      }
+      for (size_t i = 0; i < ins.size(); ++i) {
+        // The last in place.
+        const bool in_place = i + 1 == ins.size();
+        pieces.push_back({ins[i].data(),
+                          in_place ? ins[i].data() : outs[i].data(),
+                          c.counts[i]});
+      }
+      MTF_RETURN_IF_ERROR(connection.PrepareCollective(
+          CollectiveKind::kAllReduce, *group, largest, c.dtype, c.kind));
+      MTF_RETURN_IF_ERROR(
+          connection.AllReduce(*group, pieces, c.dtype, c.kind));
+      Bytes all;
+      for (size_t i = 0; i < ins.size(); ++i) {
+        const Bytes& out = i + 1 == ins.size() ? ins[i] : outs[i];
+        all.insert(all.end(), out.begin(), out.end());
+      }
+      return all;
+    });
+  }
+
+  absl::StatusOr<std::vector<Bytes>> ReduceScatter(bool replicated_outside) {
+    return Run([&](Connection& connection) -> absl::StatusOr<Bytes> {
+      const SumCase& c = GetParam();
+      MTF_ASSIGN_OR_RETURN(const Communicator::Group* group,
+                           connection.GroupOver({0}, replicated_outside));
+      const int64_t count = c.counts[0];
+      const Bytes in = Numbers(c.dtype, count * 3, group->place);
+      Bytes out(count * DTypeSize(c.dtype));
+      MTF_RETURN_IF_ERROR(connection.PrepareCollective(
+          CollectiveKind::kReduceScatter, *group, count, c.dtype, c.kind));
+      MTF_RETURN_IF_ERROR(connection.ReduceScatter(
+          *group, in.data(), out.data(), count, c.dtype, c.kind));
+      return out;
+    });
+  }
+
+  // The sum in the order of places.
+  Bytes Wanted(int64_t count) const {
+    const SumCase& c = GetParam();
+    std::vector<Bytes> all;
+    std::vector<const void*> sources;
+    for (int place = 0; place < 3; ++place) {
+      all.push_back(Numbers(c.dtype, count, place));
+    }
+    for (const Bytes& one : all) sources.push_back(one.data());
+    Bytes wanted(count * DTypeSize(c.dtype));
+    ReduceInOrder(c.dtype, c.kind, sources, wanted.data(), count);
+    return wanted;
+  }
+
+ private:
+  absl::StatusOr<std::vector<Bytes>> Run(
+      const std::function<absl::StatusOr<Bytes>(Connection&)>& body) {
+    testing::FakeFabric fabric;
+    fabric.own_orders = true;
+    std::vector<Bytes> results(6);
+    const absl::Status status =
+        LocalRanks(*Mesh::Parse("x:3,y:2"))
+            .Run([&](Communicator& host) -> absl::Status {
+              const auto rank = static_cast<int>(host.rank());
+              MTF_ASSIGN_OR_RETURN(
+                  const std::unique_ptr<Connection> connection,
+                  ConnectNccl(testing::MakeFakeGpu(fabric, rank,
+                                                   absl::StrCat("GPU-", rank)),
+                              host));
+              MTF_ASSIGN_OR_RETURN(results[rank], body(*connection));
+              return absl::OkStatus();
+            });
+    if (!status.ok()) return status;
+    return results;
+  }
+};
+
+TEST_P(Replicas, OfAnAllReduceAreTheSumInTheOrderOfPlaces) {
+  const auto results = AllReduce(/*replicated_outside=*/true);
+  ASSERT_OK(results);
+  Bytes wanted;
+  for (int64_t count : GetParam().counts) {
+    const Bytes part = Wanted(count);
+    wanted.insert(wanted.end(), part.begin(), part.end());
+  }
+  for (const Bytes& result : *results) EXPECT_TRUE(result == wanted);
+}
+
+TEST_P(Replicas, OfAReduceScatterAreTheSumInTheOrderOfPlaces) {
+  const auto results = ReduceScatter(/*replicated_outside=*/true);
+  ASSERT_OK(results);
+  const Bytes wanted = Wanted(GetParam().counts[0] * 3);
+  const size_t bytes = wanted.size() / 3;
+  for (int rank = 0; rank < 6; ++rank) {
+    const Bytes part(wanted.begin() + (rank / 2) * bytes,
+                     wanted.begin() + (rank / 2 + 1) * bytes);
+    EXPECT_TRUE((*results)[rank] == part) << rank;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sums, Replicas,
+    ::testing::Values(SumCase{kFloat32, ReduceKind::kSum, {5}},
+                      SumCase{kFloat32, ReduceKind::kSum, {0}},
+                      SumCase{kFloat32, ReduceKind::kSum, {12, 0, 1, 7}},
+                      // Parts that come out even, and those that do not.
+                      SumCase{kFloat32, ReduceKind::kSum, {30000}},
+                      SumCase{kFloat32, ReduceKind::kSum, {30001}},
+                      SumCase{kBFloat16, ReduceKind::kSum, {20003, 6, 40000}},
+                      // More than one batch.
+                      SumCase{kFloat32, ReduceKind::kSum, {700000, 700001, 3}},
+                      SumCase{kFloat16, ReduceKind::kSum, {33}},
+                      SumCase{kFloat32, ReduceKind::kMax, {50000}},
+                      // Integers have one sum in any order.
+                      SumCase{kInt32, ReduceKind::kSum, {17, 20000}}));
+
+class Order : public Replicas {};
+
+// What the tests above are for: a library that is left alone gives replicas
+// that differ.
+TEST_P(Order, MattersWhereTheLibraryAddsByItself) {
+  const auto results = AllReduce(/*replicated_outside=*/false);
+  ASSERT_OK(results);
+  EXPECT_FALSE((*results)[0] == (*results)[1]);
+  const auto parts = ReduceScatter(/*replicated_outside=*/false);
+  ASSERT_OK(parts);
+  EXPECT_FALSE((*parts)[0] == (*parts)[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sums, Order,
+                         ::testing::Values(SumCase{
+                             kFloat32, ReduceKind::kSum, {100}}));
+
+// What a rank has of a step: each of its rows of x is a number times `place`.
+absl::StatusOr<std::vector<Bytes>> RunStep(const std::string& text) {
+  MTF_ASSIGN_OR_RETURN(Program program, ParseProgram(text));
+  MTF_RETURN_IF_ERROR(PlanBuffers(program));
+  HostTensor x(program.values[0].shape, kFloat32);
+  const Bytes numbers = Numbers(kFloat32, x.num_elements(), 0);
+  std::copy(numbers.begin(), numbers.end(), static_cast<char*>(x.data()));
+  testing::FakeFabric fabric;
+  fabric.own_orders = true;
+  std::vector<Bytes> results(program.mesh.num_devices());
+  MTF_RETURN_IF_ERROR(
+      LocalRanks(program.mesh).Run([&](Communicator& host) -> absl::Status {
+        const auto rank = static_cast<int>(host.rank());
+        const std::shared_ptr<Runtime> gpu =
+            testing::MakeFakeGpu(fabric, rank, absl::StrCat("GPU-", rank));
+        const std::unique_ptr<Device> device = CreateDeviceOver(gpu, "fake");
+        MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
+                             ConnectNccl(gpu, host));
+        VariableStore variables(*device);
+        MTF_ASSIGN_OR_RETURN(
+            const std::unique_ptr<Executor> executor,
+            Executor::Create(program, *device, *connection, variables));
+        std::map<std::string, HostTensor> outputs;
+        MTF_RETURN_IF_ERROR(executor->Run({{"x", x}}, 0, 0, &outputs));
+        const HostTensor& y = outputs.at("y");
+        const char* const data = static_cast<const char*>(y.data());
+        results[rank].assign(data, data + y.num_elements() * 4);
+        return absl::OkStatus();
+      }));
+  return results;
+}
+
+// The axis "model" neither cuts %y nor is reduced: its ranks hold replicas.
+TEST(OrderedSums, AreWhatAStepTakesForReplicas) {
+  const auto results = RunStep(R"(mesh{data:3, model:2}
+%x : f32[b:6/data=2, c:80] = input x
+%s : f32[c:80] unreduced{data} = reduce(%x) sum
+%y : f32[c:80] = all_reduce(%s) sum over{data}
+output(%y) y
+)");
+  ASSERT_OK(results);
+  for (const Bytes& result : *results) {
+    EXPECT_TRUE(result == results->front());
+  }
+}
+
+TEST(OrderedSums, AreWhatAStepTakesForReplicasOfShards) {
+  const auto results = RunStep(R"(mesh{data:3, model:2}
+%x : f32[b:6/data=2, c:90] = input x
+%s : f32[c:90] unreduced{data} = reduce(%x) sum
+%r : f32[c:90/data=30] = reduce_scatter(%s) sum c over{data}
+%y : f32[c:90] = all_gather(%r) c over{data}
+output(%y) y
+)");
+  ASSERT_OK(results);
+  for (const Bytes& result : *results) {
+    EXPECT_TRUE(result == results->front());
+  }
+}
+
+}  // namespace
+}  // namespace mtf::cuda
