@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "lowering/recorder.h"
+#include "lowering/second_names.h"
 #include "mtf/check.h"
 
 namespace mtf {
@@ -59,6 +60,7 @@ DimensionTable DimensionsOf(const Graph& graph) {
       table.tied.push_back(std::move(tie));
     }
   }
+  table.second_names = SecondNamesOf(graph);
   return table;
 }
 
@@ -75,6 +77,16 @@ absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
   MTF_ASSIGN_OR_RETURN(
       binding.rules,
       ResolvedRules::Resolve(rules, mesh, dimensions.names, strict));
+  std::vector<bool> ruled;
+  for (const auto& [second, first] : dimensions.second_names) {
+    ruled.push_back(binding.rules.HasRule(second));
+  }
+  binding.first_names = FirstNames(dimensions.second_names, ruled);
+  for (const auto& [second, given] : dimensions.second_names) {
+    const auto first = binding.first_names.find(second);
+    if (first == binding.first_names.end()) continue;
+    binding.rules.Follow(second, first->second);
+  }
   binding.grains = Grains(mesh);
   for (const std::string& dimension : dimensions.names) {
     binding.grains.Allow(dimension, binding.rules.AllAxesOf(dimension));
@@ -109,6 +121,10 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
   program.values.reserve(operations * 2);
   program.instructions.reserve(operations * 2);
   Recorder recorder(binding, program);
+  FirstNamesEmitter first_names(binding.first_names, recorder, program);
+  Emitter& emitter = binding.first_names.empty()
+                         ? static_cast<Emitter&>(recorder)
+                         : first_names;
   std::vector<Value> values(graph.operations().size());
   std::vector<Value> inputs;
   for (const auto& operation : graph.operations()) {
@@ -118,21 +134,24 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
       inputs.push_back(values[stand_ins.of(input)]);
     }
     recorder.Begin(*operation);
-    values[operation->id()] = operation->Emit(recorder, inputs);
+    values[operation->id()] = operation->Emit(emitter, inputs);
     MTF_RETURN_IF_ERROR(recorder.status());
   }
   if (targets.initialize) {
     for (const VariableInfo& variable : graph.variables()) {
       recorder.BeginFetch(*variable.read.operation());
-      recorder.WriteVariable(variable,
-                             values[stand_ins.of(variable.initial_value)]);
+      emitter.WriteVariable(variable,
+                            values[stand_ins.of(variable.initial_value)]);
       MTF_RETURN_IF_ERROR(recorder.status());
     }
   }
   for (const Tensor& fetch : targets.fetches) {
     recorder.BeginFetch(*fetch.operation());
-    recorder.Output(values[stand_ins.of(fetch)], fetch.name(),
-                    targets.fetch_shards);
+    Value value = values[stand_ins.of(fetch)];
+    if (!binding.first_names.empty()) {
+      value = first_names.InNamesOf(value, fetch.shape());
+    }
+    recorder.Output(value, fetch.name(), targets.fetch_shards);
     MTF_RETURN_IF_ERROR(recorder.status());
   }
   return program;

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "lowering/lower.h"
 #include "lowering/program.h"
+#include "lowering/second_names.h"
 #include "mtf/graph.h"
 
 namespace mtf {
@@ -31,6 +32,7 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
 struct DimensionTable {
   std::vector<std::string> names;  // in the order of first use
   std::vector<std::pair<std::string, std::string>> tied;
+  NamePairs second_names;  // SecondNamesOf
 };
 DimensionTable DimensionsOf(const Graph& graph);
 std::vector<std::string> DimensionNames(const Graph& graph);

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "layouts/shard.h"
+#include "lowering/find_attention.h"
 #include "lowering/fused_kernels.h"
 #include "lowering/plan_buffers.h"
 
@@ -14,14 +17,23 @@ namespace {
 // What an instruction costs on the device or the links of one rank.
 class Costs {
  public:
-  Costs(const Program& program, const Machine& machine)
+  Costs(const Program& program, const Machine& machine,
+        const std::vector<AttentionGroup>& attention)
       : program_(program), machine_(machine) {
-    if (machine.fuses()) fused_ = FindFusedKernels(program);
+    std::vector<bool> taken(program.instructions.size(), false);
+    for (const AttentionGroup& group : attention) {
+      AddAttention(group.forward, group.problem, taken);
+      if (group.backward.empty()) continue;
+      AddAttention(group.backward, group.BackwardProblem(), taken);
+    }
+    if (machine.fuses()) fused_ = FindFusedKernels(program, taken);
   }
 
   // Negative for an instruction that has no kernel.
   double SecondsOf(int index) const {
     const Instruction& instruction = program_.instructions[index];
+    const auto attention = attention_.find(index);
+    if (attention != attention_.end()) return attention->second;
     if (!fused_.kernel.empty() && fused_.kernel[index] >= 0) {
       return FusedSeconds(index);
     }
@@ -30,6 +42,7 @@ class Costs {
       case Opcode::kReadVariable:
       case Opcode::kOutput:
       case Opcode::kReshard:
+      case Opcode::kWait:
         return -1;
       case Opcode::kWriteVariable:
         return IsUpdatedInPlace(instruction) ? -1
@@ -60,6 +73,9 @@ class Costs {
       case Opcode::kPad:
       case Opcode::kConcat:
       case Opcode::kMask:
+      case Opcode::kScan:
+      case Opcode::kReduceBlocks:
+      case Opcode::kTopK:
         return Copy(Operands(instruction) + Results(instruction));
       case Opcode::kAllReduce:
       case Opcode::kAllGather:
@@ -72,6 +88,16 @@ class Costs {
   }
 
  private:
+  // One kernel, where its first member stands.
+  void AddAttention(const std::vector<int>& members,
+                    const AttentionProblem& problem, std::vector<bool>& taken) {
+    for (int member : members) {
+      taken[member] = true;
+      attention_[member] = -1;
+    }
+    attention_[members.front()] = machine_.AttentionSeconds(problem);
+  }
+
   double Copy(int64_t bytes) const { return machine_.CopySeconds(bytes); }
 
   // The part of a fused kernel that this instruction adds. Its launch is paid
@@ -171,6 +197,9 @@ class Costs {
   const Program& program_;
   const Machine& machine_;
   FusedKernels fused_;  // of a machine that fuses; empty else
+  // By instruction: what a member of fused attention takes, or -1 for all of
+  // them but the first.
+  absl::flat_hash_map<int, double> attention_;
 };
 
 // Kernels and collectives each follow one another, so both are sorted and a
@@ -200,34 +229,43 @@ void FindExposed(StepEstimate& step) {
 }  // namespace
 
 StepEstimate EstimateStep(const Program& program, const Machine& machine) {
-  const Costs costs(program, machine);
+  return EstimateStep(program, machine, FindPlannedAttention(program));
+}
+
+StepEstimate EstimateStep(const Program& program, const Machine& machine,
+                          std::vector<AttentionGroup> attention) {
   StepEstimate step;
+  step.attention = std::move(attention);
+  const Costs costs(program, machine, step.attention);
+  // When the result of a collective that runs beside is there.
   std::vector<double> ready(program.values.size(), 0);
   double compute_free = 0, links_free = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
-    double operands_ready = 0;
-    for (int operand : instruction.operands) {
-      operands_ready = std::max(operands_ready, ready[operand]);
+    if (instruction.opcode == Opcode::kWait && machine.overlaps()) {
+      for (int operand : instruction.operands) {
+        compute_free = std::max(compute_free, ready[operand]);
+      }
     }
     const double seconds = costs.SecondsOf(static_cast<int>(i));
-    double end = operands_ready;
-    if (seconds >= 0) {
-      TimedInstruction timed;
-      timed.instruction = static_cast<int>(i);
-      timed.is_collective = IsCollective(instruction.opcode) &&
-                            instruction.opcode != Opcode::kAllSlice;
-      const bool beside = timed.is_collective && machine.overlaps();
-      double& free = beside ? links_free : compute_free;
-      timed.begin = std::max(operands_ready, free);
-      timed.end = end = timed.begin + seconds;
-      free = end;
-      (timed.is_collective ? step.collectives : step.compute) += seconds;
-      step.timeline.push_back(timed);
-    }
-    for (int result : instruction.results) ready[result] = end;
-    step.seconds = std::max(step.seconds, end);
+    if (seconds < 0) continue;
+    TimedInstruction timed;
+    timed.instruction = static_cast<int>(i);
+    timed.is_collective = IsCollective(instruction.opcode) &&
+                          instruction.opcode != Opcode::kAllSlice;
+    // Collectives follow one another; each is enqueued behind the compute that
+    // stands before it, and what is not beside holds up what comes behind.
+    timed.begin =
+        timed.is_collective ? std::max(compute_free, links_free) : compute_free;
+    timed.end = timed.begin + seconds;
+    const bool beside = instruction.beside && machine.overlaps();
+    if (!beside) compute_free = timed.end;
+    if (timed.is_collective) links_free = timed.end;
+    if (beside) ready[instruction.results[0]] = timed.end;
+    (timed.is_collective ? step.collectives : step.compute) += seconds;
+    step.timeline.push_back(timed);
   }
+  step.seconds = std::max(compute_free, links_free);
   FindExposed(step);
   return step;
 }

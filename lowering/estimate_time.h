@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "lowering/attention_group.h"
 #include "lowering/machine.h"
 #include "lowering/program.h"
 
@@ -26,16 +27,25 @@ struct StepEstimate {
   double collectives = 0;  // sum over collectives
   double exposed = 0;      // the part of them that nothing hides
   std::vector<TimedInstruction> timeline;  // instructions that take time
+  // Attention that runs as one kernel forward and one backward: the first
+  // instruction of each takes the time of all.
+  std::vector<AttentionGroup> attention;
 };
 
-// Estimates one step of a lowered program (all passes run) on `machine`.
-// Compute runs in program order. A collective starts when its operands are
-// there and the collective before it is done; where the machine overlaps,
-// compute goes on until an instruction needs its result.
+// Estimates one step of a lowered program (all passes run) on `machine`. What
+// is fused attention is what the plan of its memory says: PlanForMachine
+// (plan_for_machine.h) before this makes it that of the machine.
+// Compute runs in program order, and a collective when what stands before it
+// has been computed and the collective before it is done. Where the machine
+// overlaps, compute goes on beside a collective that is marked so, up to its
+// wait; any other holds it up.
 //
 //   const StepEstimate step = EstimateStep(program, machine);
 //   step.exposed / step.seconds   // what a faster link could win
 StepEstimate EstimateStep(const Program& program, const Machine& machine);
+// The same, of a program whose plan is known to fuse `attention`.
+StepEstimate EstimateStep(const Program& program, const Machine& machine,
+                          std::vector<AttentionGroup> attention);
 
 }  // namespace mtf
 

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lowering/composed_attention.h"
 #include "lowering/count_costs.h"
 #include "lowering/explain_changes.h"
 #include "lowering/explain_parts.h"
+#include "lowering/plan_for_machine.h"
 #include "mtf/status.h"
 
 namespace mtf {
@@ -43,6 +45,66 @@ class Totals {
   absl::flat_hash_map<std::string, size_t> places_;
   std::vector<ExplainedTotal> totals_;
 };
+
+// What becomes of attention; `fused` are its groups.
+ExplainedAttention Attention(const Program& program, const Machine& machine,
+                             const std::vector<AttentionGroup>& fused) {
+  ExplainedAttention attention;
+  attention.machine_fuses = machine.fuses_attention();
+  attention.fused = static_cast<int>(fused.size());
+  if (!attention.machine_fuses) return attention;
+  if (!fused.empty()) {
+    attention.saved_bytes =
+        ArenaWithComposedAttention(program) - program.buffers.arena_bytes;
+  }
+  for (const ComposedAttention& composed :
+       FindComposedAttention(program, fused)) {
+    ExplainedAttention::Composed& told = attention.composed.emplace_back();
+    told.why = composed.why;
+    const int origin = program.instructions[composed.scores].origin;
+    if (origin < 0) continue;
+    told.operation = program.origins[origin].operation;
+    told.site = program.origins[origin].site.ToString();
+    told.module = ModuleOf(told.operation);
+  }
+  return attention;
+}
+
+// By instruction that begins a kernel of fused attention: its members.
+absl::flat_hash_map<int, const std::vector<int>*> AttentionKernels(
+    const std::vector<AttentionGroup>& attention) {
+  absl::flat_hash_map<int, const std::vector<int>*> kernels;
+  for (const AttentionGroup& group : attention) {
+    kernels[group.forward.front()] = &group.forward;
+    if (group.backward.empty()) continue;
+    kernels[group.backward.front()] = &group.backward;
+  }
+  return kernels;
+}
+
+// Shares the time of each such kernel among its einsums.
+void ShareSeconds(const StepEstimate& estimate,
+                  std::vector<ExplainedEinsum>& einsums) {
+  absl::flat_hash_map<int, ExplainedEinsum*> by_place;
+  if (estimate.attention.empty()) return;
+  for (ExplainedEinsum& einsum : einsums)
+    by_place[einsum.instruction] = &einsum;
+  for (const auto& [first, members] : AttentionKernels(estimate.attention)) {
+    std::vector<ExplainedEinsum*> inside;
+    double seconds = 0, flops = 0;
+    for (int member : *members) {
+      const auto einsum = by_place.find(member);
+      if (einsum == by_place.end()) continue;
+      inside.push_back(einsum->second);
+      seconds += einsum->second->seconds;
+      flops += einsum->second->flops;
+    }
+    for (ExplainedEinsum* einsum : inside) {
+      einsum->in_attention = true;
+      einsum->seconds = flops > 0 ? seconds * einsum->flops / flops : 0;
+    }
+  }
+}
 
 std::string WhatRuns(const Program& program, const Instruction& instruction) {
   std::string text(OpcodeName(instruction.opcode));
@@ -84,6 +146,7 @@ std::vector<ExplainedCollective> Collectives(
     collective.operation = cost.operation;
     collective.site = cost.site.ToString();
     collective.bytes = cost.bytes;
+    collective.beside = instruction.beside;
     collective.no_change =
         collective.rule.empty() ? "no rule causes it" : "not tried";
   }
@@ -200,13 +263,16 @@ std::vector<std::string> MissingPasses(const Program& program) {
 }
 
 // Everything that needs neither graph nor rules.
-Explanation ExplainLowered(const Program& program, const Machine& machine) {
+Explanation ExplainLowered(const Program& program, const Machine& machine,
+                           const MachinePlan& plan) {
   // What takes longest goes beside the rest, if there are cores.
   std::future<std::vector<ExplainedEinsum>> einsums =
       std::async([&program] { return ExplainEinsums(program); });
-  std::future<ExplainedMemory> memory = std::async(
-      [&program, &machine] { return ExplainMemory(program, machine); });
-  const StepEstimate estimate = EstimateStep(program, machine);
+  std::future<ExplainedMemory> memory =
+      std::async([&] { return ExplainMemory(program, machine, plan.groups); });
+  std::future<ExplainedAttention> attention =
+      std::async([&] { return Attention(program, machine, plan.attention); });
+  const StepEstimate estimate = EstimateStep(program, machine, plan.attention);
   Explanation explanation;
   explanation.mesh = program.mesh;
   explanation.machine = machine.name();
@@ -228,13 +294,15 @@ Explanation ExplainLowered(const Program& program, const Machine& machine) {
   // By origin, filled in for those that are asked for.
   std::vector<std::string> modules(program.origins.size());
   explanation.timeline.reserve(estimate.timeline.size());
+  const auto kernels = AttentionKernels(estimate.attention);
   for (const TimedInstruction& timed : estimate.timeline) {
     const Instruction& instruction = program.instructions[timed.instruction];
     seconds[timed.instruction] = timed.end - timed.begin;
-    explanation.timeline.push_back({timed.instruction,
-                                    number[timed.instruction],
-                                    WhatRuns(program, instruction), timed.begin,
-                                    timed.end, timed.exposed});
+    explanation.timeline.push_back(
+        {timed.instruction, number[timed.instruction],
+         absl::StrCat(kernels.contains(timed.instruction) ? "attention " : "",
+                      WhatRuns(program, instruction)),
+         timed.begin, timed.end, timed.exposed});
     if (number[timed.instruction] > 0) {
       ExplainedCollective& collective =
           explanation.collectives[number[timed.instruction] - 1];
@@ -260,11 +328,13 @@ Explanation ExplainLowered(const Program& program, const Machine& machine) {
   }
   explanation.einsums = einsums.get();
   explanation.memory = memory.get();
+  explanation.attention = attention.get();
   for (ExplainedEinsum& einsum : explanation.einsums) {
     einsum.seconds = seconds[einsum.instruction];
     explanation.flops += einsum.flops;
     by_module[einsum.module].flops += einsum.flops;
   }
+  ShareSeconds(estimate, explanation.einsums);
   explanation.by_axis = by_axis.Take();
   explanation.by_kind = by_kind.Take();
   explanation.by_module = by_module.Take();
@@ -304,9 +374,11 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   // A program that runs is verified; here, nothing runs.
   LowerOptions lower_options;
   lower_options.verify = false;
-  MTF_ASSIGN_OR_RETURN(const Program program,
+  lower_options.last_pass = PassBeforePlan();
+  MTF_ASSIGN_OR_RETURN(Program program,
                        Lower(graph, binding, targets, lower_options));
-  Explanation explanation = internal::ExplainLowered(program, machine);
+  const MachinePlan plan = PlanMemory(machine, program);
+  Explanation explanation = internal::ExplainLowered(program, machine, plan);
   explanation.layout = rules.ToString();
   explanation.notices = binding.rules.notices();
   explanation.rules = internal::ExplainUses(binding, rules.rules(), program);
@@ -316,11 +388,12 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   if (few_layers.valid()) {
     MTF_ASSIGN_OR_RETURN(trials, few_layers.get());
   }
-  if (!trials) trials.emplace(internal::TryChanges(step, binding, program));
+  if (!trials)
+    trials.emplace(internal::TryChanges(step, binding, program, plan));
   if (trials->few_layers) {
     explanation.changes_note =
-        "changes were lowered with few of the layers that repeat: bytes sent "
-        "are exact, times and memory nearly";
+        "changes were lowered with few of the layers that repeat: times and "
+        "memory are estimates";
   }
   internal::TellChanges(*trials, rules.rules(), program, explanation);
   return explanation;
@@ -329,14 +402,17 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
 Explanation ExplainProgram(const Program& program, const Machine& machine) {
   Program completed;
   const std::vector<std::string> missing = internal::MissingPasses(program);
-  if (!missing.empty()) {
+  MachinePlan plan;
+  const bool differs = !missing.empty() || machine.fuses_attention();
+  if (differs) {
     completed = program;
     for (const std::string& pass : missing) {
       if (!RunPass(pass, completed).ok()) break;
     }
+    plan = PlanForMachine(machine, completed);
   }
-  const Program& whole = missing.empty() ? program : completed;
-  Explanation explanation = internal::ExplainLowered(whole, machine);
+  const Program& whole = differs ? completed : program;
+  Explanation explanation = internal::ExplainLowered(whole, machine, plan);
   for (const LayoutRule& rule : program.rules) {
     explanation.rules.push_back({rule.SectionName(), rule.ToString(),
                                  rule.origin, RuleUse::kUsed, "", -1,

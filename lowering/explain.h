@@ -31,17 +31,19 @@ struct StepCost {
 // What the memory of a rank is taken by when the step needs most of it.
 struct MemoryParts {
   int64_t parameters = 0, optimizer_state = 0;  // at rest
-  int64_t gradients = 0, gathered = 0, activations = 0;
+  int64_t gradients = 0;
+  int64_t copies = 0;  // of variables: gathered, cast, or not yet written
+  int64_t activations = 0;
   int64_t unused = 0;  // between tensors
 
   int64_t total() const {
-    return parameters + optimizer_state + gradients + gathered + activations +
+    return parameters + optimizer_state + gradients + copies + activations +
            unused;
   }
 };
 inline constexpr int64_t MemoryParts::*kMemoryParts[] = {
     &MemoryParts::parameters,  &MemoryParts::optimizer_state,
-    &MemoryParts::gradients,   &MemoryParts::gathered,
+    &MemoryParts::gradients,   &MemoryParts::copies,
     &MemoryParts::activations, &MemoryParts::unused};
 
 // A change of the rules that was lowered and estimated too.
@@ -69,6 +71,7 @@ struct ExplainedCollective {
   int64_t bytes = 0;        // sent by each rank
   double seconds = 0;       // of the collective by itself
   double exposed = 0;       // the part that no compute hides
+  bool beside = false;      // the program lets it run beside compute
   // The cheapest change of a rule that removes it: a place in
   // Explanation::changes, or -1 and why there is none.
   int change = -1;
@@ -96,6 +99,22 @@ struct ExplainedEinsum {
   // result, and at least (LowerBoundBytes).
   double moved_bytes = 0;
   double bound_bytes = 0;
+  // Whether it runs inside of fused attention: `seconds` is then its share of
+  // that kernel's time, by FLOPs.
+  bool in_attention = false;
+};
+
+// What becomes of the attention of a step on a machine that fuses it.
+struct ExplainedAttention {
+  bool machine_fuses = false;
+  int fused = 0;  // attentions that are one kernel, or two with backward
+  int64_t saved_bytes = 0;  // memory of a rank that this saves
+  // Those that stay composed of einsums and a softmax.
+  struct Composed {
+    std::string operation, module, site;  // that makes the scores
+    std::string why;                      // "the layout cuts length over model"
+  };
+  std::vector<Composed> composed;
 };
 
 // A sum over what stands in its name: a kind, an axis, a module.
@@ -112,8 +131,12 @@ struct ExplainedTotal {
 enum class MemoryKind : uint8_t {
   kParameter,
   kOptimizerState,
+  // What parameters are updated by, from where it is made: summands, sums,
+  // casts.
   kGradient,
-  kGathered,    // the whole of a parameter that rests in shards
+  // What is made of one variable for its use, gathered from its shards or cast,
+  // and what an update has made and not yet written to it.
+  kCopy,
   kActivation,  // everything else
 };
 std::string MemoryKindName(MemoryKind kind);
@@ -197,6 +220,7 @@ struct Explanation {
   std::vector<ExplainedTotal> by_axis, by_kind, by_module;
   std::vector<ExplainedMargin> margins;
   ExplainedMemory memory;
+  ExplainedAttention attention;
   std::vector<ExplainedRule> rules;
   std::vector<ExplainedPadding> padding;
   std::vector<RuleChange> changes;
@@ -218,7 +242,8 @@ struct ExplainOptions {
 
 // Explains a step of `graph` for `targets`: lowers it, estimates it, and
 // lowers it again under changed rules to say what would remove a collective
-// and what each rule saves. Allocates no tensor and knows no rank; time does
+// and what each rule saves. Memory is that of the machine's devices
+// (plan_for_machine.h). Allocates no tensor and knows no rank; time does
 // not depend on the number of devices.
 //
 //   MTF_ASSIGN_OR_RETURN(const Machine machine,

@@ -123,12 +123,14 @@ class Trier {
                          BindDimensions(dimensions_, step_.mesh, parsed));
     LowerOptions options;
     options.verify = false;
+    options.last_pass = PassBeforePlan();
     int64_t unused = 0;
     for (const Probe& probe : probes_) {
       options.stand_ins = probe.stand_ins;
       MTF_ASSIGN_OR_RETURN(Program program,
                            Lower(step_.graph, binding, step_.targets, options));
-      const RuleChange priced = Priced(program, step_.machine);
+      const MachinePlan plan = PlanMemory(step_.machine, program);
+      const RuleChange priced = Priced(program, step_.machine, plan);
       Add(probe.weight, priced, change);
       if (&probe != &probes_[0]) continue;
       unused = priced.memory.unused;
@@ -172,18 +174,19 @@ class Trier {
 
 }  // namespace
 
-RuleChange Priced(const Program& program, const Machine& machine) {
+RuleChange Priced(const Program& program, const Machine& machine,
+                  const MachinePlan& plan) {
   RuleChange change;
-  change.cost =
-      CostOf(program, EstimateStep(program, machine), ListCollectives(program));
-  change.memory = ExplainMemory(program, machine).parts;
+  change.cost = CostOf(program, EstimateStep(program, machine, plan.attention),
+                       ListCollectives(program));
+  change.memory = ExplainMemory(program, machine, plan.groups).parts;
   return change;
 }
 
 ChangeTrials TryChanges(const ChangedStep& step, const LayoutBinding& binding,
-                        const Program& program) {
+                        const Program& program, const MachinePlan& plan) {
   ChangeTrials trials{
-      Priced(program, step.machine), Traffic(program), {}, 0, false, {}};
+      Priced(program, step.machine, plan), Traffic(program), {}, 0, false, {}};
   Trier(step, {Probe()}, 0).TryAll(binding, program, trials);
   return trials;
 }

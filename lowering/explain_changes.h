@@ -14,6 +14,7 @@
 #include "lowering/explain_parts.h"
 #include "lowering/explain_traffic.h"
 #include "lowering/machine.h"
+#include "lowering/plan_for_machine.h"
 
 namespace mtf::internal {
 
@@ -47,12 +48,13 @@ struct ChangeTrials {
   NameMap names;
 };
 
-// What a lowered step costs.
-RuleChange Priced(const Program& program, const Machine& machine);
+// What a lowered step costs; `plan` is what PlanForMachine said of it.
+RuleChange Priced(const Program& program, const Machine& machine,
+                  const MachinePlan& plan);
 
 // Tries every change on `program`, which is the step lowered as it is bound.
 ChangeTrials TryChanges(const ChangedStep& step, const LayoutBinding& binding,
-                        const Program& program);
+                        const Program& program, const MachinePlan& plan);
 
 // The same with few of the layers that repeat themselves (RepeatedLayers):
 // costs are those of all layers if each costs the same. Nothing where that

@@ -38,6 +38,7 @@ Json ToJson(const ExplainedCollective& c) {
           {"bytes", c.bytes},
           {"seconds", c.seconds},
           {"exposed", c.exposed},
+          {"beside", c.beside},
           {"change", Place(c.change)},
           {"no_change", c.no_change},
           {"instead", c.instead}};
@@ -58,6 +59,7 @@ Json ToJson(const ExplainedEinsum& e) {
           {"seconds", e.seconds},
           {"moved_bytes", e.moved_bytes},
           {"bound_bytes", e.bound_bytes},
+          {"in_attention", e.in_attention},
           {"layout_dimensions", static_cast<int>(e.layout)},
           {"best_dimensions", static_cast<int>(e.best)}};
 }
@@ -86,7 +88,7 @@ Json ToJson(const MemoryParts& parts) {
   return {{"parameters", parts.parameters},
           {"optimizer_state", parts.optimizer_state},
           {"gradients", parts.gradients},
-          {"gathered", parts.gathered},
+          {"copies", parts.copies},
           {"activations", parts.activations},
           {"unused", parts.unused}};
 }
@@ -143,6 +145,13 @@ Json ToJson(const PlacedTensor& tensor) {
           {"bytes", tensor.bytes}};
 }
 
+Json ToJson(const ExplainedAttention::Composed& composed) {
+  return {{"operation", composed.operation},
+          {"module", composed.module},
+          {"site", composed.site},
+          {"why", composed.why}};
+}
+
 template <class T>
 Json ToJson(const std::vector<T>& items) {
   Json list = Json::array();
@@ -156,13 +165,20 @@ Json ToJson(const ExplainedMemory& m) {
           {"optimizer_state", m.parts.optimizer_state},
           {"arena", m.arena},
           {"gradients", m.parts.gradients},
-          {"gathered", m.parts.gathered},
+          {"copies", m.parts.copies},
           {"activations", m.parts.activations},
           {"unused", m.parts.unused},
           {"machine_bytes", m.machine_bytes},
           {"peak_operation", m.peak_operation},
           {"peak_site", m.peak_site},
           {"alive", ToJson(m.alive)}};
+}
+
+Json ToJson(const ExplainedAttention& attention) {
+  return {{"machine_fuses", attention.machine_fuses},
+          {"fused", attention.fused},
+          {"saved_bytes", attention.saved_bytes},
+          {"composed", ToJson(attention.composed)}};
 }
 
 Json ToJson(const Mesh& mesh) {
@@ -196,6 +212,7 @@ std::string ExplainJson(const Explanation& e) {
       {"margins", ToJson(e.margins)},
       {"einsums", ToJson(e.einsums)},
       {"memory", ToJson(e.memory)},
+      {"attention", ToJson(e.attention)},
       {"rules", ToJson(e.rules)},
       {"padding", ToJson(e.padding)},
       {"changes", ToJson(e.changes)},

@@ -3,12 +3,14 @@
 // What fills the memory of a rank: variables by purpose, and the tensors that
 // are alive when the arena is fullest.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "layouts/shard.h"
 #include "lowering/explain_parts.h"
 #include "lowering/plan_buffers.h"
+#include "lowering/plan_for_machine.h"
 #include "lowering/readers.h"
 
 namespace mtf {
@@ -21,8 +23,8 @@ std::string MemoryKindName(MemoryKind kind) {
       return "optimizer state";
     case MemoryKind::kGradient:
       return "gradient";
-    case MemoryKind::kGathered:
-      return "gathered parameter";
+    case MemoryKind::kCopy:
+      return "copy of a variable";
     case MemoryKind::kActivation:
       return "activation";
   }
@@ -34,104 +36,32 @@ namespace {
 
 using Place = BufferPlan::Place;
 
-bool IsGather(Opcode opcode) {
-  return opcode == Opcode::kAllGather || opcode == Opcode::kAllToAll ||
-         opcode == Opcode::kCollectivePermute;
-}
+// Between which instructions each is under way, and which values have another
+// size than their own: a collective beside lasts up to its wait, and a group
+// that runs as one from its first member to its last.
+struct Running {
+  std::vector<int> begins, ends;             // by instruction
+  absl::flat_hash_map<int, int64_t> others;  // bytes, by value
 
-// What each value in the arena is for, by value.
-class Purposes {
- public:
-  explicit Purposes(const Program& program)
-      : program_(program),
-        producers_(FindProducers(program)),
-        kinds_(program.values.size(), MemoryKind::kActivation) {
-    for (const Instruction& instruction : program.instructions) {
-      if (instruction.opcode == Opcode::kReadVariable) {
-        kinds_[instruction.results[0]] = MemoryKind::kParameter;
-      } else if (IsGather(instruction.opcode) &&
-                 IsParameter(instruction.operands[0])) {
-        kinds_[instruction.results[0]] = MemoryKind::kGathered;
+  Running(const Program& program, absl::Span<const FusedGroup> groups)
+      : begins(program.instructions.size()), ends(FindEnds(program)) {
+    std::iota(begins.begin(), begins.end(), 0);
+    for (const FusedGroup& group : groups) {
+      for (int member : group.members) {
+        begins[member] = group.members.front();
+        ends[member] = group.members.back();
       }
-    }
-    std::vector<bool> seen(program.values.size(), false);
-    for (const Instruction& write : program.instructions) {
-      if (write.opcode != Opcode::kWriteVariable) continue;
-      MarkGradients(write.operands[0], program.values[write.results[0]].shape,
-                    seen);
+      others.insert(group.bytes.begin(), group.bytes.end());
     }
   }
-
-  MemoryKind of(int value) const { return kinds_[value]; }
-
- private:
-  bool IsParameter(int value) const {
-    return kinds_[value] == MemoryKind::kParameter ||
-           kinds_[value] == MemoryKind::kGathered;
-  }
-
-  // An update is elementwise: what it reads beside state, in the shape of what
-  // it writes, is a gradient.
-  void MarkGradients(int value, const Shape& shape, std::vector<bool>& seen) {
-    std::vector<int> open = {value};
-    while (!open.empty()) {
-      value = open.back();
-      open.pop_back();
-      if (seen[value] || producers_[value] < 0 ||
-          !program_.values[value].shape.SameDimensions(shape)) {
-        continue;
-      }
-      seen[value] = true;
-      const Instruction& producer = program_.instructions[producers_[value]];
-      if (IsCollective(producer.opcode)) {
-        if (IsGather(producer.opcode)) {
-          kinds_[value] = MemoryKind::kGathered;
-          open.push_back(producer.operands[0]);
-        } else {
-          MarkSum(value);
-        }
-      } else if (producer.opcode == Opcode::kMap ||
-                 producer.opcode == Opcode::kMask) {
-        open.insert(open.end(), producer.operands.begin(),
-                    producer.operands.end());
-      } else if (producer.opcode != Opcode::kReadVariable &&
-                 producer.opcode != Opcode::kConstant &&
-                 producer.opcode != Opcode::kRandom) {
-        kinds_[value] = MemoryKind::kGradient;
-      }
-    }
-  }
-
-  // A gradient and, where it was summed over devices, its summand.
-  void MarkSum(int value) {
-    while (true) {
-      kinds_[value] = MemoryKind::kGradient;
-      if (producers_[value] < 0) return;
-      const Instruction& producer = program_.instructions[producers_[value]];
-      if (!IsCollective(producer.opcode)) return;
-      const auto place =
-          std::find(producer.results.begin(), producer.results.end(), value);
-      value = producer.operands[place - producer.results.begin()];
-    }
-  }
-
-  const Program& program_;
-  std::vector<int> producers_;
-  std::vector<MemoryKind> kinds_;
 };
 
-// When each value of the arena holds its memory: places of instructions.
-struct Lifetime {
-  int value = -1;  // who owns the memory
-  int maker = 0;
-  int begin = 0;
-  int end = 0;  // the last instruction that needs it
-};
+}  // namespace
 
-// The lifetimes of the plan, in the order of their begin. Values that share
-// memory, views and what works in place, are one after the other.
-std::vector<Lifetime> Lifetimes(const Program& program) {
+std::vector<Lifetime> Lifetimes(const Program& program,
+                                absl::Span<const FusedGroup> groups) {
   const int instructions = static_cast<int>(program.instructions.size());
+  const Running running(program, groups);
   std::vector<int> owner(program.values.size());
   for (size_t v = 0; v < owner.size(); ++v) owner[v] = static_cast<int>(v);
   std::vector<int> last(program.values.size(), -1);
@@ -145,7 +75,7 @@ std::vector<Lifetime> Lifetimes(const Program& program) {
     }
     for (int operand : instruction.operands) {
       int& end = last[owner[operand]];
-      end = std::max(end, writes ? instructions : i);
+      end = std::max(end, writes ? instructions : running.ends[i]);
     }
     for (int result : instruction.results) {
       if (owner[result] != result ||
@@ -154,7 +84,11 @@ std::vector<Lifetime> Lifetimes(const Program& program) {
       }
       // A step is fed before its first instruction.
       const bool fed = instruction.opcode == Opcode::kInput;
-      lifetimes.push_back({result, i, fed ? 0 : i, i});
+      const auto other = running.others.find(result);
+      const bool kept = other != running.others.end();
+      lifetimes.push_back(
+          {result, i, fed ? 0 : running.begins[i], running.ends[i],
+           kept ? other->second : LocalBytes(program, result), kept});
     }
   }
   for (Lifetime& lifetime : lifetimes) {
@@ -176,6 +110,12 @@ std::vector<Lifetime> Lifetimes(const Program& program) {
   return lifetimes;
 }
 
+std::vector<Lifetime> Lifetimes(const Program& program) {
+  return Lifetimes(program, PlanOf(program).groups);
+}
+
+namespace {
+
 ExplainedTensor Described(const Program& program, const Lifetime& lifetime,
                           MemoryKind kind) {
   const ProgramValue& value = program.values[lifetime.value];
@@ -185,7 +125,8 @@ ExplainedTensor Described(const Program& program, const Lifetime& lifetime,
   tensor.type = absl::StrCat(
       DTypeName(value.dtype), "[",
       LayoutText(program.mesh, value.shape, value.layout.Reduced()), "]");
-  tensor.bytes = LocalBytes(program, lifetime.value);
+  tensor.bytes = lifetime.bytes;
+  if (lifetime.kept) tensor.type = "output and sums of attention";
   const Instruction& maker = program.instructions[lifetime.maker];
   if (maker.origin >= 0) {
     tensor.operation = program.origins[maker.origin].operation;
@@ -212,7 +153,8 @@ int64_t MemoryBytes(const Program& program) {
   return bytes;
 }
 
-ExplainedMemory ExplainMemory(const Program& program, const Machine& machine) {
+ExplainedMemory ExplainMemory(const Program& program, const Machine& machine,
+                              absl::Span<const FusedGroup> groups) {
   ExplainedMemory memory;
   memory.total = MemoryBytes(program);
   memory.arena = program.buffers.arena_bytes;
@@ -228,13 +170,12 @@ ExplainedMemory ExplainMemory(const Program& program, const Machine& machine) {
   }
   if (program.buffers.buffers.size() != program.values.size()) return memory;
 
-  const std::vector<Lifetime> lifetimes = Lifetimes(program);
+  const std::vector<Lifetime> lifetimes = Lifetimes(program, groups);
   std::vector<int64_t> change(program.instructions.size() + 2, 0);
   for (const Lifetime& lifetime : lifetimes) {
     if (lifetime.end < lifetime.begin) continue;
-    const int64_t bytes = LocalBytes(program, lifetime.value);
-    change[lifetime.begin] += bytes;
-    change[lifetime.end + 1] -= bytes;
+    change[lifetime.begin] += lifetime.bytes;
+    change[lifetime.end + 1] -= lifetime.bytes;
   }
   int64_t now = 0, most = 0;
   int peak = 0;
@@ -250,15 +191,15 @@ ExplainedMemory ExplainMemory(const Program& program, const Machine& machine) {
     memory.peak_operation = program.origins[busiest.origin].operation;
     memory.peak_site = program.origins[busiest.origin].site.ToString();
   }
-  const Purposes purposes(program);
+  const std::vector<MemoryKind> purposes = FindPurposes(program);
   for (const Lifetime& lifetime : lifetimes) {
     if (lifetime.begin > peak || lifetime.end < peak) continue;
-    const MemoryKind kind = purposes.of(lifetime.value);
+    const MemoryKind kind = purposes[lifetime.value];
     memory.alive.push_back(Described(program, lifetime, kind));
     const int64_t bytes = memory.alive.back().bytes;
-    (kind == MemoryKind::kGradient   ? memory.parts.gradients
-     : kind == MemoryKind::kGathered ? memory.parts.gathered
-                                     : memory.parts.activations) += bytes;
+    (kind == MemoryKind::kGradient ? memory.parts.gradients
+     : kind == MemoryKind::kCopy   ? memory.parts.copies
+                                   : memory.parts.activations) += bytes;
   }
   memory.parts.unused = memory.arena - most;
   std::stable_sort(memory.alive.begin(), memory.alive.end(),

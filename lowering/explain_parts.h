@@ -13,6 +13,7 @@
 #include "lowering/count_costs.h"
 #include "lowering/estimate_time.h"
 #include "lowering/explain.h"
+#include "lowering/plan_buffers.h"
 
 namespace mtf::internal {
 
@@ -47,11 +48,33 @@ struct Fold {
 using TextOf = absl::FunctionRef<std::string(size_t)>;
 std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of);
 
+// When a value of the arena holds its memory: places of instructions.
+struct Lifetime {
+  int value = -1;  // who owns the memory
+  int maker = 0;
+  int begin = 0;
+  int end = 0;  // the last instruction that needs it
+  int64_t bytes = 0;
+  bool kept = false;  // in place of the weights of fused attention
+};
+// The lifetimes of the plan of a program, in the order of their begin. Values
+// that share memory, views and what works in place, are one after the other.
+// `groups` are those of the plan; without them they are looked for (PlanOf).
+std::vector<Lifetime> Lifetimes(const Program& program,
+                                absl::Span<const FusedGroup> groups);
+std::vector<Lifetime> Lifetimes(const Program& program);
+
 // The bytes of a value on each rank, whatever passes have run.
 int64_t LocalBytes(const Program& program, int value);
 
 int64_t MemoryBytes(const Program& program);
-ExplainedMemory ExplainMemory(const Program& program, const Machine& machine);
+
+// What each value is for, as far as it has memory of its own, by value.
+std::vector<MemoryKind> FindPurposes(const Program& program);
+
+// `groups` are those of the plan of `program` (PlanOf).
+ExplainedMemory ExplainMemory(const Program& program, const Machine& machine,
+                              absl::Span<const FusedGroup> groups = {});
 
 // The einsums of a program without their times.
 std::vector<ExplainedEinsum> ExplainEinsums(const Program& program);

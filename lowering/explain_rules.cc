@@ -41,6 +41,17 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
                                       const Rules& rules,
                                       const LayoutBinding& binding,
                                       const Program& program) {
+  if (rule.axes.empty()) {
+    const bool occurs =
+        std::any_of(program.values.begin(), program.values.end(),
+                    [&](const ProgramValue& value) {
+                      return value.shape.Contains(rule.dimension);
+                    });
+    return occurs ? std::pair(RuleUse::kUsed, std::string())
+                  : std::pair(RuleUse::kUnused,
+                              std::string("no tensor of this step has the "
+                                          "dimension"));
+  }
   if (std::none_of(rule.axes.begin(), rule.axes.end(),
                    [&](const std::string& axis) {
                      return binding.mesh.Find(axis) >= 0;

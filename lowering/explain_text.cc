@@ -62,6 +62,7 @@ class TextWriter {
         " bytes sent in ",
         Plural(static_cast<int64_t>(e_.collectives.size()), "call"), ", ",
         e_.cost.memory_bytes, " bytes of memory"));
+    text_ += AttentionText(e_, width_);
     for (const std::string& notice : e_.notices) {
       Line(absl::StrCat("note: ", notice));
     }
@@ -239,21 +240,22 @@ class TextWriter {
           const ExplainedEinsum& einsum = all[i];
           return absl::StrCat(einsum.sharding, "\n", einsum.site, "\n",
                               einsum.flops, "\n", einsum.moved_bytes, "\n",
-                              einsum.bound_bytes);
+                              einsum.bound_bytes, "\n", einsum.in_attention);
         });
     Rows rows;
     for (const Fold& fold : folds) {
       const ExplainedEinsum& first = all[fold.members[0]];
       const double calls = static_cast<double>(fold.members.size());
-      rows.push_back({fold.name, absl::StrCat(fold.members.size()),
-                      FlopsText(calls * first.flops),
-                      first.repeated < 1.0005
-                          ? ""
-                          : absl::StrFormat("x%.3g", first.repeated),
-                      BytesText(calls * first.moved_bytes),
-                      BytesText(calls * first.bound_bytes),
-                      RegimeText(first.layout), RegimeText(first.best),
-                      Distance(first), first.site, first.sharding});
+      rows.push_back(
+          {fold.name, absl::StrCat(fold.members.size()),
+           FlopsText(calls * first.flops),
+           first.repeated < 1.0005 ? ""
+                                   : absl::StrFormat("x%.3g", first.repeated),
+           BytesText(calls * first.moved_bytes),
+           BytesText(calls * first.bound_bytes), RegimeText(first.layout),
+           RegimeText(first.best), Distance(first),
+           first.in_attention ? "fused attention" : "", first.site,
+           first.sharding});
     }
     Table({{"einsum"},
            {"calls", true},
@@ -264,6 +266,7 @@ class TextWriter {
            {"cuts"},
            {"best"},
            {"distance", true},
+           {"runs in", false, true},
            {"made at"},
            {"result"}},
           rows);

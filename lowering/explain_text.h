@@ -14,6 +14,9 @@ namespace mtf::internal {
 // "3 devices", "1 device".
 std::string Plural(int64_t count, absl::string_view word);
 
+// What becomes of attention, or "" on a machine that does not fuse it.
+std::string AttentionText(const Explanation& explanation, int width);
+
 // What fills the memory of a rank.
 std::string MemoryText(const Explanation& explanation, int width);
 

@@ -31,7 +31,7 @@ std::vector<std::string> RuleRow(const ExplainedRule& rule) {
     row.push_back(BytesText(static_cast<double>(saved.total())));
     for (int64_t bytes :
          {saved.parameters, saved.optimizer_state, saved.gradients,
-          saved.gathered, saved.activations, saved.unused}) {
+          saved.copies, saved.activations, saved.unused}) {
       row.push_back(Saved(bytes));
     }
   } else {
@@ -43,6 +43,33 @@ std::vector<std::string> RuleRow(const ExplainedRule& rule) {
 }
 
 }  // namespace
+
+std::string AttentionText(const Explanation& explanation, int width) {
+  const ExplainedAttention& attention = explanation.attention;
+  std::string text;
+  if (attention.fused > 0) {
+    text += WrappedText(
+        absl::StrCat("attention is fused on this machine: ",
+                     Plural(attention.fused, "group"), ", saves ",
+                     BytesText(static_cast<double>(attention.saved_bytes))),
+        width, 2);
+  }
+  const auto& all = attention.composed;
+  for (const Fold& fold : FoldLayers(
+           all.size(), [&](size_t i) { return all[i].operation; },
+           [&](size_t i) {
+             return absl::StrCat(all[i].site, "\n", all[i].why);
+           })) {
+    const ExplainedAttention::Composed& first = all[fold.members[0]];
+    text += WrappedText(
+        absl::StrCat(
+            "attention is not fused: ", fold.name,
+            first.site.empty() ? "" : absl::StrCat(" (", first.site, ")"), ": ",
+            first.why),
+        width, 2);
+  }
+  return text;
+}
 
 std::string MemoryText(const Explanation& explanation, int width) {
   const ExplainedMemory& m = explanation.memory;
@@ -63,7 +90,7 @@ std::string MemoryText(const Explanation& explanation, int width) {
   row("parameters", m.parts.parameters);
   row("optimizer state", m.parts.optimizer_state);
   row("gradients", m.parts.gradients);
-  if (m.parts.gathered > 0) row("gathered parameters", m.parts.gathered);
+  if (m.parts.copies > 0) row("copies of variables", m.parts.copies);
   row("activations", m.parts.activations);
   row("between tensors", m.parts.unused);
   text += TableText({{"at the peak"}, {"bytes", true}, {"share", true}}, rows,
@@ -145,7 +172,7 @@ std::string RulesAndChangesText(const Explanation& explanation, int width) {
                                {"parameters", true, true},
                                {"optimizer state", true, true},
                                {"gradients", true, true},
-                               {"gathered", true, true},
+                               {"copies", true, true},
                                {"activations", true, true},
                                {"between", true, true},
                                {"from"}},

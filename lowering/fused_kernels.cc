@@ -35,8 +35,9 @@ bool IsLongReduce(const Program& program, const Instruction& instruction) {
 
 class Finder {
  public:
-  explicit Finder(const Program& program)
+  Finder(const Program& program, const std::vector<bool>& taken)
       : program_(program),
+        taken_(taken),
         kernel_(program.instructions.size(), -1),
         maker_(program.values.size(), -1),
         viewed_(program.values.size()),
@@ -56,6 +57,10 @@ class Finder {
   size_t count() const { return program_.instructions.size(); }
   const Instruction& instruction(size_t i) const {
     return program_.instructions[i];
+  }
+  bool IsTaken(size_t i) const { return !taken_.empty() && taken_[i]; }
+  bool Fuses(size_t i) const {
+    return IsElementwise(instruction(i).opcode) && !IsTaken(i);
   }
 
   // Who makes each value, and whose memory a renamed one is.
@@ -93,20 +98,19 @@ class Finder {
         const int from = MakerOf(operand);
         if (from < 0) continue;
         const Instruction& maker = instruction(from);
-        const bool passes =
-            maker.opcode == Opcode::kInput ||
-            maker.opcode == Opcode::kReadVariable ||
-            (IsElementwise(maker.opcode) && !IsLongReduce(program_, maker));
+        const bool passes = maker.opcode == Opcode::kInput ||
+                            maker.opcode == Opcode::kReadVariable ||
+                            (Fuses(from) && !IsLongReduce(program_, maker));
         depth[i] = std::max(
             depth[i], passes ? depth[from] : std::max(depth[from], 0) + 1);
       }
-      if (!IsElementwise(instruction(i).opcode)) {
+      if (!Fuses(i)) {
         depth[i] = std::max(depth[i], 0);
         continue;
       }
       for (int operand : instruction(i).operands) {
         const int from = MakerOf(operand);
-        if (from < 0 || !IsElementwise(instruction(from).opcode)) continue;
+        if (from < 0 || !Fuses(from)) continue;
         const size_t other = root(from);
         if (depth[other] == kAnywhere) depth[other] = depth[i];
         if (depth[other] == depth[i]) parent[other] = root(i);
@@ -115,9 +119,10 @@ class Finder {
     // Kernels are called by their first instruction.
     std::vector<int> first(count(), -1);
     for (size_t i = 0; i < count(); ++i) {
+      if (IsTaken(i)) continue;
       if (instruction(i).opcode == Opcode::kEinsum) {
         kernel_[i] = static_cast<int>(i);
-      } else if (IsElementwise(instruction(i).opcode)) {
+      } else if (Fuses(i)) {
         int& name = first[root(i)];
         if (name < 0) name = static_cast<int>(i);
         kernel_[i] = name;
@@ -143,7 +148,7 @@ class Finder {
       }
     }
     for (size_t i = 0; i < count(); ++i) {
-      if (!IsElementwise(instruction(i).opcode)) continue;
+      if (!Fuses(i)) continue;
       Kernel& kernel = kernels[kernel_[i]];
       if (instruction(i).opcode != Opcode::kMap &&
           instruction(i).opcode != Opcode::kRandom) {
@@ -156,8 +161,8 @@ class Finder {
         if (opcode == Opcode::kInput || opcode == Opcode::kReadVariable) {
           continue;
         }
-        if (opcode == Opcode::kEinsum && kernel.einsum != from &&
-            reader[viewed_[operand]] == kernel_[i]) {
+        if (opcode == Opcode::kEinsum && !IsTaken(from) &&
+            kernel.einsum != from && reader[viewed_[operand]] == kernel_[i]) {
           kernel.fits = kernel.fits && kernel.einsum < 0;
           kernel.einsum = from;
         } else if (kernel.einsum != from) {
@@ -173,14 +178,14 @@ class Finder {
     }
     // Place by place of the product: no map may be larger.
     for (size_t i = 0; i < count(); ++i) {
-      if (!IsElementwise(instruction(i).opcode) || !joins[kernel_[i]]) continue;
+      if (!Fuses(i) || !joins[kernel_[i]]) continue;
       const int product = instruction(kernels[kernel_[i]].einsum).results[0];
       joins[kernel_[i]] =
           program_.values[instruction(i).results[0]].local_elements() ==
           program_.values[product].local_elements();
     }
     for (size_t i = 0; i < count(); ++i) {
-      if (IsElementwise(instruction(i).opcode) && joins[kernel_[i]]) {
+      if (Fuses(i) && joins[kernel_[i]]) {
         kernel_[i] = kernels[kernel_[i]].einsum;
       }
     }
@@ -227,6 +232,7 @@ class Finder {
   }
 
   const Program& program_;
+  const std::vector<bool>& taken_;
   std::vector<int> kernel_;  // by instruction
   std::vector<char> is_view_;
   std::vector<int> maker_;    // by value; of views, see viewed_
@@ -236,8 +242,9 @@ class Finder {
 
 }  // namespace
 
-FusedKernels FindFusedKernels(const Program& program) {
-  return Finder(program).Run();
+FusedKernels FindFusedKernels(const Program& program,
+                              const std::vector<bool>& taken) {
+  return Finder(program, taken).Run();
 }
 
 }  // namespace mtf

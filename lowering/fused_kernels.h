@@ -34,7 +34,11 @@ struct FusedKernels {
 // kernel of maps alone over the result of an einsum that nobody else reads, and
 // over what was there before, is its epilogue: bias and activation, or the sum
 // that a gradient is added to.
-FusedKernels FindFusedKernels(const Program& program);
+//
+// Instructions that are `taken`, by place, are kernels of others: fused
+// attention. Empty: none is.
+FusedKernels FindFusedKernels(const Program& program,
+                              const std::vector<bool>& taken = {});
 
 }  // namespace mtf
 

@@ -15,6 +15,7 @@
 #include "lowering/fuse_reduce_scatters.h"
 #include "lowering/hoist_slices.h"
 #include "lowering/narrow_reshards.h"
+#include "lowering/overlap_collectives.h"
 #include "lowering/plan_buffers.h"
 #include "lowering/plan_einsums.h"
 #include "lowering/remove_trivial_collectives.h"
@@ -48,6 +49,7 @@ constexpr Pass kPasses[] = {
     {"shard_shapes", ShardShapes},
     {"fuse_maps", FuseMaps},
     {"plan_einsums", PlanEinsums},
+    {"overlap_collectives", OverlapCollectives},
     {"plan_buffers", PlanBuffers},
 };
 

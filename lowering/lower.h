@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -26,6 +27,9 @@ struct LayoutBinding {
   // Of the rules; whoever plans a step to run it holds the program against it
   // (CheckBudget). Lower does not.
   Budget budget;
+  // Second names without a rule of their own, and what they are called in
+  // programs instead.
+  absl::flat_hash_map<std::string, std::string> first_names = {};
 };
 
 // Returns the graph's first error, or the errors and notices of

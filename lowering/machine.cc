@@ -143,6 +143,17 @@ double Machine::CopySeconds(int64_t bytes) const {
   return latency_ + static_cast<double>(bytes) / bandwidth_;
 }
 
+double Machine::AttentionSeconds(const AttentionProblem& problem) const {
+  const MatmulRate& rate = RateOf(problem.dtype);
+  const ShareCurve& shares =
+      problem.backward ? attention_.backward : attention_.forward;
+  const double flops = problem.Flops();
+  const double share =
+      rate.flops.At(flops) * shares.At(static_cast<double>(problem.d));
+  return std::max(latency_ + flops / (rate.peak * share),
+                  CopySeconds(problem.Bytes()));
+}
+
 double Machine::MapSeconds(int64_t bytes, double functions) const {
   const double memory = CopySeconds(bytes);
   if (functions_ == 0) return memory;

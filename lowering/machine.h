@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "layouts/mesh.h"
 #include "layouts/reshard_path.h"
+#include "lowering/attention_problem.h"
 #include "lowering/machine_curves.h"
 #include "mtf/dtype.h"
 
@@ -24,6 +25,12 @@ struct MatmulRate {
   DType dtype = kFloat32;
   double peak = 0;  // FLOP/s
   ShareCurve flops, side, k;
+};
+
+// How fast fused attention is: its share of the speed that a matmul of as many
+// FLOPs has, by the places of a head. Empty where there is none.
+struct AttentionRate {
+  ShareCurve forward, backward;
 };
 
 // Seconds of a collective over `ranks` ranks, by the bytes that
@@ -71,6 +78,9 @@ class Machine {
   bool overlaps() const { return overlaps_; }
   // Runs chains of maps and reductions as one kernel (fused_kernels.h).
   bool fuses() const { return fuses_; }
+  // Runs attention and its gradient as one kernel each, where the layout leaves
+  // them whole (find_attention.h); plan_for_machine.h plans memory so.
+  bool fuses_attention() const { return !attention_.forward.points.empty(); }
   const std::vector<MachineLink>& links() const {
     return links_;
   }  // inner first
@@ -85,6 +95,9 @@ class Machine {
   double MatmulSeconds(DType dtype, int64_t batch, int64_t m, int64_t n,
                        int64_t k) const;
   double CopySeconds(int64_t bytes) const;
+  // Seconds of fused attention, forward or backward; on a machine without it,
+  // as if all of it were matmul.
+  double AttentionSeconds(const AttentionProblem& problem) const;
   // Seconds of a kernel that also computes this many scalar functions.
   double MapSeconds(int64_t bytes, double functions) const;
   // Seconds of a collective over `axes` of `mesh`. `bytes` is the whole buffer
@@ -117,6 +130,7 @@ class Machine {
   double functions_ = 0;  // of maps per second; 0: as many as memory feeds
   TimeCurve copy_;        // by bytes read and written; may be empty
   std::vector<MatmulRate> rates_;
+  AttentionRate attention_;
   std::vector<MachineLink> links_;
 };
 

@@ -64,12 +64,20 @@ double TimeCurve::At(double size) const {
   }
   const size_t i = Before(smooth_, size);
   const Point &a = smooth_[i], &b = smooth_[i + 1];
-  const double line =
-      a.seconds + (b.seconds - a.seconds) * (size - a.size) / (b.size - a.size);
-  const double power =
-      a.seconds * std::pow(b.seconds / a.seconds,
-                           std::log(size / a.size) / std::log(b.size / a.size));
-  return (line + power) / 2;
+  // The line or, with `power`, the power law through two points.
+  const auto line = [&](const Point& p, const Point& q) {
+    return p.seconds +
+           (q.seconds - p.seconds) * (size - p.size) / (q.size - p.size);
+  };
+  const auto power = [&](const Point& p, const Point& q) {
+    return p.seconds *
+           std::pow(q.seconds / p.seconds,
+                    std::log(size / p.size) / std::log(q.size / p.size));
+  };
+  const double between = (line(a, b) + power(a, b)) / 2;
+  const bool behind_floor = i > 0 && smooth_[i - 1].seconds == a.seconds;
+  if (!behind_floor || i + 2 >= smooth_.size()) return between;
+  return std::max(a.seconds, std::min(between, power(b, smooth_[i + 2])));
 }
 
 }  // namespace mtf

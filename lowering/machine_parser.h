@@ -22,7 +22,7 @@ class MachineParser {
   absl::StatusOr<Machine> Run();
 
  private:
-  enum class Kind { kTop, kDevice, kMatmul, kLink };
+  enum class Kind { kTop, kDevice, kMatmul, kAttention, kLink };
   using Words = std::vector<absl::string_view>;
 
   static constexpr size_t kMostRows = 1000;
@@ -56,6 +56,9 @@ class MachineParser {
   absl::Status Name(const Words& rest);
   absl::Status Device(const std::string& key, const Words& rest);
   absl::Status Rate(const std::string& key, const Words& rest);
+  // Reads "128:0.7 1024:1"; `key` and `what` are for errors.
+  absl::Status Curve(const std::string& key, absl::string_view what,
+                     const Words& rest, ShareCurve& curve) const;
   absl::Status Link(const std::string& key, const Words& rest);
   absl::StatusOr<double> One(const Words& rest, Quantity quantity) const;
   absl::StatusOr<int64_t> Ranks(absl::string_view word) const;

@@ -154,10 +154,11 @@ void ProgramParser::ParseInstruction(LineReader& line) {
   if (!known) {
     return line.FailWord(absl::StrCat("no instruction \"", opcode, "\""));
   }
-  const bool gives = instruction.opcode != Opcode::kOutput;
+  const bool gives = instruction.opcode != Opcode::kOutput &&
+                     instruction.opcode != Opcode::kWait;
   if (gives == instruction.results.empty()) {
     return line.FailWord(gives ? "a result is missing"
-                               : "output gives nothing");
+                               : absl::StrCat(opcode, " gives nothing"));
   }
   if (line.Take("(")) {
     while (line.ok() && !line.Take(")")) {
@@ -176,10 +177,13 @@ void ProgramParser::ParseInstruction(LineReader& line) {
   }
   if (instruction.results.size() > 1 &&
       instruction.opcode != Opcode::kAllReduce &&
-      instruction.opcode != Opcode::kReduceScatter) {
+      instruction.opcode != Opcode::kReduceScatter &&
+      instruction.opcode != Opcode::kTopK) {
     return line.Fail(absl::StrCat(opcode, " gives one result"));
   }
   ParseAttributes(line, instruction);
+  instruction.beside =
+      IsCollective(instruction.opcode) && line.TakeWord("beside");
   ParseOrigin(line, instruction);
   if (!line.ok()) return;
   program_.instructions.push_back(std::move(instruction));
@@ -415,9 +419,22 @@ void ProgramParser::ParseAttributes(LineReader& line,
     case Opcode::kConcat:
     case Opcode::kGather:
     case Opcode::kScatterAdd:
+    case Opcode::kTopK:
       instruction.dimension = line.Word();
       if (line.ok() && !HasDimension(instruction)) {
         line.FailWord("no such dimension");
+      }
+      break;
+    case Opcode::kReduceBlocks:
+    case Opcode::kScan:
+      instruction.reduce_kind = Reduction(line);
+      instruction.dimension = line.Word();
+      if (line.ok() && !HasDimension(instruction)) {
+        line.FailWord("no such dimension");
+      }
+      if (instruction.opcode == Opcode::kScan) {
+        instruction.exclusive = line.TakeWord("exclusive");
+        instruction.reverse = line.TakeWord("reverse");
       }
       break;
     case Opcode::kMask:
@@ -429,6 +446,7 @@ void ProgramParser::ParseAttributes(LineReader& line,
       break;
     case Opcode::kReshape:
     case Opcode::kReshard:
+    case Opcode::kWait:
       break;
     case Opcode::kAllReduce:
       instruction.reduce_kind = Reduction(line);

@@ -112,7 +112,7 @@ absl::Status MachineParser::At(const absl::Status& status) const {
 absl::Status MachineParser::Section() {
   MTF_RETURN_IF_ERROR(EndSection());
   constexpr absl::string_view kHelp =
-      "the sections are [device], [matmul DTYPE] and [link NAME]";
+      "the sections are [device], [matmul DTYPE], [attention] and [link NAME]";
   absl::string_view inside = line_;
   inside.remove_prefix(1);
   if (!absl::ConsumeSuffix(&inside, "]")) {
@@ -131,6 +131,11 @@ absl::Status MachineParser::Section() {
     kind_ = Kind::kDevice;
   } else if (head == "matmul" && words.size() == 2) {
     MTF_RETURN_IF_ERROR(Matmul(words[1]));
+  } else if (head == "attention" && words.size() == 1) {
+    if (machine_.fuses_attention()) {
+      return Fail("section [attention] comes twice", again);
+    }
+    kind_ = Kind::kAttention;
   } else if (head == "link" && words.size() == 2) {
     if (!IsLayoutName(words[1])) {
       return Fail(absl::StrCat("a link is called ", Quoted(words[1])),
@@ -145,11 +150,13 @@ absl::Status MachineParser::Section() {
     machine_.links_.emplace_back().name = std::string(words[1]);
     kind_ = Kind::kLink;
   } else {
-    const bool known = head == "device" || head == "matmul" || head == "link";
+    const std::vector<std::string> heads = {"device", "matmul", "attention",
+                                            "link"};
+    const bool known =
+        std::find(heads.begin(), heads.end(), head) != heads.end();
     return Fail(absl::StrCat("section ", Quoted(line_), " is unknown"),
                 known ? std::string(kHelp)
-                      : NearestHelp(head, {"device", "matmul", "link"},
-                                    "the sections are"));
+                      : NearestHelp(head, heads, "the sections are"));
   }
   return absl::OkStatus();
 }
@@ -199,6 +206,10 @@ absl::Status MachineParser::Entry(const std::vector<absl::string_view>& words) {
       return Device(key, rest);
     case Kind::kMatmul:
       return Rate(key, rest);
+    case Kind::kAttention:
+      return Curve(key, "the speed of a matmul", rest,
+                   key == "forward" ? machine_.attention_.forward
+                                    : machine_.attention_.backward);
     case Kind::kLink:
       return Link(key, rest);
   }
@@ -214,6 +225,8 @@ std::vector<std::string> MachineParser::Entries() const {
               "overlap", "fusion",    "copy"};
     case Kind::kMatmul:
       return {"peak", "flops", "side", "k"};
+    case Kind::kAttention:
+      return {"forward", "backward"};
     case Kind::kLink:
       break;
   }
@@ -289,6 +302,7 @@ absl::Status MachineParser::EndSection() {
   std::vector<std::string> needed;
   if (kind_ == Kind::kDevice) needed = {"memory", "bandwidth", "latency"};
   if (kind_ == Kind::kMatmul) needed = {"peak"};
+  if (kind_ == Kind::kAttention) needed = {"forward", "backward"};
   if (kind_ == Kind::kLink) needed = {"bandwidth", "latency"};
   for (const std::string& entry : needed) {
     if (std::find(seen_.begin(), seen_.end(), entry) != seen_.end()) continue;

@@ -115,8 +115,15 @@ absl::Status MachineParser::Rate(const std::string& key,
   }
   ShareCurve& curve =
       key == "flops" ? rate.flops : (key == "side" ? rate.side : rate.k);
-  const std::string form = absl::StrCat(
-      "write sizes and parts of the peak, as in \"", key, " 128:0.7 1024:1\"");
+  return Curve(key, "the peak", rest, curve);
+}
+
+absl::Status MachineParser::Curve(const std::string& key,
+                                  absl::string_view what,
+                                  const std::vector<absl::string_view>& rest,
+                                  ShareCurve& curve) const {
+  const std::string form = absl::StrCat("write sizes and parts of ", what,
+                                        ", as in \"", key, " 128:0.7 1024:1\"");
   if (rest.empty()) return Fail("the curve has no points", form);
   if (rest.size() > kMostRows) {
     return Fail("the curve has more than 1000 points", form);
@@ -130,13 +137,18 @@ absl::Status MachineParser::Rate(const std::string& key,
     }
     if (!(point.size > 0 && point.size < 1e30)) {
       return Fail(absl::StrCat("point ", Quoted(word),
-                               " has a size that is not above 0"),
+                               " has a size that is not between 0 and 1e30"),
                   form);
     }
+    if (point.share > 0 && point.share < 1e-6) {
+      return Fail(absl::StrCat("point ", Quoted(word), " has a part of ", what,
+                               " of less than a millionth"),
+                  "no device is as slow");
+    }
     if (!(point.share > 0 && point.share <= 1)) {
-      return Fail(absl::StrCat("point ", Quoted(word),
-                               " has a part of the peak outside of (0, 1]"),
-                  "1 is the peak itself");
+      return Fail(absl::StrCat("point ", Quoted(word), " has a part of ", what,
+                               " outside of (0, 1]"),
+                  absl::StrCat("1 is ", what, " itself"));
     }
     if (!curve.points.empty() && point.size <= curve.points.back().size) {
       return Fail(absl::StrCat("point ", Quoted(word),

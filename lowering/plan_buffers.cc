@@ -2,20 +2,22 @@
 #include "lowering/plan_buffers.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "lowering/pack_blocks.h"
 #include "lowering/readers.h"
 #include "lowering/reshape_layout.h"
-#include "lowering/row_groups.h"
 
 namespace mtf {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr int kNobody = -1;
 
 int64_t Aligned(int64_t bytes) {
   return std::max<int64_t>(1, (bytes + kAlignment - 1) / kAlignment) *
@@ -29,14 +31,14 @@ bool CanFail(const Instruction& instruction) {
 
 class Planner {
  public:
-  Planner(const Program& program, absl::Span<const FusedGroup> groups,
-          bool runs_groups)
+  Planner(const Program& program, absl::Span<const FusedGroup> groups)
       : program_(program),
         groups_(groups),
-        runs_groups_(runs_groups),
         group_of_(program.instructions.size(), -1),
+        ends_(FindEnds(program)),
         owner_(program.values.size()),
         last_(program.values.size(), -1),
+        overwritten_(program.values.size(), false),
         block_(program.values.size(), -1) {
     for (size_t i = 0; i < groups.size(); ++i) {
       for (int member : groups[i].members) {
@@ -62,8 +64,7 @@ class Planner {
         PlaceResults(static_cast<int>(i), static_cast<int>(i));
       }
     }
-    if (runs_groups_) HoldOperandsOfRows();
-    plan_.arena_bytes = PackBlocks(blocks_);
+    Pack();
     for (size_t v = 0; v < block_.size(); ++v) {
       if (block_[v] >= 0) {
         plan_.buffers[v].offset = blocks_[block_[v]].offset;
@@ -74,6 +75,21 @@ class Planner {
 
  private:
   using Place = BufferPlan::Place;
+
+  // What a late member of a group makes is there from its first member on, so
+  // blocks were not added in the order of their begin.
+  void Pack() {
+    std::vector<int> order(blocks_.size());
+    std::iota(order.begin(), order.end(), 0);
+    absl::c_stable_sort(order, [this](int a, int b) {
+      return blocks_[a].begin < blocks_[b].begin;
+    });
+    std::vector<MemoryBlock> sorted;
+    sorted.reserve(order.size());
+    for (int block : order) sorted.push_back(blocks_[block]);
+    plan_.arena_bytes = PackBlocks(sorted);
+    for (size_t i = 0; i < order.size(); ++i) blocks_[order[i]] = sorted[i];
+  }
 
   BufferPlan::Buffer& buffer(int value) { return plan_.buffers[owner_[value]]; }
 
@@ -99,10 +115,18 @@ class Planner {
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
       const FusedGroup* group = GroupOf(static_cast<int>(i));
-      const int until =
-          group == nullptr ? static_cast<int>(i) : group->members.back();
+      const int until = group == nullptr ? ends_[i] : group->members.back();
       for (int operand : instruction.operands) {
         last_[owner_[operand]] = std::max(last_[owner_[operand]], until);
+      }
+      if (instruction.beside) {
+        for (int result : instruction.results) last_[result] = until;
+        Lend(static_cast<int>(i));
+      } else if (!lent_to_.empty()) {
+        for (int operand : instruction.operands) {
+          const auto lent = lent_to_.find(owner_[operand]);
+          if (lent != lent_to_.end()) lent->second = kNobody;
+        }
       }
       // Written state is copied to its variable when the step ends.
       if (instruction.opcode == Opcode::kWriteVariable) {
@@ -112,6 +136,25 @@ class Planner {
     for (int value : written_) {
       last_[value] = static_cast<int>(program_.instructions.size());
     }
+  }
+
+  // Notes that a collective beside reads its operands, up to its wait, and
+  // forgets it again for those that something else reads behind its start.
+  void Lend(int i) {
+    for (int operand : program_.instructions[i].operands) {
+      const auto [lent, is_first] = lent_to_.try_emplace(owner_[operand], i);
+      if (!is_first) lent->second = kNobody;
+    }
+  }
+
+  // Whether the memory of `owner` is free for the results of instruction `i`,
+  // which reads it: nothing else does so later, or, of a collective beside,
+  // between its start and its wait.
+  bool IsLastReader(int owner, int i) const {
+    if (last_[owner] != ends_[i]) return false;
+    if (ends_[i] == i) return true;
+    const auto lent = lent_to_.find(owner);
+    return lent != lent_to_.end() && lent->second == i;
   }
 
   // Whether result and operand of an elementwise instruction visit memory in
@@ -149,8 +192,9 @@ class Planner {
       if (write.opcode != Opcode::kWriteVariable) continue;
       const int value = write.operands[0];
       const int producer = producers[value];
+      const int at = producer < 0 ? -1 : RunsAt(producer);
       if (writes[write.symbol] != 1 || owner_[value] != value || producer < 0 ||
-          producer <= last_failure ||
+          at <= last_failure ||
           !MayUpdate(program_.instructions[producer].opcode) ||
           std::count(written_.begin(), written_.end(), value) != 1) {
         continue;
@@ -162,13 +206,42 @@ class Planner {
       if (!free) continue;
       plan_.buffers[value].place = Place::kVariable;
       plan_.buffers[value].symbol = write.symbol;
-      plan_.commit = std::min(plan_.commit, producer);
+      plan_.commit = std::min(plan_.commit, at);
     }
+  }
+
+  // Where an instruction stands that runs in a group: with its first member.
+  int RunsAt(int instruction) const {
+    const FusedGroup* group = GroupOf(instruction);
+    return group == nullptr ? instruction : group->members.front();
+  }
+
+  // Whether `group` may write `result` where `old` is: nobody else reads it
+  // from then on, and members read each place before it is written.
+  bool GroupCanOverwrite(const FusedGroup& group, int old, int result) const {
+    if (last_[old] > group.members.back() ||
+        !absl::c_linear_search(group.in_place, result)) {
+      return false;
+    }
+    const size_t first = group.members.front();
+    for (size_t i = first; i < program_.instructions.size(); ++i) {
+      if (static_cast<int>(i) > group.members.back()) break;
+      for (int operand : program_.instructions[i].operands) {
+        if (owner_[operand] != old) continue;
+        if (GroupOf(static_cast<int>(i)) != &group) return false;
+        if (!SamePlaces(operand, result)) return false;
+      }
+    }
+    return true;
   }
 
   // Whether the instruction at `producer` may write where `old` is: nothing
   // reads it later, and it itself reads each place before it writes it.
   bool CanOverwrite(int old, int producer) const {
+    if (const FusedGroup* group = GroupOf(producer); group != nullptr) {
+      return GroupCanOverwrite(*group, old,
+                               program_.instructions[producer].results[0]);
+    }
     if (last_[old] > producer) return false;
     const Instruction& update = program_.instructions[producer];
     for (int operand : update.operands) {
@@ -191,13 +264,13 @@ class Planner {
     const bool elementwise = instruction.opcode == Opcode::kMap ||
                              instruction.opcode == Opcode::kMask ||
                              instruction.opcode == Opcode::kAllReduce;
-    if (!elementwise || GroupOf(i) != nullptr) return -1;
+    if (!elementwise) return -1;
     const int result = instruction.results[place];
     for (size_t o = 0; o < instruction.operands.size(); ++o) {
       if (instruction.opcode == Opcode::kAllReduce && o != place) continue;
       const int operand = instruction.operands[o];
       const int owner = owner_[operand];
-      if (last_[owner] != i || buffer(operand).place != Place::kArena ||
+      if (!IsLastReader(owner, i) || buffer(operand).place != Place::kArena ||
           taken_over_.contains(owner) || !SamePlaces(operand, result)) {
         continue;
       }
@@ -210,9 +283,27 @@ class Planner {
     return -1;
   }
 
+  // The operand of a group whose memory `result` may take over, or -1.
+  int ReusableOperand(const FusedGroup& group, int result) const {
+    for (int member : group.members) {
+      for (int operand : program_.instructions[member].operands) {
+        const int owner = owner_[operand];
+        const int block = block_[owner];
+        if (block < 0 || blocks_[block].begin >= group.members.front() ||
+            overwritten_[owner] || !SamePlaces(operand, result) ||
+            !GroupCanOverwrite(group, owner, result)) {
+          continue;
+        }
+        return operand;
+      }
+    }
+    return -1;
+  }
+
   // Decides what the results of instruction `i` live in from `begin` on.
   void PlaceResults(int i, int begin) {
     const Instruction& instruction = program_.instructions[i];
+    if (instruction.opcode == Opcode::kWait) return;
     const FusedGroup* group = GroupOf(i);
     if (group != nullptr) begin = group->members.front();
     taken_over_.clear();
@@ -236,10 +327,13 @@ class Planner {
         if (other != group->bytes.end()) bytes = other->second;
       }
       mine.place = Place::kArena;
-      const int end = std::max(i, last_[result]);
-      const int reused = ReusableOperand(instruction, i, place);
+      const int end = std::max(ends_[i], last_[result]);
+      const int reused = group == nullptr
+                             ? ReusableOperand(instruction, i, place)
+                             : ReusableOperand(*group, result);
       if (reused >= 0) {
         taken_over_[owner_[reused]] = true;
+        if (group != nullptr) overwritten_[owner_[reused]] = true;
         block_[result] = block_[owner_[reused]];
         blocks_[block_[result]].end = end;
         continue;
@@ -249,32 +343,19 @@ class Planner {
     }
   }
 
-  // A group of rows may run as one kernel, which reads its operands to the
-  // end: what came from before the group is not given away in the midst of it.
-  // That a member overwrites an operand place by place does no harm.
-  void HoldOperandsOfRows() {
-    std::vector<bool> taken(program_.instructions.size(), false);
-    for (size_t i = 0; i < taken.size(); ++i) taken[i] = group_of_[i] >= 0;
-    for (const std::vector<int>& group : FindRowGroups(program_, taken)) {
-      for (int member : group) {
-        for (int operand : program_.instructions[member].operands) {
-          const int block = block_[owner_[operand]];
-          if (block < 0 || blocks_[block].begin >= group.front()) continue;
-          blocks_[block].end = std::max(blocks_[block].end, group.back());
-        }
-      }
-    }
-  }
-
   const Program& program_;
   absl::Span<const FusedGroup> groups_;
-  bool runs_groups_;
   std::vector<int> group_of_;  // by instruction: place in groups_, or -1
   BufferPlan plan_;
+  std::vector<int> ends_;  // by instruction (FindEnds)
   std::vector<int> owner_;
-  std::vector<int> last_;     // by owner: place of the last reader
-  std::vector<int> written_;  // owners that a variable is written from
+  std::vector<int> last_;          // by owner: place of the last reader
+  std::vector<int> written_;       // owners that a variable is written from
+  std::vector<bool> overwritten_;  // owners whose block a group has taken over
   absl::flat_hash_map<int, bool> taken_over_;
+  // By owner: the only collective beside that reads it, where nothing else does
+  // behind its start.
+  absl::flat_hash_map<int, int> lent_to_;
   std::vector<int> block_;  // by owner: place in blocks_, or -1
   std::vector<MemoryBlock> blocks_;
 };
@@ -295,13 +376,13 @@ bool IsView(const Program& program, const Instruction& instruction) {
 }
 
 absl::Status PlanBuffers(Program& program) {
-  program.buffers = Planner(program, {}, /*runs_groups=*/false).Run();
+  program.buffers = Planner(program, {}).Run();
   return absl::OkStatus();
 }
 
 BufferPlan PlanBuffersOf(const Program& program,
                          absl::Span<const FusedGroup> groups) {
-  return Planner(program, groups, /*runs_groups=*/true).Run();
+  return Planner(program, groups).Run();
 }
 
 }  // namespace mtf

@@ -36,12 +36,13 @@ struct FusedGroup {
   std::vector<int> outputs;
   // Bytes of outputs of which the device keeps another form than they have.
   std::map<int, int64_t> bytes;
+  // Outputs that may take the memory of an operand of the same places, once
+  // nobody else reads it.
+  std::vector<int> in_place = {};
 };
 
 // The plan of a device that runs `groups` so: what they read stays in place
-// until the last member, and what they write is theirs from the first. What
-// groups of rows read (row_groups.h) stays until their end too, so that the
-// device can run them as one each.
+// until the last member, and what they write is theirs from the first.
 BufferPlan PlanBuffersOf(const Program& program,
                          absl::Span<const FusedGroup> groups);
 

@@ -45,6 +45,11 @@ std::string Machine::ToString() const {
                     curve("flops", rate.flops), curve("side", rate.side),
                     curve("k", rate.k));
   }
+  if (fuses_attention()) {
+    absl::StrAppend(&text, "\n[attention]\n",
+                    curve("forward", attention_.forward),
+                    curve("backward", attention_.backward));
+  }
   for (const MachineLink& link : links_) {
     absl::StrAppend(&text, "\n[link ", link.name, "]\n");
     if (link.ranks != 0) absl::StrAppend(&text, "ranks ", link.ranks, "\n");

@@ -236,7 +236,14 @@ std::string Attributes(const Program& program, const State& state,
     case Opcode::kConcat:
     case Opcode::kGather:
     case Opcode::kScatterAdd:
+    case Opcode::kTopK:
       return absl::StrCat(" ", instruction.dimension);
+    case Opcode::kReduceBlocks:
+    case Opcode::kScan:
+      return absl::StrCat(" ", ReduceName(instruction.reduce_kind), " ",
+                          instruction.dimension,
+                          instruction.exclusive ? " exclusive" : "",
+                          instruction.reverse ? " reverse" : "");
     case Opcode::kMask: {
       std::string text;
       for (int dim : instruction.mask_dims) {
@@ -246,6 +253,7 @@ std::string Attributes(const Program& program, const State& state,
     }
     case Opcode::kReshape:
     case Opcode::kReshard:
+    case Opcode::kWait:
       return "";
     case Opcode::kAllReduce:
       return absl::StrCat(" ", ReduceName(instruction.reduce_kind), " ",
@@ -337,6 +345,7 @@ std::string InstructionText(const Program& program, const State& state,
     line += ")";
   }
   line += Attributes(program, state, instruction);
+  if (instruction.beside) line += " beside";
   if (detail == ProgramDetail::kWithOrigins) {
     line += OriginOf(program, instruction);
   }

@@ -40,10 +40,18 @@ absl::string_view OpcodeName(Opcode opcode) {
       return "gather";
     case Opcode::kScatterAdd:
       return "scatter_add";
+    case Opcode::kScan:
+      return "scan";
+    case Opcode::kReduceBlocks:
+      return "reduce_blocks";
+    case Opcode::kTopK:
+      return "top_k";
     case Opcode::kMask:
       return "mask";
     case Opcode::kReshard:
       return "reshard";
+    case Opcode::kWait:
+      return "wait";
     case Opcode::kAllReduce:
       return "all_reduce";
     case Opcode::kAllGather:

@@ -51,8 +51,19 @@ enum class Opcode : uint8_t {
   kGather,         // (table, indices) -> rows (dimension of the table; symbol
                    // is the user's name of the indices)
   kScatterAdd,     // (updates, indices) -> table of sums (dimension, symbol)
+  kScan,           // (value[, starts]) -> reduced over the places up to each
+                   // along a dimension, in blocks from what `starts` has for
+                   // them (dimension, reduce_kind, exclusive, reverse)
+  kReduceBlocks,   // (value) -> the blocks of a dimension each reduced to one
+                   // place, 16-bit floats in f32 (dimension, reduce_kind)
+  kTopK,           // (value[, labels]) -> the places, or the labels, of the
+                   // greatest along a dimension, which the one that the value
+                   // lacks numbers; of two results, values and places in each
+                   // block of the dimension (dimension)
   kMask,           // (value) -> padding of mask_dims set to fill
   kReshard,        // (value) -> same value in the layout of the result
+  kWait,           // (values...) -> nothing; the first results of collectives
+                   // that run beside, which are done behind it
   kAllReduce,      // (values...) -> each reduced over axes (reduce_kind, axes)
   kAllGather,      // (value) -> dim whole over axes (dim, axes)
   kAllSlice,       // (value) -> dim cut over axes too (dim, axes)
@@ -111,6 +122,8 @@ struct Instruction {
   absl::InlinedVector<int64_t, 5> iteration_local;
   std::string dimension;
   int64_t begin = 0;
+  bool exclusive = false;
+  bool reverse = false;
   double fill = 0;
   std::vector<int> mask_dims;
   std::vector<double> data;
@@ -121,6 +134,8 @@ struct Instruction {
   int dim = -1;
   int from_dim = -1;
   AxisList axes;
+  // Of a collective: the instructions up to its wait may run beside it.
+  bool beside = false;
   EinsumPlan einsum;  // filled in by plan_einsums
 
   int origin = -1;                       // place in Program::origins

@@ -30,6 +30,30 @@ inline std::vector<int> FindProducers(const Program& program) {
   return producers;
 }
 
+// By instruction, where it is over at the latest: at its wait, of a collective
+// that runs beside, else where it stands.
+inline std::vector<int> FindEnds(const Program& program) {
+  std::vector<int> ends(program.instructions.size());
+  std::vector<std::pair<int, int>> beside;  // first result, instruction
+  for (size_t i = 0; i < ends.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    ends[i] = static_cast<int>(i);
+    if (instruction.beside) {
+      beside.emplace_back(instruction.results[0], static_cast<int>(i));
+    } else if (instruction.opcode == Opcode::kWait) {
+      for (int operand : instruction.operands) {
+        for (size_t b = 0; b < beside.size(); ++b) {
+          if (beside[b].first != operand) continue;
+          ends[beside[b].second] = static_cast<int>(i);
+          beside.erase(beside.begin() + static_cast<std::ptrdiff_t>(b));
+          break;
+        }
+      }
+    }
+  }
+  return ends;
+}
+
 // Removes the instructions whose flag is set. In place: a program of a large
 // model takes megabytes, and fresh memory costs more than the work.
 inline void EraseInstructions(const std::vector<bool>& dead, Program& program) {

@@ -99,6 +99,17 @@ Value Recorder::Append(Instruction instruction, DType dtype, const Shape& shape,
   return {result};
 }
 
+Value Recorder::AddResult(int made, DType dtype, const Shape& shape) {
+  const int first = program_.instructions[made].results[0];
+  const int result = program_.AddValue(
+      name_, dtype, shape, TensorLayout(program_.values[first].layout));
+  reshards_.resize(program_.values.size());
+  made_by_.resize(program_.values.size(), -1);
+  made_by_[result] = origin_;
+  program_.instructions[made].results.push_back(result);
+  return {result};
+}
+
 int Recorder::FindRule(const Cause& cause) {
   const auto place_of = [this](const LayoutRule& rule) {
     for (size_t i = 0; i < program_.rules.size(); ++i) {

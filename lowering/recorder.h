@@ -55,6 +55,10 @@ class Recorder : public Emitter {
                const Shape& shape) override;
   Value ScatterAdd(Value updates, Value indices, const std::string& dimension,
                    const Shape& shape) override;
+  Value Scan(ReduceKind kind, Value value, const std::string& dimension,
+             bool exclusive, bool reverse) override;
+  Value TopK(Value value, const std::string& dimension,
+             const Dimension& k) override;
   Value Whole(Value value, absl::Span<const std::string> dimensions) override;
 
   // Hands a value to the caller of the step.
@@ -81,6 +85,8 @@ class Recorder : public Emitter {
   // Appends an instruction with one result of the given type.
   Value Append(Instruction instruction, DType dtype, const Shape& shape,
                TensorLayout layout, absl::string_view suffix = "");
+  // Another result of instruction `made`, in the layout of its first.
+  Value AddResult(int made, DType dtype, const Shape& shape);
   // Marks the axes that cut `summed` dimensions as unreduced in `layout`.
   void LeaveUnreduced(const Shape& operand, const TensorLayout& operand_layout,
                       const Shape& kept, ReduceKind kind, TensorLayout& layout,

@@ -18,7 +18,13 @@ Value Recorder::Reshape(Value value, const Shape& shape) {
   Instruction instruction;
   instruction.opcode = Opcode::kReshape;
   instruction.operands = {Demand(value.id, layouts.before)};
-  return Append(std::move(instruction), at(value).dtype, shape, layouts.after);
+  const Value result =
+      Append(std::move(instruction), at(value).dtype, shape, layouts.after);
+  // A second name is given for the rule that it has: at once, so that whoever
+  // reads it, or renames it again, shares one exchange.
+  const bool second =
+      operation_ != nullptr && !operation_->SecondNames().empty();
+  return second ? Value{DemandRules(result)} : result;
 }
 
 Value Recorder::Whole(Value value, absl::Span<const std::string> dimensions) {

@@ -16,6 +16,10 @@ inline bool RunsNothing(const Program& program,
     case Opcode::kReadVariable:
     case Opcode::kWriteVariable:
       return true;
+    // What stands behind a wait may read what it waits for, so no group reaches
+    // across it.
+    case Opcode::kWait:
+      return false;
     case Opcode::kReshape:
       return IsView(program, instruction);
     default:

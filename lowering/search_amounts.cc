@@ -5,6 +5,7 @@
 #include <set>
 
 #include "lowering/fused_kernels.h"
+#include "lowering/plan_for_machine.h"
 #include "lowering/readers.h"
 #include "mtf/status.h"
 
@@ -19,7 +20,18 @@ class Counter {
       : graph_(graph),
         program_(program),
         dimensions_(dimensions),
-        optimizer_(OptimizerOperations(graph)) {}
+        optimizer_(OptimizerOperations(graph)),
+        fused_(program.instructions.size(), false),
+        inside_(program.values.size(), false) {
+    const MachinePlan plan = PlanOf(program);
+    for (const FusedGroup& group : plan.groups) MarkInside(group);
+    for (const AttentionGroup& attention : plan.attention) {
+      for (int member : attention.forward) fused_[member] = true;
+      for (int member : attention.backward) fused_[member] = true;
+      // What stands there then is smaller.
+      inside_[attention.weights] = true;
+    }
+  }
 
   StepAmounts Count() {
     AddMatmuls();
@@ -30,6 +42,15 @@ class Counter {
   }
 
  private:
+  void MarkInside(const FusedGroup& group) {
+    for (int member : group.members) {
+      for (int result : program_.instructions[member].results) {
+        inside_[result] =
+            std::count(group.outputs.begin(), group.outputs.end(), result) == 0;
+      }
+    }
+  }
+
   bool Updates(const Instruction& instruction) const {
     return instruction.origin >= 0 &&
            optimizer_.contains(program_.origins[instruction.origin].operation);
@@ -58,8 +79,10 @@ class Counter {
   }
 
   void AddMatmuls() {
-    for (const Instruction& instruction : program_.instructions) {
-      if (instruction.opcode != Opcode::kEinsum || Updates(instruction)) {
+    for (size_t i = 0; i < fused_.size(); ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      if (instruction.opcode != Opcode::kEinsum || Updates(instruction) ||
+          fused_[i]) {
         continue;
       }
       const ProgramValue& first = program_.values[instruction.operands[0]];
@@ -77,7 +100,7 @@ class Counter {
 
   // Bytes that elementwise kernels read and write, fused as far as can be.
   void AddKernels() {
-    std::vector<int> kernels = FindFusedKernels(program_).kernel;
+    std::vector<int> kernels = FindFusedKernels(program_, fused_).kernel;
     // The epilogue of a product may cost nothing besides it.
     for (int& kernel : kernels) {
       if (kernel >= 0 &&
@@ -173,7 +196,10 @@ class Counter {
           const Sizes more = SizesOf(program_.values[value].shape);
           sizes.insert(sizes.end(), more.begin(), more.end());
         }
-        if (producers[value] < 0 || IsOfVariable(value, producers)) continue;
+        if (producers[value] < 0 || inside_[value] ||
+            IsOfVariable(value, producers)) {
+          continue;
+        }
         Life& life = lives[value];
         life.sizes.insert(sizes.begin(), sizes.end());
         life.begin = producers[value];
@@ -255,6 +281,8 @@ class Counter {
   const Program& program_;
   const std::vector<std::string>& dimensions_;
   const absl::flat_hash_set<std::string> optimizer_;
+  std::vector<bool> fused_;   // instructions of fused attention
+  std::vector<bool> inside_;  // values that the plan has no memory for
   StepAmounts amounts_;
 };
 
@@ -274,11 +302,12 @@ StepAmounts AmountsOf(const Graph& graph, const Program& program,
 }
 
 absl::StatusOr<StepAmounts> AmountsOfStep(
-    const SearchInput& input, const std::vector<std::string>& dimensions) {
+    const SearchInput& input, const std::vector<std::string>& dimensions,
+    const SearchPrices& prices) {
   std::vector<StepAmounts> parts;
   for (const SearchProgram* program : ProgramsOf(input)) {
-    MTF_ASSIGN_OR_RETURN(const Program lowered,
-                         LowerRules(*program, Mesh(), ""));
+    MTF_ASSIGN_OR_RETURN(Program lowered, LowerRules(*program, Mesh(), ""));
+    if (prices.plan) prices.plan(lowered);
     parts.push_back(AmountsOf(*program->graph, lowered, dimensions));
   }
   const double place = PlaceOf(input);

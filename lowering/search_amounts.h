@@ -46,14 +46,16 @@ struct StepAmounts {
   Amount kept;
 };
 
-// Of a program that was lowered on one device, by all passes.
+// Of a program that was lowered on one device, by all passes. Of attention that
+// its plan fuses only what goes in and out counts: a layout may leave it fused.
 StepAmounts AmountsOf(const Graph& graph, const Program& program,
                       const std::vector<std::string>& dimensions);
 
 // Of the whole step. Where `input` has small ones, what they differ by is
 // repeated: an amount grows by the same with every block.
 absl::StatusOr<StepAmounts> AmountsOfStep(
-    const SearchInput& input, const std::vector<std::string>& dimensions);
+    const SearchInput& input, const std::vector<std::string>& dimensions,
+    const SearchPrices& prices = {});
 
 // The programs that stand for the whole step: the small ones, or itself.
 std::vector<const SearchProgram*> ProgramsOf(const SearchInput& input);

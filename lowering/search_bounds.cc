@@ -13,6 +13,9 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// Of collectives: those that reduce, that gather for use, and for the update.
+constexpr size_t kClasses = 3;
+
 int64_t RoundedUp(int64_t size, int64_t shards) {
   return (size + shards - 1) / shards;
 }
@@ -41,7 +44,7 @@ SearchBounds::SearchBounds(const SearchInput& input, const StepAmounts& amounts,
       states_(PiecesOf(amounts.states)),
       saved_(PiecesOf(amounts.saved)),
       kept_(PiecesOf(amounts.kept)),
-      rates_(space, prices),
+      times_(space, prices),
       launch_(prices.copy(0)),
       copy_rate_(CopyRate(prices)) {
   static const AxisTraffic kNone;
@@ -143,40 +146,54 @@ double SearchBounds::MemoryOf(const AxisRoles& roles) const {
   return MemoryOf(cuts) + (roles.gathered_once ? KeptBytes(roles, cuts) : 0);
 }
 
-// Of what one axis moves, where all of `movers` move values of these
-// dimensions.
 double SearchBounds::SecondsOf(const LayoutTraffic& move, size_t axis,
-                               size_t movers, const Cuts& cuts) const {
-  double cut = 1, share = 1;
+                               const Movers& movers, const Cuts& cuts) const {
+  double cut = 1, share = 1, sliced = 1;
   size_t idle = 0;
   for (size_t j = 0; j < sizes_.size(); ++j) {
     if (j == axis) continue;
-    const DimSet other = move.optimizer ? cuts.all[j] : cuts.defaults[j];
+    const DimSet other =
+        move.optimizer || movers.mixed ? cuts.all[j] : cuts.defaults[j];
     if ((other & move.dims) != 0) {
       cut *= sizes_[j];
-    } else if ((movers >> j & 1) == 0) {
+    } else if ((movers.reduce >> j & 1) != 0) {
+      continue;
+    } else if ((cuts.all[j] & move.dims) != 0) {
+      sliced *= sizes_[j];
+    } else {
       share *= sizes_[j];
       idle |= size_t{1} << j;
     }
   }
+  const bool reduces = IsReduction(move.kind);
+  const size_t group =
+      (move.kind == CollectiveKind::kAllGather ? movers.gather[move.optimizer]
+                                               : movers.all) |
+      size_t{1} << axis;
+  // Of a sum whose result is wanted in shards only those are summed.
+  if (reduces) cut *= sliced;
+  const double value = static_cast<double>(move.value) / cut;
   const double bytes = move.bytes / cut;
-  const double seconds = bytes * rates_.Of(move.kind, axis, movers);
-  if (idle == 0 || (move.kind != CollectiveKind::kAllReduce &&
-                    move.kind != CollectiveKind::kReduceScatter)) {
-    return seconds;
-  }
+  // What waits to be read late may go with others in one call.
+  const bool alone = !reduces || move.waits;
+  const auto seconds = [&](double part) {
+    if (!alone) return bytes / part * times_.Rate(move.kind, axis, group);
+    if (value == 0) return 0.0;
+    return bytes / value * times_.Seconds(move.kind, axis, group, value / part);
+  };
+  if (idle == 0 || !reduces) return seconds(1);
   // Ranks that would all do the same sum may share it and gather it.
   double gather = kNever;
   for (size_t j = 0; j < sizes_.size(); ++j) {
     if (idle >> j & 1) {
-      gather = std::min(
-          gather, rates_.Of(CollectiveKind::kAllGather, j, idle | movers));
+      gather = std::min(gather, times_.Rate(CollectiveKind::kAllGather, j,
+                                            idle | movers.all));
     }
   }
   const double result = move.kind == CollectiveKind::kReduceScatter
                             ? bytes / sizes_[axis]
                             : bytes;
-  return std::min(seconds, seconds / share + result * gather);
+  return std::min(seconds(1), seconds(share) + result * gather);
 }
 
 std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
@@ -189,41 +206,85 @@ std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
     return (once ? traffic_[i]->once : traffic_[i]->repeated)[roles[i]];
   };
   // The axes' traffic is sorted by dimensions: walk them together.
-  std::vector<size_t> at(count, 0);
-  const auto has = [&](size_t i) { return at[i] < traffic(i).moves.size(); };
-  const auto next = [&](size_t i) -> const LayoutTraffic& {
-    return traffic(i).moves[at[i]];
-  };
+  std::array<size_t, kMaxMeshAxes> at = {};
   for (;;) {
     bool any = false;
     DimSet dims = 0;
     for (size_t i = 0; i < count; ++i) {
-      if (!has(i)) continue;
-      dims = any ? std::min(dims, next(i).dims) : next(i).dims;
+      if (at[i] == traffic(i).moves.size()) continue;
+      const DimSet next = traffic(i).moves[at[i]].dims;
+      dims = any ? std::min(dims, next) : next;
       any = true;
     }
     if (!any) break;
-    size_t movers = 0;
+    Movers movers;
+    bool mixes = false;
+    std::array<size_t, kMaxMeshAxes> end = at;
     for (size_t i = 0; i < count; ++i) {
-      if (has(i) && next(i).dims == dims) movers |= size_t{1} << i;
-    }
-    double dearest = 0, dearest_wait = 0;
-    for (size_t i = 0; i < count; ++i) {
-      double seconds = 0, wait = 0;
-      for (; has(i) && next(i).dims == dims; ++at[i]) {
-        const double time = SecondsOf(next(i), i, movers, cuts);
-        seconds += time;
-        if (next(i).waits) wait += time;
+      const std::vector<LayoutTraffic>& moves = traffic(i).moves;
+      for (; end[i] < moves.size() && moves[end[i]].dims == dims; ++end[i]) {
+        movers.all |= size_t{1} << i;
+        const CollectiveKind kind = moves[end[i]].kind;
+        mixes = mixes || (kind != CollectiveKind::kReduceScatter &&
+                          kind != CollectiveKind::kAllGather);
+        if (kind != CollectiveKind::kReduceScatter) {
+          movers.gather[moves[end[i]].optimizer] |= size_t{1} << i;
+        }
       }
-      dearest = std::max(dearest, seconds);
-      dearest_wait = std::max(dearest_wait, wait);
     }
-    all += dearest;
-    waits += dearest_wait;
+    // Where a parameter rests in smaller shards than its state, one gather may
+    // serve the use and the update, of what is cut for any of them.
+    for (size_t i = 0; i < count; ++i) {
+      if ((cuts.parameters[i] & ~cuts.optimizer[i]) == 0) continue;
+      movers.mixed = mixes = true;
+      movers.all = (size_t{1} << count) - 1;
+      movers.gather.fill(movers.all);
+    }
+    // One collective does not reduce and gather, nor gather for use and for the
+    // update; but an all_reduce may be taken apart, and other kinds move what
+    // others gather.
+    std::array<size_t, kClasses> class_of = {0, 1, 2};
+    if (movers.gather[0] == movers.gather[1]) class_of[2] = 1;
+    if (mixes) class_of.fill(0);
+    std::array<double, kClasses> dearest = {}, dearest_wait = {};
+    for (size_t i = 0; i < count; ++i) {
+      std::array<double, kClasses> seconds = {}, wait = {};
+      for (size_t k = at[i]; k < end[i]; ++k) {
+        const LayoutTraffic& move = traffic(i).moves[k];
+        movers.reduce = 0;
+        for (size_t j = 0; j < count && IsReduction(move.kind); ++j) {
+          double bytes = 0;
+          for (size_t l = at[j]; l < end[j]; ++l) {
+            const LayoutTraffic& other = traffic(j).moves[l];
+            if (other.name == move.name && IsReduction(other.kind)) {
+              bytes += other.bytes;
+            }
+          }
+          if (bytes >= move.bytes * (1 - 1e-9)) {
+            movers.reduce |= size_t{1} << j;
+          }
+        }
+        const double time = SecondsOf(move, i, movers, cuts);
+        const size_t place = class_of[IsReduction(move.kind) ? 0
+                                      : move.optimizer       ? 2
+                                                             : 1];
+        seconds[place] += time;
+        if (move.waits) wait[place] += time;
+      }
+      for (size_t c = 0; c < kClasses; ++c) {
+        dearest[c] = std::max(dearest[c], seconds[c]);
+        dearest_wait[c] = std::max(dearest_wait[c], wait[c]);
+      }
+    }
+    at = end;
+    for (size_t c = 0; c < kClasses; ++c) {
+      all += dearest[c];
+      waits += dearest_wait[c];
+    }
   }
   // However little is sent.
   for (size_t i = 0; i < count; ++i) {
-    waits = std::max(waits, traffic(i).stops * rates_.Latency(i));
+    waits = std::max(waits, traffic(i).stops * times_.Latency(i));
   }
   return {std::max(all, waits), waits};
 }

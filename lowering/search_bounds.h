@@ -5,6 +5,8 @@
 #ifndef LOWERING_SEARCH_BOUNDS_H_
 #define LOWERING_SEARCH_BOUNDS_H_
 
+#include <array>
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -24,16 +26,20 @@ namespace mtf::internal {
 //                no other; what a dimension leaves over goes to some device.
 //   collectives  What an axis forces by itself is read from the program lowered
 //                on that axis alone. Further axes cut the values that move,
-//                each at most once; a sum may also be shared by ranks that
-//                would all do it, and gathered. Where several axes move one
-//                group of values, one collective may serve all, so only the
-//                dearest of them counts, at the best rate of any group that it
-//                may be part of.
+//                each at most once; a sum may also be taken of the shards that
+//                another section wants of it, or be shared by ranks that would
+//                all do it, and gathered. Where several axes move one group of
+//                values, one collective may serve all, so only the dearest of
+//                them counts, in any group that it may be part of: a gather
+//                goes with no reduce_scatter. Each is a call of its own, but
+//                sums that are read late, which go together, count by the best
+//                rate of any size.
 //   step         No less than all collectives, one after the other; no less
 //                than compute and those collectives that nothing can hide: a
 //                kernel makes what they send and the next one reads what they
-//                bring, for no less than a message of a byte takes. Without
-//                overlap, no less than both.
+//                bring, for no less than a message of a byte takes. What is
+//                gathered of parameters can go ahead. Without overlap, no less
+//                than both.
 //   memory       Variables; parameters that are gathered and kept; and, where
 //   the step on one device holds most, every
 //                value that was made before and is read behind. That place is
@@ -87,7 +93,16 @@ class SearchBounds {
                                         bool once) const;
   // Of parameters that are gathered and kept.
   double KeptBytes(const AxisRoles& roles, const Cuts& cuts) const;
-  double SecondsOf(const LayoutTraffic& move, size_t axis, size_t movers,
+  // Who moves values of the same dimensions, as bits by place in space.axes.
+  struct Movers {
+    size_t all = 0;
+    // In a way that may go with a gather for use, and for the update.
+    std::array<size_t, 2> gather = {0, 0};
+    size_t reduce = 0;   // reduce the same values
+    bool mixed = false;  // any section's cuts may count
+  };
+  // Of what one axis moves.
+  double SecondsOf(const LayoutTraffic& move, size_t axis, const Movers& movers,
                    const Cuts& cuts) const;
 
   const StepAmounts& amounts_;
@@ -97,7 +112,7 @@ class SearchBounds {
   Pieces maps_, update_maps_, parameter_maps_, parameters_, states_, saved_,
       kept_;
   std::vector<const AxisTraffic*> traffic_;  // by place in space.axes
-  CollectiveRates rates_;
+  CollectiveTimes times_;
   double launch_ = 0, copy_rate_ = 0;  // of a copy: seconds, and of a byte
 };
 

@@ -98,27 +98,29 @@ void MeshSearch::AddCandidates(const Groups& groups,
   Roles roles(num_axes());
   const auto choose = [&](const auto& self, size_t axis) -> void {
     if (axis == num_axes()) {
-      bool gathers = false;
-      for (int role : roles) {
-        gathers = gathers || space_.roles[role].parameters != 0;
-      }
+      AxisRoles layout = RolesOf(space_, roles);
       for (bool once : {false, true}) {
-        if (once && !gathers) break;
+        if (once && !layout.cuts_parameters()) break;
         candidate.once = once;
+        candidate.seconds = candidate.estimate = candidate.memory = 0;
+        if (bounds_) {
+          layout.gathered_once = once;
+          candidate.memory = bounds_->MemoryOf(layout);
+        }
+        if (!findings_.MayFit(candidate.memory)) {
+          if (candidate.memory < least_memory_) {
+            least_memory_ = candidate.memory;
+            smallest_ = candidate;
+          }
+          continue;
+        }
         if (bounds_) {
           const SearchBounds::Bound bound =
               bounds_->Of(roles, groups.compute, once);
           candidate.seconds = bound.seconds;
           candidate.estimate = bound.estimate;
-          candidate.memory = bound.memory;
         }
-        if (candidate.seconds >= worst) continue;
-        if (findings_.MayFit(candidate.memory)) {
-          candidates.push_back(candidate);
-        } else if (candidate.memory < least_memory_) {
-          least_memory_ = candidate.memory;
-          smallest_ = candidate;
-        }
+        if (candidate.seconds < worst) candidates.push_back(candidate);
       }
       return;
     }

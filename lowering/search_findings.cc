@@ -127,15 +127,23 @@ void Findings::Keep(Finding finding) {
 
 std::vector<Finding> Findings::Best(size_t count) const {
   std::vector<Finding> best;
-  for (const Finding& finding : best_) {
-    if (best.size() == count) break;
-    if (finding.slower_neighbour && !best.empty()) continue;
-    const bool known =
-        std::any_of(best.begin(), best.end(), [&](const Finding& other) {
-          return CostTheSame(finding.layout, other.layout);
-        });
-    if (!known) best.push_back(finding);
+  for (bool neighbours : {false, true}) {
+    for (const Finding& finding : best_) {
+      if (best.size() == count) break;
+      const bool is_neighbour =
+          finding.slower_neighbour && &finding != &best_.front();
+      if (is_neighbour != neighbours) continue;
+      const bool known =
+          std::any_of(best.begin(), best.end(), [&](const Finding& other) {
+            return CostTheSame(finding.layout, other.layout);
+          });
+      if (!known) best.push_back(finding);
+    }
   }
+  std::stable_sort(best.begin(), best.end(),
+                   [](const Finding& a, const Finding& b) {
+                     return IsBetter(a.layout, b.layout);
+                   });
   return best;
 }
 

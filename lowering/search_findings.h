@@ -20,7 +20,7 @@ struct Finding {
   const SearchSpace* space = nullptr;  // outlives the findings
   AxisRoles roles;
   // Slower than what it differs from in one rule, as far as is known: of
-  // interest only if it turns out to be the best.
+  // interest where it turns out to be the best, or nothing else is left.
   bool slower_neighbour = false;
 };
 

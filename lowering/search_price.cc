@@ -7,6 +7,7 @@
 #include "layouts/shard.h"
 #include "lowering/check_budget.h"
 #include "lowering/search_amounts.h"
+#include "lowering/search_memory.h"
 #include "mtf/status.h"
 
 namespace mtf::internal {
@@ -28,6 +29,7 @@ struct LayoutPricer::Measured {
   int64_t variable_bytes = 0;
   int64_t step_bytes = 0;
   std::vector<BudgetUse> uses;
+  HeldBytes held;  // only of small programs
 };
 
 LayoutPricer::LayoutPricer(const SearchInput& input, const SearchPrices& prices,
@@ -42,18 +44,20 @@ LayoutPricer::LayoutPricer(const SearchInput& input, const SearchPrices& prices,
 }
 
 absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
-    const Step& step, const FoundLayout& found) const {
+    const Step& step, const FoundLayout& found, bool is_small) const {
   MTF_ASSIGN_OR_RETURN(
       const LayoutBinding binding,
       BindDimensions(step.dimensions, found.mesh, found.rules));
-  MTF_ASSIGN_OR_RETURN(const Program lowered,
+  MTF_ASSIGN_OR_RETURN(Program lowered,
                        Lower(*step.program.graph, binding, step.program.targets,
                              {.verify = false}));
+  if (prices_.plan) prices_.plan(lowered);
   Measured measured;
   measured.price = prices_.step(lowered);
   measured.variable_bytes = VariableBytes(lowered);
   measured.step_bytes = lowered.buffers.arena_bytes;
   measured.uses = MeasureBudget(lowered, budget_);
+  if (is_small) measured.held = HeldAlong(lowered);
   return measured;
 }
 
@@ -84,8 +88,8 @@ void LayoutPricer::Remember(const FoundLayout& found) const {
 }
 
 absl::StatusOr<FoundLayout> LayoutPricer::PriceByLine(FoundLayout found) const {
-  MTF_ASSIGN_OR_RETURN(const Measured low, Measure(small_[0], found));
-  MTF_ASSIGN_OR_RETURN(const Measured high, Measure(small_[1], found));
+  MTF_ASSIGN_OR_RETURN(const Measured low, Measure(small_[0], found, true));
+  MTF_ASSIGN_OR_RETURN(const Measured high, Measure(small_[1], found, true));
   found.estimated = true;
   const double place = PlaceOf(input_);
   const auto in_line = [place](double a, double b) {
@@ -99,7 +103,7 @@ absl::StatusOr<FoundLayout> LayoutPricer::PriceByLine(FoundLayout found) const {
                  in_line(low.price.compute, high.price.compute),
                  in_line(low.price.exposed, high.price.exposed)};
   found.variable_bytes = bytes(low.variable_bytes, high.variable_bytes);
-  found.step_bytes = bytes(low.step_bytes, high.step_bytes);
+  found.step_bytes = MostHeld(low.held, high.held, place);
   for (size_t i = 0; i < high.uses.size(); ++i) {
     const BudgetLine& line = high.uses[i].line;
     if (line.subject == BudgetSubject::kMemory) continue;
@@ -113,7 +117,7 @@ absl::StatusOr<FoundLayout> LayoutPricer::PriceByLine(FoundLayout found) const {
 }
 
 absl::Status LayoutPricer::PriceWhole(FoundLayout& found) const {
-  MTF_ASSIGN_OR_RETURN(const Measured whole, Measure(whole_, found));
+  MTF_ASSIGN_OR_RETURN(const Measured whole, Measure(whole_, found, false));
   found.price = whole.price;
   found.variable_bytes = whole.variable_bytes;
   found.step_bytes = whole.step_bytes;

@@ -45,8 +45,8 @@ class LayoutPricer {
     SearchProgram program;
     DimensionTable dimensions;
   };
-  absl::StatusOr<Measured> Measure(const Step& step,
-                                   const FoundLayout& found) const;
+  absl::StatusOr<Measured> Measure(const Step& step, const FoundLayout& found,
+                                   bool is_small) const;
   absl::StatusOr<FoundLayout> PriceByLine(FoundLayout found) const;
   void Remember(const FoundLayout& found) const;
 

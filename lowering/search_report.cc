@@ -122,6 +122,8 @@ std::string SummaryText(const SearchResult& result) {
                 ? "# Not every mix of scoped rules was looked at: a faster one "
                   "is not ruled out\n"
             : result.all_proved ? "# These are the best there are\n"
+            : result.in_line    ? "# The first is the best as far as a few "
+                                  "blocks tell\n"
                                 : "# The first is the best there is\n";
   }
   if (result.too_large > 0) {

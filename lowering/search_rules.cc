@@ -14,6 +14,7 @@
 #include "lowering/check_budget.h"
 #include "lowering/estimate_time.h"
 #include "lowering/parallel_for.h"
+#include "lowering/plan_for_machine.h"
 #include "lowering/search_branches.h"
 #include "lowering/search_findings.h"
 #include "lowering/search_price.h"
@@ -65,44 +66,33 @@ absl::Status CheckBudgetOn(const Mesh& mesh, const SearchInput& input,
   return absl::OkStatus();
 }
 
-// Moves up to `count` of `others` behind `chosen`: no two that take the same
-// time, to a hundredth. What a line says of memory is too rough to tell two
-// layouts apart.
-void ChooseDifferent(size_t count, std::vector<Finding>& others,
+// Moves up to `count` of `others` behind `chosen`: no two of these and `known`
+// that seem to cost the same; what is next to a better one last.
+void ChooseDifferent(size_t count, std::vector<Finding> known,
+                     std::vector<Finding>& others,
                      std::vector<Finding>& chosen) {
-  std::vector<double> known;
-  std::erase_if(others, [&](Finding& other) {
-    const double seconds = other.layout.price.seconds;
-    if (count == 0 || other.slower_neighbour ||
-        std::any_of(known.begin(), known.end(), [&](double one) {
-          return std::abs(one - seconds) < 0.01 * seconds;
-        })) {
-      return false;
-    }
-    known.push_back(seconds);
-    chosen.push_back(std::move(other));
-    --count;
-    return true;
-  });
+  for (bool neighbours : {false, true}) {
+    std::erase_if(others, [&](Finding& other) {
+      const bool differs =
+          std::none_of(known.begin(), known.end(), [&](const Finding& one) {
+            return internal::CostTheSame(one.layout, other.layout);
+          });
+      if (count == 0 || other.slower_neighbour != neighbours || !differs) {
+        return false;
+      }
+      known.push_back(other);
+      chosen.push_back(std::move(other));
+      --count;
+      return true;
+    });
+  }
 }
 
-// Prices as a whole what seems best, where that is an estimate: `keep` that
-// differ, and others up to `most`. What is left of the findings are no
-// estimates. Returns the seconds that seemed enough for one that does not fit,
-// the least, or infinity: the search was misled by that.
-absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
-                                 size_t most, Findings& findings) {
-  std::vector<Finding> others = findings.Take(), chosen;
-  const bool seemed_to_fit = !others.empty();
-  ChooseDifferent(keep, others, chosen);
-  for (Finding& other : others) {
-    if (chosen.size() < most || !other.layout.estimated) {
-      chosen.push_back(std::move(other));
-    }
-  }
-  if (!seemed_to_fit && findings.nearest()) {
-    chosen.push_back(*findings.nearest());
-  }
+// Prices `chosen` as a whole, and keeps them. Returns the seconds that seemed
+// enough for one that does not fit, the least, or infinity.
+absl::StatusOr<double> PriceWholes(const LayoutPricer& pricer,
+                                   std::vector<Finding> chosen,
+                                   Findings& findings) {
   std::vector<FoundLayout> wholes(chosen.size());
   std::vector<absl::Status> priced(chosen.size());
   internal::ParallelFor(chosen.size(), [&](size_t i) {
@@ -118,7 +108,38 @@ absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
     chosen[i].layout = std::move(wholes[i]);
     findings.Keep(std::move(chosen[i]));
   }
-  return seemed_to_fit ? seemed : std::numeric_limits<double>::infinity();
+  return seemed;
+}
+
+// Prices as a whole what seems best, where that is an estimate: `keep` that
+// differ, and others up to `most`; more, as long as fewer than `keep` turn out
+// to differ. What is left of the findings are no estimates. Returns what
+// PriceWholes does: the search was misled by that.
+absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
+                                 size_t most, Findings& findings) {
+  std::vector<Finding> others = findings.Take(), chosen;
+  const bool seemed_to_fit = !others.empty();
+  if (!seemed_to_fit && findings.nearest()) {
+    chosen.push_back(*findings.nearest());
+  }
+  ChooseDifferent(keep, {}, others, chosen);
+  std::erase_if(others, [&](Finding& other) {
+    if (chosen.size() >= most && other.layout.estimated) return false;
+    chosen.push_back(std::move(other));
+    return true;
+  });
+  double seemed = std::numeric_limits<double>::infinity();
+  constexpr int kMoreTries = 4;
+  for (int i = 0; !chosen.empty(); ++i) {
+    MTF_ASSIGN_OR_RETURN(const double mistaken,
+                         PriceWholes(pricer, std::move(chosen), findings));
+    if (seemed_to_fit) seemed = std::min(seemed, mistaken);
+    const std::vector<Finding> best = findings.Best(keep);
+    chosen.clear();
+    if (best.size() == keep || i == kMoreTries) break;
+    ChooseDifferent(keep - best.size(), best, others, chosen);
+  }
+  return seemed;
 }
 
 // Adds to the findings of `context` what is best on `spaces`.
@@ -184,8 +205,8 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   internal::TrafficTable traffic;
   if (prices.matmul != nullptr && prices.copy != nullptr &&
       prices.collective != nullptr) {
-    MTF_ASSIGN_OR_RETURN(amounts,
-                         internal::AmountsOfStep(input, dimensions.names));
+    MTF_ASSIGN_OR_RETURN(
+        amounts, internal::AmountsOfStep(input, dimensions.names, prices));
     is_bounded = true;
   }
 
@@ -287,6 +308,11 @@ SearchPrices PricesOf(const Machine& machine) {
     const StepEstimate estimate = EstimateStep(program, machine);
     return StepPrice{estimate.seconds, estimate.compute, estimate.exposed};
   };
+  if (machine.fuses_attention()) {
+    prices.plan = [machine](Program& program) {
+      PlanForMachine(machine, program);
+    };
+  }
   prices.matmul = [machine](DType dtype, int64_t batch, int64_t m, int64_t n,
                             int64_t k) {
     return machine.MatmulSeconds(dtype, batch, m, n, k);

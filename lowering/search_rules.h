@@ -38,10 +38,10 @@ struct SearchInput {
   // The same step with the block twice and four times, say: two numbers of
   // repeats, the smaller first, both below that of `program`. In large spaces
   // layouts are then priced on these two, from which time follows in a line, to
-  // a percent or so, and memory where the whole is at its largest in the same
-  // place, else too little. So the best are lowered as a whole and ordered by
-  // what they cost then, and where one turns out too large the search goes on
-  // without it. Empty: every layout is lowered as a whole.
+  // a few percent, and memory place by place (lowering/search_memory.h). The
+  // best are lowered as a whole and ordered by what they cost then, and where
+  // one turns out too large the search goes on without it. Empty: every layout
+  // is lowered as a whole.
   std::vector<SearchProgram> small = {};
 };
 
@@ -57,6 +57,9 @@ struct SearchPrices {
   // The price of a lowered program (all passes run). A pure function, called
   // from several threads.
   std::function<StepPrice(const Program&)> step;
+  // Plans the memory of such a program as the machine has it, before it is
+  // priced or measured (plan_for_machine.h). Null: the program's own plan.
+  std::function<void(Program&)> plan = {};
   // What single parts cost at least, as in Machine; with them most layouts
   // need not be lowered. Without (null) every layout is.
   std::function<double(DType, int64_t batch, int64_t m, int64_t n, int64_t k)>

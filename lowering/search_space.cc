@@ -38,10 +38,13 @@ absl::StatusOr<std::vector<std::string>> LargeDimensions(
       if (dim.size > 1) large.insert(dim.name);
     }
   }
+  // Second names are cut as the first are.
+  absl::flat_hash_set<std::string> second;
+  for (const auto& [name, first] : SecondNamesOf(graph)) second.insert(name);
   std::vector<std::string> dimensions;
   for (const std::string& name : names) {
     const bool wanted =
-        options.dimensions.empty() ||
+        (options.dimensions.empty() && !second.contains(name)) ||
         std::find(options.dimensions.begin(), options.dimensions.end(), name) !=
             options.dimensions.end();
     if (wanted && large.contains(name)) dimensions.push_back(name);

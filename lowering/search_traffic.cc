@@ -10,6 +10,7 @@
 #include "layouts/shard.h"
 #include "lowering/parallel_for.h"
 #include "lowering/search_amounts.h"
+#include "lowering/search_names.h"
 
 namespace mtf::internal {
 namespace {
@@ -22,12 +23,13 @@ constexpr int64_t kSizes[] = {int64_t{1} << 20, int64_t{1} << 24,
                               int64_t{1} << 36};
 
 // What moves, as in LayoutTraffic, and how many bytes of it.
-using Move = std::tuple<DimSet, CollectiveKind, bool, bool>;
+using Move = std::tuple<DimSet, CollectiveKind, bool, bool, int64_t, uint64_t>;
 using Moves = std::map<Move, double>;
 
 // Which collectives nothing can hide: a kernel makes the operand, the next
 // kernel of the program reads the result, so between the two nothing computes.
-// Counts the places where that is so.
+// Counts the places where that is so. What comes from a variable alone counts
+// for nothing: it may go ahead.
 std::vector<bool> FindWaits(const Program& program, double& stops) {
   const auto is_kernel = [](const Instruction& instruction) {
     switch (instruction.opcode) {
@@ -44,6 +46,7 @@ std::vector<bool> FindWaits(const Program& program, double& stops) {
     }
   };
   const int count = static_cast<int>(program.instructions.size());
+  const std::vector<bool> ahead = FindAhead(program);
   std::vector<bool> waits(count, false);
   // By value: the kernel that makes it, or the collective, through views.
   std::vector<int> kernel(program.values.size(), -1),
@@ -52,6 +55,7 @@ std::vector<bool> FindWaits(const Program& program, double& stops) {
   std::vector<int> open;  // collectives since then whose operand it made
   for (int i = 0; i < count; ++i) {
     const Instruction& instruction = program.instructions[i];
+    if (ahead[i]) continue;
     if (is_kernel(instruction)) {
       bool stopped = false;
       for (int operand : instruction.operands) {
@@ -94,9 +98,9 @@ Moves MovesOf(const Graph& graph, const Program& program,
         instruction.opcode == Opcode::kAllSlice) {
       continue;
     }
-    const bool updates =
-        instruction.origin >= 0 &&
-        optimizer.contains(program.origins[instruction.origin].operation);
+    const std::string name =
+        instruction.origin < 0 ? ""
+                               : program.origins[instruction.origin].operation;
     const CollectiveKind kind = CollectiveOf(instruction.opcode);
     const auto& values = kind == CollectiveKind::kAllGather
                              ? instruction.results[0]
@@ -106,9 +110,11 @@ Moves MovesOf(const Graph& graph, const Program& program,
     for (size_t d = 0; d < dimensions.size(); ++d) {
       if (value.shape.Contains(dimensions[d])) dims |= DimSet{1} << d;
     }
-    moves[{dims, kind, updates, waits[i]}] += static_cast<double>(
+    const int64_t bytes =
         LocalElements(program.grains, value.shape, value.layout) *
-        DTypeSize(value.dtype));
+        DTypeSize(value.dtype);
+    moves[{dims, kind, optimizer.contains(name), waits[i], bytes,
+           NameKey(name)}] += static_cast<double>(bytes);
   }
   return moves;
 }
@@ -118,15 +124,36 @@ RoleTraffic InOrder(const std::vector<Moves>& moves,
                     const std::vector<double>& stops, double place) {
   RoleTraffic traffic;
   for (const auto& [move, bytes] : InLine(moves.front(), moves.back(), place)) {
-    const auto& [dims, kind, optimizer, waits] = move;
+    const auto& [dims, kind, optimizer, waits, value, name] = move;
     traffic.moves.push_back(
-        {dims, kind, optimizer, waits, std::max(0.0, bytes)});
+        {dims, kind, optimizer, waits, value, name, std::max(0.0, bytes)});
   }
   traffic.stops = stops.front() + place * (stops.back() - stops.front());
   return traffic;
 }
 
 }  // namespace
+
+std::vector<bool> FindAhead(const Program& program) {
+  std::vector<bool> of_variable(program.values.size(), false);
+  std::vector<bool> ahead(program.instructions.size(), false);
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.results.empty()) continue;
+    ahead[i] = instruction.opcode == Opcode::kReadVariable ||
+               !instruction.operands.empty();
+    for (int operand : instruction.operands) {
+      ahead[i] = ahead[i] && of_variable[operand];
+    }
+    for (int result : instruction.results) of_variable[result] = ahead[i];
+  }
+  return ahead;
+}
+
+bool IsReduction(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce ||
+         kind == CollectiveKind::kReduceScatter;
+}
 
 AxisTraffic TrafficOf(const SearchInput& input, const SearchSpace& space,
                       int64_t size) {
@@ -175,8 +202,9 @@ const AxisTraffic& TrafficTable::Get(const SearchInput& input,
   return entry->second;
 }
 
-CollectiveRates::CollectiveRates(const SearchSpace& space,
-                                 const SearchPrices& prices) {
+CollectiveTimes::CollectiveTimes(const SearchSpace& space,
+                                 const SearchPrices& prices)
+    : space_(space), prices_(prices) {
   const size_t count = space.axes.size();
   latencies_.assign(count, kNever);
   rates_.assign(kNumCollectiveKinds,
@@ -185,10 +213,7 @@ CollectiveRates::CollectiveRates(const SearchSpace& space,
   for (int kind = 0; kind < kNumCollectiveKinds; ++kind) {
     std::vector<double> rate(size_t{1} << count, kNever);
     for (size_t group = 1; group < rate.size(); ++group) {
-      AxisList axes;
-      for (size_t i = 0; i < count; ++i) {
-        if (group >> i & 1) axes.push_back(space.axes[i]);
-      }
+      const AxisList axes = AxesOf(group);
       const double latency = prices.collective(
           static_cast<CollectiveKind>(kind), space.mesh, axes, 1);
       for (size_t i = 0; i < count; ++i) {
@@ -210,6 +235,40 @@ CollectiveRates::CollectiveRates(const SearchSpace& space,
       }
     }
   }
+}
+
+AxisList CollectiveTimes::AxesOf(size_t group) const {
+  AxisList axes;
+  for (size_t i = 0; i < space_.axes.size(); ++i) {
+    if (group >> i & 1) axes.push_back(space_.axes[i]);
+  }
+  return axes;
+}
+
+double CollectiveTimes::Seconds(CollectiveKind kind, size_t axis, size_t set,
+                                double bytes) const {
+  const int64_t size = static_cast<int64_t>(bytes);
+  const auto [known, is_new] = known_.try_emplace(
+      {static_cast<int>(kind), set << 8 | axis, size}, kNever);
+  if (!is_new) return known->second;
+  const double rate = Rate(kind, axis, set);
+  for (size_t group = set; group > 0; group = (group - 1) & set) {
+    if ((group >> axis & 1) == 0) continue;
+    const AxisList axes = AxesOf(group);
+    const auto seconds = [&](int64_t all) {
+      return prices_.collective(kind, space_.mesh, axes, all);
+    };
+    double least = seconds(size);
+    // Reductions go together in calls of up to some hundred MiB: then this one
+    // takes what is left when the others are paid for.
+    for (int64_t all = size + size / 4 + 1;
+         IsReduction(kind) && all < int64_t{1} << 30; all += all / 4 + 1) {
+      least = std::min(least,
+                       seconds(all) - rate * static_cast<double>(all - size));
+    }
+    known->second = std::min(known->second, least);
+  }
+  return known->second;
 }
 
 double CopyRate(const SearchPrices& prices) {

@@ -7,9 +7,11 @@
 
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "lowering/search_rules.h"
 #include "lowering/search_space.h"
@@ -22,13 +24,22 @@ struct LayoutTraffic {
   CollectiveKind kind;
   bool optimizer;  // for the update
   bool waits;      // compute has to wait for it
-  double bytes;    // of whole buffers
+  int64_t value;   // bytes of the whole buffer of one
+  uint64_t name;   // of whose values they are (NameKey)
+  double bytes;    // of all
 };
+
+// Whether several may be joined into one call (bucket_all_reduces.h).
+bool IsReduction(CollectiveKind kind);
 
 struct RoleTraffic {
   std::vector<LayoutTraffic> moves;  // in order of dimensions
   double stops = 0;                  // how often compute waits
 };
+// By instruction, whether it makes what it is read for from variables alone,
+// and so may run long before that.
+std::vector<bool> FindAhead(const Program& program);
+
 // By role of one axis: where parameters are gathered for each use, and where
 // they are gathered once.
 struct AxisTraffic {
@@ -52,23 +63,34 @@ class TrafficTable {
   std::map<std::pair<int64_t, bool>, AxisTraffic> known_;
 };
 
-// Seconds of a byte on a mesh, by kind, place of an axis in space.axes and set
-// of such places that it is in: the least over all groups within the set that
-// the axis belongs to, and over sizes of messages.
-class CollectiveRates {
+// What collectives take at least on a mesh, by kind, place of an axis in
+// space.axes and set of such places that it is in: the least over all groups
+// within the set that the axis belongs to.
+class CollectiveTimes {
  public:
-  CollectiveRates() = default;
-  CollectiveRates(const SearchSpace& space, const SearchPrices& prices);
+  // Both are to outlive it.
+  CollectiveTimes(const SearchSpace& space, const SearchPrices& prices);
 
-  double Of(CollectiveKind kind, size_t axis, size_t set) const {
+  // Seconds of a byte, over all sizes of messages.
+  double Rate(CollectiveKind kind, size_t axis, size_t set) const {
     return rates_[static_cast<size_t>(kind)][axis][set];
   }
+  // Seconds of a collective of so many bytes, to which others may be joined
+  // that count by their rate.
+  double Seconds(CollectiveKind kind, size_t axis, size_t set,
+                 double bytes) const;
   // The least seconds of any collective that the axis takes part in.
   double Latency(size_t axis) const { return latencies_[axis]; }
 
  private:
+  AxisList AxesOf(size_t group) const;
+
+  const SearchSpace& space_;
+  const SearchPrices& prices_;
   std::vector<std::vector<std::vector<double>>> rates_;
   std::vector<double> latencies_;
+  // What Seconds has said, by kind, group and bytes.
+  mutable absl::flat_hash_map<std::tuple<int, size_t, int64_t>, double> known_;
 };
 
 // The least seconds of a byte that a kernel copies.

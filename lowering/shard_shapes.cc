@@ -161,7 +161,7 @@ class Sharder {
   void MaskOperands(Instruction& instruction) {
     switch (instruction.opcode) {
       case Opcode::kEinsum: {
-        const Shape& kept = program_.values[instruction.results[0]].shape;
+        const Shape kept = program_.values[instruction.results[0]].shape;
         for (int place = 0; place < 2; ++place) {
           const Shape shape =
               program_.values[instruction.operands[place]].shape;
@@ -284,6 +284,22 @@ class Sharder {
         KeepZeros(fills);
         fills[result.shape.Find(instruction.dimension)] = 0.0;
         break;
+      case Opcode::kScan:
+      case Opcode::kReduceBlocks:
+        // Rows of zeros stay rows of zeros; kernels leave zeros behind the last
+        // element along the dimension.
+        for (int i = 0; i < result.shape.rank(); ++i) {
+          const std::string& name = result.shape[i].name;
+          bool zeros = instruction.reduce_kind == ReduceKind::kSum;
+          for (int operand : instruction.operands) {
+            zeros = zeros && SameFill(FillOf(operand, name), 0);
+          }
+          if (zeros || name == instruction.dimension) fills[i] = 0.0;
+        }
+        break;
+      case Opcode::kTopK:
+        fills.back() = 0.0;
+        break;
       case Opcode::kMask:
         return MaskedFills(instruction.operands[0], instruction.mask_dims,
                            instruction.fill);
@@ -303,6 +319,7 @@ class Sharder {
       case Opcode::kEinsum:
       case Opcode::kOutput:
       case Opcode::kReshard:
+      case Opcode::kWait:
         break;
     }
     return fills;

@@ -11,6 +11,7 @@
 #include "layouts/shard.h"
 #include "lowering/linearity.h"
 #include "lowering/print_program.h"
+#include "lowering/verify_overlap.h"
 #include "lowering/verify_shapes.h"
 
 namespace mtf {
@@ -37,15 +38,14 @@ class Verifier {
       const absl::Status status = Check(instruction);
       if (status.ok()) continue;
       *bad = static_cast<int>(&instruction - program_.instructions.data());
-      std::string text = absl::StrCat(status.message(), "\n  in       ",
-                                      PrintInstruction(program_, instruction));
-      if (instruction.origin >= 0) {
-        absl::StrAppend(&text, "\n  made at  ",
-                        program_.OriginText(instruction));
-      }
-      return absl::InternalError(text);
+      return In(instruction, status);
     }
-    return CheckBuffers();
+    MTF_RETURN_IF_ERROR(CheckBuffers());
+    int place = -1;
+    const absl::Status status = internal::VerifyOverlap(program_, &place);
+    if (status.ok()) return status;
+    *bad = place;
+    return In(program_.instructions[place], status);
   }
 
  private:
@@ -55,6 +55,15 @@ class Verifier {
 
   static absl::Status Bad(absl::string_view what) {
     return absl::InternalError(what);
+  }
+  absl::Status In(const Instruction& instruction,
+                  const absl::Status& status) const {
+    std::string text = absl::StrCat(status.message(), "\n  in       ",
+                                    PrintInstruction(program_, instruction));
+    if (instruction.origin >= 0) {
+      absl::StrAppend(&text, "\n  made at  ", program_.OriginText(instruction));
+    }
+    return absl::InternalError(text);
   }
 
   bool HasValues(const Instruction& instruction) const {
@@ -132,12 +141,12 @@ class Verifier {
     switch (instruction.opcode) {
       case Opcode::kMap:
         // Of the summands of rows that were looked up, all but one are zero.
-        linear = IsLinear(instruction.expression, dtypes) ||
-                 (looked_up_[instruction.operands[0]] &&
-                  instruction.operands.size() == 1 &&
-                  instruction.expression.steps.size() == 1 &&
-                  instruction.expression.steps[0].function ==
-                      ScalarFunction::kCast);
+        linear =
+            IsLinear(instruction.expression, dtypes) ||
+            (looked_up_[instruction.operands[0]] &&
+             instruction.operands.size() == 1 &&
+             instruction.expression.steps.size() == 1 &&
+             instruction.expression.steps[0].function == ScalarFunction::kCast);
         break;
       case Opcode::kReduce:
         linear = instruction.reduce_kind == ReduceKind::kSum &&
@@ -224,9 +233,11 @@ class Verifier {
     };
     bool good = whole(instruction.results[0]);
     for (int id : instruction.operands) good = good && whole(id);
-    return good ? absl::OkStatus()
-                : Bad(absl::StrCat("dimension \"", instruction.dimension,
-                                   "\" is cut where it must be whole"));
+    return good ? absl::OkStatus() : CutDimension(instruction);
+  }
+  static absl::Status CutDimension(const Instruction& instruction) {
+    return Bad(absl::StrCat("dimension \"", instruction.dimension,
+                            "\" is cut where it must be whole"));
   }
 
   // A step of a reshard changes the layout as its attributes say.
@@ -410,6 +421,8 @@ class Verifier {
         return CheckVariable(instruction);
       case Opcode::kOutput:
         return CheckLinear(instruction);
+      case Opcode::kWait:  // VerifyOverlap
+        return absl::OkStatus();
       case Opcode::kReshard: {
         const TensorLayout& from = operand(instruction, 0).layout;
         const TensorLayout& to = program_.values[instruction.results[0]].layout;
@@ -425,6 +438,20 @@ class Verifier {
       case Opcode::kPad:
       case Opcode::kConcat:
         MTF_RETURN_IF_ERROR(CheckWhole(instruction));
+        MTF_RETURN_IF_ERROR(CheckUnion(instruction));
+        return CheckUnreduced(instruction);
+      case Opcode::kScan:
+      case Opcode::kTopK:
+        // Blocks lie within shards; what spans all of a dimension has it whole.
+        if (instruction.results.size() == 1 &&
+            (instruction.operands.size() == 1 ||
+             instruction.opcode == Opcode::kTopK)) {
+          const ProgramValue& value = operand(instruction, 0);
+          const int dim = value.shape.Find(instruction.dimension);
+          if (!value.layout.dims[dim].empty()) {
+            return CutDimension(instruction);
+          }
+        }
         MTF_RETURN_IF_ERROR(CheckUnion(instruction));
         return CheckUnreduced(instruction);
       case Opcode::kReshape:

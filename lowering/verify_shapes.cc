@@ -27,12 +27,14 @@ class Checker {
       return Bad(absl::StrCat(OpcodeName(opcode), " does not take ",
                               instruction_.operands.size(), " operands"));
     }
-    if (opcode == Opcode::kOutput) {
-      return instruction_.results.empty() ? absl::OkStatus()
-                                          : Bad("output gives nothing");
+    if (opcode == Opcode::kOutput || opcode == Opcode::kWait) {
+      return instruction_.results.empty()
+                 ? absl::OkStatus()
+                 : Bad(absl::StrCat(OpcodeName(opcode), " gives nothing"));
     }
     if (instruction_.results.empty()) return Bad("there is no result");
-    if (instruction_.results.size() > 1 && !IsCollective(opcode)) {
+    const size_t most = opcode == Opcode::kTopK ? 2 : 1;
+    if (instruction_.results.size() > most && !IsCollective(opcode)) {
       return Bad("there is more than one result");
     }
     switch (opcode) {
@@ -66,6 +68,12 @@ class Checker {
         return CheckGather(operand(0), result());
       case Opcode::kScatterAdd:
         return CheckGather(result(), operand(0));
+      case Opcode::kScan:
+        return CheckScan();
+      case Opcode::kReduceBlocks:
+        return CheckBlockSums(operand(0), result());
+      case Opcode::kTopK:
+        return CheckTopK();
       case Opcode::kMask:
         for (int dim : instruction_.mask_dims) {
           if (!IsPlace(dim)) return Bad("a mask of no dimension");
@@ -272,6 +280,82 @@ class Checker {
     return absl::OkStatus();
   }
 
+  absl::Status CheckScan() const {
+    MTF_RETURN_IF_ERROR(CheckSameType());
+    if (!operand(0).shape.Contains(instruction_.dimension)) {
+      return BadDimension(instruction_.dimension, "is not in the operand");
+    }
+    if (instruction_.operands.size() == 1) return absl::OkStatus();
+    return CheckBlockSums(operand(0), operand(1));
+  }
+
+  // The shape of `value` with one place for each block of the dimension.
+  Shape Blocks(const ProgramValue& value) const {
+    const std::string& dimension = instruction_.dimension;
+    return value.shape.Resized(dimension, program_.grains.GrainOf(dimension));
+  }
+
+  // `sums` has a place for each block of the dimension of `value`.
+  absl::Status CheckBlockSums(const ProgramValue& value,
+                              const ProgramValue& sums) const {
+    if (!value.shape.Contains(instruction_.dimension)) {
+      return BadDimension(instruction_.dimension, "is not in the operand");
+    }
+    if (!(sums.shape == Blocks(value))) {
+      return BadDimension(instruction_.dimension,
+                          "has not one place for each block");
+    }
+    if (value.dtype == kBool) return Bad("bools are not reduced in blocks");
+    return sums.dtype == (IsFloat(value.dtype) ? kFloat32 : value.dtype)
+               ? absl::OkStatus()
+               : Bad("blocks of floats are reduced in f32");
+  }
+
+  absl::Status CheckTopK() const {
+    const ProgramValue& value = operand(0);
+    const int dim = value.shape.Find(instruction_.dimension);
+    if (dim < 0) {
+      return BadDimension(instruction_.dimension, "is not in the operand");
+    }
+    const bool blocks = instruction_.results.size() == 2;
+    const bool labelled = instruction_.operands.size() == 2;
+    if (blocks && labelled) return Bad("what has labels is not cut in blocks");
+    if (labelled &&
+        (operand(1).dtype != kInt32 || !(operand(1).shape == value.shape))) {
+      return Bad("the labels are no i32 for each element");
+    }
+    if (result(blocks ? 1 : 0).dtype != kInt32) {
+      return Bad("the places are no i32");
+    }
+    if (value.dtype == kBool) return Bad("bools are not ranked");
+    const Shape row = value.shape.Without(instruction_.dimension);
+    const int64_t grain = program_.grains.GrainOf(instruction_.dimension);
+    const Shape kept = blocks ? row.With({instruction_.dimension, grain}) : row;
+    const Shape& after = result().shape;
+    if (after.rank() != kept.rank() + 1 ||
+        !(after == kept.With(after[after.rank() - 1]))) {
+      return Bad(
+          "the result is not the operand with one dimension for another");
+    }
+    if (blocks) {
+      MTF_RETURN_IF_ERROR(CheckDType(value));
+      if (!(result(1).shape == after) ||
+          !(result(1).layout == result().layout)) {
+        return Bad("values and places differ in shape or layout");
+      }
+    }
+    const int last = after.rank() - 1;
+    if (!result().layout.dims[last].empty()) {
+      return BadDimension(after[last].name, "is cut where it must be whole");
+    }
+    const int64_t most =
+        blocks ? program_.grains.ExtentOf(value.shape[dim]) / grain
+               : value.shape[dim].size;
+    return after[last].size <= most
+               ? absl::OkStatus()
+               : BadDimension(after[last].name, "is more than there is");
+  }
+
   absl::Status CheckCollective() const {
     if (instruction_.operands.size() != instruction_.results.size()) {
       return Bad("a collective gives one result per operand");
@@ -326,7 +410,11 @@ bool TakesOperands(Opcode opcode, size_t count) {
     case Opcode::kGather:
     case Opcode::kScatterAdd:
       return count == 2;
+    case Opcode::kScan:
+    case Opcode::kTopK:
+      return count == 1 || count == 2;
     case Opcode::kConcat:
+    case Opcode::kWait:
     case Opcode::kAllReduce:
     case Opcode::kReduceScatter:
       return count > 0;

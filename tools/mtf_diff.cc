@@ -20,6 +20,7 @@
 #include "lowering/estimate_time.h"
 #include "lowering/explain_parts.h"
 #include "lowering/lower.h"
+#include "lowering/plan_for_machine.h"
 #include "mtf/status.h"
 #include "tools/mtf_commands.h"
 #include "tools/mtf_flags.h"
@@ -83,6 +84,7 @@ absl::Status LowerSide(const GptStep& step, const Mesh& mesh, Side& side) {
 }
 
 void Price(const Machine& machine, Side& side) {
+  PlanForMachine(machine, side.program);
   side.step = EstimateStep(side.program, machine);
   for (const ProgramVariable& variable : side.program.variables) {
     side.variables +=

@@ -180,7 +180,7 @@ absl::Status Search(const std::vector<std::string>& arguments) {
       SummaryText(found));
   if (found.in_line) {
     absl::StrAppend(&text, "# Priced by ", kSmall[0], " and ", kSmall[1],
-                    " blocks, to a percent or so; those below by all ",
+                    " blocks, to a few percent; those below by all ",
                     sizes.layers, "\n");
   }
   for (int i = 0; i < static_cast<int>(found.best.size()); ++i) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "lowering/fused_kernels.h"
 #include "lowering/machine.h"
 #include "lowering/parse_program.h"
@@ -101,8 +102,9 @@ constexpr char kTwoChains[] =
     "%h : f32[h:2/m=1, a:1000=1000] = input h\n"
     "%z : f32[a:1000=1000] = input z\n"
     "%x : f32[a:1000=1000] unreduced{m} = reduce(%h) sum\n"
-    "%r : f32[a:1000=1000] = all_reduce(%x) sum over{m}\n"
+    "%r : f32[a:1000=1000] = all_reduce(%x) sum over{m} beside\n"
     "%u : f32[a:1000=1000] = map(%z) relu\n"
+    "wait(%r)\n"
     "%v : f32[a:1000=1000] = map(%r, %u) add\n"
     "output(%v) v\n";
 
@@ -120,6 +122,42 @@ TEST(EstimateStep, ACollectiveHidesBehindWhatDoesNotNeedIt) {
   EXPECT_NEAR(step.timeline[1].exposed, 15e-6, 1e-12);
   EXPECT_NEAR(step.timeline[2].begin, 9e-6, 1e-12);
   EXPECT_NEAR(step.timeline[3].begin, 33e-6, 1e-12);
+}
+
+TEST(EstimateStep, ACollectiveThatIsNotMarkedHoldsUpWhatComesBehind) {
+  const StepEstimate step =
+      EstimateStep(Parsed(absl::StrReplaceAll(
+                       kTwoChains, {{" beside", ""}, {"wait(%r)\n", ""}})),
+                   RoundNumbers());
+  EXPECT_NEAR(step.seconds, 9e-6 + 24e-6 + 22e-6, 1e-12);
+  EXPECT_NEAR(step.exposed, 24e-6, 1e-12);
+}
+
+// The second starts when the first is done, the compute behind the waits when
+// its own is.
+TEST(EstimateStep, CollectivesBesideFollowOneAnother) {
+  const StepEstimate step = EstimateStep(
+      Parsed("mesh{m:2}\n"
+             "%h : f32[h:2/m=1, a:1000=1000] = input h\n"
+             "%z : f32[a:1000=1000] = input z\n"
+             "%x : f32[a:1000=1000] unreduced{m} = reduce(%h) sum\n"
+             "%r : f32[a:1000=1000] = all_reduce(%x) sum over{m} beside\n"
+             "%q : f32[a:1000=1000] = all_reduce(%x) sum over{m} beside\n"
+             "%u : f32[a:1000=1000] = map(%z) relu\n"
+             "wait(%r)\n"
+             "%v : f32[a:1000=1000] = map(%r) relu\n"
+             "wait(%q)\n"
+             "%w : f32[a:1000=1000] = map(%q) relu\n"
+             "output(%v) v\n"
+             "output(%w) w\n"
+             "output(%u) u\n"),
+      RoundNumbers());
+  ASSERT_EQ(step.timeline.size(), 6u);
+  EXPECT_NEAR(step.timeline[2].begin, 33e-6, 1e-12);  // %q
+  EXPECT_NEAR(step.timeline[3].begin, 9e-6, 1e-12);   // %u
+  EXPECT_NEAR(step.timeline[4].begin, 33e-6, 1e-12);  // %v
+  EXPECT_NEAR(step.timeline[5].begin, 57e-6, 1e-12);  // %w
+  EXPECT_NEAR(step.exposed, 15e-6 + 15e-6, 1e-12);
 }
 
 TEST(EstimateStep, AMachineThatDoesNotOverlapWaits) {

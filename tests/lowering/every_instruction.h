@@ -31,6 +31,12 @@ mesh{data:2, model:2}
 %mk : f32[batch:8/data, k:14] = mask(%cc) batch, k fill 0
 %sc : f32[vocab:10/model, d:4] unreduced{data} = scatter_add(%g, %tokens) vocab
 %sc.sum : f32[vocab:10/model, d:4] = all_reduce(%sc) sum over{data}
+%cs : f32[batch:8/data, d:4] = scan(%n) sum d exclusive reverse
+%bt : f32[batch:2/data, d:4] = reduce_blocks(%n) max batch
+%ci : f32[batch:8/data, d:4] = scan(%n, %bt) max batch
+%tv : f32[d:4, batch:2/data, k:3], %tp : i32[d:4, batch:2/data, k:3] = top_k(%n) batch
+%tk : i32[batch:8/data, k:3] = top_k(%n) d
+%tl : i32[batch:2/data, k:3, j:2] = top_k(%tv, %tp) d
 %d : f32[d:4] unreduced{data} = reduce(%n) sum
 %d.cut : f32[d:4/data] = reduce_scatter(%d) sum d over{data}
 %d.all : f32[d:4] = all_gather(%d.cut) d over{data}

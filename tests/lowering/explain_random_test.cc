@@ -47,7 +47,7 @@ TEST(ExplainRandom, EverythingAddsUpAndEveryCollectiveIsAnsweredFor) {
     const Explanation& e = *explanation;
     const ExplainedMemory& m = e.memory;
     EXPECT_EQ(m.parts.parameters + m.parts.optimizer_state + m.arena, m.total);
-    EXPECT_EQ(m.parts.gradients + m.parts.gathered + m.parts.activations +
+    EXPECT_EQ(m.parts.gradients + m.parts.copies + m.parts.activations +
                   m.parts.unused,
               m.arena);
     EXPECT_GE(m.parts.unused, 0);

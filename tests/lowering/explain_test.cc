@@ -107,7 +107,7 @@ TEST_P(Presets, MemoryAddsUp) {
   const ExplainedMemory& m = step.explanation->memory;
   EXPECT_EQ(m.parts.parameters + m.parts.optimizer_state + m.arena, m.total);
   EXPECT_EQ(m.total, step.explanation->cost.memory_bytes);
-  EXPECT_EQ(m.parts.gradients + m.parts.gathered + m.parts.activations +
+  EXPECT_EQ(m.parts.gradients + m.parts.copies + m.parts.activations +
                 m.parts.unused,
             m.arena);
   // Places are aligned and may leave gaps, but not many.
@@ -127,7 +127,7 @@ TEST_P(Presets, MemoryAddsUp) {
   EXPECT_EQ(m.parts.optimizer_state,
             2 * m.parts.parameters / (GetParam() == "zero2" ? 4 : 1) + 4);
   // Nothing else is gathered while activations fill the memory.
-  EXPECT_EQ(m.parts.gathered > 0, GetParam() == "zero3");
+  EXPECT_EQ(m.parts.copies > 0, GetParam() == "zero3");
 }
 
 TEST_P(Presets, AProgramAloneTellsTheSame) {

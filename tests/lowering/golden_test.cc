@@ -50,7 +50,7 @@ TEST_P(Golden, TrainingStep) {
   const auto program =
       LowerPreset(graph, GetParam().preset, GetParam().ranks,
                   {.fetches = {model.loss}, .updates = {model.step}},
-                  {.last_pass = "plan_einsums"});
+                  {.last_pass = "overlap_collectives"});
   ASSERT_OK(program);
   ExpectGolden(GetParam().preset + ".txt", PrintProgram(*program));
 }

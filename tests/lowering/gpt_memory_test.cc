@@ -138,8 +138,9 @@ Memory MemoryOf(const Graph& graph, const Program& program) {
 }
 
 Memory LayerMemory(absl::string_view mesh, absl::string_view layout,
-                   const GptSizes& sizes,
-                   const Minimizer& minimize = AdamWStep) {
+                   GptSizes sizes, const Minimizer& minimize = AdamWStep) {
+  // Parameters of one layer are gathered ahead, of a model that has another.
+  ++sizes.layers;
   return PerLayer<Memory>(mesh, layout, sizes, minimize, MemoryOf);
 }
 

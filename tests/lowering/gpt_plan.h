@@ -75,21 +75,27 @@ inline GptSizes MegatronSizes(int64_t batch = 1, DType gradients = kFloat32) {
 }
 
 // Models of Korthikanti et al., 2022, and GiB per rank: of weights and
-// optimizer state at 18 bytes for each parameter, and of activations without
-// and with sequence parallelism. Length 2048.
+// optimizer state at 18 bytes for each parameter, and of activations where all
+// are kept, without and with sequence parallelism, where attention is made
+// again, without and with it, and where all layers are. Length 2048.
 struct Published {
   const char* name;
   int64_t h, layers, heads, tensor, pipeline, interleaved, batch;
   double weights, tensor_parallel, sequence_parallel;
+  double selective, selective_sequence, full;
   friend std::ostream& operator<<(std::ostream& out, const Published& p) {
     return out << p.name;
   }
 };
 inline constexpr Published kPublished[] = {
-    {"22B", 6144, 48, 64, 8, 1, 1, 4, 45.5625, 59.25, 39.5625},
-    {"175B", 12288, 96, 96, 8, 8, 3, 1, 45.5625, 66.84375, 41.4140625},
-    {"530B", 20480, 105, 128, 8, 35, 3, 1, 31.640625, 114.0234375, 66.513672},
-    {"1T", 25600, 128, 160, 8, 64, 1, 1, 32.958984375, 131.25, 76.5625},
+    {"22B", 6144, 48, 64, 8, 1, 1, 4, 45.5625, 59.25, 39.5625, 29.25, 9.5625,
+     4.5},
+    {"175B", 12288, 96, 96, 8, 8, 3, 1, 45.5625, 66.84375, 41.4140625, 37.78125,
+     12.3515625, 5.8125},
+    {"530B", 20480, 105, 128, 8, 35, 3, 1, 31.640625, 114.0234375, 66.513672,
+     70.585938, 23.076171875, 10.859375},
+    {"1T", 25600, 128, 160, 8, 64, 1, 1, 32.958984375, 131.25, 76.5625, 81.25,
+     26.5625, 12.5},
 };
 inline constexpr double kGiB = 1 << 30;
 

@@ -15,6 +15,7 @@
 #include "tests/lowering/allocations.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
+#include "tests/repeats.h"
 
 namespace mtf::testing {
 namespace {
@@ -25,7 +26,8 @@ const std::vector<std::string> kPasses = {
     "delay_all_reduces", "narrow_reshards",      "expand_reshards",
     "hoist_slices",      "fuse_reduce_scatters", "remove_trivial_collectives",
     "repeat_gathers",    "bucket_all_reduces",   "shard_shapes",
-    "fuse_maps",         "plan_einsums",         "plan_buffers"};
+    "fuse_maps",         "plan_einsums",         "overlap_collectives",
+    "plan_buffers"};
 
 // A model whose sizes many meshes divide.
 TransformerSizes EvenSizes(int layers = 2) {
@@ -86,7 +88,7 @@ TEST(Lower, AMisspeltLastPassIsAnError) {
           "  passes   delay_all_reduces, narrow_reshards, expand_reshards, "
           "hoist_slices, fuse_reduce_scatters, remove_trivial_collectives, "
           "repeat_gathers, bucket_all_reduces, shard_shapes, fuse_maps, "
-          "plan_einsums, plan_buffers"));
+          "plan_einsums, overlap_collectives, plan_buffers"));
 }
 
 // Running the table pass by pass over text gives what Lower gives. The text
@@ -120,7 +122,7 @@ TEST(Lower, IsAPureFunction) {
   ASSERT_OK(machine);
   for (const std::string& preset : LayoutRules::PresetNames()) {
     std::string first;
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < testing::Repeats(20, 3); ++i) {
       // A graph of its own each time: nothing depends on where it lies.
       Graph graph;
       const Transformer model = BuildTransformer(graph);

@@ -30,6 +30,9 @@ copy
 [matmul bf16]
 peak 312 TFLOP/s
 flops 1e9:0.5 1e12:0.9
+[attention]
+forward 64:0.5 128:0.8
+backward 64:0.4
 [link inner]
 ranks 8
 bandwidth 235 GB/s
@@ -84,10 +87,29 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFile{"[device]", "[device",
                   "section \"[device\" does not end with \"]\"",
                   "the sections are"},
+        WrongFile{"[attention]", "[atention]",
+                  "section \"[atention]\" is unknown (wrong.machine:13)",
+                  "did you mean attention?"},
+        WrongFile{"[attention]", "[attention bf16]",
+                  "section \"[attention bf16]\" is unknown", "[attention]"},
+        WrongFile{"forward 64", "foward 64",
+                  "entry \"foward\" is unknown in [attention]",
+                  "did you mean forward?"},
+        WrongFile{"backward 64:0.4\n", "",
+                  "section [attention] has no \"backward\"",
+                  "it needs forward, backward"},
+        WrongFile{"128:0.8", "128:1.8",
+                  "point \"128:1.8\" has a part of the speed of a matmul "
+                  "outside of (0, 1]",
+                  "1 is the speed of a matmul itself"},
+        WrongFile{"[link inner]",
+                  "[attention]\nforward 8:1\nbackward 8:1\n[link inner]",
+                  "section [attention] comes twice",
+                  "put the entries together"},
         WrongFile{"[link inner]", "[link]", "section \"[link]\" is unknown",
                   "[link NAME]"},
         WrongFile{"[link outer]", "[link inner]",
-                  "link \"inner\" comes twice (wrong.machine:20)",
+                  "link \"inner\" comes twice (wrong.machine:23)",
                   "put the entries together"},
         WrongFile{"[link outer]", "[device]", "section [device] comes twice",
                   "put the entries together"},
@@ -120,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFile{"peak 312 TFLOP/s", "peak 1e12 PFLOP/s",
                   "\"1e12 PFLOP/s\" is out of range", "PFLOP/s"},
         WrongFile{"1 GiB 265 GB/s", "1 GiB 1 B/s",
-                  "\"1 B/s\" is out of range (wrong.machine:19)", "3600 s"},
+                  "\"1 B/s\" is out of range (wrong.machine:22)", "3600 s"},
         WrongFile{"memory 80 GiB", "memory 1e30 GiB",
                   "\"1e30 GiB\" is out of range", "a machine has from 1 B"},
         WrongFile{"latency 4 us", "latency soon",
@@ -148,15 +170,15 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFile{"all_reduce over 8", "all_reduce over 1",
                   "\"1\" is no number of ranks from 2 upwards", "two ranks"},
         WrongFile{"  1 GiB 265 GB/s\n", "",
-                  "the table has 1 row (wrong.machine:17)", "two rows or more"},
+                  "the table has 1 row (wrong.machine:20)", "two rows or more"},
         WrongFile{"  1 GiB 265 GB/s\n", "  1 KiB 265 GB/s\n",
                   "the row is no larger than the one before "
-                  "(wrong.machine:19)",
+                  "(wrong.machine:22)",
                   "order the rows by size"},
         WrongFile{"  1 GiB 265 GB/s\n", "  1 GiB\n",
                   "a row is a size and a time or a rate", "as in \"32 KiB"},
         WrongFile{"latency 9 us\n", "latency 9 us\n 1 KiB 1 us\n",
-                  "the row belongs to no table (wrong.machine:24)",
+                  "the row belongs to no table (wrong.machine:27)",
                   "rows follow \"copy\" or a collective"},
         WrongFile{"ranks 8\n", "",
                   "link \"inner\" does not say how many ranks it joins",

@@ -47,49 +47,6 @@ double Seconds(const Machine& machine, CollectiveKind kind,
                                    static_cast<int64_t>(bytes));
 }
 
-// The published curve, 8 x H200, NCCL 2.27.7: bytes, algorithm GB/s.
-const std::vector<std::pair<double, double>>& PublishedAllReduce() {
-  static const auto* const rows = new std::vector<std::pair<double, double>>{
-      {32 * kKiB, 0.82},    {64 * kKiB, 1.67},    {128 * kKiB, 3.27},
-      {256 * kKiB, 6.71},   {512 * kKiB, 13.68},  {1 * kMiB, 22.82},
-      {2 * kMiB, 36.87},    {4 * kMiB, 61.23},    {8 * kMiB, 88.87},
-      {16 * kMiB, 125.65},  {32 * kMiB, 157.62},  {64 * kMiB, 198.01},
-      {128 * kMiB, 229.67}, {256 * kMiB, 249.23}, {512 * kMiB, 257.31},
-      {1 * kGiB, 264.90},   {4 * kGiB, 270.34},   {16 * kGiB, 275.58}};
-  return *rows;
-}
-
-TEST(Machine, EightH200ReduceAsPublishedAtEverySize) {
-  const Machine machine = Preset("h200_x8");
-  for (const auto& [bytes, rate] : PublishedAllReduce()) {
-    const double published = bytes / rate / 1e9;
-    EXPECT_NEAR(Seconds(machine, CollectiveKind::kAllReduce, "model:8",
-                        {"model"}, bytes),
-                published, 0.05 * published)
-        << bytes;
-  }
-}
-
-// Sizes between the points: leaves out one and asks for it. Its neighbours are
-// then a factor of four apart, twice as far as in the file.
-TEST(Machine, APointLeftOutOfThePublishedCurveComesBack) {
-  const auto& rows = PublishedAllReduce();
-  for (size_t left_out = 1; left_out + 1 < rows.size(); ++left_out) {
-    std::vector<TimeCurve::Point> points;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (i == left_out) continue;
-      points.push_back({rows[i].first, rows[i].first / rows[i].second / 1e9});
-    }
-    const auto [bytes, rate] = rows[left_out];
-    // The last point of the floor: no neighbour tells that the floor goes on
-    // so far.
-    const double tolerance = bytes == 512 * kKiB ? 0.11 : 0.05;
-    const double published = bytes / rate / 1e9;
-    EXPECT_NEAR(TimeCurve(points).At(bytes), published, tolerance * published)
-        << bytes;
-  }
-}
-
 TEST(Machine, MoreBytesNeverTakeLess) {
   for (const std::string& name : Machine::PresetNames()) {
     if (name == "this_host") continue;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "layouts/shard.h"
 #include "lowering/estimate_time.h"
 #include "lowering/lower.h"
 #include "lowering/machine.h"
@@ -20,19 +21,22 @@
 
 namespace mtf::testing {
 
-// Korthikanti et al., "Reducing activation recomputation in large transformer
-// models", 2022, table 5: A100 80 GB, tensor parallel over 8, sequences of
-// 2048, vocabulary 51200, 16 bit, dropout 0.1.
+// A GPT on A100 in nodes of eight: sequences of 2048, vocabulary 51200, 16 bit,
+// dropout 0.1.
 struct PublishedRun {
   std::string name;
+  // `batch` is that of one of the replicas.
   int64_t d_model, layers, heads, stages, interleave, batch, microbatch;
   // Activations cut along the sequence between blocks and only attention
   // recomputed, against everything recomputed.
   bool sequence_parallel;
   double seconds;
+  int64_t tensor = 8, replicas = 1;
 };
 
-// A machine file may be fitted to these and to nothing else.
+// Korthikanti et al., "Reducing activation recomputation in large transformer
+// models", 2022, table 5. A machine file may be fitted to these and to nothing
+// else.
 inline std::vector<PublishedRun> FittedRuns() {
   return {{"22B full", 6144, 48, 64, 1, 1, 4, 4, false, 1.42},
           {"175B full", 12288, 96, 96, 8, 3, 64, 1, false, 18.13},
@@ -44,6 +48,58 @@ inline std::vector<PublishedRun> CheckedRuns() {
           {"175B selective", 12288, 96, 96, 8, 3, 64, 1, true, 13.75},
           {"530B selective", 20480, 105, 128, 35, 3, 280, 1, true, 37.83},
           {"1T selective", 25600, 128, 160, 64, 1, 512, 1, true, 71.49}};
+}
+
+// Narayanan et al., "Efficient large-scale language model training on GPU
+// clusters using Megatron-LM", 2021, table 1: the same system a year earlier.
+// Stages, parts and microbatches are those of examples/sc21/run_table_1.sh of
+// its repository; the seconds follow from the TFLOP/s of each GPU by the
+// paper's count of FLOPs, 96 B l s h^2 (1 + s / 6h + V / 16 l h).
+inline std::vector<PublishedRun> RunsOfTheYearBefore() {
+  struct Row {
+    const char* name;
+    int64_t d_model, layers, heads, tensor, stages, interleave, batch,
+        microbatch, gpus;
+    double teraflops;
+  };
+  constexpr Row kRows[] = {
+      {"1.7B", 2304, 24, 24, 1, 1, 1, 512, 16, 32, 137},
+      {"3.6B", 3072, 30, 32, 2, 1, 1, 512, 16, 64, 138},
+      {"7.5B", 4096, 36, 32, 4, 1, 1, 512, 16, 128, 142},
+      {"18B", 6144, 40, 48, 8, 1, 1, 1024, 8, 256, 135},
+      {"39B", 8192, 48, 64, 8, 2, 1, 1536, 4, 512, 138},
+      {"76B", 10240, 60, 80, 8, 4, 3, 1792, 2, 1024, 140},
+      {"145B", 12288, 80, 96, 8, 8, 2, 2304, 2, 1536, 148},
+      {"310B", 16384, 96, 128, 8, 16, 2, 2160, 1, 1920, 155},
+      {"530B", 20480, 105, 128, 8, 35, 3, 2520, 1, 2520, 163},
+      {"1T", 25600, 128, 160, 8, 64, 1, 3072, 1, 3072, 163}};
+  std::vector<PublishedRun> runs;
+  for (const Row& row : kRows) {
+    const double h = static_cast<double>(row.d_model),
+                 l = static_cast<double>(row.layers);
+    const double flops = 96 * static_cast<double>(row.batch) * l * 2048 * h *
+                         h * (1 + 2048 / (6 * h) + 51200 / (16 * l * h));
+    const int64_t replicas = row.gpus / (row.tensor * row.stages);
+    runs.push_back(
+        {row.name, row.d_model, row.layers, row.heads, row.stages,
+         row.interleave, row.batch / replicas, row.microbatch, false,
+         flops / (static_cast<double>(row.gpus) * row.teraflops) / 1e12,
+         row.tensor, replicas});
+  }
+  return runs;
+}
+
+// Smith et al., "Using DeepSpeed and Megatron to train Megatron-Turing NLG
+// 530B", 2022, section 2.4: other software on 280, 350 and 420 such nodes.
+inline std::vector<PublishedRun> RunsOfOtherSoftware() {
+  std::vector<PublishedRun> runs;
+  for (const auto& [replicas, seconds] :
+       {std::pair{8, 60.1}, {10, 50.2}, {12, 44.4}}) {
+    runs.push_back({absl::StrCat("530B, ", 35 * replicas, " nodes"), 20480, 105,
+                    128, 35, 1, 1920 / replicas, 1, false, seconds, 8,
+                    replicas});
+  }
+  return runs;
 }
 
 // The programs of one or two layers of a run: what a layer takes is the
@@ -90,7 +146,7 @@ class RunPrograms {
     step.microbatches = run_.batch / run_.microbatch;
     step.stage = layers * (both + recompute);
     step.slowest_stage = step.stage + both_ends;
-    step.update = layers * update + update_ends;
+    step.update = layers * update + update_ends + ReduceSeconds(machine);
     step.boundary = BoundarySeconds(machine);
     return PipelineSeconds(step);
   }
@@ -140,7 +196,7 @@ class RunPrograms {
 
   Program Lowered(const Graph& graph, const Targets& targets) const {
     const auto binding = BindLayout(
-        graph, *Mesh::Parse("model:8"),
+        graph, *Mesh::Parse(absl::StrCat("model:", run_.tensor)),
         *LayoutRules::Parse(run_.sequence_parallel ? gpt_layouts::kSequence
                                                    : gpt_layouts::kMegatron,
                             "published"));
@@ -168,20 +224,42 @@ class RunPrograms {
     return seconds;
   }
 
-  // Every rank sends its eighth to the next node, where the eighths are
-  // gathered unless activations rest cut.
+  // Neighbours share a layer, then come replicas, then stages.
+  Mesh WholeMesh() const {
+    return *Mesh::Parse(absl::StrCat("stage:", run_.stages, ",replica:",
+                                     run_.replicas, ",model:", run_.tensor));
+  }
+
+  // Every rank sends its part to the next stage, where the parts are gathered
+  // unless activations rest cut.
   double BoundarySeconds(const Machine& machine) const {
     if (run_.stages == 1) return 0;
-    const Mesh mesh =
-        *Mesh::Parse(absl::StrCat("stage:", run_.stages, ",model:8"));
+    const Mesh mesh = WholeMesh();
     const int64_t bytes = run_.microbatch * 2048 * run_.d_model * 2;
     double seconds = machine.CollectiveSeconds(
-        CollectiveKind::kCollectivePermute, mesh, {0}, bytes / 8);
+        CollectiveKind::kCollectivePermute, mesh, {0}, bytes / run_.tensor);
     if (!run_.sequence_parallel) {
       seconds += machine.CollectiveSeconds(CollectiveKind::kAllGather, mesh,
-                                           {1}, bytes);
+                                           {2}, bytes);
     }
     return seconds;
+  }
+
+  // Gradients of 16 bit, once in a step, with nothing beside it.
+  double ReduceSeconds(const Machine& machine) const {
+    if (run_.replicas == 1) return 0;
+    int64_t bytes[2] = {};
+    for (int i : {0, 1}) {
+      for (const ProgramVariable& variable : update_[i].variables) {
+        if (!absl::EndsWith(variable.name, "/used")) continue;
+        bytes[i] += 2 * LocalElements(update_[i].grains, variable.shape,
+                                      variable.layout);
+      }
+    }
+    const int64_t layer = bytes[1] - bytes[0];
+    return machine.CollectiveSeconds(
+        CollectiveKind::kAllReduce, WholeMesh(), {1},
+        layer * run_.layers / run_.stages + bytes[0] - layer);
   }
 
   PublishedRun run_;

@@ -13,6 +13,7 @@
 #include "lowering/print_program.h"
 #include "tests/matchers.h"
 #include "tests/properties/random_case.h"
+#include "tests/repeats.h"
 
 namespace mtf::testing {
 namespace {
@@ -48,7 +49,7 @@ struct LoweredCase {
   }
 };
 
-constexpr uint64_t kSeeds = 400;
+constexpr uint64_t kSeeds = Repeats(400, 40);
 
 TEST(RandomPrograms, EveryStageReadsBackAsItself) {
   for (uint64_t seed = 0; seed < kSeeds && !HasFailure(); ++seed) {

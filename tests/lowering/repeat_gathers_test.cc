@@ -261,13 +261,16 @@ struct Gathered {
   int64_t gathers = 0;
 };
 
+// Before collectives are moved to run beside compute, or behind all passes.
 Gathered GatheredBytes(const GptSizes& sizes, absl::string_view layout,
-                       bool trains) {
+                       bool trains,
+                       const std::string& last_pass = "plan_einsums") {
   Graph graph;
   const Gpt gpt = BuildGpt(graph, sizes);
   Targets targets{.fetches = {gpt.loss}};
   if (trains) targets.updates = {gpt.step};
-  const auto program = LowerText(graph, "data:8", layout, targets);
+  const auto program =
+      LowerText(graph, "data:8", layout, targets, {.last_pass = last_pass});
   EXPECT_OK(program);
   Gathered gathered;
   if (!program.ok()) return gathered;
@@ -314,6 +317,11 @@ TEST(RepeatGathers, GatheredParametersOfAGptDoNotGrowWithItsLayers) {
     EXPECT_EQ(few.most, many.most);
     EXPECT_LE(many.most, kLayer + kTable);
     EXPECT_EQ(many.gathers - few.gathers, 10 * 6 * 2);
+    // One more layer ahead of its use.
+    const Gathered ahead =
+        GatheredBytes(Sizes(12, parameters), gpt_layouts::kZero3, true, "");
+    EXPECT_LE(ahead.most, 2 * kLayer + kTable);
+    EXPECT_EQ(ahead.gathers, many.gathers);
     // Kept, all of them are there between the passes.
     const Gathered kept =
         GatheredBytes(Sizes(12, parameters),
@@ -367,6 +375,9 @@ TEST(RepeatGathers, InferenceGathersOnceAndLate) {
   EXPECT_EQ(few.most, many.most);
   EXPECT_LE(many.most, 4 * 512 * 512 * 2);
   EXPECT_EQ(many.gathers - few.gathers, 10 * 6);
+  const Gathered ahead =
+      GatheredBytes(Sizes(12, kFloat32), gpt_layouts::kZero3, false, "");
+  EXPECT_LE(ahead.most, 2 * many.most);
 }
 
 }  // namespace

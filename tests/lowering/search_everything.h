@@ -181,8 +181,9 @@ class Everything {
     return LowerIt(text, "emit_program").ok();
   }
   void Add(const std::string& text) {
-    const absl::StatusOr<Program> program = LowerIt(text, "");
+    absl::StatusOr<Program> program = LowerIt(text, "");
     if (!program.ok()) return;
+    if (prices_.plan) prices_.plan(*program);
     all_.push_back({text, prices_.step(*program).seconds, MemoryOf(*program)});
   }
 

@@ -53,8 +53,9 @@ class LargeSearch : public ::testing::TestWithParam<LargeCase> {
     EXPECT_OK(rules);
     const auto binding = BindLayout(graph_, mesh_, *rules);
     EXPECT_OK(binding);
-    const auto program = Lower(graph_, *binding, targets_, {.verify = false});
+    auto program = Lower(graph_, *binding, targets_, {.verify = false});
     EXPECT_OK(program);
+    if (prices_.plan) prices_.plan(*program);
     if (options_.memory_limit > 0 &&
         MemoryOf(*program) > options_.memory_limit) {
       return HUGE_VAL;

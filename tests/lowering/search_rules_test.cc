@@ -90,7 +90,7 @@ TEST_P(Search, FindsTheBestOfAllLayoutsUnderEveryMemoryLimit) {
     EXPECT_NEAR(found->best[0].price.seconds, best, 1e-9 * best)
         << found->best[0].text;
     // What is claimed of the layout is what it costs.
-    const auto program = [&]() -> absl::StatusOr<Program> {
+    auto program = [&]() -> absl::StatusOr<Program> {
       MTF_ASSIGN_OR_RETURN(
           const LayoutRules rules,
           LayoutRules::Parse(LayoutFileText(*found, 0, options_), "test"));
@@ -99,6 +99,7 @@ TEST_P(Search, FindsTheBestOfAllLayoutsUnderEveryMemoryLimit) {
       return Lower(graph_, binding, targets_);
     }();
     ASSERT_OK(program);
+    if (prices_.plan) prices_.plan(*program);
     EXPECT_EQ(prices_.step(*program).seconds, found->best[0].price.seconds);
     EXPECT_EQ(MemoryOf(*program), found->best[0].memory_bytes());
   }
@@ -144,7 +145,8 @@ TEST_P(Search, BoundsHoldForEveryLayout) {
   ASSERT_OK(dimensions);
   const auto space = internal::MakeSearchSpace(*dimensions, mesh_, options_);
   ASSERT_OK(space);
-  const auto amounts = internal::AmountsOfStep(input, dimensions->names);
+  const auto amounts =
+      internal::AmountsOfStep(input, dimensions->names, prices_);
   ASSERT_OK(amounts);
   internal::TrafficTable traffic;
   const internal::SearchBounds bounds(input, *amounts, *space, prices_,
@@ -162,8 +164,9 @@ TEST_P(Search, BoundsHoldForEveryLayout) {
       ASSERT_OK(rules);
       const auto binding = BindLayout(graph_, mesh_, *rules);
       ASSERT_OK(binding);
-      const auto program = Lower(graph_, *binding, targets_, {.verify = false});
+      auto program = Lower(graph_, *binding, targets_, {.verify = false});
       ASSERT_OK(program) << text;
+      if (prices_.plan) prices_.plan(*program);
       const auto bound = bounds.Of(roles, bounds.ComputeSeconds(cuts), once);
       EXPECT_LE(bound.seconds, prices_.step(*program).seconds * (1 + 1e-9))
           << text;
@@ -243,6 +246,34 @@ INSTANTIATE_TEST_SUITE_P(
           .d_kv = 128,
           .d_ff = 8192,
           .vocab = 8192}},
+        {"fused_attention",
+         "x:2,y:4",
+         {"batch", "length", "heads", "d_kv"},
+         false,
+         "h100_nvlink_ib",
+         {.layers = 2,
+          .batch = 8,
+          .length = 512,
+          .d_model = 64,
+          .heads = 4,
+          .d_kv = 64,
+          .d_ff = 64,
+          .vocab = 64,
+          .dtype = kBFloat16}},
+        {"fused_attention_with_sections",
+         "x:4",
+         {"length", "heads"},
+         true,
+         "h200_x8",
+         {.layers = 1,
+          .batch = 4,
+          .length = 256,
+          .d_model = 256,
+          .heads = 4,
+          .d_kv = 64,
+          .d_ff = 256,
+          .vocab = 512,
+          .dtype = kBFloat16}},
         {"uneven_sizes",
          "x:3,y:4",
          {"batch", "heads", "d_ff"},

@@ -147,6 +147,54 @@ std::vector<BrokenRule> BrokenRules() {
       {"AReduceIteratesAsItsOperandIsCut",
        values + "%y : f32[c:4/y] = reduce(%a) sum neg over [b:8, c:4/y]\n",
        "line 5, column 1: dimension \"b\" is cut in two ways"},
+      {"AScanKeepsTheShape", values + "%y : f32[b:8/x] = scan(%a) sum c\n",
+       "line 5, column 1: the shape changes"},
+      {"AScanHasItsDimensionWhole",
+       values + "%y : f32[b:8/x, c:4/y] = scan(%a) sum c\n",
+       "line 5, column 1: dimension \"c\" is cut where it must be whole"},
+      {"AScanStartsInEachBlock",
+       values + "%s : f32[b:8/x, c:4/y] = input s\n%y : f32[b:8/x, c:4/y] = "
+                "scan(%a, %s) sum c\n",
+       "line 6, column 1: dimension \"c\" has not one place for each block"},
+      {"SummandsAreNotScanned",
+       values + "%k : f32[b:8/x, e:3] = input k\n%q : f32[e:3] unreduced{x} = "
+                "reduce(%k) sum\n%y : f32[e:3] unreduced{x} = scan(%q) sum e\n",
+       "line 7, column 1: a pending sum is read by what is not linear in it"},
+      {"BlocksAreThoseOfTheGrain",
+       values + "%y : f32[b:8/x, c:4/y] = reduce_blocks(%a) sum c\n",
+       "line 5, column 1: dimension \"c\" has not one place for each block"},
+      {"BlocksOfFloatsAreReducedInFloat",
+       values + "%h : bf16[c:4/y] = input h\n%y : bf16[c:2/y] = "
+                "reduce_blocks(%h) sum c\n",
+       "line 6, column 1: blocks of floats are reduced in f32"},
+      {"TheGreatestAreOfAWholeDimension",
+       values + "%y : i32[b:8/x, k:2] = top_k(%a) c\n",
+       "line 5, column 1: dimension \"c\" is cut where it must be whole"},
+      {"PlacesAreIntegers",
+       values + "%z : f32[b:8/x, c:4] = input z\n%y : f32[b:8/x, k:2] = "
+                "top_k(%z) c\n",
+       "line 6, column 1: the places are no i32"},
+      {"NoMoreAreFoundThanThereAre",
+       values + "%z : f32[b:8/x, c:4] = input z\n%y : i32[b:8/x, k:5] = "
+                "top_k(%z) c\n",
+       "line 6, column 1: dimension \"k\" is more than there is"},
+      {"NoMoreAreFoundThanThereAreInABlock",
+       values + "%v : f32[b:8/x, c:2/y, k:3], %y : i32[b:8/x, c:2/y, k:3] = "
+                "top_k(%a) c\n",
+       "line 5, column 1: dimension \"k\" is more than there is"},
+      {"WhatIsFoundTakesTheDimensionsPlace",
+       values + "%z : f32[b:8/x, c:4] = input z\n%y : i32[k:2, b:8/x] = "
+                "top_k(%z) c\n",
+       "line 6, column 1: the result is not the operand with one dimension for "
+       "another"},
+      {"WhatIsFoundIsNotCut",
+       values + "%z : f32[b:8/x, c:4] = input z\n%y : i32[b:8/x, k:2/y] = "
+                "top_k(%z) c\n",
+       "line 6, column 1: dimension \"k\" is cut where it must be whole"},
+      {"LabelsAreForEachElement",
+       values + "%z : f32[b:8/x, c:4] = input z\n%y : i32[b:8/x, k:2] = "
+                "top_k(%z, %i) c\n",
+       "line 6, column 1: the labels are no i32 for each element"},
       {"SummandsAreNotTakenForASum",
        values + "%y : f32[b:8/x] unreduced{y} = map(%p) relu\n",
        "line 5, column 1: a pending sum is read by what is not linear in it"},

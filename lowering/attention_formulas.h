@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the layers compute between the einsums of attention, as formulas: the
+// pattern that find_attention looks for.
+#ifndef LOWERING_ATTENTION_FORMULAS_H_
+#define LOWERING_ATTENTION_FORMULAS_H_
+
+#include <string>
+
+#include "lowering/terms.h"
+#include "mtf/dtype.h"
+
+namespace mtf::internal {
+
+// The softmax of `scores` over `memory`, causal or not.
+struct SoftmaxFormulas {
+  int powers = -1, sum = -1, inverse = -1, weights = -1;
+};
+SoftmaxFormulas SoftmaxOf(Terms& terms, int scores, DType narrow,
+                          const std::string& length, const std::string& memory,
+                          bool causal);
+
+// The gradient of the scores, of that of the weights: as the gradients in
+// mtf/scalar_functions.h and those of the reductions make it.
+int SoftmaxGradientOf(Terms& terms, const SoftmaxFormulas& softmax,
+                      int d_weights, DType narrow, const std::string& length,
+                      const std::string& memory, bool causal);
+
+// Whether place i of `length` sees place j of `memory`: where i >= j.
+int Sees(Terms& terms, const std::string& length, const std::string& memory);
+
+}  // namespace mtf::internal
+
+#endif  // LOWERING_ATTENTION_FORMULAS_H_

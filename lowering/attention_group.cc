@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/attention_group.h"
+
+#include <utility>
+
+namespace mtf {
+namespace {
+
+int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+int64_t OutputBytes(const AttentionProblem& p) {
+  return p.batch * p.heads * p.length * p.d * DTypeSize(p.dtype);
+}
+
+}  // namespace
+
+int64_t AttentionGroup::stats_offset() const {
+  return Aligned(OutputBytes(problem));
+}
+
+int64_t AttentionGroup::kept_bytes() const {
+  return stats_offset() + problem.batch * problem.heads * problem.length * 4;
+}
+
+std::vector<FusedGroup> AttentionGroup::FusedGroups() const {
+  FusedGroup first;
+  first.members = forward;
+  first.outputs = {o};
+  if (backward.empty()) return {first};
+  first.outputs.push_back(weights);
+  first.bytes = {{weights, kept_bytes()}};
+  FusedGroup second;
+  second.members = backward;
+  second.outputs = {d_q, d_k, d_v};
+  return {first, second};
+}
+
+AttentionProblem AttentionGroup::BackwardProblem() const {
+  AttentionProblem backward_problem = problem;
+  backward_problem.backward = true;
+  return backward_problem;
+}
+
+std::vector<FusedGroup> FusedGroupsOf(
+    const std::vector<AttentionGroup>& attention) {
+  std::vector<FusedGroup> groups;
+  for (const AttentionGroup& one : attention) {
+    for (FusedGroup& group : one.FusedGroups()) {
+      groups.push_back(std::move(group));
+    }
+  }
+  return groups;
+}
+
+}  // namespace mtf
