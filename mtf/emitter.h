@@ -105,6 +105,18 @@ class Emitter {
                            const std::string& dimension,
                            const Shape& shape) = 0;
 
+  // At each place along `dimension`, the elements up to it reduced; without its
+  // own if `exclusive`, which starts at the identity of `kind`; from the last
+  // place down if `reverse`. Sums of 16-bit floats are taken in f32.
+  virtual Value Scan(ReduceKind kind, Value value, const std::string& dimension,
+                     bool exclusive, bool reverse) = 0;
+
+  // The places along `dimension` of its k.size greatest elements, the greatest
+  // first, equal ones in order; a NaN is above all numbers and equal to another
+  // NaN. i32 of the other dimensions of `value`, then `k`.
+  virtual Value TopK(Value value, const std::string& dimension,
+                     const Dimension& k) = 0;
+
   // The same value with `dimensions` whole on every device: what an operation
   // asks for when it cannot work on shards.
   virtual Value Whole(Value value,

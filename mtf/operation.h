@@ -58,6 +58,13 @@ class Operation {
     return {};
   }
 
+  // Pairs {second, first}: this operation gives a dimension a second name,
+  // under which a layout may cut it in another way. Under a layout without a
+  // rule for the second name, it is the first.
+  virtual std::vector<std::pair<std::string, std::string>> SecondNames() const {
+    return {};
+  }
+
   const std::vector<Tensor>& inputs() const { return inputs_; }
   const Tensor& input(int i) const { return inputs_[i]; }
   const Shape& shape() const { return shape_; }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 
@@ -23,7 +24,7 @@ inline bool UpdatesGoldens() {
 
 // Fails with the first line that differs, which says more than two long texts.
 inline void ExpectGolden(const std::string& name, const std::string& text) {
-  const std::string path = std::string(GOLDEN_DIR) + "/" + name;
+  const std::string path = absl::StrCat(GOLDEN_DIR, "/", name);
   if (UpdatesGoldens()) {
     std::ofstream(path, std::ios::binary) << text;
     return;

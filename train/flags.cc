@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/flags/flag.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -17,6 +18,7 @@
 #include "lowering/explain.h"
 #include "lowering/lower.h"
 #include "lowering/machine.h"
+#include "lowering/plan_for_machine.h"
 #include "lowering/print_program.h"
 #include "mtf/status.h"
 #include "mtf/write_file.h"
@@ -30,7 +32,8 @@ ABSL_FLAG(std::string, mesh_shape, "",
 ABSL_FLAG(std::string, layout, "",
           "which dimension is cut over which mesh axes, "
           "\"batch:data, d_ff:model\", or a preset: single, data, megatron, "
-          "data_model, sequence, zero2, zero3, three_axes");
+          "megatron_sequence, data_model, sequence, all_to_all, zero2, zero3, "
+          "three_axes");
 ABSL_FLAG(std::string, layout_file, "",
           "reads the layout from a file, which may have [parameters] and "
           "[optimizer] sections");
@@ -170,9 +173,10 @@ absl::StatusOr<Budget> BudgetFromFlags() {
 }
 
 // Holds the step against the budgets of the layout and of --budget before
-// anything is computed for it.
+// anything is computed for it. `plan` gives it the memory that it will have.
 absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
-                           const LayoutBinding& binding) {
+                           const LayoutBinding& binding,
+                           absl::FunctionRef<void(Program&)> plan) {
   MTF_ASSIGN_OR_RETURN(const Budget budget, BudgetFromFlags());
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> notices,
                        CheckBudgetNames(budget, binding.mesh, graph,
@@ -181,8 +185,9 @@ absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
     Say(absl::StrCat("note: ", notice));
   }
   if (binding.budget.empty() && budget.empty()) return absl::OkStatus();
-  MTF_ASSIGN_OR_RETURN(const Program program,
+  MTF_ASSIGN_OR_RETURN(Program program,
                        Lower(graph, binding, TargetsOf(request)));
+  plan(program);
   MTF_RETURN_IF_ERROR(CheckBudget(program, binding.budget));
   return CheckBudget(program, budget);
 }
@@ -229,7 +234,9 @@ absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
   MTF_ASSIGN_OR_RETURN(
       const LayoutBinding binding,
       BindLayout(graph, placement.mesh, placement.rules, options.strict));
-  return CheckBudgetOf(graph, request, binding);
+  return CheckBudgetOf(graph, request, binding, [&](Program& program) {
+    PlanForMachine(machine, program);
+  });
 }
 
 std::string Describe(const Session& session, const std::string& layout) {
@@ -280,8 +287,11 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
     Say(absl::StrCat("note: ", notice));
   }
   // A file of --budget may be another on another rank.
+  const auto plan = [&](Program& program) {
+    program.buffers = session->PlanOf(program);
+  };
   MTF_RETURN_IF_ERROR(
-      session->Agree(CheckBudgetOf(graph, request, session->binding())));
+      session->Agree(CheckBudgetOf(graph, request, session->binding(), plan)));
   Say(Describe(*session, layout));
   MTF_RETURN_IF_ERROR(session->Initialize());
   return session;

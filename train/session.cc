@@ -166,6 +166,10 @@ absl::StatusOr<const Program*> Session::ProgramOf(const RunRequest& request) {
   return &compiled->program;
 }
 
+BufferPlan Session::PlanOf(const Program& program) const {
+  return state_->devices[0]->Plan(program);
+}
+
 absl::Status Session::CheckInitialized(const Program& program) const {
   for (const ProgramVariable& variable : program.variables) {
     if (state_->initialized.contains(variable.name)) continue;

@@ -117,6 +117,11 @@ class Session {
   // stays until kMostPrograms others have been used.
   absl::StatusOr<const Program*> ProgramOf(const RunRequest& request);
 
+  // Where the devices of this session keep the values of a program: its own
+  // plan, or one with less memory where a device runs several instructions as
+  // one (lowering/plan_for_machine.h).
+  BufferPlan PlanOf(const Program& program) const;
+
   // For what a process does on its own, such as writing a file: the first error
   // by rank of the `status` that each brings. Collective.
   absl::Status Agree(const absl::Status& status);

@@ -59,7 +59,11 @@ absl::Status Session::State::Plan(const Targets& targets,
                                   Program& program) const {
   const absl::Status status = CatchExceptions([&]() -> absl::Status {
     MTF_ASSIGN_OR_RETURN(program, Lower(*graph, binding, targets));
-    return CheckBudget(program, binding.budget);
+    if (binding.budget.empty()) return absl::OkStatus();
+    // What counts is the memory that the device takes.
+    Program planned = program;
+    planned.buffers = devices[0]->Plan(program);
+    return CheckBudget(planned, binding.budget);
   });
   if (!ranks->launched()) return status;
   MTF_RETURN_IF_ERROR(ranks->Agree(status));

@@ -23,7 +23,8 @@ absl::Status CheckShapes(Tensor tokens, Tensor logits,
   }
   const Shape& shape = logits.shape();
   if (tokens.shape().rank() != 2 || shape.rank() != 3 ||
-      shape[0] != tokens.shape()[0] || shape[1] != tokens.shape()[1]) {
+      shape[0] != tokens.shape()[0] ||
+      shape[1].size != tokens.shape()[1].size) {
     return absl::InvalidArgumentError(absl::StrCat(
         "logits [", shape.ToString(), "] are not [batch, length, vocab] for ",
         "tokens [", tokens.shape().ToString(), "]"));

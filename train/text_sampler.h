@@ -24,7 +24,8 @@ struct SampleOptions {
 //
 //   tokens  i32[batch, length]         an Input; only row 0 is used
 //   logits  [batch, length, vocab]     of any float dtype, and causal: position
-//                                      i sees 0..i only
+//                                      i sees 0..i only; the length may have
+//                                      another name
 //
 // A text longer than `length` is seen through its last `length` bytes. The same
 // seed and model give the same text. kInvalidArgument for other shapes or

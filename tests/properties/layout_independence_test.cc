@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <random>
@@ -20,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/backend.h"
 #include "backends/communicator.h"
+#include "backends/cuda/emulated/streams.h"
 #include "backends/executor.h"
 #include "backends/reference/interpreter.h"
 #include "lowering/count_costs.h"
@@ -32,6 +34,8 @@
 
 namespace mtf::testing {
 namespace {
+
+using cuda::StreamOrder;
 
 int64_t NumberFromEnvironment(const char* name, int64_t otherwise) {
   const char* text = std::getenv(name);
@@ -147,6 +151,13 @@ class Case {
                          Interpret(*program_.graph, program_.feeds, fetches,
                                    &variables, {.seed = seed, .step = 3}));
     MTF_RETURN_IF_ERROR(RunOnOneDevice(seed));
+    // What collectives leave open is run in every order.
+    constexpr StreamOrder kOrders[] = {StreamOrder::kSideLate,
+                                       StreamOrder::kSideEarly,
+                                       StreamOrder::kRandom};
+    if (device_ == "cuda_emulated") {
+      cuda::SetStreamOrder(kOrders[seed_ % std::size(kOrders)], seed);
+    }
     return RanksOf(mesh_).Run([&](Communicator& communicator) {
       return RunRank(communicator, seed, wanted, variables);
     });

@@ -2,12 +2,9 @@
 #include "tests/properties/random_case.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "lowering/emit_program.h"
 #include "mtf/check.h"
 #include "ops/concat.h"
 #include "ops/constant.h"
@@ -21,39 +18,20 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/reshape.h"
+#include "ops/scan.h"
 #include "ops/shift.h"
 #include "ops/slice.h"
 #include "ops/stop_gradient.h"
+#include "ops/top_k.h"
 #include "ops/variable.h"
 #include "tests/properties/random_numbers.h"
+#include "tests/properties/random_parameters.h"
 
 namespace mtf::testing {
 namespace {
 
 constexpr int64_t kMostElements = 3000;
 constexpr int kMostRank = 4;
-
-// A variable of bf16, and its master copy.
-Tensor NarrowVariable(Graph& graph, const std::string& name, Tensor initial) {
-  const Tensor variable = Variable(
-      graph, name, initial, {.dtype = kBFloat16, .gradient_dtype = kFloat32});
-  Variable(graph, absl::StrCat(name, "/master"), initial,
-           {.kind = VariableKind::kOptimizerState,
-            .trainable = false,
-            .master_of = variable});
-  return variable;
-}
-
-// Adds a step against `gradient` to `updates`, as optimizers make it.
-void Descend(Tensor variable, Tensor gradient, std::vector<Tensor>& updates) {
-  Graph& graph = variable.graph();
-  const VariableInfo& info = *graph.FindVariable(variable);
-  const Tensor master =
-      info.master < 0 ? variable : graph.variables()[info.master].read;
-  const Tensor value = master - gradient * 0.5;
-  if (info.master >= 0) updates.push_back(Assign(master, value));
-  updates.push_back(Assign(variable, Cast(value, info.dtype)));
-}
 
 class Generator {
  public:
@@ -204,7 +182,7 @@ class Generator {
   }
 
   void AddOperation() {
-    switch (Int(0, 17)) {
+    switch (Int(0, 19)) {
       case 0:
       case 1:
       case 2:
@@ -234,6 +212,10 @@ class Generator {
         return AddJump();
       case 16:
         return AddBroadcast();
+      case 17:
+        return AddScan();
+      case 18:
+        return AddTopK();
       default:
         return AddIndices();
     }
@@ -335,7 +317,9 @@ class Generator {
       if (size == dim.size && !x.shape().Contains(name)) names.push_back(name);
     }
     if (names.empty()) return;
-    Keep(Rename(x, dim.name, Pick(names)));
+    const std::string name = Pick(names);
+    Keep(Int(0, 1) == 0 ? Rename(x, dim.name, name)
+                        : SecondName(x, dim.name, name));
   }
 
   void AddReshape() {
@@ -445,6 +429,35 @@ class Generator {
     }
   }
 
+  void AddScan() {
+    const bool jumps = Chance(0.4);
+    Tensor x = jumps ? Pick(exact_) : Any();
+    if (x.shape().rank() == 0) return;
+    const Dimension dim = Pick(x.shape().dims());
+    ScanOptions options{.exclusive = Chance(0.5), .reverse = Chance(0.5)};
+    if (!jumps) {
+      return Keep(CumulativeSum(x, dim.name, options) *
+                  (1.0 / static_cast<double>(dim.size)));
+    }
+    // Nothing stands before the first of an exclusive one but an infinity.
+    options.exclusive = false;
+    Keep(Chance(0.5) ? CumulativeMax(x, dim.name, options)
+                     : CumulativeMin(x, dim.name, options),
+         true);
+  }
+
+  void AddTopK() {
+    Tensor x = Pick(exact_);
+    if (x.shape().rank() == 0) return;
+    const Dimension dim = Pick(x.shape().dims());
+    const std::string name = absl::StrCat("k", Int(1, 3));
+    const Dimension k{name, Int(1, static_cast<int>(dim.size))};
+    if (x.shape().Contains(name)) return;
+    const TopKResult top = TopK(x, dim.name, k);
+    if (Chance(0.5)) return Keep(top.values, true);
+    Keep(Cast(top.indices, kFloat32) * (1.0 / static_cast<double>(dim.size)));
+  }
+
   void AddBroadcast() {
     Tensor x = Any();
     const Shape shape = Union(x.shape(), RandomShape(2));
@@ -509,126 +522,6 @@ class Generator {
 
 RandomProgram MakeRandomProgram(uint64_t seed) {
   return Generator(seed).Make();
-}
-
-RandomProgram MakeMixedPrecisionStep(uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto size = [&random] {
-    return 1 + static_cast<int64_t>(random() % 13);
-  };
-  RandomProgram program;
-  // Terms of up to four, wrong by 2^-8 of themselves, 13 of them with signs
-  // that follow no pattern: 4 * 2^-8 * sqrt(13).
-  program.tolerance = 0.0563;
-  program.graph = std::make_unique<Graph>();
-  Graph& graph = *program.graph;
-  const auto input = [&](const std::string& name, const Shape& shape) {
-    std::vector<double> numbers(shape.num_elements());
-    for (double& number : numbers) {
-      number = (static_cast<double>(random() % 129) - 64) / 64;
-    }
-    program.feeds[name] = HostTensor::FromDoubles(shape, kFloat32, numbers);
-    return Input(graph, name, kFloat32, shape);
-  };
-  const Dimension a{"a", size()};
-  Dimension from{"b", size()};
-  std::vector<Tensor> parameters;
-  const auto parameter = [&](const Shape& shape) {
-    parameters.push_back(NarrowVariable(
-        graph, absl::StrCat("w", parameters.size()),
-        RandomUniform(graph, shape, -0.5, 0.5, {.per_step = false})));
-    return parameters.back();
-  };
-  Tensor x = Cast(input("x", {a, from}), kBFloat16);
-  for (const char* name : {"c", "d", "e"}) {
-    const Dimension to{name, size()};
-    Tensor y = Einsum({x, parameter({from, to})}, {a, to}) + parameter({to});
-    switch (random() % 3) {
-      case 0:
-        y = Tanh(y);
-        break;
-      case 1: {  // a norm
-        const Tensor wide = Cast(y, kFloat32);
-        const Tensor mean = ReduceMean(Square(wide), {a});
-        y = Cast(wide * Rsqrt(mean + 0.1) * Cast(parameter({to}), kFloat32),
-                 kBFloat16);
-        break;
-      }
-      default:
-        y = Gelu(y);
-        break;
-    }
-    x = y;
-    from = to;
-  }
-  const Tensor target = input("target", {a, from});
-  const Tensor loss = ReduceSum(Square(Cast(x, kFloat32) - target), {});
-  program.fetches = {loss};
-  const std::vector<Tensor> gradients = Gradients(loss, parameters);
-  std::vector<Tensor> updates;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    program.fetches.push_back(gradients[i]);
-    const SectionScope section(graph, LayoutSection::kOptimizer);
-    Descend(parameters[i], gradients[i], updates);
-  }
-  program.updates = {Group(graph, updates)};
-  return program;
-}
-
-Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices) {
-  static const char* const kMeshes[] = {
-      "x:1",     "x:2",         "x:3",         "x:4",
-      "x:5",     "x:6",         "x:7",         "x:8",
-      "x:2,y:2", "x:2,y:3",     "x:3,y:2",     "x:2,y:4",
-      "x:4,y:2", "x:2,y:2,z:2", "x:1,y:2,z:3", "x:2,y:1,z:4",
-  };
-  for (;;) {
-    const Mesh mesh = *Mesh::Parse(kMeshes[random() % std::size(kMeshes)]);
-    if (mesh.num_devices() <= most_devices) return mesh;
-  }
-}
-
-LayoutRules MakeRandomRules(std::mt19937_64& random, const Graph& graph,
-                            const Mesh& mesh) {
-  std::string text;
-  const std::vector<std::string> names = DimensionNames(graph);
-  for (const char* section : {"", "[parameters]", "[optimizer]"}) {
-    const auto chance = *section == 0 ? 0 : random();
-    if (chance % 3 != 0) continue;
-    const bool once =
-        chance % 2 != 0 && absl::string_view(section) == "[parameters]";
-    absl::StrAppend(&text, once ? "[parameters gathered_once]" : section, "\n");
-    for (const std::string& name : names) {
-      if (random() % 3 == 0) continue;
-      std::vector<std::string> axes;
-      for (const MeshAxis& axis : mesh.axes()) {
-        if (random() % 2 == 0) axes.push_back(axis.name);
-      }
-      if (axes.empty()) continue;
-      std::shuffle(axes.begin(), axes.end(), random);
-      absl::StrAppend(&text, name, ":", absl::StrJoin(axes, "+"), "\n");
-    }
-  }
-  absl::StatusOr<LayoutRules> rules = LayoutRules::Parse(text, "random");
-  MTF_CHECK(rules.ok()) << rules.status().ToString();
-  return *std::move(rules);
-}
-
-LayoutRules WithoutRule(const LayoutRules& rules, int drop) {
-  std::string text;
-  std::string section(RuleSectionName(RuleSection::kDefault));
-  for (size_t i = 0; i < rules.rules().size(); ++i) {
-    if (static_cast<int>(i) == drop) continue;
-    const LayoutRule& rule = rules.rules()[i];
-    if (rule.SectionName() != section) {
-      section = rule.SectionName();
-      absl::StrAppend(&text, "[", section, "]\n");
-    }
-    absl::StrAppend(&text, rule.ToString(), "\n");
-  }
-  absl::StatusOr<LayoutRules> fewer = LayoutRules::Parse(text, "random");
-  MTF_CHECK(fewer.ok()) << fewer.status().ToString();
-  return *std::move(fewer);
 }
 
 }  // namespace mtf::testing

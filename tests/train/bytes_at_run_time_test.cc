@@ -15,6 +15,7 @@
 #include "lowering/count_costs.h"
 #include "tests/lowering/gpt_layers.h"
 #include "tests/matchers.h"
+#include "tests/repeats.h"
 #include "train/session.h"
 
 namespace mtf::train {
@@ -25,7 +26,7 @@ using testing::Gpt;
 using testing::GptSizes;
 namespace gpt_layouts = testing::gpt_layouts;
 
-constexpr int kSteps = 4;
+constexpr int kSteps = testing::Repeats(4, 2);
 
 struct Training {
   std::vector<double> losses;

@@ -20,10 +20,14 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "backends/communicator.h"
+#include "backends/cuda/communicators/ordered_sums.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/kernel_text.h"
 #include "backends/cuda/library.h"
 #include "backends/executor.h"
+#include "nn/cross_entropy.h"
+#include "ops/gradients.h"
+#include "ops/input.h"
 #include "tests/backends/cuda/text_runtime.h"
 #include "tests/golden_files.h"
 #include "tests/lowering/lower_test_util.h"
@@ -86,6 +90,55 @@ struct PresetKernels {
   std::vector<std::string> problems;  // of libraries
 };
 
+// What adds up replicas that several groups of NCCL reduce: for every kind of
+// float, one at a time and in words.
+PresetKernels KernelsOfReplicas() {
+  TextRuntime runtime;
+  cuda::OrderedSums sums(runtime);
+  for (DType dtype : {kFloat32, kBFloat16, kFloat16}) {
+    EXPECT_OK(sums.Prepare(CollectiveKind::kAllReduce, /*places=*/8, 1000,
+                           dtype, ReduceKind::kSum));
+  }
+  EXPECT_OK(sums.Prepare(CollectiveKind::kReduceScatter, /*places=*/3, 1000,
+                         kFloat32, ReduceKind::kMax));
+  PresetKernels kernels;
+  kernels.name = "replicas";
+  for (const auto& [name, text] : runtime.kernels()) {
+    kernels.kernels.push_back({name, text});
+  }
+  return kernels;
+}
+
+// A loss and the gradient of its logits over vocabularies that are kept in
+// shared memory, in words and one by one, and over one that is too long.
+PresetKernels KernelsOfLongRows() {
+  const auto runtime = std::make_shared<TextRuntime>();
+  for (int64_t vocab : {50304, 50257, 128256}) {
+    Graph graph;
+    const Dimension rows{"rows", 64}, columns{"vocab", vocab};
+    const Tensor logits = Input(graph, "logits", kBFloat16, {rows, columns});
+    const Tensor loss = nn::SoftmaxCrossEntropy(
+        logits, columns, Input(graph, "targets", kInt32, {rows}));
+    const Tensor slope = Gradients(loss, {logits})[0];
+    const auto program = LowerText(graph, "", "", {.fetches = {loss, slope}});
+    EXPECT_OK(program);
+    if (!program.ok()) continue;
+    EXPECT_OK(
+        LocalRanks(program->mesh).Run([&](Communicator& host) -> absl::Status {
+          const auto device = cuda::CreateDeviceOver(runtime, "texts");
+          VariableStore variables(*device);
+          return Executor::Create(*program, *device, host, variables).status();
+        }));
+  }
+  PresetKernels kernels;
+  kernels.name = "long_rows";
+  for (const auto& [name, text] : runtime->kernels()) {
+    if (name == "row_group") kernels.kernels.push_back({name, text});
+  }
+  EXPECT_EQ(kernels.kernels.size(), 3u);
+  return kernels;
+}
+
 // All presets in float32, and one device in bfloat16.
 const std::vector<PresetKernels>& AllKernels() {
   static const std::vector<PresetKernels>* all = [] {
@@ -116,6 +169,8 @@ const std::vector<PresetKernels>& AllKernels() {
       }
       presets->push_back(std::move(kernels));
     }
+    presets->push_back(KernelsOfReplicas());
+    presets->push_back(KernelsOfLongRows());
     return presets;
   }();
   return *all;
@@ -134,14 +189,15 @@ std::string OwnText(absl::string_view text) {
   strip(cuda::ReduceText(), "reduce");
   strip(cuda::CombineText(), "combine");
   strip(cuda::RandomText(), "random");
+  strip(cuda::KeptText(), "kept");
   if (plain) own = "// alone";
   return absl::StrCat(own, "\n", text, "\n");
 }
 
 TEST(CudaKernelsGolden, Vocabulary) {
-  ExpectGolden(
-      "cuda/vocabulary.cu",
-      absl::StrCat(cuda::BasicText(), cuda::ReduceText(), cuda::RandomText()));
+  ExpectGolden("cuda/vocabulary.cu",
+               absl::StrCat(cuda::BasicText(), cuda::ReduceText(),
+                            cuda::RandomText(), cuda::KeptText()));
 }
 
 TEST(CudaKernelsGolden, TextsUnderEachPreset) {
@@ -162,7 +218,7 @@ TEST(CudaKernelsGolden, TextsUnderEachPreset) {
 
 // A preset that goes leaves no file behind.
 TEST(CudaKernelsGolden, EachFileIsOfAPreset) {
-  std::set<std::string> names = {"vocabulary.cu"};
+  std::set<std::string> names = {"vocabulary.cu", "scans.cu"};
   for (const PresetKernels& preset : AllKernels()) {
     names.insert(preset.name + ".cu");
   }

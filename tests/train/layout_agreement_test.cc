@@ -10,12 +10,13 @@
 #include "gtest/gtest.h"
 #include "layouts/layout_rules.h"
 #include "tests/matchers.h"
+#include "tests/repeats.h"
 #include "tests/train/small_lm.h"
 
 namespace mtf::train {
 namespace {
 
-constexpr int kSteps = 50;
+constexpr int kSteps = testing::Repeats(50, 4);
 
 struct Case {
   std::string mesh;

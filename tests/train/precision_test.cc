@@ -20,6 +20,7 @@
 #include "ops/one_hot.h"
 #include "ops/reduce.h"
 #include "tests/matchers.h"
+#include "tests/repeats.h"
 #include "tests/train/small_lm.h"
 #include "train/flags.h"
 #include "train/parse_flags.h"
@@ -28,7 +29,7 @@
 namespace mtf::train {
 namespace {
 
-constexpr int kSteps = 50;
+constexpr int kSteps = testing::Repeats(50, 4);
 
 // The run of a precision on one device.
 const SmallRun& OneDevice(const std::string& precision) {

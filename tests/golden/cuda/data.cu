@@ -13,264 +13,19 @@
 // matmul f32 m 512 n 256 k 256 x 256 y 256 z 256 beta 1
 // matmul f32 m 512 n 256 k 256 x 256 y t/256 z 256
 
-// after basic
-
-constexpr int kPlaces = 4;
-typedef float Element;
-struct Pointers {
-  const Element* in[kPlaces];
-  Element* out[kPlaces];
-};
-
-template <int n>
-__device__ inline Pack<Element, n>& At(Element* p, i64 i) {
-  return ((Pack<Element, n>*)p)[i];
-}
-template <int n>
-__device__ inline const Pack<Element, n>& At(const Element* p, i64 i) {
-  return ((const Pack<Element, n>*)p)[i];
-}
-// In the order of places, rounded once.
-template <int n>
-__device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
-  F total[n];
-  const Pack<Element, n> first = At<n>(p.in[0], i);
-  for (int j = 0; j < n; ++j) total[j] = Value(first.at[j]);
-#pragma unroll
-  for (int q = 1; q < kPlaces; ++q) {
-    const Pack<Element, n> next = At<n>(p.in[q], i);
-    for (int j = 0; j < n; ++j) {
-      const auto x = total[j], y = F(Value(next.at[j]));
-      total[j] = x + y;
-    }
-  }
-  Pack<Element, n> result;
-  for (int j = 0; j < n; ++j) Put(result.at[j], total[j]);
-  return result;
-}
-
-template <int n>
-__device__ inline void Move(const Pointers& p, i64 packs, i64 i) {
-  const Pack<Element, n> result = Combined<n>(p, i);
-#pragma unroll
-  for (int q = 0; q < kPlaces; ++q) At<n>(p.out[q], i) = result;
-}
-extern "C" __global__ void all_reduce(const Element* in0, Element* out0, const Element* in1, Element* out1, const Element* in2, Element* out2, const Element* in3, Element* out3, i64 count) {
-  const Pointers p = {{in0, in1, in2, in3}, {out0, out1, out2, out3}};
-  const i64 first = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-  const i64 stride = (i64)gridDim.x * blockDim.x;
-  for (i64 i = first; i < count / 4; i += stride) Move<4>(p, count / 4, i);
-  for (i64 i = count / 4 * 4 + first; i < count; i += stride) Move<1>(p, count, i);
-}
-
-
 // after basic, reduce
-
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-combine(const double* __restrict__ x0,
-    float* __restrict__ y0) {
-  const int lane = threadIdx.x % 32;
-  for (Index first = (Index)blockIdx.x * 8; first < 256; first += (Index)gridDim.x * 8) {
-    const Index i = first + threadIdx.x / 32;
-    double total = 0.0;
-    if (i < 256) {
-#pragma unroll 4
-      for (Index part = lane; part < 4; part += 32) {
-        total = Sum::Of(total, x0[part * 256 + i]);
-      }
-    }
-    total = AcrossLanes<Sum, 32>(total);
-    if (lane == 0 && i < 256) {
-      const Index o = i / 256, c = i % 256;
-      Put(y0[c], Register(total));
-    }
-  }
-}
-
-
-// after basic
-
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-count_rows(int* __restrict__ y0,
-    const int* __restrict__ x0,
-    u64* __restrict__ y1) {
-  for (Index i = (Index)blockIdx.x * 256 + threadIdx.x; i < 512; i += (Index)gridDim.x * 256) {
-    i64 row = -1;
-    if (true) {
-      const i64 index = Rounded<i64>(Value(x0[i])).v;
-      row = index;
-      if (index < 0 || index >= 256) {
-        if (true) {
-          atomicMin(y1, (u64)i << 32 | (u32)index);
-          atomicMin(y1 + 1, (u64)i << 32 | (u32)((u64)index >> 32));
-        }
-        row = -1;
-      } else if (row < 0 || row >= 256) {
-        row = -1;
-      }
-    }
-    if (row >= 0) atomicAdd(y0 + ((Index)(0) * 256 + (Index)row), 1);
-  }
-}
-
-
-// after basic
-
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-fill_lists(const int* __restrict__ x0,
-    int* __restrict__ y0,
-    int* __restrict__ y1,
-    const int* __restrict__ x1) {
-  for (Index i = (Index)blockIdx.x * 256 + threadIdx.x; i < 512; i += (Index)gridDim.x * 256) {
-    i64 row = -1;
-    if (true) {
-      const i64 index = Rounded<i64>(Value(x1[i])).v;
-      row = index;
-      if (index < 0 || index >= 256) {
-        row = -1;
-      } else if (row < 0 || row >= 256) {
-        row = -1;
-      }
-    }
-    if (row >= 0) {
-      const Index d = ((Index)(0) * 256 + (Index)row);
-      y1[x0[d] + atomicAdd(y0 + d, -1) - 1] = i;
-    }
-  }
-}
-
-
-// after basic
-
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-gather(const int* __restrict__ x0,
-    u64* __restrict__ y0,
-    const float* __restrict__ x1,
-    float* __restrict__ y1) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 32768; n += (Index)gridDim.x * 256) {
-    const Index i = n / 64, c = n % 64 * 4;
-    i64 row = -1;
-    if (true) {
-      const i64 index = Rounded<i64>(Value(x0[i])).v;
-      row = index;
-      if (index < 0 || index >= 256) {
-        if (c == 0) {
-          atomicMin(y0, (u64)i << 32 | (u32)index);
-          atomicMin(y0 + 1, (u64)i << 32 | (u32)((u64)index >> 32));
-        }
-        row = -1;
-      } else if (row < 0 || row >= 256) {
-        row = -1;
-      }
-    }
-    Pack<float, 4> element = {};
-    if (row >= 0) {
-      element = *(const Pack<float, 4>*)(x1 + c + (Index)row * 256);
-    }
-    *(Pack<float, 4>*)(y1 + i * 256 + c) = element;
-  }
-}
-
-
-// after basic
-
 template <class T>
 __device__ inline auto RowAdd(T x, T y) {
   return x + y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* x0,
-    const float* x1,
-    float* y0) {
-  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 32768; first += (Index)gridDim.x * 512) {
-    Pack<float, 4> p0[2];
-    Pack<float, 4> p1[2];
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 32768) break;
-      const Index i = n * 4;
-      p0[s] = *(const Pack<float, 4>*)(x0 + i);
-      p1[s] = *(const Pack<float, 4>*)(x1 + i);
-    }
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 32768) break;
-      const Index i = n * 4;
-      Pack<float, 4> q;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const F a0 = Value(p0[s].at[j]);
-        const F a1 = Value(p1[s].at[j]);
-        const F t0 = RowAdd(a0, a1);
-        Put(q.at[j], t0);
-      }
-      *(Pack<float, 4>*)(y0 + i) = q;
-    }
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowDivide(T x, T y) {
-  return x / y;
 }
 template <class T>
 __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
 template <class T>
-__device__ inline auto RowLess(T x, T y) {
-  return Less(x, y);
+__device__ inline auto RowIdentity(T x) {
+  return x;
 }
-template <class T>
-__device__ inline auto RowGreater(T x, T y) {
-  return Greater(x, y);
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* x0,
-    const float* x1,
-    float* y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 128; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
-    const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + i);
-    Pack<float, 4> q;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F a1 = Value(p1.at[j]);
-      const F t0 = F(1.0f);
-      const F t1 = F(2048.0f);
-      const F t2 = RowDivide(t0, t1);
-      const F t3 = RowDivide(t2, a1);
-      const F t4 = F(0.5f);
-      const F t5 = RowMultiply(t4, t3);
-      const F t6 = F(0.5f);
-      const bool t7 = RowLess(a0, t6);
-      const F t8 = F(0.0f);
-      const F t9 = Select(t7, t8, t5);
-      const F t10 = F(0.5f);
-      const bool t11 = RowGreater(a0, t10);
-      const F t12 = Select(t11, t3, t9);
-      Put(q.at[j], t12);
-    }
-    *(Pack<float, 4>*)(y0 + i) = q;
-  }
-}
-
-
-// after basic
-
 template <class T>
 __device__ inline auto RowDivide(T x, T y) {
   return x / y;
@@ -279,403 +34,154 @@ template <class T>
 __device__ inline auto RowNegate(T x) {
   return -x;
 }
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* x0,
-    const float* x1,
-    const Bool* x2,
-    float* y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 16384; n += (Index)gridDim.x * 256) {
-    const Index i = n * 8;
-    const Index i_0 = i / 256;
-    const Pack<float, 8> p0 = *(const Pack<float, 8>*)(x0 + i);
-    const float p1 = x1[i_0];
-    const Pack<Bool, 8> p2 = *(const Pack<Bool, 8>*)(x2 + i);
-    Pack<float, 8> q;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F a1 = Value(p1);
-      const bool a2 = Value(p2.at[j]);
-      const F t0 = F(1.0f);
-      const F t1 = F(2048.0f);
-      const F t2 = RowDivide(t0, t1);
-      const F t3 = RowNegate(t2);
-      const F t4 = F(0.0f);
-      const F t5 = Select(a2, t3, t4);
-      const F t6 = RowIdentity(a1);
-      const F t7 = RowMultiply(t6, a0);
-      const F t8 = RowAdd(t7, t5);
-      Put(q.at[j], t8);
-    }
-    *(Pack<float, 8>*)(y0 + i) = q;
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-template <class T>
-__device__ inline auto RowTanh(T x) {
-  return Tanh(x);
-}
-template <class T>
-__device__ inline auto RowSubtract(T x, T y) {
-  return x - y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* x0,
-    const float* x1,
-    float* y0) {
-  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 131072; first += (Index)gridDim.x * 512) {
-    Pack<float, 4> p0[2];
-    Pack<float, 4> p1[2];
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 131072) break;
-      const Index i = n * 4;
-      p0[s] = *(const Pack<float, 4>*)(x0 + i);
-      p1[s] = *(const Pack<float, 4>*)(x1 + i);
-    }
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 131072) break;
-      const Index i = n * 4;
-      Pack<float, 4> q;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const F a0 = Value(p0[s].at[j]);
-        const F a1 = Value(p1[s].at[j]);
-        const F t0 = F(0.0447149985f);
-        const F t1 = RowMultiply(t0, a1);
-        const F t2 = RowMultiply(t1, a1);
-        const F t3 = RowMultiply(t2, a1);
-        const F t4 = RowAdd(a1, t3);
-        const F t5 = F(0.797884583f);
-        const F t6 = RowMultiply(t5, t4);
-        const F t7 = RowTanh(t6);
-        const F t8 = F(0.134145007f);
-        const F t9 = RowMultiply(t8, a1);
-        const F t10 = RowMultiply(t9, a1);
-        const F t11 = F(1.0f);
-        const F t12 = RowAdd(t11, t10);
-        const F t13 = RowMultiply(t7, t7);
-        const F t14 = F(1.0f);
-        const F t15 = RowSubtract(t14, t13);
-        const F t16 = F(0.5f);
-        const F t17 = RowMultiply(t16, a1);
-        const F t18 = RowMultiply(t17, t15);
-        const F t19 = F(0.797884583f);
-        const F t20 = RowMultiply(t18, t19);
-        const F t21 = RowMultiply(t20, t12);
-        const F t22 = F(1.0f);
-        const F t23 = RowAdd(t22, t7);
-        const F t24 = F(0.5f);
-        const F t25 = RowMultiply(t24, t23);
-        const F t26 = RowAdd(t25, t21);
-        const F t27 = RowMultiply(a0, t26);
-        Put(q.at[j], t27);
-      }
-      *(Pack<float, 4>*)(y0 + i) = q;
-    }
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* __restrict__ x0,
-    const float* __restrict__ x1,
-    float* __restrict__ y0) {
-  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 32768; first += (Index)gridDim.x * 512) {
-    Pack<float, 4> p0[2];
-    Pack<float, 4> p1[2];
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 32768) break;
-      const Index i = n * 4;
-      const Index i_1 = i % 256;
-      p0[s] = *(const Pack<float, 4>*)(x0 + i);
-      p1[s] = *(const Pack<float, 4>*)(x1 + i_1);
-    }
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 32768) break;
-      const Index i = n * 4;
-      const Index i_1 = i % 256;
-      Pack<float, 4> q;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const F a0 = Value(p0[s].at[j]);
-        const F a1 = Value(p1[s].at[j]);
-        const F t0 = RowMultiply(a0, a1);
-        Put(q.at[j], t0);
-      }
-      *(Pack<float, 4>*)(y0 + i) = q;
-    }
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* x0,
-    float* y0) {
-  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 32768; first += (Index)gridDim.x * 1024) {
-    Pack<float, 4> p0[4];
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 32768) break;
-      const Index i = n * 4;
-      p0[s] = *(const Pack<float, 4>*)(x0 + i);
-    }
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 32768) break;
-      const Index i = n * 4;
-      Pack<float, 4> q;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const F a0 = Value(p0[s].at[j]);
-        const F t0 = F(0.176776692f);
-        const F t1 = RowMultiply(a0, t0);
-        Put(q.at[j], t1);
-      }
-      *(Pack<float, 4>*)(y0 + i) = q;
-    }
-  }
-}
-
-
-// after basic
-
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-order_lists(const int* __restrict__ x0,
-    const int* __restrict__ x1,
-    const int* __restrict__ x2,
-    int* __restrict__ y0,
-    const int* __restrict__ x3) {
-  for (Index i = (Index)blockIdx.x * 256 + threadIdx.x; i < 512; i += (Index)gridDim.x * 256) {
-    i64 row = -1;
-    if (true) {
-      const i64 index = Rounded<i64>(Value(x3[i])).v;
-      row = index;
-      if (index < 0 || index >= 256) {
-        row = -1;
-      } else if (row < 0 || row >= 256) {
-        row = -1;
-      }
-    }
-    if (row >= 0) {
-      const Index d = ((Index)(0) * 256 + (Index)row);
-      const int start = x0[d], length = x1[d];
-      int before = 0;
-      for (int k = 0; k < length; ++k) before += x2[start + k] < i;
-      y0[start + before] = i;
-    }
-  }
-}
-
-
-// after basic, reduce
-
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-reduce(const float* __restrict__ x0,
-    double* __restrict__ y0) {
-  __shared__ double shared[8][128];
-  const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
-  for (Index unit = blockIdx.x; unit < 8; unit += gridDim.x) {
-    const Index tile = unit % 2, part = unit / 2 % 4, o = unit / 8;
-    const Index c = (tile * 32 + lane) * 4;
-    const Index end = part == 3 ? 512 : (part + 1) * 128;
-    double total[4];
-    for (int j = 0; j < 4; ++j) total[j] = 0.0;
-    if (c < 256) {
-      const auto add = [&](Index r, float (&run)[4]) {
-        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + r * 256 + c);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const F a0 = Value(p0.at[j]);
-          const F t0 = RowIdentity(a0);
-          run[j] = Sum::Of(run[j], Plain(t0));
-        }
-      };
-      for (Index r = part * 128 + group; r < end;) {
-        float run[4];
-        for (int j = 0; j < 4; ++j) run[j] = 0.0;
-        if (r + 120 < end) {
-#pragma unroll 4
-          for (int k = 0; k < 16; ++k, r += 8) add(r, run);
-        } else {
-          for (; r < end; r += 8) add(r, run);
-        }
-        for (int j = 0; j < 4; ++j) total[j] = Sum::Of(total[j], (double)run[j]);
-      }
-    }
-    for (int j = 0; j < 4; ++j) shared[group][j * 32 + lane] = total[j];
-    __syncthreads();
-    for (int k = threadIdx.x; k < 128; k += 256) {
-      const Index c = (tile * 32 + k % 32) * 4 + k / 32;
-      if (c < 256) {
-        double all = shared[0][k];
-        for (int g = 1; g < 8; ++g) all = Sum::Of(all, shared[g][k]);
-        y0[(part * 1 + o) * 256 + c] = all;
-      }
-    }
-    __syncthreads();
-  }
-}
-
-
-// after basic, reduce
-
-template <class T>
-__device__ inline auto RowLog(T x) {
-  return Log(x);
-}
-template <class T>
-__device__ inline auto RowSubtract(T x, T y) {
-  return x - y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-reduce(const float* __restrict__ x0,
-    const float* __restrict__ x1,
-    float* __restrict__ y0) {
+extern "C" __global__ void __launch_bounds__(128)
+row_group(const float* in0,
+          const float* in1,
+          const float* in2,
+          const float* in3,
+          const float* in4,
+          const float* in5,
+          const float* in6,
+          const float* in7,
+          float* out9,
+          float* partial) {
+  __shared__ double shared_double[32];
+  __shared__ float shared_float[32];
+  __shared__ i64 shared_i64[32];
+  (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (Index first = (Index)blockIdx.x * 8; first < 1; first += (Index)gridDim.x * 8) {
-    const Index o = first + threadIdx.x / 32;
-    double total = 0.0;
-    if (o < 1) {
-      const auto add = [&](Index n, float& run) {
-        const Index r = n * 4;
-        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + r);
-        const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + r);
-#pragma unroll
+  for (i64 stripe = (i64)blockIdx.x * 4 + threadIdx.x / 32; stripe < 64; stripe += (i64)gridDim.x * 4) {
+    float sum1[2][4] = {};
+    float sum3[2][4] = {};
+    const i64 end = stripe == 63 ? 512 : (stripe + 1) * 8;
+    for (i64 row = stripe * 8; row < end; ++row) {
+      const i64 row0 = row / 128 % 4;
+      (void)row0;
+      const i64 row1 = row / 1 % 128;
+      (void)row1;
+      const F x5 = Value(in5[row0 * 128LL + row1 * 1LL]);
+      const F x6 = Value(in6[row0 * 128LL + row1 * 1LL]);
+      F kx0[2][4];
+      F kx1[2][4];
+      F kx2[2][4];
+      F kx3[2][4];
+      F kx4[2][4];
+      F km0[2][4];
+      F km2[2][4];
+      double total4 = 0.0;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
+        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        const Pack<float, 4> pack4 = *(const Pack<float, 4>*)(in4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        float run4 = 0.0;
+        #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const F a0 = Value(p0.at[j]);
-          const F a1 = Value(p1.at[j]);
-          const F t0 = RowLog(a1);
-          const F t1 = RowSubtract(t0, a0);
-          run = Sum::Of(run, Plain(t1));
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x0 = Value(pack0.at[j]);
+          kx0[share][j] = x0;
+          const F x1 = Value(pack1.at[j]);
+          kx1[share][j] = x1;
+          const F x2 = Value(pack2.at[j]);
+          kx2[share][j] = x2;
+          const F x3 = Value(pack3.at[j]);
+          kx3[share][j] = x3;
+          const F x4 = Value(pack4.at[j]);
+          kx4[share][j] = x4;
+          const F s0_0 = RowAdd(x0, x1);
+          const F m0 = s0_0;
+          km0[share][j] = m0;
+          const F s2_0 = RowMultiply(m0, x2);
+          const F m2 = s2_0;
+          km2[share][j] = m2;
+          const F s4_0 = RowMultiply(m2, x4);
+          run4 = Sum::Of(run4, Plain(s4_0));
+          const F s1_0 = RowIdentity(m0);
+          sum1[share][j] = Sum::Of(sum1[share][j], Plain(s1_0));
+          const F s3_0 = RowMultiply(m0, x3);
+          sum3[share][j] = Sum::Of(sum3[share][j], Plain(s3_0));
         }
-      };
-      for (Index n = lane; n < 128;) {
-        float run = 0.0;
-        if (n + 96 < 128) {
-#pragma unroll 4
-          for (int k = 0; k < 4; ++k, n += 32) add(n, run);
-        } else {
-          for (; n < 128; n += 32) add(n, run);
-        }
-        total = Sum::Of(total, (double)run);
+        total4 = Sum::Of(total4, (double)run4);
       }
-    }
-    total = AcrossLanes<Sum, 32>(total);
-    if (lane == 0 && o < 1) Put(y0[0], Register(total));
-  }
-}
-
-
-// after basic, reduce
-
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-reduce(const float* __restrict__ x0,
-    const float* __restrict__ x1,
-    double* __restrict__ y0) {
-  __shared__ double shared[8][128];
-  const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
-  for (Index unit = blockIdx.x; unit < 8; unit += gridDim.x) {
-    const Index tile = unit % 2, part = unit / 2 % 4, o = unit / 8;
-    const Index c = (tile * 32 + lane) * 4;
-    const Index end = part == 3 ? 512 : (part + 1) * 128;
-    double total[4];
-    for (int j = 0; j < 4; ++j) total[j] = 0.0;
-    if (c < 256) {
-      const auto add = [&](Index r, float (&run)[4]) {
-        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + r * 256 + c);
-        const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + r * 256 + c);
-#pragma unroll
+      total4 = AcrossBlock<Sum, 32>(total4, shared_double);
+      const F m4 = Rounded<float>(Register(total4));
+      const F s5_0 = F(-0.5f);
+      const F s5_1 = RowMultiply(s5_0, m4);
+      const F s5_2 = RowMultiply(s5_1, x6);
+      const F s5_3 = RowDivide(s5_2, x5);
+      const F s5_4 = F(256.0f);
+      const F s5_5 = RowDivide(s5_3, s5_4);
+      const F m5 = s5_5;
+      F km6[2][4];
+      double total7 = 0.0;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        float run7 = 0.0;
+        #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const F a0 = Value(p0.at[j]);
-          const F a1 = Value(p1.at[j]);
-          const F t0 = RowMultiply(a0, a1);
-          run[j] = Sum::Of(run[j], Plain(t0));
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x4 = kx4[share][j];
+          const F m2 = km2[share][j];
+          const F s6_0 = RowIdentity(m5);
+          const F s6_1 = F(2.0f);
+          const F s6_2 = RowMultiply(s6_1, s6_0);
+          const F s6_3 = RowMultiply(s6_2, x4);
+          const F s6_4 = RowMultiply(m2, x6);
+          const F s6_5 = RowAdd(s6_4, s6_3);
+          const F m6 = s6_5;
+          km6[share][j] = m6;
+          const F s7_0 = RowNegate(m6);
+          run7 = Sum::Of(run7, Plain(s7_0));
         }
-      };
-      for (Index r = part * 128 + group; r < end;) {
-        float run[4];
-        for (int j = 0; j < 4; ++j) run[j] = 0.0;
-        if (r + 120 < end) {
-#pragma unroll 4
-          for (int k = 0; k < 16; ++k, r += 8) add(r, run);
-        } else {
-          for (; r < end; r += 8) add(r, run);
+        total7 = Sum::Of(total7, (double)run7);
+      }
+      total7 = AcrossBlock<Sum, 32>(total7, shared_double);
+      const F m7 = Rounded<float>(Register(total7));
+      const F s8_0 = F(256.0f);
+      const F s8_1 = RowDivide(m7, s8_0);
+      const F m8 = s8_1;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        const Pack<float, 4> pack7 = *(const Pack<float, 4>*)(in7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        Pack<float, 4> to9;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x7 = Value(pack7.at[j]);
+          const F m6 = km6[share][j];
+          const F s9_0 = RowIdentity(m8);
+          const F s9_1 = RowAdd(x7, m6);
+          const F s9_2 = RowAdd(s9_1, s9_0);
+          const F m9 = s9_2;
+          Put(to9.at[j], m9);
         }
-        for (int j = 0; j < 4; ++j) total[j] = Sum::Of(total[j], (double)run[j]);
+        *(Pack<float, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to9;
       }
     }
-    for (int j = 0; j < 4; ++j) shared[group][j * 32 + lane] = total[j];
-    __syncthreads();
-    for (int k = threadIdx.x; k < 128; k += 256) {
-      const Index c = (tile * 32 + k % 32) * 4 + k / 32;
-      if (c < 256) {
-        double all = shared[0][k];
-        for (int g = 1; g < 8; ++g) all = Sum::Of(all, shared[g][k]);
-        y0[(part * 1 + o) * 256 + c] = all;
-      }
+    #pragma unroll
+    for (int share = 0; share < 2; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 64) continue;
+      Pack<float, 4> to1;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) to1.at[j] = sum1[share][j];
+      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to1;
+      Pack<float, 4> to3;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) to3.at[j] = sum3[share][j];
+      *(Pack<float, 4>*)(partial + (64 + stripe) * 256 + (i64)pack * 4) = to3;
     }
-    __syncthreads();
   }
 }
 
@@ -720,8 +226,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 1024 % 4;
     (void)row0;
     const i64 row1 = row / 128 % 8;
@@ -736,6 +241,7 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
+      float run1 = -kInfinity;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -750,8 +256,9 @@ row_group(const float* in0,
         const F m0 = s0_4;
         km0[share][j] = m0;
         const F s1_0 = RowIdentity(m0);
-        total1 = Max::Of(total1, (float)Plain(s1_0));
+        run1 = Max::Of(run1, Plain(s1_0));
       }
+      total1 = Max::Of(total1, (float)run1);
     }
     total1 = AcrossBlock<Max, 32>(total1, shared_float);
     const F m1 = Rounded<float>(Register(total1));
@@ -764,6 +271,7 @@ row_group(const float* in0,
     for (int share = 0; share < 1; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
+      float run4 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -774,8 +282,9 @@ row_group(const float* in0,
         const F m3 = s3_1;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
       }
+      total4 = Sum::Of(total4, (double)run4);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -851,8 +360,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 128 % 4;
     (void)row0;
     const i64 row1 = row / 1 % 128;
@@ -864,6 +372,7 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+      float run0 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -871,8 +380,9 @@ row_group(const float* in0,
         const F x0 = Value(pack0.at[j]);
         kx0[share][j] = x0;
         const F s0_0 = RowIdentity(x0);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
+        run0 = Sum::Of(run0, Plain(s0_0));
       }
+      total0 = Sum::Of(total0, (double)run0);
     }
     total0 = AcrossBlock<Sum, 32>(total0, shared_double);
     const F m0 = Rounded<float>(Register(total0));
@@ -885,6 +395,7 @@ row_group(const float* in0,
     for (int share = 0; share < 2; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
+      float run3 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -894,8 +405,9 @@ row_group(const float* in0,
         const F m2 = s2_0;
         km2[share][j] = m2;
         const F s3_0 = RowSquare(m2);
-        total3 = Sum::Of(total3, (double)Plain(s3_0));
+        run3 = Sum::Of(run3, Plain(s3_0));
       }
+      total3 = Sum::Of(total3, (double)run3);
     }
     total3 = AcrossBlock<Sum, 32>(total3, shared_double);
     const F m3 = Rounded<float>(Register(total3));
@@ -962,21 +474,42 @@ template <class T>
 __device__ inline auto RowExp(T x) {
   return Exp(x);
 }
+template <class T>
+__device__ inline auto RowDivide(T x, T y) {
+  return x / y;
+}
+template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+template <class T>
+__device__ inline auto RowLess(T x, T y) {
+  return Less(x, y);
+}
+template <class T>
+__device__ inline auto RowGreater(T x, T y) {
+  return Greater(x, y);
+}
+template <class T>
+__device__ inline auto RowNegate(T x) {
+  return -x;
+}
+template <class T>
+__device__ inline auto RowAdd(T x, T y) {
+  return x + y;
+}
 extern "C" __global__ void __launch_bounds__(128)
 row_group(const float* in0,
           const int* in1,
-          Bool* out3,
-          float* out4,
-          float* out5,
           float* out6,
-          float* out7) {
+          float* out7,
+          float* out9) {
   __shared__ double shared_double[32];
   __shared__ float shared_float[32];
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 128 % 4;
     (void)row0;
     const i64 row1 = row / 1 % 128;
@@ -989,6 +522,7 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+      float run0 = -kInfinity;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -996,8 +530,9 @@ row_group(const float* in0,
         const F x0 = Value(pack0.at[j]);
         kx0[share][j] = x0;
         const F s0_0 = RowIdentity(x0);
-        total0 = Max::Of(total0, (float)Plain(s0_0));
+        run0 = Max::Of(run0, Plain(s0_0));
       }
+      total0 = Max::Of(total0, (float)run0);
     }
     total0 = AcrossBlock<Max, 32>(total0, shared_float);
     const F m0 = Rounded<float>(Register(total0));
@@ -1013,6 +548,8 @@ row_group(const float* in0,
     for (int share = 0; share < 2; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
+      float run5 = 0.0;
+      float run6 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1029,11 +566,13 @@ row_group(const float* in0,
         const F m4 = s4_0;
         km4[share][j] = m4;
         const F s5_0 = RowIdentity(m4);
-        total5 = Sum::Of(total5, (double)Plain(s5_0));
+        run5 = Sum::Of(run5, Plain(s5_0));
         const F s6_0 = F(0.0f);
         const F s6_1 = Select(m3, m2, s6_0);
-        total6 = Sum::Of(total6, (double)Plain(s6_1));
+        run6 = Sum::Of(run6, Plain(s6_1));
       }
+      total5 = Sum::Of(total5, (double)run5);
+      total6 = Sum::Of(total6, (double)run6);
     }
     total5 = AcrossBlock<Sum, 32>(total5, shared_double);
     const F m5 = Rounded<float>(Register(total5));
@@ -1042,25 +581,45 @@ row_group(const float* in0,
     const F s7_0 = F(0.5f);
     const F s7_1 = RowMaximum(m5, s7_0);
     const F m7 = s7_1;
+    const F s8_0 = F(1.0f);
+    const F s8_1 = F(2048.0f);
+    const F s8_2 = RowDivide(s8_0, s8_1);
+    const F s8_3 = RowDivide(s8_2, m7);
+    const F s8_4 = F(0.5f);
+    const F s8_5 = RowMultiply(s8_4, s8_3);
+    const F s8_6 = F(0.5f);
+    const bool s8_7 = RowLess(m5, s8_6);
+    const F s8_8 = F(0.0f);
+    const F s8_9 = Select(s8_7, s8_8, s8_5);
+    const F s8_10 = F(0.5f);
+    const bool s8_11 = RowGreater(m5, s8_10);
+    const F s8_12 = Select(s8_11, s8_3, s8_9);
+    const F m8 = s8_12;
     #pragma unroll
     for (int share = 0; share < 2; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
-      Pack<Bool, 4> to3;
-      Pack<float, 4> to4;
+      Pack<float, 4> to9;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
         (void)column;
         const bool m3 = km3[share][j];
         const F m4 = km4[share][j];
-        Put(to3.at[j], m3);
-        Put(to4.at[j], m4);
+        const F s9_0 = F(1.0f);
+        const F s9_1 = F(2048.0f);
+        const F s9_2 = RowDivide(s9_0, s9_1);
+        const F s9_3 = RowNegate(s9_2);
+        const F s9_4 = F(0.0f);
+        const F s9_5 = Select(m3, s9_3, s9_4);
+        const F s9_6 = RowIdentity(m8);
+        const F s9_7 = RowMultiply(s9_6, m4);
+        const F s9_8 = RowAdd(s9_7, s9_5);
+        const F m9 = s9_8;
+        Put(to9.at[j], m9);
       }
-      *(Pack<Bool, 4>*)(out3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to3;
-      *(Pack<float, 4>*)(out4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to4;
+      *(Pack<float, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to9;
     }
-    if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
     if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
     if (lane == 0) Put(out7[row0 * 128LL + row1 * 1LL], m7);
   }
@@ -1073,12 +632,12 @@ __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
 template <class T>
-__device__ inline auto RowDivide(T x, T y) {
-  return x / y;
-}
-template <class T>
 __device__ inline auto RowIdentity(T x) {
   return x;
+}
+template <class T>
+__device__ inline auto RowDivide(T x, T y) {
+  return x / y;
 }
 template <class T>
 __device__ inline auto RowAdd(T x, T y) {
@@ -1094,98 +653,138 @@ row_group(const float* in0,
           const float* in2,
           const float* in3,
           const float* in4,
-          float* out5) {
+          const float* in5,
+          const float* in6,
+          float* out8,
+          float* partial) {
   __shared__ double shared_double[32];
   __shared__ float shared_float[32];
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512;
-       row += (i64)gridDim.x * 4) {
-    const i64 row0 = row / 128 % 4;
-    (void)row0;
-    const i64 row1 = row / 1 % 128;
-    (void)row1;
-    const F x2 = Value(in2[row0 * 128LL + row1 * 1LL]);
-    const F x3 = Value(in3[row0 * 128LL + row1 * 1LL]);
-    F kx0[2][4];
-    F kx1[2][4];
-    double total0 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-      const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+  for (i64 stripe = (i64)blockIdx.x * 4 + threadIdx.x / 32; stripe < 64; stripe += (i64)gridDim.x * 4) {
+    float sum0[2][4] = {};
+    float sum2[2][4] = {};
+    const i64 end = stripe == 63 ? 512 : (stripe + 1) * 8;
+    for (i64 row = stripe * 8; row < end; ++row) {
+      const i64 row0 = row / 128 % 4;
+      (void)row0;
+      const i64 row1 = row / 1 % 128;
+      (void)row1;
+      const F x4 = Value(in4[row0 * 128LL + row1 * 1LL]);
+      const F x5 = Value(in5[row0 * 128LL + row1 * 1LL]);
+      F kx0[2][4];
+      F kx1[2][4];
+      F kx2[2][4];
+      F kx3[2][4];
+      F km1[2][4];
+      double total3 = 0.0;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = Value(pack0.at[j]);
-        kx0[share][j] = x0;
-        const F x1 = Value(pack1.at[j]);
-        kx1[share][j] = x1;
-        const F s0_0 = RowMultiply(x0, x1);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
+        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        float run3 = 0.0;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x0 = Value(pack0.at[j]);
+          kx0[share][j] = x0;
+          const F x1 = Value(pack1.at[j]);
+          kx1[share][j] = x1;
+          const F x2 = Value(pack2.at[j]);
+          kx2[share][j] = x2;
+          const F x3 = Value(pack3.at[j]);
+          kx3[share][j] = x3;
+          const F s1_0 = RowMultiply(x0, x1);
+          const F m1 = s1_0;
+          km1[share][j] = m1;
+          const F s3_0 = RowMultiply(m1, x3);
+          run3 = Sum::Of(run3, Plain(s3_0));
+          const F s0_0 = RowIdentity(x0);
+          sum0[share][j] = Sum::Of(sum0[share][j], Plain(s0_0));
+          const F s2_0 = RowMultiply(x0, x2);
+          sum2[share][j] = Sum::Of(sum2[share][j], Plain(s2_0));
+        }
+        total3 = Sum::Of(total3, (double)run3);
+      }
+      total3 = AcrossBlock<Sum, 32>(total3, shared_double);
+      const F m3 = Rounded<float>(Register(total3));
+      const F s4_0 = F(-0.5f);
+      const F s4_1 = RowMultiply(s4_0, m3);
+      const F s4_2 = RowMultiply(s4_1, x5);
+      const F s4_3 = RowDivide(s4_2, x4);
+      const F s4_4 = F(256.0f);
+      const F s4_5 = RowDivide(s4_3, s4_4);
+      const F m4 = s4_5;
+      F km5[2][4];
+      double total6 = 0.0;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        float run6 = 0.0;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x3 = kx3[share][j];
+          const F m1 = km1[share][j];
+          const F s5_0 = RowIdentity(m4);
+          const F s5_1 = F(2.0f);
+          const F s5_2 = RowMultiply(s5_1, s5_0);
+          const F s5_3 = RowMultiply(s5_2, x3);
+          const F s5_4 = RowMultiply(m1, x5);
+          const F s5_5 = RowAdd(s5_4, s5_3);
+          const F m5 = s5_5;
+          km5[share][j] = m5;
+          const F s6_0 = RowNegate(m5);
+          run6 = Sum::Of(run6, Plain(s6_0));
+        }
+        total6 = Sum::Of(total6, (double)run6);
+      }
+      total6 = AcrossBlock<Sum, 32>(total6, shared_double);
+      const F m6 = Rounded<float>(Register(total6));
+      const F s7_0 = F(256.0f);
+      const F s7_1 = RowDivide(m6, s7_0);
+      const F m7 = s7_1;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        const Pack<float, 4> pack6 = *(const Pack<float, 4>*)(in6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        Pack<float, 4> to8;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x6 = Value(pack6.at[j]);
+          const F m5 = km5[share][j];
+          const F s8_0 = RowIdentity(m7);
+          const F s8_1 = RowAdd(x6, m5);
+          const F s8_2 = RowAdd(s8_1, s8_0);
+          const F m8 = s8_2;
+          Put(to8.at[j], m8);
+        }
+        *(Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to8;
       }
     }
-    total0 = AcrossBlock<Sum, 32>(total0, shared_double);
-    const F m0 = Rounded<float>(Register(total0));
-    const F s1_0 = F(-0.5f);
-    const F s1_1 = RowMultiply(s1_0, m0);
-    const F s1_2 = RowMultiply(s1_1, x3);
-    const F s1_3 = RowDivide(s1_2, x2);
-    const F s1_4 = F(256.0f);
-    const F s1_5 = RowDivide(s1_3, s1_4);
-    const F m1 = s1_5;
-    F km2[2][4];
-    double total3 = 0.0;
     #pragma unroll
     for (int share = 0; share < 2; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
+      Pack<float, 4> to0;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = kx0[share][j];
-        const F x1 = kx1[share][j];
-        const F s2_0 = RowIdentity(m1);
-        const F s2_1 = F(2.0f);
-        const F s2_2 = RowMultiply(s2_1, s2_0);
-        const F s2_3 = RowMultiply(s2_2, x1);
-        const F s2_4 = RowMultiply(x0, x3);
-        const F s2_5 = RowAdd(s2_4, s2_3);
-        const F m2 = s2_5;
-        km2[share][j] = m2;
-        const F s3_0 = RowNegate(m2);
-        total3 = Sum::Of(total3, (double)Plain(s3_0));
-      }
-    }
-    total3 = AcrossBlock<Sum, 32>(total3, shared_double);
-    const F m3 = Rounded<float>(Register(total3));
-    const F s4_0 = F(256.0f);
-    const F s4_1 = RowDivide(m3, s4_0);
-    const F m4 = s4_1;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<float, 4> pack4 = *(const Pack<float, 4>*)(in4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-      Pack<float, 4> to5;
+      for (int j = 0; j < 4; ++j) to0.at[j] = sum0[share][j];
+      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to0;
+      Pack<float, 4> to2;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x4 = Value(pack4.at[j]);
-        const F m2 = km2[share][j];
-        const F s5_0 = RowIdentity(m4);
-        const F s5_1 = RowAdd(x4, m2);
-        const F s5_2 = RowAdd(s5_1, s5_0);
-        const F m5 = s5_2;
-        Put(to5.at[j], m5);
-      }
-      *(Pack<float, 4>*)(out5 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to5;
+      for (int j = 0; j < 4; ++j) to2.at[j] = sum2[share][j];
+      *(Pack<float, 4>*)(partial + (64 + stripe) * 256 + (i64)pack * 4) = to2;
     }
   }
 }
@@ -1231,8 +830,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 1024 % 4;
     (void)row0;
     const i64 row1 = row / 128 % 8;
@@ -1250,6 +848,7 @@ row_group(const float* in0,
       if (pack >= 32) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
+      float run0 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1259,8 +858,9 @@ row_group(const float* in0,
         const F x1 = Value(pack1.at[j]);
         kx1[share][j] = x1;
         const F s0_0 = RowMultiply(x0, x1);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
+        run0 = Sum::Of(run0, Plain(s0_0));
       }
+      total0 = Sum::Of(total0, (double)run0);
     }
     total0 = AcrossBlock<Sum, 32>(total0, shared_double);
     const F m0 = Rounded<float>(Register(total0));

@@ -148,31 +148,6 @@ allocate_lists(const int* __restrict__ x0,
 }
 
 
-// after basic, reduce
-
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-combine(const double* __restrict__ x0,
-    float* __restrict__ y0) {
-  const int lane = threadIdx.x % 32;
-  for (Index first = (Index)blockIdx.x * 8; first < 256; first += (Index)gridDim.x * 8) {
-    const Index i = first + threadIdx.x / 32;
-    double total = 0.0;
-    if (i < 256) {
-#pragma unroll 4
-      for (Index part = lane; part < 8; part += 32) {
-        total = Sum::Of(total, x0[part * 256 + i]);
-      }
-    }
-    total = AcrossLanes<Sum, 32>(total);
-    if (lane == 0 && i < 256) {
-      const Index o = i / 256, c = i % 256;
-      Put(y0[c], Register(total));
-    }
-  }
-}
-
-
 // after basic
 
 typedef int Index;
@@ -540,49 +515,6 @@ __device__ inline auto RowMultiply(T x, T y) {
 typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
 map(const float* __restrict__ x0,
-    const float* __restrict__ x1,
-    float* __restrict__ y0) {
-  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 65536; first += (Index)gridDim.x * 512) {
-    Pack<float, 4> p0[2];
-    Pack<float, 4> p1[2];
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 65536) break;
-      const Index i = n * 4;
-      const Index i_1 = i % 256;
-      p0[s] = *(const Pack<float, 4>*)(x0 + i);
-      p1[s] = *(const Pack<float, 4>*)(x1 + i_1);
-    }
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 65536) break;
-      const Index i = n * 4;
-      const Index i_1 = i % 256;
-      Pack<float, 4> q;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const F a0 = Value(p0[s].at[j]);
-        const F a1 = Value(p1[s].at[j]);
-        const F t0 = RowMultiply(a0, a1);
-        Put(q.at[j], t0);
-      }
-      *(Pack<float, 4>*)(y0 + i) = q;
-    }
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* __restrict__ x0,
     float* __restrict__ y0) {
   for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 32768; first += (Index)gridDim.x * 1024) {
     Pack<float, 4> p0[4];
@@ -818,13 +750,13 @@ __device__ inline auto RowIdentity(T x) {
 typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
 reduce(const float* __restrict__ x0,
-    double* __restrict__ y0) {
+    float* __restrict__ y0) {
   __shared__ double shared[8][128];
   const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
-  for (Index unit = blockIdx.x; unit < 16; unit += gridDim.x) {
-    const Index tile = unit % 2, part = unit / 2 % 8, o = unit / 16;
+  for (Index unit = blockIdx.x; unit < 2; unit += gridDim.x) {
+    const Index tile = unit % 2, part = unit / 2 % 1, o = unit / 2;
     const Index c = (tile * 32 + lane) * 4;
-    const Index end = part == 7 ? 1024 : (part + 1) * 128;
+    const Index end = part == 0 ? 128 : (part + 1) * 128;
     double total[4];
     for (int j = 0; j < 4; ++j) total[j] = 0.0;
     if (c < 256) {
@@ -856,7 +788,7 @@ reduce(const float* __restrict__ x0,
       if (c < 256) {
         double all = shared[0][k];
         for (int g = 1; g < 8; ++g) all = Sum::Of(all, shared[g][k]);
-        y0[(part * 1 + o) * 256 + c] = all;
+        Put(y0[c], Register(all));
       }
     }
     __syncthreads();
@@ -957,64 +889,6 @@ reduce(const float* __restrict__ x0,
 
 
 // after basic, reduce
-
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-reduce(const float* __restrict__ x0,
-    const float* __restrict__ x1,
-    double* __restrict__ y0) {
-  __shared__ double shared[8][128];
-  const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
-  for (Index unit = blockIdx.x; unit < 16; unit += gridDim.x) {
-    const Index tile = unit % 2, part = unit / 2 % 8, o = unit / 16;
-    const Index c = (tile * 32 + lane) * 4;
-    const Index end = part == 7 ? 1024 : (part + 1) * 128;
-    double total[4];
-    for (int j = 0; j < 4; ++j) total[j] = 0.0;
-    if (c < 256) {
-      const auto add = [&](Index r, float (&run)[4]) {
-        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + r * 256 + c);
-        const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + r * 256 + c);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const F a0 = Value(p0.at[j]);
-          const F a1 = Value(p1.at[j]);
-          const F t0 = RowMultiply(a0, a1);
-          run[j] = Sum::Of(run[j], Plain(t0));
-        }
-      };
-      for (Index r = part * 128 + group; r < end;) {
-        float run[4];
-        for (int j = 0; j < 4; ++j) run[j] = 0.0;
-        if (r + 120 < end) {
-#pragma unroll 4
-          for (int k = 0; k < 16; ++k, r += 8) add(r, run);
-        } else {
-          for (; r < end; r += 8) add(r, run);
-        }
-        for (int j = 0; j < 4; ++j) total[j] = Sum::Of(total[j], (double)run[j]);
-      }
-    }
-    for (int j = 0; j < 4; ++j) shared[group][j * 32 + lane] = total[j];
-    __syncthreads();
-    for (int k = threadIdx.x; k < 128; k += 256) {
-      const Index c = (tile * 32 + k % 32) * 4 + k / 32;
-      if (c < 256) {
-        double all = shared[0][k];
-        for (int g = 1; g < 8; ++g) all = Sum::Of(all, shared[g][k]);
-        y0[(part * 1 + o) * 256 + c] = all;
-      }
-    }
-    __syncthreads();
-  }
-}
-
-
-// after basic, reduce
 template <class T>
 __device__ inline auto RowAdd(T x, T y) {
   return x + y;
@@ -1059,8 +933,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 1024;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 1024; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 128 % 8;
     (void)row0;
     const i64 row1 = row / 1 % 128;
@@ -1075,6 +948,7 @@ row_group(const float* in0,
       if (pack >= 64) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+      float run1 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1087,8 +961,9 @@ row_group(const float* in0,
         const F m0 = s0_0;
         km0[share][j] = m0;
         const F s1_0 = RowIdentity(m0);
-        total1 = Sum::Of(total1, (double)Plain(s1_0));
+        run1 = Sum::Of(run1, Plain(s1_0));
       }
+      total1 = Sum::Of(total1, (double)run1);
     }
     total1 = AcrossBlock<Sum, 32>(total1, shared_double);
     const F m1 = Rounded<float>(Register(total1));
@@ -1101,6 +976,7 @@ row_group(const float* in0,
     for (int share = 0; share < 2; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
+      float run4 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1110,8 +986,9 @@ row_group(const float* in0,
         const F m3 = s3_0;
         km3[share][j] = m3;
         const F s4_0 = RowSquare(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
       }
+      total4 = Sum::Of(total4, (double)run4);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -1163,134 +1040,6 @@ row_group(const float* in0,
 
 // after basic, reduce
 template <class T>
-__device__ inline auto RowGreaterEqual(T x, T y) {
-  return GreaterEqual(x, y);
-}
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-template <class T>
-__device__ inline auto RowMaximum(T x, T y) {
-  return Maximum(x, y);
-}
-template <class T>
-__device__ inline auto RowSubtract(T x, T y) {
-  return x - y;
-}
-template <class T>
-__device__ inline auto RowExp(T x) {
-  return Exp(x);
-}
-template <class T>
-__device__ inline auto RowReciprocal(T x) {
-  return 1.0 / x;
-}
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-extern "C" __global__ void __launch_bounds__(128)
-row_group(const float* in0,
-          float* out3,
-          float* out4,
-          float* out5,
-          float* out6) {
-  __shared__ double shared_double[32];
-  __shared__ float shared_float[32];
-  __shared__ i64 shared_i64[32];
-  (void)shared_double, (void)shared_float, (void)shared_i64;
-  const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096;
-       row += (i64)gridDim.x * 4) {
-    const i64 row0 = row / 512 % 8;
-    (void)row0;
-    const i64 row1 = row / 128 % 4;
-    (void)row1;
-    const i64 row2 = row / 1 % 128;
-    (void)row2;
-    F kx0[1][4];
-    F km0[1][4];
-    float total1 = -kInfinity;
-    #pragma unroll
-    for (int share = 0; share < 1; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 32) continue;
-      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = Value(pack0.at[j]);
-        kx0[share][j] = x0;
-        const I s0_0 = Rounded<int>(I(0LL + column / 1 % 128));
-        const I s0_1 = Rounded<int>(I(0LL + row2));
-        const bool s0_2 = RowGreaterEqual(s0_1, s0_0);
-        const F s0_3 = F(-kInfinity);
-        const F s0_4 = Select(s0_2, x0, s0_3);
-        const F m0 = s0_4;
-        km0[share][j] = m0;
-        const F s1_0 = RowIdentity(m0);
-        total1 = Max::Of(total1, (float)Plain(s1_0));
-      }
-    }
-    total1 = AcrossBlock<Max, 32>(total1, shared_float);
-    const F m1 = Rounded<float>(Register(total1));
-    const F s2_0 = F(-3.40282347e+38f);
-    const F s2_1 = RowMaximum(m1, s2_0);
-    const F m2 = s2_1;
-    F km3[1][4];
-    double total4 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 1; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 32) continue;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F m0 = km0[share][j];
-        const F s3_0 = RowSubtract(m0, m2);
-        const F s3_1 = RowExp(s3_0);
-        const F m3 = s3_1;
-        km3[share][j] = m3;
-        const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
-      }
-    }
-    total4 = AcrossBlock<Sum, 32>(total4, shared_double);
-    const F m4 = Rounded<float>(Register(total4));
-    const F s5_0 = F(0.5f);
-    const F s5_1 = RowMaximum(m4, s5_0);
-    const F s5_2 = RowReciprocal(s5_1);
-    const F m5 = s5_2;
-    #pragma unroll
-    for (int share = 0; share < 1; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 32) continue;
-      Pack<float, 4> to3;
-      Pack<float, 4> to6;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F m3 = km3[share][j];
-        const F s6_0 = RowMultiply(m3, m5);
-        const F m6 = s6_0;
-        Put(to3.at[j], m3);
-        Put(to6.at[j], m6);
-      }
-      *(Pack<float, 4>*)(out3 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to3;
-      *(Pack<float, 4>*)(out6 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to6;
-    }
-    if (lane == 0) Put(out4[row0 * 512LL + row1 * 128LL + row2 * 1LL], m4);
-    if (lane == 0) Put(out5[row0 * 512LL + row1 * 128LL + row2 * 1LL], m5);
-  }
-}
-
-
-// after basic, reduce
-template <class T>
 __device__ inline auto RowIdentity(T x) {
   return x;
 }
@@ -1332,8 +1081,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 1024;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 1024; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 128 % 8;
     (void)row0;
     const i64 row1 = row / 1 % 128;
@@ -1345,6 +1093,7 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+      float run0 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1352,8 +1101,9 @@ row_group(const float* in0,
         const F x0 = Value(pack0.at[j]);
         kx0[share][j] = x0;
         const F s0_0 = RowIdentity(x0);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
+        run0 = Sum::Of(run0, Plain(s0_0));
       }
+      total0 = Sum::Of(total0, (double)run0);
     }
     total0 = AcrossBlock<Sum, 32>(total0, shared_double);
     const F m0 = Rounded<float>(Register(total0));
@@ -1366,6 +1116,7 @@ row_group(const float* in0,
     for (int share = 0; share < 2; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
+      float run3 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1375,8 +1126,9 @@ row_group(const float* in0,
         const F m2 = s2_0;
         km2[share][j] = m2;
         const F s3_0 = RowSquare(m2);
-        total3 = Sum::Of(total3, (double)Plain(s3_0));
+        run3 = Sum::Of(run3, Plain(s3_0));
       }
+      total3 = Sum::Of(total3, (double)run3);
     }
     total3 = AcrossBlock<Sum, 32>(total3, shared_double);
     const F m3 = Rounded<float>(Register(total3));
@@ -1456,8 +1208,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 1024;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 1024; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 128 % 8;
     (void)row0;
     const i64 row1 = row / 1 % 128;
@@ -1478,6 +1229,8 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 16384LL + row1 * 128LL) + (i64)pack * 4);
+      float run4 = 0.0;
+      float run5 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1495,11 +1248,13 @@ row_group(const float* in0,
         const F m3 = s3_0;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
         const F s5_0 = F(0.0f);
         const F s5_1 = Select(m2, m1, s5_0);
-        total5 = Sum::Of(total5, (double)Plain(s5_1));
+        run5 = Sum::Of(run5, Plain(s5_1));
       }
+      total4 = Sum::Of(total4, (double)run4);
+      total5 = Sum::Of(total5, (double)run5);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -1563,8 +1318,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 1024;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 1024; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 128 % 8;
     (void)row0;
     const i64 row1 = row / 1 % 128;
@@ -1585,6 +1339,8 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 16384LL + row1 * 128LL) + (i64)pack * 4);
+      float run4 = 0.0;
+      float run5 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1602,11 +1358,13 @@ row_group(const float* in0,
         const F m3 = s3_0;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
         const F s5_0 = F(0.0f);
         const F s5_1 = Select(m2, m1, s5_0);
-        total5 = Sum::Of(total5, (double)Plain(s5_1));
+        run5 = Sum::Of(run5, Plain(s5_1));
       }
+      total4 = Sum::Of(total4, (double)run4);
+      total5 = Sum::Of(total5, (double)run5);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -1642,12 +1400,12 @@ __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
 template <class T>
-__device__ inline auto RowDivide(T x, T y) {
-  return x / y;
-}
-template <class T>
 __device__ inline auto RowIdentity(T x) {
   return x;
+}
+template <class T>
+__device__ inline auto RowDivide(T x, T y) {
+  return x / y;
 }
 template <class T>
 __device__ inline auto RowAdd(T x, T y) {
@@ -1663,213 +1421,138 @@ row_group(const float* in0,
           const float* in2,
           const float* in3,
           const float* in4,
-          float* out5) {
+          const float* in5,
+          const float* in6,
+          float* out8,
+          float* partial) {
   __shared__ double shared_double[32];
   __shared__ float shared_float[32];
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 1024;
-       row += (i64)gridDim.x * 4) {
-    const i64 row0 = row / 128 % 8;
-    (void)row0;
-    const i64 row1 = row / 1 % 128;
-    (void)row1;
-    const F x2 = Value(in2[row0 * 128LL + row1 * 1LL]);
-    const F x3 = Value(in3[row0 * 128LL + row1 * 1LL]);
-    F kx0[2][4];
-    F kx1[2][4];
-    double total0 = 0.0;
+  for (i64 stripe = (i64)blockIdx.x * 4 + threadIdx.x / 32; stripe < 128; stripe += (i64)gridDim.x * 4) {
+    float sum0[2][4] = {};
+    float sum2[2][4] = {};
+    const i64 end = stripe == 127 ? 1024 : (stripe + 1) * 8;
+    for (i64 row = stripe * 8; row < end; ++row) {
+      const i64 row0 = row / 128 % 8;
+      (void)row0;
+      const i64 row1 = row / 1 % 128;
+      (void)row1;
+      const F x4 = Value(in4[row0 * 128LL + row1 * 1LL]);
+      const F x5 = Value(in5[row0 * 128LL + row1 * 1LL]);
+      F kx0[2][4];
+      F kx1[2][4];
+      F kx2[2][4];
+      F kx3[2][4];
+      F km1[2][4];
+      double total3 = 0.0;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
+        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        float run3 = 0.0;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x0 = Value(pack0.at[j]);
+          kx0[share][j] = x0;
+          const F x1 = Value(pack1.at[j]);
+          kx1[share][j] = x1;
+          const F x2 = Value(pack2.at[j]);
+          kx2[share][j] = x2;
+          const F x3 = Value(pack3.at[j]);
+          kx3[share][j] = x3;
+          const F s1_0 = RowMultiply(x0, x1);
+          const F m1 = s1_0;
+          km1[share][j] = m1;
+          const F s3_0 = RowMultiply(m1, x3);
+          run3 = Sum::Of(run3, Plain(s3_0));
+          const F s0_0 = RowIdentity(x0);
+          sum0[share][j] = Sum::Of(sum0[share][j], Plain(s0_0));
+          const F s2_0 = RowMultiply(x0, x2);
+          sum2[share][j] = Sum::Of(sum2[share][j], Plain(s2_0));
+        }
+        total3 = Sum::Of(total3, (double)run3);
+      }
+      total3 = AcrossBlock<Sum, 32>(total3, shared_double);
+      const F m3 = Rounded<float>(Register(total3));
+      const F s4_0 = F(-0.5f);
+      const F s4_1 = RowMultiply(s4_0, m3);
+      const F s4_2 = RowMultiply(s4_1, x5);
+      const F s4_3 = RowDivide(s4_2, x4);
+      const F s4_4 = F(256.0f);
+      const F s4_5 = RowDivide(s4_3, s4_4);
+      const F m4 = s4_5;
+      F km5[2][4];
+      double total6 = 0.0;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        float run6 = 0.0;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x3 = kx3[share][j];
+          const F m1 = km1[share][j];
+          const F s5_0 = RowIdentity(m4);
+          const F s5_1 = F(2.0f);
+          const F s5_2 = RowMultiply(s5_1, s5_0);
+          const F s5_3 = RowMultiply(s5_2, x3);
+          const F s5_4 = RowMultiply(m1, x5);
+          const F s5_5 = RowAdd(s5_4, s5_3);
+          const F m5 = s5_5;
+          km5[share][j] = m5;
+          const F s6_0 = RowNegate(m5);
+          run6 = Sum::Of(run6, Plain(s6_0));
+        }
+        total6 = Sum::Of(total6, (double)run6);
+      }
+      total6 = AcrossBlock<Sum, 32>(total6, shared_double);
+      const F m6 = Rounded<float>(Register(total6));
+      const F s7_0 = F(256.0f);
+      const F s7_1 = RowDivide(m6, s7_0);
+      const F m7 = s7_1;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        const Pack<float, 4> pack6 = *(const Pack<float, 4>*)(in6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        Pack<float, 4> to8;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x6 = Value(pack6.at[j]);
+          const F m5 = km5[share][j];
+          const F s8_0 = RowIdentity(m7);
+          const F s8_1 = RowAdd(x6, m5);
+          const F s8_2 = RowAdd(s8_1, s8_0);
+          const F m8 = s8_2;
+          Put(to8.at[j], m8);
+        }
+        *(Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to8;
+      }
+    }
     #pragma unroll
     for (int share = 0; share < 2; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
-      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-      const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+      Pack<float, 4> to0;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = Value(pack0.at[j]);
-        kx0[share][j] = x0;
-        const F x1 = Value(pack1.at[j]);
-        kx1[share][j] = x1;
-        const F s0_0 = RowMultiply(x0, x1);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
-      }
-    }
-    total0 = AcrossBlock<Sum, 32>(total0, shared_double);
-    const F m0 = Rounded<float>(Register(total0));
-    const F s1_0 = F(-0.5f);
-    const F s1_1 = RowMultiply(s1_0, m0);
-    const F s1_2 = RowMultiply(s1_1, x3);
-    const F s1_3 = RowDivide(s1_2, x2);
-    const F s1_4 = F(256.0f);
-    const F s1_5 = RowDivide(s1_3, s1_4);
-    const F m1 = s1_5;
-    F km2[2][4];
-    double total3 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = kx0[share][j];
-        const F x1 = kx1[share][j];
-        const F s2_0 = RowIdentity(m1);
-        const F s2_1 = F(2.0f);
-        const F s2_2 = RowMultiply(s2_1, s2_0);
-        const F s2_3 = RowMultiply(s2_2, x1);
-        const F s2_4 = RowMultiply(x0, x3);
-        const F s2_5 = RowAdd(s2_4, s2_3);
-        const F m2 = s2_5;
-        km2[share][j] = m2;
-        const F s3_0 = RowNegate(m2);
-        total3 = Sum::Of(total3, (double)Plain(s3_0));
-      }
-    }
-    total3 = AcrossBlock<Sum, 32>(total3, shared_double);
-    const F m3 = Rounded<float>(Register(total3));
-    const F s4_0 = F(256.0f);
-    const F s4_1 = RowDivide(m3, s4_0);
-    const F m4 = s4_1;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<float, 4> pack4 = *(const Pack<float, 4>*)(in4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-      Pack<float, 4> to5;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x4 = Value(pack4.at[j]);
-        const F m2 = km2[share][j];
-        const F s5_0 = RowIdentity(m4);
-        const F s5_1 = RowAdd(x4, m2);
-        const F s5_2 = RowAdd(s5_1, s5_0);
-        const F m5 = s5_2;
-        Put(to5.at[j], m5);
-      }
-      *(Pack<float, 4>*)(out5 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to5;
-    }
-  }
-}
-
-
-// after basic, reduce
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-template <class T>
-__device__ inline auto RowNegate(T x) {
-  return -x;
-}
-template <class T>
-__device__ inline auto RowLess(T x, T y) {
-  return Less(x, y);
-}
-template <class T>
-__device__ inline auto RowGreater(T x, T y) {
-  return Greater(x, y);
-}
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-template <class T>
-__device__ inline auto RowGreaterEqual(T x, T y) {
-  return GreaterEqual(x, y);
-}
-extern "C" __global__ void __launch_bounds__(128)
-row_group(const float* in0,
-          const float* in1,
-          const float* in2,
-          const float* in3,
-          float* out2) {
-  __shared__ double shared_double[32];
-  __shared__ float shared_float[32];
-  __shared__ i64 shared_i64[32];
-  (void)shared_double, (void)shared_float, (void)shared_i64;
-  const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096;
-       row += (i64)gridDim.x * 4) {
-    const i64 row0 = row / 512 % 8;
-    (void)row0;
-    const i64 row1 = row / 128 % 4;
-    (void)row1;
-    const i64 row2 = row / 1 % 128;
-    (void)row2;
-    const F x2 = Value(in2[row0 * 512LL + row1 * 128LL + row2 * 1LL]);
-    const F x3 = Value(in3[row0 * 512LL + row1 * 128LL + row2 * 1LL]);
-    F kx0[1][4];
-    F kx1[1][4];
-    double total0 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 1; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 32) continue;
-      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
-      const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = Value(pack0.at[j]);
-        kx0[share][j] = x0;
-        const F x1 = Value(pack1.at[j]);
-        kx1[share][j] = x1;
-        const F s0_0 = RowMultiply(x0, x1);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
-      }
-    }
-    total0 = AcrossBlock<Sum, 32>(total0, shared_double);
-    const F m0 = Rounded<float>(Register(total0));
-    const F s1_0 = RowMultiply(m0, x3);
-    const F s1_1 = RowMultiply(s1_0, x3);
-    const F s1_2 = RowNegate(s1_1);
-    const F s1_3 = F(0.5f);
-    const F s1_4 = RowMultiply(s1_3, s1_2);
-    const F s1_5 = F(0.5f);
-    const bool s1_6 = RowLess(x2, s1_5);
-    const F s1_7 = F(0.0f);
-    const F s1_8 = Select(s1_6, s1_7, s1_4);
-    const F s1_9 = F(0.5f);
-    const bool s1_10 = RowGreater(x2, s1_9);
-    const F s1_11 = Select(s1_10, s1_2, s1_8);
-    const F m1 = s1_11;
-    #pragma unroll
-    for (int share = 0; share < 1; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 32) continue;
+      for (int j = 0; j < 4; ++j) to0.at[j] = sum0[share][j];
+      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to0;
       Pack<float, 4> to2;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = kx0[share][j];
-        const F x1 = kx1[share][j];
-        const F s2_0 = RowIdentity(m1);
-        const F s2_1 = RowMultiply(x0, x3);
-        const F s2_2 = RowAdd(s2_1, s2_0);
-        const F s2_3 = RowMultiply(s2_2, x1);
-        const I s2_4 = Rounded<int>(I(0LL + column / 1 % 128));
-        const I s2_5 = Rounded<int>(I(0LL + row2));
-        const bool s2_6 = RowGreaterEqual(s2_5, s2_4);
-        const F s2_7 = F(0.0f);
-        const F s2_8 = Select(s2_6, s2_3, s2_7);
-        const F m2 = s2_8;
-        Put(to2.at[j], m2);
-      }
-      *(Pack<float, 4>*)(out2 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to2;
+      for (int j = 0; j < 4; ++j) to2.at[j] = sum2[share][j];
+      *(Pack<float, 4>*)(partial + (128 + stripe) * 256 + (i64)pack * 4) = to2;
     }
   }
 }

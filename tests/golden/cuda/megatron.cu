@@ -285,6 +285,58 @@ __device__ inline auto RowDivide(T x, T y) {
   return x / y;
 }
 template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+template <class T>
+__device__ inline auto RowLess(T x, T y) {
+  return Less(x, y);
+}
+template <class T>
+__device__ inline auto RowGreater(T x, T y) {
+  return Greater(x, y);
+}
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(256)
+map(const float* x0,
+    const float* x1,
+    float* y0) {
+  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 512; n += (Index)gridDim.x * 256) {
+    const Index i = n * 4;
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + i);
+    Pack<float, 4> q;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const F a0 = Value(p0.at[j]);
+      const F a1 = Value(p1.at[j]);
+      const F t0 = F(1.0f);
+      const F t1 = F(2048.0f);
+      const F t2 = RowDivide(t0, t1);
+      const F t3 = RowDivide(t2, a1);
+      const F t4 = F(0.5f);
+      const F t5 = RowMultiply(t4, t3);
+      const F t6 = F(0.5f);
+      const bool t7 = RowLess(a0, t6);
+      const F t8 = F(0.0f);
+      const F t9 = Select(t7, t8, t5);
+      const F t10 = F(0.5f);
+      const bool t11 = RowGreater(a0, t10);
+      const F t12 = Select(t11, t3, t9);
+      Put(q.at[j], t12);
+    }
+    *(Pack<float, 4>*)(y0 + i) = q;
+  }
+}
+
+
+// after basic
+
+template <class T>
+__device__ inline auto RowDivide(T x, T y) {
+  return x / y;
+}
+template <class T>
 __device__ inline auto RowNegate(T x) {
   return -x;
 }
@@ -616,8 +668,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 128 % 16;
     (void)row0;
     const i64 row1 = row / 1 % 128;
@@ -632,6 +683,7 @@ row_group(const float* in0,
       if (pack >= 64) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+      float run1 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -644,8 +696,9 @@ row_group(const float* in0,
         const F m0 = s0_0;
         km0[share][j] = m0;
         const F s1_0 = RowIdentity(m0);
-        total1 = Sum::Of(total1, (double)Plain(s1_0));
+        run1 = Sum::Of(run1, Plain(s1_0));
       }
+      total1 = Sum::Of(total1, (double)run1);
     }
     total1 = AcrossBlock<Sum, 32>(total1, shared_double);
     const F m1 = Rounded<float>(Register(total1));
@@ -658,6 +711,7 @@ row_group(const float* in0,
     for (int share = 0; share < 2; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
+      float run4 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -667,8 +721,9 @@ row_group(const float* in0,
         const F m3 = s3_0;
         km3[share][j] = m3;
         const F s4_0 = RowSquare(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
       }
+      total4 = Sum::Of(total4, (double)run4);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -758,8 +813,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 256 % 16;
     (void)row0;
     const i64 row1 = row / 128 % 2;
@@ -774,6 +828,7 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
+      float run1 = -kInfinity;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -788,8 +843,9 @@ row_group(const float* in0,
         const F m0 = s0_4;
         km0[share][j] = m0;
         const F s1_0 = RowIdentity(m0);
-        total1 = Max::Of(total1, (float)Plain(s1_0));
+        run1 = Max::Of(run1, Plain(s1_0));
       }
+      total1 = Max::Of(total1, (float)run1);
     }
     total1 = AcrossBlock<Max, 32>(total1, shared_float);
     const F m1 = Rounded<float>(Register(total1));
@@ -802,6 +858,7 @@ row_group(const float* in0,
     for (int share = 0; share < 1; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
+      float run4 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -812,8 +869,9 @@ row_group(const float* in0,
         const F m3 = s3_1;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
       }
+      total4 = Sum::Of(total4, (double)run4);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -880,8 +938,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 128 % 16;
     (void)row0;
     const i64 row1 = row / 1 % 128;
@@ -902,6 +959,8 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 16) continue;
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4);
+      float run4 = 0.0;
+      float run5 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -919,11 +978,13 @@ row_group(const float* in0,
         const F m3 = s3_0;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
         const F s5_0 = F(0.0f);
         const F s5_1 = Select(m2, m1, s5_0);
-        total5 = Sum::Of(total5, (double)Plain(s5_1));
+        run5 = Sum::Of(run5, Plain(s5_1));
       }
+      total4 = Sum::Of(total4, (double)run4);
+      total5 = Sum::Of(total5, (double)run5);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -987,8 +1048,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 128 % 16;
     (void)row0;
     const i64 row1 = row / 1 % 128;
@@ -1009,6 +1069,8 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 16) continue;
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4);
+      float run4 = 0.0;
+      float run5 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1026,11 +1088,13 @@ row_group(const float* in0,
         const F m3 = s3_0;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
         const F s5_0 = F(0.0f);
         const F s5_1 = Select(m2, m1, s5_0);
-        total5 = Sum::Of(total5, (double)Plain(s5_1));
+        run5 = Sum::Of(run5, Plain(s5_1));
       }
+      total4 = Sum::Of(total4, (double)run4);
+      total5 = Sum::Of(total5, (double)run5);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -1094,8 +1158,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 128 % 16;
     (void)row0;
     const i64 row1 = row / 1 % 128;
@@ -1116,6 +1179,8 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 16) continue;
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4);
+      float run4 = 0.0;
+      float run5 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1133,11 +1198,13 @@ row_group(const float* in0,
         const F m3 = s3_0;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
         const F s5_0 = F(0.0f);
         const F s5_1 = Select(m2, m1, s5_0);
-        total5 = Sum::Of(total5, (double)Plain(s5_1));
+        run5 = Sum::Of(run5, Plain(s5_1));
       }
+      total4 = Sum::Of(total4, (double)run4);
+      total5 = Sum::Of(total5, (double)run5);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -1201,8 +1268,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 128 % 16;
     (void)row0;
     const i64 row1 = row / 1 % 128;
@@ -1223,6 +1289,8 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 16) continue;
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4);
+      float run4 = 0.0;
+      float run5 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1240,11 +1308,13 @@ row_group(const float* in0,
         const F m3 = s3_0;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
         const F s5_0 = F(0.0f);
         const F s5_1 = Select(m2, m1, s5_0);
-        total5 = Sum::Of(total5, (double)Plain(s5_1));
+        run5 = Sum::Of(run5, Plain(s5_1));
       }
+      total4 = Sum::Of(total4, (double)run4);
+      total5 = Sum::Of(total5, (double)run5);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -1314,8 +1384,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 256 % 16;
     (void)row0;
     const i64 row1 = row / 128 % 2;
@@ -1333,6 +1402,7 @@ row_group(const float* in0,
       if (pack >= 32) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 32768LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
+      float run0 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1342,8 +1412,9 @@ row_group(const float* in0,
         const F x1 = Value(pack1.at[j]);
         kx1[share][j] = x1;
         const F s0_0 = RowMultiply(x0, x1);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
+        run0 = Sum::Of(run0, Plain(s0_0));
       }
+      total0 = Sum::Of(total0, (double)run0);
     }
     total0 = AcrossBlock<Sum, 32>(total0, shared_double);
     const F m0 = Rounded<float>(Register(total0));

@@ -43,6 +43,7 @@ extern "C" __global__ void all_gather(const Element* in0, Element* out0, const E
 
 
 // after basic
+
 template <class T>
 __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
@@ -67,25 +68,24 @@ template <class T>
 __device__ inline auto RowSubtract(T x, T y) {
   return x - y;
 }
+typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
-map_batch(const i64* table) {
-  // The last section that begins at this block or before it.
+map_batch(const i64* __restrict__ x0) {
   int low = 0, high = 12;
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    if (table[(i64)middle * 26] <= (i64)blockIdx.x) {
+    if (x0[(i64)middle * 26] <= (i64)blockIdx.x) {
       low = middle;
     } else {
       high = middle;
     }
   }
-  const i64* section = table + (i64)low * 26;
+  const i64* section = x0 + (i64)low * 26;
   const i64 elements = section[2];
   const i64* at = section + 3;
   const i64 block = (i64)blockIdx.x - section[0];
   switch (section[1]) {
     case 0: {
-      const i64 first = block * 4096;
       const float* in0 = (const float*)at[0];
       const float* in1 = (const float*)at[1];
       const float* in2 = (const float*)at[2];
@@ -104,178 +104,178 @@ map_batch(const i64* table) {
       float* out3 = (float*)at[13];
       float* out4 = (float*)at[14];
       float* out5 = (float*)at[15];
+      const i64 first = block * 1024;
 #pragma unroll
-      for (int share = 0; share < 4; ++share) {
+      for (int share = 0; share < 1; ++share) {
         const i64 e = first + ((i64)share * 256 + threadIdx.x) * 4;
         if (e + 4 <= elements) {
-        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
-        const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + e);
-        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + e);
-        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + e);
-        const Pack<float, 4> pack6 = *(const Pack<float, 4>*)(in6 + e);
-        const Pack<float, 4> pack7 = *(const Pack<float, 4>*)(in7 + e);
-        const Pack<float, 4> pack8 = *(const Pack<float, 4>*)(in8 + e);
-        const Pack<float, 4> pack9 = *(const Pack<float, 4>*)(in9 + e);
-        Pack<float, 4> to0;
-        Pack<float, 4> to1;
-        Pack<float, 4> to2;
-        Pack<float, 4> to3;
-        Pack<float, 4> to4;
-        Pack<float, 4> to5;
+          const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
+          const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + e);
+          const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + e);
+          const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + e);
+          const Pack<float, 4> pack6 = *(const Pack<float, 4>*)(in6 + e);
+          const Pack<float, 4> pack7 = *(const Pack<float, 4>*)(in7 + e);
+          const Pack<float, 4> pack8 = *(const Pack<float, 4>*)(in8 + e);
+          const Pack<float, 4> pack9 = *(const Pack<float, 4>*)(in9 + e);
+          Pack<float, 4> to0;
+          Pack<float, 4> to1;
+          Pack<float, 4> to2;
+          Pack<float, 4> to3;
+          Pack<float, 4> to4;
+          Pack<float, 4> to5;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const F x0 = Value(pack0.at[j]);
-          const F x1 = Value(pack1.at[j]);
-          const F x2 = Value(pack2.at[j]);
-          const F x3 = Value(pack3.at[j]);
-          const F x6 = Value(pack6.at[j]);
-          const F x7 = Value(pack7.at[j]);
-          const F x8 = Value(pack8.at[j]);
-          const F x9 = Value(pack9.at[j]);
-          const F s0_0 = F(0.100000001f);
-          const F s0_1 = RowMultiply(s0_0, x1);
-          const F s0_2 = F(0.899999976f);
-          const F s0_3 = RowMultiply(s0_2, x0);
-          const F s0_4 = RowAdd(s0_3, s0_1);
-          const F m0 = s0_4;
-          Put(to0.at[j], m0);
-          const F s1_0 = RowSquare(x1);
-          const F s1_1 = F(0.00100000005f);
-          const F s1_2 = RowMultiply(s1_1, s1_0);
-          const F s1_3 = F(0.999000013f);
-          const F s1_4 = RowMultiply(s1_3, x2);
-          const F s1_5 = RowAdd(s1_4, s1_2);
-          const F m1 = s1_5;
-          Put(to1.at[j], m1);
-          const F s2_0 = RowSqrt(m1);
-          const F s2_1 = RowMultiply(s2_0, x5);
-          const F s2_2 = F(9.99999994e-09f);
-          const F s2_3 = RowAdd(s2_1, s2_2);
-          const F s2_4 = RowMultiply(x4, m0);
-          const F s2_5 = RowDivide(s2_4, s2_3);
-          const F s2_6 = F(0.00300000003f);
-          const F s2_7 = F(0.00999999978f);
-          const F s2_8 = RowMultiply(s2_7, s2_6);
-          const F s2_9 = F(1.0f);
-          const F s2_10 = RowSubtract(s2_9, s2_8);
-          const F s2_11 = RowMultiply(x3, s2_10);
-          const F s2_12 = RowSubtract(s2_11, s2_5);
-          const F m2 = s2_12;
-          Put(to2.at[j], m2);
-          const F s3_0 = F(0.100000001f);
-          const F s3_1 = RowMultiply(s3_0, x7);
-          const F s3_2 = F(0.899999976f);
-          const F s3_3 = RowMultiply(s3_2, x6);
-          const F s3_4 = RowAdd(s3_3, s3_1);
-          const F m3 = s3_4;
-          Put(to3.at[j], m3);
-          const F s4_0 = RowSquare(x7);
-          const F s4_1 = F(0.00100000005f);
-          const F s4_2 = RowMultiply(s4_1, s4_0);
-          const F s4_3 = F(0.999000013f);
-          const F s4_4 = RowMultiply(s4_3, x8);
-          const F s4_5 = RowAdd(s4_4, s4_2);
-          const F m4 = s4_5;
-          Put(to4.at[j], m4);
-          const F s5_0 = RowSqrt(m4);
-          const F s5_1 = RowMultiply(s5_0, x5);
-          const F s5_2 = F(9.99999994e-09f);
-          const F s5_3 = RowAdd(s5_1, s5_2);
-          const F s5_4 = RowMultiply(x4, m3);
-          const F s5_5 = RowDivide(s5_4, s5_3);
-          const F s5_6 = F(0.00300000003f);
-          const F s5_7 = F(0.00999999978f);
-          const F s5_8 = RowMultiply(s5_7, s5_6);
-          const F s5_9 = F(1.0f);
-          const F s5_10 = RowSubtract(s5_9, s5_8);
-          const F s5_11 = RowMultiply(x9, s5_10);
-          const F s5_12 = RowSubtract(s5_11, s5_5);
-          const F m5 = s5_12;
-          Put(to5.at[j], m5);
-        }
-        *(Pack<float, 4>*)(out0 + e) = to0;
-        *(Pack<float, 4>*)(out1 + e) = to1;
-        *(Pack<float, 4>*)(out2 + e) = to2;
-        *(Pack<float, 4>*)(out3 + e) = to3;
-        *(Pack<float, 4>*)(out4 + e) = to4;
-        *(Pack<float, 4>*)(out5 + e) = to5;
+          for (int j = 0; j < 4; ++j) {
+            const F x0 = Value(pack0.at[j]);
+            const F x1 = Value(pack1.at[j]);
+            const F x2 = Value(pack2.at[j]);
+            const F x3 = Value(pack3.at[j]);
+            const F x6 = Value(pack6.at[j]);
+            const F x7 = Value(pack7.at[j]);
+            const F x8 = Value(pack8.at[j]);
+            const F x9 = Value(pack9.at[j]);
+            const F s0_0 = F(0.100000001f);
+            const F s0_1 = RowMultiply(s0_0, x1);
+            const F s0_2 = F(0.899999976f);
+            const F s0_3 = RowMultiply(s0_2, x0);
+            const F s0_4 = RowAdd(s0_3, s0_1);
+            const F m0 = s0_4;
+            Put(to0.at[j], m0);
+            const F s1_0 = RowSquare(x1);
+            const F s1_1 = F(0.00100000005f);
+            const F s1_2 = RowMultiply(s1_1, s1_0);
+            const F s1_3 = F(0.999000013f);
+            const F s1_4 = RowMultiply(s1_3, x2);
+            const F s1_5 = RowAdd(s1_4, s1_2);
+            const F m1 = s1_5;
+            Put(to1.at[j], m1);
+            const F s2_0 = RowSqrt(m1);
+            const F s2_1 = RowMultiply(s2_0, x5);
+            const F s2_2 = F(9.99999994e-09f);
+            const F s2_3 = RowAdd(s2_1, s2_2);
+            const F s2_4 = RowMultiply(x4, m0);
+            const F s2_5 = RowDivide(s2_4, s2_3);
+            const F s2_6 = F(0.00300000003f);
+            const F s2_7 = F(0.00999999978f);
+            const F s2_8 = RowMultiply(s2_7, s2_6);
+            const F s2_9 = F(1.0f);
+            const F s2_10 = RowSubtract(s2_9, s2_8);
+            const F s2_11 = RowMultiply(x3, s2_10);
+            const F s2_12 = RowSubtract(s2_11, s2_5);
+            const F m2 = s2_12;
+            Put(to2.at[j], m2);
+            const F s3_0 = F(0.100000001f);
+            const F s3_1 = RowMultiply(s3_0, x7);
+            const F s3_2 = F(0.899999976f);
+            const F s3_3 = RowMultiply(s3_2, x6);
+            const F s3_4 = RowAdd(s3_3, s3_1);
+            const F m3 = s3_4;
+            Put(to3.at[j], m3);
+            const F s4_0 = RowSquare(x7);
+            const F s4_1 = F(0.00100000005f);
+            const F s4_2 = RowMultiply(s4_1, s4_0);
+            const F s4_3 = F(0.999000013f);
+            const F s4_4 = RowMultiply(s4_3, x8);
+            const F s4_5 = RowAdd(s4_4, s4_2);
+            const F m4 = s4_5;
+            Put(to4.at[j], m4);
+            const F s5_0 = RowSqrt(m4);
+            const F s5_1 = RowMultiply(s5_0, x5);
+            const F s5_2 = F(9.99999994e-09f);
+            const F s5_3 = RowAdd(s5_1, s5_2);
+            const F s5_4 = RowMultiply(x4, m3);
+            const F s5_5 = RowDivide(s5_4, s5_3);
+            const F s5_6 = F(0.00300000003f);
+            const F s5_7 = F(0.00999999978f);
+            const F s5_8 = RowMultiply(s5_7, s5_6);
+            const F s5_9 = F(1.0f);
+            const F s5_10 = RowSubtract(s5_9, s5_8);
+            const F s5_11 = RowMultiply(x9, s5_10);
+            const F s5_12 = RowSubtract(s5_11, s5_5);
+            const F m5 = s5_12;
+            Put(to5.at[j], m5);
+          }
+          *(Pack<float, 4>*)(out0 + e) = to0;
+          *(Pack<float, 4>*)(out1 + e) = to1;
+          *(Pack<float, 4>*)(out2 + e) = to2;
+          *(Pack<float, 4>*)(out3 + e) = to3;
+          *(Pack<float, 4>*)(out4 + e) = to4;
+          *(Pack<float, 4>*)(out5 + e) = to5;
         } else {
-        for (int j = 0; e + j < elements; ++j) {
-          const F x0 = Value(in0[e + j]);
-          const F x1 = Value(in1[e + j]);
-          const F x2 = Value(in2[e + j]);
-          const F x3 = Value(in3[e + j]);
-          const F x6 = Value(in6[e + j]);
-          const F x7 = Value(in7[e + j]);
-          const F x8 = Value(in8[e + j]);
-          const F x9 = Value(in9[e + j]);
-          const F s0_0 = F(0.100000001f);
-          const F s0_1 = RowMultiply(s0_0, x1);
-          const F s0_2 = F(0.899999976f);
-          const F s0_3 = RowMultiply(s0_2, x0);
-          const F s0_4 = RowAdd(s0_3, s0_1);
-          const F m0 = s0_4;
-          Put(out0[e + j], m0);
-          const F s1_0 = RowSquare(x1);
-          const F s1_1 = F(0.00100000005f);
-          const F s1_2 = RowMultiply(s1_1, s1_0);
-          const F s1_3 = F(0.999000013f);
-          const F s1_4 = RowMultiply(s1_3, x2);
-          const F s1_5 = RowAdd(s1_4, s1_2);
-          const F m1 = s1_5;
-          Put(out1[e + j], m1);
-          const F s2_0 = RowSqrt(m1);
-          const F s2_1 = RowMultiply(s2_0, x5);
-          const F s2_2 = F(9.99999994e-09f);
-          const F s2_3 = RowAdd(s2_1, s2_2);
-          const F s2_4 = RowMultiply(x4, m0);
-          const F s2_5 = RowDivide(s2_4, s2_3);
-          const F s2_6 = F(0.00300000003f);
-          const F s2_7 = F(0.00999999978f);
-          const F s2_8 = RowMultiply(s2_7, s2_6);
-          const F s2_9 = F(1.0f);
-          const F s2_10 = RowSubtract(s2_9, s2_8);
-          const F s2_11 = RowMultiply(x3, s2_10);
-          const F s2_12 = RowSubtract(s2_11, s2_5);
-          const F m2 = s2_12;
-          Put(out2[e + j], m2);
-          const F s3_0 = F(0.100000001f);
-          const F s3_1 = RowMultiply(s3_0, x7);
-          const F s3_2 = F(0.899999976f);
-          const F s3_3 = RowMultiply(s3_2, x6);
-          const F s3_4 = RowAdd(s3_3, s3_1);
-          const F m3 = s3_4;
-          Put(out3[e + j], m3);
-          const F s4_0 = RowSquare(x7);
-          const F s4_1 = F(0.00100000005f);
-          const F s4_2 = RowMultiply(s4_1, s4_0);
-          const F s4_3 = F(0.999000013f);
-          const F s4_4 = RowMultiply(s4_3, x8);
-          const F s4_5 = RowAdd(s4_4, s4_2);
-          const F m4 = s4_5;
-          Put(out4[e + j], m4);
-          const F s5_0 = RowSqrt(m4);
-          const F s5_1 = RowMultiply(s5_0, x5);
-          const F s5_2 = F(9.99999994e-09f);
-          const F s5_3 = RowAdd(s5_1, s5_2);
-          const F s5_4 = RowMultiply(x4, m3);
-          const F s5_5 = RowDivide(s5_4, s5_3);
-          const F s5_6 = F(0.00300000003f);
-          const F s5_7 = F(0.00999999978f);
-          const F s5_8 = RowMultiply(s5_7, s5_6);
-          const F s5_9 = F(1.0f);
-          const F s5_10 = RowSubtract(s5_9, s5_8);
-          const F s5_11 = RowMultiply(x9, s5_10);
-          const F s5_12 = RowSubtract(s5_11, s5_5);
-          const F m5 = s5_12;
-          Put(out5[e + j], m5);
-        }
+          for (int j = 0; e + j < elements; ++j) {
+            const F x0 = Value(in0[e + j]);
+            const F x1 = Value(in1[e + j]);
+            const F x2 = Value(in2[e + j]);
+            const F x3 = Value(in3[e + j]);
+            const F x6 = Value(in6[e + j]);
+            const F x7 = Value(in7[e + j]);
+            const F x8 = Value(in8[e + j]);
+            const F x9 = Value(in9[e + j]);
+            const F s0_0 = F(0.100000001f);
+            const F s0_1 = RowMultiply(s0_0, x1);
+            const F s0_2 = F(0.899999976f);
+            const F s0_3 = RowMultiply(s0_2, x0);
+            const F s0_4 = RowAdd(s0_3, s0_1);
+            const F m0 = s0_4;
+            Put(out0[e + j], m0);
+            const F s1_0 = RowSquare(x1);
+            const F s1_1 = F(0.00100000005f);
+            const F s1_2 = RowMultiply(s1_1, s1_0);
+            const F s1_3 = F(0.999000013f);
+            const F s1_4 = RowMultiply(s1_3, x2);
+            const F s1_5 = RowAdd(s1_4, s1_2);
+            const F m1 = s1_5;
+            Put(out1[e + j], m1);
+            const F s2_0 = RowSqrt(m1);
+            const F s2_1 = RowMultiply(s2_0, x5);
+            const F s2_2 = F(9.99999994e-09f);
+            const F s2_3 = RowAdd(s2_1, s2_2);
+            const F s2_4 = RowMultiply(x4, m0);
+            const F s2_5 = RowDivide(s2_4, s2_3);
+            const F s2_6 = F(0.00300000003f);
+            const F s2_7 = F(0.00999999978f);
+            const F s2_8 = RowMultiply(s2_7, s2_6);
+            const F s2_9 = F(1.0f);
+            const F s2_10 = RowSubtract(s2_9, s2_8);
+            const F s2_11 = RowMultiply(x3, s2_10);
+            const F s2_12 = RowSubtract(s2_11, s2_5);
+            const F m2 = s2_12;
+            Put(out2[e + j], m2);
+            const F s3_0 = F(0.100000001f);
+            const F s3_1 = RowMultiply(s3_0, x7);
+            const F s3_2 = F(0.899999976f);
+            const F s3_3 = RowMultiply(s3_2, x6);
+            const F s3_4 = RowAdd(s3_3, s3_1);
+            const F m3 = s3_4;
+            Put(out3[e + j], m3);
+            const F s4_0 = RowSquare(x7);
+            const F s4_1 = F(0.00100000005f);
+            const F s4_2 = RowMultiply(s4_1, s4_0);
+            const F s4_3 = F(0.999000013f);
+            const F s4_4 = RowMultiply(s4_3, x8);
+            const F s4_5 = RowAdd(s4_4, s4_2);
+            const F m4 = s4_5;
+            Put(out4[e + j], m4);
+            const F s5_0 = RowSqrt(m4);
+            const F s5_1 = RowMultiply(s5_0, x5);
+            const F s5_2 = F(9.99999994e-09f);
+            const F s5_3 = RowAdd(s5_1, s5_2);
+            const F s5_4 = RowMultiply(x4, m3);
+            const F s5_5 = RowDivide(s5_4, s5_3);
+            const F s5_6 = F(0.00300000003f);
+            const F s5_7 = F(0.00999999978f);
+            const F s5_8 = RowMultiply(s5_7, s5_6);
+            const F s5_9 = F(1.0f);
+            const F s5_10 = RowSubtract(s5_9, s5_8);
+            const F s5_11 = RowMultiply(x9, s5_10);
+            const F s5_12 = RowSubtract(s5_11, s5_5);
+            const F m5 = s5_12;
+            Put(out5[e + j], m5);
+          }
         }
       }
       break;
     }
     case 1: {
-      const i64 first = block * 4096;
       const float* in0 = (const float*)at[0];
       const float* in1 = (const float*)at[1];
       const float* in2 = (const float*)at[2];
@@ -287,100 +287,100 @@ map_batch(const i64* table) {
       float* out0 = (float*)at[6];
       float* out1 = (float*)at[7];
       float* out2 = (float*)at[8];
+      const i64 first = block * 2048;
 #pragma unroll
-      for (int share = 0; share < 4; ++share) {
+      for (int share = 0; share < 2; ++share) {
         const i64 e = first + ((i64)share * 256 + threadIdx.x) * 4;
         if (e + 4 <= elements) {
-        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
-        const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + e);
-        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + e);
-        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + e);
-        Pack<float, 4> to0;
-        Pack<float, 4> to1;
-        Pack<float, 4> to2;
+          const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
+          const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + e);
+          const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + e);
+          const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + e);
+          Pack<float, 4> to0;
+          Pack<float, 4> to1;
+          Pack<float, 4> to2;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const F x0 = Value(pack0.at[j]);
-          const F x1 = Value(pack1.at[j]);
-          const F x2 = Value(pack2.at[j]);
-          const F x3 = Value(pack3.at[j]);
-          const F s0_0 = F(0.100000001f);
-          const F s0_1 = RowMultiply(s0_0, x1);
-          const F s0_2 = F(0.899999976f);
-          const F s0_3 = RowMultiply(s0_2, x0);
-          const F s0_4 = RowAdd(s0_3, s0_1);
-          const F m0 = s0_4;
-          Put(to0.at[j], m0);
-          const F s1_0 = RowSquare(x1);
-          const F s1_1 = F(0.00100000005f);
-          const F s1_2 = RowMultiply(s1_1, s1_0);
-          const F s1_3 = F(0.999000013f);
-          const F s1_4 = RowMultiply(s1_3, x2);
-          const F s1_5 = RowAdd(s1_4, s1_2);
-          const F m1 = s1_5;
-          Put(to1.at[j], m1);
-          const F s2_0 = RowSqrt(m1);
-          const F s2_1 = RowMultiply(s2_0, x5);
-          const F s2_2 = F(9.99999994e-09f);
-          const F s2_3 = RowAdd(s2_1, s2_2);
-          const F s2_4 = RowMultiply(x4, m0);
-          const F s2_5 = RowDivide(s2_4, s2_3);
-          const F s2_6 = F(0.00300000003f);
-          const F s2_7 = F(0.00999999978f);
-          const F s2_8 = RowMultiply(s2_7, s2_6);
-          const F s2_9 = F(1.0f);
-          const F s2_10 = RowSubtract(s2_9, s2_8);
-          const F s2_11 = RowMultiply(x3, s2_10);
-          const F s2_12 = RowSubtract(s2_11, s2_5);
-          const F m2 = s2_12;
-          Put(to2.at[j], m2);
-        }
-        *(Pack<float, 4>*)(out0 + e) = to0;
-        *(Pack<float, 4>*)(out1 + e) = to1;
-        *(Pack<float, 4>*)(out2 + e) = to2;
+          for (int j = 0; j < 4; ++j) {
+            const F x0 = Value(pack0.at[j]);
+            const F x1 = Value(pack1.at[j]);
+            const F x2 = Value(pack2.at[j]);
+            const F x3 = Value(pack3.at[j]);
+            const F s0_0 = F(0.100000001f);
+            const F s0_1 = RowMultiply(s0_0, x1);
+            const F s0_2 = F(0.899999976f);
+            const F s0_3 = RowMultiply(s0_2, x0);
+            const F s0_4 = RowAdd(s0_3, s0_1);
+            const F m0 = s0_4;
+            Put(to0.at[j], m0);
+            const F s1_0 = RowSquare(x1);
+            const F s1_1 = F(0.00100000005f);
+            const F s1_2 = RowMultiply(s1_1, s1_0);
+            const F s1_3 = F(0.999000013f);
+            const F s1_4 = RowMultiply(s1_3, x2);
+            const F s1_5 = RowAdd(s1_4, s1_2);
+            const F m1 = s1_5;
+            Put(to1.at[j], m1);
+            const F s2_0 = RowSqrt(m1);
+            const F s2_1 = RowMultiply(s2_0, x5);
+            const F s2_2 = F(9.99999994e-09f);
+            const F s2_3 = RowAdd(s2_1, s2_2);
+            const F s2_4 = RowMultiply(x4, m0);
+            const F s2_5 = RowDivide(s2_4, s2_3);
+            const F s2_6 = F(0.00300000003f);
+            const F s2_7 = F(0.00999999978f);
+            const F s2_8 = RowMultiply(s2_7, s2_6);
+            const F s2_9 = F(1.0f);
+            const F s2_10 = RowSubtract(s2_9, s2_8);
+            const F s2_11 = RowMultiply(x3, s2_10);
+            const F s2_12 = RowSubtract(s2_11, s2_5);
+            const F m2 = s2_12;
+            Put(to2.at[j], m2);
+          }
+          *(Pack<float, 4>*)(out0 + e) = to0;
+          *(Pack<float, 4>*)(out1 + e) = to1;
+          *(Pack<float, 4>*)(out2 + e) = to2;
         } else {
-        for (int j = 0; e + j < elements; ++j) {
-          const F x0 = Value(in0[e + j]);
-          const F x1 = Value(in1[e + j]);
-          const F x2 = Value(in2[e + j]);
-          const F x3 = Value(in3[e + j]);
-          const F s0_0 = F(0.100000001f);
-          const F s0_1 = RowMultiply(s0_0, x1);
-          const F s0_2 = F(0.899999976f);
-          const F s0_3 = RowMultiply(s0_2, x0);
-          const F s0_4 = RowAdd(s0_3, s0_1);
-          const F m0 = s0_4;
-          Put(out0[e + j], m0);
-          const F s1_0 = RowSquare(x1);
-          const F s1_1 = F(0.00100000005f);
-          const F s1_2 = RowMultiply(s1_1, s1_0);
-          const F s1_3 = F(0.999000013f);
-          const F s1_4 = RowMultiply(s1_3, x2);
-          const F s1_5 = RowAdd(s1_4, s1_2);
-          const F m1 = s1_5;
-          Put(out1[e + j], m1);
-          const F s2_0 = RowSqrt(m1);
-          const F s2_1 = RowMultiply(s2_0, x5);
-          const F s2_2 = F(9.99999994e-09f);
-          const F s2_3 = RowAdd(s2_1, s2_2);
-          const F s2_4 = RowMultiply(x4, m0);
-          const F s2_5 = RowDivide(s2_4, s2_3);
-          const F s2_6 = F(0.00300000003f);
-          const F s2_7 = F(0.00999999978f);
-          const F s2_8 = RowMultiply(s2_7, s2_6);
-          const F s2_9 = F(1.0f);
-          const F s2_10 = RowSubtract(s2_9, s2_8);
-          const F s2_11 = RowMultiply(x3, s2_10);
-          const F s2_12 = RowSubtract(s2_11, s2_5);
-          const F m2 = s2_12;
-          Put(out2[e + j], m2);
-        }
+          for (int j = 0; e + j < elements; ++j) {
+            const F x0 = Value(in0[e + j]);
+            const F x1 = Value(in1[e + j]);
+            const F x2 = Value(in2[e + j]);
+            const F x3 = Value(in3[e + j]);
+            const F s0_0 = F(0.100000001f);
+            const F s0_1 = RowMultiply(s0_0, x1);
+            const F s0_2 = F(0.899999976f);
+            const F s0_3 = RowMultiply(s0_2, x0);
+            const F s0_4 = RowAdd(s0_3, s0_1);
+            const F m0 = s0_4;
+            Put(out0[e + j], m0);
+            const F s1_0 = RowSquare(x1);
+            const F s1_1 = F(0.00100000005f);
+            const F s1_2 = RowMultiply(s1_1, s1_0);
+            const F s1_3 = F(0.999000013f);
+            const F s1_4 = RowMultiply(s1_3, x2);
+            const F s1_5 = RowAdd(s1_4, s1_2);
+            const F m1 = s1_5;
+            Put(out1[e + j], m1);
+            const F s2_0 = RowSqrt(m1);
+            const F s2_1 = RowMultiply(s2_0, x5);
+            const F s2_2 = F(9.99999994e-09f);
+            const F s2_3 = RowAdd(s2_1, s2_2);
+            const F s2_4 = RowMultiply(x4, m0);
+            const F s2_5 = RowDivide(s2_4, s2_3);
+            const F s2_6 = F(0.00300000003f);
+            const F s2_7 = F(0.00999999978f);
+            const F s2_8 = RowMultiply(s2_7, s2_6);
+            const F s2_9 = F(1.0f);
+            const F s2_10 = RowSubtract(s2_9, s2_8);
+            const F s2_11 = RowMultiply(x3, s2_10);
+            const F s2_12 = RowSubtract(s2_11, s2_5);
+            const F m2 = s2_12;
+            Put(out2[e + j], m2);
+          }
         }
       }
       break;
     }
     case 2: {
-      const i64 first = block * 4096;
       const float* in0 = (const float*)at[0];
       const float* in1 = (const float*)at[1];
       const float* in2 = (const float*)at[2];
@@ -406,250 +406,251 @@ map_batch(const i64* table) {
       float* out6 = (float*)at[20];
       float* out7 = (float*)at[21];
       float* out8 = (float*)at[22];
+      const i64 first = block * 1024;
 #pragma unroll
-      for (int share = 0; share < 4; ++share) {
+      for (int share = 0; share < 1; ++share) {
         const i64 e = first + ((i64)share * 256 + threadIdx.x) * 4;
         if (e + 4 <= elements) {
-        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
-        const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + e);
-        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + e);
-        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + e);
-        const Pack<float, 4> pack6 = *(const Pack<float, 4>*)(in6 + e);
-        const Pack<float, 4> pack7 = *(const Pack<float, 4>*)(in7 + e);
-        const Pack<float, 4> pack8 = *(const Pack<float, 4>*)(in8 + e);
-        const Pack<float, 4> pack9 = *(const Pack<float, 4>*)(in9 + e);
-        const Pack<float, 4> pack10 = *(const Pack<float, 4>*)(in10 + e);
-        const Pack<float, 4> pack11 = *(const Pack<float, 4>*)(in11 + e);
-        const Pack<float, 4> pack12 = *(const Pack<float, 4>*)(in12 + e);
-        const Pack<float, 4> pack13 = *(const Pack<float, 4>*)(in13 + e);
-        Pack<float, 4> to0;
-        Pack<float, 4> to1;
-        Pack<float, 4> to2;
-        Pack<float, 4> to3;
-        Pack<float, 4> to4;
-        Pack<float, 4> to5;
-        Pack<float, 4> to6;
-        Pack<float, 4> to7;
-        Pack<float, 4> to8;
+          const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
+          const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + e);
+          const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + e);
+          const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + e);
+          const Pack<float, 4> pack6 = *(const Pack<float, 4>*)(in6 + e);
+          const Pack<float, 4> pack7 = *(const Pack<float, 4>*)(in7 + e);
+          const Pack<float, 4> pack8 = *(const Pack<float, 4>*)(in8 + e);
+          const Pack<float, 4> pack9 = *(const Pack<float, 4>*)(in9 + e);
+          const Pack<float, 4> pack10 = *(const Pack<float, 4>*)(in10 + e);
+          const Pack<float, 4> pack11 = *(const Pack<float, 4>*)(in11 + e);
+          const Pack<float, 4> pack12 = *(const Pack<float, 4>*)(in12 + e);
+          const Pack<float, 4> pack13 = *(const Pack<float, 4>*)(in13 + e);
+          Pack<float, 4> to0;
+          Pack<float, 4> to1;
+          Pack<float, 4> to2;
+          Pack<float, 4> to3;
+          Pack<float, 4> to4;
+          Pack<float, 4> to5;
+          Pack<float, 4> to6;
+          Pack<float, 4> to7;
+          Pack<float, 4> to8;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const F x0 = Value(pack0.at[j]);
-          const F x1 = Value(pack1.at[j]);
-          const F x2 = Value(pack2.at[j]);
-          const F x3 = Value(pack3.at[j]);
-          const F x6 = Value(pack6.at[j]);
-          const F x7 = Value(pack7.at[j]);
-          const F x8 = Value(pack8.at[j]);
-          const F x9 = Value(pack9.at[j]);
-          const F x10 = Value(pack10.at[j]);
-          const F x11 = Value(pack11.at[j]);
-          const F x12 = Value(pack12.at[j]);
-          const F x13 = Value(pack13.at[j]);
-          const F s0_0 = F(0.100000001f);
-          const F s0_1 = RowMultiply(s0_0, x1);
-          const F s0_2 = F(0.899999976f);
-          const F s0_3 = RowMultiply(s0_2, x0);
-          const F s0_4 = RowAdd(s0_3, s0_1);
-          const F m0 = s0_4;
-          Put(to0.at[j], m0);
-          const F s1_0 = RowSquare(x1);
-          const F s1_1 = F(0.00100000005f);
-          const F s1_2 = RowMultiply(s1_1, s1_0);
-          const F s1_3 = F(0.999000013f);
-          const F s1_4 = RowMultiply(s1_3, x2);
-          const F s1_5 = RowAdd(s1_4, s1_2);
-          const F m1 = s1_5;
-          Put(to1.at[j], m1);
-          const F s2_0 = RowSqrt(m1);
-          const F s2_1 = RowMultiply(s2_0, x5);
-          const F s2_2 = F(9.99999994e-09f);
-          const F s2_3 = RowAdd(s2_1, s2_2);
-          const F s2_4 = RowMultiply(x4, m0);
-          const F s2_5 = RowDivide(s2_4, s2_3);
-          const F s2_6 = F(0.00300000003f);
-          const F s2_7 = F(0.00999999978f);
-          const F s2_8 = RowMultiply(s2_7, s2_6);
-          const F s2_9 = F(1.0f);
-          const F s2_10 = RowSubtract(s2_9, s2_8);
-          const F s2_11 = RowMultiply(x3, s2_10);
-          const F s2_12 = RowSubtract(s2_11, s2_5);
-          const F m2 = s2_12;
-          Put(to2.at[j], m2);
-          const F s3_0 = F(0.100000001f);
-          const F s3_1 = RowMultiply(s3_0, x7);
-          const F s3_2 = F(0.899999976f);
-          const F s3_3 = RowMultiply(s3_2, x6);
-          const F s3_4 = RowAdd(s3_3, s3_1);
-          const F m3 = s3_4;
-          Put(to3.at[j], m3);
-          const F s4_0 = RowSquare(x7);
-          const F s4_1 = F(0.00100000005f);
-          const F s4_2 = RowMultiply(s4_1, s4_0);
-          const F s4_3 = F(0.999000013f);
-          const F s4_4 = RowMultiply(s4_3, x8);
-          const F s4_5 = RowAdd(s4_4, s4_2);
-          const F m4 = s4_5;
-          Put(to4.at[j], m4);
-          const F s5_0 = RowSqrt(m4);
-          const F s5_1 = RowMultiply(s5_0, x5);
-          const F s5_2 = F(9.99999994e-09f);
-          const F s5_3 = RowAdd(s5_1, s5_2);
-          const F s5_4 = RowMultiply(x4, m3);
-          const F s5_5 = RowDivide(s5_4, s5_3);
-          const F s5_6 = F(0.00300000003f);
-          const F s5_7 = F(0.00999999978f);
-          const F s5_8 = RowMultiply(s5_7, s5_6);
-          const F s5_9 = F(1.0f);
-          const F s5_10 = RowSubtract(s5_9, s5_8);
-          const F s5_11 = RowMultiply(x9, s5_10);
-          const F s5_12 = RowSubtract(s5_11, s5_5);
-          const F m5 = s5_12;
-          Put(to5.at[j], m5);
-          const F s6_0 = F(0.100000001f);
-          const F s6_1 = RowMultiply(s6_0, x11);
-          const F s6_2 = F(0.899999976f);
-          const F s6_3 = RowMultiply(s6_2, x10);
-          const F s6_4 = RowAdd(s6_3, s6_1);
-          const F m6 = s6_4;
-          Put(to6.at[j], m6);
-          const F s7_0 = RowSquare(x11);
-          const F s7_1 = F(0.00100000005f);
-          const F s7_2 = RowMultiply(s7_1, s7_0);
-          const F s7_3 = F(0.999000013f);
-          const F s7_4 = RowMultiply(s7_3, x12);
-          const F s7_5 = RowAdd(s7_4, s7_2);
-          const F m7 = s7_5;
-          Put(to7.at[j], m7);
-          const F s8_0 = RowSqrt(m7);
-          const F s8_1 = RowMultiply(s8_0, x5);
-          const F s8_2 = F(9.99999994e-09f);
-          const F s8_3 = RowAdd(s8_1, s8_2);
-          const F s8_4 = RowMultiply(x4, m6);
-          const F s8_5 = RowDivide(s8_4, s8_3);
-          const F s8_6 = F(0.00300000003f);
-          const F s8_7 = F(0.00999999978f);
-          const F s8_8 = RowMultiply(s8_7, s8_6);
-          const F s8_9 = F(1.0f);
-          const F s8_10 = RowSubtract(s8_9, s8_8);
-          const F s8_11 = RowMultiply(x13, s8_10);
-          const F s8_12 = RowSubtract(s8_11, s8_5);
-          const F m8 = s8_12;
-          Put(to8.at[j], m8);
-        }
-        *(Pack<float, 4>*)(out0 + e) = to0;
-        *(Pack<float, 4>*)(out1 + e) = to1;
-        *(Pack<float, 4>*)(out2 + e) = to2;
-        *(Pack<float, 4>*)(out3 + e) = to3;
-        *(Pack<float, 4>*)(out4 + e) = to4;
-        *(Pack<float, 4>*)(out5 + e) = to5;
-        *(Pack<float, 4>*)(out6 + e) = to6;
-        *(Pack<float, 4>*)(out7 + e) = to7;
-        *(Pack<float, 4>*)(out8 + e) = to8;
+          for (int j = 0; j < 4; ++j) {
+            const F x0 = Value(pack0.at[j]);
+            const F x1 = Value(pack1.at[j]);
+            const F x2 = Value(pack2.at[j]);
+            const F x3 = Value(pack3.at[j]);
+            const F x6 = Value(pack6.at[j]);
+            const F x7 = Value(pack7.at[j]);
+            const F x8 = Value(pack8.at[j]);
+            const F x9 = Value(pack9.at[j]);
+            const F x10 = Value(pack10.at[j]);
+            const F x11 = Value(pack11.at[j]);
+            const F x12 = Value(pack12.at[j]);
+            const F x13 = Value(pack13.at[j]);
+            const F s0_0 = F(0.100000001f);
+            const F s0_1 = RowMultiply(s0_0, x1);
+            const F s0_2 = F(0.899999976f);
+            const F s0_3 = RowMultiply(s0_2, x0);
+            const F s0_4 = RowAdd(s0_3, s0_1);
+            const F m0 = s0_4;
+            Put(to0.at[j], m0);
+            const F s1_0 = RowSquare(x1);
+            const F s1_1 = F(0.00100000005f);
+            const F s1_2 = RowMultiply(s1_1, s1_0);
+            const F s1_3 = F(0.999000013f);
+            const F s1_4 = RowMultiply(s1_3, x2);
+            const F s1_5 = RowAdd(s1_4, s1_2);
+            const F m1 = s1_5;
+            Put(to1.at[j], m1);
+            const F s2_0 = RowSqrt(m1);
+            const F s2_1 = RowMultiply(s2_0, x5);
+            const F s2_2 = F(9.99999994e-09f);
+            const F s2_3 = RowAdd(s2_1, s2_2);
+            const F s2_4 = RowMultiply(x4, m0);
+            const F s2_5 = RowDivide(s2_4, s2_3);
+            const F s2_6 = F(0.00300000003f);
+            const F s2_7 = F(0.00999999978f);
+            const F s2_8 = RowMultiply(s2_7, s2_6);
+            const F s2_9 = F(1.0f);
+            const F s2_10 = RowSubtract(s2_9, s2_8);
+            const F s2_11 = RowMultiply(x3, s2_10);
+            const F s2_12 = RowSubtract(s2_11, s2_5);
+            const F m2 = s2_12;
+            Put(to2.at[j], m2);
+            const F s3_0 = F(0.100000001f);
+            const F s3_1 = RowMultiply(s3_0, x7);
+            const F s3_2 = F(0.899999976f);
+            const F s3_3 = RowMultiply(s3_2, x6);
+            const F s3_4 = RowAdd(s3_3, s3_1);
+            const F m3 = s3_4;
+            Put(to3.at[j], m3);
+            const F s4_0 = RowSquare(x7);
+            const F s4_1 = F(0.00100000005f);
+            const F s4_2 = RowMultiply(s4_1, s4_0);
+            const F s4_3 = F(0.999000013f);
+            const F s4_4 = RowMultiply(s4_3, x8);
+            const F s4_5 = RowAdd(s4_4, s4_2);
+            const F m4 = s4_5;
+            Put(to4.at[j], m4);
+            const F s5_0 = RowSqrt(m4);
+            const F s5_1 = RowMultiply(s5_0, x5);
+            const F s5_2 = F(9.99999994e-09f);
+            const F s5_3 = RowAdd(s5_1, s5_2);
+            const F s5_4 = RowMultiply(x4, m3);
+            const F s5_5 = RowDivide(s5_4, s5_3);
+            const F s5_6 = F(0.00300000003f);
+            const F s5_7 = F(0.00999999978f);
+            const F s5_8 = RowMultiply(s5_7, s5_6);
+            const F s5_9 = F(1.0f);
+            const F s5_10 = RowSubtract(s5_9, s5_8);
+            const F s5_11 = RowMultiply(x9, s5_10);
+            const F s5_12 = RowSubtract(s5_11, s5_5);
+            const F m5 = s5_12;
+            Put(to5.at[j], m5);
+            const F s6_0 = F(0.100000001f);
+            const F s6_1 = RowMultiply(s6_0, x11);
+            const F s6_2 = F(0.899999976f);
+            const F s6_3 = RowMultiply(s6_2, x10);
+            const F s6_4 = RowAdd(s6_3, s6_1);
+            const F m6 = s6_4;
+            Put(to6.at[j], m6);
+            const F s7_0 = RowSquare(x11);
+            const F s7_1 = F(0.00100000005f);
+            const F s7_2 = RowMultiply(s7_1, s7_0);
+            const F s7_3 = F(0.999000013f);
+            const F s7_4 = RowMultiply(s7_3, x12);
+            const F s7_5 = RowAdd(s7_4, s7_2);
+            const F m7 = s7_5;
+            Put(to7.at[j], m7);
+            const F s8_0 = RowSqrt(m7);
+            const F s8_1 = RowMultiply(s8_0, x5);
+            const F s8_2 = F(9.99999994e-09f);
+            const F s8_3 = RowAdd(s8_1, s8_2);
+            const F s8_4 = RowMultiply(x4, m6);
+            const F s8_5 = RowDivide(s8_4, s8_3);
+            const F s8_6 = F(0.00300000003f);
+            const F s8_7 = F(0.00999999978f);
+            const F s8_8 = RowMultiply(s8_7, s8_6);
+            const F s8_9 = F(1.0f);
+            const F s8_10 = RowSubtract(s8_9, s8_8);
+            const F s8_11 = RowMultiply(x13, s8_10);
+            const F s8_12 = RowSubtract(s8_11, s8_5);
+            const F m8 = s8_12;
+            Put(to8.at[j], m8);
+          }
+          *(Pack<float, 4>*)(out0 + e) = to0;
+          *(Pack<float, 4>*)(out1 + e) = to1;
+          *(Pack<float, 4>*)(out2 + e) = to2;
+          *(Pack<float, 4>*)(out3 + e) = to3;
+          *(Pack<float, 4>*)(out4 + e) = to4;
+          *(Pack<float, 4>*)(out5 + e) = to5;
+          *(Pack<float, 4>*)(out6 + e) = to6;
+          *(Pack<float, 4>*)(out7 + e) = to7;
+          *(Pack<float, 4>*)(out8 + e) = to8;
         } else {
-        for (int j = 0; e + j < elements; ++j) {
-          const F x0 = Value(in0[e + j]);
-          const F x1 = Value(in1[e + j]);
-          const F x2 = Value(in2[e + j]);
-          const F x3 = Value(in3[e + j]);
-          const F x6 = Value(in6[e + j]);
-          const F x7 = Value(in7[e + j]);
-          const F x8 = Value(in8[e + j]);
-          const F x9 = Value(in9[e + j]);
-          const F x10 = Value(in10[e + j]);
-          const F x11 = Value(in11[e + j]);
-          const F x12 = Value(in12[e + j]);
-          const F x13 = Value(in13[e + j]);
-          const F s0_0 = F(0.100000001f);
-          const F s0_1 = RowMultiply(s0_0, x1);
-          const F s0_2 = F(0.899999976f);
-          const F s0_3 = RowMultiply(s0_2, x0);
-          const F s0_4 = RowAdd(s0_3, s0_1);
-          const F m0 = s0_4;
-          Put(out0[e + j], m0);
-          const F s1_0 = RowSquare(x1);
-          const F s1_1 = F(0.00100000005f);
-          const F s1_2 = RowMultiply(s1_1, s1_0);
-          const F s1_3 = F(0.999000013f);
-          const F s1_4 = RowMultiply(s1_3, x2);
-          const F s1_5 = RowAdd(s1_4, s1_2);
-          const F m1 = s1_5;
-          Put(out1[e + j], m1);
-          const F s2_0 = RowSqrt(m1);
-          const F s2_1 = RowMultiply(s2_0, x5);
-          const F s2_2 = F(9.99999994e-09f);
-          const F s2_3 = RowAdd(s2_1, s2_2);
-          const F s2_4 = RowMultiply(x4, m0);
-          const F s2_5 = RowDivide(s2_4, s2_3);
-          const F s2_6 = F(0.00300000003f);
-          const F s2_7 = F(0.00999999978f);
-          const F s2_8 = RowMultiply(s2_7, s2_6);
-          const F s2_9 = F(1.0f);
-          const F s2_10 = RowSubtract(s2_9, s2_8);
-          const F s2_11 = RowMultiply(x3, s2_10);
-          const F s2_12 = RowSubtract(s2_11, s2_5);
-          const F m2 = s2_12;
-          Put(out2[e + j], m2);
-          const F s3_0 = F(0.100000001f);
-          const F s3_1 = RowMultiply(s3_0, x7);
-          const F s3_2 = F(0.899999976f);
-          const F s3_3 = RowMultiply(s3_2, x6);
-          const F s3_4 = RowAdd(s3_3, s3_1);
-          const F m3 = s3_4;
-          Put(out3[e + j], m3);
-          const F s4_0 = RowSquare(x7);
-          const F s4_1 = F(0.00100000005f);
-          const F s4_2 = RowMultiply(s4_1, s4_0);
-          const F s4_3 = F(0.999000013f);
-          const F s4_4 = RowMultiply(s4_3, x8);
-          const F s4_5 = RowAdd(s4_4, s4_2);
-          const F m4 = s4_5;
-          Put(out4[e + j], m4);
-          const F s5_0 = RowSqrt(m4);
-          const F s5_1 = RowMultiply(s5_0, x5);
-          const F s5_2 = F(9.99999994e-09f);
-          const F s5_3 = RowAdd(s5_1, s5_2);
-          const F s5_4 = RowMultiply(x4, m3);
-          const F s5_5 = RowDivide(s5_4, s5_3);
-          const F s5_6 = F(0.00300000003f);
-          const F s5_7 = F(0.00999999978f);
-          const F s5_8 = RowMultiply(s5_7, s5_6);
-          const F s5_9 = F(1.0f);
-          const F s5_10 = RowSubtract(s5_9, s5_8);
-          const F s5_11 = RowMultiply(x9, s5_10);
-          const F s5_12 = RowSubtract(s5_11, s5_5);
-          const F m5 = s5_12;
-          Put(out5[e + j], m5);
-          const F s6_0 = F(0.100000001f);
-          const F s6_1 = RowMultiply(s6_0, x11);
-          const F s6_2 = F(0.899999976f);
-          const F s6_3 = RowMultiply(s6_2, x10);
-          const F s6_4 = RowAdd(s6_3, s6_1);
-          const F m6 = s6_4;
-          Put(out6[e + j], m6);
-          const F s7_0 = RowSquare(x11);
-          const F s7_1 = F(0.00100000005f);
-          const F s7_2 = RowMultiply(s7_1, s7_0);
-          const F s7_3 = F(0.999000013f);
-          const F s7_4 = RowMultiply(s7_3, x12);
-          const F s7_5 = RowAdd(s7_4, s7_2);
-          const F m7 = s7_5;
-          Put(out7[e + j], m7);
-          const F s8_0 = RowSqrt(m7);
-          const F s8_1 = RowMultiply(s8_0, x5);
-          const F s8_2 = F(9.99999994e-09f);
-          const F s8_3 = RowAdd(s8_1, s8_2);
-          const F s8_4 = RowMultiply(x4, m6);
-          const F s8_5 = RowDivide(s8_4, s8_3);
-          const F s8_6 = F(0.00300000003f);
-          const F s8_7 = F(0.00999999978f);
-          const F s8_8 = RowMultiply(s8_7, s8_6);
-          const F s8_9 = F(1.0f);
-          const F s8_10 = RowSubtract(s8_9, s8_8);
-          const F s8_11 = RowMultiply(x13, s8_10);
-          const F s8_12 = RowSubtract(s8_11, s8_5);
-          const F m8 = s8_12;
-          Put(out8[e + j], m8);
-        }
+          for (int j = 0; e + j < elements; ++j) {
+            const F x0 = Value(in0[e + j]);
+            const F x1 = Value(in1[e + j]);
+            const F x2 = Value(in2[e + j]);
+            const F x3 = Value(in3[e + j]);
+            const F x6 = Value(in6[e + j]);
+            const F x7 = Value(in7[e + j]);
+            const F x8 = Value(in8[e + j]);
+            const F x9 = Value(in9[e + j]);
+            const F x10 = Value(in10[e + j]);
+            const F x11 = Value(in11[e + j]);
+            const F x12 = Value(in12[e + j]);
+            const F x13 = Value(in13[e + j]);
+            const F s0_0 = F(0.100000001f);
+            const F s0_1 = RowMultiply(s0_0, x1);
+            const F s0_2 = F(0.899999976f);
+            const F s0_3 = RowMultiply(s0_2, x0);
+            const F s0_4 = RowAdd(s0_3, s0_1);
+            const F m0 = s0_4;
+            Put(out0[e + j], m0);
+            const F s1_0 = RowSquare(x1);
+            const F s1_1 = F(0.00100000005f);
+            const F s1_2 = RowMultiply(s1_1, s1_0);
+            const F s1_3 = F(0.999000013f);
+            const F s1_4 = RowMultiply(s1_3, x2);
+            const F s1_5 = RowAdd(s1_4, s1_2);
+            const F m1 = s1_5;
+            Put(out1[e + j], m1);
+            const F s2_0 = RowSqrt(m1);
+            const F s2_1 = RowMultiply(s2_0, x5);
+            const F s2_2 = F(9.99999994e-09f);
+            const F s2_3 = RowAdd(s2_1, s2_2);
+            const F s2_4 = RowMultiply(x4, m0);
+            const F s2_5 = RowDivide(s2_4, s2_3);
+            const F s2_6 = F(0.00300000003f);
+            const F s2_7 = F(0.00999999978f);
+            const F s2_8 = RowMultiply(s2_7, s2_6);
+            const F s2_9 = F(1.0f);
+            const F s2_10 = RowSubtract(s2_9, s2_8);
+            const F s2_11 = RowMultiply(x3, s2_10);
+            const F s2_12 = RowSubtract(s2_11, s2_5);
+            const F m2 = s2_12;
+            Put(out2[e + j], m2);
+            const F s3_0 = F(0.100000001f);
+            const F s3_1 = RowMultiply(s3_0, x7);
+            const F s3_2 = F(0.899999976f);
+            const F s3_3 = RowMultiply(s3_2, x6);
+            const F s3_4 = RowAdd(s3_3, s3_1);
+            const F m3 = s3_4;
+            Put(out3[e + j], m3);
+            const F s4_0 = RowSquare(x7);
+            const F s4_1 = F(0.00100000005f);
+            const F s4_2 = RowMultiply(s4_1, s4_0);
+            const F s4_3 = F(0.999000013f);
+            const F s4_4 = RowMultiply(s4_3, x8);
+            const F s4_5 = RowAdd(s4_4, s4_2);
+            const F m4 = s4_5;
+            Put(out4[e + j], m4);
+            const F s5_0 = RowSqrt(m4);
+            const F s5_1 = RowMultiply(s5_0, x5);
+            const F s5_2 = F(9.99999994e-09f);
+            const F s5_3 = RowAdd(s5_1, s5_2);
+            const F s5_4 = RowMultiply(x4, m3);
+            const F s5_5 = RowDivide(s5_4, s5_3);
+            const F s5_6 = F(0.00300000003f);
+            const F s5_7 = F(0.00999999978f);
+            const F s5_8 = RowMultiply(s5_7, s5_6);
+            const F s5_9 = F(1.0f);
+            const F s5_10 = RowSubtract(s5_9, s5_8);
+            const F s5_11 = RowMultiply(x9, s5_10);
+            const F s5_12 = RowSubtract(s5_11, s5_5);
+            const F m5 = s5_12;
+            Put(out5[e + j], m5);
+            const F s6_0 = F(0.100000001f);
+            const F s6_1 = RowMultiply(s6_0, x11);
+            const F s6_2 = F(0.899999976f);
+            const F s6_3 = RowMultiply(s6_2, x10);
+            const F s6_4 = RowAdd(s6_3, s6_1);
+            const F m6 = s6_4;
+            Put(out6[e + j], m6);
+            const F s7_0 = RowSquare(x11);
+            const F s7_1 = F(0.00100000005f);
+            const F s7_2 = RowMultiply(s7_1, s7_0);
+            const F s7_3 = F(0.999000013f);
+            const F s7_4 = RowMultiply(s7_3, x12);
+            const F s7_5 = RowAdd(s7_4, s7_2);
+            const F m7 = s7_5;
+            Put(out7[e + j], m7);
+            const F s8_0 = RowSqrt(m7);
+            const F s8_1 = RowMultiply(s8_0, x5);
+            const F s8_2 = F(9.99999994e-09f);
+            const F s8_3 = RowAdd(s8_1, s8_2);
+            const F s8_4 = RowMultiply(x4, m6);
+            const F s8_5 = RowDivide(s8_4, s8_3);
+            const F s8_6 = F(0.00300000003f);
+            const F s8_7 = F(0.00999999978f);
+            const F s8_8 = RowMultiply(s8_7, s8_6);
+            const F s8_9 = F(1.0f);
+            const F s8_10 = RowSubtract(s8_9, s8_8);
+            const F s8_11 = RowMultiply(x13, s8_10);
+            const F s8_12 = RowSubtract(s8_11, s8_5);
+            const F m8 = s8_12;
+            Put(out8[e + j], m8);
+          }
         }
       }
       break;
@@ -659,6 +660,7 @@ map_batch(const i64* table) {
 
 
 // after basic
+
 template <class T>
 __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
@@ -683,25 +685,24 @@ template <class T>
 __device__ inline auto RowSubtract(T x, T y) {
   return x - y;
 }
+typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
-map_batch(const i64* table) {
-  // The last section that begins at this block or before it.
+map_batch(const i64* __restrict__ x0) {
   int low = 0, high = 3;
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    if (table[(i64)middle * 19] <= (i64)blockIdx.x) {
+    if (x0[(i64)middle * 19] <= (i64)blockIdx.x) {
       low = middle;
     } else {
       high = middle;
     }
   }
-  const i64* section = table + (i64)low * 19;
+  const i64* section = x0 + (i64)low * 19;
   const i64 elements = section[2];
   const i64* at = section + 3;
   const i64 block = (i64)blockIdx.x - section[0];
   switch (section[1]) {
     case 0: {
-      const i64 first = block * 4096;
       const float* in0 = (const float*)at[0];
       const float* in1 = (const float*)at[1];
       const float* in2 = (const float*)at[2];
@@ -713,100 +714,100 @@ map_batch(const i64* table) {
       float* out0 = (float*)at[6];
       float* out1 = (float*)at[7];
       float* out2 = (float*)at[8];
+      const i64 first = block * 2048;
 #pragma unroll
-      for (int share = 0; share < 4; ++share) {
+      for (int share = 0; share < 2; ++share) {
         const i64 e = first + ((i64)share * 256 + threadIdx.x) * 4;
         if (e + 4 <= elements) {
-        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
-        const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + e);
-        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + e);
-        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + e);
-        Pack<float, 4> to0;
-        Pack<float, 4> to1;
-        Pack<float, 4> to2;
+          const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
+          const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + e);
+          const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + e);
+          const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + e);
+          Pack<float, 4> to0;
+          Pack<float, 4> to1;
+          Pack<float, 4> to2;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const F x0 = Value(pack0.at[j]);
-          const F x1 = Value(pack1.at[j]);
-          const F x2 = Value(pack2.at[j]);
-          const F x3 = Value(pack3.at[j]);
-          const F s0_0 = F(0.100000001f);
-          const F s0_1 = RowMultiply(s0_0, x1);
-          const F s0_2 = F(0.899999976f);
-          const F s0_3 = RowMultiply(s0_2, x0);
-          const F s0_4 = RowAdd(s0_3, s0_1);
-          const F m0 = s0_4;
-          Put(to0.at[j], m0);
-          const F s1_0 = RowSquare(x1);
-          const F s1_1 = F(0.00100000005f);
-          const F s1_2 = RowMultiply(s1_1, s1_0);
-          const F s1_3 = F(0.999000013f);
-          const F s1_4 = RowMultiply(s1_3, x2);
-          const F s1_5 = RowAdd(s1_4, s1_2);
-          const F m1 = s1_5;
-          Put(to1.at[j], m1);
-          const F s2_0 = RowSqrt(m1);
-          const F s2_1 = RowMultiply(s2_0, x5);
-          const F s2_2 = F(9.99999994e-09f);
-          const F s2_3 = RowAdd(s2_1, s2_2);
-          const F s2_4 = RowMultiply(x4, m0);
-          const F s2_5 = RowDivide(s2_4, s2_3);
-          const F s2_6 = F(0.00300000003f);
-          const F s2_7 = F(0.00999999978f);
-          const F s2_8 = RowMultiply(s2_7, s2_6);
-          const F s2_9 = F(1.0f);
-          const F s2_10 = RowSubtract(s2_9, s2_8);
-          const F s2_11 = RowMultiply(x3, s2_10);
-          const F s2_12 = RowSubtract(s2_11, s2_5);
-          const F m2 = s2_12;
-          Put(to2.at[j], m2);
-        }
-        *(Pack<float, 4>*)(out0 + e) = to0;
-        *(Pack<float, 4>*)(out1 + e) = to1;
-        *(Pack<float, 4>*)(out2 + e) = to2;
+          for (int j = 0; j < 4; ++j) {
+            const F x0 = Value(pack0.at[j]);
+            const F x1 = Value(pack1.at[j]);
+            const F x2 = Value(pack2.at[j]);
+            const F x3 = Value(pack3.at[j]);
+            const F s0_0 = F(0.100000001f);
+            const F s0_1 = RowMultiply(s0_0, x1);
+            const F s0_2 = F(0.899999976f);
+            const F s0_3 = RowMultiply(s0_2, x0);
+            const F s0_4 = RowAdd(s0_3, s0_1);
+            const F m0 = s0_4;
+            Put(to0.at[j], m0);
+            const F s1_0 = RowSquare(x1);
+            const F s1_1 = F(0.00100000005f);
+            const F s1_2 = RowMultiply(s1_1, s1_0);
+            const F s1_3 = F(0.999000013f);
+            const F s1_4 = RowMultiply(s1_3, x2);
+            const F s1_5 = RowAdd(s1_4, s1_2);
+            const F m1 = s1_5;
+            Put(to1.at[j], m1);
+            const F s2_0 = RowSqrt(m1);
+            const F s2_1 = RowMultiply(s2_0, x5);
+            const F s2_2 = F(9.99999994e-09f);
+            const F s2_3 = RowAdd(s2_1, s2_2);
+            const F s2_4 = RowMultiply(x4, m0);
+            const F s2_5 = RowDivide(s2_4, s2_3);
+            const F s2_6 = F(0.00300000003f);
+            const F s2_7 = F(0.00999999978f);
+            const F s2_8 = RowMultiply(s2_7, s2_6);
+            const F s2_9 = F(1.0f);
+            const F s2_10 = RowSubtract(s2_9, s2_8);
+            const F s2_11 = RowMultiply(x3, s2_10);
+            const F s2_12 = RowSubtract(s2_11, s2_5);
+            const F m2 = s2_12;
+            Put(to2.at[j], m2);
+          }
+          *(Pack<float, 4>*)(out0 + e) = to0;
+          *(Pack<float, 4>*)(out1 + e) = to1;
+          *(Pack<float, 4>*)(out2 + e) = to2;
         } else {
-        for (int j = 0; e + j < elements; ++j) {
-          const F x0 = Value(in0[e + j]);
-          const F x1 = Value(in1[e + j]);
-          const F x2 = Value(in2[e + j]);
-          const F x3 = Value(in3[e + j]);
-          const F s0_0 = F(0.100000001f);
-          const F s0_1 = RowMultiply(s0_0, x1);
-          const F s0_2 = F(0.899999976f);
-          const F s0_3 = RowMultiply(s0_2, x0);
-          const F s0_4 = RowAdd(s0_3, s0_1);
-          const F m0 = s0_4;
-          Put(out0[e + j], m0);
-          const F s1_0 = RowSquare(x1);
-          const F s1_1 = F(0.00100000005f);
-          const F s1_2 = RowMultiply(s1_1, s1_0);
-          const F s1_3 = F(0.999000013f);
-          const F s1_4 = RowMultiply(s1_3, x2);
-          const F s1_5 = RowAdd(s1_4, s1_2);
-          const F m1 = s1_5;
-          Put(out1[e + j], m1);
-          const F s2_0 = RowSqrt(m1);
-          const F s2_1 = RowMultiply(s2_0, x5);
-          const F s2_2 = F(9.99999994e-09f);
-          const F s2_3 = RowAdd(s2_1, s2_2);
-          const F s2_4 = RowMultiply(x4, m0);
-          const F s2_5 = RowDivide(s2_4, s2_3);
-          const F s2_6 = F(0.00300000003f);
-          const F s2_7 = F(0.00999999978f);
-          const F s2_8 = RowMultiply(s2_7, s2_6);
-          const F s2_9 = F(1.0f);
-          const F s2_10 = RowSubtract(s2_9, s2_8);
-          const F s2_11 = RowMultiply(x3, s2_10);
-          const F s2_12 = RowSubtract(s2_11, s2_5);
-          const F m2 = s2_12;
-          Put(out2[e + j], m2);
-        }
+          for (int j = 0; e + j < elements; ++j) {
+            const F x0 = Value(in0[e + j]);
+            const F x1 = Value(in1[e + j]);
+            const F x2 = Value(in2[e + j]);
+            const F x3 = Value(in3[e + j]);
+            const F s0_0 = F(0.100000001f);
+            const F s0_1 = RowMultiply(s0_0, x1);
+            const F s0_2 = F(0.899999976f);
+            const F s0_3 = RowMultiply(s0_2, x0);
+            const F s0_4 = RowAdd(s0_3, s0_1);
+            const F m0 = s0_4;
+            Put(out0[e + j], m0);
+            const F s1_0 = RowSquare(x1);
+            const F s1_1 = F(0.00100000005f);
+            const F s1_2 = RowMultiply(s1_1, s1_0);
+            const F s1_3 = F(0.999000013f);
+            const F s1_4 = RowMultiply(s1_3, x2);
+            const F s1_5 = RowAdd(s1_4, s1_2);
+            const F m1 = s1_5;
+            Put(out1[e + j], m1);
+            const F s2_0 = RowSqrt(m1);
+            const F s2_1 = RowMultiply(s2_0, x5);
+            const F s2_2 = F(9.99999994e-09f);
+            const F s2_3 = RowAdd(s2_1, s2_2);
+            const F s2_4 = RowMultiply(x4, m0);
+            const F s2_5 = RowDivide(s2_4, s2_3);
+            const F s2_6 = F(0.00300000003f);
+            const F s2_7 = F(0.00999999978f);
+            const F s2_8 = RowMultiply(s2_7, s2_6);
+            const F s2_9 = F(1.0f);
+            const F s2_10 = RowSubtract(s2_9, s2_8);
+            const F s2_11 = RowMultiply(x3, s2_10);
+            const F s2_12 = RowSubtract(s2_11, s2_5);
+            const F m2 = s2_12;
+            Put(out2[e + j], m2);
+          }
         }
       }
       break;
     }
     case 1: {
-      const i64 first = block * 4096;
       const float* in0 = (const float*)at[0];
       const float* in1 = (const float*)at[1];
       const float* in2 = (const float*)at[2];
@@ -825,172 +826,173 @@ map_batch(const i64* table) {
       float* out3 = (float*)at[13];
       float* out4 = (float*)at[14];
       float* out5 = (float*)at[15];
+      const i64 first = block * 1024;
 #pragma unroll
-      for (int share = 0; share < 4; ++share) {
+      for (int share = 0; share < 1; ++share) {
         const i64 e = first + ((i64)share * 256 + threadIdx.x) * 4;
         if (e + 4 <= elements) {
-        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
-        const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + e);
-        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + e);
-        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + e);
-        const Pack<float, 4> pack6 = *(const Pack<float, 4>*)(in6 + e);
-        const Pack<float, 4> pack7 = *(const Pack<float, 4>*)(in7 + e);
-        const Pack<float, 4> pack8 = *(const Pack<float, 4>*)(in8 + e);
-        const Pack<float, 4> pack9 = *(const Pack<float, 4>*)(in9 + e);
-        Pack<float, 4> to0;
-        Pack<float, 4> to1;
-        Pack<float, 4> to2;
-        Pack<float, 4> to3;
-        Pack<float, 4> to4;
-        Pack<float, 4> to5;
+          const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
+          const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + e);
+          const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + e);
+          const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + e);
+          const Pack<float, 4> pack6 = *(const Pack<float, 4>*)(in6 + e);
+          const Pack<float, 4> pack7 = *(const Pack<float, 4>*)(in7 + e);
+          const Pack<float, 4> pack8 = *(const Pack<float, 4>*)(in8 + e);
+          const Pack<float, 4> pack9 = *(const Pack<float, 4>*)(in9 + e);
+          Pack<float, 4> to0;
+          Pack<float, 4> to1;
+          Pack<float, 4> to2;
+          Pack<float, 4> to3;
+          Pack<float, 4> to4;
+          Pack<float, 4> to5;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const F x0 = Value(pack0.at[j]);
-          const F x1 = Value(pack1.at[j]);
-          const F x2 = Value(pack2.at[j]);
-          const F x3 = Value(pack3.at[j]);
-          const F x6 = Value(pack6.at[j]);
-          const F x7 = Value(pack7.at[j]);
-          const F x8 = Value(pack8.at[j]);
-          const F x9 = Value(pack9.at[j]);
-          const F s0_0 = F(0.100000001f);
-          const F s0_1 = RowMultiply(s0_0, x1);
-          const F s0_2 = F(0.899999976f);
-          const F s0_3 = RowMultiply(s0_2, x0);
-          const F s0_4 = RowAdd(s0_3, s0_1);
-          const F m0 = s0_4;
-          Put(to0.at[j], m0);
-          const F s1_0 = RowSquare(x1);
-          const F s1_1 = F(0.00100000005f);
-          const F s1_2 = RowMultiply(s1_1, s1_0);
-          const F s1_3 = F(0.999000013f);
-          const F s1_4 = RowMultiply(s1_3, x2);
-          const F s1_5 = RowAdd(s1_4, s1_2);
-          const F m1 = s1_5;
-          Put(to1.at[j], m1);
-          const F s2_0 = RowSqrt(m1);
-          const F s2_1 = RowMultiply(s2_0, x5);
-          const F s2_2 = F(9.99999994e-09f);
-          const F s2_3 = RowAdd(s2_1, s2_2);
-          const F s2_4 = RowMultiply(x4, m0);
-          const F s2_5 = RowDivide(s2_4, s2_3);
-          const F s2_6 = F(0.00300000003f);
-          const F s2_7 = F(0.00999999978f);
-          const F s2_8 = RowMultiply(s2_7, s2_6);
-          const F s2_9 = F(1.0f);
-          const F s2_10 = RowSubtract(s2_9, s2_8);
-          const F s2_11 = RowMultiply(x3, s2_10);
-          const F s2_12 = RowSubtract(s2_11, s2_5);
-          const F m2 = s2_12;
-          Put(to2.at[j], m2);
-          const F s3_0 = F(0.100000001f);
-          const F s3_1 = RowMultiply(s3_0, x7);
-          const F s3_2 = F(0.899999976f);
-          const F s3_3 = RowMultiply(s3_2, x6);
-          const F s3_4 = RowAdd(s3_3, s3_1);
-          const F m3 = s3_4;
-          Put(to3.at[j], m3);
-          const F s4_0 = RowSquare(x7);
-          const F s4_1 = F(0.00100000005f);
-          const F s4_2 = RowMultiply(s4_1, s4_0);
-          const F s4_3 = F(0.999000013f);
-          const F s4_4 = RowMultiply(s4_3, x8);
-          const F s4_5 = RowAdd(s4_4, s4_2);
-          const F m4 = s4_5;
-          Put(to4.at[j], m4);
-          const F s5_0 = RowSqrt(m4);
-          const F s5_1 = RowMultiply(s5_0, x5);
-          const F s5_2 = F(9.99999994e-09f);
-          const F s5_3 = RowAdd(s5_1, s5_2);
-          const F s5_4 = RowMultiply(x4, m3);
-          const F s5_5 = RowDivide(s5_4, s5_3);
-          const F s5_6 = F(0.00300000003f);
-          const F s5_7 = F(0.00999999978f);
-          const F s5_8 = RowMultiply(s5_7, s5_6);
-          const F s5_9 = F(1.0f);
-          const F s5_10 = RowSubtract(s5_9, s5_8);
-          const F s5_11 = RowMultiply(x9, s5_10);
-          const F s5_12 = RowSubtract(s5_11, s5_5);
-          const F m5 = s5_12;
-          Put(to5.at[j], m5);
-        }
-        *(Pack<float, 4>*)(out0 + e) = to0;
-        *(Pack<float, 4>*)(out1 + e) = to1;
-        *(Pack<float, 4>*)(out2 + e) = to2;
-        *(Pack<float, 4>*)(out3 + e) = to3;
-        *(Pack<float, 4>*)(out4 + e) = to4;
-        *(Pack<float, 4>*)(out5 + e) = to5;
+          for (int j = 0; j < 4; ++j) {
+            const F x0 = Value(pack0.at[j]);
+            const F x1 = Value(pack1.at[j]);
+            const F x2 = Value(pack2.at[j]);
+            const F x3 = Value(pack3.at[j]);
+            const F x6 = Value(pack6.at[j]);
+            const F x7 = Value(pack7.at[j]);
+            const F x8 = Value(pack8.at[j]);
+            const F x9 = Value(pack9.at[j]);
+            const F s0_0 = F(0.100000001f);
+            const F s0_1 = RowMultiply(s0_0, x1);
+            const F s0_2 = F(0.899999976f);
+            const F s0_3 = RowMultiply(s0_2, x0);
+            const F s0_4 = RowAdd(s0_3, s0_1);
+            const F m0 = s0_4;
+            Put(to0.at[j], m0);
+            const F s1_0 = RowSquare(x1);
+            const F s1_1 = F(0.00100000005f);
+            const F s1_2 = RowMultiply(s1_1, s1_0);
+            const F s1_3 = F(0.999000013f);
+            const F s1_4 = RowMultiply(s1_3, x2);
+            const F s1_5 = RowAdd(s1_4, s1_2);
+            const F m1 = s1_5;
+            Put(to1.at[j], m1);
+            const F s2_0 = RowSqrt(m1);
+            const F s2_1 = RowMultiply(s2_0, x5);
+            const F s2_2 = F(9.99999994e-09f);
+            const F s2_3 = RowAdd(s2_1, s2_2);
+            const F s2_4 = RowMultiply(x4, m0);
+            const F s2_5 = RowDivide(s2_4, s2_3);
+            const F s2_6 = F(0.00300000003f);
+            const F s2_7 = F(0.00999999978f);
+            const F s2_8 = RowMultiply(s2_7, s2_6);
+            const F s2_9 = F(1.0f);
+            const F s2_10 = RowSubtract(s2_9, s2_8);
+            const F s2_11 = RowMultiply(x3, s2_10);
+            const F s2_12 = RowSubtract(s2_11, s2_5);
+            const F m2 = s2_12;
+            Put(to2.at[j], m2);
+            const F s3_0 = F(0.100000001f);
+            const F s3_1 = RowMultiply(s3_0, x7);
+            const F s3_2 = F(0.899999976f);
+            const F s3_3 = RowMultiply(s3_2, x6);
+            const F s3_4 = RowAdd(s3_3, s3_1);
+            const F m3 = s3_4;
+            Put(to3.at[j], m3);
+            const F s4_0 = RowSquare(x7);
+            const F s4_1 = F(0.00100000005f);
+            const F s4_2 = RowMultiply(s4_1, s4_0);
+            const F s4_3 = F(0.999000013f);
+            const F s4_4 = RowMultiply(s4_3, x8);
+            const F s4_5 = RowAdd(s4_4, s4_2);
+            const F m4 = s4_5;
+            Put(to4.at[j], m4);
+            const F s5_0 = RowSqrt(m4);
+            const F s5_1 = RowMultiply(s5_0, x5);
+            const F s5_2 = F(9.99999994e-09f);
+            const F s5_3 = RowAdd(s5_1, s5_2);
+            const F s5_4 = RowMultiply(x4, m3);
+            const F s5_5 = RowDivide(s5_4, s5_3);
+            const F s5_6 = F(0.00300000003f);
+            const F s5_7 = F(0.00999999978f);
+            const F s5_8 = RowMultiply(s5_7, s5_6);
+            const F s5_9 = F(1.0f);
+            const F s5_10 = RowSubtract(s5_9, s5_8);
+            const F s5_11 = RowMultiply(x9, s5_10);
+            const F s5_12 = RowSubtract(s5_11, s5_5);
+            const F m5 = s5_12;
+            Put(to5.at[j], m5);
+          }
+          *(Pack<float, 4>*)(out0 + e) = to0;
+          *(Pack<float, 4>*)(out1 + e) = to1;
+          *(Pack<float, 4>*)(out2 + e) = to2;
+          *(Pack<float, 4>*)(out3 + e) = to3;
+          *(Pack<float, 4>*)(out4 + e) = to4;
+          *(Pack<float, 4>*)(out5 + e) = to5;
         } else {
-        for (int j = 0; e + j < elements; ++j) {
-          const F x0 = Value(in0[e + j]);
-          const F x1 = Value(in1[e + j]);
-          const F x2 = Value(in2[e + j]);
-          const F x3 = Value(in3[e + j]);
-          const F x6 = Value(in6[e + j]);
-          const F x7 = Value(in7[e + j]);
-          const F x8 = Value(in8[e + j]);
-          const F x9 = Value(in9[e + j]);
-          const F s0_0 = F(0.100000001f);
-          const F s0_1 = RowMultiply(s0_0, x1);
-          const F s0_2 = F(0.899999976f);
-          const F s0_3 = RowMultiply(s0_2, x0);
-          const F s0_4 = RowAdd(s0_3, s0_1);
-          const F m0 = s0_4;
-          Put(out0[e + j], m0);
-          const F s1_0 = RowSquare(x1);
-          const F s1_1 = F(0.00100000005f);
-          const F s1_2 = RowMultiply(s1_1, s1_0);
-          const F s1_3 = F(0.999000013f);
-          const F s1_4 = RowMultiply(s1_3, x2);
-          const F s1_5 = RowAdd(s1_4, s1_2);
-          const F m1 = s1_5;
-          Put(out1[e + j], m1);
-          const F s2_0 = RowSqrt(m1);
-          const F s2_1 = RowMultiply(s2_0, x5);
-          const F s2_2 = F(9.99999994e-09f);
-          const F s2_3 = RowAdd(s2_1, s2_2);
-          const F s2_4 = RowMultiply(x4, m0);
-          const F s2_5 = RowDivide(s2_4, s2_3);
-          const F s2_6 = F(0.00300000003f);
-          const F s2_7 = F(0.00999999978f);
-          const F s2_8 = RowMultiply(s2_7, s2_6);
-          const F s2_9 = F(1.0f);
-          const F s2_10 = RowSubtract(s2_9, s2_8);
-          const F s2_11 = RowMultiply(x3, s2_10);
-          const F s2_12 = RowSubtract(s2_11, s2_5);
-          const F m2 = s2_12;
-          Put(out2[e + j], m2);
-          const F s3_0 = F(0.100000001f);
-          const F s3_1 = RowMultiply(s3_0, x7);
-          const F s3_2 = F(0.899999976f);
-          const F s3_3 = RowMultiply(s3_2, x6);
-          const F s3_4 = RowAdd(s3_3, s3_1);
-          const F m3 = s3_4;
-          Put(out3[e + j], m3);
-          const F s4_0 = RowSquare(x7);
-          const F s4_1 = F(0.00100000005f);
-          const F s4_2 = RowMultiply(s4_1, s4_0);
-          const F s4_3 = F(0.999000013f);
-          const F s4_4 = RowMultiply(s4_3, x8);
-          const F s4_5 = RowAdd(s4_4, s4_2);
-          const F m4 = s4_5;
-          Put(out4[e + j], m4);
-          const F s5_0 = RowSqrt(m4);
-          const F s5_1 = RowMultiply(s5_0, x5);
-          const F s5_2 = F(9.99999994e-09f);
-          const F s5_3 = RowAdd(s5_1, s5_2);
-          const F s5_4 = RowMultiply(x4, m3);
-          const F s5_5 = RowDivide(s5_4, s5_3);
-          const F s5_6 = F(0.00300000003f);
-          const F s5_7 = F(0.00999999978f);
-          const F s5_8 = RowMultiply(s5_7, s5_6);
-          const F s5_9 = F(1.0f);
-          const F s5_10 = RowSubtract(s5_9, s5_8);
-          const F s5_11 = RowMultiply(x9, s5_10);
-          const F s5_12 = RowSubtract(s5_11, s5_5);
-          const F m5 = s5_12;
-          Put(out5[e + j], m5);
-        }
+          for (int j = 0; e + j < elements; ++j) {
+            const F x0 = Value(in0[e + j]);
+            const F x1 = Value(in1[e + j]);
+            const F x2 = Value(in2[e + j]);
+            const F x3 = Value(in3[e + j]);
+            const F x6 = Value(in6[e + j]);
+            const F x7 = Value(in7[e + j]);
+            const F x8 = Value(in8[e + j]);
+            const F x9 = Value(in9[e + j]);
+            const F s0_0 = F(0.100000001f);
+            const F s0_1 = RowMultiply(s0_0, x1);
+            const F s0_2 = F(0.899999976f);
+            const F s0_3 = RowMultiply(s0_2, x0);
+            const F s0_4 = RowAdd(s0_3, s0_1);
+            const F m0 = s0_4;
+            Put(out0[e + j], m0);
+            const F s1_0 = RowSquare(x1);
+            const F s1_1 = F(0.00100000005f);
+            const F s1_2 = RowMultiply(s1_1, s1_0);
+            const F s1_3 = F(0.999000013f);
+            const F s1_4 = RowMultiply(s1_3, x2);
+            const F s1_5 = RowAdd(s1_4, s1_2);
+            const F m1 = s1_5;
+            Put(out1[e + j], m1);
+            const F s2_0 = RowSqrt(m1);
+            const F s2_1 = RowMultiply(s2_0, x5);
+            const F s2_2 = F(9.99999994e-09f);
+            const F s2_3 = RowAdd(s2_1, s2_2);
+            const F s2_4 = RowMultiply(x4, m0);
+            const F s2_5 = RowDivide(s2_4, s2_3);
+            const F s2_6 = F(0.00300000003f);
+            const F s2_7 = F(0.00999999978f);
+            const F s2_8 = RowMultiply(s2_7, s2_6);
+            const F s2_9 = F(1.0f);
+            const F s2_10 = RowSubtract(s2_9, s2_8);
+            const F s2_11 = RowMultiply(x3, s2_10);
+            const F s2_12 = RowSubtract(s2_11, s2_5);
+            const F m2 = s2_12;
+            Put(out2[e + j], m2);
+            const F s3_0 = F(0.100000001f);
+            const F s3_1 = RowMultiply(s3_0, x7);
+            const F s3_2 = F(0.899999976f);
+            const F s3_3 = RowMultiply(s3_2, x6);
+            const F s3_4 = RowAdd(s3_3, s3_1);
+            const F m3 = s3_4;
+            Put(out3[e + j], m3);
+            const F s4_0 = RowSquare(x7);
+            const F s4_1 = F(0.00100000005f);
+            const F s4_2 = RowMultiply(s4_1, s4_0);
+            const F s4_3 = F(0.999000013f);
+            const F s4_4 = RowMultiply(s4_3, x8);
+            const F s4_5 = RowAdd(s4_4, s4_2);
+            const F m4 = s4_5;
+            Put(out4[e + j], m4);
+            const F s5_0 = RowSqrt(m4);
+            const F s5_1 = RowMultiply(s5_0, x5);
+            const F s5_2 = F(9.99999994e-09f);
+            const F s5_3 = RowAdd(s5_1, s5_2);
+            const F s5_4 = RowMultiply(x4, m3);
+            const F s5_5 = RowDivide(s5_4, s5_3);
+            const F s5_6 = F(0.00300000003f);
+            const F s5_7 = F(0.00999999978f);
+            const F s5_8 = RowMultiply(s5_7, s5_6);
+            const F s5_9 = F(1.0f);
+            const F s5_10 = RowSubtract(s5_9, s5_8);
+            const F s5_11 = RowMultiply(x9, s5_10);
+            const F s5_12 = RowSubtract(s5_11, s5_5);
+            const F m5 = s5_12;
+            Put(out5[e + j], m5);
+          }
         }
       }
       break;
@@ -1039,8 +1041,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 512 % 8;
     (void)row0;
     const i64 row1 = row / 64 % 8;
@@ -1055,6 +1056,7 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4);
+      float run1 = -kInfinity;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1069,8 +1071,9 @@ row_group(const float* in0,
         const F m0 = s0_4;
         km0[share][j] = m0;
         const F s1_0 = RowIdentity(m0);
-        total1 = Max::Of(total1, (float)Plain(s1_0));
+        run1 = Max::Of(run1, Plain(s1_0));
       }
+      total1 = Max::Of(total1, (float)run1);
     }
     total1 = AcrossBlock<Max, 32>(total1, shared_float);
     const F m1 = Rounded<float>(Register(total1));
@@ -1083,6 +1086,7 @@ row_group(const float* in0,
     for (int share = 0; share < 1; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
+      float run4 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1093,8 +1097,9 @@ row_group(const float* in0,
         const F m3 = s3_1;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
       }
+      total4 = Sum::Of(total4, (double)run4);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -1167,8 +1172,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 512 % 8;
     (void)row0;
     const i64 row1 = row / 64 % 8;
@@ -1183,6 +1187,7 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4);
+      float run1 = -kInfinity;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1197,8 +1202,9 @@ row_group(const float* in0,
         const F m0 = s0_4;
         km0[share][j] = m0;
         const F s1_0 = RowIdentity(m0);
-        total1 = Max::Of(total1, (float)Plain(s1_0));
+        run1 = Max::Of(run1, Plain(s1_0));
       }
+      total1 = Max::Of(total1, (float)run1);
     }
     total1 = AcrossBlock<Max, 32>(total1, shared_float);
     const F m1 = Rounded<float>(Register(total1));
@@ -1211,6 +1217,7 @@ row_group(const float* in0,
     for (int share = 0; share < 1; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
+      float run4 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1221,8 +1228,9 @@ row_group(const float* in0,
         const F m3 = s3_1;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
       }
+      total4 = Sum::Of(total4, (double)run4);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -1251,389 +1259,6 @@ row_group(const float* in0,
     }
     if (lane == 0) Put(out4[row0 * 512LL + row1 * 64LL + row2 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 512LL + row1 * 64LL + row2 * 1LL], m5);
-  }
-}
-
-
-// after basic, reduce
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-template <class T>
-__device__ inline auto RowDivide(T x, T y) {
-  return x / y;
-}
-template <class T>
-__device__ inline auto RowSubtract(T x, T y) {
-  return x - y;
-}
-template <class T>
-__device__ inline auto RowSquare(T x) {
-  return x * x;
-}
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-template <class T>
-__device__ inline auto RowRsqrt(T x) {
-  return 1.0 / Sqrt(x);
-}
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-extern "C" __global__ void __launch_bounds__(128)
-row_group(const float* in0,
-          const float* in1,
-          const float* in2,
-          float* out2,
-          float* out4,
-          float* out5,
-          float* out6,
-          float* out7) {
-  __shared__ double shared_double[32];
-  __shared__ float shared_float[32];
-  __shared__ i64 shared_i64[32];
-  (void)shared_double, (void)shared_float, (void)shared_i64;
-  const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512;
-       row += (i64)gridDim.x * 4) {
-    const i64 row0 = row / 64 % 8;
-    (void)row0;
-    const i64 row1 = row / 1 % 64;
-    (void)row1;
-    F kx0[2][4];
-    double total0 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4);
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = Value(pack0.at[j]);
-        kx0[share][j] = x0;
-        const F s0_0 = RowIdentity(x0);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
-      }
-    }
-    total0 = AcrossBlock<Sum, 32>(total0, shared_double);
-    const F m0 = Rounded<float>(Register(total0));
-    const F s1_0 = F(256.0f);
-    const F s1_1 = RowDivide(m0, s1_0);
-    const F m1 = s1_1;
-    F km2[2][4];
-    double total3 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = kx0[share][j];
-        const F s2_0 = RowSubtract(x0, m1);
-        const F m2 = s2_0;
-        km2[share][j] = m2;
-        const F s3_0 = RowSquare(m2);
-        total3 = Sum::Of(total3, (double)Plain(s3_0));
-      }
-    }
-    total3 = AcrossBlock<Sum, 32>(total3, shared_double);
-    const F m3 = Rounded<float>(Register(total3));
-    const F s4_0 = F(256.0f);
-    const F s4_1 = RowDivide(m3, s4_0);
-    const F s4_2 = F(9.99999975e-06f);
-    const F s4_3 = RowAdd(s4_1, s4_2);
-    const F m4 = s4_3;
-    const F s5_0 = RowRsqrt(m4);
-    const F m5 = s5_0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
-      const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
-      Pack<float, 4> to2;
-      Pack<float, 4> to6;
-      Pack<float, 4> to7;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x1 = Value(pack1.at[j]);
-        const F x2 = Value(pack2.at[j]);
-        const F m2 = km2[share][j];
-        const F s6_0 = RowMultiply(m2, m5);
-        const F m6 = s6_0;
-        const F s7_0 = RowMultiply(m6, x2);
-        const F s7_1 = RowAdd(s7_0, x1);
-        const F m7 = s7_1;
-        Put(to2.at[j], m2);
-        Put(to6.at[j], m6);
-        Put(to7.at[j], m7);
-      }
-      *(Pack<float, 4>*)(out2 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4) = to2;
-      *(Pack<float, 4>*)(out6 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4) = to6;
-      *(Pack<float, 4>*)(out7 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4) = to7;
-    }
-    if (lane == 0) Put(out4[row0 * 64LL + row1 * 1LL], m4);
-    if (lane == 0) Put(out5[row0 * 64LL + row1 * 1LL], m5);
-  }
-}
-
-
-// after basic, reduce
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-template <class T>
-__device__ inline auto RowMaximum(T x, T y) {
-  return Maximum(x, y);
-}
-template <class T>
-__device__ inline auto RowSubtract(T x, T y) {
-  return x - y;
-}
-template <class T>
-__device__ inline auto RowEqual(T x, T y) {
-  return Equal(x, y);
-}
-template <class T>
-__device__ inline auto RowExp(T x) {
-  return Exp(x);
-}
-extern "C" __global__ void __launch_bounds__(128)
-row_group(const float* in0,
-          const int* in1,
-          Bool* out3,
-          float* out4,
-          float* out5,
-          float* out6,
-          float* out7) {
-  __shared__ double shared_double[32];
-  __shared__ float shared_float[32];
-  __shared__ i64 shared_i64[32];
-  (void)shared_double, (void)shared_float, (void)shared_i64;
-  const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512;
-       row += (i64)gridDim.x * 4) {
-    const i64 row0 = row / 64 % 8;
-    (void)row0;
-    const i64 row1 = row / 1 % 64;
-    (void)row1;
-    const I x1 = Value(in1[row0 * 64LL + row1 * 1LL]);
-    F kx0[2][4];
-    float total0 = -kInfinity;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4);
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = Value(pack0.at[j]);
-        kx0[share][j] = x0;
-        const F s0_0 = RowIdentity(x0);
-        total0 = Max::Of(total0, (float)Plain(s0_0));
-      }
-    }
-    total0 = AcrossBlock<Max, 32>(total0, shared_float);
-    const F m0 = Rounded<float>(Register(total0));
-    const F s1_0 = F(-3.40282347e+38f);
-    const F s1_1 = RowMaximum(m0, s1_0);
-    const F m1 = s1_1;
-    F km2[2][4];
-    bool km3[2][4];
-    F km4[2][4];
-    double total5 = 0.0;
-    double total6 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = kx0[share][j];
-        const F s2_0 = RowSubtract(x0, m1);
-        const F m2 = s2_0;
-        km2[share][j] = m2;
-        const I s3_0 = Rounded<int>(I(0LL + column / 1 % 256));
-        const bool s3_1 = RowEqual(x1, s3_0);
-        const bool m3 = s3_1;
-        km3[share][j] = m3;
-        const F s4_0 = RowExp(m2);
-        const F m4 = s4_0;
-        km4[share][j] = m4;
-        const F s5_0 = RowIdentity(m4);
-        total5 = Sum::Of(total5, (double)Plain(s5_0));
-        const F s6_0 = F(0.0f);
-        const F s6_1 = Select(m3, m2, s6_0);
-        total6 = Sum::Of(total6, (double)Plain(s6_1));
-      }
-    }
-    total5 = AcrossBlock<Sum, 32>(total5, shared_double);
-    const F m5 = Rounded<float>(Register(total5));
-    total6 = AcrossBlock<Sum, 32>(total6, shared_double);
-    const F m6 = Rounded<float>(Register(total6));
-    const F s7_0 = F(0.5f);
-    const F s7_1 = RowMaximum(m5, s7_0);
-    const F m7 = s7_1;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      Pack<Bool, 4> to3;
-      Pack<float, 4> to4;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const bool m3 = km3[share][j];
-        const F m4 = km4[share][j];
-        Put(to3.at[j], m3);
-        Put(to4.at[j], m4);
-      }
-      *(Pack<Bool, 4>*)(out3 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4) = to3;
-      *(Pack<float, 4>*)(out4 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4) = to4;
-    }
-    if (lane == 0) Put(out5[row0 * 64LL + row1 * 1LL], m5);
-    if (lane == 0) Put(out6[row0 * 64LL + row1 * 1LL], m6);
-    if (lane == 0) Put(out7[row0 * 64LL + row1 * 1LL], m7);
-  }
-}
-
-
-// after basic, reduce
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-template <class T>
-__device__ inline auto RowDivide(T x, T y) {
-  return x / y;
-}
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-template <class T>
-__device__ inline auto RowNegate(T x) {
-  return -x;
-}
-extern "C" __global__ void __launch_bounds__(128)
-row_group(const float* in0,
-          const float* in1,
-          const float* in2,
-          const float* in3,
-          const float* in4,
-          float* out5) {
-  __shared__ double shared_double[32];
-  __shared__ float shared_float[32];
-  __shared__ i64 shared_i64[32];
-  (void)shared_double, (void)shared_float, (void)shared_i64;
-  const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512;
-       row += (i64)gridDim.x * 4) {
-    const i64 row0 = row / 64 % 8;
-    (void)row0;
-    const i64 row1 = row / 1 % 64;
-    (void)row1;
-    const F x2 = Value(in2[row0 * 64LL + row1 * 1LL]);
-    const F x3 = Value(in3[row0 * 64LL + row1 * 1LL]);
-    F kx0[2][4];
-    F kx1[2][4];
-    double total0 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4);
-      const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4);
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = Value(pack0.at[j]);
-        kx0[share][j] = x0;
-        const F x1 = Value(pack1.at[j]);
-        kx1[share][j] = x1;
-        const F s0_0 = RowMultiply(x0, x1);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
-      }
-    }
-    total0 = AcrossBlock<Sum, 32>(total0, shared_double);
-    const F m0 = Rounded<float>(Register(total0));
-    const F s1_0 = F(-0.5f);
-    const F s1_1 = RowMultiply(s1_0, m0);
-    const F s1_2 = RowMultiply(s1_1, x3);
-    const F s1_3 = RowDivide(s1_2, x2);
-    const F s1_4 = F(256.0f);
-    const F s1_5 = RowDivide(s1_3, s1_4);
-    const F m1 = s1_5;
-    F km2[2][4];
-    double total3 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = kx0[share][j];
-        const F x1 = kx1[share][j];
-        const F s2_0 = RowIdentity(m1);
-        const F s2_1 = F(2.0f);
-        const F s2_2 = RowMultiply(s2_1, s2_0);
-        const F s2_3 = RowMultiply(s2_2, x1);
-        const F s2_4 = RowMultiply(x0, x3);
-        const F s2_5 = RowAdd(s2_4, s2_3);
-        const F m2 = s2_5;
-        km2[share][j] = m2;
-        const F s3_0 = RowNegate(m2);
-        total3 = Sum::Of(total3, (double)Plain(s3_0));
-      }
-    }
-    total3 = AcrossBlock<Sum, 32>(total3, shared_double);
-    const F m3 = Rounded<float>(Register(total3));
-    const F s4_0 = F(256.0f);
-    const F s4_1 = RowDivide(m3, s4_0);
-    const F m4 = s4_1;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<float, 4> pack4 = *(const Pack<float, 4>*)(in4 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4);
-      Pack<float, 4> to5;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x4 = Value(pack4.at[j]);
-        const F m2 = km2[share][j];
-        const F s5_0 = RowIdentity(m4);
-        const F s5_1 = RowAdd(x4, m2);
-        const F s5_2 = RowAdd(s5_1, s5_0);
-        const F m5 = s5_2;
-        Put(to5.at[j], m5);
-      }
-      *(Pack<float, 4>*)(out5 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4) = to5;
-    }
   }
 }
 
@@ -1678,8 +1303,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 512 % 8;
     (void)row0;
     const i64 row1 = row / 64 % 8;
@@ -1697,6 +1321,7 @@ row_group(const float* in0,
       if (pack >= 32) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4);
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4);
+      float run0 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1706,8 +1331,9 @@ row_group(const float* in0,
         const F x1 = Value(pack1.at[j]);
         kx1[share][j] = x1;
         const F s0_0 = RowMultiply(x0, x1);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
+        run0 = Sum::Of(run0, Plain(s0_0));
       }
+      total0 = Sum::Of(total0, (double)run0);
     }
     total0 = AcrossBlock<Sum, 32>(total0, shared_double);
     const F m0 = Rounded<float>(Register(total0));
@@ -1793,8 +1419,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 512 % 8;
     (void)row0;
     const i64 row1 = row / 64 % 8;
@@ -1812,6 +1437,7 @@ row_group(const float* in0,
       if (pack >= 32) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4);
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4);
+      float run0 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1821,8 +1447,9 @@ row_group(const float* in0,
         const F x1 = Value(pack1.at[j]);
         kx1[share][j] = x1;
         const F s0_0 = RowMultiply(x0, x1);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
+        run0 = Sum::Of(run0, Plain(s0_0));
       }
+      total0 = Sum::Of(total0, (double)run0);
     }
     total0 = AcrossBlock<Sum, 32>(total0, shared_double);
     const F m0 = Rounded<float>(Register(total0));

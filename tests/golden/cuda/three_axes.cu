@@ -208,6 +208,58 @@ __device__ inline auto RowDivide(T x, T y) {
   return x / y;
 }
 template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+template <class T>
+__device__ inline auto RowLess(T x, T y) {
+  return Less(x, y);
+}
+template <class T>
+__device__ inline auto RowGreater(T x, T y) {
+  return Greater(x, y);
+}
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(256)
+map(const float* x0,
+    const float* x1,
+    float* y0) {
+  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 128; n += (Index)gridDim.x * 256) {
+    const Index i = n * 4;
+    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i);
+    const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + i);
+    Pack<float, 4> q;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const F a0 = Value(p0.at[j]);
+      const F a1 = Value(p1.at[j]);
+      const F t0 = F(1.0f);
+      const F t1 = F(2048.0f);
+      const F t2 = RowDivide(t0, t1);
+      const F t3 = RowDivide(t2, a1);
+      const F t4 = F(0.5f);
+      const F t5 = RowMultiply(t4, t3);
+      const F t6 = F(0.5f);
+      const bool t7 = RowLess(a0, t6);
+      const F t8 = F(0.0f);
+      const F t9 = Select(t7, t8, t5);
+      const F t10 = F(0.5f);
+      const bool t11 = RowGreater(a0, t10);
+      const F t12 = Select(t11, t3, t9);
+      Put(q.at[j], t12);
+    }
+    *(Pack<float, 4>*)(y0 + i) = q;
+  }
+}
+
+
+// after basic
+
+template <class T>
+__device__ inline auto RowDivide(T x, T y) {
+  return x / y;
+}
+template <class T>
 __device__ inline auto RowNegate(T x) {
   return -x;
 }
@@ -541,8 +593,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 64 % 8;
     (void)row0;
     const i64 row1 = row / 1 % 64;
@@ -557,6 +608,7 @@ row_group(const float* in0,
       if (pack >= 64) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4);
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4);
+      float run1 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -569,8 +621,9 @@ row_group(const float* in0,
         const F m0 = s0_0;
         km0[share][j] = m0;
         const F s1_0 = RowIdentity(m0);
-        total1 = Sum::Of(total1, (double)Plain(s1_0));
+        run1 = Sum::Of(run1, Plain(s1_0));
       }
+      total1 = Sum::Of(total1, (double)run1);
     }
     total1 = AcrossBlock<Sum, 32>(total1, shared_double);
     const F m1 = Rounded<float>(Register(total1));
@@ -583,6 +636,7 @@ row_group(const float* in0,
     for (int share = 0; share < 2; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
+      float run4 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -592,8 +646,9 @@ row_group(const float* in0,
         const F m3 = s3_0;
         km3[share][j] = m3;
         const F s4_0 = RowSquare(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
       }
+      total4 = Sum::Of(total4, (double)run4);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -683,8 +738,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 256 % 8;
     (void)row0;
     const i64 row1 = row / 64 % 4;
@@ -699,6 +753,7 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4);
+      float run1 = -kInfinity;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -713,8 +768,9 @@ row_group(const float* in0,
         const F m0 = s0_4;
         km0[share][j] = m0;
         const F s1_0 = RowIdentity(m0);
-        total1 = Max::Of(total1, (float)Plain(s1_0));
+        run1 = Max::Of(run1, Plain(s1_0));
       }
+      total1 = Max::Of(total1, (float)run1);
     }
     total1 = AcrossBlock<Max, 32>(total1, shared_float);
     const F m1 = Rounded<float>(Register(total1));
@@ -727,6 +783,7 @@ row_group(const float* in0,
     for (int share = 0; share < 1; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
+      float run4 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -737,8 +794,9 @@ row_group(const float* in0,
         const F m3 = s3_1;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
       }
+      total4 = Sum::Of(total4, (double)run4);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -811,8 +869,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 256 % 8;
     (void)row0;
     const i64 row1 = row / 64 % 4;
@@ -827,6 +884,7 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4);
+      float run1 = -kInfinity;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -841,8 +899,9 @@ row_group(const float* in0,
         const F m0 = s0_4;
         km0[share][j] = m0;
         const F s1_0 = RowIdentity(m0);
-        total1 = Max::Of(total1, (float)Plain(s1_0));
+        run1 = Max::Of(run1, Plain(s1_0));
       }
+      total1 = Max::Of(total1, (float)run1);
     }
     total1 = AcrossBlock<Max, 32>(total1, shared_float);
     const F m1 = Rounded<float>(Register(total1));
@@ -855,6 +914,7 @@ row_group(const float* in0,
     for (int share = 0; share < 1; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
+      float run4 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -865,8 +925,9 @@ row_group(const float* in0,
         const F m3 = s3_1;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
       }
+      total4 = Sum::Of(total4, (double)run4);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -933,8 +994,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 64 % 8;
     (void)row0;
     const i64 row1 = row / 1 % 64;
@@ -955,6 +1015,8 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 8192LL + row1 * 128LL) + (i64)pack * 4);
+      float run4 = 0.0;
+      float run5 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -972,11 +1034,13 @@ row_group(const float* in0,
         const F m3 = s3_0;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
         const F s5_0 = F(0.0f);
         const F s5_1 = Select(m2, m1, s5_0);
-        total5 = Sum::Of(total5, (double)Plain(s5_1));
+        run5 = Sum::Of(run5, Plain(s5_1));
       }
+      total4 = Sum::Of(total4, (double)run4);
+      total5 = Sum::Of(total5, (double)run5);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -1040,8 +1104,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 64 % 8;
     (void)row0;
     const i64 row1 = row / 1 % 64;
@@ -1062,6 +1125,8 @@ row_group(const float* in0,
       const int pack = lane + share * 32;
       if (pack >= 32) continue;
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 8192LL + row1 * 128LL) + (i64)pack * 4);
+      float run4 = 0.0;
+      float run5 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1079,11 +1144,13 @@ row_group(const float* in0,
         const F m3 = s3_0;
         km3[share][j] = m3;
         const F s4_0 = RowIdentity(m3);
-        total4 = Sum::Of(total4, (double)Plain(s4_0));
+        run4 = Sum::Of(run4, Plain(s4_0));
         const F s5_0 = F(0.0f);
         const F s5_1 = Select(m2, m1, s5_0);
-        total5 = Sum::Of(total5, (double)Plain(s5_1));
+        run5 = Sum::Of(run5, Plain(s5_1));
       }
+      total4 = Sum::Of(total4, (double)run4);
+      total5 = Sum::Of(total5, (double)run5);
     }
     total4 = AcrossBlock<Sum, 32>(total4, shared_double);
     const F m4 = Rounded<float>(Register(total4));
@@ -1153,8 +1220,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 256 % 8;
     (void)row0;
     const i64 row1 = row / 64 % 4;
@@ -1172,6 +1238,7 @@ row_group(const float* in0,
       if (pack >= 32) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4);
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 32768LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4);
+      float run0 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1181,8 +1248,9 @@ row_group(const float* in0,
         const F x1 = Value(pack1.at[j]);
         kx1[share][j] = x1;
         const F s0_0 = RowMultiply(x0, x1);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
+        run0 = Sum::Of(run0, Plain(s0_0));
       }
+      total0 = Sum::Of(total0, (double)run0);
     }
     total0 = AcrossBlock<Sum, 32>(total0, shared_double);
     const F m0 = Rounded<float>(Register(total0));
@@ -1268,8 +1336,7 @@ row_group(const float* in0,
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048;
-       row += (i64)gridDim.x * 4) {
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 2048; row += (i64)gridDim.x * 4) {
     const i64 row0 = row / 256 % 8;
     (void)row0;
     const i64 row1 = row / 64 % 4;
@@ -1287,6 +1354,7 @@ row_group(const float* in0,
       if (pack >= 32) continue;
       const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4);
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 32768LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4);
+      float run0 = 0.0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1296,8 +1364,9 @@ row_group(const float* in0,
         const F x1 = Value(pack1.at[j]);
         kx1[share][j] = x1;
         const F s0_0 = RowMultiply(x0, x1);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
+        run0 = Sum::Of(run0, Plain(s0_0));
       }
+      total0 = Sum::Of(total0, (double)run0);
     }
     total0 = AcrossBlock<Sum, 32>(total0, shared_double);
     const F m0 = Rounded<float>(Register(total0));

@@ -64,10 +64,14 @@ __device__ inline F Number(bool x) { return x ? 1.0f : 0.0f; }
 // Registers to memory.
 __device__ inline void Put(float& to, F x) { to = x.v; }
 __device__ inline void Put(BF16& to, F x) {
+#ifdef __CUDACC__
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(x.v));
+#else
   const u32 u = __float_as_uint(x.v);
   const u32 nan = (u >> 16) | 0x40u;
   const u32 rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   to.bits = (u16)((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+#endif
 }
 __device__ inline void Put(F16& to, F x) {
 #ifdef __CUDACC__
@@ -165,11 +169,25 @@ struct Sum {
   static __device__ i64 Of(i64 x, i64 y) { return (i64)((u64)x + (u64)y); }
 };
 struct Max {
-  static __device__ float Of(float x, float y) { return Maximum(F(x), F(y)).v; }
+  static __device__ float Of(float x, float y) {
+#ifdef __CUDACC__
+    asm("max.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(y));
+    return x;
+#else
+    return Maximum(F(x), F(y)).v;
+#endif
+  }
   static __device__ i64 Of(i64 x, i64 y) { return x > y ? x : y; }
 };
 struct Min {
-  static __device__ float Of(float x, float y) { return Minimum(F(x), F(y)).v; }
+  static __device__ float Of(float x, float y) {
+#ifdef __CUDACC__
+    asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(y));
+    return x;
+#else
+    return Minimum(F(x), F(y)).v;
+#endif
+  }
   static __device__ i64 Of(i64 x, i64 y) { return x < y ? x : y; }
 };
 // What a register is to a sum, and back.
@@ -259,3 +277,32 @@ __device__ inline F Normal(const Words& words) {
   const D normal = radius * (((quarters + 1u) & 2u) != 0 ? -wave : wave);
   return (float)normal.v;
 }
+
+#ifdef __CUDACC__
+extern __shared__ __align__(16) char kept[];
+template <class P>
+__device__ inline void Fetch(P* to, const P* from) {
+  const u32 at = (u32)__cvta_generic_to_shared(to);
+  if constexpr (sizeof(P) == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at),
+                 "l"(from)
+                 : "memory");
+  } else if constexpr (sizeof(P) == 8 || sizeof(P) == 4) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at),
+                 "l"(from), "n"(sizeof(P))
+                 : "memory");
+  } else {
+    *to = *from;
+  }
+}
+__device__ inline void AwaitFetched() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+#else
+#define kept emulated_dynamic_shared
+template <class P>
+inline void Fetch(P* to, const P* from) {
+  *to = *from;
+}
+inline void AwaitFetched() {}
+#endif

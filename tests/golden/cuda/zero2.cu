@@ -15,32 +15,6 @@
 
 // after basic
 
-constexpr int kPlaces = 4;
-typedef Pack<u32, 4> Element;
-struct Pointers {
-  const Element* in[kPlaces];
-  Element* out[kPlaces];
-};
-
-template <int n>
-__device__ inline void Move(const Pointers& p, i64 packs, i64 i) {
-#pragma unroll
-  for (int q = 0; q < kPlaces; ++q) {
-    const Element word = p.in[q][i];
-#pragma unroll
-    for (int to = 0; to < kPlaces; ++to) p.out[to][q * packs + i] = word;
-  }
-}
-extern "C" __global__ void all_gather(const Element* in0, Element* out0, const Element* in1, Element* out1, const Element* in2, Element* out2, const Element* in3, Element* out3, i64 count) {
-  const Pointers p = {{in0, in1, in2, in3}, {out0, out1, out2, out3}};
-  const i64 first = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-  const i64 stride = (i64)gridDim.x * blockDim.x;
-  for (i64 i = first; i < count / 1; i += stride) Move<1>(p, count / 1, i);
-}
-
-
-// after basic
-
 template <class T>
 __device__ inline auto RowSqrt(T x) {
   return Sqrt(x);
@@ -235,6 +209,7 @@ map(const float* x0,
 
 
 // after basic
+
 template <class T>
 __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
@@ -247,139 +222,88 @@ template <class T>
 __device__ inline auto RowSquare(T x) {
   return x * x;
 }
+typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
-map_batch(const i64* table) {
-  // The last section that begins at this block or before it.
+map_batch(const i64* __restrict__ x0) {
   int low = 0, high = 1;
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    if (table[(i64)middle * 8] <= (i64)blockIdx.x) {
+    if (x0[(i64)middle * 8] <= (i64)blockIdx.x) {
       low = middle;
     } else {
       high = middle;
     }
   }
-  const i64* section = table + (i64)low * 8;
+  const i64* section = x0 + (i64)low * 8;
   const i64 elements = section[2];
   const i64* at = section + 3;
   const i64 block = (i64)blockIdx.x - section[0];
   switch (section[1]) {
     case 0: {
-      const i64 first = block * 4096;
       const float* in0 = (const float*)at[0];
       const float* in1 = (const float*)at[1];
       const float* in2 = (const float*)at[2];
       float* out0 = (float*)at[3];
       float* out1 = (float*)at[4];
+      const i64 first = block * 2048;
 #pragma unroll
-      for (int share = 0; share < 4; ++share) {
+      for (int share = 0; share < 2; ++share) {
         const i64 e = first + ((i64)share * 256 + threadIdx.x) * 4;
         if (e + 4 <= elements) {
-        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
-        const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + e);
-        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + e);
-        Pack<float, 4> to0;
-        Pack<float, 4> to1;
+          const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + e);
+          const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + e);
+          const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + e);
+          Pack<float, 4> to0;
+          Pack<float, 4> to1;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const F x0 = Value(pack0.at[j]);
-          const F x1 = Value(pack1.at[j]);
-          const F x2 = Value(pack2.at[j]);
-          const F s0_0 = F(0.100000001f);
-          const F s0_1 = RowMultiply(s0_0, x1);
-          const F s0_2 = F(0.899999976f);
-          const F s0_3 = RowMultiply(s0_2, x0);
-          const F s0_4 = RowAdd(s0_3, s0_1);
-          const F m0 = s0_4;
-          Put(to0.at[j], m0);
-          const F s1_0 = RowSquare(x1);
-          const F s1_1 = F(0.00100000005f);
-          const F s1_2 = RowMultiply(s1_1, s1_0);
-          const F s1_3 = F(0.999000013f);
-          const F s1_4 = RowMultiply(s1_3, x2);
-          const F s1_5 = RowAdd(s1_4, s1_2);
-          const F m1 = s1_5;
-          Put(to1.at[j], m1);
-        }
-        *(Pack<float, 4>*)(out0 + e) = to0;
-        *(Pack<float, 4>*)(out1 + e) = to1;
+          for (int j = 0; j < 4; ++j) {
+            const F x0 = Value(pack0.at[j]);
+            const F x1 = Value(pack1.at[j]);
+            const F x2 = Value(pack2.at[j]);
+            const F s0_0 = F(0.100000001f);
+            const F s0_1 = RowMultiply(s0_0, x1);
+            const F s0_2 = F(0.899999976f);
+            const F s0_3 = RowMultiply(s0_2, x0);
+            const F s0_4 = RowAdd(s0_3, s0_1);
+            const F m0 = s0_4;
+            Put(to0.at[j], m0);
+            const F s1_0 = RowSquare(x1);
+            const F s1_1 = F(0.00100000005f);
+            const F s1_2 = RowMultiply(s1_1, s1_0);
+            const F s1_3 = F(0.999000013f);
+            const F s1_4 = RowMultiply(s1_3, x2);
+            const F s1_5 = RowAdd(s1_4, s1_2);
+            const F m1 = s1_5;
+            Put(to1.at[j], m1);
+          }
+          *(Pack<float, 4>*)(out0 + e) = to0;
+          *(Pack<float, 4>*)(out1 + e) = to1;
         } else {
-        for (int j = 0; e + j < elements; ++j) {
-          const F x0 = Value(in0[e + j]);
-          const F x1 = Value(in1[e + j]);
-          const F x2 = Value(in2[e + j]);
-          const F s0_0 = F(0.100000001f);
-          const F s0_1 = RowMultiply(s0_0, x1);
-          const F s0_2 = F(0.899999976f);
-          const F s0_3 = RowMultiply(s0_2, x0);
-          const F s0_4 = RowAdd(s0_3, s0_1);
-          const F m0 = s0_4;
-          Put(out0[e + j], m0);
-          const F s1_0 = RowSquare(x1);
-          const F s1_1 = F(0.00100000005f);
-          const F s1_2 = RowMultiply(s1_1, s1_0);
-          const F s1_3 = F(0.999000013f);
-          const F s1_4 = RowMultiply(s1_3, x2);
-          const F s1_5 = RowAdd(s1_4, s1_2);
-          const F m1 = s1_5;
-          Put(out1[e + j], m1);
-        }
+          for (int j = 0; e + j < elements; ++j) {
+            const F x0 = Value(in0[e + j]);
+            const F x1 = Value(in1[e + j]);
+            const F x2 = Value(in2[e + j]);
+            const F s0_0 = F(0.100000001f);
+            const F s0_1 = RowMultiply(s0_0, x1);
+            const F s0_2 = F(0.899999976f);
+            const F s0_3 = RowMultiply(s0_2, x0);
+            const F s0_4 = RowAdd(s0_3, s0_1);
+            const F m0 = s0_4;
+            Put(out0[e + j], m0);
+            const F s1_0 = RowSquare(x1);
+            const F s1_1 = F(0.00100000005f);
+            const F s1_2 = RowMultiply(s1_1, s1_0);
+            const F s1_3 = F(0.999000013f);
+            const F s1_4 = RowMultiply(s1_3, x2);
+            const F s1_5 = RowAdd(s1_4, s1_2);
+            const F m1 = s1_5;
+            Put(out1[e + j], m1);
+          }
         }
       }
       break;
     }
   }
-}
-
-
-// after basic
-
-constexpr int kPlaces = 4;
-typedef float Element;
-struct Pointers {
-  const Element* in[kPlaces];
-  Element* out[kPlaces];
-};
-
-template <int n>
-__device__ inline Pack<Element, n>& At(Element* p, i64 i) {
-  return ((Pack<Element, n>*)p)[i];
-}
-template <int n>
-__device__ inline const Pack<Element, n>& At(const Element* p, i64 i) {
-  return ((const Pack<Element, n>*)p)[i];
-}
-// In the order of places, rounded once.
-template <int n>
-__device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
-  F total[n];
-  const Pack<Element, n> first = At<n>(p.in[0], i);
-  for (int j = 0; j < n; ++j) total[j] = Value(first.at[j]);
-#pragma unroll
-  for (int q = 1; q < kPlaces; ++q) {
-    const Pack<Element, n> next = At<n>(p.in[q], i);
-    for (int j = 0; j < n; ++j) {
-      const auto x = total[j], y = F(Value(next.at[j]));
-      total[j] = x + y;
-    }
-  }
-  Pack<Element, n> result;
-  for (int j = 0; j < n; ++j) Put(result.at[j], total[j]);
-  return result;
-}
-
-template <int n>
-__device__ inline void Move(const Pointers& p, i64 packs, i64 i) {
-#pragma unroll
-  for (int q = 0; q < kPlaces; ++q) {
-    At<n>(p.out[q], i) = Combined<n>(p, q * packs + i);
-  }
-}
-extern "C" __global__ void reduce_scatter(const Element* in0, Element* out0, const Element* in1, Element* out1, const Element* in2, Element* out2, const Element* in3, Element* out3, i64 count) {
-  const Pointers p = {{in0, in1, in2, in3}, {out0, out1, out2, out3}};
-  const i64 first = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-  const i64 stride = (i64)gridDim.x * blockDim.x;
-  for (i64 i = first; i < count / 4; i += stride) Move<4>(p, count / 4, i);
 }
 
 

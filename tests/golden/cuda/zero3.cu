@@ -57,43 +57,6 @@ template <class T>
 __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* __restrict__ x0,
-    const float* __restrict__ x1,
-    const float* __restrict__ x2,
-    float* __restrict__ y0) {
-  for (Index n = (Index)blockIdx.x * 256 + threadIdx.x; n < 32768; n += (Index)gridDim.x * 256) {
-    const Index i = n * 4;
-    const Index i_1 = i % 256;
-    const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + i_1);
-    const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + i);
-    const Pack<float, 4> p2 = *(const Pack<float, 4>*)(x2 + i_1);
-    Pack<float, 4> q;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const F a0 = Value(p0.at[j]);
-      const F a1 = Value(p1.at[j]);
-      const F a2 = Value(p2.at[j]);
-      const F t0 = RowMultiply(a1, a2);
-      const F t1 = RowAdd(t0, a0);
-      Put(q.at[j], t1);
-    }
-    *(Pack<float, 4>*)(y0 + i) = q;
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
 typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
 map(const float* x0,
@@ -192,120 +155,157 @@ map(const float* x0,
 
 // after basic, reduce
 template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
 }
 template <class T>
 __device__ inline auto RowDivide(T x, T y) {
   return x / y;
 }
 template <class T>
-__device__ inline auto RowSubtract(T x, T y) {
-  return x - y;
-}
-template <class T>
-__device__ inline auto RowSquare(T x) {
-  return x * x;
+__device__ inline auto RowIdentity(T x) {
+  return x;
 }
 template <class T>
 __device__ inline auto RowAdd(T x, T y) {
   return x + y;
 }
 template <class T>
-__device__ inline auto RowRsqrt(T x) {
-  return 1.0 / Sqrt(x);
-}
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
+__device__ inline auto RowNegate(T x) {
+  return -x;
 }
 extern "C" __global__ void __launch_bounds__(128)
 row_group(const float* in0,
-          float* out2,
-          float* out4,
-          float* out5,
-          float* out6) {
+          const float* in1,
+          const float* in2,
+          const float* in3,
+          const float* in4,
+          const float* in5,
+          const float* in6,
+          float* out7,
+          float* partial) {
   __shared__ double shared_double[32];
   __shared__ float shared_float[32];
   __shared__ i64 shared_i64[32];
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512;
-       row += (i64)gridDim.x * 4) {
-    const i64 row0 = row / 128 % 4;
-    (void)row0;
-    const i64 row1 = row / 1 % 128;
-    (void)row1;
-    F kx0[2][4];
-    double total0 = 0.0;
+  for (i64 stripe = (i64)blockIdx.x * 4 + threadIdx.x / 32; stripe < 64; stripe += (i64)gridDim.x * 4) {
+    float sum1[2][4] = {};
+    const i64 end = stripe == 63 ? 512 : (stripe + 1) * 8;
+    for (i64 row = stripe * 8; row < end; ++row) {
+      const i64 row0 = row / 128 % 4;
+      (void)row0;
+      const i64 row1 = row / 1 % 128;
+      (void)row1;
+      const F x4 = Value(in4[row0 * 128LL + row1 * 1LL]);
+      const F x5 = Value(in5[row0 * 128LL + row1 * 1LL]);
+      F kx0[2][4];
+      F kx1[2][4];
+      F kx2[2][4];
+      F kx3[2][4];
+      F km0[2][4];
+      double total2 = 0.0;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
+        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        float run2 = 0.0;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x0 = Value(pack0.at[j]);
+          kx0[share][j] = x0;
+          const F x1 = Value(pack1.at[j]);
+          kx1[share][j] = x1;
+          const F x2 = Value(pack2.at[j]);
+          kx2[share][j] = x2;
+          const F x3 = Value(pack3.at[j]);
+          kx3[share][j] = x3;
+          const F s0_0 = RowMultiply(x0, x1);
+          const F m0 = s0_0;
+          km0[share][j] = m0;
+          const F s2_0 = RowMultiply(m0, x3);
+          run2 = Sum::Of(run2, Plain(s2_0));
+          const F s1_0 = RowMultiply(x0, x2);
+          sum1[share][j] = Sum::Of(sum1[share][j], Plain(s1_0));
+        }
+        total2 = Sum::Of(total2, (double)run2);
+      }
+      total2 = AcrossBlock<Sum, 32>(total2, shared_double);
+      const F m2 = Rounded<float>(Register(total2));
+      const F s3_0 = F(-0.5f);
+      const F s3_1 = RowMultiply(s3_0, m2);
+      const F s3_2 = RowMultiply(s3_1, x5);
+      const F s3_3 = RowDivide(s3_2, x4);
+      const F s3_4 = F(256.0f);
+      const F s3_5 = RowDivide(s3_3, s3_4);
+      const F m3 = s3_5;
+      F km4[2][4];
+      double total5 = 0.0;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        float run5 = 0.0;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x3 = kx3[share][j];
+          const F m0 = km0[share][j];
+          const F s4_0 = RowIdentity(m3);
+          const F s4_1 = F(2.0f);
+          const F s4_2 = RowMultiply(s4_1, s4_0);
+          const F s4_3 = RowMultiply(s4_2, x3);
+          const F s4_4 = RowMultiply(m0, x5);
+          const F s4_5 = RowAdd(s4_4, s4_3);
+          const F m4 = s4_5;
+          km4[share][j] = m4;
+          const F s5_0 = RowNegate(m4);
+          run5 = Sum::Of(run5, Plain(s5_0));
+        }
+        total5 = Sum::Of(total5, (double)run5);
+      }
+      total5 = AcrossBlock<Sum, 32>(total5, shared_double);
+      const F m5 = Rounded<float>(Register(total5));
+      const F s6_0 = F(256.0f);
+      const F s6_1 = RowDivide(m5, s6_0);
+      const F m6 = s6_1;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        const Pack<float, 4> pack6 = *(const Pack<float, 4>*)(in6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        Pack<float, 4> to7;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x6 = Value(pack6.at[j]);
+          const F m4 = km4[share][j];
+          const F s7_0 = RowIdentity(m6);
+          const F s7_1 = RowAdd(x6, m4);
+          const F s7_2 = RowAdd(s7_1, s7_0);
+          const F m7 = s7_2;
+          Put(to7.at[j], m7);
+        }
+        *(Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to7;
+      }
+    }
     #pragma unroll
     for (int share = 0; share < 2; ++share) {
       const int pack = lane + share * 32;
       if (pack >= 64) continue;
-      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+      Pack<float, 4> to1;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = Value(pack0.at[j]);
-        kx0[share][j] = x0;
-        const F s0_0 = RowIdentity(x0);
-        total0 = Sum::Of(total0, (double)Plain(s0_0));
-      }
+      for (int j = 0; j < 4; ++j) to1.at[j] = sum1[share][j];
+      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to1;
     }
-    total0 = AcrossBlock<Sum, 32>(total0, shared_double);
-    const F m0 = Rounded<float>(Register(total0));
-    const F s1_0 = F(256.0f);
-    const F s1_1 = RowDivide(m0, s1_0);
-    const F m1 = s1_1;
-    F km2[2][4];
-    double total3 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = kx0[share][j];
-        const F s2_0 = RowSubtract(x0, m1);
-        const F m2 = s2_0;
-        km2[share][j] = m2;
-        const F s3_0 = RowSquare(m2);
-        total3 = Sum::Of(total3, (double)Plain(s3_0));
-      }
-    }
-    total3 = AcrossBlock<Sum, 32>(total3, shared_double);
-    const F m3 = Rounded<float>(Register(total3));
-    const F s4_0 = F(256.0f);
-    const F s4_1 = RowDivide(m3, s4_0);
-    const F s4_2 = F(9.99999975e-06f);
-    const F s4_3 = RowAdd(s4_1, s4_2);
-    const F m4 = s4_3;
-    const F s5_0 = RowRsqrt(m4);
-    const F m5 = s5_0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      Pack<float, 4> to2;
-      Pack<float, 4> to6;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F m2 = km2[share][j];
-        const F s6_0 = RowMultiply(m2, m5);
-        const F m6 = s6_0;
-        Put(to2.at[j], m2);
-        Put(to6.at[j], m6);
-      }
-      *(Pack<float, 4>*)(out2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to2;
-      *(Pack<float, 4>*)(out6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to6;
-    }
-    if (lane == 0) Put(out4[row0 * 128LL + row1 * 1LL], m4);
-    if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
   }
 }
 

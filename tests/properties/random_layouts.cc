@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lowering/emit_program.h"
+#include "mtf/check.h"
+#include "tests/properties/random_case.h"
+
+namespace mtf::testing {
+
+Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices) {
+  static const char* const kMeshes[] = {
+      "x:1",     "x:2",         "x:3",         "x:4",
+      "x:5",     "x:6",         "x:7",         "x:8",
+      "x:2,y:2", "x:2,y:3",     "x:3,y:2",     "x:2,y:4",
+      "x:4,y:2", "x:2,y:2,z:2", "x:1,y:2,z:3", "x:2,y:1,z:4",
+  };
+  for (;;) {
+    const Mesh mesh = *Mesh::Parse(kMeshes[random() % std::size(kMeshes)]);
+    if (mesh.num_devices() <= most_devices) return mesh;
+  }
+}
+
+LayoutRules MakeRandomRules(std::mt19937_64& random, const Graph& graph,
+                            const Mesh& mesh) {
+  std::string text;
+  const std::vector<std::string> names = DimensionNames(graph);
+  for (const char* section : {"", "[parameters]", "[optimizer]"}) {
+    const auto chance = *section == 0 ? 0 : random();
+    if (chance % 3 != 0) continue;
+    const bool once =
+        chance % 2 != 0 && absl::string_view(section) == "[parameters]";
+    absl::StrAppend(&text, once ? "[parameters gathered_once]" : section, "\n");
+    for (const std::string& name : names) {
+      if (random() % 3 == 0) continue;
+      std::vector<std::string> axes;
+      for (const MeshAxis& axis : mesh.axes()) {
+        if (random() % 2 == 0) axes.push_back(axis.name);
+      }
+      if (axes.empty() && random() % 2 == 0) axes.emplace_back(kWhole);
+      if (axes.empty()) continue;
+      std::shuffle(axes.begin(), axes.end(), random);
+      absl::StrAppend(&text, name, ":", absl::StrJoin(axes, "+"), "\n");
+    }
+  }
+  absl::StatusOr<LayoutRules> rules = LayoutRules::Parse(text, "random");
+  MTF_CHECK(rules.ok()) << rules.status().ToString();
+  return *std::move(rules);
+}
+
+LayoutRules WithoutRule(const LayoutRules& rules, int drop) {
+  std::string text;
+  std::string section(RuleSectionName(RuleSection::kDefault));
+  for (size_t i = 0; i < rules.rules().size(); ++i) {
+    if (static_cast<int>(i) == drop) continue;
+    const LayoutRule& rule = rules.rules()[i];
+    if (rule.SectionName() != section) {
+      section = rule.SectionName();
+      absl::StrAppend(&text, "[", section, "]\n");
+    }
+    absl::StrAppend(&text, rule.ToString(), "\n");
+  }
+  absl::StatusOr<LayoutRules> fewer = LayoutRules::Parse(text, "random");
+  MTF_CHECK(fewer.ok()) << fewer.status().ToString();
+  return *std::move(fewer);
+}
+
+}  // namespace mtf::testing
