@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/matchers.h"
+#include "tests/run_command.h"
 #include "tests/train/small_lm.h"
 
 namespace mtf::train {
@@ -72,7 +73,7 @@ absl::StatusOr<Traced> Train(const std::string& path, int64_t steps,
 }
 
 std::string TracePath(const std::string& name) {
-  return absl::StrCat(::testing::TempDir(), "/", name, ".json");
+  return mtf::testing::Temporary(absl::StrCat(name, ".json"));
 }
 
 class TraceOn : public ::testing::TestWithParam<std::string> {};
