@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "lowering/estimate_time.h"
 #include "lowering/explain.h"
+#include "lowering/keep_memory.h"
 #include "lowering/lower.h"
 #include "lowering/machine.h"
 #include "lowering/verify_program.h"
@@ -300,6 +301,7 @@ void PrintPasses(int layers) {
 }  // namespace mtf
 
 int main(int argc, char** argv) {
+  mtf::internal::KeepMemory();  // as --dry_run does
   if (argc >= 2 && std::strcmp(argv[1], "--passes") == 0) {
     mtf::PrintPasses(argc == 3 ? std::atoi(argv[2]) : 12);
     return 0;

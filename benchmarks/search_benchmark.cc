@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "lowering/keep_memory.h"
 #include "lowering/search_rules.h"
 #include "mtf/check.h"
 #include "tools/models.h"
@@ -16,6 +17,7 @@ namespace {
 // Arguments: GiB of a device.
 void BM_Search(benchmark::State& state, const std::string& model,
                const std::string& mesh) {
+  internal::KeepMemory();  // as mtf search does
   const auto sizes = FindModel(model);
   MTF_CHECK_OK(sizes.status());
   const auto build = [&](int64_t layers) {

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "layouts/text_items.h"
 #include "lowering/emit_program.h"
+#include "lowering/parallel_for.h"
 #include "mtf/status.h"
 
 namespace mtf::internal {
@@ -77,15 +79,22 @@ Neighbours FindNeighbours(const SearchProgram& program,
   result.ruled = result.dims = dims;
   const int count = static_cast<int>(dimensions.size());
   result.clash.assign(count, 0);
+  std::vector<std::pair<int, int>> pairs;
   for (int i = 0; i < count; ++i) {
     for (int j = i + 1; j < count; ++j) {
-      const bool ruled = (dims & Bit(i)) != 0 && (dims & Bit(j)) != 0;
-      if (!ruled || MayShare(program, section, dimensions[i], dimensions[j])) {
-        continue;
-      }
-      result.clash[i] |= Bit(j);
-      result.clash[j] |= Bit(i);
+      if ((dims & Bit(i)) != 0 && (dims & Bit(j)) != 0) pairs.emplace_back(i, j);
     }
+  }
+  std::vector<char> share(pairs.size());
+  ParallelFor(pairs.size(), [&](size_t k) {
+    const auto& [i, j] = pairs[k];
+    share[k] = MayShare(program, section, dimensions[i], dimensions[j]) ? 1 : 0;
+  });
+  for (size_t k = 0; k < pairs.size(); ++k) {
+    if (share[k] != 0) continue;
+    const auto& [i, j] = pairs[k];
+    result.clash[i] |= Bit(j);
+    result.clash[j] |= Bit(i);
   }
   return result;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mtf search: layouts for a GPT on a mesh, or on a number of devices.
-#include <malloc.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "layouts/text_items.h"
+#include "lowering/keep_memory.h"
 #include "lowering/search_rules.h"
 #include "lowering/units.h"
 #include "mtf/status.h"
@@ -106,16 +106,6 @@ std::string StepText(const GptSizes& sizes) {
                       sizes.length, sizes.length == 1 ? " token" : " tokens");
 }
 
-// Lowering takes and gives back many megabytes, thousands of times: the
-// process keeps them, which is a fourth of the time.
-void KeepMemory() {
-#ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  mallopt(M_TOP_PAD, 1 << 26);
-#endif
-}
-
 // Whether Write will find nothing in its way. Changes no file.
 absl::Status CheckCanWrite() {
   const std::string path = absl::GetFlag(FLAGS_output);
@@ -153,7 +143,7 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   }
   MTF_RETURN_IF_ERROR(machine.CheckMesh(mesh));
   MTF_RETURN_IF_ERROR(CheckCanWrite());
-  KeepMemory();
+  internal::KeepMemory();
   MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
   SearchInput input = {step.Program(), {}};
   // Blocks repeat, so two small models say what a deep one costs. Two blocks

@@ -16,6 +16,7 @@
 #include "layouts/text_items.h"
 #include "lowering/check_budget.h"
 #include "lowering/explain.h"
+#include "lowering/keep_memory.h"
 #include "lowering/lower.h"
 #include "lowering/machine.h"
 #include "lowering/plan_for_machine.h"
@@ -195,6 +196,7 @@ absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
 // What --explain and --dry_run say.
 absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
                          const std::string& layout) {
+  internal::KeepMemory();
   MTF_ASSIGN_OR_RETURN(const Machine machine,
                        Machine::Load(absl::GetFlag(FLAGS_machine)));
   MTF_ASSIGN_OR_RETURN(const Placement placement, PlacementFromFlags(layout));
