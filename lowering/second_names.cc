@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lowering/second_names.h"
 
-#include <bit>
-#include <cstdint>
+#include <algorithm>
 #include <numeric>
 
 #include "absl/strings/string_view.h"
@@ -10,9 +9,16 @@
 namespace mtf {
 namespace {
 
-constexpr int kMostNames = 64;  // bits of a set of names
+// Some of the names, by place, ascending: as many as a shape has dimensions.
+using Names = std::vector<int>;
 
-// Names that are one dimension, as sets of bits.
+void Include(Names& names, const Names& more) {
+  names.insert(names.end(), more.begin(), more.end());
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+}
+
+// Names that are one dimension.
 class Families {
  public:
   explicit Families(const NamePairs& second_names) {
@@ -20,40 +26,36 @@ class Families {
     for (const auto& [second, first] : second_names) {
       pairs.emplace_back(PlaceOf(second), PlaceOf(first));
     }
-    std::vector<int> family(places_.size());
-    std::iota(family.begin(), family.end(), 0);
+    family_.resize(places_.size());
+    std::iota(family_.begin(), family_.end(), 0);
     for (const auto& [a, b] : pairs) {
-      const int from = family[a], to = family[b];
-      for (int& each : family) each = each == from ? to : each;
+      const int from = family_[a], to = family_[b];
+      for (int& each : family_) each = each == from ? to : each;
     }
-    sets_.resize(places_.size(), 0);
-    for (size_t i = 0; i < family.size() && i < kMostNames; ++i) {
-      for (size_t j = 0; j < family.size() && j < kMostNames; ++j) {
-        if (family[i] == family[j]) sets_[i] |= uint64_t{1} << j;
-      }
-    }
+    clashes_.resize(places_.size(), false);
   }
 
-  size_t size() const { return places_.size(); }
-  int Find(absl::string_view name) const { return places_.at(name); }
-
-  uint64_t NamesIn(const Shape& shape) const {
-    uint64_t names = 0;
+  Names NamesIn(const Shape& shape) const {
+    Names names;
     for (const Dimension& dim : shape) {
       const auto found = places_.find(dim.name);
-      if (found != places_.end()) names |= uint64_t{1} << found->second;
+      if (found != places_.end()) names.push_back(found->second);
     }
+    std::sort(names.begin(), names.end());
     return names;
   }
 
-  // Those of `names` that are one dimension with another of them.
-  uint64_t Clashing(uint64_t names) const {
-    uint64_t clashing = 0;
-    for (uint64_t rest = names; rest != 0; rest &= rest - 1) {
-      const uint64_t family = names & sets_[std::countr_zero(rest)];
-      if (std::popcount(family) > 1) clashing |= family;
+  // Those of `names` that are one dimension with another of them clash.
+  void FindClashes(const Names& names) {
+    for (size_t i = 0; i < names.size(); ++i) {
+      for (size_t j = i + 1; j < names.size(); ++j) {
+        if (family_[names[i]] != family_[names[j]]) continue;
+        clashes_[names[i]] = clashes_[names[j]] = true;
+      }
     }
-    return clashing;
+  }
+  bool Clashes(absl::string_view name) const {
+    return clashes_[places_.at(name)];
   }
 
  private:
@@ -63,7 +65,9 @@ class Families {
   }
 
   absl::flat_hash_map<std::string, int> places_;
-  std::vector<uint64_t> sets_;  // by place: the names of its dimension
+  // By place.
+  std::vector<int> family_;
+  std::vector<bool> clashes_;
 };
 
 // Whether `operation` gives dimensions other names: it has both of each, one
@@ -89,31 +93,28 @@ NamePairs SecondNamesOf(const Graph& graph) {
     }
   }
   if (given.empty()) return given;
-  const Families families(given);
-  if (families.size() > kMostNames) return {};
+  Families families(given);
 
   // By id of an operation: the names in its shape.
-  std::vector<uint64_t> names;
+  std::vector<Names> names;
   names.reserve(graph.operations().size());
-  uint64_t clashing = 0;
   const Shape* last = nullptr;
   for (const auto& operation : graph.operations()) {
     const Shape& shape = operation->shape();
     const bool as_before = last != nullptr && shape == *last;
-    names.push_back(as_before ? names.back() : families.NamesIn(shape));
+    names.push_back(as_before ? Names(names.back()) : families.NamesIn(shape));
     last = &shape;
-    uint64_t met = names.back();
+    families.FindClashes(names.back());
+    if (Renames(*operation)) continue;
+    Names met = names.back();
     for (const Tensor& input : operation->inputs()) {
-      met |= names[input.operation()->id()];
+      Include(met, names[input.operation()->id()]);
     }
-    if (std::popcount(met) > 1 && !Renames(*operation)) {
-      clashing |= families.Clashing(met);
-    }
-    clashing |= families.Clashing(names.back());
+    families.FindClashes(met);
   }
   NamePairs second_names;
   for (auto& pair : given) {
-    if (clashing >> families.Find(pair.first) & 1) continue;
+    if (families.Clashes(pair.first)) continue;
     second_names.push_back(std::move(pair));
   }
   return second_names;

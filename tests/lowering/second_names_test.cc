@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "lowering/emit_program.h"
 #include "lowering/print_program.h"
@@ -27,6 +28,7 @@
 namespace mtf::testing {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -178,6 +180,26 @@ TEST(SecondNames, ThatMeetTheFirstAreDimensionsOfTheirOwn) {
               return LowerText(plain, "a:2,b:3", "length:a",
                                {.fetches = {z}, .fetch_shards = true});
             }()));
+}
+
+// As many as a model has layers that name their own dimensions.
+TEST(SecondNames, OfAnyNumberAreKnown) {
+  Graph graph;
+  const int count = 150;
+  std::vector<Tensor> products;
+  for (int i = 0; i < count; ++i) {
+    const Dimension first{absl::StrCat("length_", i), 6};
+    const Dimension second{absl::StrCat("inner_", i), 6};
+    const Tensor x = Input(graph, absl::StrCat("x_", i), kFloat32, {first});
+    const Tensor y = SecondName(x, first.name, second.name);
+    // One of them is a dimension of its own.
+    if (i == 100) products.push_back(Einsum({x, y}, {first, second}));
+  }
+  const NamePairs pairs = SecondNamesOf(graph);
+  EXPECT_EQ(pairs.size(), count - 1);
+  EXPECT_THAT(pairs, Contains(Pair("inner_149", "length_149")));
+  EXPECT_THAT(pairs, Not(Contains(Pair("inner_100", "length_100"))));
+  EXPECT_EQ(BoundNames(graph, "inner_149:a, length_7:b").size(), count - 2);
 }
 
 TEST(SecondNames, AreKeptWhereAProgramEnds) {
