@@ -113,6 +113,11 @@ class Communicator {
     return absl::OkStatus();
   }
 
+  // Called by every rank when all of them have prepared a program, before its
+  // first step: what they have to choose alike, such as the algorithms of a
+  // library, is agreed on here. Collective.
+  virtual absl::Status SettleChoices() { return absl::OkStatus(); }
+
   // Each counts itself and then does the work, or enqueues it where the memory
   // is that of a device with a stream. Counts are of elements of
   // `dtype`, without limit (over 2^31 too).

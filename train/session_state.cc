@@ -90,12 +90,15 @@ absl::StatusOr<Session::State::Compiled*> Session::State::Compile(
       devices[i]->EnterThread();
       return OpenGroups(result.program, Mover(i));
     }));
-    return ranks->RunAgreed([&](int i, Communicator&) {
+    MTF_RETURN_IF_ERROR(ranks->RunAgreed([&](int i, Communicator&) {
       absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(
           result.program, *devices[i], Mover(i), *variables[i]);
       if (executor.ok()) result.executors[i] = *std::move(executor);
       return executor.status();
-    });
+    }));
+    // Ranks wait for each other here too, so only where all have prepared it.
+    return ranks->Run(
+        [&](int i, Communicator&) { return Mover(i).SettleChoices(); });
   });
   if (!status.ok()) {
     compiled.erase(entry);

@@ -24,7 +24,7 @@ struct DriverOptions {
 // Goes up with every change of runtime.h or of this file; what changes a size
 // is seen without.
 inline constexpr int64_t kDriverAbi =
-    3 +
+    4 +
     1000 * (sizeof(GpuInfo) + 3 * sizeof(MatmulProblem) +
             5 * sizeof(AttentionProblem) + 7 * sizeof(DriverOptions) +
             11 * sizeof(PreparedMatmul::Buffers) +

@@ -13,8 +13,10 @@
 #define BACKENDS_CUDA_RUNTIME_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -117,6 +119,7 @@ class PreparedAttention {
     const void* v = nullptr;
     void* o = nullptr;
     void* stats = nullptr;  // float32 [batch, heads, length]: log of the sums
+    const void* bias = nullptr;  // as the problem has it; finite
     // Backward alone: o and stats are read.
     const void* d_o = nullptr;
     void* d_q = nullptr;
@@ -165,6 +168,10 @@ class NcclGroup {
   virtual absl::Status Poll() = 0;
 };
 
+// Gathers a text of every rank of a clique, by rank. Collective.
+using ExchangeTexts =
+    std::function<absl::StatusOr<std::vector<std::string>>(const std::string&)>;
+
 // One GPU (or its emulation) with a stream on which everything is enqueued in
 // the order of the calls, but for what is to run beside it. Enqueued work
 // cannot answer with a Status: the first error is kept and returned by the next
@@ -202,6 +209,14 @@ class Runtime {
       const MatmulProblem& problem) = 0;
   virtual absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareAttention(
       const AttentionProblem& problem) = 0;
+
+  // Of a rank of a clique: gives the matmuls that were prepared since the last
+  // call the algorithms of rank 0 (matmul_choices.h). A note for the user, or
+  // "". Collective over the clique, while nothing runs that has them.
+  virtual absl::StatusOr<std::string> SettleMatmuls(
+      int /*rank*/, const ExchangeTexts& /*exchange*/) {
+    return std::string();
+  }
 
   // A second stream runs beside the first. From EnterSide on what the calling
   // thread enqueues goes there, behind all that the first has by then, until

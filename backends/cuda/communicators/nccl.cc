@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -68,8 +69,20 @@ class Nccl : public Connection {
                                  ReduceKind reduce) override {
     const bool reduces = kind == CollectiveKind::kAllReduce ||
                          kind == CollectiveKind::kReduceScatter;
-    if (!reduces || !InOrder(group, dtype)) return absl::OkStatus();
+    if (!reduces || !InOrder(group, dtype, reduce)) return absl::OkStatus();
     return SumsOf(group).Prepare(kind, Places(group), count, dtype, reduce);
+  }
+
+  absl::Status SettleChoices() override {
+    MTF_ASSIGN_OR_RETURN(
+        const std::string note,
+        runtime().SettleMatmuls(
+            static_cast<int>(rank()),
+            [this](const std::string& text) { return host().Exchange(text); }));
+    if (rank() == 0 && !note.empty()) {
+      std::cerr << "note: " << note << std::endl;
+    }
+    return absl::OkStatus();
   }
 
   // What is enqueued waits for others without a word to the host.
@@ -96,7 +109,7 @@ class Nccl : public Connection {
     for (const Piece& piece : pieces) {
       all.push_back({piece.in, piece.out, piece.count});
     }
-    if (InOrder(group, dtype)) {
+    if (InOrder(group, dtype, kind)) {
       return SumsOf(group).AllReduce(Of(group), Places(group), all, dtype,
                                      kind);
     }
@@ -109,7 +122,7 @@ class Nccl : public Connection {
   absl::Status DoReduceScatter(const Group& group, const void* in, void* out,
                                int64_t count, DType dtype,
                                ReduceKind kind) override {
-    if (InOrder(group, dtype)) {
+    if (InOrder(group, dtype, kind)) {
       return SumsOf(group).ReduceScatter(Of(group), Places(group), in, out,
                                          count, dtype, kind);
     }
@@ -132,9 +145,9 @@ class Nccl : public Connection {
     return static_cast<int>(group.ranks.size());
   }
   // Replicas are equal to the last bit, so other groups must add alike.
-  static bool InOrder(const Group& group, DType dtype) {
-    return group.replicated_outside &&
-           OrderedSums::Matters(Places(group), dtype);
+  static bool InOrder(const Group& group, DType dtype, ReduceKind kind) {
+    return OrderedSums::Matters(Places(group), dtype, kind,
+                                group.replicated_outside);
   }
   OrderedSums& SumsOf(const Group& group) {
     return group.beside ? sums_beside_ : sums_;

@@ -78,23 +78,26 @@ absl::Status OrderedSums::Prepare(CollectiveKind collective, int places,
   } else {
     MTF_RETURN_IF_ERROR(room_.Reserve(places * bytes).status());
   }
+  return Find(places, dtype, kind).status();
+}
+
+absl::StatusOr<OrderedSums::Kernels> OrderedSums::Find(int places, DType dtype,
+                                                       ReduceKind kind) {
   Kernels& kernels = kernels_[{places, dtype, kind}];
+  if (kernels.packed != nullptr) return kernels;
   MTF_ASSIGN_OR_RETURN(kernels.single,
                        runtime_.Compile(CombineSource(places, dtype, kind, 1)));
   const auto pack = static_cast<int>(kWord / DTypeSize(dtype));
   MTF_ASSIGN_OR_RETURN(kernels.packed, runtime_.Compile(CombineSource(
                                            places, dtype, kind, pack)));
-  return absl::OkStatus();
+  return kernels;
 }
 
 absl::Status OrderedSums::Combine(int places, const void* in, void* out,
                                   int64_t block, int64_t count, DType dtype,
                                   ReduceKind kind) {
   if (count == 0) return absl::OkStatus();
-  const auto known = kernels_.find({places, dtype, kind});
-  if (known == kernels_.end()) {
-    return absl::InternalError("a reduction that was not prepared");
-  }
+  MTF_ASSIGN_OR_RETURN(const Kernels kernels, Find(places, dtype, kind));
   const int64_t pack = kWord / DTypeSize(dtype);
   const bool packed = block % pack == 0 && count % pack == 0 &&
                       reinterpret_cast<uintptr_t>(in) % kWord == 0 &&
@@ -109,8 +112,7 @@ absl::Status OrderedSums::Combine(int places, const void* in, void* out,
       std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1,
                           int64_t{8} * runtime_.info().multiprocessors);
   void* const arguments[] = {&in, &out, &block, &count};
-  runtime_.Launch(packed ? *known->second.packed : *known->second.single, shape,
-                  arguments);
+  runtime_.Launch(packed ? *kernels.packed : *kernels.single, shape, arguments);
   return absl::OkStatus();
 }
 

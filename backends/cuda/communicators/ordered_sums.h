@@ -24,17 +24,30 @@ namespace mtf::cuda {
 // All of one object run on one stream, and share room on it.
 //
 // Groups that reduce replicas of one value then get the same bits, whatever the
-// library would do in each.
+// library would do in each; and a maximum is NaN where one of its numbers is.
 class OrderedSums {
  public:
   explicit OrderedSums(Runtime& runtime) : runtime_(runtime), room_(runtime) {}
 
-  // Whether it makes a difference: two floats have one sum.
-  static bool Matters(int places, DType dtype) {
-    return places > 2 && IsFloat(dtype);
+  // Whether it makes a difference. Of floats: to sums of three or more where
+  // others hold replicas, for two floats have one sum; and to every maximum and
+  // minimum, because NCCL compares by fmaxf (its device/reduce_kernel.h), which
+  // drops NaN and may take either zero, and our devices do neither.
+  //
+  // Floats as integers of their order would keep it to one call of the library,
+  // but they take a kernel before and one behind, and those of 16 bits twice
+  // the bytes, since it has no such integers. What is reduced so is a number
+  // per row, of a softmax or loss whose rows are cut: little, and gathered
+  // whole.
+  static bool Matters(int places, DType dtype, ReduceKind kind,
+                      bool replicated_outside) {
+    if (!IsFloat(dtype)) return false;
+    return kind == ReduceKind::kSum ? replicated_outside && places > 2
+                                    : places > 1;
   }
 
-  // Room and kernels for reductions of up to `count` elements: of an operand of
+  // Makes room and kernels, which come with the first call otherwise, for
+  // reductions of up to `count` elements: of an operand of
   // all_reduce, of a result of reduce_scatter.
   absl::Status Prepare(CollectiveKind collective, int places, int64_t count,
                        DType dtype, ReduceKind kind);
@@ -55,6 +68,7 @@ class OrderedSums {
   };
   using Key = std::tuple<int, DType, ReduceKind>;
 
+  absl::StatusOr<Kernels> Find(int places, DType dtype, ReduceKind kind);
   // What fits into a batch of operands, in bytes.
   int64_t BatchBytes() const;
   absl::Status ReduceBatch(NcclGroup& group, int places,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/driver/matmul.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,30 +17,41 @@ namespace {
 
 using Matrix = MatmulProblem::Matrix;
 
-constexpr int kCandidates = 8;  // of the heuristics, to be timed
-constexpr int kRuns = 3;        // of each, behind one that does not count
+constexpr int kRuns = 3;  // of each, behind one that does not count
+
+// Algorithms travel and are kept as the bytes of the library's struct.
+std::string BytesOf(const cublasLtMatmulAlgo_t& algorithm) {
+  return std::string(reinterpret_cast<const char*>(&algorithm),
+                     sizeof(algorithm));
+}
+std::optional<cublasLtMatmulAlgo_t> AlgorithmOf(const std::string& bytes) {
+  cublasLtMatmulAlgo_t algorithm;
+  if (bytes.size() != sizeof(algorithm)) return std::nullopt;
+  std::memcpy(&algorithm, bytes.data(), sizeof(algorithm));
+  return algorithm;
+}
 
 class LtMatmul : public PreparedMatmul {
  public:
   LtMatmul(Gpu& gpu, cublasLtHandle_t handle, std::unique_ptr<LtCall> call,
-           const cublasLtMatmulAlgo_t& algorithm, void* workspace)
+           std::shared_ptr<const MatmulChoices::Choice> choice, void* workspace)
       : gpu_(gpu),
         handle_(handle),
         call_(std::move(call)),
-        algorithm_(algorithm),
+        choice_(std::move(choice)),
         workspace_(workspace) {}
 
   void Run(const Buffers& buffers) override {
     gpu_.Enter();
-    gpu_.Keep(call_->Run(handle_, algorithm_, buffers, workspace_,
-                         Matmuls::kWorkspaceBytes, gpu_.stream()));
+    gpu_.Keep(call_->Run(handle_, *AlgorithmOf(choice_->algorithm), buffers,
+                         workspace_, Matmuls::kWorkspaceBytes, gpu_.stream()));
   }
 
  private:
   Gpu& gpu_;
   cublasLtHandle_t handle_;
   std::unique_ptr<LtCall> call_;
-  cublasLtMatmulAlgo_t algorithm_;
+  std::shared_ptr<const MatmulChoices::Choice> choice_;
   void* workspace_;
 };
 
@@ -130,10 +141,10 @@ class Stopwatch {
 };
 
 // The place of the fastest of `candidates`; none where they cannot be timed.
-std::optional<size_t> Fastest(
-    LtCall& call, cublasLtHandle_t handle, const MatmulProblem& problem,
-    const std::vector<cublasLtMatmulAlgo_t>& candidates, void* workspace,
-    cudaStream_t stream) {
+std::optional<size_t> Fastest(LtCall& call, cublasLtHandle_t handle,
+                              const MatmulProblem& problem,
+                              absl::Span<const std::string> candidates,
+                              void* workspace, cudaStream_t stream) {
   Operands operands(problem);
   Stopwatch stopwatch;
   if (!operands.ok() || !stopwatch.Init().ok() || !operands.Fill(stream).ok()) {
@@ -142,8 +153,10 @@ std::optional<size_t> Fastest(
   std::optional<size_t> best;
   float best_time = -1;
   for (size_t i = 0; i < candidates.size(); ++i) {
+    const std::optional<cublasLtMatmulAlgo_t> algorithm =
+        AlgorithmOf(candidates[i]);
     const auto run = [&] {
-      return call.Run(handle, candidates[i], operands.buffers, workspace,
+      return call.Run(handle, *algorithm, operands.buffers, workspace,
                       Matmuls::kWorkspaceBytes, stream);
     };
     if (!run().ok()) continue;
@@ -164,13 +177,62 @@ std::optional<size_t> Fastest(
 
 }  // namespace
 
-Matmuls::Matmuls(Gpu& gpu) : gpu_(gpu), cache_(DiskCache::Folder("matmuls")) {}
+class LtLibrary : public MatmulLibrary {
+ public:
+  LtLibrary(Gpu& gpu, cublasLtHandle_t handle, void* workspace)
+      : gpu_(gpu), handle_(handle), workspace_(workspace) {}
+
+  std::string Version() const override {
+    return absl::StrCat("cublasLt ", cublasLtGetVersion(), " ",
+                        gpu_.info().name, " ", Matmuls::kWorkspaceBytes);
+  }
+  absl::StatusOr<std::vector<std::string>> Candidates(
+      const MatmulProblem& problem, int most) override {
+    MTF_ASSIGN_OR_RETURN(const std::unique_ptr<LtCall> call,
+                         LtCall::Create(problem));
+    MTF_ASSIGN_OR_RETURN(
+        const std::vector<cublasLtMatmulAlgo_t> algorithms,
+        call->Candidates(handle_, Matmuls::kWorkspaceBytes, most));
+    std::vector<std::string> candidates;
+    for (const cublasLtMatmulAlgo_t& algorithm : algorithms) {
+      candidates.push_back(BytesOf(algorithm));
+    }
+    return candidates;
+  }
+  bool Accepts(const MatmulProblem& problem,
+               const std::string& algorithm) override {
+    const std::optional<cublasLtMatmulAlgo_t> known = AlgorithmOf(algorithm);
+    const auto call = LtCall::Create(problem);
+    return known.has_value() && call.ok() &&
+           (*call)->Accepts(handle_, Matmuls::kWorkspaceBytes, *known);
+  }
+  std::optional<size_t> Fastest(
+      const MatmulProblem& problem,
+      absl::Span<const std::string> candidates) override {
+    const auto call = LtCall::Create(problem);
+    if (!call.ok()) return std::nullopt;
+    // Behind what computes at present, with the workspace of the stream.
+    return cuda::Fastest(**call, handle_, problem, candidates, workspace_,
+                         gpu_.stream());
+  }
+
+ private:
+  Gpu& gpu_;
+  cublasLtHandle_t handle_;
+  void* workspace_;
+};
+
+Matmuls::Matmuls(Gpu& gpu) : gpu_(gpu) {}
 
 absl::StatusOr<std::unique_ptr<Matmuls>> Matmuls::Create(Gpu& gpu) {
   std::unique_ptr<Matmuls> matmuls(new Matmuls(gpu));
   gpu.Enter();
   MTF_RETURN_IF_ERROR(MTF_CUBLAS(cublasLtCreate(&matmuls->handle_)));
   MTF_ASSIGN_OR_RETURN(matmuls->workspace_, gpu.Allocate(kWorkspaceBytes));
+  matmuls->library_ =
+      std::make_unique<LtLibrary>(gpu, matmuls->handle_, matmuls->workspace_);
+  matmuls->choices_ = std::make_unique<MatmulChoices>(
+      *matmuls->library_, DiskCache(DiskCache::Folder("matmuls")));
   return matmuls;
 }
 
@@ -179,57 +241,20 @@ Matmuls::~Matmuls() {
   if (handle_ != nullptr) cublasLtDestroy(handle_);
 }
 
-void Matmuls::StopTiming() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  times_ = false;
-  chosen_.clear();
-}
-
 absl::StatusOr<std::unique_ptr<PreparedMatmul>> Matmuls::Prepare(
     const MatmulProblem& problem, bool may_time) {
   gpu_.Enter();
   MTF_ASSIGN_OR_RETURN(std::unique_ptr<LtCall> call, LtCall::Create(problem));
-  const std::string text = problem.ToString();
-  // One at a time: what is timed wants the GPU for itself.
-  std::lock_guard<std::mutex> lock(mutex_);
-  auto known = chosen_.find(text);
-  if (known == chosen_.end()) {
-    const std::string key =
-        absl::StrCat("cublasLt ", cublasLtGetVersion(), " ", gpu_.info().name,
-                     " ", kWorkspaceBytes, " ", text);
-    cublasLtMatmulAlgo_t algorithm;
-    bool found = false;
-    if (times_) {
-      const std::optional<std::string> kept = cache_.Find(key);
-      if (kept.has_value() && kept->size() == sizeof(algorithm)) {
-        std::memcpy(&algorithm, kept->data(), sizeof(algorithm));
-        found = call->Accepts(handle_, kWorkspaceBytes, algorithm);
-      }
-    }
-    if (!found) {
-      const bool time = times_ && may_time;
-      MTF_ASSIGN_OR_RETURN(
-          const std::vector<cublasLtMatmulAlgo_t> candidates,
-          call->Candidates(handle_, kWorkspaceBytes, time ? kCandidates : 1));
-      std::optional<size_t> best;
-      if (candidates.size() == 1) {
-        best = 0;
-      } else if (time) {
-        // Behind what computes at present, with the workspace of the stream.
-        best = Fastest(*call, handle_, problem, candidates, workspace_,
-                       gpu_.stream());
-      }
-      algorithm = candidates[best.value_or(0)];
-      // Where memory is short now it may not be the next time.
-      if (time && best.has_value()) {
-        cache_.Keep(key, std::string(reinterpret_cast<const char*>(&algorithm),
-                                     sizeof(algorithm)));
-      }
-    }
-    known = chosen_.emplace(text, algorithm).first;
-  }
+  MTF_ASSIGN_OR_RETURN(std::shared_ptr<const MatmulChoices::Choice> choice,
+                       choices_->Choose(problem, may_time));
   return std::make_unique<LtMatmul>(gpu_, handle_, std::move(call),
-                                    known->second, workspace_);
+                                    std::move(choice), workspace_);
+}
+
+absl::StatusOr<std::string> Matmuls::Settle(int rank,
+                                            const ExchangeTexts& exchange) {
+  gpu_.Enter();
+  return choices_->Settle(rank, exchange);
 }
 
 }  // namespace mtf::cuda

@@ -4,22 +4,19 @@
 
 #include <cublasLt.h>
 
-#include <map>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "backends/cuda/disk_cache.h"
 #include "backends/cuda/driver/gpu.h"
+#include "backends/cuda/matmul_choices.h"
 #include "backends/cuda/runtime.h"
 
 namespace mtf::cuda {
 
-// Matmuls of one GPU by cuBLASLt. Its heuristics are asked once per problem,
-// and the best few of what they name are timed; the choice is kept on disk by
-// GPU, version of the library and problem.
+class LtLibrary;
+
+// Matmuls of one GPU by cuBLASLt, with the algorithms of MatmulChoices.
 class Matmuls {
  public:
   static absl::StatusOr<std::unique_ptr<Matmuls>> Create(Gpu& gpu);
@@ -29,10 +26,9 @@ class Matmuls {
   absl::StatusOr<std::unique_ptr<PreparedMatmul>> Prepare(
       const MatmulProblem& problem, bool may_time);
 
-  // Takes the first choice of the heuristics from now on, as every process of a
-  // clique must: what several of them compute alike is alike to the last bit
-  // only where all take the same algorithm.
-  void StopTiming();
+  // As MatmulChoices has them.
+  void JoinClique() { choices_->JoinClique(); }
+  absl::StatusOr<std::string> Settle(int rank, const ExchangeTexts& exchange);
 
   static constexpr size_t kWorkspaceBytes = 32 << 20;
 
@@ -42,10 +38,8 @@ class Matmuls {
   Gpu& gpu_;
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;  // of the stream: its matmuls share it
-  DiskCache cache_;
-  std::mutex mutex_;
-  bool times_ = true;
-  std::map<std::string, cublasLtMatmulAlgo_t> chosen_;  // by problem
+  std::unique_ptr<LtLibrary> library_;
+  std::unique_ptr<MatmulChoices> choices_;
 };
 
 }  // namespace mtf::cuda

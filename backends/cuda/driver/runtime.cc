@@ -158,6 +158,11 @@ class CudaRuntime : public Runtime {
     return matmuls_->Prepare(problem, /*may_time=*/!recording_);
   }
 
+  absl::StatusOr<std::string> SettleMatmuls(
+      int rank, const ExchangeTexts& exchange) override {
+    return matmuls_->Settle(rank, exchange);
+  }
+
   absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareAttention(
       const AttentionProblem& problem) override {
 #ifdef MTF_HAS_CUDNN
@@ -241,7 +246,7 @@ class CudaRuntime : public Runtime {
                                                       int size,
                                                       int place) override {
     gpu_->Enter();
-    if (size > 1) matmuls_->StopTiming();
+    if (size > 1) matmuls_->JoinClique();
     return groups_.Join(id, size, place);
   }
   absl::StatusOr<std::unique_ptr<NcclGroup>> SplitNccl(NcclGroup& parent,

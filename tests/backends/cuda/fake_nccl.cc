@@ -2,6 +2,7 @@
 #include "tests/backends/cuda/fake_nccl.h"
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -12,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "backends/communicators/reduce_in_order.h"
 #include "mtf/check.h"
+#include "mtf/host_tensor.h"
 #include "mtf/status.h"
+#include "tests/backends/cuda/fake_matmuls.h"
 
 namespace mtf::cuda::testing {
 
@@ -43,6 +46,24 @@ struct FakeClique {
 };
 
 namespace {
+
+// As NCCL does it: fmaxf and fminf, which drop NaN.
+void ReduceAsNccl(DType dtype, ReduceKind kind,
+                  const std::vector<const void*>& sources, void* out,
+                  int64_t count) {
+  if (kind == ReduceKind::kSum || !IsFloat(dtype)) {
+    return ReduceInOrder(dtype, kind, sources, out, count);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    double most = LoadElement(sources[0], dtype, i);
+    for (const void* source : sources) {
+      const double next = LoadElement(source, dtype, i);
+      most = kind == ReduceKind::kMax ? std::fmax(most, next)
+                                      : std::fmin(most, next);
+    }
+    StoreElement(out, dtype, i, most);
+  }
+}
 
 class FakeGroup : public NcclGroup {
  public:
@@ -93,7 +114,7 @@ class FakeGroup : public NcclGroup {
     for (const Piece& piece : pieces) {
       Exchange({.in = piece.in}, piece.out, piece.count * DTypeSize(dtype),
                [&](char* to) {
-                 ReduceInOrder(dtype, kind, Reduced(0), to, piece.count);
+                 ReduceAsNccl(dtype, kind, Reduced(0), to, piece.count);
                });
     }
     return absl::OkStatus();
@@ -111,7 +132,7 @@ class FakeGroup : public NcclGroup {
                              DType dtype, ReduceKind kind) override {
     const int64_t bytes = count * DTypeSize(dtype);
     Exchange({.in = in}, out, bytes, [&](char* to) {
-      ReduceInOrder(dtype, kind, Reduced(place * bytes), to, count);
+      ReduceAsNccl(dtype, kind, Reduced(place * bytes), to, count);
     });
     return absl::OkStatus();
   }
@@ -154,6 +175,9 @@ class FakeRuntime : public Runtime {
       : fabric_(fabric), rank_(rank) {
     info_.name = "fake GPU";
     info_.uuid = uuid;
+    if (fabric.matmuls.empty()) return;
+    choices_ =
+        std::make_unique<MatmulChoices>(*fabric.matmuls[rank], DiskCache(""));
   }
 
   const GpuInfo& info() const override { return info_; }
@@ -185,8 +209,17 @@ class FakeRuntime : public Runtime {
     MTF_CHECK_OK(cores_->Synchronize());
   }
   absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareMatmul(
-      const MatmulProblem&) override {
-    return absl::UnimplementedError("a fake GPU multiplies nothing");
+      const MatmulProblem& problem) override {
+    if (choices_ == nullptr) {
+      return absl::UnimplementedError("a fake GPU multiplies nothing");
+    }
+    MTF_ASSIGN_OR_RETURN(auto choice, choices_->Choose(problem, true));
+    return std::make_unique<FakeMatmul>(problem, std::move(choice));
+  }
+  absl::StatusOr<std::string> SettleMatmuls(
+      int rank, const ExchangeTexts& exchange) override {
+    if (choices_ == nullptr) return std::string();
+    return choices_->Settle(rank, exchange);
   }
   absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareAttention(
       const AttentionProblem&) override {
@@ -229,6 +262,7 @@ class FakeRuntime : public Runtime {
     if (fabric_.fails_to_join == rank_) {
       return absl::UnavailableError("no route to the others");
     }
+    if (choices_ != nullptr) choices_->JoinClique();
     return Open(id, size, place);
   }
   absl::StatusOr<std::unique_ptr<NcclGroup>> SplitNccl(NcclGroup& group,
@@ -279,6 +313,7 @@ class FakeRuntime : public Runtime {
   const int rank_;
   GpuInfo info_;
   std::shared_ptr<Runtime> cores_;
+  std::unique_ptr<MatmulChoices> choices_;
 };
 
 }  // namespace

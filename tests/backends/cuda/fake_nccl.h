@@ -10,7 +10,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
+#include "backends/cuda/matmul_choices.h"
 #include "backends/cuda/runtime.h"
 
 namespace mtf::cuda::testing {
@@ -27,6 +29,8 @@ struct FakeFabric {
   std::atomic<int> stuck{-1};
   // Whether each group reduces in an order of its own, as NCCL may.
   bool own_orders = false;
+  // By rank, what its GPU multiplies by; none: it does not.
+  std::vector<MatmulLibrary*> matmuls;
   // Whether the GPUs record, which is to say that work runs when it is replayed
   // and does nothing; and how often one has replayed.
   bool records = false;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replicas that different groups reduce are equal to the last bit, over a
-// library that adds in another order in each of them.
+// library that adds in another order in each of them; and NaN goes through
+// maxima, which the library drops.
 #include "backends/cuda/communicators/ordered_sums.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <ostream>
@@ -36,9 +39,14 @@ struct SumCase {
   DType dtype;
   ReduceKind kind;
   std::vector<int64_t> counts;
+  std::string mesh = "x:3,y:2";  // reduced over x
+  int64_t places() const { return Mesh::Parse(mesh)->axis_size(0); }
   friend std::ostream& operator<<(std::ostream& out, const SumCase& c) {
     return out << DTypeName(c.dtype)
-               << (c.kind == ReduceKind::kSum ? " sum" : " max") << " of "
+               << (c.kind == ReduceKind::kSum   ? " sum"
+                   : c.kind == ReduceKind::kMax ? " max"
+                                                : " min")
+               << " on " << c.mesh << " of "
                << ::testing::PrintToString(c.counts);
   }
 };
@@ -54,10 +62,27 @@ Bytes Numbers(DType dtype, int64_t count, int place) {
   return bytes;
 }
 
-// Six ranks, of which those with one y reduce and those with one x hold
-// replicas.
+// All pairs of what floats compare oddly.
+Bytes OddNumbers(DType dtype, int64_t count, int place) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double numbers[] = {std::nan(""), 0.0, -0.0, infinity,
+                            -infinity,    1,   -2};
+  Bytes bytes(count * DTypeSize(dtype));
+  int64_t divisor = 1;
+  for (int i = 0; i < place; ++i) divisor *= 7;
+  for (int64_t i = 0; i < count; ++i) {
+    StoreElement(bytes.data(), dtype, i, numbers[i / divisor % 7]);
+  }
+  return bytes;
+}
+
+// Ranks of which those with one y reduce and those with one x hold replicas.
 class Replicas : public ::testing::TestWithParam<SumCase> {
  protected:
+  virtual Bytes Given(DType dtype, int64_t count, int place) const {
+    return Numbers(dtype, count, place);
+  }
+
   // What every rank has, by rank.
   absl::StatusOr<std::vector<Bytes>> AllReduce(bool replicated_outside) {
     return Run([&](Connection& connection) -> absl::StatusOr<Bytes> {
@@ -68,7 +93,7 @@ class Replicas : public ::testing::TestWithParam<SumCase> {
       std::vector<Communicator::Piece> pieces;
       int64_t largest = 0;
       for (int64_t count : c.counts) {
-        ins.push_back(Numbers(c.dtype, count, group->place));
+        ins.push_back(Given(c.dtype, count, group->place));
         outs.emplace_back(ins.back().size());
         largest = std::max(largest, count);
       }
@@ -98,7 +123,7 @@ class Replicas : public ::testing::TestWithParam<SumCase> {
       MTF_ASSIGN_OR_RETURN(const Communicator::Group* group,
                            connection.GroupOver({0}, replicated_outside));
       const int64_t count = c.counts[0];
-      const Bytes in = Numbers(c.dtype, count * 3, group->place);
+      const Bytes in = Given(c.dtype, count * c.places(), group->place);
       Bytes out(count * DTypeSize(c.dtype));
       MTF_RETURN_IF_ERROR(connection.PrepareCollective(
           CollectiveKind::kReduceScatter, *group, count, c.dtype, c.kind));
@@ -113,8 +138,8 @@ class Replicas : public ::testing::TestWithParam<SumCase> {
     const SumCase& c = GetParam();
     std::vector<Bytes> all;
     std::vector<const void*> sources;
-    for (int place = 0; place < 3; ++place) {
-      all.push_back(Numbers(c.dtype, count, place));
+    for (int place = 0; place < c.places(); ++place) {
+      all.push_back(Given(c.dtype, count, place));
     }
     for (const Bytes& one : all) sources.push_back(one.data());
     Bytes wanted(count * DTypeSize(c.dtype));
@@ -127,19 +152,19 @@ class Replicas : public ::testing::TestWithParam<SumCase> {
       const std::function<absl::StatusOr<Bytes>(Connection&)>& body) {
     testing::FakeFabric fabric;
     fabric.own_orders = true;
-    std::vector<Bytes> results(6);
+    const Mesh mesh = *Mesh::Parse(GetParam().mesh);
+    std::vector<Bytes> results(mesh.num_devices());
     const absl::Status status =
-        LocalRanks(*Mesh::Parse("x:3,y:2"))
-            .Run([&](Communicator& host) -> absl::Status {
-              const auto rank = static_cast<int>(host.rank());
-              MTF_ASSIGN_OR_RETURN(
-                  const std::unique_ptr<Connection> connection,
-                  ConnectNccl(testing::MakeFakeGpu(fabric, rank,
-                                                   absl::StrCat("GPU-", rank)),
-                              host));
-              MTF_ASSIGN_OR_RETURN(results[rank], body(*connection));
-              return absl::OkStatus();
-            });
+        LocalRanks(mesh).Run([&](Communicator& host) -> absl::Status {
+          const auto rank = static_cast<int>(host.rank());
+          MTF_ASSIGN_OR_RETURN(
+              const std::unique_ptr<Connection> connection,
+              ConnectNccl(testing::MakeFakeGpu(fabric, rank,
+                                               absl::StrCat("GPU-", rank)),
+                          host));
+          MTF_ASSIGN_OR_RETURN(results[rank], body(*connection));
+          return absl::OkStatus();
+        });
     if (!status.ok()) return status;
     return results;
   }
@@ -183,6 +208,53 @@ INSTANTIATE_TEST_SUITE_P(
                       SumCase{kFloat32, ReduceKind::kMax, {50000}},
                       // Integers have one sum in any order.
                       SumCase{kInt32, ReduceKind::kSum, {17, 20000}}));
+
+class Extremes : public Replicas {
+ protected:
+  Bytes Given(DType dtype, int64_t count, int place) const override {
+    return OddNumbers(dtype, count, place);
+  }
+};
+
+// Whoever holds replicas: the bits are those of every other device.
+TEST_P(Extremes, OfAnAllReduceAreNaNWhereANumberIs) {
+  for (bool replicated_outside : {false, true}) {
+    const auto results = AllReduce(replicated_outside);
+    ASSERT_OK(results);
+    Bytes wanted;
+    for (int64_t count : GetParam().counts) {
+      const Bytes part = Wanted(count);
+      wanted.insert(wanted.end(), part.begin(), part.end());
+    }
+    const DType dtype = GetParam().dtype;
+    ASSERT_TRUE(std::isnan(LoadElement(wanted.data(), dtype, 0)));
+    ASSERT_TRUE(std::isnan(LoadElement(wanted.data(), dtype, 1)));
+    for (const Bytes& result : *results) EXPECT_TRUE(result == wanted);
+  }
+}
+
+TEST_P(Extremes, OfAReduceScatterAreNaNWhereANumberIs) {
+  const auto results = ReduceScatter(/*replicated_outside=*/false);
+  ASSERT_OK(results);
+  const int64_t places = GetParam().places();
+  const Bytes wanted = Wanted(GetParam().counts[0] * places);
+  const size_t bytes = wanted.size() / places;
+  const int64_t replicas = static_cast<int64_t>(results->size()) / places;
+  for (size_t rank = 0; rank < results->size(); ++rank) {
+    const auto begin = wanted.begin() + (rank / replicas) * bytes;
+    EXPECT_TRUE((*results)[rank] == Bytes(begin, begin + bytes)) << rank;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Reductions, Extremes,
+    ::testing::Values(SumCase{kFloat32, ReduceKind::kMax, {343}},
+                      SumCase{kFloat32, ReduceKind::kMin, {343}},
+                      SumCase{kFloat32, ReduceKind::kMax, {49}, "x:2"},
+                      SumCase{kBFloat16, ReduceKind::kMax, {343, 49, 7}},
+                      SumCase{kBFloat16, ReduceKind::kMin, {20003}, "x:2"},
+                      SumCase{kFloat16, ReduceKind::kMin, {343}, "x:3"},
+                      SumCase{kFloat32, ReduceKind::kMax, {30001}, "x:2,y:2"}));
 
 class Order : public Replicas {};
 
