@@ -16,12 +16,11 @@
 namespace mtf {
 namespace {
 
-constexpr int64_t kAlignment = 64;
 constexpr int kNobody = -1;
 
 int64_t Aligned(int64_t bytes) {
-  return std::max<int64_t>(1, (bytes + kAlignment - 1) / kAlignment) *
-         kAlignment;
+  constexpr int64_t kUnit = kArenaAlignment;
+  return std::max<int64_t>(1, (bytes + kUnit - 1) / kUnit) * kUnit;
 }
 
 bool CanFail(const Instruction& instruction) {

@@ -12,6 +12,9 @@
 
 namespace mtf {
 
+// Places in the arena are multiples of so many bytes.
+inline constexpr int64_t kArenaAlignment = 64;
+
 // Gives every value a place in memory: an offset in one arena, by the times
 // between which it is needed; the place of its operand, where an instruction
 // can work in place or moves nothing (a rename); or the storage of a variable.

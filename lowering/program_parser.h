@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What reads the text of a program, line by line: parse_program.cc what stands
-// above the instructions and the whole, parse_instruction.cc the instructions.
+// above the instructions and the whole, parse_instruction.cc the instructions,
+// parse_attributes.cc what each kind of them says behind its operands.
 #ifndef MTF_LOWERING_PROGRAM_PARSER_H_
 #define MTF_LOWERING_PROGRAM_PARSER_H_
 

@@ -12,10 +12,9 @@
 namespace mtf::internal {
 
 // Checks a program whose instructions are valid one by one: every collective
-// that runs beside is waited for once, nobody reads what it makes before that,
-// and, where places in memory are planned, nobody writes to the places of its
-// operands or writes or reads those of its results. kInternal, with the place
-// of the instruction at fault in `bad`.
+// that runs beside is waited for once, and nobody reads what it makes before
+// that. What it needs in memory meanwhile is checked by VerifyPlaces.
+// kInternal, with the place of the instruction at fault in `bad`.
 absl::Status VerifyOverlap(const Program& program, int* bad);
 
 }  // namespace mtf::internal

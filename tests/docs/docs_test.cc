@@ -181,7 +181,11 @@ class Programs : public ::testing::TestWithParam<Block> {};
 TEST_P(Programs, ParseAndPrintAsTheyStand) {
   const absl::StatusOr<Program> program = ParseProgram(GetParam().text);
   ASSERT_TRUE(program.ok()) << GetParam().place << "\n" << program.status();
-  EXPECT_EQ(PrintProgram(*program), GetParam().text) << GetParam().place;
+  const ProgramDetail detail = program->origins.empty()
+                                   ? ProgramDetail::kPlain
+                                   : ProgramDetail::kWithOrigins;
+  EXPECT_EQ(PrintProgram(*program, detail), GetParam().text)
+      << GetParam().place;
 }
 
 INSTANTIATE_TEST_SUITE_P(Docs, Programs, ::testing::ValuesIn(AllBlocks("mtf")),

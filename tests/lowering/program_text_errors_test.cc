@@ -13,6 +13,7 @@
 namespace mtf::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -392,6 +393,49 @@ TEST(ProgramText, WrongOriginsAreErrors) {
       ErrorText(ParseProgram("mesh{data:2}\nrule [params] a:data from \"x\"")
                     .status()),
       HasSubstr("no such section of a layout"));
+}
+
+// Causes are held against the mesh, the dimensions and the rules.
+TEST(ProgramText, WrongCausesAreErrors) {
+  const std::string program = R"(mesh{data:2, model:2}
+rule b:data from "a"
+rule h:model from "b"
+%x : f32[b:8/data, h:6/model] = input x
+%y : f32[b:8/data, h:6] = all_gather(%x) h over{model} )";
+  EXPECT_OK(ParseProgram(program + "for{h/model rule 1}"));
+  EXPECT_OK(ParseProgram(program + "for{h/model}"));
+  // Of a step that another axis needs.
+  EXPECT_OK(ParseProgram(program + "for{b/data rule 0}"));
+  for (const auto& [end, error] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"for{d/model}",
+            "the cause is dimension \"d\" over axis \"model\", which never "
+            "cuts it"},
+           {"for{b/model}",
+            "the cause is dimension \"b\" over axis \"model\", which never "
+            "cuts it"},
+           {"for{h/model rule 0}",
+            "the cause is dimension \"h\" over axis \"model\" by rule 0, "
+            "b:data, which is not over that axis"},
+           {"for{h/model rule 2}", "the number is out of range"},
+           {"for{h/model rule 1, b/data rule 0}",
+            "one cause is over the axes of the collective, another is not"}}) {
+    EXPECT_THAT(ErrorText(ParseProgram(program + end).status()),
+                AllOf(HasSubstr("line 5, column "), HasSubstr(error)))
+        << end;
+  }
+  const std::string two = "rule c:model from \"c\"\n";
+  EXPECT_THAT(
+      ErrorText(ParseProgram(absl::StrReplaceAll(
+                                 program + "for{h/model rule 2}",
+                                 {{"%x : f32[b:8/data, h:6/model]",
+                                   two + "%x : f32[b:8/data, h:6/model]"}}))
+                    .status()),
+      HasSubstr("by rule 2, c:model, which is of another dimension"));
+  EXPECT_THAT(ErrorText(ParseProgram("mesh{x:2}\n%a : f32[b:8/x] = input a\n"
+                                     "%y : f32[b:8/x] = map(%a) relu for{b/x}")
+                            .status()),
+              HasSubstr("only what changes a layout has a cause"));
 }
 
 TEST(ProgramText, AnOpenQuoteIsAnError) {

@@ -58,10 +58,10 @@ std::vector<WrongWait> WrongWaits() {
       {"WritesWhereTheResultGoes",
        planned + placed + "%v : f32[c:8] @64 = map(%u) relu\n" + end,
        "%v is written where a collective beside has %r"},
-      {"ReadsWhereTheResultGoes",
+      {"PutsTheResultWhereAnotherReads",
        planned + "%v : f32[c:8] @64 = map(%u) relu\n" + placed +
            "%w : f32[c:8] @128 = map(%v) relu\n" + end,
-       "%v is read where a collective beside has %r"},
+       "%r is written where %v is still needed"},
       {"WritesTheVariableThatIsSent",
        planned + "%w : f32[c:8/x=4] @w = read_variable w\n" +
            "%r : f32[c:8] @64 = all_gather(%w) c over{x} beside\n" +
@@ -83,7 +83,7 @@ TEST_P(WaitErrors, AreTold) {
   if (planned) {
     text = R"(mesh{x:2}
 %a : f32[b:4/x=2, c:8] @192 = input a
-%u : f32[c:8] @160 = input u
+%u : f32[c:8] @128 = input u
 %s : f32[c:8] unreduced{x} @0 = reduce(%a) sum
 )";
   }

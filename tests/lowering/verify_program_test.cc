@@ -308,23 +308,27 @@ std::vector<BrokenRule> BrokenRules() {
       {"AValueFitsTheArena",
        "mesh{x:2}\nbuffers{arena:64, commit:1}\n%a : f32[b:80/x=40] @0 = input "
        "a\n",
-       "line 1, column 1: %a does not fit its place"},
+       "line 3, column 1: %a is at @0, and takes 40 elements of 4 bytes there, "
+       "which do not fit into an arena of 64 bytes"},
       {"AValueBeginsInTheArena",
        "mesh{x:2}\nbuffers{arena:64, commit:1}\n%a : f32[b:8/x=4] @128 = input "
        "a\n",
-       "line 1, column 1: %a does not fit its place"},
+       "line 3, column 1: %a is at @128, and takes 4 elements of 4 bytes "
+       "there, which do not fit into an arena of 64 bytes"},
       {"NoSizeIsTooLargeToCheck",
        "mesh{x:2}\nbuffers{arena:9223372036854775807, commit:1}\n%a : "
        "f32[b:4611686018427387904/x=2305843009213693952] @0 = input a\n",
-       "line 1, column 1: %a does not fit its place"},
+       "line 3, column 1: %a is at @0, and takes 2305843009213693952 elements "
+       "of 4 bytes there, which do not fit into an arena of "
+       "9223372036854775807 bytes"},
       {"AValueFitsItsVariable",
        "mesh{x:2}\nbuffers{arena:64, commit:1}\n%w : f32[b:8/x=4] @w = "
        "read_variable w\n%n : f32[b:9/x=5] @w = input n\n",
-       "line 1, column 1: %n does not fit its place"},
+       "line 4, column 1: %n is at @w, but does not lie as the variable does"},
       {"AValueIsInAVariableThatExists",
        "mesh{x:2}\nbuffers{arena:64, commit:1}\n%n : f32[b:8/x=4] @w = input "
        "n\n",
-       "line 1, column 1: %n does not fit its place"},
+       "line 3, column 1: %n is at @w, but there is no such variable"},
       {"TheCommitIsAnInstruction",
        "mesh{x:2}\nbuffers{arena:64, commit:2}\n%n : f32[b:8/x=4] @0 = input "
        "n\n",
