@@ -100,9 +100,9 @@ absl::StatusOr<int64_t> RestOfRanks(const MeshText& text, int item,
   if (num_ranks % others != 0) {
     return text.Error(
         item,
-        absl::StrCat("cannot be the rest of ", num_ranks,
-                     " ranks: the other axes take ", others, ", and ",
-                     num_ranks, " is not a multiple of ", others),
+        absl::StrCat("cannot be the rest of ", Plural(num_ranks, "rank"),
+                     ": the other axes take ", others, ", and ", num_ranks,
+                     " is not a multiple of ", others),
         "choose sizes whose product divides the number of ranks");
   }
   return num_ranks / others;
@@ -135,12 +135,10 @@ absl::Status WrongCount(absl::string_view text,
   }
   if (product.empty()) product = "no axes";
   return absl::InvalidArgumentError(absl::StrCat(
-      "mesh ", Quoted(text), " has ", devices,
-      devices == 1 ? " device" : " devices", " but there ",
-      num_ranks == 1 ? "is 1 rank" : absl::StrCat("are ", num_ranks, " ranks"),
+      "mesh ", Quoted(text), " has ", Plural(devices, "device"), " but there ",
+      num_ranks == 1 ? "is " : "are ", Plural(num_ranks, "rank"),
       DetailLine("mesh", absl::StrCat(product, " = ", devices)),
-      DetailLine("help", absl::StrCat("start ", devices,
-                                      devices == 1 ? " rank" : " ranks",
+      DetailLine("help", absl::StrCat("start ", Plural(devices, "rank"),
                                       ", or let one axis take the rest: \"",
                                       FittingMesh(axes, num_ranks), "\""))));
 }

@@ -70,6 +70,10 @@ std::string Quoted(absl::string_view text) {
   return absl::StrCat("\"", Escaped(text), "\"");
 }
 
+std::string Plural(int64_t count, absl::string_view word) {
+  return absl::StrCat(count, " ", word, count == 1 ? "" : "s");
+}
+
 std::string DetailLine(absl::string_view label, absl::string_view text) {
   std::string padded(label);
   padded.resize(std::max<size_t>(label.size() + 1, 9), ' ');

@@ -37,6 +37,9 @@ std::string Escaped(absl::string_view text);
 // The same with quotes around it.
 std::string Quoted(absl::string_view text);
 
+// "3 devices", "1 device".
+std::string Plural(int64_t count, absl::string_view word);
+
 // A line below the first of an error: "\n  mesh     data:2".
 std::string DetailLine(absl::string_view label, absl::string_view text);
 

@@ -109,10 +109,6 @@ std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of) {
   return folds;
 }
 
-std::string Plural(int64_t count, absl::string_view word) {
-  return absl::StrCat(count, " ", word, count == 1 ? "" : "s");
-}
-
 std::string SecondsText(double seconds) {
   if (seconds == 0) return "0";
   const std::pair<double, absl::string_view> units[] = {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "layouts/text_items.h"
 #include "lowering/explain_parts.h"
 #include "lowering/explain_table.h"
 

@@ -11,9 +11,6 @@
 
 namespace mtf::internal {
 
-// "3 devices", "1 device".
-std::string Plural(int64_t count, absl::string_view word);
-
 // What becomes of attention, or "" on a machine that does not fuse it.
 std::string AttentionText(const Explanation& explanation, int width);
 

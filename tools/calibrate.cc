@@ -240,9 +240,8 @@ class Calibration {
     // Eight steps for each float.
     const double functions = Rate(maps[0].size / 4 * 8, maps[0].seconds);
     return absl::StrCat(
-        "# Measured by mtf calibrate on ", Escaped(host), ": ", ranks(),
-        ranks() == 1 ? " rank" : " ranks", " of ", threads_,
-        threads_ == 1 ? " thread" : " threads",
+        "# Measured by mtf calibrate on ", Escaped(host), ": ",
+        Plural(ranks(), "rank"), " of ", Plural(threads_, "thread"),
         " that work at once, medians of the slowest rank.\nmachine ",
         options_.name, "\n\n[device]\nmemory ",
         FormatQuantity(std::floor(memory), Quantity::kBytes), "\nbandwidth ",
@@ -316,11 +315,10 @@ absl::Status CheckOptions(const CalibrateOptions& options, int launched) {
   }
   if (options.ranks == 1 || options.ranks < 0 ||
       options.ranks > train::RankSet::kMaxLocalRanks) {
-    return wrong(
-        absl::StrCat("collectives cannot be measured with ", options.ranks,
-                     options.ranks == 1 ? " rank" : " ranks"),
-        absl::StrCat("from 2 to ", train::RankSet::kMaxLocalRanks,
-                     ", or 0 for the cores of this host"));
+    return wrong(absl::StrCat("collectives cannot be measured with ",
+                              Plural(options.ranks, "rank")),
+                 absl::StrCat("from 2 to ", train::RankSet::kMaxLocalRanks,
+                              ", or 0 for the cores of this host"));
   }
   return absl::OkStatus();
 }

@@ -25,10 +25,9 @@ namespace {
 constexpr double kUsualSeconds = 60;
 
 std::string Account(const ReshardProof& proof) {
-  std::string text = absl::StrFormat(
-      "%d %s: %d of %d pairs of layouts proved", proof.dimensions,
-      proof.dimensions == 1 ? "dimension" : "dimensions", proof.proved,
-      proof.pairs);
+  std::string text = absl::StrFormat("%s: %d of %d pairs of layouts proved",
+                                     Plural(proof.dimensions, "dimension"),
+                                     proof.proved, proof.pairs);
   if (proof.too_large > 0) {
     absl::StrAppend(&text, ", ", proof.too_large, " left out as too large");
   }
@@ -59,9 +58,10 @@ absl::Status Verify(const std::vector<std::string>& arguments) {
                    "does hardly depends on their sizes")));
   }
 
-  std::cout << "mesh " << mesh.ToString() << ", " << mesh.num_devices()
-            << " ranks: every reshard between two layouts of a tensor, over "
-               "real data\n";
+  std::cout << "mesh " << mesh.ToString() << ", "
+            << Plural(mesh.num_devices(), "rank")
+            << ": every reshard between two layouts of a tensor, over real "
+               "data\n";
   const bool terminal = isatty(STDERR_FILENO) != 0;
   bool complete = true, too_large = false;
   for (int dimensions = 1; dimensions <= 3; ++dimensions) {

@@ -97,16 +97,18 @@ absl::StatusOr<TextDataset::Batch> TextDataset::Draw(
   const int64_t bytes = static_cast<int64_t>(text_.size());
   if (bytes < window) {
     return absl::OutOfRangeError(absl::StrCat(
-        "text ", Quoted(name_), " is ", bytes, " bytes long, but a window of ",
-        "dimension \"", length.name, "\" needs ", window,
+        "text ", Quoted(name_), " is ", Plural(bytes, "byte"),
+        " long, but a window of ", "dimension \"", length.name, "\" needs ",
+        window,
         DetailLine("help",
                    "name a longer text with --text, or use a smaller "
                    "length")));
   }
   if (batch.size > kMaxBatchTokens / length.size) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("a batch of ", batch.size, " windows of ", length.size,
-                     " bytes has more than ", kMaxBatchTokens, " tokens"));
+        absl::StrCat("a batch of ", Plural(batch.size, "window"), " of ",
+                     Plural(length.size, "byte"), " has more than ",
+                     kMaxBatchTokens, " tokens"));
   }
   std::vector<int32_t> tokens, targets;
   tokens.reserve(batch.size * length.size);

@@ -199,6 +199,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "other axes take 4, and 6 is not a multiple of 4 (item 1 of 2, "
                 "characters 1-7)",
                 "choose sizes whose product divides the number of ranks"},
+        BadMesh{"RestOfOne", "data:-1,model:4", 1,
+                "mesh item \"data:-1\" cannot be the rest of 1 rank: the other "
+                "axes take 4, and 1 is not a multiple of 4 (item 1 of 2, "
+                "characters 1-7)",
+                "choose sizes whose product divides the number of ranks"},
         BadMesh{"TooManyDevices", "data:2,model:4", 4,
                 "mesh \"data:2,model:4\" has 8 devices but there are 4 ranks",
                 "start 8 ranks, or let one axis take the rest: "
