@@ -5,6 +5,7 @@
 // "32 KiB 39 us", which begins with a number. What the entries say is read in
 // parse_machine_entries.cc.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -263,6 +265,12 @@ absl::Status MachineParser::Row(const std::vector<absl::string_view>& words) {
   }
   MTF_ASSIGN_OR_RETURN(const double size,
                        Sensible(quantities[0], Quantity::kBytes));
+  // But for what the product of number and unit has lost.
+  if (std::abs(size - std::round(size)) > size * 1e-15) {
+    return Fail(
+        absl::StrCat(Quoted(quantities[0]), " is no whole number of bytes"),
+        absl::StrFormat("the nearest is \"%.0f B\"", size));
+  }
   const bool is_rate = absl::StrContains(quantities[1], "/");
   MTF_ASSIGN_OR_RETURN(
       double value, Sensible(quantities[1], is_rate ? Quantity::kBytesPerSecond
@@ -285,11 +293,12 @@ absl::Status MachineParser::Row(const std::vector<absl::string_view>& words) {
 absl::Status MachineParser::EndTable() {
   if (!store_) return absl::OkStatus();
   if (rows_.size() < 2) {
-    return FailAt(table_line_, table_text_,
-                  absl::StrCat("the table has ", rows_.size(),
-                               rows_.size() == 1 ? " row" : " rows"),
-                  "two rows or more make a curve; without a table, latency "
-                  "and bandwidth are used");
+    return FailAt(
+        table_line_, table_text_,
+        absl::StrCat("the table has ",
+                     Plural(static_cast<int64_t>(rows_.size()), "row")),
+        "two rows or more make a curve; without a table, latency "
+        "and bandwidth are used");
   }
   store_(TimeCurve(std::move(rows_)));
   store_ = nullptr;

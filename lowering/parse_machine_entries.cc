@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the entries of a machine file say; see parse_machine.cc.
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -131,14 +132,19 @@ absl::Status MachineParser::Curve(const std::string& key,
   for (absl::string_view word : rest) {
     const std::vector<absl::string_view> parts = absl::StrSplit(word, ':');
     ShareCurve::Point point;
-    if (parts.size() != 2 || !absl::SimpleAtod(parts[0], &point.size) ||
-        !absl::SimpleAtod(parts[1], &point.share)) {
+    if (parts.size() != 2 || !ParseDecimal(parts[0], &point.size) ||
+        !ParseDecimal(parts[1], &point.share)) {
       return Fail(absl::StrCat(Quoted(word), " is no point of a curve"), form);
     }
     if (!(point.size > 0 && point.size < 1e30)) {
       return Fail(absl::StrCat("point ", Quoted(word),
                                " has a size that is not between 0 and 1e30"),
                   form);
+    }
+    if (point.size != std::floor(point.size)) {
+      return Fail(absl::StrCat("point ", Quoted(word),
+                               " has a size that is no whole number"),
+                  "sizes count FLOPs, elements or places");
     }
     if (point.share > 0 && point.share < 1e-6) {
       return Fail(absl::StrCat("point ", Quoted(word), " has a part of ", what,

@@ -99,6 +99,11 @@ absl::StatusOr<double> ParseQuantity(absl::string_view text,
           : absl::StrCat("did you mean ", nearest, "? The units are ", units));
 }
 
+bool ParseDecimal(absl::string_view text, double* number) {
+  return text.find_first_not_of("0123456789.+-eE") == text.npos &&
+         absl::SimpleAtod(text, number);
+}
+
 std::string FormatQuantity(double value, Quantity quantity) {
   const std::vector<Unit>& units = UnitsOf(quantity);
   const Unit* best = &units[0];

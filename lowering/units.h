@@ -28,6 +28,10 @@ enum class Quantity {
 // with a unit of that quantity; a misspelt unit is told the nearest one.
 absl::StatusOr<double> ParseQuantity(absl::string_view text, Quantity quantity);
 
+// Reads all of `text` as a decimal number, "0.79" or "1e12": no hexadecimal, no
+// word for infinity. False where it is none.
+bool ParseDecimal(absl::string_view text, double* number);
+
 // The other way, in the largest unit that leaves a number of at least 1:
 // "4.3 TB/s". Bytes use units of 1024 where that is a whole number.
 std::string FormatQuantity(double value, Quantity quantity);
