@@ -10,7 +10,8 @@
 #include "layouts/shard.h"
 #include "layouts/text_items.h"
 #include "lowering/count_costs.h"
-#include "lowering/plan_buffers.h"
+#include "lowering/explain_parts.h"
+#include "lowering/plan_for_machine.h"
 
 namespace mtf {
 namespace {
@@ -103,14 +104,6 @@ int64_t VariableBytes(const Program& program, const ProgramVariable& variable) {
          DTypeSize(variable.dtype);
 }
 
-int64_t MemoryBytes(const Program& program) {
-  int64_t bytes = program.buffers.arena_bytes;
-  for (const ProgramVariable& variable : program.variables) {
-    bytes += VariableBytes(program, variable);
-  }
-  return bytes;
-}
-
 // Finds what a line speaks of among the collectives of a program.
 class Matcher {
  public:
@@ -191,7 +184,7 @@ std::string Bytes(int64_t bytes) {
   double number = static_cast<double>(bytes);
   int unit = 0;
   for (; number >= 1024 && unit < 4; ++unit) number /= 1024;
-  if (unit == 0) return absl::StrCat(bytes, bytes == 1 ? " byte" : " bytes");
+  if (unit == 0) return Plural(bytes, "byte");
   return absl::StrFormat("%d bytes (%.1f %s)", bytes, number, kUnits[unit]);
 }
 
@@ -232,79 +225,6 @@ std::string DescribeCollectives(const Program& program, BudgetUse use) {
   return text;
 }
 
-// A tensor in the arena, from where it is made to where it is read last.
-struct Tenant {
-  int value = -1;
-  int first = 0;
-  int last = 0;
-};
-
-// The tensors of the arena; those that share their memory as views are one.
-std::vector<Tenant> TenantsOf(const Program& program) {
-  const std::vector<BufferPlan::Buffer>& buffers = program.buffers.buffers;
-  if (buffers.size() != program.values.size()) return {};  // not planned
-  std::vector<int> owner(program.values.size(), -1);
-  std::vector<Tenant> tenants(program.values.size());
-  const int count = static_cast<int>(program.instructions.size());
-  for (int i = 0; i < count; ++i) {
-    const Instruction& instruction = program.instructions[i];
-    for (int operand : instruction.operands) {
-      if (owner[operand] >= 0) {
-        tenants[owner[operand]].last =
-            instruction.opcode == Opcode::kWriteVariable ? count : i;
-      }
-    }
-    const bool view = instruction.opcode == Opcode::kWriteVariable ||
-                      (instruction.opcode == Opcode::kReshape &&
-                       IsView(program, instruction));
-    for (int result : instruction.results) {
-      if (view) {
-        owner[result] = owner[instruction.operands[0]];
-      } else if (buffers[result].place == BufferPlan::Place::kArena) {
-        owner[result] = result;
-        tenants[result] = {result, i, i};
-      }
-    }
-  }
-  std::erase_if(tenants, [](const Tenant& tenant) { return tenant.value < 0; });
-  return tenants;
-}
-
-// Those alive where they need most, the largest first. A result that takes
-// over the memory of an operand stands for both.
-std::vector<Tenant> AliveAtPeak(const Program& program) {
-  const std::vector<Tenant> tenants = TenantsOf(program);
-  std::vector<int64_t> change(program.instructions.size() + 2, 0);
-  for (const Tenant& tenant : tenants) {
-    const int64_t bytes = program.values[tenant.value].local_bytes();
-    change[tenant.first] += bytes;
-    change[tenant.last + 1] -= bytes;
-  }
-  int64_t bytes = 0, most = -1;
-  int peak = 0;
-  for (size_t i = 0; i < change.size(); ++i) {
-    bytes += change[i];
-    if (bytes > most) {
-      most = bytes;
-      peak = static_cast<int>(i);
-    }
-  }
-  absl::flat_hash_map<int64_t, Tenant> by_offset;
-  for (const Tenant& tenant : tenants) {
-    if (tenant.first > peak || tenant.last < peak) continue;
-    by_offset[program.buffers.buffers[tenant.value].offset] = tenant;
-  }
-  std::vector<Tenant> alive;
-  for (const auto& [offset, tenant] : by_offset) alive.push_back(tenant);
-  std::sort(alive.begin(), alive.end(),
-            [&program](const Tenant& a, const Tenant& b) {
-              const int64_t a_bytes = program.values[a.value].local_bytes();
-              const int64_t b_bytes = program.values[b.value].local_bytes();
-              return a_bytes != b_bytes ? a_bytes > b_bytes : a.value < b.value;
-            });
-  return alive;
-}
-
 std::string DescribeMemory(const Program& program) {
   int64_t parameters = 0, optimizer = 0;
   for (const ProgramVariable& variable : program.variables) {
@@ -316,18 +236,22 @@ std::string DescribeMemory(const Program& program) {
                  absl::StrCat("parameters ", Bytes(parameters),
                               ", optimizer state ", Bytes(optimizer))),
       DetailLine("step", Bytes(program.buffers.arena_bytes)));
-  const std::vector<Tenant> alive = AliveAtPeak(program);
+  // As the explanation has them: on a device that runs several instructions as
+  // one, what only these read is not in memory, and does not count.
+  const std::vector<ExplainedTensor> alive =
+      internal::ExplainMemory(program, PlanOf(program).groups).alive;
   const size_t shown = std::min(alive.size(), kMostShown);
   for (size_t i = 0; i < shown; ++i) {
-    const ProgramValue& value = program.values[alive[i].value];
-    const std::string origin =
-        program.OriginText(program.instructions[alive[i].first]);
+    const ExplainedTensor& tensor = alive[i];
     absl::StrAppend(
-        &text, DetailLine(i == 0 ? "largest" : "next",
-                          absl::StrCat(value.name, " ", DTypeName(value.dtype),
-                                       "[", value.shape.ToString(), "], ",
-                                       Bytes(value.local_bytes()),
-                                       origin.empty() ? "" : " by ", origin)));
+        &text,
+        DetailLine(i == 0 ? "largest" : "next",
+                   absl::StrCat(tensor.name, " ", tensor.type, ", ",
+                                Bytes(tensor.bytes),
+                                tensor.operation.empty()
+                                    ? ""
+                                    : absl::StrCat(" by ", tensor.operation,
+                                                   " (", tensor.site, ")"))));
   }
   if (alive.size() > shown) {
     absl::StrAppend(&text,
@@ -355,13 +279,13 @@ absl::Status Exceeded(const Program& program, const BudgetUse& use,
         "cut more dimensions, in [parameters] and [optimizer] too, or use "
         "more devices";
   } else {
-    const size_t calls = use.collectives.size();
+    const int64_t calls = static_cast<int64_t>(use.collectives.size());
     text = use.line.subject == BudgetSubject::kCalls
                ? absl::StrCat(by, "0 collectives, but a step has ", calls)
                : absl::StrCat(by, Bytes(use.line.most_bytes),
                               " from each rank, but a step sends ",
-                              Bytes(use.bytes), " in ", calls,
-                              calls == 1 ? " collective" : " collectives");
+                              Bytes(use.bytes), " in ",
+                              Plural(calls, "collective"));
     absl::StrAppend(&text, DescribeCollectives(program, use));
     help =
         "change the rule that causes it, or allow more in the section "
@@ -386,7 +310,7 @@ std::vector<BudgetUse> MeasureBudget(const Program& program,
     BudgetUse& use = uses.emplace_back();
     use.line = line;
     if (line.subject != BudgetSubject::kMemory) continue;
-    use.bytes = MemoryBytes(program);
+    use.bytes = internal::MemoryBytes(program);
     use.exceeded = use.bytes > line.most_bytes;
   }
   if (uses.empty() || !IsStep(program)) return uses;

@@ -269,7 +269,7 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
   std::future<std::vector<ExplainedEinsum>> einsums =
       std::async([&program] { return ExplainEinsums(program); });
   std::future<ExplainedMemory> memory =
-      std::async([&] { return ExplainMemory(program, machine, plan.groups); });
+      std::async([&] { return ExplainMemory(program, plan.groups); });
   std::future<ExplainedAttention> attention =
       std::async([&] { return Attention(program, machine, plan.attention); });
   const StepEstimate estimate = EstimateStep(program, machine, plan.attention);
@@ -328,6 +328,7 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
   }
   explanation.einsums = einsums.get();
   explanation.memory = memory.get();
+  explanation.memory.machine_bytes = machine.memory_bytes();
   explanation.attention = attention.get();
   for (ExplainedEinsum& einsum : explanation.einsums) {
     einsum.seconds = seconds[einsum.instruction];

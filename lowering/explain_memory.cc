@@ -153,13 +153,12 @@ int64_t MemoryBytes(const Program& program) {
   return bytes;
 }
 
-ExplainedMemory ExplainMemory(const Program& program, const Machine& machine,
+ExplainedMemory ExplainMemory(const Program& program,
                               absl::Span<const FusedGroup> groups) {
   ExplainedMemory memory;
   memory.total = MemoryBytes(program);
   memory.arena = program.buffers.arena_bytes;
   memory.parts.unused = memory.arena;
-  memory.machine_bytes = machine.memory_bytes();
   for (const ProgramVariable& variable : program.variables) {
     const int64_t bytes =
         LocalElements(program.grains, variable.shape, variable.layout) *

@@ -72,8 +72,9 @@ int64_t MemoryBytes(const Program& program);
 // What each value is for, as far as it has memory of its own, by value.
 std::vector<MemoryKind> FindPurposes(const Program& program);
 
-// `groups` are those of the plan of `program` (PlanOf).
-ExplainedMemory ExplainMemory(const Program& program, const Machine& machine,
+// `groups` are those of the plan of `program` (PlanOf). What a device has is
+// left out.
+ExplainedMemory ExplainMemory(const Program& program,
                               absl::Span<const FusedGroup> groups = {});
 
 // The einsums of a program without their times.

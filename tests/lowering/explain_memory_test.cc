@@ -122,8 +122,7 @@ TEST_P(Purposes, OfAGptAreToldByItsDimensions) {
   EXPECT_GT(copies, 0);
 
   // The parts add up to the peak, down to what lies between tensors.
-  const ExplainedMemory memory =
-      internal::ExplainMemory(*program, TestMachine());
+  const ExplainedMemory memory = internal::ExplainMemory(*program);
   EXPECT_EQ(memory.total, internal::MemoryBytes(*program));
   EXPECT_EQ(memory.parts.total(), memory.total);
   int64_t alive = 0;
@@ -165,8 +164,7 @@ TEST(ExplainMemory, ACastParameterThatIsGatheredIsACopyOfIt) {
     EXPECT_GE(bytes_of(MemoryKind::kCopy, kBFloat16, 64 * 32 * 2), 1) << layout;
     EXPECT_EQ(bytes_of(MemoryKind::kGradient, kBFloat16, 64 * 32 * 2), 1);
     EXPECT_EQ(bytes_of(MemoryKind::kGradient, kBFloat16, 64 * 16 * 2), 1);
-    const ExplainedMemory memory =
-        internal::ExplainMemory(*program, TestMachine());
+    const ExplainedMemory memory = internal::ExplainMemory(*program);
     // x, y and so on: a few numbers for each example.
     EXPECT_LT(memory.parts.activations, 64 * 32);
     EXPECT_EQ(memory.parts.total(), memory.total);

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lowering/check_budget.h"
 #include "lowering/estimate_time.h"
 #include "lowering/explain.h"
 #include "lowering/find_attention.h"
@@ -200,6 +202,32 @@ TEST(Explain, PartsOfFusedMemoryAddUp) {
 }
 
 // A change is priced with the memory and kernels that it would have.
+TEST(CheckBudget, NamesTheTensorsThatTheExplanationNames) {
+  TransformerSizes sizes = kSizes;
+  sizes.length = 512;
+  const Step step(sizes);
+  auto program = step.Lowered("", "");
+  ASSERT_OK(program);
+  PlanForMachine(*Machine::Load("h100_nvlink_ib"), *program);
+  const auto fused = step.On("h100_nvlink_ib");
+  ASSERT_OK(fused);
+  Budget budget;
+  ASSERT_OK(budget.Add("memory at most 1 KiB", {.origin = "b.layout"}));
+  const absl::Status status = CheckBudget(*program, budget);
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr(absl::StrCat(fused->memory.total, " bytes"))));
+  const std::vector<ExplainedTensor>& alive = fused->memory.alive;
+  ASSERT_GT(alive.size(), 3u);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat(alive[i].name, " ", alive[i].type, ", ",
+                                       alive[i].bytes, " bytes")));
+  }
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("and ", alive.size() - 3, " more alive")));
+}
+
 TEST(Explain, ChangesAreThoseOfTheMachine) {
   const Step step;
   const auto cut = step.On("h200_x8", "model:4", "length:model", true);
