@@ -85,6 +85,9 @@ absl::Status ExpandReshards(Program& program) {
       for (const Cause& cause : instruction.causes) {
         if (step.axes.Contains(cause.axis)) collective.causes.push_back(cause);
       }
+      // A path may cut over an axis that neither end uses, to send less, and
+      // gather over it again: that is there for all that the reshard changes.
+      if (collective.causes.empty()) collective.causes = instruction.causes;
       if (i + 1 < path.size()) {
         value = program.AddValue(
             absl::StrCat(from.name, SuffixOf(step.kind, from.layout.reduction)),

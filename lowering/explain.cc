@@ -147,8 +147,7 @@ std::vector<ExplainedCollective> Collectives(
     collective.site = cost.site.ToString();
     collective.bytes = cost.bytes;
     collective.beside = instruction.beside;
-    collective.no_change =
-        collective.rule.empty() ? "no rule causes it" : "not tried";
+    collective.no_change = collective.rule.empty() ? kNoRule : "not tried";
   }
   return collectives;
 }

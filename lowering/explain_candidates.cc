@@ -2,6 +2,7 @@
 #include "lowering/explain_candidates.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -51,12 +52,16 @@ std::vector<Candidate> Candidates(const Rules& rules,
   }
   std::vector<Candidate> candidates;
   for (int i : used) candidates.push_back(Dropping(rules, {i}));
+  std::set<std::vector<int>> seen;
   for (int i : used) {
+    // With one that says the same and so is not used: it would take over.
     std::vector<int> same;
-    for (int j : used) {
-      if (rules[j].dimension == rules[i].dimension) same.push_back(j);
+    for (int j = 0; j < static_cast<int>(rules.size()); ++j) {
+      if (rules[j].dimension == rules[i].dimension && Cuts(rules[j], mesh)) {
+        same.push_back(j);
+      }
     }
-    if (same.size() >= 2 && same[0] == i) {
+    if (same.size() >= 2 && seen.insert(same).second) {
       candidates.push_back(Dropping(rules, std::move(same)));
     }
   }

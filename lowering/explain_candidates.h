@@ -26,8 +26,8 @@ struct Candidate {
 // Without the rules in `places`, which is in order.
 Candidate Dropping(const Rules& rules, std::vector<int> places);
 
-// Every change of one rule that is used: without it, without all rules of its
-// dimension, over fewer axes, over another axis.
+// Every change of one rule that is used: without it, without all rules that cut
+// its dimension, over fewer axes, over another axis.
 std::vector<Candidate> Candidates(const Rules& rules,
                                   const std::vector<ExplainedRule>& uses,
                                   const Mesh& mesh);

@@ -85,7 +85,7 @@ class Trier {
         trials.tried);
     trials.singles = trials.tried.size();
     // What no change of a single rule removes may need all of its rules gone.
-    const std::vector<std::vector<std::string>> keys =
+    const std::vector<CollectiveKeys> keys =
         KeysOf(program, collectives);
     std::vector<Candidate> joint;
     std::set<std::vector<int>> seen;
@@ -232,13 +232,13 @@ void TellChanges(const ChangeTrials& trials, const Rules& rules,
     return std::make_pair(of.seconds, of.memory_bytes);
   };
   const std::vector<CollectiveCost> collectives = ListCollectives(program);
-  const std::vector<std::vector<std::string>> keys =
+  const std::vector<CollectiveKeys> keys =
       KeysOf(program, collectives, trials.names);
   for (size_t c = 0; c < collectives.size(); ++c) {
     ExplainedCollective& collective = explanation.collectives[c];
     const std::vector<int>& behind = collective.rules;
     if (behind.empty()) {
-      collective.no_change = "no rule causes it";
+      collective.no_change = kNoRule;
       continue;
     }
     int touching = 0;

@@ -83,6 +83,10 @@ std::vector<ExplainedEinsum> ExplainEinsums(const Program& program);
 StepCost CostOf(const Program& program, const StepEstimate& estimate,
                 absl::Span<const CollectiveCost> collectives);
 
+// Why no change removes a collective of text that leaves out causes. What is
+// lowered has a rule for each.
+inline constexpr char kNoRule[] = "the program does not say what causes it";
+
 using Rules = std::vector<LayoutRule>;
 
 // The rules of `rules` behind an instruction, in order.

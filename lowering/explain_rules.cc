@@ -24,6 +24,21 @@ bool IsCut(const Program& program, const Shape& shape,
   return false;
 }
 
+// Whether an instruction is there because of `rule`. What had the dimension may
+// be gone: computed by who reads it, or never in memory.
+bool Causes(const LayoutRule& rule, const Program& program) {
+  for (const Instruction& instruction : program.instructions) {
+    for (const Cause& cause : instruction.causes) {
+      if (cause.rule < 0) continue;
+      const LayoutRule& by = program.rules[cause.rule];
+      if (by.section == rule.section && by.dimension == rule.dimension) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 // The names of what rests by a rule of its own instead of `rule`.
 std::string Shadows(const LayoutRule& rule, const Rules& rules) {
   std::vector<std::string> shadows;
@@ -87,7 +102,10 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
     }
   }
   if (rule.section == RuleSection::kParameters) {
-    return {RuleUse::kUnused, "no parameter has the dimension"};
+    return Causes(rule, program)
+               ? std::pair(RuleUse::kUsed, std::string())
+               : std::pair(RuleUse::kUnused,
+                           std::string("no parameter has the dimension"));
   }
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode == Opcode::kReadVariable ||
@@ -102,6 +120,7 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
       }
     }
   }
+  if (Causes(rule, program)) return {RuleUse::kUsed, ""};
   const std::string shadows = Shadows(rule, rules);
   if (rule.section == RuleSection::kDefault && !shadows.empty()) {
     return {RuleUse::kShadowed, absl::StrCat(shadows, " stands in its place")};

@@ -33,14 +33,14 @@ std::string SourceOf(const Program& program, const std::vector<int>& producers,
 
 }  // namespace
 
-std::vector<std::vector<std::string>> KeysOf(
+std::vector<CollectiveKeys> KeysOf(
     const Program& program, const std::vector<CollectiveCost>& collectives,
     const NameMap& names) {
   const std::vector<int> producers = FindProducers(program);
-  std::vector<std::vector<std::string>> keys;
+  std::vector<CollectiveKeys> keys;
   keys.reserve(collectives.size());
   for (const CollectiveCost& collective : collectives) {
-    std::vector<std::string>& of = keys.emplace_back();
+    CollectiveKeys& of = keys.emplace_back();
     const Instruction& instruction =
         program.instructions[collective.instruction];
     for (int operand : instruction.operands) {
@@ -48,8 +48,14 @@ std::vector<std::vector<std::string>> KeysOf(
       const auto renamed = names.find(source);
       if (renamed != names.end()) source = std::string(renamed->second);
       for (int axis : collective.axes) {
-        of.push_back(absl::StrCat(AxisKey(collective.kind, axis), source));
+        of.sources.push_back(
+            absl::StrCat(AxisKey(collective.kind, axis), source));
       }
+    }
+    for (const Cause& cause : instruction.causes) {
+      if (cause.rule < 0) continue;
+      of.causes.push_back(absl::StrCat(AxisKey(collective.kind, cause.axis),
+                                       program.rules[cause.rule].dimension));
     }
   }
   return keys;
@@ -62,8 +68,9 @@ Traffic::Traffic(const Program& program) {
       bytes_[AxisKey(collective.kind, axis)] += collective.bytes;
     }
   }
-  for (std::vector<std::string>& keys : KeysOf(program, collectives)) {
-    for (std::string& key : keys) keys_.insert(std::move(key));
+  for (CollectiveKeys& keys : KeysOf(program, collectives)) {
+    for (std::string& key : keys.sources) sources_.insert(std::move(key));
+    for (std::string& key : keys.causes) causes_.insert(std::move(key));
   }
 }
 
@@ -73,35 +80,43 @@ int64_t Traffic::BytesOf(const std::string& axis_key) const {
 }
 
 bool Traffic::IsWithout(const CollectiveCost& collective,
-                        const std::vector<std::string>& keys,
+                        const CollectiveKeys& keys,
                         const Traffic& before) const {
+  const auto is_none_in = [](const std::vector<std::string>& own,
+                             const absl::flat_hash_set<std::string>& here) {
+    return std::none_of(
+        own.begin(), own.end(),
+        [&here](const std::string& key) { return here.contains(key); });
+  };
+  // What other rules cause may come from the same operations: where a layout
+  // without a rule sums activations, those with it may sum gradients.
+  if (!keys.causes.empty() && is_none_in(keys.causes, causes_)) return true;
   for (int axis : collective.axes) {
     const std::string key = AxisKey(collective.kind, axis);
     if (collective.bytes > 0 && BytesOf(key) >= before.BytesOf(key)) {
       return false;
     }
   }
-  return std::none_of(keys.begin(), keys.end(), [this](const std::string& key) {
-    return keys_.contains(key);
-  });
+  return is_none_in(keys.sources, sources_);
 }
 
 std::string Traffic::Instead(const CollectiveCost& collective,
-                             const std::vector<std::string>& keys,
-                             const Traffic& before, const Mesh& mesh) const {
+                             const CollectiveKeys& keys, const Traffic& before,
+                             const Mesh& mesh) const {
+  const std::vector<std::string>& sources = keys.sources;
   std::vector<std::string> found;
   for (int k = 0; k < kNumCollectiveKinds; ++k) {
     const CollectiveKind kind = static_cast<CollectiveKind>(k);
     for (int axis = 0; axis < mesh.num_axes(); ++axis) {
       const std::string with = AxisKey(kind, axis);
-      // Keys are those of each axis for each operand.
       const bool sends =
-          std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
-            const int of =
-                collective.axes[(&key - keys.data()) % collective.axes.size()];
+          std::any_of(sources.begin(), sources.end(), [&](const std::string&
+          key) {
+            const int of = collective.axes[(&key - sources.data()) %
+                                           collective.axes.size()];
             const std::string now = absl::StrCat(
                 with, key.substr(AxisKey(collective.kind, of).size()));
-            return keys_.contains(now) && !before.keys_.contains(now);
+            return sources_.contains(now) && !before.sources_.contains(now);
           });
       if (sends) {
         found.push_back(absl::StrCat(CollectiveName(kind), " over ",

@@ -16,29 +16,38 @@
 
 namespace mtf::internal {
 
-// Every sum or gather of a collective is known by its kind, its axis and the
-// user's operation it comes from, or the variable.
+// What a collective is known by in programs of several layouts.
+struct CollectiveKeys {
+  // Each sum or gather of it, by its kind, its axis and the user's operation it
+  // comes from, or the variable: those of each axis for each operand.
+  std::vector<std::string> sources;
+  // Its kind, an axis, and a dimension whose rule over that axis causes it.
+  std::vector<std::string> causes;
+};
+
+// What is sent in a program, by such keys.
 class Traffic {
  public:
   explicit Traffic(const Program& program);
 
-  // Whether nothing of a collective of another program is left in this one,
-  // and it has not moved elsewhere either: less is sent than `before` over each
-  // of its axes. `keys` are its own (KeysOf).
-  bool IsWithout(const CollectiveCost& collective,
-                 const std::vector<std::string>& keys,
+  // Whether nothing of a collective of another program is left in this one.
+  // Either nothing of its kind is here that a rule causes which causes it, or
+  // nothing here comes from its operations, and it has not moved elsewhere:
+  // less is sent than `before` over each of its axes. `keys` are its own
+  // (KeysOf).
+  bool IsWithout(const CollectiveCost& collective, const CollectiveKeys& keys,
                  const Traffic& before) const;
 
   // What the operations of such a collective send in this program and not
   // `before`, "all_reduce over model, all_gather over data"; "" for nothing.
   std::string Instead(const CollectiveCost& collective,
-                      const std::vector<std::string>& keys,
-                      const Traffic& before, const Mesh& mesh) const;
+                      const CollectiveKeys& keys, const Traffic& before,
+                      const Mesh& mesh) const;
 
  private:
   int64_t BytesOf(const std::string& axis_key) const;
 
-  absl::flat_hash_set<std::string> keys_;
+  absl::flat_hash_set<std::string> sources_, causes_;
   absl::flat_hash_map<std::string, int64_t> bytes_;  // by kind and axis
 };
 
@@ -46,7 +55,7 @@ using NameMap = absl::flat_hash_map<absl::string_view, absl::string_view>;
 
 // The keys of the collectives of a program, in their order. An operation that
 // has another name in `names` is known by that.
-std::vector<std::vector<std::string>> KeysOf(
+std::vector<CollectiveKeys> KeysOf(
     const Program& program, const std::vector<CollectiveCost>& collectives,
     const NameMap& names = {});
 

@@ -184,6 +184,31 @@ output(%whole) s
 )");
 }
 
+// What is over axes that nothing changes has the causes of the whole reshard.
+TEST(ExpandReshards, EveryStepHasACause) {
+  auto program = ParseProgram(R"(
+mesh{data:4, model:2}
+grains{h:model}
+rule b:data from "x"
+%x : f32[b:8/data, h:16] = input x
+%y : f32[h:16] unreduced{data} = reduce(%x) sum
+%all : f32[h:16] = reshard(%y) for{b/data rule 0}
+output(%all) s
+)");
+  ASSERT_OK(program);
+  ASSERT_OK(RunPass("expand_reshards", *program));
+  EXPECT_EQ(PrintProgram(*program, ProgramDetail::kWithOrigins),
+            R"(mesh{data:4, model:2}
+rule b:data from "x"
+%x : f32[b:8/data, h:16] = input x
+%y : f32[h:16] unreduced{data} = reduce(%x) sum
+%y.cut : f32[h:16/model] unreduced{data} = all_slice(%y) h over{model} for{b/data rule 0}
+%y.sum : f32[h:16/model] = all_reduce(%y.cut) sum over{data} for{b/data rule 0}
+%all : f32[h:16] = all_gather(%y.sum) h over{model} for{b/data rule 0}
+output(%all) s
+)");
+}
+
 TEST(ExpandReshards, EachReshardOfOneKindIsWrittenForItself) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{model:2}

@@ -4,6 +4,7 @@
 // saves, and which change of them would remove a collective.
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -70,6 +71,43 @@ TEST(Explain, WhatTwoRulesCauseTogetherIsRemovedByDroppingBoth) {
   ASSERT_GE(e->collectives[0].change, 0);
   EXPECT_EQ(e->changes[e->collectives[0].change].edit,
             "drop batch:rows, hidden:cols");
+}
+
+// A sum over four ranks is cheaper in halves, cut over the axis that is free:
+// the gather that puts them together is there for the same rule.
+TEST(Explain, WhatGoesOverAFreeAxisHasTheRuleOfItsReshard) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kHidden});
+  const auto e = ExplainTextLayout(graph, "data:4,model:2",
+                                   "batch:data, [optimizer] hidden:model",
+                                   {.fetches = {ReduceSum(x, {kHidden})}});
+  ASSERT_OK(e);
+  bool over_model = false;
+  for (const ExplainedCollective& c : e->collectives) {
+    over_model = over_model || c.axes.find("model") != std::string::npos;
+    EXPECT_EQ(c.dimension, "batch") << c.kind;
+    EXPECT_EQ(c.rule, "batch:data") << c.kind;
+    EXPECT_EQ(c.rule_origin, "--layout, rule 1 of 2, characters 1-10");
+    EXPECT_EQ(c.rules, std::vector<int>{0});
+    ASSERT_GE(c.change, 0) << c.kind;
+    EXPECT_EQ(e->changes[c.change].edit, "drop batch:data");
+    EXPECT_EQ(c.no_change, "");
+  }
+  EXPECT_TRUE(over_model);
+}
+
+// Without the cut of the length a layer sums activations that come from the
+// operation whose gradients it sums with it: another sum, and no reason to say
+// that the first one stays.
+TEST(Explain, EveryCollectiveOfEveryPresetHasAChangeThatRemovesIt) {
+  for (const std::string& preset : LayoutRules::PresetNames()) {
+    const Explained explained(preset);
+    ASSERT_OK(explained.explanation) << preset;
+    for (const ExplainedCollective& c : explained.explanation->collectives) {
+      EXPECT_GE(c.change, 0) << preset << " " << c.number << ": " << c.kind
+                             << " of " << c.tensor << ", " << c.no_change;
+    }
+  }
 }
 
 std::map<std::string, const ExplainedRule*> ByText(const Explanation& e) {
