@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "layouts/shard.h"
 #include "layouts/text_items.h"
+#include "lowering/check_budget.h"
 #include "lowering/count_costs.h"
 #include "lowering/estimate_time.h"
 #include "lowering/explain_parts.h"
@@ -50,7 +51,9 @@ bool FileExists(const std::string& path) {
   return stat(path.c_str(), &info) == 0;
 }
 
-absl::StatusOr<Side> ReadSide(const std::string& argument) {
+// `place` is what errors call text that is no file: "layout A".
+absl::StatusOr<Side> ReadSide(const std::string& argument,
+                              absl::string_view place) {
   Side side;
   side.name = argument;
   const std::string path(absl::StripPrefix(argument, "@"));
@@ -61,7 +64,7 @@ absl::StatusOr<Side> ReadSide(const std::string& argument) {
                        absl::EndsWith(argument, ".layout");
   if (!is_path) {
     MTF_ASSIGN_OR_RETURN(const train::Placement placement,
-                         train::ParsePlacement("", argument, 0));
+                         train::ParsePlacement("", argument, 0, place));
     side.rules = placement.rules;
     return side;
   }
@@ -76,11 +79,19 @@ absl::StatusOr<Side> ReadSide(const std::string& argument) {
 }
 
 absl::Status LowerSide(const GptStep& step, const Mesh& mesh, Side& side) {
-  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
-                       BindLayout(*step.graph, mesh, side.rules));
-  side.notices = binding.rules.notices();
-  MTF_ASSIGN_OR_RETURN(side.program, Lower(*step.graph, binding, step.targets));
-  return absl::OkStatus();
+  const auto lower = [&]() -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
+                         BindLayout(*step.graph, mesh, side.rules));
+    side.notices = binding.rules.notices();
+    MTF_ASSIGN_OR_RETURN(side.program,
+                         Lower(*step.graph, binding, step.targets));
+    return absl::OkStatus();
+  };
+  const absl::Status status = lower();
+  if (status.ok()) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrCat(status.message(), DetailLine("layout", Quoted(side.name))));
 }
 
 void Price(const Machine& machine, Side& side) {
@@ -199,6 +210,42 @@ std::string RuleChanges(const Side& a, const Side& b) {
   return absl::StrCat("rules\n", text.empty() ? "  the same\n" : text);
 }
 
+// Whether a plan keeps to a line of its budget, and what it spends of it.
+std::string Kept(const BudgetUse& use) {
+  const bool counts = use.line.subject == BudgetSubject::kCalls;
+  const std::string spent =
+      counts ? Plural(static_cast<int64_t>(use.collectives.size()), "call")
+             : BytesText(static_cast<double>(use.bytes));
+  return absl::StrCat(use.exceeded ? "broken, " : "met, ", spent);
+}
+
+// What the budget of each layout says of its own plan; "" where none has one.
+std::string Budgets(const Side& a, const Side& b) {
+  struct Row {
+    std::string line, a = "-", b = "-";
+  };
+  std::vector<Row> rows;
+  for (const Side* side : {&a, &b}) {
+    for (const BudgetUse& use :
+         MeasureBudget(side->program, side->rules.budget())) {
+      const std::string& line = use.line.ToString();
+      auto row = std::find_if(rows.begin(), rows.end(),
+                              [&](const Row& r) { return r.line == line; });
+      if (row == rows.end()) row = rows.insert(row, Row{line});
+      (side == &a ? row->a : row->b) = Kept(use);
+    }
+  }
+  if (rows.empty()) return "";
+  std::string text = absl::StrFormat("%-46s %-20s %s\n",
+                                     "budgets, each of its own plan", "A", "B");
+  for (const Row& row : rows) {
+    const char sign = row.b == "-" ? '-' : row.a == "-" ? '+' : ' ';
+    absl::StrAppendFormat(&text, "  %c %-42s %-20s %s\n", sign, row.line, row.a,
+                          row.b);
+  }
+  return absl::StrCat(text, "\n");
+}
+
 std::string Compare(const Side& a, const Side& b) {
   std::string text;
   Table table;
@@ -259,7 +306,8 @@ absl::Status Diff(const std::vector<std::string>& arguments) {
   MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags());
   Side sides[2];
   for (int i = 0; i < 2; ++i) {
-    MTF_ASSIGN_OR_RETURN(sides[i], ReadSide(arguments[i]));
+    MTF_ASSIGN_OR_RETURN(
+        sides[i], ReadSide(arguments[i], i == 0 ? "layout A" : "layout B"));
   }
   Side &a = sides[0], &b = sides[1];
   if (a.is_program != b.is_program) {
@@ -304,7 +352,9 @@ absl::Status Diff(const std::vector<std::string>& arguments) {
                       : absl::StrCat(" (A) and ", mesh_text(mesh_b), " (B)"),
                   ", machine ", machine.name(), "\n  A  ", a.name, "\n  B  ",
                   b.name, "\n\n");
-  if (!a.is_program) absl::StrAppend(&text, RuleChanges(a, b), "\n");
+  if (!a.is_program) {
+    absl::StrAppend(&text, RuleChanges(a, b), "\n", Budgets(a, b));
+  }
   return Write(absl::StrCat(text, Compare(a, b)));
 }
 

@@ -16,18 +16,22 @@ namespace mtf::train {
 namespace {
 
 // A preset is all of a layout: what to do where more stands behind its name.
-absl::Status CheckPresetStandsAlone(absl::string_view layout) {
+absl::Status CheckPresetStandsAlone(absl::string_view layout,
+                                    absl::string_view place) {
   const absl::string_view first =
       layout.substr(0, layout.find_first_of(" ,;\n\t"));
   for (const std::string& preset : LayoutRules::PresetNames()) {
     if (first != preset) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "preset ", Quoted(preset), " stands beside other items in --layout",
-        DetailLine("--layout", Quoted(layout)),
+        "preset ", Quoted(preset), " stands beside other items in ", place,
+        DetailLine(place, Quoted(layout)),
         DetailLine("help",
-                   absl::StrCat("give --layout=", preset,
-                                " alone, and a budget with --budget; to change "
-                                "its rules, write them out"))));
+                   absl::StrCat(
+                       place == "--layout"
+                           ? absl::StrCat("give --layout=", preset,
+                                          " alone, and a budget with --budget")
+                           : absl::StrCat("give ", preset, " alone"),
+                       "; to change its rules, write them out"))));
   }
   return absl::OkStatus();
 }
@@ -36,7 +40,8 @@ absl::Status CheckPresetStandsAlone(absl::string_view layout) {
 
 absl::StatusOr<Placement> ParsePlacement(absl::string_view mesh,
                                          absl::string_view layout,
-                                         int64_t num_ranks) {
+                                         int64_t num_ranks,
+                                         absl::string_view place) {
   mesh = absl::StripAsciiWhitespace(mesh);
   layout = absl::StripAsciiWhitespace(layout);
   Placement placement;
@@ -49,9 +54,8 @@ absl::StatusOr<Placement> ParsePlacement(absl::string_view mesh,
   } else if (is_preset) {
     MTF_ASSIGN_OR_RETURN(placement.rules, LayoutRules::Preset(layout));
   } else {
-    MTF_RETURN_IF_ERROR(CheckPresetStandsAlone(layout));
-    MTF_ASSIGN_OR_RETURN(placement.rules,
-                         LayoutRules::Parse(layout, "--layout"));
+    MTF_RETURN_IF_ERROR(CheckPresetStandsAlone(layout, place));
+    MTF_ASSIGN_OR_RETURN(placement.rules, LayoutRules::Parse(layout, place));
   }
   if (mesh.empty() && is_preset) {
     MTF_ASSIGN_OR_RETURN(

@@ -26,10 +26,12 @@ struct Placement {
 // `layout` is a list of rules, the name of a preset, or "@" and the path of a
 // layout file. An empty mesh is the one a preset is written for, else a single
 // device. `num_ranks` is the number of ranks there are, or 0 where the mesh
-// decides. The errors are those of Mesh::Parse and LayoutRules.
+// decides. `place` is where `layout` was written, for errors in text that is no
+// file. The errors are those of Mesh::Parse and LayoutRules.
 absl::StatusOr<Placement> ParsePlacement(absl::string_view mesh,
                                          absl::string_view layout,
-                                         int64_t num_ranks);
+                                         int64_t num_ranks,
+                                         absl::string_view place = "--layout");
 
 }  // namespace mtf::train
 

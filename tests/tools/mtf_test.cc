@@ -155,6 +155,54 @@ TEST(CliMtf, DiffOfLayoutsSaysWhatComesAndGoes) {
                     ContainsRegex("variables .* -7[0-9]\\.[0-9] %")));
 }
 
+TEST(CliMtf, DiffHoldsEachPlanAgainstItsBudget) {
+  const std::string rules = "batch:data\n";
+  const File strict("strict.layout",
+                    rules +
+                        "[budget]\nno all_gather over data\n"
+                        "at most 1 KiB over data\nmemory at most 80 GiB\n");
+  const File zero("zero.layout",
+                  rules +
+                      "[parameters]\nd_model:data\n[optimizer]\nd_model:data\n"
+                      "[budget]\nno all_gather over data\n"
+                      "memory at most 1 MiB\n");
+  const Outcome outcome = RunMtf(absl::StrCat(
+      "diff ", strict.path(), " ", zero.path(), " --mesh=data:4 --layers=1"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(
+      outcome.out,
+      AllOf(ContainsRegex("\nbudgets, each of its own plan +A +B\n"),
+            ContainsRegex("\n    no all_gather over data +met, 0 calls +"
+                          "broken, [0-9]+ calls\n"),
+            ContainsRegex("\n  - at most 1 KiB over data +broken, .* -\n"),
+            ContainsRegex("\n  - memory at most 80 GiB +met, .* -\n"),
+            ContainsRegex("\n  [+] memory at most 1 MiB +- +broken, ")));
+  const Outcome plain = RunMtf("diff data zero2 --mesh=data:4 --layers=1");
+  EXPECT_THAT(plain.out, Not(HasSubstr("budget")));
+}
+
+TEST(CliMtf, DiffErrorsNameTheSideTheyAreOf) {
+  const Outcome inlined =
+      RunMtf("diff data batch:data,batch:data --mesh=data:2");
+  EXPECT_EQ(inlined.exit_code, 2);
+  EXPECT_THAT(inlined.errors,
+              AllOf(HasSubstr("layout B"), Not(HasSubstr("--layout"))));
+  const Outcome preset = RunMtf("diff 'data,d_ff:x' data --mesh=data:2");
+  EXPECT_EQ(preset.exit_code, 2);
+  EXPECT_THAT(preset.errors,
+              AllOf(StartsWith("INVALID_ARGUMENT preset \"data\" stands beside "
+                               "other items in layout A\n"),
+                    Not(HasSubstr("--"))));
+  const File file("wrong.layout", "batch:data\n[budget]\nnothing over dta\n");
+  const Outcome budget =
+      RunMtf(absl::StrCat("diff data ", file.path(), " --mesh=data:2"));
+  EXPECT_EQ(budget.exit_code, 2);
+  EXPECT_THAT(
+      budget.errors,
+      AllOf(HasSubstr(absl::StrCat("\n  layout   \"", file.path(), "\"\n")),
+            Not(HasSubstr("--layout"))));
+}
+
 TEST(CliMtf, DiffTakesRulesToo) {
   const Outcome outcome = RunMtf(
       "diff batch:data batch:data,d_ff:model --mesh=data:2,model:2 --layers=1");
@@ -168,6 +216,12 @@ TEST(CliMtf, VerifyProvesASmallMesh) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("1 dimension: 63 of 63 pairs"),
                                  HasSubstr("3 dimensions: 573 of 573 pairs"),
                                  HasSubstr("Complete: ")));
+}
+
+TEST(CliMtf, OneRankIsCountedAsOne) {
+  const Outcome outcome = RunMtf("verify --mesh=data:1");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.out, StartsWith("mesh data:1, 1 rank: every reshard "));
 }
 
 TEST(CliMtf, VerifyKeepsToItsTimeAndSaysWhatIsMissing) {
