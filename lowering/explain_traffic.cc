@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lowering/explain_traffic.h"
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lowering/explain_traffic.h"
 #include "lowering/readers.h"
 
 namespace mtf::internal {
@@ -109,11 +108,11 @@ std::string Traffic::Instead(const CollectiveCost& collective,
     const CollectiveKind kind = static_cast<CollectiveKind>(k);
     for (int axis = 0; axis < mesh.num_axes(); ++axis) {
       const std::string with = AxisKey(kind, axis);
-      const bool sends =
-          std::any_of(sources.begin(), sources.end(), [&](const std::string&
-          key) {
-            const int of = collective.axes[(&key - sources.data()) %
-                                           collective.axes.size()];
+      const bool sends = std::any_of(
+          sources.begin(), sources.end(), [&](const std::string& key) {
+            const int of =
+                collective
+                    .axes[(&key - sources.data()) % collective.axes.size()];
             const std::string now = absl::StrCat(
                 with, key.substr(AxisKey(collective.kind, of).size()));
             return sources_.contains(now) && !before.sources_.contains(now);
