@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lowering/explain_traffic.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lowering/explain_traffic.h"
 #include "lowering/readers.h"
 
 namespace mtf::internal {
