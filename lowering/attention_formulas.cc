@@ -7,8 +7,42 @@ namespace mtf::internal {
 namespace {
 
 using F = ScalarFunction;
+using Kind = Terms::Kind;
+
+bool IsCastOf(const Terms& terms, int term, int narrow) {
+  const Terms::Term& t = terms.at(term);
+  return t.kind == Kind::kCast && t.arguments[0] == narrow;
+}
 
 }  // namespace
+
+std::optional<ScoreChanges> ReadChanges(const Terms& terms, int weights,
+                                        int scores, DType narrow) {
+  const Terms::Term* t = &terms.at(weights);
+  if (t->kind != Kind::kCast || t->dtype != narrow) return std::nullopt;
+  t = &terms.at(t->arguments[0]);
+  if (!t->Is(F::kMultiply)) return std::nullopt;
+  for (int side : {0, 1}) {
+    const Terms::Term& powers = terms.at(t->arguments[side]);
+    if (!powers.Is(F::kExp)) continue;
+    const Terms::Term& shifted = terms.at(powers.arguments[0]);
+    if (!shifted.Is(F::kSubtract)) continue;
+    int logits = shifted.arguments[0];
+    ScoreChanges changes;
+    if (terms.at(logits).Is(F::kSelect)) {
+      changes.visible = terms.at(logits).arguments[0];
+      logits = terms.at(logits).arguments[1];
+    }
+    if (terms.at(logits).Is(F::kAdd)) {
+      const Terms::Term& sum = terms.at(logits);
+      const int which = IsCastOf(terms, sum.arguments[0], scores) ? 0 : 1;
+      logits = sum.arguments[which];
+      changes.added = sum.arguments[1 - which];
+    }
+    if (IsCastOf(terms, logits, scores)) return changes;
+  }
+  return std::nullopt;
+}
 
 int Sees(Terms& terms, const std::string& length, const std::string& memory) {
   return terms.Map(F::kGreaterEqual, kBool,
@@ -16,16 +50,18 @@ int Sees(Terms& terms, const std::string& length, const std::string& memory) {
 }
 
 SoftmaxFormulas SoftmaxOf(Terms& terms, int scores, DType narrow,
-                          const std::string& length, const std::string& memory,
-                          bool causal) {
+                          const std::string& memory,
+                          const ScoreChanges& changes) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kLowest = std::numeric_limits<float>::lowest();
   const auto literal = [&](double x) { return terms.Literal(x, kFloat32); };
   int logits = terms.Cast(scores, narrow, kFloat32);
-  if (causal) {
-    logits =
-        terms.Map(F::kSelect, kFloat32,
-                  {Sees(terms, length, memory), logits, literal(-kInfinity)});
+  if (changes.added >= 0) {
+    logits = terms.Map(F::kAdd, kFloat32, {logits, changes.added});
+  }
+  if (changes.visible >= 0) {
+    logits = terms.Map(F::kSelect, kFloat32,
+                       {changes.visible, logits, literal(-kInfinity)});
   }
   const int most = terms.Map(
       F::kMaximum, kFloat32,
@@ -44,8 +80,8 @@ SoftmaxFormulas SoftmaxOf(Terms& terms, int scores, DType narrow,
 }
 
 int SoftmaxGradientOf(Terms& terms, const SoftmaxFormulas& softmax,
-                      int d_weights, DType narrow, const std::string& length,
-                      const std::string& memory, bool causal) {
+                      int d_weights, DType narrow, const std::string& memory,
+                      const ScoreChanges& changes) {
   const auto literal = [&](double x) { return terms.Literal(x, kFloat32); };
   const auto mul = [&](int x, int y) {
     return terms.Map(F::kMultiply, kFloat32, {x, y});
@@ -69,8 +105,8 @@ int SoftmaxGradientOf(Terms& terms, const SoftmaxFormulas& softmax,
   int d_logits =
       mul(terms.Map(F::kAdd, kFloat32, {d_sum, mul(wide, softmax.inverse)}),
           softmax.powers);
-  if (causal) {
-    d_logits = select(Sees(terms, length, memory), d_logits, literal(0));
+  if (changes.visible >= 0) {
+    d_logits = select(changes.visible, d_logits, literal(0));
   }
   return terms.Cast(d_logits, kFloat32, narrow);
 }

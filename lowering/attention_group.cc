@@ -18,17 +18,30 @@ int64_t AttentionGroup::stats_offset() const {
   return Aligned(OutputBytes(problem));
 }
 
+int64_t AttentionGroup::bias_offset() const {
+  if (backward.empty()) return 0;
+  const int64_t stats = problem.batch * problem.heads * problem.length * 4;
+  return problem.bias.given ? Aligned(stats_offset() + stats)
+                            : stats_offset() + stats;
+}
+
+int64_t AttentionGroup::first_seen_offset() const {
+  return bias_offset() + problem.BiasElements() * 4;
+}
+
 int64_t AttentionGroup::kept_bytes() const {
-  return stats_offset() + problem.batch * problem.heads * problem.length * 4;
+  return first_seen_offset() + problem.BiasRows() * 4;
 }
 
 std::vector<FusedGroup> AttentionGroup::FusedGroups() const {
   FusedGroup first;
   first.members = forward;
   first.outputs = {o};
+  if (kept_bytes() > 0) {
+    first.outputs.push_back(weights);
+    first.bytes = {{weights, kept_bytes()}};
+  }
   if (backward.empty()) return {first};
-  first.outputs.push_back(weights);
-  first.bytes = {{weights, kept_bytes()}};
   FusedGroup second;
   second.members = backward;
   second.outputs = {d_q, d_k, d_v};

@@ -13,7 +13,7 @@ namespace mtf {
 // Scaled dot product attention as a layer composes it, in 16-bit floats:
 //
 //   %s = einsum(%q, %k) sum{d}               [batch, heads, length, memory]
-//   %w = softmax of %s over memory, where a place may see, in f32
+//   %w = softmax of %s + added over memory, where a place may see, in f32
 //   %o = einsum(%w, %v) sum{memory}          [batch, length, heads, d]
 //
 // and its gradient, four more einsums around that of the softmax. A device that
@@ -21,7 +21,19 @@ namespace mtf {
 // length times memory. Backward it needs of forward q, k, v, the output and a
 // number per row; those two are kept where the weights would be, which the
 // gradient reads and nobody else.
+//
+// A place may see those up to itself, or those that `visible` says, or both. A
+// row that sees nothing is of zeros, which the kernels of libraries know
+// nothing of. What `visible` and `added` say reaches them as one bias, which is
+// kept for backward too; it has one place along batch, heads and length where
+// both have.
 struct AttentionGroup {
+  // A value over some of batch, heads, length and memory, and where its places
+  // lie.
+  struct Mask {
+    int value = -1;                                        // -1: there is none
+    int64_t batch = 0, heads = 0, length = 0, memory = 0;  // strides
+  };
   // Instructions, ascending, with nothing between them that runs. `backward` is
   // empty where there is no gradient.
   std::vector<int> forward, backward;
@@ -30,11 +42,15 @@ struct AttentionGroup {
   int q = -1, k = -1, v = -1, o = -1;
   int scores = -1, weights = -1;
   int d_o = -1, d_q = -1, d_k = -1, d_v = -1;
+  Mask visible, added;  // of booleans; of floats
 
-  // Where the number per row lies in the memory of the weights, behind the
-  // output.
+  // The memory of the weights has, for backward, the output and a number per
+  // row; then, where there is one, the bias, and for each row of it the first
+  // place that is seen (int32).
   int64_t stats_offset() const;
-  int64_t kept_bytes() const;  // of both
+  int64_t bias_offset() const;
+  int64_t first_seen_offset() const;
+  int64_t kept_bytes() const;  // of all; 0 where nothing is kept
   AttentionProblem BackwardProblem() const;
   // How the two are planned in memory.
   std::vector<FusedGroup> FusedGroups() const;

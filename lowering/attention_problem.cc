@@ -31,7 +31,14 @@ int64_t AttentionProblem::Bytes() const {
   const int64_t of_memory = heads_of_all * memory * d * DTypeSize(dtype);
   const int64_t per_row = heads_of_all * length * 4;
   // q, o and k, v; backward d_q, d_o and d_k, d_v besides.
-  return (backward ? 2 : 1) * 2 * (of_length + of_memory) + per_row;
+  return (backward ? 2 : 1) * 2 * (of_length + of_memory) + per_row +
+         BiasElements() * (backward ? 4 : 8);
+}
+
+int64_t AttentionProblem::BiasRows() const {
+  if (!bias.given) return 0;
+  return (bias.batch ? batch : 1) * (bias.heads ? heads : 1) *
+         (bias.length ? length : 1);
 }
 
 std::string AttentionProblem::ToString() const {
@@ -45,8 +52,12 @@ std::string AttentionProblem::ToString() const {
     absl::StrAppend(&text, " ", name, " ", strides.batch, "/", strides.heads,
                     "/", strides.length);
   }
-  absl::StrAppend(&text, " scale ", scale, causal ? " causal" : "",
-                  backward ? " backward" : "",
+  absl::StrAppend(&text, " scale ", scale);
+  if (bias.given) {
+    absl::StrAppend(&text, " bias ", bias.batch ? "b" : "",
+                    bias.heads ? "h" : "", bias.length ? "l" : "", "m");
+  }
+  absl::StrAppend(&text, causal ? " causal" : "", backward ? " backward" : "",
                   reproducible ? " reproducible" : "");
   return text;
 }

@@ -110,10 +110,20 @@ class Finder {
     return at(powers.arguments[0]).arguments[0];
   }
 
-  // The einsum that makes the logits, through a cast, the choice of a mask and
-  // what only moves; the mask, or -1, is left in `mask_`.
+  // An einsum, or casts of one.
+  bool IsProduct(int term) const {
+    while (at(term).kind == Kind::kCast) term = at(term).arguments[0];
+    if (at(term).kind != Kind::kLeaf) return false;
+    const int producer = producers_[at(term).payload];
+    return producer >= 0 &&
+           program_.instructions[producer].opcode == Opcode::kEinsum;
+  }
+
+  // The einsum that makes the logits, through a cast, what is added, the choice
+  // of a mask and what only moves; the mask and what is added, or -1, are left
+  // in `mask_` and `added_`.
   int ScoresOf(int term) {
-    mask_ = -1;
+    mask_ = added_ = -1;
     for (int depth = 0; depth < kDeepest; ++depth) {
       const Terms::Term& t = at(term);
       if (t.kind == Kind::kCast) {
@@ -121,6 +131,10 @@ class Finder {
       } else if (t.Is(F::kSelect)) {
         mask_ = t.arguments[0];
         term = t.arguments[1];
+      } else if (t.Is(F::kAdd)) {
+        const int which = IsProduct(t.arguments[0]) ? 0 : 1;
+        added_ = t.arguments[1 - which];
+        term = t.arguments[which];
       } else if (t.kind == Kind::kLeaf) {
         const int producer = producers_[t.payload];
         if (producer < 0) return -1;
@@ -218,9 +232,6 @@ class Finder {
     if (HasRandom(terms_.Of(weights_), kDeepest)) {
       return "its weights have dropout";
     }
-    if (mask_ >= 0 && mask_ != internal::Sees(terms_, length_, memory_)) {
-      return "it has a mask of its own";
-    }
     for (int i = scores_ + 1; i < output_; ++i) {
       const Instruction& instruction = program_.instructions[i];
       const bool may = instruction.opcode == Opcode::kMap ||
@@ -239,6 +250,12 @@ class Finder {
                             "], of which the last is innermost");
       }
     }
+    if (added_ >= 0 ||
+        (mask_ >= 0 && mask_ != internal::Sees(terms_, length_, memory_))) {
+      return "its mask, or what is added to its scores, is no tensor of batch, "
+             "heads, length and memory that is there before them, or its "
+             "gradient is asked for";
+    }
     return "others read what it makes inside, or it is none of the forms that "
            "fused kernels have";
   }
@@ -250,7 +267,7 @@ class Finder {
   // Of the one that is looked at: instructions, values and terms.
   int output_ = -1, scores_ = -1;
   int weights_ = -1, q_ = -1, k_ = -1, v_ = -1;
-  int softmax_ = -1, mask_ = -1;
+  int softmax_ = -1, mask_ = -1, added_ = -1;
   std::string length_, memory_, d_;
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lowering/attention_formulas.h"
+#include "lowering/attention_masks.h"
 #include "lowering/reader_lists.h"
 #include "lowering/readers.h"
 #include "lowering/runs_nothing.h"
@@ -16,34 +17,15 @@
 namespace mtf {
 namespace {
 
+using internal::LocalExtentOf;
+using internal::ScoreChanges;
 using internal::SoftmaxFormulas;
+using internal::StrideOf;
 using Strides = AttentionProblem::Strides;
-
-// Names of the dimensions of an attention.
-struct Names {
-  std::string batch, heads;  // "" where there is none
-  std::string length, memory, d;
-};
-
-int64_t LocalExtentOf(const ProgramValue& value, const std::string& name) {
-  for (int i = 0; i < value.shape.rank(); ++i) {
-    if (value.shape[i].name == name) return value.local[i];
-  }
-  return 1;
-}
 
 // Whole: every rank has all of it, without padding.
 bool IsWhole(const ProgramValue& value, const std::string& name) {
   return LocalExtentOf(value, name) == value.shape.SizeOf(name);
-}
-
-int64_t StrideOf(const ProgramValue& value, const std::string& name) {
-  int64_t stride = 1;
-  for (int i = value.shape.rank() - 1; i >= 0; --i) {
-    if (value.shape[i].name == name) return stride;
-    stride *= value.local[i];
-  }
-  return 0;
 }
 
 // Looks for one attention at a time.
@@ -84,7 +66,7 @@ class Finder {
     if (q.dtype != kBFloat16 && q.dtype != kFloat16) return false;
     const int rank = s.shape.rank();
     if (rank < 2 || rank > 4) return false;
-    names_ = Names();
+    names_ = {};
     names_.length = s.shape[rank - 2].name;
     names_.memory = s.shape[rank - 1].name;
     if (rank >= 3) names_.heads = s.shape[rank - 3].name;
@@ -163,11 +145,6 @@ class Finder {
   bool MatchForward(int place, AttentionGroup* group) {
     const DType narrow = Value(scores_).dtype;
     const int scores = terms_.Of(scores_);
-    SoftmaxFormulas softmax[2];  // not causal and causal
-    for (bool causal : {false, true}) {
-      softmax[causal] = internal::SoftmaxOf(
-          terms_, scores, narrow, names_.length, names_.memory, causal);
-    }
     const int end = static_cast<int>(program_.instructions.size());
     for (int i = place + 1; i < end; ++i) {
       const Instruction& instruction = program_.instructions[i];
@@ -177,19 +154,21 @@ class Finder {
         break;
       }
       const int term = terms_.Of(instruction.results[0]);
-      for (bool causal : {false, true}) {
-        if (term != softmax[causal].weights) continue;
-        group->weights = instruction.results[0];
-        if (MatchOutput(place, softmax[causal], causal, group)) return true;
-      }
+      const std::optional<ScoreChanges> changes =
+          internal::ReadChanges(terms_, term, scores, narrow);
+      if (!changes.has_value()) continue;
+      const SoftmaxFormulas softmax =
+          internal::SoftmaxOf(terms_, scores, narrow, names_.memory, *changes);
+      if (term != softmax.weights) continue;
+      group->weights = instruction.results[0];
+      if (MatchOutput(place, softmax, *changes, group)) return true;
     }
     return false;
   }
 
-  bool MatchOutput(int place, const SoftmaxFormulas& softmax, bool causal,
-                   AttentionGroup* group) {
+  bool MatchOutput(int place, const SoftmaxFormulas& softmax,
+                   const ScoreChanges& changes, AttentionGroup* group) {
     AttentionProblem& p = group->problem;
-    p.causal = causal;
     std::vector<int> candidates;
     EinsumOf(group->weights, -1, &candidates);
     for (int output : candidates) {
@@ -200,10 +179,14 @@ class Finder {
         continue;
       }
       if (!Collect(place, output, &group->forward)) continue;
+      if (!internal::MatchMasks(program_, producers_, names_, changes, terms_,
+                                group)) {
+        continue;
+      }
       group->backward.clear();
       const std::set<int> outside = OutsideReaders(group->forward, group->o);
       if (outside.empty()) return true;
-      if (MatchBackward(softmax, causal, group) &&
+      if (MatchBackward(softmax, changes, group) &&
           std::includes(group->backward.begin(), group->backward.end(),
                         outside.begin(), outside.end())) {
         return true;
@@ -212,8 +195,8 @@ class Finder {
     return false;
   }
 
-  bool MatchBackward(const SoftmaxFormulas& softmax, bool causal,
-                     AttentionGroup* group) {
+  bool MatchBackward(const SoftmaxFormulas& softmax,
+                     const ScoreChanges& changes, AttentionGroup* group) {
     // d_v = einsum(weights, d_o) sum{length}.
     std::vector<int> candidates;
     EinsumOf(group->weights, -1, &candidates);
@@ -235,7 +218,7 @@ class Finder {
         continue;
       const int d_scores = internal::SoftmaxGradientOf(
           terms_, softmax, terms_.Of(d_weights), Value(scores_).dtype,
-          names_.length, names_.memory, causal);
+          names_.memory, changes);
       // d_q = einsum(d_scores, k), d_k = einsum(d_scores, q).
       for (int place_q : readers_[group->k]) {
         const Instruction& einsum_q = program_.instructions[place_q];
@@ -329,7 +312,7 @@ class Finder {
   const ReaderLists readers_;
   Terms terms_;
   int scores_ = -1;
-  Names names_;
+  internal::AttentionNames names_;
 };
 
 }  // namespace

@@ -2,10 +2,12 @@
 #include "backends/cuda/attention_group.h"
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "backends/cuda/attention_mask.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
@@ -17,18 +19,26 @@ struct Copy {
   int64_t bytes;
 };
 
+// Of an attention with a mask: its bias, and what it leaves out.
+struct MaskKernels {
+  std::optional<Launch> bias, blind_rows;  // before and behind the call
+};
+
 class AttentionKernel : public Kernel {
  public:
   AttentionKernel(Runtime& runtime, std::unique_ptr<PreparedAttention> call,
-                  const PreparedAttention::Buffers& buffers,
+                  const PreparedAttention::Buffers& buffers, MaskKernels masks,
                   std::vector<Copy> copies)
       : runtime_(runtime),
         call_(std::move(call)),
         buffers_(buffers),
+        masks_(std::move(masks)),
         copies_(std::move(copies)) {}
 
   void Run(StepContext&) override {
+    if (masks_.bias.has_value()) masks_.bias->Enqueue(runtime_);
     call_->Run(buffers_);
+    if (masks_.blind_rows.has_value()) masks_.blind_rows->Enqueue(runtime_);
     for (const Copy& copy : copies_) {
       runtime_.CopyOnDevice(copy.to, copy.from, copy.bytes);
     }
@@ -38,7 +48,8 @@ class AttentionKernel : public Kernel {
   Runtime& runtime_;
   std::unique_ptr<PreparedAttention> call_;
   PreparedAttention::Buffers buffers_;
-  std::vector<Copy> copies_;  // behind the call
+  MaskKernels masks_;
+  std::vector<Copy> copies_;  // behind all of them
 };
 
 int64_t BytesOf(const BoundValue& value) {
@@ -113,6 +124,25 @@ class Results {
   int64_t bytes_ = 0;
 };
 
+absl::StatusOr<MaskKernels> PrepareMasks(
+    Runtime& runtime, const AttentionGroup& group, const BoundValue* visible,
+    const BoundValue* added, char* kept,
+    const PreparedAttention::Buffers& buffers) {
+  int* const first_seen =
+      reinterpret_cast<int*>(kept + group.first_seen_offset());
+  MaskKernels masks;
+  MTF_ASSIGN_OR_RETURN(
+      masks.bias,
+      PrepareAttentionBias(runtime, group, visible, added,
+                           reinterpret_cast<float*>(kept + group.bias_offset()),
+                           first_seen));
+  MTF_ASSIGN_OR_RETURN(
+      masks.blind_rows,
+      PrepareBlindRows(runtime, group.problem, first_seen, buffers.o,
+                       static_cast<float*>(buffers.stats)));
+  return masks;
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
     Runtime& runtime, Scratch& scratch, const AttentionGroup& group,
     bool backward, absl::Span<const Binding> members) {
@@ -126,7 +156,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
   char* kept = static_cast<char*>(weights->data);
   const Range all_kept = {kept, group.kept_bytes()};
   std::vector<Copy> copies;
+  MaskKernels masks;
   AttentionProblem problem = group.problem;
+  if (problem.bias.given) buffers.bias = kept + group.bias_offset();
   if (!backward) {
     const BoundValue* o = find(group.o);
     Results results({RangeOf(*q), RangeOf(*k), RangeOf(*v)});
@@ -146,6 +178,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
       // Its own place may be another value's by the time of the gradient.
       copies.push_back({kept, buffers.o, BytesOf(*o)});
     }
+    if (problem.bias.given) {
+      MTF_ASSIGN_OR_RETURN(
+          masks, PrepareMasks(runtime, group, find(group.visible.value),
+                              find(group.added.value), kept, buffers));
+    }
   } else {
     problem = group.BackwardProblem();
     const BoundValue *d_o = find(group.d_o), *d_q = find(group.d_q),
@@ -163,7 +200,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
   MTF_ASSIGN_OR_RETURN(std::unique_ptr<PreparedAttention> call,
                        runtime.PrepareAttention(problem));
   return std::make_unique<AttentionKernel>(runtime, std::move(call), buffers,
-                                           std::move(copies));
+                                           std::move(masks), std::move(copies));
 }
 
 }  // namespace

@@ -41,6 +41,27 @@ TEST(AttentionProblem, CountsWhatIsSeenAndWhatMoves) {
   EXPECT_EQ(p.Flops(), 2.5 * forward);
 }
 
+TEST(AttentionProblem, CountsABiasWhereItIsMadeAndRead) {
+  AttentionProblem p = Problem(2, 3, 4, 8, false, false);
+  p.memory = 6;
+  const int64_t plain = p.Bytes();
+  p.backward = true;
+  const int64_t back = p.Bytes();
+  EXPECT_EQ(p.BiasRows(), 0);
+  EXPECT_EQ(p.BiasElements(), 0);
+  p.bias.given = true;
+  EXPECT_EQ(p.BiasElements(), 6);
+  p.bias.batch = p.bias.length = true;
+  EXPECT_EQ(p.BiasRows(), 2 * 4);
+  EXPECT_EQ(p.Bytes(), back + 2 * 4 * 6 * 4);
+  p.backward = false;
+  EXPECT_EQ(p.Bytes(), plain + 2 * (2 * 4 * 6 * 4));
+  EXPECT_THAT(p.ToString(), ::testing::HasSubstr(" bias blm"));
+  p.bias.heads = true;
+  EXPECT_EQ(p.BiasRows(), 2 * 3 * 4);
+  EXPECT_THAT(p.ToString(), ::testing::HasSubstr(" bias bhlm"));
+}
+
 TEST(CheckFusedAttention, TakesNarrowFloatsAndHeadsOfEights) {
   for (DType dtype : kAllDTypes) {
     AttentionProblem p = Problem(1, 1, 2, 8, false, false);

@@ -73,8 +73,18 @@ TEST(FindComposedAttention, TellsWhatTheLayoutCuts) {
 
 TEST(FindComposedAttention, TellsDropoutAndMasks) {
   EXPECT_EQ(Of({.dropout = 0.1}), "its weights have dropout\n");
-  EXPECT_EQ(Of({.mask = true}), "it has a mask of its own\n");
-  EXPECT_EQ(Of({.causal = false, .mask = true}), "it has a mask of its own\n");
+  EXPECT_EQ(Of({.mask = "bm"}), "fused\n");
+  const std::string why =
+      "its mask, or what is added to its scores, is no tensor of batch, heads, "
+      "length and memory that is there before them, or its gradient is asked "
+      "for\n";
+  EXPECT_EQ(Of({.added = "hlm", .trains_added = true}), why);
+  // It is made where it is read.
+  EXPECT_EQ(Of({.causal = false,
+                .gradient = false,
+                .mask = "bhlm",
+                .computes_mask = true}),
+            why);
   EXPECT_EQ(Of({.gradient = false, .dropout = 0.1}),
             "its weights have dropout\n");
 }

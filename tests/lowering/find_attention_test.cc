@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lowering/print_program.h"
+#include "ops/reshape.h"
 #include "tests/lowering/attention_parts.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
@@ -151,8 +152,102 @@ TEST(FindAttention, OfAnyLengthsCausalOrNotWithAndWithoutGradient) {
 }
 
 TEST(FindAttention, WithMoreToItIsAnother) {
-  EXPECT_EQ(CountIn({.mask = true}), 0u);
   EXPECT_EQ(CountIn({.dropout = 0.1}), 0u);
+  EXPECT_EQ(CountIn({.mask = "bm", .dropout = 0.1}), 0u);
+}
+
+TEST(FindAttention, WithMasksOverSomeOfItsDimensions) {
+  for (const char* mask :
+       {"m", "bm", "mb", "l", "bl", "lm", "blm", "hlm", "bhlm", "mlhb", "bh"}) {
+    for (bool causal : {false, true}) {
+      for (bool gradient : {false, true}) {
+        EXPECT_EQ(
+            CountIn({.causal = causal, .gradient = gradient, .mask = mask}), 1u)
+            << mask << causal << gradient;
+        EXPECT_EQ(
+            CountIn({.causal = causal, .gradient = gradient, .added = mask}),
+            1u)
+            << mask << causal << gradient;
+      }
+    }
+  }
+  EXPECT_EQ(CountIn({.mask = "bm", .added = "hlm"}), 1u);
+  EXPECT_EQ(CountIn({.mask = "bm", .added = "hlm", .added_dtype = kBFloat16}),
+            1u);
+  // The mask that users make of their tokens.
+  EXPECT_EQ(CountIn({.mask = "bm", .computes_mask = true}), 1u);
+}
+
+TEST(FindAttention, ToldOfMasksIsWhatTheLibraryTakes) {
+  Graph graph;
+  const auto program = LowerText(
+      graph, "data:2,model:3", "batch:data,heads:model",
+      BuildAttention(graph, {.mask = "mb", .added = "hlm", .length = 20}));
+  ASSERT_OK(program);
+  const std::vector<AttentionGroup> groups = Found(*program);
+  ASSERT_EQ(groups.size(), 1u);
+  const AttentionGroup& group = groups[0];
+  const AttentionProblem& p = group.problem;
+  EXPECT_TRUE(p.causal);
+  EXPECT_EQ(p.batch, 1);
+  EXPECT_EQ(p.bias,
+            (AttentionProblem::Bias{
+                .given = true, .batch = true, .heads = true, .length = true}));
+  EXPECT_EQ(program->values[group.visible.value].dtype, kBool);
+  EXPECT_EQ(group.visible.memory, 1);  // the part of one rank has one batch
+  EXPECT_EQ(group.visible.length, 0);
+  EXPECT_EQ(group.added.length, 40);
+  // What is kept has room for it, behind output and sums.
+  EXPECT_EQ(group.bias_offset() % 256, 0);
+  EXPECT_EQ(group.kept_bytes(),
+            group.bias_offset() + 20 * 40 * 4 + /*first seen*/ 20 * 4);
+}
+
+// Padding of tokens, in layers one behind the other, under layouts that name
+// the layers' own dimensions and under those that do not.
+TEST(FindAttention, WithPaddingInEveryLayer) {
+  struct Case {
+    const char* layout;
+    size_t fused;
+  };
+  // Where length is cut, the first layer gathers its mask behind its scores.
+  for (const auto& [layout, fused] :
+       {Case{"", 2}, Case{"batch:data", 2}, Case{"heads:model", 2},
+        Case{"batch:data, block_length:whole, attention_heads:model", 2},
+        Case{"length:model, block_length:whole, attention_length:whole, "
+             "attention_heads:model",
+             1}}) {
+    for (bool causal : {false, true}) {
+      Graph graph;
+      const Dimension batch{"batch", 4}, length{"length", 16},
+          model{"d_model", 32}, memory{"memory_length", 16};
+      const Tensor tokens = Input(graph, "tokens", kInt32, {batch, length});
+      const Tensor seen = Rename(Greater(tokens, 0), length.name, memory.name);
+      Tensor x =
+          Cast(Input(graph, "x", kFloat32, {batch, length, model}), kBFloat16);
+      const Tensor first = x;
+      for (int i = 0; i < 2; ++i) {
+        x = x + nn::SelfAttention(x, {.length = length,
+                                      .heads = {"heads", 4},
+                                      .d_kv = {"d_kv", 8},
+                                      .causal = causal,
+                                      .mask = seen,
+                                      .name = absl::StrCat("layer_", i)});
+      }
+      const Tensor loss = ReduceSum(Cast(x, kFloat32) * 0.5, Shape());
+      const auto program =
+          LowerText(graph, "data:2,model:2", layout,
+                    {.fetches = {loss, Gradients(loss, {first})[0]}});
+      ASSERT_OK(program);
+      EXPECT_EQ(Found(*program).size(), fused)
+          << layout << " causal " << causal;
+    }
+  }
+}
+
+TEST(FindAttention, WhoseMaskIsTrainedStaysComposed) {
+  EXPECT_EQ(CountIn({.added = "hlm", .trains_added = true}), 0u);
+  EXPECT_EQ(CountIn({.added = "lm", .trains_added = true}), 0u);
 }
 
 }  // namespace

@@ -59,6 +59,7 @@ class AttentionPlan {
     give(graph_.v, buffers.v);
     give(graph_.o, buffers.o);
     give(graph_.stats, buffers.stats);
+    give(graph_.bias, buffers.bias);
     give(graph_.d_o, buffers.d_o);
     give(graph_.d_q, buffers.d_q);
     give(graph_.d_k, buffers.d_k);

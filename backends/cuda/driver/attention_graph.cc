@@ -144,12 +144,22 @@ class Writer {
     return turned;
   }
 
-  // q k' * scale, and -inf where a place may not see.
+  // q k' * scale + bias, and -inf where a place may not see.
   CudnnTensor MaskedScores() {
     out_.scale = Number();
-    const CudnnTensor products = Scores(), scaled = Scores();
+    const CudnnTensor products = Scores();
+    CudnnTensor scaled = Scores();
     graph_.Matmul(out_.q, out_.k, products);
     graph_.Pointwise(CUDNN_POINTWISE_MUL, products, out_.scale, scaled);
+    if (p_.bias.given) {
+      const CudnnTensor biased = Scores();
+      out_.bias = Dense({p_.bias.batch ? p_.batch : 1,
+                         p_.bias.heads ? p_.heads : 1,
+                         p_.bias.length ? p_.length : 1, p_.memory},
+                        CUDNN_DATA_FLOAT, false);
+      graph_.Pointwise(CUDNN_POINTWISE_ADD, scaled, out_.bias, biased);
+      scaled = biased;
+    }
     if (!p_.causal) return scaled;
     out_.masked = Number();
     const CudnnTensor row = Scores(CUDNN_DATA_INT32),

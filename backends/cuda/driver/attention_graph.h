@@ -16,7 +16,7 @@ struct AttentionGraph {
   CudnnGraph graph;
   CudnnTensor q = CudnnGraph::kNone, k = CudnnGraph::kNone,
               v = CudnnGraph::kNone, o = CudnnGraph::kNone,
-              stats = CudnnGraph::kNone;
+              stats = CudnnGraph::kNone, bias = CudnnGraph::kNone;
   // Backward alone.
   CudnnTensor d_o = CudnnGraph::kNone, d_q = CudnnGraph::kNone,
               d_k = CudnnGraph::kNone, d_v = CudnnGraph::kNone;

@@ -71,6 +71,16 @@ class EmulatedAttention : public PreparedAttention {
     return p.causal ? std::min(p.memory, i + 1) : p.memory;
   }
 
+  // The bias of row i, or null.
+  static const float* BiasOf(const AttentionProblem& p, const Buffers& buffers,
+                             int64_t b, int64_t h, int64_t i) {
+    if (!p.bias.given) return nullptr;
+    int64_t row = p.bias.batch ? b : 0;
+    if (p.bias.heads) row = row * p.heads + h;
+    if (p.bias.length) row = row * p.length + i;
+    return static_cast<const float*>(buffers.bias) + row * p.memory;
+  }
+
   static void Forward(const AttentionProblem& p, const Buffers& buffers,
                       int64_t b, int64_t h) {
     const auto q = LoadHead(p, buffers.q, p.q, Base(p.q, b, h), p.length);
@@ -79,9 +89,11 @@ class EmulatedAttention : public PreparedAttention {
     std::vector<double> o(p.length * p.d, 0), row(p.memory);
     for (int64_t i = 0; i < p.length; ++i) {
       const int64_t seen = Seen(p, i);
+      const float* bias = BiasOf(p, buffers, b, h, i);
       double most = -std::numeric_limits<double>::infinity(), sum = 0;
       for (int64_t j = 0; j < seen; ++j) {
         row[j] = p.scale * Dot(&q[i * p.d], &k[j * p.d], p.d);
+        if (bias != nullptr) row[j] += bias[j];
         most = std::max(most, row[j]);
       }
       for (int64_t j = 0; j < seen; ++j) sum += std::exp(row[j] - most);
@@ -114,9 +126,11 @@ class EmulatedAttention : public PreparedAttention {
     for (int64_t i = 0; i < p.length; ++i) {
       const double* slope = &d_o[i * p.d];
       const double mean = Dot(slope, &o[i * p.d], p.d);
+      const float* bias = BiasOf(p, buffers, b, h, i);
       for (int64_t j = 0; j < Seen(p, i); ++j) {
-        const double weight =
-            std::exp(p.scale * Dot(&q[i * p.d], &k[j * p.d], p.d) - stats[i]);
+        const double score = p.scale * Dot(&q[i * p.d], &k[j * p.d], p.d) +
+                             (bias == nullptr ? 0 : bias[j]);
+        const double weight = std::exp(score - stats[i]);
         const double d_score =
             p.scale * weight * (Dot(slope, &v[j * p.d], p.d) - mean);
         for (int64_t c = 0; c < p.d; ++c) {

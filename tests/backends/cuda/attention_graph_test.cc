@@ -91,6 +91,28 @@ TEST_F(AttentionGraphTest, LengthsAndDepthsAreAny) {
   }
 }
 
+// A bias of any of the dimensions. That what it has one place of is read there
+// for all is cuDNN's word alone (NVIDIA, "Attention", bias mask).
+TEST_F(AttentionGraphTest, EnginesKnowABiasBeforeTheMask) {
+  for (int version : {800, 900, 1000}) {
+    for (int form = 0; form < 8; ++form) {
+      for (bool backward : {false, true}) {
+        for (bool causal : {false, true}) {
+          AttentionProblem problem = Problem(1000, 64);
+          problem.backward = backward;
+          problem.causal = causal;
+          problem.bias = {.given = true,
+                          .batch = (form & 1) != 0,
+                          .heads = (form & 2) != 0,
+                          .length = (form & 4) != 0};
+          EXPECT_OK(CheckAttention(problem, Device(version)))
+              << version << " " << problem.ToString();
+        }
+      }
+    }
+  }
+}
+
 TEST_F(AttentionGraphTest, WhatNoEngineTakesIsUnimplemented) {
   AttentionProblem wide = Problem(1024, 64);
   wide.dtype = kFloat32;

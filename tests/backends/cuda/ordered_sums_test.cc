@@ -19,6 +19,7 @@
 #include "backends/communicators/reduce_in_order.h"
 #include "backends/cuda/communicators/nccl.h"
 #include "backends/cuda/device.h"
+#include "backends/cuda/library.h"
 #include "backends/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -28,6 +29,7 @@
 #include "mtf/host_tensor.h"
 #include "mtf/status.h"
 #include "tests/backends/cuda/fake_nccl.h"
+#include "tests/backends/cuda/text_runtime.h"
 #include "tests/matchers.h"
 
 namespace mtf::cuda {
@@ -255,6 +257,24 @@ INSTANTIATE_TEST_SUITE_P(
                       SumCase{kBFloat16, ReduceKind::kMin, {20003}, "x:2"},
                       SumCase{kFloat16, ReduceKind::kMin, {343}, "x:3"},
                       SumCase{kFloat32, ReduceKind::kMax, {30001}, "x:2,y:2"}));
+
+TEST(OrderedSums, OfEveryKindCompileForGpus) {
+  const auto tried = CompileForGpu(
+      {"nothing", "extern \"C\" __global__ void nothing() {}\n"}, 90);
+  if (!tried.ok()) GTEST_SKIP() << tried.status().message();
+  TextRuntime runtime;
+  OrderedSums sums(runtime);
+  for (DType dtype : {kFloat32, kBFloat16, kFloat16}) {
+    for (ReduceKind kind :
+         {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kMin}) {
+      ASSERT_OK(sums.Prepare(CollectiveKind::kAllReduce, 2, 10, dtype, kind));
+    }
+  }
+  EXPECT_EQ(runtime.kernels().size(), 18u);
+  for (const auto& [name, text] : runtime.kernels()) {
+    EXPECT_OK(CompileForGpu({name, text}, 90)) << text;
+  }
+}
 
 class Order : public Replicas {};
 
