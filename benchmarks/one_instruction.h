@@ -58,9 +58,9 @@ class OneInstruction {
       return dims;
     };
     if (instruction.opcode == Opcode::kEinsum) {
-      instruction.einsum = PlanEinsum(strided(instruction.operands[0]),
-                                      strided(instruction.operands[1]),
-                                      strided(instruction.results[0]));
+      instruction.einsum = std::make_shared<const EinsumPlan>(PlanEinsum(
+          strided(instruction.operands[0]), strided(instruction.operands[1]),
+          strided(instruction.results[0])));
     }
     program_.instructions.push_back(instruction);
     Binding binding;

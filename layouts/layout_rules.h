@@ -17,6 +17,7 @@ namespace mtf {
 // Whose layout a rule rules: activations and everything else, parameters at
 // rest, or optimizer state at rest together with the arithmetic of the update.
 enum class RuleSection : uint8_t { kDefault, kParameters, kOptimizer };
+inline constexpr int kNumRuleSections = 3;
 absl::string_view RuleSectionName(RuleSection section);
 
 // What stands for no axis in a rule, so that no mesh axis is called so.

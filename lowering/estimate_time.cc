@@ -164,7 +164,7 @@ class Costs {
   }
 
   double EinsumSeconds(const Instruction& instruction) const {
-    const EinsumPlan& plan = instruction.einsum;
+    const EinsumPlan& plan = *instruction.einsum;
     int64_t batch = 1, runs = 1;
     for (const EinsumLoop& loop : plan.batch) batch *= loop.extent;
     for (const EinsumLoop& loop : plan.outer_k) runs *= loop.extent;
@@ -232,11 +232,23 @@ StepEstimate EstimateStep(const Program& program, const Machine& machine) {
   return EstimateStep(program, machine, FindPlannedAttention(program));
 }
 
+std::vector<double> InstructionSeconds(
+    const Program& program, const Machine& machine,
+    const std::vector<AttentionGroup>& attention) {
+  const Costs costs(program, machine, attention);
+  std::vector<double> seconds(program.instructions.size());
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    seconds[i] = costs.SecondsOf(static_cast<int>(i));
+  }
+  return seconds;
+}
+
 StepEstimate EstimateStep(const Program& program, const Machine& machine,
                           std::vector<AttentionGroup> attention) {
   StepEstimate step;
   step.attention = std::move(attention);
-  const Costs costs(program, machine, step.attention);
+  const std::vector<double> all =
+      InstructionSeconds(program, machine, step.attention);
   // When the result of a collective that runs beside is there.
   std::vector<double> ready(program.values.size(), 0);
   double compute_free = 0, links_free = 0;
@@ -247,7 +259,7 @@ StepEstimate EstimateStep(const Program& program, const Machine& machine,
         compute_free = std::max(compute_free, ready[operand]);
       }
     }
-    const double seconds = costs.SecondsOf(static_cast<int>(i));
+    const double seconds = all[i];
     if (seconds < 0) continue;
     TimedInstruction timed;
     timed.instruction = static_cast<int>(i);

@@ -68,15 +68,15 @@ class Finder {
     const ProgramValue& value = program_.values[y];
     const ProgramValue& x = program_.values[einsum.operands[0]];
     if (!IsFloat(value.dtype) ||
-        KindOfEinsum(einsum.einsum, x.dtype) != EinsumKind::kMatmul) {
+        KindOfEinsum(*einsum.einsum, x.dtype) != EinsumKind::kMatmul) {
       return std::nullopt;
     }
-    if (!IsOneMatmul(einsum.einsum)) return std::nullopt;
+    if (!IsOneMatmul(*einsum.einsum)) return std::nullopt;
     MatmulGroup group;
     group.members = {place};
     group.result = y;
     // At most one map adds, and at most one more is the gelu.
-    while (Extend(einsum.einsum, &group)) {
+    while (Extend(*einsum.einsum, &group)) {
     }
     if (group.members.size() == 1) return std::nullopt;
     return group;

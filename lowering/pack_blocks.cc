@@ -2,7 +2,6 @@
 #include "lowering/pack_blocks.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -16,50 +15,56 @@ class Arena {
   int64_t Take(int64_t bytes) {
     auto best = free_.end();
     for (auto it = free_.begin(); it != free_.end(); ++it) {
-      if (it->second >= bytes &&
-          (best == free_.end() || it->second < best->second)) {
+      if (it->bytes >= bytes &&
+          (best == free_.end() || it->bytes < best->bytes)) {
         best = it;
       }
     }
     if (best == free_.end()) {
       // A free stretch at the very end grows into the new one.
       int64_t offset = end_;
-      if (!free_.empty()) {
-        auto last = std::prev(free_.end());
-        if (last->first + last->second == end_) {
-          offset = last->first;
-          free_.erase(last);
-        }
+      if (!free_.empty() && free_.back().end() == end_) {
+        offset = free_.back().offset;
+        free_.pop_back();
       }
       end_ = offset + bytes;
       return offset;
     }
-    const auto [offset, size] = *best;
-    free_.erase(best);
-    if (size > bytes) free_[offset + bytes] = size - bytes;
+    const int64_t offset = best->offset;
+    best->offset += bytes;
+    best->bytes -= bytes;
+    if (best->bytes == 0) free_.erase(best);
     return offset;
   }
 
   void Give(int64_t offset, int64_t bytes) {
-    auto next = free_.lower_bound(offset);
-    if (next != free_.end() && offset + bytes == next->first) {
-      bytes += next->second;
-      next = free_.erase(next);
+    auto next = std::lower_bound(free_.begin(), free_.end(), offset,
+                                 [](const Stretch& stretch, int64_t place) {
+                                   return stretch.offset < place;
+                                 });
+    const bool joins_next =
+        next != free_.end() && offset + bytes == next->offset;
+    if (next != free_.begin() && std::prev(next)->end() == offset) {
+      std::prev(next)->bytes += bytes;
+      if (!joins_next) return;
+      std::prev(next)->bytes += next->bytes;
+      free_.erase(next);
+    } else if (joins_next) {
+      next->offset = offset;
+      next->bytes += bytes;
+    } else {
+      free_.insert(next, {offset, bytes});
     }
-    if (next != free_.begin()) {
-      auto previous = std::prev(next);
-      if (previous->first + previous->second == offset) {
-        previous->second += bytes;
-        return;
-      }
-    }
-    free_[offset] = bytes;
   }
 
   int64_t end() const { return end_; }
 
  private:
-  std::map<int64_t, int64_t> free_;
+  struct Stretch {
+    int64_t offset, bytes;
+    int64_t end() const { return offset + bytes; }
+  };
+  std::vector<Stretch> free_;
   int64_t end_ = 0;
 };
 

@@ -69,6 +69,8 @@ void ProgramParser::ParseExpression(LineReader& line,
     } else if (*function == ScalarFunction::kIota) {
       step.dimension = line.Word();
     } else {
+      const int arity = InfoOf(*function).arity;
+      int given = 0;
       do {
         line.Expect("$");
         const int64_t argument = line.Integer();
@@ -78,9 +80,10 @@ void ProgramParser::ParseExpression(LineReader& line,
           line.FailWord("no such operand or earlier step");
           return;
         }
+        if (++given > arity) continue;
         step.arguments.push_back(static_cast<int>(argument));
       } while (line.ok() && line.Take(","));
-      if (static_cast<int>(step.arguments.size()) != InfoOf(*function).arity) {
+      if (given != arity) {
         return line.Fail("the function takes another number of arguments");
       }
     }

@@ -25,7 +25,7 @@ std::vector<StridedDimension> InMemory(const ProgramValue& value) {
 
 absl::Status PlanEinsums(Program& program) {
   // Layers repeat, and so do their einsums: equal keys have equal plans.
-  absl::flat_hash_map<std::string, EinsumPlan> plans;
+  absl::flat_hash_map<std::string, std::shared_ptr<const EinsumPlan>> plans;
   for (Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kEinsum) continue;
     const ProgramValue& x = program.values[instruction.operands[0]];
@@ -40,7 +40,8 @@ absl::Status PlanEinsums(Program& program) {
     }
     const auto [plan, inserted] = plans.try_emplace(std::move(key));
     if (inserted) {
-      plan->second = PlanEinsum(InMemory(x), InMemory(y), InMemory(z));
+      plan->second = std::make_shared<const EinsumPlan>(
+          PlanEinsum(InMemory(x), InMemory(y), InMemory(z)));
     }
     instruction.einsum = plan->second;
   }

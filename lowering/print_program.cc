@@ -204,8 +204,8 @@ std::string Attributes(const Program& program, const State& state,
       return absl::StrCat(" ", instruction.expression.ToString());
     case Opcode::kEinsum: {
       std::string text = SummedDimensions(program, instruction);
-      if (instruction.einsum != EinsumPlan{}) {
-        absl::StrAppend(&text, " by{", instruction.einsum.ToString(), "}");
+      if (instruction.einsum != nullptr) {
+        absl::StrAppend(&text, " by{", instruction.einsum->ToString(), "}");
       }
       return text;
     }

@@ -82,18 +82,18 @@ Opcode OpcodeOf(CollectiveKind kind) {
 int Program::AddValue(absl::string_view name, DType dtype, Shape shape,
                       TensorLayout layout) {
   ProgramValue value;
-  int& count = name_counts_[name];
   value.name = std::string(name);
-  // A suffixed name may be taken by another value's own name.
-  while (count > 0) {
-    value.name = absl::StrCat(name, "_", count);
-    if (!name_counts_.contains(value.name)) {
-      name_counts_[value.name] = 1;
-      break;
+  const auto [known, is_new] = name_counts_.try_emplace(name, 1);
+  if (!is_new) {
+    // A suffixed name may be taken by another value's own name.
+    int count = known->second;
+    while (
+        !name_counts_.try_emplace(absl::StrCat(name, "_", count), 1).second) {
+      ++count;
     }
-    ++count;
+    absl::StrAppend(&value.name, "_", count);
+    name_counts_[name] = count + 1;
   }
-  ++name_counts_[name];
   value.dtype = dtype;
   value.shape = std::move(shape);
   value.layout = std::move(layout);

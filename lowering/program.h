@@ -8,6 +8,7 @@
 #define LOWERING_PROGRAM_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -136,7 +137,8 @@ struct Instruction {
   AxisList axes;
   // Of a collective: the instructions up to its wait may run beside it.
   bool beside = false;
-  EinsumPlan einsum;  // filled in by plan_einsums
+  // Filled in by plan_einsums; einsums of equal shapes share one.
+  std::shared_ptr<const EinsumPlan> einsum;
 
   int origin = -1;                       // place in Program::origins
   absl::InlinedVector<Cause, 1> causes;  // of a reshard or a collective

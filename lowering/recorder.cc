@@ -25,16 +25,21 @@ void Recorder::BeginFetch(const Operation& operation) {
   section_ = RuleSection::kDefault;
 }
 
-TensorLayout Recorder::RuleLayout(const Shape& shape) {
+const TensorLayout& Recorder::RuleLayout(const Shape& shape) {
   return RuleLayout(shape, section_);
 }
 
-TensorLayout Recorder::RuleLayout(const Shape& shape, RuleSection section) {
-  TensorLayout layout;
-  layout.dims.reserve(shape.rank());
-  for (const Dimension& dim : shape) {
-    layout.dims.push_back(binding_.rules.AxesOf(section, dim.name));
-  }
+const TensorLayout& Recorder::RuleLayout(const Shape& shape,
+                                         RuleSection section) {
+  const TensorLayout& layout = rule_layouts_[static_cast<size_t>(section)].Get(
+      shape, [&](const Shape& each) {
+        TensorLayout made;
+        made.dims.reserve(each.rank());
+        for (const Dimension& dim : each) {
+          made.dims.push_back(binding_.rules.AxesOf(section, dim.name));
+        }
+        return made;
+      });
   const Shape* shapes[] = {&shape};
   if (!layout.IsLegal() && CheckUnion(shapes)) {
     // Only another section than the present one can clash unseen.

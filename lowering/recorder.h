@@ -2,12 +2,14 @@
 #ifndef LOWERING_RECORDER_H_
 #define LOWERING_RECORDER_H_
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "lowering/by_shape.h"
 #include "lowering/lower.h"
 #include "lowering/program.h"
 #include "mtf/emitter.h"
@@ -69,8 +71,8 @@ class Recorder : public Emitter {
     return program_.values[value.id];
   }
   // The layout that the rules give `shape` in the present section.
-  TensorLayout RuleLayout(const Shape& shape);
-  TensorLayout RuleLayout(const Shape& shape, RuleSection section);
+  const TensorLayout& RuleLayout(const Shape& shape);
+  const TensorLayout& RuleLayout(const Shape& shape, RuleSection section);
   // What the user calls input `i` of the present operation: the name of a value
   // says in which layout it is too, and errors are the same under every one.
   std::string InputName(size_t i, Value value) const;
@@ -115,6 +117,7 @@ class Recorder : public Emitter {
   // By variable: the place in Program::origins of who writes it.
   absl::flat_hash_map<int, int> writes_;
   std::vector<int> made_by_;  // by value: place in Program::origins
+  std::array<internal::ByShape<TensorLayout>, kNumRuleSections> rule_layouts_;
 };
 
 }  // namespace mtf

@@ -15,7 +15,7 @@ namespace {
 // Fills in the amounts of one program.
 class Counter {
  public:
-  Counter(const Graph& graph, const Program& program,
+  Counter(const Graph& graph, const Program& program, const MachinePlan& plan,
           const std::vector<std::string>& dimensions)
       : graph_(graph),
         program_(program),
@@ -23,7 +23,6 @@ class Counter {
         optimizer_(OptimizerOperations(graph)),
         fused_(program.instructions.size(), false),
         inside_(program.values.size(), false) {
-    const MachinePlan plan = PlanOf(program);
     for (const FusedGroup& group : plan.groups) MarkInside(group);
     for (const AttentionGroup& attention : plan.attention) {
       for (int member : attention.forward) fused_[member] = true;
@@ -297,8 +296,9 @@ DimSet DimsOf(const Sizes& sizes) {
 }
 
 StepAmounts AmountsOf(const Graph& graph, const Program& program,
+                      const MachinePlan& plan,
                       const std::vector<std::string>& dimensions) {
-  return Counter(graph, program, dimensions).Count();
+  return Counter(graph, program, plan, dimensions).Count();
 }
 
 absl::StatusOr<StepAmounts> AmountsOfStep(
@@ -306,9 +306,11 @@ absl::StatusOr<StepAmounts> AmountsOfStep(
     const SearchPrices& prices) {
   std::vector<StepAmounts> parts;
   for (const SearchProgram* program : ProgramsOf(input)) {
-    MTF_ASSIGN_OR_RETURN(Program lowered, LowerRules(*program, Mesh(), ""));
-    if (prices.plan) prices.plan(lowered);
-    parts.push_back(AmountsOf(*program->graph, lowered, dimensions));
+    MTF_ASSIGN_OR_RETURN(
+        Program lowered,
+        LowerRules(*program, Mesh(), "", {.last_pass = prices.LastPass()}));
+    const MachinePlan plan = prices.Plan(lowered);
+    parts.push_back(AmountsOf(*program->graph, lowered, plan, dimensions));
   }
   const double place = PlaceOf(input);
   const StepAmounts &low = parts.front(), &high = parts.back();

@@ -46,9 +46,10 @@ struct StepAmounts {
   Amount kept;
 };
 
-// Of a program that was lowered on one device, by all passes. Of attention that
+// Of a program that was lowered on one device and planned so. Of attention that
 // its plan fuses only what goes in and out counts: a layout may leave it fused.
 StepAmounts AmountsOf(const Graph& graph, const Program& program,
+                      const MachinePlan& plan,
                       const std::vector<std::string>& dimensions);
 
 // Of the whole step. Where `input` has small ones, what they differ by is

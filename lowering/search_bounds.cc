@@ -74,7 +74,7 @@ SearchBounds::Pieces SearchBounds::PiecesOf(const Amount& amount) {
 }
 
 double SearchBounds::Share(const Pieces& pieces,
-                           const std::vector<DimSet>& cuts) const {
+                           absl::Span<const DimSet> cuts) const {
   double bytes = 0;
   for (const Piece& piece : pieces) {
     double share = piece.bytes;
@@ -103,7 +103,7 @@ double SearchBounds::Share(const Pieces& pieces,
   return bytes;
 }
 
-double SearchBounds::ComputeSeconds(const std::vector<DimSet>& cuts) const {
+double SearchBounds::ComputeSeconds(absl::Span<const DimSet> cuts) const {
   const auto extent = [&](const Sizes& sizes) {
     int64_t product = 1;
     for (const auto& [place, size] : sizes) {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
 #include "lowering/search_amounts.h"
 #include "lowering/search_rules.h"
 #include "lowering/search_space.h"
@@ -56,7 +58,7 @@ class SearchBounds {
                TrafficTable& table);
 
   // Of the default section alone; `cuts` by place in space.axes.
-  double ComputeSeconds(const std::vector<DimSet>& cuts) const;
+  double ComputeSeconds(absl::Span<const DimSet> cuts) const;
 
   struct Bound {
     double seconds = 0;   // no layout is faster
@@ -82,11 +84,12 @@ class SearchBounds {
   // What the axes cut, by section.
   struct Cuts {
     explicit Cuts(const AxisRoles& roles);
-    std::vector<DimSet> defaults, parameters, optimizer, all;
+    absl::InlinedVector<DimSet, kMaxMeshAxes> defaults, parameters, optimizer,
+        all;
   };
 
   static Pieces PiecesOf(const Amount& amount);
-  double Share(const Pieces& pieces, const std::vector<DimSet>& cuts) const;
+  double Share(const Pieces& pieces, absl::Span<const DimSet> cuts) const;
   double MemoryOf(const Cuts& cuts) const;
   // Seconds of all collectives, and of those that compute waits for.
   std::pair<double, double> Collectives(const Roles& roles, const Cuts& cuts,

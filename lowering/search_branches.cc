@@ -103,10 +103,8 @@ void MeshSearch::AddCandidates(const Groups& groups,
         if (once && !layout.cuts_parameters()) break;
         candidate.once = once;
         candidate.seconds = candidate.estimate = candidate.memory = 0;
-        if (bounds_) {
-          layout.gathered_once = once;
-          candidate.memory = bounds_->MemoryOf(layout);
-        }
+        layout.gathered_once = once;
+        if (bounds_) candidate.memory = bounds_->MemoryOf(layout);
         if (!findings_.MayFit(candidate.memory)) {
           if (candidate.memory < least_memory_) {
             least_memory_ = candidate.memory;

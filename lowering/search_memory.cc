@@ -5,8 +5,8 @@
 #include <cstddef>
 
 #include "lowering/explain_parts.h"
+#include "lowering/of_variables.h"
 #include "lowering/search_names.h"
-#include "lowering/search_traffic.h"
 
 namespace mtf::internal {
 namespace {
@@ -41,7 +41,8 @@ std::ptrdiff_t PutIn(const std::vector<uint64_t>& low, size_t i,
 
 }  // namespace
 
-HeldBytes HeldAlong(const Program& program) {
+HeldBytes HeldAlong(const Program& program,
+                    absl::Span<const FusedGroup> groups) {
   const size_t count = program.instructions.size();
   HeldBytes held;
   held.keys.reserve(count);
@@ -50,7 +51,7 @@ HeldBytes HeldAlong(const Program& program) {
   for (const Origin& origin : program.origins) {
     names.push_back(NameKey(origin.operation));
   }
-  const std::vector<bool> ahead = FindAhead(program);
+  const std::vector<bool> ahead = FindOfVariables(program);
   for (size_t i = 0; i < count; ++i) {
     const Instruction& instruction = program.instructions[i];
     const bool joins = instruction.opcode == Opcode::kAllReduce ||
@@ -68,7 +69,7 @@ HeldBytes HeldAlong(const Program& program) {
                           instruction.opcode == Opcode::kWait);
   }
   std::vector<int64_t> change(count + 2, 0);
-  for (const Lifetime& lifetime : Lifetimes(program)) {
+  for (const Lifetime& lifetime : Lifetimes(program, groups)) {
     if (lifetime.end < lifetime.begin) continue;
     change[lifetime.begin] += Aligned(lifetime.bytes);
     change[lifetime.end + 1] -= Aligned(lifetime.bytes);

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "lowering/plan_buffers.h"
 #include "lowering/program.h"
 
 namespace mtf::internal {
@@ -26,8 +28,9 @@ struct HeldBytes {
   std::vector<bool> floats;
 };
 
-// Of a program with a plan for its memory.
-HeldBytes HeldAlong(const Program& program);
+// Of a program with a plan for its memory, made for `groups`.
+HeldBytes HeldAlong(const Program& program,
+                    absl::Span<const FusedGroup> groups);
 
 // Pairs of places in the two: `high` is `low` with parts put in, and each place
 // of `low` meets the one in `high` that is as far from the first block, and the
@@ -44,7 +47,7 @@ std::vector<std::pair<int, int>> MatchPlaces(const std::vector<uint64_t>& low,
 // Where the second program is not the first with parts put in, the estimate is
 // the lower one of the line of the peaks and of the places that do match.
 //
-//   MostHeld(HeldAlong(two_blocks), HeldAlong(four_blocks), 47)  // of 96
+//   MostHeld(HeldAlong(two, {}), HeldAlong(four, {}), 47)  // of 96 blocks
 int64_t MostHeld(const HeldBytes& low, const HeldBytes& high, double place);
 
 }  // namespace mtf::internal

@@ -48,16 +48,17 @@ absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
   MTF_ASSIGN_OR_RETURN(
       const LayoutBinding binding,
       BindDimensions(step.dimensions, found.mesh, found.rules));
-  MTF_ASSIGN_OR_RETURN(Program lowered,
-                       Lower(*step.program.graph, binding, step.program.targets,
-                             {.verify = false}));
-  if (prices_.plan) prices_.plan(lowered);
+  MTF_ASSIGN_OR_RETURN(
+      Program lowered,
+      Lower(*step.program.graph, binding, step.program.targets,
+            {.last_pass = prices_.LastPass(), .verify = false}));
+  const MachinePlan plan = prices_.Plan(lowered);
   Measured measured;
-  measured.price = prices_.step(lowered);
+  measured.price = prices_.step(lowered, plan);
   measured.variable_bytes = VariableBytes(lowered);
   measured.step_bytes = lowered.buffers.arena_bytes;
   measured.uses = MeasureBudget(lowered, budget_);
-  if (is_small) measured.held = HeldAlong(lowered);
+  if (is_small) measured.held = HeldAlong(lowered, plan.groups);
   return measured;
 }
 

@@ -61,6 +61,7 @@ class Neighbourhood {
   }
 
   void ChangeSections(DimSet dim, bool parameters, bool optimizer) {
+    if ((dimensions_.tiny & dim) != 0) return;
     parameters = parameters && (dimensions_.parameters.dims & dim) != 0;
     optimizer = optimizer && (dimensions_.optimizer.dims & dim) != 0;
     if (!parameters && !optimizer) return;

@@ -14,7 +14,6 @@
 #include "lowering/check_budget.h"
 #include "lowering/estimate_time.h"
 #include "lowering/parallel_for.h"
-#include "lowering/plan_for_machine.h"
 #include "lowering/search_branches.h"
 #include "lowering/search_findings.h"
 #include "lowering/search_price.h"
@@ -194,10 +193,8 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   const auto begin = std::chrono::steady_clock::now();
   MTF_RETURN_IF_ERROR(CheckInput(input, options));
   const size_t keep = static_cast<size_t>(options.keep);
-  // A block more changes nothing about which dimensions meet.
-  MTF_ASSIGN_OR_RETURN(
-      const SearchDimensions dimensions,
-      internal::FindSearchDimensions(*internal::ProgramsOf(input)[0], options));
+  MTF_ASSIGN_OR_RETURN(const SearchDimensions dimensions,
+                       internal::FindSearchDimensions(input, options));
   SearchResult result;
   LayoutPricer pricer(input, prices, options.budget);
   bool is_bounded = false;
@@ -304,15 +301,14 @@ void AddMeshes(int64_t devices, int axes, std::vector<int64_t>& sizes,
 
 SearchPrices PricesOf(const Machine& machine) {
   SearchPrices prices;
-  prices.step = [machine](const Program& program) {
-    const StepEstimate estimate = EstimateStep(program, machine);
+  prices.step = [machine](const Program& program, const MachinePlan& plan) {
+    const StepEstimate estimate =
+        EstimateStep(program, machine, plan.attention);
     return StepPrice{estimate.seconds, estimate.compute, estimate.exposed};
   };
-  if (machine.fuses_attention()) {
-    prices.plan = [machine](Program& program) {
-      PlanForMachine(machine, program);
-    };
-  }
+  prices.plan = [machine](Program& program) {
+    return PlanMemory(machine, program);
+  };
   prices.matmul = [machine](DType dtype, int64_t batch, int64_t m, int64_t n,
                             int64_t k) {
     return machine.MatmulSeconds(dtype, batch, m, n, k);

@@ -19,6 +19,7 @@
 #include "layouts/reshard_path.h"
 #include "lowering/lower.h"
 #include "lowering/machine.h"
+#include "lowering/plan_for_machine.h"
 #include "lowering/program.h"
 #include "mtf/dtype.h"
 #include "mtf/graph.h"
@@ -54,12 +55,11 @@ struct StepPrice {
 
 // Where prices come from.
 struct SearchPrices {
-  // The price of a lowered program (all passes run). A pure function, called
-  // from several threads.
-  std::function<StepPrice(const Program&)> step;
-  // Plans the memory of such a program as the machine has it, before it is
-  // priced or measured (plan_for_machine.h). Null: the program's own plan.
-  std::function<void(Program&)> plan = {};
+  // The price of a planned program. A pure function, called from several
+  // threads.
+  std::function<StepPrice(const Program&, const MachinePlan&)> step;
+  // PlanMemory of the machine. Null: the plan of the program itself.
+  std::function<MachinePlan(Program&)> plan = {};
   // What single parts cost at least, as in Machine; with them most layouts
   // need not be lowered. Without (null) every layout is.
   std::function<double(DType, int64_t batch, int64_t m, int64_t n, int64_t k)>
@@ -69,6 +69,13 @@ struct SearchPrices {
                        int64_t bytes)>
       collective = {};
   bool overlaps = false;  // collectives run beside compute
+
+  // Plans the memory of a program lowered up to LastPass, before it is priced
+  // or measured.
+  MachinePlan Plan(Program& program) const {
+    return plan ? plan(program) : MachinePlan();
+  }
+  std::string LastPass() const { return plan ? PassBeforePlan() : ""; }
 };
 SearchPrices PricesOf(const Machine& machine);
 
@@ -146,10 +153,11 @@ struct SearchResult {
 // first is the fastest there is, the next the fastest that differ. A larger one
 // is searched among the restricted layouts, of which the first is the fastest
 // and the others are the fastest of those that were lowered on the way; then
-// each is changed, one rule at a time, until no change makes it faster. Two
-// layouts differ where a person may choose by what they cost: by a hundredth of
-// time, or three of memory. Of layouts of one price and one size
-// the one with fewest rules stands for all.
+// each is changed, one rule at a time, until no change makes it faster; no rule
+// of a scoped section is tried for a dimension of less than a thousandth of
+// what is stored. Two layouts differ where a person may choose by what they
+// cost: by a hundredth of time, or three of memory. Of layouts of one price and
+// one size the one with fewest rules stands for all.
 //
 // kResourceExhausted, with the nearest found, when no layout fits, or none
 // keeps to the budget: then with the line that rejects most. The graph's first

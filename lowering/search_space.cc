@@ -11,6 +11,7 @@
 #include "layouts/text_items.h"
 #include "lowering/emit_program.h"
 #include "lowering/parallel_for.h"
+#include "lowering/search_amounts.h"
 #include "mtf/status.h"
 
 namespace mtf::internal {
@@ -60,19 +61,21 @@ absl::StatusOr<std::vector<std::string>> LargeDimensions(
 }
 
 // Whether the step lowers when both dimensions are cut over one axis.
-bool MayShare(const SearchProgram& program, absl::string_view section,
-              const std::string& a, const std::string& b) {
+bool MayShare(const SearchProgram& program, const DimensionTable& table,
+              absl::string_view section, const std::string& a,
+              const std::string& b) {
   const auto mesh = Mesh::Parse("axis:2");
   const auto rules = LayoutRules::Parse(
       absl::StrCat(section, "\n", a, ":axis\n", b, ":axis"), "search");
   if (!rules.ok()) return false;
-  const auto binding = BindLayout(*program.graph, *mesh, *rules);
+  const auto binding = BindDimensions(table, *mesh, *rules);
   return binding.ok() && Lower(*program.graph, *binding, program.targets,
                                {.last_pass = "emit_program", .verify = false})
                              .ok();
 }
 
 Neighbours FindNeighbours(const SearchProgram& program,
+                          const DimensionTable& table,
                           const std::vector<std::string>& dimensions,
                           absl::string_view section, DimSet dims) {
   Neighbours result;
@@ -82,13 +85,15 @@ Neighbours FindNeighbours(const SearchProgram& program,
   std::vector<std::pair<int, int>> pairs;
   for (int i = 0; i < count; ++i) {
     for (int j = i + 1; j < count; ++j) {
-      if ((dims & Bit(i)) != 0 && (dims & Bit(j)) != 0) pairs.emplace_back(i, j);
+      if ((dims & Bit(i)) != 0 && (dims & Bit(j)) != 0)
+        pairs.emplace_back(i, j);
     }
   }
   std::vector<char> share(pairs.size());
   ParallelFor(pairs.size(), [&](size_t k) {
     const auto& [i, j] = pairs[k];
-    share[k] = MayShare(program, section, dimensions[i], dimensions[j]) ? 1 : 0;
+    share[k] =
+        MayShare(program, table, section, dimensions[i], dimensions[j]) ? 1 : 0;
   });
   for (size_t k = 0; k < pairs.size(); ++k) {
     if (share[k] != 0) continue;
@@ -116,9 +121,10 @@ DimSet DimensionsOfVariables(const Graph& graph,
   return set;
 }
 
-// SearchDimensions::minor. Where a dimension stands in every variable where a
-// larger one does and in no other, to cut the larger one does the same.
-DimSet FindMinor(const Graph& graph, const std::vector<std::string>& names) {
+// SearchDimensions::minor and tiny. Where a dimension stands in every variable
+// where a larger one does and in no other, to cut the larger one does the same.
+void FindMinor(const Graph& graph, SearchDimensions& found) {
+  const std::vector<std::string>& names = found.names;
   struct Use {
     std::vector<int> variables;
     int64_t size = 0;
@@ -138,17 +144,16 @@ DimSet FindMinor(const Graph& graph, const std::vector<std::string>& names) {
       uses[i].bytes += bytes;
     }
   }
-  DimSet minor = 0;
   for (size_t i = 0; i < uses.size(); ++i) {
+    if (uses[i].bytes < 0.001 * all) found.tiny |= Bit(static_cast<int>(i));
     bool is_minor = uses[i].bytes < 0.01 * all;
     for (size_t j = 0; j < uses.size(); ++j) {
       const bool larger = uses[j].size > uses[i].size ||
                           (uses[j].size == uses[i].size && j < i);
       is_minor = is_minor || (larger && uses[i].variables == uses[j].variables);
     }
-    if (is_minor) minor |= Bit(static_cast<int>(i));
+    if (is_minor) found.minor |= Bit(static_cast<int>(i));
   }
-  return minor;
 }
 
 // Appends every set of dimensions from `first` on that may be added to `set`
@@ -219,25 +224,28 @@ double SearchSpace::size() const {
 }
 
 absl::StatusOr<SearchDimensions> FindSearchDimensions(
-    const SearchProgram& program, const SearchOptions& options) {
+    const SearchInput& input, const SearchOptions& options) {
+  // A block more changes nothing about which dimensions meet.
+  const SearchProgram& program = *ProgramsOf(input)[0];
   const Graph& graph = *program.graph;
   MTF_RETURN_IF_ERROR(graph.status());
   SearchDimensions found;
   MTF_ASSIGN_OR_RETURN(found.names, LargeDimensions(graph, options));
+  const DimensionTable table = DimensionsOf(graph);
   const int count = static_cast<int>(found.names.size());
   const DimSet all = count == kMostDimensions ? ~DimSet{0} : Bit(count) - 1;
-  found.defaults = FindNeighbours(program, found.names, "", all);
+  found.defaults = FindNeighbours(program, table, found.names, "", all);
   found.parameters.clash.assign(count, 0);
   found.optimizer.clash.assign(count, 0);
   if (!options.sections) return found;
   found.parameters =
-      FindNeighbours(program, found.names, "[parameters]",
+      FindNeighbours(program, table, found.names, "[parameters]",
                      DimensionsOfVariables(graph, found.names, true, false));
   // The arithmetic of an update has the dimensions of the parameters too.
   found.optimizer =
-      FindNeighbours(program, found.names, "[optimizer]",
+      FindNeighbours(program, table, found.names, "[optimizer]",
                      DimensionsOfVariables(graph, found.names, true, true));
-  found.minor = FindMinor(graph, found.names);
+  FindMinor(*input.program.graph, found);
   return found;
 }
 

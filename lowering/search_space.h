@@ -34,11 +34,14 @@ struct SearchDimensions {
   // always stand beside a larger one, as heads and d_kv, and those of less than
   // a hundredth of all that is stored.
   DimSet minor = 0;
+  // Of less than a thousandth: no rule for them in a scoped section is worth
+  // its line, and none is tried.
+  DimSet tiny = 0;
 };
 
 // Asks Lower on two devices which dimensions may share an axis.
 absl::StatusOr<SearchDimensions> FindSearchDimensions(
-    const SearchProgram& program, const SearchOptions& options);
+    const SearchInput& input, const SearchOptions& options);
 
 // What one mesh axis cuts. The scoped sections cut what the default one does
 // and these besides.

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 
 namespace mtf {
 namespace {
 
 // Some of the names, by place, ascending: as many as a shape has dimensions.
-using Names = std::vector<int>;
+using Names = absl::InlinedVector<int, 6>;
 
 void Include(Names& names, const Names& more) {
   names.insert(names.end(), more.begin(), more.end());
@@ -146,17 +147,13 @@ const std::string& FirstNamesEmitter::First(const std::string& name) const {
   return found == first_names_.end() ? name : found->second;
 }
 
-const Shape& FirstNamesEmitter::First(const Shape& shape,
-                                      Shape& renamed) const {
-  for (int i = 0; i < shape.rank(); ++i) {
-    const std::string& first = First(shape[i].name);
-    if (first == shape[i].name) continue;
-    std::vector<Dimension> dims = shape.dims();
+const Shape& FirstNamesEmitter::First(const Shape& shape) {
+  return renamed_.Get(shape, [this](const Shape& each) {
+    std::vector<Dimension> dims = each.dims();
     for (Dimension& dim : dims) dim.name = First(dim.name);
-    renamed = Shape(std::move(dims));
-    return renamed;
-  }
-  return shape;
+    Shape renamed(std::move(dims));
+    return renamed == each ? each : renamed;
+  });
 }
 
 Value FirstNamesEmitter::InNamesOf(Value value, const Shape& shape) {
@@ -175,8 +172,7 @@ Value FirstNamesEmitter::ReadVariable(const VariableInfo& variable) {
 
 Value FirstNamesEmitter::WriteVariable(const VariableInfo& variable,
                                        Value value) {
-  Shape space;
-  const Shape& shape = First(variable.shape, space);
+  const Shape& shape = First(variable.shape);
   if (shape == variable.shape) return emitter_.WriteVariable(variable, value);
   // The value may have its dimensions in another order.
   std::vector<Dimension> dims = program_.values[value.id].shape.dims();
@@ -190,23 +186,22 @@ Value FirstNamesEmitter::WriteVariable(const VariableInfo& variable,
 
 Value FirstNamesEmitter::Constant(std::vector<double> data, DType dtype,
                                   const Shape& shape) {
-  Shape space;
-  return emitter_.Constant(std::move(data), dtype, First(shape, space));
+  return emitter_.Constant(std::move(data), dtype, First(shape));
 }
 
 Value FirstNamesEmitter::Random(RandomKind kind, uint32_t stream, bool per_step,
                                 DType dtype, const Shape& shape) {
-  Shape space;
-  return emitter_.Random(kind, stream, per_step, dtype, First(shape, space));
+  return emitter_.Random(kind, stream, per_step, dtype, First(shape));
 }
 
 Value FirstNamesEmitter::Map(const MapExpression& expression,
                              absl::Span<const Value> operands,
                              const Shape& shape) {
-  Shape space;
-  const Shape& result = First(shape, space);
+  const Shape& result = First(shape);
   for (const MapStep& step : expression.steps) {
-    if (step.dimension == First(step.dimension)) continue;
+    if (step.dimension.empty() || step.dimension == First(step.dimension)) {
+      continue;
+    }
     MapExpression renamed = expression;
     for (MapStep& each : renamed.steps) each.dimension = First(each.dimension);
     return emitter_.Map(renamed, operands, result);
@@ -216,19 +211,16 @@ Value FirstNamesEmitter::Map(const MapExpression& expression,
 
 Value FirstNamesEmitter::Einsum(absl::Span<const Value> operands,
                                 const Shape& shape, DType dtype) {
-  Shape space;
-  return emitter_.Einsum(operands, First(shape, space), dtype);
+  return emitter_.Einsum(operands, First(shape), dtype);
 }
 
 Value FirstNamesEmitter::Reduce(ReduceKind kind, Value value,
                                 const Shape& shape) {
-  Shape space;
-  return emitter_.Reduce(kind, value, First(shape, space));
+  return emitter_.Reduce(kind, value, First(shape));
 }
 
 Value FirstNamesEmitter::Reshape(Value value, const Shape& shape) {
-  Shape space;
-  return InNamesOf(value, First(shape, space));
+  return InNamesOf(value, First(shape));
 }
 
 Value FirstNamesEmitter::Slice(Value value, const std::string& dimension,
@@ -249,16 +241,13 @@ Value FirstNamesEmitter::Concat(absl::Span<const Value> values,
 Value FirstNamesEmitter::Gather(Value table, Value indices,
                                 const std::string& dimension,
                                 const Shape& shape) {
-  Shape space;
-  return emitter_.Gather(table, indices, First(dimension), First(shape, space));
+  return emitter_.Gather(table, indices, First(dimension), First(shape));
 }
 
 Value FirstNamesEmitter::ScatterAdd(Value updates, Value indices,
                                     const std::string& dimension,
                                     const Shape& shape) {
-  Shape space;
-  return emitter_.ScatterAdd(updates, indices, First(dimension),
-                             First(shape, space));
+  return emitter_.ScatterAdd(updates, indices, First(dimension), First(shape));
 }
 
 Value FirstNamesEmitter::Scan(ReduceKind kind, Value value,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "lowering/by_shape.h"
 #include "lowering/program.h"
 #include "mtf/emitter.h"
 #include "mtf/graph.h"
@@ -75,12 +76,13 @@ class FirstNamesEmitter : public Emitter {
 
  private:
   const std::string& First(const std::string& name) const;
-  // `shape` itself, or in `renamed` with first names.
-  const Shape& First(const Shape& shape, Shape& renamed) const;
+  // `shape` in first names.
+  const Shape& First(const Shape& shape);
 
   const absl::flat_hash_map<std::string, std::string>& first_names_;
   Emitter& emitter_;
   const Program& program_;
+  internal::ByShape<Shape> renamed_;
 };
 
 }  // namespace mtf

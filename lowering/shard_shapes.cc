@@ -11,6 +11,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "layouts/shard.h"
+#include "lowering/by_shape.h"
 #include "lowering/reduce_identity.h"
 #include "lowering/reshape_layout.h"
 #include "mtf/check.h"
@@ -85,11 +86,20 @@ class Sharder {
   }
 
  private:
-  absl::InlinedVector<int64_t, 5> Extents(const Shape& shape,
-                                          const TensorLayout& layout) const {
-    absl::InlinedVector<int64_t, 5> extents;
-    for (int i = 0; i < shape.rank(); ++i) {
-      extents.push_back(LocalExtent(program_.grains, shape, layout, i));
+  using Extent = absl::InlinedVector<int64_t, 5>;
+
+  Extent Extents(const Shape& shape, const TensorLayout& layout) {
+    Extent extents = padded_.Get(shape, [this](const Shape& each) {
+      Extent padded;
+      for (const Dimension& dim : each) {
+        padded.push_back(program_.grains.ExtentOf(dim));
+      }
+      return padded;
+    });
+    for (size_t i = 0; i < extents.size(); ++i) {
+      const int64_t shards = program_.mesh.SizeOf(layout.dims[i]);
+      MTF_CHECK_EQ(extents[i] % shards, 0);
+      extents[i] /= shards;
     }
     return extents;
   }
@@ -353,6 +363,7 @@ class Sharder {
   };
 
   Program& program_;
+  internal::ByShape<Extent> padded_;  // the extents of all shards together
   std::vector<Fills> fills_;
   std::vector<Masked> masked_;
 };

@@ -2,7 +2,6 @@
 #include "mtf/map_expression.h"
 
 #include <cstdlib>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,8 +13,8 @@ double MapStep::number() const { return RoundToDType(literal, dtype); }
 
 MapExpression MapExpression::Single(ScalarFunction function, DType dtype,
                                     int num_operands) {
-  MapStep step{function, dtype, std::vector<int>(num_operands), 0, ""};
-  std::iota(step.arguments.begin(), step.arguments.end(), 0);
+  MapStep step{function, dtype, {}, 0, ""};
+  for (int i = 0; i < num_operands; ++i) step.arguments.push_back(i);
   return {num_operands, {std::move(step)}};
 }
 

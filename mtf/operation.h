@@ -36,6 +36,10 @@ class Operation {
 
   // What the text form says behind the inputs: "sum", "begin=2". May be "".
   virtual std::string attributes() const { return ""; }
+  // Whether those of `other`, of the same kind and dtype, are the same.
+  virtual bool SameAttributes(const Operation& other) const {
+    return attributes() == other.attributes();
+  }
 
   // The gradient for each input, given the gradient `dy` of the result, which
   // is of gradient_dtype(); an invalid Tensor where nothing flows. Built from

@@ -42,6 +42,8 @@ struct Operand {
   int input = -1;
   double number = 0;
   DType dtype = kFloat32;
+
+  friend bool operator==(const Operand&, const Operand&) = default;
 };
 
 // One function of the table, kLogicalNot, kSelect or kCast.
@@ -57,6 +59,11 @@ class ElementwiseOp : public Operation {
   std::string attributes() const override {
     if (function_ == F::kCast) return std::string(DTypeName(dtype()));
     return operands_.size() == inputs().size() ? "" : Expression().ToString();
+  }
+  bool SameAttributes(const Operation& other) const override {
+    const auto* as = dynamic_cast<const ElementwiseOp*>(&other);
+    return as != nullptr && function_ == as->function_ &&
+           operands_ == as->operands_;
   }
   std::vector<Tensor> Gradient(Tensor dy) const override;
   // What a parameter is cast to for its use has the gradients of the parameter.

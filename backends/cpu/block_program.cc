@@ -316,9 +316,12 @@ void BlockProgram::Evaluator::Step(int value, int64_t count, void* to) {
     return SelectInts(FloatOf(step.arguments[0]), IntOf(step.arguments[1]),
                       IntOf(step.arguments[2]), ints, count);
   }
+  // The bound is for compilers, which see no end of the loops else.
+  constexpr size_t kMost = StepArguments::kMost;
+  const size_t count_of_arguments = std::min(step.arguments.size(), kMost);
   if (from_float) {
-    FloatArgument arguments[3];
-    for (size_t i = 0; i < step.arguments.size(); ++i) {
+    FloatArgument arguments[kMost];
+    for (size_t i = 0; i < count_of_arguments; ++i) {
       arguments[i] = FloatOf(step.arguments[i]);
     }
     EvaluateFloats(step.function, arguments, floats, count);
@@ -329,8 +332,8 @@ void BlockProgram::Evaluator::Step(int value, int64_t count, void* to) {
     }
     return;
   }
-  IntArgument arguments[3];
-  for (size_t i = 0; i < step.arguments.size(); ++i) {
+  IntArgument arguments[kMost];
+  for (size_t i = 0; i < count_of_arguments; ++i) {
     arguments[i] = IntOf(step.arguments[i]);
   }
   if (to_float) return CompareInts(step.function, arguments, floats, count);

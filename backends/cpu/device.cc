@@ -85,7 +85,7 @@ class CpuDevice : public Device {
         return PrepareMap(instruction.expression, binding.operands,
                           binding.results[0]);
       case Opcode::kEinsum:
-        return PrepareEinsum(instruction.einsum, binding.operands[0],
+        return PrepareEinsum(*instruction.einsum, binding.operands[0],
                              binding.operands[1], binding.results[0]);
       case Opcode::kReduce:
         return PrepareReduce(instruction.reduce_kind, instruction.expression,

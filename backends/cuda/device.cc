@@ -257,7 +257,7 @@ class CudaDevice : public Device {
 
  private:
   KernelOr PrepareEinsum(const Binding& binding) {
-    const EinsumPlan& plan = binding.instruction().einsum;
+    const EinsumPlan& plan = *binding.instruction().einsum;
     const BoundValue &x = binding.operands[0], &y = binding.operands[1];
     const BoundValue& z = binding.results[0];
     EinsumKind kind = KindOfEinsum(plan, z.dtype());

@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
     }
   }
   absl::StatusOr<std::unique_ptr<Kernel>> kernel = PrepareMatmul(
-      runtime, scratch, members[0].instruction().einsum, x, y, z, finish);
+      runtime, scratch, *members[0].instruction().einsum, x, y, z, finish);
   if (absl::IsUnimplemented(kernel.status())) return std::unique_ptr<Kernel>();
   return kernel;
 }

@@ -50,7 +50,7 @@ class BudgetedSearch : public ::testing::Test {
       const auto rules = LayoutRules::Parse(listed.text, "test");
       const auto binding = BindLayout(graph_, mesh_, *rules);
       auto program = Lower(graph_, *binding, targets_);
-      if (prices_.plan) prices_.plan(*program);
+      prices_.Plan(*program);
       if (!CheckBudget(*program, options_.budget).ok()) continue;
       best = std::min(best, listed.seconds);
     }
@@ -86,7 +86,7 @@ TEST_F(BudgetedSearch, FindsTheFastestThatKeepsToIt) {
     ASSERT_OK(binding);
     auto program = Lower(graph_, *binding, targets_);
     ASSERT_OK(program);
-    if (prices_.plan) prices_.plan(*program);
+    prices_.Plan(*program);
     EXPECT_OK(CheckBudget(*program, binding->budget));
   }
 }

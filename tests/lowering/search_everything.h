@@ -24,14 +24,14 @@ namespace mtf::testing {
 
 // A price that needs no machine: a second for each byte sent, and one for each
 // multiplication of an einsum.
-inline StepPrice SimplePrice(const Program& program) {
+inline StepPrice SimplePrice(const Program& program, const MachinePlan&) {
   StepPrice price;
   for (const auto& [key, count] : CountCollectives(program)) {
     price.exposed += static_cast<double>(count.second) + 10.0 * count.first;
   }
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode == Opcode::kEinsum) {
-      price.compute += static_cast<double>(instruction.einsum.flops()) / 8;
+      price.compute += static_cast<double>(instruction.einsum->flops()) / 8;
     }
   }
   price.seconds = price.compute + price.exposed;
@@ -183,8 +183,9 @@ class Everything {
   void Add(const std::string& text) {
     absl::StatusOr<Program> program = LowerIt(text, "");
     if (!program.ok()) return;
-    if (prices_.plan) prices_.plan(*program);
-    all_.push_back({text, prices_.step(*program).seconds, MemoryOf(*program)});
+    const MachinePlan plan = prices_.Plan(*program);
+    all_.push_back(
+        {text, prices_.step(*program, plan).seconds, MemoryOf(*program)});
   }
 
   const Graph& graph_;

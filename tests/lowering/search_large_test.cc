@@ -55,12 +55,12 @@ class LargeSearch : public ::testing::TestWithParam<LargeCase> {
     EXPECT_OK(binding);
     auto program = Lower(graph_, *binding, targets_, {.verify = false});
     EXPECT_OK(program);
-    if (prices_.plan) prices_.plan(*program);
+    const MachinePlan plan = prices_.Plan(*program);
     if (options_.memory_limit > 0 &&
         MemoryOf(*program) > options_.memory_limit) {
       return HUGE_VAL;
     }
-    return prices_.step(*program).seconds;
+    return prices_.step(*program, plan).seconds;
   }
 
   Graph graph_;
@@ -99,7 +99,7 @@ TEST_P(LargeSearch, NoChangeOfOneRuleIsFaster) {
       SearchRules({{&graph_, targets_}}, mesh_, prices_, options_);
   ASSERT_OK(found);
   const auto dimensions =
-      internal::FindSearchDimensions({&graph_, targets_}, options_);
+      internal::FindSearchDimensions({{&graph_, targets_}}, options_);
   ASSERT_OK(dimensions);
   const auto space = internal::MakeSearchSpace(*dimensions, mesh_, options_);
   ASSERT_OK(space);

@@ -71,7 +71,7 @@ Counts Compare(const std::string& mesh_text, bool sections) {
   const Mesh mesh = *Mesh::Parse(mesh_text);
   SearchOptions options;
   options.sections = sections;
-  const auto dimensions = FindSearchDimensions(models[0].program, options);
+  const auto dimensions = FindSearchDimensions({models[0].program}, options);
   EXPECT_OK(dimensions);
   const auto space = MakeSearchSpace(*dimensions, mesh, options);
   EXPECT_OK(space);
@@ -89,7 +89,7 @@ Counts Compare(const std::string& mesh_text, bool sections) {
     for (const Model& model : models) {
       const auto program = LowerRules(model.program, mesh, text);
       EXPECT_OK(program) << text;
-      held.push_back(HeldAlong(*program));
+      held.push_back(HeldAlong(*program, {}));
       arena = program->buffers.arena_bytes;
     }
     const int64_t estimate =

@@ -99,8 +99,9 @@ TEST_P(Search, FindsTheBestOfAllLayoutsUnderEveryMemoryLimit) {
       return Lower(graph_, binding, targets_);
     }();
     ASSERT_OK(program);
-    if (prices_.plan) prices_.plan(*program);
-    EXPECT_EQ(prices_.step(*program).seconds, found->best[0].price.seconds);
+    const MachinePlan plan = prices_.Plan(*program);
+    EXPECT_EQ(prices_.step(*program, plan).seconds,
+              found->best[0].price.seconds);
     EXPECT_EQ(MemoryOf(*program), found->best[0].memory_bytes());
   }
 }
@@ -140,8 +141,7 @@ TEST_P(Search, SaysHowMuchTheSmallestTakesWhenNothingFits) {
 TEST_P(Search, BoundsHoldForEveryLayout) {
   if (prices_.matmul == nullptr) GTEST_SKIP() << "no bounds without a machine";
   const SearchInput input = {{&graph_, targets_}};
-  const auto dimensions =
-      internal::FindSearchDimensions(input.program, options_);
+  const auto dimensions = internal::FindSearchDimensions(input, options_);
   ASSERT_OK(dimensions);
   const auto space = internal::MakeSearchSpace(*dimensions, mesh_, options_);
   ASSERT_OK(space);
@@ -166,10 +166,10 @@ TEST_P(Search, BoundsHoldForEveryLayout) {
       ASSERT_OK(binding);
       auto program = Lower(graph_, *binding, targets_, {.verify = false});
       ASSERT_OK(program) << text;
-      if (prices_.plan) prices_.plan(*program);
+      const MachinePlan plan = prices_.Plan(*program);
       const auto bound = bounds.Of(roles, bounds.ComputeSeconds(cuts), once);
-      EXPECT_LE(bound.seconds, prices_.step(*program).seconds * (1 + 1e-9))
-          << text;
+      const double most = prices_.step(*program, plan).seconds * (1 + 1e-9);
+      EXPECT_LE(bound.seconds, most) << text;
       EXPECT_LE(bound.memory,
                 static_cast<double>(MemoryOf(*program)) * (1 + 1e-9))
           << text;

@@ -51,8 +51,8 @@ class GptSearch : public ::testing::Test {
     auto program =
         Lower(*steps_[0].graph, *binding, steps_[0].targets, {.verify = false});
     EXPECT_OK(program);
-    if (prices.plan) prices.plan(*program);
-    return prices.step(*program).seconds;
+    const MachinePlan plan = prices.Plan(*program);
+    return prices.step(*program, plan).seconds;
   }
 
   std::vector<GptStep> steps_;
@@ -104,8 +104,7 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
   const SearchInput& input = input_;
   SearchOptions options;
   if (!GetParam()) options.full_space = 1e18;
-  const auto dimensions =
-      internal::FindSearchDimensions(input.program, options);
+  const auto dimensions = internal::FindSearchDimensions(input, options);
   ASSERT_OK(dimensions);
   auto space = internal::MakeSearchSpace(*dimensions, mesh, options);
   ASSERT_OK(space);
@@ -143,14 +142,14 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
     auto program =
         Lower(*steps_[0].graph, *binding, steps_[0].targets, {.verify = false});
     ASSERT_OK(program);
-    if (prices_.plan) prices_.plan(*program);
+    const MachinePlan plan = prices_.Plan(*program);
     int64_t memory = program->buffers.arena_bytes;
     for (const ProgramVariable& variable : program->variables) {
       memory +=
           LocalElements(program->grains, variable.shape, variable.layout) *
           DTypeSize(variable.dtype);
     }
-    EXPECT_LE(bound.seconds, prices_.step(*program).seconds * (1 + 1e-9))
+    EXPECT_LE(bound.seconds, prices_.step(*program, plan).seconds * (1 + 1e-9))
         << text;
     EXPECT_LE(bound.memory, static_cast<double>(memory) * (1 + 1e-9)) << text;
     ++tried;

@@ -149,7 +149,7 @@ TEST(ChooseMatmul, EinsumsOfAGptAreOneCallEachUnderEveryPreset) {
       const ProgramValue& z = program->values[instruction.results[0]];
       SCOPED_TRACE(z.name);
       const MatmulCalls calls =
-          ChooseMatmul(instruction.einsum, x.dtype, z.dtype, 16);
+          ChooseMatmul(*instruction.einsum, x.dtype, z.dtype, 16);
       EXPECT_FALSE(calls.pack_x || calls.pack_y || calls.unpack_z)
           << calls.ToString();
       EXPECT_EQ(calls.problems.size(), 1u) << calls.ToString();
