@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <iterator>
-#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "lowering/of_variables.h"
 #include "lowering/plan_buffers.h"
+#include "lowering/write_overlap.h"
 
 namespace mtf {
 namespace {
@@ -52,21 +52,15 @@ class Overlapper {
     PlaceOthers();
     BoundHeldOperands();
     for (const Collective& collective : collectives_) {
-      if (collective.beside) return Rewrite();
+      if (collective.beside) {
+        return WriteOverlap(collectives_, producer_, is_view_, moves_up_,
+                            program_);
+      }
     }
   }
 
  private:
-  struct Collective {
-    int at = -1;
-    int first_result = -1;
-    int origin = -1;
-    int start = -1, wait = -1;  // places
-    bool gathers_parameter = false;
-    bool beside = false;
-    bool first_of_place = false;  // its wait comes before what starts there
-    std::vector<int> views;       // of its results
-  };
+  using Collective = OverlappedCollective;
 
   const Instruction& instruction(int i) const {
     return program_.instructions[i];
@@ -123,35 +117,15 @@ class Overlapper {
     return reader;
   }
 
-  // What comes from a variable by instructions that only move, cut or map it is
-  // made with its gather, wherever that goes.
+  // What comes from a variable is made with its gather, wherever that goes.
   void FindGathersOfParameters() {
-    std::vector<bool> of_variable(program_.values.size(), false);
-    for (int i = 0; i < count_; ++i) {
-      const Instruction& made = instruction(i);
-      switch (made.opcode) {
-        case Opcode::kReadVariable:
-          of_variable[made.results[0]] = true;
-          break;
-        case Opcode::kMap:
-        case Opcode::kReshape:
-        case Opcode::kSlice:
-        case Opcode::kAllGather:
-        case Opcode::kAllSlice:
-        case Opcode::kAllToAll:
-        case Opcode::kCollectivePermute:
-          of_variable[made.results[0]] =
-              made.operands.size() == 1 && of_variable[made.operands[0]];
-          break;
-        default:
-          break;
-      }
-    }
+    const std::vector<bool> of_variable = FindOfVariables(program_);
     for (Collective& collective : collectives_) {
       const Instruction& gather = instruction(collective.at);
-      collective.gathers_parameter = gather.opcode == Opcode::kAllGather &&
-                                     of_variable[gather.operands[0]] &&
-                                     ReaderOf(collective) < count_;
+      collective.gathers_parameter =
+          gather.opcode == Opcode::kAllGather &&
+          of_variable[producer_[gather.operands[0]]] &&
+          ReaderOf(collective) < count_;
     }
     // A gather of what is gathered goes with it and is not waited for.
     for (size_t c = collectives_.size(); c-- > 0;) {
@@ -356,8 +330,9 @@ class Overlapper {
         holding.push_back(static_cast<int>(c));
       }
     }
-    std::sort(holding.begin(), holding.end(),
-              [this](int a, int b) { return StartOrder(a) < StartOrder(b); });
+    std::sort(holding.begin(), holding.end(), [this](int a, int b) {
+      return StartOrder(collectives_[a]) < StartOrder(collectives_[b]);
+    });
     std::deque<int> under_way;
     for (int c : holding) {
       const int start = collectives_[c].start;
@@ -376,121 +351,9 @@ class Overlapper {
       under_way.push_back(c);
     }
   }
-  // What is needed first starts first.
-  std::tuple<int, int, int> StartOrder(int c) const {
-    const Collective& collective = collectives_[c];
-    return {collective.start,
-            collective.beside ? collective.wait : collective.start,
-            collective.at};
-  }
-
-  void Rewrite() {
-    // What is to be written at a place, in this order: waits that make room,
-    // collectives that start, waits for what is read there.
-    enum Step { kRoom, kStart, kNeed };
-    std::vector<std::tuple<int, Step, std::tuple<int, int, int>, int>> steps;
-    std::vector<bool> starts(count_, false);
-    for (size_t c = 0; c < collectives_.size(); ++c) {
-      const Collective& collective = collectives_[c];
-      const int id = static_cast<int>(c);
-      if (collective.start < 0) continue;
-      starts[collective.at] = true;
-      steps.emplace_back(collective.start, kStart, StartOrder(id), id);
-      if (!collective.beside) continue;
-      steps.emplace_back(collective.wait,
-                         collective.first_of_place ? kRoom : kNeed,
-                         StartOrder(id), id);
-    }
-    std::sort(steps.begin(), steps.end());
-    done_.assign(count_, false);
-    for (const Collective& collective : collectives_) {
-      if (!collective.beside) continue;
-      for (int view : collective.views) done_[view] = true;  // with its wait
-    }
-    order_.reserve(count_ + steps.size() / 2);
-    size_t step = 0;
-    for (int i = 0; i <= count_; ++i) {
-      while (step < steps.size() && std::get<0>(steps[step]) == i) {
-        const Step kind = std::get<1>(steps[step]);
-        if (kind == kStart) {
-          Start(collectives_[std::get<3>(steps[step++])]);
-          continue;
-        }
-        std::vector<int> waited;
-        for (; step < steps.size() && std::get<0>(steps[step]) == i &&
-               std::get<1>(steps[step]) == kind;
-             ++step) {
-          waited.push_back(std::get<3>(steps[step]));
-        }
-        Wait(waited);
-      }
-      // A collective is written where it starts, which may be further on.
-      if (i < count_ && !done_[i] && !starts[i]) Write(i);
-    }
-    Reorder();
-  }
-
-  void Write(int i) {
-    done_[i] = true;
-    order_.push_back(i);
-  }
-
-  void Start(const Collective& collective) {
-    if (done_[collective.at]) return;
-    program_.instructions[collective.at].beside = collective.beside;
-    WriteMakers(instruction(collective.at));
-    Write(collective.at);
-  }
-  void WriteMakers(const Instruction& reader) {
-    for (int operand : reader.operands) {
-      const int maker = producer_[operand];
-      if (done_[maker] || (!moves_up_[maker] && !is_view_[maker])) continue;
-      WriteMakers(instruction(maker));
-      Write(maker);
-    }
-  }
-
-  void Wait(const std::vector<int>& collectives) {
-    Instruction wait;
-    wait.opcode = Opcode::kWait;
-    for (int c : collectives) {
-      wait.operands.push_back(collectives_[c].first_result);
-    }
-    wait.origin = collectives_[collectives.front()].origin;
-    order_.push_back(count_ + static_cast<int>(waits_.size()));
-    waits_.push_back(std::move(wait));
-    for (int c : collectives) {
-      for (int view : collectives_[c].views) Write(view);
-    }
-  }
-
-  // In place: the instructions of a large model take megabytes, and fresh
-  // memory costs more than the work.
-  void Reorder() {
-    std::vector<Instruction>& instructions = program_.instructions;
-    instructions.insert(instructions.end(),
-                        std::make_move_iterator(waits_.begin()),
-                        std::make_move_iterator(waits_.end()));
-    for (int i = 0; i < static_cast<int>(order_.size()); ++i) {
-      if (order_[i] == i) continue;
-      Instruction first = std::move(instructions[i]);
-      int to = i;
-      while (order_[to] != i) {
-        const int from = std::exchange(order_[to], to);
-        instructions[to] = std::move(instructions[from]);
-        to = from;
-      }
-      order_[to] = to;
-      instructions[to] = std::move(first);
-    }
-  }
-
   Program& program_;
   const int count_;
   std::vector<Collective> collectives_;  // in the order of the program
-  std::vector<Instruction> waits_;
-  // By new place: the old one, or how many there were and which of waits_.
-  std::vector<int> order_;
   // By value.
   std::vector<int> producer_;
   std::vector<int> collective_of_;  // whose result it is, or a view of it
@@ -498,7 +361,6 @@ class Overlapper {
   // By instruction.
   std::vector<bool> is_view_;
   std::vector<bool> moves_up_;  // with a gather of a parameter
-  std::vector<bool> done_;
   // By place.
   std::vector<int> begin_, next_, kernels_;
   std::vector<int> before_run_;  // what runs before it, or -1

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
-#include "lowering/readers.h"
+#include "lowering/of_variables.h"
 
 namespace mtf {
 namespace {
@@ -18,22 +18,6 @@ constexpr size_t kNear = 4;
 // Instructions between a variable and its copy. What is longer is arithmetic
 // of the user's, not worth to be done twice.
 constexpr int kLongest = 8;
-
-// Whether an instruction only moves, cuts or maps its one operand.
-bool IsLight(const Instruction& instruction) {
-  switch (instruction.opcode) {
-    case Opcode::kMap:
-    case Opcode::kReshape:
-    case Opcode::kSlice:
-    case Opcode::kAllGather:
-    case Opcode::kAllSlice:
-    case Opcode::kAllToAll:
-    case Opcode::kCollectivePermute:
-      return instruction.operands.size() == 1;
-    default:
-      return false;
-  }
-}
 
 class Repeater {
  public:

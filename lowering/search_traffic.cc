@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "layouts/shard.h"
+#include "lowering/of_variables.h"
 #include "lowering/parallel_for.h"
 #include "lowering/search_amounts.h"
 #include "lowering/search_names.h"
@@ -46,7 +47,7 @@ std::vector<bool> FindWaits(const Program& program, double& stops) {
     }
   };
   const int count = static_cast<int>(program.instructions.size());
-  const std::vector<bool> ahead = FindAhead(program);
+  const std::vector<bool> ahead = FindOfVariables(program);
   std::vector<bool> waits(count, false);
   // By value: the kernel that makes it, or the collective, through views.
   std::vector<int> kernel(program.values.size(), -1),
@@ -133,22 +134,6 @@ RoleTraffic InOrder(const std::vector<Moves>& moves,
 }
 
 }  // namespace
-
-std::vector<bool> FindAhead(const Program& program) {
-  std::vector<bool> of_variable(program.values.size(), false);
-  std::vector<bool> ahead(program.instructions.size(), false);
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const Instruction& instruction = program.instructions[i];
-    if (instruction.results.empty()) continue;
-    ahead[i] = instruction.opcode == Opcode::kReadVariable ||
-               !instruction.operands.empty();
-    for (int operand : instruction.operands) {
-      ahead[i] = ahead[i] && of_variable[operand];
-    }
-    for (int result : instruction.results) of_variable[result] = ahead[i];
-  }
-  return ahead;
-}
 
 bool IsReduction(CollectiveKind kind) {
   return kind == CollectiveKind::kAllReduce ||

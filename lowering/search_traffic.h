@@ -36,9 +36,6 @@ struct RoleTraffic {
   std::vector<LayoutTraffic> moves;  // in order of dimensions
   double stops = 0;                  // how often compute waits
 };
-// By instruction, whether it makes what it is read for from variables alone,
-// and so may run long before that.
-std::vector<bool> FindAhead(const Program& program);
 
 // By role of one axis: where parameters are gathered for each use, and where
 // they are gathered once.
