@@ -95,8 +95,7 @@ class Bucketer {
     const int level =
         held_by_[operand] < 0 ? 0 : buckets_[held_by_[operand]].level + 1;
     const int64_t full =
-        std::clamp(program_.mesh.SizeOf(instruction.axes) * kFullBytesOfRank,
-                   kFullBytes, kMostBytes);
+        FullBucketBytes(program_.mesh.SizeOf(instruction.axes));
     int place = Find(instruction, level);
     if (place < 0) {
       place = static_cast<int>(buckets_.size());
@@ -160,6 +159,10 @@ class Bucketer {
 };
 
 }  // namespace
+
+int64_t FullBucketBytes(int64_t ranks) {
+  return std::clamp(ranks * kFullBytesOfRank, kFullBytes, kMostBytes);
+}
 
 absl::Status BucketAllReduces(Program& program) {
   Bucketer(program).Run();

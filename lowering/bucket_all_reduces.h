@@ -2,6 +2,8 @@
 #ifndef LOWERING_BUCKET_ALL_REDUCES_H_
 #define LOWERING_BUCKET_ALL_REDUCES_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "lowering/program.h"
 
@@ -27,6 +29,9 @@ namespace mtf {
 // Runs after the passes that change which collectives there are, and before
 // shard_shapes.
 absl::Status BucketAllReduces(Program& program);
+
+// The bytes of operands that a call of so many ranks does not wait beyond.
+int64_t FullBucketBytes(int64_t ranks);
 
 }  // namespace mtf
 

@@ -47,6 +47,12 @@ StepEstimate EstimateStep(const Program& program, const Machine& machine);
 StepEstimate EstimateStep(const Program& program, const Machine& machine,
                           std::vector<AttentionGroup> attention);
 
+// What each instruction of such a program takes alone, in seconds; negative for
+// one that has no kernel, or none of its own.
+std::vector<double> InstructionSeconds(
+    const Program& program, const Machine& machine,
+    const std::vector<AttentionGroup>& attention);
+
 }  // namespace mtf
 
 #endif  // LOWERING_ESTIMATE_TIME_H_

@@ -354,6 +354,21 @@ void TellRules(const Rules& rules, const Program& program,
 }  // namespace
 }  // namespace internal
 
+namespace {
+
+std::string NoteOnFewLayers(const std::vector<RuleChange>& changes) {
+  const auto estimates =
+      std::count_if(changes.begin(), changes.end(),
+                    [](const RuleChange& change) { return change.estimated; });
+  constexpr absl::string_view kHow =
+      "changes were lowered with few of the layers that repeat";
+  if (estimates == 0) return std::string(kHow);
+  return absl::StrCat(kHow, ": what ", estimates, " of ", changes.size(),
+                      " cost is an estimate");
+}
+
+}  // namespace
+
 absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
                                     const LayoutRules& rules,
                                     const Targets& targets,
@@ -390,12 +405,10 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   }
   if (!trials)
     trials.emplace(internal::TryChanges(step, binding, program, plan));
-  if (trials->few_layers) {
-    explanation.changes_note =
-        "changes were lowered with few of the layers that repeat: times and "
-        "memory are estimates";
-  }
   internal::TellChanges(*trials, rules.rules(), program, explanation);
+  if (trials->few_layers) {
+    explanation.changes_note = NoteOnFewLayers(explanation.changes);
+  }
   return explanation;
 }
 

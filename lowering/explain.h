@@ -52,6 +52,9 @@ struct RuleChange {
   std::string layout;  // all rules after it, as --layout takes them
   StepCost cost;       // with it
   MemoryParts memory;  // cost.memory_bytes taken apart
+  // Whether the cost was scaled up from layers too few to tell it: of a graph
+  // too large to be lowered with all of them for each change.
+  bool estimated = false;
 };
 
 struct ExplainedCollective {
@@ -235,8 +238,9 @@ struct ExplainOptions {
   // Whether the step is lowered under changed rules too.
   bool changes = true;
   // A graph of more operations than this has its changes lowered with few of
-  // its layers, if those repeat themselves: then bytes sent are still exact,
-  // and times and memory nearly so. A model of a dozen layers has less.
+  // its layers, if those repeat themselves; what a change costs is the same
+  // then, up to what is left unused between tensors in memory, unless it is
+  // said to be an estimate. A model of a dozen layers has less.
   int64_t most_operations = 6000;
 };
 

@@ -13,19 +13,10 @@
 #include "lowering/explain_candidates.h"
 #include "lowering/explain_parts.h"
 #include "lowering/explain_traffic.h"
-#include "lowering/machine.h"
 #include "lowering/plan_for_machine.h"
+#include "lowering/price_rules.h"
 
 namespace mtf::internal {
-
-// What changes are tried on.
-struct ChangedStep {
-  const Graph& graph;
-  const Mesh& mesh;
-  const Rules& rules;
-  const Targets& targets;
-  const Machine& machine;
-};
 
 // A change whose rules are legal, and what it leads to.
 struct TriedChange {
@@ -48,18 +39,17 @@ struct ChangeTrials {
   NameMap names;
 };
 
-// What a lowered step costs; `plan` is what PlanForMachine said of it.
-RuleChange Priced(const Program& program, const Machine& machine,
-                  const MachinePlan& plan);
-
 // Tries every change on `program`, which is the step lowered as it is bound.
 ChangeTrials TryChanges(const ChangedStep& step, const LayoutBinding& binding,
                         const Program& program, const MachinePlan& plan);
 
-// The same with few of the layers that repeat themselves (RepeatedLayers):
-// costs are those of all layers if each costs the same. Nothing where that
-// would not save a third of the work. Leaves one core to who lowers all layers
-// meanwhile. The errors are those of Lower.
+// The same with few of the layers that repeat themselves (RepeatedLayers), as
+// many as it takes for the program to repeat itself (deep_cost.h), and with all
+// of them where two thirds would not do. Only a graph too large for that has
+// changes whose cost is `estimated`. Nothing where few layers would not save a
+// third of the work, nor where they do not tell what the step costs as it is
+// and all are not many. Leaves one core to who lowers all layers meanwhile. The
+// errors are those of Lower.
 absl::StatusOr<std::optional<ChangeTrials>> TryChangesOnFewLayers(
     const ChangedStep& step, const LayoutBinding& binding);
 

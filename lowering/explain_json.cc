@@ -117,7 +117,8 @@ Json ToJson(const RuleChange& change) {
   return {{"edit", change.edit},
           {"layout", change.layout},
           {"cost", ToJson(change.cost)},
-          {"memory", ToJson(change.memory)}};
+          {"memory", ToJson(change.memory)},
+          {"estimated", change.estimated}};
 }
 
 Json ToJson(const TimelineEntry& entry) {

@@ -66,9 +66,7 @@ void RepeatedLayers::FindMembers() {
       layer = place->second;
       continue;
     }
-    for (const Tensor& input : operation->inputs()) {
-      layer = Joined(layer, layer_of_[input.operation()->id()]);
-    }
+    layer = LayerOfInputs(*operation);
   }
   // Backwards: what nothing of a layer went into.
   std::vector<int> readers(operations.size(), kNone);
@@ -79,6 +77,28 @@ void RepeatedLayers::FindMembers() {
       reader = Joined(reader, layer_of_[i] == kNone ? kSeveral : layer_of_[i]);
     }
   }
+}
+
+// Where tensors go in, scalars do not count: a norm of all gradients scales
+// those of every layer. A scalar that scalars of several layers go into, such
+// as that norm, is of the last layer so far.
+int RepeatedLayers::LayerOfInputs(const Operation& operation) const {
+  int scalars = kNone, tensors = kNone;
+  bool has_tensors = false;
+  for (const Tensor& input : operation.inputs()) {
+    const int layer = layer_of_[input.operation()->id()];
+    if (input.shape().rank() > 0) {
+      has_tensors = true;
+      tensors = Joined(tensors, layer);
+    } else if (scalars < 0 || layer < 0) {
+      scalars = std::max(scalars, layer);
+    } else if (layers_[layer].group != layers_[scalars].group) {
+      scalars = kSeveral;
+    } else if (layers_[layer].number > layers_[scalars].number) {
+      scalars = layer;
+    }
+  }
+  return has_tensors ? tensors : scalars;
 }
 
 void RepeatedLayers::FindLayers() {
@@ -114,7 +134,7 @@ bool RepeatedLayers::ReadsTheSame(const Operation& x, int a, const Operation& y,
   for (size_t i = 0; i < x.inputs().size(); ++i) {
     const int from_x = x.input(static_cast<int>(i)).operation()->id();
     const int from_y = y.input(static_cast<int>(i)).operation()->id();
-    if (from_x == from_y && layer_of_[from_x] < 0) continue;
+    if (from_x == from_y) continue;
     if (layer_of_[from_x] < 0 || layer_of_[from_y] < 0 ||
         layers_[layer_of_[from_x]].group != layers_[a].group ||
         layers_[layer_of_[from_y]].group != layers_[b].group ||
@@ -137,7 +157,8 @@ bool RepeatedLayers::Equal(int a, int b) const {
     if (x.kind() != y.kind() || x.dtype() != y.dtype() ||
         x.section() != y.section() || x.shape() != y.shape() ||
         !ReadsTheSame(x, a, y, b) ||
-        (!x.inputs().empty() && !Alike(x.attributes(), y.attributes()))) {
+        (!x.inputs().empty() && !x.SameAttributes(y) &&
+         !Alike(x.attributes(), y.attributes()))) {
       return false;
     }
   }
@@ -202,6 +223,44 @@ std::vector<int> RepeatedLayers::StandIns(const std::vector<int>& kept) const {
     }
   }
   return stand_ins;
+}
+
+absl::flat_hash_map<absl::string_view, RepeatedLayers::Place>
+RepeatedLayers::Places(const std::vector<int>& kept) const {
+  absl::flat_hash_map<absl::string_view, Place> places;
+  absl::flat_hash_map<int, Place> by_id;
+  for (int r = 0; r < num_runs(); ++r) {
+    const Run& run = runs_[r];
+    for (int repeat = 0; repeat < kept[r]; ++repeat) {
+      const int from = repeat + 1 < kept[r] ? repeat : run.repeats - 1;
+      int operation = 0;
+      for (int phase = 0; phase < run.period; ++phase) {
+        for (int id :
+             layers_[run.first + from * run.period + phase].operations) {
+          const Place place{r, repeat, operation++};
+          places[graph_.operations()[id]->name()] = place;
+          by_id[id] = place;
+        }
+      }
+    }
+  }
+  for (const VariableInfo& variable : graph_.variables()) {
+    if (!variable.read.valid()) continue;
+    const auto place = by_id.find(variable.read.operation()->id());
+    if (place != by_id.end()) places[variable.name] = place->second;
+  }
+  return places;
+}
+
+absl::flat_hash_set<absl::string_view> RepeatedLayers::LeftOutVariables(
+    const std::vector<int>& stand_ins) const {
+  absl::flat_hash_set<absl::string_view> names;
+  for (const VariableInfo& variable : graph_.variables()) {
+    if (!variable.read.valid()) continue;
+    const int id = variable.read.operation()->id();
+    if (stand_ins[id] != id) names.insert(variable.name);
+  }
+  return names;
 }
 
 absl::flat_hash_map<absl::string_view, absl::string_view> RepeatedLayers::Names(

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "mtf/graph.h"
 
@@ -42,6 +43,22 @@ class RepeatedLayers {
   // left of each run, at least 2: by id, of itself where it stays.
   std::vector<int> StandIns(const std::vector<int>& kept) const;
 
+  // Where an operation stands: in which run, the how many-th repeat of those
+  // that are left, and the how many-th operation of that.
+  struct Place {
+    int run = -1;
+    int repeat = 0;
+    int operation = 0;
+  };
+  // By the names of the operations and variables of runs that are left when
+  // `kept` repeats are.
+  absl::flat_hash_map<absl::string_view, Place> Places(
+      const std::vector<int>& kept) const;
+
+  // The names of the variables that are left out.
+  absl::flat_hash_set<absl::string_view> LeftOutVariables(
+      const std::vector<int>& stand_ins) const;
+
   // By the names of operations and variables that are left out: the name of
   // what stands in for them.
   absl::flat_hash_map<absl::string_view, absl::string_view> Names(
@@ -62,6 +79,7 @@ class RepeatedLayers {
   };
 
   void FindMembers();
+  int LayerOfInputs(const Operation& operation) const;
   void FindLayers();
   void FindRuns(int begin, int end);
   bool Equal(int a, int b) const;

@@ -197,7 +197,9 @@ std::string RulesAndChangesText(const Explanation& explanation, int width) {
     };
     rows = {row("(as it is)", explanation.cost)};
     for (const RuleChange& change : explanation.changes) {
-      rows.push_back(row(change.edit, change.cost));
+      rows.push_back(
+          row(absl::StrCat(change.edit, change.estimated ? " (estimate)" : ""),
+              change.cost));
     }
     absl::StrAppend(&text,
                     "\nchanges of a rule, and what the step would then cost\n",

@@ -61,11 +61,13 @@ std::vector<CollectiveKeys> KeysOf(
   return keys;
 }
 
-Traffic::Traffic(const Program& program) {
+Traffic::Traffic(const Program& program, absl::Span<const int64_t> wire_bytes) {
   const std::vector<CollectiveCost> collectives = ListCollectives(program);
   for (const CollectiveCost& collective : collectives) {
     for (int axis : collective.axes) {
-      bytes_[AxisKey(collective.kind, axis)] += collective.bytes;
+      bytes_[AxisKey(collective.kind, axis)] +=
+          wire_bytes.empty() ? collective.bytes
+                             : wire_bytes[collective.instruction];
     }
   }
   for (CollectiveKeys& keys : KeysOf(program, collectives)) {

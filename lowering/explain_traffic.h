@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "lowering/count_costs.h"
 #include "lowering/program.h"
 
@@ -28,7 +29,9 @@ struct CollectiveKeys {
 // What is sent in a program, by such keys.
 class Traffic {
  public:
-  explicit Traffic(const Program& program);
+  // `wire_bytes` are what each instruction sends; without them, by itself.
+  explicit Traffic(const Program& program,
+                   absl::Span<const int64_t> wire_bytes = {});
 
   // Whether nothing of a collective of another program is left in this one.
   // Either nothing of its kind is here that a rule causes which causes it, or

@@ -241,8 +241,8 @@ INSTANTIATE_TEST_SUITE_P(Explain, FewLayers,
                          [](const auto& info) { return info.param; });
 
 TEST_P(FewLayers, FindTheSameChangesAsAllLayers) {
-  const Explained all(GetParam(), 12),
-      few(GetParam(), 12, {.most_operations = 0});
+  const Explained all(GetParam(), 16, {.most_operations = 1 << 30}),
+      few(GetParam(), 16, {.most_operations = 0});
   ASSERT_OK(all.explanation);
   ASSERT_OK(few.explanation);
   const Explanation &a = *all.explanation, &b = *few.explanation;
