@@ -58,7 +58,7 @@ absl::Status Compare(const std::vector<std::string>& arguments) {
   }
   MTF_ASSIGN_OR_RETURN(const std::vector<StepMetrics> reference,
                        train::ReadMetrics(arguments[0]));
-  std::cout << absl::StrFormat("%-12s %-28s %5s  %10s  %10s  %11s  %10s  %8s\n",
+  std::cout << absl::StrFormat("%-17s %-28s %5s  %10s  %10s  %11s  %10s  %8s\n",
                                "layout", "mesh", "ranks", "final loss",
                                "difference", "collectives", "bytes/step",
                                "tokens/s");
@@ -69,7 +69,7 @@ absl::Status Compare(const std::vector<std::string>& arguments) {
     MTF_ASSIGN_OR_RETURN(const double difference,
                          LargestDifference(arguments[i + 2], steps, reference));
     std::cout << absl::StrFormat(
-        "%-12s %-28s %5d  %10.6f  %10.1e  %11d  %10s  %8s\n", arguments[i],
+        "%-17s %-28s %5d  %10.6f  %10.1e  %11d  %10s  %8s\n", arguments[i],
         mesh.ToString(), mesh.num_devices(), steps.back().loss, difference,
         steps.back().TotalCalls(), FormatQuantity(steps.back().TotalBytes()),
         FormatQuantity(MedianSpeed(steps)));
