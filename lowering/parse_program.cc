@@ -38,7 +38,10 @@ absl::StatusOr<Program> ProgramParser::Run(absl::string_view text) {
     return absl::InvalidArgumentError(absl::StrCat(
         "line ", bad < 0 ? 1 : lines_[bad], ", column 1: ", valid.message()));
   }
-  if (planned_einsums_) MTF_RETURN_IF_ERROR(PlanEinsums(program_));
+  // Where memory is planned, einsums are, whether or not the text says so.
+  if (planned_einsums_ || has_buffers_) {
+    MTF_RETURN_IF_ERROR(PlanEinsums(program_));
+  }
   return std::move(program_);
 }
 

@@ -89,6 +89,10 @@ absl::StatusOr<Program> ParseDump(absl::string_view text,
   } else if (program->buffers.buffers.size() == program->values.size()) {
     last = passes.end() - 1;
   }
+  // What the text leaves out of the plans of einsums follows from the rest.
+  if (last >= std::find(passes.begin(), passes.end(), "plan_einsums")) {
+    MTF_RETURN_IF_ERROR(RunPass("plan_einsums", *program));
+  }
   for (++last; last != passes.end(); ++last) {
     const absl::Status status = RunPass(*last, *program);
     if (!status.ok()) return in_file(status);

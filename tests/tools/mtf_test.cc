@@ -128,6 +128,24 @@ TEST(CliMtf, ExplainOfAnyPassIsThatOfTheWhole) {
   EXPECT_EQ(of_whole.out, of_early.out);
 }
 
+// The plans of einsums follow from the shapes, behind whichever pass.
+TEST(CliMtf, ExplainPlansTheEinsumsOfATextThatDoesNot) {
+  const std::string text = DumpOf("megatron");
+  const File whole("whole.txt", text);
+  const Outcome of_whole = RunMtf(absl::StrCat("explain ", whole.path()));
+  for (const char* behind : {"", "# after plan_buffers"}) {
+    std::string edited = text;
+    if (*behind != '\0') edited.resize(edited.find(behind));
+    for (size_t at; (at = edited.find(" by{")) != std::string::npos;) {
+      edited.erase(at, edited.find('}', at) + 1 - at);
+    }
+    const File file("edited.txt", edited);
+    const Outcome outcome = RunMtf(absl::StrCat("explain ", file.path()));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    EXPECT_EQ(outcome.out, of_whole.out);
+  }
+}
+
 TEST(CliMtf, DiffOfAProgramWithItselfIsNothing) {
   const File dump("dump.txt", DumpOf("zero3"));
   const Outcome outcome =
