@@ -10,6 +10,7 @@
 #include "ops/elementwise.h"
 #include "ops/one_hot.h"
 #include "ops/reduce.h"
+#include "ops/reshape.h"
 
 namespace mtf::nn {
 namespace {
@@ -54,21 +55,29 @@ double CountOf(const Shape& whole, const Shape& part) {
   return count;
 }
 
+// What the loss of each position is multiplied by: its weight, or its part of
+// all weights. Empty where there are none. It has all positions and is made
+// ahead of the loss, so that nothing else stands between that and its gradient,
+// which are then one pass over the logits (lowering/row_groups.h).
+Tensor FactorsOf(const Shape& positions, const CrossEntropyOptions& options) {
+  if (!options.weights.valid()) return {};
+  Tensor factors = internal::To(kFloat32, options.weights);
+  if (!options.per_position) {
+    const Tensor total =
+        ReduceSum(factors, {}) * CountOf(positions, factors.shape());
+    factors = factors / Select(Equal(total, 0.0), 1.0, total);
+  }
+  return Broadcast(factors, positions);
+}
+
 // The mean of `loss`, or of what its positions weigh.
-Tensor Reduce(Tensor loss, const CrossEntropyOptions& options) {
-  if (!options.weights.valid()) {
+Tensor Reduce(Tensor loss, Tensor factors, const CrossEntropyOptions& options) {
+  if (!factors.valid()) {
     return options.per_position ? loss : ReduceMean(loss, {});
   }
-  const Tensor weights = internal::To(kFloat32, options.weights);
   // An infinite loss times a weight of 0 would be a NaN.
-  const Tensor weighed = Select(Equal(weights, 0.0), 0.0, loss * weights);
-  // A broadcast may have taken the order of the weights.
-  if (options.per_position) {
-    return mtf::internal::InOrderOf(weighed, loss.shape());
-  }
-  const Tensor total =
-      ReduceSum(weights, {}) * CountOf(loss.shape(), weights.shape());
-  return ReduceSum(weighed, {}) / Select(Equal(total, 0.0), 1.0, total);
+  const Tensor weighed = Select(Equal(factors, 0.0), 0.0, loss * factors);
+  return options.per_position ? weighed : ReduceSum(weighed, {});
 }
 
 // What is left of the result's shape after a wrong call.
@@ -98,6 +107,7 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Dimension vocab, Tensor targets,
                        location, ResultShape(targets, options));
   }
   const Shape positions = logits.shape().Without(vocab.name);
+  const Tensor factors = FactorsOf(positions, options);
   const Tensor wide = internal::To(kFloat32, logits);
   const Tensor max = internal::SafeMax(wide, positions);
   // Both sums below need nothing but `shifted`, so one exchange serves both;
@@ -122,7 +132,7 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Dimension vocab, Tensor targets,
   if (options.z_loss != 0) {
     loss = loss + options.z_loss * Square(log_sum + max);
   }
-  return Reduce(loss, options);
+  return Reduce(loss, factors, options);
 }
 
 Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,

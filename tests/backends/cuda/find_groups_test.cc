@@ -12,6 +12,7 @@
 #include "backends/cuda/find_map_batches.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lowering/print_program.h"
 #include "lowering/row_groups.h"
 #include "nn/adam.h"
 #include "nn/cross_entropy.h"
@@ -33,7 +34,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const Dimension kBatch{"batch", 6}, kModel{"d_model", 8}, kVocab{"vocab", 12};
+const Dimension kBatch{"batch", 6}, kLength{"length", 4}, kModel{"d_model", 8},
+    kVocab{"vocab", 12};
 
 std::string Name(const Program& program, int place) {
   const Instruction& instruction = program.instructions[place];
@@ -141,8 +143,43 @@ TEST(FindRowGroups, ALossAndTheGradientOfItsLogitsAreOneGroup) {
                           "cross_entropy/cast_grad"));
 }
 
-// The gradient is over the sum of the weights, which needs no logit but stands
-// behind the first of the group.
+// So are those of positions that weigh something: what all weigh together is
+// known before any logit is, on several devices too.
+TEST(FindRowGroups, AWeightedLossAndTheGradientOfItsLogitsAreOneGroup) {
+  for (const char* mesh : {"", "data:2"}) {
+    for (const Shape& of_weights :
+         {Shape{kBatch, kLength}, Shape{kLength, kBatch}, Shape{kLength}}) {
+      SCOPED_TRACE(absl::StrCat(mesh, " ", of_weights.ToString()));
+      Graph graph;
+      const Tensor x = Input(graph, "x", kBFloat16, {kBatch, kLength, kVocab});
+      const Tensor targets = Input(graph, "targets", kInt32, {kBatch, kLength});
+      const Tensor loss = nn::SoftmaxCrossEntropy(
+          x, kVocab, targets,
+          {.z_loss = 0.1,
+           .weights = Input(graph, "weights", kInt32, of_weights)});
+      const std::vector<Tensor> slopes = Gradients(loss, {x});
+      const auto program =
+          LowerText(graph, mesh, std::string(mesh).empty() ? "" : "batch:data",
+                    {.fetches = {loss, slopes[0]}});
+      ASSERT_OK(program);
+      const std::vector<bool> taken(program->instructions.size(), false);
+      const std::vector<std::vector<int>> groups =
+          FindRowGroups(*program, taken);
+      ASSERT_THAT(groups, SizeIs(1)) << PrintProgram(*program);
+      EXPECT_EQ(Name(*program, groups[0].back()),
+                "map cross_entropy/cast_1_grad");
+      const std::vector<FusedGroup> fused = FusedRows(*program, groups);
+      EXPECT_THAT(fused[0].in_place, SizeIs(1));
+      // Nothing but numbers of rows besides.
+      for (int value : fused[0].outputs) {
+        EXPECT_EQ(program->values[value].shape.Contains("vocab"),
+                  value == fused[0].in_place[0]);
+      }
+    }
+  }
+}
+
+// What the gradient is over has to be known before the first of the group.
 TEST(FindRowGroups, WhatNeedsASumOverPositionsFromWithinIsNotReached) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});

@@ -139,6 +139,16 @@ const Case kCases[] = {
        const Tensor loss = nn::SoftmaxCrossEntropy(x, columns, targets);
        return std::vector<Tensor>{loss, Gradients(loss, {x})[0]};
      }},
+    // Of which rows weigh 0, 1 or 2.
+    {"WeightedCrossEntropyAndItsGradient",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       const Tensor targets = Input(graph, "targets", kInt32, {rows});
+       const Tensor loss = nn::SoftmaxCrossEntropy(
+           x, columns, targets,
+           {.z_loss = 0.1, .weights = Input(graph, "w", kInt32, {rows})});
+       return std::vector<Tensor>{loss, Gradients(loss, {x})[0]};
+     }},
     {"ManyMaps",
      [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
        const Tensor x = Number(graph, "x", {rows, columns}, dtype);

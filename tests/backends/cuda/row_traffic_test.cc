@@ -108,6 +108,15 @@ std::vector<Tensor> Loss(Graph& graph, Dimension rows, Dimension columns,
   const Tensor loss = nn::SoftmaxCrossEntropy(x, columns, targets);
   return {loss, Gradients(loss, {x})[0]};
 }
+// Tokens of which some do not count.
+std::vector<Tensor> MaskedLoss(Graph& graph, Dimension rows, Dimension columns,
+                               DType dtype) {
+  const Tensor x = Input(graph, "x", dtype, {rows, columns});
+  const Tensor loss = nn::SoftmaxCrossEntropy(
+      x, columns, Input(graph, "targets", kInt32, {rows}),
+      {.weights = Input(graph, "counts", kBool, {rows})});
+  return {loss, Gradients(loss, {x})[0]};
+}
 std::vector<Tensor> Softmax(Graph& graph, Dimension rows, Dimension columns,
                             DType dtype) {
   return {nn::Softmax(Input(graph, "x", dtype, {rows, columns}), columns)};
@@ -157,6 +166,10 @@ INSTANTIATE_TEST_SUITE_P(
         Traffic{"Loss", Loss, kBFloat16, 50257, 2, 2, Kept::kShared},
         Traffic{"Loss", Loss, kFloat32, 50304, 4, 4, Kept::kShared},
         Traffic{"Loss", Loss, kFloat32, 8192, 4, 4, Kept::kRegisters},
+        Traffic{"MaskedLoss", MaskedLoss, kBFloat16, 50304, 2, 2,
+                Kept::kShared},
+        Traffic{"MaskedLoss", MaskedLoss, kFloat32, 8192, 4, 4,
+                Kept::kRegisters},
         Traffic{"Softmax", Softmax, kFloat32, 1024, 4, 4, Kept::kRegisters},
         Traffic{"Softmax", Softmax, kFloat32, 20000, 4, 4, Kept::kShared},
         Traffic{"LayerNorm", LayerNorm, kFloat32, 1024, 4, 4, Kept::kRegisters},
@@ -183,13 +196,15 @@ TEST(RowTraffic, OfARowThatDoesNotFitTheRestIsReadAgain) {
 
 // What a loss takes at its peak: its logits, and some numbers for each row.
 TEST(RowTraffic, ALossNeedsNoMemoryButItsLogits) {
-  Graph graph;
-  const auto fetches = Loss(graph, Dimension{"rows", kRows},
-                            Dimension{"columns", 50304}, kBFloat16);
-  int64_t arena = 0;
-  KernelsOf(graph, fetches, &arena);
-  EXPECT_GE(arena, kRows * 50304 * 2);
-  EXPECT_LT(arena, kRows * 50304 * 2 + kRows * 4 * 8 + 1024);
+  for (const auto& build : {Loss, MaskedLoss}) {
+    Graph graph;
+    const auto fetches = build(graph, Dimension{"rows", kRows},
+                               Dimension{"columns", 50304}, kBFloat16);
+    int64_t arena = 0;
+    KernelsOf(graph, fetches, &arena);
+    EXPECT_GE(arena, kRows * 50304 * 2);
+    EXPECT_LT(arena, kRows * 50304 * 2 + kRows * 4 * 8 + 1024);
+  }
 }
 
 }  // namespace
