@@ -11,14 +11,13 @@
 #include "gtest/gtest.h"
 #include "lowering/count_costs.h"
 #include "ops/constant.h"
-#include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/gather.h"
 #include "ops/input.h"
 #include "ops/random.h"
-#include "ops/reduce.h"
 #include "ops/variable.h"
 #include "tests/matchers.h"
+#include "tests/train/counting.h"
 
 namespace mtf::train {
 namespace {
@@ -29,31 +28,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-const Dimension kBatch{"batch", 5};
-const Dimension kIo{"io", 3};
-
-// counter += 1 and total += sum of x, with something to fetch.
-struct Counting {
-  explicit Counting(Graph& graph) {
-    x = Input(graph, "x", kFloat32, {kBatch, kIo});
-    counter = Variable(graph, "counter", Zeros(graph, kFloat32, {}));
-    rows = Variable(graph, "rows", Zeros(graph, kFloat32, {kBatch}));
-    y = x * 2.0;
-    sum = ReduceSum(x, {kBatch});
-    update = Group(graph,
-                   {Assign(counter, counter + 1.0), Assign(rows, rows + sum)});
-  }
-  Tensor x, y, sum, counter, rows, update;
-};
-
-HostTensor Ascending() {
-  HostTensor x({kBatch, kIo}, kFloat32);
-  for (int i = 0; i < x.num_elements(); ++i) {
-    StoreElement(x.data(), kFloat32, i, i);
-  }
-  return x;
-}
 
 struct Place {
   const char* mesh;
@@ -241,127 +215,6 @@ TEST_P(SessionOnMeshes, InitialValuesDoNotDependOnTheMesh) {
     return *(*session)->ReadVariable("w");
   };
   EXPECT_TRUE(initial(GetParam().mesh, GetParam().layout) == initial("", ""));
-}
-
-TEST(Session, TheFirstErrorOfTheGraphComesBack) {
-  Graph graph;
-  Tensor x = Input(graph, "x", kFloat32, {kBatch, kIo});
-  Tensor w = Input(graph, "w", kFloat32, {{"io", 4}, {"hidden", 2}});
-  Einsum({x, w}, {kBatch, {"hidden", 2}});
-  for (const Place& place : {Place{"", ""}, Place{"data:2", "batch:data"},
-                             Place{"data:3", "io:data"}}) {
-    EXPECT_THAT(Session::Create(graph, place.mesh, place.layout),
-                StatusIs(kInvalid,
-                         AllOf(HasSubstr("\"io\""), HasSubstr("3"),
-                               HasSubstr("4"), HasSubstr("session_test.cc:"))));
-  }
-}
-
-TEST(Session, WrongTextsAreErrors) {
-  Graph graph;
-  const Counting program(graph);
-  EXPECT_THAT(Session::Create(graph, "data:two", "batch:data"),
-              StatusIs(kInvalid, HasSubstr("data:two")));
-  EXPECT_THAT(Session::Create(graph, "data:2", "batch=data"),
-              StatusIs(kInvalid, HasSubstr("batch=data")));
-  // A misspelt axis, a misspelt dimension.
-  EXPECT_THAT(Session::Create(graph, "data:2", "batch:dat"),
-              StatusIs(kInvalid, HasSubstr("\"data\"")));
-  EXPECT_THAT(Session::Create(graph, "data:2", "bacth:data"),
-              StatusIs(kInvalid, HasSubstr("\"batch\"")));
-  EXPECT_THAT(Session::Create(graph, "data:1000000", "batch:data"),
-              StatusIs(kInvalid, HasSubstr("at most 256 ranks as threads")));
-  EXPECT_THAT(Session::Create(graph, "", "", {.backend = "cpux"}),
-              StatusIs(kInvalid, HasSubstr("cpu")));
-}
-
-TEST(Session, TwoDimensionsOfOneOperationOnOneAxisAreAnError) {
-  Graph graph;
-  const Counting program(graph);
-  auto session = Session::Create(graph, "data:2", "batch:data, io:data");
-  absl::Status status = session.status();
-  if (status.ok()) {
-    ASSERT_OK((*session)->Initialize());
-    status = (*session)
-                 ->Run({.feeds = {{"x", Ascending()}}, .fetches = {program.y}})
-                 .status();
-  }
-  EXPECT_THAT(status, StatusIs(kInvalid,
-                               AllOf(HasSubstr("\"batch\""),
-                                     HasSubstr("\"io\""), HasSubstr("data"))));
-}
-
-TEST(Session, InertRulesAreNoticesOrErrorsWhenStrict) {
-  Graph graph;
-  const Counting program(graph);
-  auto session = Session::Create(graph, "data:2", "batch:data, experts:data");
-  ASSERT_OK(session);
-  EXPECT_THAT((*session)->notices(), ElementsAre(HasSubstr("experts")));
-  EXPECT_THAT(Session::Create(graph, "data:2", "batch:data, experts:data",
-                              {.strict_layout = true}),
-              StatusIs(kInvalid, HasSubstr("experts")));
-}
-
-TEST(Session, RunsBeforeInitializeAreRefused) {
-  Graph graph;
-  const Counting program(graph);
-  auto session = Session::Create(graph, "", "");
-  ASSERT_OK(session);
-  EXPECT_THAT((*session)->Run({.fetches = {program.counter}}),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("Initialize()")));
-}
-
-TEST(Session, WrongFeedsAreErrorsAndTheSessionGoesOn) {
-  Graph graph;
-  const Counting program(graph);
-  auto session = Session::Create(graph, "data:2", "batch:data");
-  ASSERT_OK(session);
-  ASSERT_OK((*session)->Initialize());
-  const std::vector<Tensor> fetches = {program.y};
-  EXPECT_THAT((*session)->Run({.fetches = fetches}),
-              StatusIs(kInvalid, HasSubstr("\"x\"")));
-  EXPECT_THAT(
-      (*session)->Run({.feeds = {{"x", Ascending()}, {"xx", Ascending()}},
-                       .fetches = fetches}),
-      StatusIs(absl::StatusCode::kNotFound,
-               HasSubstr("no input of this request is called \"xx\"; did you "
-                         "mean \"x\"?")));
-  EXPECT_THAT((*session)->Run({.feeds = {{"x", HostTensor({kBatch}, kFloat32)}},
-                               .fetches = fetches}),
-              StatusIs(kInvalid, AllOf(HasSubstr("\"x\""), HasSubstr("io"))));
-  EXPECT_THAT(
-      (*session)->Run({.feeds = {{"x", HostTensor({kBatch, kIo}, kInt32)}},
-                       .fetches = fetches}),
-      StatusIs(kInvalid, AllOf(HasSubstr("i32"), HasSubstr("f32"))));
-  EXPECT_OK(
-      (*session)->Run({.feeds = {{"x", Ascending()}}, .fetches = fetches}));
-}
-
-TEST(Session, UnknownNamesGetTheNearest) {
-  Graph graph;
-  const Counting program(graph);
-  auto session = Session::Create(graph, "", "");
-  ASSERT_OK(session);
-  ASSERT_OK((*session)->Initialize());
-  EXPECT_THAT((*session)->ReadVariable("countre"),
-              StatusIs(absl::StatusCode::kNotFound,
-                       HasSubstr("did you mean \"counter\"?")));
-  EXPECT_THAT((*session)->InputShards({.fetches = {program.y}}, "z"),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"z\"")));
-}
-
-TEST(Session, TensorsOfAnotherGraphAreRefused) {
-  Graph graph, other;
-  const Counting program(graph), stranger(other);
-  auto session = Session::Create(graph, "", "");
-  ASSERT_OK(session);
-  ASSERT_OK((*session)->Initialize());
-  EXPECT_THAT((*session)->Run({.fetches = {stranger.y}}),
-              StatusIs(kInvalid, AllOf(HasSubstr("fetch 0, \""),
-                                       HasSubstr("\", is of another graph"))));
-  EXPECT_THAT((*session)->Run({.updates = {Tensor()}}),
-              StatusIs(kInvalid, HasSubstr("update 0 is an empty Tensor\n")));
 }
 
 TEST(Session, TheSeedDecidesRandomNumbers) {
