@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lowering/shard_shapes.h"
+
 #include "tests/lowering/pass_test.h"
 
 namespace mtf::testing {
@@ -378,6 +380,20 @@ output(%x) x
             "shard_shapes: RESOURCE_EXHAUSTED \"x\" f32[b=4398046511104, h=9] "
             "takes 21990232555520 places on every device\n"
             "  help     make it smaller, or cut it over more devices");
+}
+
+// No text can say so: whoever builds a program did not tell its grains.
+TEST(ShardShapesDeathTest, UnevenShardsAreNamed) {
+  const Mesh mesh = *Mesh::Parse("x:2");
+  Program program;
+  program.mesh = mesh;
+  program.grains = Grains(mesh);
+  TensorLayout layout = TensorLayout::Replicated(2);
+  layout.dims[1] = {0};
+  program.AddValue("h", kFloat32, {{"a", 4}, {"b", 3}}, layout);
+  EXPECT_DEATH(ShardShapes(program).IgnoreError(),
+               "extent 3 of \"b\" of \"h\" is not cut evenly by 2 shards: "
+               "Grains::Allow was not told of x");
 }
 
 // Padding alone can do it.
