@@ -23,10 +23,11 @@ bool IsReduction(const Instruction& instruction) {
          instruction.operands.size() == 1;
 }
 
-// Moves every reduction to just behind the instruction that makes its operand:
-// the sooner a sum is ready to go, the more of them go together.
-std::vector<Instruction> Hoisted(std::vector<Instruction> instructions,
-                                 size_t num_values) {
+// The order of the instructions in which every reduction stands just behind the
+// one that makes its operand: the sooner a sum is ready to go, the more of them
+// go together.
+std::vector<int> Hoisted(const std::vector<Instruction>& instructions,
+                         size_t num_values) {
   std::vector<int> sum_of(num_values, -1);  // by operand: its reduction
   for (size_t i = instructions.size(); i-- > 0;) {
     if (IsReduction(instructions[i])) {
@@ -34,17 +35,16 @@ std::vector<Instruction> Hoisted(std::vector<Instruction> instructions,
     }
   }
   std::vector<bool> moved(instructions.size(), false);
-  std::vector<Instruction> hoisted;
+  std::vector<int> hoisted;
   hoisted.reserve(instructions.size());
   for (size_t i = 0; i < instructions.size(); ++i) {
     if (moved[i]) continue;
-    hoisted.push_back(std::move(instructions[i]));
+    hoisted.push_back(static_cast<int>(i));
     // A sum may itself be summed over other axes.
     for (size_t at = hoisted.size() - 1; at < hoisted.size(); ++at) {
-      const absl::InlinedVector<int, 1> results = hoisted[at].results;
-      for (int result : results) {
+      for (int result : instructions[hoisted[at]].results) {
         if (sum_of[result] < 0) continue;
-        hoisted.push_back(std::move(instructions[sum_of[result]]));
+        hoisted.push_back(sum_of[result]);
         moved[sum_of[result]] = true;
       }
     }
@@ -58,11 +58,11 @@ class Bucketer {
       : program_(program), held_by_(program.values.size(), -1) {}
 
   void Run() {
-    std::vector<Instruction> before =
-        Hoisted(std::move(program_.instructions), program_.values.size());
+    std::vector<Instruction> before = std::move(program_.instructions);
     program_.instructions.clear();
     program_.instructions.reserve(before.size());
-    for (Instruction& instruction : before) {
+    for (int place : Hoisted(before, program_.values.size())) {
+      Instruction& instruction = before[place];
       if (IsReduction(instruction)) {
         Put(std::move(instruction));
         continue;
@@ -84,7 +84,7 @@ class Bucketer {
     int level = 0;
   };
 
-  void Put(Instruction instruction) {
+  void Put(Instruction&& instruction) {
     const int operand = instruction.operands[0];
     const ProgramValue& value = program_.values[operand];
     // Bounded, because the product may leave int64.
@@ -165,6 +165,10 @@ int64_t FullBucketBytes(int64_t ranks) {
 }
 
 absl::Status BucketAllReduces(Program& program) {
+  if (std::none_of(program.instructions.begin(), program.instructions.end(),
+                   IsReduction)) {
+    return absl::OkStatus();
+  }
   Bucketer(program).Run();
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "lowering/linearity.h"
 #include "lowering/readers.h"
 
@@ -47,6 +48,8 @@ class Delay {
   }
 
  private:
+  using Values = absl::InlinedVector<int, 8>;
+
   // Marks the last addition of every chain: whose result somebody else reads
   // than one further addition.
   std::vector<bool> FindRoots(const std::vector<Instruction>& before) const {
@@ -134,13 +137,12 @@ class Delay {
     return source >= 0 && out_[source].opcode == Opcode::kGather;
   }
 
-  int Emit(Instruction instruction) {
+  void Emit(Instruction&& instruction) {
     for (int result : instruction.results) {
       Grow(result);
       made_by_[result] = static_cast<int>(out_.size());
     }
     out_.push_back(std::move(instruction));
-    return static_cast<int>(out_.size()) - 1;
   }
 
   void Grow(int value) {
@@ -164,7 +166,7 @@ class Delay {
     return inner;
   }
 
-  void Visit(Instruction instruction) {
+  void Visit(Instruction&& instruction) {
     if (instruction.opcode == Opcode::kReshard) {
       JoinReshard(instruction);
       const int from = instruction.operands[0], to = instruction.results[0];
@@ -230,7 +232,8 @@ class Delay {
       if (step.function != ScalarFunction::kAdd) return false;
     }
     const ProgramValue& result = program_.values[map.results[0]];
-    std::vector<int> uses(expression.num_operands + expression.steps.size(), 0);
+    absl::InlinedVector<int, 16> uses(
+        expression.num_operands + expression.steps.size(), 0);
     for (const MapStep& step : expression.steps) {
       for (int argument : step.arguments) ++uses[argument];
     }
@@ -245,10 +248,11 @@ class Delay {
     return true;
   }
 
-  void CollectTerms(const Instruction& map, std::vector<int>& terms,
-                    std::vector<int>& inner) const {
+  void CollectTerms(const Instruction& map, Values& terms,
+                    Values& inner) const {
     // Without recursion: a chain may be as long as the user's program.
-    std::vector<std::pair<const Instruction*, size_t>> open = {{&map, 0}};
+    absl::InlinedVector<std::pair<const Instruction*, size_t>, 8> open = {
+        {&map, 0}};
     while (!open.empty()) {
       auto& [sum, next] = open.back();
       if (next == sum->operands.size()) {
@@ -270,8 +274,12 @@ class Delay {
   // Adds the terms that are pending over the same axes to each other first,
   // where a chain of additions mixes them with others.
   void GroupTerms(Instruction& map) {
-    std::vector<int> terms, inner;
+    Values terms, inner;
     CollectTerms(map, terms, inner);
+    if (std::none_of(terms.begin(), terms.end(),
+                     [this](int term) { return PendingAxes(term) != 0; })) {
+      return;
+    }
     std::vector<std::pair<AxisSet, std::vector<int>>> groups;
     bool worthwhile = false;
     for (int term : terms) {

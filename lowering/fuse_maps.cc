@@ -2,6 +2,7 @@
 #include "lowering/fuse_maps.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -21,9 +22,25 @@ bool IsFusible(const Instruction& instruction) {
          instruction.opcode == Opcode::kReduce;
 }
 
+// Appends `steps` to `to`, with the arguments that `place_of` gives them.
+template <class PlaceOf>
+void Append(std::vector<MapStep> steps, const PlaceOf& place_of,
+            std::vector<MapStep>& to) {
+  for (MapStep& step : steps) {
+    for (int& argument : step.arguments) argument = place_of(argument);
+  }
+  if (to.empty()) {
+    to = std::move(steps);
+    return;
+  }
+  to.insert(to.end(), std::make_move_iterator(steps.begin()),
+            std::make_move_iterator(steps.end()));
+}
+
 // Rewrites `reader`, which reads `value` from the map `producer`, to compute it
-// itself.
-void Absorb(const Instruction& producer, int value, Instruction& reader) {
+// itself. `steps` are those of `producer`.
+void Absorb(const Instruction& producer, std::vector<MapStep> steps, int value,
+            Instruction& reader) {
   absl::InlinedVector<int, 4> operands;
   const auto place_of = [&operands](int value) {
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -33,7 +50,7 @@ void Absorb(const Instruction& producer, int value, Instruction& reader) {
     return static_cast<int>(operands.size()) - 1;
   };
   // Operands first, because steps count from behind them.
-  std::vector<int> reader_map, producer_map;
+  absl::InlinedVector<int, kMostOperands> reader_map, producer_map;
   for (int operand : reader.operands) {
     reader_map.push_back(operand == value ? -1 : place_of(operand));
   }
@@ -43,15 +60,15 @@ void Absorb(const Instruction& producer, int value, Instruction& reader) {
   const int num_operands = static_cast<int>(operands.size());
   MapExpression fused;
   fused.num_operands = num_operands;
-  for (MapStep step : producer.expression.steps) {
-    for (int& argument : step.arguments) {
-      argument =
-          argument < producer.expression.num_operands
-              ? producer_map[argument]
-              : argument - producer.expression.num_operands + num_operands;
-    }
-    fused.steps.push_back(std::move(step));
-  }
+  const int producer_operands = producer.expression.num_operands;
+  Append(
+      std::move(steps),
+      [&](int argument) {
+        return argument < producer_operands
+                   ? producer_map[argument]
+                   : argument - producer_operands + num_operands;
+      },
+      fused.steps);
   const int made = num_operands + static_cast<int>(fused.steps.size()) - 1;
   const int shift = made + 1 - reader.expression.num_operands;
   // An identity in front of a reduction only passes the operand on.
@@ -59,16 +76,14 @@ void Absorb(const Instruction& producer, int value, Instruction& reader) {
       reader.expression.steps.size() == 1 &&
       reader.expression.steps[0].function == ScalarFunction::kIdentity;
   if (!passes_on) {
-    for (MapStep step : reader.expression.steps) {
-      for (int& argument : step.arguments) {
-        if (argument >= reader.expression.num_operands) {
-          argument += shift;
-        } else {
-          argument = reader_map[argument] < 0 ? made : reader_map[argument];
-        }
-      }
-      fused.steps.push_back(std::move(step));
-    }
+    const int reader_operands = reader.expression.num_operands;
+    Append(
+        std::move(reader.expression.steps),
+        [&](int argument) {
+          if (argument >= reader_operands) return argument + shift;
+          return reader_map[argument] < 0 ? made : reader_map[argument];
+        },
+        fused.steps);
   }
   reader.expression = std::move(fused);
   reader.operands = std::move(operands);
@@ -102,7 +117,7 @@ class Fuser {
   bool TryAbsorb(Instruction& reader, int place) {
     const int value = reader.operands[place];
     if (producers_[value] < 0) return false;
-    const Instruction& producer = program_.instructions[producers_[value]];
+    Instruction& producer = program_.instructions[producers_[value]];
     if (producer.opcode != Opcode::kMap) return false;
     const bool source = producer.operands.empty();
     const int reads = static_cast<int>(
@@ -116,7 +131,15 @@ class Fuser {
       return false;
     }
     for (int operand : reader.operands) --readers_[operand];
-    Absorb(producer, value, reader);
+    std::vector<MapStep> steps;
+    if (readers_[value] == 0) {
+      steps = std::move(producer.expression.steps);  // nobody needs them more
+    } else {
+      const std::vector<MapStep>& copied = producer.expression.steps;
+      steps.reserve(copied.size() + reader.expression.steps.size());
+      steps.insert(steps.end(), copied.begin(), copied.end());
+    }
+    Absorb(producer, std::move(steps), value, reader);
     for (int operand : reader.operands) ++readers_[operand];
     if (readers_[value] == 0) {
       for (int operand : producer.operands) --readers_[operand];

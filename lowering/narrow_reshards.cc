@@ -22,6 +22,12 @@ bool IsNarrower(const ProgramValue& a, const ProgramValue& b) {
   return DTypeSize(a.dtype) < DTypeSize(b.dtype);
 }
 
+bool IsCastUp(const Program& program, const Instruction& instruction) {
+  return IsCast(program, instruction) &&
+         IsNarrower(program.values[instruction.operands[0]],
+                    program.values[instruction.results[0]]);
+}
+
 // The place of the cast that makes `value` and still waits, or -1.
 int WaitingCast(const std::vector<int>& waiting, int value) {
   return value < static_cast<int>(waiting.size()) ? waiting[value] : -1;
@@ -32,23 +38,22 @@ int WaitingCast(const std::vector<int>& waiting, int value) {
 absl::Status NarrowReshards(Program& program) {
   const std::vector<int> readers = CountReaders(program);
   const std::vector<int> producers = FindProducers(program);
-  std::vector<Instruction> before = std::move(program.instructions);
-  program.instructions.clear();
-  program.instructions.reserve(before.size());
 
   // Finds the pairs, by place of the later: that of the earlier, or -1.
-  std::vector<int> pairs(before.size(), -1);
-  std::vector<bool> moved(before.size(), false);
-  for (size_t i = 0; i < before.size(); ++i) {
-    const Instruction& later = before[i];
+  std::vector<int> pairs(program.instructions.size(), -1);
+  std::vector<bool> moved(program.instructions.size(), false);
+  bool any = false;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const Instruction& later = program.instructions[i];
     const bool is_reshard = later.opcode == Opcode::kReshard;
     if (!is_reshard && !IsCast(program, later)) continue;
+    any = any || IsCastUp(program, later);
     const int place = producers[later.operands[0]];
     if (place < 0 || moved[place] || pairs[place] >= 0 ||
         readers[later.operands[0]] != 1) {
       continue;
     }
-    const Instruction& earlier = before[place];
+    const Instruction& earlier = program.instructions[place];
     if (earlier.operands.size() != 1) continue;
     const ProgramValue &source = program.values[earlier.operands[0]],
                        &middle = program.values[later.operands[0]],
@@ -66,11 +71,15 @@ absl::Status NarrowReshards(Program& program) {
       }
     }
     pairs[i] = place;
-    moved[place] = true;
+    moved[place] = any = true;
   }
+  if (!any) return absl::OkStatus();
 
   // Writes each pair the other way round, at the place of the later one, and
   // each cast up just before the first who reads it.
+  std::vector<Instruction> before = std::move(program.instructions);
+  program.instructions.clear();
+  program.instructions.reserve(before.size());
   std::vector<int> waiting(program.values.size(), -1);  // by value: its cast
   std::vector<int> released;
   const auto write = [&](Instruction& instruction) {
@@ -93,9 +102,7 @@ absl::Status NarrowReshards(Program& program) {
   for (size_t i = 0; i < before.size(); ++i) {
     if (moved[i]) continue;
     if (pairs[i] < 0) {
-      if (IsCast(program, before[i]) &&
-          IsNarrower(program.values[before[i].operands[0]],
-                     program.values[before[i].results[0]])) {
+      if (IsCastUp(program, before[i])) {
         waiting[before[i].results[0]] = static_cast<int>(i);
       } else {
         write(before[i]);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lowering/plan_einsums.h"
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 
 namespace mtf {
 namespace {
@@ -26,19 +27,22 @@ std::vector<StridedDimension> InMemory(const ProgramValue& value) {
 absl::Status PlanEinsums(Program& program) {
   // Layers repeat, and so do their einsums: equal keys have equal plans.
   absl::flat_hash_map<std::string, std::shared_ptr<const EinsumPlan>> plans;
+  std::string key;
   for (Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kEinsum) continue;
     const ProgramValue& x = program.values[instruction.operands[0]];
     const ProgramValue& y = program.values[instruction.operands[1]];
     const ProgramValue& z = program.values[instruction.results[0]];
-    std::string key;
+    key.clear();
     for (const ProgramValue* value : {&x, &y, &z}) {
       for (int i = 0; i < value->shape.rank(); ++i) {
-        absl::StrAppend(&key, value->shape[i].name, ":", value->local[i], ",");
+        const int64_t extent = value->local[i];
+        key.append(value->shape[i].name).push_back(':');
+        key.append(reinterpret_cast<const char*>(&extent), sizeof(extent));
       }
-      key += ";";
+      key.push_back(';');
     }
-    const auto [plan, inserted] = plans.try_emplace(std::move(key));
+    const auto [plan, inserted] = plans.try_emplace(key);
     if (inserted) {
       plan->second = std::make_shared<const EinsumPlan>(
           PlanEinsum(InMemory(x), InMemory(y), InMemory(z)));

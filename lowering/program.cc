@@ -81,8 +81,9 @@ Opcode OpcodeOf(CollectiveKind kind) {
 
 int Program::AddValue(absl::string_view name, DType dtype, Shape shape,
                       TensorLayout layout) {
-  ProgramValue value;
-  value.name = std::string(name);
+  std::string unique(name);
+  // Who has reserved room for values gives each of them a name.
+  if (name_counts_.empty()) name_counts_.reserve(values.capacity());
   const auto [known, is_new] = name_counts_.try_emplace(name, 1);
   if (!is_new) {
     // A suffixed name may be taken by another value's own name.
@@ -91,13 +92,14 @@ int Program::AddValue(absl::string_view name, DType dtype, Shape shape,
         !name_counts_.try_emplace(absl::StrCat(name, "_", count), 1).second) {
       ++count;
     }
-    absl::StrAppend(&value.name, "_", count);
+    absl::StrAppend(&unique, "_", count);
     name_counts_[name] = count + 1;
   }
+  ProgramValue& value = values.emplace_back();
+  value.name = std::move(unique);
   value.dtype = dtype;
   value.shape = std::move(shape);
   value.layout = std::move(layout);
-  values.push_back(std::move(value));
   return static_cast<int>(values.size()) - 1;
 }
 

@@ -91,16 +91,18 @@ bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
   return true;
 }
 
-Value Recorder::Append(Instruction instruction, DType dtype, const Shape& shape,
-                       TensorLayout layout, absl::string_view suffix) {
-  const int result = program_.AddValue(absl::StrCat(name_, suffix), dtype,
-                                       shape, std::move(layout));
+Value Recorder::AddFirstResult(DType dtype, const Shape& shape,
+                               TensorLayout layout, absl::string_view suffix) {
+  const int result =
+      suffix.empty() ? program_.AddValue(name_, dtype, shape, std::move(layout))
+                     : program_.AddValue(absl::StrCat(name_, suffix), dtype,
+                                         shape, std::move(layout));
   reshards_.resize(program_.values.size());
   made_by_.resize(program_.values.size(), -1);
   made_by_[result] = origin_;
+  Instruction& instruction = program_.instructions.back();
   instruction.results.push_back(result);
   instruction.origin = origin_;
-  program_.instructions.push_back(std::move(instruction));
   return {result};
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "lowering/by_shape.h"
 #include "lowering/lower.h"
 #include "lowering/program.h"
@@ -85,8 +86,14 @@ class Recorder : public Emitter {
     return Demand(value.id, RuleLayout(at(value).shape));
   }
   // Appends an instruction with one result of the given type.
-  Value Append(Instruction instruction, DType dtype, const Shape& shape,
-               TensorLayout layout, absl::string_view suffix = "");
+  Value Append(Instruction&& instruction, DType dtype, const Shape& shape,
+               TensorLayout layout, absl::string_view suffix = "") {
+    program_.instructions.push_back(std::move(instruction));
+    return AddFirstResult(dtype, shape, std::move(layout), suffix);
+  }
+  // The result of the last instruction, which has none so far.
+  Value AddFirstResult(DType dtype, const Shape& shape, TensorLayout layout,
+                       absl::string_view suffix = "");
   // Another result of instruction `made`, in the layout of its first.
   Value AddResult(int made, DType dtype, const Shape& shape);
   // Marks the axes that cut `summed` dimensions as unreduced in `layout`.
@@ -107,7 +114,7 @@ class Recorder : public Emitter {
   Program& program_;
   absl::Status status_;
   const Operation* operation_ = nullptr;  // the present one
-  std::string name_;                      // of the present operation
+  absl::string_view name_;                // of the present operation
   int origin_ = -1;                       // its place in Program::origins
   RuleSection section_ = RuleSection::kDefault;
   // By id of a variable: its place in Program::variables.

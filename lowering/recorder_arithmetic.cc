@@ -2,6 +2,8 @@
 //
 // Recorder: maps, einsums and reductions, whose sums over cut dimensions stay
 // pending.
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -20,20 +22,26 @@ bool IsIdentityMap(const MapExpression& expression) {
 
 Value Recorder::Map(const MapExpression& expression,
                     absl::Span<const Value> operands, const Shape& shape) {
-  Instruction instruction;
-  instruction.opcode = Opcode::kMap;
-  instruction.expression = expression;
   if (operands.size() == 1 && IsIdentityMap(expression) &&
       at(operands[0]).shape == shape &&
       at(operands[0]).dtype == expression.result_dtype()) {
     return operands[0];
   }
   TensorLayout layout = RuleLayout(shape);
+  absl::InlinedVector<int, 4> places;
   for (const Value& operand : operands) {
-    instruction.operands.push_back(DemandRules(operand));
+    // Most are of the very shape of the result, and in its layout.
+    const ProgramValue& value = at(operand);
+    const bool fits =
+        &value.shape.dims() == &shape.dims() && value.layout == layout;
+    places.push_back(fits ? operand.id : DemandRules(operand));
   }
-  return Append(std::move(instruction), expression.result_dtype(), shape,
-                std::move(layout));
+  // In its place from the start: most of a program are maps.
+  Instruction& map = program_.instructions.emplace_back();
+  map.opcode = Opcode::kMap;
+  map.expression = expression;
+  map.operands = std::move(places);
+  return AddFirstResult(expression.result_dtype(), shape, std::move(layout));
 }
 
 Shape Recorder::KeptBy(absl::Span<const Value> operands, size_t next,
@@ -58,12 +66,8 @@ Value Recorder::CastTo(DType dtype, Value value) {
 
 Value Recorder::Einsum(absl::Span<const Value> operands, const Shape& shape,
                        DType dtype) {
-  std::vector<const Shape*> shapes;
+  absl::InlinedVector<const Shape*, 4> shapes;
   for (const Value& operand : operands) shapes.push_back(&at(operand).shape);
-  // Copied: values move while instructions are appended.
-  std::vector<Shape> copies;
-  for (const Shape* each : shapes) copies.push_back(*each);
-  for (size_t i = 0; i < copies.size(); ++i) shapes[i] = &copies[i];
   if (!CheckUnion(shapes)) {
     return Append({}, dtype, shape, TensorLayout::Replicated(shape.rank()));
   }
@@ -102,18 +106,20 @@ Value Recorder::BinaryEinsum(Value x, Value y, const Shape& shape,
   for (int side = 0; side < 2; ++side) {
     const Shape& mine = side == 0 ? x_shape : y_shape;
     const Shape& other = side == 0 ? y_shape : x_shape;
-    Shape kept;
+    const auto is_kept = [&](const Dimension& dim) {
+      return shape.Contains(dim.name) || other.Contains(dim.name);
+    };
+    bool all_kept = true;
     for (const Dimension& dim : mine) {
-      if (shape.Contains(dim.name) || other.Contains(dim.name)) {
-        kept = kept.With(dim);
-      }
+      all_kept = all_kept && is_kept(dim);
       contracts =
           contracts || (other.Contains(dim.name) && !shape.Contains(dim.name));
     }
-    if (kept.rank() < mine.rank()) {
-      operands[side] =
-          Reduce(ReduceKind::kSum, CastTo(dtype, operands[side]), kept);
-    }
+    if (all_kept) continue;
+    std::vector<Dimension> kept;
+    std::copy_if(mine.begin(), mine.end(), std::back_inserter(kept), is_kept);
+    operands[side] = Reduce(ReduceKind::kSum, CastTo(dtype, operands[side]),
+                            Shape(std::move(kept)));
   }
   if (!contracts || at(operands[0]).dtype != at(operands[1]).dtype) {
     for (Value& operand : operands) operand = CastTo(dtype, operand);

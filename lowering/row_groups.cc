@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "lowering/reader_lists.h"
 #include "lowering/readers.h"
 #include "lowering/runs_nothing.h"
 
@@ -110,7 +111,7 @@ class GroupFinder {
   GroupFinder(const Program& program, const std::vector<bool>& taken)
       : program_(program),
         producers_(FindProducers(program)),
-        readers_(program.values.size()),
+        readers_(program),
         made_(program.values.size(), -1),
         run_(program.instructions.size(), -1) {
     int run = 0;
@@ -118,9 +119,6 @@ class GroupFinder {
       const Instruction& instruction = program.instructions[i];
       const bool may = instruction.opcode == Opcode::kMap ||
                        instruction.opcode == Opcode::kReduce;
-      for (int operand : instruction.operands) {
-        readers_[operand].push_back(static_cast<int>(i));
-      }
       // What runs nothing gives what is there already: an input, a variable, a
       // view of an operand.
       const bool there = RunsNothing(program, instruction);
@@ -146,9 +144,10 @@ class GroupFinder {
       const std::optional<RowSpace> space = RowsOf(program_, seed);
       if (!space.has_value()) continue;
       members_ = {static_cast<int>(i)};
+      known_.clear();
       Grow(*space);
       if (members_.size() < 2) continue;
-      groups.emplace_back(members_.begin(), members_.end());
+      groups.push_back(members_);
       for (int member : members_) run_[member] = -1;
     }
     std::sort(groups.begin(), groups.end());
@@ -156,38 +155,67 @@ class GroupFinder {
   }
 
  private:
+  // What an instruction is to the rows of the group under way.
+  struct Part {
+    bool belongs = false;
+    bool sums_rows = false;
+  };
+
   void Grow(const RowSpace& space) {
     bool grown = true;
     while (grown) {
       grown = false;
       for (int candidate : Neighbours()) {
-        if (members_.contains(candidate)) continue;
+        if (Contains(members_, candidate)) continue;
         grown = Join(candidate, space) || grown;
       }
     }
   }
 
-  // What reads the results of members, makes their operands or reads those.
-  std::set<int> Neighbours() const {
-    std::set<int> near;
+  static bool Contains(const std::vector<int>& sorted, int instruction) {
+    return std::binary_search(sorted.begin(), sorted.end(), instruction);
+  }
+  static void Insert(int instruction, std::vector<int>& sorted) {
+    sorted.insert(std::lower_bound(sorted.begin(), sorted.end(), instruction),
+                  instruction);
+  }
+
+  // What reads the results of members, makes their operands or reads those, of
+  // their run.
+  std::vector<int> Neighbours() const {
+    std::vector<int> near;
+    const int run = run_[members_.front()];
+    const auto add = [&](int instruction) {
+      if (run_[instruction] == run) near.push_back(instruction);
+    };
     for (int member : members_) {
       const Instruction& instruction = program_.instructions[member];
-      const auto add_readers = [&](int value) {
-        near.insert(readers_[value].begin(), readers_[value].end());
-      };
-      add_readers(instruction.results[0]);
+      for (int reader : readers_[instruction.results[0]]) add(reader);
       for (int operand : instruction.operands) {
-        if (producers_[operand] >= 0) near.insert(producers_[operand]);
+        if (producers_[operand] >= 0) add(producers_[operand]);
         // That two read one number does not bring them together.
-        if (program_.values[operand].shape.rank() > 0) add_readers(operand);
+        if (program_.values[operand].shape.rank() == 0) continue;
+        for (int reader : readers_[operand]) add(reader);
       }
     }
+    std::sort(near.begin(), near.end());
+    near.erase(std::unique(near.begin(), near.end()), near.end());
     return near;
   }
 
-  bool MayJoin(int instruction, const RowSpace& space) const {
-    return run_[instruction] == run_[*members_.begin()] &&
-           Belongs(program_, program_.instructions[instruction], space);
+  const Part& PartOf(int instruction, const RowSpace& space) {
+    const auto [known, is_new] = known_.try_emplace(instruction);
+    if (is_new) {
+      const Instruction& of = program_.instructions[instruction];
+      known->second = {Belongs(program_, of, space),
+                       SumsRows(program_, of, space)};
+    }
+    return known->second;
+  }
+
+  bool MayJoin(int instruction, const RowSpace& space) {
+    return run_[instruction] == run_[members_.front()] &&
+           PartOf(instruction, space).belongs;
   }
 
   // Takes in `candidate` and the members-to-be that it needs: everything else
@@ -197,47 +225,51 @@ class GroupFinder {
     if (!MayJoin(candidate, space)) return false;
     // What is the same for every row comes along only where it is needed.
     const Instruction& instruction = program_.instructions[candidate];
-    const bool sums_rows = SumsRows(program_, instruction, space);
-    if (IsOfColumns(program_, instruction.results[0], space) && !sums_rows) {
+    if (IsOfColumns(program_, instruction.results[0], space) &&
+        !PartOf(candidate, space).sums_rows) {
       return false;
     }
-    std::set<int> all = members_;
-    all.insert(candidate);
-    for (bool known = false; !known;) {
-      known = true;
-      const int first = *all.begin();
-      for (int member : all) {
-        for (int operand : program_.instructions[member].operands) {
-          if (made_[operand] < first) continue;
-          const int producer = producers_[operand];
-          // A sum over rows is known behind the last of them.
-          if (SumsRows(program_, program_.instructions[producer], space)) {
-            return false;
-          }
-          if (all.contains(producer)) continue;
-          if (!MayJoin(producer, space)) return false;
-          all.insert(producer);
-          known = false;
+    std::vector<int> all = members_;
+    Insert(candidate, all);
+    // The members need nothing more of what is behind the first of them.
+    std::vector<int> open = {candidate};
+    if (candidate == all.front()) open = all;
+    const int first = all.front();
+    while (!open.empty()) {
+      const int member = open.back();
+      open.pop_back();
+      for (int operand : program_.instructions[member].operands) {
+        if (made_[operand] < first) continue;
+        const int producer = producers_[operand];
+        // A sum over rows is known behind the last of them.
+        if (SumsRows(program_, program_.instructions[producer], space)) {
+          return false;
         }
+        if (Contains(all, producer)) continue;
+        if (!MayJoin(producer, space)) return false;
+        Insert(producer, all);
+        open.push_back(producer);
+        if (all.size() > kMostMembers) return false;
       }
-      if (all.size() > kMostMembers) return false;
-      const auto sums = std::count_if(all.begin(), all.end(), [&](int member) {
-        return SumsRows(program_, program_.instructions[member], space);
-      });
-      if (sums > kMostRowSums) return false;
     }
+    const auto sums = std::count_if(all.begin(), all.end(), [&](int member) {
+      return PartOf(member, space).sums_rows;
+    });
+    if (all.size() > kMostMembers || sums > kMostRowSums) return false;
     members_ = std::move(all);
     return true;
   }
 
   const Program& program_;
-  const std::vector<int> producers_;       // by value
-  std::vector<std::vector<int>> readers_;  // by value
+  const std::vector<int> producers_;  // by value
+  const ReaderLists readers_;         // by value
   std::vector<int> made_;  // by value: where it comes to be, -1 before the step
   // By instruction: equal where nothing that runs but maps and reductions is
   // between; -1 for what no group may have.
   std::vector<int> run_;
-  std::set<int> members_;  // of the group under way
+  // Of the group under way.
+  std::vector<int> members_;              // ascending
+  absl::flat_hash_map<int, Part> known_;  // by instruction
 };
 
 }  // namespace

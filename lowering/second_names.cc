@@ -96,20 +96,28 @@ NamePairs SecondNamesOf(const Graph& graph) {
   if (given.empty()) return given;
   Families families(given);
 
-  // By id of an operation: the names in its shape.
-  std::vector<Names> names;
-  names.reserve(graph.operations().size());
-  const Shape* last = nullptr;
+  std::vector<Names> names;  // in the shapes that there are
+  internal::ByShape<int> places;
+  std::vector<int> place_of;  // in `names`, by id of an operation
+  place_of.reserve(graph.operations().size());
   for (const auto& operation : graph.operations()) {
-    const Shape& shape = operation->shape();
-    const bool as_before = last != nullptr && shape == *last;
-    names.push_back(as_before ? Names(names.back()) : families.NamesIn(shape));
-    last = &shape;
-    families.FindClashes(names.back());
-    if (Renames(*operation)) continue;
-    Names met = names.back();
-    for (const Tensor& input : operation->inputs()) {
-      Include(met, names[input.operation()->id()]);
+    const int place = places.Get(operation->shape(), [&](const Shape& shape) {
+      names.push_back(families.NamesIn(shape));
+      families.FindClashes(names.back());
+      return static_cast<int>(names.size()) - 1;
+    });
+    place_of.push_back(place);
+    const auto meets_others = [&](const Tensor& input) {
+      return place_of[input.operation()->id()] != place;
+    };
+    const auto& inputs = operation->inputs();
+    if (std::none_of(inputs.begin(), inputs.end(), meets_others) ||
+        Renames(*operation)) {
+      continue;
+    }
+    Names met = names[place];
+    for (const Tensor& input : inputs) {
+      Include(met, names[place_of[input.operation()->id()]]);
     }
     families.FindClashes(met);
   }

@@ -89,6 +89,7 @@ Shape Shape::Resized(absl::string_view name, int64_t size) const {
 }
 
 bool Shape::SameDimensions(const Shape& other) const {
+  if (dims_ == other.dims_) return true;
   if (rank() != other.rank()) return false;
   for (const Dimension& dim : dims()) {
     const int i = other.Find(dim.name);
