@@ -14,18 +14,24 @@ int64_t OperandBytes(const Program& program, const Instruction& instruction) {
   int64_t bytes = 0;
   for (int operand : instruction.operands) {
     const ProgramValue& value = program.values[operand];
-    bytes += LocalElements(program.grains, value.shape, value.layout) *
-             DTypeSize(value.dtype);
+    bytes += value.local.empty()
+                 ? LocalElements(program.grains, value.shape, value.layout) *
+                       DTypeSize(value.dtype)
+                 : value.local_bytes();
   }
   return bytes;
 }
 
 void AppendOnce(std::string& list, absl::string_view item,
                 absl::string_view separator) {
-  if (item.empty()) return;
-  const std::vector<std::string> items = absl::StrSplit(list, separator);
+  if (item.empty() || item == list) return;
+  if (list.empty()) {
+    list = std::string(item);
+    return;
+  }
+  const std::vector<absl::string_view> items = absl::StrSplit(list, separator);
   if (std::find(items.begin(), items.end(), item) != items.end()) return;
-  absl::StrAppend(&list, list.empty() ? "" : separator, item);
+  absl::StrAppend(&list, separator, item);
 }
 
 }  // namespace

@@ -37,6 +37,13 @@ struct DimensionTable {
 DimensionTable DimensionsOf(const Graph& graph);
 std::vector<std::string> DimensionNames(const Graph& graph);
 
+// BindLayout with the dimensions of `graph`, for who has them.
+absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph,
+                                         const DimensionTable& dimensions,
+                                         const Mesh& mesh,
+                                         const LayoutRules& rules,
+                                         bool strict);
+
 // BindLayout without the budget of the rules and its notices.
 absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
                                              const Mesh& mesh,

@@ -182,11 +182,7 @@ class Costs {
   double CollectiveSeconds(const Instruction& instruction) const {
     const CollectiveKind kind = CollectiveOf(instruction.opcode);
     int64_t bytes = 0;
-    for (int operand : instruction.operands) {
-      const ProgramValue& value = program_.values[operand];
-      bytes += LocalElements(program_.grains, value.shape, value.layout) *
-               DTypeSize(value.dtype);
-    }
+    for (int operand : instruction.operands) bytes += Bytes(operand);
     if (kind == CollectiveKind::kAllGather) {
       bytes *= program_.mesh.SizeOf(instruction.axes);
     }

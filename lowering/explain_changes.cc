@@ -167,7 +167,7 @@ void TellChanges(const ChangeTrials& trials, const Rules& rules,
     }
     if (collective.change >= 0) {
       collective.instead = trials.tried[collective.change].traffic.Instead(
-          collectives[c], keys[c], trials.traffic, program.mesh);
+          keys[c], trials.traffic, program.mesh);
     }
     collective.no_change =
         collective.change >= 0 ? ""

@@ -153,7 +153,9 @@ struct Part {
   void Add(const Program& program, const ProgramValue& value, int dim) {
     size *= value.shape[dim].size;
     local *= static_cast<double>(
-        LocalExtent(program.grains, value.shape, value.layout, dim));
+        value.local.empty()
+            ? LocalExtent(program.grains, value.shape, value.layout, dim)
+            : value.local[dim]);
     cut = cut || !value.layout.dims[dim].empty();
   }
 };

@@ -21,9 +21,16 @@ int Joined(int a, int b) {
 // Whether two texts are the same but for the layer in a name.
 bool Alike(const std::string& a, const std::string& b) {
   if (a == b) return true;
-  const LayerName x = SplitLayer(a), y = SplitLayer(b);
-  return x.layer >= 0 && y.layer >= 0 && x.before == y.before &&
-         x.behind == y.behind;
+  absl::string_view before_a, before_b;
+  int number;
+  if (!FindLayer(a, &before_a, &number) || !FindLayer(b, &before_b, &number) ||
+      before_a != before_b) {
+    return false;
+  }
+  const auto behind = [](absl::string_view name, size_t begin) {
+    return name.substr(name.find('/', begin));
+  };
+  return behind(a, before_a.size()) == behind(b, before_b.size());
 }
 
 }  // namespace

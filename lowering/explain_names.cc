@@ -3,9 +3,9 @@
 // How an explanation names and writes things.
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -73,21 +73,27 @@ std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of) {
   };
   std::vector<Fold> folds;
   std::vector<Open> open;
-  std::map<std::string, size_t> places;
+  absl::flat_hash_map<std::string, size_t> places;
   for (size_t i = 0; i < count; ++i) {
-    const LayerName name = SplitLayer(name_of(i));
+    const std::string name = name_of(i);
+    absl::string_view before;
+    int layer = -1;
+    size_t fold = folds.size();
     // What is of no layer stays alone.
-    const std::string key =
-        name.layer < 0
-            ? absl::StrCat(i)
-            : absl::StrCat(name.before, "*", name.behind, "\n", key_of(i));
-    const auto [place, added] = places.try_emplace(key, folds.size());
-    if (added) {
-      folds.emplace_back();
-      open.push_back({name, {}});
+    if (FindLayer(name, &before, &layer)) {
+      const absl::string_view behind =
+          absl::string_view(name).substr(name.find('/', before.size()));
+      fold = places
+                 .try_emplace(
+                     absl::StrCat(before, "*", behind, "\n", key_of(i)), fold)
+                 .first->second;
     }
-    folds[place->second].members.push_back(static_cast<int>(i));
-    open[place->second].layers.push_back(name.layer);
+    if (fold == folds.size()) {
+      folds.emplace_back();
+      open.push_back({SplitLayer(name), {}});
+    }
+    folds[fold].members.push_back(static_cast<int>(i));
+    open[fold].layers.push_back(layer);
   }
   for (size_t f = 0; f < folds.size(); ++f) {
     auto& [name, layers] = open[f];

@@ -14,6 +14,7 @@
 #include "lowering/estimate_time.h"
 #include "lowering/explain.h"
 #include "lowering/plan_buffers.h"
+#include "lowering/plan_for_machine.h"
 
 namespace mtf::internal {
 
@@ -79,6 +80,10 @@ ExplainedMemory ExplainMemory(const Program& program,
 
 // The einsums of a program without their times.
 std::vector<ExplainedEinsum> ExplainEinsums(const Program& program);
+
+// Everything that needs neither graph nor rules.
+Explanation ExplainLowered(const Program& program, const Machine& machine,
+                           const MachinePlan& plan);
 
 StepCost CostOf(const Program& program, const StepEstimate& estimate,
                 absl::Span<const CollectiveCost> collectives);

@@ -10,19 +10,15 @@
 namespace mtf::internal {
 namespace {
 
-std::string AxisKey(CollectiveKind kind, int axis) {
-  return absl::StrCat(CollectiveName(kind), " ", axis, " ");
-}
-
 // The user's operation behind a value, or the variable it was.
-std::string SourceOf(const Program& program, const std::vector<int>& producers,
-                     int value) {
+absl::string_view SourceOf(const Program& program,
+                           const std::vector<int>& producers, int value) {
   while (producers[value] >= 0) {
     const Instruction& producer = program.instructions[producers[value]];
     if (producer.opcode == Opcode::kReadVariable) return producer.symbol;
     if (!IsCollective(producer.opcode)) {
-      return producer.origin < 0 ? program.values[value].name
-                                 : program.origins[producer.origin].operation;
+      if (producer.origin < 0) break;
+      return program.origins[producer.origin].operation;
     }
     const auto place =
         std::find(producer.results.begin(), producer.results.end(), value);
@@ -44,18 +40,13 @@ std::vector<CollectiveKeys> KeysOf(
     const Instruction& instruction =
         program.instructions[collective.instruction];
     for (int operand : instruction.operands) {
-      std::string source = SourceOf(program, producers, operand);
+      const absl::string_view source = SourceOf(program, producers, operand);
       const auto renamed = names.find(source);
-      if (renamed != names.end()) source = std::string(renamed->second);
-      for (int axis : collective.axes) {
-        of.sources.push_back(
-            absl::StrCat(AxisKey(collective.kind, axis), source));
-      }
+      of.sources.push_back(renamed == names.end() ? source : renamed->second);
     }
     for (const Cause& cause : instruction.causes) {
       if (cause.rule < 0) continue;
-      of.causes.push_back(absl::StrCat(AxisKey(collective.kind, cause.axis),
-                                       program.rules[cause.rule].dimension));
+      of.causes.emplace_back(cause.axis, program.rules[cause.rule].dimension);
     }
   }
   return keys;
@@ -63,67 +54,72 @@ std::vector<CollectiveKeys> KeysOf(
 
 Traffic::Traffic(const Program& program, absl::Span<const int64_t> wire_bytes) {
   const std::vector<CollectiveCost> collectives = ListCollectives(program);
-  for (const CollectiveCost& collective : collectives) {
+  const std::vector<CollectiveKeys> keys = KeysOf(program, collectives);
+  for (size_t c = 0; c < collectives.size(); ++c) {
+    const CollectiveCost& collective = collectives[c];
+    const size_t kind = static_cast<size_t>(collective.kind);
     for (int axis : collective.axes) {
-      bytes_[AxisKey(collective.kind, axis)] +=
-          wire_bytes.empty() ? collective.bytes
-                             : wire_bytes[collective.instruction];
+      bytes_[kind][axis] += wire_bytes.empty()
+                                ? collective.bytes
+                                : wire_bytes[collective.instruction];
     }
-  }
-  for (CollectiveKeys& keys : KeysOf(program, collectives)) {
-    for (std::string& key : keys.sources) sources_.insert(std::move(key));
-    for (std::string& key : keys.causes) causes_.insert(std::move(key));
+    for (absl::string_view source : keys[c].sources) {
+      sources_.try_emplace(source).first->second[kind] |=
+          SetOf(collective.axes);
+    }
+    for (const auto& [axis, dimension] : keys[c].causes) {
+      causes_.try_emplace(dimension).first->second[kind] |= AxisSet{1} << axis;
+    }
   }
 }
 
-int64_t Traffic::BytesOf(const std::string& axis_key) const {
-  const auto found = bytes_.find(axis_key);
-  return found == bytes_.end() ? 0 : found->second;
+Traffic::AxesByKind Traffic::AxesOf(absl::string_view source) const {
+  const auto found = sources_.find(source);
+  return found == sources_.end() ? AxesByKind{} : found->second;
 }
 
 bool Traffic::IsWithout(const CollectiveCost& collective,
                         const CollectiveKeys& keys,
                         const Traffic& before) const {
-  const auto is_none_in = [](const std::vector<std::string>& own,
-                             const absl::flat_hash_set<std::string>& here) {
-    return std::none_of(
-        own.begin(), own.end(),
-        [&here](const std::string& key) { return here.contains(key); });
+  const size_t kind = static_cast<size_t>(collective.kind);
+  const auto causes_here = [&](const auto& cause) {
+    const auto found = causes_.find(cause.second);
+    return found != causes_.end() &&
+           (found->second[kind] >> cause.first & 1) != 0;
   };
   // What other rules cause may come from the same operations: where a layout
   // without a rule sums activations, those with it may sum gradients.
-  if (!keys.causes.empty() && is_none_in(keys.causes, causes_)) return true;
+  if (!keys.causes.empty() &&
+      std::none_of(keys.causes.begin(), keys.causes.end(), causes_here)) {
+    return true;
+  }
   for (int axis : collective.axes) {
-    const std::string key = AxisKey(collective.kind, axis);
-    if (collective.bytes > 0 && BytesOf(key) >= before.BytesOf(key)) {
+    if (collective.bytes > 0 &&
+        bytes_[kind][axis] >= before.bytes_[kind][axis]) {
       return false;
     }
   }
-  return is_none_in(keys.sources, sources_);
+  return std::none_of(
+      keys.sources.begin(), keys.sources.end(), [&](absl::string_view source) {
+        return (AxesOf(source)[kind] & SetOf(collective.axes)) != 0;
+      });
 }
 
-std::string Traffic::Instead(const CollectiveCost& collective,
-                             const CollectiveKeys& keys, const Traffic& before,
+std::string Traffic::Instead(const CollectiveKeys& keys, const Traffic& before,
                              const Mesh& mesh) const {
-  const std::vector<std::string>& sources = keys.sources;
+  AxesByKind sent{};
+  for (absl::string_view source : keys.sources) {
+    const AxesByKind now = AxesOf(source), then = before.AxesOf(source);
+    for (size_t kind = 0; kind < sent.size(); ++kind) {
+      sent[kind] |= now[kind] & ~then[kind];
+    }
+  }
   std::vector<std::string> found;
-  for (int k = 0; k < kNumCollectiveKinds; ++k) {
-    const CollectiveKind kind = static_cast<CollectiveKind>(k);
-    for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-      const std::string with = AxisKey(kind, axis);
-      const bool sends = std::any_of(
-          sources.begin(), sources.end(), [&](const std::string& key) {
-            const int of =
-                collective
-                    .axes[(&key - sources.data()) % collective.axes.size()];
-            const std::string now = absl::StrCat(
-                with, key.substr(AxisKey(collective.kind, of).size()));
-            return sources_.contains(now) && !before.sources_.contains(now);
-          });
-      if (sends) {
-        found.push_back(absl::StrCat(CollectiveName(kind), " over ",
-                                     mesh.axes()[axis].name));
-      }
+  for (size_t kind = 0; kind < sent.size(); ++kind) {
+    for (int axis : ListOf(sent[kind])) {
+      found.push_back(
+          absl::StrCat(CollectiveName(static_cast<CollectiveKind>(kind)),
+                       " over ", mesh.axes()[axis].name));
     }
   }
   return absl::StrJoin(found, ", ");

@@ -4,26 +4,30 @@
 #ifndef LOWERING_EXPLAIN_TRAFFIC_H_
 #define LOWERING_EXPLAIN_TRAFFIC_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "layouts/mesh.h"
+#include "layouts/reshard_path.h"
 #include "lowering/count_costs.h"
 #include "lowering/program.h"
 
 namespace mtf::internal {
 
-// What a collective is known by in programs of several layouts.
+// What a collective is known by in programs of several layouts, beside its kind
+// and axes. The names are those of a program and of a NameMap, which are to
+// outlive it.
 struct CollectiveKeys {
-  // Each sum or gather of it, by its kind, its axis and the user's operation it
-  // comes from, or the variable: those of each axis for each operand.
-  std::vector<std::string> sources;
-  // Its kind, an axis, and a dimension whose rule over that axis causes it.
-  std::vector<std::string> causes;
+  // By operand: the user's operation it comes from, or the variable.
+  std::vector<absl::string_view> sources;
+  // An axis, and a dimension whose rule over that axis causes it.
+  std::vector<std::pair<int, absl::string_view>> causes;
 };
 
 // What is sent in a program, by such keys.
@@ -41,17 +45,22 @@ class Traffic {
   bool IsWithout(const CollectiveCost& collective, const CollectiveKeys& keys,
                  const Traffic& before) const;
 
-  // What the operations of such a collective send in this program and not
+  // What the operations of a collective send in this program and not
   // `before`, "all_reduce over model, all_gather over data"; "" for nothing.
-  std::string Instead(const CollectiveCost& collective,
-                      const CollectiveKeys& keys, const Traffic& before,
+  std::string Instead(const CollectiveKeys& keys, const Traffic& before,
                       const Mesh& mesh) const;
 
  private:
-  int64_t BytesOf(const std::string& axis_key) const;
+  // The axes that something is sent over, by kind of collective.
+  using AxesByKind = std::array<AxisSet, kNumCollectiveKinds>;
 
-  absl::flat_hash_set<std::string> sources_, causes_;
-  absl::flat_hash_map<std::string, int64_t> bytes_;  // by kind and axis
+  // Of what is sent from `source`.
+  AxesByKind AxesOf(absl::string_view source) const;
+
+  absl::flat_hash_map<std::string, AxesByKind> sources_;
+  absl::flat_hash_map<std::string, AxesByKind> causes_;  // by dimension
+  // By kind and axis.
+  std::array<std::array<int64_t, kMaxMeshAxes>, kNumCollectiveKinds> bytes_{};
 };
 
 using NameMap = absl::flat_hash_map<absl::string_view, absl::string_view>;

@@ -334,22 +334,23 @@ std::vector<AttentionGroup> FindAttention(
   return groups;
 }
 
-std::vector<AttentionGroup> FindPlannedAttention(const Program& program) {
+bool IsInsideOfKernel(const Program& program, int value) {
   const std::vector<BufferPlan::Buffer>& buffers = program.buffers.buffers;
-  if (buffers.size() != program.values.size()) return {};
-  const auto inside = [&](int value) {
-    return buffers[value].place == BufferPlan::Place::kNone;
-  };
+  return buffers.size() == program.values.size() &&
+         buffers[value].place == BufferPlan::Place::kNone;
+}
+
+std::vector<AttentionGroup> FindPlannedAttention(const Program& program) {
   const auto& all = program.instructions;
   const bool any =
       std::any_of(all.begin(), all.end(), [&](const Instruction& instruction) {
         return instruction.opcode == Opcode::kEinsum &&
-               inside(instruction.results[0]);
+               IsInsideOfKernel(program, instruction.results[0]);
       });
   if (!any) return {};
   std::vector<AttentionGroup> groups = FindAttention(program);
   std::erase_if(groups, [&](const AttentionGroup& group) {
-    return !inside(group.scores);
+    return !IsInsideOfKernel(program, group.scores);
   });
   return groups;
 }

@@ -20,6 +20,10 @@ std::vector<AttentionGroup> FindAttention(
     const Program& program,
     const std::function<bool(const AttentionProblem&)>& accepts = {});
 
+// Whether a plan of memory is for a device that makes `value` inside of a
+// kernel, and so has no memory for it. False before memory is planned.
+bool IsInsideOfKernel(const Program& program, int value);
+
 // Those of them that the plan of `program` (Program::buffers) runs fused: it
 // has no memory for their scores. None before memory is planned.
 std::vector<AttentionGroup> FindPlannedAttention(const Program& program);

@@ -87,9 +87,17 @@ absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph, const Mesh& mesh,
                                          const LayoutRules& rules,
                                          bool strict) {
   MTF_RETURN_IF_ERROR(graph.status());
-  MTF_ASSIGN_OR_RETURN(
-      LayoutBinding binding,
-      BindDimensions(DimensionsOf(graph), mesh, rules, strict));
+  return BindLayout(graph, DimensionsOf(graph), mesh, rules, strict);
+}
+
+absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph,
+                                         const DimensionTable& dimensions,
+                                         const Mesh& mesh,
+                                         const LayoutRules& rules,
+                                         bool strict) {
+  MTF_RETURN_IF_ERROR(graph.status());
+  MTF_ASSIGN_OR_RETURN(LayoutBinding binding,
+                       BindDimensions(dimensions, mesh, rules, strict));
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> notices,
                        CheckBudgetNames(rules.budget(), mesh, graph, strict));
   for (const std::string& notice : notices) binding.rules.AddNotice(notice);

@@ -56,18 +56,15 @@ int64_t ArenaWithComposedAttention(const Program& program) {
 }
 
 MachinePlan PlanOf(const Program& program) {
-  const std::vector<BufferPlan::Buffer>& buffers = program.buffers.buffers;
-  if (buffers.size() != program.values.size()) return {};
-  const auto inside = [&](int value) {
-    return buffers[value].place == BufferPlan::Place::kNone;
-  };
   // A plan of the program itself has memory for everything that is computed.
   const auto& all = program.instructions;
   const bool fuses =
       std::any_of(all.begin(), all.end(), [&](const Instruction& instruction) {
         return !RunsNothing(program, instruction) &&
                std::any_of(instruction.results.begin(),
-                           instruction.results.end(), inside);
+                           instruction.results.end(), [&](int result) {
+                             return IsInsideOfKernel(program, result);
+                           });
       });
   if (!fuses) return {};
   MachinePlan plan;

@@ -99,7 +99,7 @@ bool Depths::AllAreTooMany() const {
 absl::StatusOr<LayoutBinding> RulePricer::Bind(const Rules& rules) const {
   MTF_ASSIGN_OR_RETURN(const LayoutRules parsed,
                        LayoutRules::Parse(RulesText(rules), ""));
-  return BindDimensions(dimensions_, step_.mesh, parsed);
+  return BindDimensions(step_.dimensions, step_.mesh, parsed);
 }
 
 absl::StatusOr<RulePricer::Planned> RulePricer::Plan(

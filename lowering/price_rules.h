@@ -25,6 +25,7 @@ namespace mtf::internal {
 // What changes are tried on.
 struct ChangedStep {
   const Graph& graph;
+  const DimensionTable& dimensions;  // of the graph
   const Mesh& mesh;
   const Rules& rules;
   const Targets& targets;
@@ -82,7 +83,7 @@ class RulePricer {
  public:
   // With all layers, or as `depths` says. Both are to outlive it.
   RulePricer(const ChangedStep& step, Depths* depths)
-      : step_(step), depths_(depths), dimensions_(DimensionsOf(step.graph)) {}
+      : step_(step), depths_(depths) {}
 
   // The errors are those of LayoutRules::Parse, BindDimensions and Lower.
   absl::StatusOr<Trial> Price(const Rules& rules) const;
@@ -103,7 +104,6 @@ class RulePricer {
 
   const ChangedStep& step_;
   Depths* const depths_;
-  const DimensionTable dimensions_;
 };
 
 }  // namespace mtf::internal
