@@ -43,6 +43,18 @@ Candidate Dropping(const Rules& rules, std::vector<int> places) {
   return candidate;
 }
 
+Candidate Uncutting(const Rules& rules, std::vector<int> places) {
+  Candidate candidate{"", rules, std::move(places)};
+  std::vector<std::string> edits;
+  for (int i : candidate.touched) {
+    candidate.rules[i].axes = {std::string(kWhole)};
+    edits.push_back(absl::StrCat(InSection(candidate.rules[i]), " instead of ",
+                                 rules[i].ToString()));
+  }
+  candidate.edit = absl::StrJoin(edits, ", ");
+  return candidate;
+}
+
 std::vector<Candidate> Candidates(const Rules& rules,
                                   const std::vector<ExplainedRule>& uses,
                                   const Mesh& mesh) {

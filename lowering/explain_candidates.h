@@ -26,6 +26,11 @@ struct Candidate {
 // Without the rules in `places`, which is in order.
 Candidate Dropping(const Rules& rules, std::vector<int> places);
 
+// With dimensions whole that the rules in `places` cut. Where a rule is dropped
+// another may take over, that of a first name or of another section; so none
+// does.
+Candidate Uncutting(const Rules& rules, std::vector<int> places);
+
 // Every change of one rule that is used: without it, without all rules that cut
 // its dimension, over fewer axes, over another axis.
 std::vector<Candidate> Candidates(const Rules& rules,

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "lowering/explain_layers.h"
 #include "lowering/parallel_for.h"
@@ -35,31 +36,57 @@ class Trier {
                    step_.mesh),
         trials.tried);
     trials.singles = trials.tried.size();
-    // What no change of a single rule removes may need all of its rules gone.
     const std::vector<CollectiveKeys> keys =
         KeysOf(program, collectives, trials.names);
+    // The rules behind each collective that is still there, if any is.
+    const auto for_each_left =
+        [&](absl::FunctionRef<void(const std::vector<int>&)> visit) {
+          for (size_t c = 0; c < collectives.size(); ++c) {
+            const std::vector<int> behind =
+                RulesBehind(step_.rules, program,
+                            program.instructions[collectives[c].instruction]);
+            const bool removed = std::any_of(
+                trials.tried.begin(), trials.tried.end(),
+                [&](const TriedChange& tried) {
+                  return Touches(tried.candidate, behind) &&
+                         tried.traffic.IsWithout(collectives[c], keys[c],
+                                                 trials.traffic);
+                });
+            if (!behind.empty() && !removed) visit(behind);
+          }
+        };
+    // What no change of a single rule removes may need all of its rules gone.
     std::vector<Candidate> joint;
     std::set<std::vector<int>> seen;
     for (const TriedChange& tried : trials.tried) {
       seen.insert(tried.candidate.touched);
     }
-    for (size_t c = 0; c < collectives.size(); ++c) {
-      const std::vector<int> behind =
-          RulesBehind(step_.rules, program,
-                      program.instructions[collectives[c].instruction]);
-      if (behind.size() < 2) continue;
-      const bool removed =
-          std::any_of(trials.tried.begin(), trials.tried.end(),
-                      [&](const TriedChange& tried) {
-                        return Touches(tried.candidate, behind) &&
-                               tried.traffic.IsWithout(collectives[c], keys[c],
-                                                       trials.traffic);
-                      });
-      if (!removed && seen.insert(behind).second) {
-        joint.push_back(Dropping(step_.rules, behind));
-      }
-    }
+    for_each_left([&](const std::vector<int>& behind) {
+      if (behind.size() < 2 || !seen.insert(behind).second) return;
+      joint.push_back(Dropping(step_.rules, behind));
+    });
     Try(std::move(joint), trials.tried);
+    // Or their dimensions whole, each, all of them, or in every section.
+    std::set<std::vector<int>> whole;
+    for_each_left([&](const std::vector<int>& behind) {
+      std::set<int> all(behind.begin(), behind.end());
+      for (int rule : behind) {
+        whole.insert({rule});
+        for (int i = 0; i < static_cast<int>(step_.rules.size()); ++i) {
+          if (step_.rules[i].dimension == step_.rules[rule].dimension &&
+              Cuts(step_.rules[i], step_.mesh)) {
+            all.insert(i);
+          }
+        }
+      }
+      whole.insert(behind);
+      whole.insert(std::vector<int>(all.begin(), all.end()));
+    });
+    std::vector<Candidate> uncut;
+    for (const std::vector<int>& places : whole) {
+      uncut.push_back(Uncutting(step_.rules, places));
+    }
+    Try(std::move(uncut), trials.tried);
   }
 
  private:

@@ -11,25 +11,24 @@
 #include "lowering/explain.h"
 #include "lowering/machine.h"
 #include "nlohmann/json.hpp"
+#include "tests/lowering/small_transformer.h"
 #include "tests/matchers.h"
 #include "tests/properties/random_case.h"
 
 namespace mtf::testing {
 namespace {
 
-// An explanation of the random step of `seed`, under a layout that suits it.
-absl::StatusOr<Explanation> ExplainRandom(uint64_t seed,
-                                          const Machine& machine) {
-  const RandomProgram random = MakeRandomProgram(seed);
+// An explanation under a layout that is drawn from a seed and suits the graph.
+absl::StatusOr<Explanation> ExplainUnderRandomLayout(const Graph& graph,
+                                                     const Targets& targets,
+                                                     uint64_t seed,
+                                                     const Machine& machine) {
   std::mt19937_64 numbers(seed * 0x9e3779b97f4a7c15u + 5);
   const Mesh mesh = MakeRandomMesh(numbers, 8);
-  LayoutRules rules = MakeRandomRules(numbers, *random.graph, mesh);
-  Targets targets;
-  targets.fetches = random.fetches;
-  targets.updates = random.updates;
+  LayoutRules rules = MakeRandomRules(numbers, graph, mesh);
   for (;;) {
     absl::StatusOr<Explanation> explanation =
-        Explain(*random.graph, mesh, rules, targets, machine);
+        Explain(graph, mesh, rules, targets, machine);
     if (explanation.ok() || rules.rules().empty()) return explanation;
     rules =
         WithoutRule(rules, static_cast<int>(numbers() % rules.rules().size()));
@@ -41,8 +40,10 @@ TEST(ExplainRandom, EverythingAddsUpAndEveryCollectiveIsAnsweredFor) {
   int collectives = 0;
   for (uint64_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
-    const absl::StatusOr<Explanation> explanation =
-        ExplainRandom(seed, machine);
+    const RandomProgram random = MakeRandomProgram(seed);
+    const absl::StatusOr<Explanation> explanation = ExplainUnderRandomLayout(
+        *random.graph, {.fetches = random.fetches, .updates = random.updates},
+        seed, machine);
     ASSERT_OK(explanation);
     const Explanation& e = *explanation;
     const ExplainedMemory& m = e.memory;
@@ -83,6 +84,30 @@ TEST(ExplainRandom, EverythingAddsUpAndEveryCollectiveIsAnsweredFor) {
   }
   // The test is worth its time: there was something to explain.
   EXPECT_GT(collectives, 100);
+}
+
+// Layers give dimensions second names, which may be cut otherwise than the
+// first, over several axes, and evenly or not.
+TEST(ExplainRandom, EveryCollectiveOfATransformerHasAChange) {
+  const Machine machine = *Machine::Load("h100_nvlink_ib");
+  Graph graph;
+  const Transformer model =
+      BuildTransformer(graph, {.batch = 7, .length = 17, .vocab = 61});
+  const Targets targets = {.fetches = {model.loss}, .updates = {model.step}};
+  int collectives = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const absl::StatusOr<Explanation> explanation =
+        ExplainUnderRandomLayout(graph, targets, seed, machine);
+    ASSERT_OK(explanation);
+    for (const ExplainedCollective& c : explanation->collectives) {
+      ++collectives;
+      EXPECT_GE(c.change, 0)
+          << "seed " << seed << ", " << explanation->mesh.ToString() << ", "
+          << explanation->layout << ": " << c.kind << " " << c.tensor << ": "
+          << c.no_change;
+    }
+  }
+  EXPECT_GT(collectives, 1000);
 }
 
 }  // namespace
