@@ -239,7 +239,7 @@ std::string DescribeMemory(const Program& program) {
   // As the explanation has them: on a device that runs several instructions as
   // one, what only these read is not in memory, and does not count.
   const std::vector<ExplainedTensor> alive =
-      internal::ExplainMemory(program, PlanOf(program).groups).alive;
+      internal::ExplainMemory(program, PlanOf(program)).alive;
   const size_t shown = std::min(alive.size(), kMostShown);
   for (size_t i = 0; i < shown; ++i) {
     const ExplainedTensor& tensor = alive[i];

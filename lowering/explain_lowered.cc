@@ -256,7 +256,7 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
   std::future<std::vector<ExplainedEinsum>> einsums =
       std::async([&program] { return ExplainEinsums(program); });
   std::future<ExplainedMemory> memory =
-      std::async([&] { return ExplainMemory(program, plan.groups); });
+      std::async([&] { return ExplainMemory(program, plan); });
   std::future<ExplainedAttention> attention =
       std::async([&] { return Attention(program, machine, plan.attention); });
   const StepEstimate estimate = EstimateStep(program, machine, plan.attention);

@@ -85,10 +85,10 @@ std::vector<Lifetime> Lifetimes(const Program& program,
       // A step is fed before its first instruction.
       const bool fed = instruction.opcode == Opcode::kInput;
       const auto other = running.others.find(result);
-      const bool kept = other != running.others.end();
       lifetimes.push_back(
           {result, i, fed ? 0 : running.begins[i], running.ends[i],
-           kept ? other->second : LocalBytes(program, result), kept});
+           other != running.others.end() ? other->second
+                                         : LocalBytes(program, result)});
     }
   }
   for (Lifetime& lifetime : lifetimes) {
@@ -116,6 +116,15 @@ std::vector<Lifetime> Lifetimes(const Program& program) {
 
 namespace {
 
+// What fused attention keeps where its weights would be, for its gradient or,
+// where it has none, while it runs (AttentionGroup).
+absl::string_view KeptBy(const AttentionGroup& attention) {
+  if (attention.backward.empty()) return "bias of attention";
+  return attention.problem.BiasElements() > 0
+             ? "output, sums and bias of attention"
+             : "output and sums of attention";
+}
+
 ExplainedTensor Described(const Program& program, const Lifetime& lifetime,
                           MemoryKind kind) {
   const ProgramValue& value = program.values[lifetime.value];
@@ -126,7 +135,6 @@ ExplainedTensor Described(const Program& program, const Lifetime& lifetime,
       DTypeName(value.dtype), "[",
       LayoutText(program.mesh, value.shape, value.layout.Reduced()), "]");
   tensor.bytes = lifetime.bytes;
-  if (lifetime.kept) tensor.type = "output and sums of attention";
   const Instruction& maker = program.instructions[lifetime.maker];
   if (maker.origin >= 0) {
     tensor.operation = program.origins[maker.origin].operation;
@@ -153,8 +161,7 @@ int64_t MemoryBytes(const Program& program) {
   return bytes;
 }
 
-ExplainedMemory ExplainMemory(const Program& program,
-                              absl::Span<const FusedGroup> groups) {
+ExplainedMemory ExplainMemory(const Program& program, const MachinePlan& plan) {
   ExplainedMemory memory;
   memory.total = MemoryBytes(program);
   memory.arena = program.buffers.arena_bytes;
@@ -169,7 +176,7 @@ ExplainedMemory ExplainMemory(const Program& program,
   }
   if (program.buffers.buffers.size() != program.values.size()) return memory;
 
-  const std::vector<Lifetime> lifetimes = Lifetimes(program, groups);
+  const std::vector<Lifetime> lifetimes = Lifetimes(program, plan.groups);
   std::vector<int64_t> change(program.instructions.size() + 2, 0);
   for (const Lifetime& lifetime : lifetimes) {
     if (lifetime.end < lifetime.begin) continue;
@@ -190,11 +197,19 @@ ExplainedMemory ExplainMemory(const Program& program,
     memory.peak_operation = program.origins[busiest.origin].operation;
     memory.peak_site = program.origins[busiest.origin].site.ToString();
   }
+  absl::flat_hash_map<int, absl::string_view> kept;  // by value: its type
+  for (const AttentionGroup& attention : plan.attention) {
+    kept[attention.weights] = KeptBy(attention);
+  }
   const std::vector<MemoryKind> purposes = FindPurposes(program);
   for (const Lifetime& lifetime : lifetimes) {
     if (lifetime.begin > peak || lifetime.end < peak) continue;
     const MemoryKind kind = purposes[lifetime.value];
     memory.alive.push_back(Described(program, lifetime, kind));
+    const auto known = kept.find(lifetime.value);
+    if (known != kept.end()) {
+      memory.alive.back().type = std::string(known->second);
+    }
     const int64_t bytes = memory.alive.back().bytes;
     (kind == MemoryKind::kGradient ? memory.parts.gradients
      : kind == MemoryKind::kCopy   ? memory.parts.copies

@@ -56,7 +56,6 @@ struct Lifetime {
   int begin = 0;
   int end = 0;  // the last instruction that needs it
   int64_t bytes = 0;
-  bool kept = false;  // in place of the weights of fused attention
 };
 // The lifetimes of the plan of a program, in the order of their begin. Values
 // that share memory, views and what works in place, are one after the other.
@@ -73,10 +72,9 @@ int64_t MemoryBytes(const Program& program);
 // What each value is for, as far as it has memory of its own, by value.
 std::vector<MemoryKind> FindPurposes(const Program& program);
 
-// `groups` are those of the plan of `program` (PlanOf). What a device has is
-// left out.
+// `plan` is that of `program` (PlanOf). What a device has is left out.
 ExplainedMemory ExplainMemory(const Program& program,
-                              absl::Span<const FusedGroup> groups = {});
+                              const MachinePlan& plan = {});
 
 // The einsums of a program without their times.
 std::vector<ExplainedEinsum> ExplainEinsums(const Program& program);

@@ -26,7 +26,7 @@ RuleChange Priced(const Program& program, const Machine& machine,
   RuleChange change;
   change.cost = CostOf(program, EstimateStep(program, machine, plan.attention),
                        ListCollectives(program));
-  change.memory = ExplainMemory(program, plan.groups).parts;
+  change.memory = ExplainMemory(program, plan).parts;
   return change;
 }
 

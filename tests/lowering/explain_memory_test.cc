@@ -7,10 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "lowering/explain_parts.h"
+#include "lowering/plan_for_machine.h"
 #include "nn/adafactor.h"
 #include "nn/sgd.h"
 #include "ops/reduce.h"
+#include "tests/lowering/attention_parts.h"
 #include "tests/lowering/explain_test.h"
 #include "tests/lowering/gpt_layers.h"
 
@@ -168,6 +172,36 @@ TEST(ExplainMemory, ACastParameterThatIsGatheredIsACopyOfIt) {
     // x, y and so on: a few numbers for each example.
     EXPECT_LT(memory.parts.activations, 64 * 32);
     EXPECT_EQ(memory.parts.total(), memory.total);
+  }
+}
+
+// What is kept where the weights would be says what it is: for the gradient the
+// output and sums of rows, and what is added to the scores in any case.
+TEST(ExplainMemory, WhatAttentionKeepsIsNamed) {
+  for (const bool gradient : {false, true}) {
+    for (const char* added : {"", "bhlm"}) {
+      const std::string wanted =
+          !gradient        ? *added != '\0' ? "bias of attention" : ""
+          : *added != '\0' ? "output, sums and bias of attention"
+                           : "output and sums of attention";
+      SCOPED_TRACE(wanted);
+      Graph graph;
+      auto program = LowerText(
+          graph, "", "",
+          BuildAttention(
+              graph, {.causal = false, .gradient = gradient, .added = added}));
+      ASSERT_OK(program);
+      const MachinePlan plan = PlanForMachine(TestMachine(), *program);
+      ASSERT_EQ(plan.attention.size(), 1u);
+      const ExplainedMemory memory = internal::ExplainMemory(*program, plan);
+      std::vector<std::string> kept;
+      for (const ExplainedTensor& tensor : memory.alive) {
+        if (absl::StrContains(tensor.type, "attention")) {
+          kept.push_back(tensor.type);
+        }
+      }
+      EXPECT_EQ(absl::StrJoin(kept, "; "), wanted);
+    }
   }
 }
 
