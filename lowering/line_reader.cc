@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "layouts/text_items.h"
 
 namespace mtf {
 namespace {
@@ -127,37 +128,45 @@ int64_t LineReader::Integer(int64_t least, int64_t most) {
     Fail("expected a whole number");
   } else if (value < least || value > most) {
     at_ = start;
-    Fail("the number is out of range");
+    Fail(most == std::numeric_limits<int64_t>::max()
+             ? absl::StrCat("the number is below ", least)
+             : absl::StrCat("the number is not from ", least, " to ", most));
   }
   return value;
 }
 
-double LineReader::Real() {
+double LineReader::Real(absl::string_view of) {
   SkipSpace();
   const size_t start = at_;
   at_ = std::min(text_.find_first_of(" ,)}", at_), text_.size());
   double value = 0;
   if (!absl::SimpleAtod(text_.substr(start, at_ - start), &value)) {
     at_ = start;
-    Fail("expected a number");
+    Fail(absl::StrCat(of, " takes a number here"));
   }
   return value;
 }
 
-void LineReader::FailWord(absl::string_view what) {
-  if (!status_.ok()) return;
-  at_ = word_;
-  Fail(what);
+std::string LineReader::Place() {
+  SkipSpace();
+  return line_.Place(at_);
 }
 
-void LineReader::Fail(absl::string_view what) {
+void LineReader::FailWord(absl::string_view what, absl::string_view help) {
+  if (!status_.ok()) return;
+  at_ = word_;
+  Fail(what, help);
+}
+
+void LineReader::Fail(absl::string_view what, absl::string_view help) {
   if (!status_.ok()) return;
   const absl::string_view rest = text_.substr(std::min(at_, text_.size()));
   status_ = absl::InvalidArgumentError(absl::StrCat(
       line_.Place(at_), ": ", what,
-      rest.empty() ? " at the end of the line"
-                   : absl::StrCat(" at \"",
-                                  absl::CHexEscape(rest.substr(0, 20)), "\"")));
+      rest.empty()
+          ? " at the end of the line"
+          : absl::StrCat(" at \"", absl::CHexEscape(rest.substr(0, 20)), "\""),
+      help.empty() ? "" : DetailLine("help", help)));
 }
 
 }  // namespace mtf

@@ -57,14 +57,18 @@ class LineReader {
   // The name of a value, variable, input or output: letters, digits and _-./,
   // or anything in quotes.
   std::string Name(bool* quoted = nullptr);
-  // A whole number from `least` to `most`.
+  // A whole number from `least` to `most`, which the error names.
   int64_t Integer(int64_t least = std::numeric_limits<int64_t>::min(),
                   int64_t most = std::numeric_limits<int64_t>::max());
-  double Real();
+  // A number. `of` names who takes it, "constant".
+  double Real(absl::string_view of);
 
-  void Fail(absl::string_view what);
-  // Fails at the last word or name.
-  void FailWord(absl::string_view what);
+  // "line 3, column 17" of what comes next.
+  std::string Place();
+  // `help` says the way out, where `what` does not.
+  void Fail(absl::string_view what, absl::string_view help = "");
+  // Fails at the last word, name or whole number.
+  void FailWord(absl::string_view what, absl::string_view help = "");
 
  private:
   void SkipSpace();

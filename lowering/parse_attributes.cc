@@ -8,9 +8,19 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "layouts/text_items.h"
 #include "lowering/program_parser.h"
 
 namespace mtf::internal {
+namespace {
+
+std::string NoDimension(const ProgramValue& value, absl::string_view name) {
+  return absl::StrCat("%", value.name, " has no dimension \"", name,
+                      "\", but [", value.shape.ToString(), "]");
+}
+
+}  // namespace
 
 ReduceKind ProgramParser::Reduction(LineReader& line) {
   if (line.TakeWord("sum")) return ReduceKind::kSum;
@@ -24,8 +34,20 @@ int ProgramParser::DimensionOf(LineReader& line, int value) {
   const std::string name = line.Word();
   if (!line.ok()) return 0;
   const int dim = program_.values[value].shape.Find(name);
-  if (dim < 0) line.FailWord(absl::StrCat("no dimension \"", name, "\""));
+  if (dim < 0) line.FailWord(NoDimension(program_.values[value], name));
   return std::max(dim, 0);
+}
+
+std::string ProgramParser::OwnDimension(LineReader& line,
+                                        const Instruction& instruction) {
+  std::string name = line.Word();
+  const int value = instruction.opcode == Opcode::kScatterAdd
+                        ? instruction.results[0]
+                        : instruction.operands[0];
+  if (line.ok() && !program_.values[value].shape.Contains(name)) {
+    line.FailWord(NoDimension(program_.values[value], name));
+  }
+  return name;
 }
 
 void ProgramParser::Over(LineReader& line, Instruction& instruction) {
@@ -44,8 +66,17 @@ void ProgramParser::ParseExpression(LineReader& line,
     const absl::StatusOr<ScalarFunction> function =
         ParseScalarFunction(line.Word());
     if (!function.ok()) return line.FailWord(function.status().message());
-    if (InfoOf(*function).arity != operands || operands == 0) {
-      return line.FailWord("the function takes another number of operands");
+    const ScalarFunctionInfo& info = InfoOf(*function);
+    if (info.arity == 0) {
+      return line.FailWord(
+          absl::StrCat(info.text,
+                       " stands in brackets, as in \"[literal.f32(0.5)]\" or "
+                       "\"[iota.i32(length)]\""));
+    }
+    if (info.arity != operands) {
+      return line.FailWord(absl::StrCat(
+          info.text, " takes ", Plural(info.arity, "operand"), ", and ",
+          OpcodeName(instruction.opcode), " has ", operands));
     }
     expression = MapExpression::Single(*function, result, operands);
     return;
@@ -65,7 +96,7 @@ void ProgramParser::ParseExpression(LineReader& line,
     }
     line.Expect("(");
     if (*function == ScalarFunction::kLiteral) {
-      step.literal = line.Real();
+      step.literal = line.Real(absl::StrCat("literal.", DTypeName(step.dtype)));
     } else if (*function == ScalarFunction::kIota) {
       step.dimension = line.Word();
     } else {
@@ -77,14 +108,19 @@ void ProgramParser::ParseExpression(LineReader& line,
         if (argument < 0 ||
             argument >=
                 operands + static_cast<int64_t>(expression.steps.size())) {
-          line.FailWord("no such operand or earlier step");
-          return;
+          return line.FailWord(
+              absl::StrCat("there is no $", argument,
+                           " yet: ", Plural(operands, "operand"), " and ",
+                           Plural(static_cast<int64_t>(expression.steps.size()),
+                                  "earlier step")));
         }
         if (++given > arity) continue;
         step.arguments.push_back(static_cast<int>(argument));
       } while (line.ok() && line.Take(","));
       if (given != arity) {
-        return line.Fail("the function takes another number of arguments");
+        return line.Fail(absl::StrCat(InfoOf(*function).text, " takes ",
+                                      Plural(arity, "argument"), ", not ",
+                                      given));
       }
     }
     line.Expect(")");
@@ -143,7 +179,7 @@ void ProgramParser::ParseAttributes(LineReader& line,
     case Opcode::kConstant:
       line.Expect("{");
       while (line.ok() && !line.Take("}")) {
-        instruction.data.push_back(line.Real());
+        instruction.data.push_back(line.Real("constant"));
         if (!line.Take(",")) {
           line.Expect("}");
           break;
@@ -152,7 +188,10 @@ void ProgramParser::ParseAttributes(LineReader& line,
       if (line.ok() &&
           static_cast<int64_t>(instruction.data.size()) !=
               program_.values[instruction.results[0]].shape.num_elements()) {
-        line.Fail("a constant has one number per element");
+        const ProgramValue& value = program_.values[instruction.results[0]];
+        line.Fail(absl::StrCat("constant has one number per element: %",
+                               value.name, " has ", value.shape.num_elements(),
+                               ", not ", instruction.data.size()));
       }
       break;
     case Opcode::kRandom:
@@ -171,16 +210,17 @@ void ProgramParser::ParseAttributes(LineReader& line,
     case Opcode::kEinsum:
       line.Expect("sum{");
       ParseSummed(line, instruction);
-      if (line.Take("by{")) {
-        planned_einsums_ = true;
-        while (line.ok() && !line.Take("}")) line.Word();
-      }
+      if (line.Take("by{")) ParsePlan(line);
       break;
     case Opcode::kReduce: {
       instruction.reduce_kind = Reduction(line);
       if (line.AtEnd() || line.Sees("for{") || line.Sees("at ")) {
         if (instruction.operands.size() != 1) {
-          return line.Fail("a reduce of several operands needs an expression");
+          return line.Fail(absl::StrCat(
+              "reduce of ",
+              Plural(static_cast<int64_t>(instruction.operands.size()),
+                     "operand"),
+              " needs an expression, as in \"sum mul over [b:8]\""));
         }
         const ProgramValue& value = program_.values[first];
         instruction.expression =
@@ -209,24 +249,18 @@ void ProgramParser::ParseAttributes(LineReader& line,
       line.Expect("before");
       instruction.begin = line.Integer();
       line.Expect("fill");
-      instruction.fill = line.Real();
+      instruction.fill = line.Real("pad");
       break;
     case Opcode::kConcat:
     case Opcode::kGather:
     case Opcode::kScatterAdd:
     case Opcode::kTopK:
-      instruction.dimension = line.Word();
-      if (line.ok() && !HasDimension(instruction)) {
-        line.FailWord("no such dimension");
-      }
+      instruction.dimension = OwnDimension(line, instruction);
       break;
     case Opcode::kReduceBlocks:
     case Opcode::kScan:
       instruction.reduce_kind = Reduction(line);
-      instruction.dimension = line.Word();
-      if (line.ok() && !HasDimension(instruction)) {
-        line.FailWord("no such dimension");
-      }
+      instruction.dimension = OwnDimension(line, instruction);
       if (instruction.opcode == Opcode::kScan) {
         instruction.exclusive = line.TakeWord("exclusive");
         instruction.reverse = line.TakeWord("reverse");
@@ -237,7 +271,7 @@ void ProgramParser::ParseAttributes(LineReader& line,
         instruction.mask_dims.push_back(DimensionOf(line, first));
       } while (line.ok() && line.Take(","));
       line.Expect("fill");
-      instruction.fill = line.Real();
+      instruction.fill = line.Real("mask");
       break;
     case Opcode::kReshape:
     case Opcode::kReshard:
@@ -292,15 +326,19 @@ void ProgramParser::ParseSummed(LineReader& line,
     names->erase(std::unique(names->begin(), names->end()), names->end());
   }
   if (line.ok() && said != meant) {
-    line.FailWord("the result leaves out other dimensions");
+    line.FailWord(absl::StrCat("the result leaves out other dimensions: sum{",
+                               absl::StrJoin(meant, ", "), "}"));
   }
 }
 
-bool ProgramParser::HasDimension(const Instruction& instruction) const {
-  const int value = instruction.opcode == Opcode::kScatterAdd
-                        ? instruction.results[0]
-                        : instruction.operands[0];
-  return program_.values[value].shape.Contains(instruction.dimension);
+void ProgramParser::ParsePlan(LineReader& line) {
+  GivenPlan given;
+  given.instruction = program_.instructions.size();
+  given.place = line.Place();
+  while (line.ok() && !line.Take("}")) {
+    absl::StrAppend(&given.plan, given.plan.empty() ? "" : " ", line.Word());
+  }
+  if (line.ok()) plans_.push_back(std::move(given));
 }
 
 }  // namespace mtf::internal

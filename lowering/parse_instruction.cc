@@ -7,8 +7,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "layouts/text_items.h"
+#include "lowering/operand_counts.h"
 #include "lowering/program_parser.h"
-#include "lowering/verify_shapes.h"
 
 namespace mtf::internal {
 
@@ -111,6 +112,25 @@ int ProgramParser::Operand(LineReader& line) {
   return it->second;
 }
 
+void ProgramParser::ParsePlace(LineReader& line, BufferPlan::Buffer& buffer) {
+  if (!has_buffers_) {
+    return line.Fail(
+        "a value has a place, but the text has no buffers{...}",
+        "take the text as it was written, or leave out every \"@\": memory is "
+        "planned then");
+  }
+  line.Expect("@");
+  bool quoted = false;
+  const std::string place = line.Name(&quoted);
+  if (!quoted && absl::SimpleAtoi(place, &buffer.offset)) {
+    buffer.place = BufferPlan::Place::kArena;
+    if (buffer.offset < 0) line.FailWord("a place before the arena");
+  } else {
+    buffer.place = BufferPlan::Place::kVariable;
+    buffer.symbol = place;
+  }
+}
+
 void ProgramParser::ParseInstruction(LineReader& line) {
   Instruction instruction;
   while (line.ok() && line.Take("%")) {
@@ -118,17 +138,7 @@ void ProgramParser::ParseInstruction(LineReader& line) {
     line.Expect(":");
     ParsedType type = ParseType(line);
     BufferPlan::Buffer buffer;
-    if (line.Take("@")) {
-      bool quoted = false;
-      const std::string place = line.Name(&quoted);
-      if (!quoted && absl::SimpleAtoi(place, &buffer.offset)) {
-        buffer.place = BufferPlan::Place::kArena;
-        if (buffer.offset < 0) line.Fail("a place before the arena");
-      } else {
-        buffer.place = BufferPlan::Place::kVariable;
-        buffer.symbol = place;
-      }
-    }
+    if (line.Sees("@")) ParsePlace(line, buffer);
     if (!line.ok()) return;
     if (ids_.contains(name)) {
       return line.Fail(absl::StrCat("%", name, " is made twice"));
@@ -170,16 +180,17 @@ void ProgramParser::ParseInstruction(LineReader& line) {
     }
   }
   if (!line.ok()) return;
-  if (!internal::TakesOperands(instruction.opcode,
-                               instruction.operands.size())) {
-    return line.Fail(absl::StrCat(opcode, " does not take ",
-                                  instruction.operands.size(), " operands"));
+  if (const std::string wrong =
+          WrongOperandCount(instruction.opcode, instruction.operands.size());
+      !wrong.empty()) {
+    return line.Fail(wrong);
   }
   if (instruction.results.size() > 1 &&
       instruction.opcode != Opcode::kAllReduce &&
       instruction.opcode != Opcode::kReduceScatter &&
       instruction.opcode != Opcode::kTopK) {
-    return line.Fail(absl::StrCat(opcode, " gives one result"));
+    return line.Fail(absl::StrCat(opcode, " gives 1 result, not ",
+                                  instruction.results.size()));
   }
   ParseAttributes(line, instruction);
   instruction.beside =
@@ -198,8 +209,15 @@ void ProgramParser::ParseOrigin(LineReader& line, Instruction& instruction) {
       line.Expect("/");
       cause.axis = Axis(line);
       if (line.TakeWord("rule")) {
-        cause.rule = static_cast<int>(
-            line.Integer(0, static_cast<int64_t>(program_.rules.size()) - 1));
+        const int64_t rule = line.Integer(0);
+        const auto rules = static_cast<int64_t>(program_.rules.size());
+        if (line.ok() && rule >= rules) {
+          line.FailWord(absl::StrCat(
+              "the text has ", rules == 0 ? "no rules"
+                                          : absl::StrCat(Plural(rules, "rule"),
+                                                         ", counted from 0")));
+        }
+        cause.rule = line.ok() ? static_cast<int>(rule) : -1;
       }
       instruction.causes.push_back(std::move(cause));
     } while (line.ok() && line.Take(","));

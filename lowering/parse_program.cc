@@ -4,9 +4,11 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "layouts/shard.h"
+#include "layouts/text_items.h"
 #include "lowering/plan_einsums.h"
 #include "lowering/program_parser.h"
 #include "lowering/verify_program.h"
@@ -17,6 +19,8 @@ namespace {
 
 // Longest text, and most elements of a constant, that are read on trust.
 constexpr size_t kMostText = size_t{1} << 28;
+// No device has as much memory.
+constexpr int64_t kMostArena = int64_t{1} << 60;
 
 }  // namespace
 
@@ -24,46 +28,52 @@ absl::StatusOr<Program> ProgramParser::Run(absl::string_view text) {
   if (text.size() > kMostText) {
     return absl::InvalidArgumentError("the text is longer than 256 MiB");
   }
-  for (const LogicalLine& line : LogicalLines(text)) {
-    MTF_RETURN_IF_ERROR(ParseLine(line));
+  const std::vector<LogicalLine> lines = LogicalLines(text);
+  const LogicalLine* last = nullptr;
+  for (const LogicalLine& line : lines) {
+    if (line.text.find_first_not_of(' ') != std::string::npos) last = &line;
   }
-  if (!saw_mesh_) {
+  for (const LogicalLine& line : lines) {
+    const absl::Status status = ParseLine(line);
+    if (status.ok()) continue;
+    if (&line != last || !has_mesh_ || has_end_) return status;
+    return absl::InvalidArgumentError(absl::StrCat(
+        status.message(),
+        DetailLine("note",
+                   "the text has no end{...} behind this line: it may "
+                   "be cut")));
+  }
+  if (!has_mesh_) {
     return absl::InvalidArgumentError(
         "line 1, column 1: the text has no mesh{...}");
   }
+  MTF_RETURN_IF_ERROR(CheckEnd(*last));
   FinishExtents();
-  int bad = -1;
-  const absl::Status valid = VerifyProgram(program_, &bad);
-  if (!valid.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "line ", bad < 0 ? 1 : lines_[bad], ", column 1: ", valid.message()));
-  }
-  // Where memory is planned, einsums are, whether or not the text says so.
-  if (planned_einsums_ || has_buffers_) {
-    MTF_RETURN_IF_ERROR(PlanEinsums(program_));
-  }
+  MTF_RETURN_IF_ERROR(Verify());
+  MTF_RETURN_IF_ERROR(CheckPlans());
   return std::move(program_);
 }
 
 absl::Status ProgramParser::ParseLine(const LogicalLine& text) {
   LineReader line(text);
   if (line.AtEnd() || line.Take("#")) return absl::OkStatus();
-  if (line.TakeWord("mesh")) {
+  bool rules = false;  // of which there are many
+  if (has_end_) {
+    line.Fail("the program has ended above");
+  } else if (line.TakeWord("mesh")) {
     ParseMesh(line);
-  } else if (!saw_mesh_) {
+  } else if (!has_mesh_) {
     line.Fail("the first line is mesh{...}, not this");
-  } else if (line.TakeWord("grains")) {
+  } else if (TakeHeader(line, "tied", has_tied_)) {
+    ParseTied(line);
+  } else if (TakeHeader(line, "grains", has_grains_)) {
     ParseGrains(line);
-  } else if (line.TakeWord("buffers")) {
-    line.Expect("{arena:");
-    program_.buffers.arena_bytes = line.Integer(0);
-    line.Expect(", commit:");
-    program_.buffers.commit =
-        static_cast<int>(line.Integer(0, std::numeric_limits<int>::max()));
-    line.Expect("}");
-    has_buffers_ = true;
-  } else if (line.TakeWord("rule")) {
+  } else if (TakeHeader(line, "buffers", has_buffers_)) {
+    ParseBuffers(line);
+  } else if (TakeHeader(line, "rule", rules)) {
     ParseRule(line);
+  } else if (line.TakeWord("end")) {
+    ParseEnd(line);
   } else {
     ParseInstruction(line);
   }
@@ -71,22 +81,109 @@ absl::Status ProgramParser::ParseLine(const LogicalLine& text) {
   return line.status();
 }
 
+bool ProgramParser::TakeHeader(LineReader& line, absl::string_view word,
+                               bool& seen) {
+  if (!line.TakeWord(word)) return false;
+  if (!program_.instructions.empty()) {
+    line.Fail(absl::StrCat(word, " stands above all instructions"));
+  } else if (seen) {
+    line.Fail(absl::StrCat(word, " is given twice"));
+  }
+  seen = true;
+  return true;
+}
+
+void ProgramParser::ParseEnd(LineReader& line) {
+  const auto made = static_cast<int64_t>(program_.instructions.size());
+  line.Expect("{instructions:");
+  const int64_t said = line.Integer(0);
+  has_end_ = line.ok();
+  if (line.ok() && said != made) {
+    return line.FailWord(
+        absl::StrCat("the text above has ", Plural(made, "instruction"),
+                     ", not ", said),
+        absl::StrCat(said > made ? "lines are missing" : "lines were added",
+                     ": take the text as it was written, or, where it is meant "
+                     "to be as it is, end it in \"end{instructions:",
+                     made, "}\""));
+  }
+  line.Expect("}");
+}
+
+absl::Status ProgramParser::CheckEnd(const LogicalLine& last) const {
+  if (has_end_) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      last.Place(last.text.size()),
+      ": the text is cut: it ends without end{...}",
+      DetailLine(
+          "help",
+          absl::StrCat("take the text as it was written, or, where it is whole "
+                       "as it is, end it in \"end{instructions:",
+                       program_.instructions.size(), "}\""))));
+}
+
+absl::Status ProgramParser::Verify() const {
+  int bad = -1;
+  const absl::Status valid = VerifyProgram(program_, &bad);
+  if (valid.ok()) return valid;
+  const std::string place =
+      bad >= 0 ? absl::StrCat("line ", lines_[bad], ", column 1")
+      : bad == kBadArena && has_buffers_  ? arena_place_
+      : bad == kBadCommit && has_buffers_ ? commit_place_
+                                          : "line 1, column 1";
+  return absl::InvalidArgumentError(absl::StrCat(place, ": ", valid.message()));
+}
+
+absl::Status ProgramParser::CheckPlans() {
+  // Where memory is planned, einsums are, whether or not the text says so.
+  if (plans_.empty() && !has_buffers_) return absl::OkStatus();
+  MTF_RETURN_IF_ERROR(PlanEinsums(program_));
+  for (const GivenPlan& given : plans_) {
+    const std::string plan =
+        program_.instructions[given.instruction].einsum->ToString();
+    if (given.plan == plan) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        given.place, ": the plan of this einsum is not by{", given.plan, "}",
+        DetailLine("help",
+                   absl::StrCat("write by{", plan, "}, or leave it out"))));
+  }
+  return absl::OkStatus();
+}
+
 void ProgramParser::ParseMesh(LineReader& line) {
-  if (saw_mesh_) return line.Fail("the mesh is given twice");
+  if (has_mesh_) return line.Fail("the mesh is given twice");
   line.Expect("{");
   std::string text;
+  Mesh mesh;
   while (line.ok() && !line.Take("}")) {
     const std::string name = line.Word();
     line.Expect(":");
     absl::StrAppend(&text, text.empty() ? "" : ",", name, ":", line.Integer());
+    if (!line.ok()) return;
+    const absl::StatusOr<Mesh> parsed = Mesh::Parse(text);
+    if (!parsed.ok()) {
+      // Without its place in `text`, which nobody sees.
+      const std::string what = FirstLine(parsed.status());
+      return line.FailWord(what.substr(0, what.rfind(" (item ")));
+    }
+    mesh = *parsed;
     line.Take(",");
   }
   if (!line.ok()) return;
-  absl::StatusOr<Mesh> mesh = Mesh::Parse(text);
-  if (!mesh.ok()) return line.Fail(FirstLine(mesh.status()));
-  program_.mesh = *mesh;
-  program_.grains = Grains(*mesh);
-  saw_mesh_ = true;
+  program_.mesh = mesh;
+  program_.grains = Grains(mesh);
+  has_mesh_ = true;
+}
+
+void ProgramParser::ParseTied(LineReader& line) {
+  line.Expect("{");
+  while (line.ok() && !line.Take("}")) {
+    const std::string name = line.Word();
+    line.Expect(":");
+    const std::string other = line.Word();
+    if (line.ok()) program_.grains.Tie(other, name);
+    line.Take(",");
+  }
 }
 
 void ProgramParser::ParseGrains(LineReader& line) {
@@ -99,6 +196,17 @@ void ProgramParser::ParseGrains(LineReader& line) {
     if (line.ok()) program_.grains.Allow(name, SetOf(axes));
     line.Take(",");
   }
+}
+
+void ProgramParser::ParseBuffers(LineReader& line) {
+  line.Expect("{arena:");
+  arena_place_ = line.Place();
+  program_.buffers.arena_bytes = line.Integer(0, kMostArena);
+  line.Expect(", commit:");
+  commit_place_ = line.Place();
+  program_.buffers.commit =
+      static_cast<int>(line.Integer(0, std::numeric_limits<int>::max()));
+  line.Expect("}");
 }
 
 void ProgramParser::ParseRule(LineReader& line) {
@@ -139,7 +247,7 @@ void ProgramParser::FinishExtents() {
                        value.shape[i].size;
     }
   }
-  const bool local = !cut || has_local_ || has_buffers_ || planned_einsums_;
+  const bool local = !cut || has_local_ || has_buffers_ || !plans_.empty();
   for (size_t v = 0; v < program_.values.size() && local; ++v) {
     ProgramValue& value = program_.values[v];
     value.local = given_extents_[v];

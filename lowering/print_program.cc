@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -16,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "lowering/print_dimensions.h"
 
 namespace mtf {
 namespace {
@@ -124,35 +124,6 @@ std::string SummedDimensions(const Program& program,
     }
   }
   return absl::StrCat(" sum{", absl::StrJoin(summed, ", "), "}");
-}
-
-// The dimensions that may be cut over more axes than any value here is: what
-// the text must say for its padding to come out the same.
-std::string UnseenGrains(const Program& program) {
-  std::vector<std::pair<absl::string_view, AxisSet>> seen;
-  absl::flat_hash_map<absl::string_view, size_t> places;
-  const auto see = [&](const Shape& shape, const TensorLayout& layout) {
-    for (int i = 0; i < shape.rank(); ++i) {
-      const auto [place, inserted] =
-          places.try_emplace(shape[i].name, seen.size());
-      if (inserted) seen.push_back({shape[i].name, 0});
-      seen[place->second].second |= SetOf(layout.dims[i]);
-    }
-  };
-  for (const Instruction& instruction : program.instructions) {
-    for (int result : instruction.results) {
-      see(program.values[result].shape, program.values[result].layout);
-    }
-    see(instruction.iteration, instruction.iteration_layout);
-  }
-  std::string text;
-  for (const auto& [name, axes] : seen) {
-    const AxisSet unseen = program.grains.AxesOf(name) & ~axes;
-    if (unseen == 0) continue;
-    absl::StrAppend(&text, text.empty() ? "grains{" : ", ", name, ":",
-                    program.mesh.AxisNames(ListOf(unseen)));
-  }
-  return text.empty() ? "" : text + "}\n";
 }
 
 // The variables that are state of an optimizer.
@@ -367,7 +338,9 @@ std::string PrintProgram(const Program& program, ProgramDetail detail) {
     const MeshAxis& axis = program.mesh.axes()[i];
     absl::StrAppend(&text, i > 0 ? ", " : "", axis.name, ":", axis.size);
   }
-  absl::StrAppend(&text, "}\n", UnseenGrains(program));
+  absl::StrAppend(&text, "}\n",
+                  internal::PrintDimensions(
+                      program, detail == ProgramDetail::kWithOrigins));
   if (!program.buffers.buffers.empty()) {
     absl::StrAppend(&text, "buffers{arena:", program.buffers.arena_bytes,
                     ", commit:", program.buffers.commit, "}\n");
@@ -379,6 +352,8 @@ std::string PrintProgram(const Program& program, ProgramDetail detail) {
     absl::StrAppend(&text, InstructionText(program, state, instruction, detail),
                     "\n");
   }
+  absl::StrAppend(&text, "end{instructions:", program.instructions.size(),
+                  "}\n");
   return text;
 }
 

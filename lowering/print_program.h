@@ -15,11 +15,13 @@ namespace mtf {
 //   %h : f32[batch:8/rows, hidden:16/cols] = map(%a) relu
 //   %y : f32[batch:8/rows, io:4] unreduced{cols} = einsum(%h, %w2) sum{hidden}
 //   %y.sum : f32[batch:8/rows, io:4] = all_reduce(%y) sum over{cols}
+//   end{instructions:3}
 //
 // Once shards have local extents, a cut or padded dimension also shows its
 // places on every rank, "batch:13/rows=7". A line "grains{d_model:rows}" names
 // the axes that a dimension is padded for though no value here is cut over
-// them. Printing what ParseProgram read gives the same text.
+// them, "tied{block_length:length}" names of one dimension. Printing what
+// ParseProgram read gives the same text.
 //
 // kWithOrigins adds what explains a program without its graph: a line for each
 // layout rule, counted from 0, and behind each instruction the cuts that cause

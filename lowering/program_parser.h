@@ -33,18 +33,40 @@ class ProgramParser {
   absl::StatusOr<Program> Run(absl::string_view text);
 
  private:
+  // The plan of an einsum as the text gives it, and where.
+  struct GivenPlan {
+    size_t instruction;
+    std::string place;
+    std::string plan;
+  };
+
   absl::Status ParseLine(const LogicalLine& text);
+  // Takes `word` where it begins the line; an error where it comes twice or
+  // behind an instruction.
+  bool TakeHeader(LineReader& line, absl::string_view word, bool& seen);
   void ParseMesh(LineReader& line);
+  // The names of one dimension.
+  void ParseTied(LineReader& line);
   // The axes that a dimension may be cut over though nothing here is.
   void ParseGrains(LineReader& line);
+  void ParseBuffers(LineReader& line);
   // What a rule says is taken as it stands: the layouts below show its effect.
   void ParseRule(LineReader& line);
+  // The end tells a text that was cut, or lost a line.
+  void ParseEnd(LineReader& line);
+  absl::Status CheckEnd(const LogicalLine& last) const;
+  // Verifies the program; an error says where in the text it is.
+  absl::Status Verify() const;
+  // Plans einsums, and holds the plans of the text against those.
+  absl::Status CheckPlans();
   static std::string FirstLine(const absl::Status& status);
   int Axis(LineReader& line);
   void ParseAxes(LineReader& line, absl::string_view separator, AxisList& axes);
   void ParseDimensions(LineReader& line, ParsedType& type);
   static DType ParsedDType(LineReader& line);
   ParsedType ParseType(LineReader& line);
+  // Where a value is in memory: what follows its "@".
+  void ParsePlace(LineReader& line, BufferPlan::Buffer& buffer);
   int Operand(LineReader& line);
   void ParseInstruction(LineReader& line);
   // Why the instruction is there and who made it, where the text says so.
@@ -60,7 +82,11 @@ class ProgramParser {
   void ParseAttributes(LineReader& line, Instruction& instruction);
   // The names that follow "sum{": exactly those that the result leaves out.
   void ParseSummed(LineReader& line, const Instruction& instruction);
-  bool HasDimension(const Instruction& instruction) const;
+  // What follows "by{".
+  void ParsePlan(LineReader& line);
+  // A name that must be one of the dimension of the operand; of the result,
+  // where that is the table of a scatter_add.
+  std::string OwnDimension(LineReader& line, const Instruction& instruction);
   // Extents are known once every line has said which axes it uses. Shards have
   // them where the text gives any, and where they are the sizes anyway. What
   // the text says they are is checked with everything else.
@@ -76,10 +102,14 @@ class ProgramParser {
   std::vector<int> lines_;  // by instruction
   // By value: the extents of its shards, -1 where the text gives none.
   std::vector<absl::InlinedVector<int64_t, 5>> given_extents_;
-  bool saw_mesh_ = false;
-  bool has_local_ = false;
+  std::vector<GivenPlan> plans_;
+  std::string arena_place_, commit_place_;  // in the text, "line 2, column 15"
+  bool has_mesh_ = false;
+  bool has_tied_ = false;
+  bool has_grains_ = false;
   bool has_buffers_ = false;
-  bool planned_einsums_ = false;
+  bool has_local_ = false;
+  bool has_end_ = false;
 };
 
 }  // namespace mtf::internal

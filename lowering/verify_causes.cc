@@ -36,17 +36,11 @@ absl::Status VerifyCause(const Program& program, const Cause& cause) {
         "\" by rule ", cause.rule, ", ", rule.ToString(), ", ", why));
   };
   if (!CutsOver(rule, axis)) return fail("which is not over that axis");
-  // Another name may be that of the same places: of a table's rows, say, or of
-  // what a reshape merges. But one that has a rule goes by that.
+  // Another name may be that of the same places: of a table's rows, say.
   if (program.grains.Tied(rule.dimension, cause.dimension)) {
     return absl::OkStatus();
   }
-  for (const LayoutRule& other : program.rules) {
-    if (other.dimension == cause.dimension && CutsOver(other, axis)) {
-      return fail("which is of another dimension");
-    }
-  }
-  return absl::OkStatus();
+  return fail("which is of another dimension");
 }
 
 }  // namespace

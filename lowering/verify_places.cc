@@ -13,6 +13,7 @@
 #include "lowering/plan_buffers.h"
 #include "lowering/print_program.h"
 #include "lowering/readers.h"
+#include "lowering/verify_program.h"
 #include "mtf/status.h"
 
 namespace mtf::internal {
@@ -32,8 +33,7 @@ class Verifier {
   }
 
   absl::Status Run(int* bad) {
-    if (plan_.buffers.size() != program_.values.size() || plan_.commit < 0 ||
-        plan_.commit > count_) {
+    if (plan_.buffers.size() != program_.values.size()) {
       return absl::InternalError("the buffers are not those of this program");
     }
     FindUses();
@@ -47,6 +47,15 @@ class Verifier {
         *bad = i;
         MTF_RETURN_IF_ERROR(Check(i, first ? -1 : i));
       }
+    }
+    MTF_RETURN_IF_ERROR(CheckCommit(bad));
+    if (plan_.arena_bytes != end_) {
+      *bad = kBadArena;
+      return absl::InternalError(
+          absl::StrCat("the arena has ", plan_.arena_bytes,
+                       " bytes, but what is in it ends "
+                       "at ",
+                       end_, ", as places of ", kArenaAlignment, " bytes"));
     }
     *bad = -1;
     return absl::OkStatus();
@@ -95,17 +104,78 @@ class Verifier {
     }
   }
 
+  // The commit is where the first variable changes in place; what can fail
+  // stands before it.
+  absl::Status CheckCommit(int* bad) const {
+    const auto& all = program_.instructions;
+    const auto first = std::find_if(
+        all.begin(), all.end(),
+        [this](const Instruction& one) { return ChangedBy(one) >= 0; });
+    const auto changed = static_cast<int>(first - all.begin());
+    if (plan_.commit != changed) {
+      *bad = kBadCommit;
+      std::string is = absl::StrCat("no variable changes in place: it is ",
+                                    count_, ", the number of instructions");
+      if (changed < count_) {
+        const int value = ChangedBy(*first);
+        is = absl::StrCat(
+            "the first instruction that changes a variable in "
+            "place is number ",
+            changed, " counted from 0, which makes %",
+            program_.values[value].name, " at @", plan_.buffers[value].symbol);
+      }
+      return absl::InternalError(
+          absl::StrCat("the commit is ", plan_.commit, ", but ", is));
+    }
+    for (int i = changed; i < count_; ++i) {
+      if (all[i].opcode != Opcode::kGather &&
+          all[i].opcode != Opcode::kScatterAdd) {
+        continue;
+      }
+      *bad = i;
+      return absl::InternalError(
+          absl::StrCat(OpcodeName(all[i].opcode),
+                       " can fail, but stands behind the commit, "
+                       "instruction number ",
+                       changed, ", from which on variables change in place"));
+    }
+    return absl::OkStatus();
+  }
+
+  // The result that is a new value of a variable in its storage, or -1.
+  int ChangedBy(const Instruction& instruction) const {
+    if (instruction.opcode == Opcode::kReadVariable) return -1;
+    for (int result : instruction.results) {
+      if (plan_.buffers[result].place == Place::kVariable) return result;
+    }
+    return -1;
+  }
+
   // Instruction `i`, whose results are written at `begin`.
   absl::Status Check(int i, int begin) {
     const Instruction& instruction = program_.instructions[i];
     for (size_t place = 0; place < instruction.results.size(); ++place) {
       const int result = instruction.results[place];
       const BufferPlan::Buffer& buffer = plan_.buffers[result];
-      if (owner_[result] != result || buffer.place == Place::kNone) continue;
-      if (buffer.place == Place::kVariable) {
-        MTF_RETURN_IF_ERROR(CheckVariable(i, begin, place));
-      } else {
-        MTF_RETURN_IF_ERROR(CheckArena(i, begin, place));
+      if (owner_[result] != result) {
+        if (buffer.place == Place::kNone) continue;
+        return absl::InternalError(absl::StrCat(
+            "%", program_.values[result].name,
+            " has a place, but is in memory where its operand is, and has none "
+            "of its own"));
+      }
+      switch (buffer.place) {
+        case Place::kNone:
+          return absl::InternalError(absl::StrCat(
+              "%", program_.values[result].name,
+              " has no place, but where buffers are planned every value has "
+              "one: \"@\" and an offset, or the name of its variable"));
+        case Place::kVariable:
+          MTF_RETURN_IF_ERROR(CheckVariable(i, begin, place));
+          break;
+        case Place::kArena:
+          MTF_RETURN_IF_ERROR(CheckArena(i, begin, place));
+          break;
       }
     }
     return absl::OkStatus();
@@ -138,8 +208,12 @@ class Verifier {
                        " bytes there, which do not fit into an arena of ",
                        plan_.arena_bytes, " bytes"));
     }
-    if (elements == 0) return absl::OkStatus();
     const int64_t end = offset + elements * size;
+    // What has no element takes a unit too.
+    const int64_t units = std::max<int64_t>(
+        1, (end - offset + kArenaAlignment - 1) / kArenaAlignment);
+    end_ = std::max(end_, offset + units * kArenaAlignment);
+    if (elements == 0) return absl::OkStatus();
     auto held = held_.upper_bound(offset);
     if (held != held_.begin() && std::prev(held)->second.end > offset) --held;
     while (held != held_.end() && held->first < end) {
@@ -189,11 +263,6 @@ class Verifier {
     if (written_[result] == nullptr || *written_[result] != symbol) {
       return absl::InternalError(
           absl::StrCat(what, "but it is not written to that variable"));
-    }
-    if (begin < plan_.commit) {
-      return absl::InternalError(
-          absl::StrCat(what, "but instructions before number ", plan_.commit,
-                       ", the commit, leave variables as they are"));
     }
     owners = {result};
     return absl::OkStatus();
@@ -258,6 +327,7 @@ class Verifier {
   const Program& program_;
   const BufferPlan& plan_;
   const int count_;
+  int64_t end_ = 0;  // of what is in the arena
   absl::flat_hash_map<absl::string_view, const ProgramVariable*> variables_;
   std::vector<int> ends_;                    // by instruction (FindEnds)
   std::vector<int> owner_;                   // by value
@@ -274,7 +344,10 @@ class Verifier {
 
 absl::Status VerifyPlaces(const Program& program, int* bad) {
   *bad = -1;
-  if (program.buffers.buffers.empty()) return absl::OkStatus();
+  const BufferPlan& plan = program.buffers;
+  if (plan.buffers.empty() && plan.arena_bytes == 0 && plan.commit == 0) {
+    return absl::OkStatus();
+  }
   return Verifier(program).Run(bad);
 }
 

@@ -11,7 +11,9 @@
 namespace mtf::internal {
 
 // Checks the places of a program in which VerifyOverlap finds nothing wrong:
-// each is aligned and within the arena, or a variable that the value lies as,
+// every value has one, aligned and within the arena, or a variable that it lies
+// as, the arena ends where the last of them does, the commit is where the first
+// variable changes, behind everything that can fail,
 // and nobody writes where a value is that is still needed: read later, read or
 // made by a collective that runs beside, or written to a variable. An
 // instruction may work in place. A program without places has none that are

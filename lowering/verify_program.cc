@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -18,6 +19,9 @@
 
 namespace mtf {
 namespace {
+
+// Bytes of a whole program must fit 64 bits: shard_shapes says so of a graph.
+constexpr int64_t kMostPlaces = int64_t{1} << 44;
 
 class Verifier {
  public:
@@ -49,7 +53,7 @@ class Verifier {
       if (status.ok()) continue;
       return *bad < 0 ? status : In(program_.instructions[*bad], status);
     }
-    *bad = -1;
+    *bad = kBadProgram;
     return absl::OkStatus();
   }
 
@@ -95,6 +99,32 @@ class Verifier {
     return absl::OkStatus();
   }
 
+  // What is handed over by name, in or out, is so once.
+  absl::Status CheckOnce(const Instruction& instruction) {
+    absl::string_view how;
+    switch (instruction.opcode) {
+      case Opcode::kInput:
+        how = "fed";
+        break;
+      case Opcode::kOutput:
+        how = "given";
+        break;
+      case Opcode::kWriteVariable:
+        how = "written";
+        break;
+      default:
+        return absl::OkStatus();
+    }
+    if (handed_.insert({instruction.opcode, instruction.symbol}).second) {
+      return absl::OkStatus();
+    }
+    return Bad(absl::StrCat(instruction.opcode == Opcode::kWriteVariable
+                                ? "variable"
+                                : OpcodeName(instruction.opcode),
+                            " \"", instruction.symbol, "\" is ", how,
+                            " twice"));
+  }
+
   // From shard_shapes on every value has the extents of its shards.
   absl::Status CheckExtents(
       const Shape& shape, const TensorLayout& layout,
@@ -103,12 +133,18 @@ class Verifier {
     if (static_cast<int>(extents.size()) != shape.rank()) {
       return Bad("there is not one extent per dimension");
     }
+    int64_t places = 1;
     for (int i = 0; i < shape.rank(); ++i) {
       if (extents[i] != LocalExtent(program_.grains, shape, layout, i)) {
         return Bad(absl::StrCat(
             "dimension \"", shape[i].name, "\" has ", extents[i],
             " places, not ", LocalExtent(program_.grains, shape, layout, i)));
       }
+      if (extents[i] > 0 && places > kMostPlaces / extents[i]) {
+        return Bad(absl::StrCat("[", shape.ToString(), "] takes more than ",
+                                kMostPlaces, " places on every device"));
+      }
+      places *= extents[i];
     }
     return absl::OkStatus();
   }
@@ -149,6 +185,7 @@ class Verifier {
     }
     MTF_RETURN_IF_ERROR(
         internal::VerifyLayouts(program_, instruction, looked_up_));
+    MTF_RETURN_IF_ERROR(CheckOnce(instruction));
     return internal::VerifyCauses(program_, instruction);
   }
 
@@ -156,13 +193,15 @@ class Verifier {
   std::vector<bool> defined_;
   std::vector<bool> looked_up_;  // made by a gather
   absl::flat_hash_set<absl::string_view> names_;
+  // Inputs, outputs and writes so far.
+  absl::flat_hash_set<std::pair<Opcode, absl::string_view>> handed_;
   absl::flat_hash_map<absl::string_view, const ProgramVariable*> variables_;
 };
 
 }  // namespace
 
 absl::Status VerifyProgram(const Program& program, int* bad) {
-  int place = -1;
+  int place = kBadProgram;
   const absl::Status status = Verifier(program).Run(&place);
   if (bad != nullptr) *bad = place;
   return status;

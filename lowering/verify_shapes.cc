@@ -6,15 +6,13 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "lowering/operand_counts.h"
+#include "lowering/verify_expressions.h"
 
 namespace mtf::internal {
 namespace {
 
 absl::Status Bad(absl::string_view what) { return absl::InternalError(what); }
-
-absl::Status BadDimension(absl::string_view name, absl::string_view what) {
-  return absl::InternalError(absl::StrCat("dimension \"", name, "\" ", what));
-}
 
 class Checker {
  public:
@@ -23,9 +21,10 @@ class Checker {
 
   absl::Status Run() const {
     const Opcode opcode = instruction_.opcode;
-    if (!TakesOperands(opcode, instruction_.operands.size())) {
-      return Bad(absl::StrCat(OpcodeName(opcode), " does not take ",
-                              instruction_.operands.size(), " operands"));
+    if (const std::string wrong =
+            WrongOperandCount(opcode, instruction_.operands.size());
+        !wrong.empty()) {
+      return Bad(wrong);
     }
     if (opcode == Opcode::kOutput || opcode == Opcode::kWait) {
       return instruction_.results.empty()
@@ -49,10 +48,11 @@ class Checker {
                    ? absl::OkStatus()
                    : Bad("a constant has one number per element");
       case Opcode::kMap:
-        return CheckElements(result().shape);
+        return VerifyExpression(program_, instruction_, result().shape);
       case Opcode::kReduce:
-        MTF_RETURN_IF_ERROR(CheckElements(instruction_.iteration));
-        return CheckWithin(result().shape, instruction_.iteration);
+        MTF_RETURN_IF_ERROR(
+            VerifyExpression(program_, instruction_, instruction_.iteration));
+        return VerifyWithin(result().shape, instruction_.iteration);
       case Opcode::kEinsum:
         return CheckEinsum();
       case Opcode::kReshape:
@@ -105,85 +105,6 @@ class Checker {
   absl::Status CheckSameType() const {
     if (!(operand(0).shape == result().shape)) return Bad("the shape changes");
     return CheckDType(operand(0));
-  }
-
-  // Every dimension of `part` is one of `whole`, in the same size.
-  static absl::Status CheckWithin(const Shape& part, const Shape& whole) {
-    for (const Dimension& dim : part) {
-      const int at = whole.Find(dim.name);
-      if (at < 0) return BadDimension(dim.name, "comes from nowhere");
-      if (whole[at].size != dim.size) {
-        return BadDimension(dim.name, "has two sizes");
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  // What a map or a reduction computes at each element of `space`.
-  absl::Status CheckElements(const Shape& space) const {
-    const MapExpression& expression = instruction_.expression;
-    if (expression.num_operands !=
-            static_cast<int>(instruction_.operands.size()) ||
-        expression.steps.empty() ||
-        expression.result_dtype() != result().dtype) {
-      return Bad("the expression does not fit operands and result");
-    }
-    for (size_t i = 0; i < instruction_.operands.size(); ++i) {
-      MTF_RETURN_IF_ERROR(CheckWithin(operand(i).shape, space));
-    }
-    for (size_t i = 0; i < expression.steps.size(); ++i) {
-      MTF_RETURN_IF_ERROR(CheckStep(space, i));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckStep(const Shape& space, size_t place) const {
-    const MapExpression& expression = instruction_.expression;
-    const MapStep& step = expression.steps[place];
-    const ScalarFunctionInfo& info = InfoOf(step.function);
-    if (static_cast<int>(step.arguments.size()) != info.arity) {
-      return BadStep(step, "takes another number of arguments");
-    }
-    const int known = expression.num_operands + static_cast<int>(place);
-    for (int argument : step.arguments) {
-      if (argument < 0 || argument >= known) {
-        return BadStep(step, "takes what is not made yet");
-      }
-    }
-    const auto dtype = [&](size_t i) {
-      const int argument = step.arguments[i];
-      return argument < expression.num_operands
-                 ? operand(argument).dtype
-                 : expression.steps[argument - expression.num_operands].dtype;
-    };
-    if (step.function == ScalarFunction::kIota &&
-        !space.Contains(step.dimension)) {
-      return BadDimension(step.dimension, "of an iota comes from nowhere");
-    }
-    if (step.arguments.empty() || step.function == ScalarFunction::kCast) {
-      return absl::OkStatus();
-    }
-    const bool select = step.function == ScalarFunction::kSelect;
-    if (select && dtype(0) != kBool) return BadStep(step, "has no condition");
-    const DType operands = dtype(select ? 1 : 0);
-    for (size_t i = select ? 2 : 1; i < step.arguments.size(); ++i) {
-      if (dtype(i) != operands) return BadStep(step, "mixes dtypes");
-    }
-    if (step.dtype != (info.is_comparison ? kBool : operands)) {
-      return BadStep(step, "gives another dtype");
-    }
-    const bool fits =
-        info.domain == FunctionDomain::kAny ||
-        step.function == ScalarFunction::kIdentity ||
-        (info.domain == FunctionDomain::kFloat && IsFloat(operands)) ||
-        (info.domain == FunctionDomain::kNumber && operands != kBool) ||
-        (info.domain == FunctionDomain::kLogical && operands == kBool);
-    return fits ? absl::OkStatus() : BadStep(step, "does not take this dtype");
-  }
-
-  static absl::Status BadStep(const MapStep& step, absl::string_view what) {
-    return Bad(
-        absl::StrCat("the step ", InfoOf(step.function).text, " ", what));
   }
 
   absl::Status CheckEinsum() const {
@@ -395,33 +316,6 @@ class Checker {
 };
 
 }  // namespace
-
-bool TakesOperands(Opcode opcode, size_t count) {
-  switch (opcode) {
-    case Opcode::kInput:
-    case Opcode::kReadVariable:
-    case Opcode::kConstant:
-    case Opcode::kRandom:
-      return count == 0;
-    case Opcode::kMap:
-    case Opcode::kReduce:
-      return true;
-    case Opcode::kEinsum:
-    case Opcode::kGather:
-    case Opcode::kScatterAdd:
-      return count == 2;
-    case Opcode::kScan:
-    case Opcode::kTopK:
-      return count == 1 || count == 2;
-    case Opcode::kConcat:
-    case Opcode::kWait:
-    case Opcode::kAllReduce:
-    case Opcode::kReduceScatter:
-      return count > 0;
-    default:
-      return count == 1;
-  }
-}
 
 absl::Status VerifyShapes(const Program& program,
                           const Instruction& instruction) {

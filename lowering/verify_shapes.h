@@ -10,9 +10,6 @@
 
 namespace mtf::internal {
 
-// Whether an instruction of `opcode` can have so many operands.
-bool TakesOperands(Opcode opcode, size_t count);
-
 // Checks number, shapes and dtypes of operands and results of one instruction,
 // and its attributes against them. Operands and results are values of the
 // program, and layouts have an entry per dimension. kInternal, without saying

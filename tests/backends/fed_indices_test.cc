@@ -6,15 +6,15 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/parse_program.h"
 #include "tests/matchers.h"
+#include "tests/program_text.h"
 
 namespace mtf::testing {
 namespace {
 
 // The limits by name, or "computed".
 std::string LimitsOf(const std::string& text) {
-  const absl::StatusOr<Program> program = ParseProgram(text);
+  const absl::StatusOr<Program> program = ParseText(text);
   if (!program.ok()) return ErrorText(program.status());
   const auto limits = FindFedIndices(*program);
   if (!limits.has_value()) return "computed";

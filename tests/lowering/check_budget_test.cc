@@ -175,7 +175,7 @@ output(%r) r
 )";
 
 TEST(CheckBudget, AllToAllAndCollectivePermute) {
-  const auto program = ParseProgram(kTwoKinds);
+  const auto program = ParseText(kTwoKinds);
   ASSERT_OK(program);
   EXPECT_OK(CheckBudget(*program, BudgetOf("no all_to_all over y")));
   EXPECT_THAT(CheckBudget(*program, BudgetOf("no all_to_all")),
@@ -188,7 +188,7 @@ TEST(CheckBudget, AllToAllAndCollectivePermute) {
 }
 
 TEST(CheckBudget, OfOneCallOnlyTheTensorsInTheScopeCount) {
-  const auto program = ParseProgram(R"(
+  const auto program = ParseText(R"(
 mesh{x:2}
 %a : f32[b:16/x, c:64] = input a
 %layer_0/g : f32[c:64] unreduced{x} = reduce(%a) sum
@@ -214,7 +214,7 @@ output(%t) t
 }
 
 TEST(CheckBudget, OptimizerStateIsNoParameter) {
-  auto program = ParseProgram(R"(
+  auto program = ParseText(R"(
 mesh{x:2}
 %i : f32[c:64/x] = input i
 %v : f32[c:64/x] = read_variable v
@@ -264,7 +264,7 @@ mesh{x:2}
 %w : f32[c:64] = all_gather(%v) c over{x}
 output(%w) w
 )";
-  const auto program = ParseProgram(text);
+  const auto program = ParseText(text);
   ASSERT_OK(program);
   EXPECT_OK(CheckBudget(*program, BudgetOf("nothing")));
   // Its memory counts.
@@ -272,7 +272,7 @@ output(%w) w
 }
 
 TEST(CheckBudget, WhatTheHostAsksForWholeIsFree) {
-  const auto program = ParseProgram(R"(
+  const auto program = ParseText(R"(
 mesh{x:2, y:2}
 %a : f32[b:16/x, c:16/y] = input a
 %g : f32[b:16, c:16/y] = all_gather(%a) b over{x}
@@ -282,7 +282,7 @@ output(%w) w
   ASSERT_OK(program);
   EXPECT_OK(CheckBudget(*program, BudgetOf("nothing")));
   // Not where something else reads it.
-  const auto used = ParseProgram(R"(
+  const auto used = ParseText(R"(
 mesh{x:2, y:2}
 %a : f32[b:16/x, c:16/y] = input a
 %g : f32[b:16, c:16/y] = all_gather(%a) b over{x}
@@ -295,7 +295,7 @@ output(%r) r
   EXPECT_OK(CheckBudget(*used, BudgetOf("nothing over y")));
   EXPECT_FALSE(CheckBudget(*used, BudgetOf("nothing over x")).ok());
   // Nor a reduction: that is part of the result.
-  const auto reduced = ParseProgram(R"(
+  const auto reduced = ParseText(R"(
 mesh{x:2}
 %a : f32[b:16/x] = input a
 %s : f32[] unreduced{x} = reduce(%a) sum
@@ -339,7 +339,7 @@ TEST(CheckBudget, TheMessageIsComplete) {
 }
 
 TEST(CheckBudget, NoBudgetAllowsEverything) {
-  const auto program = ParseProgram(kTwoKinds);
+  const auto program = ParseText(kTwoKinds);
   ASSERT_OK(program);
   EXPECT_OK(CheckBudget(*program, Budget()));
   EXPECT_THAT(MeasureBudget(*program, Budget()), IsEmpty());

@@ -60,7 +60,7 @@ TEST(CountCosts, NothingIsSentWhereNothingIsCut) {
 }
 
 TEST(CountCosts, SlicesMoveNothing) {
-  const auto program = ParseProgram(R"(
+  const auto program = ParseText(R"(
 mesh{x:4}
 %a : f32[b:8] = input a
 %r : f32[b:8] = map(%a) relu
@@ -75,7 +75,7 @@ output(%c) c
 // Each formula of layouts/reshard_path.h once, over n = 4 ranks, for what one
 // rank has in memory before.
 TEST(CountCosts, BytesAreThoseOfRingAlgorithms) {
-  const auto program = ParseProgram(R"(
+  const auto program = ParseText(R"(
 mesh{x:4, y:4}
 %a : f32[b:16/x, c:16] = input a
 %p : f32[c:16] unreduced{x} = reduce(%a) sum

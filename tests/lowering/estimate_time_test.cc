@@ -8,10 +8,10 @@
 #include "absl/strings/str_replace.h"
 #include "lowering/fused_kernels.h"
 #include "lowering/machine.h"
-#include "lowering/parse_program.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
 #include "tests/matchers.h"
+#include "tests/program_text.h"
 
 namespace mtf::testing {
 namespace {
@@ -31,7 +31,7 @@ Machine RoundNumbers(bool overlap = true, bool fusion = false) {
 }
 
 Program Parsed(const std::string& text) {
-  auto program = ParseProgram(text);
+  auto program = ParseText(text);
   EXPECT_OK(program);
   return *std::move(program);
 }
@@ -92,7 +92,7 @@ TEST(EstimateStep, AnEinsumTakesItsFlopsOrItsBytes) {
                            "%x : f32[b:100=100] = input x\n"
                            "%w : f32[b:100=100, c:100=100] = input w\n"
                            "%y : f32[c:100=100] = einsum(%x, %w) sum{b} "
-                           "by{m 100 n 1 k 100}\n"
+                           "by{m 1 n 100 k 100}\n"
                            "output(%y) y\n"),
               1 + 40.8, 1e-6);
 }

@@ -186,7 +186,7 @@ output(%whole) s
 
 // What is over axes that nothing changes has the causes of the whole reshard.
 TEST(ExpandReshards, EveryStepHasACause) {
-  auto program = ParseProgram(R"(
+  auto program = ParseText(R"(
 mesh{data:4, model:2}
 grains{h:model}
 rule b:data from "x"
@@ -197,7 +197,7 @@ output(%all) s
 )");
   ASSERT_OK(program);
   ASSERT_OK(RunPass("expand_reshards", *program));
-  EXPECT_EQ(PrintProgram(*program, ProgramDetail::kWithOrigins),
+  EXPECT_EQ(TextOf(*program, ProgramDetail::kWithOrigins),
             R"(mesh{data:4, model:2}
 rule b:data from "x"
 %x : f32[b:8/data, h:16] = input x

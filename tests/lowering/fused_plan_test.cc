@@ -9,11 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/parse_program.h"
 #include "lowering/plan_buffers.h"
-#include "lowering/print_program.h"
 #include "lowering/row_groups.h"
 #include "tests/matchers.h"
+#include "tests/program_text.h"
 
 namespace mtf::testing {
 namespace {
@@ -31,18 +30,18 @@ output(%z) z
 // `program` under the plan of `groups`.
 std::string Planned(const std::string& program,
                     const std::vector<FusedGroup>& groups) {
-  auto parsed = ParseProgram(program);
+  auto parsed = ParseText(program);
   EXPECT_OK(parsed);
   if (!parsed.ok()) return "";
   parsed->buffers = PlanBuffersOf(*parsed, groups);
-  return PrintProgram(*parsed);
+  return TextOf(*parsed);
 }
 
 TEST(PlanBuffersOf, WithoutGroupsItIsTheProgramsOwn) {
-  auto parsed = ParseProgram(kProgram);
+  auto parsed = ParseText(kProgram);
   ASSERT_OK(parsed);
   ASSERT_OK(PlanBuffers(*parsed));
-  EXPECT_EQ(Planned(kProgram, {}), PrintProgram(*parsed));
+  EXPECT_EQ(Planned(kProgram, {}), TextOf(*parsed));
 }
 
 // %y would be written over %p, and %p over %x, which the one kernel still
@@ -63,7 +62,7 @@ output(%z) z
 // Rows are read before they are written: %z may lie over %x, and %y, which the
 // group makes itself, has no memory.
 TEST(PlanBuffersOf, ARowGroupWritesItsResultOverAnOperandOfTheSamePlaces) {
-  auto parsed = ParseProgram(kProgram);
+  auto parsed = ParseText(kProgram);
   ASSERT_OK(parsed);
   EXPECT_EQ(Planned(kProgram, FusedRows(*parsed, {{1, 2, 3, 4}})),
             R"(mesh{data:2}
@@ -86,7 +85,7 @@ TEST(PlanBuffersOf, AnOperandThatIsReadBetweenTheMembersIsNotWrittenOver) {
 %z : f32[b:64/data=32, c:4] = map(%x, %s) mul
 output(%z) z
 )";
-  auto parsed = ParseProgram(kBetween);
+  auto parsed = ParseText(kBetween);
   ASSERT_OK(parsed);
   EXPECT_EQ(Planned(kBetween, FusedRows(*parsed, {{1, 3}})),
             R"(mesh{data:2}
@@ -109,7 +108,7 @@ TEST(PlanBuffersOf, AnOperandIsWrittenOverOnce) {
 output(%y) y
 output(%z) z
 )";
-  auto parsed = ParseProgram(kTwo);
+  auto parsed = ParseText(kTwo);
   ASSERT_OK(parsed);
   EXPECT_EQ(Planned(kTwo, FusedRows(*parsed, {{1, 2, 3}})),
             R"(mesh{data:2}
@@ -138,7 +137,7 @@ output(%t) t
 )");
   };
   for (bool read_between : {false, true}) {
-    auto parsed = ParseProgram(absl::StrCat(update(read_between)));
+    auto parsed = ParseText(absl::StrCat(update(read_between)));
     ASSERT_OK(parsed);
     const BufferPlan plan =
         PlanBuffersOf(*parsed, FusedRows(*parsed, {{1, 3}}));
@@ -151,7 +150,7 @@ output(%t) t
 }
 
 TEST(PlanBuffersOf, AnOutputOfAnotherFormHasItsOwnSize) {
-  const auto parsed = ParseProgram(kProgram);
+  const auto parsed = ParseText(kProgram);
   ASSERT_OK(parsed);
   const std::vector<FusedGroup> plain = {{{1, 2, 3}, {1, 2, 3}, {}}};
   std::vector<FusedGroup> larger = plain;
@@ -164,7 +163,7 @@ TEST(PlanBuffersOf, AnOutputOfAnotherFormHasItsOwnSize) {
 // The second member of the group writes where the first stands, in front of
 // what is computed between them.
 TEST(PlanBuffersOf, WhatAGroupMakesLateDoesNotMeetWhatIsMadeBetweenItsMembers) {
-  auto program = ParseProgram(R"(mesh{data:1}
+  auto program = ParseText(R"(mesh{data:1}
 %a : f32[b:64=64, c:4=4] = input a
 %x : f32[p:256=256] = input x
 %u : f32[p:256=256] = map(%x) exp

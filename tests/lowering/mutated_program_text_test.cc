@@ -27,7 +27,7 @@ TEST(MutatedProgramText, NoPrefixOfAProgramCrashes) {
   const std::string text = kEveryInstruction;
   int valid = 0;
   for (size_t size = 0; size <= text.size(); ++size) {
-    const absl::StatusOr<Program> program = ParseProgram(text.substr(0, size));
+    const absl::StatusOr<Program> program = ParseText(text.substr(0, size));
     if (program.ok()) {
       ++valid;
     } else {
@@ -126,7 +126,7 @@ TEST(MutatedProgramText, NoMutationOfAProgramCrashes) {
         }
       }
     }
-    const absl::StatusOr<Program> program = ParseProgram(text);
+    const absl::StatusOr<Program> program = ParseText(text);
     if (!program.ok()) {
       ASSERT_EQ(program.status().code(), absl::StatusCode::kInvalidArgument)
           << text;

@@ -9,6 +9,8 @@
 //   mesh{x:2}
 //   ...
 //   )");
+//
+// without the line that ends a text.
 #ifndef TESTS_LOWERING_PASS_TEST_H_
 #define TESTS_LOWERING_PASS_TEST_H_
 
@@ -20,10 +22,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "lowering/lower.h"
-#include "lowering/parse_program.h"
-#include "lowering/print_program.h"
 #include "mtf/status.h"
 #include "tests/matchers.h"
+#include "tests/program_text.h"
 
 namespace mtf::testing {
 
@@ -32,13 +33,13 @@ namespace mtf::testing {
 // string does whose text begins on a line of its own.
 inline std::string AfterPasses(const std::vector<std::string>& passes,
                                absl::string_view text) {
-  absl::StatusOr<Program> program = ParseProgram(text);
+  absl::StatusOr<Program> program = ParseText(text);
   if (!program.ok()) return ErrorText(program.status());
   for (const std::string& pass : passes) {
     const absl::Status status = RunPass(pass, *program);
     if (!status.ok()) return absl::StrCat(pass, ": ", ErrorText(status));
   }
-  return absl::StrCat("\n", PrintProgram(*program));
+  return absl::StrCat("\n", TextOf(*program));
 }
 
 inline std::string AfterPass(const std::string& pass, absl::string_view text) {

@@ -27,7 +27,9 @@ std::vector<ParseError> ParseErrors() {
   const std::string mesh = "mesh{x:2, y:2}\n";
   const std::string value = mesh + "%a : f32[b:8/x, c:4] = input a\n";
   return {
-      {"NoMesh", "", "line 1, column 1: the text has no mesh{...}"},
+      {"NoMesh", "",
+       "line 1, column 1: the first line is mesh{...}, not this at "
+       "\"end{instructions:0}\""},
       {"MeshNotFirst", "%a : f32[b:8/x, c:4] = input a\n" + mesh,
        "line 1, column 1: the first line is mesh{...}, not this at \"%a : "
        "f32[b:8/x, c:4]\""},
@@ -38,25 +40,26 @@ std::vector<ParseError> ParseErrors() {
       {"MeshWithoutSize", "mesh{x}",
        "line 1, column 7: expected \":\" at \"}\""},
       {"MeshOfSizeZero", "mesh{x:0}",
-       "line 1, column 10: mesh item \"x:0\" has a size below 1 (item 1 of 1, "
-       "characters 1-3) at the end of the line"},
+       "line 1, column 8: mesh item \"x:0\" has a size below 1 at \"0}\""},
       {"MeshAxisTwice", "mesh{x:2, x:2}",
-       "line 1, column 15: mesh item \"x:2\" names the axis of item 1 again "
-       "(item 2 of 2, characters 5-7) at the end of the line"},
+       "line 1, column 13: mesh item \"x:2\" names the axis of item 1 again at "
+       "\"2}\""},
       {"MeshTooLarge", "mesh{x:99999, y:99999}",
-       "line 1, column 23: mesh item \"y:99999\" makes more than 2147483647 "
-       "devices (item 2 of 2, characters 9-15) at the end of the line"},
+       "line 1, column 17: mesh item \"y:99999\" makes more than 2147483647 "
+       "devices at \"99999}\""},
       {"MeshSizeBeyondEveryNumber", "mesh{x:99999999999999999999}",
        "line 1, column 8: expected a whole number at \"99999999999999999999\""},
       {"MeshOfNineAxes", "mesh{a:1,b:1,c:1,d:1,e:1,f:1,g:1,h:1,i:1}",
-       "line 1, column 42: mesh item \"i:1\" is one axis too many: a mesh has "
-       "at most 8 (item 9 of 9, characters 33-35) at the end of the line"},
+       "line 1, column 40: mesh item \"i:1\" is one axis too many: a mesh has "
+       "at most 8 at \"1}\""},
       {"GrainsOfUnknownAxis", mesh + "grains{b:z}\n",
        "line 2, column 10: the mesh has no axis \"z\" at \"z}\""},
       {"BuffersNegative", mesh + "buffers{arena:-1, commit:0}\n",
-       "line 2, column 15: the number is out of range at \"-1, commit:0}\""},
+       "line 2, column 15: the number is not from 0 to 1152921504606846976 at "
+       "\"-1, commit:0}\""},
       {"BuffersHuge", mesh + "buffers{arena:0, commit:99999999999}\n",
-       "line 2, column 25: the number is out of range at \"99999999999}\""},
+       "line 2, column 25: the number is not from 0 to 2147483647 at "
+       "\"99999999999}\""},
       {"NoColon", mesh + "%a f32[b:8] = input a\n",
        "line 2, column 4: expected \":\" at \"f32[b:8] = input a\""},
       {"NoType", mesh + "%a : = input a\n",
@@ -69,7 +72,7 @@ std::vector<ParseError> ParseErrors() {
       {"DimensionWithoutSize", mesh + "%a : f32[b] = input a\n",
        "line 2, column 11: expected \":\" at \"] = input a\""},
       {"DimensionNegative", mesh + "%a : f32[b:-1] = input a\n",
-       "line 2, column 12: the number is out of range at \"-1] = input a\""},
+       "line 2, column 12: the number is below 0 at \"-1] = input a\""},
       {"DimensionHuge", mesh + "%a : f32[b:99999999999999999999] = input a\n",
        "line 2, column 12: expected a whole number at "
        "\"99999999999999999999\""},
@@ -112,17 +115,17 @@ std::vector<ParseError> ParseErrors() {
       {"OperandWithoutPercent", value + "%y : f32[b:8/x, c:4] = map(a) relu\n",
        "line 3, column 28: expected \"%\" at \"a) relu\""},
       {"TooFewOperands", value + "%y : f32[c:4] = einsum(%a) sum{b}\n",
-       "line 3, column 27: einsum does not take 1 operands at \" sum{b}\""},
+       "line 3, column 27: einsum takes 2 operands, not 1 at \" sum{b}\""},
       {"TooManyOperands", value + "%y : f32[b:8/x, c:4] = reshape(%a, %a)\n",
-       "line 3, column 39: reshape does not take 2 operands at the end of the "
+       "line 3, column 39: reshape takes 1 operand, not 2 at the end of the "
        "line"},
       {"OperandsOfASource", value + "%y : f32[b:8/x, c:4] = input(%a) y\n",
-       "line 3, column 33: input does not take 1 operands at \" y\""},
+       "line 3, column 33: input takes no operands, not 1 at \" y\""},
       {"NoResult", value + "map(%a) relu\n",
        "line 3, column 1: a result is missing at \"map(%a) relu\""},
       {"TwoResults",
        value + "%y : f32[b:8/x, c:4], %z : f32[b:8/x, c:4] = map(%a) relu\n",
-       "line 3, column 53: map gives one result at \" relu\""},
+       "line 3, column 53: map gives 1 result, not 2 at \" relu\""},
       {"OutputWithAResult", value + "%y : f32[b:8/x, c:4] = output(%a) y\n",
        "line 3, column 24: output gives nothing at \"output(%a) y\""},
       {"OutputWithoutAName", value + "output(%a)\n",
@@ -132,33 +135,34 @@ std::vector<ParseError> ParseErrors() {
       {"TextBehind", mesh + "%a : f32[b:8] = input a b\n",
        "line 2, column 25: unexpected text at \"b\""},
       {"ConstantTooShort", mesh + "%a : f32[b:3] = constant {1, 2}\n",
-       "line 2, column 32: a constant has one number per element at the end of "
-       "the line"},
+       "line 2, column 32: constant has one number per element: %a has 3, not "
+       "2 at the end of the line"},
       {"ConstantNoNumber", mesh + "%a : f32[b:2] = constant {1, two}\n",
-       "line 2, column 30: expected a number at \"two}\""},
+       "line 2, column 30: constant takes a number here at \"two}\""},
       {"ConstantUnclosed", mesh + "%a : f32[b:2] = constant {1, 2\n",
        "line 2, column 31: expected \"}\" at the end of the line"},
       {"RandomOfUnknownKind", mesh + "%a : f32[b:2] = random gamma stream 1\n",
        "line 2, column 24: expected \"normal\" at \"gamma stream 1\""},
       {"RandomStreamNegative",
        mesh + "%a : f32[b:2] = random normal stream -1\n",
-       "line 2, column 38: the number is out of range at \"-1\""},
+       "line 2, column 38: the number is not from 0 to 4294967295 at \"-1\""},
       {"RandomStreamHuge",
        mesh + "%a : f32[b:2] = random normal stream 4294967296\n",
-       "line 2, column 38: the number is out of range at \"4294967296\""},
+       "line 2, column 38: the number is not from 0 to 4294967295 at "
+       "\"4294967296\""},
       {"MapUnknownFunction", value + "%y : f32[b:8/x, c:4] = map(%a) rellu\n",
        "line 3, column 32: unknown scalar function \"rellu\"; did you mean "
        "\"relu\"? at \"rellu\""},
       {"MapWrongArity", value + "%y : f32[b:8/x, c:4] = map(%a) add\n",
-       "line 3, column 32: the function takes another number of operands at "
-       "\"add\""},
+       "line 3, column 32: add takes 2 operands, and map has 1 at \"add\""},
       {"MapStepWrongArity",
        value + "%y : f32[b:8/x, c:4] = map(%a) [add($0)]\n",
-       "line 3, column 39: the function takes another number of arguments at "
-       "\")]\""},
+       "line 3, column 39: add takes 2 arguments, not 1 at \")]\""},
       {"MapStepOfTheFuture",
        value + "%y : f32[b:8/x, c:4] = map(%a) [add($0, $1)]\n",
-       "line 3, column 42: no such operand or earlier step at \"1)]\""},
+       "line 3, column 42: there is no $1 yet: 1 operand and 0 earlier steps "
+       "at "
+       "\"1)]\""},
       {"MapStepWithoutADType",
        value + "%y : f32[b:8/x, c:4] = map(%a) [cast($0)]\n",
        "line 3, column 37: expected \".\" at \"($0)]\""},
@@ -181,8 +185,8 @@ std::vector<ParseError> ParseErrors() {
        "line 3, column 29: expected sum, max or min at the end of the line"},
       {"ReduceOfSeveralWithoutAnExpression",
        value + "%y : f32[b:8/x] = reduce(%a, %a) sum\n",
-       "line 3, column 37: a reduce of several operands needs an expression at "
-       "the end of the line"},
+       "line 3, column 37: reduce of 2 operands needs an expression, as in "
+       "\"sum mul over [b:8]\" at the end of the line"},
       {"ReduceWithoutOver", value + "%y : f32[b:8/x] = reduce(%a) sum square\n",
        "line 3, column 40: expected \"over\" at the end of the line"},
       {"SliceWithoutBegin", value + "%y : f32[b:8/x, c:2] = slice(%a) c\n",
@@ -195,16 +199,19 @@ std::vector<ParseError> ParseErrors() {
       {"GatherOfNoDimension",
        value +
            "%i : i32[k:3] = input i\n%y : f32[k:3, c:4] = gather(%a, %i) d\n",
-       "line 4, column 37: no such dimension at \"d\""},
+       "line 4, column 37: %a has no dimension \"d\", but [b=8, c=4] at \"d\""},
       {"MaskOfNoDimension",
        value + "%y : f32[b:8/x, c:4] = mask(%a) d fill 0\n",
-       "line 3, column 33: no dimension \"d\" at \"d fill 0\""},
+       "line 3, column 33: %a has no dimension \"d\", but [b=8, c=4] at \"d "
+       "fill "
+       "0\""},
       {"AllReduceWithoutAKind",
        value + "%y : f32[b:8/x, c:4] = all_reduce(%a) over{x}\n",
        "line 3, column 39: expected sum, max or min at \"over{x}\""},
       {"AllGatherOfNoDimension",
        value + "%y : f32[b:8, c:4] = all_gather(%a) d over{x}\n",
-       "line 3, column 37: no dimension \"d\" at \"d over{x}\""},
+       "line 3, column 37: %a has no dimension \"d\", but [b=8, c=4] at \"d "
+       "over{x}\""},
       {"AllGatherOverNoAxis",
        value + "%y : f32[b:8, c:4] = all_gather(%a) b over{}\n",
        "line 3, column 44: expected a name at \"}\""},
@@ -219,7 +226,7 @@ std::vector<ParseError> ParseErrors() {
        "line 3, column 41: expected \"to\" at \"c over{x}\""},
       {"PlaceBeforeTheArena",
        mesh + "buffers{arena:64, commit:1}\n%a : f32[b:8] @-64 = input a\n",
-       "line 3, column 19: a place before the arena at \" = input a\""},
+       "line 3, column 16: a place before the arena at \"-64 = input a\""},
       {"ErrorInAContinuedLine",
        mesh + "%a : f32[b:8/x,\n    c:four] = input a\n",
        "line 3, column 7: expected a whole number at \"four] = input a\""},
@@ -227,14 +234,15 @@ std::vector<ParseError> ParseErrors() {
        "line 2, column 1: expected a name at \"\\t%a : f32[b:8] = inp\""},
       {"EinsumOverOtherDimensions",
        value + "%y : f32[b:8/x] = einsum(%a, %a) sum{b}\n",
-       "line 3, column 38: the result leaves out other dimensions at \"b}\""},
+       "line 3, column 38: the result leaves out other dimensions: sum{c} at "
+       "\"b}\""},
   };
 }
 
 class ProgramTextErrors : public ::testing::TestWithParam<ParseError> {};
 
 TEST_P(ProgramTextErrors, SayWhere) {
-  const absl::StatusOr<Program> program = ParseProgram(GetParam().text);
+  const absl::StatusOr<Program> program = ParseText(GetParam().text);
   ASSERT_FALSE(program.ok());
   EXPECT_EQ(program.status().code(), absl::StatusCode::kInvalidArgument);
   const std::string message(program.status().message());
@@ -251,18 +259,17 @@ TEST(ProgramText, WrongOriginsAreErrors) {
   const std::string program = "mesh{data:2}\n%x : f32[b:8/data] = input x";
   for (const auto& [end, error] :
        std::vector<std::pair<std::string, std::string>>{
-           {" for{b/data rule 0}", "the number is out of range"},
+           {" for{b/data rule 0}", "the text has no rules"},
            {" for{b/model}", "the mesh has no axis \"model\""},
            {" for{b}", "expected \"/\""},
            {" at x", "expected a name"},
            {" at x lm.cc", "expected \":\""},
-           {" at x lm.cc:-1", "the number is out of range"}}) {
-    EXPECT_THAT(ErrorText(ParseProgram(program + end).status()),
-                HasSubstr(error));
+           {" at x lm.cc:-1", "the number is not from 0 to 2147483647"}}) {
+    EXPECT_THAT(ErrorText(ParseText(program + end).status()), HasSubstr(error));
   }
   EXPECT_THAT(
-      ErrorText(ParseProgram("mesh{data:2}\nrule [params] a:data from \"x\"")
-                    .status()),
+      ErrorText(
+          ParseText("mesh{data:2}\nrule [params] a:data from \"x\"").status()),
       HasSubstr("no such section of a layout"));
 }
 
@@ -273,10 +280,10 @@ rule b:data from "a"
 rule h:model from "b"
 %x : f32[b:8/data, h:6/model] = input x
 %y : f32[b:8/data, h:6] = all_gather(%x) h over{model} )";
-  EXPECT_OK(ParseProgram(program + "for{h/model rule 1}"));
-  EXPECT_OK(ParseProgram(program + "for{h/model}"));
+  EXPECT_OK(ParseText(program + "for{h/model rule 1}"));
+  EXPECT_OK(ParseText(program + "for{h/model}"));
   // Of a step that another axis needs.
-  EXPECT_OK(ParseProgram(program + "for{b/data rule 0}"));
+  EXPECT_OK(ParseText(program + "for{b/data rule 0}"));
   for (const auto& [end, error] :
        std::vector<std::pair<std::string, std::string>>{
            {"for{d/model}",
@@ -288,41 +295,41 @@ rule h:model from "b"
            {"for{h/model rule 0}",
             "the cause is dimension \"h\" over axis \"model\" by rule 0, "
             "b:data, which is not over that axis"},
-           {"for{h/model rule 2}", "the number is out of range"},
+           {"for{h/model rule 2}", "the text has 2 rules, counted from 0"},
            {"for{h/model rule 1, b/data rule 0}",
             "one cause is over the axes of the collective, another is not"}}) {
-    EXPECT_THAT(ErrorText(ParseProgram(program + end).status()),
+    EXPECT_THAT(ErrorText(ParseText(program + end).status()),
                 AllOf(HasSubstr("line 5, column "), HasSubstr(error)))
         << end;
   }
   const std::string two = "rule c:model from \"c\"\n";
   EXPECT_THAT(
-      ErrorText(ParseProgram(absl::StrReplaceAll(
-                                 program + "for{h/model rule 2}",
-                                 {{"%x : f32[b:8/data, h:6/model]",
-                                   two + "%x : f32[b:8/data, h:6/model]"}}))
+      ErrorText(ParseText(absl::StrReplaceAll(
+                              program + "for{h/model rule 2}",
+                              {{"%x : f32[b:8/data, h:6/model]",
+                                two + "%x : f32[b:8/data, h:6/model]"}}))
                     .status()),
       HasSubstr("by rule 2, c:model, which is of another dimension"));
-  EXPECT_THAT(ErrorText(ParseProgram("mesh{x:2}\n%a : f32[b:8/x] = input a\n"
-                                     "%y : f32[b:8/x] = map(%a) relu for{b/x}")
+  EXPECT_THAT(ErrorText(ParseText("mesh{x:2}\n%a : f32[b:8/x] = input a\n"
+                                  "%y : f32[b:8/x] = map(%a) relu for{b/x}")
                             .status()),
               HasSubstr("only what changes a layout has a cause"));
 }
 
 TEST(ProgramText, AnOpenQuoteIsAnError) {
   EXPECT_THAT(
-      ErrorText(ParseProgram("mesh{data:2}\n%\"x : f32[] = input x").status()),
+      ErrorText(ParseText("mesh{data:2}\n%\"x : f32[] = input x").status()),
       HasSubstr("line 2, column 2: expected a name in quotes"));
 }
 
 TEST(ProgramText, AVariableIsOfOneSectionThatExists) {
   const std::string read = "mesh{data:2}\n%m : f32[d:4] = read_variable m ";
-  EXPECT_THAT(ParseProgram(read + "[optimiser]\n"),
+  EXPECT_THAT(ParseText(read + "[optimiser]\n"),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("expected [optimizer]")));
   EXPECT_THAT(
-      ParseProgram(read + "[optimizer]\n%n : f32[d:4] = "
-                          "write_variable(%m) m\n"),
+      ParseText(read + "[optimizer]\n%n : f32[d:4] = "
+                       "write_variable(%m) m\n"),
       StatusIs(absl::StatusCode::kInvalidArgument,
                HasSubstr("variable \"m\" is of another section above")));
 }

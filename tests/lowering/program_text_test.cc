@@ -20,9 +20,9 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 void ExpectReadsBack(const std::string& text) {
-  const absl::StatusOr<Program> program = ParseProgram(text);
+  const absl::StatusOr<Program> program = ParseText(text);
   ASSERT_OK(program);
-  EXPECT_EQ(absl::StrCat("\n", PrintProgram(*program)), text);
+  EXPECT_EQ(absl::StrCat("\n", TextOf(*program)), text);
 }
 
 TEST(ProgramText, EveryInstructionReadsBack) {
@@ -70,11 +70,10 @@ rule [parameters gathered_once] vocab:data from "--layout, rule 3 of 3"
 %t : f32[b:8] = all_gather(%s) b over{data} for{b/data} at "my\040sum" "a\040b":7
 output(%t) at
 )";
-  const absl::StatusOr<Program> program = ParseProgram(text);
+  const absl::StatusOr<Program> program = ParseText(text);
   ASSERT_OK(program);
-  EXPECT_EQ(
-      absl::StrCat("\n", PrintProgram(*program, ProgramDetail::kWithOrigins)),
-      text);
+  EXPECT_EQ(absl::StrCat("\n", TextOf(*program, ProgramDetail::kWithOrigins)),
+            text);
   ASSERT_EQ(program->rules.size(), 3u);
   EXPECT_EQ(program->rules[1].origin, "--layout, rule 2 of 3");
   EXPECT_FALSE(program->rules[1].gathered_once);
@@ -100,7 +99,7 @@ mesh{data:2}
 output(%w) w
 )";
   ExpectReadsBack(text);
-  const absl::StatusOr<Program> program = ParseProgram(text);
+  const absl::StatusOr<Program> program = ParseText(text);
   ASSERT_OK(program);
   EXPECT_EQ(program->FindVariable("w")->section, RuleSection::kParameters);
   EXPECT_EQ(program->FindVariable("adam m")->section, RuleSection::kOptimizer);
@@ -109,15 +108,15 @@ output(%w) w
 TEST(ProgramText, LinesMayEndAsOnWindows) {
   const std::string text = kEveryInstruction;
   EXPECT_EQ(
-      PrintProgram(*ParseProgram(absl::StrReplaceAll(text, {{"\n", "\r\n"}}))),
-      PrintProgram(*ParseProgram(text)));
+      PrintProgram(*ParseText(absl::StrReplaceAll(text, {{"\n", "\r\n"}}))),
+      PrintProgram(*ParseText(text)));
 }
 
 TEST(ProgramText, ExtentsPlansAndPlacesReadBack) {
   ExpectReadsBack(R"(
 mesh{data:2, model:2}
 grains{h:data}
-buffers{arena:2304, commit:6}
+buffers{arena:2112, commit:9}
 %x : f32[b:13/data=7, h:5/model=4] @0 = input x
 %w : f32[h:5/model=4, o:4] @w = read_variable w
 %y : f32[b:13/data=7, o:4] unreduced{model} @1024 = einsum(%x, %w) sum{h} by{m 7 n 4 k 4}
@@ -211,7 +210,7 @@ mesh{x:2, y:2}
 }
 
 TEST(ProgramText, LinesAreUnder120Columns) {
-  absl::StatusOr<Program> program = ParseProgram("mesh{data:2, model:2}\n");
+  absl::StatusOr<Program> program = ParseText("mesh{data:2, model:2}\n");
   ASSERT_OK(program);
   // Nine values joined make a line that must be broken.
   Instruction joined;

@@ -4,7 +4,6 @@
 // is less to send the dimension itself.
 #include <string>
 
-#include "lowering/print_program.h"
 #include "ops/elementwise.h"
 #include "ops/gradients.h"
 #include "ops/input.h"
@@ -12,6 +11,7 @@
 #include "ops/scan.h"
 #include "ops/top_k.h"
 #include "tests/lowering/lower_test_util.h"
+#include "tests/program_text.h"
 
 namespace mtf::testing {
 namespace {
@@ -29,7 +29,7 @@ std::string Lowered(Graph& graph, Tensor fetch, const std::string& mesh,
       LowerText(graph, mesh, layout, {.fetches = {fetch}},
                 {.last_pass = "expand_reshards"});
   if (!program.ok()) return ErrorText(program.status());
-  return absl::StrCat("\n", PrintProgram(*program, detail));
+  return absl::StrCat("\n", TextOf(*program, detail));
 }
 
 std::string CostsOf(Graph& graph, Tensor fetch, const std::string& mesh,

@@ -45,7 +45,7 @@ constexpr char kOthersGathered[] =
 // The lines of the program behind the pass that begin with `%name` or a
 // continuation of it, in order: "o0 w y w_1 z".
 std::string Order(const std::string& text) {
-  const auto program = ParseProgram(text);
+  const auto program = ParseText(text);
   if (!program.ok()) return ErrorText(program.status());
   Program lowered = *program;
   const absl::Status status = RunPass(kPass, lowered);
@@ -238,7 +238,7 @@ rule [parameters] d:data from "a.layout:2"
     absl::StrAppend(&text, "%m", i + 1, " : f32[d:8] = map(%m", i, ") relu\n");
   }
   absl::StrAppend(&text, "output(%m", maps, ") y\n");
-  auto program = ParseProgram(text);
+  auto program = ParseText(text);
   ASSERT_OK(program);
   EXPECT_OK(RunPass(kPass, *program));
   EXPECT_EQ(program->instructions.size(), maps + 3u);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/pass_test.h"
@@ -28,7 +29,11 @@ std::vector<WrongWait> WrongWaits() {
   const std::string sum = "%r : f32[c:8] = all_reduce(%s) sum over{x}";
   const std::string two =
       "%r : f32[c:8], %q : f32[c:8] = all_reduce(%s, %t) sum over{x} beside\n";
-  const std::string planned = "buffers{arena:256, commit:0}\n";
+  const std::string planned =
+      "buffers{arena:256, commit:0}\n"
+      "%a : f32[b:4/x=2, c:8] @192 = input a\n"
+      "%u : f32[c:8] @128 = input u\n"
+      "%s : f32[c:8] unreduced{x} @0 = reduce(%a) sum\n";
   const std::string placed =
       "%r : f32[c:8] @64 = all_reduce(%s) sum over{x} beside\n";
   const std::string end = "wait(%r)\noutput(%r) r\n";
@@ -50,7 +55,7 @@ std::vector<WrongWait> WrongWaits() {
        "only what moves between ranks can run beside"},
       {"AMapIsBeside", "%v : f32[c:8] = map(%u) relu beside\n",
        "unexpected text"},
-      {"WaitsForNothing", "wait()\n", "wait does not take 0 operands"},
+      {"WaitsForNothing", "wait()\n", "wait takes 1 or more operands, not 0"},
       {"GivesAResult", "%v : f32[c:8] = wait(%u)\n", "wait gives nothing"},
       {"WritesWhereAnOperandIs",
        planned + placed + "%v : f32[c:8] @0 = map(%u) relu\n" + end,
@@ -73,21 +78,16 @@ std::vector<WrongWait> WrongWaits() {
 class WaitErrors : public ::testing::TestWithParam<WrongWait> {};
 
 TEST_P(WaitErrors, AreTold) {
-  const bool planned = GetParam().text.find("buffers") == 0;
-  std::string text = R"(mesh{x:2}
+  std::string text = "mesh{x:2}\n";
+  if (!absl::StartsWith(GetParam().text, "buffers")) {
+    text = R"(mesh{x:2}
 %a : f32[b:4/x=2, c:8] = input a
 %u : f32[c:8] = input u
 %s : f32[c:8] unreduced{x} = reduce(%a) sum
 %t : f32[c:8] unreduced{x} = reduce(%a) sum
 )";
-  if (planned) {
-    text = R"(mesh{x:2}
-%a : f32[b:4/x=2, c:8] @192 = input a
-%u : f32[c:8] @128 = input u
-%s : f32[c:8] unreduced{x} @0 = reduce(%a) sum
-)";
   }
-  const auto parsed = ParseProgram(text + GetParam().text);
+  const auto parsed = ParseText(text + GetParam().text);
   ASSERT_FALSE(parsed.ok());
   EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(parsed.status().message()),
@@ -111,9 +111,9 @@ output(%r) r
 output(%q) q
 output(%v) v
 )";
-  const auto parsed = ParseProgram(text);
+  const auto parsed = ParseText(text);
   ASSERT_OK(parsed);
-  EXPECT_EQ(PrintProgram(*parsed), text);
+  EXPECT_EQ(TextOf(*parsed), text);
 }
 
 // Memory: what is under way keeps its operands and has its results.
@@ -132,7 +132,7 @@ output(%u) u
 )";
 
 TEST(PlanBuffers, WhatIsBesideKeepsItsPlaces) {
-  auto program = ParseProgram(kUnderWay);
+  auto program = ParseText(kUnderWay);
   ASSERT_OK(program);
   ASSERT_OK(RunPass("plan_buffers", *program));
   const auto place = [&](absl::string_view name) {

@@ -94,14 +94,6 @@ std::vector<WrongPlace> WrongPlaces() {
        w + "%v : f32[c:8] @w = map(%w) relu\n" + written +
            "%b : f32[c:8] @0 = map(%w) neg\n",
        4, "%v is written where %w is still needed"},
-      {"AVariableBeforeTheCommit",
-       "mesh{x:2}\nbuffers{arena:192, commit:2}\n"
-       "%w : f32[c:8] @w = read_variable w\n"
-       "%v : f32[c:8] @w = map(%w) relu\n" +
-           written,
-       4,
-       "%v is at @w, but instructions before number 2, the commit, leave "
-       "variables as they are"},
       {"UnderACollectiveThatReads",
        begin + "%a : f32[b:4/x=2, c:8] @0 = input a\n"
                "%s : f32[c:8] unreduced{x} @64 = reduce(%a) sum\n"
@@ -131,7 +123,7 @@ class VerifyPlaces : public ::testing::TestWithParam<WrongPlace> {};
 
 TEST_P(VerifyPlaces, NamesTheLineOfTheValue) {
   const WrongPlace& wrong = GetParam();
-  const absl::StatusOr<Program> program = ParseProgram(wrong.text);
+  const absl::StatusOr<Program> program = ParseText(wrong.text);
   ASSERT_FALSE(program.ok());
   EXPECT_THAT(std::string(program.status().message()),
               ::testing::StartsWith(absl::StrCat(

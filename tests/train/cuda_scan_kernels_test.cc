@@ -18,11 +18,11 @@
 #include "backends/cuda/library.h"
 #include "backends/executor.h"
 #include "lowering/lower.h"
-#include "lowering/parse_program.h"
 #include "mtf/status.h"
 #include "tests/backends/cuda/text_runtime.h"
 #include "tests/golden_files.h"
 #include "tests/matchers.h"
+#include "tests/program_text.h"
 
 namespace mtf::testing {
 namespace {
@@ -70,7 +70,7 @@ std::string ProgramText() {
 }
 
 absl::Status PrepareOn(const std::shared_ptr<TextRuntime>& runtime) {
-  MTF_ASSIGN_OR_RETURN(Program program, ParseProgram(ProgramText()));
+  MTF_ASSIGN_OR_RETURN(Program program, ParseText(ProgramText()));
   for (const std::string& pass : PassNames()) {
     MTF_RETURN_IF_ERROR(RunPass(pass, program));
   }

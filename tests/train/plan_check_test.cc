@@ -14,8 +14,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "layouts/mesh.h"
-#include "lowering/parse_program.h"
 #include "tests/matchers.h"
+#include "tests/program_text.h"
 #include "train/flags.h"
 
 ABSL_DECLARE_FLAG(std::string, machine);
@@ -333,7 +333,7 @@ TEST(PlanFields, OfASessionShowEachRuleAndBudgetLine) {
 TEST(PlanFields, OfAProgramNameTheInstruction) {
   const auto check = [](const std::string& function) {
     return Check(2, [&](int64_t rank) {
-      const auto program = ParseProgram(absl::StrCat(
+      const auto program = testing::ParseText(absl::StrCat(
           "mesh{x:2}\n%a : f32[b:16/x] = input a\n%r : f32[b:16/x] = map(%a) ",
           rank == 1 ? function : "relu", "\noutput(%r) r\n"));
       EXPECT_OK(program);

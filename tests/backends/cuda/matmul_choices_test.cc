@@ -23,7 +23,6 @@
 #include "backends/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/parse_program.h"
 #include "lowering/plan_buffers.h"
 #include "lowering/plan_einsums.h"
 #include "mtf/check.h"
@@ -32,6 +31,7 @@
 #include "tests/backends/cuda/fake_matmuls.h"
 #include "tests/backends/cuda/fake_nccl.h"
 #include "tests/matchers.h"
+#include "tests/program_text.h"
 
 namespace mtf::cuda {
 namespace {
@@ -258,7 +258,8 @@ TEST_F(Choosing, AnExchangeThatFailsIsTheError) {
 // A step of four ranks, each with its own idea of what is fast: its product
 // lies on all of them.
 absl::StatusOr<std::vector<std::vector<char>>> RunStep(bool settle) {
-  MTF_ASSIGN_OR_RETURN(Program program, ParseProgram(R"(mesh{data:2, model:2}
+  MTF_ASSIGN_OR_RETURN(Program program,
+                       mtf::testing::ParseText(R"(mesh{data:2, model:2}
 %x : f32[b:6, d:40] = input x
 %w : f32[d:40, f:8] = input w
 %y : f32[b:6, f:8] = einsum(%x, %w) sum{d}

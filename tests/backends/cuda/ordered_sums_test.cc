@@ -23,7 +23,6 @@
 #include "backends/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/parse_program.h"
 #include "lowering/plan_buffers.h"
 #include "mtf/check.h"
 #include "mtf/host_tensor.h"
@@ -31,6 +30,7 @@
 #include "tests/backends/cuda/fake_nccl.h"
 #include "tests/backends/cuda/text_runtime.h"
 #include "tests/matchers.h"
+#include "tests/program_text.h"
 
 namespace mtf::cuda {
 namespace {
@@ -295,7 +295,7 @@ INSTANTIATE_TEST_SUITE_P(Sums, Order,
 
 // What a rank has of a step: each of its rows of x is a number times `place`.
 absl::StatusOr<std::vector<Bytes>> RunStep(const std::string& text) {
-  MTF_ASSIGN_OR_RETURN(Program program, ParseProgram(text));
+  MTF_ASSIGN_OR_RETURN(Program program, mtf::testing::ParseText(text));
   MTF_RETURN_IF_ERROR(PlanBuffers(program));
   HostTensor x(program.values[0].shape, kFloat32);
   const Bytes numbers = Numbers(kFloat32, x.num_elements(), 0);
