@@ -89,6 +89,18 @@ absl::StatusOr<Program> ParseDump(absl::string_view text,
   } else if (program->buffers.buffers.size() == program->values.size()) {
     last = passes.end() - 1;
   }
+  if (std::none_of(program->instructions.begin(), program->instructions.end(),
+                   [](const Instruction& instruction) {
+                     return instruction.opcode == Opcode::kOutput ||
+                            instruction.opcode == Opcode::kWriteVariable;
+                   })) {
+    return in_file(absl::InvalidArgumentError(
+        absl::StrCat("the program of ", Quoted(path),
+                     " neither hands out a value nor writes a variable",
+                     DetailLine("help",
+                                "a step has an output(...) or a write_variable "
+                                "at least"))));
+  }
   // What the text leaves out of the plans of einsums follows from the rest.
   if (last >= std::find(passes.begin(), passes.end(), "plan_einsums")) {
     MTF_RETURN_IF_ERROR(RunPass("plan_einsums", *program));

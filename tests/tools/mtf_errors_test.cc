@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"binary_program", kExplain, std::string("\0\x01\xff\xfe", 4), 2,
          "INVALID_ARGUMENT \"FILE\" is no program"},
         {"program_of_unknown_pass", kExplain,
-         "# after expand_reshard\nmesh{data:2}\n", 2,
+         "# after expand_reshard\nmesh{data:2}\nend{instructions:0}\n", 2,
          "INVALID_ARGUMENT line 1 names no pass: \"expand_reshard\"; did you "
          "mean \"expand_reshards\"?"},
         {"program_with_bad_mesh", kExplain, "mesh{data}\n", 2,
@@ -85,8 +85,17 @@ INSTANTIATE_TEST_SUITE_P(
         {"program_with_unknown_axis", kExplain,
          "mesh{data:2}\n%x : f32[b:8/dta] = input x\n", 2, "INVALID_ARGUMENT "},
         {"program_beyond_the_machine", "explain FILE --machine=h200_x8",
-         "mesh{data:64}\n%x : f32[b:64/data] = input x\noutput(%x) x\n", 2,
-         "INVALID_ARGUMENT "},
+         "mesh{data:64}\n%x : f32[b:64/data] = input x\noutput(%x) x\n"
+         "end{instructions:2}\n",
+         2, "INVALID_ARGUMENT "},
+        {"program_cut_between_lines", kExplain,
+         "mesh{data:2}\n%x : f32[b:8] = input x\n", 2,
+         "INVALID_ARGUMENT line 2, column 24: the text is cut: it ends without "
+         "end{...}\n"},
+        {"program_that_does_nothing", kExplain,
+         "mesh{data:2}\n%x : f32[b:8] = input x\nend{instructions:1}\n", 2,
+         "INVALID_ARGUMENT the program of \"FILE\" neither hands out a value "
+         "nor writes a variable\n"},
         // Layouts.
         {"layout_without_axis", kDiff, "batch\n", 2,
          "INVALID_ARGUMENT rule \"batch\" names no axis (FILE:1)"},
@@ -104,8 +113,9 @@ INSTANTIATE_TEST_SUITE_P(
          "INVALID_ARGUMENT dimensions \"batch\" and \"length\" of one "
          "operation are both cut over mesh axis \"data\""},
         {"layout_beside_program", "diff data FILE --mesh=data:2",
-         "mesh{data:2}\n%x : f32[b:8] = input x\noutput(%x) x\n", 2,
-         "INVALID_ARGUMENT \"data\" is a layout and \"FILE\" a program"},
+         "mesh{data:2}\n%x : f32[b:8] = input x\noutput(%x) x\n"
+         "end{instructions:2}\n",
+         2, "INVALID_ARGUMENT \"data\" is a layout and \"FILE\" a program"},
         // Machines.
         {"empty_machine", kMachine, "", 2, "INVALID_ARGUMENT "},
         {"machine_without_device", kMachine, "machine m\n", 2,
@@ -205,7 +215,9 @@ INSTANTIATE_TEST_SUITE_P(
         {"negative_seconds", "calibrate --seconds=-1", "", 2,
          "INVALID_ARGUMENT flag --seconds is \"-1\""},
         {"full_disk_output", "explain FILE --output=/dev/full",
-         "mesh{data:2}\n%x : f32[b:8] = input x\noutput(%x) x\n", 71,
+         "mesh{data:2}\n%x : f32[b:8] = input x\noutput(%x) x\n"
+         "end{instructions:2}\n",
+         71,
          "RESOURCE_EXHAUSTED cannot write the output to \"/dev/full\": No "
          "space "
          "left on device"},
