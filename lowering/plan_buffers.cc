@@ -176,15 +176,11 @@ class Planner {
     const std::vector<int> producers = FindProducers(program_);
     int last_failure = -1;
     absl::flat_hash_map<std::string, std::vector<int>> reads;
-    absl::flat_hash_map<std::string, int> writes;
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
       if (CanFail(instruction)) last_failure = static_cast<int>(i);
       if (instruction.opcode == Opcode::kReadVariable) {
         reads[instruction.symbol].push_back(instruction.results[0]);
-      }
-      if (instruction.opcode == Opcode::kWriteVariable) {
-        ++writes[instruction.symbol];
       }
     }
     for (const Instruction& write : program_.instructions) {
@@ -192,8 +188,7 @@ class Planner {
       const int value = write.operands[0];
       const int producer = producers[value];
       const int at = producer < 0 ? -1 : RunsAt(producer);
-      if (writes[write.symbol] != 1 || owner_[value] != value || producer < 0 ||
-          at <= last_failure ||
+      if (owner_[value] != value || producer < 0 || at <= last_failure ||
           !MayUpdate(program_.instructions[producer].opcode) ||
           std::count(written_.begin(), written_.end(), value) != 1) {
         continue;

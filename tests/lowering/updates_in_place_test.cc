@@ -291,28 +291,6 @@ buffers{arena:448, commit:5}
 )");
 }
 
-TEST(UpdatesInPlace, AVariableWrittenTwiceIsWrittenAtTheEnd) {
-  EXPECT_EQ(AfterPass("plan_buffers", R"(
-mesh{data:2}
-%w : f32[i:100] = read_variable w
-%g : f32[i:100] = input g
-%n : f32[i:100] = map(%w, %g) sub
-%w.new : f32[i:100] = write_variable(%n) w
-%m : f32[i:100] = map(%g) neg
-%w.new_1 : f32[i:100] = write_variable(%m) w
-)"),
-            R"(
-mesh{data:2}
-buffers{arena:896, commit:6}
-%w : f32[i:100] @w = read_variable w
-%g : f32[i:100] @0 = input g
-%n : f32[i:100] @448 = map(%w, %g) sub
-%w.new : f32[i:100] = write_variable(%n) w
-%m : f32[i:100] @0 = map(%g) neg
-%w.new_1 : f32[i:100] = write_variable(%m) w
-)");
-}
-
 TEST(UpdatesInPlace, AnInitialValueIsMadeInItsPlace) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
