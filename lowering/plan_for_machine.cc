@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lowering/bias_gradients.h"
 #include "lowering/find_attention.h"
 #include "lowering/lower.h"
 #include "lowering/matmul_groups.h"
@@ -23,7 +24,12 @@ std::vector<FusedGroup> GroupsInMemory(
     for (int member : matmul.members) taken[member] = true;
   }
   for (FusedGroup& rows : FusedRows(program, FindRowGroups(program, taken))) {
+    for (int member : rows.members) taken[member] = true;
     groups.push_back(std::move(rows));
+  }
+  for (FusedGroup& bias :
+       FusedBiasGradients(program, FindBiasGradients(program, taken))) {
+    groups.push_back(std::move(bias));
   }
   return groups;
 }

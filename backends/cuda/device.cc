@@ -24,6 +24,7 @@
 #include "backends/cuda/scratch.h"
 #include "backends/cuda/step_words.h"
 #include "backends/cuda/top_k.h"
+#include "lowering/bias_gradients.h"
 #include "lowering/matmul_groups.h"
 #include "lowering/plan_buffers.h"
 #include "lowering/plan_for_machine.h"
@@ -199,6 +200,9 @@ class CudaDevice : public Device {
       add({matmul.members});
     }
     add(FindRowGroups(program, taken));
+    for (const BiasGradient& bias : FindBiasGradients(program, taken)) {
+      add({bias.members()});
+    }
     add(FindMapBatches(program, taken));
     return groups;
   }

@@ -19,7 +19,7 @@ namespace mtf::cuda {
 struct MatmulFinish {
   MatmulProblem::Epilogue epilogue = MatmulProblem::Epilogue::kNone;
   const void* addend = nullptr;  // added first, laid out as z; may be z
-  void* bias = nullptr;
+  void* bias = nullptr;          // read, or written by epilogues that sum
   void* kept = nullptr;
   bool keeps = false;  // of a gelu: `kept` gets what it is of
 };

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "backends/cuda/einsum.h"
+#include "lowering/bias_gradients.h"
 
 namespace mtf::cuda {
 namespace {
@@ -82,10 +83,42 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
   return kernel;
 }
 
+// A matmul that adds up one of its operands beside.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareBiasGradient(
+    Runtime& runtime, Scratch& scratch, const Binding& einsum,
+    const Binding& reduce) {
+  const int operand = SummedOperand(*einsum.program, einsum.instruction(),
+                                    reduce.instruction());
+  if (operand < 0) return std::unique_ptr<Kernel>();
+  const EinsumPlan& plan = *einsum.instruction().einsum;
+  const BoundValue &x = einsum.operands[0], &y = einsum.operands[1];
+  const BoundValue &z = einsum.results[0], &sums = reduce.results[0];
+  for (const BoundValue* read : {&x, &y}) {
+    if (Overlap(z, *read) || Overlap(sums, *read)) {
+      return std::unique_ptr<Kernel>();
+    }
+  }
+  if (Overlap(z, sums)) return std::unique_ptr<Kernel>();
+  MatmulFinish finish;
+  finish.epilogue =
+      (operand == 0) != plan.swapped ? Epilogue::kSumsOfX : Epilogue::kSumsOfY;
+  finish.bias = sums.data;
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel =
+      PrepareMatmul(runtime, scratch, plan, x, y, z, finish);
+  if (absl::IsUnimplemented(kernel.status())) return std::unique_ptr<Kernel>();
+  return kernel;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmulGroup(
     Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members) {
+  const auto is_sum = [](const Binding& member) {
+    return member.instruction().opcode == Opcode::kReduce;
+  };
+  const Binding &first = members.front(), &last = members.back();
+  if (is_sum(first)) return PrepareBiasGradient(runtime, scratch, last, first);
+  if (is_sum(last)) return PrepareBiasGradient(runtime, scratch, first, last);
   const Program& program = *members[0].program;
   // Others hold what is not the group's.
   std::vector<bool> taken(program.instructions.size(), true);

@@ -14,8 +14,9 @@
 namespace mtf::cuda {
 
 // One kernel for the members of a group of FindMatmulGroups
-// (lowering/matmul_groups.h); null where they are none, where
-// the buffers do not allow it, or the libraries have nothing for it.
+// (lowering/matmul_groups.h) or FindBiasGradients (lowering/bias_gradients.h);
+// null where they are none, where the buffers do not allow it, or the libraries
+// have nothing for it.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmulGroup(
     Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members);
 

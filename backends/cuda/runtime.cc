@@ -34,11 +34,32 @@ absl::string_view Text(MatmulProblem::Epilogue epilogue) {
       return " gelu slope";
     case Epilogue::kBiasOfSlope:
       return " gelu slope, sum over m";
+    case Epilogue::kSumsOfX:
+      return " sums of x";
+    case Epilogue::kSumsOfY:
+      return " sums of y";
   }
   return "";
 }
 
 }  // namespace
+
+int64_t MatmulProblem::bias_elements() const {
+  switch (epilogue) {
+    case Epilogue::kNone:
+    case Epilogue::kGelu:
+    case Epilogue::kGeluSlope:
+      return 0;
+    case Epilogue::kSumsOfX:
+      return m;
+    case Epilogue::kBias:
+    case Epilogue::kBiasGelu:
+    case Epilogue::kBiasOfSlope:
+    case Epilogue::kSumsOfY:
+      return n;
+  }
+  return 0;
+}
 
 std::string MatmulProblem::ToString() const {
   std::string text(DTypeName(dtype));

@@ -75,6 +75,8 @@ struct MatmulProblem {
     kBiasGelu,     // gelu(. + bias[n])
     kGeluSlope,    // . * gelu'(kept)
     kBiasOfSlope,  // . * gelu'(kept), and its sum over m in `bias`
+    kSumsOfX,      // as it is, and the sums of x over k, [m], in `bias`
+    kSumsOfY,      // as it is, and the sums of y over k, [n], in `bias`
   };
   DType dtype = kFloat32;         // of x and y
   DType result_dtype = kFloat32;  // of z
@@ -84,6 +86,9 @@ struct MatmulProblem {
   Epilogue epilogue = Epilogue::kNone;
   bool keeps = false;  // of kGelu and kBiasGelu: `kept` gets what gelu is of
   bool tf32 = false;   // float32 operands may be rounded to 10 bits
+
+  // Elements of `bias`; 0 where the epilogue has none.
+  int64_t bias_elements() const;
 
   // "bf16 batch 4 m 128 n 64 k 32 x t/128 ..."; equal texts, equal problems.
   std::string ToString() const;

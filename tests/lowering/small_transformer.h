@@ -25,6 +25,7 @@ struct TransformerSizes {
   int64_t batch = 8, length = 16, d_model = 8, heads = 4, d_kv = 2, d_ff = 32,
           vocab = 64;
   DType dtype = kFloat32;  // of activations; parameters are f32
+  bool biases = false;     // as GPT-2 has them
 };
 
 struct Transformer {
@@ -45,10 +46,13 @@ inline Transformer BuildTransformer(Graph& graph,
   for (int layer = 0; layer < sizes.layers; ++layer) {
     Scope scope(graph, absl::StrCat("layer_", layer));
     x = x +
-        nn::SelfAttention(
-            nn::LayerNorm(x, d_model),
-            {.length = length, .heads = heads, .d_kv = d_kv, .causal = true});
-    x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
+        nn::SelfAttention(nn::LayerNorm(x, d_model), {.length = length,
+                                                      .heads = heads,
+                                                      .d_kv = d_kv,
+                                                      .causal = true,
+                                                      .bias = sizes.biases});
+    x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu,
+                            {.bias = sizes.biases});
     model.residuals.push_back(x);
   }
   model.loss = nn::CrossEntropy(x, vocab, targets);

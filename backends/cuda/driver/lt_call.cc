@@ -40,14 +40,18 @@ cublasLtEpilogue_t EpilogueOf(const MatmulProblem& problem) {
       return CUBLASLT_EPILOGUE_DGELU;
     case Epilogue::kBiasOfSlope:
       return CUBLASLT_EPILOGUE_DGELU_BGRAD;
+    // A is y, and B is x.
+    case Epilogue::kSumsOfX:
+      return CUBLASLT_EPILOGUE_BGRADB;
+    case Epilogue::kSumsOfY:
+      return CUBLASLT_EPILOGUE_BGRADA;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-bool HasBias(const MatmulProblem& problem) {
-  return problem.epilogue == Epilogue::kBias ||
-         problem.epilogue == Epilogue::kBiasGelu ||
-         problem.epilogue == Epilogue::kBiasOfSlope;
+bool SumsOperand(const MatmulProblem& problem) {
+  return problem.epilogue == Epilogue::kSumsOfX ||
+         problem.epilogue == Epilogue::kSumsOfY;
 }
 
 bool HasKept(const MatmulProblem& problem) {
@@ -107,6 +111,17 @@ absl::Status CheckSizes(const MatmulProblem& problem) {
     return absl::UnimplementedError(absl::StrCat(
         "cuBLASLt keeps rows of multiples of 8 only: ", problem.ToString()));
   }
+  // BGRADA takes no transposed A, BGRADB no other than a transposed B, and of a
+  // batch neither says what it adds up.
+  const bool beside = problem.epilogue == Epilogue::kSumsOfX
+                          ? problem.x.transposed
+                          : !problem.y.transposed;
+  if (SumsOperand(problem) && (problem.batch > 1 || !beside)) {
+    return absl::UnimplementedError(
+        absl::StrCat("cuBLASLt adds up an operand of one matmul, along which "
+                     "neighbours are rows or columns: ",
+                     problem.ToString()));
+  }
   return absl::OkStatus();
 }
 
@@ -160,7 +175,7 @@ LtCall::~LtCall() {
 }
 
 absl::Status LtCall::SetPointers(const void* bias, const void* kept) {
-  if (HasBias(problem_)) {
+  if (problem_.bias_elements() > 0) {
     MTF_RETURN_IF_ERROR(Set(call_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
   }
   if (HasKept(problem_)) {

@@ -72,7 +72,7 @@ class Operands {
     const int64_t z = SpanBytes(p.result_dtype, p.z, p.m, p.n, p.batch);
     const int64_t sizes[] = {SpanBytes(p.dtype, p.x, p.m, p.k, p.batch),
                              SpanBytes(p.dtype, p.y, p.k, p.n, p.batch), z, z,
-                             p.n * DTypeSize(p.result_dtype)};
+                             p.bias_elements() * DTypeSize(p.result_dtype)};
     int64_t all = 0;
     std::array<int64_t, 5> places;
     for (size_t i = 0; i < places.size(); ++i) {

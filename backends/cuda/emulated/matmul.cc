@@ -83,9 +83,37 @@ class EmulatedMatmul : public PreparedMatmul {
         columns[n] += LoadElement(buffers.z, p.result_dtype, place);
       }
     }
-    if (p.epilogue != Epilogue::kBiasOfSlope) return;
-    for (int64_t n = 0; n < p.n; ++n) {
-      StoreElement(buffers.bias, p.result_dtype, n, columns[n]);
+    switch (p.epilogue) {
+      case Epilogue::kBiasOfSlope:
+        return Store(columns, p, buffers);
+      case Epilogue::kSumsOfX:
+        return Store(Sums(x, p.m, p.k, 1, p.k), p, buffers);
+      case Epilogue::kSumsOfY:
+        return Store(Sums(y, p.n, 1, p.n, p.k), p, buffers);
+      default:
+        return;
+    }
+  }
+
+  // `count` sums of k elements each, which are `step` apart, as the sums are
+  // `apart`.
+  static std::vector<double> Sums(const std::vector<float>& dense,
+                                  int64_t count, int64_t apart, int64_t step,
+                                  int64_t k) {
+    std::vector<double> sums(count);
+    for (int64_t i = 0; i < count; ++i) {
+      float sum = 0;
+      for (int64_t j = 0; j < k; ++j) sum += dense[i * apart + j * step];
+      sums[i] = sum;
+    }
+    return sums;
+  }
+
+  static void Store(const std::vector<double>& sums, const MatmulProblem& p,
+                    const Buffers& buffers) {
+    for (size_t i = 0; i < sums.size(); ++i) {
+      StoreElement(buffers.bias, p.result_dtype, static_cast<int64_t>(i),
+                   sums[i]);
     }
   }
 
@@ -95,6 +123,8 @@ class EmulatedMatmul : public PreparedMatmul {
     const DType dtype = p.result_dtype;
     switch (p.epilogue) {
       case Epilogue::kNone:
+      case Epilogue::kSumsOfX:
+      case Epilogue::kSumsOfY:
         return z;
       case Epilogue::kBias:
         return z + LoadElement(buffers.bias, dtype, n);
@@ -123,8 +153,11 @@ absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareEmulatedMatmul(
   if (!IsFloat(problem.dtype) || !IsFloat(problem.result_dtype)) {
     return absl::UnimplementedError("a matmul of numbers that are no floats");
   }
-  if (problem.epilogue == Epilogue::kBiasOfSlope && problem.batch > 1) {
-    return absl::UnimplementedError("the sums of columns of a batch");
+  const bool sums = problem.epilogue == Epilogue::kBiasOfSlope ||
+                    problem.epilogue == Epilogue::kSumsOfX ||
+                    problem.epilogue == Epilogue::kSumsOfY;
+  if (sums && problem.batch > 1) {
+    return absl::UnimplementedError("the sums of rows or columns of a batch");
   }
   return std::make_unique<EmulatedMatmul>(problem, std::move(enqueue));
 }

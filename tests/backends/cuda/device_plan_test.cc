@@ -25,6 +25,7 @@ struct Case {
   DType dtype;
   std::string mesh, layout;
   int attention;  // fused on a device, with the gradient
+  bool biases = false;
   friend void PrintTo(const Case& c, std::ostream* out) {
     *out << DTypeName(c.dtype) << " " << c.mesh << " " << c.layout;
   }
@@ -44,7 +45,8 @@ TEST_P(DevicePlan, IsWhatIsTold) {
                                   .d_kv = 64,
                                   .d_ff = 1024,
                                   .vocab = 512,
-                                  .dtype = c.dtype};
+                                  .dtype = c.dtype,
+                                  .biases = c.biases};
   const Transformer model = BuildTransformer(graph, sizes);
   const Targets targets = {.fetches = {model.loss}, .updates = {model.step}};
   const auto device = CreateDevice("cuda_emulated", {});
@@ -96,6 +98,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Case{kBFloat16, "", "", 3}, Case{kFloat16, "", "", 3},
         Case{kFloat32, "", "", 0}, Case{kBFloat16, "data:4", "batch:data", 3},
+        Case{kBFloat16, "", "", 3, true}, Case{kFloat32, "", "", 0, true},
+        Case{kBFloat16, "data:2,model:2", "batch:data,heads:model", 3, true},
         Case{kBFloat16, "model:4", "heads:model,d_ff:model,vocab:model", 3},
         Case{kBFloat16, "data:2,model:2", "batch:data,heads:model", 3},
         Case{kBFloat16, "data:3", "batch:data;[parameters];d_model:data", 3},

@@ -262,7 +262,8 @@ TEST_F(EmulatedGpu, AMatmulWithEachEpilogue) {
   fill(kept, 0.4f);
   for (Epilogue epilogue :
        {Epilogue::kNone, Epilogue::kBias, Epilogue::kGelu, Epilogue::kBiasGelu,
-        Epilogue::kGeluSlope, Epilogue::kBiasOfSlope}) {
+        Epilogue::kGeluSlope, Epilogue::kBiasOfSlope, Epilogue::kSumsOfX,
+        Epilogue::kSumsOfY}) {
     for (bool transposed : {false, true}) {
       SCOPED_TRACE(absl::StrCat(static_cast<int>(epilogue), transposed));
       MatmulProblem problem;
@@ -311,6 +312,19 @@ TEST_F(EmulatedGpu, AMatmulWithEachEpilogue) {
         if (epilogue == Epilogue::kBiasOfSlope) {
           EXPECT_NEAR(bias_after[n], column, 1e-4);
         }
+      }
+      // Not scaled by alpha.
+      const bool of_x = epilogue == Epilogue::kSumsOfX;
+      if (!of_x && epilogue != Epilogue::kSumsOfY) continue;
+      EXPECT_EQ(problem.bias_elements(), of_x ? kM : kN);
+      for (int64_t i = 0; i < problem.bias_elements(); ++i) {
+        double sum = 0;
+        for (int64_t k = 0; k < kK; ++k) {
+          sum += !of_x        ? y[k * kN + i]
+                 : transposed ? x[k * kM + i]
+                              : x[i * kK + k];
+        }
+        EXPECT_NEAR(bias_after[i], sum, 1e-5);
       }
     }
   }

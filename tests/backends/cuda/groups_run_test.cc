@@ -24,6 +24,7 @@
 #include "nn/layer_norm.h"
 #include "nn/softmax.h"
 #include "ops/constant.h"
+#include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/gradients.h"
 #include "ops/input.h"
@@ -166,6 +167,23 @@ const Case kCases[] = {
        return std::vector<Tensor>{loss, nn::AdamW().Minimize(loss)};
      },
      true},
+    // Sums of slopes beside the products with them.
+    {"LayersWithBiases",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Dimension hidden{"hidden", 64};
+       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
+       const Tensor w1 = Number(graph, "w1", {columns, hidden}, dtype);
+       const Tensor b1 = Number(graph, "b1", {hidden}, dtype);
+       const Tensor w2 = Number(graph, "w2", {hidden, columns}, dtype);
+       const Tensor b2 = Number(graph, "b2", {columns}, dtype);
+       const double scale = 0.1 / std::sqrt(static_cast<double>(columns.size));
+       const Tensor h = Gelu(Einsum({x * scale, w1}, Shape{rows, hidden}) + b1);
+       const Tensor y = Einsum({h * 0.1, w2}, Shape{rows, columns}) + b2;
+       const Tensor loss = ReduceSum(Tanh(Cast(y, kFloat32)), Shape());
+       std::vector<Tensor> all = Gradients(loss, {x, w1, b1, w2, b2});
+       all.push_back(loss);
+       return all;
+     }},
 };
 
 struct GroupCase {

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/matmul_group.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backends/communicator.h"
+#include "backends/cuda/device.h"
 #include "backends/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,6 +28,7 @@
 #include "ops/input.h"
 #include "ops/reduce.h"
 #include "tests/backends/cuda/counting_device.h"
+#include "tests/backends/cuda/text_runtime.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
 
@@ -168,7 +175,7 @@ absl::StatusOr<Values> RunOn(const std::string& device_name,
   MTF_RETURN_IF_ERROR(
       ranks.Run([&](Communicator& communicator) -> absl::Status {
         MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> counted,
-                             CreateDevice(device_name, {}));
+                             mtf::CreateDevice(device_name, {}));
         auto device =
             std::make_unique<CountingDevice>(std::move(counted), groups);
         VariableStore store(*device);
@@ -181,6 +188,33 @@ absl::StatusOr<Values> RunOn(const std::string& device_name,
         return absl::OkStatus();
       }));
   return outputs;
+}
+
+// Numbers for every input.
+Values FeedsOf(const Program& program) {
+  std::mt19937 random(5);
+  Values feeds;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.opcode != Opcode::kInput) continue;
+    const ProgramValue& value = program.values[instruction.results[0]];
+    HostTensor tensor(value.shape, value.dtype);
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+      StoreElement(tensor.data(), value.dtype, i,
+                   std::normal_distribution<double>(0, 0.5)(random));
+    }
+    feeds[instruction.symbol] = std::move(tensor);
+  }
+  return feeds;
+}
+
+void ExpectNear(const Values& want, const Values& got, double tolerance) {
+  for (const auto& [name, numbers] : want) {
+    for (int64_t i = 0; i < numbers.num_elements(); ++i) {
+      const double w = LoadElement(numbers.data(), numbers.dtype(), i);
+      const double g = LoadElement(got.at(name).data(), numbers.dtype(), i);
+      ASSERT_NEAR(g, w, tolerance * (1 + std::abs(w))) << name << " " << i;
+    }
+  }
 }
 
 TEST_P(MatmulGroups, GiveWhatTheirPartsGive) {
@@ -204,31 +238,135 @@ TEST_P(MatmulGroups, GiveWhatTheirPartsGive) {
       c.dtype == kFloat32 ? c.what.groups : c.what.groups_of_16_bits;
   EXPECT_EQ(Texts(*program), expected) << PrintProgram(*program);
 
-  std::mt19937 random(5);
-  Values feeds;
-  for (const Instruction& instruction : program->instructions) {
-    if (instruction.opcode != Opcode::kInput) continue;
-    const ProgramValue& value = program->values[instruction.results[0]];
-    HostTensor tensor(value.shape, value.dtype);
-    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-      StoreElement(tensor.data(), value.dtype, i,
-                   std::normal_distribution<double>(0, 0.5)(random));
-    }
-    feeds[instruction.symbol] = std::move(tensor);
-  }
+  const Values feeds = FeedsOf(*program);
   int none = 0, groups = 0;
   const auto want = RunOn("reference", *program, feeds, &none);
   const auto got = RunOn("cuda_emulated", *program, feeds, &groups);
   ASSERT_OK(want);
   ASSERT_OK(got);
   EXPECT_EQ(groups, expected.empty() ? 0 : 1);
-  const double tolerance = c.dtype == kFloat32 ? 1e-5 : 0.02;
-  for (const auto& [name, numbers] : *want) {
-    for (int64_t i = 0; i < numbers.num_elements(); ++i) {
-      const double w = LoadElement(numbers.data(), numbers.dtype(), i);
-      const double g = LoadElement(got->at(name).data(), numbers.dtype(), i);
-      ASSERT_NEAR(g, w, tolerance * (1 + std::abs(w))) << name << " " << i;
+  ExpectNear(*want, *got, c.dtype == kFloat32 ? 1e-5 : 0.02);
+}
+
+// [rows, in] x [rows, out] -> [in, out] in `product`, and the sums of one of
+// the two over the rows in `sum`.
+struct SumCase {
+  const char* name;
+  DType dtype, product, sum;
+  bool of_x = false;     // of the first operand, not of the second
+  bool across = false;   // the product is [out, in]
+  int64_t columns = 32;  // out
+  int groups = 1;
+};
+
+Targets Build(const SumCase& c, Graph& graph) {
+  const Dimension rows{"rows", 300}, in{"in", 64}, out{"out", c.columns};
+  const Tensor x = Input(graph, "x", c.dtype, {rows, in});
+  const Tensor dy = Input(graph, "dy", c.dtype, {rows, out});
+  const Tensor sum =
+      ReduceSum(Cast(c.of_x ? x : dy, c.sum), c.of_x ? Shape{in} : Shape{out});
+  const Tensor product =
+      Einsum({x, dy}, c.across ? Shape{out, in} : Shape{in, out},
+             {.dtype = c.product});
+  return {.fetches = {sum, product, x, dy}};
+}
+
+const SumCase kSumCases[] = {
+    {"OfColumns", kFloat32, kFloat32, kFloat32},
+    {"OfRows", kFloat32, kFloat32, kFloat32, true},
+    {"OfColumnsAcross", kFloat32, kFloat32, kFloat32, false, true},
+    {"OfRowsAcross", kFloat32, kFloat32, kFloat32, true, true},
+    {"OfOddColumns", kFloat32, kFloat32, kFloat32, false, false, 37},
+    {"OfNarrowToWide", kBFloat16, kFloat32, kFloat32},
+    {"OfNarrowRowsToWide", kFloat16, kFloat32, kFloat32, true},
+    {"Narrow", kBFloat16, kBFloat16, kBFloat16},
+    // No library writes them together.
+    {"WideBesideNarrow", kBFloat16, kBFloat16, kFloat32, false, false, 32, 0},
+    {"NarrowBesideWide", kBFloat16, kFloat32, kBFloat16, false, false, 32, 0},
+};
+
+class BiasGradients : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(BiasGradients, AreWhatSumAndProductAre) {
+  for (const SumCase& c : kSumCases) {
+    SCOPED_TRACE(c.name);
+    Graph graph;
+    const auto program = LowerText(graph, "", "", Build(c, graph));
+    ASSERT_OK(program);
+    const Values feeds = FeedsOf(*program);
+    int none = 0, groups = 0;
+    const auto want = RunOn("reference", *program, feeds, &none);
+    const auto got = RunOn(GetParam(), *program, feeds, &groups);
+    ASSERT_OK(want);
+    ASSERT_OK(got);
+    // A GPU may have no algorithm for both.
+    if (GetParam() != "cuda") {
+      EXPECT_EQ(groups, c.groups) << PrintProgram(*program);
     }
+    const bool wide = c.product == kFloat32 && c.sum == kFloat32;
+    ExpectNear(*want, *got, wide ? 1e-5 : 0.02);
+  }
+}
+
+// On a GPU too, where there is one.
+std::vector<std::string> Devices() {
+  std::vector<std::string> devices = {"cuda_emulated"};
+  if (HasGpu()) devices.push_back("cuda");
+  return devices;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, BiasGradients, ::testing::ValuesIn(Devices()),
+                         [](const auto& info) { return info.param; });
+
+// The library is asked for both; where it has nothing, for the product alone,
+// and the sum is a kernel of our own.
+class RuntimeWithoutSums : public TextRuntime {
+ public:
+  absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareMatmul(
+      const MatmulProblem& problem) override {
+    if (problem.bias_elements() == 0) {
+      return TextRuntime::PrepareMatmul(problem);
+    }
+    ++refused;
+    return absl::UnimplementedError("nothing for it");
+  }
+  std::atomic<int> refused{0};
+};
+
+TEST(BiasGradientsOfOneMatmul, AreTwoKernelsWhereTheLibraryHasNothing) {
+  for (const SumCase& c : kSumCases) {
+    SCOPED_TRACE(c.name);
+    Graph graph;
+    const auto program = LowerText(graph, "", "", Build(c, graph));
+    ASSERT_OK(program);
+    const auto rich = std::make_shared<TextRuntime>();
+    const auto poor = std::make_shared<RuntimeWithoutSums>();
+    // The matmul of each, and how many sums are kernels.
+    const auto prepare = [&](const std::shared_ptr<TextRuntime>& runtime) {
+      EXPECT_OK(LocalRanks(program->mesh)
+                    .Run([&](Communicator& host) -> absl::Status {
+                      const auto device = CreateDeviceOver(runtime, "texts");
+                      VariableStore variables(*device);
+                      return Executor::Create(*program, *device, host,
+                                              variables)
+                          .status();
+                    }));
+      const TextRuntime::Texts kernels = runtime->kernels();
+      const std::set<std::string> matmuls = runtime->matmuls();
+      EXPECT_EQ(matmuls.size(), 1u);
+      return std::make_pair(
+          matmuls.empty() ? "" : *matmuls.begin(),
+          std::count_if(kernels.begin(), kernels.end(), [](const auto& kernel) {
+            return kernel.first == "reduce";
+          }));
+    };
+    const auto with = prepare(rich), without = prepare(poor);
+    EXPECT_EQ(absl::StrContains(with.first, "sums of"), c.groups == 1)
+        << with.first;
+    EXPECT_EQ(with.second, 1 - c.groups);
+    EXPECT_EQ(poor->refused, c.groups);
+    EXPECT_FALSE(absl::StrContains(without.first, "sums of"));
+    EXPECT_EQ(without.second, 1);
   }
 }
 
