@@ -92,6 +92,12 @@ absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
     binding.grains.Allow(dimension, binding.rules.AllAxesOf(dimension));
   }
   for (const auto& [a, b] : dimensions.tied) binding.grains.Tie(a, b);
+  // Dimensions of size 1 are tied by nothing else.
+  for (const auto& [second, given] : dimensions.second_names) {
+    const auto first = binding.first_names.find(second);
+    if (first == binding.first_names.end()) continue;
+    binding.grains.Tie(first->second, second);
+  }
   return binding;
 }
 
@@ -145,7 +151,9 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
       MTF_RETURN_IF_ERROR(recorder.status());
     }
   }
+  absl::flat_hash_set<int> fetched;
   for (const Tensor& fetch : targets.fetches) {
+    if (!fetched.insert(fetch.operation()->id()).second) continue;
     recorder.BeginFetch(*fetch.operation());
     Value value = values[stand_ins.of(fetch)];
     if (!binding.first_names.empty()) {

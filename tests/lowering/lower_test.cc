@@ -188,6 +188,20 @@ TEST(Lower, TheWorkGrowsWithTheLayers) {
             (two.allocations - one.allocations) * 21 / 10);
 }
 
+TEST(Lower, WhatIsFetchedTwiceIsGivenOnce) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {{"batch", 8}});
+  const Tensor sum = ReduceSum(x, {});
+  const auto program =
+      LowerText(graph, "data:2", "batch:data", {.fetches = {sum, x, sum}});
+  ASSERT_OK(program);
+  int outputs = 0;
+  for (const Instruction& instruction : program->instructions) {
+    outputs += instruction.opcode == Opcode::kOutput;
+  }
+  EXPECT_EQ(outputs, 2);
+}
+
 // Users add up losses in loops. Every other term is a pending sum.
 TEST(Lower, ALongChainOfSumsIsReducedOnce) {
   constexpr int kTerms = 4000;

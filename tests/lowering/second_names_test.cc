@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "lowering/emit_program.h"
+#include "lowering/parse_program.h"
 #include "lowering/print_program.h"
 #include "ops/concat.h"
 #include "ops/constant.h"
@@ -234,6 +235,25 @@ TEST(SecondNames, AreKeptWhereAProgramEnds) {
       EXPECT_EQ(variable.shape, Shape({inner, kBatch}));
       EXPECT_THAT(variable.layout.dims, ElementsAre(AxisList{1}, AxisList{0}));
     }
+  }
+}
+
+// A gather of a second name has the rule of the first, in the text too.
+TEST(SecondNames, GoByTheRuleOfTheFirstWhateverTheirSize) {
+  for (const int64_t size : {7, 1}) {
+    Graph graph;
+    const Tensor x = Input(graph, "x", kFloat32, {kBatch, {"length", size}});
+    const Tensor y = Tanh(SecondName(x, "length", "inner"));
+    const auto program =
+        LowerText(graph, "a:2,b:3", "length:b", {.fetches = {y}});
+    ASSERT_OK(program);
+    const std::string text =
+        PrintProgram(*program, ProgramDetail::kWithOrigins);
+    EXPECT_THAT(text, HasSubstr("tied{inner:length}\n"));
+    EXPECT_THAT(text, HasSubstr("for{inner/b rule 0}"));
+    const auto parsed = ParseProgram(text);
+    ASSERT_OK(parsed);
+    EXPECT_EQ(PrintProgram(*parsed, ProgramDetail::kWithOrigins), text);
   }
 }
 
