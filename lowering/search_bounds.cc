@@ -75,6 +75,14 @@ SearchBounds::Pieces SearchBounds::PiecesOf(const Amount& amount) {
 
 double SearchBounds::Share(const Pieces& pieces,
                            absl::Span<const DimSet> cuts) const {
+  const auto [known, is_new] =
+      shares_.try_emplace({&pieces, {cuts.begin(), cuts.end()}}, 0.0);
+  if (is_new) known->second = ShareOf(pieces, cuts);
+  return known->second;
+}
+
+double SearchBounds::ShareOf(const Pieces& pieces,
+                             absl::Span<const DimSet> cuts) const {
   double bytes = 0;
   for (const Piece& piece : pieces) {
     double share = piece.bytes;
@@ -130,15 +138,19 @@ double SearchBounds::MemoryOf(const Cuts& cuts) const {
 }
 
 double SearchBounds::KeptBytes(const AxisRoles& roles, const Cuts& cuts) const {
-  Pieces gathered;
-  for (const Piece& piece : kept_) {
-    for (const AxisRole& role : roles.axes) {
-      if ((role.parameters & piece.dims) == 0) continue;
-      gathered.push_back(piece);
-      break;
-    }
+  DimSet gathered_by = 0;
+  for (const AxisRole& role : roles.axes) gathered_by |= role.parameters;
+  AxisCuts key = cuts.defaults;
+  key.push_back(gathered_by);
+  const auto [known, is_new] = shares_.try_emplace({&kept_, key}, 0.0);
+  if (is_new) {
+    Pieces gathered = kept_;
+    std::erase_if(gathered, [gathered_by](const Piece& piece) {
+      return (piece.dims & gathered_by) == 0;
+    });
+    known->second = ShareOf(gathered, cuts.defaults);
   }
-  return Share(gathered, cuts.defaults);
+  return known->second;
 }
 
 double SearchBounds::MemoryOf(const AxisRoles& roles) const {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "lowering/search_amounts.h"
@@ -82,14 +83,17 @@ class SearchBounds {
   using Pieces = std::vector<Piece>;
 
   // What the axes cut, by section.
+  using AxisCuts = absl::InlinedVector<DimSet, kMaxMeshAxes + 1>;
   struct Cuts {
     explicit Cuts(const AxisRoles& roles);
-    absl::InlinedVector<DimSet, kMaxMeshAxes> defaults, parameters, optimizer,
-        all;
+    AxisCuts defaults, parameters, optimizer, all;
   };
 
   static Pieces PiecesOf(const Amount& amount);
+  // The bytes of a device. Many layouts cut something alike, so what was said
+  // once is remembered.
   double Share(const Pieces& pieces, absl::Span<const DimSet> cuts) const;
+  double ShareOf(const Pieces& pieces, absl::Span<const DimSet> cuts) const;
   double MemoryOf(const Cuts& cuts) const;
   // Seconds of all collectives, and of those that compute waits for.
   std::pair<double, double> Collectives(const Roles& roles, const Cuts& cuts,
@@ -117,6 +121,8 @@ class SearchBounds {
   std::vector<const AxisTraffic*> traffic_;  // by place in space.axes
   CollectiveTimes times_;
   double launch_ = 0, copy_rate_ = 0;  // of a copy: seconds, and of a byte
+  mutable absl::flat_hash_map<std::pair<const Pieces*, AxisCuts>, double>
+      shares_;
 };
 
 }  // namespace mtf::internal

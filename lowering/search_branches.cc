@@ -18,21 +18,21 @@ constexpr size_t kBatch = 16;
 
 }  // namespace
 
-std::vector<absl::StatusOr<FoundLayout>> PriceAll(
+std::vector<absl::StatusOr<std::optional<FoundLayout>>> PriceAll(
     const SearchContext& context, const SearchSpace& space,
-    const std::vector<LayoutToPrice>& layouts) {
-  std::vector<absl::StatusOr<FoundLayout>> found(
+    const std::vector<LayoutToPrice>& layouts, double worst) {
+  std::vector<absl::StatusOr<std::optional<FoundLayout>>> found(
       layouts.size(), absl::UnknownError("not priced"));
   ParallelFor(layouts.size(), [&](size_t i) {
-    found[i] =
-        context.pricer.Price(space.mesh, RulesText(space, layouts[i].roles));
-    if (!found[i].ok() || !found[i]->estimated) return;
+    found[i] = context.pricer.Price(space.mesh,
+                                    RulesText(space, layouts[i].roles), worst);
+    if (!found[i].ok() || !*found[i] || !(*found[i])->estimated) return;
     // The small programs may be at their largest elsewhere than the whole.
-    found[i]->price.seconds =
-        std::max(found[i]->price.seconds, layouts[i].seconds);
-    found[i]->step_bytes =
-        std::max(found[i]->step_bytes, static_cast<int64_t>(layouts[i].memory) -
-                                           found[i]->variable_bytes);
+    FoundLayout& layout = **found[i];
+    layout.price.seconds = std::max(layout.price.seconds, layouts[i].seconds);
+    layout.step_bytes =
+        std::max(layout.step_bytes, static_cast<int64_t>(layouts[i].memory) -
+                                        layout.variable_bytes);
   });
   return found;
 }
@@ -212,8 +212,7 @@ double MeshSearch::Price(std::vector<Candidate>& batch) {
     layouts.back().roles.gathered_once = candidate.once;
   }
   batch.clear();
-  const std::vector<absl::StatusOr<FoundLayout>> found =
-      PriceAll(context_, space_, layouts);
+  const auto found = PriceAll(context_, space_, layouts, Worst());
   double ratio = 0;
   for (size_t i = 0; i < layouts.size(); ++i) {
     if (!found[i].ok()) {
@@ -223,9 +222,14 @@ double MeshSearch::Price(std::vector<Candidate>& batch) {
       }
       continue;
     }
-    findings_.Add({*found[i], &space_, layouts[i].roles});
+    if (!*found[i]) {
+      ++findings_.result.lowered;
+      continue;
+    }
+    findings_.Add({**found[i], &space_, layouts[i].roles});
     if (layouts[i].memory > 0) {
-      ratio = static_cast<double>(found[i]->memory_bytes()) / layouts[i].memory;
+      ratio =
+          static_cast<double>((*found[i])->memory_bytes()) / layouts[i].memory;
     }
   }
   return ratio;

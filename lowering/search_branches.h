@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -45,10 +46,11 @@ struct LayoutToPrice {
   double seconds = 0, memory = 0;
 };
 
-// Prices layouts at once: what they cost, or why they do not lower.
-std::vector<absl::StatusOr<FoundLayout>> PriceAll(
+// Prices layouts at once: what they cost, or why they do not lower. Nothing for
+// one that takes no less than `worst` seconds, where that is seen before.
+std::vector<absl::StatusOr<std::optional<FoundLayout>>> PriceAll(
     const SearchContext& context, const SearchSpace& space,
-    const std::vector<LayoutToPrice>& layouts);
+    const std::vector<LayoutToPrice>& layouts, double worst);
 
 class MeshSearch {
  public:

@@ -29,7 +29,9 @@ struct LayoutPricer::Measured {
   int64_t variable_bytes = 0;
   int64_t step_bytes = 0;
   std::vector<BudgetUse> uses;
-  HeldBytes held;  // only of small programs
+  // Only of small programs.
+  HeldBytes held;
+  double least = 0;  // seconds of the whole
 };
 
 LayoutPricer::LayoutPricer(const SearchInput& input, const SearchPrices& prices,
@@ -40,6 +42,10 @@ LayoutPricer::LayoutPricer(const SearchInput& input, const SearchPrices& prices,
       budget_(budget) {
   for (const SearchProgram& program : input.small) {
     small_.push_back({program, DimensionsOf(*program.graph)});
+  }
+  if (!small_.empty()) {
+    more_layers_ = LayersBesides(*input.small[0].graph, *input.small[1].graph,
+                                 PlaceOf(input));
   }
 }
 
@@ -58,12 +64,16 @@ absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
   measured.variable_bytes = VariableBytes(lowered);
   measured.step_bytes = lowered.buffers.arena_bytes;
   measured.uses = MeasureBudget(lowered, budget_);
-  if (is_small) measured.held = HeldAlong(lowered, plan.groups);
+  if (!is_small) return measured;
+  measured.held = HeldAlong(lowered, plan.groups);
+  if (prices_.least && &step == &small_[0]) {
+    measured.least = prices_.least(lowered, plan, more_layers_);
+  }
   return measured;
 }
 
-absl::StatusOr<FoundLayout> LayoutPricer::Price(
-    const Mesh& mesh, const std::string& rules) const {
+absl::StatusOr<std::optional<FoundLayout>> LayoutPricer::Price(
+    const Mesh& mesh, const std::string& rules, double worst) const {
   if (in_line_) {
     const std::lock_guard lock(mutex_);
     const auto known = known_.find({mesh.ToString(), rules});
@@ -77,7 +87,8 @@ absl::StatusOr<FoundLayout> LayoutPricer::Price(
     MTF_RETURN_IF_ERROR(PriceWhole(found));
     return found;
   }
-  MTF_ASSIGN_OR_RETURN(found, PriceByLine(std::move(found)));
+  MTF_ASSIGN_OR_RETURN(const bool is_priced, PriceByLine(worst, found));
+  if (!is_priced) return std::nullopt;
   Remember(found);
   return found;
 }
@@ -88,8 +99,25 @@ void LayoutPricer::Remember(const FoundLayout& found) const {
   known_[{found.mesh.ToString(), found.text}] = found;
 }
 
-absl::StatusOr<FoundLayout> LayoutPricer::PriceByLine(FoundLayout found) const {
-  MTF_ASSIGN_OR_RETURN(const Measured low, Measure(small_[0], found, true));
+absl::StatusOr<bool> LayoutPricer::PriceByLine(double worst,
+                                               FoundLayout& found) const {
+  const std::pair key(found.mesh.ToString(), found.text);
+  std::shared_ptr<const Measured> smaller;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = low_.find(key);
+    if (known != low_.end()) smaller = known->second;
+  }
+  if (smaller == nullptr) {
+    MTF_ASSIGN_OR_RETURN(Measured measured, Measure(small_[0], found, true));
+    smaller = std::make_shared<Measured>(std::move(measured));
+  }
+  const Measured& low = *smaller;
+  if (low.least >= worst) {
+    const std::lock_guard lock(mutex_);
+    low_[key] = std::move(smaller);
+    return false;
+  }
   MTF_ASSIGN_OR_RETURN(const Measured high, Measure(small_[1], found, true));
   found.estimated = true;
   const double place = PlaceOf(input_);
@@ -114,7 +142,7 @@ absl::StatusOr<FoundLayout> LayoutPricer::PriceByLine(FoundLayout found) const {
             : bytes(low.uses[i].bytes, high.uses[i].bytes) > line.most_bytes;
     if (broken) found.broken.push_back(static_cast<int>(i));
   }
-  return found;
+  return true;
 }
 
 absl::Status LayoutPricer::PriceWhole(FoundLayout& found) const {

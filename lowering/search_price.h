@@ -5,7 +5,9 @@
 #define LOWERING_SEARCH_PRICE_H_
 
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,10 +33,13 @@ class LayoutPricer {
   void PriceInLine() { in_line_ = !input_.small.empty(); }
   bool in_line() const { return in_line_; }
 
-  // The layout of these rules. The error of one that does not lower. In line,
-  // what was priced before is remembered: as a whole, where it was.
-  absl::StatusOr<FoundLayout> Price(const Mesh& mesh,
-                                    const std::string& rules) const;
+  // The layout of these rules; nothing where it takes no less than `worst`, in
+  // line, and the smaller program shows that. The error of one that does not
+  // lower. In line, what was priced before is remembered: as a whole, where it
+  // was.
+  absl::StatusOr<std::optional<FoundLayout>> Price(const Mesh& mesh,
+                                                   const std::string& rules,
+                                                   double worst) const;
   // Fills in what `found` costs as a whole, which is no estimate.
   absl::Status PriceWhole(FoundLayout& found) const;
 
@@ -47,18 +52,24 @@ class LayoutPricer {
   };
   absl::StatusOr<Measured> Measure(const Step& step, const FoundLayout& found,
                                    bool is_small) const;
-  absl::StatusOr<FoundLayout> PriceByLine(FoundLayout found) const;
+  // False where it is seen to take no less than `worst`.
+  absl::StatusOr<bool> PriceByLine(double worst, FoundLayout& found) const;
   void Remember(const FoundLayout& found) const;
 
   const SearchInput& input_;
   Step whole_;
   std::vector<Step> small_;
+  MoreLayers more_layers_;  // of the whole besides those of the first small one
   const SearchPrices& prices_;
   const Budget& budget_;
   bool in_line_ = false;
-  mutable std::mutex mutex_;  // guards known_
+  mutable std::mutex mutex_;  // guards known_ and low_
   // By mesh and rules.
   mutable std::map<std::pair<std::string, std::string>, FoundLayout> known_;
+  // The smaller program of what was seen to be too slow.
+  mutable std::map<std::pair<std::string, std::string>,
+                   std::shared_ptr<const Measured>>
+      low_;
 };
 
 }  // namespace mtf::internal

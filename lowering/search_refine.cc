@@ -2,6 +2,7 @@
 #include "lowering/search_refine.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -169,12 +170,19 @@ void Refine(const SearchContext& context, const SearchDimensions& dimensions,
         if (!seen.insert(RulesText(space, roles)).second) continue;
         if (promises(roles)) layouts.push_back({std::move(roles), 0, 0});
       }
-      const std::vector<absl::StatusOr<FoundLayout>> found =
-          PriceAll(context, space, layouts);
+      // What is slower than a layout that fits is of no interest.
+      const double worst = findings.Fits(present.layout)
+                               ? present.layout.price.seconds
+                               : std::numeric_limits<double>::infinity();
+      const auto found = PriceAll(context, space, layouts, worst);
       for (size_t i = 0; i < found.size(); ++i) {
         if (!found[i].ok()) continue;
         ++findings.result.refined;
-        Finding next = {*found[i], &space, layouts[i].roles};
+        if (!*found[i]) {
+          ++findings.result.lowered;
+          continue;
+        }
+        Finding next = {**found[i], &space, layouts[i].roles};
         next.slower_neighbour =
             !IsWorthwhile(findings, present.layout, next.layout);
         findings.Add(next);

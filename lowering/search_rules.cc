@@ -306,6 +306,10 @@ SearchPrices PricesOf(const Machine& machine) {
         EstimateStep(program, machine, plan.attention);
     return StepPrice{estimate.seconds, estimate.compute, estimate.exposed};
   };
+  prices.least = [machine](const Program& program, const MachinePlan& plan,
+                           const internal::MoreLayers& more) {
+    return internal::LeastSeconds(program, machine, plan.attention, more);
+  };
   prices.plan = [machine](Program& program) {
     return PlanMemory(machine, program);
   };

@@ -17,6 +17,7 @@
 #include "layouts/layout_rules.h"
 #include "layouts/mesh.h"
 #include "layouts/reshard_path.h"
+#include "lowering/least_time.h"
 #include "lowering/lower.h"
 #include "lowering/machine.h"
 #include "lowering/plan_for_machine.h"
@@ -38,8 +39,9 @@ struct SearchInput {
   SearchProgram program;
   // The same step with the block twice and four times, say: two numbers of
   // repeats, the smaller first, both below that of `program`. In large spaces
-  // layouts are then priced on these two, from which time follows in a line, to
-  // a few percent, and memory place by place (lowering/search_memory.h). The
+  // layouts are then ruled out by the first (SearchPrices::least), or priced on
+  // both, from which time follows in a line, to a few percent, and memory place
+  // by place (lowering/search_memory.h). The
   // best are lowered as a whole and ordered by what they cost then, and where
   // one turns out too large the search goes on without it. Empty: every layout
   // is lowered as a whole.
@@ -58,6 +60,11 @@ struct SearchPrices {
   // The price of a planned program. A pure function, called from several
   // threads.
   std::function<StepPrice(const Program&, const MachinePlan&)> step;
+  // What the step takes at least with `more` layers besides those of the
+  // program (lowering/least_time.h). Null: nothing is known of it.
+  std::function<double(const Program&, const MachinePlan&,
+                       const internal::MoreLayers& more)>
+      least = {};
   // PlanMemory of the machine. Null: the plan of the program itself.
   std::function<MachinePlan(Program&)> plan = {};
   // What single parts cost at least, as in Machine; with them most layouts
