@@ -172,10 +172,10 @@ ExplainedEinsum ExplainOne(const Program& program,
     const bool in_y = y.shape.Contains(name), in_z = z.shape.Contains(name);
     (in_z ? (in_y ? batch : m) : k).Add(program, x, i);
     if (in_z) continue;
-    TensorLayout layout = TensorLayout::Replicated(1);
-    layout.dims[0] = x.layout.dims[i];
-    absl::StrAppend(&summed, summed.empty() ? " sum " : ", ",
-                    LayoutText(program.mesh, Shape({x.shape[i]}), layout));
+    const AxisList& axes = x.layout.dims[i];
+    absl::StrAppend(&summed, summed.empty() ? " sum " : ", ", name, ":",
+                    x.shape[i].size, axes.empty() ? "" : "/",
+                    program.mesh.AxisNames(axes));
   }
   for (int i = 0; i < y.shape.rank(); ++i) {
     if (x.shape.Contains(y.shape[i].name)) continue;

@@ -97,9 +97,8 @@ Value Recorder::AddFirstResult(DType dtype, const Shape& shape,
       suffix.empty() ? program_.AddValue(name_, dtype, shape, std::move(layout))
                      : program_.AddValue(absl::StrCat(name_, suffix), dtype,
                                          shape, std::move(layout));
-  reshards_.resize(program_.values.size());
-  made_by_.resize(program_.values.size(), -1);
-  made_by_[result] = origin_;
+  reshards_.emplace_back();
+  made_by_.push_back(origin_);
   Instruction& instruction = program_.instructions.back();
   instruction.results.push_back(result);
   instruction.origin = origin_;
@@ -110,9 +109,8 @@ Value Recorder::AddResult(int made, DType dtype, const Shape& shape) {
   const int first = program_.instructions[made].results[0];
   const int result = program_.AddValue(
       name_, dtype, shape, TensorLayout(program_.values[first].layout));
-  reshards_.resize(program_.values.size());
-  made_by_.resize(program_.values.size(), -1);
-  made_by_[result] = origin_;
+  reshards_.emplace_back();
+  made_by_.push_back(origin_);
   program_.instructions[made].results.push_back(result);
   return {result};
 }
@@ -198,10 +196,9 @@ int Recorder::Demand(int value, const TensorLayout& target) {
       program_.values[result].causes.push_back(cause);
     }
   }
-  reshards_.resize(program_.values.size());
+  reshards_.emplace_back();
   reshards_[value].push_back(result);
-  made_by_.resize(program_.values.size(), -1);
-  made_by_[result] = made_by_[value];
+  made_by_.push_back(made_by_[value]);
   reshard.results = {result};
   // A sum is explained by whoever left it pending, a gather by its reader.
   reshard.origin = from.layout.unreduced != 0 ? made_by_[value] : origin_;

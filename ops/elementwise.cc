@@ -81,6 +81,7 @@ class ElementwiseOp : public Operation {
   MapExpression Expression() const {
     const int num_inputs = static_cast<int>(inputs().size());
     MapExpression expression{num_inputs, {}};
+    expression.steps.reserve(operands_.size() - num_inputs + 1);
     MapStep step{function_, dtype(), {}, 0, ""};
     for (const Operand& operand : operands_) {
       if (operand.input >= 0) {
