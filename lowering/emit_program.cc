@@ -46,18 +46,18 @@ std::vector<bool> Ancestors(const Graph& graph,
 DimensionTable DimensionsOf(const Graph& graph) {
   DimensionTable table;
   absl::flat_hash_set<absl::string_view> seen;
-  const Shape* last = nullptr;
+  absl::flat_hash_set<std::pair<std::string, std::string>> ties;
+  // Copies of a shape share their dimensions.
+  absl::flat_hash_set<const std::vector<Dimension>*> shapes;
   for (const auto& operation : graph.operations()) {
-    // Most operations have the shape of the one before.
-    const Shape& shape = operation->shape();
-    if (last == nullptr || shape != *last) {
-      for (const Dimension& dim : shape) {
+    if (shapes.insert(&operation->shape().dims()).second) {
+      for (const Dimension& dim : operation->shape()) {
         if (seen.insert(dim.name).second) table.names.push_back(dim.name);
       }
-      last = &shape;
     }
+    // Layers tie the same dimensions.
     for (auto& tie : operation->TiedDimensions()) {
-      table.tied.push_back(std::move(tie));
+      if (ties.insert(tie).second) table.tied.push_back(std::move(tie));
     }
   }
   table.second_names = SecondNamesOf(graph);
