@@ -82,6 +82,11 @@ function(mtf_library name)
                                                  UNITY_BUILD_BATCH_SIZE 12)
     set_source_files_properties(${ARG_ALONE} PROPERTIES
                                 SKIP_UNITY_BUILD_INCLUSION ON)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # A type of an unnamed namespace in a member: a mistake in a header, which
+      # the sources look like here.
+      target_compile_options(mtf_${name} PRIVATE -Wno-subobject-linkage)
+    endif()
     # Libraries that are compiled alike share what the first has compiled.
     set(kind MTF_HEADERS_OF_${ARG_VALUES_ONLY})
     get_property(owner GLOBAL PROPERTY ${kind})
