@@ -26,18 +26,25 @@ class StandIns {
   absl::Span<const int> places_;
 };
 
-// Marks the operations that `roots` depend on, by id.
-std::vector<bool> Ancestors(const Graph& graph,
-                            const std::vector<Tensor>& roots,
-                            const StandIns& stand_ins) {
-  std::vector<bool> needed(graph.operations().size(), false);
-  for (const Tensor& root : roots) needed[stand_ins.of(root)] = true;
-  for (int id = static_cast<int>(needed.size()) - 1; id >= 0; --id) {
-    if (!needed[id]) continue;
-    for (const Tensor& input : graph.operations()[id]->inputs()) {
-      needed[stand_ins.of(input)] = true;
+// The operations that `roots` depend on, by id, in their order. Of a deep model
+// few may be left, so that only these are looked at.
+std::vector<int> Ancestors(const Graph& graph, const std::vector<Tensor>& roots,
+                           const StandIns& stand_ins) {
+  std::vector<bool> seen(graph.operations().size(), false);
+  std::vector<int> needed;
+  const auto add = [&](const Tensor& tensor) {
+    const int id = stand_ins.of(tensor);
+    if (seen[id]) return;
+    seen[id] = true;
+    needed.push_back(id);
+  };
+  for (const Tensor& root : roots) add(root);
+  for (size_t i = 0; i < needed.size(); ++i) {
+    for (const Tensor& input : graph.operations()[needed[i]]->inputs()) {
+      add(input);
     }
   }
+  std::sort(needed.begin(), needed.end());
   return needed;
 }
 
@@ -117,15 +124,14 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
     }
   }
   const StandIns stand_ins(places);
-  const std::vector<bool> needed = Ancestors(graph, roots, stand_ins);
+  const std::vector<int> needed = Ancestors(graph, roots, stand_ins);
 
   Program program;
   program.mesh = binding.mesh;
   program.grains = binding.grains;
-  const auto operations =
-      static_cast<size_t>(std::count(needed.begin(), needed.end(), true));
-  program.values.reserve(operations * 2);
-  program.instructions.reserve(operations * 2);
+  program.values.reserve(needed.size() * 2);
+  program.instructions.reserve(needed.size() * 2);
+  program.origins.reserve(needed.size() + targets.fetches.size());
   Recorder recorder(binding, program);
   FirstNamesEmitter first_names(binding.first_names, recorder, program);
   Emitter& emitter = binding.first_names.empty()
@@ -133,14 +139,14 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
                          : first_names;
   std::vector<Value> values(graph.operations().size());
   std::vector<Value> inputs;
-  for (const auto& operation : graph.operations()) {
-    if (!needed[operation->id()]) continue;
+  for (int id : needed) {
+    const auto& operation = graph.operations()[id];
     inputs.clear();
     for (const Tensor& input : operation->inputs()) {
       inputs.push_back(values[stand_ins.of(input)]);
     }
     recorder.Begin(*operation);
-    values[operation->id()] = operation->Emit(emitter, inputs);
+    values[id] = operation->Emit(emitter, inputs);
     MTF_RETURN_IF_ERROR(recorder.status());
   }
   if (targets.initialize) {
