@@ -162,7 +162,7 @@ void ProgramParser::ParseInstruction(LineReader& line) {
     }
   }
   if (!known) {
-    return line.FailWord(absl::StrCat("no instruction \"", opcode, "\""));
+    return line.FailWord(absl::StrCat("no instruction ", Quoted(opcode)));
   }
   const bool gives = instruction.opcode != Opcode::kOutput &&
                      instruction.opcode != Opcode::kWait;

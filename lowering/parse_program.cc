@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "layouts/shard.h"
 #include "layouts/text_items.h"
 #include "lowering/plan_einsums.h"
@@ -19,8 +20,20 @@ namespace {
 
 // Longest text, and most elements of a constant, that are read on trust.
 constexpr size_t kMostText = size_t{1} << 28;
+// Longest line of an error: names and instructions may fill a file.
+constexpr size_t kMostErrorLine = 300;
 // No device has as much memory.
 constexpr int64_t kMostArena = int64_t{1} << 60;
+
+absl::Status WithoutLongLines(const absl::Status& status) {
+  std::string text;
+  for (absl::string_view line : absl::StrSplit(status.message(), '\n')) {
+    absl::StrAppend(&text, text.empty() ? "" : "\n",
+                    line.substr(0, kMostErrorLine),
+                    line.size() > kMostErrorLine ? "..." : "");
+  }
+  return absl::Status(status.code(), text);
+}
 
 }  // namespace
 
@@ -36,12 +49,14 @@ absl::StatusOr<Program> ProgramParser::Run(absl::string_view text) {
   for (const LogicalLine& line : lines) {
     const absl::Status status = ParseLine(line);
     if (status.ok()) continue;
-    if (&line != last || !has_mesh_ || has_end_) return status;
-    return absl::InvalidArgumentError(absl::StrCat(
+    if (&line != last || !has_mesh_ || has_end_) {
+      return WithoutLongLines(status);
+    }
+    return WithoutLongLines(absl::InvalidArgumentError(absl::StrCat(
         status.message(),
         DetailLine("note",
                    "the text has no end{...} behind this line: it may "
-                   "be cut")));
+                   "be cut"))));
   }
   if (!has_mesh_) {
     return absl::InvalidArgumentError(
@@ -131,7 +146,8 @@ absl::Status ProgramParser::Verify() const {
       : bad == kBadArena && has_buffers_  ? arena_place_
       : bad == kBadCommit && has_buffers_ ? commit_place_
                                           : "line 1, column 1";
-  return absl::InvalidArgumentError(absl::StrCat(place, ": ", valid.message()));
+  return WithoutLongLines(
+      absl::InvalidArgumentError(absl::StrCat(place, ": ", valid.message())));
 }
 
 absl::Status ProgramParser::CheckPlans() {
@@ -142,10 +158,10 @@ absl::Status ProgramParser::CheckPlans() {
     const std::string plan =
         program_.instructions[given.instruction].einsum->ToString();
     if (given.plan == plan) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
+    return WithoutLongLines(absl::InvalidArgumentError(absl::StrCat(
         given.place, ": the plan of this einsum is not by{", given.plan, "}",
         DetailLine("help",
-                   absl::StrCat("write by{", plan, "}, or leave it out"))));
+                   absl::StrCat("write by{", plan, "}, or leave it out")))));
   }
   return absl::OkStatus();
 }

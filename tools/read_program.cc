@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "layouts/text_items.h"
@@ -14,39 +15,120 @@
 #include "lowering/parse_program.h"
 #include "mtf/status.h"
 #include "tools/mtf_flags.h"
+#include "tools/program_stage.h"
 
 namespace mtf::tools {
 namespace {
 
-constexpr absl::string_view kAfter = "# after ";
+constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // The last program of a dump. Lines before it become empty ones, so that
 // places in it are those in the file.
 struct Dump {
   std::string text;
-  std::string pass;  // behind which it was written, or ""
-  int line = 0;      // of that comment
+  std::string pass;  // behind which it says that it was written, or ""
+  int line = 0;      // of that comment, or else of the mesh
 };
+
+// The word of a line "# after WORD", or "": other comments are only those.
+absl::string_view PassOf(absl::string_view line) {
+  if (!absl::ConsumePrefix(&line, "# after ")) return "";
+  line = absl::StripAsciiWhitespace(line);
+  const bool is_word = std::all_of(line.begin(), line.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
+           c == '-';
+  });
+  return is_word ? line : "";
+}
 
 Dump LastOf(absl::string_view text) {
   Dump dump;
   int number = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
-    if (absl::StartsWith(line, kAfter)) {
-      dump.pass = std::string(
-          absl::StripAsciiWhitespace(absl::StripPrefix(line, kAfter)));
+    if (const absl::string_view pass = PassOf(line); !pass.empty()) {
+      dump.pass = std::string(pass);
       dump.line = number;
       dump.text = std::string(number - 1, '\n');
+    } else if (dump.line == 0 && LooksLikeProgram(line)) {
+      dump.line = number;
     }
     absl::StrAppend(&dump.text, line, "\n");
   }
   return dump;
 }
 
+// What the text has decides which stage it is of; what somebody wrote above it
+// must not say otherwise.
+absl::Status CheckStage(const StageRange& range, const Dump& dump) {
+  const std::vector<std::string> names = StageNames();
+  if (range.first > range.last) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "line ", dump.line, ": the text is of no pass: it ", range.not_earlier,
+        ", but ", range.not_later,
+        DetailLine("note",
+                   absl::StrCat("the one is so from ", names[range.first],
+                                " on, the other up to ", names[range.last])),
+        DetailLine("help", "take the text as it was written")));
+  }
+  if (dump.pass.empty()) return absl::OkStatus();
+  const auto named = std::find(names.begin(), names.end(), dump.pass);
+  if (named == names.end()) {
+    const std::string nearest = NearestName(dump.pass, names);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "line ", dump.line, " names no pass: ", Quoted(dump.pass),
+        nearest.empty() ? ""
+                        : absl::StrCat("; did you mean \"", nearest, "\"?")));
+  }
+  const size_t stage = named - names.begin();
+  if (range.first <= stage && stage <= range.last) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "line ", dump.line, ": the text is not one behind ", dump.pass, ": it ",
+      stage < range.first ? range.not_earlier : range.not_later,
+      DetailLine(
+          "stages",
+          absl::StrCat("it may be of ",
+                       absl::StrJoin(names.begin() + range.first,
+                                     names.begin() + range.last + 1, ", "))),
+      DetailLine("help",
+                 "name one of them, or leave the line out: what is missing is "
+                 "run on the text")));
+}
+
+// Runs the passes behind stage `first` on a program of it.
+absl::Status RunPasses(size_t first, Program& program) {
+  const std::vector<std::string> names = StageNames();
+  const auto place_of = [&names](absl::string_view name) -> size_t {
+    return std::find(names.begin(), names.end(), name) - names.begin();
+  };
+  const auto run = [&program](const std::string& name) {
+    const absl::Status status = RunPass(name, program);
+    if (status.code() != absl::StatusCode::kInternal) return status;
+    // No defect of the pass: a text may be what lowering never writes.
+    return absl::InvalidArgumentError(absl::StrCat(
+        "pass ", name, " cannot go on from the text: ", status.message()));
+  };
+  if (first < place_of("shard_shapes")) {
+    // Where nothing is cut the text may have been of a later stage too.
+    for (ProgramValue& value : program.values) value.local.clear();
+    for (Instruction& instruction : program.instructions) {
+      instruction.iteration_local.clear();
+    }
+  }
+  // What the text leaves out of the plans of einsums follows from the rest.
+  if (first >= place_of("plan_einsums")) {
+    MTF_RETURN_IF_ERROR(run("plan_einsums"));
+  }
+  for (size_t stage = first + 1; stage < names.size(); ++stage) {
+    MTF_RETURN_IF_ERROR(run(names[stage]));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool LooksLikeProgram(absl::string_view text) {
+  absl::ConsumePrefix(&text, kByteOrderMark);  // which ParseDump tells of
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = absl::StripAsciiWhitespace(line);
     if (line.empty() || line[0] == '#') continue;
@@ -57,57 +139,45 @@ bool LooksLikeProgram(absl::string_view text) {
 
 absl::StatusOr<Program> ParseDump(absl::string_view text,
                                   const std::string& path) {
-  const Dump dump = LastOf(text);
   const auto in_file = [&](const absl::Status& status) {
     return absl::Status(
         status.code(),
         absl::StrCat(status.message(), DetailLine("file", Escaped(path))));
   };
-  if (!LooksLikeProgram(dump.text)) {
+  if (absl::StartsWith(text, kByteOrderMark)) {
     return in_file(absl::InvalidArgumentError(absl::StrCat(
+        "line 1, column 1: the text begins with a byte order mark, EF BB BF",
+        DetailLine("help", "save it as UTF-8 without one"))));
+  }
+  const Dump dump = LastOf(text);
+  if (!LooksLikeProgram(dump.text)) {
+    return absl::InvalidArgumentError(absl::StrCat(
         Quoted(path), " is no program: it does not begin with a mesh",
         DetailLine("help",
                    "--dump_program=PROGRAM.txt of a training program writes "
-                   "one"))));
+                   "one")));
   }
   absl::StatusOr<Program> program = ParseProgram(dump.text);
   if (!program.ok()) return in_file(program.status());
-
-  std::vector<std::string> passes = PassNames();
-  passes.insert(passes.begin(), "emit_program");
-  auto last = passes.begin();
-  if (!dump.pass.empty()) {
-    last = std::find(passes.begin(), passes.end(), dump.pass);
-    if (last == passes.end()) {
-      const std::string nearest = NearestName(dump.pass, passes);
-      return in_file(absl::InvalidArgumentError(absl::StrCat(
-          "line ", dump.line, " names no pass: ", Quoted(dump.pass),
-          nearest.empty()
-              ? ""
-              : absl::StrCat("; did you mean \"", nearest, "\"?"))));
-    }
-  } else if (program->buffers.buffers.size() == program->values.size()) {
-    last = passes.end() - 1;
+  const StageRange range = StagesOf(*program);
+  if (const absl::Status fits = CheckStage(range, dump); !fits.ok()) {
+    return in_file(fits);
   }
   if (std::none_of(program->instructions.begin(), program->instructions.end(),
                    [](const Instruction& instruction) {
                      return instruction.opcode == Opcode::kOutput ||
                             instruction.opcode == Opcode::kWriteVariable;
                    })) {
-    return in_file(absl::InvalidArgumentError(
+    return absl::InvalidArgumentError(
         absl::StrCat("the program of ", Quoted(path),
                      " neither hands out a value nor writes a variable",
                      DetailLine("help",
                                 "a step has an output(...) or a write_variable "
-                                "at least"))));
+                                "at least")));
   }
-  // What the text leaves out of the plans of einsums follows from the rest.
-  if (last >= std::find(passes.begin(), passes.end(), "plan_einsums")) {
-    MTF_RETURN_IF_ERROR(RunPass("plan_einsums", *program));
-  }
-  for (++last; last != passes.end(); ++last) {
-    const absl::Status status = RunPass(*last, *program);
-    if (!status.ok()) return in_file(status);
+  if (const absl::Status status = RunPasses(range.first, *program);
+      !status.ok()) {
+    return in_file(status);
   }
   return program;
 }

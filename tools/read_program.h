@@ -14,10 +14,11 @@ namespace mtf::tools {
 bool LooksLikeProgram(absl::string_view text);
 
 // The program in a file that --dump_program wrote: the last of those behind
-// "# after PASS" lines. Passes that come after PASS are run; a text without
-// such a line is taken as it is when it has places in memory, else as what
-// emit_program wrote. kNotFound for a file that is not there, kInvalidArgument
-// with the line in the file for text that is no program.
+// "# after PASS" lines. What it has says which passes it has been through
+// (program_stage.h), whether or not there is such a line, and the others are
+// run. kNotFound for a file that is not there; kInvalidArgument with the line
+// in the file for text that is no program, that a "# after PASS" line calls
+// what it is not, or that a pass cannot go on from.
 absl::StatusOr<Program> ReadProgram(const std::string& path);
 
 // The same for text that was read from `path`.

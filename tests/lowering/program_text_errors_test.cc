@@ -316,6 +316,22 @@ rule h:model from "b"
               HasSubstr("only what changes a layout has a cause"));
 }
 
+// A name or an opcode may fill a file; its error does not fill the screen.
+TEST(ProgramText, ErrorsOfLongTextsAreShort) {
+  const std::string mesh = "mesh{data:2}\n";
+  const std::string name(300000, 'a');
+  for (const std::string& line :
+       {"%x : f32[b:8] = " + name + " x",
+        "%x : f32[b:8/" + name + "] = input x",
+        "%x : " + name + "[b:8] = input x",
+        "%y : f32[] = map(%" + name + ") relu",
+        "%" + name + " : f32[b:8/data=8] = input x", name}) {
+    const absl::Status status = ParseText(mesh + line).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_LE(status.message().size(), 1000u) << status.message().substr(0, 99);
+  }
+}
+
 TEST(ProgramText, AnOpenQuoteIsAnError) {
   EXPECT_THAT(
       ErrorText(ParseText("mesh{data:2}\n%\"x : f32[] = input x").status()),

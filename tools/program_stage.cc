@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/program_stage.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "layouts/shard.h"
+#include "layouts/text_items.h"
+#include "lowering/lower.h"
+
+namespace mtf::tools {
+namespace {
+
+class Finder {
+ public:
+  explicit Finder(const Program& program)
+      : program_(program), names_(StageNames()) {
+    range_.last = names_.size() - 1;
+  }
+
+  StageRange Run() {
+    LookAtInstructions();
+    LookAtShards();
+    if (program_.buffers.buffers.empty()) {
+      UpTo("overlap_collectives", "has no buffers{...}");
+    } else {
+      From("plan_buffers", "has buffers{...}");
+    }
+    return range_;
+  }
+
+ private:
+  size_t StageOf(absl::string_view name) const {
+    return std::find(names_.begin(), names_.end(), name) - names_.begin();
+  }
+  void From(absl::string_view name, const std::string& why) {
+    const size_t stage = StageOf(name);
+    if (stage <= range_.first) return;
+    range_.first = stage;
+    range_.not_earlier = why;
+  }
+  void UpTo(absl::string_view name, const std::string& why) {
+    const size_t stage = StageOf(name);
+    if (stage >= range_.last) return;
+    range_.last = stage;
+    range_.not_later = why;
+  }
+  std::string NameOf(int value) const {
+    return absl::StrCat("%", Escaped(program_.values[value].name));
+  }
+
+  void LookAtInstructions() {
+    const Instruction* collective = nullptr;
+    bool reshards = false;
+    for (const Instruction& instruction : program_.instructions) {
+      const absl::string_view opcode = OpcodeName(instruction.opcode);
+      if (instruction.opcode == Opcode::kReshard) {
+        UpTo("narrow_reshards",
+             absl::StrCat("has a reshard, ", NameOf(instruction.results[0])));
+        reshards = true;
+      } else if (instruction.opcode == Opcode::kWait) {
+        From("overlap_collectives", "has a wait");
+      } else if (instruction.einsum != nullptr) {
+        From("plan_einsums", "has plans of einsums, by{...}");
+      }
+      if (!IsCollective(instruction.opcode)) continue;
+      if (collective == nullptr) collective = &instruction;
+      if (instruction.operands.size() > 1) {
+        From("bucket_all_reduces",
+             absl::StrCat("has an ", opcode, " of several values, ",
+                          NameOf(instruction.results[0])));
+      }
+      if (instruction.beside) {
+        From("overlap_collectives",
+             absl::StrCat("has a collective beside, ",
+                          NameOf(instruction.results[0])));
+      }
+    }
+    // Both are in texts that somebody wrote: what runs on a reshard leaves the
+    // collectives as they are.
+    if (collective == nullptr || reshards) return;
+    From("expand_reshards", absl::StrCat("has collectives and no reshard, ",
+                                         NameOf(collective->results[0])));
+  }
+
+  // What a dimension takes on each device is said from shard_shapes on, where
+  // it is not its size.
+  void LookAtShards() {
+    for (size_t v = 0; v < program_.values.size(); ++v) {
+      const ProgramValue& value = program_.values[v];
+      for (int i = 0; i < value.shape.rank(); ++i) {
+        const int64_t places =
+            LocalExtent(program_.grains, value.shape, value.layout, i);
+        if (places == value.shape[i].size) continue;
+        const std::string what = absl::StrCat(
+            "dimension \"", Escaped(value.shape[i].name), ":",
+            value.shape[i].size, "\" of ", NameOf(static_cast<int>(v)), " ",
+            value.local.empty() ? "without" : "with",
+            " what it takes on each "
+            "device, \"=",
+            places, "\"");
+        if (value.local.empty()) {
+          UpTo("bucket_all_reduces", absl::StrCat("has ", what));
+        } else {
+          From("shard_shapes", absl::StrCat("has ", what));
+        }
+        return;
+      }
+    }
+  }
+
+  const Program& program_;
+  std::vector<std::string> names_;
+  StageRange range_;
+};
+
+}  // namespace
+
+std::vector<std::string> StageNames() {
+  std::vector<std::string> names = PassNames();
+  names.insert(names.begin(), "emit_program");
+  return names;
+}
+
+StageRange StagesOf(const Program& program) { return Finder(program).Run(); }
+
+}  // namespace mtf::tools
