@@ -9,6 +9,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/functional/function_ref.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -105,12 +106,17 @@ Targets TargetsOf(const RunRequest& request) {
 }
 
 // The mesh and the rules of the flags, without any rank of them. A dry run does
-// not care how many ranks there are.
+// not care how many ranks there are, unless its mesh is made of them.
 absl::StatusOr<Placement> PlacementFromFlags(const std::string& layout) {
+  const std::string mesh = absl::GetFlag(FLAGS_mesh_shape);
   const LauncherInfo launcher = DetectLauncher();
-  const bool any_mesh = absl::GetFlag(FLAGS_dry_run) || launcher.size == 1;
-  return ParsePlacement(absl::GetFlag(FLAGS_mesh_shape), layout,
-                        any_mesh ? 0 : launcher.size);
+  const bool of_ranks =
+      absl::StrContains(mesh, ":-1") ||
+      (absl::StripAsciiWhitespace(mesh).empty() &&
+       IsLayoutName(absl::StripAsciiWhitespace(layout)));  // of a preset
+  const bool any_mesh =
+      launcher.size == 1 || (absl::GetFlag(FLAGS_dry_run) && !of_ranks);
+  return ParsePlacement(mesh, layout, any_mesh ? 0 : launcher.size);
 }
 
 // Writes `text` to the file that the flag `name` gives; rank 0 alone does.
@@ -122,13 +128,22 @@ absl::Status WriteFile(absl::string_view what, absl::string_view name,
       absl::StrCat("name a file in a folder that exists with --", name));
 }
 
+// Lines of --budget that can find nothing, as notices or as an error.
+absl::StatusOr<std::vector<std::string>> BudgetNotices(const Budget& budget,
+                                                       const Mesh& mesh,
+                                                       const Graph& graph) {
+  return CheckBudgetNames(budget, mesh, graph,
+                          absl::GetFlag(FLAGS_strict_layout));
+}
+
 // What --dump_program writes: it needs the mesh, but no rank of it.
 absl::Status DumpPlan(const Graph& graph, const RunRequest& request,
-                      const std::string& layout) {
+                      const std::string& layout, const Budget& budget) {
   MTF_ASSIGN_OR_RETURN(const Placement placement, PlacementFromFlags(layout));
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                        BindLayout(graph, placement.mesh, placement.rules,
                                   absl::GetFlag(FLAGS_strict_layout)));
+  MTF_RETURN_IF_ERROR(BudgetNotices(budget, placement.mesh, graph).status());
   std::string dump;
   LowerOptions options;
   options.after_pass = [&dump](absl::string_view pass, const Program& program) {
@@ -176,15 +191,8 @@ absl::StatusOr<Budget> BudgetFromFlags() {
 // Holds the step against the budgets of the layout and of --budget before
 // anything is computed for it. `plan` gives it the memory that it will have.
 absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
-                           const LayoutBinding& binding,
+                           const LayoutBinding& binding, const Budget& budget,
                            absl::FunctionRef<void(Program&)> plan) {
-  MTF_ASSIGN_OR_RETURN(const Budget budget, BudgetFromFlags());
-  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> notices,
-                       CheckBudgetNames(budget, binding.mesh, graph,
-                                        absl::GetFlag(FLAGS_strict_layout)));
-  for (const std::string& notice : notices) {
-    Say(absl::StrCat("note: ", notice));
-  }
   if (binding.budget.empty() && budget.empty()) return absl::OkStatus();
   MTF_ASSIGN_OR_RETURN(Program program,
                        Lower(graph, binding, TargetsOf(request)));
@@ -195,11 +203,13 @@ absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
 
 // What --explain and --dry_run say.
 absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
-                         const std::string& layout) {
+                         const std::string& layout, const Budget& budget) {
   internal::KeepMemory();
   MTF_ASSIGN_OR_RETURN(const Machine machine,
                        Machine::Load(absl::GetFlag(FLAGS_machine)));
   MTF_ASSIGN_OR_RETURN(const Placement placement, PlacementFromFlags(layout));
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> notices,
+                       BudgetNotices(budget, placement.mesh, graph));
   ExplainOptions options;
   options.strict = absl::GetFlag(FLAGS_strict_layout);
   if (absl::GetFlag(FLAGS_explain_all_changes)) {
@@ -208,6 +218,8 @@ absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
   MTF_ASSIGN_OR_RETURN(Explanation explanation,
                        Explain(graph, placement.mesh, placement.rules,
                                TargetsOf(request), machine, options));
+  explanation.notices.insert(explanation.notices.end(), notices.begin(),
+                             notices.end());
   if (!explanation.changes_note.empty()) {
     explanation.changes_note += "; --explain_all_changes lowers all of them";
   }
@@ -230,13 +242,13 @@ absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
   } else {
     MTF_RETURN_IF_ERROR(WriteFile("explanation", "explain_file", path, text));
   }
-  if (placement.rules.budget().empty() && absl::GetFlag(FLAGS_budget).empty()) {
+  if (placement.rules.budget().empty() && budget.empty()) {
     return absl::OkStatus();
   }
   MTF_ASSIGN_OR_RETURN(
       const LayoutBinding binding,
       BindLayout(graph, placement.mesh, placement.rules, options.strict));
-  return CheckBudgetOf(graph, request, binding, [&](Program& program) {
+  return CheckBudgetOf(graph, request, binding, budget, [&](Program& program) {
     PlanForMachine(machine, program);
   });
 }
@@ -264,12 +276,13 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
         absl::StrCat("--explain_file is given without --explain",
                      DetailLine("help", "add --explain, or --dry_run")));
   }
+  MTF_ASSIGN_OR_RETURN(const Budget budget, BudgetFromFlags());
   absl::Status shown;
   if (!absl::GetFlag(FLAGS_dump_program).empty()) {
-    shown = DumpPlan(graph, request, layout);
+    shown = DumpPlan(graph, request, layout, budget);
   }
   if (explain) {
-    MTF_RETURN_IF_ERROR(ExplainPlan(graph, request, layout));
+    MTF_RETURN_IF_ERROR(ExplainPlan(graph, request, layout, budget));
     MTF_RETURN_IF_ERROR(shown);
     return std::unique_ptr<Session>();
   }
@@ -285,15 +298,20 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
       Session::Create(graph, absl::GetFlag(FLAGS_mesh_shape), layout, options));
   // Only one rank writes, so only one can have failed to.
   MTF_RETURN_IF_ERROR(session->Agree(shown));
-  for (const std::string& notice : session->notices()) {
-    Say(absl::StrCat("note: ", notice));
+  const absl::StatusOr<std::vector<std::string>> of_budget =
+      BudgetNotices(budget, session->mesh(), graph);
+  MTF_RETURN_IF_ERROR(session->Agree(of_budget.status()));
+  for (const auto* notices : {&session->notices(), &*of_budget}) {
+    for (const std::string& notice : *notices) {
+      Say(absl::StrCat("note: ", notice));
+    }
   }
   // A file of --budget may be another on another rank.
   const auto plan = [&](Program& program) {
     program.buffers = session->PlanOf(program);
   };
-  MTF_RETURN_IF_ERROR(
-      session->Agree(CheckBudgetOf(graph, request, session->binding(), plan)));
+  MTF_RETURN_IF_ERROR(session->Agree(
+      CheckBudgetOf(graph, request, session->binding(), budget, plan)));
   Say(Describe(*session, layout));
   MTF_RETURN_IF_ERROR(session->Initialize());
   return session;

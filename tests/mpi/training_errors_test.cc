@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -103,6 +104,27 @@ TEST(FailingRanks, ARankWithoutMemoryForTheStepEndsTheJob) {
   EXPECT_EQ(outcome.exit_code, 71) << outcome.errors;
   EXPECT_EQ(Count(outcome.errors, "RESOURCE_EXHAUSTED no memory"), 1)
       << outcome.errors;
+}
+
+// Where a mesh is made of the ranks there are, so is that of a dry run.
+TEST(DryRun, TakesTheRanksOfTheLauncher) {
+  const std::string path =
+      ::testing::TempDir() + "/dry_run_" + std::to_string(getpid());
+  for (const auto& [arguments, mesh] :
+       {std::pair("--mesh_shape=data:-1 --layout=batch:data", "data:3"),
+        std::pair("--mesh_shape=data:-1,m:3 --layout=batch:data", "data:1,m:3"),
+        std::pair("--layout=data", "data:3"),
+        std::pair("--mesh_shape=data:8 --layout=data", "data:8")}) {
+    const Outcome outcome =
+        RunRanks(std::string(TRANSFORMER_LM " --text=" TEXT " --dry_run ") +
+                 arguments + " --explain_file=" + path);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    std::string first;
+    std::getline(std::ifstream(path), first);
+    EXPECT_THAT(first, HasSubstr(std::string("mesh ") + mesh + " ("))
+        << arguments;
+    std::remove(path.c_str());
+  }
 }
 
 }  // namespace

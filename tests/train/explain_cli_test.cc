@@ -216,6 +216,47 @@ TEST(ExplainCli, ABudgetStandsBesideAPreset) {
   std::remove(path.c_str());
 }
 
+// As a bad budget in a layout is: nothing is shown or written before.
+TEST(ExplainCli, ABadBudgetIsRefusedBeforeAnythingIsShown) {
+  const std::string page = Temporary("page");
+  const std::string program = Temporary("program");
+  const std::string step = absl::StrCat(
+      "--mesh_shape=data:2 --layout=batch:data --dump_program=", program, " ");
+  for (const auto& [budget, code, message] :
+       std::vector<std::tuple<std::string, int, std::string>>{
+           {"\"no foo\"", 2, "INVALID_ARGUMENT budget line \"no foo\" has"},
+           {"@/no/such.budget", 66, "NOT_FOUND cannot read layout file"},
+           {"\"nothing over dta\"", 2,
+            "INVALID_ARGUMENT mesh \"data:2\" has no axis \"dta\""},
+           {"\"nothing over pod\" --strict_layout", 2,
+            "INVALID_ARGUMENT budget line \"nothing over pod\""}}) {
+    for (const std::string& form :
+         {std::string("--dry_run"), std::string("--explain=json"),
+          absl::StrCat("--explain=html --explain_file=", page),
+          std::string("--steps=2")}) {
+      const Outcome outcome = RunProgram(
+          README_PROGRAM, absl::StrCat(step, form, " --budget=", budget));
+      EXPECT_EQ(outcome.exit_code, code) << form << " " << budget;
+      EXPECT_EQ(outcome.out, "") << form << " " << budget;
+      EXPECT_THAT(outcome.errors, StartsWith(message)) << form;
+      EXPECT_FALSE(std::ifstream(page)) << budget;
+      EXPECT_FALSE(std::ifstream(program)) << budget;
+    }
+  }
+}
+
+// JSON with a line behind it would be none.
+TEST(ExplainCli, ABudgetWithoutEffectIsANoticeOfTheExplanation) {
+  const Outcome outcome =
+      RunProgram(README_PROGRAM,
+                 "--explain=json --mesh_shape=data:2 --layout=batch:data "
+                 "--budget=\"nothing over pod\"");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const auto json = nlohmann::json::parse(outcome.out, nullptr, false);
+  ASSERT_TRUE(json.is_object()) << outcome.out;
+  EXPECT_THAT(json["notices"].dump(), HasSubstr("has no axis"));
+}
+
 // The step itself is held against it too, not only its explanation.
 TEST(ExplainCli, ABudgetStopsAStep) {
   const Outcome run = RunProgram(
