@@ -12,15 +12,16 @@ namespace mtf {
 
 absl::Status WritePlainFile(const std::string& path, absl::string_view text,
                             absl::string_view what, absl::string_view help) {
-  const auto error = [&](absl::StatusCode code, int number) {
+  const auto error = [&](absl::StatusCode code, int number,
+                         absl::string_view way_out) {
     return absl::Status(
         code,
         absl::StrCat("cannot write ", what, " to \"", absl::CHexEscape(path),
-                     "\": ", std::strerror(number), "\n  help     ", help));
+                     "\": ", std::strerror(number), "\n  help     ", way_out));
   };
   std::FILE* file = std::fopen(path.c_str(), "wb");
   if (file == nullptr) {
-    return error(absl::StatusCode::kPermissionDenied, errno);
+    return error(absl::StatusCode::kPermissionDenied, errno, help);
   }
   // What is buffered meets a full disk only when it is flushed.
   errno = 0;
@@ -30,12 +31,15 @@ absl::Status WritePlainFile(const std::string& path, absl::string_view text,
   int number = written ? 0 : errno;
   if (std::fclose(file) != 0 && number == 0) number = errno;
   if (number == 0) {
-    return written ? absl::OkStatus() : error(absl::StatusCode::kDataLoss, EIO);
+    if (written) return absl::OkStatus();
+    number = EIO;
   }
-  return error(number == ENOSPC || number == EDQUOT
-                   ? absl::StatusCode::kResourceExhausted
-                   : absl::StatusCode::kDataLoss,
-               number);
+  if (number == ENOSPC || number == EDQUOT) {
+    return error(absl::StatusCode::kResourceExhausted, number,
+                 "make room there, or name a file on another disk");
+  }
+  return error(absl::StatusCode::kDataLoss, number,
+               "what is there now is not whole; name another file");
 }
 
 }  // namespace mtf

@@ -10,9 +10,9 @@
 namespace mtf {
 
 // Writes `text` as the file at `path`, over what was there; `what` it is begins
-// the message of an error, `help` ends it:
+// the message of an error, and where the file cannot be made `help` ends it:
 //
-//   cannot write the explanation to "/full/step.html": No space left on device
+//   cannot write the explanation to "/no/step.html": No such file or directory
 //     help     name a file in a folder that exists with --explain_file
 //
 // kPermissionDenied where the file cannot be made, whatever the reason, which

@@ -136,7 +136,7 @@ absl::Status Main(const std::vector<std::string>& arguments) {
       arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
   const bool asks = train::AsksForHelp(others);
   if (first == "help" || first == "--help" || first == "-h") {
-    if (others.empty()) {
+    if (others.empty() || others[0] == "help") {
       std::cout << Usage() << std::flush;
       return absl::OkStatus();
     }
@@ -160,7 +160,9 @@ absl::Status Main(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   const absl::Status status = mtf::CatchExceptions([&] {
-    return mtf::tools::Main(std::vector<std::string>(argv + 1, argv + argc));
+    const absl::Status ran =
+        mtf::tools::Main(std::vector<std::string>(argv + 1, argv + argc));
+    return ran.ok() ? mtf::train::FlushOutput() : ran;
   });
   if (!status.ok()) std::cerr << mtf::ErrorText(status) << std::endl;
   return mtf::train::ExitCode(status.code());

@@ -91,9 +91,7 @@ absl::Status ParseAndRun(const std::vector<std::string>& arguments,
   } else {
     MTF_RETURN_IF_ERROR(body());
   }
-  if (std::cout.flush()) return absl::OkStatus();
-  return absl::DataLossError(
-      "cannot write to the standard output; is the disk full?");
+  return FlushOutput();
 }
 
 // Prints `status`, unless it is OK, where `primary`, and gives its exit code.
@@ -175,6 +173,12 @@ int RunMain(int argc, char** argv, absl::string_view usage,
   // No rank leaves before the message is out.
   (void)(*job)->Barrier();
   return exit_code;
+}
+
+absl::Status FlushOutput() {
+  if (std::cout.flush()) return absl::OkStatus();
+  return absl::DataLossError(
+      "cannot write to the standard output; is the disk full?");
 }
 
 void Say(absl::string_view line) {

@@ -27,6 +27,10 @@ int RunMain(int argc, char** argv, absl::string_view usage,
 // Prints a line to standard output, in the process of rank 0 only.
 void Say(absl::string_view line);
 
+// Whether everything printed so far is out; kDataLoss where it cannot be. What
+// nobody can read is no success.
+absl::Status FlushOutput();
+
 // The exit code for a Status, after sysexits.h where it has one:
 //
 //   0   kOk

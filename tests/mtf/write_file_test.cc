@@ -27,11 +27,13 @@ TEST(WriteFile, WritesOverWhatWasThere) {
 
 TEST(WriteFile, AFullDiskIsNoQuestionOfPermission) {
   EXPECT_THAT(
-      WritePlainFile("/dev/full", "text", "the text", "name another file"),
-      StatusIs(absl::StatusCode::kResourceExhausted,
-               AllOf(HasSubstr("cannot write the text to \"/dev/full\": No "
-                               "space left on device"),
-                     HasSubstr("\n  help     name another file"))));
+      WritePlainFile("/dev/full", "text", "the text", "name a folder"),
+      StatusIs(
+          absl::StatusCode::kResourceExhausted,
+          AllOf(HasSubstr("cannot write the text to \"/dev/full\": No "
+                          "space left on device"),
+                HasSubstr("\n  help     make room there, or name a file on "
+                          "another disk"))));
 }
 
 TEST(WriteFile, AFolderThatIsNotThereIsSaid) {
