@@ -11,6 +11,7 @@
 #include "layouts/text_items.h"
 #include "lowering/count_costs.h"
 #include "lowering/explain_parts.h"
+#include "lowering/keeps_value.h"
 #include "lowering/plan_for_machine.h"
 
 namespace mtf {
@@ -18,29 +19,6 @@ namespace {
 
 // How many collectives, or tensors, an error shows.
 constexpr size_t kMostShown = 3;
-
-// Whether the result is the operand, moved or in another dtype.
-bool KeepsValue(const Instruction& instruction) {
-  switch (instruction.opcode) {
-    case Opcode::kReshape:
-    case Opcode::kMask:
-    case Opcode::kReshard:
-    case Opcode::kAllGather:
-    case Opcode::kAllSlice:
-    case Opcode::kAllToAll:
-    case Opcode::kCollectivePermute:
-      return true;
-    case Opcode::kMap:
-      return instruction.operands.size() == 1 &&
-             instruction.expression.steps.size() == 1 &&
-             (instruction.expression.steps[0].function ==
-                  ScalarFunction::kIdentity ||
-              instruction.expression.steps[0].function ==
-                  ScalarFunction::kCast);
-    default:
-      return false;
-  }
-}
 
 // For each value, the variable that it is the old or the new value of, or null.
 std::vector<const ProgramVariable*> VariablesBehind(const Program& program) {

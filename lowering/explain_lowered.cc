@@ -10,6 +10,7 @@
 #include "lowering/composed_attention.h"
 #include "lowering/count_costs.h"
 #include "lowering/explain_parts.h"
+#include "lowering/keeps_value.h"
 #include "lowering/plan_for_machine.h"
 
 namespace mtf {
@@ -117,11 +118,17 @@ std::string WhatRuns(const Program& program, const Instruction& instruction,
 std::vector<ExplainedCollective> Collectives(
     const Program& program, absl::Span<const CollectiveCost> costs) {
   // What becomes a variable is known by its name, not by that of the
-  // arithmetic of an update.
+  // arithmetic of an update. Padding is filled on the way.
   absl::flat_hash_map<int, const std::string*> written;
-  for (const Instruction& instruction : program.instructions) {
+  for (size_t i = program.instructions.size(); i-- > 0;) {
+    const Instruction& instruction = program.instructions[i];
     if (instruction.opcode == Opcode::kWriteVariable) {
       written[instruction.operands[0]] = &instruction.symbol;
+    } else if (KeepsValue(instruction)) {
+      const auto variable = written.find(instruction.results[0]);
+      if (variable == written.end()) continue;
+      const std::string* name = variable->second;
+      written.try_emplace(instruction.operands[0], name);
     }
   }
   std::vector<ExplainedCollective> collectives;

@@ -14,6 +14,7 @@
 #include "ops/input.h"
 #include "ops/reshape.h"
 #include "ops/variable.h"
+#include "tests/lowering/explain_test.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
 
@@ -113,6 +114,36 @@ TEST(RepeatedLayers, NamesAreThoseOfTheSamePlaceInAnotherLayer) {
   EXPECT_TRUE(names.contains("layer_5/feed_forward/in/kernel"));
   EXPECT_FALSE(names.contains("layer_0/feed_forward/in/kernel"));
   EXPECT_FALSE(names.contains("layer_11/feed_forward/in/kernel"));
+}
+
+// What an update writes is known by the name of its parameter, so that equal
+// layers are one row. Where dimensions are padded, padding is filled between
+// what gathers a parameter and what writes it.
+TEST(ExplainedLayers, GathersOfUpdatesHaveTheNamesOfParameters) {
+  for (const int64_t d_model : {8, 11}) {
+    SCOPED_TRACE(d_model);
+    Graph graph;
+    const Transformer model =
+        BuildTransformer(graph, {.layers = 3,
+                                 .d_model = d_model,
+                                 .heads = d_model == 8 ? 4 : 5,
+                                 .d_ff = d_model == 8 ? 32 : 33});
+    const auto explanation = ExplainTextLayout(
+        graph, "a:2,b:2",
+        "batch:a, heads:b, d_ff:b, vocab:b [optimizer] d_model:a",
+        {.fetches = {model.loss}, .updates = {model.step}});
+    ASSERT_OK(explanation);
+    int gathers = 0;
+    for (const ExplainedCollective& collective : explanation->collectives) {
+      if (collective.kind != "all_gather") continue;
+      ++gathers;
+      EXPECT_THAT(collective.tensor,
+                  ::testing::Not(::testing::HasSubstr("adam")));
+    }
+    EXPECT_GT(gathers, 12);
+    EXPECT_THAT(ExplainText(*explanation, 120),
+                ::testing::HasSubstr("layer_0..2/attention/query/kernel"));
+  }
 }
 
 }  // namespace
