@@ -47,6 +47,8 @@ class MachineParser {
   absl::Status Section();
   absl::Status Matmul(absl::string_view name);
   absl::Status EndSection();
+  // A link has no table for more ranks than it joins.
+  absl::Status CheckTables() const;
   absl::Status Finish();
   // What the present section is called, and the entries it may have.
   std::string Where() const;
@@ -76,6 +78,16 @@ class MachineParser {
   bool device_ = false;
   int section_line_ = 0;
   absl::string_view section_text_;
+  // A line of the text, for errors found further on.
+  struct Place {
+    int number = 0;
+    absl::string_view line;
+  };
+  Place Here() const { return {number_, line_}; }
+  // By link: where it begins, or says how many ranks it joins; and the heads of
+  // the tables of the last one.
+  std::vector<Place> link_places_;
+  std::vector<Place> table_places_;
   std::vector<std::string> seen_;         // entries of this section
   std::function<void(TimeCurve)> store_;  // of the open table
   std::vector<TimeCurve::Point> rows_;

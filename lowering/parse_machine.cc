@@ -150,6 +150,8 @@ absl::Status MachineParser::Section() {
       }
     }
     machine_.links_.emplace_back().name = std::string(words[1]);
+    link_places_.push_back(Here());
+    table_places_.clear();
     kind_ = Kind::kLink;
   } else {
     const std::vector<std::string> heads = {"device", "matmul", "attention",
@@ -320,6 +322,19 @@ absl::Status MachineParser::EndSection() {
                   absl::StrCat("it needs ", absl::StrJoin(needed, ", ")));
   }
   seen_.clear();
+  return kind_ == Kind::kLink ? CheckTables() : absl::OkStatus();
+}
+
+absl::Status MachineParser::CheckTables() const {
+  const MachineLink& link = machine_.links_.back();
+  for (size_t i = 0; i < link.tables.size(); ++i) {
+    if (link.ranks == 0 || link.tables[i].ranks <= link.ranks) continue;
+    return FailAt(table_places_[i].number, table_places_[i].line,
+                  absl::StrCat("the table is of ", link.tables[i].ranks,
+                               " ranks, but link ", Quoted(link.name),
+                               " joins ", link.ranks),
+                  "what goes over more ranks belongs to the link beyond");
+  }
   return absl::OkStatus();
 }
 
@@ -341,20 +356,21 @@ absl::Status MachineParser::Finish() {
     const MachineLink &inner = machine_.links_[i],
                       &outer = machine_.links_[i + 1];
     if (inner.ranks == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "link ", Quoted(inner.name), " does not say how many ranks it joins",
-          " (", origin_, ")",
-          DetailLine("help", absl::StrCat("link ", Quoted(outer.name),
-                                          " lies beyond it: write \"ranks "
-                                          "8\" for nodes of 8"))));
+      return FailAt(link_places_[i].number, link_places_[i].line,
+                    absl::StrCat("link ", Quoted(inner.name),
+                                 " does not say how many ranks it joins"),
+                    absl::StrCat("link ", Quoted(outer.name),
+                                 " lies beyond it: write \"ranks 8\" for nodes "
+                                 "of 8"));
     }
     if (outer.ranks != 0 &&
         (outer.ranks <= inner.ranks || outer.ranks % inner.ranks != 0)) {
-      return absl::InvalidArgumentError(
+      return FailAt(
+          link_places_[i + 1].number, link_places_[i + 1].line,
           absl::StrCat("link ", Quoted(outer.name), " joins ", outer.ranks,
                        " ranks, which is no multiple of the ", inner.ranks,
-                       " of link ", Quoted(inner.name), " (", origin_, ")",
-                       DetailLine("help", "links go from inside to outside")));
+                       " of link ", Quoted(inner.name)),
+          "links go from inside to outside");
     }
   }
   return absl::OkStatus();

@@ -184,6 +184,7 @@ absl::Status MachineParser::Link(const std::string& key,
       return Fail("\"ranks\" takes one number", "as in \"ranks 8\"");
     }
     MTF_ASSIGN_OR_RETURN(link.ranks, Ranks(rest[0]));
+    link_places_.back() = Here();
   } else if (key == "bandwidth") {
     MTF_ASSIGN_OR_RETURN(link.bandwidth, One(rest, Quantity::kBytesPerSecond));
   } else if (key == "latency") {
@@ -207,6 +208,7 @@ absl::Status MachineParser::Link(const std::string& key,
       }
     }
     link.tables.push_back({kind, ranks, {}});
+    table_places_.push_back(Here());
     const size_t at = link.tables.size() - 1;
     return BeginTable([&link, at](TimeCurve curve) {
       link.tables[at].seconds = std::move(curve);

@@ -199,12 +199,17 @@ INSTANTIATE_TEST_SUITE_P(
                   "the row belongs to no table (wrong.machine:27)",
                   "rows follow \"copy\" or a collective"},
         WrongFile{"ranks 8\n", "",
-                  "link \"inner\" does not say how many ranks it joins",
+                  "link \"inner\" does not say how many ranks it joins "
+                  "(wrong.machine:16)",
                   "link \"outer\" lies beyond it"},
         WrongFile{"ranks 64", "ranks 60",
                   "link \"outer\" joins 60 ranks, which is no multiple of the "
-                  "8 of link \"inner\"",
+                  "8 of link \"inner\" (wrong.machine:24)",
                   "links go from inside to outside"},
+        WrongFile{"all_reduce over 8", "all_reduce over 16",
+                  "the table is of 16 ranks, but link \"inner\" joins 8 "
+                  "(wrong.machine:20)",
+                  "belongs to the link beyond"},
         WrongFile{"machine right", "machine",
                   "a machine has a name of letters, digits",
                   "\"machine h200_x8\""},
