@@ -55,9 +55,11 @@ std::vector<TextItem> JoinHeaders(absl::string_view text,
            items[end].text.find_first_of("[:]") == absl::string_view::npos) {
       ++end;
     }
-    if (end == items.size() || items[end].line != items[i].line ||
-        items[end].text.find_first_of("[:]") != items[end].text.size() - 1 ||
-        items[end].text.back() != ']') {
+    const size_t bracket =
+        end == items.size() || items[end].line != items[i].line
+            ? absl::string_view::npos
+            : items[end].text.find_first_of("[:]");
+    if (bracket == absl::string_view::npos || items[end].text[bracket] != ']') {
       continue;
     }
     joined.back().last = items[end].last;
@@ -154,6 +156,13 @@ absl::StatusOr<SectionHeader> ParseSection(const RulesText& text,
   }
   const std::string known =
       absl::StrCat("the sections are [", absl::StrJoin(names, "], ["), "]");
+  if (const size_t bracket = item.text.find(']');
+      bracket < item.text.size() - 1) {
+    return text.Error(
+        item, 0, "goes on behind its \"]\"",
+        absl::StrCat("write ", Quoted(item.text.substr(0, bracket + 1)),
+                     " and a blank, then what it holds for"));
+  }
   if (item.text.back() != ']') {
     return text.Error(item, 0, "does not end with \"]\"", known);
   }
@@ -184,13 +193,17 @@ absl::StatusOr<LayoutRule> ParseRule(const RulesText& text,
                       "has a dimension name that is not made of letters, "
                       "digits, \"_\" and \"-\"");
   }
-  if (item.text.substr(colon + 1) == kWhole) return rule;
-  for (absl::string_view axis :
-       absl::StrSplit(item.text.substr(colon + 1), '+')) {
+  const absl::string_view axes = item.text.substr(colon + 1);
+  if (axes == kWhole) return rule;
+  for (absl::string_view axis : absl::StrSplit(axes, '+')) {
     if (axis == kWhole) {
       return text.Error(item, number, "says that a dimension is whole, and cut",
                         absl::StrCat("\"", rule.dimension, ":", kWhole,
                                      "\", or axes without it"));
+    }
+    if (axis.empty() && !axes.empty()) {
+      return text.Error(item, number, "has no axis on one side of a \"+\"",
+                        absl::StrCat(kForm, ", without blanks around \"+\""));
     }
     if (axis.empty()) {
       return text.Error(item, number, "names no axis",

@@ -174,8 +174,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "d_ff:model\"; several axes as \"batch:pod+data\", without "
                  "blanks around \":\""},
         BadRules{"EmptyAxisInAList", "batch:pod+",
-                 "rule \"batch:pod+\" names no axis (--layout, rule 1 of 1, "
-                 "characters 1-10)",
+                 "rule \"batch:pod+\" has no axis on one side of a \"+\" "
+                 "(--layout, rule 1 of 1, characters 1-10)",
                  "write dimension:axis"},
         BadRules{"HostileDimension", "b\xc3\xa4tch:data",
                  "rule \"b\\xc3\\xa4tch:data\" has a dimension name that is "
@@ -236,6 +236,18 @@ INSTANTIATE_TEST_SUITE_P(
                  "section \"[parameters\" does not end with \"]\" (--layout, "
                  "characters 1-11)",
                  "the sections are [default]"},
+        BadRules{"RuleAtItsSection", "[parameters gathered]hidden:data",
+                 "section \"[parameters gathered]hidden:data\" goes on behind "
+                 "its \"]\" (--layout, characters 1-32)",
+                 "write \"[parameters gathered]\" and a blank"},
+        BadRules{"RuleAtItsShortSection", "batch:x,[optimizer]hidden:data",
+                 "section \"[optimizer]hidden:data\" goes on behind its \"]\" "
+                 "(--layout, characters 9-30)",
+                 "write \"[optimizer]\" and a blank"},
+        BadRules{"NoAxisBeforeAPlus", "batch:+data",
+                 "rule \"batch:+data\" has no axis on one side of a \"+\" "
+                 "(--layout, rule 1 of 1, characters 1-11)",
+                 "write dimension:axis"},
         BadRules{"OnlyABracket", "[",
                  "section \"[\" does not end with \"]\" (--layout, character "
                  "1)",
