@@ -98,19 +98,20 @@ std::string WhyText(const SearchResult& result, int place) {
 }
 
 std::string SummaryText(const SearchResult& result) {
-  const std::string space = absl::StrFormat("%.7g", result.space);
   const int64_t first = result.lowered - result.refined;
-  std::string text = absl::StrCat(
-      "# ", space, " layouts",
-      result.restricted ? ", the scoped sections all or nothing" : "", ": ");
-  if (result.complete) {
+  std::string text = absl::StrFormat(
+      "# %.7g layout%s%s: ", result.space, result.space == 1 ? "" : "s",
+      result.restricted ? ", the scoped sections all or nothing" : "");
+  if (!result.complete) {
+    absl::StrAppend(&text, Count(first, "was", "were"),
+                    " lowered before the search was cut short: there may be "
+                    "better ones\n");
+  } else if (static_cast<double>(first) < result.space) {
     absl::StrAppend(&text, Count(first, "was", "were"),
                     " lowered, the others are slower or too large by their "
                     "bounds\n");
   } else {
-    absl::StrAppend(&text, Count(first, "was", "were"),
-                    " lowered before the search was cut short: there may be "
-                    "better ones\n");
+    absl::StrAppend(&text, first == 1 ? "it was" : "all were", " lowered\n");
   }
   if (result.refined > 0) {
     absl::StrAppend(&text, "# Then ", result.refined,

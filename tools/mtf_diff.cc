@@ -323,6 +323,13 @@ absl::Status Diff(const std::vector<std::string>& arguments) {
           absl::StrCat("programs have a mesh of their own",
                        DetailLine("help", "leave out --mesh")));
     }
+    if (const std::string flag = FirstModelFlag(); !flag.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "programs are no model, but --", flag, " is given",
+          DetailLine("help", absl::StrCat("leave out --", flag,
+                                          "; what a program computes is in "
+                                          "its file"))));
+    }
   } else {
     MTF_ASSIGN_OR_RETURN(const Mesh mesh, MeshFromFlags());
     MTF_ASSIGN_OR_RETURN(const GptSizes sizes, ModelFromFlags());

@@ -3,7 +3,9 @@
 
 #include <iostream>
 
+#include "absl/flags/commandlineflag.h"
 #include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "layouts/text_items.h"
@@ -76,6 +78,10 @@ std::vector<SizeFlag> SizeFlags() {
 }  // namespace
 
 bool AbslParseFlag(absl::string_view text, Bytes* flag, std::string* error) {
+  if (text.empty()) {
+    flag->value = 0;
+    return true;
+  }
   const auto bytes = ParseQuantity(text, Quantity::kBytes);
   if (bytes.ok() && *bytes >= 1 && *bytes <= 0x1p60) {
     flag->value = static_cast<int64_t>(*bytes);
@@ -146,6 +152,14 @@ std::string ModelText() {
   const std::string dtype = absl::GetFlag(FLAGS_dtype);
   if (!dtype.empty()) absl::StrAppend(&text, separator, "dtype ", dtype);
   return text;
+}
+
+std::string FirstModelFlag() {
+  for (const std::string& name : ModelFlags()) {
+    const absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
+    if (flag->CurrentValue() != flag->DefaultValue()) return name;
+  }
+  return "";
 }
 
 absl::StatusOr<Mesh> MeshFromFlags() {

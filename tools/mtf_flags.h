@@ -20,7 +20,8 @@ ABSL_DECLARE_FLAG(std::string, output);
 
 namespace mtf::tools {
 
-// A number of bytes as machine files write it, "80GiB" (lowering/units.h).
+// A number of bytes as machine files write it, "80GiB" (lowering/units.h); 0,
+// written "", where none is given.
 struct Bytes {
   int64_t value = 0;
 };
@@ -40,6 +41,8 @@ std::vector<std::string> ModelFlags();
 absl::StatusOr<GptSizes> ModelFromFlags();
 // "gpt3_175b with batch 8"
 std::string ModelText();
+// One of these flags that is not as it is by default, "layers", or "".
+std::string FirstModelFlag();
 
 // --mesh, which must be given.
 absl::StatusOr<Mesh> MeshFromFlags();

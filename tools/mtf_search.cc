@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -28,11 +29,12 @@ using mtf::train::Size;
 ABSL_FLAG(Bytes, memory, {},
           "most bytes that a device may need, as 80GiB; empty: what a device "
           "of the machine has");
-ABSL_FLAG(int, devices, 0,
+ABSL_FLAG(std::optional<Size>, devices, std::nullopt,
           "searches over the meshes of this many devices too, in place of "
           "--mesh");
 ABSL_FLAG(std::string, budget, "",
-          "a layout file: what is found keeps to its section [budget]");
+          "what is found keeps to it: lines, \"at most 64 MiB over data, no "
+          "all_to_all\", or @FILE, whose section [budget] is meant");
 ABSL_FLAG(Size, keep, 3, "layouts to show, up to 100");
 ABSL_FLAG(bool, sections, true,
           "searches the sections [parameters] and [optimizer] too");
@@ -53,13 +55,13 @@ std::string CommentedOut(const std::string& text) {
 }
 
 // --mesh or --devices, one of them.
-absl::Status CheckWhere(bool has_mesh, int devices) {
-  constexpr int kMostDevices = 1 << 20;
-  if (devices < 0 || devices > kMostDevices) {
+absl::Status CheckWhere(bool has_mesh, std::optional<Size> devices) {
+  constexpr int64_t kMostDevices = 1 << 20;
+  if (devices.has_value() && *devices > kMostDevices) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--devices is ", devices, ", not a number from 1 to ", kMostDevices));
+        "--devices is ", devices->value, ", more than ", kMostDevices));
   }
-  if (has_mesh != (devices > 0)) return absl::OkStatus();
+  if (has_mesh != devices.has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       has_mesh ? "both --mesh and --devices are given"
                : "neither --mesh nor --devices is given",
@@ -67,10 +69,25 @@ absl::Status CheckWhere(bool has_mesh, int devices) {
                  "give one of them: --mesh=data:8,model:8 or --devices=64")));
 }
 
-// The section [budget] of the file that --budget names.
+// Whether --budget is the path of a file though no "@" says so: of one that is
+// there, or a word that no line of a budget begins with.
+bool IsPath(const std::string& text) {
+  std::error_code ignored;
+  const bool has_blanks = text.find_first_of(" \t\n") != std::string::npos;
+  return std::filesystem::exists(text, ignored) ||
+         (!has_blanks && text.find_first_of("/.") != std::string::npos);
+}
+
+// What --budget says.
 absl::StatusOr<Budget> BudgetFromFlags() {
-  const std::string path = absl::GetFlag(FLAGS_budget);
-  if (path.empty()) return Budget();
+  const std::string text = absl::GetFlag(FLAGS_budget);
+  Budget budget;
+  if (!absl::StartsWith(text, "@") && !IsPath(text)) {
+    MTF_RETURN_IF_ERROR(
+        budget.Add(text, {.origin = "--budget", .by_line = false}));
+    return budget;
+  }
+  const std::string path(absl::StripPrefix(text, "@"));
   MTF_ASSIGN_OR_RETURN(const LayoutRules layout, LayoutRules::ReadFile(path));
   if (layout.budget().empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -129,9 +146,10 @@ absl::Status Search(const std::vector<std::string>& arguments) {
         "mtf search takes flags only, not ", Quoted(arguments[0]),
         DetailLine("help", "give the mesh as --mesh=data:8,model:8")));
   }
-  const int devices = absl::GetFlag(FLAGS_devices);
+  const std::optional<Size> given = absl::GetFlag(FLAGS_devices);
   const bool has_mesh = !absl::GetFlag(FLAGS_mesh).empty();
-  MTF_RETURN_IF_ERROR(CheckWhere(has_mesh, devices));
+  MTF_RETURN_IF_ERROR(CheckWhere(has_mesh, given));
+  const int devices = static_cast<int>(given.value_or(0));
   MTF_ASSIGN_OR_RETURN(const GptSizes sizes, ModelFromFlags());
   MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags());
   MTF_ASSIGN_OR_RETURN(const SearchOptions options, OptionsFromFlags(machine));

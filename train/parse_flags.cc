@@ -86,11 +86,12 @@ absl::Status SetFlag(absl::CommandLineFlag& flag, const std::string& value) {
   const size_t reason = error.rfind("; ");
   std::string allowed = flag.IsOfType<bool>() ? "true or false" : "";
   if (reason != std::string::npos) allowed = error.substr(reason + 2);
-  return absl::InvalidArgumentError(
-      absl::StrCat("flag --", flag.Name(), " is ", Quoted(value), ", not ",
-                   allowed.empty() ? "a value it takes" : allowed,
-                   DetailLine("default", flag.DefaultValue()),
-                   DetailLine("meaning", flag.Help())));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "flag --", flag.Name(), " is ", Quoted(value), ", not ",
+      allowed.empty() ? "a value it takes" : allowed,
+      flag.DefaultValue().empty() ? ""
+                                  : DetailLine("default", flag.DefaultValue()),
+      DetailLine("meaning", flag.Help())));
 }
 
 // Reads the arguments of a flagfile, one a line.

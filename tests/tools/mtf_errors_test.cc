@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -20,6 +21,7 @@ namespace {
 using ::mtf::testing::File;
 using ::mtf::testing::Outcome;
 using ::mtf::testing::RunMtf;
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 struct Wrong {
@@ -169,6 +171,17 @@ INSTANTIATE_TEST_SUITE_P(
          "\"gpt3_175b\"?"},
         {"mesh_and_devices", "search --mesh=data:2 --devices=2", "", 2,
          "INVALID_ARGUMENT both --mesh and --devices are given"},
+        {"no_devices", "search --devices=0", "", 2,
+         "INVALID_ARGUMENT flag --devices is \"0\", not a whole number from "
+         "1"},
+        {"too_many_devices", "search --devices=1048577", "", 2,
+         "INVALID_ARGUMENT --devices is 1048577, more than 1048576"},
+        {"budget_that_is_no_line", "search --mesh=data:2 --budget='no foo'", "",
+         2, "INVALID_ARGUMENT budget line \"no foo\" has the word \"foo\""},
+        {"layers_of_programs", "diff FILE FILE --layers=3",
+         "mesh{data:2}\n%x : f32[b:8] = input x\noutput(%x) x\n"
+         "end{instructions:2}\n",
+         2, "INVALID_ARGUMENT programs are no model, but --layers is given\n"},
         {"neither_mesh_nor_devices", "search", "", 2,
          "INVALID_ARGUMENT neither --mesh nor --devices is given"},
         {"bad_mesh", "search --mesh=data:0", "", 2,
@@ -231,6 +244,67 @@ INSTANTIATE_TEST_SUITE_P(
          "", 73, "PERMISSION_DENIED cannot write "},
     }),
     [](const auto& info) { return info.param.name; });
+
+// What nobody can read is no success.
+TEST(CliWrong, AFullStandardOutputIsSaid) {
+  const File program("program",
+                     "mesh{data:2}\n%x : f32[b:8] = input x\noutput(%x) x\n"
+                     "end{instructions:2}\n");
+  for (const std::string& arguments :
+       {absl::StrCat("explain ", program.path()),
+        absl::StrCat("diff ", program.path(), " ", program.path()),
+        std::string("search --mesh=data:2 --layers=1 --sections=false"),
+        std::string("verify --mesh=data:2 --seconds=0.1"), std::string("help"),
+        std::string("help search"), std::string("--version")}) {
+    const Outcome outcome = mtf::testing::RunCommand(absl::StrCat(
+        "(timeout 120 ", MTF_COMMAND, " ", arguments, " >/dev/full)"));
+    EXPECT_EQ(outcome.exit_code, 74) << arguments;
+    EXPECT_THAT(outcome.errors,
+                StartsWith("DATA_LOSS cannot write to the standard output"))
+        << arguments;
+  }
+}
+
+TEST(CliWrong, AFullDiskIsNoMissingFolder) {
+  const File program("program",
+                     "mesh{data:2}\n%x : f32[b:8] = input x\noutput(%x) x\n"
+                     "end{instructions:2}\n");
+  const Outcome outcome =
+      RunMtf(absl::StrCat("explain ", program.path(), " --output=/dev/full"));
+  EXPECT_THAT(outcome.errors, HasSubstr("\n  help     make room there"));
+}
+
+TEST(CliRight, HelpOfHelpIsThatOfAll) {
+  EXPECT_EQ(RunMtf("help help").out, RunMtf("help").out);
+}
+
+TEST(CliRight, NoMemoryIsThatOfTheMachine) {
+  const Outcome outcome =
+      RunMtf("search --mesh=data:2 --layers=1 --sections=false --memory=");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.out, HasSubstr(" of 74.5 GiB per rank"));
+}
+
+// As programs take it; a path alone is taken too.
+TEST(CliRight, ABudgetIsLinesOrAFile) {
+  const File file("a.budget", "[budget]\nno all_to_all\n");
+  for (const std::string& budget :
+       {std::string("\"no all_to_all\""), absl::StrCat("@", file.path()),
+        file.path()}) {
+    const Outcome outcome = RunMtf(absl::StrCat(
+        "search --mesh=data:2 --layers=1 --sections=false --budget=", budget));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    EXPECT_THAT(outcome.out, HasSubstr("\n[budget]\nno all_to_all\n"));
+  }
+}
+
+TEST(CliRight, ASearchThatLowersAllSaysSo) {
+  const Outcome one = RunMtf("search --mesh=data:1 --layers=1");
+  EXPECT_THAT(one.out, HasSubstr("\n# 1 layout: it was lowered\n"));
+  const Outcome all =
+      RunMtf("search --mesh=data:2 --layers=1 --sections=false --keep=100");
+  EXPECT_THAT(all.out, HasSubstr(" layouts: all were lowered\n"));
+}
 
 }  // namespace
 }  // namespace mtf
