@@ -52,9 +52,9 @@ class Finder {
 
   void LookAtInstructions() {
     const Instruction* collective = nullptr;
+    const Instruction* joined = nullptr;
     bool reshards = false;
     for (const Instruction& instruction : program_.instructions) {
-      const absl::string_view opcode = OpcodeName(instruction.opcode);
       if (instruction.opcode == Opcode::kReshard) {
         UpTo("narrow_reshards",
              absl::StrCat("has a reshard, ", NameOf(instruction.results[0])));
@@ -66,11 +66,7 @@ class Finder {
       }
       if (!IsCollective(instruction.opcode)) continue;
       if (collective == nullptr) collective = &instruction;
-      if (instruction.operands.size() > 1) {
-        From("bucket_all_reduces",
-             absl::StrCat("has an ", opcode, " of several values, ",
-                          NameOf(instruction.results[0])));
-      }
+      if (instruction.operands.size() > 1) joined = &instruction;
       if (instruction.beside) {
         From("overlap_collectives",
              absl::StrCat("has a collective beside, ",
@@ -82,6 +78,10 @@ class Finder {
     if (collective == nullptr || reshards) return;
     From("expand_reshards", absl::StrCat("has collectives and no reshard, ",
                                          NameOf(collective->results[0])));
+    if (joined == nullptr) return;
+    From("bucket_all_reduces",
+         absl::StrCat("has a call of several values and no reshard, ",
+                      NameOf(joined->results[0])));
   }
 
   // What a dimension takes on each device is said from shard_shapes on, where

@@ -126,6 +126,21 @@ TEST(ProgramStages, NoReshardIsLeftToBeFree) {
                        HasSubstr("it has a reshard, %y\n")));
 }
 
+// What somebody writes may have collectives already, of several values too.
+TEST(ProgramStages, ReshardsBesideCollectivesAreExpanded) {
+  const absl::StatusOr<Program> program = ParseDump(
+      "mesh{data:2}\n%x : f32[b:8/data] = input x\n"
+      "%s : f32[] unreduced{data} = reduce(%x) sum\n"
+      "%t : f32[] unreduced{data} = map(%s) neg\n"
+      "%u : f32[], %v : f32[] = all_reduce(%s, %t) sum over{data}\n"
+      "%y : f32[b:8] = reshard(%x)\noutput(%y) y\noutput(%u) u\n"
+      "output(%v) v\nend{instructions:8}\n",
+      "p.txt");
+  ASSERT_OK(program);
+  EXPECT_EQ(testing::Costs(program),
+            "all_reduce data 1x 8\nall_gather data 1x 16\n");
+}
+
 // Somebody put together what no pass leaves together.
 TEST(ProgramStages, AReshardBesideShardsIsOfNoPass) {
   const std::string text =
