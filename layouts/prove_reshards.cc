@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "layouts/all_layouts.h"
 #include "layouts/construct_reshard.h"
 #include "layouts/shard.h"
@@ -179,6 +182,16 @@ Grains GrainsOf(const Mesh& mesh, const Shape& shape,
   return grains;
 }
 
+// The mesh without its axes of one device, which cut nothing and stand in no
+// layout (ResolvedRules).
+Mesh WithoutUnits(const Mesh& mesh) {
+  std::vector<std::string> axes;
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.size > 1) axes.push_back(absl::StrCat(axis.name, ":", axis.size));
+  }
+  return axes.empty() ? Mesh() : *Mesh::Parse(absl::StrJoin(axes, ","));
+}
+
 // Places of all ranks together at the largest point of a path.
 double PlacesOf(const Grains& grains, const Shape& shape,
                 const TensorLayout& source, const TensorLayout& target) {
@@ -236,13 +249,14 @@ absl::Status ProveReshard(const Grains& grains, const Shape& shape,
   return absl::OkStatus();
 }
 
-absl::StatusOr<ReshardProof> ProveReshards(const Mesh& mesh, int dimensions,
+absl::StatusOr<ReshardProof> ProveReshards(const Mesh& given, int dimensions,
                                            const ProveOptions& options) {
   if (dimensions < 1 || dimensions > 3) {
     return absl::InvalidArgumentError(absl::StrCat(
         "reshards are proved for one to three dimensions, not ", dimensions));
   }
   const auto begin = std::chrono::steady_clock::now();
+  const Mesh mesh = WithoutUnits(given);
   const std::vector<TensorLayout> layouts =
       internal::AllLayouts(mesh, dimensions, /*unreduced=*/true);
   const int64_t count = static_cast<int64_t>(layouts.size());

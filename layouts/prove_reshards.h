@@ -52,13 +52,13 @@ struct ProveOptions {
 };
 
 // Proves PlanReshard for every pair of layouts of a value of `dimensions` (1 to
-// 3) dimensions on `mesh`: from each, summands included, to each that has
+// 3) dimensions on the mesh: from each, summands included, to each that has
 // nothing unreduced that the first has not. Sizes go from 1 to 13, so most do
 // not divide. Every pair is checked once with the least padding and once with
 // every dimension padded for all axes. Pairs are taken in an order that is
-// spread over all of them, so that a part is a sample. kInternal where a
-// reshard is wrong.
-absl::StatusOr<ReshardProof> ProveReshards(const Mesh& mesh, int dimensions,
+// spread over all of them, so that a part is a sample. Axes of one device are
+// left out, as rules leave them out. kInternal where a reshard is wrong.
+absl::StatusOr<ReshardProof> ProveReshards(const Mesh& given, int dimensions,
                                            const ProveOptions& options = {});
 
 }  // namespace mtf

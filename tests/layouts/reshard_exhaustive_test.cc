@@ -139,6 +139,19 @@ TEST_F(WrongPaths, ADetourThroughMemoryIsFound) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("more memory")));
 }
 
+// No rule gives an axis of one device to a dimension.
+TEST(ProveReshards, LeavesOutAxesOfOneDevice) {
+  const auto with = ProveReshards(*Mesh::Parse("a:1,b:2,c:1,d:3"), 2);
+  const auto without = ProveReshards(*Mesh::Parse("b:2,d:3"), 2);
+  ASSERT_OK(with);
+  ASSERT_OK(without);
+  EXPECT_TRUE(with->complete());
+  EXPECT_EQ(with->pairs, without->pairs);
+  const auto one = ProveReshards(*Mesh::Parse("a:1,b:1"), 3);
+  ASSERT_OK(one);
+  EXPECT_TRUE(one->complete());
+}
+
 TEST(ProveReshards, CountsWhatItLeavesOut) {
   const Mesh mesh = *Mesh::Parse("x:2,y:4");
   ProveOptions options;
