@@ -2,15 +2,12 @@
 #include "lowering/search_branches.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "lowering/parallel_for.h"
 
 namespace mtf::internal {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Layouts that are priced at once. What is found does not depend on it, but
 // what is lowered in vain does, so it is no number of threads.
@@ -38,10 +35,7 @@ std::vector<absl::StatusOr<std::optional<FoundLayout>>> PriceAll(
 }
 
 MeshSearch::MeshSearch(const SearchContext& context, const SearchSpace& space)
-    : context_(context),
-      space_(space),
-      findings_(context.findings),
-      least_memory_(kNever) {
+    : context_(context), space_(space), findings_(context.findings) {
   for (size_t i = 0; i < num_axes(); ++i) {
     before_.push_back(-1);
     for (size_t j = 0; j < i; ++j) {
@@ -106,9 +100,10 @@ void MeshSearch::AddCandidates(const Groups& groups,
         layout.gathered_once = once;
         if (bounds_) candidate.memory = bounds_->MemoryOf(layout);
         if (!findings_.MayFit(candidate.memory)) {
-          if (candidate.memory < least_memory_) {
-            least_memory_ = candidate.memory;
-            smallest_ = candidate;
+          const auto [known, is_new] =
+              smallest_.try_emplace(groups.group, candidate);
+          if (candidate.memory < known->second.memory) {
+            known->second = candidate;
           }
           continue;
         }
@@ -192,8 +187,13 @@ absl::Status MeshSearch::ProveBest() {
   }
   Price(batch);
   // With nothing that fits, the caller wants to know how much is missing.
-  if (findings_.Best(1).empty() && least_memory_ < kNever) {
-    batch = {smallest_};
+  if (findings_.Best(1).empty()) {
+    for (const auto& [group, candidate] : smallest_) batch.push_back(candidate);
+    std::stable_sort(batch.begin(), batch.end(),
+                     [](const Candidate& a, const Candidate& b) {
+                       return a.memory < b.memory;
+                     });
+    if (batch.size() > kBatch) batch.resize(kBatch);
     Price(batch);
   }
   return error_;

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -96,8 +97,8 @@ class MeshSearch {
   std::vector<int> before_;
   std::vector<Groups> groups_;
   std::set<std::pair<Places, bool>> priced_;
-  double least_memory_;
-  Candidate smallest_;
+  // Of those that do not fit, the smallest of each Groups::group.
+  std::map<Places, Candidate> smallest_;
   absl::Status error_;
 };
 

@@ -17,6 +17,7 @@ namespace {
 
 // Among so many there are a few that differ.
 constexpr size_t kMostKept = 256;
+constexpr size_t kMostNearest = 8;
 
 // Prices that differ by less are one: sums in another order.
 bool Same(double a, double b) {
@@ -98,13 +99,23 @@ void Findings::Add(Finding finding) {
 
 void Findings::Keep(Finding finding) {
   if (!Fits(finding.layout)) {
-    std::vector<std::optional<Finding>*> nearest = {&nearest_};
-    if (!finding.layout.estimated) nearest.push_back(&nearest_whole_);
-    for (std::optional<Finding>* known : nearest) {
-      if (!*known || IsBetter(finding.layout, (*known)->layout, false)) {
-        *known = finding;
-      }
+    if (!finding.layout.estimated &&
+        (!nearest_whole_ ||
+         IsBetter(finding.layout, nearest_whole_->layout, false))) {
+      nearest_whole_ = finding;
     }
+    const auto is_same = [&](const Finding& known) {
+      return known.layout.mesh == finding.layout.mesh &&
+             known.layout.text == finding.layout.text;
+    };
+    std::erase_if(nearest_, is_same);
+    const auto place =
+        std::upper_bound(nearest_.begin(), nearest_.end(), finding,
+                         [](const Finding& a, const Finding& b) {
+                           return IsBetter(a.layout, b.layout, false);
+                         });
+    nearest_.insert(place, std::move(finding));
+    if (nearest_.size() > kMostNearest) nearest_.pop_back();
     return;
   }
   worst_count_ = 0;

@@ -54,10 +54,10 @@ class Findings {
   // Forgets them, to be priced again.
   std::vector<Finding> Take();
 
-  // Of those that do not fit: the one that breaks fewest lines of the budget,
-  // among these the smallest.
-  const std::optional<Finding>& nearest() const { return nearest_; }
-  // The same of those priced as a whole alone: what is told.
+  // Of those that do not fit: a few that break fewest lines of the budget, and
+  // among these the smallest, first.
+  const std::vector<Finding>& nearest() const { return nearest_; }
+  // The first of those priced as a whole alone: what is told.
   const std::optional<Finding>& nearest_whole() const { return nearest_whole_; }
   // kResourceExhausted: by how much, or which line of the budget rejects most.
   absl::Status NothingFits() const;
@@ -70,7 +70,8 @@ class Findings {
   int64_t memory_limit_;
   int memory_line_ = -1;       // of the budget, where the limit is from there
   std::vector<Finding> best_;  // that fit, fastest first
-  std::optional<Finding> nearest_, nearest_whole_;
+  std::vector<Finding> nearest_;
+  std::optional<Finding> nearest_whole_;
   std::vector<int64_t> broken_;  // by line of the budget: who breaks it
   mutable double worst_ = 0;     // of Worst, unless best_ has changed
   mutable size_t worst_count_ = 0;

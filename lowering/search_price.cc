@@ -74,7 +74,7 @@ absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
 
 absl::StatusOr<std::optional<FoundLayout>> LayoutPricer::Price(
     const Mesh& mesh, const std::string& rules, double worst) const {
-  if (in_line_) {
+  {
     const std::lock_guard lock(mutex_);
     const auto known = known_.find({mesh.ToString(), rules});
     if (known != known_.end()) return known->second;
@@ -94,7 +94,6 @@ absl::StatusOr<std::optional<FoundLayout>> LayoutPricer::Price(
 }
 
 void LayoutPricer::Remember(const FoundLayout& found) const {
-  if (!in_line_) return;
   const std::lock_guard lock(mutex_);
   known_[{found.mesh.ToString(), found.text}] = found;
 }

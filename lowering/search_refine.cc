@@ -142,7 +142,8 @@ std::vector<std::vector<AxisRoles>> NextTo(const SearchDimensions& dimensions,
 }
 
 void Refine(const SearchContext& context, const SearchDimensions& dimensions,
-            const SearchBounds* bounds, const Finding& start) {
+            const SearchBounds* bounds, const Finding& start,
+            Refined& refined) {
   Findings& findings = context.findings;
   const SearchSpace& space = *start.space;
   Finding present = start;
@@ -158,38 +159,43 @@ void Refine(const SearchContext& context, const SearchDimensions& dimensions,
     return !findings.Fits(present.layout) ||
            bounds->ComputeSeconds(cuts) < present.layout.price.seconds;
   };
-  // One kind of change after the other, until none of them is worthwhile.
+  // To the best of all that differ in one rule, until none is worthwhile.
   for (bool changed = true; changed;) {
     changed = false;
-    const size_t kinds = NextTo(dimensions, present.roles).size();
-    for (size_t kind = 0; kind < kinds; ++kind) {
-      std::vector<LayoutToPrice> layouts;
-      std::vector<AxisRoles> next_to =
-          std::move(NextTo(dimensions, present.roles)[kind]);
-      for (AxisRoles& roles : next_to) {
+    // From here on it was gone before.
+    if (!refined.left.insert(present.layout.text).second) return;
+    std::vector<LayoutToPrice> layouts;
+    for (std::vector<AxisRoles>& list : NextTo(dimensions, present.roles)) {
+      for (AxisRoles& roles : list) {
         if (!seen.insert(RulesText(space, roles)).second) continue;
         if (promises(roles)) layouts.push_back({std::move(roles), 0, 0});
       }
-      // What is slower than a layout that fits is of no interest.
-      const double worst = findings.Fits(present.layout)
-                               ? present.layout.price.seconds
-                               : std::numeric_limits<double>::infinity();
-      const auto found = PriceAll(context, space, layouts, worst);
-      for (size_t i = 0; i < found.size(); ++i) {
-        if (!found[i].ok()) continue;
-        ++findings.result.refined;
-        if (!*found[i]) {
-          ++findings.result.lowered;
-          continue;
-        }
-        Finding next = {**found[i], &space, layouts[i].roles};
-        next.slower_neighbour =
-            !IsWorthwhile(findings, present.layout, next.layout);
-        findings.Add(next);
-        if (next.slower_neighbour) continue;
-        present = std::move(next);
-        changed = true;
+    }
+    // What is slower than a layout that fits is of no interest.
+    const double worst = findings.Fits(present.layout)
+                             ? present.layout.price.seconds
+                             : std::numeric_limits<double>::infinity();
+    const auto found = PriceAll(context, space, layouts, worst);
+    const FoundLayout before = present.layout;
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (!found[i].ok()) continue;
+      const bool is_new =
+          refined.tried.insert(RulesText(space, layouts[i].roles)).second;
+      if (is_new) ++findings.result.refined;
+      if (!*found[i]) {
+        if (is_new) ++findings.result.lowered;
+        continue;
       }
+      Finding next = {**found[i], &space, layouts[i].roles};
+      next.slower_neighbour = !IsWorthwhile(findings, before, next.layout);
+      if (is_new) {
+        findings.Add(next);
+      } else {
+        findings.Keep(next);
+      }
+      if (!IsWorthwhile(findings, present.layout, next.layout)) continue;
+      present = std::move(next);
+      changed = true;
     }
   }
 }

@@ -5,6 +5,8 @@
 #ifndef LOWERING_SEARCH_REFINE_H_
 #define LOWERING_SEARCH_REFINE_H_
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "lowering/search_branches.h"
@@ -27,11 +29,17 @@ namespace mtf::internal {
 std::vector<std::vector<AxisRoles>> NextTo(const SearchDimensions& dimensions,
                                            const AxisRoles& roles);
 
+// What was done from other starts of a space, by the rules of layouts.
+struct Refined {
+  std::set<std::string> left;  // left for the best next to it, if any is better
+  std::set<std::string> tried;  // priced, and counted
+};
+
 // Goes from `start` to the best of what is next to it by one rule, and on from
 // there, until nothing is faster (or smaller, as long as nothing fits). All
 // that is priced is added to the findings. `bounds` may be null.
 void Refine(const SearchContext& context, const SearchDimensions& dimensions,
-            const SearchBounds* bounds, const Finding& start);
+            const SearchBounds* bounds, const Finding& start, Refined& refined);
 
 }  // namespace mtf::internal
 

@@ -7,6 +7,8 @@
 #include <deque>
 #include <limits>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -118,8 +120,8 @@ absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
                                  size_t most, Findings& findings) {
   std::vector<Finding> others = findings.Take(), chosen;
   const bool seemed_to_fit = !others.empty();
-  if (!seemed_to_fit && findings.nearest()) {
-    chosen.push_back(*findings.nearest());
+  if (!seemed_to_fit && !findings.nearest().empty()) {
+    chosen.push_back(findings.nearest()[0]);
   }
   ChooseDifferent(keep, {}, others, chosen);
   std::erase_if(others, [&](Finding& other) {
@@ -153,37 +155,36 @@ absl::Status FindBest(const SearchContext& context,
     MTF_RETURN_IF_ERROR(search.ProveBest());
   }
   if (!findings.result.restricted) return absl::OkStatus();
-  std::vector<Finding> starts =
-      findings.Best(static_cast<size_t>(context.options.keep));
-  if (starts.empty() && findings.nearest()) {
-    starts.push_back(*findings.nearest());
+  // From each of the best that differ, until every one of them was a start:
+  // what is nearly as good may have a better neighbour. What is much slower
+  // does not catch up by a rule or two.
+  constexpr size_t kStarts = 8;
+  constexpr double kNear = 1.05;
+  std::vector<internal::Refined> refined(spaces.size());
+  const auto place_of = [&](const Finding& finding) {
+    return std::find_if(spaces.begin(), spaces.end(),
+                        [&](const SearchSpace& space) {
+                          return &space == finding.space;
+                        }) -
+           spaces.begin();
+  };
+  for (;;) {
+    std::vector<Finding> starts = findings.Best(
+        std::max(kStarts, static_cast<size_t>(context.options.keep)));
+    const bool any_fits = !starts.empty();
+    if (!any_fits) starts = findings.nearest();
+    const auto next =
+        std::find_if(starts.begin(), starts.end(), [&](const Finding& start) {
+          return start.space->restricted &&
+                 (!any_fits || start.layout.price.seconds <=
+                                   kNear * starts[0].layout.price.seconds) &&
+                 !refined[place_of(start)].left.contains(start.layout.text);
+        });
+    if (next == starts.end()) return absl::OkStatus();
+    const auto place = place_of(*next);
+    internal::Refine(context, dimensions, searches[place].bounds(), *next,
+                     refined[place]);
   }
-  // What is much slower does not catch up by a rule or two, and layouts of
-  // one default section come to the same end.
-  constexpr double kNear = 1.01;
-  std::vector<std::pair<const SearchSpace*, std::vector<internal::DimSet>>>
-      seen;
-  for (const Finding& start : starts) {
-    std::vector<internal::DimSet> cuts;
-    for (const internal::AxisRole& role : start.roles.axes) {
-      cuts.push_back(role.cuts);
-    }
-    const std::pair key(start.space, cuts);
-    if (!start.space->restricted ||
-        std::find(seen.begin(), seen.end(), key) != seen.end() ||
-        start.layout.price.seconds > kNear * starts[0].layout.price.seconds) {
-      continue;
-    }
-    seen.push_back(key);
-    const size_t place =
-        static_cast<size_t>(std::find_if(spaces.begin(), spaces.end(),
-                                         [&](const SearchSpace& space) {
-                                           return &space == start.space;
-                                         }) -
-                            spaces.begin());
-    internal::Refine(context, dimensions, searches[place].bounds(), start);
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<SearchResult> Search(const SearchInput& input,

@@ -4,6 +4,7 @@
 // chosen, and against the whole model where it is priced on a few blocks.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -264,6 +265,25 @@ TEST_F(GptSearch, SmallModelsFindSomethingWhereverTheWholeModelDoes) {
   }
   EXPECT_GT(none, 0);
   EXPECT_GT(some, 1);
+}
+
+// What fits into less memory fits into more: a search that starts from other
+// layouts then is not to end at a slower one.
+TEST_F(GptSearch, MoreMemoryIsNotSlower) {
+  GptSizes sizes = *FindModel("gpt3_13b");
+  sizes.layers = 3;
+  sizes.batch = 16;
+  Build(sizes);
+  input_.small.clear();
+  const Mesh mesh = *Mesh::Parse("data:8,model:8");
+  double before = std::numeric_limits<double>::infinity();
+  for (int64_t limit : {3, 4, 12}) {
+    const auto found = SearchRules(input_, mesh, prices_,
+                                   {.memory_limit = limit * kGiB, .keep = 1});
+    ASSERT_OK(found);
+    EXPECT_LE(found->best[0].price.seconds, before * (1 + 1e-9)) << limit;
+    before = found->best[0].price.seconds;
+  }
 }
 
 TEST_F(GptSearch, ShowsAsManyThatDifferAsWereAskedFor) {
