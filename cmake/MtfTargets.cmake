@@ -54,7 +54,8 @@ endif()
 #             [DEPS targets...]): one library of every .cc in the folder, known
 # inside and outside the build as mtf::NAME. VALUES_ONLY says that it never
 # touches raw memory, OWN_FLAGS that it is compiled like no other, ALONE which
-# sources have a name in an unnamed namespace that another source has too.
+# sources have a name in an unnamed namespace that another source has too, or
+# are linked only where they are called.
 function(mtf_library name)
   cmake_parse_arguments(ARG "VALUES_ONLY;OWN_FLAGS" "" "DEPS;SOURCES;ALONE"
                         ${ARGN})
