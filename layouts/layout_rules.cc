@@ -302,7 +302,7 @@ absl::StatusOr<LayoutRules> LayoutRules::Parse(absl::string_view text,
 absl::StatusOr<LayoutRules> LayoutRules::ReadFile(const std::string& path) {
   constexpr int64_t kMostBytes = 1 << 20;
   MTF_ASSIGN_OR_RETURN(const std::string text,
-                       ReadPlainFile(path, "layout file", kMostBytes));
+                       ReadTextFile(path, "layout file", kMostBytes));
   LayoutRules rules;
   MTF_RETURN_IF_ERROR(rules.ParseText(text, path, /*by_line=*/true));
   return rules;

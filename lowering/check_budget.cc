@@ -176,12 +176,15 @@ std::string DescribeCollectives(const Program& program, BudgetUse use) {
   const size_t shown = std::min(use.collectives.size(), kMostShown);
   for (size_t i = 0; i < shown; ++i) {
     const CollectiveCost& cost = costs[use.collectives[i].number];
+    const bool moves_one =
+        program.instructions[cost.instruction].operands.size() == 1;
     absl::StrAppend(
         &text,
         DetailLine(
             i == 0 ? "largest" : "next",
             absl::StrCat(CollectiveName(cost.kind), " of ",
-                         use.collectives[i].tensor, " over ",
+                         moves_one ? cost.tensor : use.collectives[i].tensor,
+                         " over ",
                          program.mesh.AxisNames(cost.axes), ", ",
                          Bytes(use.collectives[i].bytes),
                          cost.site.line > 0

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "layouts/shard.h"
+#include "lowering/keeps_value.h"
 
 namespace mtf {
 namespace {
@@ -34,9 +36,29 @@ void AppendOnce(std::string& list, absl::string_view item,
   absl::StrAppend(&list, separator, item);
 }
 
+// By value, the variable that it becomes. To the user it has that name, not one
+// of the arithmetic of an update. Padding is filled on the way.
+absl::flat_hash_map<int, const std::string*> VariablesToBe(
+    const Program& program) {
+  absl::flat_hash_map<int, const std::string*> variables;
+  for (size_t i = program.instructions.size(); i-- > 0;) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.opcode == Opcode::kWriteVariable) {
+      variables[instruction.operands[0]] = &instruction.symbol;
+    } else if (KeepsValue(instruction)) {
+      const auto variable = variables.find(instruction.results[0]);
+      if (variable == variables.end()) continue;
+      const std::string* name = variable->second;
+      variables.try_emplace(instruction.operands[0], name);
+    }
+  }
+  return variables;
+}
+
 }  // namespace
 
 std::vector<CollectiveCost> ListCollectives(const Program& program) {
+  const auto variables = VariablesToBe(program);
   std::vector<CollectiveCost> costs;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
@@ -55,6 +77,9 @@ std::vector<CollectiveCost> ListCollectives(const Program& program) {
     if (instruction.operands.size() > 1) {
       absl::StrAppend(&cost.tensor, " and ", instruction.operands.size() - 1,
                       " more");
+    } else if (const auto variable = variables.find(instruction.results[0]);
+               variable != variables.end()) {
+      cost.tensor = *variable->second;
     }
     for (const Cause& cause : instruction.causes) {
       AppendOnce(cost.dimension, cause.dimension, ", ");

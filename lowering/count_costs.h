@@ -20,7 +20,8 @@ struct CollectiveCost {
   AxisList axes;
   int64_t group_size = 1;
   int64_t bytes = 0;      // on the wire per rank and step (WireBytes)
-  std::string tensor;     // what moves, "layer_0/ffn/einsum_1"
+  // What moves, "layer_0/ffn/einsum_1", or the variable that it becomes.
+  std::string tensor;
   std::string dimension;  // whose cut causes it, "d_ff"
   std::string rule;       // "d_ff:model"
   std::string rule_origin;

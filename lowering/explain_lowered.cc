@@ -10,7 +10,6 @@
 #include "lowering/composed_attention.h"
 #include "lowering/count_costs.h"
 #include "lowering/explain_parts.h"
-#include "lowering/keeps_value.h"
 #include "lowering/plan_for_machine.h"
 
 namespace mtf {
@@ -117,20 +116,6 @@ std::string WhatRuns(const Program& program, const Instruction& instruction,
 
 std::vector<ExplainedCollective> Collectives(
     const Program& program, absl::Span<const CollectiveCost> costs) {
-  // What becomes a variable is known by its name, not by that of the
-  // arithmetic of an update. Padding is filled on the way.
-  absl::flat_hash_map<int, const std::string*> written;
-  for (size_t i = program.instructions.size(); i-- > 0;) {
-    const Instruction& instruction = program.instructions[i];
-    if (instruction.opcode == Opcode::kWriteVariable) {
-      written[instruction.operands[0]] = &instruction.symbol;
-    } else if (KeepsValue(instruction)) {
-      const auto variable = written.find(instruction.results[0]);
-      if (variable == written.end()) continue;
-      const std::string* name = variable->second;
-      written.try_emplace(instruction.operands[0], name);
-    }
-  }
   std::vector<ExplainedCollective> collectives;
   collectives.reserve(costs.size());
   for (const CollectiveCost& cost : costs) {
@@ -140,12 +125,7 @@ std::vector<ExplainedCollective> Collectives(
     collective.kind = std::string(CollectiveName(cost.kind));
     collective.axes = program.mesh.AxisNames(cost.axes);
     collective.group_size = cost.group_size;
-    const Instruction& instruction = program.instructions[cost.instruction];
-    const auto variable = written.find(instruction.results[0]);
-    collective.tensor =
-        variable == written.end() || instruction.results.size() > 1
-            ? cost.tensor
-            : *variable->second;
+    collective.tensor = cost.tensor;
     collective.dimension = cost.dimension;
     collective.rule = cost.rule;
     collective.rule_origin = cost.rule_origin;
@@ -153,7 +133,7 @@ std::vector<ExplainedCollective> Collectives(
     collective.operation = cost.operation;
     collective.site = cost.site.ToString();
     collective.bytes = cost.bytes;
-    collective.beside = instruction.beside;
+    collective.beside = program.instructions[cost.instruction].beside;
     collective.no_change = collective.rule.empty() ? kNoRule : "not tried";
   }
   return collectives;

@@ -27,7 +27,7 @@ bool Exists(const std::string& path) {
 
 absl::StatusOr<Machine> ReadFile(const std::string& path) {
   MTF_ASSIGN_OR_RETURN(const std::string text,
-                       ReadPlainFile(path, "machine file", kMostBytes));
+                       ReadTextFile(path, "machine file", kMostBytes));
   return Machine::Parse(text, path);
 }
 

@@ -24,9 +24,9 @@ int64_t RoundedUp(int64_t size, int64_t shards) {
 
 SearchBounds::Cuts::Cuts(const AxisRoles& roles) {
   for (const AxisRole& role : roles.axes) {
-    defaults.push_back(role.cuts);
-    parameters.push_back(role.cuts | role.parameters);
-    optimizer.push_back(role.cuts | role.optimizer);
+    defaults.push_back(role.by_first_name());
+    parameters.push_back(role.by_first_name() | role.parameters);
+    optimizer.push_back(role.by_first_name() | role.optimizer);
     all.push_back(parameters.back() | optimizer.back());
   }
 }

@@ -88,6 +88,8 @@ class MeshSearch {
   void ListGroups();
   void AddCandidates(const Groups& groups, std::vector<Candidate>& candidates);
   double Price(std::vector<Candidate>& batch);
+  // Prices the smallest that have some dimension cut outside of layers too.
+  void PriceOutside();
 
   const SearchContext& context_;
   const SearchSpace& space_;

@@ -35,7 +35,7 @@ class Neighbourhood {
       ChangeSections(dim, true, true);
       ChangeSections(dim, true, false);
       ChangeSections(dim, false, true);
-      ChangeDefault(dim);
+      ChangeDefault(static_cast<int>(i));
     }
     AxisRoles kept = roles_;
     kept.gathered_once = !kept.gathered_once;
@@ -49,12 +49,22 @@ class Neighbourhood {
   bool IsLegal(const AxisRoles& roles) const {
     return std::all_of(
         roles.axes.begin(), roles.axes.end(), [this](const AxisRole& role) {
-          return internal::IsLegal(dimensions_.defaults, role.cuts) &&
+          return IsLegalOutside(role) &&
+                 internal::IsLegal(dimensions_.defaults, role.cuts) &&
                  internal::IsLegal(dimensions_.parameters,
-                                   role.cuts | role.parameters) &&
+                                   role.by_first_name() | role.parameters) &&
                  internal::IsLegal(dimensions_.optimizer,
-                                   role.cuts | role.optimizer);
+                                   role.by_first_name() | role.optimizer);
         });
+  }
+  bool IsLegalOutside(const AxisRole& role) const {
+    for (size_t i = 0; i < dimensions_.outside.size(); ++i) {
+      if ((role.outside >> i & 1) != 0 &&
+          (dimensions_.outside[i].clash & role.by_first_name()) != 0) {
+        return false;
+      }
+    }
+    return true;
   }
   void Add(AxisRoles roles, std::vector<AxisRoles>& list) const {
     roles.gathered_once = roles.gathered_once && roles.cuts_parameters();
@@ -67,7 +77,7 @@ class Neighbourhood {
     optimizer = optimizer && (dimensions_.optimizer.dims & dim) != 0;
     if (!parameters && !optimizer) return;
     const auto set = [&](AxisRole& role, bool cut) {
-      cut = cut && (role.cuts & dim) == 0;
+      cut = cut && (role.by_first_name() & dim) == 0;
       if (parameters) role.parameters &= ~dim;
       if (optimizer) role.optimizer &= ~dim;
       if (parameters && cut) role.parameters |= dim;
@@ -89,19 +99,26 @@ class Neighbourhood {
     lists_.push_back(std::move(list));
   }
 
-  void ChangeDefault(DimSet dim) {
+  void ChangeDefault(int place) {
+    const DimSet dim = DimSet{1} << place;
     std::vector<AxisRoles> list;
     for (size_t axis = 0; axis < roles_.axes.size(); ++axis) {
       AxisRoles changed = roles_;
       AxisRole& role = changed.axes[axis];
       role.parameters &= ~dim;
       role.optimizer &= ~dim;
-      if ((role.cuts & dim) == 0) {
+      if ((role.by_first_name() & dim) == 0) {
+        if (AxisRoles outside = changed;
+            MayCutOutside(dimensions_.outside, place, role)) {
+          CutOutside(place, outside.axes[axis]);
+          Add(std::move(outside), list);
+        }
         role.cuts |= dim;
         Add(changed, list);
         continue;
       }
       role.cuts &= ~dim;
+      role.outside &= ~dim;
       Add(changed, list);
       role.parameters |= dim & dimensions_.parameters.dims;
       role.optimizer |= dim & dimensions_.optimizer.dims;
@@ -155,7 +172,9 @@ void Refine(const SearchContext& context, const SearchDimensions& dimensions,
       return false;
     }
     std::vector<DimSet> cuts;
-    for (const AxisRole& role : roles.axes) cuts.push_back(role.cuts);
+    for (const AxisRole& role : roles.axes) {
+      cuts.push_back(role.by_first_name());
+    }
     return !findings.Fits(present.layout) ||
            bounds->ComputeSeconds(cuts) < present.layout.price.seconds;
   };

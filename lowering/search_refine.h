@@ -19,7 +19,8 @@ namespace mtf::internal {
 // of those that change the same rule:
 //
 //   default      the dimension is cut over one axis more, or one less; then the
-//                scoped sections follow, or stay as they are
+//                scoped sections follow, or stay as they are; or it is cut over
+//                one more outside of layers, where it has second names inside
 //   a scoped     it is cut over one axis more or less than in the default
 //   section,     section, over every axis that is free, or over none
 //   or both

@@ -98,7 +98,7 @@ std::string WhyText(const SearchResult& result, int place) {
 }
 
 std::string SummaryText(const SearchResult& result) {
-  const int64_t first = result.lowered - result.refined;
+  const int64_t first = result.lowered - result.refined - result.outside;
   std::string text = absl::StrFormat(
       "# %.7g layout%s%s: ", result.space, result.space == 1 ? "" : "s",
       result.restricted ? ", the scoped sections all or nothing" : "");
@@ -113,12 +113,18 @@ std::string SummaryText(const SearchResult& result) {
   } else {
     absl::StrAppend(&text, first == 1 ? "it was" : "all were", " lowered\n");
   }
+  if (result.outside > 0) {
+    absl::StrAppend(&text, "# Nothing of them fitted: ",
+                    Count(result.outside, "was", "were"),
+                    " lowered that cut", result.outside == 1 ? "s" : "",
+                    " a dimension outside of layers alone\n");
+  }
   if (result.refined > 0) {
     absl::StrAppend(&text, "# Then ", result.refined,
                     result.refined == 1 ? " that differs" : " that differ",
                     " from the best in one rule, until none was faster\n");
   }
-  if (result.complete) {
+  if (result.complete && (result.restricted || result.outside == 0)) {
     text += result.restricted
                 ? "# Not every mix of scoped rules was looked at: a faster one "
                   "is not ruled out\n"

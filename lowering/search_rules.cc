@@ -265,7 +265,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
     result.best.push_back(std::move(finding.layout));
   }
   if (result.best.empty()) return findings->NothingFits();
-  result.all_proved = !is_large;
+  result.all_proved = !is_large && result.outside == 0;
   result.in_line = pricer.in_line();
   result.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)

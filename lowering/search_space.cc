@@ -60,13 +60,11 @@ absl::StatusOr<std::vector<std::string>> LargeDimensions(
   return dimensions;
 }
 
-// Whether the step lowers when both dimensions are cut over one axis.
-bool MayShare(const SearchProgram& program, const DimensionTable& table,
-              absl::string_view section, const std::string& a,
-              const std::string& b) {
+// Whether the step lowers on one axis under these rules.
+bool Lowers(const SearchProgram& program, const DimensionTable& table,
+            const std::string& text) {
   const auto mesh = Mesh::Parse("axis:2");
-  const auto rules = LayoutRules::Parse(
-      absl::StrCat(section, "\n", a, ":axis\n", b, ":axis"), "search");
+  const auto rules = LayoutRules::Parse(text, "search");
   if (!rules.ok()) return false;
   const auto binding = BindDimensions(table, *mesh, *rules);
   return binding.ok() && Lower(*program.graph, *binding, program.targets,
@@ -93,7 +91,11 @@ Neighbours FindNeighbours(const SearchProgram& program,
   ParallelFor(pairs.size(), [&](size_t k) {
     const auto& [i, j] = pairs[k];
     share[k] =
-        MayShare(program, table, section, dimensions[i], dimensions[j]) ? 1 : 0;
+        Lowers(program, table,
+               absl::StrCat(section, "\n", dimensions[i], ":axis\n",
+                            dimensions[j], ":axis"))
+            ? 1
+            : 0;
   });
   for (size_t k = 0; k < pairs.size(); ++k) {
     if (share[k] != 0) continue;
@@ -102,6 +104,37 @@ Neighbours FindNeighbours(const SearchProgram& program,
     result.clash[j] |= Bit(i);
   }
   return result;
+}
+
+std::vector<OutsideOfLayers> FindOutside(
+    const SearchProgram& program, const DimensionTable& table,
+    const std::vector<std::string>& dimensions) {
+  std::vector<OutsideOfLayers> outside(dimensions.size());
+  const auto place = [&](const std::string& name) {
+    return std::find(dimensions.begin(), dimensions.end(), name) -
+           dimensions.begin();
+  };
+  const size_t count = dimensions.size();
+  for (const auto& [second, first] : table.second_names) {
+    // One that is searched by its own name stands for itself.
+    if (static_cast<size_t>(place(second)) < count) continue;
+    const size_t dim = static_cast<size_t>(place(first));
+    if (dim < count) outside[dim].second_names.push_back(second);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (outside[i].second_names.empty()) continue;
+    std::string rules = absl::StrCat(dimensions[i], ":axis\n");
+    for (const std::string& second : outside[i].second_names) {
+      absl::StrAppend(&rules, second, ":whole\n");
+    }
+    for (size_t j = 0; j < count; ++j) {
+      if (j != i && !Lowers(program, table,
+                            absl::StrCat(rules, dimensions[j], ":axis"))) {
+        outside[i].clash |= Bit(static_cast<int>(j));
+      }
+    }
+  }
+  return outside;
 }
 
 // The dimensions of variables of one kind.
@@ -235,6 +268,7 @@ absl::StatusOr<SearchDimensions> FindSearchDimensions(
   const int count = static_cast<int>(found.names.size());
   const DimSet all = count == kMostDimensions ? ~DimSet{0} : Bit(count) - 1;
   found.defaults = FindNeighbours(program, table, found.names, "", all);
+  found.outside = FindOutside(program, table, found.names);
   found.parameters.clash.assign(count, 0);
   found.optimizer.clash.assign(count, 0);
   if (!options.sections) return found;
@@ -258,6 +292,7 @@ absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
     if (mesh.axis_size(axis) > 1) space.axes.push_back(axis);
   }
   space.dimensions = dimensions.names;
+  space.outside = dimensions.outside;
   MakeRoles(dimensions, /*restricted=*/false, space);
   if (space.size() > options.full_space && options.sections) {
     MakeRoles(dimensions, /*restricted=*/true, space);
@@ -277,31 +312,61 @@ AxisRoles RolesOf(const SearchSpace& space, const Roles& roles) {
   return result;
 }
 
+bool MayCutOutside(const std::vector<OutsideOfLayers>& outside, int dim,
+                   const AxisRole& role) {
+  return !outside[dim].second_names.empty() &&
+         (role.by_first_name() & (outside[dim].clash | Bit(dim))) == 0;
+}
+
+void CutOutside(int dim, AxisRole& role) {
+  role.outside |= Bit(dim);
+  role.parameters &= ~Bit(dim);
+  role.optimizer &= ~Bit(dim);
+}
+
 std::string RulesText(const SearchSpace& space, const AxisRoles& roles) {
   std::string text;
-  const auto axes_of = [&](size_t dim, DimSet AxisRole::*set) {
+  // The names of the axes of which `set` has the dimension.
+  const auto axes_of = [&](size_t dim, const auto& set) {
     std::vector<std::string> names;
     for (size_t i = 0; i < roles.axes.size(); ++i) {
-      if (roles.axes[i].*set >> dim & 1) {
+      if (set(roles.axes[i]) >> dim & 1) {
         names.push_back(space.mesh.axes()[space.axes[i]].name);
       }
     }
     return names;
   };
+  const auto rule = [](const std::string& name,
+                       const std::vector<std::string>& axes) {
+    return absl::StrCat(name, ":",
+                        axes.empty() ? kWhole : absl::StrJoin(axes, "+"), "\n");
+  };
+  const auto by_first_name = [](const AxisRole& role) {
+    return role.by_first_name();
+  };
+  for (size_t dim = 0; dim < space.dimensions.size(); ++dim) {
+    const std::vector<std::string> axes = axes_of(dim, by_first_name);
+    if (axes.empty()) continue;
+    text += rule(space.dimensions[dim], axes);
+    const std::vector<std::string> inside =
+        axes_of(dim, [](const AxisRole& role) { return role.cuts; });
+    if (inside == axes) continue;
+    for (const std::string& second : space.outside[dim].second_names) {
+      text += rule(second, inside);
+    }
+  }
   const auto add = [&](absl::string_view section, DimSet AxisRole::*set) {
     std::string rules;
     for (size_t dim = 0; dim < space.dimensions.size(); ++dim) {
-      const std::vector<std::string> more = axes_of(dim, set);
+      const std::vector<std::string> more =
+          axes_of(dim, [set](const AxisRole& role) { return role.*set; });
       if (more.empty()) continue;
-      std::vector<std::string> names;
-      if (set != &AxisRole::cuts) names = axes_of(dim, &AxisRole::cuts);
+      std::vector<std::string> names = axes_of(dim, by_first_name);
       names.insert(names.end(), more.begin(), more.end());
-      absl::StrAppend(&rules, space.dimensions[dim], ":",
-                      absl::StrJoin(names, "+"), "\n");
+      rules += rule(space.dimensions[dim], names);
     }
     if (!rules.empty()) absl::StrAppend(&text, section, rules);
   };
-  add("", &AxisRole::cuts);
   add(roles.gathered_once ? "[parameters gathered_once]\n" : "[parameters]\n",
       &AxisRole::parameters);
   add("[optimizer]\n", &AxisRole::optimizer);

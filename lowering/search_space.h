@@ -26,10 +26,18 @@ struct Neighbours {
   bool Fits(DimSet set, int dim) const { return (clash[dim] & set) == 0; }
 };
 
+// How a dimension is cut outside of layers alone, as the length is in sequence
+// parallelism: its second names, which it has inside, keep the axes it had.
+struct OutsideOfLayers {
+  std::vector<std::string> second_names;  // none: it has one name everywhere
+  DimSet clash = 0;  // what then cannot be cut over the same axis
+};
+
 // What is known of a step before there is a mesh.
 struct SearchDimensions {
   std::vector<std::string> names;
   Neighbours defaults, parameters, optimizer;
+  std::vector<OutsideOfLayers> outside;  // by dimension
   // What a restricted space leaves out of the scoped sections: dimensions that
   // always stand beside a larger one, as heads and d_kv, and those of less than
   // a hundredth of all that is stored.
@@ -49,6 +57,11 @@ struct AxisRole {
   DimSet cuts = 0;
   DimSet parameters = 0;
   DimSet optimizer = 0;
+  // Cut outside of layers and not inside. No role of a SearchSpace does.
+  DimSet outside = 0;
+
+  // What rules of the default section without a second name say.
+  DimSet by_first_name() const { return cuts | outside; }
   friend bool operator==(const AxisRole&, const AxisRole&) = default;
 };
 
@@ -56,6 +69,7 @@ struct SearchSpace {
   Mesh mesh;
   std::vector<int> axes;  // those of the mesh with more than one device
   std::vector<std::string> dimensions;
+  std::vector<OutsideOfLayers> outside;  // by dimension
   // What an axis may do, the same for each. Grouped by `cuts`: those of group g
   // are roles[groups[g]] to roles[groups[g + 1]].
   std::vector<AxisRole> roles;
@@ -84,10 +98,22 @@ struct AxisRoles {
     }
     return false;
   }
+  bool cuts_outside() const {
+    for (const AxisRole& role : axes) {
+      if (role.outside != 0) return true;
+    }
+    return false;
+  }
   friend bool operator==(const AxisRoles&, const AxisRoles&) = default;
 };
 
 AxisRoles RolesOf(const SearchSpace& space, const Roles& roles);
+
+// Whether dimension `dim` can be cut over an axis of `role` outside of layers.
+bool MayCutOutside(const std::vector<OutsideOfLayers>& outside, int dim,
+                   const AxisRole& role);
+// Cuts it there, which also cuts what rests in shards.
+void CutOutside(int dim, AxisRole& role);
 
 // The rules of a layout, a line each, with sections.
 std::string RulesText(const SearchSpace& space, const AxisRoles& roles);

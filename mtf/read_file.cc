@@ -10,18 +10,28 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "mtf/status.h"
 
 namespace mtf {
+namespace {
+
+absl::Status CannotRead(const std::string& path, absl::string_view what,
+                        absl::StatusCode code, absl::string_view reason) {
+  return absl::Status(
+      code, absl::StrCat("cannot read ", what, " \"",
+                         absl::CHexEscape(path.substr(0, 200)),
+                         path.size() > 200 ? "...\": " : "\": ", reason));
+}
+
+}  // namespace
 
 absl::StatusOr<std::string> ReadPlainFile(const std::string& path,
                                           absl::string_view what,
                                           int64_t most_bytes) {
   const auto error = [&](absl::StatusCode code, absl::string_view reason) {
-    return absl::Status(
-        code, absl::StrCat("cannot read ", what, " \"",
-                           absl::CHexEscape(path.substr(0, 200)),
-                           path.size() > 200 ? "...\": " : "\": ", reason));
+    return CannotRead(path, what, code, reason);
   };
   const auto system_error = [&] {
     const int number = errno;
@@ -63,6 +73,24 @@ absl::StatusOr<std::string> ReadPlainFile(const std::string& path,
   if (!file.eof()) {
     return error(absl::StatusCode::kDataLoss,
                  absl::StrCat("reading stopped behind byte ", text.size()));
+  }
+  return text;
+}
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path,
+                                         absl::string_view what,
+                                         int64_t most_bytes) {
+  MTF_ASSIGN_OR_RETURN(std::string text,
+                       ReadPlainFile(path, what, most_bytes));
+  if (const size_t place = text.find('\0'); place != std::string::npos) {
+    return CannotRead(
+        path, what, absl::StatusCode::kInvalidArgument,
+        absl::StrCat("it is no text: byte ", place, " is zero"));
+  }
+  // Editors of some systems write it.
+  constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (absl::StartsWith(text, kByteOrderMark)) {
+    text.erase(0, kByteOrderMark.size());
   }
   return text;
 }

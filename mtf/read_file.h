@@ -23,6 +23,12 @@ absl::StatusOr<std::string> ReadPlainFile(const std::string& path,
                                           absl::string_view what,
                                           int64_t most_bytes);
 
+// The same of a text for people: a byte order mark at its begin is left out,
+// and kInvalidArgument for one with a byte 0, which is a file of another kind.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path,
+                                         absl::string_view what,
+                                         int64_t most_bytes);
+
 }  // namespace mtf
 
 #endif  // MTF_READ_FILE_H_

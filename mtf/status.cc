@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace mtf {
@@ -47,7 +48,10 @@ std::string NearestName(absl::string_view word,
   int best_distance = 3;
   for (const std::string& candidate : candidates) {
     const int most = std::min(word.size(), candidate.size()) < 5 ? 1 : 2;
-    const int distance = EditDistance(word, candidate);
+    // Letters of another case are one slip, however many they are.
+    const int distance = absl::EqualsIgnoreCase(word, candidate)
+                             ? std::min(EditDistance(word, candidate), 1)
+                             : EditDistance(word, candidate);
     if (distance <= most && distance < best_distance) {
       best_distance = distance;
       best = candidate;

@@ -55,7 +55,8 @@ std::string ErrorText(const absl::Status& status);
 int EditDistance(absl::string_view a, absl::string_view b);
 
 // The candidate that `word` is probably a misspelling of, or "": within two
-// edits, or within one where either has fewer than five letters.
+// edits, or within one where either has fewer than five letters. Letters of
+// another case are one edit together.
 std::string NearestName(absl::string_view word,
                         const std::vector<std::string>& candidates);
 

@@ -124,12 +124,13 @@ absl::StatusOr<GptSizes> ModelFromFlags() {
   }
   const std::string dtype = absl::GetFlag(FLAGS_dtype);
   if (!dtype.empty()) {
-    MTF_ASSIGN_OR_RETURN(sizes.dtype, ParseDType(dtype));
-    if (!IsFloat(sizes.dtype)) {
+    const absl::StatusOr<DType> parsed = ParseDType(dtype);
+    if (!parsed.ok() || !IsFloat(*parsed)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "--dtype is ", Quoted(dtype), ", but activations are floats",
+          "--dtype is ", Quoted(dtype), ", not one that activations have",
           DetailLine("help", "give f32, bf16 or f16")));
     }
+    sizes.dtype = *parsed;
   }
   // A block costs a thousandth of a second to lower, so this is not a program.
   constexpr int64_t kMostLayers = 10000;
@@ -190,7 +191,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path,
                                      absl::string_view what) {
   // A dump of a hundred layers behind every pass takes some tens of MiB.
   constexpr int64_t kMostBytes = int64_t{1} << 31;
-  return ReadPlainFile(path, what, kMostBytes);
+  return ReadTextFile(path, what, kMostBytes);
 }
 
 }  // namespace mtf::tools

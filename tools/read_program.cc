@@ -20,8 +20,6 @@
 namespace mtf::tools {
 namespace {
 
-constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
 // The last program of a dump. Lines before it become empty ones, so that
 // places in it are those in the file.
 struct Dump {
@@ -128,7 +126,6 @@ absl::Status RunPasses(size_t first, Program& program) {
 }  // namespace
 
 bool LooksLikeProgram(absl::string_view text) {
-  absl::ConsumePrefix(&text, kByteOrderMark);  // which ParseDump tells of
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = absl::StripAsciiWhitespace(line);
     if (line.empty() || line[0] == '#') continue;
@@ -144,11 +141,6 @@ absl::StatusOr<Program> ParseDump(absl::string_view text,
         status.code(),
         absl::StrCat(status.message(), DetailLine("file", Escaped(path))));
   };
-  if (absl::StartsWith(text, kByteOrderMark)) {
-    return in_file(absl::InvalidArgumentError(absl::StrCat(
-        "line 1, column 1: the text begins with a byte order mark, EF BB BF",
-        DetailLine("help", "save it as UTF-8 without one"))));
-  }
   const Dump dump = LastOf(text);
   if (!LooksLikeProgram(dump.text)) {
     return absl::InvalidArgumentError(absl::StrCat(

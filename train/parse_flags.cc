@@ -98,7 +98,7 @@ absl::Status SetFlag(absl::CommandLineFlag& flag, const std::string& value) {
 absl::StatusOr<std::vector<std::string>> ReadFlagfile(const std::string& path) {
   constexpr int64_t kMostBytes = 1 << 20;
   MTF_ASSIGN_OR_RETURN(const std::string text,
-                       ReadPlainFile(path, "flagfile", kMostBytes));
+                       ReadTextFile(path, "flagfile", kMostBytes));
   std::vector<std::string> arguments;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = absl::StripAsciiWhitespace(line);

@@ -41,6 +41,24 @@ TEST(ReadPlainFile, AnEmptyFileIsNoError) {
   EXPECT_EQ(*read, "");
 }
 
+TEST(ReadTextFile, LeavesOutAByteOrderMark) {
+  for (const char* text : {"", "batch:data\n", "a\xEF\xBB\xBF"}) {
+    const std::string marked = std::string("\xEF\xBB\xBF") + text;
+    const auto read = ReadTextFile(Write("marked", marked), "text", 100);
+    ASSERT_OK(read);
+    EXPECT_EQ(*read, text);
+    EXPECT_EQ(*ReadTextFile(Write("plain", text), "text", 100), text);
+  }
+}
+
+TEST(ReadTextFile, NamesTheFirstByteThatNoTextHas) {
+  EXPECT_THAT(ReadTextFile(Write("bytes", std::string("ab\0c\0", 5)),
+                           "layout file", 100),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("cannot read layout file"),
+                             HasSubstr("it is no text: byte 2 is zero"))));
+}
+
 // It says that it has no bytes.
 TEST(ReadPlainFile, ReadsFilesOfTheSystem) {
   const auto read = ReadPlainFile("/proc/self/status", "text", 1 << 20);

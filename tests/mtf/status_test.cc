@@ -47,6 +47,12 @@ TEST(NearestName, IsWithinOneEditForShortNames) {
   EXPECT_EQ(NearestName("a", {"b"}), "b");
 }
 
+TEST(NearestName, TakesOtherCaseForOneSlip) {
+  EXPECT_EQ(NearestName("BATCH", {"beach", "batch"}), "batch");
+  EXPECT_EQ(NearestName("D_KV", {"d_ff", "d_kv"}), "d_kv");
+  EXPECT_EQ(NearestName("BACHT", {"batch"}), "");
+}
+
 TEST(NearestName, TakesTheNearerThenTheFirst) {
   EXPECT_EQ(NearestName("hidden", {"hiddenxx", "hiddens"}), "hiddens");
   EXPECT_EQ(NearestName("model", {"modex", "modey"}), "modex");

@@ -68,8 +68,9 @@ INSTANTIATE_TEST_SUITE_P(
          "mesh\n"},
         {"layout_as_program", kExplain, "batch:data\n", 2,
          "INVALID_ARGUMENT \"FILE\" is no program"},
-        {"binary_program", kExplain, std::string("\0\x01\xff\xfe", 4), 2,
-         "INVALID_ARGUMENT \"FILE\" is no program"},
+        {"binary_program", kExplain, std::string("\x01\0\xff\xfe", 4), 2,
+         "INVALID_ARGUMENT cannot read program \"FILE\": it is no text: byte "
+         "1 is zero"},
         {"program_of_unknown_pass", kExplain,
          "# after expand_reshard\nmesh{data:2}\nend{instructions:0}\n", 2,
          "INVALID_ARGUMENT line 1 names no pass: \"expand_reshard\"; did you "
@@ -211,7 +212,22 @@ INSTANTIATE_TEST_SUITE_P(
         {"bad_size", "search --mesh=data:2 --layers=0", "", 2,
          "INVALID_ARGUMENT flag --layers is \"0\""},
         {"integer_dtype", "search --mesh=data:2 --dtype=i32", "", 2,
-         "INVALID_ARGUMENT --dtype is \"i32\", but activations are floats"},
+         "INVALID_ARGUMENT --dtype is \"i32\", not one that activations have"
+         "\n  help     give f32, bf16 or f16"},
+        {"unknown_dtype", "search --mesh=data:2 --dtype=f64", "", 2,
+         "INVALID_ARGUMENT --dtype is \"f64\", not one that activations have"
+         "\n  help     give f32, bf16 or f16"},
+        {"binary_layout", "diff FILE zero2 --mesh=data:2",
+         std::string("batch:data\n\0", 12), 2,
+         "INVALID_ARGUMENT cannot read layout or program \"FILE\": it is no "
+         "text: byte 11 is zero"},
+        {"layout_with_byte_order_mark", "diff FILE zero2 --mesh=data:2",
+         "\xEF\xBB\xBF" "batch:dat\n", 2,
+         "INVALID_ARGUMENT mesh \"data:2\" has no axis \"dat\"; did you mean "
+         "\"data\"?"},
+        {"dimension_in_other_case", "diff BATCH:data zero2 --mesh=data:2", "", 2,
+         "INVALID_ARGUMENT no tensor has a dimension \"BATCH\"; did you mean "
+         "\"batch\"?"},
         {"nan_seconds", "verify --mesh=data:2 --seconds=nan", "", 2,
          "INVALID_ARGUMENT flag --seconds is \"nan\", not a number of seconds "
          "from 0"},

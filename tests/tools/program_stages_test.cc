@@ -168,15 +168,6 @@ TEST(ProgramStages, OtherCommentsAreComments) {
   }
 }
 
-TEST(ProgramStages, AByteOrderMarkIsNamed) {
-  const std::string text = absl::StrCat("\xEF\xBB\xBF", kCut);
-  EXPECT_TRUE(LooksLikeProgram(text));
-  EXPECT_THAT(ParseDump(text, "p.txt"),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("line 1, column 1: the text begins with a "
-                                 "byte order mark")));
-}
-
 TEST(ProgramStages, AFileIsNamedOnce) {
   for (const char* text : {"\x01\x02",
                            "mesh{data:2}\n%x : f32[b:8] = input x\n"

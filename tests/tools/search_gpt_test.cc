@@ -22,6 +22,7 @@
 namespace mtf {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
@@ -93,6 +94,25 @@ TEST_F(GptSearch, Gpt3OnMegatronsOwnGroundIsNoSlowerEither) {
   EXPECT_TRUE(found->complete);
   ASSERT_EQ(found->best.size(), 1u);
   EXPECT_LE(found->best[0].price.seconds, SecondsOf(kMegatron, mesh, prices_));
+}
+
+// What no layout of first names does: the smallest takes 115 GiB. Sequence
+// parallelism between the blocks, with parameters in shards, takes 90.
+TEST_F(GptSearch, SequenceParallelismIsFoundWhereNothingElseFits) {
+  GptSizes sizes = *FindModel("gpt3_175b");
+  sizes.batch = 256;
+  Build(sizes);
+  const Mesh mesh = *Mesh::Parse("pod:8,data:8,model:8");
+  const auto found = SearchRules(input_, mesh, prices_,
+                                 {.memory_limit = 100 * kGiB, .keep = 1});
+  ASSERT_OK(found);
+  EXPECT_GT(found->outside, 0);
+  EXPECT_FALSE(found->all_proved);
+  const FoundLayout& best = found->best[0];
+  EXPECT_LE(best.memory_bytes(), 100 * kGiB);
+  EXPECT_THAT(best.text, HasSubstr("\nblock_length:"));
+  EXPECT_DOUBLE_EQ(best.price.seconds, SecondsOf(best.text, mesh, prices_));
+  EXPECT_THAT(SummaryText(*found), HasSubstr("outside of layers alone"));
 }
 
 // Some of the layouts on three axes, priced as a whole: no bound is above its
