@@ -184,8 +184,7 @@ std::string DescribeCollectives(const Program& program, BudgetUse use) {
             i == 0 ? "largest" : "next",
             absl::StrCat(CollectiveName(cost.kind), " of ",
                          moves_one ? cost.tensor : use.collectives[i].tensor,
-                         " over ",
-                         program.mesh.AxisNames(cost.axes), ", ",
+                         " over ", program.mesh.AxisNames(cost.axes), ", ",
                          Bytes(use.collectives[i].bytes),
                          cost.site.line > 0
                              ? absl::StrCat(" (", cost.site.ToString(), ")")

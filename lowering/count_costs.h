@@ -19,7 +19,7 @@ struct CollectiveCost {
   CollectiveKind kind;
   AxisList axes;
   int64_t group_size = 1;
-  int64_t bytes = 0;      // on the wire per rank and step (WireBytes)
+  int64_t bytes = 0;  // on the wire per rank and step (WireBytes)
   // What moves, "layer_0/ffn/einsum_1", or the variable that it becomes.
   std::string tensor;
   std::string dimension;  // whose cut causes it, "d_ff"

@@ -31,6 +31,11 @@ std::vector<absl::StatusOr<std::optional<FoundLayout>>> PriceAll(
         std::max(layout.step_bytes, static_cast<int64_t>(layouts[i].memory) -
                                         layout.variable_bytes);
   });
+  if (context.options.progress) {
+    context.options.progress(
+        context.findings.result.lowered + static_cast<int64_t>(layouts.size()),
+        context.findings.Worst(1));
+  }
   return found;
 }
 

@@ -115,8 +115,8 @@ std::string SummaryText(const SearchResult& result) {
   }
   if (result.outside > 0) {
     absl::StrAppend(&text, "# Nothing of them fitted: ",
-                    Count(result.outside, "was", "were"),
-                    " lowered that cut", result.outside == 1 ? "s" : "",
+                    Count(result.outside, "was", "were"), " lowered that cut",
+                    result.outside == 1 ? "s" : "",
                     " a dimension outside of layers alone\n");
   }
   if (result.refined > 0) {

@@ -159,7 +159,7 @@ absl::Status FindBest(const SearchContext& context,
   // what is nearly as good may have a better neighbour. What is much slower
   // does not catch up by a rule or two.
   constexpr size_t kStarts = 8;
-  constexpr double kNear = 1.05;
+  constexpr double kNear = 1.04;
   std::vector<internal::Refined> refined(spaces.size());
   const auto place_of = [&](const Finding& finding) {
     return std::find_if(spaces.begin(), spaces.end(),

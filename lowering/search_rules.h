@@ -100,6 +100,9 @@ struct SearchOptions {
   double full_space = 20000;
   // Layouts lowered at most before the search of a larger space is cut short.
   int64_t most_lowered = 20000;
+  // Told now and then, by one thread: the layouts lowered so far, and the
+  // seconds of the best, or infinity.
+  std::function<void(int64_t lowered, double seconds)> progress = {};
 };
 
 struct FoundLayout {
@@ -166,11 +169,11 @@ struct SearchResult {
 // each is changed, one rule at a time, until no change makes it faster; no rule
 // of a scoped section is tried for a dimension of less than a thousandth of
 // what is stored. These changes may cut a dimension with second names in one
-// place and not in another, as sequence parallelism does, which no layout of the
-// space does unless `dimensions` names them. So are the smallest layouts of any
-// space changed where none fits. Two layouts differ where a person may choose by what they
-// cost: by a hundredth of time, or three of memory. Of layouts of one price and
-// one size the one with fewest rules stands for all.
+// place and not in another, as sequence parallelism does, which no layout of
+// the space does unless `dimensions` names them. So are the smallest layouts of
+// any space changed where none fits. Two layouts differ where a person may
+// choose by what they cost: by a hundredth of time, or three of memory. Of
+// layouts of one price and one size the one with fewest rules stands for all.
 //
 // kResourceExhausted, with the nearest found, when no layout fits, or none
 // keeps to the budget: then with the line that rejects most. The graph's first

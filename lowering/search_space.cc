@@ -90,12 +90,11 @@ Neighbours FindNeighbours(const SearchProgram& program,
   std::vector<char> share(pairs.size());
   ParallelFor(pairs.size(), [&](size_t k) {
     const auto& [i, j] = pairs[k];
-    share[k] =
-        Lowers(program, table,
-               absl::StrCat(section, "\n", dimensions[i], ":axis\n",
-                            dimensions[j], ":axis"))
-            ? 1
-            : 0;
+    share[k] = Lowers(program, table,
+                      absl::StrCat(section, "\n", dimensions[i], ":axis\n",
+                                   dimensions[j], ":axis"))
+                   ? 1
+                   : 0;
   });
   for (size_t k = 0; k < pairs.size(); ++k) {
     if (share[k] != 0) continue;

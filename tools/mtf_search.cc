@@ -3,7 +3,10 @@
 // mtf search: layouts for a GPT on a mesh, or on a number of devices.
 #include <unistd.h>
 
+#include <chrono>
+#include <cmath>
 #include <filesystem>
+#include <iostream>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -15,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "layouts/text_items.h"
+#include "lowering/explain_parts.h"
 #include "lowering/keep_memory.h"
 #include "lowering/search_rules.h"
 #include "lowering/units.h"
@@ -140,6 +144,47 @@ absl::Status CheckCanWrite() {
   return absl::OkStatus();
 }
 
+// Tells a person who waits at a terminal, on one line of it, how far a search
+// is that takes longer than seconds.
+class Progress {
+ public:
+  void Tell(int64_t lowered, double seconds) {
+    const Clock::time_point now = Clock::now();
+    if (now < next_) return;
+    next_ = now + std::chrono::milliseconds(200);
+    told_ = true;
+    std::cerr << "\r\033[K" << lowered << " layouts were lowered, "
+              << (std::isinf(seconds)
+                      ? "none fits yet"
+                      : absl::StrCat("the fastest takes ",
+                                     internal::SecondsText(seconds)))
+              << std::flush;
+  }
+  ~Progress() {
+    if (told_) std::cerr << "\r\033[K" << std::flush;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point next_ = Clock::now() + std::chrono::seconds(2);
+  bool told_ = false;
+};
+
+absl::StatusOr<SearchResult> Find(const SearchInput& input, const Mesh* mesh,
+                                  int devices, const SearchPrices& prices,
+                                  SearchOptions options) {
+  Progress progress;
+  if (isatty(STDERR_FILENO) == 1) {
+    options.progress = [&progress](int64_t lowered, double seconds) {
+      progress.Tell(lowered, seconds);
+    };
+  }
+  constexpr int kMostAxes = 3;
+  return mesh != nullptr
+             ? SearchRules(input, *mesh, prices, options)
+             : SearchMeshes(input, devices, kMostAxes, prices, options);
+}
+
 absl::Status Search(const std::vector<std::string>& arguments) {
   if (!arguments.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -175,10 +220,9 @@ absl::Status Search(const std::vector<std::string>& arguments) {
     input.small.push_back(small[i].Program());
   }
   const SearchPrices prices = PricesOf(machine);
-  MTF_ASSIGN_OR_RETURN(const SearchResult found,
-                       has_mesh
-                           ? SearchRules(input, mesh, prices, options)
-                           : SearchMeshes(input, devices, 3, prices, options));
+  MTF_ASSIGN_OR_RETURN(
+      const SearchResult found,
+      Find(input, has_mesh ? &mesh : nullptr, devices, prices, options));
 
   std::string text = absl::StrCat(
       "# mtf search: ", ModelText(), " on ",

@@ -3,6 +3,7 @@
 // A rank that does not come to a collective is named, with where it is.
 #include "backends/stalled_ranks.h"
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -65,15 +66,27 @@ Program TwoSums(Graph& graph, const std::string& mesh) {
   return *std::move(program);
 }
 
-// Ranks that run a program step by step; `before_step` may keep one back.
+void Sleep(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+// However slow the machine is: until the condition holds, or a minute.
+template <class Condition>
+void WaitUntil(const Condition& condition) {
+  for (int i = 0; i < 6000 && !condition(); ++i) Sleep(0.01);
+}
+
+// Ranks that run a program step by step. One for which `is_late` stays away
+// until another has given up.
 absl::Status RunSteps(
     const std::string& mesh, double timeout, int steps,
-    const std::function<void(int64_t rank, int step)>& before_step) {
+    const std::function<bool(int64_t rank, int step)>& is_late) {
   Graph graph;
   const Program program = TwoSums(graph, mesh);
   SetCollectiveTimeout(timeout);
   LocalRanks ranks(program.mesh);
   SetCollectiveTimeout(-1);
+  std::atomic<bool> gave_up = false;
   return ranks.Run([&](Communicator& communicator) -> absl::Status {
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
                          CreateDevice("reference", {}));
@@ -83,23 +96,22 @@ absl::Status RunSteps(
         Executor::Create(program, *device, communicator, variables));
     const HostTensor x({{"batch", 8}, {"hidden", 8}}, kFloat32);
     for (int step = 0; step < steps; ++step) {
-      before_step(communicator.rank(), step);
+      if (is_late(communicator.rank(), step)) {
+        WaitUntil([&] { return gave_up.load(); });
+      }
       std::map<std::string, HostTensor> outputs;
-      MTF_RETURN_IF_ERROR(executor->Run({{"x", x}}, 0, step, &outputs));
+      const absl::Status status = executor->Run({{"x", x}}, 0, step, &outputs);
+      if (!status.ok()) gave_up = true;
+      MTF_RETURN_IF_ERROR(status);
     }
     return absl::OkStatus();
   });
 }
 
-void Sleep(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
-
 TEST(StalledRanks, TheOneThatStaysAwayIsNamedWithItsPlace) {
   const absl::Status status =
-      RunSteps("model:4", 0.5, 10, [](int64_t rank, int step) {
-        if (rank == 3 && step == 7) Sleep(0.9);
-      });
+      RunSteps("model:4", 2, 10,
+               [](int64_t rank, int step) { return rank == 3 && step == 7; });
   EXPECT_THAT(
       status,
       StatusIs(absl::StatusCode::kDeadlineExceeded,
@@ -109,7 +121,7 @@ TEST(StalledRanks, TheOneThatStaysAwayIsNamedWithItsPlace) {
                          "the others are at 1, all_reduce of reduce_sum over "
                          "model \\(stalled_ranks_test.cc:[0-9]+\\)\n"),
                      HasSubstr("\n  waited   rank "),
-                     HasSubstr(" waited 0.5 s for rank 3 to join all_reduce "
+                     HasSubstr(" waited 2 s for rank 3 to join all_reduce "
                                "sum of f32 x 8 in 1 piece\n"),
                      HasSubstr("\n  step     7\n"),
                      HasSubstr("\n  mesh     \"model:4\"\n"),
@@ -118,9 +130,8 @@ TEST(StalledRanks, TheOneThatStaysAwayIsNamedWithItsPlace) {
 
 TEST(StalledRanks, RanksThatWaitForThoseThatWaitAreToldToo) {
   const absl::Status status =
-      RunSteps("data:2,model:2", 0.5, 10, [](int64_t rank, int step) {
-        if (rank == 3 && step == 7) Sleep(0.9);
-      });
+      RunSteps("data:2,model:2", 2, 10,
+               [](int64_t rank, int step) { return rank == 3 && step == 7; });
   EXPECT_THAT(status,
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        AllOf(StartsWith("rank 3 is behind 2, all_reduce of "),
@@ -130,30 +141,31 @@ TEST(StalledRanks, RanksThatWaitForThoseThatWaitAreToldToo) {
 }
 
 TEST(StalledRanks, ARankThatHasNotBegunIsToldSo) {
-  EXPECT_THAT(RunSteps("model:2", 0.5, 1,
-                       [](int64_t rank, int) {
-                         if (rank == 0) Sleep(0.9);
-                       }),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       StartsWith("rank 0 is not in a program yet; the other "
-                                  "is at 1, all_reduce of ")));
+  EXPECT_THAT(
+      RunSteps("model:2", 0.5, 1, [](int64_t rank, int) { return rank == 0; }),
+      StatusIs(absl::StatusCode::kDeadlineExceeded,
+               StartsWith("rank 0 is not in a program yet; the other "
+                          "is at 1, all_reduce of ")));
 }
 
 TEST(StalledRanks, SlowRanksWithinTheLimitAreWaitedFor) {
-  EXPECT_OK(RunSteps("model:4", 5, 3, [](int64_t rank, int step) {
+  EXPECT_OK(RunSteps("model:4", 60, 3, [](int64_t rank, int step) {
     if (rank == step) Sleep(0.05);
+    return false;
   }));
   EXPECT_OK(RunSteps("model:2", 0, 2, [](int64_t rank, int) {
     if (rank == 1) Sleep(0.2);  // 0 waits for ever
+    return false;
   }));
 }
 
 TEST(StalledRanksDeathTest, OneThatNeverComesEndsTheProcess) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(
-      (void)RunSteps("model:3", 0.5, 3,
+      (void)RunSteps("model:3", 2, 3,
                      [](int64_t rank, int step) {
                        if (rank == 1 && step == 2) Sleep(1000);
+                       return false;
                      }),
       ::testing::ExitedWithCode(75),
       "DEADLINE_EXCEEDED rank 1 is behind 1, all_reduce of reduce_sum over "
@@ -169,21 +181,26 @@ TEST(StalledRanks, OneThatStopsWithinACollectiveIsNamedFirst) {
   SetCollectiveTimeout(-1);
   AxisList model;
   model.push_back(0);
+  std::atomic<int> shown = 0, gave_up = 0;
   const absl::Status status =
       ranks.Run([&](Communicator& communicator) -> absl::Status {
         MTF_ASSIGN_OR_RETURN(const Communicator::Group* const group,
                              communicator.GroupOver(model));
         const RankPosition at_first = {1, 4, 1, true};
         communicator.SetPosition(at_first);
+        ++shown;
         if (communicator.rank() == 1) {
-          Sleep(0.8);
+          WaitUntil([&] { return gave_up == 2; });
           return absl::OkStatus();
         }
-        Sleep(0.1);  // all have shown where they are
+        WaitUntil([&] { return shown == 3; });
         std::vector<float> x(8, 1);
         const absl::Status timeout = communicator.AllReduce(
             *group, {{x.data(), x.data(), 8}}, kFloat32, ReduceKind::kSum);
-        return NameStalledRanks(timeout, program, at_first, communicator);
+        const absl::Status named =
+            NameStalledRanks(timeout, program, at_first, communicator);
+        ++gave_up;
+        return named;
       });
   EXPECT_THAT(status,
               StatusIs(absl::StatusCode::kDeadlineExceeded,
@@ -308,15 +325,15 @@ TEST(StallWatch, ARankThatMovesOnOrComputesIsLeftAlone) {
   Graph graph;
   const Program program = TwoSums(graph, "data:2,model:2");
   OtherHosts communicator(program.mesh);
-  StallWatch watch(program, 1, communicator, 0.8);
-  for (int i = 0; i < 12; ++i) {
+  StallWatch watch(program, 1, communicator, 1.5);
+  for (int i = 0; i < 20; ++i) {
     communicator.SetPosition({1, i, 2, true});
     Sleep(0.1);
   }
-  communicator.SetPosition({1, 12, 2, false});  // computes
-  Sleep(1.2);
-  communicator.SetPosition({2, 12, 2, true});  // in a program of another watch
-  Sleep(1.2);
+  communicator.SetPosition({1, 20, 2, false});  // computes
+  Sleep(2);
+  communicator.SetPosition({2, 20, 2, true});  // in a program of another watch
+  Sleep(2);
 }
 
 }  // namespace

@@ -222,10 +222,13 @@ INSTANTIATE_TEST_SUITE_P(
          "INVALID_ARGUMENT cannot read layout or program \"FILE\": it is no "
          "text: byte 11 is zero"},
         {"layout_with_byte_order_mark", "diff FILE zero2 --mesh=data:2",
-         "\xEF\xBB\xBF" "batch:dat\n", 2,
+         "\xEF\xBB\xBF"
+         "batch:dat\n",
+         2,
          "INVALID_ARGUMENT mesh \"data:2\" has no axis \"dat\"; did you mean "
          "\"data\"?"},
-        {"dimension_in_other_case", "diff BATCH:data zero2 --mesh=data:2", "", 2,
+        {"dimension_in_other_case", "diff BATCH:data zero2 --mesh=data:2", "",
+         2,
          "INVALID_ARGUMENT no tensor has a dimension \"BATCH\"; did you mean "
          "\"batch\"?"},
         {"nan_seconds", "verify --mesh=data:2 --seconds=nan", "", 2,
