@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lowering/find_attention.h"
 #include "lowering/of_variables.h"
 #include "lowering/plan_buffers.h"
 #include "lowering/write_overlap.h"
@@ -175,11 +176,21 @@ class Overlapper {
       before = i;
     }
     begin_[count_] = count_;
+    FindFusedAttention();
     for (int i = count_; i-- > 0;) {
       next_[i] = i + 1 == count_ ? count_ : next_[i + 1];
       const int behind = i + 1;
       if (behind < count_ && begin_[behind] == behind && RunsInPlace(behind)) {
         next_[i] = behind;
+      }
+    }
+  }
+  // Attention is one kernel where a device has it, whatever stands in it.
+  void FindFusedAttention() {
+    for (const AttentionGroup& group : FindAttention(program_)) {
+      for (const std::vector<int>* members :
+           {&group.forward, &group.backward}) {
+        for (int member : *members) begin_[member] = begin_[members->front()];
       }
     }
   }

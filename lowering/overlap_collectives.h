@@ -32,7 +32,8 @@ namespace mtf {
 // * Any other collective starts behind what makes its operands, but a gather,
 //   whose result would take memory for longer, where it stands.
 // * Nothing starts or is waited for between an einsum and the maps and
-//   reductions that follow from it, which a device may run as one kernel.
+//   reductions that follow from it, nor within attention (attention_group.h):
+//   a device may run them as one kernel.
 // * All collectives but an all_reduce, which works in place, hold their
 //   operands until their wait: of those no more than two are under way, so a
 //   wait may come before the result is needed.

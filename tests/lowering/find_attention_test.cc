@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "layouts/layout_rules.h"
 #include "lowering/print_program.h"
 #include "ops/reshape.h"
 #include "tests/lowering/attention_parts.h"
@@ -84,6 +86,29 @@ TEST(FindAttention, HeadsAndBatchMayBeCutButNotLengths) {
   const auto sequence = Training("sequence", 4);
   ASSERT_OK(sequence);
   EXPECT_EQ(Found(*sequence).size(), 0u);
+}
+
+// Whatever else the preset cuts, and wherever its collectives start.
+TEST(FindAttention, UnderEveryPresetThatLeavesItsLengthsWhole) {
+  for (const std::string& preset : LayoutRules::PresetNames()) {
+    if (preset == "sequence" || preset == "three_axes") continue;
+    for (int64_t ranks : {4, 8}) {
+      SCOPED_TRACE(absl::StrCat(preset, " ", ranks));
+      TransformerSizes sizes = kSizes;
+      sizes.batch = 8;
+      sizes.heads = 8;
+      sizes.d_kv = 8;
+      const auto program =
+          Training(preset, preset == "single" ? 1 : ranks, sizes);
+      ASSERT_OK(program);
+      const std::vector<AttentionGroup> groups = Found(*program);
+      ASSERT_EQ(groups.size(), 2u);
+      for (const AttentionGroup& group : groups) {
+        EXPECT_FALSE(group.backward.empty());
+        EXPECT_EQ(group.problem.length, 64);
+      }
+    }
+  }
 }
 
 TEST(FindAttention, WhatTheLibraryDoesNotTakeStaysComposed) {
