@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lowering/search_price.h"
 
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -83,14 +84,37 @@ absl::StatusOr<std::optional<FoundLayout>> LayoutPricer::Price(
   found.mesh = mesh;
   found.text = rules;
   MTF_ASSIGN_OR_RETURN(found.rules, LayoutRules::Parse(rules, "search"));
-  if (!in_line_) {
-    MTF_RETURN_IF_ERROR(PriceWhole(found));
-    return found;
+  const bool may_be_ruled_out = !small_.empty() && prices_.least &&
+                                worst < std::numeric_limits<double>::infinity();
+  if (in_line_ || may_be_ruled_out) {
+    MTF_ASSIGN_OR_RETURN(const auto low, MeasureLow(found, worst));
+    if (low->least >= worst) return std::nullopt;
+    if (in_line_) {
+      MTF_RETURN_IF_ERROR(PriceByLine(*low, found));
+      Remember(found);
+      return found;
+    }
   }
-  MTF_ASSIGN_OR_RETURN(const bool is_priced, PriceByLine(worst, found));
-  if (!is_priced) return std::nullopt;
-  Remember(found);
+  MTF_RETURN_IF_ERROR(PriceWhole(found));
   return found;
+}
+
+absl::StatusOr<std::shared_ptr<const LayoutPricer::Measured>>
+LayoutPricer::MeasureLow(const FoundLayout& found, double worst) const {
+  const std::pair key(found.mesh.ToString(), found.text);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = low_.find(key);
+    if (known != low_.end()) return known->second;
+  }
+  MTF_ASSIGN_OR_RETURN(Measured measured, Measure(small_[0], found, true));
+  std::shared_ptr<const Measured> low =
+      std::make_shared<Measured>(std::move(measured));
+  if (low->least >= worst) {
+    const std::lock_guard lock(mutex_);
+    low_[key] = low;
+  }
+  return low;
 }
 
 void LayoutPricer::Remember(const FoundLayout& found) const {
@@ -98,25 +122,8 @@ void LayoutPricer::Remember(const FoundLayout& found) const {
   known_[{found.mesh.ToString(), found.text}] = found;
 }
 
-absl::StatusOr<bool> LayoutPricer::PriceByLine(double worst,
-                                               FoundLayout& found) const {
-  const std::pair key(found.mesh.ToString(), found.text);
-  std::shared_ptr<const Measured> smaller;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = low_.find(key);
-    if (known != low_.end()) smaller = known->second;
-  }
-  if (smaller == nullptr) {
-    MTF_ASSIGN_OR_RETURN(Measured measured, Measure(small_[0], found, true));
-    smaller = std::make_shared<Measured>(std::move(measured));
-  }
-  const Measured& low = *smaller;
-  if (low.least >= worst) {
-    const std::lock_guard lock(mutex_);
-    low_[key] = std::move(smaller);
-    return false;
-  }
+absl::Status LayoutPricer::PriceByLine(const Measured& low,
+                                       FoundLayout& found) const {
   MTF_ASSIGN_OR_RETURN(const Measured high, Measure(small_[1], found, true));
   found.estimated = true;
   const double place = PlaceOf(input_);
@@ -141,7 +148,7 @@ absl::StatusOr<bool> LayoutPricer::PriceByLine(double worst,
             : bytes(low.uses[i].bytes, high.uses[i].bytes) > line.most_bytes;
     if (broken) found.broken.push_back(static_cast<int>(i));
   }
-  return true;
+  return absl::OkStatus();
 }
 
 absl::Status LayoutPricer::PriceWhole(FoundLayout& found) const {

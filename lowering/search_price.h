@@ -33,10 +33,9 @@ class LayoutPricer {
   void PriceInLine() { in_line_ = !input_.small.empty(); }
   bool in_line() const { return in_line_; }
 
-  // The layout of these rules; nothing where it takes no less than `worst`, in
-  // line, and the smaller program shows that. The error of one that does not
-  // lower. In line, what was priced before is remembered: as a whole, where it
-  // was.
+  // The layout of these rules; nothing where it takes no less than `worst` and
+  // the smaller program shows that. The error of one that does not lower. What
+  // was priced before is remembered: as a whole, where it was.
   absl::StatusOr<std::optional<FoundLayout>> Price(const Mesh& mesh,
                                                    const std::string& rules,
                                                    double worst) const;
@@ -52,8 +51,11 @@ class LayoutPricer {
   };
   absl::StatusOr<Measured> Measure(const Step& step, const FoundLayout& found,
                                    bool is_small) const;
-  // False where it is seen to take no less than `worst`.
-  absl::StatusOr<bool> PriceByLine(double worst, FoundLayout& found) const;
+  // Of the smaller of the small programs; remembered where it shows that the
+  // whole takes no less than `worst`.
+  absl::StatusOr<std::shared_ptr<const Measured>> MeasureLow(
+      const FoundLayout& found, double worst) const;
+  absl::Status PriceByLine(const Measured& low, FoundLayout& found) const;
   void Remember(const FoundLayout& found) const;
 
   const SearchInput& input_;

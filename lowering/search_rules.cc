@@ -217,7 +217,9 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
     result.restricted = result.restricted || space.restricted;
     spaces.push_back(std::move(space));
   }
-  const bool is_large = result.restricted || result.space > options.full_space;
+  const bool is_large =
+      result.restricted ||
+      internal::IsLarge(result.space, dimensions.repeats, options);
   if (is_large) pricer.PriceInLine();
   // What the small programs call best may be too large as a whole: theirs may
   // be at their largest elsewhere. Whatever it ruled out may be the best then,

@@ -38,8 +38,8 @@ struct SearchProgram {
 struct SearchInput {
   SearchProgram program;
   // The same step with the block twice and four times, say: two numbers of
-  // repeats, the smaller first, both below that of `program`. In large spaces
-  // layouts are then ruled out by the first (SearchPrices::least), or priced on
+  // repeats, the smaller first, both below that of `program`. Layouts are then
+  // ruled out by the first (SearchPrices::least), or in large spaces priced on
   // both, from which time follows in a line, to a few percent, and memory place
   // by place (lowering/search_memory.h). The
   // best are lowered as a whole and ordered by what they cost then, and where
@@ -94,10 +94,10 @@ struct SearchOptions {
   // The dimensions that rules may cut; empty: all of the graph.
   std::vector<std::string> dimensions = {};
   bool sections = true;  // search [parameters] and [optimizer] too
-  // A mesh of up to this many layouts is searched with every list in the scoped
-  // sections, a larger one with those of SearchResult::restricted, and what is
-  // found there is improved rule by rule.
-  double full_space = 20000;
+  // A mesh of up to this many layouts, times SearchProgram::repeats, is
+  // searched with every list in the scoped sections, a larger one with those of
+  // SearchResult::restricted, and what is found there is improved rule by rule.
+  double full_space = 100000;
   // Layouts lowered at most before the search of a larger space is cut short.
   int64_t most_lowered = 20000;
   // Told now and then, by one thread: the layouts lowered so far, and the
@@ -162,7 +162,7 @@ struct SearchResult {
 // says who holds which shard, and so shards of the sections nest. Layouts that
 // only trade places between axes of equal size and speed count once.
 //
-// What is found. A mesh of up to `full_space` layouts is searched in full: the
+// What is found. A space that is within `full_space` is searched in full: the
 // first is the fastest there is, the next the fastest that differ. A larger one
 // is searched among the restricted layouts, of which the first is the fastest
 // and the others are the fastest of those that were lowered on the way; then

@@ -262,6 +262,7 @@ absl::StatusOr<SearchDimensions> FindSearchDimensions(
   const Graph& graph = *program.graph;
   MTF_RETURN_IF_ERROR(graph.status());
   SearchDimensions found;
+  found.repeats = input.program.repeats;
   MTF_ASSIGN_OR_RETURN(found.names, LargeDimensions(graph, options));
   const DimensionTable table = DimensionsOf(graph);
   const int count = static_cast<int>(found.names.size());
@@ -293,7 +294,7 @@ absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
   space.dimensions = dimensions.names;
   space.outside = dimensions.outside;
   MakeRoles(dimensions, /*restricted=*/false, space);
-  if (space.size() > options.full_space && options.sections) {
+  if (IsLarge(space.size(), dimensions.repeats, options) && options.sections) {
     MakeRoles(dimensions, /*restricted=*/true, space);
   }
   if (space.roles.size() > kMostRoles) {

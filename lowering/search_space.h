@@ -36,6 +36,7 @@ struct OutsideOfLayers {
 // What is known of a step before there is a mesh.
 struct SearchDimensions {
   std::vector<std::string> names;
+  int64_t repeats = 1;  // of the step's block
   Neighbours defaults, parameters, optimizer;
   std::vector<OutsideOfLayers> outside;  // by dimension
   // What a restricted space leaves out of the scoped sections: dimensions that
@@ -46,6 +47,12 @@ struct SearchDimensions {
   // its line, and none is tried.
   DimSet tiny = 0;
 };
+
+// Whether so many layouts of a block that repeats are too many for all.
+inline bool IsLarge(double layouts, int64_t repeats,
+                    const SearchOptions& options) {
+  return layouts * static_cast<double>(repeats) > options.full_space;
+}
 
 // Asks Lower on two devices which dimensions may share an axis.
 absl::StatusOr<SearchDimensions> FindSearchDimensions(

@@ -211,7 +211,7 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   SearchInput input = {step.Program(), {}};
   // Blocks repeat, so two small models say what a deep one costs. Two blocks
   // apart: gradients of every other block may start another bucket.
-  constexpr int64_t kDeep = 16, kSmall[] = {2, 4};
+  constexpr int64_t kDeep = 6, kSmall[] = {2, 4};
   GptStep small[2];
   for (int i = 0; i < 2 && sizes.layers > kDeep; ++i) {
     GptSizes fewer = sizes;
