@@ -169,11 +169,12 @@ struct SearchResult {
 // each is changed, one rule at a time, until no change makes it faster; no rule
 // of a scoped section is tried for a dimension of less than a thousandth of
 // what is stored. These changes may cut a dimension with second names in one
-// place and not in another, as sequence parallelism does, which no layout of
-// the space does unless `dimensions` names them. So are the smallest layouts of
-// any space changed where none fits. Two layouts differ where a person may
-// choose by what they cost: by a hundredth of time, or three of memory. Of
-// layouts of one price and one size the one with fewest rules stands for all.
+// place and not in another, as sequence parallelism and all-to-all attention
+// do, which no layout of the space does unless `dimensions` names them. So are
+// the smallest layouts of any space changed where none fits. Two layouts differ
+// where a person may choose by what they cost: by a hundredth of time, or three
+// of memory. Of layouts of one price and one size the one with fewest rules
+// stands for all.
 //
 // kResourceExhausted, with the nearest found, when no layout fits, or none
 // keeps to the budget: then with the line that rejects most. The graph's first

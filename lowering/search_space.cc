@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -134,6 +135,60 @@ std::vector<OutsideOfLayers> FindOutside(
     }
   }
   return outside;
+}
+
+// Those that lower by themselves: what leaves is cut nowhere together.
+std::vector<ExchangeInside> FindExchanges(
+    const SearchProgram& program, const DimensionTable& table,
+    const std::vector<std::string>& dimensions) {
+  const Graph& graph = *program.graph;
+  // Second names by the dimension that they are in the end.
+  struct Second {
+    std::string name;
+    int dim;
+  };
+  std::vector<Second> seconds;
+  for (const auto& [second, first] : table.second_names) {
+    std::string name = first;
+    for (size_t i = 0; i < table.second_names.size(); ++i) {
+      for (const auto& [other, its_first] : table.second_names) {
+        if (other == name) name = its_first;
+      }
+    }
+    const auto found = std::find(dimensions.begin(), dimensions.end(), name);
+    if (found == dimensions.end()) continue;
+    seconds.push_back({second, static_cast<int>(found - dimensions.begin())});
+  }
+  const auto meet = [&](const std::string& a, const std::string& b) {
+    return std::any_of(graph.operations().begin(), graph.operations().end(),
+                       [&](const auto& operation) {
+                         return operation->shape().Contains(a) &&
+                                operation->shape().Contains(b);
+                       });
+  };
+  std::vector<ExchangeInside> exchanges;
+  for (const Second& enters : seconds) {
+    ExchangeInside exchange;
+    exchange.enters = enters.dim;
+    exchange.second_name = enters.name;
+    for (const Second& other : seconds) {
+      if (other.dim == enters.dim || !meet(enters.name, other.name)) continue;
+      exchange.leave |= Bit(other.dim);
+      exchange.second_names.emplace_back(other.dim, other.name);
+    }
+    if (exchange.leave == 0) continue;
+    std::string rules = absl::StrCat(enters.name, ":axis\n");
+    for (const auto& [dim, second] : exchange.second_names) {
+      absl::StrAppend(&rules, second, ":whole\n");
+    }
+    for (size_t dim = 0; dim < dimensions.size(); ++dim) {
+      if (exchange.leave >> dim & 1) {
+        absl::StrAppend(&rules, dimensions[dim], ":axis\n");
+      }
+    }
+    if (Lowers(program, table, rules)) exchanges.push_back(std::move(exchange));
+  }
+  return exchanges;
 }
 
 // The dimensions of variables of one kind.
@@ -269,6 +324,7 @@ absl::StatusOr<SearchDimensions> FindSearchDimensions(
   const DimSet all = count == kMostDimensions ? ~DimSet{0} : Bit(count) - 1;
   found.defaults = FindNeighbours(program, table, found.names, "", all);
   found.outside = FindOutside(program, table, found.names);
+  found.exchanges = FindExchanges(program, table, found.names);
   found.parameters.clash.assign(count, 0);
   found.optimizer.clash.assign(count, 0);
   if (!options.sections) return found;
@@ -293,6 +349,7 @@ absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
   }
   space.dimensions = dimensions.names;
   space.outside = dimensions.outside;
+  space.exchanges = dimensions.exchanges;
   MakeRoles(dimensions, /*restricted=*/false, space);
   if (IsLarge(space.size(), dimensions.repeats, options) && options.sections) {
     MakeRoles(dimensions, /*restricted=*/true, space);
@@ -355,6 +412,27 @@ std::string RulesText(const SearchSpace& space, const AxisRoles& roles) {
       text += rule(second, inside);
     }
   }
+  // What is exchanged: each second name with its axes there.
+  std::map<std::string, std::vector<std::string>> exchanged;
+  for (size_t e = 0; e < space.exchanges.size(); ++e) {
+    const ExchangeInside& exchange = space.exchanges[e];
+    const auto takes_part = [e](const AxisRole& role) {
+      return role.exchange == static_cast<int>(e);
+    };
+    if (std::none_of(roles.axes.begin(), roles.axes.end(), takes_part)) {
+      continue;
+    }
+    for (const auto& [dim, second] : exchange.second_names) {
+      exchanged[second] = axes_of(dim, [&](const AxisRole& role) {
+        return takes_part(role) ? DimSet{0} : role.cuts;
+      });
+    }
+    exchanged[exchange.second_name] =
+        axes_of(exchange.enters, [&](const AxisRole& role) {
+          return takes_part(role) ? Bit(exchange.enters) : role.cuts;
+        });
+  }
+  for (const auto& [second, axes] : exchanged) text += rule(second, axes);
   const auto add = [&](absl::string_view section, DimSet AxisRole::*set) {
     std::string rules;
     for (size_t dim = 0; dim < space.dimensions.size(); ++dim) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,12 +34,22 @@ struct OutsideOfLayers {
   DimSet clash = 0;  // what then cannot be cut over the same axis
 };
 
+// How one dimension takes over the axes of others where all have second names:
+// within attention, say, heads are cut instead of the lengths (all-to-all).
+struct ExchangeInside {
+  int enters = 0;                                         // the dimension
+  std::string second_name;                                // of it there
+  DimSet leave = 0;                                       // the others
+  std::vector<std::pair<int, std::string>> second_names;  // of them there
+};
+
 // What is known of a step before there is a mesh.
 struct SearchDimensions {
   std::vector<std::string> names;
   int64_t repeats = 1;  // of the step's block
   Neighbours defaults, parameters, optimizer;
   std::vector<OutsideOfLayers> outside;  // by dimension
+  std::vector<ExchangeInside> exchanges;
   // What a restricted space leaves out of the scoped sections: dimensions that
   // always stand beside a larger one, as heads and d_kv, and those of less than
   // a hundredth of all that is stored.
@@ -66,6 +77,9 @@ struct AxisRole {
   DimSet optimizer = 0;
   // Cut outside of layers and not inside. No role of a SearchSpace does.
   DimSet outside = 0;
+  // What is exchanged over it, a place in SearchSpace::exchanges, or -1. It
+  // then cuts what leaves. Nor does a role of a SearchSpace do that.
+  int exchange = -1;
 
   // What rules of the default section without a second name say.
   DimSet by_first_name() const { return cuts | outside; }
@@ -77,6 +91,7 @@ struct SearchSpace {
   std::vector<int> axes;  // those of the mesh with more than one device
   std::vector<std::string> dimensions;
   std::vector<OutsideOfLayers> outside;  // by dimension
+  std::vector<ExchangeInside> exchanges;
   // What an axis may do, the same for each. Grouped by `cuts`: those of group g
   // are roles[groups[g]] to roles[groups[g + 1]].
   std::vector<AxisRole> roles;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "layouts/shard.h"
@@ -113,6 +114,36 @@ TEST_F(GptSearch, SequenceParallelismIsFoundWhereNothingElseFits) {
   EXPECT_THAT(best.text, HasSubstr("\nblock_length:"));
   EXPECT_DOUBLE_EQ(best.price.seconds, SecondsOf(best.text, mesh, prices_));
   EXPECT_THAT(SummaryText(*found), HasSubstr("outside of layers alone"));
+}
+
+// Where sequences are long, heads are cut instead of their length within
+// attention. Presets of other axes than these say nothing on such a mesh.
+TEST_F(GptSearch, NoPresetIsFaster) {
+  for (int64_t length : {1024, 32768}) {
+    const Mesh mesh =
+        *Mesh::Parse(length == 1024 ? "data:2,model:2" : "model:4");
+    GptSizes sizes = *FindModel("gpt2");
+    sizes.layers = 4;
+    sizes.length = length;
+    sizes.batch = 32768 / length;
+    steps_.clear();
+    Build(sizes);
+    const auto found =
+        SearchRules(input_, mesh, prices_, {.keep = 1, .full_space = 1});
+    ASSERT_OK(found);
+    const FoundLayout& best = found->best[0];
+    EXPECT_DOUBLE_EQ(best.price.seconds, SecondsOf(best.text, mesh, prices_));
+    for (const std::string& preset : LayoutRules::PresetNames()) {
+      EXPECT_LE(best.price.seconds,
+                1.001 * SecondsOf(LayoutRules::Preset(preset)->ToString(), mesh,
+                                  prices_))
+          << preset << " at length " << length << "\n"
+          << best.text;
+    }
+    EXPECT_EQ(absl::StrContains(best.text, "attention_heads:model"),
+              length > 1024)
+        << best.text;
+  }
 }
 
 // Some of the layouts on three axes, priced as a whole: no bound is above its
