@@ -2,6 +2,7 @@
 #include "lowering/search_branches.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "lowering/parallel_for.h"
@@ -93,7 +94,8 @@ void MeshSearch::ListGroups() {
 void MeshSearch::AddCandidates(const Groups& groups,
                                std::vector<Candidate>& candidates) {
   const double worst = Worst();
-  Candidate candidate;
+  Candidate candidate, smallest;
+  smallest.memory = std::numeric_limits<double>::infinity();
   Roles roles(num_axes());
   const auto choose = [&](const auto& self, size_t axis) -> void {
     if (axis == num_axes()) {
@@ -104,14 +106,8 @@ void MeshSearch::AddCandidates(const Groups& groups,
         candidate.seconds = candidate.estimate = candidate.memory = 0;
         layout.gathered_once = once;
         if (bounds_) candidate.memory = bounds_->MemoryOf(layout);
-        if (!findings_.MayFit(candidate.memory)) {
-          const auto [known, is_new] =
-              smallest_.try_emplace(groups.group, candidate);
-          if (candidate.memory < known->second.memory) {
-            known->second = candidate;
-          }
-          continue;
-        }
+        if (candidate.memory < smallest.memory) smallest = candidate;
+        if (!findings_.MayFit(candidate.memory)) continue;
         if (bounds_) {
           const SearchBounds::Bound bound =
               bounds_->Of(roles, groups.compute, once);
@@ -134,6 +130,9 @@ void MeshSearch::AddCandidates(const Groups& groups,
     }
   };
   choose(choose, 0);
+  if (bounds_ && smallest.memory < std::numeric_limits<double>::infinity()) {
+    smallest_[groups.group] = smallest;
+  }
 }
 
 namespace {
@@ -200,8 +199,8 @@ absl::Status MeshSearch::ProveBest() {
                      });
     if (batch.size() > kBatch) batch.resize(kBatch);
     Price(batch);
-    PriceOutside();
   }
+  PriceOutside();
   return error_;
 }
 

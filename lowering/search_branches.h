@@ -88,7 +88,7 @@ class MeshSearch {
   void ListGroups();
   void AddCandidates(const Groups& groups, std::vector<Candidate>& candidates);
   double Price(std::vector<Candidate>& batch);
-  // Prices the smallest that have some dimension cut outside of layers too.
+  // Prices some of the smallest with dimensions cut outside of layers too.
   void PriceOutside();
 
   const SearchContext& context_;
@@ -99,7 +99,7 @@ class MeshSearch {
   std::vector<int> before_;
   std::vector<Groups> groups_;
   std::set<std::pair<Places, bool>> priced_;
-  // Of those that do not fit, the smallest of each Groups::group.
+  // The smallest by its bound of each Groups::group that was looked at.
   std::map<Places, Candidate> smallest_;
   absl::Status error_;
 };

@@ -18,6 +18,8 @@ namespace {
 // Among so many there are a few that differ.
 constexpr size_t kMostKept = 256;
 constexpr size_t kMostNearest = 8;
+// Small programs have told up to a quarter more than the whole takes.
+constexpr double kOverestimate = 1.3;
 
 // Prices that differ by less are one: sums in another order.
 bool Same(double a, double b) {
@@ -99,6 +101,11 @@ void Findings::Add(Finding finding) {
 
 void Findings::Keep(Finding finding) {
   if (!Fits(finding.layout)) {
+    if (finding.layout.estimated && finding.layout.broken.empty() &&
+        MayFit(static_cast<double>(finding.layout.memory_bytes()) /
+               kOverestimate)) {
+      doubtful_.push_back(finding);
+    }
     if (!finding.layout.estimated &&
         (!nearest_whole_ ||
          IsBetter(finding.layout, nearest_whole_->layout, false))) {
@@ -171,6 +178,21 @@ double Findings::Worst(size_t count) const {
 std::vector<Finding> Findings::Take() {
   worst_count_ = 0;
   return std::exchange(best_, {});
+}
+
+std::vector<Finding> Findings::Doubtful(size_t count) const {
+  const double worst = Worst(1);
+  const bool any_fits = worst < std::numeric_limits<double>::infinity();
+  std::vector<Finding> doubtful;
+  for (const Finding& finding : doubtful_) {
+    if (finding.layout.price.seconds < worst) doubtful.push_back(finding);
+  }
+  std::stable_sort(doubtful.begin(), doubtful.end(),
+                   [&](const Finding& a, const Finding& b) {
+                     return IsBetter(a.layout, b.layout, any_fits);
+                   });
+  if (doubtful.size() > count) doubtful.resize(count);
+  return doubtful;
 }
 
 absl::Status Findings::NothingFits() const {

@@ -53,6 +53,9 @@ class Findings {
   double Worst(size_t count) const;
   // Forgets them, to be priced again.
   std::vector<Finding> Take();
+  // Up to `count` that do not fit by an estimate, but may as a whole: the
+  // fastest that are faster than what fits, or the smallest where nothing does.
+  std::vector<Finding> Doubtful(size_t count) const;
 
   // Of those that do not fit: a few that break fewest lines of the budget, and
   // among these the smallest, first.
@@ -71,6 +74,7 @@ class Findings {
   int memory_line_ = -1;       // of the budget, where the limit is from there
   std::vector<Finding> best_;  // that fit, fastest first
   std::vector<Finding> nearest_;
+  std::vector<Finding> doubtful_;
   std::optional<Finding> nearest_whole_;
   std::vector<int64_t> broken_;  // by line of the budget: who breaks it
   mutable double worst_ = 0;     // of Worst, unless best_ has changed

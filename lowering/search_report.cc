@@ -114,9 +114,8 @@ std::string SummaryText(const SearchResult& result) {
     absl::StrAppend(&text, first == 1 ? "it was" : "all were", " lowered\n");
   }
   if (result.outside > 0) {
-    absl::StrAppend(&text, "# Nothing of them fitted: ",
-                    Count(result.outside, "was", "were"), " lowered that cut",
-                    result.outside == 1 ? "s" : "",
+    absl::StrAppend(&text, "# Then ", result.outside,
+                    result.outside == 1 ? " that cuts" : " that cut",
                     " a dimension outside of layers alone\n");
   }
   if (result.refined > 0) {
@@ -124,13 +123,16 @@ std::string SummaryText(const SearchResult& result) {
                     result.refined == 1 ? " that differs" : " that differ",
                     " from the best in one rule, until none was faster\n");
   }
-  if (result.complete && (result.restricted || result.outside == 0)) {
+  if (result.complete) {
     text += result.restricted
                 ? "# Not every mix of scoped rules was looked at: a faster one "
                   "is not ruled out\n"
+            : result.in_line ? "# The first is the best as far as a few "
+                               "blocks tell\n"
+            : result.outside > 0
+                ? "# The first is the best there is without rules for second "
+                  "names, or better\n"
             : result.all_proved ? "# These are the best there are\n"
-            : result.in_line    ? "# The first is the best as far as a few "
-                                  "blocks tell\n"
                                 : "# The first is the best there is\n";
   }
   if (result.too_large > 0) {

@@ -143,6 +143,25 @@ absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
   return seemed;
 }
 
+// Prices as a whole what may fit though its estimate does not. Whether any
+// does: the search may go on from there.
+absl::StatusOr<bool> PriceDoubtful(const LayoutPricer& pricer,
+                                   Findings& findings) {
+  constexpr size_t kMost = 16;
+  std::vector<Finding> doubtful = findings.Doubtful(kMost);
+  std::vector<absl::Status> priced(doubtful.size());
+  internal::ParallelFor(doubtful.size(), [&](size_t i) {
+    priced[i] = pricer.PriceWhole(doubtful[i].layout);
+  });
+  bool any_fits = false;
+  for (size_t i = 0; i < doubtful.size(); ++i) {
+    MTF_RETURN_IF_ERROR(priced[i]);
+    any_fits = any_fits || findings.Fits(doubtful[i].layout);
+    findings.Keep(std::move(doubtful[i]));
+  }
+  return any_fits;
+}
+
 // Adds to the findings of `context` what is best on `spaces`.
 absl::Status FindBest(const SearchContext& context,
                       const SearchDimensions& dimensions,
@@ -250,8 +269,13 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
     if (!pricer.in_line()) break;
     MTF_ASSIGN_OR_RETURN(const double seemed,
                          PriceBest(pricer, keep, most, *findings));
+    MTF_ASSIGN_OR_RETURN(const bool others_fit,
+                         PriceDoubtful(pricer, *findings));
     // The first is worth as many rounds as it takes, the others a few.
-    if (seemed >= findings->Worst(round < kUsualRounds ? keep : 1)) break;
+    if (!others_fit &&
+        seemed >= findings->Worst(round < kUsualRounds ? keep : 1)) {
+      break;
+    }
     // That none fits is told only when nothing is left that seems to.
     if (round >= kMostRounds && !findings->Best(1).empty()) {
       findings->result.complete = false;

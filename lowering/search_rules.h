@@ -131,8 +131,8 @@ struct SearchResult {
   int64_t too_large = 0;    // of these, those beyond the memory limit
   int64_t over_budget = 0;  // and those that break another line of the budget
   int64_t refined = 0;      // of these, those next to the best in a rule
-  // Of these, those looked at because nothing fitted: the smallest with
-  // dimensions cut outside of layers too, where they have second names inside.
+  // Of these, some of the smallest with dimensions cut outside of layers too,
+  // where they have second names inside. They are of no space.
   int64_t outside = 0;
   // The first is the best of the space: every other one was lowered or is ruled
   // out by bounds. False: `most_lowered` ended the search.
@@ -171,7 +171,7 @@ struct SearchResult {
 // what is stored. These changes may cut a dimension with second names in one
 // place and not in another, as sequence parallelism and all-to-all attention
 // do, which no layout of the space does unless `dimensions` names them. So are
-// the smallest layouts of any space changed where none fits. Two layouts differ
+// some of the smallest layouts of any space changed. Two layouts differ
 // where a person may choose by what they cost: by a hundredth of time, or three
 // of memory. Of layouts of one price and one size the one with fewest rules
 // stands for all.

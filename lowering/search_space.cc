@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "layouts/text_items.h"
 #include "lowering/emit_program.h"
@@ -20,6 +21,7 @@ namespace {
 
 constexpr int kMostDimensions = 64;  // bits of a DimSet
 constexpr size_t kMostRoles = 20000;
+constexpr double kMostLayouts = 1e10;
 
 DimSet Bit(int i) { return DimSet{1} << i; }
 
@@ -353,6 +355,17 @@ absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
   MakeRoles(dimensions, /*restricted=*/false, space);
   if (IsLarge(space.size(), dimensions.repeats, options) && options.sections) {
     MakeRoles(dimensions, /*restricted=*/true, space);
+  }
+  if (space.size() > kMostLayouts) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "mesh %s has %.3g layouts, more than can be bounded%s%s",
+        Quoted(mesh.ToString()), space.size(),
+        DetailLine("axes",
+                   absl::StrCat(space.axes.size(), " of more than one device")),
+        DetailLine("help",
+                   "join axes that a layout would cut alike, search "
+                   "without the scoped sections, or name the "
+                   "dimensions that rules may cut")));
   }
   if (space.roles.size() > kMostRoles) {
     return absl::InvalidArgumentError(absl::StrCat(

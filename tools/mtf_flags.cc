@@ -40,7 +40,8 @@ ABSL_FLAG(std::string, mesh, "", "the devices as named axes, data:8,model:8");
 ABSL_FLAG(std::string, machine, "h100_nvlink_ib",
           "what the devices are: a built-in machine or a machine file");
 ABSL_FLAG(std::string, output, "",
-          "writes to this file; empty: to standard output");
+          "writes to this file; empty: to standard output, or for calibrate "
+          "to the file of --machine=this_host");
 ABSL_FLAG(std::string, model, "small",
           "a GPT by name: small, gpt2, gpt2_medium, gpt2_large, gpt2_xl, "
           "gpt3_7b, gpt3_13b, gpt3_175b, megatron_22b, megatron_530b, "

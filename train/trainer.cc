@@ -53,9 +53,9 @@ absl::Status NotFinite(double loss, int64_t step) {
 
 absl::StatusOr<std::unique_ptr<MetricsWriter>> OpenLog(
     Session& session, const std::string& path) {
-  if (path.empty()) return std::unique_ptr<MetricsWriter>();
   absl::StatusOr<std::unique_ptr<MetricsWriter>> log(nullptr);
-  if (session.is_primary()) log = MetricsWriter::Create(path);
+  if (session.is_primary() && !path.empty()) log = MetricsWriter::Create(path);
+  // Whatever the path of this rank is: only that of the primary one counts.
   MTF_RETURN_IF_ERROR(session.Agree(log.status()));
   return log;
 }
