@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "layouts/text_items.h"
 #include "lowering/check_budget.h"
 #include "lowering/estimate_time.h"
@@ -143,6 +144,22 @@ absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
   return seemed;
 }
 
+// Of many axes there are more layouts than can be bounded, even a few.
+absl::Status CheckNumberOfLayouts(const SearchSpace& space) {
+  constexpr double kMostLayouts = 1e10;
+  if (space.size() <= kMostLayouts) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "mesh ", Quoted(space.mesh.ToString()), " has ",
+      absl::StrFormat("%.3g", space.size()),
+      " layouts, more than can be searched",
+      DetailLine("axes",
+                 absl::StrCat(space.axes.size(), " of more than one device")),
+      DetailLine("help",
+                 "join axes that a layout would cut alike, search "
+                 "without the scoped sections, or name the dimensions "
+                 "that rules may cut")));
+}
+
 // Prices as a whole what may fit though its estimate does not. Whether any
 // does: the search may go on from there.
 absl::StatusOr<bool> PriceDoubtful(const LayoutPricer& pricer,
@@ -232,6 +249,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
     MTF_RETURN_IF_ERROR(CheckBudgetOn(mesh, input, options, result));
     MTF_ASSIGN_OR_RETURN(SearchSpace space,
                          internal::MakeSearchSpace(dimensions, mesh, options));
+    MTF_RETURN_IF_ERROR(CheckNumberOfLayouts(space));
     result.space += space.size();
     result.restricted = result.restricted || space.restricted;
     spaces.push_back(std::move(space));

@@ -8,7 +8,6 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "layouts/text_items.h"
 #include "lowering/emit_program.h"
@@ -21,7 +20,6 @@ namespace {
 
 constexpr int kMostDimensions = 64;  // bits of a DimSet
 constexpr size_t kMostRoles = 20000;
-constexpr double kMostLayouts = 1e10;
 
 DimSet Bit(int i) { return DimSet{1} << i; }
 
@@ -325,8 +323,12 @@ absl::StatusOr<SearchDimensions> FindSearchDimensions(
   const int count = static_cast<int>(found.names.size());
   const DimSet all = count == kMostDimensions ? ~DimSet{0} : Bit(count) - 1;
   found.defaults = FindNeighbours(program, table, found.names, "", all);
-  found.outside = FindOutside(program, table, found.names);
-  found.exchanges = FindExchanges(program, table, found.names);
+  found.outside.resize(found.names.size());
+  // Who names the dimensions to cut wants rules for no others.
+  if (options.dimensions.empty()) {
+    found.outside = FindOutside(program, table, found.names);
+    found.exchanges = FindExchanges(program, table, found.names);
+  }
   found.parameters.clash.assign(count, 0);
   found.optimizer.clash.assign(count, 0);
   if (!options.sections) return found;
@@ -355,17 +357,6 @@ absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
   MakeRoles(dimensions, /*restricted=*/false, space);
   if (IsLarge(space.size(), dimensions.repeats, options) && options.sections) {
     MakeRoles(dimensions, /*restricted=*/true, space);
-  }
-  if (space.size() > kMostLayouts) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "mesh %s has %.3g layouts, more than can be bounded%s%s",
-        Quoted(mesh.ToString()), space.size(),
-        DetailLine("axes",
-                   absl::StrCat(space.axes.size(), " of more than one device")),
-        DetailLine("help",
-                   "join axes that a layout would cut alike, search "
-                   "without the scoped sections, or name the "
-                   "dimensions that rules may cut")));
   }
   if (space.roles.size() > kMostRoles) {
     return absl::InvalidArgumentError(absl::StrCat(
