@@ -143,6 +143,15 @@ TEST(PlanCheck, HelpOnOneRank) {
   EXPECT_THAT(outcome.errors, HasSubstr("rank 2 has --help"));
 }
 
+// The first rank alone heeds it.
+TEST(PlanCheck, ALogOnOneRankIsNoDifference) {
+  const std::string log = Temporary("log");
+  const Outcome outcome = RunRanks(std::string(kTraining) + "--layout=data",
+                                   "set -- \"$@\" --log_json=" + log);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_FALSE(std::ifstream(log).is_open());
+}
+
 // A rank that only explains would be done before the others begin.
 TEST(PlanCheck, ExplanationOnOneRank) {
   ExpectOneMessage(RunRanksSoon(std::string(kTraining) + "--layout=data",
