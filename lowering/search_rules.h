@@ -97,7 +97,7 @@ struct SearchOptions {
   // A mesh of up to this many layouts, times SearchProgram::repeats, is
   // searched with every list in the scoped sections, a larger one with those of
   // SearchResult::restricted, and what is found there is improved rule by rule.
-  double full_space = 100000;
+  double full_space = 30000;
   // Layouts lowered at most before the search of a larger space is cut short.
   int64_t most_lowered = 20000;
   // Told now and then, by one thread: the layouts lowered so far, and the
