@@ -200,44 +200,28 @@ absl::Status MeshSearch::ProveBest() {
     if (batch.size() > kBatch) batch.resize(kBatch);
     Price(batch);
   }
-  PriceOutside();
   return error_;
 }
 
-void MeshSearch::PriceOutside() {
-  // Its bounds take what is inside of layers for cut, too. So only those count
-  // whose products of matrices are cut about as far as they can be.
+std::vector<MeshSearch::Default> MeshSearch::NearlyFastest() const {
   constexpr double kNear = 1.25;
-  std::vector<LayoutToPrice> layouts;
+  std::vector<Default> defaults;
   for (const Groups& groups : groups_) {
     if (groups.compute > kNear * groups_[0].compute) break;
+    Default& found = defaults.emplace_back();
+    for (size_t axis = 0; axis < num_axes(); ++axis) {
+      found.cuts.push_back(
+          space_.roles[space_.groups[groups.group[axis]]].cuts);
+    }
     const auto smallest = smallest_.find(groups.group);
     if (smallest == smallest_.end()) continue;
     const Candidate& candidate = smallest->second;
-    const Roles roles(candidate.role.begin(),
-                      candidate.role.begin() + num_axes());
-    LayoutToPrice layout = {RolesOf(space_, roles), 0, 0};
-    layout.roles.gathered_once = candidate.once;
-    for (AxisRole& role : layout.roles.axes) {
-      for (int dim = 0; dim < static_cast<int>(space_.outside.size()); ++dim) {
-        if (MayCutOutside(space_.outside, dim, role)) CutOutside(dim, role);
-      }
-    }
-    if (!layout.roles.cuts_outside()) continue;
-    layout.memory = bounds_->MemoryOf(layout.roles);
-    layouts.push_back(std::move(layout));
+    found.smallest = RolesOf(
+        space_,
+        Roles(candidate.role.begin(), candidate.role.begin() + num_axes()));
+    found.smallest->gathered_once = candidate.once;
   }
-  std::stable_sort(layouts.begin(), layouts.end(),
-                   [](const LayoutToPrice& a, const LayoutToPrice& b) {
-                     return a.memory < b.memory;
-                   });
-  if (layouts.size() > kBatch) layouts.resize(kBatch);
-  const auto found = PriceAll(context_, space_, layouts, Worst());
-  for (size_t i = 0; i < layouts.size(); ++i) {
-    if (!found[i].ok() || !*found[i]) continue;
-    ++findings_.result.outside;
-    findings_.Add({**found[i], &space_, layouts[i].roles});
-  }
+  return defaults;
 }
 
 // Prices the layouts of a batch that have not been, and empties it. Returns how

@@ -64,8 +64,20 @@ class MeshSearch {
   // which nothing lowers.
   absl::Status ProveBest();
 
+  // Slower layouts are of no interest.
+  double Worst() const;
+
   // Null where nothing is bounded.
   const SearchBounds* bounds() const { return bounds_.get(); }
+
+  // What each axis cuts in the default section, and the smallest layout with
+  // that by its bound, if any was looked at.
+  struct Default {
+    std::vector<DimSet> cuts;
+    std::optional<AxisRoles> smallest;
+  };
+  // Those that cut products of matrices about as far as any, fastest first.
+  std::vector<Default> NearlyFastest() const;
 
  private:
   using Places = std::array<uint16_t, kMaxMeshAxes>;
@@ -81,15 +93,11 @@ class MeshSearch {
   };
 
   size_t num_axes() const { return space_.axes.size(); }
-  // Slower layouts are of no interest.
-  double Worst() const;
   // Whether the choices up to `axis` are those of a layout that counts.
   bool Counts(const Places& places, size_t axis) const;
   void ListGroups();
   void AddCandidates(const Groups& groups, std::vector<Candidate>& candidates);
   double Price(std::vector<Candidate>& batch);
-  // Prices some of the smallest with dimensions cut outside of layers too.
-  void PriceOutside();
 
   const SearchContext& context_;
   const SearchSpace& space_;

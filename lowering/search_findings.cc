@@ -21,6 +21,10 @@ constexpr size_t kMostNearest = 8;
 // Small programs have told up to a quarter more than the whole takes.
 constexpr double kOverestimate = 1.3;
 
+bool IsSame(const Finding& a, const Finding& b) {
+  return a.layout.mesh == b.layout.mesh && a.layout.text == b.layout.text;
+}
+
 // Prices that differ by less are one: sums in another order.
 bool Same(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
@@ -67,31 +71,34 @@ bool IsBetter(const FoundLayout& a, const FoundLayout& b, bool fit) {
   return a.rules.rules().size() < b.rules.rules().size();
 }
 
-Findings::Findings(const SearchOptions& options)
-    : options_(options), memory_limit_(options.memory_limit) {
-  broken_.resize(options.budget.lines().size(), 0);
-  // A line on memory is a limit as any.
+MemoryLimit MemoryLimitOf(const SearchOptions& options) {
+  MemoryLimit limit = {options.memory_limit, -1};
   for (size_t i = 0; i < options.budget.lines().size(); ++i) {
     const BudgetLine& line = options.budget.lines()[i];
     if (line.subject != BudgetSubject::kMemory) continue;
-    if (memory_limit_ > 0 && memory_limit_ <= line.most_bytes) continue;
-    memory_limit_ = line.most_bytes;
-    memory_line_ = static_cast<int>(i);
+    if (limit.bytes > 0 && limit.bytes <= line.most_bytes) continue;
+    limit = {line.most_bytes, static_cast<int>(i)};
   }
+  return limit;
+}
+
+Findings::Findings(const SearchOptions& options)
+    : options_(options), memory_(MemoryLimitOf(options)) {
+  broken_.resize(options.budget.lines().size(), 0);
 }
 
 bool Findings::Fits(const FoundLayout& layout) const {
   return layout.broken.empty() &&
-         (memory_limit_ <= 0 || layout.memory_bytes() <= memory_limit_);
+         (memory_.bytes <= 0 || layout.memory_bytes() <= memory_.bytes);
 }
 
 bool Findings::MayFit(double memory) const {
-  return memory_limit_ <= 0 || memory <= static_cast<double>(memory_limit_);
+  return memory_.bytes <= 0 || memory <= static_cast<double>(memory_.bytes);
 }
 
 void Findings::Add(Finding finding) {
   ++result.lowered;
-  if (memory_limit_ > 0 && finding.layout.memory_bytes() > memory_limit_) {
+  if (memory_.bytes > 0 && finding.layout.memory_bytes() > memory_.bytes) {
     ++result.too_large;
   }
   if (!finding.layout.broken.empty()) ++result.over_budget;
@@ -111,11 +118,8 @@ void Findings::Keep(Finding finding) {
          IsBetter(finding.layout, nearest_whole_->layout, false))) {
       nearest_whole_ = finding;
     }
-    const auto is_same = [&](const Finding& known) {
-      return known.layout.mesh == finding.layout.mesh &&
-             known.layout.text == finding.layout.text;
-    };
-    std::erase_if(nearest_, is_same);
+    std::erase_if(nearest_,
+                  [&](const Finding& known) { return IsSame(known, finding); });
     const auto place =
         std::upper_bound(nearest_.begin(), nearest_.end(), finding,
                          [](const Finding& a, const Finding& b) {
@@ -191,6 +195,9 @@ std::vector<Finding> Findings::Doubtful(size_t count) const {
                    [&](const Finding& a, const Finding& b) {
                      return IsBetter(a.layout, b.layout, any_fits);
                    });
+  // Come upon from several sides, one is there several times.
+  doubtful.erase(std::unique(doubtful.begin(), doubtful.end(), IsSame),
+                 doubtful.end());
   if (doubtful.size() > count) doubtful.resize(count);
   return doubtful;
 }
@@ -209,11 +216,11 @@ absl::Status Findings::NothingFits() const {
                         line.origin, ")");
   };
   if (!over_budget) {
-    text = absl::StrCat("no layout fits into ", Bytes(memory_limit_),
+    text = absl::StrCat("no layout fits into ", Bytes(memory_.bytes),
                         " per rank; the smallest found takes ",
                         Bytes(nearest.memory_bytes()));
-    if (memory_line_ >= 0) {
-      absl::StrAppend(&text, DetailLine("limit", named(memory_line_)));
+    if (memory_.line >= 0) {
+      absl::StrAppend(&text, DetailLine("limit", named(memory_.line)));
     }
     help = "take more devices, a smaller batch, or a higher limit";
   } else {
@@ -223,7 +230,7 @@ absl::Status Findings::NothingFits() const {
                         " that were lowered");
     if (result.too_large > 0) {
       absl::StrAppend(
-          &text, DetailLine("also", absl::StrCat(Bytes(memory_limit_),
+          &text, DetailLine("also", absl::StrCat(Bytes(memory_.bytes),
                                                  " per rank are too few for ",
                                                  result.too_large)));
     }

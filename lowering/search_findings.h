@@ -28,6 +28,13 @@ struct Finding {
 // a hundredth and memory to three are the same.
 bool CostTheSame(const FoundLayout& a, const FoundLayout& b);
 
+// The least of the limits on memory, and the line of the budget it is from.
+struct MemoryLimit {
+  int64_t bytes = 0;  // 0: none
+  int line = -1;      // -1: SearchOptions::memory_limit
+};
+MemoryLimit MemoryLimitOf(const SearchOptions& options);
+
 // The best layouts so far, and the nearest of those that are none.
 class Findings {
  public:
@@ -44,7 +51,7 @@ class Findings {
   bool Fits(const FoundLayout& layout) const;
   // Whether a layout of at least this memory may.
   bool MayFit(double memory) const;
-  int64_t memory_limit() const { return memory_limit_; }
+  int64_t memory_limit() const { return memory_.bytes; }
 
   // Up to `count` layouts, the best first, no two of which cost the same.
   std::vector<Finding> Best(size_t count) const;
@@ -70,8 +77,7 @@ class Findings {
 
  private:
   const SearchOptions& options_;
-  int64_t memory_limit_;
-  int memory_line_ = -1;       // of the budget, where the limit is from there
+  MemoryLimit memory_;
   std::vector<Finding> best_;  // that fit, fastest first
   std::vector<Finding> nearest_;
   std::vector<Finding> doubtful_;

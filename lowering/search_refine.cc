@@ -135,48 +135,6 @@ class Neighbourhood {
   std::vector<std::vector<AxisRoles>> lists_;
 };
 
-// Those of `wanted` that may stand beside `cuts`.
-DimSet AtRest(const Neighbours& neighbours, DimSet cuts, DimSet wanted) {
-  wanted &= neighbours.dims & ~cuts;
-  for (size_t i = 0; i < neighbours.clash.size(); ++i) {
-    if ((cuts & neighbours.ruled) >> i & 1) wanted &= ~neighbours.clash[i];
-  }
-  return wanted;
-}
-
-// The layouts in which one axis is given to an exchange, with all that it may
-// then cut of variables at rest, while the others cut these as in `roles`, or
-// no more than the default section.
-std::vector<AxisRoles> WithExchange(const SearchDimensions& dimensions,
-                                    const SearchSpace& space,
-                                    const AxisRoles& roles) {
-  AxisRoles whole = roles;
-  for (AxisRole& role : whole.axes) role.parameters = role.optimizer = 0;
-  std::vector<AxisRoles> list;
-  for (size_t e = 0; e < dimensions.exchanges.size(); ++e) {
-    const DimSet leave = dimensions.exchanges[e].leave;
-    for (size_t axis = 0; axis < roles.axes.size(); ++axis) {
-      // The first group cuts nothing by default.
-      for (int r = space.groups[0]; r < space.groups[1]; ++r) {
-        for (const AxisRoles& others : {roles, whole}) {
-          AxisRoles changed = others;
-          changed.axes[axis] = {
-              .cuts = leave,
-              .parameters = AtRest(dimensions.parameters, leave,
-                                   space.roles[r].parameters),
-              .optimizer =
-                  AtRest(dimensions.optimizer, leave, space.roles[r].optimizer),
-              .exchange = static_cast<int>(e)};
-          changed.gathered_once =
-              changed.gathered_once && changed.cuts_parameters();
-          list.push_back(std::move(changed));
-        }
-      }
-    }
-  }
-  return list;
-}
-
 // Whether to go on from `found` instead of `present`.
 bool IsWorthwhile(const Findings& findings, const FoundLayout& present,
                   const FoundLayout& found) {
@@ -229,13 +187,7 @@ void Refine(const SearchContext& context, const SearchDimensions& dimensions,
     // From here on it was gone before.
     if (!refined.left.insert(present.layout.text).second) return;
     std::vector<LayoutToPrice> layouts;
-    std::vector<std::vector<AxisRoles>> lists =
-        NextTo(dimensions, present.roles);
-    // Far from all others, so once is enough.
-    if (refined.left.size() == 1) {
-      lists.push_back(WithExchange(dimensions, space, present.roles));
-    }
-    for (std::vector<AxisRoles>& list : lists) {
+    for (std::vector<AxisRoles>& list : NextTo(dimensions, present.roles)) {
       for (AxisRoles& roles : list) {
         if (!seen.insert(RulesText(space, roles)).second) continue;
         if (promises(roles)) layouts.push_back({std::move(roles), 0, 0});

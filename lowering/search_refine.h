@@ -37,9 +37,8 @@ struct Refined {
 };
 
 // Goes from `start` to the best of what is next to it by one rule, and on from
-// there, until nothing is faster (or smaller, as long as nothing fits). Next to
-// the first start of a space are those with an ExchangeInside over one axis,
-// too. All that is priced is added to the findings. `bounds` may be null.
+// there, until nothing is faster (or smaller, as long as nothing fits). All
+// that is priced is added to the findings. `bounds` may be null.
 void Refine(const SearchContext& context, const SearchDimensions& dimensions,
             const SearchBounds* bounds, const Finding& start, Refined& refined);
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "lowering/explain_parts.h"
+#include "lowering/search_findings.h"
 #include "lowering/search_rules.h"
 
 namespace mtf {
@@ -98,7 +99,8 @@ std::string WhyText(const SearchResult& result, int place) {
 }
 
 std::string SummaryText(const SearchResult& result) {
-  const int64_t first = result.lowered - result.refined - result.outside;
+  const int64_t first =
+      result.lowered - result.refined - result.by_second_names;
   std::string text = absl::StrFormat(
       "# %.7g layout%s%s: ", result.space, result.space == 1 ? "" : "s",
       result.restricted ? ", the scoped sections all or nothing" : "");
@@ -113,10 +115,9 @@ std::string SummaryText(const SearchResult& result) {
   } else {
     absl::StrAppend(&text, first == 1 ? "it was" : "all were", " lowered\n");
   }
-  if (result.outside > 0) {
-    absl::StrAppend(&text, "# Then ", result.outside,
-                    result.outside == 1 ? " that cuts" : " that cut",
-                    " a dimension outside of layers alone\n");
+  if (result.by_second_names > 0) {
+    absl::StrAppend(&text, "# Then ", result.by_second_names,
+                    " with rules for second names\n");
   }
   if (result.refined > 0) {
     absl::StrAppend(&text, "# Then ", result.refined,
@@ -129,7 +130,7 @@ std::string SummaryText(const SearchResult& result) {
                   "is not ruled out\n"
             : result.in_line ? "# The first is the best as far as a few "
                                "blocks tell\n"
-            : result.outside > 0
+            : result.by_second_names > 0
                 ? "# The first is the best there is without rules for second "
                   "names, or better\n"
             : result.all_proved ? "# These are the best there are\n"
@@ -152,11 +153,10 @@ std::string SummaryText(const SearchResult& result) {
 std::string LayoutFileText(const SearchResult& result, int place,
                            const SearchOptions& options) {
   const FoundLayout& found = result.best[place];
+  const int64_t most = internal::MemoryLimitOf(options).bytes;
   const std::string limit =
-      options.memory_limit > 0
-          ? absl::StrCat(" of ",
-                         BytesText(static_cast<double>(options.memory_limit)))
-          : "";
+      most > 0 ? absl::StrCat(" of ", BytesText(static_cast<double>(most)))
+               : "";
   std::string text = absl::StrCat(
       "# Layout ", place + 1, " of ", result.best.size(), " for mesh ",
       found.mesh.ToString(), "\n#   step    ", SecondsText(found.price.seconds),

@@ -21,6 +21,7 @@
 #include "lowering/search_findings.h"
 #include "lowering/search_price.h"
 #include "lowering/search_refine.h"
+#include "lowering/search_second_names.h"
 #include "lowering/search_space.h"
 #include "mtf/status.h"
 
@@ -121,9 +122,7 @@ absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
                                  size_t most, Findings& findings) {
   std::vector<Finding> others = findings.Take(), chosen;
   const bool seemed_to_fit = !others.empty();
-  if (!seemed_to_fit && !findings.nearest().empty()) {
-    chosen.push_back(findings.nearest()[0]);
-  }
+  if (!seemed_to_fit) chosen = findings.nearest();
   ChooseDifferent(keep, {}, others, chosen);
   std::erase_if(others, [&](Finding& other) {
     if (chosen.size() >= most && other.layout.estimated) return false;
@@ -155,9 +154,8 @@ absl::Status CheckNumberOfLayouts(const SearchSpace& space) {
       DetailLine("axes",
                  absl::StrCat(space.axes.size(), " of more than one device")),
       DetailLine("help",
-                 "join axes that a layout would cut alike, search "
-                 "without the scoped sections, or name the dimensions "
-                 "that rules may cut")));
+                 "join axes that a layout would cut alike, or search without "
+                 "the scoped sections")));
 }
 
 // Prices as a whole what may fit though its estimate does not. Whether any
@@ -190,7 +188,9 @@ absl::Status FindBest(const SearchContext& context,
   for (MeshSearch& search : searches) {
     MTF_RETURN_IF_ERROR(search.ProveBest());
   }
-  if (!findings.result.restricted) return absl::OkStatus();
+  for (size_t i = 0; i < spaces.size(); ++i) {
+    internal::PriceBySecondNames(context, dimensions, spaces[i], searches[i]);
+  }
   // From each of the best that differ, until every one of them was a start:
   // what is nearly as good may have a better neighbour. What is much slower
   // does not catch up by a rule or two.
@@ -211,7 +211,9 @@ absl::Status FindBest(const SearchContext& context,
     if (!any_fits) starts = findings.nearest();
     const auto next =
         std::find_if(starts.begin(), starts.end(), [&](const Finding& start) {
-          return start.space->restricted &&
+          // In a space that was searched in full nothing is better than its
+          // best.
+          return (start.space->restricted || start.roles.by_second_names()) &&
                  (!any_fits || start.layout.price.seconds <=
                                    kNear * starts[0].layout.price.seconds) &&
                  !refined[place_of(start)].left.contains(start.layout.text);
@@ -269,11 +271,17 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
       std::max(keep, static_cast<size_t>(kRepeats / input.program.repeats));
   std::optional<Findings> findings;
   for (int round = 1;; ++round) {
-    const std::optional<Finding> nearest =
-        findings ? findings->nearest_whole() : std::nullopt;
+    // What is no estimate stays.
+    std::vector<Finding> known;
+    if (findings) {
+      known = findings->Take();
+      if (findings->nearest_whole()) {
+        known.push_back(*findings->nearest_whole());
+      }
+    }
     findings.emplace(options);
     findings->result = result;
-    if (nearest) findings->Keep(*nearest);
+    for (Finding& finding : known) findings->Keep(std::move(finding));
     const SearchContext context = {.input = input,
                                    .prices = prices,
                                    .options = options,
@@ -309,7 +317,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
     result.best.push_back(std::move(finding.layout));
   }
   if (result.best.empty()) return findings->NothingFits();
-  result.all_proved = !is_large && result.outside == 0;
+  result.all_proved = !is_large && result.by_second_names == 0;
   result.in_line = pricer.in_line();
   result.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)

@@ -41,10 +41,9 @@ struct SearchInput {
   // repeats, the smaller first, both below that of `program`. Layouts are then
   // ruled out by the first (SearchPrices::least), or in large spaces priced on
   // both, from which time follows in a line, to a few percent, and memory place
-  // by place (lowering/search_memory.h). The
-  // best are lowered as a whole and ordered by what they cost then, and where
-  // one turns out too large the search goes on without it. Empty: every layout
-  // is lowered as a whole.
+  // by place (lowering/search_memory.h). The best are lowered as a whole and
+  // ordered by what they cost then, and where one turns out too large the
+  // search goes on without it. Empty: every layout is lowered as a whole.
   std::vector<SearchProgram> small = {};
 };
 
@@ -131,9 +130,9 @@ struct SearchResult {
   int64_t too_large = 0;    // of these, those beyond the memory limit
   int64_t over_budget = 0;  // and those that break another line of the budget
   int64_t refined = 0;      // of these, those next to the best in a rule
-  // Of these, some of the smallest with dimensions cut outside of layers too,
-  // where they have second names inside. They are of no space.
-  int64_t outside = 0;
+  // Of these, some that cut a dimension in one place and not in another, by its
+  // second names. They are of no space.
+  int64_t by_second_names = 0;
   // The first is the best of the space: every other one was lowered or is ruled
   // out by bounds. False: `most_lowered` ended the search.
   bool complete = true;
@@ -157,10 +156,10 @@ struct SearchResult {
 // The space. An axis cuts any set of dimensions that no operation meets
 // together (Lower is asked); a scoped section may cut a dimension over more
 // axes, never fewer; and what is gathered of parameters may be kept for the
-// next use. Where a dimension has several axes
-// they stand in mesh order, those of the default section first: the order only
-// says who holds which shard, and so shards of the sections nest. Layouts that
-// only trade places between axes of equal size and speed count once.
+// next use. Where a dimension has several axes they stand in mesh order, those
+// of the default section first: the order only says who holds which shard, and
+// so shards of the sections nest. Layouts that only trade places between axes
+// of equal size and speed count once.
 //
 // What is found. A space that is within `full_space` is searched in full: the
 // first is the fastest there is, the next the fastest that differ. A larger one
@@ -168,13 +167,17 @@ struct SearchResult {
 // and the others are the fastest of those that were lowered on the way; then
 // each is changed, one rule at a time, until no change makes it faster; no rule
 // of a scoped section is tried for a dimension of less than a thousandth of
-// what is stored. These changes may cut a dimension with second names in one
-// place and not in another, as sequence parallelism and all-to-all attention
-// do, which no layout of the space does unless `dimensions` names them. So are
-// some of the smallest layouts of any space changed. Two layouts differ
-// where a person may choose by what they cost: by a hundredth of time, or three
-// of memory. Of layouts of one price and one size the one with fewest rules
-// stands for all.
+// what is stored. Two layouts differ where a person may choose by what they
+// cost: by a hundredth of time, or three of memory. Of layouts of one price and
+// one size the one with fewest rules stands for all.
+//
+// Second names. No layout of a space cuts a dimension in one place and not in
+// another, as sequence parallelism and all-to-all attention do, unless
+// `dimensions` names both. Where it is empty and prices have bounds, some such
+// layouts are tried on every mesh, next to those whose default section cuts
+// compute furthest, and the best are changed rule by rule as above. They may
+// be faster than the fastest of the space; that none is faster still is not
+// proved.
 //
 // kResourceExhausted, with the nearest found, when no layout fits, or none
 // keeps to the budget: then with the line that rejects most. The graph's first

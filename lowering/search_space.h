@@ -120,9 +120,11 @@ struct AxisRoles {
     }
     return false;
   }
-  bool cuts_outside() const {
+  // Whether a dimension is cut in one place and not in another, by its second
+  // names. No layout of a SearchSpace does that.
+  bool by_second_names() const {
     for (const AxisRole& role : axes) {
-      if (role.outside != 0) return true;
+      if (role.outside != 0 || role.exchange >= 0) return true;
     }
     return false;
   }

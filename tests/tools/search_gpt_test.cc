@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "layouts/shard.h"
@@ -107,13 +108,13 @@ TEST_F(GptSearch, SequenceParallelismIsFoundWhereNothingElseFits) {
   const auto found = SearchRules(input_, mesh, prices_,
                                  {.memory_limit = 100 * kGiB, .keep = 1});
   ASSERT_OK(found);
-  EXPECT_GT(found->outside, 0);
+  EXPECT_GT(found->by_second_names, 0);
   EXPECT_FALSE(found->all_proved);
   const FoundLayout& best = found->best[0];
   EXPECT_LE(best.memory_bytes(), 100 * kGiB);
   EXPECT_THAT(best.text, HasSubstr("\nblock_length:"));
   EXPECT_DOUBLE_EQ(best.price.seconds, SecondsOf(best.text, mesh, prices_));
-  EXPECT_THAT(SummaryText(*found), HasSubstr("outside of layers alone"));
+  EXPECT_THAT(SummaryText(*found), HasSubstr(" with rules for second names"));
 }
 
 // Where sequences are long, heads are cut instead of their length within
@@ -143,6 +144,32 @@ TEST_F(GptSearch, NoPresetIsFaster) {
     EXPECT_EQ(absl::StrContains(best.text, "attention_heads:model"),
               length > 1024)
         << best.text;
+  }
+}
+
+// Nor where every layout of first names is looked at, over two axes together.
+TEST_F(GptSearch, SecondNamesAreLookedAtWhereTheSpaceIsSearchedInFull) {
+  GptSizes sizes = *FindModel("gpt2");
+  sizes.layers = 6;
+  sizes.length = 32768;
+  sizes.batch = 1;
+  Build(sizes);
+  for (const char* mesh : {"model:4", "a:2,b:2"}) {
+    const Mesh parsed = *Mesh::Parse(mesh);
+    const auto found =
+        SearchRules(input_, parsed, prices_, {.keep = 1, .sections = false});
+    ASSERT_OK(found);
+    EXPECT_FALSE(found->restricted);
+    EXPECT_FALSE(found->all_proved);
+    EXPECT_THAT(SummaryText(*found),
+                HasSubstr("without rules for second names, or better"));
+    const std::string axes = parsed.num_axes() == 1 ? "model" : "a+b";
+    const std::string exchanged = absl::StrCat(
+        "length:", axes, ", memory_length:", axes, ", attention_heads:", axes,
+        ", attention_length:whole, attention_memory_length:whole");
+    EXPECT_LE(found->best[0].price.seconds,
+              SecondsOf(exchanged, parsed, prices_))
+        << found->best[0].text;
   }
 }
 
@@ -288,7 +315,7 @@ TEST_F(GptSearch, SmallModelsFindSomethingWhereverTheWholeModelDoes) {
   SearchInput whole = input_;
   whole.small.clear();
   const Mesh mesh = *Mesh::Parse("data:2,model:4");
-  SearchOptions options = {.keep = 1, .full_space = 1};
+  SearchOptions options = {.keep = 1};
   options.sections = false;
   options.dimensions = {"batch", "heads", "d_ff", "vocab"};
   int none = 0, some = 0;
@@ -329,6 +356,24 @@ TEST_F(GptSearch, MoreMemoryIsNotSlower) {
   const Mesh mesh = *Mesh::Parse("data:8,model:8");
   double before = std::numeric_limits<double>::infinity();
   for (int64_t limit : {3, 4, 12}) {
+    const auto found = SearchRules(input_, mesh, prices_,
+                                   {.memory_limit = limit * kGiB, .keep = 1});
+    ASSERT_OK(found);
+    EXPECT_LE(found->best[0].price.seconds, before * (1 + 1e-9)) << limit;
+    before = found->best[0].price.seconds;
+  }
+}
+
+// Where the best has rules for second names, too.
+TEST_F(GptSearch, MoreMemoryIsNotSlowerForLongSequences) {
+  GptSizes sizes = *FindModel("gpt3_7b");
+  sizes.layers = 8;
+  sizes.length = 32768;
+  sizes.batch = 4;
+  Build(sizes);
+  const Mesh mesh = *Mesh::Parse("data:2,model:16");
+  double before = std::numeric_limits<double>::infinity();
+  for (int64_t limit : {12, 60}) {
     const auto found = SearchRules(input_, mesh, prices_,
                                    {.memory_limit = limit * kGiB, .keep = 1});
     ASSERT_OK(found);
