@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -81,9 +82,11 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path,
                                          absl::string_view what,
                                          int64_t most_bytes) {
   MTF_ASSIGN_OR_RETURN(std::string text, ReadPlainFile(path, what, most_bytes));
-  if (const size_t place = text.find('\0'); place != std::string::npos) {
-    return CannotRead(path, what, absl::StatusCode::kInvalidArgument,
-                      absl::StrCat("it is no text: byte ", place, " is zero"));
+  if (const auto zero = std::find(text.begin(), text.end(), '\0');
+      zero != text.end()) {
+    return CannotRead(
+        path, what, absl::StatusCode::kInvalidArgument,
+        absl::StrCat("it is no text: byte ", zero - text.begin(), " is zero"));
   }
   // Editors of some systems write it.
   constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Searches and explanations lower layouts in several threads at once. What they
+// find does not depend on which thread is faster; and ThreadSanitizer sees here
+// what larger tests do for longer.
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lowering/explain.h"
+#include "lowering/search_rules.h"
+#include "tests/matchers.h"
+#include "tools/models.h"
+
+namespace mtf {
+namespace {
+
+const Machine& Pod() {
+  static const Machine* machine = new Machine(*Machine::Load("h100_nvlink_ib"));
+  return *machine;
+}
+
+// Of a space searched in full, and of one searched by branches whose layouts
+// are priced on fewer blocks.
+TEST(Threads, ASearchFindsTheSameTwice) {
+  std::vector<GptStep> steps;
+  for (int64_t layers : {6, 2, 4}) {
+    auto step = BuildGpt({.layers = layers});
+    ASSERT_OK(step);
+    steps.push_back(*std::move(step));
+  }
+  const SearchInput input = {steps[0].Program(),
+                             {steps[1].Program(), steps[2].Program()}};
+  const Mesh mesh = *Mesh::Parse("data:2,model:2");
+  for (const SearchOptions& options :
+       {SearchOptions{.dimensions = {"batch", "d_ff"}},
+        SearchOptions{.dimensions = {"batch", "heads", "d_ff"},
+        .full_space = 1}}) {
+    const auto first = SearchRules(input, mesh, PricesOf(Pod()), options);
+    const auto second = SearchRules(input, mesh, PricesOf(Pod()), options);
+    ASSERT_OK(first);
+    ASSERT_OK(second);
+    EXPECT_EQ(first->restricted, options.full_space == 1);
+    ASSERT_EQ(first->best.size(), second->best.size());
+    for (size_t i = 0; i < first->best.size(); ++i) {
+      EXPECT_EQ(first->best[i].text, second->best[i].text);
+      EXPECT_EQ(first->best[i].price.seconds, second->best[i].price.seconds);
+      EXPECT_EQ(first->best[i].memory_bytes(), second->best[i].memory_bytes());
+    }
+  }
+}
+
+TEST(Threads, AnExplanationIsTheSameTwice) {
+  const auto step = BuildGpt({});
+  ASSERT_OK(step);
+  const Mesh mesh = *Mesh::Parse("data:2,model:2");
+  std::vector<std::string> texts;
+  for (int i = 0; i < 2; ++i) {
+    const auto explanation =
+        Explain(*step->graph, mesh, *LayoutRules::Preset("data_model"),
+                step->targets, Pod());
+    ASSERT_OK(explanation);
+    texts.push_back(ExplainJson(*explanation));
+  }
+  EXPECT_EQ(texts[0], texts[1]);
+}
+
+}  // namespace
+}  // namespace mtf
