@@ -233,8 +233,9 @@ void ExpectStalledRank(const std::string& environment) {
   EXPECT_EQ(outcome.exit_code, 75) << outcome.errors;
   EXPECT_EQ(Count(outcome.errors, "DEADLINE_EXCEEDED"), 1) << outcome.errors;
   EXPECT_THAT(
+      // What a step writes has the name of the variable, "sum".
       outcome.errors,
-      AllOf(HasSubstr("rank 2 is behind 1, all_reduce of reduce_sum over data "
+      AllOf(HasSubstr("rank 2 is behind 1, all_reduce of sum over data "
                       "(failing_rank_program.cc:"),
             HasSubstr(" of step 9; the others are at 1, all_reduce of "),
             Not(HasSubstr("Signal"))));
