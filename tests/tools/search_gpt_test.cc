@@ -63,6 +63,19 @@ class GptSearch : public ::testing::Test {
     return prices.step(*program, plan).seconds;
   }
 
+  // What is found within each of the limits, in GiB, is no slower than within
+  // the one before it.
+  void ExpectNoSlower(const Mesh& mesh, const std::vector<int64_t>& limits) {
+    double before = std::numeric_limits<double>::infinity();
+    for (int64_t limit : limits) {
+      const auto found = SearchRules(input_, mesh, prices_,
+                                     {.memory_limit = limit * kGiB, .keep = 1});
+      ASSERT_OK(found);
+      EXPECT_LE(found->best[0].price.seconds, before * (1 + 1e-9)) << limit;
+      before = found->best[0].price.seconds;
+    }
+  }
+
   std::vector<GptStep> steps_;
   SearchInput input_;
   const SearchPrices prices_ = PricesOf(*Machine::Load("h100_nvlink_ib"));
@@ -353,15 +366,7 @@ TEST_F(GptSearch, MoreMemoryIsNotSlower) {
   sizes.batch = 16;
   Build(sizes);
   input_.small.clear();
-  const Mesh mesh = *Mesh::Parse("data:8,model:8");
-  double before = std::numeric_limits<double>::infinity();
-  for (int64_t limit : {3, 4, 12}) {
-    const auto found = SearchRules(input_, mesh, prices_,
-                                   {.memory_limit = limit * kGiB, .keep = 1});
-    ASSERT_OK(found);
-    EXPECT_LE(found->best[0].price.seconds, before * (1 + 1e-9)) << limit;
-    before = found->best[0].price.seconds;
-  }
+  ExpectNoSlower(*Mesh::Parse("data:8,model:8"), {3, 4, 12});
 }
 
 // Where the best has rules for second names, too.
@@ -371,15 +376,7 @@ TEST_F(GptSearch, MoreMemoryIsNotSlowerForLongSequences) {
   sizes.length = 32768;
   sizes.batch = 4;
   Build(sizes);
-  const Mesh mesh = *Mesh::Parse("data:2,model:16");
-  double before = std::numeric_limits<double>::infinity();
-  for (int64_t limit : {12, 60}) {
-    const auto found = SearchRules(input_, mesh, prices_,
-                                   {.memory_limit = limit * kGiB, .keep = 1});
-    ASSERT_OK(found);
-    EXPECT_LE(found->best[0].price.seconds, before * (1 + 1e-9)) << limit;
-    before = found->best[0].price.seconds;
-  }
+  ExpectNoSlower(*Mesh::Parse("data:2,model:16"), {12, 60});
 }
 
 TEST_F(GptSearch, ShowsAsManyThatDifferAsWereAskedFor) {
