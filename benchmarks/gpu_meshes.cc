@@ -129,6 +129,9 @@ class CountingDevice : public Device {
                                       const BlockCopy& copy) override {
     return device_->PrepareCopy(to, from, copy);
   }
+  BufferPlan Plan(const Program& program) const override {
+    return device_->Plan(program);
+  }
   std::vector<std::vector<int>> Groups(const Program& program) const override {
     return device_->Groups(program);
   }
@@ -145,6 +148,9 @@ class CountingDevice : public Device {
   }
   absl::Status Finish(StepContext& context) override {
     return device_->Finish(context);
+  }
+  std::unique_ptr<Beside> PrepareBeside() override {
+    return device_->PrepareBeside();
   }
   void EnterRange(const char* name) override { device_->EnterRange(name); }
   void LeaveRange() override { device_->LeaveRange(); }
@@ -163,7 +169,7 @@ class CountingDevice : public Device {
 // Variables, the arena, and, where the host stays out of a step, what it is
 // going to fetch.
 int64_t PlannedBytes(const Program& program, const Device& device) {
-  int64_t bytes = std::max<int64_t>(program.buffers.arena_bytes, 64);
+  int64_t bytes = std::max<int64_t>(device.Plan(program).arena_bytes, 64);
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kOutput || !device.replays()) continue;
     bytes += std::max<int64_t>(
