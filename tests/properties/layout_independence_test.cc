@@ -7,10 +7,15 @@
 //
 //   MTF_PROPERTY_SEED=<seed> properties_test
 //
-// MTF_PROPERTY_CASES sets how many cases each test runs, MTF_PROPERTY_DEVICE
-// which device runs them besides those that every machine has.
+// MTF_PROPERTY_CASES sets how many cases each test runs, from that seed on
+// where both are there, and MTF_PROPERTY_DEVICE which device runs them besides
+// those that every machine has. With MTF_PROPERTY_SECONDS a test starts no case
+// after that time; it names every seed before it runs it, and at the end how
+// many cases there were.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <iterator>
 #include <map>
@@ -152,9 +157,8 @@ class Case {
                                    &variables, {.seed = seed, .step = 3}));
     MTF_RETURN_IF_ERROR(RunOnOneDevice(seed));
     // What collectives leave open is run in every order.
-    constexpr StreamOrder kOrders[] = {StreamOrder::kSideLate,
-                                       StreamOrder::kSideEarly,
-                                       StreamOrder::kRandom};
+    constexpr StreamOrder kOrders[] = {
+        StreamOrder::kSideLate, StreamOrder::kSideEarly, StreamOrder::kRandom};
     if (device_ == "cuda_emulated") {
       cuda::SetStreamOrder(kOrders[seed_ % std::size(kOrders)], seed);
     }
@@ -297,16 +301,31 @@ void RunCases(const std::string& device, uint64_t first, int64_t cases,
   const int64_t only = NumberFromEnvironment("MTF_PROPERTY_SEED", -1);
   if (only >= 0) {
     first = static_cast<uint64_t>(only);
-    cases = 1;
+    cases = NumberFromEnvironment("MTF_PROPERTY_CASES", 1);
   }
+  const int64_t seconds = NumberFromEnvironment("MTF_PROPERTY_SECONDS", 0);
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   int failures = 0;
-  for (int64_t i = 0; i < cases && failures < 3; ++i) {
-    Case one(first + static_cast<uint64_t>(i), device, make);
+  int64_t done = 0;
+  for (; done < cases && failures < 3; ++done) {
+    const uint64_t seed = first + static_cast<uint64_t>(done);
+    if (seconds > 0) {
+      if (std::chrono::steady_clock::now() >= end) break;
+      // Whoever kills a case that hangs learns which one it was.
+      std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+      std::fflush(stdout);
+    }
+    Case one(seed, device, make);
     const absl::Status status = one.Run();
     if (!status.ok()) {
       ++failures;
       ADD_FAILURE() << status.ToString() << "\n" << one.Describe();
     }
+  }
+  if (seconds > 0) {
+    std::printf("%lld of %lld cases\n", static_cast<long long>(done),
+                static_cast<long long>(cases));
   }
 }
 
