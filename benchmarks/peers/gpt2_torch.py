@@ -62,16 +62,39 @@ def make_model(torch, flags):
 
         def forward(self, tokens, targets):
             x = self.table(tokens) + self.positions.weight
+            # Autocast leaves a sum alone: without this the residual stream, and
+            # every norm and addition on it, would be float32.
+            if flags.precision == "bfloat16":
+                x = x.bfloat16()
             for block in self.blocks:
                 x = block(x)
             logits = f.linear(self.norm(x), self.table.weight)
             return f.cross_entropy(logits.view(-1, vocab), targets.view(-1))
 
-    return Gpt2()
+    # On its device at once: the host draws a large one for half a minute.
+    with torch.device(flags.device):
+        return Gpt2()
 
 
-def make_step(torch, flags, model, tokens, targets):
-    """A function that makes one step and returns the loss on the device."""
+def attention_kernel(torch, flags):
+    """Which of its kernels PyTorch takes for attention of these sizes, "" where
+    this release does not say."""
+    _, d_model, heads, _ = measure.MODELS[flags.model]
+    dtype = getattr(torch, flags.precision)
+    q = torch.empty((flags.batch, flags.length, heads, d_model // heads),
+                    dtype=dtype, device=flags.device,
+                    requires_grad=True).transpose(1, 2)
+    try:
+        choice = torch._fused_sdp_choice(q, q, q, is_causal=True)
+        return torch.nn.attention.SDPBackend(choice).name.lower()
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        return ""
+
+
+def make_step(torch, flags, model, feeds):
+    """A function that copies `feeds`, tokens and targets of the host, to the
+    device, makes one step and returns the loss on the device."""
+    tokens, targets = (feed.to(flags.device) for feed in feeds)
     on_gpu = flags.device == "cuda"
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1,
@@ -88,7 +111,11 @@ def make_step(torch, flags, model, tokens, targets):
     else:
         precision = contextlib.nullcontext
 
-    def step():
+    def feed():
+        for on_device, on_host in zip((tokens, targets), feeds):
+            on_device.copy_(on_host, non_blocking=True)
+
+    def compute():
         # In front: a captured step then makes its gradients anew in memory of
         # its own, and no pass over them is needed.
         optimizer.zero_grad(set_to_none=True)
@@ -97,6 +124,10 @@ def make_step(torch, flags, model, tokens, targets):
         loss.backward()
         optimizer.step()
         return loss.detach()
+
+    def step():
+        feed()
+        return compute()
 
     if flags.mode != "graph":
         return step
@@ -109,9 +140,10 @@ def make_step(torch, flags, model, tokens, targets):
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        captured = step()
+        captured = compute()
 
     def replay():
+        feed()
         graph.replay()
         return captured
     return replay
@@ -133,10 +165,11 @@ def main():
     if flags.precision == "bfloat16":
         torch.set_float32_matmul_precision("high")
     vocab = measure.MODELS[flags.model][3]
-    model = make_model(torch, flags).to(flags.device)
     shape = (flags.batch, flags.length)
-    tokens = (torch.rand(shape, device=flags.device) ** 3 * vocab).long()
-    targets = vocab - 1 - tokens
+    tokens = (torch.rand(shape) ** 3 * vocab).long()
+    feeds = [tokens, vocab - 1 - tokens]
+    if on_gpu:
+        feeds = [feed.pin_memory() for feed in feeds]
 
     def wait():
         if on_gpu:
@@ -144,7 +177,8 @@ def main():
 
     begin = time.perf_counter()
     try:
-        step = make_step(torch, flags, model, tokens, targets)
+        model = make_model(torch, flags)
+        step = make_step(torch, flags, model, feeds)
         for _ in range(flags.warmup):
             loss = step()
         wait()
@@ -153,9 +187,9 @@ def main():
     warmup_s = time.perf_counter() - begin
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
-    median, spread = measure.milliseconds(step, wait, repeats=flags.steps,
-                                          warmup=0)
+    median, spread = measure.steps_milliseconds(step, wait, flags.steps)
     loss = float(step())
+    peak_bytes = torch.cuda.max_memory_allocated() if on_gpu else 0
     tokens_per_s = 1e3 * flags.batch * flags.length / median
     measure.emit(
         name, program,
@@ -165,8 +199,8 @@ def main():
         model_tflops=tokens_per_s *
         measure.flops_per_token(flags.model, flags.length) / 1e12,
         parameters=sum(p.numel() for p in model.parameters()),
-        peak_bytes=torch.cuda.max_memory_allocated() if on_gpu else 0,
-        warmup_s=warmup_s,
+        peak_bytes=peak_bytes, warmup_s=warmup_s,
+        attention=attention_kernel(torch, flags),
         versions={"torch": torch.__version__, "cuda": torch.version.cuda})
 
 

@@ -85,10 +85,24 @@ def import_or_skip(benchmark, program, load):
         skip(benchmark, program, f"cannot be loaded: {error}")
 
 
-def milliseconds(run, wait, repeats=20, warmup=3, least_ms=0.0, warm_ms=0.0):
+# Steps that are enqueued before the host waits for them: a training loop looks
+# at its loss now and then, not after every step.
+STEPS_PER_WAIT = 5
+
+
+def steps_milliseconds(step, wait, steps):
+    """Median and spread as below, of groups of steps."""
+    inner = min(steps, STEPS_PER_WAIT)
+    return milliseconds(step, wait, repeats=max(1, steps // inner), warmup=0,
+                        inner=inner)
+
+
+def milliseconds(run, wait, repeats=20, warmup=3, least_ms=0.0, warm_ms=0.0,
+                 inner=None):
     """The median time of one `run` and the spread of the middle half, relative
-    to it. Short runs are timed several at once, for at least `least_ms`. What
-    comes before lasts for `warm_ms` at least: an idle GPU has a slow clock."""
+    to it. Short runs are timed several at once: `inner` of them, or for at least
+    `least_ms`. What comes before lasts for `warm_ms` at least: an idle GPU has
+    a slow clock."""
     begin = time.perf_counter()
     for _ in range(warmup):
         run()
@@ -100,7 +114,7 @@ def milliseconds(run, wait, repeats=20, warmup=3, least_ms=0.0, warm_ms=0.0):
     run()
     wait()
     once = max(1e-6, 1e3 * (time.perf_counter() - begin))
-    inner = max(1, int(least_ms / once))
+    inner = inner or max(1, int(least_ms / once))
     times = []
     for _ in range(repeats):
         begin = time.perf_counter()

@@ -104,6 +104,14 @@ class Peers(unittest.TestCase):
         self.assertAlmostEqual(median, 3)
         self.assertAlmostEqual(spread, (3 - 2) / 3)
 
+    def test_steps_are_waited_for_in_groups(self):
+        calls = []
+        measure.steps_milliseconds(lambda: calls.append("step"),
+                                   lambda: calls.append("wait"), 11)
+        groups = "".join(call[0] for call in calls).split("w")
+        # The first is run to know how long one takes.
+        self.assertEqual(groups[-3:], ["s" * 5, "s" * 5, ""])
+
     def test_einsums_are_those_of_gpu_benchmark(self):
         benchmark = pathlib.Path(os.environ.get("MTF_BUILD", "")) / "bin" / \
             "gpu_benchmark"
