@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -111,6 +113,26 @@ constexpr Part kParts[] = {
     {"kernels", &MeasureKernels}, {"launches", &MeasureLaunches},
     {"meshes", &MeasureMeshes},   {"memory", &MeasureMemory}};
 
+// The files of CUDA's libraries in this process: their names tell the releases
+// that a figure was measured with.
+void TellLibraries() {
+  std::set<std::string> paths;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const size_t path = line.find('/');
+    if (path == std::string::npos || line.find('"') != std::string::npos) {
+      continue;
+    }
+    for (const char* name : {"/libcublasLt.", "/libcudnn.", "/libnccl.",
+                             "/libnvrtc.", "/libcudart.", "/libcuda."}) {
+      if (line.find(name) != std::string::npos) paths.insert(line.substr(path));
+    }
+  }
+  if (paths.empty()) return;
+  absl::PrintF("{\"schema\":1,\"libraries\":[\"%s\"]}\n",
+               absl::StrJoin(paths, "\",\""));
+}
+
 absl::Status Unknown(const std::string& flag, const std::string& value,
                      const std::vector<std::string>& known) {
   return absl::InvalidArgumentError(
@@ -153,6 +175,7 @@ absl::Status Main() {
     }
     MTF_RETURN_IF_ERROR(part.measure(settings));
   }
+  TellLibraries();
   return absl::OkStatus();
 }
 
