@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -21,6 +22,12 @@ def command_output(command):
         return ""
 
 
+def gpu_bytes(gpu):
+    """Of the first line of nvidia-smi, 0 where it does not say."""
+    mib = re.search(r", (\d+) MiB", gpu.partition("\n")[0])
+    return int(mib.group(1)) << 20 if mib else 0
+
+
 def describe_machine():
     gpu = command_output(["nvidia-smi", "--query-gpu=name,driver_version,"
                           "memory.total,clocks.sm,clocks.mem",
@@ -32,11 +39,20 @@ def describe_machine():
              f"print(m.version('{module}'))"])
         if version:
             names[module] = version
+    # Where CUDA's libraries are those of Python, their files have no version.
+    nvidia = command_output(
+        [sys.executable, "-c", "import importlib.metadata as m\n"
+         "for d in m.distributions():\n"
+         "  n = d.metadata['Name'] or ''\n"
+         "  if n.startswith('nvidia-'): print(n, d.version)"])
     nvcc = re.search(r"release (\S+),", command_output(["nvcc", "--version"]))
     return {"gpus": gpu.splitlines(), "host": " ".join(os.uname()[i]
                                                        for i in (0, 2, 4)),
             "cores": os.cpu_count(), "python": sys.version.split()[0],
-            "nvcc": nvcc.group(1) if nvcc else "", "packages": names}
+            "nvcc": nvcc.group(1) if nvcc else "", "packages": names,
+            "nvidia_packages": dict(
+                line.split() for line in sorted(nvidia.splitlines())),
+            "gpu_bytes": gpu_bytes(gpu), "libraries": {}}
 
 
 def version_of(suite):
@@ -46,12 +62,30 @@ def version_of(suite):
                            "--dirty"])
 
 
+def libraries_of(suite):
+    """CUDA's libraries that programs of ours have loaded, by name, as they said
+    by themselves: the file behind the name, which often has the version."""
+    found = {}
+    for path in sorted(suite.logs.glob("*.txt")):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        for line in re.findall(r'^\{"schema":1,"libraries":.*\}$', text, re.M):
+            for library in json.loads(line)["libraries"]:
+                name = os.path.basename(library).split(".so")[0]
+                found[name] = os.path.realpath(library)
+        for version in re.findall(r"NCCL version (\S+)", text):
+            found["NCCL"] = version
+    return found
+
+
 def write_reports(suite, machine, reason):
+    """The text for people and the exit status. Written again and again while
+    parts run: a suite that is killed leaves what it has found."""
+    machine["libraries"] = libraries_of(suite)
     now = datetime.datetime.now(datetime.timezone.utc)
     outcomes = suite.outcomes
     failed = [outcome for outcome in outcomes if outcome.status == "failed"]
     counts = {status: sum(outcome.status == status for outcome in outcomes)
-              for status in ("passed", "failed", "skipped")}
+              for status in ("passed", "failed", "skipped", "unfinished")}
     report = {
         "schema": 1, "date": now.isoformat(timespec="seconds"),
         "command": " ".join(["scripts/gpu_suite", *sys.argv[1:]]),
@@ -66,6 +100,11 @@ def write_reports(suite, machine, reason):
             f"host  {machine['host']}, {machine['cores']} cores, nvcc "
             f"{machine['nvcc'] or 'none'}, " + ", ".join(
                 f"{k} {v}" for k, v in machine["packages"].items())]
+    text += [f"      {name}: {path}"
+             for name, path in machine["libraries"].items()]
+    if machine["nvidia_packages"]:
+        text.append("      " + ", ".join(
+            f"{k} {v}" for k, v in machine["nvidia_packages"].items()))
     if reason:
         text.append(f"no device: {reason}")
     for outcome in outcomes:
@@ -74,7 +113,9 @@ def write_reports(suite, machine, reason):
                     f"{outcome.seconds:.0f} s")
         text += [f"   {note}" for note in outcome.notes]
     text += ["", f"{counts['passed']} parts passed, {counts['failed']} failed, "
-             f"{counts['skipped']} skipped"]
+             f"{counts['skipped']} skipped" +
+             (f", {counts['unfinished']} unfinished" if counts["unfinished"]
+              else "")]
     for outcome in failed:
         text += [f"FAILED {outcome.part}: {note[7:]}"
                  for note in outcome.notes if note.startswith("FAILED ")]
@@ -82,9 +123,13 @@ def write_reports(suite, machine, reason):
     (suite.out / "report.txt").write_text(text)
     (suite.out / "results.md").write_text(results_page(
         now, report, outcomes, machine))
+    return text, 1 if failed else 0
+
+
+def pack_logs(suite):
     with tarfile.open(suite.out / "logs.tar.gz", "w:gz") as logs:
         logs.add(suite.logs, "logs")
-    return text, 1 if failed else 0
+    shutil.rmtree(suite.logs, ignore_errors=True)
 
 
 def results_page(now, report, outcomes, machine):
@@ -95,7 +140,9 @@ def results_page(now, report, outcomes, machine):
              f"Version {report['version']}; {machine['host']}, nvcc "
              f"{machine['nvcc'] or 'none'}; " +
              ", ".join(f"{k} {v}" for k, v in machine["packages"].items()) +
-             ".", "", "```sh", report["command"], "```", ""]
+             ".", "", ", ".join(os.path.basename(library) for library in
+                                machine["libraries"].values()), "",
+             "```sh", report["command"], "```", ""]
     rows = [(outcome, figure) for outcome in outcomes
             for figure in outcome.figures]
     lines += ["| benchmark | program | value | unit | ms | spread |",

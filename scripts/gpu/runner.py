@@ -2,11 +2,15 @@
 """How gpu_suite runs programs, ours and others, each with a time limit, and
 what it makes of what they print."""
 
+import contextlib
+import ctypes
 import dataclasses
 import json
 import os
 import pathlib
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,11 +18,19 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
+# In place of an exit status: what ran was stopped by its own limit, or because
+# the time of the whole suite was over.
+TOO_LONG = "ran out of time"
+CUT = "not finished, the suite's time is over"
+
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
 
 @dataclasses.dataclass
 class Outcome:
     part: str
-    status: str = "passed"  # or failed, skipped
+    status: str = "passed"  # or failed, skipped, unfinished
     seconds: float = 0
     notes: list = dataclasses.field(default_factory=list)  # lines for people
     figures: list = dataclasses.field(default_factory=list)  # JSON objects
@@ -32,6 +44,34 @@ class Outcome:
             self.status = "skipped"
         self.notes.append(f"skipped: {note}")
 
+    def stop(self, what, status):
+        """What did not end well; to be cut off says nothing against it."""
+        if status == CUT:
+            self.skip(f"{what}: {CUT}")
+        else:
+            self.fail(f"{what}: {explain_status(status)}")
+
+
+def cache_folder():
+    """For compiled kernels. Not below HOME, which may be read-only or hold those
+    of other runs; kept, for parts are often run in several calls."""
+    if "MTF_CACHE_DIR" in os.environ:
+        return os.environ["MTF_CACHE_DIR"]
+    folder = os.path.join(tempfile.gettempdir(),
+                          f"mtf-gpu-suite-{os.getuid()}")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    # What is there is run: nobody else may have put it there.
+    ours = os.stat(folder).st_uid == os.getuid()
+    return folder if ours else tempfile.mkdtemp(prefix="mtf-gpu-suite-")
+
+
+def begin_process():
+    """In a child, before its program: a group of its own, which a limit stops
+    with all ranks and compilers in it; and it dies with the suite, whatever
+    that dies of."""
+    os.setpgrp()
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
 
 class Suite:
     """Runs programs of the build or the bundle, each with a time limit."""
@@ -39,18 +79,31 @@ class Suite:
     def __init__(self, flags):
         self.flags = flags
         self.device = flags.device
+        self.tiny = flags.size == "tiny"
+        # Floors hold on a GPU at full size; all else tries the suite.
+        self.trial = self.tiny or self.device != "cuda"
+        self.outcomes = []
+        self.machine = {}
         self.out = pathlib.Path(flags.out)
-        self.out.mkdir(parents=True, exist_ok=True)
-        # What programs print, kept as one file of the report.
-        self.logs = pathlib.Path(tempfile.mkdtemp(prefix="gpu_suite_"))
+        # What programs print: a folder while they run, so that a suite that is
+        # killed leaves it, and one file afterwards.
+        self.logs = self.out / "logs"
+        shutil.rmtree(self.logs, ignore_errors=True)
+        self.logs.mkdir(parents=True)
         self.deadline = time.monotonic() + 60 * flags.minutes
         self.bundle = pathlib.Path(flags.bundle) if flags.bundle else None
         self.bin = (self.bundle or ROOT / flags.build) / "bin"
         self.peers = (self.bundle or ROOT) / "benchmarks" / "peers"
-        self.outputs = 0
+        self.cache = cache_folder()
+        self.running = []
 
     def left(self):
         return self.deadline - time.monotonic()
+
+    def workers(self):
+        """Processes at once where compiling kernels is what takes time. Each
+        has a context on the GPU, so not as many as there may be cores."""
+        return min(16, len(os.sched_getaffinity(0)))
 
     def has(self, program):
         return any((self.bin / name).is_file()
@@ -62,6 +115,17 @@ class Suite:
             return [str(self.bundle / "run"), program]
         return [str(self.bin / program)]
 
+    def command_under(self, tool, program):
+        """How a program of ours is started by one that wants to see its file,
+        not a script."""
+        if not self.bundle:
+            return [*tool, str(self.bin / program)]
+        run = [str(self.bundle / "run"), "--exec"]
+        path = subprocess.run(
+            [*run, "sh", "-c", f"command -v {program}"], capture_output=True,
+            text=True, check=True, timeout=60).stdout.strip()
+        return [*run, *tool, path]
+
     def start(self, command, name, env=None):
         path = self.logs / f"{name}.txt"
         output = open(path, "w+", encoding="utf-8", errors="replace")
@@ -70,13 +134,28 @@ class Suite:
         output.flush()
         process = subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL, cwd=self.logs, start_new_session=True,
+            stdin=subprocess.DEVNULL, cwd=self.logs, preexec_fn=begin_process,
             env={**os.environ, "PYTHONUNBUFFERED": "1",
-                 "PYTHONDONTWRITEBYTECODE": "1", **(env or {})})
+                 "PYTHONDONTWRITEBYTECODE": "1", "MTF_CACHE_DIR": self.cache,
+                 **(env or {})})
+        self.running.append(process)
         return process, output
 
+    def kill(self, process):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        # One that hangs in the driver stays.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        if process in self.running:
+            self.running.remove(process)
+
+    def kill_all(self):
+        for process in list(self.running):
+            self.kill(process)
+
     def finish(self, process, output, end, watch=None):
-        """The exit status, None past the limit, and what was printed. Meanwhile
+        """The exit status, TOO_LONG or CUT, and what was printed. Meanwhile
         `watch` is called now and then."""
         try:
             while watch and time.monotonic() < end:
@@ -86,11 +165,10 @@ class Suite:
                 except subprocess.TimeoutExpired:
                     watch()
             status = process.wait(max(0.1, end - time.monotonic()))
+            self.running.remove(process)
         except subprocess.TimeoutExpired:
-            # Its children, as ranks and compilers, are of its session.
-            os.killpg(process.pid, 9)
-            process.wait()
-            status = None
+            self.kill(process)
+            status = TOO_LONG if self.left() > 1 else CUT
         output.seek(0)
         text = output.read()
         output.close()
@@ -113,45 +191,52 @@ def last_lines(text, count=12):
 
 
 def explain_status(status):
-    return "ran out of time" if status is None else f"ended with {status}"
+    return status if isinstance(status, str) else f"ended with {status}"
 
 
 def expect_success(outcome, what, status, text):
     if status == 0:
         return True
-    outcome.fail(f"{what}: {explain_status(status)}")
+    outcome.stop(what, status)
     outcome.notes += last_lines(text)
     return False
 
 
 def run_gtest(suite, outcome, program, gtest_filter, limit, env=None,
-              prefix=(), name=None):
-    """A test binary: counts what passed, repeats what failed."""
-    name = name or outcome.part
+              shards=1):
+    """A test binary, its tests shared out among `shards` processes: counts what
+    passed, repeats what failed."""
     if not suite.has(program):
         outcome.fail(f"there is no {suite.bin / program}")
-        return None
-    status, text = suite.run(
-        [*prefix, *suite.command(program), f"--gtest_filter={gtest_filter}",
-         "--gtest_brief=0"], name, limit, env)
-    note_gtest(outcome, program, status, text)
-    return status
-
-
-def note_gtest(outcome, program, status, text):
-    passed = re.findall(r"^\[  PASSED  \] (\d+) test", text, re.M)
-    skipped = re.findall(r"^\[  SKIPPED \] (\d+) test", text, re.M)
-    passed = int(passed[-1]) if passed else 0
-    skipped = int(skipped[-1]) if skipped else 0
-    outcome.notes.append(f"{program}: {passed} passed, {skipped} skipped")
-    if status != 0:
-        outcome.fail(f"{program}: {explain_status(status)}")
-        failed = sorted(set(re.findall(r"^\[  FAILED  \] (\S+)", text, re.M)))
-        outcome.notes += [f"    {test.rstrip(',')}" for test in failed[:20]]
-        outcome.notes += last_lines(text, 8) if not failed else []
         return
-    if passed == 0:
-        reasons = sorted(set(re.findall(r"^.*: Skipped\n(.*)$", text, re.M)))
+    results = suite.run_all(
+        [([*suite.command(program), f"--gtest_filter={gtest_filter}",
+           "--gtest_brief=0"], f"{outcome.part}_{shard}",
+          {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard),
+           **(env or {})}) for shard in range(shards)], limit)
+    note_gtest(outcome, program, results)
+
+
+def note_gtest(outcome, program, results):
+    """`results` are those of the processes that shared the tests out."""
+    whole = "\n".join(text for _, text in results)
+    passed = len(re.findall(r"^\[       OK \] ", whole, re.M))
+    skipped = len(re.findall(r"^\[  SKIPPED \] .* ms\)$", whole, re.M))
+    outcome.notes.append(f"{program}: {passed} passed, {skipped} skipped")
+    bad = [result for result in results if result[0] != 0]
+    for status in dict.fromkeys(status for status, _ in bad):
+        outcome.stop(program, status)
+    for status, text in bad:
+        failed = sorted(set(re.findall(r"^\[  FAILED  \] ([^\s,]*[./][^\s,]*)",
+                                       text, re.M)))
+        outcome.notes += [f"    {test}" for test in failed[:20]]
+        if failed:
+            continue
+        begun = re.findall(r"^\[ RUN      \] (\S+)", text, re.M)
+        outcome.notes += [f"    in {test}" for test in begun[-1:]]
+        outcome.notes += last_lines(text, 8) if status != CUT else []
+    if not bad and passed == 0:
+        reasons = sorted(set(re.findall(r"^.*: Skipped\n(.*)$", whole, re.M)))
         if skipped:
             outcome.skip(reasons[0] if reasons else "every test skipped")
         else:
@@ -173,10 +258,10 @@ def figures_of(text):
     return figures
 
 
-def run_benchmark(suite, outcome, command, name, limit, ours=True):
+def run_benchmark(suite, outcome, command, name, limit, ours=True, env=None):
     """Adds what a benchmark printed; the measurements that are none are noted.
     Returns those that are. One of ours may not fail."""
-    status, text = suite.run(command, name, limit)
+    status, text = suite.run(command, name, limit, env)
     figures = figures_of(text)
     outcome.figures += figures
     for figure in figures:
@@ -184,17 +269,22 @@ def run_benchmark(suite, outcome, command, name, limit, ours=True):
             outcome.notes.append(f"{figure['benchmark']} ({figure['program']})"
                                  f" skipped: {figure['skipped']}")
     if status != 0:
-        note = f"{name}: {explain_status(status)}"
-        outcome.fail(note) if ours else outcome.notes.append(note)
+        if ours:
+            outcome.stop(name, status)
+        else:
+            outcome.notes.append(f"{name}: {explain_status(status)}")
         outcome.notes += last_lines(text)
     return [figure for figure in figures if "skipped" not in figure]
 
 
-def run_peer(suite, outcome, script, arguments, name, limit):
+def run_peer(suite, outcome, script, arguments, name, limit, env=None):
     device = "cuda" if suite.device == "cuda" else "cpu"
+    # Peers may take as much of the GPU as we do; JAX keeps to 75 %.
+    env = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.92", **(env or {})}
     return run_benchmark(
         suite, outcome, [sys.executable, str(suite.peers / script), *arguments,
-                         f"--device={device}"], name, limit, ours=False)
+                         f"--device={device}"], name, limit, ours=False,
+        env=env)
 
 
 class UsedMemory:
@@ -245,16 +335,20 @@ def run_gpt2(suite, outcome, name, limit, model, batch, length, precision,
     return figure
 
 
-def compare(suite, outcome, what, value, least):
-    """A floor of the project: below it the part fails, unless this is only a
-    trial of the suite."""
-    trial = suite.tiny or suite.device != "cuda"
-    ok = trial or value >= least
+# A machine whose own runs differ by more is too restless to excuse anything.
+MOST_SPREAD = 0.05
+
+
+def compare(suite, outcome, what, value, least, spread=0):
+    """A floor of the project: below it by more than `spread`, in which runs of
+    ours differ, the part fails, unless this is only a trial of the suite."""
+    ok = suite.trial or value >= least * (1 - min(spread, MOST_SPREAD))
     outcome.figures.append({"schema": 1, "benchmark": what, "program": "ratio",
                             "value": value, "unit": "x", "least": least,
-                            "ok": ok, "trial": trial})
+                            "spread": spread, "ok": ok, "trial": suite.trial})
     line = (f"{what}: {value:.3f} (at least {least}"
-            f"{', on a GPU at full size' if trial else ''})")
+            f"{f', runs of ours differ by {spread:.1%}' if spread else ''}"
+            f"{', on a GPU at full size' if suite.trial else ''})")
     if ok:
         outcome.notes.append(line)
     else:
@@ -262,19 +356,18 @@ def compare(suite, outcome, what, value, least):
 
 
 def why_no_device(suite):
-    """"" where the device computes; else what is missing."""
+    """"" where the device computes; else what is missing, and whether that is
+    a failure on any machine."""
     status, text = suite.run(
         [*suite.command("gpu_benchmark"), f"--device={suite.device}",
          "--only=copy", "--size=tiny", "--repeats=1"], "device", 60)
     for figure in figures_of(text):
-        if "skipped" in figure:
-            return figure["skipped"]
-        return ""
+        return figure.get("skipped", ""), False
     if status == 2:  # a name that this build does not know
         message = text.strip().splitlines()[1]
         if suite.device != "cuda":
             sys.stderr.write(f"gpu_suite: {message}\n")
             sys.exit(2)
-        return message
-    raise RuntimeError("gpu_benchmark " + explain_status(status) + "\n" +
-                       "\n".join(last_lines(text)))
+        return message, False
+    return "\n".join([f"gpu_benchmark: {explain_status(status)}",
+                      *last_lines(text)]), True
