@@ -2,13 +2,13 @@
 //
 // Binds a program to the buffers of one rank.
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "backends/communicators/wait_options.h"
+#include "backends/environment_switch.h"
 #include "backends/executor_impl.h"
 #include "layouts/shard.h"
 #include "layouts/text_items.h"
@@ -31,8 +31,7 @@ BlockCopy WholeCopy(int64_t bytes) {
 
 // For whoever looks for the instruction that fails on a device.
 bool BlockingIsAskedFor() {
-  const char* text = std::getenv("MTF_CUDA_BLOCKING");
-  return text != nullptr && absl::string_view(text) == "1";
+  return EnvironmentSwitch("MTF_CUDA_BLOCKING", false);
 }
 
 }  // namespace

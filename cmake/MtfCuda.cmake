@@ -51,23 +51,37 @@ else()
 endif()
 
 if(MTF_CUDA_REASON AND MTF_WITH_CUDA STREQUAL "ON")
-  message(FATAL_ERROR "MTF_WITH_CUDA=ON, but ${MTF_CUDA_REASON}; install the \
-toolkit, or set AUTO or OFF")
+  set(help "install the toolkit, or set AUTO or OFF")
+  if(MTF_SANITIZE)
+    set(help "set AUTO or OFF, or leave out MTF_SANITIZE")
+  endif()
+  message(FATAL_ERROR "MTF_WITH_CUDA=ON, but ${MTF_CUDA_REASON}; ${help}")
 elseif(MTF_CUDA_REASON)
   set(MTF_CUDA_SUMMARY "off (${MTF_CUDA_REASON})")
 elseif(NOT MTF_WITH_CUDA STREQUAL "OFF")
   set(MTF_HAVE_CUDA TRUE)
-  find_package(CUDNN 9.8 QUIET)
-  find_package(NCCL 2.18 QUIET)
+  set(MTF_CUDNN_LEAST 9.16)  # before it, gradients of attention are not safe
+  set(MTF_NCCL_LEAST 2.18)   # the first that splits communicators
+  find_package(CUDNN ${MTF_CUDNN_LEAST} QUIET)
+  find_package(NCCL ${MTF_NCCL_LEAST} QUIET)
   set(MTF_CUDA_SUMMARY "on (CUDA ${CUDAToolkit_VERSION}")
   foreach(library CUDNN NCCL)
     if(${library}_FOUND)
       set(MTF_HAVE_${library} TRUE)
       string(APPEND MTF_CUDA_SUMMARY ", ${library} ${${library}_VERSION}")
+    elseif(${library}_VERSION AND
+           ${library}_VERSION VERSION_LESS MTF_${library}_LEAST)
+      string(APPEND MTF_CUDA_SUMMARY ", without ${library}, whose \
+${${library}_VERSION} is older than ${MTF_${library}_LEAST}")
     else()
-      string(APPEND MTF_CUDA_SUMMARY ", without ${library}")
+      string(APPEND MTF_CUDA_SUMMARY ", without ${library}; ${library}_ROOT \
+names its folder")
     endif()
   endforeach()
+  if(CMAKE_CUDA_ARCHITECTURES)
+    message(STATUS "CMAKE_CUDA_ARCHITECTURES has no effect: kernels are \
+compiled by NVRTC for the GPU that runs them")
+  endif()
   string(REPLACE "CUDNN" "cuDNN" MTF_CUDA_SUMMARY "${MTF_CUDA_SUMMARY})")
 endif()
 

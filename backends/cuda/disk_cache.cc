@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <mutex>
+#include <set>
 #include <sstream>
 #include <system_error>
 
@@ -31,6 +35,18 @@ uint64_t Digest(absl::string_view text) {
 std::string Header(absl::string_view key, absl::string_view content) {
   return absl::StrCat("mtf 1 ", key.size(), " ", content.size(), " ",
                       absl::Hex(Digest(content), absl::kZeroPad16), "\n");
+}
+
+// Once for each folder: what is not kept is made again at every start.
+void TellNotKept(const std::string& folder, const std::string& why) {
+  static std::mutex mutex;
+  static std::set<std::string>& told = *new std::set<std::string>;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!told.insert(folder).second) return;
+  std::cerr << "note: nothing can be kept in " << folder << " (" << why
+            << "), so it is made again at every start; MTF_CACHE_DIR names "
+               "another folder"
+            << std::endl;
 }
 
 }  // namespace
@@ -78,7 +94,7 @@ void DiskCache::Keep(absl::string_view key, absl::string_view content) const {
   if (folder_.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
-  if (error) return;
+  if (error) return TellNotKept(folder_, error.message());
   chmod(folder_.c_str(), 0700);  // code that this user's programs will run
   static std::atomic<int> count{0};
   const std::string path = PathOf(key);
@@ -88,8 +104,9 @@ void DiskCache::Keep(absl::string_view key, absl::string_view content) const {
     file << Header(key, content) << key << content;
     file.close();
     if (!file) {
+      const std::string why = std::generic_category().message(errno);
       std::remove(part.c_str());
-      return;
+      return TellNotKept(folder_, why);
     }
   }
   // A reader sees the old file or the new one.

@@ -10,7 +10,8 @@
 namespace mtf::cuda {
 
 // What took long to find out, kept in files for later processes. Never an
-// error: what cannot be read is not there, what cannot be written is not kept.
+// error: what cannot be read is not there, what cannot be written is not kept,
+// which is told once on standard error.
 // Any number of processes may share a folder.
 //
 //   const DiskCache cache(DiskCache::Folder("kernels"));

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "backends/cuda/choose_matmul.h"
 #include "backends/cuda/strided_copy.h"
+#include "backends/environment_switch.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
@@ -46,6 +47,8 @@ char* Advance(void* data, int64_t elements, DType dtype) {
 }
 
 }  // namespace
+
+bool Tf32IsAllowed() { return EnvironmentSwitch("MTF_CUDA_TF32", false); }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(
     Runtime& runtime, Scratch& scratch, const EinsumPlan& plan,
@@ -108,6 +111,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(
     problem.epilogue = finish.epilogue;
     problem.keeps = finish.keeps;
     if (finish.addend != nullptr) problem.beta = 1;
+    problem.tf32 = problem.dtype == kFloat32 && Tf32IsAllowed();
     MTF_ASSIGN_OR_RETURN(std::unique_ptr<PreparedMatmul> matmul,
                          runtime.PrepareMatmul(problem));
     kernel->matmuls.push_back(std::move(matmul));

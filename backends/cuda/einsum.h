@@ -24,6 +24,10 @@ struct MatmulFinish {
   bool keeps = false;  // of a gelu: `kept` gets what it is of
 };
 
+// Whether the user lets matmuls round float32 operands to the 10 bits that
+// tensor cores take (MTF_CUDA_TF32=1).
+bool Tf32IsAllowed();
+
 // z = sum of x * y over the dimensions that z lacks, by the calls of
 // choose_matmul.h; the einsum is kMatmul. Operands are packed into memory of
 // `scratch`, which outlives the kernel. kUnimplemented for a `finish` where the

@@ -4,23 +4,19 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "backends/cuda/communicators/kept_stretch.h"
 #include "backends/cuda/communicators/loopback.h"
 #include "backends/cuda/communicators/nccl.h"
+#include "backends/environment_switch.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
 
-bool RecordingIsOff() {
-  const char* text = std::getenv("MTF_CUDA_RECORD");
-  return text != nullptr && absl::string_view(text) == "0";
-}
+bool RecordingIsOff() { return !EnvironmentSwitch("MTF_CUDA_RECORD", true); }
 
 absl::StatusOr<CollectiveCounts> Connection::Counted(
     const std::function<absl::Status()>& work) {

@@ -170,10 +170,15 @@ absl::Status HostCompiler::Compile(absl::Span<const KernelSource> sources) {
                      sources.size() > 1 ? " or others with it" : "",
                      "\n  text  ", text_path, "\n", said.substr(0, 4000)));
   }
-  // One library under the key of each of its kernels.
+  // One library under the key of each of its kernels, in place of what may be
+  // there: it was asked for, and could not be loaded.
   for (const KernelSource& source : sources) {
     const std::string path = absl::StrCat(folder_, "/", KeyOf(source), ".so");
-    if (link(made.c_str(), path.c_str()) == 0 || errno == EEXIST) continue;
+    const std::string linked = absl::StrCat(path, ".", getpid());
+    if (link(made.c_str(), linked.c_str()) == 0 &&
+        std::rename(linked.c_str(), path.c_str()) == 0) {
+      continue;
+    }
     return absl::InternalError(absl::StrCat(
         "cannot keep ", path, ": ", std::generic_category().message(errno)));
   }
