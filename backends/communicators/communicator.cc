@@ -28,7 +28,8 @@ absl::Status CheckSize(CollectiveKind kind, int64_t size) {
 absl::StatusOr<const Communicator::Group*> Communicator::GroupOver(
     const AxisList& axes, bool replicated_outside, bool beside) {
   replicated_outside = replicated_outside && !reduces_in_order();
-  beside = beside && replicated_outside;
+  // Where every sum has the order of places anyway, nothing is kept for it.
+  beside = beside && !reduces_in_order();
   for (const auto& group : groups_) {
     if (group->axes == axes && group->beside == beside &&
         group->replicated_outside == replicated_outside) {

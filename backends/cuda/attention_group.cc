@@ -208,7 +208,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
 std::vector<AttentionGroup> FindAttentionFor(Runtime& runtime,
                                              const Program& program) {
   return FindAttention(program, [&](const AttentionProblem& problem) {
-    return runtime.PrepareAttention(problem).ok();
+    const absl::Status status = runtime.PrepareAttention(problem).status();
+    // Where there is no room for what a kernel works on, there is none for the
+    // weights of the parts either: the error comes when it is prepared.
+    return status.ok() || absl::IsResourceExhausted(status);
   });
 }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "backends/cuda/communicators/kept_stretch.h"
 #include "backends/cuda/communicators/ordered_sums.h"
+#include "backends/cuda/einsum.h"
 #include "layouts/text_items.h"
 #include "mtf/check.h"
 #include "mtf/exceptions.h"
@@ -58,7 +59,7 @@ class Nccl : public Connection {
     MTF_ASSIGN_OR_RETURN(const std::vector<std::string> off,
                          host().Exchange(RecordingIsOff() ? "off" : ""));
     records_ = std::count(off.begin(), off.end(), "off") == 0;
-    return absl::OkStatus();
+    return CheckTf32();
   }
 
   // Each group has rings and trees of its own.
@@ -141,6 +142,22 @@ class Nccl : public Connection {
   }
 
  private:
+  // What ranks compute alike must be alike.
+  absl::Status CheckTf32() {
+    MTF_ASSIGN_OR_RETURN(const std::vector<std::string> allowed,
+                         host().Exchange(Tf32IsAllowed() ? "1" : "0"));
+    for (size_t rank = 1; rank < allowed.size(); ++rank) {
+      if (allowed[rank] == allowed[0]) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          "MTF_CUDA_TF32 is ", allowed[0], " on rank 0 and ", allowed[rank],
+          " on rank ", rank, ", so that replicas would differ",
+          DetailLine("help",
+                     "give all ranks one environment, as mpirun -x "
+                     "MTF_CUDA_TF32 does")));
+    }
+    return absl::OkStatus();
+  }
+
   static int Places(const Group& group) {
     return static_cast<int>(group.ranks.size());
   }
@@ -179,6 +196,9 @@ absl::Status Nccl::RunOrReplay(const std::function<absl::Status()>& work,
     return absl::OkStatus();
   }
   if (kept.stage == Stage::kRecorded) {
+    // Cliques that were given up are not told so by a recording: their
+    // collectives would end at once and leave anything.
+    MTF_RETURN_IF_ERROR(world_->Poll());
     AddCounts(kept.counts);
     return kept.recording->Replay();
   }

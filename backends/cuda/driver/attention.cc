@@ -5,12 +5,32 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "backends/cuda/driver/attention_graph.h"
 #include "backends/cuda/driver/check.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
 namespace {
+
+// Earlier ones get gradients wrong where memory is no multiple of 128, and some
+// of them leave their buffers (NVIDIA, cudnn-frontend, checks of
+// scaled_dot_product_flash_attention.h).
+constexpr size_t kOldestCudnn = 91600;
+
+// The gradient's kernel for GPUs of capability 9 takes memory by tiles of 128
+// and finds out what is beyond the end by 64: where half a tile is left, and
+// the sum of a row is small enough, it gives NaN (NVIDIA, cudnn-frontend, pull
+// request 628).
+absl::Status CheckTiles(const GpuInfo& gpu, const AttentionProblem& problem) {
+  if (!problem.backward || gpu.architecture / 10 != 9 ||
+      problem.memory % 128 != 64) {
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(absl::StrCat(
+      "gradients of attention over ", problem.memory,
+      " places are not safe on ", gpu.name, ", whose tiles have 128"));
+}
 
 int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -25,6 +45,7 @@ class AttentionPlan {
     // Beyond what every engine demands nothing is asked of cuDNN: it says
     // itself what it does not take.
     MTF_RETURN_IF_ERROR(CheckFusedAttention(problem));
+    MTF_RETURN_IF_ERROR(CheckTiles(gpu.info(), problem));
     std::shared_ptr<AttentionPlan> made(
         new AttentionPlan(gpu, handle, mutex, problem));
     AttentionGraph& graph = made->graph_;
@@ -138,6 +159,10 @@ absl::StatusOr<std::unique_ptr<PreparedAttention>> Attentions::Prepare(
     const AttentionProblem& problem) {
   gpu_.Enter();
   std::lock_guard<std::mutex> lock(mutex_);
+  if (cudnnGetVersion() < kOldestCudnn) {
+    return absl::UnimplementedError(absl::StrCat(
+        "cuDNN ", cudnnGetVersion(), " is older than ", kOldestCudnn));
+  }
   if (handle_ == nullptr) {
     cudnnHandle_t handle = nullptr;
     MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnCreate(&handle)));
@@ -148,12 +173,19 @@ absl::StatusOr<std::unique_ptr<PreparedAttention>> Attentions::Prepare(
     }
     handle_ = handle;
   }
-  std::shared_ptr<AttentionPlan>& plan = plans_[problem.ToString()];
-  if (plan == nullptr) {
-    MTF_ASSIGN_OR_RETURN(plan,
-                         AttentionPlan::Create(gpu_, handle_, mutex_, problem));
+  const std::string text = problem.ToString();
+  auto known = plans_.find(text);
+  if (known == plans_.end()) {
+    absl::StatusOr<std::shared_ptr<AttentionPlan>> plan =
+        AttentionPlan::Create(gpu_, handle_, mutex_, problem);
+    // A refusal is as final as a plan and takes as long; room may come.
+    if (!plan.ok() && !absl::IsUnimplemented(plan.status())) {
+      return plan.status();
+    }
+    known = plans_.emplace(text, std::move(plan)).first;
   }
-  return std::make_unique<CudnnAttention>(gpu_, plan);
+  MTF_RETURN_IF_ERROR(known->second.status());
+  return std::make_unique<CudnnAttention>(gpu_, *known->second);
 }
 
 absl::Status CheckAttentionGraph(const AttentionProblem& problem,

@@ -33,7 +33,8 @@ class Attentions {
   Gpu& gpu_;
   std::mutex mutex_;
   cudnnHandle_t handle_ = nullptr;  // made on first use: it takes a while
-  std::map<std::string, std::shared_ptr<AttentionPlan>> plans_;
+  // By problem; kUnimplemented of what no engine takes.
+  std::map<std::string, absl::StatusOr<std::shared_ptr<AttentionPlan>>> plans_;
 };
 
 // Whether an engine takes `problem` on the GPU that cuDNN's text `device`

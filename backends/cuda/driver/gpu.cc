@@ -19,7 +19,8 @@ constexpr char kHelp[] =
 absl::StatusOr<int> FindOrdinal(int ordinal) {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
-  if (code == cudaErrorInsufficientDriver) {
+  // A stub library is what programs are linked with where no driver is.
+  if (code == cudaErrorInsufficientDriver || code == cudaErrorStubLibrary) {
     int version = 0;
     // Without a driver the answer is 0, not an error.
     cudaDriverGetVersion(&version);
@@ -151,6 +152,8 @@ void Gpu::WaitForSide(cudaEvent_t end) {
 }
 
 void Gpu::JoinSide() {
+  // A thread that finds nothing to join is behind the one that has joined.
+  std::lock_guard<std::mutex> lock(side_mutex_);
   if (!has_side_.exchange(false)) return;
   Keep(MTF_CUDA(cudaEventRecord(joined_, communication_stream_)));
   Keep(MTF_CUDA(cudaStreamWaitEvent(stream_, joined_, 0)));

@@ -71,7 +71,7 @@ class Gpu {
   cudaStream_t communication_stream_ = nullptr;
   cudaEvent_t joined_ = nullptr;
   std::atomic<bool> has_side_{false};  // something may run beside
-  std::mutex mutex_;
+  std::mutex side_mutex_, mutex_;
   absl::Status error_;
   bool has_failed_ = false;
 };

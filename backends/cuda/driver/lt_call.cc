@@ -198,6 +198,13 @@ absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> LtCall::Candidates(
   absl::Status status =
       Set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
           static_cast<uint64_t>(workspace));
+  // Parts of a sum are added up before they are rounded: left to itself, an
+  // algorithm that splits k may add them up as 16-bit floats.
+  if (DTypeSize(problem_.result_dtype) == 2) {
+    constexpr uint32_t kInFloat = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    status.Update(
+        Set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kInFloat));
+  }
   // A is y, and B is x.
   status.Update(
       set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem_.y.alignment));

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -34,15 +35,18 @@ std::optional<cublasLtMatmulAlgo_t> AlgorithmOf(const std::string& bytes) {
 class LtMatmul : public PreparedMatmul {
  public:
   LtMatmul(Gpu& gpu, cublasLtHandle_t handle, std::unique_ptr<LtCall> call,
-           std::shared_ptr<const MatmulChoices::Choice> choice, void* workspace)
+           std::shared_ptr<const MatmulChoices::Choice> choice, void* workspace,
+           std::mutex& mutex)
       : gpu_(gpu),
         handle_(handle),
         call_(std::move(call)),
         choice_(std::move(choice)),
-        workspace_(workspace) {}
+        workspace_(workspace),
+        mutex_(mutex) {}
 
   void Run(const Buffers& buffers) override {
     gpu_.Enter();
+    std::lock_guard<std::mutex> lock(mutex_);
     gpu_.Keep(call_->Run(handle_, *AlgorithmOf(choice_->algorithm), buffers,
                          workspace_, Matmuls::kWorkspaceBytes, gpu_.stream()));
   }
@@ -53,6 +57,7 @@ class LtMatmul : public PreparedMatmul {
   std::unique_ptr<LtCall> call_;
   std::shared_ptr<const MatmulChoices::Choice> choice_;
   void* workspace_;
+  std::mutex& mutex_;  // of the workspace
 };
 
 // Bytes from the first to behind the last element of a batch of matrices.
@@ -144,7 +149,8 @@ class Stopwatch {
 std::optional<size_t> Fastest(LtCall& call, cublasLtHandle_t handle,
                               const MatmulProblem& problem,
                               absl::Span<const std::string> candidates,
-                              void* workspace, cudaStream_t stream) {
+                              void* workspace, std::mutex& mutex,
+                              cudaStream_t stream) {
   Operands operands(problem);
   Stopwatch stopwatch;
   if (!operands.ok() || !stopwatch.Init().ok() || !operands.Fill(stream).ok()) {
@@ -156,6 +162,7 @@ std::optional<size_t> Fastest(LtCall& call, cublasLtHandle_t handle,
     const std::optional<cublasLtMatmulAlgo_t> algorithm =
         AlgorithmOf(candidates[i]);
     const auto run = [&] {
+      std::lock_guard<std::mutex> lock(mutex);
       return call.Run(handle, *algorithm, operands.buffers, workspace,
                       Matmuls::kWorkspaceBytes, stream);
     };
@@ -179,12 +186,14 @@ std::optional<size_t> Fastest(LtCall& call, cublasLtHandle_t handle,
 
 class LtLibrary : public MatmulLibrary {
  public:
-  LtLibrary(Gpu& gpu, cublasLtHandle_t handle, void* workspace)
-      : gpu_(gpu), handle_(handle), workspace_(workspace) {}
+  LtLibrary(Gpu& gpu, cublasLtHandle_t handle, void* workspace,
+            std::mutex& mutex)
+      : gpu_(gpu), handle_(handle), workspace_(workspace), mutex_(mutex) {}
 
   std::string Version() const override {
     return absl::StrCat("cublasLt ", cublasLtGetVersion(), " ",
-                        gpu_.info().name, " ", Matmuls::kWorkspaceBytes);
+                        gpu_.info().name, " ", Matmuls::kWorkspaceBytes,
+                        " sums in float32");
   }
   absl::StatusOr<std::vector<std::string>> Candidates(
       const MatmulProblem& problem, int most) override {
@@ -213,13 +222,14 @@ class LtLibrary : public MatmulLibrary {
     if (!call.ok()) return std::nullopt;
     // Behind what computes at present, with the workspace of the stream.
     return cuda::Fastest(**call, handle_, problem, candidates, workspace_,
-                         gpu_.stream());
+                         mutex_, gpu_.stream());
   }
 
  private:
   Gpu& gpu_;
   cublasLtHandle_t handle_;
   void* workspace_;
+  std::mutex& mutex_;
 };
 
 Matmuls::Matmuls(Gpu& gpu) : gpu_(gpu) {}
@@ -229,8 +239,8 @@ absl::StatusOr<std::unique_ptr<Matmuls>> Matmuls::Create(Gpu& gpu) {
   gpu.Enter();
   MTF_RETURN_IF_ERROR(MTF_CUBLAS(cublasLtCreate(&matmuls->handle_)));
   MTF_ASSIGN_OR_RETURN(matmuls->workspace_, gpu.Allocate(kWorkspaceBytes));
-  matmuls->library_ =
-      std::make_unique<LtLibrary>(gpu, matmuls->handle_, matmuls->workspace_);
+  matmuls->library_ = std::make_unique<LtLibrary>(
+      gpu, matmuls->handle_, matmuls->workspace_, matmuls->mutex_);
   matmuls->choices_ = std::make_unique<MatmulChoices>(
       *matmuls->library_, DiskCache(DiskCache::Folder("matmuls")));
   return matmuls;
@@ -248,7 +258,7 @@ absl::StatusOr<std::unique_ptr<PreparedMatmul>> Matmuls::Prepare(
   MTF_ASSIGN_OR_RETURN(std::shared_ptr<const MatmulChoices::Choice> choice,
                        choices_->Choose(problem, may_time));
   return std::make_unique<LtMatmul>(gpu_, handle_, std::move(call),
-                                    std::move(choice), workspace_);
+                                    std::move(choice), workspace_, mutex_);
 }
 
 absl::StatusOr<std::string> Matmuls::Settle(int rank,

@@ -5,6 +5,7 @@
 #include <cublasLt.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -37,7 +38,10 @@ class Matmuls {
 
   Gpu& gpu_;
   cublasLtHandle_t handle_ = nullptr;
-  void* workspace_ = nullptr;  // of the stream: its matmuls share it
+  // Of the stream: its matmuls share it. A matmul may be several launches that
+  // leave things for each other there, so no other thread's comes between.
+  void* workspace_ = nullptr;
+  std::mutex mutex_;
   std::unique_ptr<LtLibrary> library_;
   std::unique_ptr<MatmulChoices> choices_;
 };

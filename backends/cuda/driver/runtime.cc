@@ -228,7 +228,9 @@ class CudaRuntime : public Runtime {
     if (!kept.ok()) status = kept;
     cudaGraphExec_t executable = nullptr;
     if (status.ok()) {
-      status = MTF_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+      // Collectives keep the priority of their stream.
+      status = MTF_CUDA(cudaGraphInstantiate(
+          &executable, graph, cudaGraphInstantiateFlagUseNodePriority));
     }
     if (graph != nullptr) cudaGraphDestroy(graph);
     MTF_RETURN_IF_ERROR(status);
@@ -312,6 +314,7 @@ class CudaRuntime : public Runtime {
     Clock::time_point looked = begin;
     while (true) {
       const cudaError_t code = cudaStreamQuery(gpu_->stream());
+      if (code == cudaSuccess) return groups_.Poll();
       if (code != cudaErrorNotReady) return CheckCuda(code, "cudaStreamQuery");
       cudaGetLastError();
       const Clock::time_point now = Clock::now();
