@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "lowering/einsum_kind.h"
-#include "lowering/runs_nothing.h"
+#include "lowering/group_reach.h"
 
 namespace mtf {
 namespace {
@@ -41,44 +41,15 @@ bool KeepsDimensionsOf(const ProgramValue& part, const ProgramValue& from,
   return kept == part.shape.rank();
 }
 
-// Which members a group may have by where they stand.
-class Reach {
- public:
-  explicit Reach(const Program& program)
-      : program_(program),
-        made_(program.values.size(), -1),
-        run_(program.instructions.size()) {
-    int run = 0;
-    for (size_t i = 0; i < program.instructions.size(); ++i) {
-      const Instruction& instruction = program.instructions[i];
-      const bool there = RunsNothing(program, instruction);
-      const auto& operands = instruction.operands;
-      for (int result : instruction.results) {
-        made_[result] = !there             ? static_cast<int>(i)
-                        : operands.empty() ? -1
-                                           : made_[operands[0]];
-      }
-      const bool between = there || instruction.opcode == Opcode::kEinsum ||
-                           instruction.opcode == Opcode::kMap ||
-                           instruction.opcode == Opcode::kReduce;
-      run_[i] = between ? run : ++run;
-    }
-  }
-
-  bool Allows(const BiasGradient& group) const {
-    const int first = group.members().front();
-    const auto& operands = program_.instructions[group.einsum].operands;
-    return run_[group.reduce] == run_[group.einsum] &&
-           std::all_of(operands.begin(), operands.end(),
-                       [&](int value) { return made_[value] < first; });
-  }
-
- private:
-  const Program& program_;
-  std::vector<int> made_;  // by value: where it comes to be, -1 before the step
-  // By instruction: equal where no group has to stop in between.
-  std::vector<int> run_;
-};
+bool Reaches(const GroupReach& reach, const Program& program,
+             const BiasGradient& group) {
+  const int first = group.members().front();
+  const auto& operands = program.instructions[group.einsum].operands;
+  return reach.Joins(group.reduce, group.einsum) &&
+         std::all_of(operands.begin(), operands.end(), [&](int value) {
+           return reach.IsMadeBefore(value, first);
+         });
+}
 
 }  // namespace
 
@@ -139,10 +110,10 @@ std::vector<BiasGradient> FindBiasGradients(const Program& program,
     }
   }
   if (groups.empty()) return groups;
-  const Reach reach(program);
+  const GroupReach reach(program);
   groups.erase(std::remove_if(groups.begin(), groups.end(),
                               [&](const BiasGradient& group) {
-                                return !reach.Allows(group);
+                                return !Reaches(reach, program, group);
                               }),
                groups.end());
   std::sort(groups.begin(), groups.end(),

@@ -31,11 +31,9 @@ int SummedOperand(const Program& program, const Instruction& einsum,
                   const Instruction& reduce);
 
 // Such groups of what is not `taken` by others: a sum that the kernel of its
-// operand can take (row_groups.h) costs less there. A group runs where its
-// first member stands, so what both read is made before that, and nothing is
-// between them but products, maps, reductions and what runs nothing: no
-// collective is kept waiting, nor left without what it was to run beside. In
-// the order of the sums. Takes time in proportion to the program.
+// operand can take (row_groups.h) costs less there. They reach as far as
+// group_reach.h says. In the order of the sums. Takes time in proportion to the
+// program.
 std::vector<BiasGradient> FindBiasGradients(const Program& program,
                                             const std::vector<bool>& taken);
 

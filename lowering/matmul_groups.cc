@@ -7,6 +7,8 @@
 
 #include "lowering/einsum_kind.h"
 #include "lowering/gelu_gradient.h"
+#include "lowering/group_reach.h"
+#include "lowering/reader_lists.h"
 #include "lowering/readers.h"
 #include "lowering/runs_nothing.h"
 
@@ -40,7 +42,7 @@ std::optional<Sum> SumOf(const Instruction& map, DType dtype) {
       const std::vector<int>& other = sums[step.arguments[1]];
       both.insert(both.end(), other.begin(), other.end());
       sums.push_back(std::move(both));
-    } else if (step.function == F::kGelu && last) {
+    } else if (step.function == F::kGelu && last && DTypeSize(dtype) == 2) {
       sum.gelu = true;
       sums.push_back(sums[step.arguments[0]]);
     } else {
@@ -60,7 +62,11 @@ std::optional<Sum> SumOf(const Instruction& map, DType dtype) {
 class Finder {
  public:
   Finder(const Program& program, const std::vector<bool>& taken)
-      : program_(program), taken_(taken), readers_(CountReaders(program)) {}
+      : program_(program),
+        taken_(taken),
+        readers_(CountReaders(program)),
+        lists_(program),
+        reach_(program) {}
 
   std::optional<MatmulGroup> At(int place) const {
     const Instruction& einsum = program_.instructions[place];
@@ -75,6 +81,7 @@ class Finder {
     MatmulGroup group;
     group.members = {place};
     group.result = y;
+    if (TakesGeluGradient(&group)) return group;
     // At most one map adds, and at most one more is the gelu.
     while (Extend(*einsum.einsum, &group)) {
     }
@@ -109,12 +116,17 @@ class Finder {
     return elements == plan.n.extent && plan.n.z == 1;
   }
 
-  // Whether `map` is the gradient of a gelu, whose slope is the einsum alone.
-  bool TakesGeluGradient(const Instruction& map, int place,
-                         MatmulGroup* group) const {
-    const ProgramValue& before = program_.values[group->result];
-    if (group->members.size() > 1 || readers_[group->result] > 1 ||
-        DTypeSize(before.dtype) != 2) {
+  // Adds the gradient of a gelu whose slope is the einsum, if it is read by
+  // that alone.
+  bool TakesGeluGradient(MatmulGroup* group) const {
+    const int einsum = group->members[0], slope = group->result;
+    const ProgramValue& before = program_.values[slope];
+    if (readers_[slope] != 1 || DTypeSize(before.dtype) != 2) return false;
+    const int place = lists_[slope][0];
+    const Instruction& map = program_.instructions[place];
+    if (map.opcode != Opcode::kMap || taken_[place] ||
+        !reach_.Joins(einsum, place) ||
+        !SameMemory(before, program_.values[map.results[0]])) {
       return false;
     }
     for (const MapStep& step : map.expression.steps) {
@@ -124,8 +136,9 @@ class Finder {
         FindGeluGradient(map.expression);
     if (!gradient.has_value()) return false;
     const int x = map.operands[gradient->x];
-    if (map.operands[gradient->slope] != group->result ||
-        !SameMemory(program_.values[x], before)) {
+    if (map.operands[gradient->slope] != slope ||
+        !SameMemory(program_.values[x], before) ||
+        !reach_.IsMadeBefore(x, einsum)) {
       return false;
     }
     group->slope_at = x;
@@ -136,14 +149,13 @@ class Finder {
 
   // Adds one more map to the group, if the next one goes with it.
   bool Extend(const EinsumPlan& plan, MatmulGroup* group) const {
-    if (group->gelu || group->slope_at >= 0) return false;
+    if (group->gelu) return false;
     const int next = NextMap(group->members.back());
     if (next < 0) return false;
     const Instruction& map = program_.instructions[next];
     const ProgramValue& before = program_.values[group->result];
     const ProgramValue& result = program_.values[map.results[0]];
     if (!SameMemory(before, result)) return false;
-    if (TakesGeluGradient(map, next, group)) return true;
     const std::optional<Sum> sum = SumOf(map, result.dtype);
     if (!sum.has_value()) return false;
     MatmulGroup extended = *group;
@@ -178,6 +190,8 @@ class Finder {
   const Program& program_;
   const std::vector<bool>& taken_;
   std::vector<int> readers_;
+  const ReaderLists lists_;
+  const GroupReach reach_;
 };
 
 }  // namespace
@@ -192,6 +206,17 @@ std::vector<MatmulGroup> FindMatmulGroups(const Program& program,
     if (group.has_value()) groups.push_back(*std::move(group));
   }
   return groups;
+}
+
+std::vector<FusedGroup> FusedMatmuls(const std::vector<MatmulGroup>& groups) {
+  std::vector<FusedGroup> fused;
+  for (const MatmulGroup& group : groups) {
+    if (group.slope_at < 0) continue;
+    FusedGroup& one = fused.emplace_back();
+    one.members = group.members;
+    one.outputs = {group.result};
+  }
+  return fused;
 }
 
 }  // namespace mtf

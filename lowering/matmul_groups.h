@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "lowering/plan_buffers.h"
 #include "lowering/program.h"
 
 namespace mtf {
@@ -17,8 +18,9 @@ namespace mtf {
 //
 // a sum with another tensor, a bias, gelu, or what of them goes together, or
 // the gradient of a gelu. What gelu is of is written too where somebody else
-// reads it. The gradient is taken for 16-bit floats only: how many digits the
-// libraries give the tanh in it is known to no more than that.
+// reads it. Gelus and their gradients are taken for 16-bit floats only: how
+// many digits the libraries give the tanh in them is known to no more than
+// that.
 struct MatmulGroup {
   std::vector<int> members;  // the einsum, then maps
   bool gelu = false;         // the last of them
@@ -29,10 +31,16 @@ struct MatmulGroup {
 };
 
 // Groups whose einsum is one matmul without a copy of its result. Between
-// members stands nothing that runs. They share no instruction, nor one that is
-// `taken`.
+// members stands nothing that runs, but for the gradient of a gelu: between it
+// and its slope stands the gradient of the weight, and it is reached as
+// group_reach.h says. They share no instruction, nor one that is `taken`. Takes
+// time in proportion to the program.
 std::vector<MatmulGroup> FindMatmulGroups(const Program& program,
                                           const std::vector<bool>& taken);
+
+// Those that the plan of a device has to know: gradients of gelus, whose slope
+// is never in memory.
+std::vector<FusedGroup> FusedMatmuls(const std::vector<MatmulGroup>& groups);
 
 }  // namespace mtf
 

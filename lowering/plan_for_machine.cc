@@ -20,8 +20,12 @@ std::vector<FusedGroup> GroupsInMemory(
   for (const FusedGroup& group : groups) {
     for (int member : group.members) taken[member] = true;
   }
-  for (const MatmulGroup& matmul : FindMatmulGroups(program, taken)) {
+  const std::vector<MatmulGroup> matmuls = FindMatmulGroups(program, taken);
+  for (const MatmulGroup& matmul : matmuls) {
     for (int member : matmul.members) taken[member] = true;
+  }
+  for (FusedGroup& gradient : FusedMatmuls(matmuls)) {
+    groups.push_back(std::move(gradient));
   }
   for (FusedGroup& rows : FusedRows(program, FindRowGroups(program, taken))) {
     for (int member : rows.members) taken[member] = true;

@@ -43,9 +43,9 @@ MachinePlan PlanMemory(const Machine& machine, Program& program);
 std::string PassBeforePlan();
 
 // The groups of a device that fuses, as it plans memory for them: `attention`,
-// the rows that neither it nor a matmul takes (FindMatmulGroups), and gradients
-// of biases that are left (bias_gradients.h). Other groups have no plan of
-// their own.
+// gradients of gelus that a matmul takes (matmul_groups.h), the rows that
+// neither takes, and gradients of biases that are left (bias_gradients.h).
+// Other groups have no plan of their own.
 std::vector<FusedGroup> GroupsInMemory(
     const Program& program, const std::vector<AttentionGroup>& attention);
 

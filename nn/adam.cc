@@ -26,7 +26,9 @@ internal::OptimizerSpec SpecOf(const AdamWOptions& o) {
     const Tensor t = step + 1.0;
     const Tensor rate = learning_rate / (1.0 - Pow(o.beta1, t));
     const Tensor root = Rsqrt(1.0 - Pow(o.beta2, t));
-    return [o, learning_rate, rate, root](internal::ParameterUpdate& p) {
+    Tensor kept = learning_rate;  // of a parameter that decays
+    if (o.weight_decay != 0) kept = 1.0 - o.weight_decay * learning_rate;
+    return [o, rate, root, kept](internal::ParameterUpdate& p) {
       const Tensor m = p.State("m", p.variable.shape);
       const Tensor v = p.State("v", p.variable.shape);
       const Tensor new_m = o.beta1 * m + (1.0 - o.beta1) * p.gradient;
@@ -36,7 +38,7 @@ internal::OptimizerSpec SpecOf(const AdamWOptions& o) {
       Tensor value = p.value;
       if (o.weight_decay != 0 &&
           (o.decays == nullptr || o.decays(p.variable))) {
-        value = value * (1.0 - o.weight_decay * learning_rate);
+        value = value * kept;
       }
       return value - rate * new_m / (Sqrt(new_v) * root + o.epsilon);
     };

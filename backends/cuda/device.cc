@@ -12,6 +12,7 @@
 #include "backends/cuda/einsum.h"
 #include "backends/cuda/find_map_batches.h"
 #include "backends/cuda/gather.h"
+#include "backends/cuda/kernel_list.h"
 #include "backends/cuda/map.h"
 #include "backends/cuda/map_batch.h"
 #include "backends/cuda/matmul_group.h"
@@ -211,7 +212,11 @@ class CudaDevice : public Device {
     for (const Binding& binding : bindings) {
       einsums += binding.instruction().opcode == Opcode::kEinsum;
     }
-    if (einsums == 1) return PrepareMatmulGroup(*runtime_, scratch_, bindings);
+    if (einsums == 1) {
+      KernelOr kernel = PrepareMatmulGroup(*runtime_, scratch_, bindings);
+      if (!kernel.ok() || *kernel != nullptr) return kernel;
+      return PrepareInParts(bindings);
+    }
     if (einsums > 1) {
       return PrepareAttentionGroup(*runtime_, scratch_, bindings);
     }
@@ -260,6 +265,26 @@ class CudaDevice : public Device {
   }
 
  private:
+  // An einsum and the map of its result that the library does not do for it,
+  // where that result has no memory: it is where the map's goes. Null where
+  // members can be prepared one by one.
+  KernelOr PrepareInParts(absl::Span<const Binding> members) {
+    Binding einsum = members.front(), map = members.back();
+    if (einsum.instruction().opcode != Opcode::kEinsum ||
+        einsum.results[0].data != nullptr) {
+      return nullptr;
+    }
+    void* const place = map.results[0].data;
+    einsum.results[0].data = place;
+    for (BoundValue& operand : map.operands) {
+      if (operand.data == nullptr) operand.data = place;
+    }
+    auto parts = std::make_unique<KernelList>();
+    MTF_RETURN_IF_ERROR(parts->Add(Prepare(einsum)));
+    MTF_RETURN_IF_ERROR(parts->Add(Prepare(map)));
+    return parts;
+  }
+
   KernelOr PrepareEinsum(const Binding& binding) {
     const EinsumPlan& plan = *binding.instruction().einsum;
     const BoundValue &x = binding.operands[0], &y = binding.operands[1];

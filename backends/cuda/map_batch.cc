@@ -167,7 +167,8 @@ class SectionWriter {
     WriteElement(6, /*whole=*/true);
     Line(5, "}");
     for (int i : Stored()) {
-      Line(5, "*(", PackType(DTypeOf(i)), "*)(out", i, " + e) = to", i, ";");
+      Line(5, "Store((", PackType(DTypeOf(i)), "*)(out", i, " + e), to", i,
+           ");");
     }
     Line(4, "} else {");
     Line(5, "for (int j = 0; e + j < elements; ++j) {");

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "backends/cuda/elements.h"
+#include "backends/cuda/kernel_list.h"
 #include "backends/cuda/kernel_writer.h"
 #include "backends/cuda/loop_nest.h"
 #include "backends/cuda/strided_copy.h"
@@ -36,25 +37,6 @@ absl::string_view WordType(int64_t size) {
       return "Pack<u32, 4>";
   }
 }
-
-// Kernels one after the other.
-class Sequence : public Kernel {
- public:
-  void Add(std::unique_ptr<Kernel> kernel) {
-    kernels_.push_back(std::move(kernel));
-  }
-  absl::Status Add(KernelOr kernel) {
-    if (!kernel.ok()) return kernel.status();
-    Add(*std::move(kernel));
-    return absl::OkStatus();
-  }
-  void Run(StepContext& context) override {
-    for (const auto& kernel : kernels_) kernel->Run(context);
-  }
-
- private:
-  std::vector<std::unique_ptr<Kernel>> kernels_;
-};
 
 absl::StatusOr<std::unique_ptr<Kernel>> OneLaunch(Runtime& runtime,
                                                   const KernelWriter& writer,
@@ -83,7 +65,7 @@ KernelOr PrepareFill(Runtime& runtime, const BoundValue& value, int dim,
   const int64_t size = DTypeSize(value.dtype());
   const int64_t run = (end - begin) * inner;
   const int64_t pitch = value.dims[dim].extent * inner;
-  if (outer * run == 0) return std::make_unique<Sequence>();
+  if (outer * run == 0) return std::make_unique<KernelList>();
   KernelWriter writer("fill");
   const std::string type(WordType(size));
   const std::string y =
@@ -128,7 +110,7 @@ KernelOr CopyRange(Runtime& runtime, const BoundValue& from, int64_t from_begin,
 KernelOr PrepareJoin(Runtime& runtime, absl::Span<const BoundValue> values,
                      const BoundValue& result, const std::string& dimension,
                      int64_t before, double fill) {
-  auto kernel = std::make_unique<Sequence>();
+  auto kernel = std::make_unique<KernelList>();
   const int dim = result.value->shape.Find(dimension);
   const ShardedDimension& local = result.dims[dim];
   const uint64_t filler = Encode(result.dtype(), fill);
@@ -198,7 +180,7 @@ KernelOr PrepareConstant(Runtime& runtime, const Binding& binding) {
   const int rank = result.value->shape.rank();
   const int64_t size = DTypeSize(result.dtype());
   std::vector<std::byte> bytes(result.elements() * size);
-  if (bytes.empty()) return std::make_unique<Sequence>();
+  if (bytes.empty()) return std::make_unique<KernelList>();
   for (int64_t i = 0; i < result.elements(); ++i) {
     int64_t global = 0, stride = 1, rest = i;
     bool valid = true;
@@ -229,7 +211,7 @@ KernelOr PrepareReshape(Runtime& runtime, const Binding& binding) {
         runtime, StridedCopy{x.dtype(), x.dtype(), {{result.elements(), 1, 1}}},
         x.data, result.data);
   }
-  if (result.elements() == 0) return std::make_unique<Sequence>();
+  if (result.elements() == 0) return std::make_unique<KernelList>();
   KernelWriter writer("reshape");
   const std::string type(WordType(size));
   const std::string source = writer.ReadAs(x.data, type, x.elements() * size);
@@ -297,7 +279,7 @@ KernelOr PrepareConcat(Runtime& runtime, const Binding& binding) {
 KernelOr PrepareMask(Runtime& runtime, const Binding& binding) {
   const Instruction& mask = binding.instruction();
   const BoundValue &x = binding.operands[0], &result = binding.results[0];
-  auto kernel = std::make_unique<Sequence>();
+  auto kernel = std::make_unique<KernelList>();
   if (x.data != result.data) {
     MTF_RETURN_IF_ERROR(kernel->Add(PrepareStridedCopy(
         runtime, StridedCopy{x.dtype(), x.dtype(), {{result.elements(), 1, 1}}},
@@ -332,7 +314,7 @@ KernelOr PrepareBlockCopy(Runtime& runtime, void* to, const void* from,
                   copy.to_block;
   const int64_t word = all % 16 == 0 ? 16 : all % 4 == 0 ? 4 : 1;
   const int64_t words = copy.inner / word, rows = copy.outer * copy.blocks;
-  if (words * rows == 0) return std::make_unique<Sequence>();
+  if (words * rows == 0) return std::make_unique<KernelList>();
   KernelWriter writer("copy_blocks");
   const std::string type(WordType(word));
   const auto reach = [&](int64_t outer, int64_t block) {

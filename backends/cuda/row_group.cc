@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/cuda/group_wiring.h"
+#include "backends/cuda/kernel_list.h"
 #include "backends/cuda/kernel_writer.h"
 #include "backends/cuda/reduce.h"
 #include "backends/cuda/row_plan.h"
@@ -74,18 +75,6 @@ std::optional<RowGroupSource> WriteRowGroup(const GpuInfo& gpu,
 
 namespace {
 
-class KernelList : public Kernel {
- public:
-  explicit KernelList(std::vector<std::unique_ptr<Kernel>> kernels)
-      : kernels_(std::move(kernels)) {}
-  void Run(StepContext& context) override {
-    for (const std::unique_ptr<Kernel>& kernel : kernels_) kernel->Run(context);
-  }
-
- private:
-  std::vector<std::unique_ptr<Kernel>> kernels_;
-};
-
 // Adds up the partial results of all stripes.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowSum(Runtime& runtime,
                                                       Scratch& scratch,
@@ -124,7 +113,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowGroup(
   for (void* pointer : written->pointers) {
     launch.arguments.push_back(reinterpret_cast<uintptr_t>(pointer));
   }
-  std::vector<std::unique_ptr<Kernel>> kernels(1);
+  std::vector<std::unique_ptr<Kernel>> sums_of_rows;
   if (!written->row_sums.empty()) {
     const int64_t bytes = written->stripes * int64_t{sizeof(float)} *
                           members[written->row_sums[0]].results[0].elements();
@@ -136,15 +125,19 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowGroup(
     char* next = static_cast<char*>(sums);
     for (int member : written->row_sums) {
       MTF_ASSIGN_OR_RETURN(
-          kernels.emplace_back(),
+          sums_of_rows.emplace_back(),
           PrepareRowSum(runtime, scratch, next, written->stripes,
                         members[member].results[0]));
       next += bytes;
     }
   }
-  kernels[0] =
+  std::unique_ptr<Kernel> rows =
       std::make_unique<LaunchSequence>(runtime, std::vector<Launch>{launch});
-  return std::make_unique<KernelList>(std::move(kernels));
+  auto kernels = std::make_unique<KernelList>();
+  kernels->Add(std::move(rows));
+  for (std::unique_ptr<Kernel>& sum : sums_of_rows)
+    kernels->Add(std::move(sum));
+  return kernels;
 }
 
 }  // namespace mtf::cuda

@@ -122,7 +122,12 @@ std::string RowSpace::IotaText(const Binding& member,
   for (const Dim& dim : column_dims_) {
     below /= std::max<int64_t>(dim.extent, 1);
     if (dim.name != dimension) continue;
-    return absl::StrCat(offset, " + column / ", below, " % ", dim.extent);
+    std::string index = "column";
+    if (below > 1) absl::StrAppend(&index, " / ", below);
+    if (below * dim.extent < columns_) {
+      absl::StrAppend(&index, " % ", dim.extent);
+    }
+    return absl::StrCat(offset, " + ", index);
   }
   return offset;
 }

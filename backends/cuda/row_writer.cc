@@ -261,9 +261,9 @@ void RowGroupWriter::WriteStores() {
     for (int i : wide) {
       // What all rows have in common is for the first to write.
       Line(absl::StrCat(
-          plan_.space().HasRows(plan_.result(i)) ? "" : "if (row == 0) ", "*",
-          PackAddress(absl::StrCat("out", i), plan_.result(i), true), " = to",
-          i, ";"));
+          plan_.space().HasRows(plan_.result(i)) ? "" : "if (row == 0) ",
+          "Store(", PackAddress(absl::StrCat("out", i), plan_.result(i), true),
+          ", to", i, ");"));
     }
     Close();
   }
@@ -287,10 +287,10 @@ void RowGroupWriter::WritePartial() {
     Line("#pragma unroll");
     Line(absl::StrCat("for (int j = 0; j < ", plan_.tiling().pack, "; ++j) to",
                       i, ".at[j] = sum", i, "[share][j];"));
-    Line(absl::StrCat("*(", pack, "*)(partial + (", k * plan_.stripes(),
+    Line(absl::StrCat("Store((", pack, "*)(partial + (", k * plan_.stripes(),
                       " + stripe) * ", plan_.space().columns(),
-                      " + (i64)pack * ", plan_.tiling().pack, ") = to", i,
-                      ";"));
+                      " + (i64)pack * ", plan_.tiling().pack, "), to", i,
+                      ");"));
   }
   Close();
 }

@@ -64,6 +64,14 @@ class Bundle(unittest.TestCase):
             self.assertEqual(two.stdout.splitlines()[-1], last)
             self.assertIn("mesh data:2", two.stdout)
 
+    def test_any_command_gets_the_environment_and_finds_programs(self):
+        outcome = self.run_in("--exec", "sh", "-c", "command -v readme_program")
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        with open(outcome.stdout.strip(), "rb") as program:
+            self.assertEqual(program.read(4), b"\x7fELF")
+        outcome = self.run_in("--exec", outcome.stdout.strip(), "--help")
+        self.assertEqual(outcome.stderr, "")
+
     def test_loads_nothing_from_elsewhere(self):
         # The loader's own account of each process, plugins too.
         logs = self.work / "loaded"

@@ -18,6 +18,7 @@
 #include "nn/cross_entropy.h"
 #include "nn/dense.h"
 #include "nn/layer_norm.h"
+#include "nn/schedules.h"
 #include "nn/softmax.h"
 #include "ops/elementwise.h"
 #include "ops/gradients.h"
@@ -307,21 +308,28 @@ std::vector<std::string> Batches(const absl::StatusOr<Program>& program) {
 }
 
 TEST(FindMapBatches, AnOptimizerIsOneBatchWithASectionForEachParameter) {
-  Graph graph;
-  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
-  const Tensor y = nn::Dense(x, {kModel}, {kVocab});
-  const Tensor loss = ReduceSum(Square(y), Shape());
-  const Tensor step = nn::AdamW().Minimize(loss);
-  const auto program =
-      LowerText(graph, "", "", {.fetches = {loss}, .updates = {step}});
-  ASSERT_OK(program);
-  const std::vector<bool> taken(program->instructions.size(), false);
-  const std::vector<std::vector<int>> batches = FindMapBatches(*program, taken);
-  ASSERT_FALSE(batches.empty());
-  // Moments and the parameter, for the kernel and for the bias.
-  EXPECT_THAT(SectionsOf(*program, batches.back()),
-              ElementsAre(SizeIs(3), SizeIs(3)))
-      << absl::StrJoin(Batches(program), "\n");
+  const std::vector<nn::AdamWOptions> all = {
+      {},
+      {.learning_rate = nn::Schedule(1e-3) * nn::LinearWarmup(100),
+       .weight_decay = 0.1}};
+  for (const nn::AdamWOptions& options : all) {
+    Graph graph;
+    const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
+    const Tensor y = nn::Dense(x, {kModel}, {kVocab});
+    const Tensor loss = ReduceSum(Square(y), Shape());
+    const Tensor step = nn::AdamW(options).Minimize(loss);
+    const auto program =
+        LowerText(graph, "", "", {.fetches = {loss}, .updates = {step}});
+    ASSERT_OK(program);
+    const std::vector<bool> taken(program->instructions.size(), false);
+    const std::vector<std::vector<int>> batches =
+        FindMapBatches(*program, taken);
+    ASSERT_FALSE(batches.empty());
+    // Moments and the parameter, for the kernel and for the bias.
+    EXPECT_THAT(SectionsOf(*program, batches.back()),
+                ElementsAre(SizeIs(3), SizeIs(3)))
+        << absl::StrJoin(Batches(program), "\n");
+  }
 }
 
 TEST(FindMapBatches, ASumBetweenTwoMapsEndsABatch) {

@@ -83,6 +83,30 @@ TEST(FindMatmulGroups, OfATransformerWhereNothingIsReducedBetween) {
   EXPECT_EQ(text("megatron", 4), "2 members gelu");
 }
 
+// The gradient of the second weight stands between the gradient of the hidden
+// layer and that of its gelu.
+TEST(FindMatmulGroups, ReachTheGradientOfAGeluInATrainingStep) {
+  for (const auto& [preset, ranks] :
+       std::vector<std::pair<std::string, int64_t>>{
+           {"single", 1}, {"data", 2}, {"megatron", 4}, {"data_model", 4}}) {
+    SCOPED_TRACE(preset);
+    Graph graph;
+    const testing::Transformer model = testing::BuildTransformer(
+        graph, {.layers = 2, .dtype = kBFloat16, .biases = true});
+    const auto program =
+        LowerPreset(graph, preset, ranks,
+                    {.fetches = {model.loss}, .updates = {model.step}});
+    ASSERT_OK(program);
+    int gradients = 0;
+    for (const MatmulGroup& group : Found(*program)) {
+      if (group.slope_at < 0) continue;
+      ++gradients;
+      EXPECT_GT(group.members[1], group.members[0] + 1);
+    }
+    EXPECT_EQ(gradients, 2) << PrintProgram(*program);
+  }
+}
+
 // [rows, in] x [in, out] -> [rows, out] in `dtype` and what is done to it.
 struct Case {
   const char* name;
@@ -108,24 +132,24 @@ const Case kCases[] = {
      },
      "2 members bias adds"},
     {"Gelu",
-     [](Tensor y, Tensor, Tensor) { return std::vector<Tensor>{Gelu(y)}; },
+     [](Tensor y, Tensor, Tensor) { return std::vector<Tensor>{Gelu(y)}; }, "",
      "2 members gelu"},
     {"GeluWithAnotherReader",
      [](Tensor y, Tensor, Tensor) {
        return std::vector<Tensor>{Gelu(y), y};
      },
-     "2 members gelu keeps"},
+     "", "2 members gelu keeps"},
     {"BiasAndGelu",
      [](Tensor y, Tensor, Tensor b) {
        return std::vector<Tensor>{Gelu(y + b)};
      },
-     "2 members bias gelu"},
+     "", "2 members bias gelu"},
     {"BiasAndGeluWithAnotherReader",
      [](Tensor y, Tensor, Tensor b) {
        const Tensor before = y + b;
        return std::vector<Tensor>{Gelu(before), before};
      },
-     "3 members bias gelu keeps"},
+     "2 members bias", "3 members bias gelu keeps"},
     // Nobody else may read what a sum leaves no trace of.
     {"ResidualWithAnotherReader",
      [](Tensor y, Tensor r, Tensor) {
@@ -368,6 +392,46 @@ TEST(BiasGradientsOfOneMatmul, AreTwoKernelsWhereTheLibraryHasNothing) {
     EXPECT_FALSE(absl::StrContains(without.first, "sums of"));
     EXPECT_EQ(without.second, 1);
   }
+}
+
+class RuntimeWithoutGelus : public TextRuntime {
+ public:
+  absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareMatmul(
+      const MatmulProblem& problem) override {
+    if (problem.epilogue != MatmulProblem::Epilogue::kGeluSlope) {
+      return TextRuntime::PrepareMatmul(problem);
+    }
+    ++refused;
+    return absl::UnimplementedError("nothing for it");
+  }
+  std::atomic<int> refused{0};
+};
+
+// The slope has no memory of its own, and is made where its gelu's gradient
+// goes.
+TEST(GeluGradientOfOneMatmul, IsTwoKernelsWhereTheLibraryHasNothing) {
+  Graph graph;
+  const testing::Transformer model =
+      testing::BuildTransformer(graph, {.layers = 1, .dtype = kBFloat16});
+  const auto program = LowerPreset(
+      graph, "single", 1, {.fetches = {model.loss}, .updates = {model.step}});
+  ASSERT_OK(program);
+  const auto maps = [&](const std::shared_ptr<TextRuntime>& runtime) {
+    EXPECT_OK(
+        LocalRanks(program->mesh).Run([&](Communicator& host) -> absl::Status {
+          const auto device = CreateDeviceOver(runtime, "texts");
+          VariableStore variables(*device);
+          return Executor::Create(*program, *device, host, variables).status();
+        }));
+    const TextRuntime::Texts kernels = runtime->kernels();
+    return std::count_if(
+        kernels.begin(), kernels.end(),
+        [](const auto& kernel) { return kernel.first == "map"; });
+  };
+  const auto poor = std::make_shared<RuntimeWithoutGelus>();
+  const auto with = maps(std::make_shared<TextRuntime>());
+  EXPECT_EQ(maps(poor), with + 1);
+  EXPECT_EQ(poor->refused, 1);
 }
 
 std::vector<GroupCase> AllCases() {

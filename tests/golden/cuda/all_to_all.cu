@@ -5,7 +5,7 @@
 // matmul f32 m 1024 n 256 k 512 x t/1024 y 256 z 256
 // matmul f32 m 256 n 1024 k 512 x t/256 y 1024 z 1024
 // matmul f32 m 256 n 256 k 512 x t/256 y 256 z 256
-// matmul f32 m 512 n 1024 k 256 x 256 y 1024 z 1024 gelu kept
+// matmul f32 m 512 n 1024 k 256 x 256 y 1024 z 1024
 // matmul f32 m 512 n 1024 k 256 x 256 y t/256 z 1024
 // matmul f32 m 512 n 256 k 1024 x 1024 y 256 z 256 beta 1
 // matmul f32 m 512 n 256 k 1024 x 1024 y t/1024 z 256
@@ -211,6 +211,43 @@ map(const float* x0,
         const F a0 = Value(p0[s].at[j]);
         const F a1 = Value(p1[s].at[j]);
         const F t0 = RowAdd(a0, a1);
+        Put(q.at[j], t0);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
+  }
+}
+
+
+// after basic
+
+template <class T>
+__device__ inline auto RowGelu(T x) {
+  return 0.5 * x * (1.0 + Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(256)
+map(const float* __restrict__ x0,
+    float* __restrict__ y0) {
+  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 131072; first += (Index)gridDim.x * 1024) {
+    Pack<float, 4> p0[4];
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+    }
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F t0 = RowGelu(a0);
         Put(q.at[j], t0);
       }
       *(Pack<float, 4>*)(y0 + i) = q;
@@ -626,7 +663,7 @@ row_group(const float* in0,
           const F m9 = s9_2;
           Put(to9.at[j], m9);
         }
-        *(Pack<float, 4>*)(out9 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4) = to9;
+        Store((Pack<float, 4>*)(out9 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4), to9);
       }
     }
     #pragma unroll
@@ -636,11 +673,11 @@ row_group(const float* in0,
       Pack<float, 4> to1;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to1.at[j] = sum1[share][j];
-      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to1;
+      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to1);
       Pack<float, 4> to3;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to3.at[j] = sum3[share][j];
-      *(Pack<float, 4>*)(partial + (64 + stripe) * 256 + (i64)pack * 4) = to3;
+      Store((Pack<float, 4>*)(partial + (64 + stripe) * 256 + (i64)pack * 4), to3);
     }
   }
 }
@@ -708,7 +745,7 @@ row_group(const float* in0,
         (void)column;
         const F x0 = Value(pack0.at[j]);
         kx0[share][j] = x0;
-        const I s0_0 = Rounded<int>(I(0LL + column / 1 % 128));
+        const I s0_0 = Rounded<int>(I(0LL + column));
         const I s0_1 = Rounded<int>(I(0LL + row2));
         const bool s0_2 = RowGreaterEqual(s0_1, s0_0);
         const F s0_3 = F(-kInfinity);
@@ -768,8 +805,8 @@ row_group(const float* in0,
         Put(to3.at[j], m3);
         Put(to6.at[j], m6);
       }
-      *(Pack<float, 4>*)(out3 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to3;
-      *(Pack<float, 4>*)(out6 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to6;
+      Store((Pack<float, 4>*)(out3 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4), to3);
+      Store((Pack<float, 4>*)(out6 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4), to6);
     }
     if (lane == 0) Put(out4[row0 * 512LL + row1 * 128LL + row2 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 512LL + row1 * 128LL + row2 * 1LL], m5);
@@ -903,9 +940,9 @@ row_group(const float* in0,
         Put(to6.at[j], m6);
         Put(to7.at[j], m7);
       }
-      *(Pack<float, 4>*)(out2 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4) = to2;
-      *(Pack<float, 4>*)(out6 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4) = to6;
-      *(Pack<float, 4>*)(out7 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4) = to7;
+      Store((Pack<float, 4>*)(out2 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4), to2);
+      Store((Pack<float, 4>*)(out6 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4), to6);
+      Store((Pack<float, 4>*)(out7 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4), to7);
     }
     if (lane == 0) Put(out4[row0 * 64LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 64LL + row1 * 1LL], m5);
@@ -1018,7 +1055,7 @@ row_group(const float* in0,
         const F s2_0 = RowSubtract(x0, m1);
         const F m2 = s2_0;
         km2[share][j] = m2;
-        const I s3_0 = Rounded<int>(I(0LL + column / 1 % 256));
+        const I s3_0 = Rounded<int>(I(0LL + column));
         const bool s3_1 = RowEqual(x1, s3_0);
         const bool m3 = s3_1;
         km3[share][j] = m3;
@@ -1078,7 +1115,7 @@ row_group(const float* in0,
         const F m9 = s9_8;
         Put(to9.at[j], m9);
       }
-      *(Pack<float, 4>*)(out9 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4) = to9;
+      Store((Pack<float, 4>*)(out9 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4), to9);
     }
     if (lane == 0) Put(out6[row0 * 64LL + row1 * 1LL], m6);
     if (lane == 0) Put(out7[row0 * 64LL + row1 * 1LL], m7);
@@ -1230,7 +1267,7 @@ row_group(const float* in0,
           const F m8 = s8_2;
           Put(to8.at[j], m8);
         }
-        *(Pack<float, 4>*)(out8 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4) = to8;
+        Store((Pack<float, 4>*)(out8 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4), to8);
       }
     }
     #pragma unroll
@@ -1240,11 +1277,11 @@ row_group(const float* in0,
       Pack<float, 4> to0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to0.at[j] = sum0[share][j];
-      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to0;
+      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to0);
       Pack<float, 4> to2;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to2.at[j] = sum2[share][j];
-      *(Pack<float, 4>*)(partial + (64 + stripe) * 256 + (i64)pack * 4) = to2;
+      Store((Pack<float, 4>*)(partial + (64 + stripe) * 256 + (i64)pack * 4), to2);
     }
   }
 }
@@ -1352,7 +1389,7 @@ row_group(const float* in0,
         const F s2_1 = RowMultiply(x0, x3);
         const F s2_2 = RowAdd(s2_1, s2_0);
         const F s2_3 = RowMultiply(s2_2, x1);
-        const I s2_4 = Rounded<int>(I(0LL + column / 1 % 128));
+        const I s2_4 = Rounded<int>(I(0LL + column));
         const I s2_5 = Rounded<int>(I(0LL + row2));
         const bool s2_6 = RowGreaterEqual(s2_5, s2_4);
         const F s2_7 = F(0.0f);
@@ -1360,7 +1397,7 @@ row_group(const float* in0,
         const F m2 = s2_8;
         Put(to2.at[j], m2);
       }
-      *(Pack<float, 4>*)(out2 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to2;
+      Store((Pack<float, 4>*)(out2 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4), to2);
     }
   }
 }

@@ -8,7 +8,7 @@
 // matmul f32 m 1024 n 256 k 128 x 128 y t/128 z 256
 // matmul f32 m 1024 n 256 k 512 x 512 y 256 z 256
 // matmul f32 m 1024 n 256 k 512 x 512 y t/512 z 256
-// matmul f32 m 1024 n 512 k 256 x 256 y 512 z 512 gelu kept
+// matmul f32 m 1024 n 512 k 256 x 256 y 512 z 512
 // matmul f32 m 1024 n 512 k 256 x 256 y t/256 z 512
 // matmul f32 m 128 n 256 k 1024 x t/128 y 256 z 256
 // matmul f32 m 256 n 128 k 1024 x t/256 y 128 z 128
@@ -1027,10 +1027,10 @@ row_group(const float* in0,
         Put(to7.at[j], m7);
         Put(to8.at[j], m8);
       }
-      *(Pack<float, 4>*)(out0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to0;
-      *(Pack<float, 4>*)(out3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to3;
-      *(Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to7;
-      *(Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to8;
+      Store((Pack<float, 4>*)(out0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to0);
+      Store((Pack<float, 4>*)(out3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to3);
+      Store((Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to7);
+      Store((Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to8);
     }
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
     if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
@@ -1164,9 +1164,9 @@ row_group(const float* in0,
         Put(to6.at[j], m6);
         Put(to7.at[j], m7);
       }
-      *(Pack<float, 4>*)(out2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to2;
-      *(Pack<float, 4>*)(out6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to6;
-      *(Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to7;
+      Store((Pack<float, 4>*)(out2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to2);
+      Store((Pack<float, 4>*)(out6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to6);
+      Store((Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to7);
     }
     if (lane == 0) Put(out4[row0 * 128LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
@@ -1240,7 +1240,7 @@ row_group(const float* in0,
         const F s1_0 = RowSubtract(x1, m0);
         const F m1 = s1_0;
         km1[share][j] = m1;
-        const I s2_0 = Rounded<int>(I(0LL + column / 1 % 128));
+        const I s2_0 = Rounded<int>(I(0LL + column));
         const bool s2_1 = RowEqual(x2, s2_0);
         const bool m2 = s2_1;
         km2[share][j] = m2;
@@ -1275,8 +1275,8 @@ row_group(const float* in0,
         Put(to2.at[j], m2);
         Put(to3.at[j], m3);
       }
-      *(Pack<Bool, 4>*)(out2 + (row0 * 16384LL + row1 * 128LL) + (i64)pack * 4) = to2;
-      *(Pack<float, 4>*)(out3 + (row0 * 16384LL + row1 * 128LL) + (i64)pack * 4) = to3;
+      Store((Pack<Bool, 4>*)(out2 + (row0 * 16384LL + row1 * 128LL) + (i64)pack * 4), to2);
+      Store((Pack<float, 4>*)(out3 + (row0 * 16384LL + row1 * 128LL) + (i64)pack * 4), to3);
     }
     if (lane == 0) Put(out4[row0 * 128LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
@@ -1350,7 +1350,7 @@ row_group(const float* in0,
         const F s1_0 = RowSubtract(x1, m0);
         const F m1 = s1_0;
         km1[share][j] = m1;
-        const I s2_0 = Rounded<int>(I(128LL + column / 1 % 128));
+        const I s2_0 = Rounded<int>(I(128LL + column));
         const bool s2_1 = RowEqual(x2, s2_0);
         const bool m2 = s2_1;
         km2[share][j] = m2;
@@ -1385,8 +1385,8 @@ row_group(const float* in0,
         Put(to2.at[j], m2);
         Put(to3.at[j], m3);
       }
-      *(Pack<Bool, 4>*)(out2 + (row0 * 16384LL + row1 * 128LL) + (i64)pack * 4) = to2;
-      *(Pack<float, 4>*)(out3 + (row0 * 16384LL + row1 * 128LL) + (i64)pack * 4) = to3;
+      Store((Pack<Bool, 4>*)(out2 + (row0 * 16384LL + row1 * 128LL) + (i64)pack * 4), to2);
+      Store((Pack<float, 4>*)(out3 + (row0 * 16384LL + row1 * 128LL) + (i64)pack * 4), to3);
     }
     if (lane == 0) Put(out4[row0 * 128LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
@@ -1538,7 +1538,7 @@ row_group(const float* in0,
           const F m8 = s8_2;
           Put(to8.at[j], m8);
         }
-        *(Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to8;
+        Store((Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to8);
       }
     }
     #pragma unroll
@@ -1548,11 +1548,11 @@ row_group(const float* in0,
       Pack<float, 4> to0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to0.at[j] = sum0[share][j];
-      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to0;
+      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to0);
       Pack<float, 4> to2;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to2.at[j] = sum2[share][j];
-      *(Pack<float, 4>*)(partial + (128 + stripe) * 256 + (i64)pack * 4) = to2;
+      Store((Pack<float, 4>*)(partial + (128 + stripe) * 256 + (i64)pack * 4), to2);
     }
   }
 }

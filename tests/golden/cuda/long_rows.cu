@@ -101,7 +101,7 @@ row_group(const BF16* in0,
         const F m0 = s0_0;
         const F s3_0 = RowSubtract(m0, m2);
         const F m3 = s3_0;
-        const I s4_0 = Rounded<int>(I(0LL + column / 1 % 128256));
+        const I s4_0 = Rounded<int>(I(0LL + column));
         const bool s4_1 = RowEqual(x1, s4_0);
         const bool m4 = s4_1;
         const F s5_0 = RowExp(m3);
@@ -148,7 +148,7 @@ row_group(const BF16* in0,
         const F m0 = s0_0;
         const F s3_0 = RowSubtract(m0, m2);
         const F m3 = s3_0;
-        const I s4_0 = Rounded<int>(I(0LL + column / 1 % 128256));
+        const I s4_0 = Rounded<int>(I(0LL + column));
         const bool s4_1 = RowEqual(x1, s4_0);
         const bool m4 = s4_1;
         const F s5_0 = RowExp(m3);
@@ -166,7 +166,7 @@ row_group(const BF16* in0,
         const F m10 = s10_9;
         Put(to10.at[j], m10);
       }
-      *(Pack<BF16, 8>*)(out10 + (row0 * 128256LL) + (i64)pack * 8) = to10;
+      Store((Pack<BF16, 8>*)(out10 + (row0 * 128256LL) + (i64)pack * 8), to10);
     }
     if (lane == 0) Put(out7[row0 * 1LL], m7);
     if (lane == 0) Put(out8[row0 * 1LL], m8);
@@ -275,7 +275,7 @@ row_group(const BF16* in0,
         const F m0 = s0_0;
         const F s3_0 = RowSubtract(m0, m2);
         const F m3 = s3_0;
-        const I s4_0 = Rounded<int>(I(0LL + column / 1 % 50257));
+        const I s4_0 = Rounded<int>(I(0LL + column));
         const bool s4_1 = RowEqual(x1, s4_0);
         const bool m4 = s4_1;
         const F s5_0 = RowExp(m3);
@@ -322,7 +322,7 @@ row_group(const BF16* in0,
         const F m0 = s0_0;
         const F s3_0 = RowSubtract(m0, m2);
         const F m3 = s3_0;
-        const I s4_0 = Rounded<int>(I(0LL + column / 1 % 50257));
+        const I s4_0 = Rounded<int>(I(0LL + column));
         const bool s4_1 = RowEqual(x1, s4_0);
         const bool m4 = s4_1;
         const F s5_0 = RowExp(m3);
@@ -340,7 +340,7 @@ row_group(const BF16* in0,
         const F m10 = s10_9;
         Put(to10.at[j], m10);
       }
-      *(Pack<BF16, 1>*)(out10 + (row0 * 50257LL) + (i64)pack * 1) = to10;
+      Store((Pack<BF16, 1>*)(out10 + (row0 * 50257LL) + (i64)pack * 1), to10);
     }
     if (lane == 0) Put(out7[row0 * 1LL], m7);
     if (lane == 0) Put(out8[row0 * 1LL], m8);
@@ -449,7 +449,7 @@ row_group(const BF16* in0,
         const F m0 = s0_0;
         const F s3_0 = RowSubtract(m0, m2);
         const F m3 = s3_0;
-        const I s4_0 = Rounded<int>(I(0LL + column / 1 % 50304));
+        const I s4_0 = Rounded<int>(I(0LL + column));
         const bool s4_1 = RowEqual(x1, s4_0);
         const bool m4 = s4_1;
         const F s5_0 = RowExp(m3);
@@ -496,7 +496,7 @@ row_group(const BF16* in0,
         const F m0 = s0_0;
         const F s3_0 = RowSubtract(m0, m2);
         const F m3 = s3_0;
-        const I s4_0 = Rounded<int>(I(0LL + column / 1 % 50304));
+        const I s4_0 = Rounded<int>(I(0LL + column));
         const bool s4_1 = RowEqual(x1, s4_0);
         const bool m4 = s4_1;
         const F s5_0 = RowExp(m3);
@@ -514,7 +514,7 @@ row_group(const BF16* in0,
         const F m10 = s10_9;
         Put(to10.at[j], m10);
       }
-      *(Pack<BF16, 8>*)(out10 + (row0 * 50304LL) + (i64)pack * 8) = to10;
+      Store((Pack<BF16, 8>*)(out10 + (row0 * 50304LL) + (i64)pack * 8), to10);
     }
     if (lane == 0) Put(out7[row0 * 1LL], m7);
     if (lane == 0) Put(out8[row0 * 1LL], m8);

@@ -3,7 +3,6 @@
 // matmul f32 batch 16 m 128 n 32 k 128 x 128+32768 y 64+8192 z 64+8192
 // matmul f32 batch 16 m 128 n 32 k 128 x t/128+32768 y 64+8192 z 64+8192
 // matmul f32 m 2048 n 256 k 256 x 256 y 256 z 256
-// matmul f32 m 2048 n 256 k 256 x 256 y 256 z 256 gelu kept
 // matmul f32 m 2048 n 256 k 256 x 256 y t/256 z 256
 // matmul f32 m 2048 n 256 k 64 x 64 y 256 z 256
 // matmul f32 m 2048 n 256 k 64 x 64 y t/64 z 256
@@ -762,10 +761,10 @@ row_group(const float* in0,
         Put(to7.at[j], m7);
         Put(to8.at[j], m8);
       }
-      *(Pack<float, 4>*)(out0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to0;
-      *(Pack<float, 4>*)(out3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to3;
-      *(Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to7;
-      *(Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to8;
+      Store((Pack<float, 4>*)(out0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to0);
+      Store((Pack<float, 4>*)(out3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to3);
+      Store((Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to7);
+      Store((Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to8);
     }
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
     if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
@@ -835,7 +834,7 @@ row_group(const float* in0,
         (void)column;
         const F x0 = Value(pack0.at[j]);
         kx0[share][j] = x0;
-        const I s0_0 = Rounded<int>(I(0LL + column / 1 % 128));
+        const I s0_0 = Rounded<int>(I(0LL + column));
         const I s0_1 = Rounded<int>(I(0LL + row2));
         const bool s0_2 = RowGreaterEqual(s0_1, s0_0);
         const F s0_3 = F(-kInfinity);
@@ -895,8 +894,8 @@ row_group(const float* in0,
         Put(to3.at[j], m3);
         Put(to6.at[j], m6);
       }
-      *(Pack<float, 4>*)(out3 + (row0 * 32768LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to3;
-      *(Pack<float, 4>*)(out6 + (row0 * 32768LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to6;
+      Store((Pack<float, 4>*)(out3 + (row0 * 32768LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4), to3);
+      Store((Pack<float, 4>*)(out6 + (row0 * 32768LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4), to6);
     }
     if (lane == 0) Put(out4[row0 * 256LL + row1 * 128LL + row2 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 256LL + row1 * 128LL + row2 * 1LL], m5);
@@ -970,7 +969,7 @@ row_group(const float* in0,
         const F s1_0 = RowSubtract(x1, m0);
         const F m1 = s1_0;
         km1[share][j] = m1;
-        const I s2_0 = Rounded<int>(I(0LL + column / 1 % 64));
+        const I s2_0 = Rounded<int>(I(0LL + column));
         const bool s2_1 = RowEqual(x2, s2_0);
         const bool m2 = s2_1;
         km2[share][j] = m2;
@@ -1005,8 +1004,8 @@ row_group(const float* in0,
         Put(to2.at[j], m2);
         Put(to3.at[j], m3);
       }
-      *(Pack<Bool, 4>*)(out2 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to2;
-      *(Pack<float, 4>*)(out3 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to3;
+      Store((Pack<Bool, 4>*)(out2 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to2);
+      Store((Pack<float, 4>*)(out3 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to3);
     }
     if (lane == 0) Put(out4[row0 * 128LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
@@ -1080,7 +1079,7 @@ row_group(const float* in0,
         const F s1_0 = RowSubtract(x1, m0);
         const F m1 = s1_0;
         km1[share][j] = m1;
-        const I s2_0 = Rounded<int>(I(128LL + column / 1 % 64));
+        const I s2_0 = Rounded<int>(I(128LL + column));
         const bool s2_1 = RowEqual(x2, s2_0);
         const bool m2 = s2_1;
         km2[share][j] = m2;
@@ -1115,8 +1114,8 @@ row_group(const float* in0,
         Put(to2.at[j], m2);
         Put(to3.at[j], m3);
       }
-      *(Pack<Bool, 4>*)(out2 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to2;
-      *(Pack<float, 4>*)(out3 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to3;
+      Store((Pack<Bool, 4>*)(out2 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to2);
+      Store((Pack<float, 4>*)(out3 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to3);
     }
     if (lane == 0) Put(out4[row0 * 128LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
@@ -1190,7 +1189,7 @@ row_group(const float* in0,
         const F s1_0 = RowSubtract(x1, m0);
         const F m1 = s1_0;
         km1[share][j] = m1;
-        const I s2_0 = Rounded<int>(I(192LL + column / 1 % 64));
+        const I s2_0 = Rounded<int>(I(192LL + column));
         const bool s2_1 = RowEqual(x2, s2_0);
         const bool m2 = s2_1;
         km2[share][j] = m2;
@@ -1225,8 +1224,8 @@ row_group(const float* in0,
         Put(to2.at[j], m2);
         Put(to3.at[j], m3);
       }
-      *(Pack<Bool, 4>*)(out2 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to2;
-      *(Pack<float, 4>*)(out3 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to3;
+      Store((Pack<Bool, 4>*)(out2 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to2);
+      Store((Pack<float, 4>*)(out3 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to3);
     }
     if (lane == 0) Put(out4[row0 * 128LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
@@ -1300,7 +1299,7 @@ row_group(const float* in0,
         const F s1_0 = RowSubtract(x1, m0);
         const F m1 = s1_0;
         km1[share][j] = m1;
-        const I s2_0 = Rounded<int>(I(64LL + column / 1 % 64));
+        const I s2_0 = Rounded<int>(I(64LL + column));
         const bool s2_1 = RowEqual(x2, s2_0);
         const bool m2 = s2_1;
         km2[share][j] = m2;
@@ -1335,8 +1334,8 @@ row_group(const float* in0,
         Put(to2.at[j], m2);
         Put(to3.at[j], m3);
       }
-      *(Pack<Bool, 4>*)(out2 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to2;
-      *(Pack<float, 4>*)(out3 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to3;
+      Store((Pack<Bool, 4>*)(out2 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to2);
+      Store((Pack<float, 4>*)(out3 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to3);
     }
     if (lane == 0) Put(out4[row0 * 128LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
@@ -1446,7 +1445,7 @@ row_group(const float* in0,
         const F s2_1 = RowMultiply(x0, x3);
         const F s2_2 = RowAdd(s2_1, s2_0);
         const F s2_3 = RowMultiply(s2_2, x1);
-        const I s2_4 = Rounded<int>(I(0LL + column / 1 % 128));
+        const I s2_4 = Rounded<int>(I(0LL + column));
         const I s2_5 = Rounded<int>(I(0LL + row2));
         const bool s2_6 = RowGreaterEqual(s2_5, s2_4);
         const F s2_7 = F(0.0f);
@@ -1454,7 +1453,7 @@ row_group(const float* in0,
         const F m2 = s2_8;
         Put(to2.at[j], m2);
       }
-      *(Pack<float, 4>*)(out2 + (row0 * 32768LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to2;
+      Store((Pack<float, 4>*)(out2 + (row0 * 32768LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4), to2);
     }
   }
 }

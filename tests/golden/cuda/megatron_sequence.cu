@@ -3,7 +3,6 @@
 // matmul f32 batch 16 m 128 n 32 k 128 x 128+32768 y 64+8192 z 64+8192
 // matmul f32 batch 16 m 128 n 32 k 128 x t/128+32768 y 64+8192 z 64+8192
 // matmul f32 m 2048 n 256 k 256 x 256 y 256 z 256
-// matmul f32 m 2048 n 256 k 256 x 256 y 256 z 256 gelu kept
 // matmul f32 m 2048 n 256 k 256 x 256 y t/256 z 256
 // matmul f32 m 2048 n 256 k 64 x 64 y 256 z 256
 // matmul f32 m 2048 n 256 k 64 x 64 y t/64 z 256
@@ -381,12 +380,12 @@ map_batch(const i64* __restrict__ x0) {
             const F m5 = s5_12;
             Put(to5.at[j], m5);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
-          *(Pack<float, 4>*)(out3 + e) = to3;
-          *(Pack<float, 4>*)(out4 + e) = to4;
-          *(Pack<float, 4>*)(out5 + e) = to5;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
+          Store((Pack<float, 4>*)(out3 + e), to3);
+          Store((Pack<float, 4>*)(out4 + e), to4);
+          Store((Pack<float, 4>*)(out5 + e), to5);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -619,15 +618,15 @@ map_batch(const i64* __restrict__ x0) {
             const F m8 = s8_12;
             Put(to8.at[j], m8);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
-          *(Pack<float, 4>*)(out3 + e) = to3;
-          *(Pack<float, 4>*)(out4 + e) = to4;
-          *(Pack<float, 4>*)(out5 + e) = to5;
-          *(Pack<float, 4>*)(out6 + e) = to6;
-          *(Pack<float, 4>*)(out7 + e) = to7;
-          *(Pack<float, 4>*)(out8 + e) = to8;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
+          Store((Pack<float, 4>*)(out3 + e), to3);
+          Store((Pack<float, 4>*)(out4 + e), to4);
+          Store((Pack<float, 4>*)(out5 + e), to5);
+          Store((Pack<float, 4>*)(out6 + e), to6);
+          Store((Pack<float, 4>*)(out7 + e), to7);
+          Store((Pack<float, 4>*)(out8 + e), to8);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -798,9 +797,9 @@ map_batch(const i64* __restrict__ x0) {
             const F m2 = s2_12;
             Put(to2.at[j], m2);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -950,9 +949,9 @@ map_batch(const i64* __restrict__ x0) {
             const F m2 = s2_12;
             Put(to2.at[j], m2);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -1301,10 +1300,10 @@ row_group(const float* in0,
         Put(to7.at[j], m7);
         Put(to8.at[j], m8);
       }
-      *(Pack<float, 4>*)(out0 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4) = to0;
-      *(Pack<float, 4>*)(out3 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4) = to3;
-      *(Pack<float, 4>*)(out7 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4) = to7;
-      *(Pack<float, 4>*)(out8 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4) = to8;
+      Store((Pack<float, 4>*)(out0 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to0);
+      Store((Pack<float, 4>*)(out3 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to3);
+      Store((Pack<float, 4>*)(out7 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to7);
+      Store((Pack<float, 4>*)(out8 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to8);
     }
     if (lane == 0) Put(out5[row0 * 32LL + row1 * 1LL], m5);
     if (lane == 0) Put(out6[row0 * 32LL + row1 * 1LL], m6);
@@ -1361,7 +1360,7 @@ row_group(const int* in0,
         (void)column;
         const F x1 = Value(pack1.at[j]);
         kx1[share][j] = x1;
-        const I s0_0 = Rounded<int>(I(0LL + column / 1 % 64));
+        const I s0_0 = Rounded<int>(I(0LL + column));
         const bool s0_1 = RowEqual(x0, s0_0);
         const bool m0 = s0_1;
         km0[share][j] = m0;
@@ -1396,8 +1395,8 @@ row_group(const int* in0,
         Put(to0.at[j], m0);
         Put(to1.at[j], m1);
       }
-      *(Pack<Bool, 4>*)(out0 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to0;
-      *(Pack<float, 4>*)(out1 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to1;
+      Store((Pack<Bool, 4>*)(out0 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to0);
+      Store((Pack<float, 4>*)(out1 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to1);
     }
     if (lane == 0) Put(out2[row0 * 128LL + row1 * 1LL], m2);
     if (lane == 0) Put(out3[row0 * 128LL + row1 * 1LL], m3);
@@ -1454,7 +1453,7 @@ row_group(const int* in0,
         (void)column;
         const F x1 = Value(pack1.at[j]);
         kx1[share][j] = x1;
-        const I s0_0 = Rounded<int>(I(128LL + column / 1 % 64));
+        const I s0_0 = Rounded<int>(I(128LL + column));
         const bool s0_1 = RowEqual(x0, s0_0);
         const bool m0 = s0_1;
         km0[share][j] = m0;
@@ -1489,8 +1488,8 @@ row_group(const int* in0,
         Put(to0.at[j], m0);
         Put(to1.at[j], m1);
       }
-      *(Pack<Bool, 4>*)(out0 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to0;
-      *(Pack<float, 4>*)(out1 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to1;
+      Store((Pack<Bool, 4>*)(out0 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to0);
+      Store((Pack<float, 4>*)(out1 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to1);
     }
     if (lane == 0) Put(out2[row0 * 128LL + row1 * 1LL], m2);
     if (lane == 0) Put(out3[row0 * 128LL + row1 * 1LL], m3);
@@ -1547,7 +1546,7 @@ row_group(const int* in0,
         (void)column;
         const F x1 = Value(pack1.at[j]);
         kx1[share][j] = x1;
-        const I s0_0 = Rounded<int>(I(192LL + column / 1 % 64));
+        const I s0_0 = Rounded<int>(I(192LL + column));
         const bool s0_1 = RowEqual(x0, s0_0);
         const bool m0 = s0_1;
         km0[share][j] = m0;
@@ -1582,8 +1581,8 @@ row_group(const int* in0,
         Put(to0.at[j], m0);
         Put(to1.at[j], m1);
       }
-      *(Pack<Bool, 4>*)(out0 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to0;
-      *(Pack<float, 4>*)(out1 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to1;
+      Store((Pack<Bool, 4>*)(out0 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to0);
+      Store((Pack<float, 4>*)(out1 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to1);
     }
     if (lane == 0) Put(out2[row0 * 128LL + row1 * 1LL], m2);
     if (lane == 0) Put(out3[row0 * 128LL + row1 * 1LL], m3);
@@ -1640,7 +1639,7 @@ row_group(const int* in0,
         (void)column;
         const F x1 = Value(pack1.at[j]);
         kx1[share][j] = x1;
-        const I s0_0 = Rounded<int>(I(64LL + column / 1 % 64));
+        const I s0_0 = Rounded<int>(I(64LL + column));
         const bool s0_1 = RowEqual(x0, s0_0);
         const bool m0 = s0_1;
         km0[share][j] = m0;
@@ -1675,8 +1674,8 @@ row_group(const int* in0,
         Put(to0.at[j], m0);
         Put(to1.at[j], m1);
       }
-      *(Pack<Bool, 4>*)(out0 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to0;
-      *(Pack<float, 4>*)(out1 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4) = to1;
+      Store((Pack<Bool, 4>*)(out0 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to0);
+      Store((Pack<float, 4>*)(out1 + (row0 * 8192LL + row1 * 64LL) + (i64)pack * 4), to1);
     }
     if (lane == 0) Put(out2[row0 * 128LL + row1 * 1LL], m2);
     if (lane == 0) Put(out3[row0 * 128LL + row1 * 1LL], m3);
@@ -1810,9 +1809,9 @@ row_group(const float* in0,
         Put(to6.at[j], m6);
         Put(to7.at[j], m7);
       }
-      *(Pack<float, 4>*)(out2 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4) = to2;
-      *(Pack<float, 4>*)(out6 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4) = to6;
-      *(Pack<float, 4>*)(out7 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4) = to7;
+      Store((Pack<float, 4>*)(out2 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to2);
+      Store((Pack<float, 4>*)(out6 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to6);
+      Store((Pack<float, 4>*)(out7 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to7);
     }
     if (lane == 0) Put(out4[row0 * 32LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 32LL + row1 * 1LL], m5);
@@ -1941,7 +1940,7 @@ row_group(const float* in0,
         const F m5 = s5_2;
         Put(to5.at[j], m5);
       }
-      *(Pack<float, 4>*)(out5 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4) = to5;
+      Store((Pack<float, 4>*)(out5 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to5);
     }
   }
 }
@@ -2091,7 +2090,7 @@ row_group(const float* in0,
           const F m8 = s8_2;
           Put(to8.at[j], m8);
         }
-        *(Pack<float, 4>*)(out8 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4) = to8;
+        Store((Pack<float, 4>*)(out8 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to8);
       }
     }
     #pragma unroll
@@ -2101,11 +2100,11 @@ row_group(const float* in0,
       Pack<float, 4> to0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to0.at[j] = sum0[share][j];
-      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to0;
+      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to0);
       Pack<float, 4> to2;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to2.at[j] = sum2[share][j];
-      *(Pack<float, 4>*)(partial + (64 + stripe) * 256 + (i64)pack * 4) = to2;
+      Store((Pack<float, 4>*)(partial + (64 + stripe) * 256 + (i64)pack * 4), to2);
     }
   }
 }
@@ -2249,7 +2248,7 @@ row_group(const float* in0,
           const F m5 = km5[share][j];
           Put(to5.at[j], m5);
         }
-        *(Pack<float, 4>*)(out5 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4) = to5;
+        Store((Pack<float, 4>*)(out5 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to5);
       }
       if (lane == 0) Put(out7[row0 * 32LL + row1 * 1LL], m7);
     }
@@ -2260,11 +2259,11 @@ row_group(const float* in0,
       Pack<float, 4> to0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to0.at[j] = sum0[share][j];
-      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to0;
+      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to0);
       Pack<float, 4> to2;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to2.at[j] = sum2[share][j];
-      *(Pack<float, 4>*)(partial + (64 + stripe) * 256 + (i64)pack * 4) = to2;
+      Store((Pack<float, 4>*)(partial + (64 + stripe) * 256 + (i64)pack * 4), to2);
     }
   }
 }

@@ -8,7 +8,7 @@
 // matmul f32 m 256 n 1024 k 512 x t/256 y 1024 z 1024
 // matmul f32 m 256 n 256 k 1024 x t/256 y 256 z 256
 // matmul f32 m 256 n 256 k 512 x t/256 y 256 z 256
-// matmul f32 m 512 n 1024 k 256 x 256 y 1024 z 1024 gelu kept
+// matmul f32 m 512 n 1024 k 256 x 256 y 1024 z 1024
 // matmul f32 m 512 n 1024 k 256 x 256 y t/256 z 1024
 // matmul f32 m 512 n 256 k 1024 x 1024 y 256 z 256 beta 1
 // matmul f32 m 512 n 256 k 1024 x 1024 y t/1024 z 256
@@ -194,12 +194,12 @@ map_batch(const i64* __restrict__ x0) {
             const F m5 = s5_12;
             Put(to5.at[j], m5);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
-          *(Pack<float, 4>*)(out3 + e) = to3;
-          *(Pack<float, 4>*)(out4 + e) = to4;
-          *(Pack<float, 4>*)(out5 + e) = to5;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
+          Store((Pack<float, 4>*)(out3 + e), to3);
+          Store((Pack<float, 4>*)(out4 + e), to4);
+          Store((Pack<float, 4>*)(out5 + e), to5);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -336,9 +336,9 @@ map_batch(const i64* __restrict__ x0) {
             const F m2 = s2_12;
             Put(to2.at[j], m2);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -537,15 +537,15 @@ map_batch(const i64* __restrict__ x0) {
             const F m8 = s8_12;
             Put(to8.at[j], m8);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
-          *(Pack<float, 4>*)(out3 + e) = to3;
-          *(Pack<float, 4>*)(out4 + e) = to4;
-          *(Pack<float, 4>*)(out5 + e) = to5;
-          *(Pack<float, 4>*)(out6 + e) = to6;
-          *(Pack<float, 4>*)(out7 + e) = to7;
-          *(Pack<float, 4>*)(out8 + e) = to8;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
+          Store((Pack<float, 4>*)(out3 + e), to3);
+          Store((Pack<float, 4>*)(out4 + e), to4);
+          Store((Pack<float, 4>*)(out5 + e), to5);
+          Store((Pack<float, 4>*)(out6 + e), to6);
+          Store((Pack<float, 4>*)(out7 + e), to7);
+          Store((Pack<float, 4>*)(out8 + e), to8);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -763,9 +763,9 @@ map_batch(const i64* __restrict__ x0) {
             const F m2 = s2_12;
             Put(to2.at[j], m2);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -916,12 +916,12 @@ map_batch(const i64* __restrict__ x0) {
             const F m5 = s5_12;
             Put(to5.at[j], m5);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
-          *(Pack<float, 4>*)(out3 + e) = to3;
-          *(Pack<float, 4>*)(out4 + e) = to4;
-          *(Pack<float, 4>*)(out5 + e) = to5;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
+          Store((Pack<float, 4>*)(out3 + e), to3);
+          Store((Pack<float, 4>*)(out4 + e), to4);
+          Store((Pack<float, 4>*)(out5 + e), to5);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -1063,7 +1063,7 @@ row_group(const float* in0,
         (void)column;
         const F x0 = Value(pack0.at[j]);
         kx0[share][j] = x0;
-        const I s0_0 = Rounded<int>(I(0LL + column / 1 % 128));
+        const I s0_0 = Rounded<int>(I(0LL + column));
         const I s0_1 = Rounded<int>(I(0LL + row2));
         const bool s0_2 = RowGreaterEqual(s0_1, s0_0);
         const F s0_3 = F(-kInfinity);
@@ -1123,8 +1123,8 @@ row_group(const float* in0,
         Put(to3.at[j], m3);
         Put(to6.at[j], m6);
       }
-      *(Pack<float, 4>*)(out3 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4) = to3;
-      *(Pack<float, 4>*)(out6 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4) = to6;
+      Store((Pack<float, 4>*)(out3 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4), to3);
+      Store((Pack<float, 4>*)(out6 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4), to6);
     }
     if (lane == 0) Put(out4[row0 * 512LL + row1 * 64LL + row2 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 512LL + row1 * 64LL + row2 * 1LL], m5);
@@ -1194,7 +1194,7 @@ row_group(const float* in0,
         (void)column;
         const F x0 = Value(pack0.at[j]);
         kx0[share][j] = x0;
-        const I s0_0 = Rounded<int>(I(0LL + column / 1 % 128));
+        const I s0_0 = Rounded<int>(I(0LL + column));
         const I s0_1 = Rounded<int>(I(64LL + row2));
         const bool s0_2 = RowGreaterEqual(s0_1, s0_0);
         const F s0_3 = F(-kInfinity);
@@ -1254,8 +1254,8 @@ row_group(const float* in0,
         Put(to3.at[j], m3);
         Put(to6.at[j], m6);
       }
-      *(Pack<float, 4>*)(out3 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4) = to3;
-      *(Pack<float, 4>*)(out6 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4) = to6;
+      Store((Pack<float, 4>*)(out3 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4), to3);
+      Store((Pack<float, 4>*)(out6 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4), to6);
     }
     if (lane == 0) Put(out4[row0 * 512LL + row1 * 64LL + row2 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 512LL + row1 * 64LL + row2 * 1LL], m5);
@@ -1365,7 +1365,7 @@ row_group(const float* in0,
         const F s2_1 = RowMultiply(x0, x3);
         const F s2_2 = RowAdd(s2_1, s2_0);
         const F s2_3 = RowMultiply(s2_2, x1);
-        const I s2_4 = Rounded<int>(I(0LL + column / 1 % 128));
+        const I s2_4 = Rounded<int>(I(0LL + column));
         const I s2_5 = Rounded<int>(I(0LL + row2));
         const bool s2_6 = RowGreaterEqual(s2_5, s2_4);
         const F s2_7 = F(0.0f);
@@ -1373,7 +1373,7 @@ row_group(const float* in0,
         const F m2 = s2_8;
         Put(to2.at[j], m2);
       }
-      *(Pack<float, 4>*)(out2 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4) = to2;
+      Store((Pack<float, 4>*)(out2 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4), to2);
     }
   }
 }
@@ -1481,7 +1481,7 @@ row_group(const float* in0,
         const F s2_1 = RowMultiply(x0, x3);
         const F s2_2 = RowAdd(s2_1, s2_0);
         const F s2_3 = RowMultiply(s2_2, x1);
-        const I s2_4 = Rounded<int>(I(0LL + column / 1 % 128));
+        const I s2_4 = Rounded<int>(I(0LL + column));
         const I s2_5 = Rounded<int>(I(64LL + row2));
         const bool s2_6 = RowGreaterEqual(s2_5, s2_4);
         const F s2_7 = F(0.0f);
@@ -1489,7 +1489,7 @@ row_group(const float* in0,
         const F m2 = s2_8;
         Put(to2.at[j], m2);
       }
-      *(Pack<float, 4>*)(out2 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4) = to2;
+      Store((Pack<float, 4>*)(out2 + (row0 * 65536LL + row1 * 8192LL + row2 * 128LL) + (i64)pack * 4), to2);
     }
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul bf16 m 1024 n 256 k 2048 x t/1024 y 256 z 256
 // matmul bf16 m 2048 n 1024 k 256 x 256 y 1024 z 1024 gelu kept
-// matmul bf16 m 2048 n 1024 k 256 x 256 y t/256 z 1024
+// matmul bf16 m 2048 n 1024 k 256 x 256 y t/256 z 1024 gelu slope
 // matmul bf16 m 2048 n 256 k 1024 x 1024 y 256 z 256 beta 1
 // matmul bf16 m 2048 n 256 k 1024 x 1024 y t/1024 z 256
 // matmul bf16 m 2048 n 256 k 256 x 256 y 256 z 256
@@ -46,86 +46,6 @@ map(const BF16* x0,
         const F a1 = Value(p1[s].at[j]);
         const F t0 = Rounded<BF16>(RowAdd(a0, a1));
         Put(q.at[j], t0);
-      }
-      *(Pack<BF16, 8>*)(y0 + i) = q;
-    }
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-template <class T>
-__device__ inline auto RowTanh(T x) {
-  return Tanh(x);
-}
-template <class T>
-__device__ inline auto RowSubtract(T x, T y) {
-  return x - y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const BF16* x0,
-    const BF16* x1,
-    BF16* y0) {
-  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 262144; first += (Index)gridDim.x * 512) {
-    Pack<BF16, 8> p0[2];
-    Pack<BF16, 8> p1[2];
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 262144) break;
-      const Index i = n * 8;
-      p0[s] = *(const Pack<BF16, 8>*)(x0 + i);
-      p1[s] = *(const Pack<BF16, 8>*)(x1 + i);
-    }
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 262144) break;
-      const Index i = n * 8;
-      Pack<BF16, 8> q;
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const F a0 = Value(p0[s].at[j]);
-        const F a1 = Value(p1[s].at[j]);
-        const F t0 = F(0.0446777344f);
-        const F t1 = Rounded<BF16>(RowMultiply(t0, a1));
-        const F t2 = Rounded<BF16>(RowMultiply(t1, a1));
-        const F t3 = Rounded<BF16>(RowMultiply(t2, a1));
-        const F t4 = Rounded<BF16>(RowAdd(a1, t3));
-        const F t5 = F(0.796875f);
-        const F t6 = Rounded<BF16>(RowMultiply(t5, t4));
-        const F t7 = Rounded<BF16>(RowTanh(t6));
-        const F t8 = F(0.133789062f);
-        const F t9 = Rounded<BF16>(RowMultiply(t8, a1));
-        const F t10 = Rounded<BF16>(RowMultiply(t9, a1));
-        const F t11 = F(1.0f);
-        const F t12 = Rounded<BF16>(RowAdd(t11, t10));
-        const F t13 = Rounded<BF16>(RowMultiply(t7, t7));
-        const F t14 = F(1.0f);
-        const F t15 = Rounded<BF16>(RowSubtract(t14, t13));
-        const F t16 = F(0.5f);
-        const F t17 = Rounded<BF16>(RowMultiply(t16, a1));
-        const F t18 = Rounded<BF16>(RowMultiply(t17, t15));
-        const F t19 = F(0.796875f);
-        const F t20 = Rounded<BF16>(RowMultiply(t18, t19));
-        const F t21 = Rounded<BF16>(RowMultiply(t20, t12));
-        const F t22 = F(1.0f);
-        const F t23 = Rounded<BF16>(RowAdd(t22, t7));
-        const F t24 = F(0.5f);
-        const F t25 = Rounded<BF16>(RowMultiply(t24, t23));
-        const F t26 = Rounded<BF16>(RowAdd(t25, t21));
-        const F t27 = Rounded<BF16>(RowMultiply(a0, t26));
-        Put(q.at[j], t27);
       }
       *(Pack<BF16, 8>*)(y0 + i) = q;
     }
@@ -329,9 +249,9 @@ map_batch(const i64* __restrict__ x0) {
             const F m2 = s2_12;
             Put(to2.at[j], m2);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -482,12 +402,12 @@ map_batch(const i64* __restrict__ x0) {
             const F m5 = s5_12;
             Put(to5.at[j], m5);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
-          *(Pack<float, 4>*)(out3 + e) = to3;
-          *(Pack<float, 4>*)(out4 + e) = to4;
-          *(Pack<float, 4>*)(out5 + e) = to5;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
+          Store((Pack<float, 4>*)(out3 + e), to3);
+          Store((Pack<float, 4>*)(out4 + e), to4);
+          Store((Pack<float, 4>*)(out5 + e), to5);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -729,15 +649,15 @@ map_batch(const i64* __restrict__ x0) {
             const F m11 = s11_12;
             Put(to11.at[j], m11);
           }
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
-          *(Pack<float, 4>*)(out3 + e) = to3;
-          *(Pack<float, 4>*)(out5 + e) = to5;
-          *(Pack<float, 4>*)(out6 + e) = to6;
-          *(Pack<float, 4>*)(out7 + e) = to7;
-          *(Pack<float, 4>*)(out9 + e) = to9;
-          *(Pack<float, 4>*)(out10 + e) = to10;
-          *(Pack<float, 4>*)(out11 + e) = to11;
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
+          Store((Pack<float, 4>*)(out3 + e), to3);
+          Store((Pack<float, 4>*)(out5 + e), to5);
+          Store((Pack<float, 4>*)(out6 + e), to6);
+          Store((Pack<float, 4>*)(out7 + e), to7);
+          Store((Pack<float, 4>*)(out9 + e), to9);
+          Store((Pack<float, 4>*)(out10 + e), to10);
+          Store((Pack<float, 4>*)(out11 + e), to11);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -920,9 +840,9 @@ map_batch(const i64* __restrict__ x0) {
             const F m3 = s3_12;
             Put(to3.at[j], m3);
           }
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
-          *(Pack<float, 4>*)(out3 + e) = to3;
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
+          Store((Pack<float, 4>*)(out3 + e), to3);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -1126,7 +1046,7 @@ row_group(const BF16* in0,
           const F m9 = s9_3;
           Put(to9.at[j], m9);
         }
-        *(Pack<BF16, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to9;
+        Store((Pack<BF16, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to9);
       }
     }
     #pragma unroll
@@ -1136,11 +1056,11 @@ row_group(const BF16* in0,
       Pack<float, 4> to1;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to1.at[j] = sum1[share][j];
-      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to1;
+      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to1);
       Pack<float, 4> to3;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to3.at[j] = sum3[share][j];
-      *(Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4) = to3;
+      Store((Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4), to3);
     }
   }
 }
@@ -1302,7 +1222,7 @@ row_group(const BF16* in0,
           const F m9 = s9_4;
           Put(to9.at[j], m9);
         }
-        *(Pack<float, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to9;
+        Store((Pack<float, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to9);
       }
     }
     #pragma unroll
@@ -1312,11 +1232,11 @@ row_group(const BF16* in0,
       Pack<float, 4> to1;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to1.at[j] = sum1[share][j];
-      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to1;
+      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to1);
       Pack<float, 4> to3;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to3.at[j] = sum3[share][j];
-      *(Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4) = to3;
+      Store((Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4), to3);
     }
   }
 }
@@ -1453,9 +1373,9 @@ row_group(const BF16* in0,
         Put(to7.at[j], m7);
         Put(to8.at[j], m8);
       }
-      *(Pack<float, 4>*)(out3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to3;
-      *(Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to7;
-      *(Pack<BF16, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to8;
+      Store((Pack<float, 4>*)(out3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to3);
+      Store((Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to7);
+      Store((Pack<BF16, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to8);
     }
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
     if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
@@ -1602,10 +1522,10 @@ row_group(const float* in0,
         Put(to8.at[j], m8);
         Put(to9.at[j], m9);
       }
-      *(Pack<BF16, 4>*)(out0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to0;
-      *(Pack<float, 4>*)(out4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to4;
-      *(Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to8;
-      *(Pack<BF16, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to9;
+      Store((Pack<BF16, 4>*)(out0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to0);
+      Store((Pack<float, 4>*)(out4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to4);
+      Store((Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to8);
+      Store((Pack<BF16, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to9);
     }
     if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
     if (lane == 0) Put(out7[row0 * 128LL + row1 * 1LL], m7);
@@ -1722,7 +1642,7 @@ row_group(const BF16* in0,
         const F s3_0 = RowSubtract(m0, m2);
         const F m3 = s3_0;
         km3[share][j] = m3;
-        const I s4_0 = Rounded<int>(I(0LL + column / 1 % 256));
+        const I s4_0 = Rounded<int>(I(0LL + column));
         const bool s4_1 = RowEqual(x1, s4_0);
         const bool m4 = s4_1;
         km4[share][j] = m4;
@@ -1783,7 +1703,7 @@ row_group(const BF16* in0,
         const F m10 = s10_9;
         Put(to10.at[j], m10);
       }
-      *(Pack<BF16, 8>*)(out10 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 8) = to10;
+      Store((Pack<BF16, 8>*)(out10 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 8), to10);
     }
     if (lane == 0) Put(out7[row0 * 128LL + row1 * 1LL], m7);
     if (lane == 0) Put(out8[row0 * 128LL + row1 * 1LL], m8);
@@ -1940,7 +1860,7 @@ row_group(const BF16* in0,
           const F m9 = s9_3;
           Put(to9.at[j], m9);
         }
-        *(Pack<BF16, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to9;
+        Store((Pack<BF16, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to9);
       }
     }
     #pragma unroll
@@ -1950,11 +1870,11 @@ row_group(const BF16* in0,
       Pack<float, 4> to1;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to1.at[j] = sum1[share][j];
-      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to1;
+      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to1);
       Pack<float, 4> to3;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to3.at[j] = sum3[share][j];
-      *(Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4) = to3;
+      Store((Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4), to3);
     }
   }
 }

@@ -3,7 +3,7 @@
 // matmul f32 batch 16 m 128 n 32 k 128 x 128+131072 y 256+32768 z 256+32768
 // matmul f32 batch 16 m 128 n 32 k 128 x t/128+131072 y 256+32768 z 256+32768
 // matmul f32 m 1024 n 256 k 2048 x t/1024 y 256 z 256
-// matmul f32 m 2048 n 1024 k 256 x 256 y 1024 z 1024 gelu kept
+// matmul f32 m 2048 n 1024 k 256 x 256 y 1024 z 1024
 // matmul f32 m 2048 n 1024 k 256 x 256 y t/256 z 1024
 // matmul f32 m 2048 n 256 k 1024 x 1024 y 256 z 256 beta 1
 // matmul f32 m 2048 n 256 k 1024 x 1024 y t/1024 z 256
@@ -263,6 +263,43 @@ map(const float* x0,
     const F t0 = F(2048.0f);
     const F t1 = RowDivide(a0, t0);
     Put(y0[i], t1);
+  }
+}
+
+
+// after basic
+
+template <class T>
+__device__ inline auto RowGelu(T x) {
+  return 0.5 * x * (1.0 + Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(256)
+map(const float* __restrict__ x0,
+    float* __restrict__ y0) {
+  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 524288; first += (Index)gridDim.x * 1024) {
+    Pack<float, 4> p0[4];
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 524288) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+    }
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 524288) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F t0 = RowGelu(a0);
+        Put(q.at[j], t0);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
   }
 }
 
@@ -580,9 +617,9 @@ map_batch(const i64* __restrict__ x0) {
             const I m3 = s3_1;
             Put(to3.at[j], m3);
           }
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
-          *(Pack<int, 4>*)(out3 + e) = to3;
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
+          Store((Pack<int, 4>*)(out3 + e), to3);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const I x0 = Value(in0[e + j]);
@@ -723,9 +760,9 @@ map_batch(const i64* __restrict__ x0) {
             const F m2 = s2_12;
             Put(to2.at[j], m2);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -876,12 +913,12 @@ map_batch(const i64* __restrict__ x0) {
             const F m5 = s5_12;
             Put(to5.at[j], m5);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
-          *(Pack<float, 4>*)(out3 + e) = to3;
-          *(Pack<float, 4>*)(out4 + e) = to4;
-          *(Pack<float, 4>*)(out5 + e) = to5;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
+          Store((Pack<float, 4>*)(out3 + e), to3);
+          Store((Pack<float, 4>*)(out4 + e), to4);
+          Store((Pack<float, 4>*)(out5 + e), to5);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -1114,15 +1151,15 @@ map_batch(const i64* __restrict__ x0) {
             const F m8 = s8_12;
             Put(to8.at[j], m8);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
-          *(Pack<float, 4>*)(out3 + e) = to3;
-          *(Pack<float, 4>*)(out4 + e) = to4;
-          *(Pack<float, 4>*)(out5 + e) = to5;
-          *(Pack<float, 4>*)(out6 + e) = to6;
-          *(Pack<float, 4>*)(out7 + e) = to7;
-          *(Pack<float, 4>*)(out8 + e) = to8;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
+          Store((Pack<float, 4>*)(out3 + e), to3);
+          Store((Pack<float, 4>*)(out4 + e), to4);
+          Store((Pack<float, 4>*)(out5 + e), to5);
+          Store((Pack<float, 4>*)(out6 + e), to6);
+          Store((Pack<float, 4>*)(out7 + e), to7);
+          Store((Pack<float, 4>*)(out8 + e), to8);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -1277,7 +1314,7 @@ map_batch(const i64* __restrict__ x0) {
             const F m0 = s0_1;
             Put(to0.at[j], m0);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
+          Store((Pack<float, 4>*)(out0 + e), to0);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -1309,8 +1346,8 @@ map_batch(const i64* __restrict__ x0) {
             const F m1 = s1_0;
             Put(to1.at[j], m1);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F s0_0 = F(1.0f);
@@ -1369,7 +1406,7 @@ map_batch(const i64* __restrict__ x0) {
             const F m0 = s0_1;
             Put(to0.at[j], m0);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
+          Store((Pack<float, 4>*)(out0 + e), to0);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);
@@ -1401,8 +1438,8 @@ map_batch(const i64* __restrict__ x0) {
             const F m1 = s1_0;
             Put(to1.at[j], m1);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F s0_0 = F(1.0f);
@@ -1458,8 +1495,8 @@ map_batch(const i64* __restrict__ x0) {
             const F m1 = s1_0;
             Put(to1.at[j], m1);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F s0_0 = F(0.0f);
@@ -1502,10 +1539,10 @@ map_batch(const i64* __restrict__ x0) {
             const F m3 = s3_0;
             Put(to3.at[j], m3);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
-          *(Pack<float, 4>*)(out3 + e) = to3;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
+          Store((Pack<float, 4>*)(out3 + e), to3);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F s0_0 = F(0.0f);
@@ -1564,12 +1601,12 @@ map_batch(const i64* __restrict__ x0) {
             const F m5 = s5_0;
             Put(to5.at[j], m5);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
-          *(Pack<float, 4>*)(out2 + e) = to2;
-          *(Pack<float, 4>*)(out3 + e) = to3;
-          *(Pack<float, 4>*)(out4 + e) = to4;
-          *(Pack<float, 4>*)(out5 + e) = to5;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
+          Store((Pack<float, 4>*)(out2 + e), to2);
+          Store((Pack<float, 4>*)(out3 + e), to3);
+          Store((Pack<float, 4>*)(out4 + e), to4);
+          Store((Pack<float, 4>*)(out5 + e), to5);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F s0_0 = F(0.0f);
@@ -1637,8 +1674,8 @@ map_batch(const i64* __restrict__ x0) {
             const F m1 = s1_0;
             Put(to1.at[j], m1);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F s0_0 = F(1.0f);
@@ -1976,7 +2013,7 @@ row_group(const float* in0,
           const F m9 = s9_2;
           Put(to9.at[j], m9);
         }
-        *(Pack<float, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to9;
+        Store((Pack<float, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to9);
       }
     }
     #pragma unroll
@@ -1986,11 +2023,11 @@ row_group(const float* in0,
       Pack<float, 4> to1;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to1.at[j] = sum1[share][j];
-      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to1;
+      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to1);
       Pack<float, 4> to3;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to3.at[j] = sum3[share][j];
-      *(Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4) = to3;
+      Store((Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4), to3);
     }
   }
 }
@@ -2058,7 +2095,7 @@ row_group(const float* in0,
         (void)column;
         const F x0 = Value(pack0.at[j]);
         kx0[share][j] = x0;
-        const I s0_0 = Rounded<int>(I(0LL + column / 1 % 128));
+        const I s0_0 = Rounded<int>(I(0LL + column));
         const I s0_1 = Rounded<int>(I(0LL + row2));
         const bool s0_2 = RowGreaterEqual(s0_1, s0_0);
         const F s0_3 = F(-kInfinity);
@@ -2118,8 +2155,8 @@ row_group(const float* in0,
         Put(to3.at[j], m3);
         Put(to6.at[j], m6);
       }
-      *(Pack<float, 4>*)(out3 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to3;
-      *(Pack<float, 4>*)(out6 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to6;
+      Store((Pack<float, 4>*)(out3 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4), to3);
+      Store((Pack<float, 4>*)(out6 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4), to6);
     }
     if (lane == 0) Put(out4[row0 * 1024LL + row1 * 128LL + row2 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 1024LL + row1 * 128LL + row2 * 1LL], m5);
@@ -2253,9 +2290,9 @@ row_group(const float* in0,
         Put(to6.at[j], m6);
         Put(to7.at[j], m7);
       }
-      *(Pack<float, 4>*)(out2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to2;
-      *(Pack<float, 4>*)(out6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to6;
-      *(Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to7;
+      Store((Pack<float, 4>*)(out2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to2);
+      Store((Pack<float, 4>*)(out6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to6);
+      Store((Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to7);
     }
     if (lane == 0) Put(out4[row0 * 128LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
@@ -2368,7 +2405,7 @@ row_group(const float* in0,
         const F s2_0 = RowSubtract(x0, m1);
         const F m2 = s2_0;
         km2[share][j] = m2;
-        const I s3_0 = Rounded<int>(I(0LL + column / 1 % 256));
+        const I s3_0 = Rounded<int>(I(0LL + column));
         const bool s3_1 = RowEqual(x1, s3_0);
         const bool m3 = s3_1;
         km3[share][j] = m3;
@@ -2428,7 +2465,7 @@ row_group(const float* in0,
         const F m9 = s9_8;
         Put(to9.at[j], m9);
       }
-      *(Pack<float, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to9;
+      Store((Pack<float, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to9);
     }
     if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
     if (lane == 0) Put(out7[row0 * 128LL + row1 * 1LL], m7);
@@ -2580,7 +2617,7 @@ row_group(const float* in0,
           const F m8 = s8_2;
           Put(to8.at[j], m8);
         }
-        *(Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to8;
+        Store((Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to8);
       }
     }
     #pragma unroll
@@ -2590,11 +2627,11 @@ row_group(const float* in0,
       Pack<float, 4> to0;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to0.at[j] = sum0[share][j];
-      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to0;
+      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to0);
       Pack<float, 4> to2;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to2.at[j] = sum2[share][j];
-      *(Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4) = to2;
+      Store((Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4), to2);
     }
   }
 }
@@ -2702,7 +2739,7 @@ row_group(const float* in0,
         const F s2_1 = RowMultiply(x0, x3);
         const F s2_2 = RowAdd(s2_1, s2_0);
         const F s2_3 = RowMultiply(s2_2, x1);
-        const I s2_4 = Rounded<int>(I(0LL + column / 1 % 128));
+        const I s2_4 = Rounded<int>(I(0LL + column));
         const I s2_5 = Rounded<int>(I(0LL + row2));
         const bool s2_6 = RowGreaterEqual(s2_5, s2_4);
         const F s2_7 = F(0.0f);
@@ -2710,7 +2747,7 @@ row_group(const float* in0,
         const F m2 = s2_8;
         Put(to2.at[j], m2);
       }
-      *(Pack<float, 4>*)(out2 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4) = to2;
+      Store((Pack<float, 4>*)(out2 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4), to2);
     }
   }
 }

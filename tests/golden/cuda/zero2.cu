@@ -5,7 +5,7 @@
 // matmul f32 m 1024 n 256 k 512 x t/1024 y 256 z 256
 // matmul f32 m 256 n 1024 k 512 x t/256 y 1024 z 1024
 // matmul f32 m 256 n 256 k 512 x t/256 y 256 z 256
-// matmul f32 m 512 n 1024 k 256 x 256 y 1024 z 1024 gelu kept
+// matmul f32 m 512 n 1024 k 256 x 256 y 1024 z 1024
 // matmul f32 m 512 n 1024 k 256 x 256 y t/256 z 1024
 // matmul f32 m 512 n 256 k 1024 x 1024 y 256 z 256 beta 1
 // matmul f32 m 512 n 256 k 1024 x 1024 y t/1024 z 256
@@ -276,8 +276,8 @@ map_batch(const i64* __restrict__ x0) {
             const F m1 = s1_5;
             Put(to1.at[j], m1);
           }
-          *(Pack<float, 4>*)(out0 + e) = to0;
-          *(Pack<float, 4>*)(out1 + e) = to1;
+          Store((Pack<float, 4>*)(out0 + e), to0);
+          Store((Pack<float, 4>*)(out1 + e), to1);
         } else {
           for (int j = 0; e + j < elements; ++j) {
             const F x0 = Value(in0[e + j]);

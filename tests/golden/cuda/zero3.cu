@@ -6,50 +6,12 @@
 // matmul f32 m 256 n 1024 k 512 x t/256 y 1024 z 1024
 // matmul f32 m 256 n 256 k 512 x t/256 y 256 z 256
 // matmul f32 m 512 n 1024 k 256 x 256 y 1024 z 1024
-// matmul f32 m 512 n 1024 k 256 x 256 y 1024 z 1024 gelu kept
 // matmul f32 m 512 n 1024 k 256 x 256 y t/256 z 1024
 // matmul f32 m 512 n 256 k 1024 x 1024 y 256 z 256 beta 1
 // matmul f32 m 512 n 256 k 1024 x 1024 y t/1024 z 256
 // matmul f32 m 512 n 256 k 256 x 256 y 256 z 256
 // matmul f32 m 512 n 256 k 256 x 256 y 256 z 256 beta 1
 // matmul f32 m 512 n 256 k 256 x 256 y t/256 z 256
-
-// after basic
-
-template <class T>
-__device__ inline auto RowGelu(T x) {
-  return 0.5 * x * (1.0 + Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* __restrict__ x0,
-    float* __restrict__ y0) {
-  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 131072; first += (Index)gridDim.x * 1024) {
-    Pack<float, 4> p0[4];
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 131072) break;
-      const Index i = n * 4;
-      p0[s] = *(const Pack<float, 4>*)(x0 + i);
-    }
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 131072) break;
-      const Index i = n * 4;
-      Pack<float, 4> q;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const F a0 = Value(p0[s].at[j]);
-        const F t0 = RowGelu(a0);
-        Put(q.at[j], t0);
-      }
-      *(Pack<float, 4>*)(y0 + i) = q;
-    }
-  }
-}
-
 
 // after basic
 
@@ -294,7 +256,7 @@ row_group(const float* in0,
           const F m7 = s7_2;
           Put(to7.at[j], m7);
         }
-        *(Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4) = to7;
+        Store((Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to7);
       }
     }
     #pragma unroll
@@ -304,7 +266,7 @@ row_group(const float* in0,
       Pack<float, 4> to1;
       #pragma unroll
       for (int j = 0; j < 4; ++j) to1.at[j] = sum1[share][j];
-      *(Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4) = to1;
+      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to1);
     }
   }
 }
