@@ -141,15 +141,17 @@ def nccl(suite, outcome, limit):
         outcome.notes += text.splitlines()[-1:]
 
 
-# One of each kind of kernel: under the tools a test takes many times as long.
+# Kernels of each kind in tests that compile few: under the tools everything
+# takes many times as long.
 SANITIZED = (
-    "AttentionMasks.RowsThatSeeNothing*", "EinsumTest.EveryRoleMayBeMissing",
-    "EinsumTest.SixteenBitsGiveFloats", "GatherTest.RowsInEveryOrder",
-    "GatherTest.ScatterAddsInEveryOrder", "MapTest.AFusedExpression",
+    "AttentionMasks.RowsThatSeeNothing*", "EinsumTest.ASumInFloatIsNotRounded",
+    "EinsumTest.SixteenBitsGiveFloats",
+    "GatherTest.AnIndexOfAnotherRanksRowsIsZero",
+    "GatherTest.BfloatsAddUpInFloat", "MapTest.AFusedExpression",
     "MapTest.InPlace", "MovementTest.PadFillsBeforeAndBehind",
     "MovementTest.BlockCopiesChangeTheOrderOfBlocks",
     "ReduceTest.AMapInFront", "ReduceTest.NotANumberIsNeverHidden",
-    "ScanTest.PaddingIsLeftOutAndZeroed", "ReduceBlocksTest.*Total*",
+    "ScanTest.PaddingIsLeftOutAndZeroed", "ReduceBlocksTest.GivesATotal*",
     "TopKTest.PaddingNeverWins")
 
 
@@ -222,6 +224,8 @@ def memory(suite, outcome, limit):
         used = UsedMemory()
         figure = run_gpt2(suite, outcome, f"memory_{model}", limit / 3, model,
                           16, 1024, "bfloat16", steps, watch=used)
+        if figure and not used.bytes:
+            outcome.notes.append("nvidia-smi does not say what memory is used")
         if not figure or not used.bytes:
             return
         figure["used_bytes"] = used.bytes

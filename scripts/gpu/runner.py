@@ -86,8 +86,9 @@ class Suite:
         self.machine = {}
         self.out = pathlib.Path(flags.out)
         # What programs print: a folder while they run, so that a suite that is
-        # killed leaves it, and one file afterwards.
-        self.logs = self.out / "logs"
+        # killed leaves it, and one file afterwards. It is emptied: a name that
+        # nothing else in a folder of the user's has.
+        self.logs = self.out / "gpu_suite_logs"
         shutil.rmtree(self.logs, ignore_errors=True)
         self.logs.mkdir(parents=True)
         self.deadline = time.monotonic() + 60 * flags.minutes

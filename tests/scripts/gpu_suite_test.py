@@ -17,6 +17,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ["MTF_BUILD"]
 sys.path.insert(0, str(ROOT / "scripts"))
+from gpu import parts as suite_parts  # noqa: E402
 from gpu import runner  # noqa: E402
 
 
@@ -224,7 +225,7 @@ class GpuSuite(unittest.TestCase):
                 play(folder, gpu_benchmark=COMPUTES,
                      train_test="echo pid $$; exec sleep 100")
                 out = pathlib.Path(folder, "out")
-                log = out / "logs" / "training_0.txt"
+                log = out / "gpu_suite_logs" / "training_0.txt"
                 process = subprocess.Popen(
                     [sys.executable, "-B", str(ROOT / "scripts" / "gpu_suite"),
                      f"--build={folder}", f"--out={out}", "--parts=training"],
@@ -275,6 +276,19 @@ class GpuSuite(unittest.TestCase):
                     env={"PATH": f"{binaries}:/usr/bin:/bin"})
             self.assertEqual(part(report, "sanitizer")["status"], status)
             self.assertIn(note, part(report, "sanitizer")["notes"])
+
+    def test_what_the_checker_runs_are_tests_of_conformance(self):
+        program = pathlib.Path(BUILD) / "bin" / "backends_test"
+        if not program.is_file():
+            self.skipTest("backends_test is not built")
+        for test in suite_parts.SANITIZED:
+            listed = subprocess.run(
+                [program, "--gtest_list_tests", f"--gtest_filter=*{test}/*"],
+                capture_output=True, text=True, check=True).stdout
+            # The same test on every device.
+            names = {line.split("/")[0] for line in listed.splitlines()
+                     if line.startswith("  ")}
+            self.assertEqual(len(names), 1, test)
 
     def test_random_programs_are_counted_as_they_were_run(self):
         with tempfile.TemporaryDirectory() as folder:
