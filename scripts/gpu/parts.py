@@ -14,7 +14,8 @@ from gpu.runner import (compare, expect_success, explain_status, run_benchmark,
 
 
 def conformance(suite, outcome, limit):
-    run_gtest(suite, outcome, "backends_test", f"*/{suite.device}", limit,
+    run_gtest(suite, outcome, "backends_test",
+              f"*/{suite.device}:*_on_{suite.device}", limit,
               shards=suite.workers())
 
 

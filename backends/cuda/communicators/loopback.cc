@@ -2,7 +2,10 @@
 #include "backends/cuda/communicators/loopback.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,6 +39,8 @@ struct Meeting {
   LoopbackKernels kernels;
   std::vector<Slot> slots;    // by rank
   std::vector<Stage> stages;  // by rank, of the stretch that is to run
+  // Ranks that have enqueued what is recorded, or failed to.
+  std::atomic<int64_t> enqueued{0};
   // Written by rank 0 alone.
   absl::Status began;
   std::shared_ptr<Recording> recording;
@@ -257,6 +262,7 @@ absl::Status Loopback::Record(const std::function<absl::Status()>& work,
   kept.recording = nullptr;
   if (IsLeader()) {
     meeting_->recording = nullptr;
+    meeting_->enqueued = 0;
     meeting_->began = runtime().BeginRecording();
   }
   MTF_RETURN_IF_ERROR(host().Barrier());
@@ -265,12 +271,19 @@ absl::Status Loopback::Record(const std::function<absl::Status()>& work,
     return host().Barrier();
   }
   MTF_RETURN_IF_ERROR(meeting_->began);
-  const auto record = [&]() -> absl::Status {
+  absl::Status recorded = CatchExceptions([&]() -> absl::Status {
     MTF_ASSIGN_OR_RETURN(kept.counts, Counted(work));
-    return host().Barrier();
-  };
-  const absl::Status recorded = CatchExceptions(record);
+    return absl::OkStatus();
+  });
+  ++meeting_->enqueued;
+  if (recorded.ok()) recorded = host().Barrier();
   if (IsLeader()) {
+    // After a failure of one, others may still enqueue, which must not run.
+    // They wait for nobody any more, so that this is soon over. (Where rank 0
+    // failed itself they do wait, until it has gone.)
+    while (absl::IsAborted(recorded) && meeting_->enqueued < size()) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
     // Also after a failure: the stream is to run again.
     absl::StatusOr<std::unique_ptr<Recording>> ended = runtime().EndRecording();
     MTF_RETURN_IF_ERROR(recorded);

@@ -17,6 +17,8 @@
 namespace mtf::cuda {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using ::testing::Optional;
 
 class DiskCacheTest : public ::testing::Test {
@@ -114,6 +116,20 @@ TEST_F(DiskCacheTest, TheUserSaysWhereItLies) {
   EXPECT_EQ(DiskCache::Folder("kernels"), "");
   before == nullptr ? unsetenv("MTF_CACHE_DIR")
                     : setenv("MTF_CACHE_DIR", kept.c_str(), 1);
+}
+
+// Once for each folder, however often it is tried.
+TEST_F(DiskCacheTest, WhatCannotBeKeptIsTold) {
+  std::filesystem::create_directories(folder_);
+  std::ofstream(folder_ / "kernels") << "a file where the folder would be";
+  ::testing::internal::CaptureStderr();
+  Cache().Keep("key", "content");
+  Cache().Keep("key", "content");
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told, AllOf(HasSubstr((folder_ / "kernels").string()),
+                          HasSubstr("MTF_CACHE_DIR")));
+  EXPECT_EQ(told.find("note:"), told.rfind("note:")) << told;
+  EXPECT_EQ(Cache().Find("key"), std::nullopt);
 }
 
 }  // namespace

@@ -2,8 +2,13 @@
 //
 // The GPU that the host plays: threads that wait for each other, what a real
 // GPU would not tell, recordings, and the library calls against loops.
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -11,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/emulated/host_compiler.h"
 #include "backends/cuda/runtime.h"
 #include "mtf/half.h"
 #include "mtf/host_tensor.h"
@@ -195,6 +201,29 @@ TEST_F(EmulatedGpu, ABadKernelSpoilsNoOther) {
   runtime_->Launch(**good, {.blocks = 1, .threads = 32}, arguments);
   ASSERT_OK(runtime_->Synchronize());
   EXPECT_EQ(Get(x, 1)[0], 4);
+}
+
+// What another process left half written is compiled again.
+TEST(HostCompilerTest, ADamagedLibraryIsReplaced) {
+  const std::string folder =
+      absl::StrCat(::testing::TempDir(), "/host_compiler.", getpid());
+  const char* const before = std::getenv("MTF_CACHE_DIR");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("MTF_CACHE_DIR", folder.c_str(), /*overwrite=*/1);
+  HostCompiler compiler;
+  if (before == nullptr) {
+    unsetenv("MTF_CACHE_DIR");
+  } else {
+    setenv("MTF_CACHE_DIR", kept.c_str(), 1);
+  }
+  const KernelSource source = {
+      "k", "extern \"C\" __global__ void k(int* x) { x[0] = 7; }\n"};
+  const std::string key = compiler.KeyOf(source);
+  std::ofstream(absl::StrCat(folder, "/emulated/", key, ".so")) << "half";
+  EXPECT_EQ(compiler.Find(key), nullptr);
+  EXPECT_OK(compiler.Compile({source}));
+  EXPECT_NE(compiler.Find(key), nullptr);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(EmulatedGpu, ALaunchThatNoGpuTakesIsAnError) {

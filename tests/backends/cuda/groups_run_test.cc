@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/communicator.h"
+#include "backends/cuda/device.h"
 #include "backends/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -190,6 +191,7 @@ struct GroupCase {
   Case what;
   int64_t rows, columns;
   DType dtype;
+  std::string device = "cuda_emulated";
   friend std::ostream& operator<<(std::ostream& out, const GroupCase& c) {
     return out << c.what << " " << c.rows << "x" << c.columns << " "
                << DTypeName(c.dtype);
@@ -228,7 +230,7 @@ absl::StatusOr<Values> RunOn(const std::string& device_name,
   MTF_RETURN_IF_ERROR(ranks.Run([&](Communicator& communicator)
                                     -> absl::Status {
     MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> counted,
-                         CreateDevice(device_name, {}));
+                         mtf::CreateDevice(device_name, {}));
     auto device = std::make_unique<CountingDevice>(std::move(counted), groups);
     VariableStore store(*device);
     std::unique_ptr<Executor> first;
@@ -266,7 +268,7 @@ TEST_P(Groups, AreTheirParts) {
   const Values feeds = Feeds(*step);
   int no_groups = 0, groups = 0;
   const auto wanted = RunOn("reference", first, *step, feeds, &no_groups);
-  const auto got = RunOn("cuda_emulated", first, *step, feeds, &groups);
+  const auto got = RunOn(c.device, first, *step, feeds, &groups);
   ASSERT_OK(wanted);
   ASSERT_OK(got);
   EXPECT_EQ(no_groups, 0);
@@ -322,15 +324,22 @@ std::vector<GroupCase> AllCases() {
   }
   cases.push_back({kCases[0], 1, 1, kFloat32});
   cases.push_back({kCases[3], 300, 8, kFloat16});
+  // On a GPU too, where there is one.
+  const size_t emulated = HasGpu() ? cases.size() : 0;
+  for (size_t i = 0; i < emulated; ++i) {
+    cases.push_back(cases[i]);
+    cases.back().device = "cuda";
+  }
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(CudaEmulated, Groups, ::testing::ValuesIn(AllCases()),
+INSTANTIATE_TEST_SUITE_P(Devices, Groups, ::testing::ValuesIn(AllCases()),
                          [](const auto& info) {
                            return absl::StrCat(
                                info.param.what.name, "_", info.param.rows, "x",
                                info.param.columns, "_",
-                               std::string(DTypeName(info.param.dtype)));
+                               std::string(DTypeName(info.param.dtype)), "_on_",
+                               info.param.device);
                          });
 
 }  // namespace

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/environment_switch.h"
+
+#include <stdlib.h>
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mtf {
+namespace {
+
+constexpr char kName[] = "MTF_SWITCH_OF_A_TEST";
+
+bool With(const char* value, bool otherwise) {
+  setenv(kName, value, /*overwrite=*/1);
+  const bool is = EnvironmentSwitch(kName, otherwise);
+  unsetenv(kName);
+  return is;
+}
+
+TEST(EnvironmentSwitch, IsOneOrZeroOrNotSet) {
+  for (bool otherwise : {false, true}) {
+    EXPECT_EQ(EnvironmentSwitch(kName, otherwise), otherwise);
+    EXPECT_TRUE(With("1", otherwise));
+    EXPECT_FALSE(With("0", otherwise));
+  }
+}
+
+TEST(EnvironmentSwitch, AnythingElseIsToldOnce) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(With("false", true));
+  EXPECT_FALSE(With("true", false));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "MTF_SWITCH_OF_A_TEST \"false\" is neither 1 nor 0; using 1\n");
+}
+
+}  // namespace
+}  // namespace mtf
