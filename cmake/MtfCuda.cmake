@@ -24,7 +24,7 @@ function(mtf_find_cuda reason)
   set(${reason} "" PARENT_SCOPE)
   find_package(CUDAToolkit QUIET)
   if(NOT CUDAToolkit_FOUND)
-    set(${reason} "no CUDA toolkit found; CUDAToolkit_ROOT names its folder"
+    set(${reason} "no CUDA toolkit found, CUDAToolkit_ROOT names its folder"
         PARENT_SCOPE)
   elseif(CUDAToolkit_VERSION VERSION_LESS MTF_CUDA_LEAST)
     set(${reason} "CUDA ${CUDAToolkit_VERSION} in ${CUDAToolkit_BIN_DIR} is \
@@ -66,23 +66,24 @@ elseif(NOT MTF_WITH_CUDA STREQUAL "OFF")
   find_package(NCCL ${MTF_NCCL_LEAST} QUIET)
   set(MTF_CUDA_SUMMARY "on (CUDA ${CUDAToolkit_VERSION}")
   foreach(library CUDNN NCCL)
+    string(REPLACE CUDNN cuDNN name ${library})
     if(${library}_FOUND)
       set(MTF_HAVE_${library} TRUE)
-      string(APPEND MTF_CUDA_SUMMARY ", ${library} ${${library}_VERSION}")
+      string(APPEND MTF_CUDA_SUMMARY ", ${name} ${${library}_VERSION}")
     elseif(${library}_VERSION AND
            ${library}_VERSION VERSION_LESS MTF_${library}_LEAST)
-      string(APPEND MTF_CUDA_SUMMARY ", without ${library}, whose \
+      string(APPEND MTF_CUDA_SUMMARY ", without ${name}, whose \
 ${${library}_VERSION} is older than ${MTF_${library}_LEAST}")
     else()
-      string(APPEND MTF_CUDA_SUMMARY ", without ${library}; ${library}_ROOT \
-names its folder")
+      string(APPEND MTF_CUDA_SUMMARY ", without ${name}, \
+${library}_ROOT names its folder")
     endif()
   endforeach()
   if(CMAKE_CUDA_ARCHITECTURES)
     message(STATUS "CMAKE_CUDA_ARCHITECTURES has no effect: kernels are \
 compiled by NVRTC for the GPU that runs them")
   endif()
-  string(REPLACE "CUDNN" "cuDNN" MTF_CUDA_SUMMARY "${MTF_CUDA_SUMMARY})")
+  string(APPEND MTF_CUDA_SUMMARY ")")
 endif()
 
 # mtf_link_cuda(TARGET): tells the backends library what there is, and builds
@@ -90,8 +91,10 @@ endif()
 function(mtf_link_cuda target)
   include(GNUInstallDirs)
   set(place ${PROJECT_SOURCE_DIR}/backends/cuda/library.cc)
+  # A semicolon would end the definition.
+  string(REPLACE ";" "," summary "${MTF_CUDA_SUMMARY}")
   set_property(SOURCE ${place} APPEND PROPERTY COMPILE_DEFINITIONS
-    "MTF_CUDA_SUMMARY=\"${MTF_CUDA_SUMMARY}\""
+    "MTF_CUDA_SUMMARY=\"${summary}\""
     "MTF_CUDA_INSTALL_FOLDER=\"${CMAKE_INSTALL_FULL_LIBDIR}\"")
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
   if(NOT MTF_HAVE_CUDA)
@@ -136,6 +139,7 @@ function(mtf_link_cuda target)
   target_link_options(mtf_cuda_driver PRIVATE -Wl,--exclude-libs,ALL
                       -Wl,--no-undefined)
   foreach(library CUDNN NCCL)
+    string(REPLACE CUDNN cuDNN name ${library})
     if(MTF_HAVE_${library})
       target_compile_definitions(mtf_cuda_driver PRIVATE MTF_HAS_${library}=1)
       target_link_libraries(mtf_cuda_driver PRIVATE ${library}::${library})
