@@ -21,8 +21,9 @@ struct MachinePlan {
 
 // Plans the memory of a lowered program (all passes run) as the devices of
 // `machine` have it, in place of the plan of the program itself: where a
-// machine fuses attention, what is made and read inside of it, or of a group of
-// rows (row_groups.h), has no memory. Everything that tells memory or time of a
+// machine fuses attention, what is made and read inside of it, of a group of
+// rows (row_groups.h) or of the gradient of a gelu (matmul_groups.h) has no
+// memory. Everything that tells memory or time of a
 // program goes by its plan (MeasureBudget, EstimateStep, the explanation), so
 // this comes first:
 //

@@ -27,14 +27,15 @@ def properties(suite, outcome, limit):
         return
     limit = min(limit, suite.left())
     shards = min(suite.workers(), suite.flags.cases)
-    each = math.ceil(suite.flags.cases / shards)
+    cases = suite.flags.cases
     results = suite.run_all(
         [([*suite.command("properties_test"),
            "--gtest_filter=*NamedDeviceEqualsOracle/0"],
           f"properties_{shard}",
           {"MTF_PROPERTY_DEVICE": suite.device,
            "MTF_PROPERTY_SEED": str(1000000 * shard + 750000),
-           "MTF_PROPERTY_CASES": str(each),
+           "MTF_PROPERTY_CASES": str(cases // shards +
+                                     (shard < cases % shards)),
            # A case takes seconds where its kernels are new.
            "MTF_PROPERTY_SECONDS": str(max(1, int(limit - 25)))})
          for shard in range(shards)], limit)
@@ -52,8 +53,7 @@ def properties(suite, outcome, limit):
                           if "MTF_PROPERTY_SEED=" in line][:3]
     outcome.notes.append(
         f"{done} random programs" +
-        (f" in the time there was, of {each * shards}"
-         if done < each * shards else "") +
+        (f" in the time there was, of {cases}" if done < cases else "") +
         f", seeds from 750000 in steps of 1000000, {shards} times")
     if done == 0 and outcome.status == "passed":
         outcome.fail("no random program was run")
@@ -154,6 +154,11 @@ SANITIZED = (
     "ReduceTest.AMapInFront", "ReduceTest.NotANumberIsNeverHidden",
     "ScanTest.PaddingIsLeftOutAndZeroed", "ReduceBlocksTest.GivesATotal*",
     "TopKTest.PaddingNeverWins")
+# The same of groups, whose names end otherwise.
+SANITIZED_ON = (
+    "Groups.AreTheirParts/SoftmaxAndItsGradient_5x24_f32",
+    "Groups.AreTheirParts/SoftmaxAndItsGradient_2x8201_bf16",
+    "Groups.AreTheirParts/AdamW_5x24_f32")
 
 
 def sanitizer(suite, outcome, limit):
@@ -168,7 +173,8 @@ def sanitizer(suite, outcome, limit):
         outcome.skip("compute-sanitizer is not there")
         return
     end = time.monotonic() + limit
-    chosen = ":".join(f"*{test}/{suite.device}" for test in SANITIZED)
+    chosen = ":".join([f"*{test}/{suite.device}" for test in SANITIZED] +
+                      [f"*{test}_on_{suite.device}" for test in SANITIZED_ON])
 
     def run(check, name, program, arguments, limit):
         command = suite.command_under(
@@ -320,8 +326,7 @@ def meshes(suite, outcome, limit):
 
 def training_step(suite, outcome, limit, model, batch, length, least, modes,
                   steps=20, jax=True):
-    """Ours, theirs, ours: the best of ours beside the best of theirs, and below
-    the floor only by more than ours differ from each other."""
+    """Ours, theirs, ours: the best of ours beside the best of theirs."""
     begin = time.monotonic()
     end = begin + limit
 

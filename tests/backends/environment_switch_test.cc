@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -29,11 +30,15 @@ TEST(EnvironmentSwitch, IsOneOrZeroOrNotSet) {
 }
 
 TEST(EnvironmentSwitch, AnythingElseIsToldOnce) {
+  static int runs = 0;
+  const std::string name = absl::StrCat(kName, "_", ++runs);
+  setenv(name.c_str(), "false", /*overwrite=*/1);
   ::testing::internal::CaptureStderr();
-  EXPECT_TRUE(With("false", true));
-  EXPECT_FALSE(With("true", false));
+  EXPECT_TRUE(EnvironmentSwitch(name.c_str(), true));
+  EXPECT_FALSE(EnvironmentSwitch(name.c_str(), false));
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "MTF_SWITCH_OF_A_TEST \"false\" is neither 1 nor 0; using 1\n");
+            absl::StrCat(name, " \"false\" is neither 1 nor 0; using 1\n"));
+  unsetenv(name.c_str());
 }
 
 }  // namespace

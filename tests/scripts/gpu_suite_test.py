@@ -197,7 +197,7 @@ class GpuSuite(unittest.TestCase):
                 "exec sleep 100"))
             outcome, report, _, _ = run(
                 f"--build={folder}", "--parts=training,sanitizer",
-                "--size=tiny", "--minutes=0.07")
+                "--size=tiny", "--minutes=0.3")
         self.assertEqual(outcome.returncode, 0, outcome.stdout)
         notes = part(report, "training")["notes"]
         self.assertEqual(part(report, "training")["status"], "skipped")
@@ -289,6 +289,12 @@ class GpuSuite(unittest.TestCase):
             names = {line.split("/")[0] for line in listed.splitlines()
                      if line.startswith("  ")}
             self.assertEqual(len(names), 1, test)
+        for test in suite_parts.SANITIZED_ON:
+            listed = subprocess.run(
+                [program, "--gtest_list_tests",
+                 f"--gtest_filter=*{test}_on_cuda_emulated"],
+                capture_output=True, text=True, check=True).stdout
+            self.assertEqual(listed.count("_on_cuda_emulated"), 1, test)
 
     def test_random_programs_are_counted_as_they_were_run(self):
         with tempfile.TemporaryDirectory() as folder:

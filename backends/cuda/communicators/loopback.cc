@@ -278,9 +278,9 @@ absl::Status Loopback::Record(const std::function<absl::Status()>& work,
   ++meeting_->enqueued;
   if (recorded.ok()) recorded = host().Barrier();
   if (IsLeader()) {
-    // After a failure of one, others may still enqueue, which must not run.
-    // They wait for nobody any more, so that this is soon over. (Where rank 0
-    // failed itself they do wait, until it has gone.)
+    // After a failure of another rank some may still enqueue, which must not
+    // run. They wait for nobody any more, so that this is soon over. Where rank
+    // 0 itself has failed they may wait for it, so that it does not for them.
     while (absl::IsAborted(recorded) && meeting_->enqueued < size()) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }

@@ -188,13 +188,14 @@ class CudaNcclGroup : public NcclGroup {
 
   absl::Status Poll() override { return groups_.Poll(); }
 
+  absl::Status GivenUp() const {
+    if (communicator_ != nullptr) return absl::OkStatus();
+    return absl::AbortedError(absl::StrCat(last_, " was given up on ", Where(),
+                                           ", because another clique failed"));
+  }
   // The error that NCCL met on its own, if any.
   absl::Status AsyncError() {
-    if (communicator_ == nullptr) {
-      return absl::AbortedError(
-          absl::StrCat(last_, " was given up on ", Where(),
-                       ", because another clique failed"));
-    }
+    MTF_RETURN_IF_ERROR(GivenUp());
     ncclResult_t error = ncclSuccess;
     MTF_RETURN_IF_ERROR(
         MTF_NCCL(communicator_, ncclCommGetAsyncError(communicator_, &error)));
@@ -333,6 +334,14 @@ absl::Status NcclGroups::Poll() {
   }
   if (!status.ok()) Abort();
   return status;
+}
+
+absl::Status NcclGroups::GivenUp() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const CudaNcclGroup* group : groups_) {
+    MTF_RETURN_IF_ERROR(group->GivenUp());
+  }
+  return absl::OkStatus();
 }
 
 void NcclGroups::Abort() {

@@ -33,6 +33,8 @@ class NcclGroups {
   bool empty();
   // The first error of any clique; all of them are then aborted.
   absl::Status Poll();
+  // An error where a clique has been ended before its time.
+  absl::Status GivenUp();
   // Ends all cliques, so that nothing enqueued waits for another process.
   void Abort();
   double timeout() const { return timeout_; }

@@ -314,7 +314,7 @@ class CudaRuntime : public Runtime {
     Clock::time_point looked = begin;
     while (true) {
       const cudaError_t code = cudaStreamQuery(gpu_->stream());
-      if (code == cudaSuccess) return groups_.Poll();
+      if (code == cudaSuccess) return groups_.GivenUp();
       if (code != cudaErrorNotReady) return CheckCuda(code, "cudaStreamQuery");
       cudaGetLastError();
       const Clock::time_point now = Clock::now();

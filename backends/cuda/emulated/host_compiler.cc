@@ -175,6 +175,7 @@ absl::Status HostCompiler::Compile(absl::Span<const KernelSource> sources) {
   for (const KernelSource& source : sources) {
     const std::string path = absl::StrCat(folder_, "/", KeyOf(source), ".so");
     const std::string linked = absl::StrCat(path, ".", getpid());
+    std::remove(linked.c_str());  // of a process that was killed here
     if (link(made.c_str(), linked.c_str()) == 0 &&
         std::rename(linked.c_str(), path.c_str()) == 0) {
       continue;

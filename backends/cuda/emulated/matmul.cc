@@ -159,6 +159,12 @@ absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareEmulatedMatmul(
   if (sums && problem.batch > 1) {
     return absl::UnimplementedError("the sums of rows or columns of a batch");
   }
+  // As cuBLASLt, whose callers have another way.
+  const bool kept = problem.keeps || problem.epilogue == Epilogue::kGeluSlope ||
+                    problem.epilogue == Epilogue::kBiasOfSlope;
+  if (kept && (problem.z.leading % 8 != 0 || problem.z.batch_stride % 8 != 0)) {
+    return absl::UnimplementedError("kept rows that are no multiples of 8");
+  }
   return std::make_unique<EmulatedMatmul>(problem, std::move(enqueue));
 }
 

@@ -24,8 +24,9 @@ using ::testing::Optional;
 class DiskCacheTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    static int runs = 0;
     folder_ = std::filesystem::temp_directory_path() /
-              absl::StrCat("mtf_disk_cache_test.", getpid());
+              absl::StrCat("mtf_disk_cache_test.", getpid(), ".", ++runs);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 

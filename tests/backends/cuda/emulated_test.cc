@@ -276,7 +276,7 @@ double Slope(double x) {
 
 TEST_F(EmulatedGpu, AMatmulWithEachEpilogue) {
   using Epilogue = MatmulProblem::Epilogue;
-  constexpr int64_t kM = 3, kN = 4, kK = 5;
+  constexpr int64_t kM = 3, kN = 8, kK = 5;
   std::vector<float> x(kM * kK), y(kK * kN), z(kM * kN), bias(kN),
       kept(kM * kN);
   const auto fill = [](std::vector<float>& values, float start) {

@@ -438,6 +438,32 @@ TEST(GeluGradientOfOneMatmul, IsTwoKernelsWhereTheLibraryHasNothing) {
   EXPECT_EQ(poor->refused, 1);
 }
 
+// cuBLASLt keeps rows of multiples of 8 only.
+TEST(GeluGradientOfOneMatmul, IsTheSameInTwoKernels) {
+  Graph graph;
+  const Dimension rows{"rows", 37}, in{"in", 24}, out{"out", 12};
+  const auto input = [&](const char* name, Shape shape) {
+    return Input(graph, name, kBFloat16, std::move(shape));
+  };
+  const Tensor r = input("r", {rows, out});
+  const Tensor y =
+      Einsum({input("x", {rows, in}), input("w", {in, out})}, Shape{rows, out});
+  const Targets targets = {.fetches =
+                               Gradients(ReduceSum(Gelu(r) * y, Shape()), {r})};
+  const auto program = LowerText(graph, "", "", targets);
+  ASSERT_OK(program);
+  EXPECT_EQ(Texts(*program), "2 members gelu gradient");
+  const Values feeds = FeedsOf(*program);
+  for (const std::string& device : Devices()) {
+    int none = 0, groups = 0;
+    const auto want = RunOn("reference", *program, feeds, &none);
+    const auto got = RunOn(device, *program, feeds, &groups);
+    ASSERT_OK(want);
+    ASSERT_OK(got);
+    ExpectNear(*want, *got, 0.02);
+  }
+}
+
 std::vector<GroupCase> AllCases() {
   std::vector<GroupCase> cases;
   for (const std::string& device : Devices()) {
