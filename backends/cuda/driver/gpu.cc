@@ -72,6 +72,8 @@ absl::Status SetDevice(int ordinal) {
 // Whose second stream the thread enqueues on, if it does.
 thread_local const Gpu* beside_of_thread = nullptr;
 
+thread_local const char* range_of_thread = nullptr;
+
 absl::StatusOr<int> Attribute(cudaDeviceAttr attribute, int ordinal) {
   int value = 0;
   MTF_RETURN_IF_ERROR(
@@ -184,6 +186,12 @@ absl::StatusOr<void*> Gpu::Allocate(int64_t bytes) {
 void Gpu::Free(void* data) {
   Enter();
   if (data != nullptr) Keep(MTF_CUDA(cudaFree(data)));
+}
+
+void Gpu::SetRange(const char* name) { range_of_thread = name; }
+
+const char* Gpu::Range() {
+  return range_of_thread == nullptr ? "" : range_of_thread;
 }
 
 void Gpu::Keep(const absl::Status& status) {

@@ -56,6 +56,12 @@ class Gpu {
   absl::StatusOr<void*> Allocate(int64_t bytes);
   void Free(void* data);
 
+  // What the calling thread enqueues is part of `name`, which lives until it is
+  // set to another or to null.
+  static void SetRange(const char* name);
+  // That name, "" where there is none.
+  static const char* Range();
+
   // Keeps an error of work that cannot answer; the first one stays.
   void Keep(const absl::Status& status);
   absl::Status TakeError();

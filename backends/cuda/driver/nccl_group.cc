@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -201,7 +202,7 @@ class CudaNcclGroup : public NcclGroup {
         MTF_NCCL(communicator_, ncclCommGetAsyncError(communicator_, &error)));
     if (error == ncclSuccess || error == ncclInProgress)
       return absl::OkStatus();
-    return CheckNccl(error, last_, communicator_);
+    return CheckNccl(error, last_.c_str(), communicator_);
   }
   // Gives up the communicator, which the caller ends.
   ncclComm_t Release() { return std::exchange(communicator_, nullptr); }
@@ -227,6 +228,8 @@ class CudaNcclGroup : public NcclGroup {
   absl::Status Enqueue(const char* name, const Calls& calls) {
     gpu_.Enter();
     last_ = name;
+    // The instruction that it is of.
+    if (*Gpu::Range() != '\0') absl::StrAppend(&last_, " of ", Gpu::Range());
     const absl::Status status = TryEnqueue(calls);
     if (!status.ok()) {
       gpu_.Keep(status);
@@ -258,7 +261,7 @@ class CudaNcclGroup : public NcclGroup {
   ncclComm_t communicator_;
   cudaEvent_t before_ = nullptr, after_ = nullptr;
   int place_ = 0, size_ = 1;
-  const char* last_ = "no collective";  // enqueued last, for errors
+  std::string last_ = "no collective";  // enqueued last, for errors
 };
 
 absl::StatusOr<std::string> NcclGroups::NewId() {

@@ -269,8 +269,14 @@ class CudaRuntime : public Runtime {
   }
 #endif
 
-  void PushRange(const char* name) override { nvtxRangePushA(name); }
-  void PopRange() override { nvtxRangePop(); }
+  void PushRange(const char* name) override {
+    nvtxRangePushA(name);
+    Gpu::SetRange(name);
+  }
+  void PopRange() override {
+    nvtxRangePop();
+    Gpu::SetRange(nullptr);
+  }
 
  private:
   CudaRuntime(std::unique_ptr<Gpu> gpu, double timeout)
