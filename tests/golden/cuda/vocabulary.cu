@@ -128,9 +128,8 @@ __device__ inline auto Rounded<BF16, F>(F x) {
 template <class P>
 __device__ inline void Store(P* to, const P& x) {
 #ifdef __CUDACC__
+  const u32* const w = (const u32*)&x;
   if constexpr (sizeof(P) % 16 == 0) {
-    u32 w[sizeof(P) / 4];
-    __builtin_memcpy(w, &x, sizeof(P));
 #pragma unroll
     for (int i = 0; i < (int)(sizeof(P) / 16); ++i) {
       asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(
@@ -141,8 +140,6 @@ __device__ inline void Store(P* to, const P& x) {
     }
     return;
   } else if constexpr (sizeof(P) == 8) {
-    u32 w[2];
-    __builtin_memcpy(w, &x, sizeof(P));
     asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(
                      __cvta_generic_to_global(to)),
                  "r"(w[0]), "r"(w[1])
