@@ -18,6 +18,7 @@
 #include "lowering/overlap_collectives.h"
 #include "lowering/plan_buffers.h"
 #include "lowering/plan_einsums.h"
+#include "lowering/recompute_maps.h"
 #include "lowering/remove_trivial_collectives.h"
 #include "lowering/repeat_gathers.h"
 #include "lowering/shard_shapes.h"
@@ -48,6 +49,7 @@ constexpr Pass kPasses[] = {
     // From here on shapes are those of one device.
     {"shard_shapes", ShardShapes},
     {"fuse_maps", FuseMaps},
+    {"recompute_maps", RecomputeMaps},
     {"plan_einsums", PlanEinsums},
     {"overlap_collectives", OverlapCollectives},
     {"plan_buffers", PlanBuffers},

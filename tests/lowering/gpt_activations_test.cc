@@ -35,13 +35,12 @@ using Terms = absl::Span<const Term>;
 
 // Korthikanti et al. count 34 sbh + 5 a s^2 b: of those, 10 sbh are between
 // blocks and on the way into them, and the rest is inside. Where we differ:
-//  * a layer norm keeps x - mean in f32 (4 bytes) where they count its input in
-//    16 bits, and two f32 numbers for each position;
+//  * a layer norm keeps three f32 numbers for each position besides its input;
 //  * a softmax keeps exp(x - max) in f32 where they count its 16-bit result,
-//  and
-//    two f32 numbers for each row.
+//    and two f32 numbers for each row.
 constexpr Term kTerms[] = {
-    {"layer_1/layer_norm/sub", Term::kModel, 4, 2, Place::kBetween},
+    {"layer_0/add_1", Term::kModel, 2, 2, Place::kBetween},
+    {"layer_1/layer_norm/div", Term::kPositions, 4, 0, Place::kBetween},
     {"layer_1/layer_norm/add", Term::kPositions, 4, 0, Place::kBetween},
     {"layer_1/layer_norm/rsqrt", Term::kPositions, 4, 0, Place::kBetween},
     // What all three projections read.
@@ -68,7 +67,8 @@ constexpr Term kTerms[] = {
     {"layer_1/greater_equal", Term::kModel, 1, 1, Place::kBetween},
     // The feed-forward layer: its norm, what it reads, gelu before and after,
     // the mask.
-    {"layer_1/layer_norm_1/sub", Term::kModel, 4, 2, Place::kBetween},
+    {"layer_1/add", Term::kModel, 2, 2, Place::kBetween},
+    {"layer_1/layer_norm_1/div", Term::kPositions, 4, 0, Place::kBetween},
     {"layer_1/layer_norm_1/add", Term::kPositions, 4, 0, Place::kBetween},
     {"layer_1/layer_norm_1/rsqrt", Term::kPositions, 4, 0, Place::kBetween},
     {"layer_1/layer_norm_1/cast_1", Term::kModel, 2, 2, Place::kEntering,

@@ -23,11 +23,11 @@ namespace {
 using ::testing::ElementsAre;
 
 const std::vector<std::string> kPasses = {
-    "delay_all_reduces", "narrow_reshards",      "expand_reshards",
-    "hoist_slices",      "fuse_reduce_scatters", "remove_trivial_collectives",
-    "repeat_gathers",    "bucket_all_reduces",   "shard_shapes",
-    "fuse_maps",         "plan_einsums",         "overlap_collectives",
-    "plan_buffers"};
+    "delay_all_reduces",   "narrow_reshards",      "expand_reshards",
+    "hoist_slices",        "fuse_reduce_scatters", "remove_trivial_collectives",
+    "repeat_gathers",      "bucket_all_reduces",   "shard_shapes",
+    "fuse_maps",           "recompute_maps",       "plan_einsums",
+    "overlap_collectives", "plan_buffers"};
 
 // A model whose sizes many meshes divide.
 TransformerSizes EvenSizes(int layers = 2) {
@@ -88,7 +88,7 @@ TEST(Lower, AMisspeltLastPassIsAnError) {
           "  passes   delay_all_reduces, narrow_reshards, expand_reshards, "
           "hoist_slices, fuse_reduce_scatters, remove_trivial_collectives, "
           "repeat_gathers, bucket_all_reduces, shard_shapes, fuse_maps, "
-          "plan_einsums, overlap_collectives, plan_buffers"));
+          "recompute_maps, plan_einsums, overlap_collectives, plan_buffers"));
 }
 
 // Running the table pass by pass over text gives what Lower gives. The text

@@ -59,7 +59,7 @@ class EveryHeading : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EveryHeading, ExplainsTheSameOrIsRefused) {
   const std::vector<Stage> stages = StagesUnder(GetParam());
-  ASSERT_EQ(stages.size(), 14u);
+  ASSERT_EQ(stages.size(), 15u);
   const absl::StatusOr<Program> whole = ParseDump(stages.back().text, "p.txt");
   ASSERT_OK(whole);
   const std::string cost = CostOf(*whole);

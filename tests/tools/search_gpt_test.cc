@@ -111,20 +111,20 @@ TEST_F(GptSearch, Gpt3OnMegatronsOwnGroundIsNoSlowerEither) {
   EXPECT_LE(found->best[0].price.seconds, SecondsOf(kMegatron, mesh, prices_));
 }
 
-// What no layout of first names does: the smallest takes 115 GiB. Sequence
-// parallelism between the blocks, with parameters in shards, takes 90.
+// What no layout of first names does: the smallest takes 88 GiB. Sequence
+// parallelism between the blocks, with parameters in shards, takes 75.
 TEST_F(GptSearch, SequenceParallelismIsFoundWhereNothingElseFits) {
   GptSizes sizes = *FindModel("gpt3_175b");
   sizes.batch = 256;
   Build(sizes);
   const Mesh mesh = *Mesh::Parse("pod:8,data:8,model:8");
   const auto found = SearchRules(input_, mesh, prices_,
-                                 {.memory_limit = 100 * kGiB, .keep = 1});
+                                 {.memory_limit = 80 * kGiB, .keep = 1});
   ASSERT_OK(found);
   EXPECT_GT(found->by_second_names, 0);
   EXPECT_FALSE(found->all_proved);
   const FoundLayout& best = found->best[0];
-  EXPECT_LE(best.memory_bytes(), 100 * kGiB);
+  EXPECT_LE(best.memory_bytes(), 80 * kGiB);
   EXPECT_THAT(best.text, HasSubstr("\nblock_length:"));
   EXPECT_DOUBLE_EQ(best.price.seconds, SecondsOf(best.text, mesh, prices_));
   EXPECT_THAT(SummaryText(*found), HasSubstr(" with rules for second names"));

@@ -923,11 +923,10 @@ row_group(const float* in0,
           const float* in2,
           const float* in3,
           float* out0,
-          float* out3,
+          float* out2,
           float* out5,
           float* out6,
-          float* out7,
-          float* out8) {
+          float* out7) {
   __shared__ double shared_double[32];
   __shared__ float shared_float[32];
   __shared__ i64 shared_i64[32];
@@ -1006,9 +1005,7 @@ row_group(const float* in0,
       const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
       const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (0) + (i64)pack * 4);
       Pack<float, 4> to0;
-      Pack<float, 4> to3;
       Pack<float, 4> to7;
-      Pack<float, 4> to8;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1018,20 +1015,16 @@ row_group(const float* in0,
         const F m0 = km0[share][j];
         const F m3 = km3[share][j];
         const F s7_0 = RowMultiply(m3, m6);
-        const F m7 = s7_0;
-        const F s8_0 = RowMultiply(m7, x3);
-        const F s8_1 = RowAdd(s8_0, x2);
-        const F m8 = s8_1;
+        const F s7_1 = RowMultiply(s7_0, x3);
+        const F s7_2 = RowAdd(s7_1, x2);
+        const F m7 = s7_2;
         Put(to0.at[j], m0);
-        Put(to3.at[j], m3);
         Put(to7.at[j], m7);
-        Put(to8.at[j], m8);
       }
       Store((Pack<float, 4>*)(out0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to0);
-      Store((Pack<float, 4>*)(out3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to3);
       Store((Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to7);
-      Store((Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to8);
     }
+    if (lane == 0) Put(out2[row0 * 128LL + row1 * 1LL], m2);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
     if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
   }
@@ -1071,11 +1064,10 @@ extern "C" __global__ void __launch_bounds__(128)
 row_group(const float* in0,
           const float* in1,
           const float* in2,
-          float* out2,
+          float* out1,
           float* out4,
           float* out5,
-          float* out6,
-          float* out7) {
+          float* out6) {
   __shared__ double shared_double[32];
   __shared__ float shared_float[32];
   __shared__ i64 shared_i64[32];
@@ -1145,9 +1137,7 @@ row_group(const float* in0,
       if (pack >= 64) continue;
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
       const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
-      Pack<float, 4> to2;
       Pack<float, 4> to6;
-      Pack<float, 4> to7;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1156,18 +1146,14 @@ row_group(const float* in0,
         const F x2 = Value(pack2.at[j]);
         const F m2 = km2[share][j];
         const F s6_0 = RowMultiply(m2, m5);
-        const F m6 = s6_0;
-        const F s7_0 = RowMultiply(m6, x2);
-        const F s7_1 = RowAdd(s7_0, x1);
-        const F m7 = s7_1;
-        Put(to2.at[j], m2);
+        const F s6_1 = RowMultiply(s6_0, x2);
+        const F s6_2 = RowAdd(s6_1, x1);
+        const F m6 = s6_2;
         Put(to6.at[j], m6);
-        Put(to7.at[j], m7);
       }
-      Store((Pack<float, 4>*)(out2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to2);
       Store((Pack<float, 4>*)(out6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to6);
-      Store((Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to7);
     }
+    if (lane == 0) Put(out1[row0 * 128LL + row1 * 1LL], m1);
     if (lane == 0) Put(out4[row0 * 128LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
   }
@@ -1400,6 +1386,10 @@ __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
 template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
+}
+template <class T>
 __device__ inline auto RowIdentity(T x) {
   return x;
 }
@@ -1439,11 +1429,11 @@ row_group(const float* in0,
       (void)row0;
       const i64 row1 = row / 1 % 128;
       (void)row1;
+      const F x2 = Value(in2[row0 * 128LL + row1 * 1LL]);
       const F x4 = Value(in4[row0 * 128LL + row1 * 1LL]);
       const F x5 = Value(in5[row0 * 128LL + row1 * 1LL]);
       F kx0[2][4];
       F kx1[2][4];
-      F kx2[2][4];
       F kx3[2][4];
       F km1[2][4];
       double total3 = 0.0;
@@ -1453,7 +1443,6 @@ row_group(const float* in0,
         if (pack >= 64) continue;
         const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
-        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         float run3 = 0.0;
         #pragma unroll
@@ -1464,19 +1453,20 @@ row_group(const float* in0,
           kx0[share][j] = x0;
           const F x1 = Value(pack1.at[j]);
           kx1[share][j] = x1;
-          const F x2 = Value(pack2.at[j]);
-          kx2[share][j] = x2;
           const F x3 = Value(pack3.at[j]);
           kx3[share][j] = x3;
           const F s1_0 = RowMultiply(x0, x1);
           const F m1 = s1_0;
           km1[share][j] = m1;
-          const F s3_0 = RowMultiply(m1, x3);
-          run3 = Sum::Of(run3, Plain(s3_0));
+          const F s3_0 = RowSubtract(x3, x4);
+          const F s3_1 = RowMultiply(m1, s3_0);
+          run3 = Sum::Of(run3, Plain(s3_1));
           const F s0_0 = RowIdentity(x0);
           sum0[share][j] = Sum::Of(sum0[share][j], Plain(s0_0));
-          const F s2_0 = RowMultiply(x0, x2);
-          sum2[share][j] = Sum::Of(sum2[share][j], Plain(s2_0));
+          const F s2_0 = RowSubtract(x3, x4);
+          const F s2_1 = RowMultiply(s2_0, x2);
+          const F s2_2 = RowMultiply(x0, s2_1);
+          sum2[share][j] = Sum::Of(sum2[share][j], Plain(s2_2));
         }
         total3 = Sum::Of(total3, (double)run3);
       }
@@ -1484,8 +1474,8 @@ row_group(const float* in0,
       const F m3 = Rounded<float>(Register(total3));
       const F s4_0 = F(-0.5f);
       const F s4_1 = RowMultiply(s4_0, m3);
-      const F s4_2 = RowMultiply(s4_1, x5);
-      const F s4_3 = RowDivide(s4_2, x4);
+      const F s4_2 = RowMultiply(s4_1, x2);
+      const F s4_3 = RowDivide(s4_2, x5);
       const F s4_4 = F(256.0f);
       const F s4_5 = RowDivide(s4_3, s4_4);
       const F m4 = s4_5;
@@ -1502,13 +1492,14 @@ row_group(const float* in0,
           (void)column;
           const F x3 = kx3[share][j];
           const F m1 = km1[share][j];
-          const F s5_0 = RowIdentity(m4);
-          const F s5_1 = F(2.0f);
-          const F s5_2 = RowMultiply(s5_1, s5_0);
-          const F s5_3 = RowMultiply(s5_2, x3);
-          const F s5_4 = RowMultiply(m1, x5);
-          const F s5_5 = RowAdd(s5_4, s5_3);
-          const F m5 = s5_5;
+          const F s5_0 = RowSubtract(x3, x4);
+          const F s5_1 = RowIdentity(m4);
+          const F s5_2 = F(2.0f);
+          const F s5_3 = RowMultiply(s5_2, s5_1);
+          const F s5_4 = RowMultiply(s5_3, s5_0);
+          const F s5_5 = RowMultiply(m1, x2);
+          const F s5_6 = RowAdd(s5_5, s5_4);
+          const F m5 = s5_6;
           km5[share][j] = m5;
           const F s6_0 = RowNegate(m5);
           run6 = Sum::Of(run6, Plain(s6_0));

@@ -1055,6 +1055,10 @@ reduce(const float* __restrict__ x0,
 // after basic, reduce
 
 template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
+}
+template <class T>
 __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
@@ -1062,6 +1066,8 @@ typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
 reduce(const float* __restrict__ x0,
     const float* __restrict__ x1,
+    const float* __restrict__ x2,
+    const float* __restrict__ x3,
     double* __restrict__ y0) {
   __shared__ double shared[8][128];
   const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
@@ -1074,13 +1080,19 @@ reduce(const float* __restrict__ x0,
     if (c < 256) {
       const auto add = [&](Index r, float (&run)[4]) {
         const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + r * 256 + c);
-        const Pack<float, 4> p1 = *(const Pack<float, 4>*)(x1 + r * 256 + c);
+        const float p1 = x1[r];
+        const Pack<float, 4> p2 = *(const Pack<float, 4>*)(x2 + r * 256 + c);
+        const float p3 = x3[r];
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const F a0 = Value(p0.at[j]);
-          const F a1 = Value(p1.at[j]);
-          const F t0 = RowMultiply(a0, a1);
-          run[j] = Sum::Of(run[j], Plain(t0));
+          const F a1 = Value(p1);
+          const F a2 = Value(p2.at[j]);
+          const F a3 = Value(p3);
+          const F t0 = RowSubtract(a2, a3);
+          const F t1 = RowMultiply(t0, a1);
+          const F t2 = RowMultiply(a0, t1);
+          run[j] = Sum::Of(run[j], Plain(t2));
         }
       };
       for (Index r = part * 128 + group; r < end;) {
@@ -1196,11 +1208,10 @@ row_group(const float* in0,
           const float* in2,
           const float* in3,
           float* out0,
-          float* out3,
+          float* out2,
           float* out5,
           float* out6,
-          float* out7,
-          float* out8) {
+          float* out7) {
   __shared__ double shared_double[32];
   __shared__ float shared_float[32];
   __shared__ i64 shared_i64[32];
@@ -1279,9 +1290,7 @@ row_group(const float* in0,
       const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
       const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (0) + (i64)pack * 4);
       Pack<float, 4> to0;
-      Pack<float, 4> to3;
       Pack<float, 4> to7;
-      Pack<float, 4> to8;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1291,20 +1300,16 @@ row_group(const float* in0,
         const F m0 = km0[share][j];
         const F m3 = km3[share][j];
         const F s7_0 = RowMultiply(m3, m6);
-        const F m7 = s7_0;
-        const F s8_0 = RowMultiply(m7, x3);
-        const F s8_1 = RowAdd(s8_0, x2);
-        const F m8 = s8_1;
+        const F s7_1 = RowMultiply(s7_0, x3);
+        const F s7_2 = RowAdd(s7_1, x2);
+        const F m7 = s7_2;
         Put(to0.at[j], m0);
-        Put(to3.at[j], m3);
         Put(to7.at[j], m7);
-        Put(to8.at[j], m8);
       }
       Store((Pack<float, 4>*)(out0 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to0);
-      Store((Pack<float, 4>*)(out3 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to3);
       Store((Pack<float, 4>*)(out7 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to7);
-      Store((Pack<float, 4>*)(out8 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to8);
     }
+    if (lane == 0) Put(out2[row0 * 32LL + row1 * 1LL], m2);
     if (lane == 0) Put(out5[row0 * 32LL + row1 * 1LL], m5);
     if (lane == 0) Put(out6[row0 * 32LL + row1 * 1LL], m6);
   }
@@ -1716,11 +1721,10 @@ extern "C" __global__ void __launch_bounds__(128)
 row_group(const float* in0,
           const float* in1,
           const float* in2,
-          float* out2,
+          float* out1,
           float* out4,
           float* out5,
-          float* out6,
-          float* out7) {
+          float* out6) {
   __shared__ double shared_double[32];
   __shared__ float shared_float[32];
   __shared__ i64 shared_i64[32];
@@ -1790,9 +1794,7 @@ row_group(const float* in0,
       if (pack >= 64) continue;
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
       const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
-      Pack<float, 4> to2;
       Pack<float, 4> to6;
-      Pack<float, 4> to7;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1801,18 +1803,14 @@ row_group(const float* in0,
         const F x2 = Value(pack2.at[j]);
         const F m2 = km2[share][j];
         const F s6_0 = RowMultiply(m2, m5);
-        const F m6 = s6_0;
-        const F s7_0 = RowMultiply(m6, x2);
-        const F s7_1 = RowAdd(s7_0, x1);
-        const F m7 = s7_1;
-        Put(to2.at[j], m2);
+        const F s6_1 = RowMultiply(s6_0, x2);
+        const F s6_2 = RowAdd(s6_1, x1);
+        const F m6 = s6_2;
         Put(to6.at[j], m6);
-        Put(to7.at[j], m7);
       }
-      Store((Pack<float, 4>*)(out2 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to2);
       Store((Pack<float, 4>*)(out6 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to6);
-      Store((Pack<float, 4>*)(out7 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to7);
     }
+    if (lane == 0) Put(out1[row0 * 32LL + row1 * 1LL], m1);
     if (lane == 0) Put(out4[row0 * 32LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 32LL + row1 * 1LL], m5);
   }
@@ -1825,131 +1823,8 @@ __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
 template <class T>
-__device__ inline auto RowDivide(T x, T y) {
-  return x / y;
-}
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-template <class T>
-__device__ inline auto RowNegate(T x) {
-  return -x;
-}
-extern "C" __global__ void __launch_bounds__(128)
-row_group(const float* in0,
-          const float* in1,
-          const float* in2,
-          const float* in3,
-          const float* in4,
-          float* out5) {
-  __shared__ double shared_double[32];
-  __shared__ float shared_float[32];
-  __shared__ i64 shared_i64[32];
-  (void)shared_double, (void)shared_float, (void)shared_i64;
-  const int lane = threadIdx.x % 32;
-  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512; row += (i64)gridDim.x * 4) {
-    const i64 row0 = row / 32 % 16;
-    (void)row0;
-    const i64 row1 = row / 1 % 32;
-    (void)row1;
-    const F x2 = Value(in2[row0 * 32LL + row1 * 1LL]);
-    const F x3 = Value(in3[row0 * 32LL + row1 * 1LL]);
-    F kx0[2][4];
-    F kx1[2][4];
-    double total0 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4);
-      const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4);
-      float run0 = 0.0;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = Value(pack0.at[j]);
-        kx0[share][j] = x0;
-        const F x1 = Value(pack1.at[j]);
-        kx1[share][j] = x1;
-        const F s0_0 = RowMultiply(x0, x1);
-        run0 = Sum::Of(run0, Plain(s0_0));
-      }
-      total0 = Sum::Of(total0, (double)run0);
-    }
-    total0 = AcrossBlock<Sum, 32>(total0, shared_double);
-    const F m0 = Rounded<float>(Register(total0));
-    const F s1_0 = F(-0.5f);
-    const F s1_1 = RowMultiply(s1_0, m0);
-    const F s1_2 = RowMultiply(s1_1, x3);
-    const F s1_3 = RowDivide(s1_2, x2);
-    const F s1_4 = F(256.0f);
-    const F s1_5 = RowDivide(s1_3, s1_4);
-    const F m1 = s1_5;
-    F km2[2][4];
-    double total3 = 0.0;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      float run3 = 0.0;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x0 = kx0[share][j];
-        const F x1 = kx1[share][j];
-        const F s2_0 = RowIdentity(m1);
-        const F s2_1 = F(2.0f);
-        const F s2_2 = RowMultiply(s2_1, s2_0);
-        const F s2_3 = RowMultiply(s2_2, x1);
-        const F s2_4 = RowMultiply(x0, x3);
-        const F s2_5 = RowAdd(s2_4, s2_3);
-        const F m2 = s2_5;
-        km2[share][j] = m2;
-        const F s3_0 = RowNegate(m2);
-        run3 = Sum::Of(run3, Plain(s3_0));
-      }
-      total3 = Sum::Of(total3, (double)run3);
-    }
-    total3 = AcrossBlock<Sum, 32>(total3, shared_double);
-    const F m3 = Rounded<float>(Register(total3));
-    const F s4_0 = F(256.0f);
-    const F s4_1 = RowDivide(m3, s4_0);
-    const F m4 = s4_1;
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<float, 4> pack4 = *(const Pack<float, 4>*)(in4 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4);
-      Pack<float, 4> to5;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
-        (void)column;
-        const F x4 = Value(pack4.at[j]);
-        const F m2 = km2[share][j];
-        const F s5_0 = RowIdentity(m4);
-        const F s5_1 = RowAdd(x4, m2);
-        const F s5_2 = RowAdd(s5_1, s5_0);
-        const F m5 = s5_2;
-        Put(to5.at[j], m5);
-      }
-      Store((Pack<float, 4>*)(out5 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to5);
-    }
-  }
-}
-
-
-// after basic, reduce
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
 }
 template <class T>
 __device__ inline auto RowIdentity(T x) {
@@ -1991,11 +1866,11 @@ row_group(const float* in0,
       (void)row0;
       const i64 row1 = row / 1 % 32;
       (void)row1;
+      const F x2 = Value(in2[row0 * 32LL + row1 * 1LL]);
       const F x4 = Value(in4[row0 * 32LL + row1 * 1LL]);
       const F x5 = Value(in5[row0 * 32LL + row1 * 1LL]);
       F kx0[2][4];
       F kx1[2][4];
-      F kx2[2][4];
       F kx3[2][4];
       F km1[2][4];
       double total3 = 0.0;
@@ -2005,7 +1880,6 @@ row_group(const float* in0,
         if (pack >= 64) continue;
         const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
-        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4);
         float run3 = 0.0;
         #pragma unroll
@@ -2016,19 +1890,20 @@ row_group(const float* in0,
           kx0[share][j] = x0;
           const F x1 = Value(pack1.at[j]);
           kx1[share][j] = x1;
-          const F x2 = Value(pack2.at[j]);
-          kx2[share][j] = x2;
           const F x3 = Value(pack3.at[j]);
           kx3[share][j] = x3;
           const F s1_0 = RowMultiply(x0, x1);
           const F m1 = s1_0;
           km1[share][j] = m1;
-          const F s3_0 = RowMultiply(m1, x3);
-          run3 = Sum::Of(run3, Plain(s3_0));
+          const F s3_0 = RowSubtract(x3, x4);
+          const F s3_1 = RowMultiply(m1, s3_0);
+          run3 = Sum::Of(run3, Plain(s3_1));
           const F s0_0 = RowIdentity(x0);
           sum0[share][j] = Sum::Of(sum0[share][j], Plain(s0_0));
-          const F s2_0 = RowMultiply(x0, x2);
-          sum2[share][j] = Sum::Of(sum2[share][j], Plain(s2_0));
+          const F s2_0 = RowSubtract(x3, x4);
+          const F s2_1 = RowMultiply(s2_0, x2);
+          const F s2_2 = RowMultiply(x0, s2_1);
+          sum2[share][j] = Sum::Of(sum2[share][j], Plain(s2_2));
         }
         total3 = Sum::Of(total3, (double)run3);
       }
@@ -2036,8 +1911,8 @@ row_group(const float* in0,
       const F m3 = Rounded<float>(Register(total3));
       const F s4_0 = F(-0.5f);
       const F s4_1 = RowMultiply(s4_0, m3);
-      const F s4_2 = RowMultiply(s4_1, x5);
-      const F s4_3 = RowDivide(s4_2, x4);
+      const F s4_2 = RowMultiply(s4_1, x2);
+      const F s4_3 = RowDivide(s4_2, x5);
       const F s4_4 = F(256.0f);
       const F s4_5 = RowDivide(s4_3, s4_4);
       const F m4 = s4_5;
@@ -2054,13 +1929,14 @@ row_group(const float* in0,
           (void)column;
           const F x3 = kx3[share][j];
           const F m1 = km1[share][j];
-          const F s5_0 = RowIdentity(m4);
-          const F s5_1 = F(2.0f);
-          const F s5_2 = RowMultiply(s5_1, s5_0);
-          const F s5_3 = RowMultiply(s5_2, x3);
-          const F s5_4 = RowMultiply(m1, x5);
-          const F s5_5 = RowAdd(s5_4, s5_3);
-          const F m5 = s5_5;
+          const F s5_0 = RowSubtract(x3, x4);
+          const F s5_1 = RowIdentity(m4);
+          const F s5_2 = F(2.0f);
+          const F s5_3 = RowMultiply(s5_2, s5_1);
+          const F s5_4 = RowMultiply(s5_3, s5_0);
+          const F s5_5 = RowMultiply(m1, x2);
+          const F s5_6 = RowAdd(s5_5, s5_4);
+          const F m5 = s5_6;
           km5[share][j] = m5;
           const F s6_0 = RowNegate(m5);
           run6 = Sum::Of(run6, Plain(s6_0));
@@ -2116,6 +1992,10 @@ __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
 template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
+}
+template <class T>
 __device__ inline auto RowIdentity(T x) {
   return x;
 }
@@ -2155,11 +2035,11 @@ row_group(const float* in0,
       (void)row0;
       const i64 row1 = row / 1 % 32;
       (void)row1;
+      const F x2 = Value(in2[row0 * 32LL + row1 * 1LL]);
       const F x4 = Value(in4[row0 * 32LL + row1 * 1LL]);
       const F x5 = Value(in5[row0 * 32LL + row1 * 1LL]);
       F kx0[2][4];
       F kx1[2][4];
-      F kx2[2][4];
       F kx3[2][4];
       F km1[2][4];
       double total3 = 0.0;
@@ -2169,7 +2049,6 @@ row_group(const float* in0,
         if (pack >= 64) continue;
         const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
-        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4);
         float run3 = 0.0;
         #pragma unroll
@@ -2180,19 +2059,20 @@ row_group(const float* in0,
           kx0[share][j] = x0;
           const F x1 = Value(pack1.at[j]);
           kx1[share][j] = x1;
-          const F x2 = Value(pack2.at[j]);
-          kx2[share][j] = x2;
           const F x3 = Value(pack3.at[j]);
           kx3[share][j] = x3;
           const F s1_0 = RowMultiply(x0, x1);
           const F m1 = s1_0;
           km1[share][j] = m1;
-          const F s3_0 = RowMultiply(m1, x3);
-          run3 = Sum::Of(run3, Plain(s3_0));
+          const F s3_0 = RowSubtract(x3, x4);
+          const F s3_1 = RowMultiply(m1, s3_0);
+          run3 = Sum::Of(run3, Plain(s3_1));
           const F s0_0 = RowIdentity(x0);
           sum0[share][j] = Sum::Of(sum0[share][j], Plain(s0_0));
-          const F s2_0 = RowMultiply(x0, x2);
-          sum2[share][j] = Sum::Of(sum2[share][j], Plain(s2_0));
+          const F s2_0 = RowSubtract(x3, x4);
+          const F s2_1 = RowMultiply(s2_0, x2);
+          const F s2_2 = RowMultiply(x0, s2_1);
+          sum2[share][j] = Sum::Of(sum2[share][j], Plain(s2_2));
         }
         total3 = Sum::Of(total3, (double)run3);
       }
@@ -2200,8 +2080,8 @@ row_group(const float* in0,
       const F m3 = Rounded<float>(Register(total3));
       const F s4_0 = F(-0.5f);
       const F s4_1 = RowMultiply(s4_0, m3);
-      const F s4_2 = RowMultiply(s4_1, x5);
-      const F s4_3 = RowDivide(s4_2, x4);
+      const F s4_2 = RowMultiply(s4_1, x2);
+      const F s4_3 = RowDivide(s4_2, x5);
       const F s4_4 = F(256.0f);
       const F s4_5 = RowDivide(s4_3, s4_4);
       const F m4 = s4_5;
@@ -2218,13 +2098,14 @@ row_group(const float* in0,
           (void)column;
           const F x3 = kx3[share][j];
           const F m1 = km1[share][j];
-          const F s5_0 = RowIdentity(m4);
-          const F s5_1 = F(2.0f);
-          const F s5_2 = RowMultiply(s5_1, s5_0);
-          const F s5_3 = RowMultiply(s5_2, x3);
-          const F s5_4 = RowMultiply(m1, x5);
-          const F s5_5 = RowAdd(s5_4, s5_3);
-          const F m5 = s5_5;
+          const F s5_0 = RowSubtract(x3, x4);
+          const F s5_1 = RowIdentity(m4);
+          const F s5_2 = F(2.0f);
+          const F s5_3 = RowMultiply(s5_2, s5_1);
+          const F s5_4 = RowMultiply(s5_3, s5_0);
+          const F s5_5 = RowMultiply(m1, x2);
+          const F s5_6 = RowAdd(s5_5, s5_4);
+          const F m5 = s5_6;
           km5[share][j] = m5;
           const F s6_0 = RowNegate(m5);
           run6 = Sum::Of(run6, Plain(s6_0));
@@ -2264,6 +2145,141 @@ row_group(const float* in0,
       #pragma unroll
       for (int j = 0; j < 4; ++j) to2.at[j] = sum2[share][j];
       Store((Pack<float, 4>*)(partial + (64 + stripe) * 256 + (i64)pack * 4), to2);
+    }
+  }
+}
+
+
+// after basic, reduce
+template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
+}
+template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+template <class T>
+__device__ inline auto RowDivide(T x, T y) {
+  return x / y;
+}
+template <class T>
+__device__ inline auto RowIdentity(T x) {
+  return x;
+}
+template <class T>
+__device__ inline auto RowAdd(T x, T y) {
+  return x + y;
+}
+template <class T>
+__device__ inline auto RowNegate(T x) {
+  return -x;
+}
+extern "C" __global__ void __launch_bounds__(128)
+row_group(const float* in0,
+          const float* in1,
+          const float* in2,
+          const float* in3,
+          const float* in4,
+          const float* in5,
+          float* out5) {
+  __shared__ double shared_double[32];
+  __shared__ float shared_float[32];
+  __shared__ i64 shared_i64[32];
+  (void)shared_double, (void)shared_float, (void)shared_i64;
+  const int lane = threadIdx.x % 32;
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512; row += (i64)gridDim.x * 4) {
+    const i64 row0 = row / 32 % 16;
+    (void)row0;
+    const i64 row1 = row / 1 % 32;
+    (void)row1;
+    const F x2 = Value(in2[row0 * 32LL + row1 * 1LL]);
+    const F x3 = Value(in3[row0 * 32LL + row1 * 1LL]);
+    const F x4 = Value(in4[row0 * 32LL + row1 * 1LL]);
+    F kx0[2][4];
+    F kx1[2][4];
+    double total0 = 0.0;
+    #pragma unroll
+    for (int share = 0; share < 2; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 64) continue;
+      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4);
+      const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4);
+      float run0 = 0.0;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const F x0 = Value(pack0.at[j]);
+        kx0[share][j] = x0;
+        const F x1 = Value(pack1.at[j]);
+        kx1[share][j] = x1;
+        const F s0_0 = RowSubtract(x1, x2);
+        const F s0_1 = RowMultiply(x0, s0_0);
+        run0 = Sum::Of(run0, Plain(s0_1));
+      }
+      total0 = Sum::Of(total0, (double)run0);
+    }
+    total0 = AcrossBlock<Sum, 32>(total0, shared_double);
+    const F m0 = Rounded<float>(Register(total0));
+    const F s1_0 = F(-0.5f);
+    const F s1_1 = RowMultiply(s1_0, m0);
+    const F s1_2 = RowMultiply(s1_1, x4);
+    const F s1_3 = RowDivide(s1_2, x3);
+    const F s1_4 = F(256.0f);
+    const F s1_5 = RowDivide(s1_3, s1_4);
+    const F m1 = s1_5;
+    F km2[2][4];
+    double total3 = 0.0;
+    #pragma unroll
+    for (int share = 0; share < 2; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 64) continue;
+      float run3 = 0.0;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const F x0 = kx0[share][j];
+        const F x1 = kx1[share][j];
+        const F s2_0 = RowSubtract(x1, x2);
+        const F s2_1 = RowIdentity(m1);
+        const F s2_2 = F(2.0f);
+        const F s2_3 = RowMultiply(s2_2, s2_1);
+        const F s2_4 = RowMultiply(s2_3, s2_0);
+        const F s2_5 = RowMultiply(x0, x4);
+        const F s2_6 = RowAdd(s2_5, s2_4);
+        const F m2 = s2_6;
+        km2[share][j] = m2;
+        const F s3_0 = RowNegate(m2);
+        run3 = Sum::Of(run3, Plain(s3_0));
+      }
+      total3 = Sum::Of(total3, (double)run3);
+    }
+    total3 = AcrossBlock<Sum, 32>(total3, shared_double);
+    const F m3 = Rounded<float>(Register(total3));
+    const F s4_0 = F(256.0f);
+    const F s4_1 = RowDivide(m3, s4_0);
+    const F m4 = s4_1;
+    #pragma unroll
+    for (int share = 0; share < 2; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 64) continue;
+      const Pack<float, 4> pack5 = *(const Pack<float, 4>*)(in5 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4);
+      Pack<float, 4> to5;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const F x5 = Value(pack5.at[j]);
+        const F m2 = km2[share][j];
+        const F s5_0 = RowIdentity(m4);
+        const F s5_1 = RowAdd(x5, m2);
+        const F s5_2 = RowAdd(s5_1, s5_0);
+        const F m5 = s5_2;
+        Put(to5.at[j], m5);
+      }
+      Store((Pack<float, 4>*)(out5 + (row0 * 8192LL + row1 * 256LL) + (i64)pack * 4), to5);
     }
   }
 }

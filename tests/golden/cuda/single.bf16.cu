@@ -901,6 +901,10 @@ __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
 template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
+}
+template <class T>
 __device__ inline auto RowIdentity(T x) {
   return x;
 }
@@ -918,7 +922,7 @@ row_group(const BF16* in0,
           const float* in2,
           const float* in3,
           const float* in4,
-          const float* in5,
+          const BF16* in5,
           const float* in6,
           const BF16* in7,
           BF16* out9,
@@ -937,13 +941,13 @@ row_group(const BF16* in0,
       (void)row0;
       const i64 row1 = row / 1 % 128;
       (void)row1;
-      const F x5 = Value(in5[row0 * 128LL + row1 * 1LL]);
+      const F x3 = Value(in3[row0 * 128LL + row1 * 1LL]);
+      const F x4 = Value(in4[row0 * 128LL + row1 * 1LL]);
       const F x6 = Value(in6[row0 * 128LL + row1 * 1LL]);
       F kx0[2][4];
       F kx1[2][4];
       F kx2[2][4];
-      F kx3[2][4];
-      F kx4[2][4];
+      F kx5[2][4];
       F km0[2][4];
       F km2[2][4];
       double total4 = 0.0;
@@ -954,8 +958,7 @@ row_group(const BF16* in0,
         const Pack<BF16, 4> pack0 = *(const Pack<BF16, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<BF16, 4> pack1 = *(const Pack<BF16, 4>*)(in1 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
-        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-        const Pack<float, 4> pack4 = *(const Pack<float, 4>*)(in4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        const Pack<BF16, 4> pack5 = *(const Pack<BF16, 4>*)(in5 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         float run4 = 0.0;
         #pragma unroll
         for (int j = 0; j < 4; ++j) {
@@ -967,10 +970,8 @@ row_group(const BF16* in0,
           kx1[share][j] = x1;
           const F x2 = Value(pack2.at[j]);
           kx2[share][j] = x2;
-          const F x3 = Value(pack3.at[j]);
-          kx3[share][j] = x3;
-          const F x4 = Value(pack4.at[j]);
-          kx4[share][j] = x4;
+          const F x5 = Value(pack5.at[j]);
+          kx5[share][j] = x5;
           const F s0_0 = Rounded<BF16>(RowAdd(x0, x1));
           const F s0_1 = s0_0;
           const F m0 = s0_1;
@@ -978,12 +979,17 @@ row_group(const BF16* in0,
           const F s2_0 = RowMultiply(m0, x2);
           const F m2 = s2_0;
           km2[share][j] = m2;
-          const F s4_0 = RowMultiply(m2, x4);
-          run4 = Sum::Of(run4, Plain(s4_0));
+          const F s4_0 = x5;
+          const F s4_1 = RowSubtract(s4_0, x4);
+          const F s4_2 = RowMultiply(m2, s4_1);
+          run4 = Sum::Of(run4, Plain(s4_2));
           const F s1_0 = RowIdentity(m0);
           sum1[share][j] = Sum::Of(sum1[share][j], Plain(s1_0));
-          const F s3_0 = RowMultiply(m0, x3);
-          sum3[share][j] = Sum::Of(sum3[share][j], Plain(s3_0));
+          const F s3_0 = x5;
+          const F s3_1 = RowSubtract(s3_0, x4);
+          const F s3_2 = RowMultiply(s3_1, x3);
+          const F s3_3 = RowMultiply(m0, s3_2);
+          sum3[share][j] = Sum::Of(sum3[share][j], Plain(s3_3));
         }
         total4 = Sum::Of(total4, (double)run4);
       }
@@ -991,8 +997,8 @@ row_group(const BF16* in0,
       const F m4 = Rounded<float>(Register(total4));
       const F s5_0 = F(-0.5f);
       const F s5_1 = RowMultiply(s5_0, m4);
-      const F s5_2 = RowMultiply(s5_1, x6);
-      const F s5_3 = RowDivide(s5_2, x5);
+      const F s5_2 = RowMultiply(s5_1, x3);
+      const F s5_3 = RowDivide(s5_2, x6);
       const F s5_4 = F(256.0f);
       const F s5_5 = RowDivide(s5_3, s5_4);
       const F m5 = s5_5;
@@ -1007,15 +1013,17 @@ row_group(const BF16* in0,
         for (int j = 0; j < 4; ++j) {
           const int column = pack * 4 + j;
           (void)column;
-          const F x4 = kx4[share][j];
+          const F x5 = kx5[share][j];
           const F m2 = km2[share][j];
-          const F s6_0 = RowIdentity(m5);
-          const F s6_1 = F(2.0f);
-          const F s6_2 = RowMultiply(s6_1, s6_0);
-          const F s6_3 = RowMultiply(s6_2, x4);
-          const F s6_4 = RowMultiply(m2, x6);
-          const F s6_5 = RowAdd(s6_4, s6_3);
-          const F m6 = s6_5;
+          const F s6_0 = x5;
+          const F s6_1 = RowSubtract(s6_0, x4);
+          const F s6_2 = RowIdentity(m5);
+          const F s6_3 = F(2.0f);
+          const F s6_4 = RowMultiply(s6_3, s6_2);
+          const F s6_5 = RowMultiply(s6_4, s6_1);
+          const F s6_6 = RowMultiply(m2, x3);
+          const F s6_7 = RowAdd(s6_6, s6_5);
+          const F m6 = s6_7;
           km6[share][j] = m6;
           const F s7_0 = RowNegate(m6);
           run7 = Sum::Of(run7, Plain(s7_0));
@@ -1076,6 +1084,10 @@ __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
 template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
+}
+template <class T>
 __device__ inline auto RowIdentity(T x) {
   return x;
 }
@@ -1112,13 +1124,13 @@ row_group(const BF16* in0,
       (void)row0;
       const i64 row1 = row / 1 % 128;
       (void)row1;
-      const F x5 = Value(in5[row0 * 128LL + row1 * 1LL]);
+      const F x3 = Value(in3[row0 * 128LL + row1 * 1LL]);
+      const F x4 = Value(in4[row0 * 128LL + row1 * 1LL]);
       const F x6 = Value(in6[row0 * 128LL + row1 * 1LL]);
       F kx0[2][4];
       F kx1[2][4];
       F kx2[2][4];
-      F kx3[2][4];
-      F kx4[2][4];
+      F kx5[2][4];
       F km0[2][4];
       F km2[2][4];
       double total4 = 0.0;
@@ -1129,8 +1141,7 @@ row_group(const BF16* in0,
         const Pack<BF16, 4> pack0 = *(const Pack<BF16, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<BF16, 4> pack1 = *(const Pack<BF16, 4>*)(in1 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
-        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-        const Pack<float, 4> pack4 = *(const Pack<float, 4>*)(in4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        const Pack<float, 4> pack5 = *(const Pack<float, 4>*)(in5 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         float run4 = 0.0;
         #pragma unroll
         for (int j = 0; j < 4; ++j) {
@@ -1142,10 +1153,8 @@ row_group(const BF16* in0,
           kx1[share][j] = x1;
           const F x2 = Value(pack2.at[j]);
           kx2[share][j] = x2;
-          const F x3 = Value(pack3.at[j]);
-          kx3[share][j] = x3;
-          const F x4 = Value(pack4.at[j]);
-          kx4[share][j] = x4;
+          const F x5 = Value(pack5.at[j]);
+          kx5[share][j] = x5;
           const F s0_0 = Rounded<BF16>(RowAdd(x0, x1));
           const F s0_1 = s0_0;
           const F m0 = s0_1;
@@ -1153,12 +1162,19 @@ row_group(const BF16* in0,
           const F s2_0 = RowMultiply(m0, x2);
           const F m2 = s2_0;
           km2[share][j] = m2;
-          const F s4_0 = RowMultiply(m2, x4);
-          run4 = Sum::Of(run4, Plain(s4_0));
+          const F s4_0 = Rounded<BF16>(x5);
+          const F s4_1 = s4_0;
+          const F s4_2 = RowSubtract(s4_1, x4);
+          const F s4_3 = RowMultiply(m2, s4_2);
+          run4 = Sum::Of(run4, Plain(s4_3));
           const F s1_0 = RowIdentity(m0);
           sum1[share][j] = Sum::Of(sum1[share][j], Plain(s1_0));
-          const F s3_0 = RowMultiply(m0, x3);
-          sum3[share][j] = Sum::Of(sum3[share][j], Plain(s3_0));
+          const F s3_0 = Rounded<BF16>(x5);
+          const F s3_1 = s3_0;
+          const F s3_2 = RowSubtract(s3_1, x4);
+          const F s3_3 = RowMultiply(s3_2, x3);
+          const F s3_4 = RowMultiply(m0, s3_3);
+          sum3[share][j] = Sum::Of(sum3[share][j], Plain(s3_4));
         }
         total4 = Sum::Of(total4, (double)run4);
       }
@@ -1166,8 +1182,8 @@ row_group(const BF16* in0,
       const F m4 = Rounded<float>(Register(total4));
       const F s5_0 = F(-0.5f);
       const F s5_1 = RowMultiply(s5_0, m4);
-      const F s5_2 = RowMultiply(s5_1, x6);
-      const F s5_3 = RowDivide(s5_2, x5);
+      const F s5_2 = RowMultiply(s5_1, x3);
+      const F s5_3 = RowDivide(s5_2, x6);
       const F s5_4 = F(256.0f);
       const F s5_5 = RowDivide(s5_3, s5_4);
       const F m5 = s5_5;
@@ -1182,15 +1198,18 @@ row_group(const BF16* in0,
         for (int j = 0; j < 4; ++j) {
           const int column = pack * 4 + j;
           (void)column;
-          const F x4 = kx4[share][j];
+          const F x5 = kx5[share][j];
           const F m2 = km2[share][j];
-          const F s6_0 = RowIdentity(m5);
-          const F s6_1 = F(2.0f);
-          const F s6_2 = RowMultiply(s6_1, s6_0);
-          const F s6_3 = RowMultiply(s6_2, x4);
-          const F s6_4 = RowMultiply(m2, x6);
-          const F s6_5 = RowAdd(s6_4, s6_3);
-          const F m6 = s6_5;
+          const F s6_0 = Rounded<BF16>(x5);
+          const F s6_1 = s6_0;
+          const F s6_2 = RowSubtract(s6_1, x4);
+          const F s6_3 = RowIdentity(m5);
+          const F s6_4 = F(2.0f);
+          const F s6_5 = RowMultiply(s6_4, s6_3);
+          const F s6_6 = RowMultiply(s6_5, s6_2);
+          const F s6_7 = RowMultiply(m2, x3);
+          const F s6_8 = RowAdd(s6_7, s6_6);
+          const F m6 = s6_8;
           km6[share][j] = m6;
           const F s7_0 = RowNegate(m6);
           run7 = Sum::Of(run7, Plain(s7_0));
@@ -1275,11 +1294,10 @@ extern "C" __global__ void __launch_bounds__(128)
 row_group(const BF16* in0,
           const float* in1,
           const float* in2,
-          float* out3,
+          float* out2,
           float* out5,
           float* out6,
-          float* out7,
-          BF16* out8) {
+          BF16* out7) {
   __shared__ double shared_double[32];
   __shared__ float shared_float[32];
   __shared__ i64 shared_i64[32];
@@ -1353,9 +1371,7 @@ row_group(const BF16* in0,
       if (pack >= 64) continue;
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
       const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
-      Pack<float, 4> to3;
-      Pack<float, 4> to7;
-      Pack<BF16, 4> to8;
+      Pack<BF16, 4> to7;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1364,19 +1380,15 @@ row_group(const BF16* in0,
         const F x2 = Value(pack2.at[j]);
         const F m3 = km3[share][j];
         const F s7_0 = RowMultiply(m3, m6);
-        const F m7 = s7_0;
-        const F s8_0 = RowMultiply(m7, x2);
-        const F s8_1 = RowAdd(s8_0, x1);
-        const F s8_2 = Rounded<BF16>(s8_1);
-        const F m8 = s8_2;
-        Put(to3.at[j], m3);
+        const F s7_1 = RowMultiply(s7_0, x2);
+        const F s7_2 = RowAdd(s7_1, x1);
+        const F s7_3 = Rounded<BF16>(s7_2);
+        const F m7 = s7_3;
         Put(to7.at[j], m7);
-        Put(to8.at[j], m8);
       }
-      Store((Pack<float, 4>*)(out3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to3);
-      Store((Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to7);
-      Store((Pack<BF16, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to8);
+      Store((Pack<BF16, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to7);
     }
+    if (lane == 0) Put(out2[row0 * 128LL + row1 * 1LL], m2);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
     if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
   }
@@ -1417,11 +1429,10 @@ row_group(const float* in0,
           const float* in1,
           const float* in2,
           BF16* out0,
-          float* out4,
+          float* out3,
           float* out6,
           float* out7,
-          float* out8,
-          BF16* out9) {
+          BF16* out8) {
   __shared__ double shared_double[32];
   __shared__ float shared_float[32];
   __shared__ i64 shared_i64[32];
@@ -1500,9 +1511,7 @@ row_group(const float* in0,
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
       const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
       Pack<BF16, 4> to0;
-      Pack<float, 4> to4;
-      Pack<float, 4> to8;
-      Pack<BF16, 4> to9;
+      Pack<BF16, 4> to8;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -1512,21 +1521,17 @@ row_group(const float* in0,
         const F m0 = km0[share][j];
         const F m4 = km4[share][j];
         const F s8_0 = RowMultiply(m4, m7);
-        const F m8 = s8_0;
-        const F s9_0 = RowMultiply(m8, x2);
-        const F s9_1 = RowAdd(s9_0, x1);
-        const F s9_2 = Rounded<BF16>(s9_1);
-        const F m9 = s9_2;
+        const F s8_1 = RowMultiply(s8_0, x2);
+        const F s8_2 = RowAdd(s8_1, x1);
+        const F s8_3 = Rounded<BF16>(s8_2);
+        const F m8 = s8_3;
         Put(to0.at[j], m0);
-        Put(to4.at[j], m4);
         Put(to8.at[j], m8);
-        Put(to9.at[j], m9);
       }
       Store((Pack<BF16, 4>*)(out0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to0);
-      Store((Pack<float, 4>*)(out4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to4);
-      Store((Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to8);
-      Store((Pack<BF16, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to9);
+      Store((Pack<BF16, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to8);
     }
+    if (lane == 0) Put(out3[row0 * 128LL + row1 * 1LL], m3);
     if (lane == 0) Put(out6[row0 * 128LL + row1 * 1LL], m6);
     if (lane == 0) Put(out7[row0 * 128LL + row1 * 1LL], m7);
   }
@@ -1717,6 +1722,10 @@ __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
 template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
+}
+template <class T>
 __device__ inline auto RowIdentity(T x) {
   return x;
 }
@@ -1737,7 +1746,7 @@ row_group(const BF16* in0,
           const float* in1,
           const float* in2,
           const float* in3,
-          const float* in4,
+          const BF16* in4,
           const float* in5,
           const BF16* in6,
           BF16* out9,
@@ -1756,12 +1765,12 @@ row_group(const BF16* in0,
       (void)row0;
       const i64 row1 = row / 1 % 128;
       (void)row1;
-      const F x4 = Value(in4[row0 * 128LL + row1 * 1LL]);
+      const F x2 = Value(in2[row0 * 128LL + row1 * 1LL]);
+      const F x3 = Value(in3[row0 * 128LL + row1 * 1LL]);
       const F x5 = Value(in5[row0 * 128LL + row1 * 1LL]);
       F kx0[2][4];
       F kx1[2][4];
-      F kx2[2][4];
-      F kx3[2][4];
+      F kx4[2][4];
       F km0[2][4];
       F km2[2][4];
       double total4 = 0.0;
@@ -1771,8 +1780,7 @@ row_group(const BF16* in0,
         if (pack >= 64) continue;
         const Pack<BF16, 4> pack0 = *(const Pack<BF16, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
-        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        const Pack<BF16, 4> pack4 = *(const Pack<BF16, 4>*)(in4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         float run4 = 0.0;
         #pragma unroll
         for (int j = 0; j < 4; ++j) {
@@ -1782,22 +1790,25 @@ row_group(const BF16* in0,
           kx0[share][j] = x0;
           const F x1 = Value(pack1.at[j]);
           kx1[share][j] = x1;
-          const F x2 = Value(pack2.at[j]);
-          kx2[share][j] = x2;
-          const F x3 = Value(pack3.at[j]);
-          kx3[share][j] = x3;
+          const F x4 = Value(pack4.at[j]);
+          kx4[share][j] = x4;
           const F s0_0 = x0;
           const F m0 = s0_0;
           km0[share][j] = m0;
           const F s2_0 = RowMultiply(m0, x1);
           const F m2 = s2_0;
           km2[share][j] = m2;
-          const F s4_0 = RowMultiply(m2, x3);
-          run4 = Sum::Of(run4, Plain(s4_0));
+          const F s4_0 = x4;
+          const F s4_1 = RowSubtract(s4_0, x3);
+          const F s4_2 = RowMultiply(m2, s4_1);
+          run4 = Sum::Of(run4, Plain(s4_2));
           const F s1_0 = RowIdentity(m0);
           sum1[share][j] = Sum::Of(sum1[share][j], Plain(s1_0));
-          const F s3_0 = RowMultiply(m0, x2);
-          sum3[share][j] = Sum::Of(sum3[share][j], Plain(s3_0));
+          const F s3_0 = x4;
+          const F s3_1 = RowSubtract(s3_0, x3);
+          const F s3_2 = RowMultiply(s3_1, x2);
+          const F s3_3 = RowMultiply(m0, s3_2);
+          sum3[share][j] = Sum::Of(sum3[share][j], Plain(s3_3));
         }
         total4 = Sum::Of(total4, (double)run4);
       }
@@ -1805,8 +1816,8 @@ row_group(const BF16* in0,
       const F m4 = Rounded<float>(Register(total4));
       const F s5_0 = F(-0.5f);
       const F s5_1 = RowMultiply(s5_0, m4);
-      const F s5_2 = RowMultiply(s5_1, x5);
-      const F s5_3 = RowDivide(s5_2, x4);
+      const F s5_2 = RowMultiply(s5_1, x2);
+      const F s5_3 = RowDivide(s5_2, x5);
       const F s5_4 = F(256.0f);
       const F s5_5 = RowDivide(s5_3, s5_4);
       const F m5 = s5_5;
@@ -1821,15 +1832,17 @@ row_group(const BF16* in0,
         for (int j = 0; j < 4; ++j) {
           const int column = pack * 4 + j;
           (void)column;
-          const F x3 = kx3[share][j];
+          const F x4 = kx4[share][j];
           const F m2 = km2[share][j];
-          const F s6_0 = RowIdentity(m5);
-          const F s6_1 = F(2.0f);
-          const F s6_2 = RowMultiply(s6_1, s6_0);
-          const F s6_3 = RowMultiply(s6_2, x3);
-          const F s6_4 = RowMultiply(m2, x5);
-          const F s6_5 = RowAdd(s6_4, s6_3);
-          const F m6 = s6_5;
+          const F s6_0 = x4;
+          const F s6_1 = RowSubtract(s6_0, x3);
+          const F s6_2 = RowIdentity(m5);
+          const F s6_3 = F(2.0f);
+          const F s6_4 = RowMultiply(s6_3, s6_2);
+          const F s6_5 = RowMultiply(s6_4, s6_1);
+          const F s6_6 = RowMultiply(m2, x2);
+          const F s6_7 = RowAdd(s6_6, s6_5);
+          const F m6 = s6_7;
           km6[share][j] = m6;
           const F s7_0 = RowNegate(m6);
           run7 = Sum::Of(run7, Plain(s7_0));

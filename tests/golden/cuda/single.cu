@@ -1870,6 +1870,10 @@ __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
 template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
+}
+template <class T>
 __device__ inline auto RowIdentity(T x) {
   return x;
 }
@@ -1906,12 +1910,12 @@ row_group(const float* in0,
       (void)row0;
       const i64 row1 = row / 1 % 128;
       (void)row1;
+      const F x3 = Value(in3[row0 * 128LL + row1 * 1LL]);
       const F x5 = Value(in5[row0 * 128LL + row1 * 1LL]);
       const F x6 = Value(in6[row0 * 128LL + row1 * 1LL]);
       F kx0[2][4];
       F kx1[2][4];
       F kx2[2][4];
-      F kx3[2][4];
       F kx4[2][4];
       F km0[2][4];
       F km2[2][4];
@@ -1923,7 +1927,6 @@ row_group(const float* in0,
         const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
-        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack4 = *(const Pack<float, 4>*)(in4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         float run4 = 0.0;
         #pragma unroll
@@ -1936,8 +1939,6 @@ row_group(const float* in0,
           kx1[share][j] = x1;
           const F x2 = Value(pack2.at[j]);
           kx2[share][j] = x2;
-          const F x3 = Value(pack3.at[j]);
-          kx3[share][j] = x3;
           const F x4 = Value(pack4.at[j]);
           kx4[share][j] = x4;
           const F s0_0 = RowAdd(x0, x1);
@@ -1946,12 +1947,15 @@ row_group(const float* in0,
           const F s2_0 = RowMultiply(m0, x2);
           const F m2 = s2_0;
           km2[share][j] = m2;
-          const F s4_0 = RowMultiply(m2, x4);
-          run4 = Sum::Of(run4, Plain(s4_0));
+          const F s4_0 = RowSubtract(x4, x5);
+          const F s4_1 = RowMultiply(m2, s4_0);
+          run4 = Sum::Of(run4, Plain(s4_1));
           const F s1_0 = RowIdentity(m0);
           sum1[share][j] = Sum::Of(sum1[share][j], Plain(s1_0));
-          const F s3_0 = RowMultiply(m0, x3);
-          sum3[share][j] = Sum::Of(sum3[share][j], Plain(s3_0));
+          const F s3_0 = RowSubtract(x4, x5);
+          const F s3_1 = RowMultiply(s3_0, x3);
+          const F s3_2 = RowMultiply(m0, s3_1);
+          sum3[share][j] = Sum::Of(sum3[share][j], Plain(s3_2));
         }
         total4 = Sum::Of(total4, (double)run4);
       }
@@ -1959,8 +1963,8 @@ row_group(const float* in0,
       const F m4 = Rounded<float>(Register(total4));
       const F s5_0 = F(-0.5f);
       const F s5_1 = RowMultiply(s5_0, m4);
-      const F s5_2 = RowMultiply(s5_1, x6);
-      const F s5_3 = RowDivide(s5_2, x5);
+      const F s5_2 = RowMultiply(s5_1, x3);
+      const F s5_3 = RowDivide(s5_2, x6);
       const F s5_4 = F(256.0f);
       const F s5_5 = RowDivide(s5_3, s5_4);
       const F m5 = s5_5;
@@ -1977,13 +1981,14 @@ row_group(const float* in0,
           (void)column;
           const F x4 = kx4[share][j];
           const F m2 = km2[share][j];
-          const F s6_0 = RowIdentity(m5);
-          const F s6_1 = F(2.0f);
-          const F s6_2 = RowMultiply(s6_1, s6_0);
-          const F s6_3 = RowMultiply(s6_2, x4);
-          const F s6_4 = RowMultiply(m2, x6);
-          const F s6_5 = RowAdd(s6_4, s6_3);
-          const F m6 = s6_5;
+          const F s6_0 = RowSubtract(x4, x5);
+          const F s6_1 = RowIdentity(m5);
+          const F s6_2 = F(2.0f);
+          const F s6_3 = RowMultiply(s6_2, s6_1);
+          const F s6_4 = RowMultiply(s6_3, s6_0);
+          const F s6_5 = RowMultiply(m2, x3);
+          const F s6_6 = RowAdd(s6_5, s6_4);
+          const F m6 = s6_6;
           km6[share][j] = m6;
           const F s7_0 = RowNegate(m6);
           run7 = Sum::Of(run7, Plain(s7_0));
@@ -2197,11 +2202,10 @@ extern "C" __global__ void __launch_bounds__(128)
 row_group(const float* in0,
           const float* in1,
           const float* in2,
-          float* out2,
+          float* out1,
           float* out4,
           float* out5,
-          float* out6,
-          float* out7) {
+          float* out6) {
   __shared__ double shared_double[32];
   __shared__ float shared_float[32];
   __shared__ i64 shared_i64[32];
@@ -2271,9 +2275,7 @@ row_group(const float* in0,
       if (pack >= 64) continue;
       const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
       const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
-      Pack<float, 4> to2;
       Pack<float, 4> to6;
-      Pack<float, 4> to7;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -2282,18 +2284,14 @@ row_group(const float* in0,
         const F x2 = Value(pack2.at[j]);
         const F m2 = km2[share][j];
         const F s6_0 = RowMultiply(m2, m5);
-        const F m6 = s6_0;
-        const F s7_0 = RowMultiply(m6, x2);
-        const F s7_1 = RowAdd(s7_0, x1);
-        const F m7 = s7_1;
-        Put(to2.at[j], m2);
+        const F s6_1 = RowMultiply(s6_0, x2);
+        const F s6_2 = RowAdd(s6_1, x1);
+        const F m6 = s6_2;
         Put(to6.at[j], m6);
-        Put(to7.at[j], m7);
       }
-      Store((Pack<float, 4>*)(out2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to2);
       Store((Pack<float, 4>*)(out6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to6);
-      Store((Pack<float, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to7);
     }
+    if (lane == 0) Put(out1[row0 * 128LL + row1 * 1LL], m1);
     if (lane == 0) Put(out4[row0 * 128LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
   }
@@ -2479,170 +2477,6 @@ __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
 }
 template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-template <class T>
-__device__ inline auto RowDivide(T x, T y) {
-  return x / y;
-}
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-template <class T>
-__device__ inline auto RowNegate(T x) {
-  return -x;
-}
-extern "C" __global__ void __launch_bounds__(128)
-row_group(const float* in0,
-          const float* in1,
-          const float* in2,
-          const float* in3,
-          const float* in4,
-          const float* in5,
-          const float* in6,
-          float* out8,
-          float* partial) {
-  __shared__ double shared_double[32];
-  __shared__ float shared_float[32];
-  __shared__ i64 shared_i64[32];
-  (void)shared_double, (void)shared_float, (void)shared_i64;
-  const int lane = threadIdx.x % 32;
-  for (i64 stripe = (i64)blockIdx.x * 4 + threadIdx.x / 32; stripe < 256; stripe += (i64)gridDim.x * 4) {
-    float sum0[2][4] = {};
-    float sum2[2][4] = {};
-    const i64 end = stripe == 255 ? 2048 : (stripe + 1) * 8;
-    for (i64 row = stripe * 8; row < end; ++row) {
-      const i64 row0 = row / 128 % 16;
-      (void)row0;
-      const i64 row1 = row / 1 % 128;
-      (void)row1;
-      const F x4 = Value(in4[row0 * 128LL + row1 * 1LL]);
-      const F x5 = Value(in5[row0 * 128LL + row1 * 1LL]);
-      F kx0[2][4];
-      F kx1[2][4];
-      F kx2[2][4];
-      F kx3[2][4];
-      F km1[2][4];
-      double total3 = 0.0;
-      #pragma unroll
-      for (int share = 0; share < 2; ++share) {
-        const int pack = lane + share * 32;
-        if (pack >= 64) continue;
-        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-        const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
-        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-        float run3 = 0.0;
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int column = pack * 4 + j;
-          (void)column;
-          const F x0 = Value(pack0.at[j]);
-          kx0[share][j] = x0;
-          const F x1 = Value(pack1.at[j]);
-          kx1[share][j] = x1;
-          const F x2 = Value(pack2.at[j]);
-          kx2[share][j] = x2;
-          const F x3 = Value(pack3.at[j]);
-          kx3[share][j] = x3;
-          const F s1_0 = RowMultiply(x0, x1);
-          const F m1 = s1_0;
-          km1[share][j] = m1;
-          const F s3_0 = RowMultiply(m1, x3);
-          run3 = Sum::Of(run3, Plain(s3_0));
-          const F s0_0 = RowIdentity(x0);
-          sum0[share][j] = Sum::Of(sum0[share][j], Plain(s0_0));
-          const F s2_0 = RowMultiply(x0, x2);
-          sum2[share][j] = Sum::Of(sum2[share][j], Plain(s2_0));
-        }
-        total3 = Sum::Of(total3, (double)run3);
-      }
-      total3 = AcrossBlock<Sum, 32>(total3, shared_double);
-      const F m3 = Rounded<float>(Register(total3));
-      const F s4_0 = F(-0.5f);
-      const F s4_1 = RowMultiply(s4_0, m3);
-      const F s4_2 = RowMultiply(s4_1, x5);
-      const F s4_3 = RowDivide(s4_2, x4);
-      const F s4_4 = F(256.0f);
-      const F s4_5 = RowDivide(s4_3, s4_4);
-      const F m4 = s4_5;
-      F km5[2][4];
-      double total6 = 0.0;
-      #pragma unroll
-      for (int share = 0; share < 2; ++share) {
-        const int pack = lane + share * 32;
-        if (pack >= 64) continue;
-        float run6 = 0.0;
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int column = pack * 4 + j;
-          (void)column;
-          const F x3 = kx3[share][j];
-          const F m1 = km1[share][j];
-          const F s5_0 = RowIdentity(m4);
-          const F s5_1 = F(2.0f);
-          const F s5_2 = RowMultiply(s5_1, s5_0);
-          const F s5_3 = RowMultiply(s5_2, x3);
-          const F s5_4 = RowMultiply(m1, x5);
-          const F s5_5 = RowAdd(s5_4, s5_3);
-          const F m5 = s5_5;
-          km5[share][j] = m5;
-          const F s6_0 = RowNegate(m5);
-          run6 = Sum::Of(run6, Plain(s6_0));
-        }
-        total6 = Sum::Of(total6, (double)run6);
-      }
-      total6 = AcrossBlock<Sum, 32>(total6, shared_double);
-      const F m6 = Rounded<float>(Register(total6));
-      const F s7_0 = F(256.0f);
-      const F s7_1 = RowDivide(m6, s7_0);
-      const F m7 = s7_1;
-      #pragma unroll
-      for (int share = 0; share < 2; ++share) {
-        const int pack = lane + share * 32;
-        if (pack >= 64) continue;
-        const Pack<float, 4> pack6 = *(const Pack<float, 4>*)(in6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-        Pack<float, 4> to8;
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int column = pack * 4 + j;
-          (void)column;
-          const F x6 = Value(pack6.at[j]);
-          const F m5 = km5[share][j];
-          const F s8_0 = RowIdentity(m7);
-          const F s8_1 = RowAdd(x6, m5);
-          const F s8_2 = RowAdd(s8_1, s8_0);
-          const F m8 = s8_2;
-          Put(to8.at[j], m8);
-        }
-        Store((Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to8);
-      }
-    }
-    #pragma unroll
-    for (int share = 0; share < 2; ++share) {
-      const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      Pack<float, 4> to0;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) to0.at[j] = sum0[share][j];
-      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to0);
-      Pack<float, 4> to2;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) to2.at[j] = sum2[share][j];
-      Store((Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4), to2);
-    }
-  }
-}
-
-
-// after basic, reduce
-template <class T>
-__device__ inline auto RowMultiply(T x, T y) {
-  return x * y;
-}
-template <class T>
 __device__ inline auto RowNegate(T x) {
   return -x;
 }
@@ -2748,6 +2582,175 @@ row_group(const float* in0,
         Put(to2.at[j], m2);
       }
       Store((Pack<float, 4>*)(out2 + (row0 * 131072LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4), to2);
+    }
+  }
+}
+
+
+// after basic, reduce
+template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
+}
+template <class T>
+__device__ inline auto RowIdentity(T x) {
+  return x;
+}
+template <class T>
+__device__ inline auto RowDivide(T x, T y) {
+  return x / y;
+}
+template <class T>
+__device__ inline auto RowAdd(T x, T y) {
+  return x + y;
+}
+template <class T>
+__device__ inline auto RowNegate(T x) {
+  return -x;
+}
+extern "C" __global__ void __launch_bounds__(128)
+row_group(const float* in0,
+          const float* in1,
+          const float* in2,
+          const float* in3,
+          const float* in4,
+          const float* in5,
+          const float* in6,
+          float* out8,
+          float* partial) {
+  __shared__ double shared_double[32];
+  __shared__ float shared_float[32];
+  __shared__ i64 shared_i64[32];
+  (void)shared_double, (void)shared_float, (void)shared_i64;
+  const int lane = threadIdx.x % 32;
+  for (i64 stripe = (i64)blockIdx.x * 4 + threadIdx.x / 32; stripe < 256; stripe += (i64)gridDim.x * 4) {
+    float sum0[2][4] = {};
+    float sum2[2][4] = {};
+    const i64 end = stripe == 255 ? 2048 : (stripe + 1) * 8;
+    for (i64 row = stripe * 8; row < end; ++row) {
+      const i64 row0 = row / 128 % 16;
+      (void)row0;
+      const i64 row1 = row / 1 % 128;
+      (void)row1;
+      const F x2 = Value(in2[row0 * 128LL + row1 * 1LL]);
+      const F x4 = Value(in4[row0 * 128LL + row1 * 1LL]);
+      const F x5 = Value(in5[row0 * 128LL + row1 * 1LL]);
+      F kx0[2][4];
+      F kx1[2][4];
+      F kx3[2][4];
+      F km1[2][4];
+      double total3 = 0.0;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
+        const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        float run3 = 0.0;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x0 = Value(pack0.at[j]);
+          kx0[share][j] = x0;
+          const F x1 = Value(pack1.at[j]);
+          kx1[share][j] = x1;
+          const F x3 = Value(pack3.at[j]);
+          kx3[share][j] = x3;
+          const F s1_0 = RowMultiply(x0, x1);
+          const F m1 = s1_0;
+          km1[share][j] = m1;
+          const F s3_0 = RowSubtract(x3, x4);
+          const F s3_1 = RowMultiply(m1, s3_0);
+          run3 = Sum::Of(run3, Plain(s3_1));
+          const F s0_0 = RowIdentity(x0);
+          sum0[share][j] = Sum::Of(sum0[share][j], Plain(s0_0));
+          const F s2_0 = RowSubtract(x3, x4);
+          const F s2_1 = RowMultiply(s2_0, x2);
+          const F s2_2 = RowMultiply(x0, s2_1);
+          sum2[share][j] = Sum::Of(sum2[share][j], Plain(s2_2));
+        }
+        total3 = Sum::Of(total3, (double)run3);
+      }
+      total3 = AcrossBlock<Sum, 32>(total3, shared_double);
+      const F m3 = Rounded<float>(Register(total3));
+      const F s4_0 = F(-0.5f);
+      const F s4_1 = RowMultiply(s4_0, m3);
+      const F s4_2 = RowMultiply(s4_1, x2);
+      const F s4_3 = RowDivide(s4_2, x5);
+      const F s4_4 = F(256.0f);
+      const F s4_5 = RowDivide(s4_3, s4_4);
+      const F m4 = s4_5;
+      F km5[2][4];
+      double total6 = 0.0;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        float run6 = 0.0;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x3 = kx3[share][j];
+          const F m1 = km1[share][j];
+          const F s5_0 = RowSubtract(x3, x4);
+          const F s5_1 = RowIdentity(m4);
+          const F s5_2 = F(2.0f);
+          const F s5_3 = RowMultiply(s5_2, s5_1);
+          const F s5_4 = RowMultiply(s5_3, s5_0);
+          const F s5_5 = RowMultiply(m1, x2);
+          const F s5_6 = RowAdd(s5_5, s5_4);
+          const F m5 = s5_6;
+          km5[share][j] = m5;
+          const F s6_0 = RowNegate(m5);
+          run6 = Sum::Of(run6, Plain(s6_0));
+        }
+        total6 = Sum::Of(total6, (double)run6);
+      }
+      total6 = AcrossBlock<Sum, 32>(total6, shared_double);
+      const F m6 = Rounded<float>(Register(total6));
+      const F s7_0 = F(256.0f);
+      const F s7_1 = RowDivide(m6, s7_0);
+      const F m7 = s7_1;
+      #pragma unroll
+      for (int share = 0; share < 2; ++share) {
+        const int pack = lane + share * 32;
+        if (pack >= 64) continue;
+        const Pack<float, 4> pack6 = *(const Pack<float, 4>*)(in6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        Pack<float, 4> to8;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int column = pack * 4 + j;
+          (void)column;
+          const F x6 = Value(pack6.at[j]);
+          const F m5 = km5[share][j];
+          const F s8_0 = RowIdentity(m7);
+          const F s8_1 = RowAdd(x6, m5);
+          const F s8_2 = RowAdd(s8_1, s8_0);
+          const F m8 = s8_2;
+          Put(to8.at[j], m8);
+        }
+        Store((Pack<float, 4>*)(out8 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to8);
+      }
+    }
+    #pragma unroll
+    for (int share = 0; share < 2; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 64) continue;
+      Pack<float, 4> to0;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) to0.at[j] = sum0[share][j];
+      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to0);
+      Pack<float, 4> to2;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) to2.at[j] = sum2[share][j];
+      Store((Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4), to2);
     }
   }
 }

@@ -620,11 +620,10 @@ row_group(const float* in0,
           const float* in2,
           const float* in3,
           float* out0,
-          float* out3,
+          float* out2,
           float* out5,
           float* out6,
-          float* out7,
-          float* out8) {
+          float* out7) {
   __shared__ double shared_double[32];
   __shared__ float shared_float[32];
   __shared__ i64 shared_i64[32];
@@ -703,9 +702,7 @@ row_group(const float* in0,
       const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
       const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (0) + (i64)pack * 4);
       Pack<float, 4> to0;
-      Pack<float, 4> to3;
       Pack<float, 4> to7;
-      Pack<float, 4> to8;
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int column = pack * 4 + j;
@@ -715,20 +712,16 @@ row_group(const float* in0,
         const F m0 = km0[share][j];
         const F m3 = km3[share][j];
         const F s7_0 = RowMultiply(m3, m6);
-        const F m7 = s7_0;
-        const F s8_0 = RowMultiply(m7, x3);
-        const F s8_1 = RowAdd(s8_0, x2);
-        const F m8 = s8_1;
+        const F s7_1 = RowMultiply(s7_0, x3);
+        const F s7_2 = RowAdd(s7_1, x2);
+        const F m7 = s7_2;
         Put(to0.at[j], m0);
-        Put(to3.at[j], m3);
         Put(to7.at[j], m7);
-        Put(to8.at[j], m8);
       }
       Store((Pack<float, 4>*)(out0 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4), to0);
-      Store((Pack<float, 4>*)(out3 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4), to3);
       Store((Pack<float, 4>*)(out7 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4), to7);
-      Store((Pack<float, 4>*)(out8 + (row0 * 16384LL + row1 * 256LL) + (i64)pack * 4), to8);
     }
+    if (lane == 0) Put(out2[row0 * 64LL + row1 * 1LL], m2);
     if (lane == 0) Put(out5[row0 * 64LL + row1 * 1LL], m5);
     if (lane == 0) Put(out6[row0 * 64LL + row1 * 1LL], m6);
   }

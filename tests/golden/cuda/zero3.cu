@@ -117,8 +117,139 @@ map(const float* x0,
 
 // after basic, reduce
 template <class T>
+__device__ inline auto RowIdentity(T x) {
+  return x;
+}
+template <class T>
+__device__ inline auto RowDivide(T x, T y) {
+  return x / y;
+}
+template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
+}
+template <class T>
+__device__ inline auto RowSquare(T x) {
+  return x * x;
+}
+template <class T>
+__device__ inline auto RowAdd(T x, T y) {
+  return x + y;
+}
+template <class T>
+__device__ inline auto RowRsqrt(T x) {
+  return 1.0 / Sqrt(x);
+}
+template <class T>
 __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
+}
+extern "C" __global__ void __launch_bounds__(128)
+row_group(const float* in0,
+          const float* in1,
+          const float* in2,
+          float* out1,
+          float* out3,
+          float* out4,
+          float* out5) {
+  __shared__ double shared_double[32];
+  __shared__ float shared_float[32];
+  __shared__ i64 shared_i64[32];
+  (void)shared_double, (void)shared_float, (void)shared_i64;
+  const int lane = threadIdx.x % 32;
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 512; row += (i64)gridDim.x * 4) {
+    const i64 row0 = row / 128 % 4;
+    (void)row0;
+    const i64 row1 = row / 1 % 128;
+    (void)row1;
+    F kx0[2][4];
+    double total0 = 0.0;
+    #pragma unroll
+    for (int share = 0; share < 2; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 64) continue;
+      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+      float run0 = 0.0;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const F x0 = Value(pack0.at[j]);
+        kx0[share][j] = x0;
+        const F s0_0 = RowIdentity(x0);
+        run0 = Sum::Of(run0, Plain(s0_0));
+      }
+      total0 = Sum::Of(total0, (double)run0);
+    }
+    total0 = AcrossBlock<Sum, 32>(total0, shared_double);
+    const F m0 = Rounded<float>(Register(total0));
+    const F s1_0 = F(256.0f);
+    const F s1_1 = RowDivide(m0, s1_0);
+    const F m1 = s1_1;
+    double total2 = 0.0;
+    #pragma unroll
+    for (int share = 0; share < 2; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 64) continue;
+      float run2 = 0.0;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const F x0 = kx0[share][j];
+        const F s2_0 = RowSubtract(x0, m1);
+        const F s2_1 = RowSquare(s2_0);
+        run2 = Sum::Of(run2, Plain(s2_1));
+      }
+      total2 = Sum::Of(total2, (double)run2);
+    }
+    total2 = AcrossBlock<Sum, 32>(total2, shared_double);
+    const F m2 = Rounded<float>(Register(total2));
+    const F s3_0 = F(256.0f);
+    const F s3_1 = RowDivide(m2, s3_0);
+    const F s3_2 = F(9.99999975e-06f);
+    const F s3_3 = RowAdd(s3_1, s3_2);
+    const F m3 = s3_3;
+    const F s4_0 = RowRsqrt(m3);
+    const F m4 = s4_0;
+    #pragma unroll
+    for (int share = 0; share < 2; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 64) continue;
+      const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
+      const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
+      Pack<float, 4> to5;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const F x0 = kx0[share][j];
+        const F x1 = Value(pack1.at[j]);
+        const F x2 = Value(pack2.at[j]);
+        const F s5_0 = RowSubtract(x0, m1);
+        const F s5_1 = RowMultiply(s5_0, m4);
+        const F s5_2 = RowMultiply(s5_1, x2);
+        const F s5_3 = RowAdd(s5_2, x1);
+        const F m5 = s5_3;
+        Put(to5.at[j], m5);
+      }
+      Store((Pack<float, 4>*)(out5 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to5);
+    }
+    if (lane == 0) Put(out1[row0 * 128LL + row1 * 1LL], m1);
+    if (lane == 0) Put(out3[row0 * 128LL + row1 * 1LL], m3);
+    if (lane == 0) Put(out4[row0 * 128LL + row1 * 1LL], m4);
+  }
+}
+
+
+// after basic, reduce
+template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
 }
 template <class T>
 __device__ inline auto RowDivide(T x, T y) {
@@ -159,11 +290,11 @@ row_group(const float* in0,
       (void)row0;
       const i64 row1 = row / 1 % 128;
       (void)row1;
+      const F x2 = Value(in2[row0 * 128LL + row1 * 1LL]);
       const F x4 = Value(in4[row0 * 128LL + row1 * 1LL]);
       const F x5 = Value(in5[row0 * 128LL + row1 * 1LL]);
       F kx0[2][4];
       F kx1[2][4];
-      F kx2[2][4];
       F kx3[2][4];
       F km0[2][4];
       double total2 = 0.0;
@@ -173,7 +304,6 @@ row_group(const float* in0,
         if (pack >= 64) continue;
         const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
-        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         const Pack<float, 4> pack3 = *(const Pack<float, 4>*)(in3 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
         float run2 = 0.0;
         #pragma unroll
@@ -184,17 +314,18 @@ row_group(const float* in0,
           kx0[share][j] = x0;
           const F x1 = Value(pack1.at[j]);
           kx1[share][j] = x1;
-          const F x2 = Value(pack2.at[j]);
-          kx2[share][j] = x2;
           const F x3 = Value(pack3.at[j]);
           kx3[share][j] = x3;
           const F s0_0 = RowMultiply(x0, x1);
           const F m0 = s0_0;
           km0[share][j] = m0;
-          const F s2_0 = RowMultiply(m0, x3);
-          run2 = Sum::Of(run2, Plain(s2_0));
-          const F s1_0 = RowMultiply(x0, x2);
-          sum1[share][j] = Sum::Of(sum1[share][j], Plain(s1_0));
+          const F s2_0 = RowSubtract(x3, x4);
+          const F s2_1 = RowMultiply(m0, s2_0);
+          run2 = Sum::Of(run2, Plain(s2_1));
+          const F s1_0 = RowSubtract(x3, x4);
+          const F s1_1 = RowMultiply(s1_0, x2);
+          const F s1_2 = RowMultiply(x0, s1_1);
+          sum1[share][j] = Sum::Of(sum1[share][j], Plain(s1_2));
         }
         total2 = Sum::Of(total2, (double)run2);
       }
@@ -202,8 +333,8 @@ row_group(const float* in0,
       const F m2 = Rounded<float>(Register(total2));
       const F s3_0 = F(-0.5f);
       const F s3_1 = RowMultiply(s3_0, m2);
-      const F s3_2 = RowMultiply(s3_1, x5);
-      const F s3_3 = RowDivide(s3_2, x4);
+      const F s3_2 = RowMultiply(s3_1, x2);
+      const F s3_3 = RowDivide(s3_2, x5);
       const F s3_4 = F(256.0f);
       const F s3_5 = RowDivide(s3_3, s3_4);
       const F m3 = s3_5;
@@ -220,13 +351,14 @@ row_group(const float* in0,
           (void)column;
           const F x3 = kx3[share][j];
           const F m0 = km0[share][j];
-          const F s4_0 = RowIdentity(m3);
-          const F s4_1 = F(2.0f);
-          const F s4_2 = RowMultiply(s4_1, s4_0);
-          const F s4_3 = RowMultiply(s4_2, x3);
-          const F s4_4 = RowMultiply(m0, x5);
-          const F s4_5 = RowAdd(s4_4, s4_3);
-          const F m4 = s4_5;
+          const F s4_0 = RowSubtract(x3, x4);
+          const F s4_1 = RowIdentity(m3);
+          const F s4_2 = F(2.0f);
+          const F s4_3 = RowMultiply(s4_2, s4_1);
+          const F s4_4 = RowMultiply(s4_3, s4_0);
+          const F s4_5 = RowMultiply(m0, x2);
+          const F s4_6 = RowAdd(s4_5, s4_4);
+          const F m4 = s4_6;
           km4[share][j] = m4;
           const F s5_0 = RowNegate(m4);
           run5 = Sum::Of(run5, Plain(s5_0));

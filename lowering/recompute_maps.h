@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LOWERING_RECOMPUTE_MAPS_H_
+#define LOWERING_RECOMPUTE_MAPS_H_
+
+#include "absl/status/status.h"
+#include "lowering/program.h"
+
+namespace mtf {
+
+// Computes what is cheap once more where it is read late, in place of keeping
+// it from the forward to the backward pass. Of a norm, its operand and two
+// numbers for each row stay in memory, not the operand less its mean and that
+// over its deviation.
+//
+//   before  %sub = map(%x, %mean) sub      // %x, %mean : bf16, f32
+//           %y = einsum(%sub, %w)
+//           %g = map(%dy, %sub) mul        // %sub : f32 is kept until here
+//   after   %g = map(%dy, %x, %mean) [sub($1, $2); mul($0, $3)]
+//
+// A value is made again of the operand that has its elements, through maps that
+// have one such operand each; their other operands are smaller, as those of
+// rows or columns are. It is, where
+//
+//   * the steps in between take an instruction or two,
+//   * all that read it late are maps and reductions over its elements, and
+//   * what is kept for it, or for all values made of the same, takes fewer
+//   bytes
+//     than they do; what somebody else reads as late is kept anyway.
+//
+// Late is behind an instruction that runs and is no map and no reduction: what
+// stands nearer is read by the kernel that makes it, on a device that fuses. No
+// kernel reads more than before. The choice is the one of rematerialization by
+// cuts of least bytes (Chen et al. 2016, "Training Deep Nets with Sublinear
+// Memory Cost"; PyTorch's min-cut partitioner), restricted to chains of maps.
+//
+// Runs after fuse_maps, which leaves no map that has one reader only, and
+// before plan_buffers, which then has fewer buffers.
+absl::Status RecomputeMaps(Program& program);
+
+}  // namespace mtf
+
+#endif  // LOWERING_RECOMPUTE_MAPS_H_
