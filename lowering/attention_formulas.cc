@@ -14,6 +14,23 @@ bool IsCastOf(const Terms& terms, int term, int narrow) {
   return t.kind == Kind::kCast && t.arguments[0] == narrow;
 }
 
+// Whether `term` is the scores, cast, or those times a number, which goes to
+// `scale`.
+bool AreScores(const Terms& terms, int term, int scores, int* scale) {
+  if (IsCastOf(terms, term, scores)) return true;
+  const Terms::Term& t = terms.at(term);
+  if (!t.Is(F::kMultiply)) return false;
+  for (int side : {0, 1}) {
+    const int other = t.arguments[1 - side];
+    if (IsCastOf(terms, t.arguments[side], scores) &&
+        terms.at(other).kind == Kind::kLiteral) {
+      *scale = other;
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<ScoreChanges> ReadChanges(const Terms& terms, int weights,
@@ -35,11 +52,12 @@ std::optional<ScoreChanges> ReadChanges(const Terms& terms, int weights,
     }
     if (terms.at(logits).Is(F::kAdd)) {
       const Terms::Term& sum = terms.at(logits);
-      const int which = IsCastOf(terms, sum.arguments[0], scores) ? 0 : 1;
+      const int which =
+          AreScores(terms, sum.arguments[0], scores, &changes.scale) ? 0 : 1;
       logits = sum.arguments[which];
       changes.added = sum.arguments[1 - which];
     }
-    if (IsCastOf(terms, logits, scores)) return changes;
+    if (AreScores(terms, logits, scores, &changes.scale)) return changes;
   }
   return std::nullopt;
 }
@@ -56,6 +74,9 @@ SoftmaxFormulas SoftmaxOf(Terms& terms, int scores, DType narrow,
   constexpr double kLowest = std::numeric_limits<float>::lowest();
   const auto literal = [&](double x) { return terms.Literal(x, kFloat32); };
   int logits = terms.Cast(scores, narrow, kFloat32);
+  if (changes.scale >= 0) {
+    logits = terms.Map(F::kMultiply, kFloat32, {logits, changes.scale});
+  }
   if (changes.added >= 0) {
     logits = terms.Map(F::kAdd, kFloat32, {logits, changes.added});
   }
@@ -108,6 +129,7 @@ int SoftmaxGradientOf(Terms& terms, const SoftmaxFormulas& softmax,
   if (changes.visible >= 0) {
     d_logits = select(changes.visible, d_logits, literal(0));
   }
+  if (changes.scale >= 0) d_logits = mul(d_logits, changes.scale);
   return terms.Cast(d_logits, kFloat32, narrow);
 }
 

@@ -15,8 +15,9 @@ namespace mtf::internal {
 
 // What is done to scores before their softmax, in this order; -1: it is not.
 //
-//   select(visible, scores + added, -inf)
+//   select(visible, scores * scale + added, -inf)
 struct ScoreChanges {
+  int scale = -1;  // a number
   int added = -1;
   int visible = -1;  // a boolean
 };

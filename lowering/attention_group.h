@@ -13,8 +13,8 @@ namespace mtf {
 // Scaled dot product attention as a layer composes it, in 16-bit floats:
 //
 //   %s = einsum(%q, %k) sum{d}               [batch, heads, length, memory]
-//   %w = softmax of %s + added over memory, where a place may see, in f32
-//   %o = einsum(%w, %v) sum{memory}          [batch, length, heads, d]
+//   %w = softmax of %s * scale + added over memory, where a place may see, in
+//   f32 %o = einsum(%w, %v) sum{memory}          [batch, length, heads, d]
 //
 // and its gradient, four more einsums around that of the softmax. A device that
 // has fused attention runs each as one kernel and never writes what is of
@@ -38,7 +38,7 @@ struct AttentionGroup {
   // empty where there is no gradient.
   std::vector<int> forward, backward;
   AttentionProblem problem;  // forward
-  // Values; what is scaled counts as q.
+  // Values; a q that is scaled before the scores counts as q.
   int q = -1, k = -1, v = -1, o = -1;
   int scores = -1, weights = -1;
   int d_o = -1, d_q = -1, d_k = -1, d_v = -1;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace mtf {
 
@@ -52,7 +53,7 @@ std::string AttentionProblem::ToString() const {
     absl::StrAppend(&text, " ", name, " ", strides.batch, "/", strides.heads,
                     "/", strides.length);
   }
-  absl::StrAppend(&text, " scale ", scale);
+  absl::StrAppendFormat(&text, " scale %.9g", scale);
   if (bias.given) {
     absl::StrAppend(&text, " bias ", bias.batch ? "b" : "",
                     bias.heads ? "h" : "", bias.length ? "l" : "", "m");

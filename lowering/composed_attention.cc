@@ -110,24 +110,41 @@ class Finder {
     return at(powers.arguments[0]).arguments[0];
   }
 
-  // An einsum, or casts of one.
+  // What is scaled by a number, or -1.
+  int ScaledBy(int term) const {
+    const Terms::Term& t = at(term);
+    if (!t.Is(F::kMultiply)) return -1;
+    for (int side : {0, 1}) {
+      if (at(t.arguments[side]).kind == Kind::kLiteral) {
+        return t.arguments[1 - side];
+      }
+    }
+    return -1;
+  }
+
+  // An einsum, or casts of one, scaled or not.
   bool IsProduct(int term) const {
-    while (at(term).kind == Kind::kCast) term = at(term).arguments[0];
+    while (at(term).kind == Kind::kCast || ScaledBy(term) >= 0) {
+      term =
+          at(term).kind == Kind::kCast ? at(term).arguments[0] : ScaledBy(term);
+    }
     if (at(term).kind != Kind::kLeaf) return false;
     const int producer = producers_[at(term).payload];
     return producer >= 0 &&
            program_.instructions[producer].opcode == Opcode::kEinsum;
   }
 
-  // The einsum that makes the logits, through a cast, what is added, the choice
-  // of a mask and what only moves; the mask and what is added, or -1, are left
-  // in `mask_` and `added_`.
+  // The einsum that makes the logits, through a cast, a scale, what is added,
+  // the choice of a mask and what only moves; the mask and what is added, or
+  // -1, are left in `mask_` and `added_`.
   int ScoresOf(int term) {
     mask_ = added_ = -1;
     for (int depth = 0; depth < kDeepest; ++depth) {
       const Terms::Term& t = at(term);
       if (t.kind == Kind::kCast) {
         term = t.arguments[0];
+      } else if (ScaledBy(term) >= 0) {
+        term = ScaledBy(term);
       } else if (t.Is(F::kSelect)) {
         mask_ = t.arguments[0];
         term = t.arguments[1];

@@ -92,7 +92,6 @@ class Finder {
     p.length = LocalExtentOf(s, names_.length);
     p.memory = LocalExtentOf(s, names_.memory);
     p.d = LocalExtentOf(q, names_.d);
-    p.scale = 1;
     // Replicas must not differ in a bit.
     p.reproducible = program_.mesh.num_devices() > 1;
     return ReadStrides(group->q, names_.length, &p.q) &&
@@ -169,6 +168,9 @@ class Finder {
   bool MatchOutput(int place, const SoftmaxFormulas& softmax,
                    const ScoreChanges& changes, AttentionGroup* group) {
     AttentionProblem& p = group->problem;
+    p.scale = changes.scale < 0
+                  ? 1
+                  : static_cast<float>(terms_.LiteralOf(changes.scale));
     std::vector<int> candidates;
     EinsumOf(group->weights, -1, &candidates);
     for (int output : candidates) {

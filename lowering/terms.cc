@@ -2,7 +2,6 @@
 #include "lowering/terms.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace mtf {
@@ -32,9 +31,7 @@ int Terms::Map(F function, DType dtype, Arguments arguments) {
 
 int Terms::Literal(double number, DType dtype) {
   const double held = MapExpression::Literal(number, dtype).steps[0].number();
-  uint64_t bits = 0;
-  std::memcpy(&bits, &held, sizeof bits);
-  return Make({Kind::kLiteral, 0, kFloat32, bits, {}});
+  return Make({Kind::kLiteral, 0, kFloat32, std::bit_cast<uint64_t>(held), {}});
 }
 
 int Terms::Iota(const std::string& dimension) {

@@ -2,6 +2,7 @@
 #ifndef LOWERING_TERMS_H_
 #define LOWERING_TERMS_H_
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -62,6 +63,10 @@ class Terms {
     }
   };
   const Term& at(int term) const { return terms_[term]; }
+  // Of a literal.
+  double LiteralOf(int term) const {
+    return std::bit_cast<double>(terms_[term].payload);
+  }
 
  private:
   int Make(Term term);

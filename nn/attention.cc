@@ -141,11 +141,15 @@ Tensor DotProductAttention(Tensor q, Tensor k, Tensor v,
   if (!status.ok()) {
     return graph->Fail(status, "attention", location, q.shape(), q.dtype());
   }
-  // The scale goes to q, the smaller factor.
+  // The scale goes to q, the smaller factor, and scores of float16 do not
+  // overflow; but not in bfloat16, which would round q once more for it. Scores
+  // are float32 behind their product, and fused attention scales them itself.
   const double scale = 1.0 / std::sqrt(std::max<double>(
                                  1.0, static_cast<double>(options.d_kv.size)));
-  Tensor logits =
-      internal::To(kFloat32, Einsum({q * scale, k}, LogitShape(q, options)));
+  const bool of_scores = q.dtype() == kBFloat16;
+  Tensor logits = internal::To(
+      kFloat32, Einsum({of_scores ? q : q * scale, k}, LogitShape(q, options)));
+  if (of_scores) logits = logits * scale;
 
   Tensor visible = options.mask;
   if (options.causal) {

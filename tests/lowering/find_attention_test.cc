@@ -64,13 +64,26 @@ TEST(FindAttention, EveryLayerOfATransformerForwardAndBackward) {
     const AttentionProblem& p = group.problem;
     EXPECT_EQ(p.ToString(),
               "bf16 batch 4 heads 4 length 64 memory 64 d 16 q 4096/16/64 k "
-              "4096/16/64 v 4096/16/64 o 4096/16/64 scale 1 causal");
+              "4096/16/64 v 4096/16/64 o 4096/16/64 scale 0.25 causal");
     EXPECT_TRUE(group.BackwardProblem().backward);
-    // q is what is scaled already, so the number stays in the program.
-    EXPECT_THAT(program->values[group.q].name, ::testing::HasSubstr("mul"));
+    // The scores are scaled, not q.
+    EXPECT_THAT(program->values[group.q].name, ::testing::HasSubstr("query"));
     EXPECT_THAT(program->values[group.d_v].name,
                 ::testing::HasSubstr("einsum_1_grad_1"));
   }
+}
+
+// Scores of float16 could overflow before they are scaled, so q is: the number
+// stays in the program.
+TEST(FindAttention, OfFloat16WhereQIsScaled) {
+  TransformerSizes sizes = kSizes;
+  sizes.dtype = kFloat16;
+  const auto program = Training("single", 1, sizes);
+  ASSERT_OK(program);
+  const std::vector<AttentionGroup> groups = Found(*program);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].problem.scale, 1);
+  EXPECT_THAT(program->values[groups[0].q].name, ::testing::HasSubstr("mul"));
 }
 
 TEST(FindAttention, HeadsAndBatchMayBeCutButNotLengths) {
