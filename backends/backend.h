@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -87,6 +88,9 @@ struct Binding {
   }
 };
 
+// Any value of the program of a binding, with its buffer.
+using BindValue = absl::FunctionRef<BoundValue(int value)>;
+
 // Copies `outer` x `blocks` x `inner` bytes between two orders: element
 // [o][b][i] of `from`, read with the strides given, goes to [o][b][i] of `to`.
 // Packs and unpacks around collectives.
@@ -155,11 +159,12 @@ class Device {
       const Program& /*program*/) const {
     return {};
   }
-  // `bindings` are the members of a group in order. Null where the buffers do
-  // not allow it after all (a result over an operand that is still read): the
-  // members are then prepared one by one.
+  // `bindings` are the members of a group in order, `bind` gives what it reads
+  // besides, which is there if the device's plan keeps it. Null where the
+  // buffers do not allow it after all (a result over an operand that is still
+  // read): the members are then prepared one by one.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> /*bindings*/) {
+      absl::Span<const Binding> /*bindings*/, BindValue /*bind*/) {
     return nullptr;
   }
 

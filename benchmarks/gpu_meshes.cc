@@ -136,8 +136,8 @@ class CountingDevice : public Device {
     return device_->Groups(program);
   }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings) override {
-    return device_->PrepareGroup(bindings);
+      absl::Span<const Binding> bindings, BindValue bind) override {
+    return device_->PrepareGroup(bindings, bind);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       Communicator& host) override {

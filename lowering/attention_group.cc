@@ -8,21 +8,12 @@ namespace {
 
 int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-int64_t OutputBytes(const AttentionProblem& p) {
-  return p.batch * p.heads * p.length * p.d * DTypeSize(p.dtype);
-}
-
 }  // namespace
-
-int64_t AttentionGroup::stats_offset() const {
-  return Aligned(OutputBytes(problem));
-}
 
 int64_t AttentionGroup::bias_offset() const {
   if (backward.empty()) return 0;
   const int64_t stats = problem.batch * problem.heads * problem.length * 4;
-  return problem.bias.given ? Aligned(stats_offset() + stats)
-                            : stats_offset() + stats;
+  return problem.bias.given ? Aligned(stats) : stats;
 }
 
 int64_t AttentionGroup::first_seen_offset() const {
@@ -45,6 +36,7 @@ std::vector<FusedGroup> AttentionGroup::FusedGroups() const {
   FusedGroup second;
   second.members = backward;
   second.outputs = {d_q, d_k, d_v};
+  second.reads = {o};
   return {first, second};
 }
 

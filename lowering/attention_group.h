@@ -19,8 +19,8 @@ namespace mtf {
 // and its gradient, four more einsums around that of the softmax. A device that
 // has fused attention runs each as one kernel and never writes what is of
 // length times memory. Backward it needs of forward q, k, v, the output and a
-// number per row; those two are kept where the weights would be, which the
-// gradient reads and nobody else.
+// number per row, its sum. The sums are kept where the weights would be, which
+// the gradient reads and nobody else, and the output where it is.
 //
 // A place may see those up to itself, or those that `visible` says, or both. A
 // row that sees nothing is of zeros, which the kernels of libraries know
@@ -44,10 +44,8 @@ struct AttentionGroup {
   int d_o = -1, d_q = -1, d_k = -1, d_v = -1;
   Mask visible, added;  // of booleans; of floats
 
-  // The memory of the weights has, for backward, the output and a number per
-  // row; then, where there is one, the bias, and for each row of it the first
-  // place that is seen (int32).
-  int64_t stats_offset() const;
+  // The memory of the weights has, for backward, the sums; then, where there is
+  // one, the bias, and for each row of it the first place that is seen (int32).
   int64_t bias_offset() const;
   int64_t first_seen_offset() const;
   int64_t kept_bytes() const;  // of all; 0 where nothing is kept

@@ -42,6 +42,8 @@ using Place = BufferPlan::Place;
 struct Running {
   std::vector<int> begins, ends;             // by instruction
   absl::flat_hash_map<int, int64_t> others;  // bytes, by value
+  // What is read besides operands, until when.
+  std::vector<std::pair<int, int>> reads;
 
   Running(const Program& program, absl::Span<const FusedGroup> groups)
       : begins(program.instructions.size()), ends(FindEnds(program)) {
@@ -52,6 +54,9 @@ struct Running {
         ends[member] = group.members.back();
       }
       others.insert(group.bytes.begin(), group.bytes.end());
+      for (int value : group.reads) {
+        reads.emplace_back(value, group.members.back());
+      }
     }
   }
 };
@@ -91,6 +96,10 @@ std::vector<Lifetime> Lifetimes(const Program& program,
                                          : LocalBytes(program, result)});
     }
   }
+  for (const auto& [value, until] : running.reads) {
+    int& end = last[owner[value]];
+    end = std::max(end, until);
+  }
   for (Lifetime& lifetime : lifetimes) {
     lifetime.end = std::max(lifetime.end, last[lifetime.value]);
   }
@@ -120,9 +129,8 @@ namespace {
 // where it has none, while it runs (AttentionGroup).
 absl::string_view KeptBy(const AttentionGroup& attention) {
   if (attention.backward.empty()) return "bias of attention";
-  return attention.problem.BiasElements() > 0
-             ? "output, sums and bias of attention"
-             : "output and sums of attention";
+  return attention.problem.BiasElements() > 0 ? "sums and bias of attention"
+                                              : "sums of attention";
 }
 
 ExplainedTensor Described(const Program& program, const Lifetime& lifetime,

@@ -38,6 +38,7 @@ class Planner {
         owner_(program.values.size()),
         last_(program.values.size(), -1),
         overwritten_(program.values.size(), false),
+        read_besides_(program.values.size(), false),
         block_(program.values.size(), -1) {
     for (size_t i = 0; i < groups.size(); ++i) {
       for (int member : groups[i].members) {
@@ -115,17 +116,22 @@ class Planner {
       const Instruction& instruction = program_.instructions[i];
       const FusedGroup* group = GroupOf(static_cast<int>(i));
       const int until = group == nullptr ? ends_[i] : group->members.back();
-      for (int operand : instruction.operands) {
-        last_[owner_[operand]] = std::max(last_[owner_[operand]], until);
+      const auto read = [&](absl::Span<const int> values) {
+        for (int value : values) {
+          last_[owner_[value]] = std::max(last_[owner_[value]], until);
+          if (instruction.beside) continue;
+          const auto lent = lent_to_.find(owner_[value]);
+          if (lent != lent_to_.end()) lent->second = kNobody;
+        }
+      };
+      read(instruction.operands);
+      if (group != nullptr && group->members.front() == static_cast<int>(i)) {
+        read(group->reads);
+        for (int value : group->reads) read_besides_[owner_[value]] = true;
       }
       if (instruction.beside) {
         for (int result : instruction.results) last_[result] = until;
         Lend(static_cast<int>(i));
-      } else if (!lent_to_.empty()) {
-        for (int operand : instruction.operands) {
-          const auto lent = lent_to_.find(owner_[operand]);
-          if (lent != lent_to_.end()) lent->second = kNobody;
-        }
       }
       // Written state is copied to its variable when the step ends.
       if (instruction.opcode == Opcode::kWriteVariable) {
@@ -213,7 +219,7 @@ class Planner {
   // Whether `group` may write `result` where `old` is: nobody else reads it
   // from then on, and members read each place before it is written.
   bool GroupCanOverwrite(const FusedGroup& group, int old, int result) const {
-    if (last_[old] > group.members.back() ||
+    if (last_[old] > group.members.back() || read_besides_[old] ||
         !absl::c_linear_search(group.in_place, result)) {
       return false;
     }
@@ -343,9 +349,10 @@ class Planner {
   BufferPlan plan_;
   std::vector<int> ends_;  // by instruction (FindEnds)
   std::vector<int> owner_;
-  std::vector<int> last_;          // by owner: place of the last reader
-  std::vector<int> written_;       // owners that a variable is written from
-  std::vector<bool> overwritten_;  // owners whose block a group has taken over
+  std::vector<int> last_;           // by owner: place of the last reader
+  std::vector<int> written_;        // owners that a variable is written from
+  std::vector<bool> overwritten_;   // owners whose block a group has taken over
+  std::vector<bool> read_besides_;  // owners that no member of a group reads
   absl::flat_hash_map<int, bool> taken_over_;
   // By owner: the only collective beside that reads it, where nothing else does
   // behind its start.

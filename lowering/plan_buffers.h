@@ -42,6 +42,8 @@ struct FusedGroup {
   // Outputs that may take the memory of an operand of the same places, once
   // nobody else reads it.
   std::vector<int> in_place = {};
+  // Values that it reads and none of its members does.
+  std::vector<int> reads = {};
 };
 
 // The plan of a device that runs `groups` so: what they read stays in place

@@ -145,7 +145,7 @@ absl::StatusOr<MaskKernels> PrepareMasks(
 
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
     Runtime& runtime, Scratch& scratch, const AttentionGroup& group,
-    bool backward, absl::Span<const Binding> members) {
+    bool backward, absl::Span<const Binding> members, BindValue bind) {
   const auto find = [&](int value) { return Find(members, value); };
   const BoundValue *q = find(group.q), *k = find(group.k), *v = find(group.v),
                    *weights = find(group.weights);
@@ -174,9 +174,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
           return absl::InternalError("the plan is not that of the device");
         }
       }
-      buffers.stats = kept + group.stats_offset();
-      // Its own place may be another value's by the time of the gradient.
-      copies.push_back({kept, buffers.o, BytesOf(*o)});
+      buffers.stats = kept;
     }
     if (problem.bias.given) {
       MTF_ASSIGN_OR_RETURN(
@@ -187,11 +185,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
     problem = group.BackwardProblem();
     const BoundValue *d_o = find(group.d_o), *d_q = find(group.d_q),
                      *d_k = find(group.d_k), *d_v = find(group.d_v);
-    buffers.o = kept;
-    buffers.stats = kept + group.stats_offset();
+    const BoundValue o = bind(group.o);
+    buffers.o = o.data;
+    buffers.stats = kept;
     buffers.d_o = d_o->data;
-    Results results(
-        {RangeOf(*q), RangeOf(*k), RangeOf(*v), RangeOf(*d_o), all_kept});
+    Results results({RangeOf(*q), RangeOf(*k), RangeOf(*v), RangeOf(o),
+                     RangeOf(*d_o), all_kept});
     results.Add(*d_q, &buffers.d_q);
     results.Add(*d_k, &buffers.d_k);
     results.Add(*d_v, &buffers.d_v);
@@ -216,14 +215,15 @@ std::vector<AttentionGroup> FindAttentionFor(Runtime& runtime,
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareAttentionGroup(
-    Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members) {
+    Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members,
+    BindValue bind) {
   std::vector<int> places;
   for (const Binding& member : members) places.push_back(member.index);
   for (const AttentionGroup& group :
        FindAttentionFor(runtime, *members[0].program)) {
     if (places == group.forward || places == group.backward) {
-      return Prepare(runtime, scratch, group, places == group.backward,
-                     members);
+      return Prepare(runtime, scratch, group, places == group.backward, members,
+                     bind);
     }
   }
   // Its parts have no memory of their own.

@@ -22,7 +22,8 @@ std::vector<AttentionGroup> FindAttentionFor(Runtime& runtime,
 // program that is bound by the plan of its FusedGroups. What would be written
 // over something that is still read goes through `scratch`.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareAttentionGroup(
-    Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members);
+    Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members,
+    BindValue bind);
 
 }  // namespace mtf::cuda
 

@@ -207,7 +207,8 @@ class CudaDevice : public Device {
     add(FindMapBatches(program, taken));
     return groups;
   }
-  KernelOr PrepareGroup(absl::Span<const Binding> bindings) override {
+  KernelOr PrepareGroup(absl::Span<const Binding> bindings,
+                        BindValue bind) override {
     int einsums = 0;
     for (const Binding& binding : bindings) {
       einsums += binding.instruction().opcode == Opcode::kEinsum;
@@ -218,7 +219,7 @@ class CudaDevice : public Device {
       return PrepareInParts(bindings);
     }
     if (einsums > 1) {
-      return PrepareAttentionGroup(*runtime_, scratch_, bindings);
+      return PrepareAttentionGroup(*runtime_, scratch_, bindings, bind);
     }
     for (const Binding& binding : bindings) {
       if (binding.instruction().opcode != Opcode::kMap) {

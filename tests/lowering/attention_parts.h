@@ -39,7 +39,11 @@ inline Tensor BiasedAttention(Tensor q, Tensor k, Tensor v, Tensor mask,
                               Tensor added, const Shape& scores, bool causal) {
   const Dimension length = scores[2], memory = scores[3];
   const double scale = 1 / std::sqrt(static_cast<double>(v.shape()[3].size));
-  Tensor logits = Cast(Einsum({q * scale, k}, scores), kFloat32) + added;
+  const bool of_scores = q.dtype() == kBFloat16;
+  Tensor logits =
+      Cast(Einsum({of_scores ? q : q * scale, k}, scores), kFloat32);
+  if (of_scores) logits = logits * scale;
+  logits = logits + added;
   if (causal) {
     const Tensor past =
         GreaterEqual(Range(q.graph(), length), Range(q.graph(), memory));

@@ -235,7 +235,7 @@ TEST(FindAttention, ToldOfMasksIsWhatTheLibraryTakes) {
   EXPECT_EQ(group.visible.memory, 1);  // the part of one rank has one batch
   EXPECT_EQ(group.visible.length, 0);
   EXPECT_EQ(group.added.length, 40);
-  // What is kept has room for it, behind output and sums.
+  // What is kept has room for it, behind the sums.
   EXPECT_EQ(group.bias_offset() % 256, 0);
   EXPECT_EQ(group.kept_bytes(),
             group.bias_offset() + 20 * 40 * 4 + /*first seen*/ 20 * 4);

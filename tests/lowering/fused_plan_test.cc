@@ -98,6 +98,53 @@ output(%z) z
 )");
 }
 
+// The group of %s and %z reads %x besides: it stays until %z, though nobody else
+// reads it behind %p, which would be written over it.
+TEST(PlanBuffersOf, WhatAGroupReadsBesidesItsOperandsStays) {
+  constexpr char kBesides[] = R"(mesh{}
+%x : f32[b:32, c:4] = input x
+%p : f32[b:32, c:4] = map(%x) exp
+%q : f32[b:32, c:4] = map(%p) neg
+%s : f32[b:32] = reduce(%q) sum
+%z : f32[b:32, c:4] = map(%q, %s) mul
+output(%z) z
+)";
+  FusedGroup rows;
+  rows.members = {3, 4};
+  rows.outputs = {4};
+  EXPECT_EQ(Planned(kBesides, {rows}), R"(mesh{}
+buffers{arena:1024, commit:6}
+%x : f32[b:32, c:4] @0 = input x
+%p : f32[b:32, c:4] @0 = map(%x) exp
+%q : f32[b:32, c:4] @0 = map(%p) neg
+%s : f32[b:32] = reduce(%q) sum
+%z : f32[b:32, c:4] @512 = map(%q, %s) mul
+output(%z) z
+)");
+  rows.in_place = {4};
+  rows.reads = {0};
+  EXPECT_EQ(Planned(kBesides, {rows}), R"(mesh{}
+buffers{arena:1024, commit:6}
+%x : f32[b:32, c:4] @0 = input x
+%p : f32[b:32, c:4] @512 = map(%x) exp
+%q : f32[b:32, c:4] @512 = map(%p) neg
+%s : f32[b:32] = reduce(%q) sum
+%z : f32[b:32, c:4] @512 = map(%q, %s) mul
+output(%z) z
+)");
+  // Nor is it written over by the group itself.
+  rows.reads = {2};
+  EXPECT_EQ(Planned(kBesides, {rows}), R"(mesh{}
+buffers{arena:1024, commit:6}
+%x : f32[b:32, c:4] @0 = input x
+%p : f32[b:32, c:4] @0 = map(%x) exp
+%q : f32[b:32, c:4] @0 = map(%p) neg
+%s : f32[b:32] = reduce(%q) sum
+%z : f32[b:32, c:4] @512 = map(%q, %s) mul
+output(%z) z
+)");
+}
+
 // Of two results one can have the memory of %x.
 TEST(PlanBuffersOf, AnOperandIsWrittenOverOnce) {
   constexpr char kTwo[] = R"(mesh{data:2}

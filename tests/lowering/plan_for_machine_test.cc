@@ -195,7 +195,7 @@ TEST(Explain, PartsOfFusedMemoryAddUp) {
     const bool kept =
         std::any_of(e->memory.alive.begin(), e->memory.alive.end(),
                     [](const ExplainedTensor& tensor) {
-                      return tensor.type == "output and sums of attention";
+                      return tensor.type == "sums of attention";
                     });
     EXPECT_TRUE(kept) << layout;
   }

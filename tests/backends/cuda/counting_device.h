@@ -42,8 +42,8 @@ class CountingDevice : public Device {
     return device_->Groups(program);
   }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings) override {
-    auto kernel = device_->PrepareGroup(bindings);
+      absl::Span<const Binding> bindings, BindValue bind) override {
+    auto kernel = device_->PrepareGroup(bindings, bind);
     *groups_ += kernel.ok() && *kernel != nullptr;
     return kernel;
   }
