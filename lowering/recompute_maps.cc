@@ -130,7 +130,7 @@ class Recomputer {
       from = operand;
     }
     from_[value] = from;
-    if (from == kNone) return;
+    if (from == kNone || IsKeptByView(value)) return;
     int last = kNone;
     for (int reader : LateReaders(value)) {
       const Instruction& reads = program_.instructions[reader];
@@ -140,6 +140,18 @@ class Recomputer {
       last = reader;
     }
     last_late_[value] = last;
+  }
+
+  // Whether a view of `value`, or the variable that it is written to, keeps it
+  // in memory.
+  bool IsKeptByView(int value) const {
+    return absl::c_any_of(readers_[value], [&](int reader) {
+      const Instruction& reads = program_.instructions[reader];
+      if (reads.opcode == Opcode::kWriteVariable) return true;
+      if (!RunsNothing(program_, reads)) return false;
+      const int last = last_read_[reads.results[0]];
+      return last != kNone && stretch_[last] != stretch_[producers_[value]];
+    });
   }
 
   // Of the readers, which ascend, those of a later stretch.

@@ -104,6 +104,38 @@ output(%z) z
 )");
 }
 
+// So does whoever reads a view of it.
+TEST(RecomputeMaps, WhatAViewKeepsStays) {
+  ExpectUnchanged("recompute_maps", R"(
+mesh{}
+%x : bf16[b:8, h:16] = input x
+%w : f32[h:16, o:4] = input w
+%s : f32[b:8, h:16] = map(%x) [cast.f32($0); neg($1)]
+%v : f32[c:8, h:16] = reshape(%s)
+%y : f32[b:8, o:4] = einsum(%s, %w) sum{h}
+%d : f32[b:8, h:16] = einsum(%y, %w) sum{o}
+%g : f32[b:8, h:16] = map(%d, %s) mul
+%z : f32[c:8, o:4] = einsum(%v, %w) sum{h}
+output(%g) g
+output(%z) z
+)");
+}
+
+// What a variable is written from lasts as long as the step.
+TEST(RecomputeMaps, WhatIsWrittenToAVariableStays) {
+  ExpectUnchanged("recompute_maps", R"(
+mesh{}
+%x : bf16[b:8, h:16] = input x
+%w : f32[h:16, o:4] = input w
+%s : f32[b:8, h:16] = map(%x) [cast.f32($0); neg($1)]
+%s.2 : f32[b:8, h:16] = write_variable(%s) s
+%y : f32[b:8, o:4] = einsum(%s, %w) sum{h}
+%d : f32[b:8, h:16] = einsum(%y, %w) sum{o}
+%g : f32[b:8, h:16] = map(%d, %s) mul
+output(%g) g
+)");
+}
+
 // A kernel would read the operand of four bytes where it read two.
 TEST(RecomputeMaps, OneThatIsSmallerThanItsOperandStays) {
   ExpectUnchanged("recompute_maps", R"(
