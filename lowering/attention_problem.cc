@@ -5,6 +5,7 @@
 #include "lowering/attention_problem.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -79,6 +80,12 @@ absl::Status CheckFusedAttention(const AttentionProblem& problem) {
     return absl::UnimplementedError(
         absl::StrCat("its lengths are ", problem.length, " and ",
                      problem.memory, ", and fused kernels take those above 1"));
+  }
+  // The largest score is then the largest product, which they look for.
+  if (!(problem.scale > 0) || std::isinf(problem.scale)) {
+    return absl::UnimplementedError(absl::StrFormat(
+        "its scores are scaled by %g, and fused kernels take positive numbers",
+        problem.scale));
   }
   return absl::OkStatus();
 }

@@ -64,7 +64,7 @@ struct AttentionProblem {
 // a problem on its device, which it says itself.
 //
 // The limits are those of cuDNN 9 (NVIDIA, "Attention", support matrix): 16-bit
-// floats, d a multiple of 8 up to 256, lengths above 1.
+// floats, d a multiple of 8 up to 256, lengths above 1. The scale is positive.
 absl::Status CheckFusedAttention(const AttentionProblem& problem);
 
 }  // namespace mtf

@@ -111,13 +111,13 @@ class Finder {
   }
 
   // What is scaled by a number, or -1.
-  int ScaledBy(int term) const {
+  int ScaledBy(int term, double* scale = nullptr) const {
     const Terms::Term& t = at(term);
     if (!t.Is(F::kMultiply)) return -1;
     for (int side : {0, 1}) {
-      if (at(t.arguments[side]).kind == Kind::kLiteral) {
-        return t.arguments[1 - side];
-      }
+      if (at(t.arguments[side]).kind != Kind::kLiteral) continue;
+      if (scale != nullptr) *scale *= terms_.LiteralOf(t.arguments[side]);
+      return t.arguments[1 - side];
     }
     return -1;
   }
@@ -139,12 +139,13 @@ class Finder {
   // -1, are left in `mask_` and `added_`.
   int ScoresOf(int term) {
     mask_ = added_ = -1;
+    scale_ = 1;
     for (int depth = 0; depth < kDeepest; ++depth) {
       const Terms::Term& t = at(term);
       if (t.kind == Kind::kCast) {
         term = t.arguments[0];
-      } else if (ScaledBy(term) >= 0) {
-        term = ScaledBy(term);
+      } else if (const int scaled = ScaledBy(term, &scale_); scaled >= 0) {
+        term = scaled;
       } else if (t.Is(F::kSelect)) {
         mask_ = t.arguments[0];
         term = t.arguments[1];
@@ -218,6 +219,7 @@ class Finder {
     problem.length = q.shape.SizeOf(length_);
     problem.memory = k.shape.SizeOf(memory_);
     problem.d = q.shape.SizeOf(d_);
+    problem.scale = static_cast<float>(scale_);
     return problem;
   }
 
@@ -285,6 +287,7 @@ class Finder {
   int output_ = -1, scores_ = -1;
   int weights_ = -1, q_ = -1, k_ = -1, v_ = -1;
   int softmax_ = -1, mask_ = -1, added_ = -1;
+  double scale_ = 1;  // of the scores
   std::string length_, memory_, d_;
 };
 

@@ -30,21 +30,24 @@ struct AttentionParts {
   bool trains_added = false;   // its gradient is fetched too
   bool computes_mask = false;  // of floats, by a map of its own
   double dropout = 0;
+  double scale = 1;  // of scores to which something is added, besides
   DType dtype = kBFloat16;
   int64_t batch = 2, heads = 3, length = 40, memory = 40, d = 8;
 };
 
 // What nn::DotProductAttention does, with `added` to the scores.
 inline Tensor BiasedAttention(Tensor q, Tensor k, Tensor v, Tensor mask,
-                              Tensor added, const Shape& scores, bool causal) {
+                              Tensor added, const Shape& scores,
+                              const AttentionParts& parts) {
   const Dimension length = scores[2], memory = scores[3];
-  const double scale = 1 / std::sqrt(static_cast<double>(v.shape()[3].size));
+  const double scale =
+      parts.scale / std::sqrt(static_cast<double>(v.shape()[3].size));
   const bool of_scores = q.dtype() == kBFloat16;
   Tensor logits =
       Cast(Einsum({of_scores ? q : q * scale, k}, scores), kFloat32);
   if (of_scores) logits = logits * scale;
   logits = logits + added;
-  if (causal) {
+  if (parts.causal) {
     const Tensor past =
         GreaterEqual(Range(q.graph(), length), Range(q.graph(), memory));
     mask = mask.valid() ? LogicalAnd(mask, past) : past;
@@ -84,17 +87,16 @@ inline Targets BuildAttention(Graph& graph, const AttentionParts& parts) {
   if (!parts.added.empty()) {
     added = Input(graph, "added", parts.added_dtype, shape_of(parts.added));
   }
-  const Tensor o =
-      added.valid()
-          ? BiasedAttention(q, k, v, mask, Cast(added, kFloat32),
-                            {batch, heads, length, memory}, parts.causal)
-          : nn::DotProductAttention(q, k, v,
-                                    {.length = length,
-                                     .memory_length = memory,
-                                     .d_kv = d,
-                                     .causal = parts.causal,
-                                     .dropout = parts.dropout,
-                                     .mask = mask});
+  const Tensor o = added.valid()
+                       ? BiasedAttention(q, k, v, mask, Cast(added, kFloat32),
+                                         {batch, heads, length, memory}, parts)
+                       : nn::DotProductAttention(q, k, v,
+                                                 {.length = length,
+                                                  .memory_length = memory,
+                                                  .d_kv = d,
+                                                  .causal = parts.causal,
+                                                  .dropout = parts.dropout,
+                                                  .mask = mask});
   Targets targets;
   targets.fetches = {Cast(o, kFloat32)};
   if (parts.gradient) {

@@ -71,7 +71,7 @@ TEST(FindComposedAttention, TellsWhatTheLayoutCuts) {
             "the layout cuts length over model\n");
 }
 
-TEST(FindComposedAttention, TellsDropoutAndMasks) {
+TEST(FindComposedAttention, TellsDropoutMasksAndScales) {
   EXPECT_EQ(Of({.dropout = 0.1}), "its weights have dropout\n");
   EXPECT_EQ(Of({.mask = "bm"}), "fused\n");
   const std::string why =
@@ -85,6 +85,11 @@ TEST(FindComposedAttention, TellsDropoutAndMasks) {
                 .mask = "bhlm",
                 .computes_mask = true}),
             why);
+  EXPECT_EQ(Of({.added = "lm", .scale = 3}), "fused\n");
+  EXPECT_EQ(
+      Of({.added = "lm", .scale = -4}),
+      "its scores are scaled by -1.41421, and fused kernels take positive "
+      "numbers\n");
   EXPECT_EQ(Of({.gradient = false, .dropout = 0.1}),
             "its weights have dropout\n");
 }

@@ -194,6 +194,20 @@ TEST(FindAttention, WithMoreToItIsAnother) {
   EXPECT_EQ(CountIn({.mask = "bm", .dropout = 0.1}), 0u);
 }
 
+// Fused kernels look for the largest product, which is then not the largest
+// score.
+TEST(FindAttention, WithScoresThatArePositivelyScaled) {
+  for (bool gradient : {false, true}) {
+    const auto count = [&](double scale) {
+      return CountIn({.gradient = gradient, .added = "lm", .scale = scale});
+    };
+    EXPECT_EQ(count(3), 1u);
+    EXPECT_EQ(count(1e-3), 1u);
+    EXPECT_EQ(count(0), 0u);
+    EXPECT_EQ(count(-1), 0u);
+  }
+}
+
 TEST(FindAttention, WithMasksOverSomeOfItsDimensions) {
   for (const char* mask :
        {"m", "bm", "mb", "l", "bl", "lm", "blm", "hlm", "bhlm", "mlhb", "bh"}) {
