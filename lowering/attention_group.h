@@ -10,11 +10,12 @@
 
 namespace mtf {
 
-// Scaled dot product attention as a layer composes it, in 16-bit floats:
+// Scaled dot product attention as a layer composes it, in 16-bit floats, with a
+// softmax in f32:
 //
 //   %s = einsum(%q, %k) sum{d}               [batch, heads, length, memory]
-//   %w = softmax of %s * scale + added over memory, where a place may see, in
-//   f32 %o = einsum(%w, %v) sum{memory}          [batch, length, heads, d]
+//   %w = softmax of %s * scale + added       over memory, where a place may see
+//   %o = einsum(%w, %v) sum{memory}          [batch, length, heads, d]
 //
 // and its gradient, four more einsums around that of the softmax. A device that
 // has fused attention runs each as one kernel and never writes what is of

@@ -140,7 +140,7 @@ class Finder {
   int ScoresOf(int term) {
     mask_ = added_ = -1;
     scale_ = 1;
-    for (int depth = 0; depth < kDeepest; ++depth) {
+    for (int depth = 0; depth <= kDeepest; ++depth) {
       const Terms::Term& t = at(term);
       if (t.kind == Kind::kCast) {
         term = t.arguments[0];

@@ -13,9 +13,14 @@
 #include "lowering/reader_lists.h"
 #include "lowering/readers.h"
 #include "lowering/runs_nothing.h"
+#include "mtf/status.h"
 
 namespace mtf {
 namespace {
+
+// Steps between a value and what it is made of: more take longer than to read
+// it.
+constexpr size_t kMostChainSteps = 8;
 
 // An instruction or two on every device.
 bool IsCheap(ScalarFunction function) {
@@ -46,6 +51,11 @@ bool IsCheap(ScalarFunction function) {
     default:
       return false;
   }
+}
+
+bool AreCheap(const std::vector<MapStep>& steps) {
+  return absl::c_all_of(
+      steps, [](const MapStep& step) { return IsCheap(step.function); });
 }
 
 class Recomputer {
@@ -116,12 +126,7 @@ class Recomputer {
     const ProgramValue& made = program_.values[value];
     // Of numbers there is nothing to save.
     if (made.shape.rank() == 0) return;
-    const auto& steps = map.expression.steps;
-    if (!absl::c_all_of(steps, [](const MapStep& step) {
-          return IsCheap(step.function);
-        })) {
-      return;
-    }
+    if (!AreCheap(map.expression.steps)) return;
     int from = kNone;
     for (int operand : map.operands) {
       const ProgramValue& read = program_.values[operand];
@@ -134,12 +139,37 @@ class Recomputer {
     int last = kNone;
     for (int reader : LateReaders(value)) {
       const Instruction& reads = program_.instructions[reader];
-      if (!TakesMaps(reads) || !RunsOverElements(program_, reads, value)) {
+      if (!TakesMaps(reads) || !RunsOverElements(program_, reads, value) ||
+          FinishesMatmul(reads)) {
         return;
       }
       last = reader;
     }
     last_late_[value] = last;
+  }
+
+  // Whether `reader` may be what a matmul does before it writes, a sum or the
+  // slope of a gelu, or make the logits of a softmax, as within attention: a
+  // map that alone reads the result of an einsum. Devices look for those with
+  // their operands as they stand.
+  bool FinishesMatmul(const Instruction& reader) const {
+    const bool alone = absl::c_any_of(reader.operands, [&](int operand) {
+      return producers_[operand] >= 0 &&
+             ProducerOf(operand).opcode == Opcode::kEinsum &&
+             readers_[operand].size() == 1;
+    });
+    if (reader.opcode != Opcode::kMap || !alone) return false;
+    const auto& steps = reader.expression.steps;
+    const bool adds = absl::c_all_of(steps, [](const MapStep& step) {
+      return step.function == ScalarFunction::kAdd;
+    });
+    const bool is_logits =
+        absl::c_any_of(readers_[reader.results[0]], [&](int next) {
+          const Instruction& reduce = program_.instructions[next];
+          return reduce.opcode == Opcode::kReduce &&
+                 reduce.reduce_kind == ReduceKind::kMax;
+        });
+    return adds || is_logits || !AreCheap(steps);
   }
 
   // Whether a view of `value`, or the variable that it is written to, keeps it
@@ -173,10 +203,15 @@ class Recomputer {
   // farthest. None may be larger.
   int RootOf(int value) const {
     int root = kNone;
-    for (int from = from_[value]; from != kNone; from = from_[from]) {
+    size_t steps = ProducerOf(value).expression.steps.size();
+    for (int from = from_[value]; from != kNone && steps <= kMostChainSteps;
+         from = from_[from]) {
       if (BytesOf(from) <= BytesOf(value)) {
         root = from;
         if (IsKept(from, last_late_[value])) break;
+      }
+      if (from_[from] != kNone) {
+        steps += ProducerOf(from).expression.steps.size();
       }
     }
     return root;
@@ -185,10 +220,16 @@ class Recomputer {
   // Marks by their roots the values that are made again. False if none is.
   bool Choose() {
     std::vector<std::pair<int, int>> by_root;  // root, value
-    for (size_t value = 0; value < last_late_.size(); ++value) {
+    for (const Instruction& map : program_.instructions) {
+      if (map.opcode != Opcode::kMap) continue;
+      const int value = map.results[0];
       if (last_late_[value] == kNone) continue;
-      const int root = RootOf(static_cast<int>(value));
-      if (root != kNone) by_root.emplace_back(root, static_cast<int>(value));
+      const int root = RootOf(value);
+      if (root != kNone) {
+        by_root.emplace_back(root, value);
+      } else {
+        last_late_[value] = kNone;  // it is kept for all that are made of it
+      }
     }
     absl::c_sort(by_root);
     bool chosen = false;
@@ -235,24 +276,34 @@ class Recomputer {
     return true;
   }
 
-  // Whether making `values` of `root` again keeps fewer bytes.
-  bool Saves(absl::Span<const int> values, int root) const {
-    int64_t saved = 0;
-    std::vector<int> kept;
-    for (int value : values) {
+  // Whether making `values` of `root` again keeps fewer bytes, and, while those
+  // that are read last are all that is left of them, not more. Numbers of rows
+  // and columns, at most an eighth, do not count there.
+  bool Saves(std::vector<int> values, int root) const {
+    absl::c_stable_sort(
+        values, [this](int a, int b) { return last_late_[a] > last_late_[b]; });
+    int64_t saved = 0, kept = 0;
+    std::vector<int> known;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int value = values[i];
       saved += BytesOf(value);
       for (int link = value; link != root; link = from_[link]) {
         for (int operand : ProducerOf(link).operands) {
-          if (operand == root || operand != from_[link]) {
-            if (!IsKept(operand, last_late_[value])) kept.push_back(operand);
+          if ((operand == from_[link] && operand != root) ||
+              IsKept(operand, last_late_[value]) ||
+              absl::c_linear_search(known, operand)) {
+            continue;
           }
+          known.push_back(operand);
+          kept += BytesOf(operand);
         }
       }
+      const bool ends =
+          i + 1 == values.size() ||
+          stretch_[last_late_[values[i + 1]]] != stretch_[last_late_[value]];
+      if (ends && kept > saved + saved / 8) return false;
     }
-    absl::c_sort(kept);
-    kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
-    for (int operand : kept) saved -= BytesOf(operand);
-    return saved > 0;
+    return kept < saved;
   }
 
   void Rewrite() {
@@ -310,9 +361,12 @@ class Recomputer {
 }  // namespace
 
 absl::Status RecomputeMaps(Program& program) {
-  if (!Recomputer(program).Run()) return absl::OkStatus();
-  // What lost its late readers may have one reader now.
-  return FuseMaps(program);
+  // What is kept for one may be what another can be made of.
+  while (Recomputer(program).Run()) {
+    // What lost its late readers may have one reader now.
+    MTF_RETURN_IF_ERROR(FuseMaps(program));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace mtf

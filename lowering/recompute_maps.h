@@ -8,7 +8,7 @@
 namespace mtf {
 
 // Computes what is cheap once more where it is read late, in place of keeping
-// it from the forward to the backward pass. Of a norm, its operand and two
+// it from the forward to the backward pass. Of a norm, its operand and three
 // numbers for each row stay in memory, not the operand less its mean and that
 // over its deviation.
 //
@@ -21,20 +21,22 @@ namespace mtf {
 // have one such operand each; their other operands are smaller, as those of
 // rows or columns are. It is, where
 //
-//   * the steps in between take an instruction or two,
-//   * all that read it late are maps and reductions over its elements, and
+//   * there are few steps in between, of an instruction or two each,
+//   * all that read it late are maps and reductions over its elements, and none
+//     is what a matmul does before it writes,
+//   * what it is made of takes no more bytes than it does, and
 //   * what is kept for it, or for all values made of the same, takes fewer
 //   bytes
 //     than they do; what somebody else reads as late is kept anyway.
 //
 // Late is behind an instruction that runs and is no map and no reduction: what
-// stands nearer is read by the kernel that makes it, on a device that fuses. No
-// kernel reads more than before. The choice is the one of rematerialization by
-// cuts of least bytes (Chen et al. 2016, "Training Deep Nets with Sublinear
-// Memory Cost"; PyTorch's min-cut partitioner), restricted to chains of maps.
+// stands nearer is read by the kernel that makes it, on a device that fuses.
+// The choice is the one of rematerialization by cuts of least bytes (Chen et
+// al. 2016, "Training Deep Nets with Sublinear Memory Cost"; PyTorch's min-cut
+// partitioner), restricted to chains of maps. A second run changes nothing.
 //
-// Runs after fuse_maps, which leaves no map that has one reader only, and
-// before plan_buffers, which then has fewer buffers.
+// Runs after fuse_maps, whose fused maps are what is kept, and before
+// plan_buffers, which then has fewer buffers.
 absl::Status RecomputeMaps(Program& program);
 
 }  // namespace mtf

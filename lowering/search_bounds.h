@@ -48,7 +48,9 @@ namespace mtf::internal {
 //                value that was made before and is read behind. That place is
 //                between forward and backward, where no pass moves anything
 //                across: what the backward part reads of the forward one has
-//                two readers, so it is no part of a fused map, but in memory.
+//                two readers, so it is no part of a fused map, but in memory,
+//                or else what it is made of again is, whose share of a tensor
+//                or two may differ with the layout.
 class SearchBounds {
  public:
   // `amounts` are AmountsOfStep of `input`. Lowers the step on each axis alone

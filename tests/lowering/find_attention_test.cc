@@ -297,6 +297,30 @@ TEST(FindAttention, WithPaddingInEveryLayer) {
   }
 }
 
+// A mask that a model turns into numbers once, for all of its layers, is read
+// by each as it stands.
+TEST(FindAttention, WithNumbersThatAreComputedOnceForEveryLayer) {
+  Graph graph;
+  const Dimension batch{"batch", 2}, heads{"heads", 3}, length{"length", 40},
+      memory{"memory", 40}, d{"d", 8};
+  const Shape scores = {batch, heads, length, memory};
+  const Tensor added =
+      (Cast(Input(graph, "seen", kBool, scores), kFloat32) - 1.0) * 1e9;
+  const Tensor first =
+      Cast(Input(graph, "x", kFloat32, {batch, length, heads, d}), kBFloat16);
+  Tensor x = first;
+  for (int i = 0; i < 3; ++i) {
+    const Tensor memories = Rename(x, length.name, memory.name);
+    x = BiasedAttention(x, memories, memories, Tensor(), added, scores,
+                        {.causal = false});
+  }
+  const Tensor loss = ReduceSum(Cast(x, kFloat32) * 0.5, Shape());
+  const auto program = LowerText(
+      graph, "", "", {.fetches = {loss, Gradients(loss, {first})[0]}});
+  ASSERT_OK(program);
+  EXPECT_EQ(Found(*program).size(), 3u) << PrintProgram(*program);
+}
+
 TEST(FindAttention, WhoseMaskIsTrainedStaysComposed) {
   EXPECT_EQ(CountIn({.added = "hlm", .trains_added = true}), 0u);
   EXPECT_EQ(CountIn({.added = "lm", .trains_added = true}), 0u);

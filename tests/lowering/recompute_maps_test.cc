@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "layouts/layout_rules.h"
+#include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/pass_test.h"
+#include "tests/lowering/small_transformer.h"
 
 namespace mtf::testing {
 namespace {
@@ -190,6 +198,103 @@ mesh{}
 %g : f32[b:8, h:16, o:4] = map(%y, %s) mul
 output(%g) g
 )");
+}
+
+// A sum with the result of an einsum is the matmul's to do, and so are logits
+// the business of attention, of what is added as it stands.
+TEST(RecomputeMaps, WhatAMatmulOrAttentionTakesStays) {
+  for (const char* reader :
+       {"%g : f32[b:8, h:16] = map(%d, %s) add\noutput(%g) g",
+        "%g : f32[b:8, h:16] = map(%d, %s) [add($0, $1); gelu($2)]\n"
+        "output(%g) g",
+        "%l : f32[b:8, h:16] = map(%d, %s) [literal.f32(2); mul($0, $2); "
+        "add($3, $1)]\n"
+        "%m : f32[b:8] = reduce(%l) max\n"
+        "%g : f32[b:8, h:16] = map(%l, %m) [sub($0, $1); exp($2)]\n"
+        "output(%g) g"}) {
+    ExpectUnchanged("recompute_maps", absl::StrCat(R"(
+mesh{}
+%x : bf16[b:8, h:16] = input x
+%w : f32[h:16, o:4] = input w
+%s : f32[b:8, h:16] = map(%x) [cast.f32($0); neg($1)]
+%y : f32[b:8, o:4] = einsum(%s, %w) sum{h}
+%d : f32[b:8, h:16] = einsum(%y, %w) sum{o}
+)",
+                                                   reader, "\n"));
+  }
+}
+
+// Behind the reader of %t only %s would be left, which takes less than the two
+// that it is made of.
+TEST(RecomputeMaps, MoreIsNotKeptForWhatIsReadLast) {
+  const std::string two = R"(
+mesh{}
+%x : f32[b:2, h:16] = input x
+%m : f32[h:16] = input m
+%w : f32[h:16, o:4] = input w
+%s : f32[b:2, h:16] = map(%x, %m) add
+%t : f32[b:2, h:16] = map(%x, %m) mul
+%y : f32[b:2, o:4] = einsum(%x, %w) sum{h}
+%d : f32[b:2, h:16] = einsum(%y, %w) sum{o}
+%e : f32[b:2, h:16] = map(%d, %t) mul
+%f : f32[h:16, o:4] = einsum(%e, %y) sum{b}
+%g : f32[b:2, h:16] = map(%e, %s) mul
+%z : f32[b:2, o:4] = einsum(%g, %f) sum{h}
+output(%z) z
+)";
+  ExpectUnchanged("recompute_maps", two);
+  // Both until the end are more than those two.
+  EXPECT_THAT(AfterPass("recompute_maps",
+                        absl::StrReplaceAll(two, {{"map(%e, %s) mul",
+                                                   "map(%e, %s, %t) "
+                                                   "[mul($0, $1); sub($3, "
+                                                   "$2)]"}})),
+              ::testing::Not(::testing::HasSubstr("%t : ")));
+}
+
+// Each step would be made again in each reader.
+TEST(RecomputeMaps, LongChainsAreMadeOfWhatIsNear) {
+  std::string steps = "add($0, $0)";
+  for (int i = 1; i < 6; ++i) {
+    absl::StrAppend(&steps, "; add($", i, ", $", i, ")");
+  }
+  const std::string text = absl::StrCat(R"(
+mesh{}
+%x : f32[b:8, h:16] = input x
+%n : f32[b:8] = input n
+%w : f32[h:16, o:4] = input w
+%s : f32[b:8, h:16] = map(%x) [)",
+                                        steps, R"(]
+%t : f32[b:8, h:16] = map(%s, %n) [mul($0, $1); neg($2); mul($3, $0)]
+%u : f32[b:8, h:16] = map(%s, %n) [sub($0, $1); neg($2); sub($3, $0)]
+%e : f32[b:8] = reduce(%t, %u) sum mul over [b:8, h:16]
+%y : f32[b:8, o:4] = einsum(%x, %w) sum{h}
+%d : f32[b:8, h:16] = einsum(%y, %w) sum{o}
+%g : f32[b:8, h:16] = map(%d, %t, %u, %e) [mul($0, $1); mul($4, $2); sub($5, $3)]
+output(%g) g
+)");
+  const std::string after = AfterPass("recompute_maps", text);
+  EXPECT_THAT(after,
+              ::testing::HasSubstr("%g : f32[b:8, h:16] = map(%d, %e, "));
+  EXPECT_THAT(after, ::testing::HasSubstr("%s, %n) ["));
+}
+
+// Where the pass has run there is nothing left for it.
+TEST(RecomputeMaps, ASecondRunChangesNothing) {
+  for (DType dtype : {kFloat32, kBFloat16}) {
+    for (const std::string& preset : LayoutRules::PresetNames()) {
+      Graph graph;
+      const Transformer model = BuildTransformer(graph, {.dtype = dtype});
+      absl::StatusOr<Program> program =
+          LowerPreset(graph, preset, preset == "single" ? 1 : 8,
+                      {.fetches = {model.loss}, .updates = {model.step}},
+                      {.last_pass = "recompute_maps"});
+      ASSERT_OK(program) << preset;
+      const std::string once = TextOf(*program);
+      ASSERT_OK(RunPass("recompute_maps", *program));
+      EXPECT_EQ(TextOf(*program), once) << preset;
+    }
+  }
 }
 
 // The kernel that makes it is the one that reads it, where a device fuses.
