@@ -83,9 +83,11 @@ class Finder {
     group.result = y;
     if (TakesGeluGradient(&group)) return group;
     // At most one map adds, and at most one more is the gelu.
-    while (Extend(*einsum.einsum, &group)) {
+    while (Extend(*einsum.einsum, NextMap(group.members.back()), &group)) {
     }
-    if (group.members.size() == 1) return std::nullopt;
+    if (group.members.size() == 1 && !TakesLateMap(*einsum.einsum, &group)) {
+      return std::nullopt;
+    }
     return group;
   }
 
@@ -142,16 +144,33 @@ class Finder {
       return false;
     }
     group->slope_at = x;
+    group->late = true;
     group->result = map.results[0];
     group->members.push_back(place);
     return true;
   }
 
-  // Adds one more map to the group, if the next one goes with it.
-  bool Extend(const EinsumPlan& plan, MatmulGroup* group) const {
-    if (group->gelu) return false;
-    const int next = NextMap(group->members.back());
-    if (next < 0) return false;
+  // Adds the one map that reads the result, if that may stand where the einsum
+  // does.
+  bool TakesLateMap(const EinsumPlan& plan, MatmulGroup* group) const {
+    const int einsum = group->members[0], y = group->result;
+    if (readers_[y] != 1) return false;
+    const int place = lists_[y][0];
+    const Instruction& map = program_.instructions[place];
+    if (map.opcode != Opcode::kMap || taken_[place] ||
+        !reach_.Joins(einsum, place)) {
+      return false;
+    }
+    for (int operand : map.operands) {
+      if (operand != y && !reach_.IsMadeBefore(operand, einsum)) return false;
+    }
+    group->late = Extend(plan, place, group);
+    return group->late;
+  }
+
+  // Adds one more map to the group, if it goes with it.
+  bool Extend(const EinsumPlan& plan, int next, MatmulGroup* group) const {
+    if (next < 0 || group->gelu) return false;
     const Instruction& map = program_.instructions[next];
     const ProgramValue& before = program_.values[group->result];
     const ProgramValue& result = program_.values[map.results[0]];
@@ -211,7 +230,7 @@ std::vector<MatmulGroup> FindMatmulGroups(const Program& program,
 std::vector<FusedGroup> FusedMatmuls(const std::vector<MatmulGroup>& groups) {
   std::vector<FusedGroup> fused;
   for (const MatmulGroup& group : groups) {
-    if (group.slope_at < 0) continue;
+    if (!group.late) continue;
     FusedGroup& one = fused.emplace_back();
     one.members = group.members;
     one.outputs = {group.result};

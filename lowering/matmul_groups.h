@@ -24,6 +24,8 @@ namespace mtf {
 struct MatmulGroup {
   std::vector<int> members;  // the einsum, then maps
   bool gelu = false;         // the last of them
+  // Others may run between the einsum and the one map, which alone reads it.
+  bool late = false;
   // Values; -1 where there is none.
   int result = -1, addend = -1, bias = -1, kept = -1;
   // What the gelu was of whose gradient the last member is.
@@ -31,15 +33,15 @@ struct MatmulGroup {
 };
 
 // Groups whose einsum is one matmul without a copy of its result. Between
-// members stands nothing that runs, but for the gradient of a gelu: between it
-// and its slope stands the gradient of the weight, and it is reached as
-// group_reach.h says. They share no instruction, nor one that is `taken`. Takes
-// time in proportion to the program.
+// members stands nothing that runs, but for those that are late: the sum of two
+// gradients, or the gradient of a gelu, stands behind the gradient of a weight,
+// and is reached as group_reach.h says. They share no instruction, nor one that
+// is `taken`. Takes time in proportion to the program.
 std::vector<MatmulGroup> FindMatmulGroups(const Program& program,
                                           const std::vector<bool>& taken);
 
-// Those that the plan of a device has to know: gradients of gelus, whose slope
-// is never in memory.
+// Those that the plan of a device has to know: late ones, whose product is
+// never in memory.
 std::vector<FusedGroup> FusedMatmuls(const std::vector<MatmulGroup>& groups);
 
 }  // namespace mtf

@@ -53,6 +53,7 @@ std::string Texts(const Program& program) {
     if (group.addend >= 0) text += " adds";
     if (group.kept >= 0) text += " keeps";
     if (group.slope_at >= 0) text += " gelu gradient";
+    if (group.late && group.slope_at < 0) text += " late";
     texts.push_back(text);
   }
   return absl::StrJoin(texts, "; ");
@@ -104,6 +105,26 @@ TEST(FindMatmulGroups, ReachTheGradientOfAGeluInATrainingStep) {
       EXPECT_GT(group.members[1], group.members[0] + 1);
     }
     EXPECT_EQ(gradients, 2) << PrintProgram(*program);
+  }
+}
+
+// Memory has gradients of two products. The second adds to the first, in front
+// of the gradient of its weight, where no sum over ranks begins in between.
+TEST(FindMatmulGroups, ReachTheSumOfTwoGradientsInATrainingStep) {
+  for (DType dtype : {kFloat32, kBFloat16}) {
+    Graph graph;
+    const testing::Transformer model =
+        testing::BuildTransformer(graph, {.layers = 2, .dtype = dtype});
+    const auto program = LowerPreset(
+        graph, "single", 1, {.fetches = {model.loss}, .updates = {model.step}});
+    ASSERT_OK(program);
+    int sums = 0;
+    for (const MatmulGroup& group : Found(*program)) {
+      if (!group.late || group.addend < 0) continue;
+      ++sums;
+      EXPECT_GT(group.members[1], group.members[0] + 1);
+    }
+    EXPECT_EQ(sums, 2) << PrintProgram(*program);
   }
 }
 
@@ -411,6 +432,21 @@ class RuntimeWithoutGelus : public TextRuntime {
   std::atomic<int> refused{0};
 };
 
+// Kernels of maps that the program is prepared with.
+int64_t CountMaps(const Program& program,
+                  const std::shared_ptr<TextRuntime>& runtime) {
+  EXPECT_OK(
+      LocalRanks(program.mesh).Run([&](Communicator& host) -> absl::Status {
+        const auto device = CreateDeviceOver(runtime, "texts");
+        VariableStore variables(*device);
+        return Executor::Create(program, *device, host, variables).status();
+      }));
+  const TextRuntime::Texts kernels = runtime->kernels();
+  return std::count_if(kernels.begin(), kernels.end(), [](const auto& kernel) {
+    return kernel.first == "map";
+  });
+}
+
 // The slope has no memory of its own, and is made where its gelu's gradient
 // goes.
 TEST(GeluGradientOfOneMatmul, IsTwoKernelsWhereTheLibraryHasNothing) {
@@ -420,21 +456,9 @@ TEST(GeluGradientOfOneMatmul, IsTwoKernelsWhereTheLibraryHasNothing) {
   const auto program = LowerPreset(
       graph, "single", 1, {.fetches = {model.loss}, .updates = {model.step}});
   ASSERT_OK(program);
-  const auto maps = [&](const std::shared_ptr<TextRuntime>& runtime) {
-    EXPECT_OK(
-        LocalRanks(program->mesh).Run([&](Communicator& host) -> absl::Status {
-          const auto device = CreateDeviceOver(runtime, "texts");
-          VariableStore variables(*device);
-          return Executor::Create(*program, *device, host, variables).status();
-        }));
-    const TextRuntime::Texts kernels = runtime->kernels();
-    return std::count_if(
-        kernels.begin(), kernels.end(),
-        [](const auto& kernel) { return kernel.first == "map"; });
-  };
   const auto poor = std::make_shared<RuntimeWithoutGelus>();
-  const auto with = maps(std::make_shared<TextRuntime>());
-  EXPECT_EQ(maps(poor), with + 1);
+  const int64_t with = CountMaps(*program, std::make_shared<TextRuntime>());
+  EXPECT_EQ(CountMaps(*program, poor), with + 1);
   EXPECT_EQ(poor->refused, 1);
 }
 
@@ -462,6 +486,66 @@ TEST(GeluGradientOfOneMatmul, IsTheSameInTwoKernels) {
     ASSERT_OK(got);
     ExpectNear(*want, *got, 0.02);
   }
+}
+
+// The sum of the gradients of two products of one operand: their own
+// gradients stand in between.
+Targets TwoGradients(Graph& graph, DType dtype) {
+  const Dimension rows{"rows", 37}, in{"in", 24}, k{"k", 16}, v{"v", 40};
+  const auto input = [&](const char* name, Shape shape) {
+    return Input(graph, name, dtype, std::move(shape));
+  };
+  const Tensor x = input("x", {rows, in}), wk = input("wk", {in, k}),
+               wv = input("wv", {in, v});
+  const Tensor loss =
+      ReduceSum(Einsum({x, wk}, Shape{rows, k}) * input("dk", {rows, k}),
+                Shape()) +
+      ReduceSum(Einsum({x, wv}, Shape{rows, v}) * input("dv", {rows, v}),
+                Shape());
+  return {.fetches = Gradients(loss, {x, wk, wv})};
+}
+
+TEST(LateSumOfOneMatmul, IsTheSame) {
+  for (DType dtype : {kFloat32, kBFloat16, kFloat16}) {
+    Graph graph;
+    const auto program = LowerText(graph, "", "", TwoGradients(graph, dtype));
+    ASSERT_OK(program);
+    EXPECT_EQ(Texts(*program), "2 members adds late") << PrintProgram(*program);
+    const Values feeds = FeedsOf(*program);
+    for (const std::string& device : Devices()) {
+      int none = 0, groups = 0;
+      const auto want = RunOn("reference", *program, feeds, &none);
+      const auto got = RunOn(device, *program, feeds, &groups);
+      ASSERT_OK(want);
+      ASSERT_OK(got);
+      if (device != "cuda") {
+        EXPECT_EQ(groups, 1);
+      }
+      ExpectNear(*want, *got, dtype == kFloat32 ? 1e-5 : 0.02);
+    }
+  }
+}
+
+class RuntimeWithoutAddends : public TextRuntime {
+ public:
+  absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareMatmul(
+      const MatmulProblem& problem) override {
+    if (problem.beta == 0) return TextRuntime::PrepareMatmul(problem);
+    ++refused;
+    return absl::UnimplementedError("nothing for it");
+  }
+  std::atomic<int> refused{0};
+};
+
+// The product has no memory of its own, and is made where the sum goes.
+TEST(LateSumOfOneMatmul, IsTwoKernelsWhereTheLibraryHasNothing) {
+  Graph graph;
+  const auto program = LowerText(graph, "", "", TwoGradients(graph, kFloat32));
+  ASSERT_OK(program);
+  const auto poor = std::make_shared<RuntimeWithoutAddends>();
+  const int64_t with = CountMaps(*program, std::make_shared<TextRuntime>());
+  EXPECT_EQ(CountMaps(*program, poor), with + 1);
+  EXPECT_EQ(poor->refused, 1);
 }
 
 std::vector<GroupCase> AllCases() {

@@ -6,6 +6,7 @@
 // matmul f32 m 1024 n 128 k 256 x 256 y t/256 z 128
 // matmul f32 m 1024 n 256 k 128 x 128 y 256 z 256
 // matmul f32 m 1024 n 256 k 128 x 128 y t/128 z 256
+// matmul f32 m 1024 n 256 k 128 x 128 y t/128 z 256 beta 1
 // matmul f32 m 1024 n 256 k 512 x 512 y 256 z 256
 // matmul f32 m 1024 n 256 k 512 x 512 y t/512 z 256
 // matmul f32 m 1024 n 512 k 256 x 256 y 512 z 512

@@ -6,6 +6,7 @@
 // matmul f32 m 2048 n 256 k 256 x 256 y t/256 z 256
 // matmul f32 m 2048 n 256 k 64 x 64 y 256 z 256
 // matmul f32 m 2048 n 256 k 64 x 64 y t/64 z 256
+// matmul f32 m 2048 n 256 k 64 x 64 y t/64 z 256 beta 1
 // matmul f32 m 2048 n 64 k 256 x 256 y 64 z 64
 // matmul f32 m 2048 n 64 k 256 x 256 y t/256 z 64
 // matmul f32 m 256 n 256 k 2048 x t/256 y 256 z 256

@@ -4,6 +4,7 @@
 // matmul f32 batch 8 m 64 n 32 k 128 x 128+8192 y 256+32 z 256+32
 // matmul f32 m 1024 n 256 k 256 x 256 y 256 z 256
 // matmul f32 m 1024 n 256 k 256 x 256 y t/256 z 256
+// matmul f32 m 1024 n 256 k 256 x 256 y t/256 z 256 beta 1
 // matmul f32 m 1024 n 256 k 512 x t/1024 y 256 z 256
 // matmul f32 m 256 n 1024 k 512 x t/256 y 1024 z 1024
 // matmul f32 m 256 n 256 k 1024 x t/256 y 256 z 256

@@ -7,51 +7,11 @@
 // matmul bf16 m 2048 n 256 k 256 x 256 y 256 z 256
 // matmul bf16 m 2048 n 256 k 256 x 256 y 256 z 256 beta 1
 // matmul bf16 m 2048 n 256 k 256 x 256 y t/256 z 256
+// matmul bf16 m 2048 n 256 k 256 x 256 y t/256 z 256 beta 1
 // matmul bf16 m 256 n 1024 k 2048 x t/256 y 1024 z 1024
 // matmul bf16 m 256 n 256 k 2048 x t/256 y 256 z 256
 // attention bf16 batch 16 heads 8 length 128 memory 128 d 32 q 32768/32/256 k 32768/32/256 v 32768/32/256 o 32768/32/256 scale 0.176776692 causal
 // attention bf16 batch 16 heads 8 length 128 memory 128 d 32 q 32768/32/256 k 32768/32/256 v 32768/32/256 o 32768/32/256 scale 0.176776692 causal backward
-
-// after basic
-
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const BF16* x0,
-    const BF16* x1,
-    BF16* y0) {
-  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 65536; first += (Index)gridDim.x * 512) {
-    Pack<BF16, 8> p0[2];
-    Pack<BF16, 8> p1[2];
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 65536) break;
-      const Index i = n * 8;
-      p0[s] = *(const Pack<BF16, 8>*)(x0 + i);
-      p1[s] = *(const Pack<BF16, 8>*)(x1 + i);
-    }
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 65536) break;
-      const Index i = n * 8;
-      Pack<BF16, 8> q;
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const F a0 = Value(p0[s].at[j]);
-        const F a1 = Value(p1[s].at[j]);
-        const F t0 = Rounded<BF16>(RowAdd(a0, a1));
-        Put(q.at[j], t0);
-      }
-      *(Pack<BF16, 8>*)(y0 + i) = q;
-    }
-  }
-}
-
 
 // after basic
 

@@ -10,6 +10,7 @@
 // matmul f32 m 2048 n 256 k 256 x 256 y 256 z 256
 // matmul f32 m 2048 n 256 k 256 x 256 y 256 z 256 beta 1
 // matmul f32 m 2048 n 256 k 256 x 256 y t/256 z 256
+// matmul f32 m 2048 n 256 k 256 x 256 y t/256 z 256 beta 1
 // matmul f32 m 256 n 1024 k 2048 x t/256 y 1024 z 1024
 // matmul f32 m 256 n 256 k 2048 x t/256 y 256 z 256
 
@@ -202,47 +203,6 @@ gather(const int* __restrict__ x0,
       element = *(const Pack<float, 4>*)(x1 + c + (Index)row * 256);
     }
     *(Pack<float, 4>*)(y1 + i * 256 + c) = element;
-  }
-}
-
-
-// after basic
-
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-map(const float* x0,
-    const float* x1,
-    float* y0) {
-  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 131072; first += (Index)gridDim.x * 512) {
-    Pack<float, 4> p0[2];
-    Pack<float, 4> p1[2];
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 131072) break;
-      const Index i = n * 4;
-      p0[s] = *(const Pack<float, 4>*)(x0 + i);
-      p1[s] = *(const Pack<float, 4>*)(x1 + i);
-    }
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const Index n = first + s * 256;
-      if (n >= 131072) break;
-      const Index i = n * 4;
-      Pack<float, 4> q;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const F a0 = Value(p0[s].at[j]);
-        const F a1 = Value(p1[s].at[j]);
-        const F t0 = RowAdd(a0, a1);
-        Put(q.at[j], t0);
-      }
-      *(Pack<float, 4>*)(y0 + i) = q;
-    }
   }
 }
 

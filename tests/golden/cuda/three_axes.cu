@@ -4,6 +4,7 @@
 // matmul f32 batch 8 m 64 n 32 k 128 x 128+32768 y 128+16384 z 128+8192
 // matmul f32 m 1024 n 128 k 256 x 256 y 128 z 128
 // matmul f32 m 1024 n 256 k 128 x 128 y t/128 z 256
+// matmul f32 m 1024 n 256 k 128 x 128 y t/128 z 256 beta 1
 // matmul f32 m 128 n 256 k 512 x t/128 y 256 z 256
 // matmul f32 m 256 n 128 k 1024 x t/256 y 128 z 128
 // matmul f32 m 256 n 128 k 512 x t/256 y 128 z 128

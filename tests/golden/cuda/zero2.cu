@@ -12,6 +12,7 @@
 // matmul f32 m 512 n 256 k 256 x 256 y 256 z 256
 // matmul f32 m 512 n 256 k 256 x 256 y 256 z 256 beta 1
 // matmul f32 m 512 n 256 k 256 x 256 y t/256 z 256
+// matmul f32 m 512 n 256 k 256 x 256 y t/256 z 256 beta 1
 
 // after basic
 
