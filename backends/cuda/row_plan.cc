@@ -43,11 +43,12 @@ void RowPlan::FindPhases() {
 }
 
 void RowPlan::FindTiling(const GpuInfo& gpu) {
-  // Packs: every value that is read or written whole allows them.
+  // Packs: every value that is read or written whole allows them. What is the
+  // same for all rows stays in the cache, and takes as many words as it needs.
   int64_t size = 1, alignment = 16;
   const auto see = [&](const BoundValue& value) {
     if (!space_.HasColumns(value) || !space_.IsDense(value)) return;
-    size = std::max(size, DTypeSize(value.dtype()));
+    if (space_.HasRows(value)) size = std::max(size, DTypeSize(value.dtype()));
     if (reinterpret_cast<uintptr_t>(value.data) % 16 != 0) alignment = 1;
   };
   for (const BoundValue& input : wiring_.inputs) see(input);

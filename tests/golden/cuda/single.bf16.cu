@@ -855,8 +855,8 @@ row_group(const BF16* in0,
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
   for (i64 stripe = (i64)blockIdx.x * 4 + threadIdx.x / 32; stripe < 256; stripe += (i64)gridDim.x * 4) {
-    float sum1[2][4] = {};
-    float sum3[2][4] = {};
+    float sum1[1][8] = {};
+    float sum3[1][8] = {};
     const i64 end = stripe == 255 ? 2048 : (stripe + 1) * 8;
     for (i64 row = stripe * 8; row < end; ++row) {
       const i64 row0 = row / 128 % 16;
@@ -866,25 +866,25 @@ row_group(const BF16* in0,
       const F x3 = Value(in3[row0 * 128LL + row1 * 1LL]);
       const F x4 = Value(in4[row0 * 128LL + row1 * 1LL]);
       const F x6 = Value(in6[row0 * 128LL + row1 * 1LL]);
-      F kx0[2][4];
-      F kx1[2][4];
-      F kx2[2][4];
-      F kx5[2][4];
-      F km0[2][4];
-      F km2[2][4];
+      F kx0[1][8];
+      F kx1[1][8];
+      F kx2[1][8];
+      F kx5[1][8];
+      F km0[1][8];
+      F km2[1][8];
       double total4 = 0.0;
       #pragma unroll
-      for (int share = 0; share < 2; ++share) {
+      for (int share = 0; share < 1; ++share) {
         const int pack = lane + share * 32;
-        if (pack >= 64) continue;
-        const Pack<BF16, 4> pack0 = *(const Pack<BF16, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-        const Pack<BF16, 4> pack1 = *(const Pack<BF16, 4>*)(in1 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-        const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
-        const Pack<BF16, 4> pack5 = *(const Pack<BF16, 4>*)(in5 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        if (pack >= 32) continue;
+        const Pack<BF16, 8> pack0 = *(const Pack<BF16, 8>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 8);
+        const Pack<BF16, 8> pack1 = *(const Pack<BF16, 8>*)(in1 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 8);
+        const Pack<float, 8> pack2 = *(const Pack<float, 8>*)(in2 + (0) + (i64)pack * 8);
+        const Pack<BF16, 8> pack5 = *(const Pack<BF16, 8>*)(in5 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 8);
         float run4 = 0.0;
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int column = pack * 4 + j;
+        for (int j = 0; j < 8; ++j) {
+          const int column = pack * 8 + j;
           (void)column;
           const F x0 = Value(pack0.at[j]);
           kx0[share][j] = x0;
@@ -924,16 +924,16 @@ row_group(const BF16* in0,
       const F s5_4 = F(256.0f);
       const F s5_5 = RowDivide(s5_3, s5_4);
       const F m5 = s5_5;
-      F km6[2][4];
+      F km6[1][8];
       double total7 = 0.0;
       #pragma unroll
-      for (int share = 0; share < 2; ++share) {
+      for (int share = 0; share < 1; ++share) {
         const int pack = lane + share * 32;
-        if (pack >= 64) continue;
+        if (pack >= 32) continue;
         float run7 = 0.0;
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int column = pack * 4 + j;
+        for (int j = 0; j < 8; ++j) {
+          const int column = pack * 8 + j;
           (void)column;
           const F x5 = kx5[share][j];
           const F m2 = km2[share][j];
@@ -958,14 +958,14 @@ row_group(const BF16* in0,
       const F s8_1 = RowDivide(m7, s8_0);
       const F m8 = s8_1;
       #pragma unroll
-      for (int share = 0; share < 2; ++share) {
+      for (int share = 0; share < 1; ++share) {
         const int pack = lane + share * 32;
-        if (pack >= 64) continue;
-        const Pack<BF16, 4> pack7 = *(const Pack<BF16, 4>*)(in7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-        Pack<BF16, 4> to9;
+        if (pack >= 32) continue;
+        const Pack<BF16, 8> pack7 = *(const Pack<BF16, 8>*)(in7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 8);
+        Pack<BF16, 8> to9;
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int column = pack * 4 + j;
+        for (int j = 0; j < 8; ++j) {
+          const int column = pack * 8 + j;
           (void)column;
           const F x7 = Value(pack7.at[j]);
           const F m6 = km6[share][j];
@@ -976,21 +976,21 @@ row_group(const BF16* in0,
           const F m9 = s9_3;
           Put(to9.at[j], m9);
         }
-        Store((Pack<BF16, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to9);
+        Store((Pack<BF16, 8>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 8), to9);
       }
     }
     #pragma unroll
-    for (int share = 0; share < 2; ++share) {
+    for (int share = 0; share < 1; ++share) {
       const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      Pack<float, 4> to1;
+      if (pack >= 32) continue;
+      Pack<float, 8> to1;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) to1.at[j] = sum1[share][j];
-      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to1);
-      Pack<float, 4> to3;
+      for (int j = 0; j < 8; ++j) to1.at[j] = sum1[share][j];
+      Store((Pack<float, 8>*)(partial + (0 + stripe) * 256 + (i64)pack * 8), to1);
+      Pack<float, 8> to3;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) to3.at[j] = sum3[share][j];
-      Store((Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4), to3);
+      for (int j = 0; j < 8; ++j) to3.at[j] = sum3[share][j];
+      Store((Pack<float, 8>*)(partial + (256 + stripe) * 256 + (i64)pack * 8), to3);
     }
   }
 }
@@ -1230,18 +1230,18 @@ row_group(const BF16* in0,
     (void)row0;
     const i64 row1 = row / 1 % 128;
     (void)row1;
-    F kx0[2][4];
-    F km0[2][4];
+    F kx0[1][8];
+    F km0[1][8];
     double total1 = 0.0;
     #pragma unroll
-    for (int share = 0; share < 2; ++share) {
+    for (int share = 0; share < 1; ++share) {
       const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<BF16, 4> pack0 = *(const Pack<BF16, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+      if (pack >= 32) continue;
+      const Pack<BF16, 8> pack0 = *(const Pack<BF16, 8>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 8);
       float run1 = 0.0;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
+      for (int j = 0; j < 8; ++j) {
+        const int column = pack * 8 + j;
         (void)column;
         const F x0 = Value(pack0.at[j]);
         kx0[share][j] = x0;
@@ -1258,16 +1258,16 @@ row_group(const BF16* in0,
     const F s2_0 = F(256.0f);
     const F s2_1 = RowDivide(m1, s2_0);
     const F m2 = s2_1;
-    F km3[2][4];
+    F km3[1][8];
     double total4 = 0.0;
     #pragma unroll
-    for (int share = 0; share < 2; ++share) {
+    for (int share = 0; share < 1; ++share) {
       const int pack = lane + share * 32;
-      if (pack >= 64) continue;
+      if (pack >= 32) continue;
       float run4 = 0.0;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
+      for (int j = 0; j < 8; ++j) {
+        const int column = pack * 8 + j;
         (void)column;
         const F m0 = km0[share][j];
         const F s3_0 = RowSubtract(m0, m2);
@@ -1288,15 +1288,15 @@ row_group(const BF16* in0,
     const F s6_0 = RowRsqrt(m5);
     const F m6 = s6_0;
     #pragma unroll
-    for (int share = 0; share < 2; ++share) {
+    for (int share = 0; share < 1; ++share) {
       const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
-      const Pack<float, 4> pack2 = *(const Pack<float, 4>*)(in2 + (0) + (i64)pack * 4);
-      Pack<BF16, 4> to7;
+      if (pack >= 32) continue;
+      const Pack<float, 8> pack1 = *(const Pack<float, 8>*)(in1 + (0) + (i64)pack * 8);
+      const Pack<float, 8> pack2 = *(const Pack<float, 8>*)(in2 + (0) + (i64)pack * 8);
+      Pack<BF16, 8> to7;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = pack * 4 + j;
+      for (int j = 0; j < 8; ++j) {
+        const int column = pack * 8 + j;
         (void)column;
         const F x1 = Value(pack1.at[j]);
         const F x2 = Value(pack2.at[j]);
@@ -1308,7 +1308,7 @@ row_group(const BF16* in0,
         const F m7 = s7_3;
         Put(to7.at[j], m7);
       }
-      Store((Pack<BF16, 4>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to7);
+      Store((Pack<BF16, 8>*)(out7 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 8), to7);
     }
     if (lane == 0) Put(out2[row0 * 128LL + row1 * 1LL], m2);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
@@ -1679,8 +1679,8 @@ row_group(const BF16* in0,
   (void)shared_double, (void)shared_float, (void)shared_i64;
   const int lane = threadIdx.x % 32;
   for (i64 stripe = (i64)blockIdx.x * 4 + threadIdx.x / 32; stripe < 256; stripe += (i64)gridDim.x * 4) {
-    float sum1[2][4] = {};
-    float sum3[2][4] = {};
+    float sum1[1][8] = {};
+    float sum3[1][8] = {};
     const i64 end = stripe == 255 ? 2048 : (stripe + 1) * 8;
     for (i64 row = stripe * 8; row < end; ++row) {
       const i64 row0 = row / 128 % 16;
@@ -1690,23 +1690,23 @@ row_group(const BF16* in0,
       const F x2 = Value(in2[row0 * 128LL + row1 * 1LL]);
       const F x3 = Value(in3[row0 * 128LL + row1 * 1LL]);
       const F x5 = Value(in5[row0 * 128LL + row1 * 1LL]);
-      F kx0[2][4];
-      F kx1[2][4];
-      F kx4[2][4];
-      F km0[2][4];
-      F km2[2][4];
+      F kx0[1][8];
+      F kx1[1][8];
+      F kx4[1][8];
+      F km0[1][8];
+      F km2[1][8];
       double total4 = 0.0;
       #pragma unroll
-      for (int share = 0; share < 2; ++share) {
+      for (int share = 0; share < 1; ++share) {
         const int pack = lane + share * 32;
-        if (pack >= 64) continue;
-        const Pack<BF16, 4> pack0 = *(const Pack<BF16, 4>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-        const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (0) + (i64)pack * 4);
-        const Pack<BF16, 4> pack4 = *(const Pack<BF16, 4>*)(in4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
+        if (pack >= 32) continue;
+        const Pack<BF16, 8> pack0 = *(const Pack<BF16, 8>*)(in0 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 8);
+        const Pack<float, 8> pack1 = *(const Pack<float, 8>*)(in1 + (0) + (i64)pack * 8);
+        const Pack<BF16, 8> pack4 = *(const Pack<BF16, 8>*)(in4 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 8);
         float run4 = 0.0;
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int column = pack * 4 + j;
+        for (int j = 0; j < 8; ++j) {
+          const int column = pack * 8 + j;
           (void)column;
           const F x0 = Value(pack0.at[j]);
           kx0[share][j] = x0;
@@ -1743,16 +1743,16 @@ row_group(const BF16* in0,
       const F s5_4 = F(256.0f);
       const F s5_5 = RowDivide(s5_3, s5_4);
       const F m5 = s5_5;
-      F km6[2][4];
+      F km6[1][8];
       double total7 = 0.0;
       #pragma unroll
-      for (int share = 0; share < 2; ++share) {
+      for (int share = 0; share < 1; ++share) {
         const int pack = lane + share * 32;
-        if (pack >= 64) continue;
+        if (pack >= 32) continue;
         float run7 = 0.0;
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int column = pack * 4 + j;
+        for (int j = 0; j < 8; ++j) {
+          const int column = pack * 8 + j;
           (void)column;
           const F x4 = kx4[share][j];
           const F m2 = km2[share][j];
@@ -1777,14 +1777,14 @@ row_group(const BF16* in0,
       const F s8_1 = RowDivide(m7, s8_0);
       const F m8 = s8_1;
       #pragma unroll
-      for (int share = 0; share < 2; ++share) {
+      for (int share = 0; share < 1; ++share) {
         const int pack = lane + share * 32;
-        if (pack >= 64) continue;
-        const Pack<BF16, 4> pack6 = *(const Pack<BF16, 4>*)(in6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4);
-        Pack<BF16, 4> to9;
+        if (pack >= 32) continue;
+        const Pack<BF16, 8> pack6 = *(const Pack<BF16, 8>*)(in6 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 8);
+        Pack<BF16, 8> to9;
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int column = pack * 4 + j;
+        for (int j = 0; j < 8; ++j) {
+          const int column = pack * 8 + j;
           (void)column;
           const F x6 = Value(pack6.at[j]);
           const F m6 = km6[share][j];
@@ -1795,21 +1795,21 @@ row_group(const BF16* in0,
           const F m9 = s9_3;
           Put(to9.at[j], m9);
         }
-        Store((Pack<BF16, 4>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 4), to9);
+        Store((Pack<BF16, 8>*)(out9 + (row0 * 32768LL + row1 * 256LL) + (i64)pack * 8), to9);
       }
     }
     #pragma unroll
-    for (int share = 0; share < 2; ++share) {
+    for (int share = 0; share < 1; ++share) {
       const int pack = lane + share * 32;
-      if (pack >= 64) continue;
-      Pack<float, 4> to1;
+      if (pack >= 32) continue;
+      Pack<float, 8> to1;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) to1.at[j] = sum1[share][j];
-      Store((Pack<float, 4>*)(partial + (0 + stripe) * 256 + (i64)pack * 4), to1);
-      Pack<float, 4> to3;
+      for (int j = 0; j < 8; ++j) to1.at[j] = sum1[share][j];
+      Store((Pack<float, 8>*)(partial + (0 + stripe) * 256 + (i64)pack * 8), to1);
+      Pack<float, 8> to3;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) to3.at[j] = sum3[share][j];
-      Store((Pack<float, 4>*)(partial + (256 + stripe) * 256 + (i64)pack * 4), to3);
+      for (int j = 0; j < 8; ++j) to3.at[j] = sum3[share][j];
+      Store((Pack<float, 8>*)(partial + (256 + stripe) * 256 + (i64)pack * 8), to3);
     }
   }
 }
