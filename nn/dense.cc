@@ -59,11 +59,15 @@ Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options,
   }
   const Tensor kernel = internal::Kernel(graph, "kernel", reduced, output,
                                          options.init_scale, x.dtype());
-  Tensor y = Einsum({x, kernel}, result);
+  // A bias that is there before the product, and cast if need be, can be added
+  // by it.
+  Tensor bias;
   if (options.bias) {
-    y = y + internal::Parameter(graph, "bias", Zeros(graph, kFloat32, output),
-                                x.dtype());
+    bias = internal::Parameter(graph, "bias", Zeros(graph, kFloat32, output),
+                               x.dtype());
   }
+  Tensor y = Einsum({x, kernel}, result);
+  if (bias.valid()) y = y + bias;
   return options.activation == nullptr ? y : options.activation(y);
 }
 

@@ -22,6 +22,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lowering/print_program.h"
+#include "nn/dense.h"
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/gradients.h"
@@ -82,6 +83,25 @@ TEST(FindMatmulGroups, OfATransformerWhereNothingIsReducedBetween) {
             "2 members adds; 2 members gelu; 2 members adds");
   // A sum over ranks comes before the residual.
   EXPECT_EQ(text("megatron", 4), "2 members gelu");
+}
+
+// A bias that is cast where it is used is there before the product is.
+TEST(FindMatmulGroups, OfLayersInEveryPrecision) {
+  for (const Precision& precision :
+       {Precision(),
+        Precision{.parameters = kBFloat16, .activations = kBFloat16},
+        Precision{.activations = kBFloat16}}) {
+    Graph graph;
+    const PrecisionScope scope(graph, precision);
+    const Dimension batch{"batch", 8}, in{"in", 16}, hidden{"hidden", 32},
+        out{"out", 24};
+    const Tensor x = Input(graph, "x", kFloat32, {batch, in});
+    const Tensor y = nn::Dense(nn::Dense(x, {in}, {hidden}), {hidden}, {out});
+    const auto program = LowerText(graph, "", "", {.fetches = {y}});
+    ASSERT_OK(program);
+    EXPECT_EQ(Texts(*program), "2 members bias; 2 members bias")
+        << PrintProgram(*program);
+  }
 }
 
 // The gradient of the second weight stands between the gradient of the hidden
