@@ -103,7 +103,6 @@ class CudaDevice : public Device {
       : name_(std::move(name)),
         runtime_(std::move(runtime)),
         scratch_(*runtime_),
-        row_sums_(*runtime_),
         words_(*runtime_) {}
 
   absl::string_view name() const override { return name_; }
@@ -223,7 +222,7 @@ class CudaDevice : public Device {
     }
     for (const Binding& binding : bindings) {
       if (binding.instruction().opcode != Opcode::kMap) {
-        return PrepareRowGroup(*runtime_, scratch_, row_sums_, bindings);
+        return PrepareRowGroup(*runtime_, scratch_, bindings);
       }
     }
     return PrepareMapBatch(*runtime_, bindings);
@@ -316,7 +315,6 @@ class CudaDevice : public Device {
   std::string name_;
   std::shared_ptr<Runtime> runtime_;
   Scratch scratch_;
-  Scratch row_sums_;  // what rows add up to, until it is reduced
   StepWords words_;
   absl::Status failure_;              // of PrepareCopy, which returns none
   Connection* connection_ = nullptr;  // lives longer than any step

@@ -8,8 +8,8 @@
 #include "backends/cuda/group_wiring.h"
 #include "backends/cuda/kernel_list.h"
 #include "backends/cuda/kernel_writer.h"
-#include "backends/cuda/reduce.h"
 #include "backends/cuda/row_plan.h"
+#include "backends/cuda/row_sums.h"
 #include "backends/cuda/row_writer.h"
 #include "mtf/status.h"
 
@@ -73,38 +73,8 @@ std::optional<RowGroupSource> WriteRowGroup(const GpuInfo& gpu,
   return written;
 }
 
-namespace {
-
-// Adds up the partial results of all stripes.
-absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowSum(Runtime& runtime,
-                                                      Scratch& scratch,
-                                                      void* partial,
-                                                      int64_t stripes,
-                                                      const BoundValue& sum) {
-  // A name that no dimension of the sum has.
-  const Dimension stripe{"stripe of rows", stripes};
-  ProgramValue value;
-  value.dtype = kFloat32;
-  value.shape = Shape({stripe});
-  BoundValue operand = {partial, &value, {{stripes, 0, stripes}}};
-  std::vector<SpaceDimension> space = {{stripe.name, stripes, 0}};
-  for (int i = 0; i < sum.value->shape.rank(); ++i) {
-    const Dimension& dim = sum.value->shape[i];
-    value.shape = value.shape.With(dim);
-    operand.dims.push_back(sum.dims[i]);
-    space.push_back({dim.name, sum.dims[i].extent, sum.dims[i].offset});
-  }
-  return PrepareReduce(
-      runtime, scratch, ReduceKind::kSum,
-      MapExpression::Single(ScalarFunction::kIdentity, kFloat32, 1), {operand},
-      space, sum);
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowGroup(
-    Runtime& runtime, Scratch& scratch, Scratch& partial,
-    absl::Span<const Binding> members) {
+    Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members) {
   std::optional<RowGroupSource> written =
       WriteRowGroup(runtime.info(), members);
   if (!written.has_value()) return nullptr;
@@ -113,30 +83,25 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowGroup(
   for (void* pointer : written->pointers) {
     launch.arguments.push_back(reinterpret_cast<uintptr_t>(pointer));
   }
-  std::vector<std::unique_ptr<Kernel>> sums_of_rows;
-  if (!written->row_sums.empty()) {
-    const int64_t bytes = written->stripes * int64_t{sizeof(float)} *
-                          members[written->row_sums[0]].results[0].elements();
+  std::vector<BoundValue> sums;
+  for (int member : written->row_sums) {
+    sums.push_back(members[member].results[0]);
+  }
+  auto kernels = std::make_unique<KernelList>();
+  std::unique_ptr<Kernel> row_sums;
+  if (!sums.empty()) {
+    const int64_t elements = static_cast<int64_t>(sums.size()) *
+                             written->stripes * sums[0].elements();
+    MTF_ASSIGN_OR_RETURN(void* const partial,
+                         scratch.Reserve(elements * int64_t{sizeof(float)}));
+    launch.arguments.push_back(reinterpret_cast<uintptr_t>(partial));
     MTF_ASSIGN_OR_RETURN(
-        void* const sums,
-        partial.Reserve(bytes *
-                        static_cast<int64_t>(written->row_sums.size())));
-    launch.arguments.push_back(reinterpret_cast<uintptr_t>(sums));
-    char* next = static_cast<char*>(sums);
-    for (int member : written->row_sums) {
-      MTF_ASSIGN_OR_RETURN(
-          sums_of_rows.emplace_back(),
-          PrepareRowSum(runtime, scratch, next, written->stripes,
-                        members[member].results[0]));
-      next += bytes;
-    }
+        row_sums, PrepareRowSums(runtime, partial, written->stripes, sums));
   }
   std::unique_ptr<Kernel> rows =
       std::make_unique<LaunchSequence>(runtime, std::vector<Launch>{launch});
-  auto kernels = std::make_unique<KernelList>();
   kernels->Add(std::move(rows));
-  for (std::unique_ptr<Kernel>& sum : sums_of_rows)
-    kernels->Add(std::move(sum));
+  if (row_sums != nullptr) kernels->Add(std::move(row_sums));
   return kernels;
 }
 

@@ -24,14 +24,13 @@ namespace mtf::cuda {
 //
 // In bits it is its parts but for the order of sums, which are in float for a
 // few elements and in double beyond. Sums over the rows themselves leave
-// partial results in `partial` for kernels of their own, stripe by stripe; how
-// long a stripe is depends on the number of rows alone.
+// partial results in `scratch` for a second kernel (row_sums.h), stripe by
+// stripe; how long a stripe is depends on the number of rows alone.
 //
 // Null where the buffers do not allow it, which the plan of the device does
 // (FusedRows).
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowGroup(
-    Runtime& runtime, Scratch& scratch, Scratch& partial,
-    absl::Span<const Binding> members);
+    Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members);
 
 // The kernel's text and shape, for tests; nullopt as above.
 struct RowGroupSource {

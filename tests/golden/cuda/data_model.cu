@@ -752,61 +752,6 @@ typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
 reduce(const float* __restrict__ x0,
     float* __restrict__ y0) {
-  __shared__ double shared[8][128];
-  const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
-  for (Index unit = blockIdx.x; unit < 2; unit += gridDim.x) {
-    const Index tile = unit % 2, part = unit / 2 % 1, o = unit / 2;
-    const Index c = (tile * 32 + lane) * 4;
-    const Index end = part == 0 ? 128 : (part + 1) * 128;
-    double total[4];
-    for (int j = 0; j < 4; ++j) total[j] = 0.0;
-    if (c < 256) {
-      const auto add = [&](Index r, float (&run)[4]) {
-        const Pack<float, 4> p0 = *(const Pack<float, 4>*)(x0 + r * 256 + c);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const F a0 = Value(p0.at[j]);
-          const F t0 = RowIdentity(a0);
-          run[j] = Sum::Of(run[j], Plain(t0));
-        }
-      };
-      for (Index r = part * 128 + group; r < end;) {
-        float run[4];
-        for (int j = 0; j < 4; ++j) run[j] = 0.0;
-        if (r + 120 < end) {
-#pragma unroll 4
-          for (int k = 0; k < 16; ++k, r += 8) add(r, run);
-        } else {
-          for (; r < end; r += 8) add(r, run);
-        }
-        for (int j = 0; j < 4; ++j) total[j] = Sum::Of(total[j], (double)run[j]);
-      }
-    }
-    for (int j = 0; j < 4; ++j) shared[group][j * 32 + lane] = total[j];
-    __syncthreads();
-    for (int k = threadIdx.x; k < 128; k += 256) {
-      const Index c = (tile * 32 + k % 32) * 4 + k / 32;
-      if (c < 256) {
-        double all = shared[0][k];
-        for (int g = 1; g < 8; ++g) all = Sum::Of(all, shared[g][k]);
-        Put(y0[c], Register(all));
-      }
-    }
-    __syncthreads();
-  }
-}
-
-
-// after basic, reduce
-
-template <class T>
-__device__ inline auto RowIdentity(T x) {
-  return x;
-}
-typedef int Index;
-extern "C" __global__ void __launch_bounds__(256)
-reduce(const float* __restrict__ x0,
-    float* __restrict__ y0) {
   const int lane = threadIdx.x % 32;
   for (Index first = (Index)blockIdx.x * 8; first < 1024; first += (Index)gridDim.x * 8) {
     const Index o = first + threadIdx.x / 32;
@@ -1546,6 +1491,36 @@ row_group(const float* in0,
       for (int j = 0; j < 4; ++j) to2.at[j] = sum2[share][j];
       Store((Pack<float, 4>*)(partial + (128 + stripe) * 256 + (i64)pack * 4), to2);
     }
+  }
+}
+
+
+// after basic, combine
+
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(512)
+row_sums(const float* __restrict__ x0,
+    float* __restrict__ y0,
+    float* __restrict__ y1) {
+  __shared__ double shared[16][32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  for (Index unit = blockIdx.x; unit < 16; unit += gridDim.x) {
+    const Index sum = unit / 8, c = unit % 8 * 32 + lane;
+    double total = 0.0;
+    if (c < 256) {
+#pragma unroll 8
+      for (Index stripe = warp; stripe < 128; stripe += 16) {
+        total = Sum::Of(total, (double)x0[(sum * 128 + stripe) * 256 + c]);
+      }
+    }
+    shared[warp][lane] = total;
+    __syncthreads();
+    if (warp == 0 && c < 256) {
+      for (int w = 1; w < 16; ++w) total = Sum::Of(total, shared[w][lane]);
+      if (sum == 0) Put(y0[c], Register(total));
+      if (sum == 1) Put(y1[c], Register(total));
+    }
+    __syncthreads();
   }
 }
 

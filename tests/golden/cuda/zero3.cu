@@ -403,3 +403,31 @@ row_group(const float* in0,
   }
 }
 
+
+// after basic, combine
+
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(256)
+row_sums(const float* __restrict__ x0,
+    float* __restrict__ y0) {
+  __shared__ double shared[8][32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  for (Index unit = blockIdx.x; unit < 8; unit += gridDim.x) {
+    const Index sum = unit / 8, c = unit % 8 * 32 + lane;
+    double total = 0.0;
+    if (c < 256) {
+#pragma unroll 8
+      for (Index stripe = warp; stripe < 64; stripe += 8) {
+        total = Sum::Of(total, (double)x0[(sum * 64 + stripe) * 256 + c]);
+      }
+    }
+    shared[warp][lane] = total;
+    __syncthreads();
+    if (warp == 0 && c < 256) {
+      for (int w = 1; w < 8; ++w) total = Sum::Of(total, shared[w][lane]);
+      if (sum == 0) Put(y0[c], Register(total));
+    }
+    __syncthreads();
+  }
+}
+
