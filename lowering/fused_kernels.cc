@@ -24,15 +24,6 @@ bool IsElementwise(Opcode opcode) {
          opcode == Opcode::kRandom || opcode == Opcode::kMask;
 }
 
-bool IsLongReduce(const Program& program, const Instruction& instruction) {
-  if (instruction.opcode != Opcode::kReduce) return false;
-  int64_t elements = 1;
-  for (int64_t extent : instruction.iteration_local) elements *= extent;
-  const int64_t results =
-      program.values[instruction.results[0]].local_elements();
-  return elements > kMostReduced * std::max<int64_t>(1, results);
-}
-
 class Finder {
  public:
   Finder(const Program& program, const std::vector<bool>& taken)
@@ -241,6 +232,15 @@ class Finder {
 };
 
 }  // namespace
+
+bool IsLongReduce(const Program& program, const Instruction& instruction) {
+  if (instruction.opcode != Opcode::kReduce) return false;
+  int64_t elements = 1;
+  for (int64_t extent : instruction.iteration_local) elements *= extent;
+  const int64_t results =
+      program.values[instruction.results[0]].local_elements();
+  return elements > kMostReduced * std::max<int64_t>(1, results);
+}
 
 FusedKernels FindFusedKernels(const Program& program,
                               const std::vector<bool>& taken) {

@@ -40,6 +40,10 @@ struct FusedKernels {
 FusedKernels FindFusedKernels(const Program& program,
                               const std::vector<bool>& taken = {});
 
+// Whether `instruction` is a reduction of so much that what reads its result
+// waits for all of a kernel.
+bool IsLongReduce(const Program& program, const Instruction& instruction);
+
 }  // namespace mtf
 
 #endif  // LOWERING_FUSED_KERNELS_H_

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "lowering/absorb_map.h"
 #include "lowering/fuse_maps.h"
+#include "lowering/fused_kernels.h"
 #include "lowering/reader_lists.h"
 #include "lowering/readers.h"
 #include "lowering/runs_nothing.h"
@@ -65,14 +66,17 @@ class Recomputer {
         producers_(FindProducers(program)),
         readers_(program),
         stretch_(program.instructions.size()),
+        depth_(program.instructions.size(), 0),
         last_read_(program.values.size(), -1),
         from_(program.values.size(), kNone),
         last_late_(program.values.size(), kNone),
-        root_(program.values.size(), kNone) {}
+        root_(program.values.size(), kNone),
+        stays_(program.values.size(), false) {}
 
   // False where nothing changes.
   bool Run() {
     FindStretches();
+    FindDepths();
     FindLastReads();
     for (const Instruction& instruction : program_.instructions) {
       if (instruction.opcode == Opcode::kMap) FindLateReads(instruction);
@@ -99,6 +103,21 @@ class Recomputer {
       const bool ends =
           !TakesMaps(instruction) && !RunsNothing(program_, instruction);
       stretch_[i] = ends ? ++stretch : stretch;
+    }
+  }
+
+  void FindDepths() {
+    for (size_t i = 0; i < depth_.size(); ++i) {
+      for (int operand : program_.instructions[i].operands) {
+        if (producers_[operand] < 0) continue;
+        const Instruction& maker = ProducerOf(operand);
+        const bool passes =
+            RunsNothing(program_, maker) || maker.opcode == Opcode::kRandom ||
+            maker.opcode == Opcode::kMask ||
+            (TakesMaps(maker) && !IsLongReduce(program_, maker));
+        depth_[i] =
+            std::max(depth_[i], depth_[producers_[operand]] + (passes ? 0 : 1));
+      }
     }
   }
 
@@ -140,7 +159,7 @@ class Recomputer {
     for (int reader : LateReaders(value)) {
       const Instruction& reads = program_.instructions[reader];
       if (!TakesMaps(reads) || !RunsOverElements(program_, reads, value) ||
-          FinishesMatmul(reads)) {
+          !IsLate(reader, value) || FinishesMatmul(reads)) {
         return;
       }
       last = reader;
@@ -184,11 +203,15 @@ class Recomputer {
     });
   }
 
-  // Of the readers, which ascend, those of a later stretch.
+  // Whether `reader` waits for another kernel that `value` does not wait for.
+  bool IsLate(int reader, int value) const {
+    return depth_[reader] != depth_[producers_[value]];
+  }
+
+  // Of the readers, which ascend, the first that is late and all behind it.
   absl::Span<const int> LateReaders(int value) const {
     absl::Span<const int> readers = readers_[value];
-    const int stretch = stretch_[producers_[value]];
-    while (!readers.empty() && stretch_[readers.front()] == stretch) {
+    while (!readers.empty() && !IsLate(readers.front(), value)) {
       readers.remove_prefix(1);
     }
     return readers;
@@ -238,42 +261,75 @@ class Recomputer {
       const auto end = std::find_if(begin, by_root.end(), [&](const auto& of) {
         return of.first != begin->first;
       });
+      const int root_of_all = begin->first;
       std::vector<int> values;
       for (auto of = begin; of != end; ++of) {
-        if (TakeRoom(of->second, of->first)) values.push_back(of->second);
+        if (TakeRoom(of->second, root_of_all)) values.push_back(of->second);
       }
-      if (Saves(values, begin->first)) {
-        for (int value : values) root_[value] = begin->first;
+      if (StandAlone(values, root_of_all) && Saves(values, root_of_all)) {
+        for (int value : values) {
+          root_[value] = root_of_all;
+          for (int operand : LateOperands(value, root_of_all)) {
+            stays_[operand] = true;
+          }
+        }
         chosen = true;
+      } else {
+        for (int value : values) AddRoom(value, root_of_all, -1);
       }
       begin = end;
     }
     return chosen;
   }
 
-  // Whether all late readers can take in what makes `value` of `root`.
-  bool TakeRoom(int value, int root) {
-    Room more;
+  // What makes `value` of `root`, counted `times`, into the room that its late
+  // readers take in. True while all of them stay within bounds.
+  bool AddRoom(int value, int root, int times) {
+    int steps = 0, operands = 0;
     for (int link = value; link != root; link = from_[link]) {
-      more.steps += ProducerOf(link).expression.steps.size();
-      more.operands += ProducerOf(link).operands.size();
+      steps += static_cast<int>(ProducerOf(link).expression.steps.size());
+      operands += static_cast<int>(ProducerOf(link).operands.size());
     }
-    const absl::Span<const int> readers = LateReaders(value);
-    for (int reader : readers) {
+    bool fits = true;
+    for (int reader : LateReaders(value)) {
       const Instruction& reads = program_.instructions[reader];
-      const Room& taken = room_[reader];
-      if (reads.expression.steps.size() + taken.steps + more.steps >
-              kMostMapSteps ||
-          reads.operands.size() + taken.operands + more.operands >
-              kMostMapOperands) {
-        return false;
+      Room& room = room_[reader];
+      room.steps += times * steps;
+      room.operands += times * operands;
+      fits = fits &&
+             reads.expression.steps.size() + room.steps <= kMostMapSteps &&
+             reads.operands.size() + room.operands <= kMostMapOperands;
+    }
+    return fits;
+  }
+  bool TakeRoom(int value, int root) {
+    if (AddRoom(value, root, 1)) return true;
+    AddRoom(value, root, -1);
+    return false;
+  }
+
+  // What the maps between `value` and `root` read late themselves.
+  std::vector<int> LateOperands(int value, int root) const {
+    std::vector<int> late;
+    for (int link = value; link != root; link = from_[link]) {
+      for (int operand : ProducerOf(link).operands) {
+        if (producers_[operand] >= 0 && IsLate(producers_[link], operand)) {
+          late.push_back(operand);
+        }
       }
     }
-    for (int reader : readers) {
-      room_[reader].steps += more.steps;
-      room_[reader].operands += more.operands;
-    }
-    return true;
+    return late;
+  }
+
+  // Whether none of the maps that are taken in takes in more in this round: of
+  // those its size is not known yet.
+  bool StandAlone(const std::vector<int>& values, int root) const {
+    return absl::c_all_of(values, [&](int value) {
+      return !stays_[value] &&
+             absl::c_all_of(LateOperands(value, root), [&](int operand) {
+               return root_[operand] == kNone;
+             });
+    });
   }
 
   // Whether making `values` of `root` again keeps fewer bytes, and, while those
@@ -314,9 +370,7 @@ class Recomputer {
       const auto operands = reader.operands;
       for (int value : operands) {
         const int root = root_[value];
-        if (root == kNone || stretch_[producers_[value]] == stretch_[i]) {
-          continue;
-        }
+        if (root == kNone || !IsLate(static_cast<int>(i), value)) continue;
         for (int link = value; link != root; link = from_[link]) {
           if (!absl::c_linear_search(reader.operands, link)) continue;
           const Instruction& producer = ProducerOf(link);
@@ -342,7 +396,7 @@ class Recomputer {
 
   // What a reader takes in besides.
   struct Room {
-    size_t steps = 0, operands = 0;
+    int steps = 0, operands = 0;
   };
 
   Program& program_;
@@ -350,12 +404,17 @@ class Recomputer {
   const ReaderLists readers_;         // by value
   // By instruction: equal where only maps and reductions run in between.
   std::vector<int> stretch_;
+  // By instruction: how many others lie before it on the longest way. Two of
+  // one depth never wait for each other through another kernel.
+  std::vector<int> depth_;
   // By value; kNone where there is none.
   std::vector<int> last_read_;
   std::vector<int> from_;       // the operand that has its elements
   std::vector<int> last_late_;  // its last late reader, if all could make it
   std::vector<int> root_;       // what it is made of again, where it is
-  std::vector<Room> room_;      // by instruction
+  // A map that is taken in this round reads it late: this round it stays.
+  std::vector<bool> stays_;
+  std::vector<Room> room_;  // by instruction
 };
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace mtf {
 // over its deviation.
 //
 //   before  %sub = map(%x, %mean) sub      // %x, %mean : bf16, f32
-//           %y = einsum(%sub, %w)
+//           %s = map(%sub, %scale) mul
+//           %y = einsum(%s, %w)
 //           %g = map(%dy, %sub) mul        // %sub : f32 is kept until here
 //   after   %g = map(%dy, %x, %mean) [sub($1, $2); mul($0, $3)]
 //
@@ -24,16 +25,20 @@ namespace mtf {
 //   * there are few steps in between, of an instruction or two each,
 //   * all that read it late are maps and reductions over its elements, and none
 //     is what a matmul does before it writes,
+//   * what reads it otherwise stands before them,
 //   * what it is made of takes no more bytes than it does, and
 //   * what is kept for it, or for all values made of the same, takes fewer
-//   bytes
-//     than they do; what somebody else reads as late is kept anyway.
+//     bytes than they do; what somebody else reads as late is kept anyway.
 //
-// Late is behind an instruction that runs and is no map and no reduction: what
-// stands nearer is read by the kernel that makes it, on a device that fuses.
-// The choice is the one of rematerialization by cuts of least bytes (Chen et
-// al. 2016, "Training Deep Nets with Sublinear Memory Cost"; PyTorch's min-cut
-// partitioner), restricted to chains of maps. A second run changes nothing.
+// A reader is late that waits for something that is no map and no reduction of
+// a row, and for which the value does not wait. Others could be one kernel with
+// it, on a device that fuses.
+// How long values last is all that is looked at, so that the memory of a
+// program may still grow by a little, where something else was in place or lay
+// in a gap. The choice is the one of rematerialization by cuts of least bytes
+// (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; PyTorch's
+// min-cut partitioner), restricted to chains of maps. A second run changes
+// nothing.
 //
 // Runs after fuse_maps, whose fused maps are what is kept, and before
 // plan_buffers, which then has fewer buffers.
