@@ -98,8 +98,8 @@ output(%z) z
 )");
 }
 
-// The group of %s and %z reads %x besides: it stays until %z, though nobody else
-// reads it behind %p, which would be written over it.
+// The group of %s and %z reads %x besides: it stays until %z, though nobody
+// else reads it behind %p, which would be written over it.
 TEST(PlanBuffersOf, WhatAGroupReadsBesidesItsOperandsStays) {
   constexpr char kBesides[] = R"(mesh{}
 %x : f32[b:32, c:4] = input x
