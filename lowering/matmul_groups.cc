@@ -17,6 +17,10 @@ namespace {
 
 using F = ScalarFunction;
 
+// How far behind its product a sum may stand: what the product reads is kept
+// until there. The gradient of one weight or two, and of their biases.
+constexpr int kFarthest = 12;
+
 bool SameMemory(const ProgramValue& x, const ProgramValue& y) {
   return x.dtype == y.dtype && x.shape == y.shape && x.local == y.local;
 }
@@ -150,6 +154,20 @@ class Finder {
     return true;
   }
 
+  // Whether a variable is written from `value`: the map that makes it may do so
+  // in place, which the parts of a group could not.
+  bool IsWritten(int value) const {
+    for (int reader : lists_[value]) {
+      const Instruction& reads = program_.instructions[reader];
+      if (reads.opcode == Opcode::kWriteVariable) return true;
+      if (RunsNothing(program_, reads) && !reads.results.empty() &&
+          IsWritten(reads.results[0])) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   // Adds the one map that reads the result, if that may stand where the einsum
   // does.
   bool TakesLateMap(const EinsumPlan& plan, MatmulGroup* group) const {
@@ -158,7 +176,8 @@ class Finder {
     const int place = lists_[y][0];
     const Instruction& map = program_.instructions[place];
     if (map.opcode != Opcode::kMap || taken_[place] ||
-        !reach_.Joins(einsum, place)) {
+        !reach_.Joins(einsum, place) || place - einsum > kFarthest ||
+        IsWritten(map.results[0])) {
       return false;
     }
     for (int operand : map.operands) {

@@ -203,7 +203,7 @@ class Recomputer {
     });
   }
 
-  // Whether `reader` waits for another kernel that `value` does not wait for.
+  // Whether more kernels lie before `reader` than before `value`.
   bool IsLate(int reader, int value) const {
     return depth_[reader] != depth_[producers_[value]];
   }

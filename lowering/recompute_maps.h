@@ -30,9 +30,9 @@ namespace mtf {
 //   * what is kept for it, or for all values made of the same, takes fewer
 //     bytes than they do; what somebody else reads as late is kept anyway.
 //
-// A reader is late that waits for something that is no map and no reduction of
-// a row, and for which the value does not wait. Others could be one kernel with
-// it, on a device that fuses.
+// A reader is late before which more lies, on the longest way, than before the
+// value: instructions that are no maps and no reductions of a row. Others could
+// be one kernel with it, on a device that fuses.
 // How long values last is all that is looked at, so that the memory of a
 // program may still grow by a little, where something else was in place or lay
 // in a gap. The choice is the one of rematerialization by cuts of least bytes

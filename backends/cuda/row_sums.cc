@@ -54,6 +54,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowSums(
              "; ++w) total = Sum::Of(total, shared[w][lane]);\n");
   for (int64_t i = 0; i < count; ++i) {
     const BoundValue& sum = sums[i];
+    if (sum.data == nullptr) continue;  // nobody reads it
     writer.Add("      if (sum == ", i, ") Put(",
                writer.Write(sum.data, sum.dtype(), columns),
                "[c], Register(total));\n");

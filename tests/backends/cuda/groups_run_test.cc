@@ -121,6 +121,19 @@ const Case kCases[] = {
        fetches.push_back(norm);
        return fetches;
      }},
+    // 16 bytes of the rows go with 32 of what is the same for all of them.
+    {"LayerNormBesideAFloat32Scale",
+     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
+       const Tensor x = Input(graph, "x", dtype, {rows, columns});
+       const Tensor y = Input(graph, "y", dtype, {rows, columns});
+       const Tensor scale = Input(graph, "scale", kFloat32, {columns});
+       const Tensor norm = Cast(nn::LayerNorm(Cast(x, kFloat32), columns,
+                                              {.scale = false, .bias = false}) *
+                                    scale,
+                                dtype);
+       const Tensor loss = ReduceSum(Cast(norm * y, kFloat32), Shape());
+       return Gradients(loss, {x, scale});
+     }},
     {"RmsNormAndItsGradient",
      [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
        const Tensor x = Number(graph, "x", {rows, columns}, dtype);
@@ -208,13 +221,10 @@ Values Feeds(const Program& program) {
     const ProgramValue& value = program.values[instruction.results[0]];
     HostTensor tensor(value.shape, value.dtype);
     for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-      if (value.dtype == kInt32) {
-        static_cast<int32_t*>(tensor.data())[i] =
-            static_cast<int32_t>(random() % 3);
-      } else {
-        static_cast<float*>(tensor.data())[i] =
-            std::normal_distribution<float>(0.2f, 1.5f)(random);
-      }
+      StoreElement(tensor.data(), value.dtype, i,
+                   value.dtype == kInt32
+                       ? random() % 3
+                       : std::normal_distribution<float>(0.2f, 1.5f)(random));
     }
     feeds[instruction.symbol] = std::move(tensor);
   }
@@ -309,6 +319,13 @@ std::vector<GroupCase> AllCases() {
     cases.push_back({what, 100, 24, kFloat32});
     cases.push_back({what, 33, 13, kFloat32});
     cases.push_back({what, 19, 264, kBFloat16});
+  }
+  // So many stripes that a block has all of its warps, and more columns than
+  // there are blocks.
+  for (const Case& what : kCases) {
+    if (std::string(what.name) != "LayerNormWithScaleAndItsGradient") continue;
+    cases.push_back({what, 4200, 13, kFloat32});
+    cases.push_back({what, 33, 1100, kFloat32});
   }
   // Kept in shared memory, and half of it only.
   for (int64_t columns : {8201, 16504}) {

@@ -32,6 +32,7 @@
 #include "tests/backends/cuda/text_runtime.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
+#include "tests/program_text.h"
 
 namespace mtf::cuda {
 namespace {
@@ -146,6 +147,58 @@ TEST(FindMatmulGroups, ReachTheSumOfTwoGradientsInATrainingStep) {
     }
     EXPECT_EQ(sums, 2) << PrintProgram(*program);
   }
+}
+
+// A map that stands behind its product joins it where that runs nothing late,
+// and where it alone reads the product.
+TEST(FindMatmulGroups, ReachMapsThatMayStandWhereTheProductDoes) {
+  const auto found = [](absl::string_view between, absl::string_view map,
+                        absl::string_view last = "output(%z) z") {
+    auto program = mtf::testing::ParseText(absl::StrCat(R"(
+mesh{data:2}
+%x : bf16[b:8/data=4, i:8] = input x
+%w : bf16[i:8, o:8] = input w
+%r : bf16[b:8/data=4, o:8] = input r
+%b : bf16[o:8] = input b
+%v : bf16[b:8/data=4, o:8] = read_variable v
+%p : bf16[o:8] unreduced{data} = reduce(%r) sum
+%y : bf16[b:8/data=4, o:8] = einsum(%x, %w) sum{i}
+)",
+                                                        between, "\n%z : ",
+                                                        "bf16[b:8/data=4, o:8] "
+                                                        "= map(",
+                                                        map, "\n", last, "\n"));
+    EXPECT_OK(program);
+    if (!program.ok()) return std::string("no program");
+    EXPECT_OK(RunPass("plan_einsums", *program));
+    return Texts(*program);
+  };
+  const std::string sum = "%s : bf16[b:8/data=4] = reduce(%r) sum";
+  const std::string product =
+      "%q : bf16[b:8/data=4, o:8] = einsum(%x, %w) sum{i}";
+  EXPECT_EQ(found("", "%y, %r) add"), "2 members adds");
+  EXPECT_EQ(found(sum, "%y, %r) add"), "2 members adds late");
+  EXPECT_EQ(found(sum, "%y, %b) add"), "2 members bias late");
+  EXPECT_EQ(found(sum, "%y) gelu"), "2 members gelu late");
+  EXPECT_EQ(found(product, "%y, %r) add"), "2 members adds late");
+  // Of two products the later one adds to the other.
+  EXPECT_EQ(found(product, "%y, %q) add"), "2 members adds");
+  EXPECT_EQ(found(sum, "%y) gelu", "output(%z) z\noutput(%y) y"), "");
+  EXPECT_EQ(found(sum, "%y, %r) add", "output(%z) z\noutput(%y) y"), "");
+  EXPECT_EQ(
+      found("%s : bf16[o:8] = all_reduce(%p) sum over{data}", "%y, %r) add"),
+      "");
+  EXPECT_EQ(found("%s : bf16[b:8/data=4, o:8] = map(%r) exp", "%y, %s) add"),
+            "");
+  std::string far;
+  for (int i = 0; i < 12; ++i) {
+    absl::StrAppend(&far, "%s", i, " : bf16[b:8/data=4] = reduce(%r) sum\n");
+  }
+  EXPECT_EQ(found(far, "%y, %r) add"), "");
+  // A variable may be updated in place.
+  EXPECT_EQ(found(sum, "%y, %v) add",
+                  "%v.2 : bf16[b:8/data=4, o:8] = write_variable(%z) v"),
+            "");
 }
 
 // [rows, in] x [in, out] -> [rows, out] in `dtype` and what is done to it.
