@@ -18,6 +18,7 @@
 #include "backends/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lowering/lower.h"
 #include "lowering/print_program.h"
 #include "nn/adam.h"
 #include "nn/cross_entropy.h"
@@ -33,6 +34,7 @@
 #include "ops/reduce.h"
 #include "tests/backends/cuda/counting_device.h"
 #include "tests/lowering/lower_test_util.h"
+#include "tests/program_text.h"
 
 namespace mtf::cuda {
 namespace {
@@ -299,6 +301,34 @@ TEST_P(Groups, AreTheirParts) {
       ASSERT_NEAR(x, y, tolerance * std::max(1.0, std::abs(y)))
           << name << " " << i;
     }
+  }
+}
+
+// Such a sum has no memory.
+TEST(RowSums, ThatNobodyReadsAreLeftOut) {
+  const auto program = mtf::testing::ParseText(R"(
+mesh{}
+%x : f32[r:40, c:24] = input x
+%z : f32[r:40, c:24] = input z
+%m : f32[r:40] = reduce(%x) sum square over [r:40, c:24]
+%y : f32[r:40, c:24] = map(%x, %m) mul
+%g : f32[c:24] = reduce(%y) sum
+%h : f32[c:24] = reduce(%z, %y) sum mul over [r:40, c:24]
+output(%h) h
+)");
+  ASSERT_OK(program);
+  Program planned = *program;
+  ASSERT_OK(RunPass("plan_buffers", planned));
+  const Values feeds = Feeds(planned);
+  int no_groups = 0, groups = 0;
+  const auto wanted = RunOn("reference", nullptr, planned, feeds, &no_groups);
+  const auto got = RunOn("cuda_emulated", nullptr, planned, feeds, &groups);
+  ASSERT_OK(wanted);
+  ASSERT_OK(got);
+  EXPECT_EQ(groups, 1);
+  for (int64_t i = 0; i < 24; ++i) {
+    const double want = wanted->at("h").At(i);
+    EXPECT_NEAR(got->at("h").At(i), want, 2e-5 * std::max(1.0, std::abs(want)));
   }
 }
 
