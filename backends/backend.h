@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "layouts/shard.h"
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace mtf {
 

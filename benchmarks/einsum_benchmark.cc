@@ -17,8 +17,8 @@
 
 #include "backends/cpu/threads.h"
 #include "benchmark/benchmark.h"
-#include "benchmarks/one_instruction.h"
 #include "oneapi/dnnl/dnnl.hpp"
+#include "tools/one_instruction.h"
 
 namespace mtf {
 namespace {

@@ -24,8 +24,8 @@
 #include "absl/strings/str_split.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
-#include "train/flag_types.h"
-#include "train/run_main.h"
+#include "train/loop/flag_types.h"
+#include "train/loop/run_main.h"
 
 ABSL_FLAG(std::string, device, "cuda", "what computes");
 ABSL_FLAG(std::string, size, "full", "full or tiny");

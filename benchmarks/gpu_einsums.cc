@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "benchmarks/gpu_benchmark.h"
-#include "benchmarks/one_instruction.h"
 #include "mtf/status.h"
+#include "tools/one_instruction.h"
 
 namespace mtf {
 namespace {

@@ -14,17 +14,17 @@
 #include "benchmarks/gpu_benchmark.h"
 #include "mtf/graph.h"
 #include "mtf/status.h"
-#include "nn/adam.h"
-#include "nn/cross_entropy.h"
-#include "nn/layer_norm.h"
-#include "nn/softmax.h"
+#include "nn/layers/layer_norm.h"
+#include "nn/layers/softmax.h"
+#include "nn/losses/cross_entropy.h"
+#include "nn/optimizers/adam.h"
 #include "ops/constant.h"
 #include "ops/elementwise.h"
 #include "ops/gradients.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/variable.h"
-#include "train/session.h"
+#include "train/session/session.h"
 
 namespace mtf {
 namespace {

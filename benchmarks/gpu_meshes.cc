@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "backends/communicator.h"
-#include "backends/executor.h"
+#include "backends/executor/executor.h"
 #include "benchmarks/gpu_benchmark.h"
 #include "layouts/layout_rules.h"
 #include "layouts/mesh.h"
@@ -21,7 +21,7 @@
 #include "lowering/lower.h"
 #include "mtf/status.h"
 #include "tools/models.h"
-#include "train/session.h"
+#include "train/session/session.h"
 
 namespace mtf {
 namespace {

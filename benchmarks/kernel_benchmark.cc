@@ -13,7 +13,7 @@
 
 #include "backends/cpu/threads.h"
 #include "benchmark/benchmark.h"
-#include "benchmarks/one_instruction.h"
+#include "tools/one_instruction.h"
 
 namespace mtf {
 namespace {

@@ -21,21 +21,21 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lowering/estimate_time.h"
-#include "lowering/explain.h"
-#include "lowering/keep_memory.h"
 #include "lowering/lower.h"
-#include "lowering/machine.h"
-#include "lowering/verify_program.h"
+#include "lowering/verify/verify_program.h"
 #include "mtf/check.h"
-#include "nn/adam.h"
-#include "nn/attention.h"
-#include "nn/cross_entropy.h"
-#include "nn/embedding.h"
-#include "nn/feed_forward.h"
-#include "nn/layer_norm.h"
+#include "nn/attention/attention.h"
+#include "nn/layers/embedding.h"
+#include "nn/layers/feed_forward.h"
+#include "nn/layers/layer_norm.h"
+#include "nn/losses/cross_entropy.h"
+#include "nn/optimizers/adam.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
+#include "planning/cost/estimate_time.h"
+#include "planning/cost/keep_memory.h"
+#include "planning/explain/explain.h"
+#include "planning/machine/machine.h"
 
 namespace mtf {
 namespace {

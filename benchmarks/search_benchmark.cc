@@ -6,9 +6,9 @@
 
 #include <string>
 
-#include "lowering/keep_memory.h"
-#include "lowering/search_rules.h"
 #include "mtf/check.h"
+#include "planning/cost/keep_memory.h"
+#include "planning/search/search_layouts.h"
 #include "tools/models.h"
 
 namespace mtf {

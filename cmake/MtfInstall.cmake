@@ -34,7 +34,7 @@ install(EXPORT mtfTargets NAMESPACE mtf:: DESTINATION ${config_dir})
 # Headers keep their paths below one folder of their own, as they are included.
 # What a device or a communicator is made of is nobody else's business, nor is
 # what needs headers of other libraries.
-foreach(folder mtf layouts ops nn lowering backends train)
+foreach(folder mtf layouts ops nn lowering planning backends train)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mtf
           FILES_MATCHING PATTERN "*.h"

@@ -17,16 +17,16 @@
 #include "absl/strings/str_format.h"
 #include "mtf/graph.h"
 #include "mtf/status.h"
-#include "nn/sgd.h"
+#include "nn/optimizers/sgd.h"
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/variable.h"
-#include "train/flags.h"
-#include "train/run_main.h"
-#include "train/session.h"
+#include "train/loop/flags.h"
+#include "train/loop/run_main.h"
+#include "train/session/session.h"
 
 namespace mtf {
 namespace {

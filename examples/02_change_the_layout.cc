@@ -26,16 +26,16 @@
 #include "absl/strings/str_format.h"
 #include "mtf/graph.h"
 #include "mtf/status.h"
-#include "nn/sgd.h"
+#include "nn/optimizers/sgd.h"
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/variable.h"
-#include "train/flags.h"
-#include "train/run_main.h"
-#include "train/session.h"
+#include "train/loop/flags.h"
+#include "train/loop/run_main.h"
+#include "train/session/session.h"
 
 namespace mtf {
 namespace {
@@ -83,10 +83,9 @@ absl::Status Lesson() {
   // step costs there and why, line by line, instead of the lesson.
   Graph yours;
   const Program own = Build(yours);
-  MTF_ASSIGN_OR_RETURN(
-      const std::unique_ptr<train::Session> there,
-      train::StartSession(yours,
-                          {.fetches = {own.loss}, .updates = {own.step}}));
+  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Session> there,
+                       train::StartSession(yours, {.fetches = {own.loss},
+                                                   .updates = {own.step}}));
   if (there == nullptr) return absl::OkStatus();
 
   double reference = 0;

@@ -25,8 +25,8 @@
 #include "ops/elementwise.h"
 #include "ops/input.h"
 #include "ops/reduce.h"
-#include "train/run_main.h"
-#include "train/session.h"
+#include "train/loop/run_main.h"
+#include "train/session/session.h"
 
 namespace mtf {
 namespace {

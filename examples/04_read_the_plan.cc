@@ -22,22 +22,22 @@
 #include <iostream>
 #include <string>
 
-#include "lowering/count_costs.h"
-#include "lowering/explain.h"
 #include "lowering/lower.h"
-#include "lowering/machine.h"
-#include "lowering/print_program.h"
+#include "lowering/program/count_costs.h"
+#include "lowering/program/print_program.h"
 #include "mtf/graph.h"
 #include "mtf/status.h"
-#include "nn/sgd.h"
+#include "nn/optimizers/sgd.h"
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/variable.h"
-#include "train/placement.h"
-#include "train/run_main.h"
+#include "planning/explain/explain.h"
+#include "planning/machine/machine.h"
+#include "train/loop/run_main.h"
+#include "train/session/placement.h"
 
 namespace mtf {
 namespace {

@@ -2,13 +2,13 @@
 //
 // The program that the README shows; tests/docs compares the two.
 #include "absl/strings/str_format.h"
-#include "nn/adam.h"
-#include "nn/dense.h"
+#include "nn/layers/dense.h"
+#include "nn/optimizers/adam.h"
 #include "ops/elementwise.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
-#include "train/flags.h"
-#include "train/run_main.h"
+#include "train/loop/flags.h"
+#include "train/loop/run_main.h"
 using namespace mtf;
 
 absl::Status Learn() {

@@ -48,8 +48,8 @@ struct BudgetLine {
 //   at most 64 MiB of all_reduce over data
 //   memory at most 80 GiB
 //
-// docs/budgets.md has the grammar; CheckBudget (lowering/check_budget.h) holds
-// a program against it.
+// docs/budgets.md has the grammar; CheckBudget (planning/cost/check_budget.h)
+// holds a program against it.
 class Budget {
  public:
   Budget() = default;

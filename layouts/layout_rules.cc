@@ -250,6 +250,11 @@ std::string LayoutRule::ToString() const {
       axes.empty() ? std::string(kWhole) : absl::StrJoin(axes, "+"));
 }
 
+std::string LayoutRule::TextWithSection() const {
+  if (section == RuleSection::kDefault) return ToString();
+  return absl::StrCat("[", SectionName(), "] ", ToString());
+}
+
 std::string LayoutRule::SectionName() const {
   return SectionHeader::Of(*this).Name();
 }

@@ -39,6 +39,9 @@ struct LayoutRule {
   std::string ToString() const;  // "batch:pod+data"
   // What its section is called between brackets: "parameters gathered_once".
   std::string SectionName() const;
+  // ToString behind the section, unless that is the default:
+  // "[parameters] io:x".
+  std::string TextWithSection() const;
 };
 
 // Layout rules as the user wrote them, before any mesh or program is known.

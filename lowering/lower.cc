@@ -6,23 +6,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lowering/bucket_all_reduces.h"
-#include "lowering/check_budget.h"
-#include "lowering/delay_all_reduces.h"
-#include "lowering/emit_program.h"
-#include "lowering/expand_reshards.h"
-#include "lowering/fuse_maps.h"
-#include "lowering/fuse_reduce_scatters.h"
-#include "lowering/hoist_slices.h"
-#include "lowering/narrow_reshards.h"
-#include "lowering/overlap_collectives.h"
-#include "lowering/plan_buffers.h"
-#include "lowering/plan_einsums.h"
-#include "lowering/recompute_maps.h"
-#include "lowering/remove_trivial_collectives.h"
-#include "lowering/repeat_gathers.h"
-#include "lowering/shard_shapes.h"
-#include "lowering/verify_program.h"
+#include "lowering/emit/emit_program.h"
+#include "lowering/passes/bucket_all_reduces.h"
+#include "lowering/passes/delay_all_reduces.h"
+#include "lowering/passes/expand_reshards.h"
+#include "lowering/passes/fuse_maps.h"
+#include "lowering/passes/fuse_reduce_scatters.h"
+#include "lowering/passes/hoist_slices.h"
+#include "lowering/passes/narrow_reshards.h"
+#include "lowering/passes/overlap_collectives.h"
+#include "lowering/passes/plan_buffers.h"
+#include "lowering/passes/plan_einsums.h"
+#include "lowering/passes/regather_parameters.h"
+#include "lowering/passes/rematerialize_maps.h"
+#include "lowering/passes/remove_trivial_collectives.h"
+#include "lowering/passes/shard_shapes.h"
+#include "lowering/verify/verify_program.h"
 
 namespace mtf {
 namespace {
@@ -85,26 +84,9 @@ absl::Status RunPass(absl::string_view name, Program& program) {
   return NoPass(name);
 }
 
-absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph, const Mesh& mesh,
-                                         const LayoutRules& rules,
-                                         bool strict) {
-  MTF_RETURN_IF_ERROR(graph.status());
-  return BindLayout(graph, DimensionsOf(graph), mesh, rules, strict);
-}
-
-absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph,
-                                         const DimensionTable& dimensions,
-                                         const Mesh& mesh,
-                                         const LayoutRules& rules,
-                                         bool strict) {
-  MTF_RETURN_IF_ERROR(graph.status());
-  MTF_ASSIGN_OR_RETURN(LayoutBinding binding,
-                       BindDimensions(dimensions, mesh, rules, strict));
-  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> notices,
-                       CheckBudgetNames(rules.budget(), mesh, graph, strict));
-  for (const std::string& notice : notices) binding.rules.AddNotice(notice);
-  binding.budget = rules.budget();
-  return binding;
+std::string PassBeforePlanBuffers() {
+  const std::vector<std::string> passes = PassNames();
+  return passes[passes.size() - 2];
 }
 
 absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,

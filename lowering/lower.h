@@ -6,50 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "layouts/layout_rules.h"
-#include "layouts/mesh.h"
-#include "layouts/tensor_layout.h"
-#include "lowering/program.h"
+#include "lowering/emit/emit_program.h"
+#include "lowering/emit/layout_binding.h"
+#include "lowering/program/program.h"
 #include "mtf/graph.h"
 
 namespace mtf {
-
-// Rules bound to a graph and a mesh: what every program of that graph shares,
-// so that variables have one layout whichever program touches them.
-struct LayoutBinding {
-  Mesh mesh;
-  ResolvedRules rules;
-  Grains grains;
-  // Of the rules; whoever plans a step to run it holds the program against it
-  // (CheckBudget). Lower does not.
-  Budget budget;
-  // Second names without a rule of their own, and what they are called in
-  // programs instead.
-  absl::flat_hash_map<std::string, std::string> first_names = {};
-};
-
-// Returns the graph's first error, or the errors and notices of
-// ResolvedRules::Resolve for the dimensions of `graph` and of CheckBudgetNames
-// for its operations.
-absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph, const Mesh& mesh,
-                                         const LayoutRules& rules,
-                                         bool strict = false);
-
-// What a program computes. Only operations it needs are lowered.
-struct Targets {
-  // Returned to the caller under their names: whole tensors, or with
-  // `fetch_shards` each rank's shard as it lies (unreduced sums are reduced).
-  std::vector<Tensor> fetches = {};
-  bool fetch_shards = false;
-  // Assign or Group tensors whose effects are wanted.
-  std::vector<Tensor> updates = {};
-  // Instead of a step: give every variable of the graph its initial value.
-  bool initialize = false;
-};
 
 struct LowerOptions {
   // Called after emission and after every pass with its name.
@@ -83,6 +48,10 @@ absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
 
 // The names of the passes in order.
 std::vector<std::string> PassNames();
+
+// The name of the pass before the last: LowerOptions::last_pass for callers
+// that plan memory for another device (PlanMemory).
+std::string PassBeforePlanBuffers();
 
 // Runs the pass called `name` on `program` and verifies the result: what pass
 // tests are made of. kNotFound with the nearest name for another.

@@ -4,16 +4,16 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace mtf {
 
 // Reads the text form of print_program.h and verifies it. kInvalidArgument
 // with line and column for text that is no program, and for one that does not
 // end as it says: it was cut, or lost a line. Grains allow each dimension the
-// axes that the text uses for it or a name tied to it, and those of its "grains"
-// line. Where the text gives plans of einsums, they are those that PlanEinsums
-// makes.
+// axes that the text uses for it or a name tied to it, and those of its
+// "grains" line. Where the text gives plans of einsums, they are those that
+// PlanEinsums makes.
 //
 //   MTF_ASSIGN_OR_RETURN(Program program, ParseProgram(
 //       "mesh{data:2}\n"

@@ -15,8 +15,8 @@
 
 namespace mtf {
 
-// The arguments of a step, at most three, without memory of their own: a program
-// has thousands of steps, which passes copy.
+// The arguments of a step, at most three, without memory of their own: a
+// program has thousands of steps, which passes copy.
 class StepArguments {
  public:
   static constexpr size_t kMost = 3;

@@ -11,9 +11,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "lowering/line_reader.h"
 #include "lowering/parse_program.h"
-#include "lowering/print_program.h"
+#include "lowering/program/line_reader.h"
+#include "lowering/program/print_program.h"
 
 namespace mtf::testing {
 

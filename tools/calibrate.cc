@@ -15,14 +15,14 @@
 #include "absl/strings/str_format.h"
 #include "backends/backend.h"
 #include "backends/communicators/launcher.h"
-#include "benchmarks/one_instruction.h"
 #include "layouts/text_items.h"
-#include "lowering/machine.h"
-#include "lowering/units.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
+#include "planning/machine/machine.h"
+#include "planning/machine/units.h"
 #include "tools/curve_timer.h"
-#include "train/rank_set.h"
+#include "tools/one_instruction.h"
+#include "train/session/rank_set.h"
 
 namespace mtf {
 namespace {

@@ -18,9 +18,9 @@
 #include "absl/strings/str_format.h"
 #include "layouts/mesh.h"
 #include "mtf/status.h"
-#include "train/metrics.h"
-#include "train/progress.h"
-#include "train/run_main.h"
+#include "train/loop/metrics.h"
+#include "train/loop/progress.h"
+#include "train/loop/run_main.h"
 
 namespace mtf {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "lowering/units.h"
 #include "mtf/status.h"
+#include "planning/machine/units.h"
 
 namespace mtf {
 namespace {

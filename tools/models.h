@@ -12,9 +12,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "lowering/search_rules.h"
 #include "mtf/dtype.h"
 #include "mtf/graph.h"
+#include "planning/search/search_layouts.h"
 
 namespace mtf {
 

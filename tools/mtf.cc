@@ -18,8 +18,8 @@
 #include "mtf/exceptions.h"
 #include "mtf/status.h"
 #include "tools/mtf_commands.h"
-#include "train/parse_flags.h"
-#include "train/run_main.h"
+#include "train/loop/parse_flags.h"
+#include "train/loop/run_main.h"
 
 namespace mtf::tools {
 namespace {

@@ -16,17 +16,17 @@
 #include "absl/strings/str_split.h"
 #include "layouts/shard.h"
 #include "layouts/text_items.h"
-#include "lowering/check_budget.h"
-#include "lowering/count_costs.h"
-#include "lowering/estimate_time.h"
-#include "lowering/explain_parts.h"
 #include "lowering/lower.h"
-#include "lowering/plan_for_machine.h"
+#include "lowering/passes/plan_for_machine.h"
+#include "lowering/program/count_costs.h"
 #include "mtf/status.h"
+#include "planning/cost/check_budget.h"
+#include "planning/cost/estimate_time.h"
+#include "planning/explain/explain_parts.h"
 #include "tools/mtf_commands.h"
 #include "tools/mtf_flags.h"
 #include "tools/read_program.h"
-#include "train/placement.h"
+#include "train/session/placement.h"
 
 namespace mtf::tools {
 namespace {
@@ -95,7 +95,7 @@ absl::Status LowerSide(const GptStep& step, const Mesh& mesh, Side& side) {
 }
 
 void Price(const Machine& machine, Side& side) {
-  PlanForMachine(machine, side.program);
+  PlanForMachine(machine.fusion(), side.program);
   side.step = EstimateStep(side.program, machine);
   for (const ProgramVariable& variable : side.program.variables) {
     side.variables +=

@@ -9,11 +9,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "layouts/text_items.h"
-#include "lowering/units.h"
 #include "mtf/read_file.h"
 #include "mtf/status.h"
 #include "mtf/write_file.h"
-#include "train/flag_types.h"
+#include "planning/machine/units.h"
+#include "train/loop/flag_types.h"
 
 namespace mtf::tools {
 

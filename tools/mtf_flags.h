@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "layouts/mesh.h"
-#include "lowering/machine.h"
+#include "planning/machine/machine.h"
 #include "tools/models.h"
 
 ABSL_DECLARE_FLAG(std::string, mesh);
@@ -20,8 +20,8 @@ ABSL_DECLARE_FLAG(std::string, output);
 
 namespace mtf::tools {
 
-// A number of bytes as machine files write it, "80GiB" (lowering/units.h); 0,
-// written "", where none is given.
+// A number of bytes as machine files write it, "80GiB"
+// (planning/machine/units.h); 0, written "", where none is given.
 struct Bytes {
   int64_t value = 0;
 };

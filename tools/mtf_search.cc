@@ -18,14 +18,14 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "layouts/text_items.h"
-#include "lowering/explain_parts.h"
-#include "lowering/keep_memory.h"
-#include "lowering/search_rules.h"
-#include "lowering/units.h"
 #include "mtf/status.h"
+#include "planning/cost/keep_memory.h"
+#include "planning/explain/explain_parts.h"
+#include "planning/machine/units.h"
+#include "planning/search/search_layouts.h"
 #include "tools/mtf_commands.h"
 #include "tools/mtf_flags.h"
-#include "train/flag_types.h"
+#include "train/loop/flag_types.h"
 
 using mtf::tools::Bytes;
 using mtf::train::Size;

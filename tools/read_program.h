@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "lowering/program.h"
+#include "lowering/program/program.h"
 
 namespace mtf::tools {
 

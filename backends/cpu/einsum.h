@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/backend.h"
-#include "lowering/einsum_plan.h"
+#include "lowering/program/einsum_plan.h"
 
 namespace mtf::cpu {
 

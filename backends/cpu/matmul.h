@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lowering/einsum_plan.h"
+#include "lowering/program/einsum_plan.h"
 #include "mtf/dtype.h"
 
 namespace mtf::cpu {

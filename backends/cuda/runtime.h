@@ -21,7 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "lowering/attention_problem.h"
+#include "lowering/fusion/attention_problem.h"
 #include "mtf/dtype.h"
 #include "mtf/emitter.h"
 

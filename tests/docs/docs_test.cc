@@ -28,7 +28,7 @@
 #include "layouts/layout_rules.h"
 #include "lowering/lower.h"
 #include "lowering/parse_program.h"
-#include "lowering/print_program.h"
+#include "lowering/program/print_program.h"
 #include "mtf/graph.h"
 #include "mtf/host_tensor.h"
 #include "mtf/status.h"
@@ -36,9 +36,9 @@
 #include "ops/gather.h"
 #include "ops/input.h"
 #include "tests/matchers.h"
-#include "train/plan_check.h"
-#include "train/run_main.h"
-#include "train/session.h"
+#include "train/loop/run_main.h"
+#include "train/session/plan_check.h"
+#include "train/session/session.h"
 
 namespace mtf {
 namespace {

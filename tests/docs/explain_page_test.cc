@@ -10,13 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/explain.h"
 #include "nlohmann/json.hpp"
-#include "nn/adam.h"
-#include "nn/dense.h"
+#include "nn/layers/dense.h"
+#include "nn/optimizers/adam.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
 #include "ops/reduce.h"
+#include "planning/explain/explain.h"
 #include "tests/matchers.h"
 
 namespace mtf {

@@ -17,9 +17,59 @@ set(layouts_SEES absl mtf layouts)
 set(ops_SEES absl mtf ops)
 set(nn_SEES absl mtf ops nn)
 set(lowering_SEES absl mtf layouts lowering)
+set(planning_SEES absl mtf layouts lowering planning)
 set(backends_SEES absl mtf layouts lowering backends)
-set(train_SEES absl mtf layouts ops nn lowering backends train)
+set(train_SEES absl mtf layouts ops nn lowering planning backends train)
 set(top_SEES ${train_SEES})
+
+# The folders inside of a folder, and which of its neighbours each may include.
+# Files of the folder itself are its roof: no folder inside includes them, but
+# for its ground, which all of them do.
+set(lowering_INNER program verify fusion passes emit)
+set(lowering/program_SEES "")
+set(lowering/verify_SEES program)
+set(lowering/fusion_SEES program)
+set(lowering/passes_SEES program fusion)
+set(lowering/emit_SEES program)
+
+set(planning_INNER machine cost explain search)
+set(planning/machine_SEES "")
+set(planning/cost_SEES machine)
+set(planning/explain_SEES machine cost)
+set(planning/search_SEES machine cost)
+
+set(nn_INNER layers attention losses optimizers models)
+set(nn/layers_SEES "")
+set(nn/attention_SEES layers)
+set(nn/losses_SEES layers)
+set(nn/optimizers_SEES layers)
+set(nn/models_SEES layers attention losses optimizers)
+
+set(backends_INNER executor communicators reference cpu cuda)
+set(backends_GROUND backend block_lines communicator environment_switch
+    rank_position)
+set(backends/communicators_SEES "")
+set(backends/executor_SEES communicators)
+set(backends/reference_SEES "")
+set(backends/cpu_SEES "")
+set(backends/cuda_SEES communicators)
+
+set(backends/cuda_INNER codegen kernels matmul fusion driver emulated
+    communicators)
+set(backends/cuda_GROUND runtime driver_api disk_cache scratch)
+set(backends/cuda/codegen_SEES "")
+set(backends/cuda/kernels_SEES codegen)
+set(backends/cuda/matmul_SEES codegen kernels)
+set(backends/cuda/fusion_SEES codegen kernels matmul)
+set(backends/cuda/driver_SEES matmul)
+set(backends/cuda/emulated_SEES "")
+set(backends/cuda/communicators_SEES codegen matmul)
+
+set(train_INNER session data checkpoint loop)
+set(train/session_SEES "")
+set(train/data_SEES "")
+set(train/checkpoint_SEES session)
+set(train/loop_SEES session data checkpoint)
 
 # Libraries that stay in one place, as <header> or "header", and where.
 set(CONFINED mpi.h omp.h hwy oneapi Random123 cuda.h cuda_runtime.h
@@ -42,8 +92,42 @@ set(ORACLE "^backends/reference/interpreter")
 set(ORACLE_MAY_NOT_SEE layouts lowering)
 
 # The folders in order, lowest first, for the message.
-set(FLOORS "mtf < layouts, ops < lowering, nn < backends < train < examples, \
-tools, benchmarks, tests")
+set(FLOORS "mtf < layouts, ops < lowering, nn < planning, backends < train < \
+examples, tools, benchmarks, tests")
+
+# check_inner(OUTER FILE PATH): sets `fault` where FILE of the folder OUTER
+# includes a file PATH of OUTER that its own folder inside may not see.
+function(check_inner outer file path)
+  string(LENGTH "${outer}/" length)
+  string(SUBSTRING ${file} ${length} -1 from)
+  string(SUBSTRING ${path} ${length} -1 to)
+  # Files of OUTER itself see all of it.
+  if(NOT from MATCHES "^([^/]+)/")
+    return()
+  endif()
+  set(folder ${CMAKE_MATCH_1})
+  if(NOT folder IN_LIST ${outer}_INNER)
+    set(fault "${outer}/ has no folder ${folder}/; the folders are \
+${${outer}_INNER}" PARENT_SCOPE)
+    return()
+  endif()
+  if(to MATCHES "^([^/]+)/")
+    if(CMAKE_MATCH_1 STREQUAL folder)
+      if(DEFINED ${outer}/${folder}_INNER)
+        check_inner(${outer}/${folder} ${file} ${path})
+        set(fault "${fault}" PARENT_SCOPE)
+      endif()
+    elseif(NOT CMAKE_MATCH_1 IN_LIST ${outer}/${folder}_SEES)
+      set(fault "${outer}/${folder}/ may see ${outer}/{\
+${${outer}/${folder}_SEES}}" PARENT_SCOPE)
+    endif()
+  else()
+    string(REGEX REPLACE "[.]h$" "" stem ${to})
+    if(NOT stem IN_LIST ${outer}_GROUND)
+      set(fault "${outer}/${to} is the roof of ${outer}/" PARENT_SCOPE)
+    endif()
+  endif()
+endfunction()
 
 # check_file(ROOT FILE): appends to `faults` what is wrong with FILE.
 function(check_file root file)
@@ -72,6 +156,8 @@ function(check_file root file)
         set(fault "${folder}/ may see ${${folder}_SEES}")
       elseif(file MATCHES "${ORACLE}" AND target IN_LIST ORACLE_MAY_NOT_SEE)
         set(fault "the oracle shares no code with ${target}/")
+      elseif(target STREQUAL folder AND DEFINED ${folder}_INNER)
+        check_inner(${folder} ${file} ${path})
       endif()
     endif()
     if(fault)
@@ -86,8 +172,8 @@ endfunction()
 function(check_tree root)
   set(faults "")
   set(count 0)
-  foreach(folder mtf layouts ops nn lowering backends train examples tools
-                 benchmarks tests)
+  foreach(folder mtf layouts ops nn lowering planning backends train examples
+                 tools benchmarks tests)
     file(GLOB_RECURSE files RELATIVE ${root} ${root}/${folder}/*.h
          ${root}/${folder}/*.cc)
     foreach(file ${files})
@@ -122,28 +208,50 @@ if(SELF_TEST)
   expect(ops/a.cc "  #  include \"nn/b.h\"" "ops/ may see")
   expect(lowering/a.h "#include \"ops/einsum.h\"" "lowering/ may see")
   expect(lowering/a.h "#include \"backends/backend.h\"" "lowering/ may see")
+  expect(lowering/a.h "#include \"planning/cost/a.h\"" "lowering/ may see")
+  expect(lowering/program/a.h "#include \"lowering/passes/b.h\""
+         "lowering/program/ may see")
+  expect(lowering/passes/a.h "#include \"lowering/program/b.h\"" "")
+  expect(lowering/passes/a.h "#include \"lowering/lower.h\"" "is the roof")
+  expect(lowering/lower.cc "#include \"lowering/passes/a.h\"" "")
+  expect(lowering/other/a.h "#include \"lowering/program/b.h\""
+         "has no folder other/")
+  expect(planning/cost/a.h "#include \"planning/explain/b.h\""
+         "planning/cost/ may see")
+  expect(planning/cost/a.h "#include \"backends/backend.h\""
+         "planning/ may see")
+  expect(nn/layers/a.h "#include \"nn/attention/b.h\"" "nn/layers/ may see")
+  expect(backends/cpu/a.h "#include \"backends/cuda/b.h\""
+         "backends/cpu/ may see")
+  expect(backends/cpu/a.h "#include \"backends/registry.h\"" "is the roof")
+  expect(backends/cpu/a.h "#include \"backends/backend.h\"" "")
+  expect(backends/cuda/codegen/a.h "#include \"backends/cuda/fusion/b.h\""
+         "backends/cuda/codegen/ may see")
+  expect(backends/cuda/codegen/a.h "#include \"backends/cuda/runtime.h\"" "")
+  expect(train/session/a.h "#include \"train/loop/b.h\""
+         "train/session/ may see")
   expect(layouts/a.h "#include \"ops/einsum.h\"" "layouts/ may see")
-  expect(nn/a.h "#include \"layouts/mesh.h\"" "nn/ may see")
-  expect(nn/a.h "#include \"lowering/lower.h\"" "nn/ may see")
+  expect(nn/layers/a.h "#include \"layouts/mesh.h\"" "nn/ may see")
+  expect(nn/layers/a.h "#include \"lowering/lower.h\"" "nn/ may see")
   expect(mtf/a.h "#include \"ops/einsum.h\"" "mtf/ may see")
   expect(mtf/a.h "#include \"absl/strings/str_cat.h\"" "")
   expect(mtf/a.h "#include \"graph.h\"" "paths begin at the root")
-  expect(backends/a.cc "#include \"train/session.h\"" "backends/ may see")
-  expect(backends/a.cc "#include \"nn/dense.h\"" "backends/ may see")
-  expect(backends/cpu/b/a.cc "#include \"nn/dense.h\"" "backends/ may see")
-  expect(backends/reference/interpreter_a.cc "#include \"lowering/program.h\""
+  expect(backends/a.cc "#include \"train/session/session.h\"" "backends/ may see")
+  expect(backends/a.cc "#include \"nn/layers/dense.h\"" "backends/ may see")
+  expect(backends/cpu/b/a.cc "#include \"nn/layers/dense.h\"" "backends/ may see")
+  expect(backends/reference/interpreter_a.cc "#include \"lowering/program/program.h\""
          "the oracle shares no code")
-  expect(backends/reference/device_a.cc "#include \"lowering/program.h\"" "")
-  expect(train/a.cc "#include \"tests/matchers.h\"" "train/ may see")
-  expect(train/a.cc "#include \"lowering/lower.h\"" "")
-  expect(train/a.cc "#include <mpi.h>" "only files that match")
+  expect(backends/reference/device_a.cc "#include \"lowering/program/program.h\"" "")
+  expect(train/loop/a.cc "#include \"tests/matchers.h\"" "train/ may see")
+  expect(train/loop/a.cc "#include \"lowering/lower.h\"" "")
+  expect(train/loop/a.cc "#include <mpi.h>" "only files that match")
   expect(backends/communicators/mpi/a.cc "#include <mpi.h>" "")
   expect(backends/a.h "#include \"oneapi/dnnl/dnnl.h\"" "only files that match")
   expect(backends/cuda/a.cc "#include <cuda_runtime_api.h>" "only files that")
   expect(backends/cuda/driver/a.cc "#include <cuda_runtime_api.h>" "")
   expect(backends/cuda/driver/a.cc "#include <cuda.h>" "only files that match")
   expect(mtf/a.cc "#include <vector>" "")
-  expect(tests/a.cc "#include \"train/session.h\"" "")
+  expect(tests/a.cc "#include \"train/session/session.h\"" "")
   expect(tests/a.cc "// #include \"a.h\"" "")
   file(REMOVE_RECURSE ${ROOT})
   file(WRITE ${ROOT}/mtf/a.h "#include <vector>\n")

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "lowering/print_program.h"
-#include "nn/dense.h"
+#include "lowering/program/print_program.h"
+#include "nn/layers/dense.h"
 #include "ops/concat.h"
 #include "ops/constant.h"
 #include "ops/einsum.h"

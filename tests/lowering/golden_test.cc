@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "lowering/explain.h"
-#include "lowering/machine.h"
-#include "lowering/print_program.h"
+#include "lowering/program/print_program.h"
+#include "planning/explain/explain.h"
+#include "planning/machine/machine.h"
 #include "tests/golden_files.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"

@@ -243,7 +243,8 @@ INSTANTIATE_TEST_SUITE_P(Models, PublishedActivations,
                          ::testing::ValuesIn(kPublished),
                          [](const auto& info) { return info.param.name; });
 
-// In units of sbh: 34 published and of ours, 5 as/h published and 7 as/h of ours.
+// In units of sbh: 34 published and of ours, 5 as/h published and 7 as/h of
+// ours.
 TEST(GptActivations, OfALayer) {
   int published[2] = {}, ours[2] = {};
   for (const Term& term : kTerms) {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "layouts/shard.h"
-#include "lowering/readers.h"
-#include "nn/adafactor.h"
-#include "nn/sgd.h"
+#include "lowering/program/readers.h"
+#include "nn/optimizers/adafactor.h"
+#include "nn/optimizers/sgd.h"
 #include "tests/lowering/gpt_plan.h"
 
 namespace mtf::testing {

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "lowering/plan_buffers.h"
-#include "lowering/readers.h"
+#include "lowering/program/is_no_op.h"
+#include "lowering/passes/plan_buffers.h"
+#include "lowering/program/readers.h"
 #include "tests/lowering/gpt_plan.h"
 
 namespace mtf::testing {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "lowering/explain.h"
-#include "lowering/machine.h"
 #include "lowering/parse_program.h"
-#include "lowering/print_program.h"
+#include "lowering/program/print_program.h"
 #include "ops/reduce.h"
+#include "planning/explain/explain.h"
+#include "planning/machine/machine.h"
 #include "tests/lowering/allocations.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"

@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "lowering/count_costs.h"
 #include "lowering/lower.h"
+#include "lowering/program/count_costs.h"
 #include "mtf/status.h"
 #include "tests/matchers.h"
 

@@ -8,12 +8,12 @@
 #include <ostream>
 #include <string>
 
-#include "nn/adam.h"
-#include "nn/attention.h"
-#include "nn/cross_entropy.h"
-#include "nn/embedding.h"
-#include "nn/feed_forward.h"
-#include "nn/layer_norm.h"
+#include "nn/attention/attention.h"
+#include "nn/layers/embedding.h"
+#include "nn/layers/feed_forward.h"
+#include "nn/layers/layer_norm.h"
+#include "nn/losses/cross_entropy.h"
+#include "nn/optimizers/adam.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
 #include "tests/lowering/lower_test_util.h"

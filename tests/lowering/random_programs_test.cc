@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "lowering/lower.h"
 #include "lowering/parse_program.h"
-#include "lowering/print_program.h"
+#include "lowering/program/print_program.h"
 #include "tests/matchers.h"
 #include "tests/properties/random_case.h"
 #include "tests/repeats.h"

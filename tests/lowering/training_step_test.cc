@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lowering/print_program.h"
+#include "lowering/program/print_program.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
 

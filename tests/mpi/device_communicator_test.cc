@@ -21,7 +21,7 @@
 #include "backends/communicator.h"
 #include "backends/cuda/runtime.h"
 #include "mtf/status.h"
-#include "tests/backends/collective_checks.h"
+#include "tests/backends/communicators/collective_checks.h"
 
 namespace mtf {
 namespace {

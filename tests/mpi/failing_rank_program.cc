@@ -27,9 +27,9 @@
 #include "ops/input.h"
 #include "ops/reduce.h"
 #include "ops/variable.h"
-#include "train/flags.h"
-#include "train/run_main.h"
-#include "train/session.h"
+#include "train/loop/flags.h"
+#include "train/loop/run_main.h"
+#include "train/session/session.h"
 
 ABSL_FLAG(bool, alone, false, "only the last rank fails");
 ABSL_FLAG(bool, stall, false, "the last rank stops");

@@ -2,7 +2,7 @@
 //
 // Processes of an mpirun choose one algorithm for each matmul, where some have
 // chosen before, one's clock fails, and heuristics differ.
-#include "backends/cuda/matmul_choices.h"
+#include "backends/cuda/matmul/matmul_choices.h"
 
 #include <unistd.h>
 

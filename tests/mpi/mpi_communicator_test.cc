@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/communicator.h"
 #include "mtf/status.h"
-#include "tests/backends/collective_checks.h"
+#include "tests/backends/communicators/collective_checks.h"
 
 namespace mtf {
 namespace {

@@ -15,7 +15,7 @@
 #include "mtf/precision_text.h"
 #include "mtf/status.h"
 #include "tests/train/small_lm.h"
-#include "train/run_main.h"
+#include "train/loop/run_main.h"
 
 namespace mtf::train {
 namespace {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/backend.h"
 #include "backends/communicator.h"
-#include "backends/executor.h"
+#include "backends/executor/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lowering/lower.h"

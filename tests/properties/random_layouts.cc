@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lowering/emit_program.h"
+#include "lowering/emit/emit_program.h"
 #include "mtf/check.h"
 #include "tests/properties/random_case.h"
 

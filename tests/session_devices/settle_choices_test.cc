@@ -25,7 +25,7 @@
 #include "ops/variable.h"
 #include "tests/backends/cuda/counting_device.h"
 #include "tests/matchers.h"
-#include "train/session.h"
+#include "train/session/session.h"
 
 namespace mtf {
 namespace {

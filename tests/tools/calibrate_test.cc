@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lowering/machine.h"
+#include "planning/machine/machine.h"
 #include "tests/matchers.h"
 
 namespace mtf {

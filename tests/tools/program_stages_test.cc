@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/print_program.h"
+#include "lowering/program/print_program.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
 #include "tests/matchers.h"

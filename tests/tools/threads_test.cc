@@ -8,8 +8,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/explain.h"
-#include "lowering/search_rules.h"
+#include "planning/explain/explain.h"
+#include "planning/search/search_layouts.h"
 #include "tests/matchers.h"
 #include "tools/models.h"
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "backends/cuda/kernel_text.h"
+#include "backends/cuda/codegen/kernel_text.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "backends/cuda/communicators/kept_stretch.h"
 #include "backends/cuda/communicators/ordered_sums.h"
-#include "backends/cuda/einsum.h"
+#include "backends/cuda/matmul/einsum.h"
 #include "layouts/text_items.h"
 #include "mtf/check.h"
 #include "mtf/exceptions.h"

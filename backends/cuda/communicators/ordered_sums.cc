@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/codegen/kernel_text.h"
 #include "backends/cuda/communicators/loopback_kernels.h"
-#include "backends/cuda/kernel_text.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
 

@@ -153,10 +153,10 @@ class Writer {
     graph_.Pointwise(CUDNN_POINTWISE_MUL, products, out_.scale, scaled);
     if (p_.bias.given) {
       const CudnnTensor biased = Scores();
-      out_.bias = Dense({p_.bias.batch ? p_.batch : 1,
-                         p_.bias.heads ? p_.heads : 1,
-                         p_.bias.length ? p_.length : 1, p_.memory},
-                        CUDNN_DATA_FLOAT, false);
+      out_.bias =
+          Dense({p_.bias.batch ? p_.batch : 1, p_.bias.heads ? p_.heads : 1,
+                 p_.bias.length ? p_.length : 1, p_.memory},
+                CUDNN_DATA_FLOAT, false);
       graph_.Pointwise(CUDNN_POINTWISE_ADD, scaled, out_.bias, biased);
       scaled = biased;
     }

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/cuda/driver/gpu.h"
-#include "backends/cuda/matmul_choices.h"
+#include "backends/cuda/matmul/matmul_choices.h"
 #include "backends/cuda/runtime.h"
 
 namespace mtf::cuda {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Attention on the device, against its parts; where it is found is tested in
-// tests/lowering/find_attention_test.cc.
+// tests/lowering/fusion/find_attention_test.cc.
 #include <cmath>
 #include <map>
 #include <memory>
@@ -9,12 +9,12 @@
 #include <string>
 
 #include "backends/communicator.h"
-#include "backends/executor.h"
+#include "backends/executor/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/find_attention.h"
+#include "lowering/fusion/find_attention.h"
 #include "tests/backends/cuda/counting_device.h"
-#include "tests/lowering/attention_parts.h"
+#include "tests/lowering/fusion/attention_parts.h"
 #include "tests/lowering/lower_test_util.h"
 
 namespace mtf::cuda {

@@ -2,8 +2,8 @@
 //
 // Attention with masks on the device, under layouts, against the oracle's
 // parts; which masks are matched is tested in
-// tests/lowering/find_attention_test.cc.
-#include "backends/cuda/attention_mask.h"
+// tests/lowering/fusion/find_attention_test.cc.
+#include "backends/cuda/fusion/attention_mask.h"
 
 #include <cmath>
 #include <limits>
@@ -17,12 +17,12 @@
 #include "backends/communicator.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/library.h"
-#include "backends/executor.h"
+#include "backends/executor/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/find_attention.h"
+#include "lowering/fusion/find_attention.h"
 #include "tests/backends/cuda/text_runtime.h"
-#include "tests/lowering/attention_parts.h"
+#include "tests/lowering/fusion/attention_parts.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/repeats.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cuda/choose_matmul.h"
+#include "backends/cuda/matmul/choose_matmul.h"
 
 #include <cmath>
 #include <map>

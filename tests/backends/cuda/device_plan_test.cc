@@ -9,8 +9,8 @@
 #include "backends/backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/explain.h"
-#include "lowering/plan_for_machine.h"
+#include "lowering/passes/plan_for_machine.h"
+#include "planning/explain/explain.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
 
@@ -64,7 +64,7 @@ TEST_P(DevicePlan, IsWhatIsTold) {
   if (c.attention > 0) {
     EXPECT_LT(taken.arena_bytes, program->buffers.arena_bytes);
   }
-  PlanForMachine(machine, *program);
+  PlanForMachine(machine.fusion(), *program);
   EXPECT_EQ(program->buffers.commit, taken.commit);
   for (size_t v = 0; v < program->values.size(); ++v) {
     EXPECT_EQ(program->buffers.buffers[v].place, taken.buffers[v].place);

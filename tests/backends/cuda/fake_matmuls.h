@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
-#include "backends/cuda/matmul_choices.h"
+#include "backends/cuda/matmul/matmul_choices.h"
 
 namespace mtf::cuda::testing {
 

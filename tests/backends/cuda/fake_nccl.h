@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/matmul_choices.h"
+#include "backends/cuda/matmul/matmul_choices.h"
 #include "backends/cuda/runtime.h"
 
 namespace mtf::cuda::testing {

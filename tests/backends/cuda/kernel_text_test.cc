@@ -3,7 +3,7 @@
 // What generated kernels are made of, and the shapes that they take: accesses
 // of 16 bytes where places allow them, tiles where an operand lies across, two
 // kernels where few results take many elements.
-#include "backends/cuda/kernel_text.h"
+#include "backends/cuda/codegen/kernel_text.h"
 
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cuda/loop_nest.h"
+#include "backends/cuda/codegen/loop_nest.h"
 
 #include <string>
 

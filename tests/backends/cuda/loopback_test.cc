@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/codegen/kernel_text.h"
 #include "backends/cuda/communicators/loopback_kernels.h"
-#include "backends/cuda/kernel_text.h"
 #include "backends/cuda/library.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mtf/check.h"
-#include "tests/backends/collective_checks.h"
+#include "tests/backends/communicators/collective_checks.h"
 #include "tests/matchers.h"
 
 namespace mtf::cuda {

@@ -2,7 +2,7 @@
 //
 // Ranks multiply by one algorithm, whatever their clocks, caches and heuristics
 // say, and none waits for another that has less to say.
-#include "backends/cuda/matmul_choices.h"
+#include "backends/cuda/matmul/matmul_choices.h"
 
 #include <unistd.h>
 
@@ -20,11 +20,11 @@
 #include "backends/communicator.h"
 #include "backends/cuda/communicators/nccl.h"
 #include "backends/cuda/device.h"
-#include "backends/executor.h"
+#include "backends/executor/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/plan_buffers.h"
-#include "lowering/plan_einsums.h"
+#include "lowering/passes/plan_buffers.h"
+#include "lowering/passes/plan_einsums.h"
 #include "mtf/check.h"
 #include "mtf/host_tensor.h"
 #include "mtf/status.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cuda/matmul_group.h"
+#include "backends/cuda/fusion/matmul_group.h"
 
 #include <algorithm>
 #include <atomic>
@@ -18,11 +18,11 @@
 #include "absl/strings/str_join.h"
 #include "backends/communicator.h"
 #include "backends/cuda/device.h"
-#include "backends/executor.h"
+#include "backends/executor/executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/print_program.h"
-#include "nn/dense.h"
+#include "lowering/program/print_program.h"
+#include "nn/layers/dense.h"
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/gradients.h"

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
-#include "tests/backends/collective_checks.h"
+#include "tests/backends/communicators/collective_checks.h"
 #include "tests/backends/cuda/fake_nccl.h"
 #include "tests/matchers.h"
 

@@ -2,7 +2,7 @@
 //
 // Copies between two orders: how many neighbours go at once, and that every
 // element arrives wherever the two buffers begin.
-#include "backends/cuda/strided_copy.h"
+#include "backends/cuda/kernels/strided_copy.h"
 
 #include <memory>
 #include <string>

@@ -4,10 +4,10 @@
 
 #include "mtf/graph.h"
 #include "mtf/status.h"
-#include "nn/dense.h"
+#include "nn/layers/dense.h"
 #include "ops/einsum.h"
 #include "ops/input.h"
-#include "train/session.h"
+#include "train/session/session.h"
 
 namespace {
 

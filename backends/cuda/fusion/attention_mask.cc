@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/fusion/attention_mask.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/status.h"
+
+namespace mtf::cuda {
+namespace {
+
+constexpr char kUnseenText[] = "(-1267650600228229401496703205376.0f)";
+static_assert(kUnseen == -1267650600228229401496703205376.0f);
+constexpr int kLanes = 32;
+
+// "b * 12 + h * 4": strides of 0 are left out.
+std::string PlaceText(int64_t batch, int64_t heads, int64_t length,
+                      int64_t memory = 0) {
+  std::string text;
+  for (const auto& [name, stride] :
+       {std::pair<const char*, int64_t>{"b", batch},
+        {"h", heads},
+        {"l", length},
+        {"j", memory}}) {
+    if (stride == 0) continue;
+    absl::StrAppend(&text, text.empty() ? "" : " + ", name, " * ", stride);
+  }
+  return text.empty() ? "0" : text;
+}
+std::string PlaceText(const AttentionGroup::Mask& mask) {
+  return PlaceText(mask.batch, mask.heads, mask.length, mask.memory);
+}
+
+// The row of the bias that b, h and l read.
+std::string BiasRowText(const AttentionProblem& p) {
+  const int64_t lengths = p.bias.length ? p.length : 1;
+  const int64_t heads = p.bias.heads ? p.heads : 1;
+  return PlaceText(p.bias.batch ? heads * lengths : 0,
+                   p.bias.heads ? lengths : 0, p.bias.length ? 1 : 0);
+}
+
+// b, h and l of a row of so many heads and lengths.
+std::string CoordinatesText(int64_t heads, int64_t lengths) {
+  return absl::StrCat("    const Index l = row % ", lengths, ", h = row / ",
+                      lengths, " % ", heads, ", b = row / ", lengths * heads,
+                      ";\n");
+}
+
+int64_t Reach(const BoundValue* value) {
+  return value == nullptr ? 0 : value->elements();
+}
+
+}  // namespace
+
+absl::StatusOr<Launch> PrepareAttentionBias(Runtime& runtime,
+                                            const AttentionGroup& group,
+                                            const BoundValue* visible,
+                                            const BoundValue* added,
+                                            float* bias, int* first_seen) {
+  const AttentionProblem& p = group.problem;
+  const int64_t rows = p.BiasRows();
+  KernelWriter writer("attention_bias");
+  std::string seen = "true", x = "0.0";
+  if (visible != nullptr) {
+    seen = absl::StrCat(
+        "Value(",
+        writer.Read(visible->data, visible->dtype(), visible->elements()), "[",
+        PlaceText(group.visible), "])");
+  }
+  if (added != nullptr) {
+    x = absl::StrCat(
+        "Value(", writer.Read(added->data, added->dtype(), added->elements()),
+        "[", PlaceText(group.added), "])");
+  }
+  const std::string y = writer.Write(bias, kFloat32, p.BiasElements());
+  const std::string first = writer.WriteAs(first_seen, "int", rows * 4);
+  writer.SetIndexReach(std::max(
+      {p.BiasElements() + rows * kLanes, Reach(visible), Reach(added)}));
+  // A row for each warp.
+  writer.Add(
+      "  const int lane = threadIdx.x % ", kLanes,
+      ";\n  for (Index row = ((Index)blockIdx.x * ", writer.threads(),
+      " + threadIdx.x) / ", kLanes, "; row < ", rows,
+      "; row += (Index)gridDim.x * ", writer.threads() / kLanes, ") {\n",
+      CoordinatesText(p.bias.heads ? p.heads : 1, p.bias.length ? p.length : 1),
+      "    int first = ", p.memory, ";\n    for (int j = lane; j < ", p.memory,
+      "; j += ", kLanes, ") {\n      const F x = ", x,
+      ";\n      const bool seen = ", seen, " && x.v != -kInfinity;\n      Put(",
+      y, "[row * ", p.memory, " + j], seen ? Maximum(x, F(0.5f * ", kUnseenText,
+      ")) : F(", kUnseenText,
+      "));\n      if (seen && j < first) first = j;\n    }\n",
+      "    for (int by = ", kLanes / 2,
+      "; by > 0; by /= 2) {\n      first = min(first, "
+      "__shfl_xor_sync(0xffffffffu, first, by));\n    }\n",
+      "    if (lane == 0) ", first, "[row] = first;\n",
+      "    static_cast<void>(b);\n    static_cast<void>(h);\n"
+      "    static_cast<void>(l);\n  }\n");
+  return writer.Compile(runtime,
+                        writer.ShapeFor(runtime.info(), rows * kLanes));
+}
+
+absl::StatusOr<Launch> PrepareBlindRows(Runtime& runtime,
+                                        const AttentionProblem& problem,
+                                        const int* first_seen, void* o,
+                                        float* stats) {
+  const AttentionProblem& p = problem;
+  const int64_t rows = p.batch * p.heads * p.length;
+  KernelWriter writer("blind_rows");
+  const std::string first = writer.ReadAs(first_seen, "int", p.BiasRows() * 4);
+  const std::string y = writer.Write(o, p.dtype, rows * p.d);
+  const std::string sums = writer.Write(stats, kFloat32, rows);
+  writer.SetIndexReach(rows * p.d + rows);
+  // A causal row sees no more than itself.
+  const std::string last =
+      p.causal ? absl::StrCat("min(l, (Index)", p.memory - 1, ")")
+               : absl::StrCat(p.memory - 1);
+  writer.Add(writer.GridLoop("row", rows), CoordinatesText(p.heads, p.length),
+             "    if (", first, "[", BiasRowText(p), "] <= ", last,
+             ") continue;\n    for (int c = 0; c < ", p.d,
+             "; ++c) {\n      Put(", y, "[",
+             PlaceText(p.o.batch, p.o.heads, p.o.length),
+             " + c], F(0.0f));\n    }\n    ", sums, "[row] = -", kUnseenText,
+             ";\n  }\n");
+  return writer.Compile(runtime, writer.ShapeFor(runtime.info(), rows));
+}
+
+}  // namespace mtf::cuda

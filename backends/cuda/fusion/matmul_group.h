@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_CUDA_FUSION_MATMUL_GROUP_H_
+#define BACKENDS_CUDA_FUSION_MATMUL_GROUP_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "backends/backend.h"
+#include "backends/cuda/runtime.h"
+#include "backends/cuda/scratch.h"
+#include "lowering/fusion/matmul_groups.h"
+
+namespace mtf::cuda {
+
+// One kernel for the members of a group of FindMatmulGroups
+// (lowering/fusion/matmul_groups.h) or FindBiasGradients
+// (lowering/fusion/bias_gradients.h); null where they are none, where the
+// buffers do not allow it, or the libraries have nothing for it.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmulGroup(
+    Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members);
+
+}  // namespace mtf::cuda
+
+#endif  // BACKENDS_CUDA_FUSION_MATMUL_GROUP_H_

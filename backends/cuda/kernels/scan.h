@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BACKENDS_CUDA_KERNELS_SCAN_H_
+#define BACKENDS_CUDA_KERNELS_SCAN_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "backends/backend.h"
+#include "backends/cuda/runtime.h"
+
+namespace mtf::cuda {
+
+// Lines of neighbours go through shared memory, a tile at a time, by a warp or
+// a block each; lines side by side are cut into stretches that groups of
+// threads add up before they scan them. Floats are added up in float.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareScan(Runtime& runtime,
+                                                    const Binding& binding);
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareReduceBlocks(
+    Runtime& runtime, const Binding& binding);
+
+}  // namespace mtf::cuda
+
+#endif  // BACKENDS_CUDA_KERNELS_SCAN_H_

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/executor/collective_kernel.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "layouts/reshard_path.h"
+#include "mtf/check.h"
+
+namespace mtf {
+namespace {
+
+// Row-major memory seen from one dimension: `outer` rows of `extent` places of
+// `inner` bytes.
+struct Rows {
+  int64_t outer = 1, extent = 1, inner = 1;
+};
+
+Rows RowsOf(const ProgramValue& value, int dim) {
+  Rows rows;
+  rows.inner = DTypeSize(value.dtype);
+  for (int i = 0; i < value.shape.rank(); ++i) {
+    if (i < dim) rows.outer *= value.local[i];
+    if (i > dim) rows.inner *= value.local[i];
+  }
+  rows.extent = value.local[dim];
+  return rows;
+}
+
+// [outer][block][..] in the value to [block][outer][..] in staging, blocks cut
+// along the dimension that `rows` looks from.
+BlockCopy Packing(const Rows& rows, int64_t blocks) {
+  const int64_t inner = rows.extent / blocks * rows.inner;
+  BlockCopy copy;
+  copy.outer = rows.outer;
+  copy.blocks = blocks;
+  copy.inner = inner;
+  copy.from_outer = blocks * inner;
+  copy.from_block = inner;
+  copy.to_outer = inner;
+  copy.to_block = rows.outer * inner;
+  return copy;
+}
+
+BlockCopy Unpacking(const Rows& rows, int64_t blocks) {
+  BlockCopy copy = Packing(rows, blocks);
+  std::swap(copy.from_outer, copy.to_outer);
+  std::swap(copy.from_block, copy.to_block);
+  return copy;
+}
+
+class BoundCollective : public CollectiveKernel {
+ public:
+  BoundCollective(const Binding& binding, Communicator& communicator,
+                  const Communicator::Group& group)
+      : instruction_(binding.instruction()),
+        communicator_(communicator),
+        group_(group),
+        dtype_(binding.operands[0].dtype()),
+        in_(binding.operands[0].data),
+        out_(binding.results[0].data),
+        in_bytes_(binding.operands[0].value->local_bytes()),
+        out_bytes_(binding.results[0].value->local_bytes()) {
+    for (size_t i = 0; i < binding.operands.size(); ++i) {
+      pieces_.push_back({binding.operands[i].data, binding.results[i].data,
+                         binding.operands[i].elements()});
+    }
+  }
+
+  // Sends from `staging`, packed by `copy`, instead of the operand.
+  void PackInto(void* staging, Device& device, const BlockCopy& copy) {
+    packs_.push_back(device.PrepareCopy(staging, in_, copy));
+    in_ = staging;
+  }
+  // Gathers the blocks of several operands for each place side by side in
+  // `before`, and takes this place's blocks apart again from `after`.
+  void JoinOperands(const Binding& binding, Device& device,
+                    const std::vector<Rows>& rows, int64_t places, void* before,
+                    void* after) {
+    int64_t block = 0;  // bytes for one place
+    for (const BoundValue& result : binding.results) {
+      block += result.value->local_bytes();
+    }
+    int64_t offset = 0;
+    for (size_t i = 0; i < binding.operands.size(); ++i) {
+      BlockCopy copy = Packing(rows[i], places);
+      copy.to_block = block;
+      packs_.push_back(device.PrepareCopy(static_cast<char*>(before) + offset,
+                                          binding.operands[i].data, copy));
+      const int64_t bytes = binding.results[i].value->local_bytes();
+      BlockCopy apart;
+      apart.inner = bytes;
+      unpacks_.push_back(device.PrepareCopy(
+          binding.results[i].data, static_cast<char*>(after) + offset, apart));
+      offset += bytes;
+    }
+    in_ = before;
+    out_ = after;
+    out_bytes_ = block;
+  }
+  // Receives into `staging` and unpacks by `copy` into the result.
+  void UnpackFrom(void* staging, Device& device, const BlockCopy& copy) {
+    unpacks_.push_back(device.PrepareCopy(out_, staging, copy));
+    out_ = staging;
+  }
+  void Between(int64_t source, int64_t destination) {
+    source_ = source;
+    destination_ = destination;
+  }
+
+  // After what goes through staging is known.
+  absl::Status PrepareMove() {
+    int64_t count = MoveCount();
+    if (instruction_.opcode == Opcode::kAllReduce) {
+      for (const Communicator::Piece& piece : pieces_) {
+        count = std::max(count, piece.count);
+      }
+    }
+    return communicator_.PrepareCollective(CollectiveOf(instruction_.opcode),
+                                           group_, count, dtype_,
+                                           instruction_.reduce_kind);
+  }
+
+  absl::Status Run() override {
+    StepContext none;
+    for (const std::unique_ptr<Kernel>& pack : packs_) pack->Run(none);
+    MTF_RETURN_IF_ERROR(Move());
+    for (const std::unique_ptr<Kernel>& unpack : unpacks_) unpack->Run(none);
+    return absl::OkStatus();
+  }
+
+ private:
+  // The elements or bytes that the communicator's call names.
+  int64_t MoveCount() const {
+    switch (instruction_.opcode) {
+      case Opcode::kAllGather:
+      case Opcode::kCollectivePermute:
+        return in_bytes_;
+      case Opcode::kReduceScatter:
+        return out_bytes_ / DTypeSize(dtype_);
+      case Opcode::kAllToAll:
+        return in_bytes_ / static_cast<int64_t>(group_.ranks.size());
+      default:
+        return 0;
+    }
+  }
+
+  absl::Status Move() {
+    switch (instruction_.opcode) {
+      case Opcode::kAllReduce:
+        return communicator_.AllReduce(group_, pieces_, dtype_,
+                                       instruction_.reduce_kind);
+      case Opcode::kAllGather:
+        return communicator_.AllGather(group_, in_, out_, MoveCount());
+      case Opcode::kReduceScatter:
+        return communicator_.ReduceScatter(group_, in_, out_, MoveCount(),
+                                           dtype_, instruction_.reduce_kind);
+      case Opcode::kAllToAll:
+        return communicator_.AllToAll(group_, in_, out_, MoveCount());
+      case Opcode::kCollectivePermute:
+        return communicator_.Permute(group_, in_, out_, MoveCount(), source_,
+                                     destination_);
+      default:
+        return absl::InternalError("not a collective");
+    }
+  }
+
+  const Instruction& instruction_;
+  Communicator& communicator_;
+  const Communicator::Group& group_;
+  DType dtype_;
+  const void* in_;
+  void* out_;
+  int64_t in_bytes_, out_bytes_;
+  std::vector<Communicator::Piece> pieces_;
+  std::vector<std::unique_ptr<Kernel>> packs_, unpacks_;
+  int64_t source_ = 0, destination_ = 0;
+};
+
+bool NeedsPacking(const Instruction& instruction) {
+  return instruction.opcode == Opcode::kReduceScatter ||
+         instruction.opcode == Opcode::kAllToAll;
+}
+
+// The dimension whose blocks arrive one by one, or -1.
+int ArrivingDim(const Instruction& instruction) {
+  if (instruction.opcode == Opcode::kAllGather) return instruction.dim;
+  if (instruction.opcode == Opcode::kAllToAll) return instruction.from_dim;
+  return -1;
+}
+
+// Whether ranks outside of the group of a reduction hold what it gives. They
+// are replicas, which are equal to the last bit.
+bool IsReplicatedOutside(const Program& program,
+                         const Instruction& instruction) {
+  if (instruction.opcode != Opcode::kAllReduce &&
+      instruction.opcode != Opcode::kReduceScatter) {
+    return false;
+  }
+  for (int result : instruction.results) {
+    const TensorLayout& layout = program.values[result].layout;
+    for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
+      const AxisSet bit = AxisSet{1} << axis;
+      if (program.mesh.axis_size(axis) > 1 &&
+          !instruction.axes.Contains(axis) &&
+          ((layout.Sharded() | layout.unreduced) & bit) == 0) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<const Communicator::Group*> GroupOf(
+    const Program& program, const Instruction& instruction,
+    Communicator& communicator) {
+  return communicator.GroupOver(instruction.axes,
+                                IsReplicatedOutside(program, instruction),
+                                instruction.beside);
+}
+
+}  // namespace
+
+StagingBytes StagingBytesOf(const Program& program,
+                            const Instruction& instruction) {
+  StagingBytes bytes;
+  if (!IsCollective(instruction.opcode)) return bytes;
+  if (instruction.operands.size() > 1 &&
+      instruction.opcode == Opcode::kReduceScatter) {
+    for (int operand : instruction.operands) {
+      bytes.before += program.values[operand].local_bytes();
+    }
+    for (int result : instruction.results) {
+      bytes.after += program.values[result].local_bytes();
+    }
+    return bytes;
+  }
+  if (NeedsPacking(instruction)) {
+    const ProgramValue& value = program.values[instruction.operands[0]];
+    if (RowsOf(value, instruction.dim).outer > 1) {
+      bytes.before = value.local_bytes();
+    }
+  }
+  const int arriving = ArrivingDim(instruction);
+  if (arriving >= 0) {
+    const ProgramValue& value = program.values[instruction.results[0]];
+    if (RowsOf(value, arriving).outer > 1) bytes.after = value.local_bytes();
+  }
+  return bytes;
+}
+
+absl::Status OpenGroups(const Program& program, Communicator& communicator) {
+  for (const Instruction& instruction : program.instructions) {
+    if (!MovesBetweenRanks(instruction.opcode)) continue;
+    MTF_RETURN_IF_ERROR(GroupOf(program, instruction, communicator).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
+    const Binding& binding, Device& device, Communicator& communicator,
+    void* before, void* after) {
+  const Instruction& instruction = binding.instruction();
+  const ProgramValue& from = *binding.operands[0].value;
+  const ProgramValue& to = *binding.results[0].value;
+  MTF_ASSIGN_OR_RETURN(const Communicator::Group* group,
+                       GroupOf(*binding.program, instruction, communicator));
+  const auto places = static_cast<int64_t>(group->ranks.size());
+  auto kernel =
+      std::make_unique<BoundCollective>(binding, communicator, *group);
+  if (instruction.operands.size() > 1 &&
+      instruction.opcode == Opcode::kReduceScatter) {
+    std::vector<Rows> rows;
+    for (size_t i = 0; i < binding.operands.size(); ++i) {
+      rows.push_back(RowsOf(
+          *binding.operands[i].value,
+          binding.program->ScatteredDim(instruction, static_cast<int>(i))));
+    }
+    kernel->JoinOperands(binding, device, rows, places, before, after);
+  } else if (NeedsPacking(instruction)) {
+    const Rows rows = RowsOf(from, instruction.dim);
+    if (rows.outer > 1) kernel->PackInto(before, device, Packing(rows, places));
+  }
+  const int arriving = ArrivingDim(instruction);
+  if (arriving >= 0) {
+    const Rows rows = RowsOf(to, arriving);
+    if (rows.outer > 1) {
+      kernel->UnpackFrom(after, device, Unpacking(rows, places));
+    }
+  }
+  if (instruction.opcode == Opcode::kCollectivePermute) {
+    const Mesh& mesh = communicator.mesh();
+    const int64_t rank = communicator.rank();
+    int64_t destination = -1;
+    for (int64_t other : group->ranks) {
+      if (PermuteSource(mesh, from.layout, to.layout, other) == rank) {
+        destination = other;
+      }
+    }
+    MTF_CHECK(destination >= 0) << "nobody takes the shard of rank " << rank;
+    kernel->Between(PermuteSource(mesh, from.layout, to.layout, rank),
+                    destination);
+  }
+  MTF_RETURN_IF_ERROR(kernel->PrepareMove());
+  return std::unique_ptr<CollectiveKernel>(std::move(kernel));
+}
+
+}  // namespace mtf

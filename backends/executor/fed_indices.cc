@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/executor/fed_indices.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "lowering/program/readers.h"
+
+namespace mtf {
+namespace {
+
+// Whether the valid elements of the result are among those of the operand.
+bool OnlyMoves(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kReshape:
+    case Opcode::kSlice:
+    case Opcode::kMask:
+    case Opcode::kAllSlice:
+    case Opcode::kAllGather:
+    case Opcode::kAllToAll:
+    case Opcode::kCollectivePermute:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Without branches, so that the compiler takes many elements at a time.
+template <class T>
+bool Within(const T* indices, int64_t n, int64_t limit) {
+  T least = 0, most = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    least = std::min(least, indices[i]);
+    most = std::max(most, indices[i]);
+  }
+  return least >= 0 && (n == 0 || static_cast<int64_t>(most) < limit);
+}
+
+}  // namespace
+
+std::optional<IndexLimits> FindFedIndices(const Program& program) {
+  const std::vector<int> producers = FindProducers(program);
+  IndexLimits limits;
+  for (const Instruction& instruction : program.instructions) {
+    const bool gather = instruction.opcode == Opcode::kGather;
+    if (!gather && instruction.opcode != Opcode::kScatterAdd) continue;
+    const int table = gather ? instruction.operands[0] : instruction.results[0];
+    const int64_t size =
+        program.values[table].shape.SizeOf(instruction.dimension);
+    int value = instruction.operands[1];
+    const Instruction* producer = nullptr;
+    while (producers[value] >= 0) {
+      producer = &program.instructions[producers[value]];
+      // The places of a ranking by labels are places of one in blocks.
+      const bool labels = producer->opcode == Opcode::kTopK;
+      if (labels && producer->operands.size() == 1) break;
+      if (!labels && !OnlyMoves(producer->opcode)) break;
+      value = producer->operands.back();
+    }
+    if (producers[value] < 0) return std::nullopt;
+    if (producer->opcode == Opcode::kTopK) {
+      // Places in another dimension of no more elements are good ones.
+      const Shape& ranked = program.values[producer->operands[0]].shape;
+      if (ranked.SizeOf(producer->dimension) <= size) continue;
+    }
+    if (producer->opcode != Opcode::kInput) return std::nullopt;
+    const auto [known, added] = limits.emplace(value, size);
+    if (!added) known->second = std::min(known->second, size);
+  }
+  return limits;
+}
+
+bool AllWithin(const HostTensor& indices, int64_t limit) {
+  const int64_t n = indices.num_elements();
+  return indices.dtype() == kInt32
+             ? Within(static_cast<const int32_t*>(indices.data()), n, limit)
+             : Within(static_cast<const int64_t*>(indices.data()), n, limit);
+}
+
+}  // namespace mtf

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Binds a program to the buffers of one rank.
+#include <algorithm>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "backends/communicators/wait_options.h"
+#include "backends/environment_switch.h"
+#include "backends/executor/executor_impl.h"
+#include "layouts/shard.h"
+#include "layouts/text_items.h"
+#include "lowering/program/is_no_op.h"
+#include "lowering/passes/plan_buffers.h"
+#include "mtf/check.h"
+
+namespace mtf {
+namespace {
+
+bool CanFail(const Instruction& instruction) {
+  return instruction.opcode == Opcode::kGather ||
+         instruction.opcode == Opcode::kScatterAdd;
+}
+
+BlockCopy WholeCopy(int64_t bytes) {
+  BlockCopy copy;
+  copy.inner = bytes;
+  return copy;
+}
+
+// For whoever looks for the instruction that fails on a device.
+bool BlockingIsAskedFor() {
+  return EnvironmentSwitch("MTF_CUDA_BLOCKING", false);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
+    const Program& program, Device& device, Communicator& communicator,
+    VariableStore& variables) {
+  auto impl = std::make_unique<Impl>(program, device, communicator, variables);
+  MTF_RETURN_IF_ERROR(impl->Prepare());
+  if (communicator.waits_for_ever() && CollectiveTimeout() > 0) {
+    impl->watch.emplace(program, impl->position.program, communicator,
+                        CollectiveTimeout());
+  }
+  return std::unique_ptr<Executor>(new Executor(std::move(impl)));
+}
+
+absl::Status Executor::Impl::Prepare() {
+  if (program.buffers.buffers.size() != program.values.size()) {
+    return absl::InternalError("the program has no buffer plan");
+  }
+  device.EnterThread();
+  plan = device.Plan(program);
+  blocking = device.replays() && BlockingIsAskedFor();
+  position.program = communicator.NumberProgram();
+  MTF_RETURN_IF_ERROR(OpenGroups(program, communicator));
+  MTF_RETURN_IF_ERROR(Reserve());
+  PlaceValues();
+  FindFailures();
+  MTF_RETURN_IF_ERROR(PrepareActions());
+  MTF_RETURN_IF_ERROR(PrepareCommits());
+  const size_t agree_at = std::find_if(actions.begin(), actions.end(),
+                                       [this](const Action& action) {
+                                         return action.instruction >= commit;
+                                       }) -
+                          actions.begin();
+  whole.end = after.end = actions.size();
+  before.end = after.begin = agree_at;
+  whole.commits = after.commits = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<void*> Executor::Impl::AllocateExtra(int64_t bytes) {
+  MTF_ASSIGN_OR_RETURN(void* const buffer,
+                       device.Allocate(std::max<int64_t>(bytes, 64)));
+  extra.push_back(buffer);
+  return buffer;
+}
+
+absl::Status Executor::Impl::ReserveStaging(bool beside, Staging& staging) {
+  StagingBytes bytes;
+  for (const Instruction& instruction : program.instructions) {
+    if ((overlaps && instruction.beside) != beside) continue;
+    const StagingBytes need = StagingBytesOf(program, instruction);
+    bytes.before = std::max(bytes.before, need.before);
+    bytes.after = std::max(bytes.after, need.after);
+  }
+  if (bytes.before > 0) {
+    MTF_ASSIGN_OR_RETURN(staging.before, AllocateExtra(bytes.before));
+  }
+  if (bytes.after > 0) {
+    MTF_ASSIGN_OR_RETURN(staging.after, AllocateExtra(bytes.after));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Impl::Reserve() {
+  MTF_ASSIGN_OR_RETURN(
+      arena, device.Allocate(std::max<int64_t>(plan.arena_bytes, 64)));
+  overlaps = device.PrepareBeside() != nullptr;
+  MTF_RETURN_IF_ERROR(ReserveStaging(/*beside=*/false, staging));
+  if (overlaps) MTF_RETURN_IF_ERROR(ReserveStaging(true, staging_beside));
+  for (const ProgramVariable& variable : program.variables) {
+    MTF_ASSIGN_OR_RETURN(storage[variable.name],
+                         variables.Find(program, variable));
+  }
+  return absl::OkStatus();
+}
+
+void* Executor::Impl::Address(int value) const {
+  // A view has no buffer of its own; its address is set when it is made.
+  const BufferPlan::Buffer& buffer = plan.buffers[value];
+  switch (buffer.place) {
+    case BufferPlan::Place::kNone:
+      return nullptr;
+    case BufferPlan::Place::kArena:
+      return static_cast<char*>(arena) + buffer.offset;
+    case BufferPlan::Place::kVariable:
+      return storage.at(buffer.symbol);
+  }
+  return nullptr;
+}
+
+void Executor::Impl::PlaceValues() {
+  addresses.resize(program.values.size(), nullptr);
+  for (const Instruction& instruction : program.instructions) {
+    for (int result : instruction.results) {
+      addresses[result] = Address(result);
+    }
+    const bool view = instruction.opcode == Opcode::kWriteVariable ||
+                      (instruction.opcode == Opcode::kReshape &&
+                       IsView(program, instruction));
+    if (view) {
+      addresses[instruction.results[0]] = addresses[instruction.operands[0]];
+    }
+  }
+}
+
+BoundValue Executor::Impl::Bind(int value) const {
+  const ProgramValue& described = program.values[value];
+  // The device leaves out of memory what is made within its groups.
+  const bool left_out =
+      plan.buffers[value].place == BufferPlan::Place::kNone &&
+      program.buffers.buffers[value].place != BufferPlan::Place::kNone;
+  MTF_CHECK(addresses[value] != nullptr || left_out) << "%" << described.name;
+  return {addresses[value], &described,
+          ShardOf(program.grains, described.shape, described.layout,
+                  communicator.rank())};
+}
+
+Binding Executor::Impl::BindInstruction(int index) const {
+  const Instruction& instruction = program.instructions[index];
+  Binding binding;
+  binding.program = &program;
+  binding.index = index;
+  binding.rank = communicator.rank();
+  for (int operand : instruction.operands) {
+    binding.operands.push_back(Bind(operand));
+  }
+  for (int result : instruction.results) {
+    binding.results.push_back(Bind(result));
+  }
+  if (instruction.opcode == Opcode::kReduce) {
+    binding.iteration =
+        ShardOf(program.grains, instruction.iteration,
+                instruction.iteration_layout, communicator.rank());
+  }
+  return binding;
+}
+
+const char* Executor::Impl::NameOf(int index) const {
+  const Instruction& instruction = program.instructions[index];
+  if (instruction.opcode == Opcode::kWait) {
+    return program.values[instruction.operands[0]].name.c_str();
+  }
+  return instruction.results.empty()
+             ? instruction.symbol.c_str()
+             : program.values[instruction.results[0]].name.c_str();
+}
+
+absl::Status Executor::Impl::Named(const absl::Status& status,
+                                   int index) const {
+  if (status.ok()) return status;
+  const Instruction& instruction = program.instructions[index];
+  return absl::Status(
+      status.code(),
+      absl::StrCat(status.message(),
+                   DetailLine("instruction",
+                              absl::StrCat("%", NameOf(index), " = ",
+                                           OpcodeName(instruction.opcode), " ",
+                                           program.OriginText(instruction)))));
+}
+
+void Executor::Impl::FindFailures() {
+  commit = plan.commit;
+  for (const Instruction& instruction : program.instructions) {
+    can_fail = can_fail || CanFail(instruction);
+  }
+  if (can_fail && device.replays()) fed_indices = FindFedIndices(program);
+}
+
+absl::Status Executor::Impl::PrepareActions() {
+  const auto instructions = static_cast<int>(program.instructions.size());
+  std::vector<std::vector<int>> groups = device.Groups(program);
+  std::sort(groups.begin(), groups.end());
+  std::vector<bool> done(instructions, false);
+  auto group = groups.begin();
+  for (int i = 0; i < instructions; ++i) {
+    if (group != groups.end() && group->front() == i) {
+      MTF_ASSIGN_OR_RETURN(const bool prepared, PrepareGroup(*group));
+      for (int member : *group) done[member] = done[member] || prepared;
+      ++group;
+    }
+    if (!done[i]) MTF_RETURN_IF_ERROR(PrepareInstruction(i));
+  }
+  return absl::OkStatus();
+}
+
+// False where its members are to be prepared one by one.
+absl::StatusOr<bool> Executor::Impl::PrepareGroup(
+    const std::vector<int>& members) {
+  const int first = members.front();
+  if (can_fail && first < commit && members.back() >= commit) {
+    // It changes variables where its first member stands, so ranks agree there
+    // already, if all that can fail comes before.
+    for (int i = first; i < commit; ++i) {
+      if (CanFail(program.instructions[i])) return false;
+    }
+    commit = first;
+  }
+  std::vector<Binding> bindings;
+  for (int member : members) bindings.push_back(BindInstruction(member));
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel =
+      device.PrepareGroup(bindings, [this](int value) { return Bind(value); });
+  if (!kernel.ok()) return Named(kernel.status(), first);
+  if (*kernel == nullptr) return false;
+  actions.push_back({.instruction = first,
+                     .kernel = *std::move(kernel),
+                     .name = NameOf(first)});
+  return true;
+}
+
+absl::Status Executor::Impl::PrepareInstruction(int index) {
+  const Instruction& instruction = program.instructions[index];
+  switch (instruction.opcode) {
+    case Opcode::kInput:
+      inputs.push_back(&instruction);
+      return absl::OkStatus();
+    case Opcode::kReadVariable:
+    case Opcode::kWriteVariable:
+      return absl::OkStatus();
+    case Opcode::kOutput:
+      return PrepareOutput(index);
+    case Opcode::kWait:
+      PrepareWait(index);
+      return absl::OkStatus();
+    case Opcode::kReshard:
+      return absl::InternalError("a reshard was not expanded");
+    case Opcode::kReshape:
+      if (IsView(program, instruction)) return absl::OkStatus();
+      break;
+    default:
+      break;
+  }
+  const Binding binding = BindInstruction(index);
+  // Only its group can do what is left out of memory.
+  const auto left_out = [](const BoundValue& value) {
+    return value.data == nullptr;
+  };
+  if (absl::c_any_of(binding.operands, left_out) ||
+      absl::c_any_of(binding.results, left_out)) {
+    return Named(absl::InternalError(
+                     "a group whose values have no memory was taken apart"),
+                 index);
+  }
+  if (MovesBetweenRanks(instruction.opcode)) {
+    return Named(PrepareCollective(binding), index);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel = device.Prepare(binding);
+  if (!kernel.ok()) return Named(kernel.status(), index);
+  actions.push_back({.instruction = index,
+                     .kernel = *std::move(kernel),
+                     .name = NameOf(index)});
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Impl::PrepareCollective(const Binding& binding) {
+  const bool beside = overlaps && binding.instruction().beside;
+  const Staging& through = beside ? staging_beside : staging;
+  MTF_ASSIGN_OR_RETURN(std::unique_ptr<CollectiveKernel> collective,
+                       PrepareCollectiveKernel(binding, device, communicator,
+                                               through.before, through.after));
+  if (beside) beside_of[binding.instruction().results[0]] = actions.size();
+  actions.push_back({.instruction = binding.index,
+                     .collective = std::move(collective),
+                     .beside = beside ? device.PrepareBeside() : nullptr,
+                     .number = ++collectives,
+                     .name = NameOf(binding.index)});
+  return absl::OkStatus();
+}
+
+void Executor::Impl::PrepareWait(int index) {
+  if (!overlaps) return;  // all is over where it stands
+  Action wait = {.instruction = index, .name = NameOf(index)};
+  for (int value : program.instructions[index].operands) {
+    wait.waits.push_back(beside_of.at(value));
+  }
+  actions.push_back(std::move(wait));
+}
+
+// The buffer of a fetched value may soon hold another, so it is copied where it
+// is fetched: to the host, or, where the host has to stay out of the step, to
+// memory of its own.
+absl::Status Executor::Impl::PrepareOutput(int index) {
+  const Instruction& output = program.instructions[index];
+  if (!device.replays()) {
+    actions.push_back(
+        {.instruction = index, .output = &output, .name = NameOf(index)});
+    return absl::OkStatus();
+  }
+  const int value = output.operands[0];
+  const int64_t bytes = program.values[value].local_bytes();
+  MTF_ASSIGN_OR_RETURN(void* const buffer, AllocateExtra(bytes));
+  kept.push_back({&output, buffer});
+  if (bytes == 0) return absl::OkStatus();
+  actions.push_back(
+      {.instruction = index,
+       .kernel = device.PrepareCopy(buffer, addresses[value], WholeCopy(bytes)),
+       .name = NameOf(index)});
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Impl::PrepareCommits() {
+  absl::flat_hash_set<const void*> storages;
+  for (const auto& [name, address] : storage) storages.insert(address);
+  std::vector<std::unique_ptr<Kernel>> last;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.opcode != Opcode::kWriteVariable) continue;
+    void* const to = storage.at(instruction.symbol);
+    const void* from = addresses[instruction.operands[0]];
+    const int64_t bytes = program.values[instruction.operands[0]].local_bytes();
+    if (to == from || bytes == 0) continue;  // updated in place
+    if (storages.contains(from)) {
+      // A variable takes the value of another, which may change in this step.
+      MTF_ASSIGN_OR_RETURN(void* const through, AllocateExtra(bytes));
+      commits.push_back(device.PrepareCopy(through, from, WholeCopy(bytes)));
+      from = through;
+    }
+    last.push_back(device.PrepareCopy(to, from, WholeCopy(bytes)));
+  }
+  for (std::unique_ptr<Kernel>& kernel : last) {
+    commits.push_back(std::move(kernel));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mtf

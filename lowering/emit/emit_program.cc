@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/emit/emit_program.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "lowering/emit/recorder.h"
+#include "lowering/emit/second_names.h"
+#include "mtf/check.h"
+
+namespace mtf {
+namespace {
+
+// Whose value an operation has.
+class StandIns {
+ public:
+  explicit StandIns(absl::Span<const int> places) : places_(places) {}
+  int of(const Tensor& tensor) const {
+    const int id = tensor.operation()->id();
+    return places_.empty() ? id : places_[id];
+  }
+
+ private:
+  absl::Span<const int> places_;
+};
+
+// The operations that `roots` depend on, by id, in their order. Of a deep model
+// few may be left, so that only these are looked at.
+std::vector<int> Ancestors(const Graph& graph, const std::vector<Tensor>& roots,
+                           const StandIns& stand_ins) {
+  std::vector<bool> seen(graph.operations().size(), false);
+  std::vector<int> needed;
+  const auto add = [&](const Tensor& tensor) {
+    const int id = stand_ins.of(tensor);
+    if (seen[id]) return;
+    seen[id] = true;
+    needed.push_back(id);
+  };
+  for (const Tensor& root : roots) add(root);
+  for (size_t i = 0; i < needed.size(); ++i) {
+    for (const Tensor& input : graph.operations()[needed[i]]->inputs()) {
+      add(input);
+    }
+  }
+  std::sort(needed.begin(), needed.end());
+  return needed;
+}
+
+}  // namespace
+
+absl::StatusOr<Program> EmitProgram(const Graph& graph,
+                                    const LayoutBinding& binding,
+                                    const Targets& targets,
+                                    absl::Span<const int> places) {
+  MTF_RETURN_IF_ERROR(graph.status());
+  MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.fetches, "fetch"));
+  MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.updates, "update"));
+
+  std::vector<Tensor> roots = targets.fetches;
+  roots.insert(roots.end(), targets.updates.begin(), targets.updates.end());
+  if (targets.initialize) {
+    for (const VariableInfo& variable : graph.variables()) {
+      roots.push_back(variable.initial_value);
+    }
+  }
+  const StandIns stand_ins(places);
+  const std::vector<int> needed = Ancestors(graph, roots, stand_ins);
+
+  Program program;
+  program.mesh = binding.mesh;
+  program.grains = binding.grains;
+  program.values.reserve(needed.size() * 2);
+  program.instructions.reserve(needed.size() * 2);
+  program.origins.reserve(needed.size() + targets.fetches.size());
+  Recorder recorder(binding, program);
+  FirstNamesEmitter first_names(binding.first_names, recorder, program);
+  Emitter& emitter = binding.first_names.empty()
+                         ? static_cast<Emitter&>(recorder)
+                         : first_names;
+  std::vector<Value> values(graph.operations().size());
+  std::vector<Value> inputs;
+  for (int id : needed) {
+    const auto& operation = graph.operations()[id];
+    inputs.clear();
+    for (const Tensor& input : operation->inputs()) {
+      inputs.push_back(values[stand_ins.of(input)]);
+    }
+    recorder.Begin(*operation);
+    values[id] = operation->Emit(emitter, inputs);
+    MTF_RETURN_IF_ERROR(recorder.status());
+  }
+  if (targets.initialize) {
+    for (const VariableInfo& variable : graph.variables()) {
+      recorder.BeginFetch(*variable.read.operation());
+      emitter.WriteVariable(variable,
+                            values[stand_ins.of(variable.initial_value)]);
+      MTF_RETURN_IF_ERROR(recorder.status());
+    }
+  }
+  absl::flat_hash_set<int> fetched;
+  for (const Tensor& fetch : targets.fetches) {
+    if (!fetched.insert(fetch.operation()->id()).second) continue;
+    recorder.BeginFetch(*fetch.operation());
+    Value value = values[stand_ins.of(fetch)];
+    if (!binding.first_names.empty()) {
+      value = first_names.InNamesOf(value, fetch.shape());
+    }
+    recorder.Output(value, fetch.name(), targets.fetch_shards);
+    MTF_RETURN_IF_ERROR(recorder.status());
+  }
+  return program;
+}
+
+}  // namespace mtf

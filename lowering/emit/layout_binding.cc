@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/emit/layout_binding.h"
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+
+namespace mtf {
+
+DimensionTable DimensionsOf(const Graph& graph) {
+  DimensionTable table;
+  absl::flat_hash_set<absl::string_view> seen;
+  absl::flat_hash_set<std::pair<std::string, std::string>> ties;
+  // Copies of a shape share their dimensions.
+  absl::flat_hash_set<const std::vector<Dimension>*> shapes;
+  for (const auto& operation : graph.operations()) {
+    if (shapes.insert(&operation->shape().dims()).second) {
+      for (const Dimension& dim : operation->shape()) {
+        if (seen.insert(dim.name).second) table.names.push_back(dim.name);
+      }
+    }
+    // Layers tie the same dimensions.
+    for (auto& tie : operation->TiedDimensions()) {
+      if (ties.insert(tie).second) table.tied.push_back(std::move(tie));
+    }
+  }
+  table.second_names = SecondNamesOf(graph);
+  return table;
+}
+
+std::vector<std::string> DimensionNames(const Graph& graph) {
+  return DimensionsOf(graph).names;
+}
+
+absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
+                                             const Mesh& mesh,
+                                             const LayoutRules& rules,
+                                             bool strict) {
+  LayoutBinding binding;
+  binding.mesh = mesh;
+  MTF_ASSIGN_OR_RETURN(
+      binding.rules,
+      ResolvedRules::Resolve(rules, mesh, dimensions.names, strict));
+  std::vector<bool> ruled;
+  for (const auto& [second, first] : dimensions.second_names) {
+    ruled.push_back(binding.rules.HasRule(second));
+  }
+  binding.first_names = FirstNames(dimensions.second_names, ruled);
+  for (const auto& [second, given] : dimensions.second_names) {
+    const auto first = binding.first_names.find(second);
+    if (first == binding.first_names.end()) continue;
+    binding.rules.Follow(second, first->second);
+  }
+  binding.grains = Grains(mesh);
+  for (const std::string& dimension : dimensions.names) {
+    binding.grains.Allow(dimension, binding.rules.AllAxesOf(dimension));
+  }
+  for (const auto& [a, b] : dimensions.tied) binding.grains.Tie(a, b);
+  // Dimensions of size 1 are tied by nothing else.
+  for (const auto& [second, given] : dimensions.second_names) {
+    const auto first = binding.first_names.find(second);
+    if (first == binding.first_names.end()) continue;
+    binding.grains.Tie(first->second, second);
+  }
+  return binding;
+}
+
+absl::StatusOr<LayoutBinding> BindLayout(const Graph& graph, const Mesh& mesh,
+                                         const LayoutRules& rules,
+                                         bool strict) {
+  MTF_RETURN_IF_ERROR(graph.status());
+  MTF_ASSIGN_OR_RETURN(
+      LayoutBinding binding,
+      BindDimensions(DimensionsOf(graph), mesh, rules, strict));
+  binding.budget = rules.budget();
+  return binding;
+}
+
+}  // namespace mtf

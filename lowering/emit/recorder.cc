@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/emit/recorder.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace mtf {
+
+Recorder::Recorder(const LayoutBinding& binding, Program& program)
+    : binding_(binding), program_(program) {}
+
+void Recorder::Begin(const Operation& operation) {
+  operation_ = &operation;
+  name_ = operation.name();
+  section_ = operation.section() == LayoutSection::kOptimizer
+                 ? RuleSection::kOptimizer
+                 : RuleSection::kDefault;
+  origin_ = static_cast<int>(program_.origins.size());
+  program_.origins.push_back({operation.name(), operation.call_site()});
+}
+
+void Recorder::BeginFetch(const Operation& operation) {
+  Begin(operation);
+  section_ = RuleSection::kDefault;
+}
+
+const TensorLayout& Recorder::RuleLayout(const Shape& shape) {
+  return RuleLayout(shape, section_);
+}
+
+const TensorLayout& Recorder::RuleLayout(const Shape& shape,
+                                         RuleSection section) {
+  const TensorLayout& layout = rule_layouts_[static_cast<size_t>(section)].Get(
+      shape, [&](const Shape& each) {
+        TensorLayout made;
+        made.dims.reserve(each.rank());
+        for (const Dimension& dim : each) {
+          made.dims.push_back(binding_.rules.AxesOf(section, dim.name));
+        }
+        return made;
+      });
+  const Shape* shapes[] = {&shape};
+  if (!layout.IsLegal() && CheckUnion(shapes)) {
+    // Only another section than the present one can clash unseen.
+    const RuleSection present = std::exchange(section_, section);
+    CheckUnion(shapes);
+    section_ = present;
+  }
+  return layout;
+}
+
+std::string Recorder::InputName(size_t i, Value value) const {
+  const bool known = operation_ != nullptr && i < operation_->inputs().size();
+  return known ? operation_->inputs()[i].name() : at(value).name;
+}
+
+bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
+  const Dimension* owner[kMaxMeshAxes] = {};
+  for (const Shape* shape : shapes) {
+    for (const Dimension& dim : *shape) {
+      for (int axis : binding_.rules.AxesOf(section_, dim.name)) {
+        if (owner[axis] == nullptr) owner[axis] = &dim;
+        if (owner[axis]->name == dim.name) continue;
+        if (!status_.ok()) return false;
+        const std::string& axis_name = binding_.mesh.axes()[axis].name;
+        const LayoutRule* first =
+            binding_.rules.RuleOf(section_, owner[axis]->name);
+        const LayoutRule* second = binding_.rules.RuleOf(section_, dim.name);
+        std::string text = absl::StrCat(
+            "dimensions \"", owner[axis]->name, "\" and \"", dim.name,
+            "\" of one operation are both cut over mesh axis \"", axis_name,
+            "\" (", program_.origins[origin_].operation, ", ",
+            program_.origins[origin_].site.ToString(), ")");
+        for (const Shape* each : shapes) {
+          absl::StrAppend(&text, "\n  shape    [", each->ToString(), "]");
+        }
+        for (const LayoutRule* rule : {first, second}) {
+          if (rule == nullptr) continue;
+          absl::StrAppend(&text, "\n  rule     ", rule->ToString(), "   (",
+                          rule->origin, ")");
+        }
+        absl::StrAppend(&text, "\n  mesh     ", binding_.mesh.ToString(),
+                        "\n  help     give one of them another axis, or drop "
+                        "one of the two rules");
+        status_ = absl::InvalidArgumentError(text);
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+Value Recorder::AddFirstResult(DType dtype, const Shape& shape,
+                               TensorLayout layout, absl::string_view suffix) {
+  const int result =
+      suffix.empty() ? program_.AddValue(name_, dtype, shape, std::move(layout))
+                     : program_.AddValue(absl::StrCat(name_, suffix), dtype,
+                                         shape, std::move(layout));
+  reshards_.emplace_back();
+  made_by_.push_back(origin_);
+  Instruction& instruction = program_.instructions.back();
+  instruction.results.push_back(result);
+  instruction.origin = origin_;
+  return {result};
+}
+
+Value Recorder::AddResult(int made, DType dtype, const Shape& shape) {
+  const int first = program_.instructions[made].results[0];
+  const int result = program_.AddValue(
+      name_, dtype, shape, TensorLayout(program_.values[first].layout));
+  reshards_.emplace_back();
+  made_by_.push_back(origin_);
+  program_.instructions[made].results.push_back(result);
+  return {result};
+}
+
+int Recorder::FindRule(const Cause& cause) {
+  const auto place_of = [this](const LayoutRule& rule) {
+    for (size_t i = 0; i < program_.rules.size(); ++i) {
+      const LayoutRule& known = program_.rules[i];
+      if (known.section == rule.section && known.dimension == rule.dimension) {
+        return static_cast<int>(i);
+      }
+    }
+    program_.rules.push_back(rule);
+    return static_cast<int>(program_.rules.size()) - 1;
+  };
+  const auto cuts = [&](RuleSection section, absl::string_view dimension) {
+    return binding_.rules.AxesOf(section, dimension).Contains(cause.axis);
+  };
+  for (RuleSection section : {section_, RuleSection::kParameters,
+                              RuleSection::kOptimizer, RuleSection::kDefault}) {
+    const LayoutRule* rule = binding_.rules.RuleOf(section, cause.dimension);
+    if (rule != nullptr && cuts(section, cause.dimension)) {
+      return place_of(*rule);
+    }
+  }
+  // A renamed dimension is cut by the rule of the name it came from.
+  for (const LayoutRule& rule : binding_.rules.rules()) {
+    if (binding_.grains.Tied(rule.dimension, cause.dimension) &&
+        cuts(rule.section, rule.dimension)) {
+      return place_of(rule);
+    }
+  }
+  return -1;
+}
+
+int Recorder::Demand(int value, const TensorLayout& target) {
+  if (program_.values[value].layout == target) return value;
+  // A sum is reduced once: whoever comes later starts from what came out.
+  int source = value;
+  for (int reshard : reshards_[value]) {
+    if (program_.values[reshard].layout == target) return reshard;
+    if (program_.values[value].layout.unreduced != 0 &&
+        program_.values[reshard].layout.unreduced == 0 && source == value) {
+      source = reshard;
+    }
+  }
+  if (source != value) return Demand(source, target);
+
+  Instruction reshard;
+  reshard.opcode = Opcode::kReshard;
+  reshard.operands = {value};
+  const ProgramValue from = program_.values[value];  // values will move
+  reshard.reduce_kind = from.layout.reduction;
+  for (const Cause& cause : from.causes) {
+    if ((target.unreduced >> cause.axis & 1) == 0) {
+      reshard.causes.push_back(cause);
+    }
+  }
+  for (int i = 0; i < from.shape.rank(); ++i) {
+    const AxisList& before = from.layout.dims[i];
+    const AxisList& after = target.dims[i];
+    if (before == after) continue;
+    for (const AxisList* axes : {&before, &after}) {
+      for (int axis : *axes) {
+        const Cause cause{axis, from.shape[i].name, -1};
+        bool known = false;
+        for (const Cause& other : reshard.causes) {
+          known = known ||
+                  (other.axis == axis && other.dimension == cause.dimension);
+        }
+        if (!known) reshard.causes.push_back(cause);
+      }
+    }
+  }
+  for (Cause& cause : reshard.causes) {
+    if (cause.rule < 0) cause.rule = FindRule(cause);
+  }
+
+  const int result =
+      program_.AddValue(from.name, from.dtype, from.shape, target);
+  for (const Cause& cause : from.causes) {
+    if (target.unreduced >> cause.axis & 1) {
+      program_.values[result].causes.push_back(cause);
+    }
+  }
+  reshards_.emplace_back();
+  reshards_[value].push_back(result);
+  made_by_.push_back(made_by_[value]);
+  reshard.results = {result};
+  // A sum is explained by whoever left it pending, a gather by its reader.
+  reshard.origin = from.layout.unreduced != 0 ? made_by_[value] : origin_;
+  program_.instructions.push_back(std::move(reshard));
+  return result;
+}
+
+void Recorder::LeaveUnreduced(const Shape& operand,
+                              const TensorLayout& operand_layout,
+                              const Shape& kept, ReduceKind kind,
+                              TensorLayout& layout,
+                              absl::InlinedVector<Cause, 1>& causes) {
+  for (int i = 0; i < operand.rank(); ++i) {
+    if (kept.Contains(operand[i].name)) continue;
+    for (int axis : operand_layout.dims[i]) {
+      if (layout.unreduced >> axis & 1) continue;
+      layout.unreduced |= AxisSet{1} << axis;
+      layout.reduction = kind;
+      Cause cause{axis, operand[i].name, -1};
+      cause.rule = FindRule(cause);
+      causes.push_back(cause);
+    }
+  }
+}
+
+}  // namespace mtf

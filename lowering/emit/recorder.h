@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LOWERING_EMIT_RECORDER_H_
+#define LOWERING_EMIT_RECORDER_H_
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "lowering/emit/layout_binding.h"
+#include "lowering/program/program.h"
+#include "lowering/program/shape_cache.h"
+#include "mtf/emitter.h"
+#include "mtf/graph.h"
+
+namespace mtf {
+
+// The emitter that stands between operations and the program. Each call
+// appends instructions whose operands are in the layout that the rules give
+// their dimensions; `Demand` puts a reshard where they are not.
+class Recorder : public Emitter {
+ public:
+  Recorder(const LayoutBinding& binding, Program& program);
+
+  // Calls that follow are made for `operation`.
+  void Begin(const Operation& operation);
+  // Calls that follow are made for the caller of the program, not for an
+  // operation: fetches and initial values.
+  void BeginFetch(const Operation& operation);
+
+  // OK, or the first error with the user's line.
+  const absl::Status& status() const { return status_; }
+
+  Value Input(const std::string& name, DType dtype,
+              const Shape& shape) override;
+  Value ReadVariable(const VariableInfo& variable) override;
+  Value WriteVariable(const VariableInfo& variable, Value value) override;
+  Value Constant(std::vector<double> data, DType dtype,
+                 const Shape& shape) override;
+  Value Random(RandomKind kind, uint32_t stream, bool per_step, DType dtype,
+               const Shape& shape) override;
+  Value Map(const MapExpression& expression, absl::Span<const Value> operands,
+            const Shape& shape) override;
+  Value Einsum(absl::Span<const Value> operands, const Shape& shape,
+               DType dtype) override;
+  Value Reduce(ReduceKind kind, Value value, const Shape& shape) override;
+  Value Reshape(Value value, const Shape& shape) override;
+  Value Slice(Value value, const std::string& dimension, int64_t begin,
+              int64_t size) override;
+  Value Pad(Value value, const std::string& dimension, int64_t before,
+            int64_t after, double fill) override;
+  Value Concat(absl::Span<const Value> values,
+               const std::string& dimension) override;
+  Value Gather(Value table, Value indices, const std::string& dimension,
+               const Shape& shape) override;
+  Value ScatterAdd(Value updates, Value indices, const std::string& dimension,
+                   const Shape& shape) override;
+  Value Scan(ReduceKind kind, Value value, const std::string& dimension,
+             bool exclusive, bool reverse) override;
+  Value TopK(Value value, const std::string& dimension,
+             const Dimension& k) override;
+  Value Whole(Value value, absl::Span<const std::string> dimensions) override;
+
+  // Hands a value to the caller of the step.
+  void Output(Value value, const std::string& name, bool as_shards);
+
+ private:
+  const ProgramValue& at(Value value) const {
+    return program_.values[value.id];
+  }
+  // The layout that the rules give `shape` in the present section.
+  const TensorLayout& RuleLayout(const Shape& shape);
+  const TensorLayout& RuleLayout(const Shape& shape, RuleSection section);
+  // What the user calls input `i` of the present operation: the name of a value
+  // says in which layout it is too, and errors are the same under every one.
+  std::string InputName(size_t i, Value value) const;
+  // Records an error where the rules cut two dimensions of `shapes` over one
+  // mesh axis.
+  bool CheckUnion(absl::Span<const Shape* const> shapes);
+  // `value` in layout `target`: itself, or a reshard of it.
+  int Demand(int value, const TensorLayout& target);
+  int DemandRules(Value value) {
+    return Demand(value.id, RuleLayout(at(value).shape));
+  }
+  // Appends an instruction with one result of the given type.
+  Value Append(Instruction&& instruction, DType dtype, const Shape& shape,
+               TensorLayout layout, absl::string_view suffix = "") {
+    program_.instructions.push_back(std::move(instruction));
+    return AddFirstResult(dtype, shape, std::move(layout), suffix);
+  }
+  // The result of the last instruction, which has none so far.
+  Value AddFirstResult(DType dtype, const Shape& shape, TensorLayout layout,
+                       absl::string_view suffix = "");
+  // Another result of instruction `made`, in the layout of its first.
+  Value AddResult(int made, DType dtype, const Shape& shape);
+  // Marks the axes that cut `summed` dimensions as unreduced in `layout`.
+  void LeaveUnreduced(const Shape& operand, const TensorLayout& operand_layout,
+                      const Shape& kept, ReduceKind kind, TensorLayout& layout,
+                      absl::InlinedVector<Cause, 1>& causes);
+  // The rule behind a cause, by place in Program::rules, or -1.
+  int FindRule(const Cause& cause);
+  int AddVariable(const VariableInfo& variable);
+  // The dimensions of `operands` that `shape` or an operand from `next` on
+  // still needs, in order of first appearance.
+  Shape KeptBy(absl::Span<const Value> operands, size_t next,
+               const Shape& product, const Shape& shape) const;
+  Value BinaryEinsum(Value x, Value y, const Shape& shape, DType dtype);
+  Value CastTo(DType dtype, Value value);
+
+  const LayoutBinding& binding_;
+  Program& program_;
+  absl::Status status_;
+  const Operation* operation_ = nullptr;  // the present one
+  absl::string_view name_;                // of the present operation
+  int origin_ = -1;                       // its place in Program::origins
+  RuleSection section_ = RuleSection::kDefault;
+  // By id of a variable: its place in Program::variables.
+  absl::flat_hash_map<int, int> variables_;
+  // Reshards made so far, by value: every reader of one layout shares one.
+  std::vector<absl::InlinedVector<int, 1>> reshards_;
+  // By variable: the place in Program::origins of who writes it.
+  absl::flat_hash_map<int, int> writes_;
+  std::vector<int> made_by_;  // by value: place in Program::origins
+  std::array<internal::ByShape<TensorLayout>, kNumRuleSections> rule_layouts_;
+};
+
+}  // namespace mtf
+
+#endif  // LOWERING_EMIT_RECORDER_H_

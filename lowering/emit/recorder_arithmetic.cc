@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recorder: maps, einsums and reductions, whose sums over cut dimensions stay
+// pending.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "lowering/emit/recorder.h"
+
+namespace mtf {
+namespace {
+
+// The value that changes nothing when it is summed, or compared, with others.
+bool IsIdentityMap(const MapExpression& expression) {
+  return expression.steps.size() == 1 &&
+         expression.steps[0].function == ScalarFunction::kIdentity;
+}
+
+}  // namespace
+
+Value Recorder::Map(const MapExpression& expression,
+                    absl::Span<const Value> operands, const Shape& shape) {
+  if (operands.size() == 1 && IsIdentityMap(expression) &&
+      at(operands[0]).shape == shape &&
+      at(operands[0]).dtype == expression.result_dtype()) {
+    return operands[0];
+  }
+  TensorLayout layout = RuleLayout(shape);
+  absl::InlinedVector<int, 4> places;
+  for (const Value& operand : operands) {
+    // Most are of the very shape of the result, and in its layout.
+    const ProgramValue& value = at(operand);
+    const bool fits =
+        &value.shape.dims() == &shape.dims() && value.layout == layout;
+    places.push_back(fits ? operand.id : DemandRules(operand));
+  }
+  // In its place from the start: most of a program are maps.
+  Instruction& map = program_.instructions.emplace_back();
+  map.opcode = Opcode::kMap;
+  map.expression = expression;
+  map.operands = std::move(places);
+  return AddFirstResult(expression.result_dtype(), shape, std::move(layout));
+}
+
+Shape Recorder::KeptBy(absl::Span<const Value> operands, size_t next,
+                       const Shape& product, const Shape& shape) const {
+  Shape kept;
+  for (const Dimension& dim : product) {
+    bool needed = shape.Contains(dim.name);
+    for (size_t i = next; i < operands.size() && !needed; ++i) {
+      needed = at(operands[i]).shape.Contains(dim.name);
+    }
+    if (needed) kept = kept.With(dim);
+  }
+  return kept;
+}
+
+Value Recorder::CastTo(DType dtype, Value value) {
+  if (at(value).dtype == dtype) return value;
+  const Shape shape = at(value).shape;  // values will move
+  return Map(MapExpression::Single(ScalarFunction::kCast, dtype, 1), {value},
+             shape);
+}
+
+Value Recorder::Einsum(absl::Span<const Value> operands, const Shape& shape,
+                       DType dtype) {
+  absl::InlinedVector<const Shape*, 4> shapes;
+  for (const Value& operand : operands) shapes.push_back(&at(operand).shape);
+  if (!CheckUnion(shapes)) {
+    return Append({}, dtype, shape, TensorLayout::Replicated(shape.rank()));
+  }
+  // Sums on the way to the result are as wide as it is.
+  absl::InlinedVector<Value, 4> wide(operands.begin(), operands.end());
+  if (operands.size() != 2) {
+    for (Value& operand : wide) operand = CastTo(dtype, operand);
+    operands = wide;
+  }
+  if (operands.size() == 1) {
+    return Reduce(ReduceKind::kSum, operands[0], shape);
+  }
+  // More than two operands meet left to right; a dimension is summed as soon
+  // as nobody further right needs it.
+  Value product = operands[0];
+  for (size_t i = 1; i < operands.size(); ++i) {
+    if (i + 1 == operands.size()) {
+      return BinaryEinsum(product, operands[i], shape, dtype);
+    }
+    Shape both = at(product).shape;
+    for (const Dimension& dim : at(operands[i]).shape) {
+      if (!both.Contains(dim.name)) both = both.With(dim);
+    }
+    product = BinaryEinsum(product, operands[i],
+                           KeptBy(operands, i + 1, both, shape), dtype);
+  }
+  return product;
+}
+
+Value Recorder::BinaryEinsum(Value x, Value y, const Shape& shape,
+                             DType dtype) {
+  // What only one operand has and the result lacks is summed before they meet.
+  const Shape x_shape = at(x).shape, y_shape = at(y).shape;
+  Value operands[2] = {x, y};
+  bool contracts = false;
+  for (int side = 0; side < 2; ++side) {
+    const Shape& mine = side == 0 ? x_shape : y_shape;
+    const Shape& other = side == 0 ? y_shape : x_shape;
+    const auto is_kept = [&](const Dimension& dim) {
+      return shape.Contains(dim.name) || other.Contains(dim.name);
+    };
+    bool all_kept = true;
+    for (const Dimension& dim : mine) {
+      all_kept = all_kept && is_kept(dim);
+      contracts =
+          contracts || (other.Contains(dim.name) && !shape.Contains(dim.name));
+    }
+    if (all_kept) continue;
+    std::vector<Dimension> kept;
+    std::copy_if(mine.begin(), mine.end(), std::back_inserter(kept), is_kept);
+    operands[side] = Reduce(ReduceKind::kSum, CastTo(dtype, operands[side]),
+                            Shape(std::move(kept)));
+  }
+  if (!contracts || at(operands[0]).dtype != at(operands[1]).dtype) {
+    for (Value& operand : operands) operand = CastTo(dtype, operand);
+  }
+  if (!contracts) {
+    return Map(MapExpression::Single(ScalarFunction::kMultiply, dtype, 2),
+               operands, shape);
+  }
+  Instruction instruction;
+  instruction.opcode = Opcode::kEinsum;
+  TensorLayout layout = RuleLayout(shape);
+  absl::InlinedVector<Cause, 1> causes;
+  for (const Value& operand : operands) {
+    const int id = DemandRules(operand);
+    instruction.operands.push_back(id);
+    LeaveUnreduced(program_.values[id].shape, program_.values[id].layout, shape,
+                   ReduceKind::kSum, layout, causes);
+  }
+  const Value result =
+      Append(std::move(instruction), dtype, shape, std::move(layout));
+  program_.values[result.id].causes = std::move(causes);
+  return result;
+}
+
+Value Recorder::Reduce(ReduceKind kind, Value value, const Shape& shape) {
+  const Shape operand = at(value).shape;
+  const DType dtype = at(value).dtype;
+  if (operand.SameDimensions(shape)) {
+    return Map(MapExpression::Single(ScalarFunction::kIdentity, dtype, 1),
+               {value}, shape);
+  }
+  Instruction instruction;
+  instruction.opcode = Opcode::kReduce;
+  instruction.reduce_kind = kind;
+  instruction.expression =
+      MapExpression::Single(ScalarFunction::kIdentity, dtype, 1);
+  instruction.iteration = operand;
+  instruction.iteration_layout = RuleLayout(operand);
+  const int id = Demand(value.id, instruction.iteration_layout);
+  instruction.operands = {id};
+  TensorLayout layout = RuleLayout(shape);
+  absl::InlinedVector<Cause, 1> causes;
+  LeaveUnreduced(operand, instruction.iteration_layout, shape, kind, layout,
+                 causes);
+  const Value result =
+      Append(std::move(instruction), dtype, shape, std::move(layout));
+  program_.values[result.id].causes = std::move(causes);
+  return result;
+}
+
+}  // namespace mtf

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recorder: what goes along one dimension, place by place. Where the dimension
+// is cut, each device does so within the blocks that it holds, the finest
+// shards that the rules of the program can make, and little is sent: a number
+// or a few for each block. Blocks do not depend on the layout.
+#include <algorithm>
+#include <utility>
+
+#include "lowering/emit/recorder.h"
+
+namespace mtf {
+
+// Sends the total of each block, and scans each from what stands before it:
+//
+//   %t = reduce_blocks(%x) sum length           [batch, length:8/model]
+//   %t.all = all_gather(%t) length over{model}
+//   %s = scan(%t.all) sum length exclusive
+//   %s.cut = all_slice(%s) length over{model}
+//   %y = scan(%x, %s.cut) sum length
+Value Recorder::Scan(ReduceKind kind, Value value, const std::string& dimension,
+                     bool exclusive, bool reverse) {
+  const auto scan = [&](int operand, bool without) {
+    Instruction instruction;
+    instruction.opcode = Opcode::kScan;
+    instruction.operands = {operand};
+    instruction.dimension = dimension;
+    instruction.reduce_kind = kind;
+    instruction.exclusive = without;
+    instruction.reverse = reverse;
+    return instruction;
+  };
+  const DType dtype = at(value).dtype;
+  const Shape shape = at(value).shape;
+  const DType total_dtype = IsFloat(dtype) ? kFloat32 : dtype;
+  const std::string dims[] = {dimension};
+  const int64_t blocks = binding_.grains.GrainOf(dimension);
+  const int64_t places =
+      binding_.grains.ExtentOf(dimension, shape.SizeOf(dimension));
+  const bool in_blocks =
+      !at(value).layout.dims[shape.Find(dimension)].empty() &&
+      blocks * DTypeSize(total_dtype) < places * DTypeSize(dtype);
+  if (!in_blocks) {
+    value = Whole(value, dims);
+    return Append(scan(value.id, exclusive), dtype, shape,
+                  TensorLayout(at(value).layout));
+  }
+  value = {Demand(value.id, at(value).layout.Reduced())};
+  const TensorLayout layout = at(value).layout;
+  Instruction reduce;
+  reduce.opcode = Opcode::kReduceBlocks;
+  reduce.operands = {value.id};
+  reduce.dimension = dimension;
+  reduce.reduce_kind = kind;
+  const Shape block_shape = shape.Resized(dimension, blocks);
+  const Value totals = Whole(
+      Append(std::move(reduce), total_dtype, block_shape, TensorLayout(layout)),
+      dims);
+  const Value starts = Append(scan(totals.id, true), total_dtype, block_shape,
+                              TensorLayout(at(totals).layout));
+  Instruction last = scan(value.id, exclusive);
+  last.operands.push_back(Demand(starts.id, layout));
+  return Append(std::move(last), dtype, shape, TensorLayout(layout));
+}
+
+// Sends the greatest of each block with their places, and ranks those:
+//
+//   %v, %p = top_k(%x) expert        [batch, expert:4/model, k:2], both
+//   %v.all = all_gather(%v) expert over{model}, %p.all likewise
+//   %v.row = reshape(%v.all)                    [batch, expert:8], %p.row too
+//   %y = top_k(%v.row, %p.row) expert           [batch, k:2]
+//
+// Of equal ones the lower place comes first in a block and in an earlier block,
+// so first among the labelled ones too.
+Value Recorder::TopK(Value value, const std::string& dimension,
+                     const Dimension& k) {
+  const auto top_k = [&](int operand) {
+    Instruction instruction;
+    instruction.opcode = Opcode::kTopK;
+    instruction.operands = {operand};
+    instruction.dimension = dimension;
+    return instruction;
+  };
+  const DType dtype = at(value).dtype;
+  const Shape shape = at(value).shape;
+  const std::string dims[] = {dimension};
+  const int dim = shape.Find(dimension);
+  const auto append = [&](Instruction instruction, const Shape& result,
+                          Value operand) {
+    // `k` is whole, and what follows it in the operand moves up.
+    TensorLayout layout;
+    for (const Dimension& each : result) {
+      const int place = each.name == k.name ? -1 : shape.Find(each.name);
+      layout.dims.push_back(place < 0 ? AxisList()
+                                      : at(operand).layout.dims[place]);
+    }
+    const DType result_dtype =
+        result.Contains(dimension) ? dtype : DType{kInt32};
+    return Append(std::move(instruction), result_dtype, result,
+                  std::move(layout));
+  };
+  const Shape ranked = shape.Without(dimension).With(k);
+  const int64_t blocks = binding_.grains.GrainOf(dimension);
+  const int64_t places = binding_.grains.ExtentOf(dimension, shape[dim].size);
+  const int64_t best = std::min(k.size, places / blocks);
+  const bool in_blocks =
+      !at(value).layout.dims[dim].empty() &&
+      blocks * best * (DTypeSize(dtype) + DTypeSize(kInt32)) <
+          places * DTypeSize(dtype);
+  if (!in_blocks) {
+    value = Whole(value, dims);
+    return append(top_k(value.id), ranked, value);
+  }
+  value = {Demand(value.id, at(value).layout.Reduced())};
+  const Shape row = shape.Without(dimension);
+  const Shape candidates = row.With({dimension, blocks}).With({k.name, best});
+  const Value values = append(top_k(value.id), candidates, value);
+  const int made = static_cast<int>(program_.instructions.size()) - 1;
+  const Value labels = AddResult(made, kInt32, candidates);
+  const Shape line = row.With({dimension, blocks * best});
+  Instruction last = top_k(Reshape(Whole(values, dims), line).id);
+  last.operands.push_back(Reshape(Whole(labels, dims), line).id);
+  TensorLayout layout = program_.values[last.operands[0]].layout;
+  layout.dims.back() = {};
+  return Append(std::move(last), kInt32, ranked, std::move(layout));
+}
+
+}  // namespace mtf

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recorder: what a program is fed, holds and hands out.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lowering/emit/recorder.h"
+
+namespace mtf {
+namespace {
+
+RuleSection SectionOf(const VariableInfo& variable) {
+  return variable.kind == VariableKind::kParameter ? RuleSection::kParameters
+                                                   : RuleSection::kOptimizer;
+}
+
+}  // namespace
+
+Value Recorder::Input(const std::string& name, DType dtype,
+                      const Shape& shape) {
+  Instruction instruction;
+  instruction.opcode = Opcode::kInput;
+  instruction.symbol = name;
+  return Append(std::move(instruction), dtype, shape, RuleLayout(shape));
+}
+
+int Recorder::AddVariable(const VariableInfo& variable) {
+  const auto [place, added] = variables_.try_emplace(
+      variable.id, static_cast<int>(program_.variables.size()));
+  if (added) {
+    program_.variables.push_back(
+        {variable.name, variable.dtype, variable.shape,
+         RuleLayout(variable.shape, SectionOf(variable)), SectionOf(variable)});
+  }
+  return place->second;
+}
+
+Value Recorder::ReadVariable(const VariableInfo& variable) {
+  const int place = AddVariable(variable);
+  Instruction instruction;
+  instruction.opcode = Opcode::kReadVariable;
+  instruction.symbol = variable.name;
+  return Append(std::move(instruction), variable.dtype, variable.shape,
+                program_.variables[place].layout);
+}
+
+Value Recorder::WriteVariable(const VariableInfo& variable, Value value) {
+  const auto [write, first] = writes_.try_emplace(variable.id, origin_);
+  if (!first && status_.ok()) {
+    const Origin &before = program_.origins[write->second],
+                 &now = program_.origins[origin_];
+    status_ = absl::InvalidArgumentError(absl::StrCat(
+        "variable \"", variable.name, "\" is assigned twice in one step (",
+        now.operation, ", ", now.site.ToString(), ")\n  before   ",
+        before.operation, ", ", before.site.ToString(),
+        "\n  help     assign it once, or in two steps"));
+  }
+  const int place = AddVariable(variable);
+  // The order of dimensions of the variable is that of its storage.
+  if (!(at(value).shape == variable.shape)) {
+    value =
+        Map(MapExpression::Single(ScalarFunction::kIdentity, variable.dtype, 1),
+            {value}, variable.shape);
+  }
+  const TensorLayout layout = program_.variables[place].layout;
+  Instruction instruction;
+  instruction.opcode = Opcode::kWriteVariable;
+  instruction.symbol = variable.name;
+  instruction.operands = {Demand(value.id, layout)};
+  return Append(std::move(instruction), variable.dtype, variable.shape, layout);
+}
+
+Value Recorder::Constant(std::vector<double> data, DType dtype,
+                         const Shape& shape) {
+  Instruction instruction;
+  instruction.opcode = Opcode::kConstant;
+  instruction.data = std::move(data);
+  return Append(std::move(instruction), dtype, shape, RuleLayout(shape));
+}
+
+Value Recorder::Random(RandomKind kind, uint32_t stream, bool per_step,
+                       DType dtype, const Shape& shape) {
+  Instruction instruction;
+  instruction.opcode = Opcode::kRandom;
+  instruction.random_kind = kind;
+  instruction.stream = stream;
+  instruction.per_step = per_step;
+  return Append(std::move(instruction), dtype, shape, RuleLayout(shape));
+}
+
+void Recorder::Output(Value value, const std::string& name, bool as_shards) {
+  Instruction instruction;
+  instruction.opcode = Opcode::kOutput;
+  instruction.symbol = name;
+  const TensorLayout layout =
+      as_shards ? at(value).layout.Reduced()
+                : TensorLayout::Replicated(at(value).shape.rank());
+  instruction.operands = {Demand(value.id, layout)};
+  instruction.origin = origin_;
+  program_.instructions.push_back(std::move(instruction));
+}
+
+}  // namespace mtf

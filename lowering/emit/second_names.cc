@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/emit/second_names.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/string_view.h"
+
+namespace mtf {
+namespace {
+
+// Some of the names, by place, ascending: as many as a shape has dimensions.
+using Names = absl::InlinedVector<int, 6>;
+
+void Include(Names& names, const Names& more) {
+  names.insert(names.end(), more.begin(), more.end());
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+}
+
+// Names that are one dimension.
+class Families {
+ public:
+  explicit Families(const NamePairs& second_names) {
+    std::vector<std::pair<int, int>> pairs;
+    for (const auto& [second, first] : second_names) {
+      pairs.emplace_back(PlaceOf(second), PlaceOf(first));
+    }
+    family_.resize(places_.size());
+    std::iota(family_.begin(), family_.end(), 0);
+    for (const auto& [a, b] : pairs) {
+      const int from = family_[a], to = family_[b];
+      for (int& each : family_) each = each == from ? to : each;
+    }
+    clashes_.resize(places_.size(), false);
+  }
+
+  Names NamesIn(const Shape& shape) const {
+    Names names;
+    for (const Dimension& dim : shape) {
+      const auto found = places_.find(dim.name);
+      if (found != places_.end()) names.push_back(found->second);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  // Those of `names` that are one dimension with another of them clash.
+  void FindClashes(const Names& names) {
+    for (size_t i = 0; i < names.size(); ++i) {
+      for (size_t j = i + 1; j < names.size(); ++j) {
+        if (family_[names[i]] != family_[names[j]]) continue;
+        clashes_[names[i]] = clashes_[names[j]] = true;
+      }
+    }
+  }
+  bool Clashes(absl::string_view name) const {
+    return clashes_[places_.at(name)];
+  }
+
+ private:
+  int PlaceOf(absl::string_view name) {
+    return places_.emplace(name, static_cast<int>(places_.size()))
+        .first->second;
+  }
+
+  absl::flat_hash_map<std::string, int> places_;
+  // By place.
+  std::vector<int> family_;
+  std::vector<bool> clashes_;
+};
+
+// Whether `operation` gives dimensions other names: it has both of each, one
+// after the other.
+bool Renames(const Operation& operation) {
+  if (!operation.TiedDimensions().empty()) return true;
+  if (operation.inputs().size() != 1) return false;
+  const Shape &from = operation.inputs()[0].shape(), &to = operation.shape();
+  bool same = from.rank() == to.rank();
+  for (int i = 0; same && i < to.rank(); ++i) same = from[i].size == to[i].size;
+  return same;
+}
+
+}  // namespace
+
+NamePairs SecondNamesOf(const Graph& graph) {
+  NamePairs given;
+  for (const auto& operation : graph.operations()) {
+    for (auto& pair : operation->SecondNames()) {
+      bool known = false;
+      for (const auto& before : given) known = known || before == pair;
+      if (!known) given.push_back(std::move(pair));
+    }
+  }
+  if (given.empty()) return given;
+  Families families(given);
+
+  std::vector<Names> names;  // in the shapes that there are
+  internal::ByShape<int> places;
+  std::vector<int> place_of;  // in `names`, by id of an operation
+  place_of.reserve(graph.operations().size());
+  for (const auto& operation : graph.operations()) {
+    const int place = places.Get(operation->shape(), [&](const Shape& shape) {
+      names.push_back(families.NamesIn(shape));
+      families.FindClashes(names.back());
+      return static_cast<int>(names.size()) - 1;
+    });
+    place_of.push_back(place);
+    const auto meets_others = [&](const Tensor& input) {
+      return place_of[input.operation()->id()] != place;
+    };
+    const auto& inputs = operation->inputs();
+    if (std::none_of(inputs.begin(), inputs.end(), meets_others) ||
+        Renames(*operation)) {
+      continue;
+    }
+    Names met = names[place];
+    for (const Tensor& input : inputs) {
+      Include(met, names[place_of[input.operation()->id()]]);
+    }
+    families.FindClashes(met);
+  }
+  NamePairs second_names;
+  for (auto& pair : given) {
+    if (families.Clashes(pair.first)) continue;
+    second_names.push_back(std::move(pair));
+  }
+  return second_names;
+}
+
+absl::flat_hash_map<std::string, std::string> FirstNames(
+    const NamePairs& second_names, const std::vector<bool>& ruled) {
+  absl::flat_hash_map<std::string, std::string> first_names;
+  const auto first_of = [&first_names](std::string name) {
+    for (auto next = first_names.find(name); next != first_names.end();
+         next = first_names.find(name)) {
+      name = next->second;
+    }
+    return name;
+  };
+  for (size_t i = 0; i < second_names.size(); ++i) {
+    const auto& [second, first] = second_names[i];
+    // A name that has stood for its own first one leads back to itself.
+    if (!ruled[i] && first_of(first) != second) {
+      first_names.emplace(second, first);
+    }
+  }
+  for (auto& [second, first] : first_names) first = first_of(first);
+  return first_names;
+}
+
+const std::string& FirstNamesEmitter::First(const std::string& name) const {
+  const auto found = first_names_.find(name);
+  return found == first_names_.end() ? name : found->second;
+}
+
+const Shape& FirstNamesEmitter::First(const Shape& shape) {
+  return renamed_.Get(shape, [this](const Shape& each) {
+    std::vector<Dimension> dims = each.dims();
+    for (Dimension& dim : dims) dim.name = First(dim.name);
+    Shape renamed(std::move(dims));
+    return renamed == each ? each : renamed;
+  });
+}
+
+Value FirstNamesEmitter::InNamesOf(Value value, const Shape& shape) {
+  if (program_.values[value.id].shape == shape) return value;
+  return emitter_.Reshape(value, shape);
+}
+
+Value FirstNamesEmitter::Input(const std::string& name, DType dtype,
+                               const Shape& shape) {
+  return Reshape(emitter_.Input(name, dtype, shape), shape);
+}
+
+Value FirstNamesEmitter::ReadVariable(const VariableInfo& variable) {
+  return Reshape(emitter_.ReadVariable(variable), variable.shape);
+}
+
+Value FirstNamesEmitter::WriteVariable(const VariableInfo& variable,
+                                       Value value) {
+  const Shape& shape = First(variable.shape);
+  if (shape == variable.shape) return emitter_.WriteVariable(variable, value);
+  // The value may have its dimensions in another order.
+  std::vector<Dimension> dims = program_.values[value.id].shape.dims();
+  for (Dimension& dim : dims) {
+    dim.name = variable.shape[shape.Find(dim.name)].name;
+  }
+  const Value written = emitter_.WriteVariable(
+      variable, InNamesOf(value, Shape(std::move(dims))));
+  return Reshape(written, variable.shape);
+}
+
+Value FirstNamesEmitter::Constant(std::vector<double> data, DType dtype,
+                                  const Shape& shape) {
+  return emitter_.Constant(std::move(data), dtype, First(shape));
+}
+
+Value FirstNamesEmitter::Random(RandomKind kind, uint32_t stream, bool per_step,
+                                DType dtype, const Shape& shape) {
+  return emitter_.Random(kind, stream, per_step, dtype, First(shape));
+}
+
+Value FirstNamesEmitter::Map(const MapExpression& expression,
+                             absl::Span<const Value> operands,
+                             const Shape& shape) {
+  const Shape& result = First(shape);
+  for (const MapStep& step : expression.steps) {
+    if (step.dimension.empty() || step.dimension == First(step.dimension)) {
+      continue;
+    }
+    MapExpression renamed = expression;
+    for (MapStep& each : renamed.steps) each.dimension = First(each.dimension);
+    return emitter_.Map(renamed, operands, result);
+  }
+  return emitter_.Map(expression, operands, result);
+}
+
+Value FirstNamesEmitter::Einsum(absl::Span<const Value> operands,
+                                const Shape& shape, DType dtype) {
+  return emitter_.Einsum(operands, First(shape), dtype);
+}
+
+Value FirstNamesEmitter::Reduce(ReduceKind kind, Value value,
+                                const Shape& shape) {
+  return emitter_.Reduce(kind, value, First(shape));
+}
+
+Value FirstNamesEmitter::Reshape(Value value, const Shape& shape) {
+  return InNamesOf(value, First(shape));
+}
+
+Value FirstNamesEmitter::Slice(Value value, const std::string& dimension,
+                               int64_t begin, int64_t size) {
+  return emitter_.Slice(value, First(dimension), begin, size);
+}
+
+Value FirstNamesEmitter::Pad(Value value, const std::string& dimension,
+                             int64_t before, int64_t after, double fill) {
+  return emitter_.Pad(value, First(dimension), before, after, fill);
+}
+
+Value FirstNamesEmitter::Concat(absl::Span<const Value> values,
+                                const std::string& dimension) {
+  return emitter_.Concat(values, First(dimension));
+}
+
+Value FirstNamesEmitter::Gather(Value table, Value indices,
+                                const std::string& dimension,
+                                const Shape& shape) {
+  return emitter_.Gather(table, indices, First(dimension), First(shape));
+}
+
+Value FirstNamesEmitter::ScatterAdd(Value updates, Value indices,
+                                    const std::string& dimension,
+                                    const Shape& shape) {
+  return emitter_.ScatterAdd(updates, indices, First(dimension), First(shape));
+}
+
+Value FirstNamesEmitter::Scan(ReduceKind kind, Value value,
+                              const std::string& dimension, bool exclusive,
+                              bool reverse) {
+  return emitter_.Scan(kind, value, First(dimension), exclusive, reverse);
+}
+
+Value FirstNamesEmitter::TopK(Value value, const std::string& dimension,
+                              const Dimension& k) {
+  return emitter_.TopK(value, First(dimension), {First(k.name), k.size});
+}
+
+Value FirstNamesEmitter::Whole(Value value,
+                               absl::Span<const std::string> dimensions) {
+  std::vector<std::string> names;
+  names.reserve(dimensions.size());
+  for (const std::string& name : dimensions) names.push_back(First(name));
+  return emitter_.Whole(value, names);
+}
+
+}  // namespace mtf

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Second names of dimensions (SecondName of ops/reshape.h). Where a layout has
+// no rule for one, a program does not know it: what is emitted has the first
+// name, and to give the second is no instruction.
+#ifndef LOWERING_EMIT_SECOND_NAMES_H_
+#define LOWERING_EMIT_SECOND_NAMES_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "lowering/program/program.h"
+#include "lowering/program/shape_cache.h"
+#include "mtf/emitter.h"
+#include "mtf/graph.h"
+
+namespace mtf {
+
+using NamePairs = std::vector<std::pair<std::string, std::string>>;
+
+// The pairs {second, first} of `graph`, in the order in which it gives them.
+// Left out are second names that one operation has together with the first, or
+// with another name of the same dimension: they cannot be one.
+NamePairs SecondNamesOf(const Graph& graph);
+
+// By second name, what stands for it where `ruled` says which names have rules
+// of their own: a first name that no other stands for.
+absl::flat_hash_map<std::string, std::string> FirstNames(
+    const NamePairs& second_names,
+    const std::vector<bool>& ruled);  // as long as `second_names`
+
+// Calls `emitter`, which writes `program`, with first names for second ones.
+// What has a place outside of the program keeps its names there: inputs,
+// variables and what is fetched.
+class FirstNamesEmitter : public Emitter {
+ public:
+  FirstNamesEmitter(
+      const absl::flat_hash_map<std::string, std::string>& first_names,
+      Emitter& emitter, const Program& program)
+      : first_names_(first_names), emitter_(emitter), program_(program) {}
+
+  // `value` of the graph's `shape`, under the names that this has.
+  Value InNamesOf(Value value, const Shape& shape);
+
+  Value Input(const std::string& name, DType dtype,
+              const Shape& shape) override;
+  Value ReadVariable(const VariableInfo& variable) override;
+  Value WriteVariable(const VariableInfo& variable, Value value) override;
+  Value Constant(std::vector<double> data, DType dtype,
+                 const Shape& shape) override;
+  Value Random(RandomKind kind, uint32_t stream, bool per_step, DType dtype,
+               const Shape& shape) override;
+  Value Map(const MapExpression& expression, absl::Span<const Value> operands,
+            const Shape& shape) override;
+  Value Einsum(absl::Span<const Value> operands, const Shape& shape,
+               DType dtype) override;
+  Value Reduce(ReduceKind kind, Value value, const Shape& shape) override;
+  Value Reshape(Value value, const Shape& shape) override;
+  Value Slice(Value value, const std::string& dimension, int64_t begin,
+              int64_t size) override;
+  Value Pad(Value value, const std::string& dimension, int64_t before,
+            int64_t after, double fill) override;
+  Value Concat(absl::Span<const Value> values,
+               const std::string& dimension) override;
+  Value Gather(Value table, Value indices, const std::string& dimension,
+               const Shape& shape) override;
+  Value ScatterAdd(Value updates, Value indices, const std::string& dimension,
+                   const Shape& shape) override;
+  Value Scan(ReduceKind kind, Value value, const std::string& dimension,
+             bool exclusive, bool reverse) override;
+  Value TopK(Value value, const std::string& dimension,
+             const Dimension& k) override;
+  Value Whole(Value value, absl::Span<const std::string> dimensions) override;
+
+ private:
+  const std::string& First(const std::string& name) const;
+  // `shape` in first names.
+  const Shape& First(const Shape& shape);
+
+  const absl::flat_hash_map<std::string, std::string>& first_names_;
+  Emitter& emitter_;
+  const Program& program_;
+  internal::ByShape<Shape> renamed_;
+};
+
+}  // namespace mtf
+
+#endif  // LOWERING_EMIT_SECOND_NAMES_H_

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/fusion/gelu_gradient.h"
+
+#include <cmath>
+#include <vector>
+
+#include "mtf/scalar_functions.h"
+
+namespace mtf {
+namespace {
+
+using F = ScalarFunction;
+
+// Where two functions of such steps that agree are one: more places than any
+// polynomial of tanh and its argument has zeros by chance.
+constexpr double kPlaces[] = {-7.1, -3.3, -1.7,  -0.9, -0.31, -0.02, 0.0,
+                              0.04, 0.27, 0.751, 1.3,  2.2,   3.9,   6.4};
+
+// The functions that such a gradient is made of.
+bool MayBePart(F function) {
+  switch (function) {
+    case F::kLiteral:
+    case F::kAdd:
+    case F::kSubtract:
+    case F::kMultiply:
+    case F::kDivide:
+    case F::kNegate:
+    case F::kSquare:
+    case F::kTanh:
+    case F::kIdentity:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The value of an expression of two operands, no step of it rounded.
+double Evaluate(const MapExpression& expression, double a, double b) {
+  std::vector<double> numbers = {a, b};
+  for (const MapStep& step : expression.steps) {
+    if (step.function == F::kLiteral) {
+      numbers.push_back(step.literal);
+      continue;
+    }
+    const auto argument = [&](size_t i) {
+      return i < step.arguments.size() ? numbers[step.arguments[i]] : 0.0;
+    };
+    numbers.push_back(EvaluateScalar(step.function, argument(0), argument(1)));
+  }
+  return numbers.back();
+}
+
+double SlopeOfGelu(double x) {
+  const double t = std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * 0.7978845608028654 *
+                               (1.0 + 0.134145 * x * x);
+}
+
+}  // namespace
+
+std::optional<GeluGradient> FindGeluGradient(const MapExpression& expression) {
+  if (expression.num_operands != 2) return std::nullopt;
+  bool has_tanh = false;
+  for (const MapStep& step : expression.steps) {
+    if (!MayBePart(step.function)) return std::nullopt;
+    has_tanh = has_tanh || step.function == F::kTanh;
+  }
+  if (!has_tanh) return std::nullopt;
+  for (const GeluGradient gradient : {GeluGradient{0, 1}, GeluGradient{1, 0}}) {
+    bool is = true;
+    for (double slope : {1.0, -0.625}) {
+      for (double x : kPlaces) {
+        const double value = gradient.x == 1 ? Evaluate(expression, slope, x)
+                                             : Evaluate(expression, x, slope);
+        // Not !(...): a NaN is no gradient.
+        is = is && std::abs(value - slope * SlopeOfGelu(x)) <= 1e-9;
+      }
+    }
+    if (is) return gradient;
+  }
+  return std::nullopt;
+}
+
+}  // namespace mtf

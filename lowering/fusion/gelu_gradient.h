@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LOWERING_FUSION_GELU_GRADIENT_H_
+#define LOWERING_FUSION_GELU_GRADIENT_H_
+
+#include <optional>
+
+#include "mtf/map_expression.h"
+
+namespace mtf {
+
+// The operands of a map that is the gradient of a gelu: slope times the slope
+// of gelu at x.
+struct GeluGradient {
+  int slope = 0, x = 0;
+};
+
+// Nullopt for any other map. Told by what the map computes, not by how it is
+// written: its steps may have been fused and shared in any way.
+std::optional<GeluGradient> FindGeluGradient(const MapExpression& expression);
+
+}  // namespace mtf
+
+#endif  // LOWERING_FUSION_GELU_GRADIENT_H_

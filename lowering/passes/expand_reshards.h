@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LOWERING_PASSES_EXPAND_RESHARDS_H_
+#define LOWERING_PASSES_EXPAND_RESHARDS_H_
+
+#include "absl/status/status.h"
+#include "lowering/program/program.h"
+
+namespace mtf {
+
+// Writes every abstract reshard as the collectives that PlanReshard chooses.
+//
+//   before  %w.2 : f32[d:8, f:4] = reshard(%w)       %w [d:8/data, f:4]
+//   after   %w.2 : f32[d:8, f:4] = all_gather(%w) d over{data}
+//
+// A collective has the causes of the reshard that are over its axes. Where
+// there are none it has all of them: the path has cut a dimension over axes
+// that neither end uses, but a rule elsewhere, so that less is sent over the
+// others.
+//
+//   before  %z : f32[h:16] = reshard(%y) for{b/data}    %y unreduced{data:4}
+//   after   %y.cut : f32[h:16/model] unreduced{data} =
+//               all_slice(%y) h over{model} for{b/data}
+//           %y.sum : f32[h:16/model] =
+//               all_reduce(%y.cut) sum over{data} for{b/data}
+//           %z : f32[h:16] = all_gather(%y.sum) h over{model} for{b/data}
+//
+// Runs after delay_all_reduces, which moves reshards while they are still one
+// instruction, and before every pass that looks at collectives.
+absl::Status ExpandReshards(Program& program);
+
+}  // namespace mtf
+
+#endif  // LOWERING_PASSES_EXPAND_RESHARDS_H_

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/passes/fuse_maps.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "lowering/passes/absorb_map.h"
+#include "lowering/program/readers.h"
+
+namespace mtf {
+namespace {
+
+class Fuser {
+ public:
+  explicit Fuser(Program& program)
+      : program_(program),
+        readers_(CountReaders(program)),
+        producers_(FindProducers(program)) {}
+
+  void Run() {
+    for (Instruction& reader : program_.instructions) {
+      if (!TakesMaps(reader)) continue;
+      for (size_t place = 0; place < reader.operands.size();) {
+        // After an absorption the operands have moved: look at all again.
+        place = TryAbsorb(reader, static_cast<int>(place)) ? 0 : place + 1;
+      }
+    }
+    std::vector<bool> dead(program_.instructions.size(), false);
+    for (size_t i = 0; i < dead.size(); ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      dead[i] = instruction.opcode == Opcode::kMap &&
+                readers_[instruction.results[0]] == 0;
+    }
+    EraseInstructions(dead, program_);
+  }
+
+ private:
+  bool TryAbsorb(Instruction& reader, int place) {
+    const int value = reader.operands[place];
+    if (producers_[value] < 0) return false;
+    Instruction& producer = program_.instructions[producers_[value]];
+    if (producer.opcode != Opcode::kMap) return false;
+    const bool source = producer.operands.empty();
+    const int reads = static_cast<int>(
+        std::count(reader.operands.begin(), reader.operands.end(), value));
+    if (!source && !(readers_[value] == reads &&
+                     RunsOverElements(program_, reader, value))) {
+      return false;
+    }
+    if (reader.expression.steps.size() + producer.expression.steps.size() >
+            kMostMapSteps ||
+        reader.operands.size() + producer.operands.size() > kMostMapOperands) {
+      return false;
+    }
+    for (int operand : reader.operands) --readers_[operand];
+    std::vector<MapStep> steps;
+    if (readers_[value] == 0) {
+      steps = std::move(producer.expression.steps);  // nobody needs them more
+    } else {
+      const std::vector<MapStep>& copied = producer.expression.steps;
+      steps.reserve(copied.size() + reader.expression.steps.size());
+      steps.insert(steps.end(), copied.begin(), copied.end());
+    }
+    AbsorbMap(producer, std::move(steps), value, reader);
+    for (int operand : reader.operands) ++readers_[operand];
+    if (readers_[value] == 0) {
+      for (int operand : producer.operands) --readers_[operand];
+    }
+    return true;
+  }
+
+  Program& program_;
+  std::vector<int> readers_;
+  std::vector<int> producers_;
+};
+
+}  // namespace
+
+absl::Status FuseMaps(Program& program) {
+  Fuser(program).Run();
+  return absl::OkStatus();
+}
+
+}  // namespace mtf

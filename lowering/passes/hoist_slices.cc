@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/passes/hoist_slices.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "lowering/program/readers.h"
+
+namespace mtf {
+namespace {
+
+// Maps and renames that a slice passes; each may read several sums.
+constexpr size_t kMostPassed = 32;
+
+class Hoister {
+ public:
+  explicit Hoister(Program& program)
+      : program_(program),
+        readers_(CountReaders(program)),
+        producers_(FindProducers(program)),
+        slices_before_(program.instructions.size()) {}
+
+  void Run() {
+    std::vector<bool> dead(program_.instructions.size(), false);
+    bool any = false;
+    for (size_t i = 0; i < dead.size(); ++i) {
+      if (program_.instructions[i].opcode != Opcode::kAllSlice) continue;
+      if (!FindPath(program_.instructions[i])) continue;
+      Hoist(program_.instructions[i]);
+      dead[i] = any = true;
+    }
+    if (any) Rewrite(dead);
+  }
+
+ private:
+  // An operand that is cut: of which instruction, in which place, and which of
+  // its dimensions.
+  struct Cut {
+    int instruction;
+    size_t operand;
+    int dim;
+  };
+
+  const ProgramValue& value(int id) const { return program_.values[id]; }
+
+  // Fills in what the slice passes, and what is cut in its place. False where
+  // there is no sum over its axes.
+  bool FindPath(const Instruction& slice) {
+    passed_.clear();
+    cuts_.clear();
+    const AxisList& whole = value(slice.operands[0]).layout.dims[slice.dim];
+    bool reaches_sum = false;
+    std::vector<std::pair<int, int>> open = {{slice.operands[0], slice.dim}};
+    if (!Passes(slice.operands[0])) return false;
+    while (!open.empty()) {
+      const auto [id, dim] = open.back();
+      open.pop_back();
+      const int place = producers_[id];
+      if (passed_.size() == kMostPassed) return false;
+      passed_.push_back({id, dim});
+      const Instruction& instruction = program_.instructions[place];
+      for (size_t o = 0; o < instruction.operands.size(); ++o) {
+        const int operand = instruction.operands[o];
+        const int at =
+            instruction.opcode == Opcode::kReshape
+                ? dim
+                : value(operand).shape.Find(value(id).shape[dim].name);
+        if (at < 0) continue;  // the same for every shard
+        if (value(operand).layout.dims[at] != whole) return false;
+        if (Passes(operand)) {
+          open.push_back({operand, at});
+          continue;
+        }
+        cuts_.push_back({place, o, at});
+        reaches_sum = reaches_sum || IsSum(operand, slice);
+      }
+    }
+    return reaches_sum;
+  }
+
+  // Whether a value is made by a map or a rename, for one reader alone.
+  bool Passes(int id) const {
+    if (producers_[id] < 0 || readers_[id] != 1) return false;
+    const Instruction& instruction = program_.instructions[producers_[id]];
+    if (instruction.opcode == Opcode::kMap) {
+      return !instruction.operands.empty();
+    }
+    if (instruction.opcode != Opcode::kReshape) return false;
+    const ProgramValue &from = value(instruction.operands[0]), &to = value(id);
+    if (from.shape.rank() != to.shape.rank()) return false;
+    for (int i = 0; i < to.shape.rank(); ++i) {
+      if (from.shape[i].size != to.shape[i].size ||
+          from.layout.dims[i] != to.layout.dims[i] ||
+          !program_.grains.Tied(from.shape[i].name, to.shape[i].name)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool IsSum(int id, const Instruction& slice) const {
+    if (producers_[id] < 0 || readers_[id] != 1) return false;
+    const Instruction& sum = program_.instructions[producers_[id]];
+    return sum.opcode == Opcode::kAllReduce && sum.operands.size() == 1 &&
+           SetOf(sum.axes) == SetOf(slice.axes);
+  }
+
+  void Hoist(const Instruction& slice) {
+    const AxisList cut = value(slice.results[0]).layout.dims[slice.dim];
+    for (const auto& [id, dim] : passed_) {
+      program_.values[id].layout.dims[dim] = cut;
+    }
+    // The last that was passed makes what the slice made.
+    const int last = producers_[slice.operands[0]];
+    program_.instructions[last].results[0] = slice.results[0];
+    producers_[slice.results[0]] = last;
+    for (const Cut& each : cuts_) {
+      Instruction moved = slice;
+      int& operand =
+          program_.instructions[each.instruction].operands[each.operand];
+      const ProgramValue from = value(operand);  // values will move
+      TensorLayout layout = from.layout;
+      layout.dims[each.dim] = cut;
+      moved.dim = each.dim;
+      moved.operands = {operand};
+      moved.results = {program_.AddValue(from.name, from.dtype, from.shape,
+                                         std::move(layout))};
+      operand = moved.results[0];
+      readers_.push_back(1);
+      producers_.push_back(-1);  // not yet among the instructions
+      slices_before_[each.instruction].push_back(std::move(moved));
+    }
+  }
+
+  void Rewrite(const std::vector<bool>& dead) {
+    std::vector<Instruction> before = std::move(program_.instructions);
+    program_.instructions.clear();
+    program_.instructions.reserve(before.size() + 16);
+    for (size_t i = 0; i < before.size(); ++i) {
+      for (Instruction& slice : slices_before_[i]) {
+        program_.instructions.push_back(std::move(slice));
+      }
+      if (!dead[i]) program_.instructions.push_back(std::move(before[i]));
+    }
+  }
+
+  Program& program_;
+  std::vector<int> readers_, producers_;
+  std::vector<std::vector<Instruction>> slices_before_;  // by instruction
+  std::vector<std::pair<int, int>> passed_;  // values and their dimension
+  std::vector<Cut> cuts_;
+};
+
+}  // namespace
+
+absl::Status HoistSlices(Program& program) {
+  const bool slices =
+      std::any_of(program.instructions.begin(), program.instructions.end(),
+                  [](const Instruction& instruction) {
+                    return instruction.opcode == Opcode::kAllSlice;
+                  });
+  if (slices) Hoister(program).Run();
+  return absl::OkStatus();
+}
+
+}  // namespace mtf

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/passes/padding_fills.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "lowering/program/reshape_layout.h"
+#include "mtf/host_tensor.h"
+
+namespace mtf {
+namespace {
+
+using Fill = std::optional<double>;
+
+bool SameFill(const Fill& fill, double wanted) {
+  return fill.has_value() && *fill == wanted;
+}
+
+// What can be computed with: nothing that a double may only be near to. An
+// infinity in an integer stands for its least or greatest number.
+Fill Reliable(const Fill& fill, DType dtype) {
+  if (!fill.has_value() || std::isnan(*fill)) return {};
+  if (IsInteger(dtype) && !(std::abs(*fill) <= 0x1p53)) return {};
+  return fill;
+}
+
+// The value of a step that is no source, if every kernel surely computes it to
+// the same bits: as its dtype holds it, whatever the signs of zeros, which sums
+// of zeros lose.
+Fill FillOfStep(const MapStep& step, const double (&arguments)[3]) {
+  if (step.function == ScalarFunction::kCast) {
+    // Too large a number becomes another if it was a float than if it was not.
+    constexpr double kMost = std::numeric_limits<int32_t>::max();
+    if (step.dtype == kInt32 && std::abs(arguments[0]) > kMost) return {};
+    return RoundToDType(arguments[0], step.dtype);
+  }
+  Fill result;
+  for (int signs = 0; signs < 1 << step.arguments.size(); ++signs) {
+    double x[3];
+    for (int i = 0; i < 3; ++i) {
+      const bool other = arguments[i] == 0 && (signs >> i & 1) != 0;
+      x[i] = other ? -arguments[i] : arguments[i];
+    }
+    const double value = EvaluateScalar(step.function, x[0], x[1], x[2]);
+    if (value != 0 && value != 1 && !std::isinf(value)) return {};
+    if (result.has_value() && *result != value) return {};
+    result = value;
+  }
+  return result;
+}
+
+template <class Fills>
+void KeepZeros(Fills& fills) {
+  for (Fill& fill : fills) {
+    if (fill.has_value() && *fill != 0) fill.reset();
+  }
+}
+
+}  // namespace
+
+void PaddingFills::Follow(const Instruction& instruction) {
+  fills_.resize(program_.values.size());
+  for (size_t i = 0; i < instruction.results.size(); ++i) {
+    fills_[instruction.results[i]] = ResultFills(instruction, i);
+  }
+}
+
+bool PaddingFills::IsPadded(int value, int dim) const {
+  const ProgramValue& of = program_.values[value];
+  return of.local[dim] * program_.mesh.SizeOf(of.layout.dims[dim]) !=
+         of.shape[dim].size;
+}
+
+bool PaddingFills::Holds(int value, int dim, double number) const {
+  return SameFill(fills_[value][dim], number);
+}
+
+// The fill of `value` along the dimension called `name`.
+PaddingFills::Fill PaddingFills::FillOf(int value,
+                                        absl::string_view name) const {
+  const int i = program_.values[value].shape.Find(name);
+  return i < 0 ? Fill() : fills_[value][i];
+}
+
+PaddingFills::Fills PaddingFills::MaskedFills(const Instruction& mask) const {
+  // Corners lie in the padding of several dimensions, so another fill along
+  // a dimension that was not masked no longer holds everywhere.
+  Fills fills = fills_[mask.operands[0]];
+  for (Fill& other : fills) {
+    if (!SameFill(other, mask.fill)) other.reset();
+  }
+  for (int dim : mask.mask_dims) fills[dim] = mask.fill;
+  return fills;
+}
+
+// The fill of a map along `name`, from those of its operands.
+PaddingFills::Fill PaddingFills::EvaluateFill(const Instruction& map,
+                                              absl::string_view name) const {
+  std::vector<Fill> known;
+  for (int operand : map.operands) {
+    known.push_back(
+        Reliable(FillOf(operand, name), program_.values[operand].dtype));
+  }
+  for (const MapStep& step : map.expression.steps) {
+    Fill result;
+    if (step.function == ScalarFunction::kLiteral) {
+      result = step.number();
+    } else if (step.function != ScalarFunction::kIota) {
+      double arguments[3] = {};
+      bool all = true;
+      for (size_t i = 0; i < step.arguments.size(); ++i) {
+        const Fill& argument = known[step.arguments[i]];
+        all = all && argument.has_value();
+        if (argument.has_value()) arguments[i] = *argument;
+      }
+      if (all) result = FillOfStep(step, arguments);
+    }
+    known.push_back(Reliable(result, step.dtype));
+  }
+  return known.back();
+}
+
+PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
+                                              size_t place) const {
+  const ProgramValue& result = program_.values[instruction.results[place]];
+  Fills fills(result.shape.rank());
+  const auto carry = [&](int operand) {
+    for (int i = 0; i < result.shape.rank(); ++i) {
+      fills[i] = FillOf(operand, result.shape[i].name);
+    }
+  };
+  switch (instruction.opcode) {
+    case Opcode::kInput:
+    case Opcode::kReadVariable:
+    case Opcode::kConstant:
+      for (Fill& fill : fills) fill = 0.0;
+      break;
+    case Opcode::kMap:
+      for (int i = 0; i < result.shape.rank(); ++i) {
+        if (IsPadded(instruction.results[place], i)) {
+          fills[i] = EvaluateFill(instruction, result.shape[i].name);
+        }
+      }
+      break;
+    case Opcode::kReduce:
+      carry(instruction.operands[0]);
+      if (instruction.reduce_kind == ReduceKind::kSum) KeepZeros(fills);
+      break;
+    case Opcode::kSlice:
+    case Opcode::kPad:
+    case Opcode::kConcat:
+      for (int i = 0; i < result.shape.rank(); ++i) {
+        const std::string& name = result.shape[i].name;
+        fills[i] = FillOf(instruction.operands[0], name);
+        for (int operand : instruction.operands) {
+          if (FillOf(operand, name) != fills[i]) fills[i].reset();
+        }
+        // New places along the dimension hold what they hold in the padding
+        // of the others too, so only zeros meet zeros.
+        if (fills[i].has_value() && *fills[i] != 0) fills[i].reset();
+        if (instruction.opcode == Opcode::kPad && instruction.fill != 0) {
+          fills[i].reset();
+        }
+        if (name == instruction.dimension) fills[i] = 0.0;
+      }
+      break;
+    case Opcode::kReshape:
+      CarryThroughReshape(instruction, result, fills);
+      break;
+    case Opcode::kGather: {
+      const Shape& indices = program_.values[instruction.operands[1]].shape;
+      carry(instruction.operands[0]);
+      KeepZeros(fills);
+      for (int i = 0; i < result.shape.rank(); ++i) {
+        if (indices.Contains(result.shape[i].name)) fills[i] = 0.0;
+      }
+      break;
+    }
+    case Opcode::kScatterAdd:
+      carry(instruction.operands[0]);
+      KeepZeros(fills);
+      fills[result.shape.Find(instruction.dimension)] = 0.0;
+      break;
+    case Opcode::kScan:
+    case Opcode::kReduceBlocks:
+      // Rows of zeros stay rows of zeros; kernels leave zeros behind the last
+      // element along the dimension.
+      for (int i = 0; i < result.shape.rank(); ++i) {
+        const std::string& name = result.shape[i].name;
+        bool zeros = instruction.reduce_kind == ReduceKind::kSum;
+        for (int operand : instruction.operands) {
+          zeros = zeros && SameFill(FillOf(operand, name), 0);
+        }
+        if (zeros || name == instruction.dimension) fills[i] = 0.0;
+      }
+      break;
+    case Opcode::kTopK:
+      fills.back() = 0.0;
+      break;
+    case Opcode::kMask:
+      return MaskedFills(instruction);
+    case Opcode::kWriteVariable:
+    case Opcode::kAllGather:
+    case Opcode::kAllSlice:
+    case Opcode::kAllToAll:
+    case Opcode::kCollectivePermute:
+      carry(instruction.operands[0]);
+      break;
+    case Opcode::kAllReduce:
+    case Opcode::kReduceScatter:
+      carry(instruction.operands[place]);
+      if (instruction.reduce_kind == ReduceKind::kSum) KeepZeros(fills);
+      break;
+    case Opcode::kRandom:
+    case Opcode::kEinsum:
+    case Opcode::kOutput:
+    case Opcode::kReshard:
+    case Opcode::kWait:
+      break;
+  }
+  return fills;
+}
+
+void PaddingFills::CarryThroughReshape(const Instruction& instruction,
+                                       const ProgramValue& result,
+                                       Fills& fills) const {
+  const int operand = instruction.operands[0];
+  std::vector<std::pair<int, int>> pairs;
+  if (IsRelabel(program_.values[operand], result, &pairs)) {
+    for (const auto& [before, after] : pairs) {
+      fills[after] = fills_[operand][before];
+    }
+    return;
+  }
+  // Any other reshape copies valid elements only and leaves zeros.
+  for (Fill& fill : fills) fill = 0.0;
+}
+
+}  // namespace mtf

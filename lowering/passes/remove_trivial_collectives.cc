@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/passes/remove_trivial_collectives.h"
+
+#include <utility>
+#include <vector>
+
+#include "lowering/program/readers.h"
+
+namespace mtf {
+namespace {
+
+// Whether every device can make the result in any cut without traffic.
+bool IsSource(const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kInput:
+    case Opcode::kConstant:
+    case Opcode::kRandom:
+      return true;
+    case Opcode::kMap:
+      return instruction.operands.empty();
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+absl::Status RemoveTrivialCollectives(Program& program) {
+  std::vector<int> readers = CountReaders(program);
+  const std::vector<int> producers = FindProducers(program);
+  // The value that stands for another, by value.
+  std::vector<int> instead(program.values.size());
+  for (size_t i = 0; i < instead.size(); ++i) instead[i] = static_cast<int>(i);
+
+  for (Instruction& instruction : program.instructions) {
+    for (int& operand : instruction.operands) operand = instead[operand];
+    if (instruction.opcode != Opcode::kAllSlice) continue;
+    const int operand = instruction.operands[0];
+    const int result = instruction.results[0];
+    if (producers[operand] < 0) continue;
+    const Instruction& producer = program.instructions[producers[operand]];
+    int source = -1;
+    if (producer.opcode == Opcode::kAllGather &&
+        program.values[producer.operands[0]].layout ==
+            program.values[result].layout) {
+      source = producer.operands[0];
+    } else if (IsSource(producer) && readers[operand] == 1) {
+      program.values[operand].layout = program.values[result].layout;
+      source = operand;
+    }
+    if (source < 0) continue;
+    // The slice reads no more; its readers read the source.
+    instead[result] = source;
+    --readers[operand];
+    readers[source] += readers[result];
+  }
+
+  // What nobody reads goes, last first.
+  readers = CountReaders(program);
+  std::vector<bool> dead(program.instructions.size(), false);
+  for (int i = static_cast<int>(program.instructions.size()) - 1; i >= 0; --i) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.opcode == Opcode::kOutput ||
+        instruction.opcode == Opcode::kWriteVariable) {
+      continue;
+    }
+    bool read = false;
+    for (int result : instruction.results) read = read || readers[result] > 0;
+    if (read) continue;
+    dead[i] = true;
+    for (int operand : instruction.operands) --readers[operand];
+  }
+  EraseInstructions(dead, program);
+  return absl::OkStatus();
+}
+
+}  // namespace mtf

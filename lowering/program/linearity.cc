@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/program/linearity.h"
+
+#include <cmath>
+
+#include "absl/container/inlined_vector.h"
+#include "mtf/host_tensor.h"
+
+namespace mtf {
+namespace {
+
+// How the value of a step depends on the operands.
+enum class Linearity { kConstant, kLinear, kOther };
+
+struct Term {
+  Linearity linearity = Linearity::kOther;
+  DType dtype = kFloat32;
+  double number = 0;  // of a constant, as its dtype holds it
+};
+
+// Functions that only pass on, scale or add what they take.
+bool IsLinearFunction(ScalarFunction function) {
+  switch (function) {
+    case ScalarFunction::kIdentity:
+    case ScalarFunction::kNegate:
+    case ScalarFunction::kCast:
+    case ScalarFunction::kAdd:
+    case ScalarFunction::kSubtract:
+    case ScalarFunction::kMultiply:
+    case ScalarFunction::kDivide:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Of a function of constants alone. Summands times an infinity may have two
+// signs, their sum has one: what is not finite in its dtype is no factor.
+Term Constant(double number, DType dtype) {
+  number = RoundToDType(number, dtype);
+  if (!std::isfinite(number)) return {Linearity::kOther, dtype, 0};
+  return {Linearity::kConstant, dtype, number};
+}
+
+Linearity LinearityOf(const MapStep& step, const Term& x, const Term& y) {
+  switch (step.function) {
+    case ScalarFunction::kIdentity:
+    case ScalarFunction::kNegate:
+      return x.linearity;
+    case ScalarFunction::kCast:
+      // No f16 is a bf16, nor the other way round.
+      return IsFloat(x.dtype) &&
+                     (step.dtype == kFloat32 || step.dtype == x.dtype)
+                 ? x.linearity
+                 : Linearity::kOther;
+    case ScalarFunction::kAdd:
+    case ScalarFunction::kSubtract:
+      return x.linearity == y.linearity ? x.linearity : Linearity::kOther;
+    case ScalarFunction::kMultiply:
+      if (x.linearity == Linearity::kConstant) return y.linearity;
+      return y.linearity == Linearity::kConstant ? x.linearity
+                                                 : Linearity::kOther;
+    case ScalarFunction::kDivide:
+      return y.linearity == Linearity::kConstant && y.number != 0
+                 ? x.linearity
+                 : Linearity::kOther;
+    default:
+      return Linearity::kOther;
+  }
+}
+
+}  // namespace
+
+bool IsLinear(const MapExpression& expression,
+              absl::Span<const DType> operand_dtypes) {
+  absl::InlinedVector<Term, 16> terms;
+  for (DType dtype : operand_dtypes) {
+    terms.push_back({Linearity::kLinear, dtype, 0});
+  }
+  for (const MapStep& step : expression.steps) {
+    if (step.function == ScalarFunction::kLiteral) {
+      terms.push_back(Constant(step.number(), step.dtype));
+      continue;
+    }
+    Term x, y;
+    bool constant = IsLinearFunction(step.function);
+    for (size_t i = 0; i < step.arguments.size(); ++i) {
+      const Term& argument = terms[step.arguments[i]];
+      if (i < 2) (i == 0 ? x : y) = argument;
+      constant = constant && argument.linearity == Linearity::kConstant;
+    }
+    if (constant && step.function == ScalarFunction::kCast) {
+      terms.push_back(Constant(x.number, step.dtype));
+    } else if (constant) {
+      terms.push_back(Constant(
+          EvaluateScalar(step.function, x.number, y.number), step.dtype));
+    } else {
+      terms.push_back({LinearityOf(step, x, y), step.dtype, 0});
+    }
+  }
+  return terms.back().linearity == Linearity::kLinear;
+}
+
+}  // namespace mtf

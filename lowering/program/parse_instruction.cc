@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "layouts/text_items.h"
+#include "lowering/program/operand_counts.h"
+#include "lowering/program/program_parser.h"
+
+namespace mtf::internal {
+
+std::string ProgramParser::FirstLine(const absl::Status& status) {
+  return std::string(status.message().substr(0, status.message().find('\n')));
+}
+
+int ProgramParser::Axis(LineReader& line) {
+  const std::string name = line.Word();
+  if (!line.ok()) return 0;
+  const int axis = program_.mesh.Find(name);
+  if (axis < 0) {
+    line.FailWord(absl::StrCat("the mesh has no axis \"", name, "\""));
+  } else if (program_.mesh.axis_size(axis) == 1) {
+    line.FailWord(
+        absl::StrCat("axis \"", name, "\" has size 1 and cuts nothing"));
+  }
+  return std::max(axis, 0);
+}
+
+void ProgramParser::ParseAxes(LineReader& line, absl::string_view separator,
+                              AxisList& axes) {
+  do {
+    const int axis = Axis(line);
+    if (line.ok() && axes.Contains(axis)) {
+      line.FailWord("an axis occurs twice");
+    }
+    if (line.ok()) axes.push_back(axis);
+  } while (line.ok() && line.Take(separator));
+}
+
+void ProgramParser::ParseDimensions(LineReader& line, ParsedType& type) {
+  line.Expect("[");
+  std::vector<Dimension> dims;
+  bool local = false;
+  while (line.ok() && !line.Take("]")) {
+    Dimension dim;
+    dim.name = line.Word();
+    line.Expect(":");
+    dim.size = line.Integer(0);
+    AxisList axes;
+    if (line.Take("/")) ParseAxes(line, "+", axes);
+    int64_t extent = -1;
+    if (line.Take("=")) {
+      extent = line.Integer(0);
+      local = true;
+    }
+    type.local.push_back(extent);
+    type.layout.dims.push_back(axes);
+    dims.push_back(std::move(dim));
+    if (!line.Take(",")) {
+      line.Expect("]");
+      break;
+    }
+  }
+  type.shape = Shape(std::move(dims));
+  if (!line.ok()) return;
+  if (const absl::Status valid = type.shape.Validate(); !valid.ok()) {
+    return line.Fail(valid.message());
+  }
+  for (int i = 0; i < type.shape.rank(); ++i) {
+    program_.grains.Allow(type.shape[i].name, SetOf(type.layout.dims[i]));
+  }
+  has_local_ = has_local_ || local;
+  if (line.TakeWord("unreduced")) {
+    line.Expect("{");
+    AxisList axes;
+    ParseAxes(line, ",", axes);
+    type.layout.unreduced = SetOf(axes);
+    line.Expect("}");
+    if (line.TakeWord("max")) type.layout.reduction = ReduceKind::kMax;
+    if (line.TakeWord("min")) type.layout.reduction = ReduceKind::kMin;
+  }
+}
+
+DType ProgramParser::ParsedDType(LineReader& line) {
+  const absl::StatusOr<DType> dtype = ParseDType(line.Word());
+  if (!dtype.ok()) line.FailWord(FirstLine(dtype.status()));
+  return dtype.value_or(kFloat32);
+}
+
+ParsedType ProgramParser::ParseType(LineReader& line) {
+  ParsedType type;
+  // A dtype is letters and digits up to the bracket.
+  type.dtype = ParsedDType(line);
+  if (!line.ok()) return type;
+  ParseDimensions(line, type);
+  return type;
+}
+
+int ProgramParser::Operand(LineReader& line) {
+  line.Expect("%");
+  const std::string name = line.Name();
+  if (!line.ok()) return 0;
+  const auto it = ids_.find(name);
+  if (it == ids_.end()) {
+    line.FailWord(absl::StrCat("no value %", name, " is made before"));
+    return 0;
+  }
+  return it->second;
+}
+
+void ProgramParser::ParsePlace(LineReader& line, BufferPlan::Buffer& buffer) {
+  if (!has_buffers_) {
+    return line.Fail(
+        "a value has a place, but the text has no buffers{...}",
+        "take the text as it was written, or leave out every \"@\": memory is "
+        "planned then");
+  }
+  line.Expect("@");
+  bool quoted = false;
+  const std::string place = line.Name(&quoted);
+  if (!quoted && absl::SimpleAtoi(place, &buffer.offset)) {
+    buffer.place = BufferPlan::Place::kArena;
+    if (buffer.offset < 0) line.FailWord("a place before the arena");
+  } else {
+    buffer.place = BufferPlan::Place::kVariable;
+    buffer.symbol = place;
+  }
+}
+
+void ProgramParser::ParseInstruction(LineReader& line) {
+  Instruction instruction;
+  while (line.ok() && line.Take("%")) {
+    const std::string name = line.Name();
+    line.Expect(":");
+    ParsedType type = ParseType(line);
+    BufferPlan::Buffer buffer;
+    if (line.Sees("@")) ParsePlace(line, buffer);
+    if (!line.ok()) return;
+    if (ids_.contains(name)) {
+      return line.Fail(absl::StrCat("%", name, " is made twice"));
+    }
+    const int id = program_.AddValue(name, type.dtype, type.shape, type.layout);
+    program_.values[id].name = name;
+    program_.buffers.buffers.push_back(buffer);
+    given_extents_.push_back(type.local);
+    ids_[name] = id;
+    instruction.results.push_back(id);
+    if (!line.Take(",")) break;
+  }
+  if (!instruction.results.empty()) line.Expect("=");
+  const std::string opcode = line.Word();
+  if (!line.ok()) return;
+  bool known = false;
+  for (int i = 0; i <= static_cast<int>(Opcode::kCollectivePermute); ++i) {
+    if (OpcodeName(static_cast<Opcode>(i)) == opcode) {
+      instruction.opcode = static_cast<Opcode>(i);
+      known = true;
+    }
+  }
+  if (!known) {
+    return line.FailWord(absl::StrCat("no instruction ", Quoted(opcode)));
+  }
+  const bool gives = instruction.opcode != Opcode::kOutput &&
+                     instruction.opcode != Opcode::kWait;
+  if (gives == instruction.results.empty()) {
+    return line.FailWord(gives ? "a result is missing"
+                               : absl::StrCat(opcode, " gives nothing"));
+  }
+  if (line.Take("(")) {
+    while (line.ok() && !line.Take(")")) {
+      instruction.operands.push_back(Operand(line));
+      if (!line.Take(",")) {
+        line.Expect(")");
+        break;
+      }
+    }
+  }
+  if (!line.ok()) return;
+  if (const std::string wrong =
+          WrongOperandCount(instruction.opcode, instruction.operands.size());
+      !wrong.empty()) {
+    return line.Fail(wrong);
+  }
+  if (instruction.results.size() > 1 &&
+      instruction.opcode != Opcode::kAllReduce &&
+      instruction.opcode != Opcode::kReduceScatter &&
+      instruction.opcode != Opcode::kTopK) {
+    return line.Fail(absl::StrCat(opcode, " gives 1 result, not ",
+                                  instruction.results.size()));
+  }
+  ParseAttributes(line, instruction);
+  instruction.beside =
+      IsCollective(instruction.opcode) && line.TakeWord("beside");
+  ParseOrigin(line, instruction);
+  if (!line.ok()) return;
+  program_.instructions.push_back(std::move(instruction));
+  lines_.push_back(line.number());
+}
+
+void ProgramParser::ParseOrigin(LineReader& line, Instruction& instruction) {
+  if (line.Take("for{")) {
+    do {
+      Cause cause;
+      cause.dimension = line.Word();
+      line.Expect("/");
+      cause.axis = Axis(line);
+      if (line.TakeWord("rule")) {
+        const int64_t rule = line.Integer(0);
+        const auto rules = static_cast<int64_t>(program_.rules.size());
+        if (line.ok() && rule >= rules) {
+          line.FailWord(absl::StrCat(
+              "the text has ", rules == 0 ? "no rules"
+                                          : absl::StrCat(Plural(rules, "rule"),
+                                                         ", counted from 0")));
+        }
+        cause.rule = line.ok() ? static_cast<int>(rule) : -1;
+      }
+      instruction.causes.push_back(std::move(cause));
+    } while (line.ok() && line.Take(","));
+    line.Expect("}");
+  }
+  if (!line.ok() || !line.TakeWord("at")) return;
+  Origin origin;
+  origin.operation = line.Name();
+  origin.site.file = line.Name();
+  line.Expect(":");
+  origin.site.line =
+      static_cast<int>(line.Integer(0, std::numeric_limits<int>::max()));
+  if (!line.ok()) return;
+  const auto [place, is_new] =
+      origins_.try_emplace({origin.operation, origin.site.ToString()},
+                           static_cast<int>(program_.origins.size()));
+  if (is_new) program_.origins.push_back(std::move(origin));
+  instruction.origin = place->second;
+}
+
+}  // namespace mtf::internal

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/verify/verify_buffers.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "layouts/shard.h"
+#include "lowering/program/is_no_op.h"
+#include "lowering/program/print_program.h"
+#include "lowering/program/readers.h"
+#include "lowering/verify/verify_program.h"
+#include "mtf/status.h"
+
+namespace mtf::internal {
+namespace {
+
+using Place = BufferPlan::Place;
+
+class Verifier {
+ public:
+  explicit Verifier(const Program& program)
+      : program_(program),
+        plan_(program.buffers),
+        count_(static_cast<int>(program.instructions.size())) {
+    for (const ProgramVariable& variable : program.variables) {
+      variables_[variable.name] = &variable;
+    }
+  }
+
+  absl::Status Run(int* bad) {
+    if (plan_.buffers.size() != program_.values.size()) {
+      return absl::InternalError("the buffers are not those of this program");
+    }
+    FindUses();
+    // A step is fed, and its variables are there, before anything runs.
+    for (const bool first : {true, false}) {
+      for (int i = 0; i < count_; ++i) {
+        const Opcode opcode = program_.instructions[i].opcode;
+        const bool is_first =
+            opcode == Opcode::kInput || opcode == Opcode::kReadVariable;
+        if (is_first != first) continue;
+        *bad = i;
+        MTF_RETURN_IF_ERROR(Check(i, first ? -1 : i));
+      }
+    }
+    MTF_RETURN_IF_ERROR(CheckCommit(bad));
+    if (plan_.arena_bytes != end_) {
+      *bad = kBadArena;
+      return absl::InternalError(
+          absl::StrCat("the arena has ", plan_.arena_bytes,
+                       " bytes, but what is in it ends "
+                       "at ",
+                       end_, ", as places of ", kArenaAlignment, " bytes"));
+    }
+    *bad = -1;
+    return absl::OkStatus();
+  }
+
+ private:
+  // Some bytes of the arena, and whose they are.
+  struct Held {
+    int64_t end = 0;
+    int owner = -1;
+  };
+
+  bool IsViewOfOperand(const Instruction& instruction) const {
+    return instruction.opcode == Opcode::kWriteVariable ||
+           (instruction.opcode == Opcode::kReshape &&
+            IsView(program_, instruction));
+  }
+
+  // Values that share memory have one owner: a view has that of its operand.
+  void FindUses() {
+    ends_ = FindEnds(program_);
+    owner_.resize(program_.values.size());
+    for (size_t v = 0; v < owner_.size(); ++v) owner_[v] = static_cast<int>(v);
+    maker_.resize(owner_.size(), -1);
+    last_.resize(owner_.size(), -1);
+    readers_.resize(owner_.size());
+    written_.resize(owner_.size());
+    for (int i = 0; i < count_; ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      if (IsViewOfOperand(instruction)) {
+        owner_[instruction.results[0]] = owner_[instruction.operands[0]];
+      }
+      for (int operand : instruction.operands) {
+        const int owner = owner_[operand];
+        // What is written is copied to its variable when the step ends.
+        const bool writes = instruction.opcode == Opcode::kWriteVariable;
+        if (writes) written_[owner] = &instruction.symbol;
+        readers_[owner].push_back(i);
+        last_[owner] = std::max(last_[owner], writes ? count_ : ends_[i]);
+      }
+      for (int result : instruction.results) {
+        if (owner_[result] != result) continue;
+        maker_[result] = i;
+        last_[result] = ends_[i];
+      }
+    }
+  }
+
+  // The commit is where the first variable changes in place; what can fail
+  // stands before it.
+  absl::Status CheckCommit(int* bad) const {
+    const auto& all = program_.instructions;
+    const auto first = std::find_if(
+        all.begin(), all.end(),
+        [this](const Instruction& one) { return ChangedBy(one) >= 0; });
+    const auto changed = static_cast<int>(first - all.begin());
+    if (plan_.commit != changed) {
+      *bad = kBadCommit;
+      std::string is = absl::StrCat("no variable changes in place: it is ",
+                                    count_, ", the number of instructions");
+      if (changed < count_) {
+        const int value = ChangedBy(*first);
+        is = absl::StrCat(
+            "the first instruction that changes a variable in "
+            "place is number ",
+            changed, " counted from 0, which makes %",
+            program_.values[value].name, " at @", plan_.buffers[value].symbol);
+      }
+      return absl::InternalError(
+          absl::StrCat("the commit is ", plan_.commit, ", but ", is));
+    }
+    for (int i = changed; i < count_; ++i) {
+      if (all[i].opcode != Opcode::kGather &&
+          all[i].opcode != Opcode::kScatterAdd) {
+        continue;
+      }
+      *bad = i;
+      return absl::InternalError(
+          absl::StrCat(OpcodeName(all[i].opcode),
+                       " can fail, but stands behind the commit, "
+                       "instruction number ",
+                       changed, ", from which on variables change in place"));
+    }
+    return absl::OkStatus();
+  }
+
+  // The result that is a new value of a variable in its storage, or -1.
+  int ChangedBy(const Instruction& instruction) const {
+    if (instruction.opcode == Opcode::kReadVariable) return -1;
+    for (int result : instruction.results) {
+      if (plan_.buffers[result].place == Place::kVariable) return result;
+    }
+    return -1;
+  }
+
+  // Instruction `i`, whose results are written at `begin`.
+  absl::Status Check(int i, int begin) {
+    const Instruction& instruction = program_.instructions[i];
+    for (size_t place = 0; place < instruction.results.size(); ++place) {
+      const int result = instruction.results[place];
+      const BufferPlan::Buffer& buffer = plan_.buffers[result];
+      if (owner_[result] != result) {
+        if (buffer.place == Place::kNone) continue;
+        return absl::InternalError(absl::StrCat(
+            "%", program_.values[result].name,
+            " has a place, but is in memory where its operand is, and has none "
+            "of its own"));
+      }
+      switch (buffer.place) {
+        case Place::kNone:
+          return absl::InternalError(absl::StrCat(
+              "%", program_.values[result].name,
+              " has no place, but where buffers are planned every value has "
+              "one: \"@\" and an offset, or the name of its variable"));
+        case Place::kVariable:
+          MTF_RETURN_IF_ERROR(CheckVariable(i, begin, place));
+          break;
+        case Place::kArena:
+          MTF_RETURN_IF_ERROR(CheckArena(i, begin, place));
+          break;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckArena(int i, int begin, size_t place) {
+    const Instruction& instruction = program_.instructions[i];
+    const int result = instruction.results[place];
+    const ProgramValue& value = program_.values[result];
+    const int64_t offset = plan_.buffers[result].offset;
+    const std::string what =
+        absl::StrCat("%", value.name, " is at @", offset, ", ");
+    if (instruction.opcode == Opcode::kReadVariable) {
+      return absl::InternalError(absl::StrCat(
+          what, "but a variable is read where it is: @", instruction.symbol));
+    }
+    if (offset < 0 || offset % kArenaAlignment != 0) {
+      return absl::InternalError(
+          absl::StrCat(what, "but places in the arena are multiples of ",
+                       kArenaAlignment, " bytes"));
+    }
+    const int64_t elements =
+        LocalElements(program_.grains, value.shape, value.layout);
+    const int64_t size = DTypeSize(value.dtype);
+    // Divided, because the product may leave int64.
+    if (offset > plan_.arena_bytes ||
+        elements > (plan_.arena_bytes - offset) / size) {
+      return absl::InternalError(
+          absl::StrCat(what, "and takes ", elements, " elements of ", size,
+                       " bytes there, which do not fit into an arena of ",
+                       plan_.arena_bytes, " bytes"));
+    }
+    const int64_t end = offset + elements * size;
+    // What has no element takes a unit too.
+    const int64_t units = std::max<int64_t>(
+        1, (end - offset + kArenaAlignment - 1) / kArenaAlignment);
+    end_ = std::max(end_, offset + units * kArenaAlignment);
+    if (elements == 0) return absl::OkStatus();
+    auto held = held_.upper_bound(offset);
+    if (held != held_.begin() && std::prev(held)->second.end > offset) --held;
+    while (held != held_.end() && held->first < end) {
+      const int owner = held->second.owner;
+      if (last_[owner] >= begin &&
+          !(held->first == offset && IsInPlace(i, place, owner))) {
+        return Overwrites(begin, result, owner);
+      }
+      held = held_.erase(held);
+    }
+    held_[offset] = {end, result};
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckVariable(int i, int begin, size_t place) {
+    const Instruction& instruction = program_.instructions[i];
+    const int result = instruction.results[place];
+    const ProgramValue& value = program_.values[result];
+    const std::string& symbol = plan_.buffers[result].symbol;
+    const std::string what =
+        absl::StrCat("%", value.name, " is at @", symbol, ", ");
+    const auto found = variables_.find(symbol);
+    if (found == variables_.end()) {
+      return absl::InternalError(
+          absl::StrCat(what, "but there is no such variable"));
+    }
+    const ProgramVariable& variable = *found->second;
+    if (value.dtype != variable.dtype || !(value.shape == variable.shape) ||
+        !(value.layout == variable.layout)) {
+      return absl::InternalError(
+          absl::StrCat(what, "but does not lie as the variable does"));
+    }
+    std::vector<int>& owners = in_variable_[symbol];
+    if (instruction.opcode == Opcode::kReadVariable) {
+      if (symbol != instruction.symbol) {
+        return absl::InternalError(absl::StrCat(
+            what, "but a variable is read where it is: @", instruction.symbol));
+      }
+      owners.push_back(result);
+      return absl::OkStatus();
+    }
+    for (int owner : owners) {
+      if (last_[owner] >= begin && !IsInPlace(i, place, owner)) {
+        return Overwrites(begin, result, owner);
+      }
+    }
+    if (written_[result] == nullptr || *written_[result] != symbol) {
+      return absl::InternalError(
+          absl::StrCat(what, "but it is not written to that variable"));
+    }
+    owners = {result};
+    return absl::OkStatus();
+  }
+
+  // Whether instruction `i` may write its result where `owner` is: it visits
+  // the places of both in step, and nobody else needs what was there.
+  bool IsInPlace(int i, size_t place, int owner) const {
+    const Instruction& instruction = program_.instructions[i];
+    if (written_[owner] != nullptr ||
+        (instruction.opcode != Opcode::kMap &&
+         instruction.opcode != Opcode::kMask &&
+         instruction.opcode != Opcode::kAllReduce)) {
+      return false;
+    }
+    for (int reader : readers_[owner]) {
+      if (reader != i && ends_[reader] >= i) return false;
+    }
+    const ProgramValue& to = program_.values[instruction.results[place]];
+    for (size_t o = 0; o < instruction.operands.size(); ++o) {
+      const int operand = instruction.operands[o];
+      if (owner_[operand] != owner) continue;
+      const ProgramValue& from = program_.values[operand];
+      if (!(from.shape == to.shape) || from.local != to.local ||
+          DTypeSize(from.dtype) != DTypeSize(to.dtype) ||
+          (instruction.opcode == Opcode::kAllReduce && o != place)) {
+        return false;
+      }
+    }
+    return maker_[owner] != i && ends_[maker_[owner]] <= i;
+  }
+
+  // `result`, written at `begin`, where `owner` still is.
+  absl::Status Overwrites(int begin, int result, int owner) const {
+    const auto is_beside = [&](int instruction) {
+      return instruction >= 0 && instruction < begin &&
+             ends_[instruction] >= begin &&
+             program_.instructions[instruction].beside;
+    };
+    const std::vector<int>& readers = readers_[owner];
+    const std::string written =
+        absl::StrCat("%", program_.values[result].name, " is written where ");
+    const std::string name = absl::StrCat("%", program_.values[owner].name);
+    if (is_beside(maker_[owner]) ||
+        std::any_of(readers.begin(), readers.end(), is_beside)) {
+      return absl::InternalError(
+          absl::StrCat(written, "a collective beside has ", name));
+    }
+    if (maker_[owner] == maker_[result]) {
+      return absl::InternalError(
+          absl::StrCat(written, name, " is written too"));
+    }
+    std::string text = absl::StrCat(written, name, " is still needed");
+    if (!readers.empty()) {
+      absl::StrAppend(
+          &text, "\n  read by  ",
+          PrintInstruction(program_, program_.instructions[readers.back()]));
+    }
+    return absl::InternalError(text);
+  }
+
+  const Program& program_;
+  const BufferPlan& plan_;
+  const int count_;
+  int64_t end_ = 0;  // of what is in the arena
+  absl::flat_hash_map<absl::string_view, const ProgramVariable*> variables_;
+  std::vector<int> ends_;                    // by instruction (FindEnds)
+  std::vector<int> owner_;                   // by value
+  std::vector<int> maker_;                   // by owner
+  std::vector<int> last_;                    // by owner: who needs it last
+  std::vector<std::vector<int>> readers_;    // by owner
+  std::vector<const std::string*> written_;  // by owner: its variable
+  std::map<int64_t, Held> held_;             // by offset; they do not overlap
+  // What is in the storage of a variable: what was read, or the new value.
+  absl::flat_hash_map<std::string, std::vector<int>> in_variable_;
+};
+
+}  // namespace
+
+absl::Status VerifyPlaces(const Program& program, int* bad) {
+  *bad = -1;
+  const BufferPlan& plan = program.buffers;
+  if (plan.buffers.empty() && plan.arena_bytes == 0 && plan.commit == 0) {
+    return absl::OkStatus();
+  }
+  return Verifier(program).Run(bad);
+}
+
+}  // namespace mtf::internal

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/verify/verify_causes.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/status.h"
+
+namespace mtf::internal {
+namespace {
+
+bool CutsOver(const LayoutRule& rule, const std::string& axis) {
+  return std::find(rule.axes.begin(), rule.axes.end(), axis) != rule.axes.end();
+}
+
+absl::Status VerifyCause(const Program& program, const Cause& cause) {
+  if (cause.axis < 0 || cause.axis >= program.mesh.num_axes()) {
+    return absl::InternalError("a cause is over an axis of no mesh");
+  }
+  const std::string& axis = program.mesh.axes()[cause.axis].name;
+  if ((program.grains.AxesOf(cause.dimension) >> cause.axis & 1) == 0) {
+    return absl::InternalError(absl::StrCat("the cause is dimension \"",
+                                            cause.dimension, "\" over axis \"",
+                                            axis, "\", which never cuts it"));
+  }
+  if (cause.rule < 0) return absl::OkStatus();
+  if (cause.rule >= static_cast<int>(program.rules.size())) {
+    return absl::InternalError(absl::StrCat("the cause is rule ", cause.rule,
+                                            " of ", program.rules.size()));
+  }
+  const LayoutRule& rule = program.rules[cause.rule];
+  const auto fail = [&](absl::string_view why) {
+    return absl::InternalError(absl::StrCat(
+        "the cause is dimension \"", cause.dimension, "\" over axis \"", axis,
+        "\" by rule ", cause.rule, ", ", rule.ToString(), ", ", why));
+  };
+  if (!CutsOver(rule, axis)) return fail("which is not over that axis");
+  // Another name may be that of the same places: of a table's rows, say.
+  if (program.grains.Tied(rule.dimension, cause.dimension)) {
+    return absl::OkStatus();
+  }
+  return fail("which is of another dimension");
+}
+
+}  // namespace
+
+absl::Status VerifyCauses(const Program& program,
+                          const Instruction& instruction) {
+  if (instruction.causes.empty()) return absl::OkStatus();
+  const bool collective = IsCollective(instruction.opcode);
+  if (!collective && instruction.opcode != Opcode::kReshard) {
+    return absl::InternalError("only what changes a layout has a cause");
+  }
+  int inside = 0;
+  for (const Cause& cause : instruction.causes) {
+    MTF_RETURN_IF_ERROR(VerifyCause(program, cause));
+    if (instruction.axes.Contains(cause.axis)) ++inside;
+  }
+  // A collective over axes that nothing changes has the causes of the reshard
+  // that it is a step of (expand_reshards.h).
+  if (collective && inside > 0 &&
+      inside < static_cast<int>(instruction.causes.size())) {
+    return absl::InternalError(
+        "one cause is over the axes of the collective, another is not");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mtf::internal

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/verify/verify_overlap.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/status.h"
+
+namespace mtf::internal {
+namespace {
+
+class Verifier {
+ public:
+  explicit Verifier(const Program& program)
+      : program_(program), made_by_(program.values.size(), -1) {}
+
+  absl::Status Run(int* bad) {
+    const bool overlaps = std::any_of(
+        program_.instructions.begin(), program_.instructions.end(),
+        [](const Instruction& instruction) {
+          return instruction.beside || instruction.opcode == Opcode::kWait;
+        });
+    if (!overlaps) return absl::OkStatus();
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      *bad = static_cast<int>(i);
+      MTF_RETURN_IF_ERROR(Check(static_cast<int>(i)));
+    }
+    if (open_.empty()) return absl::OkStatus();
+    *bad = open_.front();
+    return absl::InternalError("nobody waits for a collective that is beside");
+  }
+
+ private:
+  absl::Status Check(int i) {
+    const Instruction& instruction = program_.instructions[i];
+    if (instruction.opcode == Opcode::kWait) return CheckWait(instruction);
+    for (int operand : instruction.operands) {
+      if (made_by_[operand] < 0) continue;
+      return absl::InternalError(absl::StrCat(
+          "%", program_.values[operand].name, " is read before its wait"));
+    }
+    if (!instruction.beside) return absl::OkStatus();
+    if (!IsCollective(instruction.opcode) ||
+        instruction.opcode == Opcode::kAllSlice) {
+      return absl::InternalError(
+          "only what moves between ranks can run beside");
+    }
+    for (int result : instruction.results) made_by_[result] = i;
+    open_.push_back(i);
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckWait(const Instruction& wait) {
+    for (int operand : wait.operands) {
+      const int by = made_by_[operand];
+      if (by < 0) {
+        return absl::InternalError(absl::StrCat(
+            "%", program_.values[operand].name, " is not made beside"));
+      }
+      const Instruction& collective = program_.instructions[by];
+      if (collective.results[0] != operand) {
+        return absl::InternalError(
+            absl::StrCat("a wait names the first result, which is %",
+                         program_.values[collective.results[0]].name, ", not %",
+                         program_.values[operand].name));
+      }
+      for (int result : collective.results) made_by_[result] = -1;
+      open_.erase(std::find(open_.begin(), open_.end(), by));
+    }
+    return absl::OkStatus();
+  }
+
+  const Program& program_;
+  std::vector<int> made_by_;  // by value: the open collective, or -1
+  std::vector<int> open_;     // under way, in the order of the program
+};
+
+}  // namespace
+
+absl::Status VerifyOverlap(const Program& program, int* bad) {
+  return Verifier(program).Run(bad);
+}
+
+}  // namespace mtf::internal

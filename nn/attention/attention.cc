@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/attention/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "nn/layers/dense.h"
+#include "nn/layers/layer.h"
+#include "nn/layers/softmax.h"
+#include "ops/checks.h"
+#include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/one_hot.h"
+#include "ops/random.h"
+#include "ops/reshape.h"
+
+namespace mtf::nn {
+namespace {
+
+constexpr absl::string_view kMemoryLength = "memory_length";
+
+// `x` lacks the dimension `name`, which belongs to the other side of attention.
+absl::Status CheckLacks(Tensor x, absl::string_view name,
+                        absl::string_view side) {
+  if (!x.shape().Contains(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("dimension \"", name, "\" of the ", side, " is also in \"",
+                   x.name(), "\", which needs a length of its own",
+                   DescribeInputs({x}), "\n  help     Rename() one of them"));
+}
+
+Shape LogitShape(Tensor q, const DotProductAttentionOptions& options) {
+  return internal::Join(
+      q.shape().Without(options.length.name).Without(options.d_kv.name),
+      {options.length, options.memory_length});
+}
+
+absl::Status CheckMask(Tensor mask, const Shape& logits) {
+  if (!mask.valid()) return absl::OkStatus();
+  if (mask.dtype() != kBool) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the mask is ", DTypeName(mask.dtype()), ", not bool",
+                     DescribeInputs({mask})));
+  }
+  for (const Dimension& dim : mask.shape()) {
+    if (logits.Contains(dim.name) && logits.SizeOf(dim.name) == dim.size) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dimension \"", dim.name, "\" (", dim.size,
+        ") of the mask is not one of the attention's", DescribeInputs({mask}),
+        "\n  logits   [", logits.ToString(), "]"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Check(Tensor q, Tensor k, Tensor v,
+                   const DotProductAttentionOptions& options) {
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(q.graph(), {q, k, v}));
+  MTF_RETURN_IF_ERROR(internal::CheckFloat(q, "attention"));
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckOneDType({q, k, v}));
+  MTF_RETURN_IF_ERROR(internal::CheckGiven(options.length, ".length"));
+  MTF_RETURN_IF_ERROR(
+      internal::CheckGiven(options.memory_length, ".memory_length"));
+  MTF_RETURN_IF_ERROR(internal::CheckGiven(options.d_kv, ".d_kv"));
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(q, options.length));
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(q, options.d_kv));
+  MTF_RETURN_IF_ERROR(CheckLacks(q, options.memory_length.name, "memory"));
+  for (Tensor x : {k, v}) {
+    MTF_RETURN_IF_ERROR(internal::CheckDimension(x, options.memory_length));
+    MTF_RETURN_IF_ERROR(internal::CheckDimension(x, options.d_kv));
+    MTF_RETURN_IF_ERROR(CheckLacks(x, options.length.name, "queries"));
+    for (const Dimension& dim : x.shape()) {
+      if (dim == options.memory_length) continue;
+      // Any other dimension would be summed over without a word.
+      MTF_RETURN_IF_ERROR(internal::CheckDimension(q, dim));
+    }
+  }
+  return CheckMask(options.mask, LogitShape(q, options));
+}
+
+absl::Status Check(Tensor x, Tensor memory, const AttentionOptions& options) {
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(x.graph(), {x, memory}));
+  MTF_RETURN_IF_ERROR(internal::CheckGiven(options.length, ".length"));
+  MTF_RETURN_IF_ERROR(internal::CheckGiven(options.heads, ".heads"));
+  MTF_RETURN_IF_ERROR(internal::CheckGiven(options.d_kv, ".d_kv"));
+  MTF_RETURN_IF_ERROR(
+      internal::CheckGiven(options.memory_length, ".memory_length"));
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(x, options.length));
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(memory, options.memory_length));
+  MTF_RETURN_IF_ERROR(CheckLacks(x, options.memory_length.name, "memory"));
+  return CheckLacks(memory, options.length.name, "queries");
+}
+
+// Whether what attention is made of takes `x` [..., d_model] and a memory of
+// the shape `memory`. What it refuses, it is to see under the user's names.
+bool Fits(Tensor x, const Shape& memory, const AttentionOptions& options) {
+  for (const Dimension& dim :
+       {options.length, options.memory_length, options.heads, options.d_kv}) {
+    if (dim.name.empty()) return false;
+  }
+  if (!IsFloat(x.dtype()) || x.shape().rank() < 2 || memory.rank() < 2) {
+    return false;
+  }
+  const Shape rows = x.shape().Without(x.shape().dims().back().name);
+  const Shape kept = memory.Without(memory.dims().back().name)
+                         .Without(options.memory_length.name);
+  for (const Dimension& dim : {options.heads, options.d_kv}) {
+    if (rows.Contains(dim.name) || memory.Contains(dim.name)) return false;
+  }
+  for (const Dimension& dim : kept) {
+    if (!rows.Contains(dim.name)) return false;
+  }
+  const auto has = [](const Shape& shape, const Dimension& dim) {
+    return shape.Contains(dim.name) && shape.SizeOf(dim.name) == dim.size;
+  };
+  return has(rows, options.length) && has(memory, options.memory_length) &&
+         !rows.Contains(options.memory_length.name) &&
+         !kept.Contains(options.length.name) &&
+         CheckMask(options.mask,
+                   internal::Join(
+                       rows.Without(options.length.name),
+                       {options.heads, options.length, options.memory_length}))
+             .ok();
+}
+
+}  // namespace
+
+Tensor DotProductAttention(Tensor q, Tensor k, Tensor v,
+                           DotProductAttentionOptions options,
+                           std::source_location location) {
+  Graph* graph = mtf::internal::GraphOf({q, k, v});
+  if (graph == nullptr) return {};
+  internal::LayerScope layer(*graph, "dot_product", location);
+  const absl::Status status = q.valid()
+                                  ? Check(q, k, v, options)
+                                  : mtf::internal::CheckInputs(*graph, {q});
+  if (!status.ok()) {
+    return graph->Fail(status, "attention", location, q.shape(), q.dtype());
+  }
+  // The scale goes to q, the smaller factor, and scores of float16 do not
+  // overflow; but not in bfloat16, which would round q once more for it. Scores
+  // are float32 behind their product, and fused attention scales them itself.
+  const double scale = 1.0 / std::sqrt(std::max<double>(
+                                 1.0, static_cast<double>(options.d_kv.size)));
+  const bool of_scores = q.dtype() == kBFloat16;
+  Tensor logits = internal::To(
+      kFloat32, Einsum({of_scores ? q : q * scale, k}, LogitShape(q, options)));
+  if (of_scores) logits = logits * scale;
+
+  Tensor visible = options.mask;
+  if (options.causal) {
+    // Comparing places leaves nothing in memory and works on any shard.
+    const Tensor past = GreaterEqual(Range(*graph, options.length),
+                                     Range(*graph, options.memory_length));
+    visible = visible.valid() ? LogicalAnd(visible, past) : past;
+  }
+  if (visible.valid()) {
+    logits = Select(visible, logits, -std::numeric_limits<double>::infinity());
+  }
+  Tensor weights =
+      internal::To(v.dtype(), Softmax(logits, options.memory_length));
+  if (options.dropout != 0) weights = Dropout(weights, options.dropout);
+  return Einsum({weights, v}, q.shape());
+}
+
+namespace {
+
+// The second names of a block around `x`, and of what it does between its
+// projections, if `fits`.
+struct Names {
+  internal::NamesInside block;
+  internal::NamesInside::Pairs core;
+
+  Names(Tensor x, const Shape& memory, const AttentionOptions& options,
+        bool fits) {
+    if (!fits) return;
+    const std::string& length = options.length.name;
+    const std::string in_block = internal::InBlock(length);
+    // The memory, or a head, may be called what `x` would be.
+    const bool taken = memory.Contains(in_block) ||
+                       options.heads.name == in_block ||
+                       options.d_kv.name == in_block;
+    if (!taken) block = {{{length, in_block}}, {x, options.mask}};
+    const auto add = [this](const std::string& first, const std::string& name) {
+      core.emplace_back(first, absl::StrCat("attention_", name));
+    };
+    add(block.Enter(options.length).name, length);
+    add(options.memory_length.name, options.memory_length.name);
+    add(options.heads.name, options.heads.name);
+  }
+};
+
+// MultiHeadAttention of an `x` that is in its block.
+Tensor Attend(Tensor x, Tensor memory, AttentionOptions options,
+              const internal::NamesInside::Pairs& core,
+              std::source_location location) {
+  Graph* graph = mtf::internal::GraphOf({x, memory});
+  if (graph == nullptr) return {};
+  internal::LayerScope layer(*graph, options.name, location);
+  const auto fail = [&](const absl::Status& status) {
+    return graph->Fail(status, internal::Called("attention", options.name),
+                       location, x.shape(), x.dtype());
+  };
+  absl::Status status = x.valid() ? Check(x, memory, options)
+                                  : mtf::internal::CheckInputs(*graph, {x});
+  if (!status.ok()) return fail(status);
+  const auto d_model = internal::ModelDimension(x, {options.length});
+  if (!d_model.ok()) return fail(d_model.status());
+  const auto d_memory =
+      internal::ModelDimension(memory, {options.memory_length});
+  if (!d_memory.ok()) return fail(d_memory.status());
+
+  const Shape projected = {options.heads, options.d_kv};
+  const auto project = [&](Tensor t, const Dimension& dim, const char* name) {
+    return Dense(t, {dim}, projected, {.bias = options.bias, .name = name});
+  };
+  const Tensor q = project(x, *d_model, "query");
+  const Tensor k = project(memory, *d_memory, "key");
+  const Tensor v = project(memory, *d_memory, "value");
+  const internal::NamesInside names(core, {q, k, options.mask});
+  const Tensor queries = names.Enter(q), keys = names.Enter(k),
+               values = names.Enter(v), mask = names.Enter(options.mask);
+  const Tensor y =
+      DotProductAttention(queries, keys, values,
+                          {.length = names.Enter(options.length),
+                           .memory_length = names.Enter(options.memory_length),
+                           .d_kv = options.d_kv,
+                           .causal = options.causal,
+                           .dropout = options.dropout,
+                           .mask = mask});
+  return Dense(names.Leave(y), projected, {*d_model},
+               {.bias = options.bias, .name = "output"});
+}
+
+}  // namespace
+
+Tensor MultiHeadAttention(Tensor x, Tensor memory, AttentionOptions options,
+                          std::source_location location) {
+  Graph* graph = mtf::internal::GraphOf({x, memory});
+  if (graph == nullptr) return {};
+  CallSiteScope site(*graph, location);
+  const bool fits = x.valid() && memory.valid() &&
+                    &x.graph() == &memory.graph() &&
+                    Fits(x, memory.shape(), options);
+  const Names names(x, memory.valid() ? memory.shape() : Shape(), options,
+                    fits);
+  options.length = names.block.Enter(options.length);
+  options.mask = names.block.Enter(options.mask);
+  x = names.block.Enter(x);
+  return names.block.Leave(Attend(x, memory, options, names.core, location));
+}
+
+Tensor SelfAttention(Tensor x, AttentionOptions options,
+                     std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  CallSiteScope site(graph, location);
+  absl::Status status = internal::CheckGiven(options.length, ".length");
+  if (status.ok()) status = internal::CheckDimension(x, options.length);
+  if (!status.ok()) {
+    return graph.Fail(status, internal::Called("attention", options.name),
+                      location, x.shape(), x.dtype());
+  }
+  if (options.memory_length.name.empty()) {
+    options.memory_length.name = std::string(kMemoryLength);
+  }
+  options.memory_length.size = options.length.size;
+  const Shape memory_shape =
+      x.shape().Renamed(options.length.name, options.memory_length.name);
+  const Names names(x, memory_shape, options, Fits(x, memory_shape, options));
+  options.length = names.block.Enter(options.length);
+  options.mask = names.block.Enter(options.mask);
+  x = names.block.Enter(x);
+  // Renamed once, so that the gradients of keys and values add up before they
+  // are reduced to the layout of `x`.
+  const Tensor memory =
+      Rename(x, options.length.name, options.memory_length.name);
+  return names.block.Leave(Attend(x, memory, options, names.core, location));
+}
+
+}  // namespace mtf::nn

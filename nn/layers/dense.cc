@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layers/dense.h"
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "nn/layers/layer.h"
+#include "ops/constant.h"
+#include "ops/einsum.h"
+#include "ops/reshape.h"
+
+namespace mtf::nn {
+namespace {
+
+absl::Status Check(Tensor x, const Shape& reduced, const Shape& kept,
+                   const Shape& output, const DenseOptions& options) {
+  MTF_RETURN_IF_ERROR(internal::CheckFloat(x, "dense"));
+  for (const Dimension& dim : reduced) {
+    MTF_RETURN_IF_ERROR(internal::CheckDimension(x, dim));
+  }
+  MTF_RETURN_IF_ERROR(reduced.Validate());
+  MTF_RETURN_IF_ERROR(output.Validate());
+  for (const Dimension& dim : output) {
+    if (!kept.Contains(dim.name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dimension \"", dim.name, "\" of the output is already in \"", x.name(),
+        "\" and is not reduced", DescribeInputs({x}), "\n  output   [",
+        output.ToString(), "]\n  help     reduce it, or give the output ",
+        "another name"));
+  }
+  if (!(options.init_scale >= 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("init_scale is a variance, so not ", options.init_scale));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options,
+             std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  internal::LayerScope layer(graph, options.name, location);
+  Shape kept = x.shape();
+  for (const Dimension& dim : reduced) kept = kept.Without(dim.name);
+  const Shape result = internal::Join(kept, output);
+  const absl::Status status = Check(x, reduced, kept, output, options);
+  if (!status.ok()) {
+    return graph.Fail(status, internal::Called("dense", options.name), location,
+                      result, x.dtype());
+  }
+  x = internal::To(internal::ActivationDType(x), x);
+  // A kernel cannot have one name twice, so its input side steps aside.
+  for (const Dimension& dim : output) {
+    if (!reduced.Contains(dim.name)) continue;
+    const std::string inner = absl::StrCat(dim.name, "_in");
+    x = Rename(x, dim.name, inner);
+    reduced = reduced.Renamed(dim.name, inner);
+  }
+  const Tensor kernel = internal::Kernel(graph, "kernel", reduced, output,
+                                         options.init_scale, x.dtype());
+  // A bias that is there before the product, and cast if need be, can be added
+  // by it.
+  Tensor bias;
+  if (options.bias) {
+    bias = internal::Parameter(graph, "bias", Zeros(graph, kFloat32, output),
+                               x.dtype());
+  }
+  Tensor y = Einsum({x, kernel}, result);
+  if (bias.valid()) y = y + bias;
+  return options.activation == nullptr ? y : options.activation(y);
+}
+
+}  // namespace mtf::nn

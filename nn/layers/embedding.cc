@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layers/embedding.h"
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "nn/layers/layer.h"
+#include "ops/checks.h"
+#include "ops/elementwise.h"
+#include "ops/gather.h"
+#include "ops/random.h"
+
+namespace mtf::nn {
+namespace {
+
+Tensor NewTable(Graph& graph, absl::string_view name, const Shape& shape,
+                double stddev, DType dtype) {
+  const Tensor initial =
+      RandomNormal(graph, shape, 0, stddev, {.per_step = false});
+  return internal::Parameter(graph, name, initial, dtype);
+}
+
+DType ResultDType(const Graph& graph, const EmbeddingOptions& options) {
+  return options.dtype.value_or(
+      graph.precision().activations.value_or(kFloat32));
+}
+
+absl::Status Check(Tensor tokens, const Dimension& vocab,
+                   const Dimension& d_model, const EmbeddingOptions& options) {
+  MTF_RETURN_IF_ERROR(internal::CheckInteger(tokens, "tokens"));
+  const Shape rows = {vocab, d_model};
+  MTF_RETURN_IF_ERROR(rows.Validate());
+  for (const Dimension& dim : rows) {
+    if (!tokens.shape().Contains(dim.name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("dimension \"", dim.name, "\" of the table is also in \"",
+                     tokens.name(), "\"", DescribeInputs({tokens})));
+  }
+  const DType dtype = ResultDType(tokens.graph(), options);
+  if (!IsFloat(dtype)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an embedding is of a float dtype, not ", DTypeName(dtype)));
+  }
+  if (!options.table.valid()) return absl::OkStatus();
+  MTF_RETURN_IF_ERROR(
+      mtf::internal::CheckInputs(tokens.graph(), {options.table}));
+  MTF_RETURN_IF_ERROR(internal::CheckFloat(options.table, "the table"));
+  if (options.table.shape().SameDimensions(rows)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the table is [", options.table.shape().ToString(), "], not [",
+      rows.ToString(), "]", DescribeInputs({options.table})));
+}
+
+}  // namespace
+
+Tensor EmbeddingTable(Graph& graph, Dimension vocab, Dimension d_model,
+                      EmbeddingOptions options, std::source_location location) {
+  internal::LayerScope layer(graph, options.name, location);
+  const DType dtype = graph.precision().parameters;
+  absl::Status status;
+  if (options.table.valid()) {
+    status = absl::InvalidArgumentError(absl::StrCat(
+        "a new table is not made of another", DescribeInputs({options.table}),
+        "\n  help     give .table to Embedding()"));
+  } else if (options.dtype.value_or(dtype) != dtype) {
+    status = absl::InvalidArgumentError(absl::StrCat(
+        "a table is ", DTypeName(dtype), ", not ", DTypeName(*options.dtype),
+        "\n  help     give .dtype, that of the result, to Embedding()"));
+  }
+  if (!status.ok()) {
+    return graph.Fail(status, internal::Called("embedding_table", options.name),
+                      location, {vocab, d_model});
+  }
+  return NewTable(graph, "table", {vocab, d_model}, options.stddev, dtype);
+}
+
+Tensor Embedding(Tensor tokens, Dimension vocab, Dimension d_model,
+                 EmbeddingOptions options, std::source_location location) {
+  if (!tokens.valid()) return {};
+  Graph& graph = tokens.graph();
+  internal::LayerScope layer(graph, options.name, location);
+  const absl::Status status = Check(tokens, vocab, d_model, options);
+  if (!status.ok()) {
+    return graph.Fail(status, internal::Called("embedding", options.name),
+                      location, internal::Join(tokens.shape(), {d_model}),
+                      ResultDType(graph, options));
+  }
+  Tensor table = options.table;
+  if (!table.valid()) {
+    table = NewTable(graph, "table", {vocab, d_model}, options.stddev,
+                     graph.precision().parameters);
+  }
+  const internal::NamesInside block(
+      {{options.length, internal::InBlock(options.length)}}, {tokens, table});
+  const Tensor rows = Gather(table, block.Enter(tokens), vocab.name);
+  // Rows are cast after the look-up: fewer of them.
+  return block.Leave(internal::To(ResultDType(graph, options), rows));
+}
+
+Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,
+                         PositionEmbeddingOptions options,
+                         std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  internal::LayerScope layer(graph, options.name, location);
+  absl::Status status = internal::CheckFloat(x, "position_embedding");
+  if (status.ok()) status = internal::CheckDimension(x, length);
+  if (status.ok()) status = internal::CheckDimension(x, d_model);
+  if (!status.ok()) {
+    return graph.Fail(status,
+                      internal::Called("position_embedding", options.name),
+                      location, x.shape(), x.dtype());
+  }
+  x = internal::To(internal::ActivationDType(x), x);
+  return x +
+         NewTable(graph, "table", {length, d_model}, options.stddev, x.dtype());
+}
+
+}  // namespace mtf::nn

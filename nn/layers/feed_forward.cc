@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layers/feed_forward.h"
+
+#include "nn/layers/dense.h"
+#include "nn/layers/layer.h"
+#include "ops/elementwise.h"
+#include "ops/random.h"
+
+namespace mtf::nn {
+
+Tensor FeedForward(Tensor x, Dimension d_ff, Activation activation,
+                   FeedForwardOptions options, std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  internal::LayerScope layer(graph, options.name, location);
+  const auto d_model = internal::ModelDimension(x);
+  if (!d_model.ok()) {
+    return graph.Fail(d_model.status(),
+                      internal::Called("feed_forward", options.name), location,
+                      x.shape(), x.dtype());
+  }
+  // What Dense refuses, it is to see as the user knows it.
+  const bool fits = IsFloat(x.dtype()) && d_model->name != options.length &&
+                    !x.shape().Without(d_model->name).Contains(d_ff.name);
+  internal::NamesInside block;
+  if (fits) {
+    block = {{{options.length, internal::InBlock(options.length)}}, {x}};
+  }
+  x = block.Enter(x);
+  Tensor h = Dense(x, {*d_model}, {d_ff},
+                   {.bias = options.bias,
+                    .activation = options.gated ? nullptr : activation,
+                    .name = "in"});
+  if (options.gated) {
+    h = h *
+        Dense(x, {*d_model}, {d_ff},
+              {.bias = options.bias, .activation = activation, .name = "gate"});
+  }
+  if (options.dropout != 0) h = Dropout(h, options.dropout);
+  return block.Leave(
+      Dense(h, {d_ff}, {*d_model}, {.bias = options.bias, .name = "out"}));
+}
+
+}  // namespace mtf::nn

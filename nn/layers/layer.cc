@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layers/layer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "mtf/operation.h"
+#include "ops/checks.h"
+#include "ops/elementwise.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/reshape.h"
+#include "ops/stop_gradient.h"
+#include "ops/variable.h"
+
+namespace mtf::nn::internal {
+
+LayerScope::LayerScope(Graph& graph, absl::string_view name,
+                       std::source_location location)
+    : call_site_(graph, location), scope_(graph, name, Scope::kUnique) {}
+
+std::string Called(absl::string_view kind, absl::string_view name) {
+  return kind == name ? std::string(kind)
+                      : absl::StrCat(kind, " \"", name, "\"");
+}
+
+absl::Status CheckDimension(Tensor x, const Dimension& dim) {
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckHasDimension(x, dim.name));
+  const int64_t size = x.shape().SizeOf(dim.name);
+  if (size == dim.size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "dimension \"", dim.name, "\" is ", dim.size, " in the call but ", size,
+      " in \"", x.name(), "\"", DescribeInputs({x}),
+      "\n  help     give one size to the name, or Rename() one of them"));
+}
+
+absl::Status CheckFloat(Tensor x, absl::string_view what) {
+  if (IsFloat(x.dtype())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " takes a float dtype, not ", DTypeName(x.dtype()),
+                   DescribeInputs({x}), "\n  help     Cast() it"));
+}
+
+absl::Status CheckInteger(Tensor x, absl::string_view what) {
+  if (IsInteger(x.dtype())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " are of an integer dtype, not ", DTypeName(x.dtype()),
+                   DescribeInputs({x})));
+}
+
+absl::Status CheckGiven(const Dimension& dim, absl::string_view option) {
+  if (!dim.name.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the option ", option, " is missing"));
+}
+
+absl::StatusOr<Dimension> ModelDimension(Tensor x, const Shape& others) {
+  if (x.shape().rank() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", x.name(),
+                     "\" is a scalar, but its last dimension is needed as the "
+                     "model dimension",
+                     DescribeInputs({x})));
+  }
+  const Dimension dim = x.shape().dims().back();
+  if (!others.Contains(dim.name)) return dim;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the last dimension of \"", x.name(), "\" is \"", dim.name,
+      "\", where the model dimension belongs", DescribeInputs({x}),
+      "\n  help     Transpose() it, so that the model dimension comes last"));
+}
+
+Shape Join(const Shape& a, const Shape& b) {
+  std::vector<Dimension> dims = a.dims();
+  dims.insert(dims.end(), b.begin(), b.end());
+  return Shape(std::move(dims));
+}
+
+NamesInside::NamesInside(const Pairs& names,
+                         const std::vector<Tensor>& tensors) {
+  const auto has = [&tensors](const std::string& name) {
+    return std::any_of(tensors.begin(), tensors.end(), [&name](Tensor x) {
+      return x.valid() && x.shape().Contains(name);
+    });
+  };
+  for (const auto& [first, second] : names) {
+    if (has(first) && !has(second)) names_.emplace_back(first, second);
+  }
+}
+
+std::string InBlock(absl::string_view length) {
+  return absl::StrCat("block_", length);
+}
+
+Tensor NamesInside::Enter(Tensor x) const {
+  if (!x.valid()) return x;
+  Pairs names;
+  for (const auto& [first, second] : names_) {
+    if (x.shape().Contains(first)) names.emplace_back(first, second);
+  }
+  return SecondNames(x, std::move(names));
+}
+
+Dimension NamesInside::Enter(Dimension dim) const {
+  for (const auto& [first, second] : names_) {
+    if (dim.name == first) dim.name = second;
+  }
+  return dim;
+}
+
+Tensor NamesInside::Leave(Tensor x) const {
+  if (!x.valid()) return x;
+  Shape shape = x.shape();
+  for (const auto& [first, second] : names_) {
+    shape = shape.Renamed(second, first);
+  }
+  return shape == x.shape() ? x : Reshape(x, shape);
+}
+
+Tensor To(DType dtype, Tensor x) {
+  return x.dtype() == dtype ? x : Cast(x, dtype);
+}
+
+DType ActivationDType(Tensor x) {
+  return x.graph().precision().activations.value_or(x.dtype());
+}
+
+Tensor Parameter(Graph& graph, absl::string_view name, Tensor initial_value,
+                 DType dtype) {
+  const Precision& precision = graph.precision();
+  return To(dtype, Variable(graph, name, To(precision.master, initial_value),
+                            {.dtype = precision.parameters,
+                             .gradient_dtype = precision.gradients}));
+}
+
+Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
+              const Shape& output, double scale, DType dtype) {
+  const double fan_in =
+      std::max<double>(1.0, static_cast<double>(reduced.num_elements()));
+  const Tensor initial =
+      RandomNormal(graph, Join(reduced, output), 0, std::sqrt(scale / fan_in),
+                   {.per_step = false});
+  return Parameter(graph, name, initial, dtype);
+}
+
+Tensor SafeMax(Tensor x, const Shape& output) {
+  return StopGradient(Maximum(ReduceMax(x, output),
+                              double{std::numeric_limits<float>::lowest()}));
+}
+
+}  // namespace mtf::nn::internal

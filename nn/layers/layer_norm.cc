@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layers/layer_norm.h"
+
+#include "nn/layers/layer.h"
+#include "ops/checks.h"
+#include "ops/constant.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+
+namespace mtf::nn {
+namespace {
+
+absl::Status Check(Tensor x, const Dimension& dim, double epsilon,
+                   absl::string_view what) {
+  MTF_RETURN_IF_ERROR(internal::CheckFloat(x, what));
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(x, dim));
+  // At 0, rows that are constant would be a NaN.
+  return mtf::internal::CheckPositive(".epsilon", epsilon);
+}
+
+// x / sqrt(mean(x^2) + epsilon) over `dim`, times a new scale if there is one.
+Tensor Normalize(Tensor x, const Dimension& dim, double epsilon, bool scale) {
+  const Tensor variance = ReduceMean(Square(x), x.shape().Without(dim.name));
+  const Tensor y = x * Rsqrt(variance + epsilon);
+  if (!scale) return y;
+  Graph& graph = x.graph();
+  return y * internal::Parameter(graph, "scale", Ones(graph, kFloat32, {dim}),
+                                 kFloat32);
+}
+
+}  // namespace
+
+Tensor LayerNorm(Tensor x, Dimension dim, LayerNormOptions options,
+                 std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  internal::LayerScope layer(graph, options.name, location);
+  const absl::Status status = Check(x, dim, options.epsilon, "layer_norm");
+  if (!status.ok()) {
+    return graph.Fail(status, internal::Called("layer_norm", options.name),
+                      location, x.shape(), x.dtype());
+  }
+  const Tensor wide = internal::To(kFloat32, x);
+  const Tensor mean = ReduceMean(wide, x.shape().Without(dim.name));
+  Tensor y = Normalize(wide - mean, dim, options.epsilon, options.scale);
+  if (options.bias) {
+    y = y + internal::Parameter(graph, "bias", Zeros(graph, kFloat32, {dim}),
+                                kFloat32);
+  }
+  return internal::To(internal::ActivationDType(x), y);
+}
+
+Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options,
+               std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  internal::LayerScope layer(graph, options.name, location);
+  const absl::Status status = Check(x, dim, options.epsilon, "rms_norm");
+  if (!status.ok()) {
+    return graph.Fail(status, internal::Called("rms_norm", options.name),
+                      location, x.shape(), x.dtype());
+  }
+  const Tensor y =
+      Normalize(internal::To(kFloat32, x), dim, options.epsilon, options.scale);
+  return internal::To(internal::ActivationDType(x), y);
+}
+
+}  // namespace mtf::nn

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/optimizers/optimizer.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "nn/layers/layer.h"
+#include "nn/optimizers/clip.h"
+#include "ops/checks.h"
+#include "ops/constant.h"
+#include "ops/elementwise.h"
+#include "ops/gradients.h"
+#include "ops/variable.h"
+
+namespace mtf::nn::internal {
+namespace {
+
+constexpr VariableOptions kState = {.kind = VariableKind::kOptimizerState,
+                                    .trainable = false};
+
+// Each gradient that is not empty belongs to a float variable of its shape,
+// which occurs once.
+absl::Status Check(const Graph& graph, const std::vector<Tensor>& gradients,
+                   const std::vector<Tensor>& variables) {
+  if (gradients.size() != variables.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        gradients.size(), " gradients for ", variables.size(), " variables"));
+  }
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(graph, variables));
+  absl::flat_hash_set<const VariableInfo*> seen;
+  bool any = false;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const VariableInfo* info = graph.FindVariable(variables[i]);
+    if (info == nullptr || !IsFloat(info->dtype)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", variables[i].name(), "\" is no float variable",
+                       DescribeInputs({variables[i]}),
+                       "\n  help     pass what Variable() returned"));
+    }
+    if (!seen.insert(info).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable \"", info->name, "\" is listed twice"));
+    }
+    if (!gradients[i].valid()) continue;
+    any = true;
+    MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(graph, {gradients[i]}));
+    MTF_RETURN_IF_ERROR(CheckFloat(gradients[i], "an update"));
+    if (!gradients[i].shape().SameDimensions(info->shape)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the gradient \"", gradients[i].name(),
+                       "\" has not the shape of ", "variable \"", info->name,
+                       "\"", DescribeInputs({gradients[i], variables[i]})));
+    }
+  }
+  if (any) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "nothing to update: there is no gradient for any variable");
+}
+
+absl::Status CheckRate(Tensor rate) {
+  if (!rate.valid()) {
+    return absl::InvalidArgumentError(
+        "the learning rate schedule returned an empty Tensor");
+  }
+  if (rate.shape().rank() == 0 && rate.dtype() == kFloat32) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the learning rate schedule returned no f32 scalar",
+                   DescribeInputs({rate})));
+}
+
+// The master copy of a parameter that was rounded from one, new where no
+// optimizer has made it; else the parameter itself.
+Tensor MasterOf(Graph& graph, const VariableInfo& info) {
+  if (!info.master_value.valid()) return info.read;
+  if (info.master >= 0) return graph.variables()[info.master].read;
+  VariableOptions options = kState;
+  options.master_of = info.read;
+  return Variable(graph, absl::StrCat(info.name, "/master"), info.master_value,
+                  options);
+}
+
+// Gives `variable` a `value` if `commit`, where there is one, says so.
+Tensor AssignIf(Tensor commit, Tensor variable, Tensor value) {
+  if (commit.valid()) value = Select(commit, value, variable);
+  return Assign(variable, value);
+}
+
+}  // namespace
+
+Tensor ParameterUpdate::State(absl::string_view name, const Shape& shape) {
+  Graph& graph = value.graph();
+  return Variable(graph, absl::StrCat(variable.name, "/", name),
+                  Zeros(graph, kFloat32, shape), kState);
+}
+
+void ParameterUpdate::SetState(Tensor state, Tensor value) {
+  assignments.push_back(AssignIf(commit, state, value));
+}
+
+namespace {
+
+// Apply() in the scope of the optimizer; where `loss_scale` has a scale, of the
+// gradients of its product with the loss.
+Tensor Update(Graph& graph, const OptimizerSpec& spec,
+              std::vector<Tensor> gradients, std::vector<Tensor> variables,
+              const LossScale& loss_scale, std::source_location location) {
+  // From here on is the arithmetic of the update, not the gradient's.
+  SectionScope section(graph, LayoutSection::kOptimizer);
+  absl::Status status = spec.options;
+  if (status.ok()) {
+    status = mtf::internal::CheckNotNegative(".max_gradient_norm",
+                                             spec.max_gradient_norm);
+  }
+  if (status.ok()) status = Check(graph, gradients, variables);
+  if (!status.ok()) return graph.Fail(status, spec.name, location);
+
+  std::vector<Tensor> assignments;
+  Tensor commit;
+  if (loss_scale.scale.valid()) {
+    gradients = loss_scale.Unscale(std::move(gradients));
+    commit = AllFinite(gradients);
+    assignments = loss_scale.Update(commit, spec.loss_scale);
+  }
+  if (spec.max_gradient_norm != 0) {
+    for (Tensor& gradient : gradients) {
+      if (gradient.valid()) gradient = To(kFloat32, gradient);
+    }
+    gradients = ClipByGlobalNorm(std::move(gradients), spec.max_gradient_norm)
+                    .gradients;
+  }
+
+  const Tensor count =
+      Variable(graph, "step", Zeros(graph, kInt32, {}), kState);
+  const Tensor step = Cast(count, kFloat32);
+  const Tensor rate = spec.learning_rate.At(step);
+  status = CheckRate(rate);
+  if (!status.ok()) return graph.Fail(status, spec.name, location);
+  const UpdateRule rule = spec.make_rule(step, rate);
+
+  assignments.push_back(AssignIf(commit, count, count + 1.0));
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if (!gradients[i].valid()) continue;
+    // Cast one by one, or the wide gradients of all would be alive at once.
+    const VariableInfo& info = *graph.FindVariable(variables[i]);
+    const Tensor master = MasterOf(graph, info);
+    ParameterUpdate update(info, To(kFloat32, master),
+                           To(kFloat32, gradients[i]), commit);
+    Tensor value = rule(update);
+    if (commit.valid()) value = Select(commit, value, update.value);
+    // On every device the parameter is the master that it keeps, rounded.
+    if (!(master == info.read)) assignments.push_back(Assign(master, value));
+    assignments.push_back(Assign(info.read, To(info.dtype, value)));
+    assignments.insert(assignments.end(), update.assignments.begin(),
+                       update.assignments.end());
+  }
+  return Group(graph, std::move(assignments));
+}
+
+}  // namespace
+
+Tensor Apply(const OptimizerSpec& spec, std::vector<Tensor> gradients,
+             std::vector<Tensor> variables, std::source_location location) {
+  Graph* graph = mtf::internal::GraphOf(variables);
+  if (graph == nullptr) graph = mtf::internal::GraphOf(gradients);
+  if (graph == nullptr) return {};
+  LayerScope layer(*graph, spec.name, location);
+  return Update(*graph, spec, std::move(gradients), std::move(variables), {},
+                location);
+}
+
+Tensor Minimize(const OptimizerSpec& spec, Tensor loss,
+                std::source_location location) {
+  if (!loss.valid()) return {};
+  Graph& graph = loss.graph();
+  CallSiteScope site(graph, location);
+  if (loss.shape().rank() != 0 || !IsFloat(loss.dtype())) {
+    return graph.Fail(
+        absl::InvalidArgumentError(absl::StrCat(
+            "the loss \"", loss.name(), "\" is no float scalar",
+            DescribeInputs({loss}), "\n  help     ReduceMean(loss, {})")),
+        spec.name, location);
+  }
+  std::vector<Tensor> parameters;
+  for (const VariableInfo& variable : graph.variables()) {
+    if (variable.trainable && variable.kind == VariableKind::kParameter &&
+        IsFloat(variable.dtype)) {
+      parameters.push_back(variable.read);
+    }
+  }
+  LayerScope layer(graph, spec.name, location);
+  LossScale loss_scale;
+  if (NeedsLossScale(loss)) {
+    const absl::Status status = CheckLossScale(spec.loss_scale);
+    if (!status.ok()) return graph.Fail(status, spec.name, location);
+    loss_scale = LossScale::Make(graph, spec.loss_scale);
+    loss = To(kFloat32, loss);
+  }
+  const std::vector<Tensor> all = Gradients(loss, parameters, loss_scale.scale);
+  std::vector<Tensor> gradients, variables;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].valid()) continue;
+    gradients.push_back(all[i]);
+    variables.push_back(parameters[i]);
+  }
+  if (variables.empty()) {
+    // A chain that went wrong earlier has lost its parameters; the first error
+    // stays the one that is told.
+    return graph.Fail(absl::InvalidArgumentError(
+                          absl::StrCat("the loss \"", loss.name(),
+                                       "\" depends on no trainable parameter")),
+                      spec.name, location);
+  }
+  return Update(graph, spec, std::move(gradients), std::move(variables),
+                loss_scale, location);
+}
+
+}  // namespace mtf::nn::internal

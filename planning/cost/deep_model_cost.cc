@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/cost/deep_model_cost.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "layouts/shard.h"
+#include "lowering/program/readers.h"
+#include "planning/cost/estimate_time.h"
+
+namespace mtf::internal {
+namespace {
+
+using Place = RepeatedLayers::Place;
+
+// When collectives are done that run beside others, as the layers that are left
+// out have theirs too.
+class Arrivals {
+ public:
+  Arrivals(const Program& program, const RepeatedStretches& stretches,
+           const FewLayers& few)
+      : twin_(program.instructions.size(), -1),
+        latest_(program.instructions.size(), 0) {
+    // The same collectives of several repeats are twins.
+    absl::flat_hash_map<std::pair<int, int>, int> seen, twins;
+    for (size_t i = 0; i < twin_.size(); ++i) {
+      const Instruction& instruction = program.instructions[i];
+      if (!Sends(instruction) || !instruction.beside) continue;
+      const Place& place = stretches.PlaceOf(instruction.results[0]);
+      if (place.run < 0) continue;
+      const int id = stretches.Id(place);
+      const int nth = seen[{id, place.repeat}]++;
+      const auto [twin, is_new] =
+          twins.try_emplace({id, nth}, static_cast<int>(done_.size()));
+      if (is_new) {
+        done_.emplace_back(few.kept[place.run] + few.left_out[place.run], -1.0);
+      }
+      twin_[i] = twin->second;
+    }
+  }
+
+  // Instruction `i` has been started for this repeat of all; see Replay.
+  void Set(int i, int repeat, double seconds) {
+    latest_[i] = seconds;
+    if (double* done = Find(i, repeat)) *done = seconds;
+  }
+  double Get(int i, int repeat) {
+    const double* done = Find(i, repeat);
+    return done != nullptr && *done >= 0 ? *done : latest_[i];
+  }
+
+ private:
+  double* Find(int i, int repeat) {
+    if (twin_[i] < 0) return nullptr;
+    std::vector<double>& done = done_[twin_[i]];
+    if (repeat < 0 || repeat >= static_cast<int>(done.size())) return nullptr;
+    return &done[repeat];
+  }
+
+  std::vector<int> twin_;                  // by instruction: place in done_
+  std::vector<double> latest_;             // by instruction
+  std::vector<std::vector<double>> done_;  // by twin and repeat
+};
+
+class Replay {
+ public:
+  Replay(const Program& program, const Machine& machine,
+         const std::vector<double>& seconds, const RepeatedStretches& stretches,
+         const FewLayers& few, int period)
+      : program_(program),
+        machine_(machine),
+        seconds_(seconds),
+        stretches_(stretches),
+        few_(few),
+        period_(period),
+        producer_(FindProducers(program)),
+        arrivals_(program, stretches, few),
+        behind_(few.kept.size(), 0),
+        until_(few.kept.size(), 0) {
+    cost_.wire_bytes.assign(program.instructions.size(), 0);
+  }
+
+  // Nothing where something was taken in memory and is not left.
+  std::optional<DeepCost> Run() && {
+    Walk();
+    const int count = static_cast<int>(program_.instructions.size());
+    for (int i = count; i < count + 2; ++i) ChangeMemory(i);
+    if (std::abs(Sum(alive_)) > stretches_.Peak() / 1000) return std::nullopt;
+    for (int64_t bytes : cost_.wire_bytes) cost_.cost.wire_bytes += bytes;
+    cost_.cost.seconds = std::max(compute_free_, links_free_);
+    MemoryParts& memory = cost_.memory;
+    memory.gradients = fullest_[kGradients];
+    memory.copies = fullest_[kCopies];
+    memory.activations = fullest_[kActivations];
+    memory.unused = program_.buffers.arena_bytes - stretches_.Peak();
+    AddVariables();
+    cost_.cost.memory_bytes = memory.total();
+    return std::move(cost_);
+  }
+
+ private:
+  void Walk() {
+    const std::vector<Sweep>& sweeps = stretches_.sweeps();
+    // By sweep, how often its stretch is still to run again.
+    std::vector<int> again;
+    for (const Sweep& sweep : sweeps) {
+      again.push_back(few_.left_out[sweep.run] / period_);
+    }
+    size_t next = 0;
+    for (int i = 0; i < static_cast<int>(program_.instructions.size());) {
+      while (next < sweeps.size() && i == sweeps[next].begins.front()) {
+        const Sweep& sweep = sweeps[next++];
+        // On the way down the last repeats come first.
+        behind_[sweep.run] = sweep.ascends ? 0 : few_.left_out[sweep.run];
+        until_[sweep.run] = sweep.begins.back();
+      }
+      ChangeMemory(i);
+      RunInstruction(i);
+      const int s = stretches_.StretchOf(i);
+      ++i;
+      if (s < 0 || i != sweeps[s].end || again[s] == 0) continue;
+      --again[s];
+      behind_[sweeps[s].run] += sweeps[s].ascends ? period_ : -period_;
+      i = sweeps[s].begin;
+    }
+  }
+  // Which of all repeats instruction `i` is for where `at` runs. In a sweep
+  // they are as far behind as it says; between two sweeps are the ends of both.
+  int RepeatOf(int i, int at) const {
+    const Place& place =
+        stretches_.PlaceOf(program_.instructions[i].results[0]);
+    if (place.run < 0) return -1;
+    if (at < until_[place.run]) return place.repeat + behind_[place.run];
+    const bool is_early = 2 * place.repeat < few_.kept[place.run];
+    return place.repeat + (is_early ? 0 : few_.left_out[place.run]);
+  }
+
+  void ChangeMemory(int i) {
+    const bool is_repeated = stretches_.StretchOf(i) >= 0;
+    for (int purpose = 0; purpose < kPurposes; ++purpose) {
+      alive_[purpose] += stretches_.Change(i)[purpose];
+      if (!is_repeated) alive_[purpose] += stretches_.MoreChange(i)[purpose];
+    }
+    if (Sum(alive_) > Sum(fullest_)) fullest_ = alive_;
+  }
+
+  // On the clock of EstimateStep.
+  void RunInstruction(int i) {
+    const Instruction& at = program_.instructions[i];
+    if (at.opcode == Opcode::kWait && machine_.overlaps()) {
+      for (int operand : at.operands) {
+        const int started = producer_[operand];
+        compute_free_ = std::max(compute_free_,
+                                 arrivals_.Get(started, RepeatOf(started, i)));
+      }
+    }
+    if (seconds_[i] < 0) return;
+    const bool sends = Sends(at);
+    const double end =
+        (sends ? std::max(compute_free_, links_free_) : compute_free_) +
+        (sends ? Send(i) : seconds_[i]);
+    const bool beside = at.beside && machine_.overlaps();
+    if (!beside) compute_free_ = end;
+    if (sends) links_free_ = end;
+    if (beside) arrivals_.Set(i, RepeatOf(i, i), end);
+  }
+  double Send(int i) {
+    const Instruction& at = program_.instructions[i];
+    const CollectiveKind kind = CollectiveOf(at.opcode);
+    const int64_t more = stretches_.MoreBytes(i);
+    const int64_t bytes = stretches_.OperandBytes(i) + more;
+    cost_.wire_bytes[i] +=
+        WireBytes(kind, program_.mesh.SizeOf(at.axes), bytes);
+    return more == 0 ? seconds_[i]
+                     : machine_.CollectiveSeconds(kind, program_.mesh, at.axes,
+                                                  bytes);
+  }
+
+  void AddVariables() {
+    for (const ProgramVariable& variable : program_.variables) {
+      int64_t bytes =
+          LocalElements(program_.grains, variable.shape, variable.layout) *
+          DTypeSize(variable.dtype);
+      const auto place = few_.places.find(variable.name);
+      if (place != few_.places.end() &&
+          RepeatedStretches::Counts(place->second, period_)) {
+        bytes *= 1 + few_.left_out[place->second.run] / period_;
+      }
+      (variable.section == RuleSection::kOptimizer
+           ? cost_.memory.optimizer_state
+           : cost_.memory.parameters) += bytes;
+    }
+  }
+
+  const Program& program_;
+  const Machine& machine_;
+  const std::vector<double>& seconds_;
+  const RepeatedStretches& stretches_;
+  const FewLayers& few_;
+  const int period_;
+  const std::vector<int> producer_;  // by value
+  Arrivals arrivals_;
+  // By run: how far the repeats that run now are behind those they stand for,
+  // and where the sweep that runs ends.
+  std::vector<int> behind_, until_;
+  double compute_free_ = 0, links_free_ = 0;
+  AliveBytes alive_{}, fullest_{};
+  DeepCost cost_;
+};
+
+}  // namespace
+
+DeepTrial CostOfAllLayers(const Program& program, const Machine& machine,
+                          const MachinePlan& plan, const FewLayers& few) {
+  const std::vector<double> seconds =
+      InstructionSeconds(program, machine, plan.attention);
+  RepeatedStretches stretches(program, plan, few, seconds);
+  DeepTrial trial;
+  trial.period = stretches.FindPeriod();
+  if (trial.period == 0) {
+    trial.guess = stretches.GuessFromCalls();
+    return trial;
+  }
+  for (int left_out : few.left_out) {
+    if (left_out % trial.period != 0) return trial;
+  }
+  trial.cost =
+      Replay(program, machine, seconds, stretches, few, trial.period).Run();
+  if (!trial.cost) trial.period = 0;
+  return trial;
+}
+
+}  // namespace mtf::internal

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/cost/estimate_time.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "layouts/shard.h"
+#include "lowering/fusion/find_attention.h"
+#include "lowering/fusion/fused_kernels.h"
+#include "lowering/passes/plan_buffers.h"
+#include "lowering/program/is_no_op.h"
+
+namespace mtf {
+namespace {
+
+// What an instruction costs on the device or the links of one rank.
+class Costs {
+ public:
+  Costs(const Program& program, const Machine& machine,
+        const std::vector<AttentionGroup>& attention)
+      : program_(program), machine_(machine) {
+    std::vector<bool> taken(program.instructions.size(), false);
+    for (const AttentionGroup& group : attention) {
+      AddAttention(group.forward, group.problem, taken);
+      if (group.backward.empty()) continue;
+      AddAttention(group.backward, group.BackwardProblem(), taken);
+    }
+    if (machine.fuses()) fused_ = FindFusedKernels(program, taken);
+  }
+
+  // Negative for an instruction that has no kernel.
+  double SecondsOf(int index) const {
+    const Instruction& instruction = program_.instructions[index];
+    const auto attention = attention_.find(index);
+    if (attention != attention_.end()) return attention->second;
+    if (!fused_.kernel.empty() && fused_.kernel[index] >= 0) {
+      return FusedSeconds(index);
+    }
+    switch (instruction.opcode) {
+      case Opcode::kInput:
+      case Opcode::kReadVariable:
+      case Opcode::kOutput:
+      case Opcode::kReshard:
+      case Opcode::kWait:
+        return -1;
+      case Opcode::kWriteVariable:
+        return IsUpdatedInPlace(instruction) ? -1
+                                             : Copy(2 * Operands(instruction));
+      case Opcode::kReshape:
+        if (IsView(program_, instruction)) return -1;
+        return Copy(Operands(instruction) + Results(instruction));
+      case Opcode::kEinsum:
+        return EinsumSeconds(instruction);
+      case Opcode::kSlice:
+      case Opcode::kAllSlice:
+        // The rest of the operand is left alone.
+        return Copy(2 * Results(instruction));
+      case Opcode::kGather:
+        // Of the table only the rows that are looked up.
+        return Copy(2 * Results(instruction) +
+                    Bytes(instruction.operands.back()));
+      case Opcode::kScatterAdd:
+        // Zeros everywhere, then rows read, added to and written.
+        return Copy(Results(instruction) + Operands(instruction) +
+                    2 * Bytes(instruction.operands.front()));
+      case Opcode::kMap:
+      case Opcode::kReduce:
+        return machine_.MapSeconds(Operands(instruction) + Results(instruction),
+                                   Functions(instruction));
+      case Opcode::kConstant:
+      case Opcode::kRandom:
+      case Opcode::kPad:
+      case Opcode::kConcat:
+      case Opcode::kMask:
+      case Opcode::kScan:
+      case Opcode::kReduceBlocks:
+      case Opcode::kTopK:
+        return Copy(Operands(instruction) + Results(instruction));
+      case Opcode::kAllReduce:
+      case Opcode::kAllGather:
+      case Opcode::kReduceScatter:
+      case Opcode::kAllToAll:
+      case Opcode::kCollectivePermute:
+        return CollectiveSeconds(instruction);
+    }
+    return -1;
+  }
+
+ private:
+  // One kernel, where its first member stands.
+  void AddAttention(const std::vector<int>& members,
+                    const AttentionProblem& problem, std::vector<bool>& taken) {
+    for (int member : members) {
+      taken[member] = true;
+      attention_[member] = -1;
+    }
+    attention_[members.front()] = machine_.AttentionSeconds(problem);
+  }
+
+  double Copy(int64_t bytes) const { return machine_.CopySeconds(bytes); }
+
+  // The part of a fused kernel that this instruction adds. Its launch is paid
+  // once, by the first.
+  double FusedSeconds(int index) const {
+    const Instruction& instruction = program_.instructions[index];
+    const int64_t bytes = fused_.bytes[index];
+    if (instruction.opcode == Opcode::kEinsum) {
+      return std::max(EinsumSeconds(instruction), Copy(bytes));
+    }
+    const bool launches = fused_.kernel[index] == index;
+    return launches ? Copy(bytes) : Copy(bytes) - Copy(0);
+  }
+
+  int64_t Bytes(int id) const {
+    const ProgramValue& value = program_.values[id];
+    if (!value.local.empty() || value.shape.rank() == 0) {
+      return value.local_bytes();
+    }
+    return LocalElements(program_.grains, value.shape, value.layout) *
+           DTypeSize(value.dtype);
+  }
+  // An operand that comes twice is read once.
+  int64_t Operands(const Instruction& instruction) const {
+    int64_t bytes = 0;
+    for (auto it = instruction.operands.begin();
+         it != instruction.operands.end(); ++it) {
+      if (std::find(instruction.operands.begin(), it, *it) == it) {
+        bytes += Bytes(*it);
+      }
+    }
+    return bytes;
+  }
+  int64_t Results(const Instruction& instruction) const {
+    int64_t bytes = 0;
+    for (int result : instruction.results) bytes += Bytes(result);
+    return bytes;
+  }
+
+  bool IsUpdatedInPlace(const Instruction& write) const {
+    // Before places are planned nothing says that it is copied.
+    if (program_.buffers.buffers.empty()) return true;
+    const BufferPlan::Buffer& buffer =
+        program_.buffers.buffers[write.operands[0]];
+    return buffer.place == BufferPlan::Place::kVariable &&
+           buffer.symbol == write.symbol;
+  }
+
+  // Every step of an expression counts once for each place it is computed at. A
+  // reduction of its operand as it is has the identity, which stands for the
+  // sum.
+  double Functions(const Instruction& instruction) const {
+    double places = static_cast<double>(
+        program_.values[instruction.results[0]].local_elements());
+    const double steps =
+        static_cast<double>(instruction.expression.steps.size());
+    if (instruction.opcode == Opcode::kReduce) {
+      places = 1;
+      for (int64_t extent : instruction.iteration_local) {
+        places *= static_cast<double>(extent);
+      }
+    }
+    return places * steps;
+  }
+
+  double EinsumSeconds(const Instruction& instruction) const {
+    const EinsumPlan& plan = *instruction.einsum;
+    int64_t batch = 1, runs = 1;
+    for (const EinsumLoop& loop : plan.batch) batch *= loop.extent;
+    for (const EinsumLoop& loop : plan.outer_k) runs *= loop.extent;
+    const int x = instruction.operands.front(), y = instruction.operands.back();
+    double seconds =
+        static_cast<double>(runs) *
+        machine_.MatmulSeconds(program_.values[x].dtype, batch, plan.m.extent,
+                               plan.n.extent, plan.k.extent);
+    if (plan.copy_x) seconds += Copy(2 * Bytes(plan.swapped ? y : x));
+    if (plan.copy_y) seconds += Copy(2 * Bytes(plan.swapped ? x : y));
+    if (plan.copy_z) seconds += Copy(2 * Results(instruction));
+    return seconds;
+  }
+
+  double CollectiveSeconds(const Instruction& instruction) const {
+    const CollectiveKind kind = CollectiveOf(instruction.opcode);
+    int64_t bytes = 0;
+    for (int operand : instruction.operands) bytes += Bytes(operand);
+    if (kind == CollectiveKind::kAllGather) {
+      bytes *= program_.mesh.SizeOf(instruction.axes);
+    }
+    return machine_.CollectiveSeconds(kind, program_.mesh, instruction.axes,
+                                      bytes);
+  }
+
+  const Program& program_;
+  const Machine& machine_;
+  FusedKernels fused_;  // of a machine that fuses; empty else
+  // By instruction: what a member of fused attention takes, or -1 for all of
+  // them but the first.
+  absl::flat_hash_map<int, double> attention_;
+};
+
+// Kernels and collectives each follow one another, so both are sorted and a
+// walk over the two finds where they meet.
+void FindExposed(StepEstimate& step) {
+  std::vector<const TimedInstruction*> kernels;
+  for (const TimedInstruction& timed : step.timeline) {
+    if (!timed.is_collective) kernels.push_back(&timed);
+  }
+  size_t first = 0;
+  for (TimedInstruction& timed : step.timeline) {
+    if (!timed.is_collective) continue;
+    double hidden = 0;
+    while (first < kernels.size() && kernels[first]->end <= timed.begin) {
+      ++first;
+    }
+    for (size_t i = first; i < kernels.size() && kernels[i]->begin < timed.end;
+         ++i) {
+      hidden += std::min(kernels[i]->end, timed.end) -
+                std::max(kernels[i]->begin, timed.begin);
+    }
+    timed.exposed = std::max(0.0, timed.end - timed.begin - hidden);
+    step.exposed += timed.exposed;
+  }
+}
+
+}  // namespace
+
+StepEstimate EstimateStep(const Program& program, const Machine& machine) {
+  return EstimateStep(program, machine, FindPlannedAttention(program));
+}
+
+std::vector<double> InstructionSeconds(
+    const Program& program, const Machine& machine,
+    const std::vector<AttentionGroup>& attention) {
+  const Costs costs(program, machine, attention);
+  std::vector<double> seconds(program.instructions.size());
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    seconds[i] = costs.SecondsOf(static_cast<int>(i));
+  }
+  return seconds;
+}
+
+StepEstimate EstimateStep(const Program& program, const Machine& machine,
+                          std::vector<AttentionGroup> attention) {
+  StepEstimate step;
+  step.attention = std::move(attention);
+  const std::vector<double> all =
+      InstructionSeconds(program, machine, step.attention);
+  // When the result of a collective that runs beside is there.
+  std::vector<double> ready(program.values.size(), 0);
+  double compute_free = 0, links_free = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.opcode == Opcode::kWait && machine.overlaps()) {
+      for (int operand : instruction.operands) {
+        compute_free = std::max(compute_free, ready[operand]);
+      }
+    }
+    const double seconds = all[i];
+    if (seconds < 0) continue;
+    TimedInstruction timed;
+    timed.instruction = static_cast<int>(i);
+    timed.is_collective = IsCollective(instruction.opcode) &&
+                          instruction.opcode != Opcode::kAllSlice;
+    // Collectives follow one another; each is enqueued behind the compute that
+    // stands before it, and what is not beside holds up what comes behind.
+    timed.begin =
+        timed.is_collective ? std::max(compute_free, links_free) : compute_free;
+    timed.end = timed.begin + seconds;
+    const bool beside = instruction.beside && machine.overlaps();
+    if (!beside) compute_free = timed.end;
+    if (timed.is_collective) links_free = timed.end;
+    if (beside) ready[instruction.results[0]] = timed.end;
+    (timed.is_collective ? step.collectives : step.compute) += seconds;
+    step.timeline.push_back(timed);
+  }
+  step.seconds = std::max(compute_free, links_free);
+  FindExposed(step);
+  return step;
+}
+
+}  // namespace mtf

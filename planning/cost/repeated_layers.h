@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Deep models repeat themselves: what a change of rules does to a hundred equal
+// layers can be told from a few of them.
+#ifndef PLANNING_COST_REPEATED_LAYERS_H_
+#define PLANNING_COST_REPEATED_LAYERS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "mtf/graph.h"
+
+namespace mtf::internal {
+
+// The layers of a graph that do the same: scopes with one name but for their
+// number ("layer_0", "layer_1", ...), whose operations agree in kind, shape
+// and attributes and read the same of their own layer, of its neighbours and
+// of what belongs to none. What no scope says follows the data, so the update
+// of a parameter belongs to its layer too. Layers may repeat in pairs, say,
+// where every other one has experts.
+//
+//   const RepeatedLayers layers(graph);
+//   Program program = *Lower(graph, binding, targets,
+//                            {.stand_ins = layers.StandIns({3})});
+//
+// lowers three of a run of equal layers, and all that is not in the run; then
+// the graph must outlive the object.
+class RepeatedLayers {
+ public:
+  explicit RepeatedLayers(const Graph& graph);
+
+  // How many runs of layers repeat themselves.
+  int num_runs() const { return static_cast<int>(runs_.size()); }
+  // How often what a run repeats is there.
+  int repeats(int run) const { return runs_[run].repeats; }
+  // The operations of one repeat.
+  int operations(int run) const { return runs_[run].operations; }
+
+  // The operation that each takes its value from when `kept[run]` repeats are
+  // left of each run, at least 2: by id, of itself where it stays.
+  std::vector<int> StandIns(const std::vector<int>& kept) const;
+
+  // Where an operation stands: in which run, the how many-th repeat of those
+  // that are left, and the how many-th operation of that.
+  struct Place {
+    int run = -1;
+    int repeat = 0;
+    int operation = 0;
+  };
+  // By the names of the operations and variables of runs that are left when
+  // `kept` repeats are.
+  absl::flat_hash_map<absl::string_view, Place> Places(
+      const std::vector<int>& kept) const;
+
+  // The names of the variables that are left out.
+  absl::flat_hash_set<absl::string_view> LeftOutVariables(
+      const std::vector<int>& stand_ins) const;
+
+  // By the names of operations and variables that are left out: the name of
+  // what stands in for them.
+  absl::flat_hash_map<absl::string_view, absl::string_view> Names(
+      const std::vector<int>& stand_ins) const;
+
+ private:
+  struct Run {
+    int first = 0;   // place in `layers_` of its first layer
+    int period = 1;  // layers that one repeat is made of
+    int repeats = 0;
+    int operations = 0;
+  };
+  // The operations of one layer, in order.
+  struct Layer {
+    int group = 0;   // place in the list of scopes
+    int number = 0;  // "layer_7": 7
+    std::vector<int> operations;
+  };
+
+  void FindMembers();
+  int LayerOfInputs(const Operation& operation) const;
+  void FindLayers();
+  void FindRuns(int begin, int end);
+  bool Equal(int a, int b) const;
+  bool ReadsTheSame(const Operation& x, int a, const Operation& y, int b) const;
+
+  const Graph& graph_;
+  std::vector<Layer> layers_;  // group by group, by number
+  std::vector<int> layer_of_;  // by operation: place in layers_, or -1
+  std::vector<int> place_of_;  // by operation: place in its layer
+  std::vector<Run> runs_;
+};
+
+}  // namespace mtf::internal
+
+#endif  // PLANNING_COST_REPEATED_LAYERS_H_

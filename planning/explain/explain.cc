@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/explain/explain.h"
+
+#include <algorithm>
+#include <future>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lowering/emit/emit_program.h"
+#include "lowering/passes/plan_for_machine.h"
+#include "mtf/status.h"
+#include "planning/cost/check_budget.h"
+#include "planning/explain/explain_changes.h"
+#include "planning/explain/explain_parts.h"
+
+namespace mtf {
+namespace internal {
+namespace {
+
+// The passes that have not run on a program that may come from text, which
+// holds no plans.
+std::vector<std::string> MissingPasses(const Program& program) {
+  const std::vector<std::string> passes = PassNames();
+  const auto from = [&passes](absl::string_view pass) {
+    return std::vector<std::string>(
+        std::find(passes.begin(), passes.end(), pass), passes.end());
+  };
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.opcode == Opcode::kReshard) return passes;
+  }
+  for (const ProgramValue& value : program.values) {
+    if (static_cast<int>(value.local.size()) != value.shape.rank()) {
+      return from("shard_shapes");
+    }
+  }
+  if (program.buffers.buffers.size() == program.values.size()) return {};
+  return from("plan_einsums");
+}
+
+// Which of the rules cause each collective.
+void TellRules(const Rules& rules, const Program& program,
+               Explanation& explanation) {
+  for (ExplainedCollective& collective : explanation.collectives) {
+    collective.rules = RulesBehind(
+        rules, program, program.instructions[collective.instruction]);
+  }
+}
+
+}  // namespace
+}  // namespace internal
+
+namespace {
+
+std::string NoteOnFewLayers(const std::vector<RuleChange>& changes) {
+  const auto estimates =
+      std::count_if(changes.begin(), changes.end(),
+                    [](const RuleChange& change) { return change.estimated; });
+  constexpr absl::string_view kHow =
+      "changes were lowered with few of the layers that repeat";
+  if (estimates == 0) return std::string(kHow);
+  return absl::StrCat(kHow, ": what ", estimates, " of ", changes.size(),
+                      " cost is an estimate");
+}
+
+}  // namespace
+
+absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
+                                    const LayoutRules& rules,
+                                    const Targets& targets,
+                                    const Machine& machine,
+                                    const ExplainOptions& options) {
+  MTF_RETURN_IF_ERROR(machine.CheckMesh(mesh));
+  MTF_RETURN_IF_ERROR(graph.status());
+  const DimensionTable dimensions = DimensionsOf(graph);
+  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
+                       BindLayoutAndBudget(graph, mesh, rules, options.strict));
+  const internal::ChangedStep step{graph,         dimensions, mesh,
+                                   rules.rules(), targets,    machine};
+  // Beside the lowering of all layers, that of few of them.
+  std::future<absl::StatusOr<std::optional<internal::ChangeTrials>>> few_layers;
+  if (options.changes && static_cast<int64_t>(graph.operations().size()) >
+                             options.most_operations) {
+    few_layers = std::async(
+        [&] { return internal::TryChangesOnFewLayers(step, binding); });
+  }
+  // A program that runs is verified; here, nothing runs.
+  LowerOptions lower_options;
+  lower_options.verify = false;
+  lower_options.last_pass = PassBeforePlanBuffers();
+  MTF_ASSIGN_OR_RETURN(Program program,
+                       Lower(graph, binding, targets, lower_options));
+  const MachinePlan plan = PlanMemory(machine.fusion(), program);
+  Explanation explanation = internal::ExplainLowered(program, machine, plan);
+  explanation.layout = rules.ToString();
+  explanation.notices = binding.rules.notices();
+  explanation.rules = internal::ExplainUses(binding, rules.rules(), program);
+  internal::TellRules(rules.rules(), program, explanation);
+  if (!options.changes) return explanation;
+  std::optional<internal::ChangeTrials> trials;
+  if (few_layers.valid()) {
+    MTF_ASSIGN_OR_RETURN(trials, few_layers.get());
+  }
+  if (!trials)
+    trials.emplace(internal::TryChanges(step, binding, program, plan));
+  internal::TellChanges(*trials, rules.rules(), program, explanation);
+  if (trials->few_layers) {
+    explanation.changes_note = NoteOnFewLayers(explanation.changes);
+  }
+  return explanation;
+}
+
+Explanation ExplainProgram(const Program& program, const Machine& machine) {
+  Program completed;
+  const std::vector<std::string> missing = internal::MissingPasses(program);
+  MachinePlan plan;
+  const bool differs = !missing.empty() || machine.fuses_attention();
+  if (differs) {
+    completed = program;
+    for (const std::string& pass : missing) {
+      if (!RunPass(pass, completed).ok()) break;
+    }
+    plan = PlanForMachine(machine.fusion(), completed);
+  }
+  const Program& whole = differs ? completed : program;
+  Explanation explanation = internal::ExplainLowered(whole, machine, plan);
+  for (const LayoutRule& rule : program.rules) {
+    explanation.rules.push_back({rule.SectionName(), rule.ToString(),
+                                 rule.origin, RuleUse::kUsed, "", -1,
+                                 std::nullopt});
+  }
+  internal::TellRules(program.rules, whole, explanation);
+  for (ExplainedCollective& collective : explanation.collectives) {
+    if (collective.rule.empty()) continue;
+    collective.no_change = "changes of rules need the model itself";
+  }
+  return explanation;
+}
+
+}  // namespace mtf

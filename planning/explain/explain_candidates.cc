@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/explain/explain_candidates.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace mtf::internal {
+
+std::string RulesText(const Rules& rules) {
+  std::string text;
+  for (RuleSection section : {RuleSection::kDefault, RuleSection::kParameters,
+                              RuleSection::kOptimizer}) {
+    std::string named = section == RuleSection::kDefault ? "default" : "";
+    for (const LayoutRule& rule : rules) {
+      if (rule.section != section) continue;
+      absl::StrAppend(&text, text.empty() ? "" : ", ");
+      if (named != rule.SectionName()) {
+        named = rule.SectionName();
+        absl::StrAppend(&text, "[", named, "] ");
+      }
+      absl::StrAppend(&text, rule.ToString());
+    }
+  }
+  return text;
+}
+
+Candidate Dropping(const Rules& rules, std::vector<int> places) {
+  Candidate candidate;
+  std::vector<std::string> dropped;
+  for (int i = 0; i < static_cast<int>(rules.size()); ++i) {
+    if (std::binary_search(places.begin(), places.end(), i)) {
+      dropped.push_back(rules[i].TextWithSection());
+    } else {
+      candidate.rules.push_back(rules[i]);
+    }
+  }
+  candidate.edit = absl::StrCat("drop ", absl::StrJoin(dropped, ", "));
+  candidate.touched = std::move(places);
+  return candidate;
+}
+
+Candidate Uncutting(const Rules& rules, std::vector<int> places) {
+  Candidate candidate{"", rules, std::move(places)};
+  std::vector<std::string> edits;
+  for (int i : candidate.touched) {
+    candidate.rules[i].axes = {std::string(kWhole)};
+    edits.push_back(absl::StrCat(candidate.rules[i].TextWithSection(), " instead of ",
+                                 rules[i].ToString()));
+  }
+  candidate.edit = absl::StrJoin(edits, ", ");
+  return candidate;
+}
+
+std::vector<Candidate> Candidates(const Rules& rules,
+                                  const std::vector<ExplainedRule>& uses,
+                                  const Mesh& mesh) {
+  std::vector<int> used;
+  for (int i = 0; i < static_cast<int>(rules.size()); ++i) {
+    if (uses[i].use == RuleUse::kUsed) used.push_back(i);
+  }
+  std::vector<Candidate> candidates;
+  for (int i : used) candidates.push_back(Dropping(rules, {i}));
+  std::set<std::vector<int>> seen;
+  for (int i : used) {
+    // With one that says the same and so is not used: it would take over.
+    std::vector<int> same;
+    for (int j = 0; j < static_cast<int>(rules.size()); ++j) {
+      if (rules[j].dimension == rules[i].dimension && Cuts(rules[j], mesh)) {
+        same.push_back(j);
+      }
+    }
+    if (same.size() >= 2 && seen.insert(same).second) {
+      candidates.push_back(Dropping(rules, std::move(same)));
+    }
+  }
+  const auto with_axes = [&](int i, std::vector<std::string> axes) {
+    Candidate candidate{"", rules, {i}};
+    candidate.rules[i].axes = std::move(axes);
+    candidate.edit = absl::StrCat(candidate.rules[i].TextWithSection(), " instead of ",
+                                  rules[i].ToString());
+    candidates.push_back(std::move(candidate));
+  };
+  for (int i : used) {
+    const std::vector<std::string>& axes = rules[i].axes;
+    for (size_t a = 0; axes.size() > 1 && a < axes.size(); ++a) {
+      std::vector<std::string> fewer = axes;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(a));
+      with_axes(i, std::move(fewer));
+    }
+    for (const MeshAxis& axis : mesh.axes()) {
+      if (axis.size > 1 &&
+          std::find(axes.begin(), axes.end(), axis.name) == axes.end()) {
+        with_axes(i, {axis.name});
+      }
+    }
+  }
+  return candidates;
+}
+
+}  // namespace mtf::internal

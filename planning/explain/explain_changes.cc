@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/explain/explain_changes.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "planning/cost/parallel_for.h"
+#include "planning/cost/repeated_layers.h"
+
+namespace mtf::internal {
+namespace {
+
+bool Touches(const Candidate& candidate, const std::vector<int>& rules) {
+  return std::any_of(
+      candidate.touched.begin(), candidate.touched.end(), [&](int rule) {
+        return std::find(rules.begin(), rules.end(), rule) != rules.end();
+      });
+}
+
+// Tries changes of the rules of a step.
+class Trier {
+ public:
+  Trier(const ChangedStep& step, const RulePricer& pricer, size_t busy_cores)
+      : step_(step), pricer_(pricer), busy_cores_(busy_cores) {}
+
+  // Tries everything that removes something from `program`, which is the step
+  // under the present rules.
+  void TryAll(const LayoutBinding& binding, const Program& program,
+              ChangeTrials& trials) {
+    const std::vector<CollectiveCost> collectives = ListCollectives(program);
+    Try(Candidates(step_.rules, ExplainUses(binding, step_.rules, program),
+                   step_.mesh),
+        trials.tried);
+    trials.singles = trials.tried.size();
+    const std::vector<CollectiveKeys> keys =
+        KeysOf(program, collectives, trials.names);
+    // The rules behind each collective that is still there, if any is.
+    const auto for_each_left =
+        [&](absl::FunctionRef<void(const std::vector<int>&)> visit) {
+          for (size_t c = 0; c < collectives.size(); ++c) {
+            const std::vector<int> behind =
+                RulesBehind(step_.rules, program,
+                            program.instructions[collectives[c].instruction]);
+            const bool removed = std::any_of(
+                trials.tried.begin(), trials.tried.end(),
+                [&](const TriedChange& tried) {
+                  return Touches(tried.candidate, behind) &&
+                         tried.traffic.IsWithout(collectives[c], keys[c],
+                                                 trials.traffic);
+                });
+            if (!behind.empty() && !removed) visit(behind);
+          }
+        };
+    // What no change of a single rule removes may need all of its rules gone.
+    std::vector<Candidate> joint;
+    std::set<std::vector<int>> seen;
+    for (const TriedChange& tried : trials.tried) {
+      seen.insert(tried.candidate.touched);
+    }
+    for_each_left([&](const std::vector<int>& behind) {
+      if (behind.size() < 2 || !seen.insert(behind).second) return;
+      joint.push_back(Dropping(step_.rules, behind));
+    });
+    Try(std::move(joint), trials.tried);
+    // Or their dimensions whole, each, all of them, or in every section.
+    std::set<std::vector<int>> whole;
+    for_each_left([&](const std::vector<int>& behind) {
+      std::set<int> all(behind.begin(), behind.end());
+      for (int rule : behind) {
+        whole.insert({rule});
+        for (int i = 0; i < static_cast<int>(step_.rules.size()); ++i) {
+          if (step_.rules[i].dimension == step_.rules[rule].dimension &&
+              Cuts(step_.rules[i], step_.mesh)) {
+            all.insert(i);
+          }
+        }
+      }
+      whole.insert(behind);
+      whole.insert(std::vector<int>(all.begin(), all.end()));
+    });
+    std::vector<Candidate> uncut;
+    for (const std::vector<int>& places : whole) {
+      uncut.push_back(Uncutting(step_.rules, places));
+    }
+    Try(std::move(uncut), trials.tried);
+  }
+
+ private:
+  // Appends those whose rules are legal, in order.
+  void Try(std::vector<Candidate> candidates,
+           std::vector<TriedChange>& tried) const {
+    std::vector<std::optional<TriedChange>> outcomes(candidates.size());
+    ParallelFor(
+        candidates.size(),
+        [&](size_t i) {
+          absl::StatusOr<Trial> trial = pricer_.Price(candidates[i].rules);
+          // An illegal layout is no way out.
+          if (!trial.ok()) return;
+          trial->change.edit = candidates[i].edit;
+          Traffic traffic(trial->program, trial->wire_bytes);
+          outcomes[i].emplace(TriedChange{std::move(candidates[i]),
+                                          std::move(trial->change),
+                                          std::move(traffic)});
+        },
+        busy_cores_);
+    for (std::optional<TriedChange>& outcome : outcomes) {
+      if (outcome) tried.push_back(*std::move(outcome));
+    }
+  }
+
+  const ChangedStep& step_;
+  const RulePricer& pricer_;
+  const size_t busy_cores_;
+};
+
+}  // namespace
+
+ChangeTrials TryChanges(const ChangedStep& step, const LayoutBinding& binding,
+                        const Program& program, const MachinePlan& plan) {
+  ChangeTrials trials{
+      Priced(program, step.machine, plan), Traffic(program), {}, 0, false, {}};
+  Trier(step, RulePricer(step, nullptr), 0).TryAll(binding, program, trials);
+  return trials;
+}
+
+absl::StatusOr<std::optional<ChangeTrials>> TryChangesOnFewLayers(
+    const ChangedStep& step, const LayoutBinding& binding) {
+  const RepeatedLayers layers(step.graph);
+  Depths depths(step.graph, layers);
+  if (!depths.IsWorthIt()) return std::nullopt;
+  const RulePricer pricer(step, &depths);
+  std::optional<Trial> present;
+  if (depths.AllAreFew()) {
+    MTF_ASSIGN_OR_RETURN(present, pricer.PriceByFewLayers(step.rules));
+    if (!present) return std::nullopt;
+  } else {
+    MTF_ASSIGN_OR_RETURN(present, pricer.Price(step.rules));
+  }
+  ChangeTrials trials{std::move(present->change),
+                      Traffic(present->program, present->wire_bytes),
+                      {},
+                      0,
+                      true,
+                      layers.Names(depths.With(depths.first())->stand_ins)};
+  Trier(step, pricer, 1).TryAll(binding, present->program, trials);
+  return trials;
+}
+
+void TellChanges(const ChangeTrials& trials, const Rules& rules,
+                 const Program& program, Explanation& explanation) {
+  const RuleChange now{"", "", explanation.cost, explanation.memory.parts};
+  for (const TriedChange& tried : trials.tried) {
+    RuleChange change = tried.change;
+    if (change.estimated) {
+      // What few layers tell of the present rules is off by as much.
+      Add(-1, trials.present, change);
+      Add(1, now, change);
+      change.cost.seconds = std::max(change.cost.seconds, 0.0);
+      change.memory.unused = std::max<int64_t>(change.memory.unused, 0);
+      change.cost.memory_bytes = change.memory.total();
+    }
+    explanation.changes.push_back(std::move(change));
+  }
+  const auto cost = [&explanation](int change) {
+    const StepCost& of = explanation.changes[change].cost;
+    return std::make_pair(of.seconds, of.memory_bytes);
+  };
+  const std::vector<CollectiveCost> collectives = ListCollectives(program);
+  const std::vector<CollectiveKeys> keys =
+      KeysOf(program, collectives, trials.names);
+  for (size_t c = 0; c < collectives.size(); ++c) {
+    ExplainedCollective& collective = explanation.collectives[c];
+    const std::vector<int>& behind = collective.rules;
+    if (behind.empty()) {
+      collective.no_change = kNoRule;
+      continue;
+    }
+    int touching = 0;
+    for (size_t i = 0; i < trials.tried.size(); ++i) {
+      // Several rules at once only where one is not enough.
+      if (i == trials.singles && collective.change >= 0) break;
+      const TriedChange& tried = trials.tried[i];
+      if (!Touches(tried.candidate, behind)) continue;
+      ++touching;
+      const int place = static_cast<int>(i);
+      if (tried.traffic.IsWithout(collectives[c], keys[c], trials.traffic) &&
+          (collective.change < 0 || cost(place) < cost(collective.change))) {
+        collective.change = place;
+      }
+    }
+    if (collective.change >= 0) {
+      collective.instead = trials.tried[collective.change].traffic.Instead(
+          keys[c], trials.traffic, program.mesh);
+    }
+    collective.no_change =
+        collective.change >= 0 ? ""
+        : touching == 0        ? "no other rule is legal"
+        : touching == 1 ? "the one change of its rules that is legal leaves it"
+                        : absl::StrCat("each of ", touching,
+                                       " changes of its rules ", "leaves it");
+  }
+  for (int i = 0; i < static_cast<int>(rules.size()); ++i) {
+    ExplainedRule& rule = explanation.rules[i];
+    if (rule.use != RuleUse::kUsed) rule.saved = MemoryParts();
+    for (size_t t = 0; t < trials.singles && rule.dropped < 0; ++t) {
+      const Candidate& candidate = trials.tried[t].candidate;
+      if (candidate.touched != std::vector<int>{i} ||
+          candidate.rules.size() == rules.size()) {
+        continue;
+      }
+      rule.dropped = static_cast<int>(t);
+      rule.saved = explanation.changes[t].memory;
+      for (int64_t MemoryParts::*part : kMemoryParts) {
+        (*rule.saved).*part -= now.memory.*part;
+      }
+    }
+  }
+}
+
+}  // namespace mtf::internal

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a lowered program alone tells: neither its graph nor its rules.
+#include <algorithm>
+#include <future>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lowering/fusion/composed_attention.h"
+#include "lowering/passes/plan_for_machine.h"
+#include "lowering/program/count_costs.h"
+#include "planning/explain/explain_parts.h"
+
+namespace mtf {
+namespace internal {
+
+StepCost CostOf(const Program& program, const StepEstimate& estimate,
+                absl::Span<const CollectiveCost> collectives) {
+  StepCost cost;
+  cost.seconds = estimate.seconds;
+  for (const CollectiveCost& collective : collectives) {
+    cost.wire_bytes += collective.bytes;
+  }
+  cost.memory_bytes = MemoryBytes(program);
+  return cost;
+}
+
+namespace {
+
+// Totals by name in the order in which the names appear.
+class Totals {
+ public:
+  ExplainedTotal& operator[](const std::string& name) {
+    const auto [place, added] = places_.try_emplace(name, totals_.size());
+    if (added) totals_.emplace_back().name = name;
+    return totals_[place->second];
+  }
+  std::vector<ExplainedTotal> Take() { return std::move(totals_); }
+
+ private:
+  absl::flat_hash_map<std::string, size_t> places_;
+  std::vector<ExplainedTotal> totals_;
+};
+
+// What becomes of attention; `fused` are its groups.
+ExplainedAttention Attention(const Program& program, const Machine& machine,
+                             const std::vector<AttentionGroup>& fused) {
+  ExplainedAttention attention;
+  attention.machine_fuses = machine.fuses_attention();
+  attention.fused = static_cast<int>(fused.size());
+  if (!attention.machine_fuses) return attention;
+  if (!fused.empty()) {
+    attention.saved_bytes =
+        ArenaWithComposedAttention(program) - program.buffers.arena_bytes;
+  }
+  for (const ComposedAttention& composed :
+       FindComposedAttention(program, fused)) {
+    ExplainedAttention::Composed& told = attention.composed.emplace_back();
+    told.why = composed.why;
+    const int origin = program.instructions[composed.scores].origin;
+    if (origin < 0) continue;
+    told.operation = program.origins[origin].operation;
+    told.site = program.origins[origin].site.ToString();
+    told.module = ModuleOf(told.operation);
+  }
+  return attention;
+}
+
+// By instruction that begins a kernel of fused attention: its members.
+absl::flat_hash_map<int, const std::vector<int>*> AttentionKernels(
+    const std::vector<AttentionGroup>& attention) {
+  absl::flat_hash_map<int, const std::vector<int>*> kernels;
+  for (const AttentionGroup& group : attention) {
+    kernels[group.forward.front()] = &group.forward;
+    if (group.backward.empty()) continue;
+    kernels[group.backward.front()] = &group.backward;
+  }
+  return kernels;
+}
+
+// Shares the time of each such kernel among its einsums.
+void ShareSeconds(const StepEstimate& estimate,
+                  std::vector<ExplainedEinsum>& einsums) {
+  absl::flat_hash_map<int, ExplainedEinsum*> by_place;
+  if (estimate.attention.empty()) return;
+  for (ExplainedEinsum& einsum : einsums)
+    by_place[einsum.instruction] = &einsum;
+  for (const auto& [first, members] : AttentionKernels(estimate.attention)) {
+    std::vector<ExplainedEinsum*> inside;
+    double seconds = 0, flops = 0;
+    for (int member : *members) {
+      const auto einsum = by_place.find(member);
+      if (einsum == by_place.end()) continue;
+      inside.push_back(einsum->second);
+      seconds += einsum->second->seconds;
+      flops += einsum->second->flops;
+    }
+    for (ExplainedEinsum* einsum : inside) {
+      einsum->in_attention = true;
+      einsum->seconds = flops > 0 ? seconds * einsum->flops / flops : 0;
+    }
+  }
+}
+
+std::string WhatRuns(const Program& program, const Instruction& instruction,
+                     bool in_attention) {
+  const bool is_known = instruction.origin >= 0;
+  return absl::StrCat(
+      in_attention ? "attention " : "", OpcodeName(instruction.opcode),
+      is_known ? " " : "",
+      is_known
+          ? absl::string_view(program.origins[instruction.origin].operation)
+          : "");
+}
+
+std::vector<ExplainedCollective> Collectives(
+    const Program& program, absl::Span<const CollectiveCost> costs) {
+  std::vector<ExplainedCollective> collectives;
+  collectives.reserve(costs.size());
+  for (const CollectiveCost& cost : costs) {
+    ExplainedCollective& collective = collectives.emplace_back();
+    collective.number = static_cast<int>(collectives.size());
+    collective.instruction = cost.instruction;
+    collective.kind = std::string(CollectiveName(cost.kind));
+    collective.axes = program.mesh.AxisNames(cost.axes);
+    collective.group_size = cost.group_size;
+    collective.tensor = cost.tensor;
+    collective.dimension = cost.dimension;
+    collective.rule = cost.rule;
+    collective.rule_origin = cost.rule_origin;
+    collective.module = ModuleOf(cost.operation);
+    collective.operation = cost.operation;
+    collective.site = cost.site.ToString();
+    collective.bytes = cost.bytes;
+    collective.beside = program.instructions[cost.instruction].beside;
+    collective.no_change = collective.rule.empty() ? kNoRule : "not tried";
+  }
+  return collectives;
+}
+
+std::vector<ExplainedPadding> Padding(const Program& program) {
+  std::map<std::string, ExplainedPadding> padded;
+  const ProgramValue* last = nullptr;
+  for (const ProgramValue& value : program.values) {
+    // Most values are like the one before.
+    if (last != nullptr && &value.shape.dims() == &last->shape.dims() &&
+        value.local == last->local && value.layout.dims == last->layout.dims) {
+      continue;
+    }
+    last = &value;
+    for (size_t i = 0; i < value.local.size(); ++i) {
+      const Dimension& dim = value.shape[static_cast<int>(i)];
+      const int64_t extent =
+          value.local[i] * program.mesh.SizeOf(value.layout.dims[i]);
+      if (extent != dim.size) {
+        padded[dim.name] = {dim.name, dim.size, extent};
+      }
+    }
+  }
+  std::vector<ExplainedPadding> list;
+  for (auto& [name, padding] : padded) list.push_back(std::move(padding));
+  return list;
+}
+
+PlacedTensor Placed(const Program& program, std::string name, std::string kind,
+                    DType dtype, const Shape& shape,
+                    const TensorLayout& layout) {
+  PlacedTensor tensor{std::move(name),
+                      std::move(kind),
+                      std::string(DTypeName(dtype)),
+                      {},
+                      DTypeSize(dtype)};
+  for (int i = 0; i < shape.rank(); ++i) {
+    PlacedTensor::Cut& cut = tensor.dimensions.emplace_back();
+    cut.name = shape[i].name;
+    cut.size = shape[i].size;
+    cut.padded = program.grains.ExtentOf(shape[i]);
+    cut.axes.assign(layout.dims[i].begin(), layout.dims[i].end());
+    tensor.bytes *= cut.padded / program.mesh.SizeOf(layout.dims[i]);
+  }
+  return tensor;
+}
+
+std::vector<PlacedTensor> PlacedTensors(const Program& program) {
+  std::vector<PlacedTensor> tensors;
+  tensors.reserve(program.variables.size());
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.opcode != Opcode::kInput) continue;
+    const ProgramValue& value = program.values[instruction.results[0]];
+    tensors.push_back(Placed(program, instruction.symbol, "input", value.dtype,
+                             value.shape, value.layout));
+  }
+  for (const ProgramVariable& variable : program.variables) {
+    const bool state = variable.section == RuleSection::kOptimizer;
+    tensors.push_back(Placed(program, variable.name,
+                             state ? "optimizer state" : "parameter",
+                             variable.dtype, variable.shape, variable.layout));
+  }
+  return tensors;
+}
+
+// The axes that collectives run over against what the machine could hide.
+std::vector<ExplainedMargin> Margins(const Program& program,
+                                     absl::Span<const CollectiveCost> costs,
+                                     const Machine& machine,
+                                     const Explanation& explanation) {
+  constexpr int64_t kSide = 4096;        // a product that no launch slows
+  constexpr int64_t kBytes = 256 << 20;  // a message that no latency slows
+  std::vector<ExplainedMargin> margins;
+  DType dtype = kFloat32;
+  for (const ExplainedEinsum& einsum : explanation.einsums) {
+    const Instruction& instruction = program.instructions[einsum.instruction];
+    dtype = program.values[instruction.operands[0]].dtype;
+  }
+  const double flops_per_second =
+      2.0 * kSide * kSide * kSide /
+      machine.MatmulSeconds(dtype, 1, kSide, kSide, kSide);
+  absl::flat_hash_map<std::string, AxisList> axes;
+  for (const CollectiveCost& cost : costs) {
+    axes[program.mesh.AxisNames(cost.axes)] = cost.axes;
+  }
+  for (const ExplainedTotal& total : explanation.by_axis) {
+    const AxisList& list = axes.at(total.name);
+    const double ranks = static_cast<double>(program.mesh.SizeOf(list));
+    const double seconds = machine.CollectiveSeconds(
+        CollectiveKind::kAllGather, program.mesh, list, kBytes);
+    if (total.bytes == 0 || seconds <= 0) continue;
+    const double bytes_per_second =
+        (ranks - 1) / ranks * static_cast<double>(kBytes) / seconds;
+    margins.push_back({total.name,
+                       explanation.flops / static_cast<double>(total.bytes),
+                       flops_per_second / bytes_per_second});
+  }
+  return margins;
+}
+
+}  // namespace
+
+Explanation ExplainLowered(const Program& program, const Machine& machine,
+                           const MachinePlan& plan) {
+  // What takes longest goes beside the rest, if there are cores.
+  std::future<std::vector<ExplainedEinsum>> einsums =
+      std::async([&program] { return ExplainEinsums(program); });
+  std::future<ExplainedMemory> memory =
+      std::async([&] { return ExplainMemory(program, plan); });
+  std::future<ExplainedAttention> attention =
+      std::async([&] { return Attention(program, machine, plan.attention); });
+  const StepEstimate estimate = EstimateStep(program, machine, plan.attention);
+  Explanation explanation;
+  explanation.mesh = program.mesh;
+  explanation.machine = machine.name();
+  const std::vector<CollectiveCost> costs = ListCollectives(program);
+  explanation.cost = CostOf(program, estimate, costs);
+  explanation.compute = estimate.compute;
+  explanation.collective_seconds = estimate.collectives;
+  explanation.exposed = estimate.exposed;
+  explanation.collectives = Collectives(program, costs);
+  explanation.padding = Padding(program);
+  explanation.tensors = PlacedTensors(program);
+
+  std::vector<int> number(program.instructions.size(), 0);
+  std::vector<double> seconds(program.instructions.size(), 0);
+  for (const ExplainedCollective& collective : explanation.collectives) {
+    number[collective.instruction] = collective.number;
+  }
+  Totals by_axis, by_kind, by_module;
+  // By origin, filled in for those that are asked for.
+  std::vector<std::string> modules(program.origins.size());
+  explanation.timeline.reserve(estimate.timeline.size());
+  const auto kernels = AttentionKernels(estimate.attention);
+  for (const TimedInstruction& timed : estimate.timeline) {
+    const Instruction& instruction = program.instructions[timed.instruction];
+    seconds[timed.instruction] = timed.end - timed.begin;
+    explanation.timeline.push_back(
+        {timed.instruction, number[timed.instruction],
+         WhatRuns(program, instruction, kernels.contains(timed.instruction)),
+         timed.begin, timed.end, timed.exposed});
+    if (number[timed.instruction] > 0) {
+      ExplainedCollective& collective =
+          explanation.collectives[number[timed.instruction] - 1];
+      collective.seconds = timed.end - timed.begin;
+      collective.exposed = timed.exposed;
+    } else if (instruction.origin >= 0) {
+      std::string& module = modules[instruction.origin];
+      if (module.empty()) {
+        module = ModuleOf(program.origins[instruction.origin].operation);
+      }
+      by_module[module].compute += timed.end - timed.begin;
+    }
+  }
+  for (const ExplainedCollective& collective : explanation.collectives) {
+    for (ExplainedTotal* total :
+         {&by_axis[collective.axes], &by_kind[collective.kind],
+          &by_module[collective.module]}) {
+      ++total->calls;
+      total->bytes += collective.bytes;
+      total->collectives += collective.seconds;
+      total->exposed += collective.exposed;
+    }
+  }
+  explanation.einsums = einsums.get();
+  explanation.memory = memory.get();
+  explanation.memory.machine_bytes = machine.memory_bytes();
+  explanation.attention = attention.get();
+  for (ExplainedEinsum& einsum : explanation.einsums) {
+    einsum.seconds = seconds[einsum.instruction];
+    explanation.flops += einsum.flops;
+    by_module[einsum.module].flops += einsum.flops;
+  }
+  ShareSeconds(estimate, explanation.einsums);
+  explanation.by_axis = by_axis.Take();
+  explanation.by_kind = by_kind.Take();
+  explanation.by_module = by_module.Take();
+  explanation.margins = Margins(program, costs, machine, explanation);
+  return explanation;
+}
+
+}  // namespace internal
+}  // namespace mtf

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/explain/price_rules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lowering/lower.h"
+#include "lowering/program/count_costs.h"
+#include "planning/explain/explain_candidates.h"
+
+namespace mtf::internal {
+namespace {
+
+// Repeats of a run of equal layers that are tried first: less have none that
+// stands between others and does the same as the next.
+constexpr int kFirstKept = 4;
+// Operations up to which a step is lowered with all layers for each change as
+// soon as few of them do not tell what it costs as it is, and those beyond
+// which it never is.
+constexpr size_t kFew = 16000, kTooMany = 60000;
+
+}  // namespace
+
+RuleChange Priced(const Program& program, const Machine& machine,
+                  const MachinePlan& plan) {
+  RuleChange change;
+  change.cost = CostOf(program, EstimateStep(program, machine, plan.attention),
+                       ListCollectives(program));
+  change.memory = ExplainMemory(program, plan).parts;
+  return change;
+}
+
+void Add(int64_t weight, const RuleChange& from, RuleChange& to) {
+  to.cost.seconds += static_cast<double>(weight) * from.cost.seconds;
+  to.cost.wire_bytes += weight * from.cost.wire_bytes;
+  to.cost.memory_bytes += weight * from.cost.memory_bytes;
+  for (int64_t MemoryParts::*part : kMemoryParts) {
+    to.memory.*part += weight * (from.memory.*part);
+  }
+}
+
+Depths::Depths(const Graph& graph, const RepeatedLayers& layers)
+    : graph_(graph), layers_(layers) {
+  for (int run = 0; run < layers.num_runs(); ++run) {
+    first_.push_back(std::min(kFirstKept, layers.repeats(run)));
+  }
+}
+
+bool Depths::Saves(const std::vector<int>& kept) const {
+  size_t left_out = 0;
+  for (int run = 0; run < layers_.num_runs(); ++run) {
+    left_out += static_cast<size_t>(layers_.operations(run)) *
+                (layers_.repeats(run) - kept[run]);
+  }
+  return 3 * left_out >= graph_.operations().size();
+}
+
+// Half as many again, or what calls that join sums take; and so many that the
+// period divides what is left out.
+std::optional<std::vector<int>> Depths::More(std::vector<int> kept,
+                                             const DeepTrial& trial) const {
+  for (int run = 0; run < layers_.num_runs(); ++run) {
+    const int repeats = layers_.repeats(run);
+    int period = trial.period;
+    if (period == 0) {
+      period = trial.guess.period;
+      kept[run] = std::min(repeats, std::max(kept[run] + (kept[run] + 1) / 2,
+                                             trial.guess.needed));
+    }
+    kept[run] += (repeats - kept[run]) % period;
+  }
+  if (!Saves(kept)) return std::nullopt;
+  return kept;
+}
+
+std::shared_ptr<const FewLayers> Depths::With(const std::vector<int>& kept) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::shared_ptr<const FewLayers>& known = known_[kept];
+  if (known == nullptr) {
+    auto few = std::make_shared<FewLayers>();
+    few->stand_ins = layers_.StandIns(kept);
+    few->kept = kept;
+    for (int run = 0; run < layers_.num_runs(); ++run) {
+      few->left_out.push_back(layers_.repeats(run) - kept[run]);
+    }
+    few->places = layers_.Places(kept);
+    few->left_out_variables = layers_.LeftOutVariables(few->stand_ins);
+    known = std::move(few);
+  }
+  return known;
+}
+
+bool Depths::AllAreFew() const { return graph_.operations().size() <= kFew; }
+
+bool Depths::AllAreTooMany() const {
+  return graph_.operations().size() > kTooMany;
+}
+
+absl::StatusOr<LayoutBinding> RulePricer::Bind(const Rules& rules) const {
+  MTF_ASSIGN_OR_RETURN(const LayoutRules parsed,
+                       LayoutRules::Parse(RulesText(rules), ""));
+  return BindDimensions(step_.dimensions, step_.mesh, parsed);
+}
+
+absl::StatusOr<RulePricer::Planned> RulePricer::Plan(
+    const LayoutBinding& binding, const std::vector<int>& stand_ins) const {
+  LowerOptions options;
+  options.verify = false;
+  options.last_pass = PassBeforePlanBuffers();
+  options.stand_ins = stand_ins;
+  MTF_ASSIGN_OR_RETURN(Program program,
+                       Lower(step_.graph, binding, step_.targets, options));
+  MachinePlan plan = PlanMemory(step_.machine.fusion(), program);
+  return Planned{std::move(program), std::move(plan)};
+}
+
+absl::StatusOr<Trial> RulePricer::Price(const Rules& rules) const {
+  if (depths_ != nullptr) {
+    MTF_ASSIGN_OR_RETURN(std::optional<Trial> few, PriceByFewLayers(rules));
+    if (few) return *std::move(few);
+  }
+  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding, Bind(rules));
+  MTF_ASSIGN_OR_RETURN(Planned planned, Plan(binding, {}));
+  RuleChange change = Priced(planned.program, step_.machine, planned.plan);
+  change.layout = RulesText(rules);
+  return Trial{std::move(change), std::move(planned.program), {}};
+}
+
+absl::StatusOr<std::optional<Trial>> RulePricer::PriceByFewLayers(
+    const Rules& rules) const {
+  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding, Bind(rules));
+  std::optional<std::vector<int>> kept = depths_->first();
+  while (kept) {
+    const auto few = depths_->With(*kept);
+    MTF_ASSIGN_OR_RETURN(Planned planned, Plan(binding, few->stand_ins));
+    DeepTrial deep =
+        CostOfAllLayers(planned.program, step_.machine, planned.plan, *few);
+    std::optional<Trial> trial;
+    if (deep.cost) {
+      RuleChange change;
+      change.cost = deep.cost->cost;
+      change.memory = deep.cost->memory;
+      trial.emplace(Trial{std::move(change), std::move(planned.program),
+                          std::move(deep.cost->wire_bytes)});
+    } else {
+      kept = depths_->More(*std::move(kept), deep);
+      if (kept || !depths_->AllAreTooMany()) continue;
+      MTF_ASSIGN_OR_RETURN(trial, Estimate(binding, *few, std::move(planned)));
+    }
+    trial->change.layout = RulesText(rules);
+    return trial;
+  }
+  return std::nullopt;
+}
+
+// As if every repeat that is left out added as much as one of those does that
+// are not.
+absl::StatusOr<Trial> RulePricer::Estimate(const LayoutBinding& binding,
+                                           const FewLayers& few,
+                                           Planned planned) const {
+  const RuleChange all = Priced(planned.program, step_.machine, planned.plan);
+  RuleChange change = all;
+  for (size_t run = 0; run < few.kept.size(); ++run) {
+    if (few.left_out[run] == 0) continue;
+    std::vector<int> fewer = few.kept;
+    --fewer[run];
+    MTF_ASSIGN_OR_RETURN(const Planned less,
+                         Plan(binding, depths_->With(fewer)->stand_ins));
+    Add(few.left_out[run], all, change);
+    Add(-few.left_out[run], Priced(less.program, step_.machine, less.plan),
+        change);
+  }
+  // What is lost between tensors does not grow with the layers.
+  change.memory.unused = all.memory.unused;
+  change.cost.memory_bytes = change.memory.total();
+  change.estimated = true;
+  std::vector<int64_t> wire_bytes(planned.program.instructions.size(), 0);
+  const double scale =
+      static_cast<double>(change.cost.wire_bytes) /
+      static_cast<double>(std::max<int64_t>(1, all.cost.wire_bytes));
+  for (const CollectiveCost& collective : ListCollectives(planned.program)) {
+    wire_bytes[collective.instruction] =
+        static_cast<int64_t>(scale * static_cast<double>(collective.bytes));
+  }
+  return Trial{std::move(change), std::move(planned.program),
+               std::move(wire_bytes)};
+}
+
+}  // namespace mtf::internal

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/search/layout_pricer.h"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "layouts/shard.h"
+#include "mtf/status.h"
+#include "planning/cost/check_budget.h"
+#include "planning/search/search_memory.h"
+#include "planning/search/workload_summary.h"
+
+namespace mtf::internal {
+namespace {
+
+int64_t VariableBytes(const Program& program) {
+  int64_t bytes = 0;
+  for (const ProgramVariable& variable : program.variables) {
+    bytes += LocalElements(program.grains, variable.shape, variable.layout) *
+             DTypeSize(variable.dtype);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+struct LayoutPricer::Measured {
+  StepPrice price;
+  int64_t variable_bytes = 0;
+  int64_t step_bytes = 0;
+  std::vector<BudgetUse> uses;
+  // Only of small programs.
+  HeldBytes held;
+  double least = 0;  // seconds of the whole
+};
+
+LayoutPricer::LayoutPricer(const SearchInput& input, const SearchPrices& prices,
+                           const Budget& budget)
+    : input_(input),
+      whole_{input.program, DimensionsOf(*input.program.graph)},
+      prices_(prices),
+      budget_(budget) {
+  for (const SearchProgram& program : input.small) {
+    small_.push_back({program, DimensionsOf(*program.graph)});
+  }
+  if (!small_.empty()) {
+    more_layers_ = LayersBesides(*input.small[0].graph, *input.small[1].graph,
+                                 PlaceOf(input));
+  }
+}
+
+absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
+    const Step& step, const FoundLayout& found, bool is_small) const {
+  MTF_ASSIGN_OR_RETURN(
+      const LayoutBinding binding,
+      BindDimensions(step.dimensions, found.mesh, found.rules));
+  MTF_ASSIGN_OR_RETURN(
+      Program lowered,
+      Lower(*step.program.graph, binding, step.program.targets,
+            {.last_pass = prices_.LastPass(), .verify = false}));
+  const MachinePlan plan = prices_.Plan(lowered);
+  Measured measured;
+  measured.price = prices_.step(lowered, plan);
+  measured.variable_bytes = VariableBytes(lowered);
+  measured.step_bytes = lowered.buffers.arena_bytes;
+  measured.uses = MeasureBudget(lowered, budget_);
+  if (!is_small) return measured;
+  measured.held = HeldAlong(lowered, plan.groups);
+  if (prices_.least && &step == &small_[0]) {
+    measured.least = prices_.least(lowered, plan, more_layers_);
+  }
+  return measured;
+}
+
+absl::StatusOr<std::optional<FoundLayout>> LayoutPricer::Price(
+    const Mesh& mesh, const std::string& rules, double worst) const {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = known_.find({mesh.ToString(), rules});
+    if (known != known_.end()) return known->second;
+  }
+  FoundLayout found;
+  found.mesh = mesh;
+  found.text = rules;
+  MTF_ASSIGN_OR_RETURN(found.rules, LayoutRules::Parse(rules, "search"));
+  const bool may_be_ruled_out = !small_.empty() && prices_.least &&
+                                worst < std::numeric_limits<double>::infinity();
+  if (in_line_ || may_be_ruled_out) {
+    MTF_ASSIGN_OR_RETURN(const auto low, MeasureLow(found, worst));
+    if (low->least >= worst) return std::nullopt;
+    if (in_line_) {
+      MTF_RETURN_IF_ERROR(PriceByLine(*low, found));
+      Remember(found);
+      return found;
+    }
+  }
+  MTF_RETURN_IF_ERROR(PriceWhole(found));
+  return found;
+}
+
+absl::StatusOr<std::shared_ptr<const LayoutPricer::Measured>>
+LayoutPricer::MeasureLow(const FoundLayout& found, double worst) const {
+  const std::pair key(found.mesh.ToString(), found.text);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = low_.find(key);
+    if (known != low_.end()) return known->second;
+  }
+  MTF_ASSIGN_OR_RETURN(Measured measured, Measure(small_[0], found, true));
+  std::shared_ptr<const Measured> low =
+      std::make_shared<Measured>(std::move(measured));
+  if (low->least >= worst) {
+    const std::lock_guard lock(mutex_);
+    low_[key] = low;
+  }
+  return low;
+}
+
+void LayoutPricer::Remember(const FoundLayout& found) const {
+  const std::lock_guard lock(mutex_);
+  known_[{found.mesh.ToString(), found.text}] = found;
+}
+
+absl::Status LayoutPricer::PriceByLine(const Measured& low,
+                                       FoundLayout& found) const {
+  MTF_ASSIGN_OR_RETURN(const Measured high, Measure(small_[1], found, true));
+  found.estimated = true;
+  const double place = PlaceOf(input_);
+  const auto in_line = [place](double a, double b) {
+    return a + place * (b - a);
+  };
+  const auto bytes = [&](int64_t a, int64_t b) {
+    return static_cast<int64_t>(
+        in_line(static_cast<double>(a), static_cast<double>(b)));
+  };
+  found.price = {in_line(low.price.seconds, high.price.seconds),
+                 in_line(low.price.compute, high.price.compute),
+                 in_line(low.price.exposed, high.price.exposed)};
+  found.variable_bytes = bytes(low.variable_bytes, high.variable_bytes);
+  found.step_bytes = MostHeld(low.held, high.held, place);
+  for (size_t i = 0; i < high.uses.size(); ++i) {
+    const BudgetLine& line = high.uses[i].line;
+    if (line.subject == BudgetSubject::kMemory) continue;
+    const bool broken =
+        line.subject == BudgetSubject::kCalls
+            ? high.uses[i].exceeded
+            : bytes(low.uses[i].bytes, high.uses[i].bytes) > line.most_bytes;
+    if (broken) found.broken.push_back(static_cast<int>(i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LayoutPricer::PriceWhole(FoundLayout& found) const {
+  MTF_ASSIGN_OR_RETURN(const Measured whole, Measure(whole_, found, false));
+  found.price = whole.price;
+  found.variable_bytes = whole.variable_bytes;
+  found.step_bytes = whole.step_bytes;
+  found.broken.clear();
+  found.estimated = false;
+  for (size_t i = 0; i < whole.uses.size(); ++i) {
+    // Memory is compared by who knows all limits.
+    if (whole.uses[i].line.subject == BudgetSubject::kMemory) continue;
+    if (whole.uses[i].exceeded) found.broken.push_back(static_cast<int>(i));
+  }
+  Remember(found);
+  return absl::OkStatus();
+}
+
+}  // namespace mtf::internal

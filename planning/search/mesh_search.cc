@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/search/mesh_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "planning/cost/parallel_for.h"
+
+namespace mtf::internal {
+namespace {
+
+// Layouts that are priced at once. What is found does not depend on it, but
+// what is lowered in vain does, so it is no number of threads.
+constexpr size_t kBatch = 16;
+
+}  // namespace
+
+std::vector<absl::StatusOr<std::optional<FoundLayout>>> PriceAll(
+    const SearchContext& context, const SearchSpace& space,
+    const std::vector<LayoutToPrice>& layouts, double worst) {
+  std::vector<absl::StatusOr<std::optional<FoundLayout>>> found(
+      layouts.size(), absl::UnknownError("not priced"));
+  ParallelFor(layouts.size(), [&](size_t i) {
+    found[i] = context.pricer.Price(space.mesh,
+                                    RulesText(space, layouts[i].roles), worst);
+    if (!found[i].ok() || !*found[i] || !(*found[i])->estimated) return;
+    // The small programs may be at their largest elsewhere than the whole.
+    FoundLayout& layout = **found[i];
+    layout.price.seconds = std::max(layout.price.seconds, layouts[i].seconds);
+    layout.step_bytes =
+        std::max(layout.step_bytes, static_cast<int64_t>(layouts[i].memory) -
+                                        layout.variable_bytes);
+  });
+  if (context.options.progress) {
+    context.options.progress(
+        context.findings.result.lowered + static_cast<int64_t>(layouts.size()),
+        context.findings.Worst(1));
+  }
+  return found;
+}
+
+MeshSearch::MeshSearch(const SearchContext& context, const SearchSpace& space)
+    : context_(context), space_(space), findings_(context.findings) {
+  for (size_t i = 0; i < num_axes(); ++i) {
+    before_.push_back(-1);
+    for (size_t j = 0; j < i; ++j) {
+      if (AreAlike(space_, context.prices, static_cast<int>(j),
+                   static_cast<int>(i))) {
+        before_[i] = static_cast<int>(j);
+      }
+    }
+  }
+  if (context.amounts != nullptr) {
+    bounds_ =
+        std::make_unique<SearchBounds>(context.input, *context.amounts, space_,
+                                       context.prices, context.traffic);
+  }
+  ListGroups();
+}
+
+double MeshSearch::Worst() const {
+  return findings_.Worst(
+      context_.is_large ? 1 : static_cast<size_t>(context_.options.keep));
+}
+
+bool MeshSearch::Counts(const Places& places, size_t axis) const {
+  return before_[axis] < 0 || places[axis] >= places[before_[axis]];
+}
+
+void MeshSearch::ListGroups() {
+  Groups groups;
+  std::vector<DimSet> cuts(num_axes());
+  const auto choose = [&](const auto& self, size_t axis) -> void {
+    if (axis == num_axes()) {
+      if (bounds_) groups.compute = bounds_->ComputeSeconds(cuts);
+      groups_.push_back(groups);
+      return;
+    }
+    for (int g = 0; g < space_.num_groups(); ++g) {
+      groups.group[axis] = static_cast<uint16_t>(g);
+      if (!Counts(groups.group, axis)) continue;
+      cuts[axis] = space_.roles[space_.groups[g]].cuts;
+      self(self, axis + 1);
+    }
+  };
+  choose(choose, 0);
+  std::stable_sort(
+      groups_.begin(), groups_.end(),
+      [](const Groups& a, const Groups& b) { return a.compute < b.compute; });
+}
+
+// Appends the layouts of `groups` that may be better than what is known.
+void MeshSearch::AddCandidates(const Groups& groups,
+                               std::vector<Candidate>& candidates) {
+  const double worst = Worst();
+  Candidate candidate, smallest;
+  smallest.memory = std::numeric_limits<double>::infinity();
+  Roles roles(num_axes());
+  const auto choose = [&](const auto& self, size_t axis) -> void {
+    if (axis == num_axes()) {
+      AxisRoles layout = RolesOf(space_, roles);
+      for (bool once : {false, true}) {
+        if (once && !layout.cuts_parameters()) break;
+        candidate.once = once;
+        candidate.seconds = candidate.estimate = candidate.memory = 0;
+        layout.gathered_once = once;
+        if (bounds_) candidate.memory = bounds_->MemoryOf(layout);
+        if (candidate.memory < smallest.memory) smallest = candidate;
+        if (!findings_.MayFit(candidate.memory)) continue;
+        if (bounds_) {
+          const SearchBounds::Bound bound =
+              bounds_->Of(roles, groups.compute, once);
+          candidate.seconds = bound.seconds;
+          candidate.estimate = bound.estimate;
+        }
+        if (candidate.seconds < worst) candidates.push_back(candidate);
+      }
+      return;
+    }
+    const int g = groups.group[axis];
+    for (int r = space_.groups[g]; r < space_.groups[g + 1]; ++r) {
+      roles[axis] = r;
+      candidate.role[axis] = static_cast<uint16_t>(r);
+      if (!Counts(candidate.role, axis)) continue;
+      if (context_.meshes_of_fewer_axes && axis > 0 && r == roles[axis - 1]) {
+        continue;
+      }
+      self(self, axis + 1);
+    }
+  };
+  choose(choose, 0);
+  if (bounds_ && smallest.memory < std::numeric_limits<double>::infinity()) {
+    smallest_[groups.group] = smallest;
+  }
+}
+
+namespace {
+
+template <class Candidates>
+void SortByEstimate(Candidates& candidates) {
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const auto& a, const auto& b) { return a.estimate < b.estimate; });
+}
+
+}  // namespace
+
+void MeshSearch::FindFirst() {
+  if (!bounds_) return;
+  constexpr size_t kMany = 4000, kTries = 16;
+  std::vector<Candidate> candidates;
+  for (const Groups& groups : groups_) {
+    AddCandidates(groups, candidates);
+    if (candidates.size() > kMany) break;
+  }
+  SortByEstimate(candidates);
+  // How much more memory layouts take than their bounds.
+  double ratio = 1;
+  size_t tries = 0;
+  std::vector<Candidate> batch;
+  for (const Candidate& candidate : candidates) {
+    if (tries >= kTries || candidate.estimate >= Worst()) break;
+    if (!findings_.MayFit(candidate.memory * ratio)) continue;
+    batch.push_back(candidate);
+    if (batch.size() < kBatch / 2) continue;
+    tries += batch.size();
+    const double seen = Price(batch);
+    if (seen > 0) ratio = seen;
+  }
+  Price(batch);
+}
+
+absl::Status MeshSearch::ProveBest() {
+  std::vector<Candidate> candidates;
+  for (const Groups& groups : groups_) {
+    if (groups.compute >= Worst()) break;
+    AddCandidates(groups, candidates);
+  }
+  SortByEstimate(candidates);
+  std::vector<Candidate> batch;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.seconds >= Worst()) continue;
+    if (context_.is_large &&
+        findings_.result.lowered >= context_.options.most_lowered) {
+      findings_.result.complete = false;
+      break;
+    }
+    batch.push_back(candidate);
+    if (batch.size() == kBatch) Price(batch);
+  }
+  Price(batch);
+  // With nothing that fits, the caller wants to know how much is missing.
+  if (findings_.Best(1).empty()) {
+    for (const auto& [group, candidate] : smallest_) batch.push_back(candidate);
+    std::stable_sort(batch.begin(), batch.end(),
+                     [](const Candidate& a, const Candidate& b) {
+                       return a.memory < b.memory;
+                     });
+    if (batch.size() > kBatch) batch.resize(kBatch);
+    Price(batch);
+  }
+  return error_;
+}
+
+std::vector<MeshSearch::Default> MeshSearch::NearlyFastest() const {
+  constexpr double kNear = 1.25;
+  std::vector<Default> defaults;
+  for (const Groups& groups : groups_) {
+    if (groups.compute > kNear * groups_[0].compute) break;
+    Default& found = defaults.emplace_back();
+    for (size_t axis = 0; axis < num_axes(); ++axis) {
+      found.cuts.push_back(
+          space_.roles[space_.groups[groups.group[axis]]].cuts);
+    }
+    const auto smallest = smallest_.find(groups.group);
+    if (smallest == smallest_.end()) continue;
+    const Candidate& candidate = smallest->second;
+    found.smallest = RolesOf(
+        space_,
+        Roles(candidate.role.begin(), candidate.role.begin() + num_axes()));
+    found.smallest->gathered_once = candidate.once;
+  }
+  return defaults;
+}
+
+// Prices the layouts of a batch that have not been, and empties it. Returns how
+// much more memory the last one takes than its bound, or 0.
+double MeshSearch::Price(std::vector<Candidate>& batch) {
+  std::vector<LayoutToPrice> layouts;
+  for (const Candidate& candidate : batch) {
+    if (!priced_.insert({candidate.role, candidate.once}).second) continue;
+    const Roles roles(candidate.role.begin(),
+                      candidate.role.begin() + num_axes());
+    layouts.push_back(
+        {RolesOf(space_, roles), candidate.seconds, candidate.memory});
+    layouts.back().roles.gathered_once = candidate.once;
+  }
+  batch.clear();
+  const auto found = PriceAll(context_, space_, layouts, Worst());
+  double ratio = 0;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    if (!found[i].ok()) {
+      // What does not lower is no layout; but if nothing does, that is told.
+      if (layouts[i].roles == RolesOf(space_, Roles(num_axes(), 0))) {
+        error_ = found[i].status();
+      }
+      continue;
+    }
+    if (!*found[i]) {
+      ++findings_.result.lowered;
+      continue;
+    }
+    findings_.Add({**found[i], &space_, layouts[i].roles});
+    if (layouts[i].memory > 0) {
+      ratio =
+          static_cast<double>((*found[i])->memory_bytes()) / layouts[i].memory;
+    }
+  }
+  return ratio;
+}
+
+}  // namespace mtf::internal

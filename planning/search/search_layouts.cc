@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/search/search_layouts.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "layouts/text_items.h"
+#include "mtf/status.h"
+#include "planning/cost/check_budget.h"
+#include "planning/cost/estimate_time.h"
+#include "planning/cost/parallel_for.h"
+#include "planning/search/layout_pricer.h"
+#include "planning/search/mesh_search.h"
+#include "planning/search/search_frontier.h"
+#include "planning/search/search_refine.h"
+#include "planning/search/search_second_names.h"
+#include "planning/search/search_space.h"
+
+namespace mtf {
+namespace {
+
+using internal::Finding;
+using internal::Findings;
+using internal::LayoutPricer;
+using internal::MeshSearch;
+using internal::SearchContext;
+using internal::SearchDimensions;
+using internal::SearchSpace;
+
+absl::Status CheckInput(const SearchInput& input,
+                        const SearchOptions& options) {
+  MTF_RETURN_IF_ERROR(input.program.graph->status());
+  const bool in_line =
+      input.small.empty() || (input.small.size() == 2 &&
+                              input.small[0].repeats < input.small[1].repeats &&
+                              input.small[1].repeats <= input.program.repeats);
+  if (!in_line || options.keep < 1) {
+    return absl::InvalidArgumentError(
+        in_line ? "a search keeps at least one layout"
+                : "a search takes two small programs of rising numbers of "
+                  "repeats, or none");
+  }
+  for (const SearchProgram& program : input.small) {
+    MTF_RETURN_IF_ERROR(program.graph->status());
+  }
+  return absl::OkStatus();
+}
+
+// The lines of the budget that say nothing on `mesh`.
+absl::Status CheckBudgetOn(const Mesh& mesh, const SearchInput& input,
+                           const SearchOptions& options, SearchResult& result) {
+  MTF_ASSIGN_OR_RETURN(
+      const std::vector<std::string> notices,
+      CheckBudgetNames(options.budget, mesh, *input.program.graph, false));
+  for (const std::string& notice : notices) {
+    const bool known = std::find(result.notices.begin(), result.notices.end(),
+                                 notice) != result.notices.end();
+    if (!known) result.notices.push_back(notice);
+  }
+  return absl::OkStatus();
+}
+
+// Moves up to `count` of `others` behind `chosen`: no two of these and `known`
+// that seem to cost the same; what is next to a better one last.
+void ChooseDifferent(size_t count, std::vector<Finding> known,
+                     std::vector<Finding>& others,
+                     std::vector<Finding>& chosen) {
+  for (bool neighbours : {false, true}) {
+    std::erase_if(others, [&](Finding& other) {
+      const bool differs =
+          std::none_of(known.begin(), known.end(), [&](const Finding& one) {
+            return internal::CostTheSame(one.layout, other.layout);
+          });
+      if (count == 0 || other.slower_neighbour != neighbours || !differs) {
+        return false;
+      }
+      known.push_back(other);
+      chosen.push_back(std::move(other));
+      --count;
+      return true;
+    });
+  }
+}
+
+// Prices `chosen` as a whole, and keeps them. Returns the seconds that seemed
+// enough for one that does not fit, the least, or infinity.
+absl::StatusOr<double> PriceWholes(const LayoutPricer& pricer,
+                                   std::vector<Finding> chosen,
+                                   Findings& findings) {
+  std::vector<FoundLayout> wholes(chosen.size());
+  std::vector<absl::Status> priced(chosen.size());
+  internal::ParallelFor(chosen.size(), [&](size_t i) {
+    wholes[i] = chosen[i].layout;
+    if (wholes[i].estimated) priced[i] = pricer.PriceWhole(wholes[i]);
+  });
+  double seemed = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    MTF_RETURN_IF_ERROR(priced[i]);
+    if (!findings.Fits(wholes[i])) {
+      seemed = std::min(seemed, chosen[i].layout.price.seconds);
+    }
+    chosen[i].layout = std::move(wholes[i]);
+    findings.Keep(std::move(chosen[i]));
+  }
+  return seemed;
+}
+
+// Prices as a whole what seems best, where that is an estimate: `keep` that
+// differ, and others up to `most`; more, as long as fewer than `keep` turn out
+// to differ. What is left of the findings are no estimates. Returns what
+// PriceWholes does: the search was misled by that.
+absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
+                                 size_t most, Findings& findings) {
+  std::vector<Finding> others = findings.Take(), chosen;
+  const bool seemed_to_fit = !others.empty();
+  if (!seemed_to_fit) chosen = findings.nearest();
+  ChooseDifferent(keep, {}, others, chosen);
+  std::erase_if(others, [&](Finding& other) {
+    if (chosen.size() >= most && other.layout.estimated) return false;
+    chosen.push_back(std::move(other));
+    return true;
+  });
+  double seemed = std::numeric_limits<double>::infinity();
+  constexpr int kMoreTries = 4;
+  for (int i = 0; !chosen.empty(); ++i) {
+    MTF_ASSIGN_OR_RETURN(const double mistaken,
+                         PriceWholes(pricer, std::move(chosen), findings));
+    if (seemed_to_fit) seemed = std::min(seemed, mistaken);
+    const std::vector<Finding> best = findings.Best(keep);
+    chosen.clear();
+    if (best.size() == keep || i == kMoreTries) break;
+    ChooseDifferent(keep - best.size(), best, others, chosen);
+  }
+  return seemed;
+}
+
+// Of many axes there are more layouts than can be bounded, even a few.
+absl::Status CheckNumberOfLayouts(const SearchSpace& space) {
+  constexpr double kMostLayouts = 1e10;
+  if (space.size() <= kMostLayouts) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "mesh ", Quoted(space.mesh.ToString()), " has ",
+      absl::StrFormat("%.3g", space.size()),
+      " layouts, more than can be searched",
+      DetailLine("axes",
+                 absl::StrCat(space.axes.size(), " of more than one device")),
+      DetailLine("help",
+                 "join axes that a layout would cut alike, or search without "
+                 "the scoped sections")));
+}
+
+// Prices as a whole what may fit though its estimate does not. Whether any
+// does: the search may go on from there.
+absl::StatusOr<bool> PriceDoubtful(const LayoutPricer& pricer,
+                                   Findings& findings) {
+  constexpr size_t kMost = 16;
+  std::vector<Finding> doubtful = findings.Doubtful(kMost);
+  std::vector<absl::Status> priced(doubtful.size());
+  internal::ParallelFor(doubtful.size(), [&](size_t i) {
+    priced[i] = pricer.PriceWhole(doubtful[i].layout);
+  });
+  bool any_fits = false;
+  for (size_t i = 0; i < doubtful.size(); ++i) {
+    MTF_RETURN_IF_ERROR(priced[i]);
+    any_fits = any_fits || findings.Fits(doubtful[i].layout);
+    findings.Keep(std::move(doubtful[i]));
+  }
+  return any_fits;
+}
+
+// Adds to the findings of `context` what is best on `spaces`.
+absl::Status FindBest(const SearchContext& context,
+                      const SearchDimensions& dimensions,
+                      const std::deque<SearchSpace>& spaces) {
+  Findings& findings = context.findings;
+  std::deque<MeshSearch> searches;
+  for (const SearchSpace& space : spaces) searches.emplace_back(context, space);
+  for (MeshSearch& search : searches) search.FindFirst();
+  for (MeshSearch& search : searches) {
+    MTF_RETURN_IF_ERROR(search.ProveBest());
+  }
+  for (size_t i = 0; i < spaces.size(); ++i) {
+    internal::PriceBySecondNames(context, dimensions, spaces[i], searches[i]);
+  }
+  // From each of the best that differ, until every one of them was a start:
+  // what is nearly as good may have a better neighbour. What is much slower
+  // does not catch up by a rule or two.
+  constexpr size_t kStarts = 8;
+  constexpr double kNear = 1.04;
+  std::vector<internal::Refined> refined(spaces.size());
+  const auto place_of = [&](const Finding& finding) {
+    return std::find_if(spaces.begin(), spaces.end(),
+                        [&](const SearchSpace& space) {
+                          return &space == finding.space;
+                        }) -
+           spaces.begin();
+  };
+  for (;;) {
+    std::vector<Finding> starts = findings.Best(
+        std::max(kStarts, static_cast<size_t>(context.options.keep)));
+    const bool any_fits = !starts.empty();
+    if (!any_fits) starts = findings.nearest();
+    const auto next =
+        std::find_if(starts.begin(), starts.end(), [&](const Finding& start) {
+          // In a space that was searched in full nothing is better than its
+          // best.
+          return (start.space->restricted || start.roles.by_second_names()) &&
+                 (!any_fits || start.layout.price.seconds <=
+                                   kNear * starts[0].layout.price.seconds) &&
+                 !refined[place_of(start)].left.contains(start.layout.text);
+        });
+    if (next == starts.end()) return absl::OkStatus();
+    const auto place = place_of(*next);
+    internal::Refine(context, dimensions, searches[place].bounds(), *next,
+                     refined[place]);
+  }
+}
+
+absl::StatusOr<SearchResult> Search(const SearchInput& input,
+                                    const std::vector<Mesh>& meshes,
+                                    const SearchPrices& prices,
+                                    const SearchOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  MTF_RETURN_IF_ERROR(CheckInput(input, options));
+  const size_t keep = static_cast<size_t>(options.keep);
+  MTF_ASSIGN_OR_RETURN(const SearchDimensions dimensions,
+                       internal::FindSearchDimensions(input, options));
+  SearchResult result;
+  LayoutPricer pricer(input, prices, options.budget);
+  bool is_bounded = false;
+  internal::StepAmounts amounts;
+  internal::TrafficTable traffic;
+  if (prices.matmul != nullptr && prices.copy != nullptr &&
+      prices.collective != nullptr) {
+    MTF_ASSIGN_OR_RETURN(
+        amounts, internal::AmountsOfStep(input, dimensions.names, prices));
+    is_bounded = true;
+  }
+
+  std::deque<SearchSpace> spaces;
+  for (const Mesh& mesh : meshes) {
+    MTF_RETURN_IF_ERROR(CheckBudgetOn(mesh, input, options, result));
+    MTF_ASSIGN_OR_RETURN(SearchSpace space,
+                         internal::MakeSearchSpace(dimensions, mesh, options));
+    MTF_RETURN_IF_ERROR(CheckNumberOfLayouts(space));
+    result.space += space.size();
+    result.restricted = result.restricted || space.restricted;
+    spaces.push_back(std::move(space));
+  }
+  const bool is_large =
+      result.restricted ||
+      internal::IsLarge(result.space, dimensions.repeats, options);
+  if (is_large) pricer.PriceInLine();
+  // What the small programs call best may be too large as a whole: theirs may
+  // be at their largest elsewhere. Whatever it ruled out may be the best then,
+  // so the search starts again and knows better. What was priced is remembered:
+  // a round takes little, and the last is one in which nothing was mistaken.
+  constexpr int64_t kRepeats = 200;  // to lower at first, in all
+  constexpr int kUsualRounds = 5, kMostRounds = 16;
+  constexpr size_t kMostAtOnce = 16;
+  size_t most =
+      std::max(keep, static_cast<size_t>(kRepeats / input.program.repeats));
+  std::optional<Findings> findings;
+  for (int round = 1;; ++round) {
+    // What is no estimate stays.
+    std::vector<Finding> known;
+    if (findings) {
+      known = findings->Take();
+      if (findings->nearest_whole()) {
+        known.push_back(*findings->nearest_whole());
+      }
+    }
+    findings.emplace(options);
+    findings->result = result;
+    for (Finding& finding : known) findings->Keep(std::move(finding));
+    const SearchContext context = {.input = input,
+                                   .prices = prices,
+                                   .options = options,
+                                   .pricer = pricer,
+                                   .amounts = is_bounded ? &amounts : nullptr,
+                                   .traffic = traffic,
+                                   .findings = *findings,
+                                   .is_large = is_large,
+                                   .meshes_of_fewer_axes = meshes.size() > 1};
+    MTF_RETURN_IF_ERROR(FindBest(context, dimensions, spaces));
+    if (!pricer.in_line()) break;
+    MTF_ASSIGN_OR_RETURN(const double seemed,
+                         PriceBest(pricer, keep, most, *findings));
+    MTF_ASSIGN_OR_RETURN(const bool others_fit,
+                         PriceDoubtful(pricer, *findings));
+    // The first is worth as many rounds as it takes, the others a few.
+    if (!others_fit &&
+        seemed >= findings->Worst(round < kUsualRounds ? keep : 1)) {
+      break;
+    }
+    // That none fits is told only when nothing is left that seems to.
+    if (round >= kMostRounds && !findings->Best(1).empty()) {
+      findings->result.complete = false;
+      break;
+    }
+    // A few rounds are usual; where many are wrong they take more each.
+    if (round >= kUsualRounds) {
+      most = std::min(2 * most, std::max(keep, kMostAtOnce));
+    }
+  }
+  result = std::move(findings->result);
+  for (Finding& finding : findings->Best(keep)) {
+    result.best.push_back(std::move(finding.layout));
+  }
+  if (result.best.empty()) return findings->NothingFits();
+  result.all_proved = !is_large && result.by_second_names == 0;
+  result.in_line = pricer.in_line();
+  result.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+          .count();
+  return result;
+}
+
+// Appends every mesh of `devices` devices with `axes` axes, `sizes` given.
+void AddMeshes(int64_t devices, int axes, std::vector<int64_t>& sizes,
+               std::vector<Mesh>& meshes) {
+  if (axes == 1) {
+    if (devices == 1 && !sizes.empty()) return;
+    sizes.push_back(devices);
+    constexpr const char* kNames[3][3] = {
+        {"all"}, {"outer", "inner"}, {"outer", "middle", "inner"}};
+    std::string text;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      absl::StrAppend(&text, i > 0 ? "," : "", kNames[sizes.size() - 1][i], ":",
+                      sizes[i]);
+    }
+    meshes.push_back(*Mesh::Parse(text));
+    sizes.pop_back();
+    return;
+  }
+  for (int64_t size = 2; size <= devices / 2; ++size) {
+    if (devices % size != 0) continue;
+    sizes.push_back(size);
+    AddMeshes(devices / size, axes - 1, sizes, meshes);
+    sizes.pop_back();
+  }
+}
+
+}  // namespace
+
+SearchPrices PricesOf(const Machine& machine) {
+  SearchPrices prices;
+  prices.step = [machine](const Program& program, const MachinePlan& plan) {
+    const StepEstimate estimate =
+        EstimateStep(program, machine, plan.attention);
+    return StepPrice{estimate.seconds, estimate.compute, estimate.exposed};
+  };
+  prices.least = [machine](const Program& program, const MachinePlan& plan,
+                           const internal::MoreLayers& more) {
+    return internal::LeastSeconds(program, machine, plan.attention, more);
+  };
+  prices.plan = [machine](Program& program) {
+    return PlanMemory(machine.fusion(), program);
+  };
+  prices.matmul = [machine](DType dtype, int64_t batch, int64_t m, int64_t n,
+                            int64_t k) {
+    return machine.MatmulSeconds(dtype, batch, m, n, k);
+  };
+  prices.copy = [machine](int64_t bytes) { return machine.CopySeconds(bytes); };
+  prices.collective = [machine](CollectiveKind kind, const Mesh& mesh,
+                                const AxisList& axes, int64_t bytes) {
+    return machine.CollectiveSeconds(kind, mesh, axes, bytes);
+  };
+  prices.overlaps = machine.overlaps();
+  return prices;
+}
+
+absl::StatusOr<SearchResult> SearchRules(const SearchInput& input,
+                                         const Mesh& mesh,
+                                         const SearchPrices& prices,
+                                         const SearchOptions& options) {
+  return Search(input, {mesh}, prices, options);
+}
+
+absl::StatusOr<SearchResult> SearchMeshes(const SearchInput& input,
+                                          int64_t devices, int most_axes,
+                                          const SearchPrices& prices,
+                                          const SearchOptions& options) {
+  if (devices < 1 || most_axes < 1 || most_axes > 3) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a search takes at least one device and one to three axes, not ",
+        devices, " and ", most_axes));
+  }
+  std::vector<Mesh> meshes;
+  for (int axes = 1; axes <= most_axes; ++axes) {
+    std::vector<int64_t> sizes;
+    AddMeshes(devices, axes, sizes, meshes);
+  }
+  return Search(input, meshes, prices, options);
+}
+
+}  // namespace mtf

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds layouts: which rules make a step fastest within the memory of a
+// device. It searches over what a person writes, dimension names and axes and
+// the scoped sections, not over single tensors, so what it finds can be read,
+// edited and kept in a file.
+#ifndef PLANNING_SEARCH_SEARCH_LAYOUTS_H_
+#define PLANNING_SEARCH_SEARCH_LAYOUTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "layouts/budget.h"
+#include "layouts/layout_rules.h"
+#include "layouts/mesh.h"
+#include "layouts/reshard_path.h"
+#include "lowering/lower.h"
+#include "lowering/passes/plan_for_machine.h"
+#include "lowering/program/program.h"
+#include "mtf/dtype.h"
+#include "mtf/graph.h"
+#include "planning/cost/least_time.h"
+#include "planning/machine/machine.h"
+
+namespace mtf {
+
+// A step to be laid out. Where the graph repeats a block, `repeats` says how
+// often.
+struct SearchProgram {
+  const Graph* graph = nullptr;
+  Targets targets = {};
+  int64_t repeats = 1;
+};
+
+struct SearchInput {
+  SearchProgram program;
+  // The same step with the block twice and four times, say: two numbers of
+  // repeats, the smaller first, both below that of `program`. Layouts are then
+  // ruled out by the first (SearchPrices::least), or in large spaces priced on
+  // both, from which time follows in a line, to a few percent, and memory place
+  // by place (planning/search/search_memory.h). The best are lowered as a whole
+  // and ordered by what they cost then, and where one turns out too large the
+  // search goes on without it. Empty: every layout is lowered as a whole.
+  std::vector<SearchProgram> small = {};
+};
+
+// What a lowered step costs.
+struct StepPrice {
+  double seconds = 0;
+  double compute = 0;  // sum over kernels
+  double exposed = 0;  // collectives that nothing hides
+};
+
+// Where prices come from.
+struct SearchPrices {
+  // The price of a planned program. A pure function, called from several
+  // threads.
+  std::function<StepPrice(const Program&, const MachinePlan&)> step;
+  // What the step takes at least with `more` layers besides those of the
+  // program (planning/cost/least_time.h). Null: nothing is known of it.
+  std::function<double(const Program&, const MachinePlan&,
+                       const internal::MoreLayers& more)>
+      least = {};
+  // PlanMemory of the machine. Null: the plan of the program itself.
+  std::function<MachinePlan(Program&)> plan = {};
+  // What single parts cost at least, as in Machine; with them most layouts
+  // need not be lowered. Without (null) every layout is.
+  std::function<double(DType, int64_t batch, int64_t m, int64_t n, int64_t k)>
+      matmul = {};
+  std::function<double(int64_t bytes)> copy = {};
+  std::function<double(CollectiveKind, const Mesh&, const AxisList&,
+                       int64_t bytes)>
+      collective = {};
+  bool overlaps = false;  // collectives run beside compute
+
+  // Plans the memory of a program lowered up to LastPass, before it is priced
+  // or measured.
+  MachinePlan Plan(Program& program) const {
+    return plan ? plan(program) : MachinePlan();
+  }
+  std::string LastPass() const { return plan ? PassBeforePlanBuffers() : ""; }
+};
+SearchPrices PricesOf(const Machine& machine);
+
+struct SearchOptions {
+  int64_t memory_limit = 0;  // bytes of a device; 0: none
+  int keep = 3;              // layouts to return
+  // Lines that a layout has to keep to besides (planning/cost/check_budget.h).
+  Budget budget = {};
+  // The dimensions that rules may cut; empty: all of the graph.
+  std::vector<std::string> dimensions = {};
+  bool sections = true;  // search [parameters] and [optimizer] too
+  // A mesh of up to this many layouts, times SearchProgram::repeats, is
+  // searched with every list in the scoped sections, a larger one with those of
+  // SearchResult::restricted, and what is found there is improved rule by rule.
+  double full_space = 30000;
+  // Layouts lowered at most before the search of a larger space is cut short.
+  int64_t most_lowered = 20000;
+  // Told now and then, by one thread: the layouts lowered so far, and the
+  // seconds of the best, or infinity.
+  std::function<void(int64_t lowered, double seconds)> progress = {};
+};
+
+struct FoundLayout {
+  Mesh mesh;
+  LayoutRules rules;
+  std::string text;  // the rules, a line each, as a layout file has them
+  StepPrice price;
+  int64_t variable_bytes = 0;    // per rank: parameters and optimizer state
+  int64_t step_bytes = 0;        // and what the step needs besides
+  std::vector<int> broken = {};  // places of budget lines it breaks: none
+  bool estimated = false;        // by SearchInput::small; no result is
+
+  int64_t memory_bytes() const { return variable_bytes + step_bytes; }
+};
+
+struct SearchResult {
+  std::vector<FoundLayout> best;  // fastest first
+  double space = 0;               // layouts there are
+  // In a space too large for all, a scoped section gives an axis nothing more
+  // than the default one, or as many dimensions as it can; where it cuts
+  // parameters further it cuts the optimizer alike; and it leaves out what
+  // hardly matters there: of dimensions that always stand together, as heads
+  // and d_kv, the smaller, and those of a hundredth of what is stored.
+  bool restricted = false;
+  int64_t lowered = 0;      // layouts that were lowered and priced
+  int64_t too_large = 0;    // of these, those beyond the memory limit
+  int64_t over_budget = 0;  // and those that break another line of the budget
+  int64_t refined = 0;      // of these, those next to the best in a rule
+  // Of these, some that cut a dimension in one place and not in another, by its
+  // second names. They are of no space.
+  int64_t by_second_names = 0;
+  // The first is the best of the space: every other one was lowered or is ruled
+  // out by bounds. False: `most_lowered` ended the search.
+  bool complete = true;
+  // All of `best` are the best that differ.
+  bool all_proved = true;
+  // Layouts were priced by SearchInput::small, and only some as a whole.
+  bool in_line = false;
+  std::vector<std::string> notices;  // lines of the budget without effect
+  double seconds = 0;                // what the search took
+};
+
+// The layouts of `input` on `mesh` with the least StepPrice::seconds whose
+// variables and arena fit into the memory limit, and that keep to the budget.
+//
+//   MTF_ASSIGN_OR_RETURN(
+//       const SearchResult found,
+//       SearchRules({{&graph, {.updates = {step}}}}, mesh, PricesOf(machine),
+//                   {.memory_limit = machine.memory_bytes()}));
+//   std::cout << LayoutFileText(found, 0);
+//
+// The space. An axis cuts any set of dimensions that no operation meets
+// together (Lower is asked); a scoped section may cut a dimension over more
+// axes, never fewer; and what is gathered of parameters may be kept for the
+// next use. Where a dimension has several axes they stand in mesh order, those
+// of the default section first: the order only says who holds which shard, and
+// so shards of the sections nest. Layouts that only trade places between axes
+// of equal size and speed count once.
+//
+// What is found. A space that is within `full_space` is searched in full: the
+// first is the fastest there is, the next the fastest that differ. A larger one
+// is searched among the restricted layouts, of which the first is the fastest
+// and the others are the fastest of those that were lowered on the way; then
+// each is changed, one rule at a time, until no change makes it faster; no rule
+// of a scoped section is tried for a dimension of less than a thousandth of
+// what is stored. Two layouts differ where a person may choose by what they
+// cost: by a hundredth of time, or three of memory. Of layouts of one price and
+// one size the one with fewest rules stands for all.
+//
+// Second names. No layout of a space cuts a dimension in one place and not in
+// another, as sequence parallelism and all-to-all attention do, unless
+// `dimensions` names both. Where it is empty and prices have bounds, some such
+// layouts are tried on every mesh, next to those whose default section cuts
+// compute furthest, and the best are changed rule by rule as above. They may
+// be faster than the fastest of the space; that none is faster still is not
+// proved.
+//
+// kResourceExhausted, with the nearest found, when no layout fits, or none
+// keeps to the budget: then with the line that rejects most. The graph's first
+// error; kInvalidArgument for a dimension in `options` or a name in the budget
+// that the graph or the mesh lacks and that is likely a misspelling, and for a
+// mesh that the graph cannot be lowered on.
+absl::StatusOr<SearchResult> SearchRules(const SearchInput& input,
+                                         const Mesh& mesh,
+                                         const SearchPrices& prices,
+                                         const SearchOptions& options = {});
+
+// The same over every mesh of `devices` devices with up to `most_axes` axes:
+// "outer", "middle", "inner" by distance, each of at least two devices.
+absl::StatusOr<SearchResult> SearchMeshes(const SearchInput& input,
+                                          int64_t devices, int most_axes,
+                                          const SearchPrices& prices,
+                                          const SearchOptions& options = {});
+
+// Layout `place` of a result as a layout file: its rules, below comments that
+// say what it costs, where its time goes and why it stands where it does, with
+// the budget that it keeps to.
+std::string LayoutFileText(const SearchResult& result, int place,
+                           const SearchOptions& options = {});
+
+// What was searched and what is proved of it, as lines of comments.
+std::string SummaryText(const SearchResult& result);
+
+// Why layout `place` is better than the next, or the last worse than the best:
+// "0.21 s faster than layout 2: 0.18 s less exposed communication ...", and
+// below it the rules they differ in.
+std::string WhyText(const SearchResult& result, int place);
+
+}  // namespace mtf
+
+#endif  // PLANNING_SEARCH_SEARCH_LAYOUTS_H_

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/search/search_refine.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace mtf::internal {
+namespace {
+
+// A rule that wins less than this share of a step is not worth its line.
+constexpr double kWorthwhile = 1e-5;
+
+bool IsLegal(const Neighbours& neighbours, DimSet set) {
+  set &= neighbours.ruled;
+  for (size_t i = 0; i < neighbours.clash.size(); ++i) {
+    if ((set >> i & 1) != 0 && !neighbours.Fits(set, static_cast<int>(i))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Collects the layouts next to one.
+class Neighbourhood {
+ public:
+  Neighbourhood(const SearchDimensions& dimensions, const AxisRoles& roles)
+      : dimensions_(dimensions), roles_(roles) {}
+
+  std::vector<std::vector<AxisRoles>> List() {
+    for (size_t i = 0; i < dimensions_.names.size(); ++i) {
+      const DimSet dim = DimSet{1} << i;
+      ChangeSections(dim, true, true);
+      ChangeSections(dim, true, false);
+      ChangeSections(dim, false, true);
+      ChangeDefault(static_cast<int>(i));
+    }
+    AxisRoles kept = roles_;
+    kept.gathered_once = !kept.gathered_once;
+    std::vector<AxisRoles> list;
+    Add(std::move(kept), list);
+    lists_.push_back(std::move(list));
+    return std::move(lists_);
+  }
+
+ private:
+  bool IsLegal(const AxisRoles& roles) const {
+    return std::all_of(
+        roles.axes.begin(), roles.axes.end(), [this](const AxisRole& role) {
+          return IsLegalOutside(role) &&
+                 // What leaves may stand together then; Lower is asked.
+                 (role.exchange >= 0 ||
+                  internal::IsLegal(dimensions_.defaults, role.cuts)) &&
+                 internal::IsLegal(dimensions_.parameters,
+                                   role.by_first_name() | role.parameters) &&
+                 internal::IsLegal(dimensions_.optimizer,
+                                   role.by_first_name() | role.optimizer);
+        });
+  }
+  bool IsLegalOutside(const AxisRole& role) const {
+    for (size_t i = 0; i < dimensions_.outside.size(); ++i) {
+      if ((role.outside >> i & 1) != 0 &&
+          (dimensions_.outside[i].clash & role.by_first_name()) != 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+  void Add(AxisRoles roles, std::vector<AxisRoles>& list) const {
+    roles.gathered_once = roles.gathered_once && roles.cuts_parameters();
+    if (roles != roles_ && IsLegal(roles)) list.push_back(std::move(roles));
+  }
+
+  void ChangeSections(DimSet dim, bool parameters, bool optimizer) {
+    if ((dimensions_.tiny & dim) != 0) return;
+    parameters = parameters && (dimensions_.parameters.dims & dim) != 0;
+    optimizer = optimizer && (dimensions_.optimizer.dims & dim) != 0;
+    if (!parameters && !optimizer) return;
+    const auto set = [&](AxisRole& role, bool cut) {
+      cut = cut && (role.by_first_name() & dim) == 0;
+      if (parameters) role.parameters &= ~dim;
+      if (optimizer) role.optimizer &= ~dim;
+      if (parameters && cut) role.parameters |= dim;
+      if (optimizer && cut) role.optimizer |= dim;
+    };
+    std::vector<AxisRoles> list;
+    for (bool cut : {true, false}) {
+      AxisRoles all = roles_;
+      for (size_t axis = 0; axis < roles_.axes.size(); ++axis) {
+        AxisRoles one = roles_;
+        set(one.axes[axis], cut);
+        Add(std::move(one), list);
+        const AxisRole before = all.axes[axis];
+        set(all.axes[axis], cut);
+        if (!IsLegal(all)) all.axes[axis] = before;
+      }
+      if (roles_.axes.size() > 1) Add(std::move(all), list);
+    }
+    lists_.push_back(std::move(list));
+  }
+
+  void ChangeDefault(int place) {
+    const DimSet dim = DimSet{1} << place;
+    std::vector<AxisRoles> list;
+    for (size_t axis = 0; axis < roles_.axes.size(); ++axis) {
+      AxisRoles changed = roles_;
+      AxisRole& role = changed.axes[axis];
+      role.parameters &= ~dim;
+      role.optimizer &= ~dim;
+      if ((role.by_first_name() & dim) == 0) {
+        if (AxisRoles outside = changed;
+            MayCutOutside(dimensions_.outside, place, role)) {
+          CutOutside(place, outside.axes[axis]);
+          Add(std::move(outside), list);
+        }
+        role.cuts |= dim;
+        Add(changed, list);
+        continue;
+      }
+      role.cuts &= ~dim;
+      role.outside &= ~dim;
+      role.exchange = -1;
+      Add(changed, list);
+      role.parameters |= dim & dimensions_.parameters.dims;
+      role.optimizer |= dim & dimensions_.optimizer.dims;
+      Add(changed, list);
+    }
+    lists_.push_back(std::move(list));
+  }
+
+  const SearchDimensions& dimensions_;
+  const AxisRoles& roles_;
+  std::vector<std::vector<AxisRoles>> lists_;
+};
+
+// Whether to go on from `found` instead of `present`.
+bool IsWorthwhile(const Findings& findings, const FoundLayout& present,
+                  const FoundLayout& found) {
+  const bool fits = findings.Fits(found);
+  if (fits != findings.Fits(present)) return fits;
+  if (!fits && found.broken.size() != present.broken.size()) {
+    return found.broken.size() < present.broken.size();
+  }
+  const auto cost = [fits](const FoundLayout& layout) {
+    return fits ? layout.price.seconds
+                : static_cast<double>(layout.memory_bytes());
+  };
+  if (cost(found) < cost(present) * (1 - kWorthwhile)) return true;
+  // The same for fewer rules.
+  return cost(found) <= cost(present) &&
+         found.memory_bytes() <= present.memory_bytes() &&
+         found.rules.rules().size() < present.rules.rules().size();
+}
+
+}  // namespace
+
+std::vector<std::vector<AxisRoles>> NextTo(const SearchDimensions& dimensions,
+                                           const AxisRoles& roles) {
+  return Neighbourhood(dimensions, roles).List();
+}
+
+void Refine(const SearchContext& context, const SearchDimensions& dimensions,
+            const SearchBounds* bounds, const Finding& start,
+            Refined& refined) {
+  Findings& findings = context.findings;
+  const SearchSpace& space = *start.space;
+  Finding present = start;
+  std::set<std::string> seen = {present.layout.text};
+  const auto promises = [&](const AxisRoles& roles) {
+    if (bounds == nullptr) return true;
+    if (findings.Fits(present.layout) &&
+        !findings.MayFit(bounds->MemoryOf(roles))) {
+      return false;
+    }
+    std::vector<DimSet> cuts;
+    for (const AxisRole& role : roles.axes) {
+      cuts.push_back(role.by_first_name());
+    }
+    return !findings.Fits(present.layout) ||
+           bounds->ComputeSeconds(cuts) < present.layout.price.seconds;
+  };
+  // To the best of all that differ in one rule, until none is worthwhile.
+  for (bool changed = true; changed;) {
+    changed = false;
+    // From here on it was gone before.
+    if (!refined.left.insert(present.layout.text).second) return;
+    std::vector<LayoutToPrice> layouts;
+    for (std::vector<AxisRoles>& list : NextTo(dimensions, present.roles)) {
+      for (AxisRoles& roles : list) {
+        if (!seen.insert(RulesText(space, roles)).second) continue;
+        if (promises(roles)) layouts.push_back({std::move(roles), 0, 0});
+      }
+    }
+    // What is slower than a layout that fits is of no interest.
+    const double worst = findings.Fits(present.layout)
+                             ? present.layout.price.seconds
+                             : std::numeric_limits<double>::infinity();
+    const auto found = PriceAll(context, space, layouts, worst);
+    const FoundLayout before = present.layout;
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (!found[i].ok()) continue;
+      const bool is_new =
+          refined.tried.insert(RulesText(space, layouts[i].roles)).second;
+      if (is_new) ++findings.result.refined;
+      if (!*found[i]) {
+        if (is_new) ++findings.result.lowered;
+        continue;
+      }
+      Finding next = {**found[i], &space, layouts[i].roles};
+      next.slower_neighbour = !IsWorthwhile(findings, before, next.layout);
+      if (is_new) {
+        findings.Add(next);
+      } else {
+        findings.Keep(next);
+      }
+      if (!IsWorthwhile(findings, present.layout, next.layout)) continue;
+      present = std::move(next);
+      changed = true;
+    }
+  }
+}
+
+}  // namespace mtf::internal

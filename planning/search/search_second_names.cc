@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/search/search_second_names.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "planning/search/search_bounds.h"
+
+namespace mtf::internal {
+namespace {
+
+// Those of `wanted` that may stand beside `cuts`.
+DimSet AtRest(const Neighbours& neighbours, DimSet cuts, DimSet wanted) {
+  wanted &= neighbours.dims & ~cuts;
+  for (size_t i = 0; i < neighbours.clash.size(); ++i) {
+    if ((cuts & neighbours.ruled) >> i & 1) wanted &= ~neighbours.clash[i];
+  }
+  return wanted;
+}
+
+// The largest sets of dimensions that an axis can cut of the optimizer's state.
+std::vector<DimSet> LargestOfState(const SearchSpace& space) {
+  // The first group cuts nothing by default.
+  std::set<DimSet> sets;
+  for (int r = space.groups[0]; r < space.groups[1]; ++r) {
+    sets.insert(space.roles[r].optimizer);
+  }
+  std::vector<DimSet> largest;
+  for (DimSet set : sets) {
+    const bool in_another = std::any_of(
+        sets.begin(), sets.end(),
+        [set](DimSet other) { return other != set && (other & set) == set; });
+    if (!in_another) largest.push_back(set);
+  }
+  return largest;
+}
+
+class Exchanger {
+ public:
+  Exchanger(const SearchDimensions& dimensions, const SearchSpace& space,
+            const SearchBounds& bounds)
+      : dimensions_(dimensions),
+        space_(space),
+        bounds_(bounds),
+        states_(LargestOfState(space)) {}
+
+  // Appends the layouts whose default section cuts this but for the axes of an
+  // exchange.
+  void Add(const std::vector<DimSet>& cuts) {
+    constexpr int kMostAxes = 3;
+    for (size_t e = 0; e < space_.exchanges.size(); ++e) {
+      for (size_t chosen = 1; chosen < size_t{1} << cuts.size(); ++chosen) {
+        if (std::popcount(chosen) > kMostAxes) continue;
+        std::vector<DimSet> key(cuts), changed(cuts);
+        AxisRoles layout;
+        for (size_t axis = 0; axis < cuts.size(); ++axis) {
+          AxisRole& role = layout.axes.emplace_back();
+          if (chosen >> axis & 1) {
+            role.exchange = static_cast<int>(e);
+            changed[axis] = space_.exchanges[e].leave;
+            key[axis] = ~static_cast<DimSet>(e);  // no dimensions are that
+          }
+          role.cuts = changed[axis];
+        }
+        if (!seen_.insert(std::move(key)).second) continue;
+        AddSections(layout, ~size_t{0}, bounds_.ComputeSeconds(changed));
+      }
+    }
+  }
+
+  // Appends those that differ from `roles` in one axis.
+  void AddNextTo(const AxisRoles& roles) {
+    for (size_t e = 0; e < space_.exchanges.size(); ++e) {
+      for (size_t axis = 0; axis < roles.axes.size(); ++axis) {
+        AxisRoles layout = roles;
+        layout.axes[axis] = {.cuts = space_.exchanges[e].leave,
+                             .exchange = static_cast<int>(e)};
+        layout.gathered_once = layout.gathered_once && layout.cuts_parameters();
+        AddSections(layout, size_t{1} << axis, 0);
+      }
+    }
+  }
+
+  std::vector<LayoutToPrice> Take() { return std::exchange(layouts_, {}); }
+
+ private:
+  void Append(const AxisRoles& layout, double compute) {
+    layouts_.push_back({layout, compute, bounds_.MemoryOf(layout)});
+  }
+
+  // The layout, and the smallest in which axes of `which` cut more of what
+  // rests in shards: of the optimizer's state, and of parameters too.
+  void AddSections(const AxisRoles& layout, size_t which, double compute) {
+    Append(layout, compute);
+    for (bool parameters : {false, true}) {
+      AxisRoles smallest = layout;
+      double least = bounds_.MemoryOf(layout);
+      for (DimSet state : states_) {
+        AxisRoles smaller = layout;
+        for (size_t axis = 0; axis < smaller.axes.size(); ++axis) {
+          if ((which >> axis & 1) == 0) continue;
+          AxisRole& role = smaller.axes[axis];
+          role.optimizer = AtRest(dimensions_.optimizer, role.cuts, state);
+          if (!parameters) continue;
+          role.parameters = AtRest(dimensions_.parameters, role.cuts, state);
+        }
+        const double memory = bounds_.MemoryOf(smaller);
+        if (memory >= least) continue;
+        least = memory;
+        smallest = std::move(smaller);
+      }
+      if (smallest != layout) Append(smallest, compute);
+    }
+  }
+
+  const SearchDimensions& dimensions_;
+  const SearchSpace& space_;
+  const SearchBounds& bounds_;
+  const std::vector<DimSet> states_;
+  std::set<std::vector<DimSet>> seen_;
+  std::vector<LayoutToPrice> layouts_;
+};
+
+// The smallest of each default section, cut outside of layers too. Its bounds
+// take what is inside for cut alike, so of these only what cuts products of
+// matrices far is of use.
+std::vector<LayoutToPrice> CutOutside(
+    const SearchSpace& space, const SearchBounds& bounds,
+    const std::vector<MeshSearch::Default>& defaults) {
+  std::vector<LayoutToPrice> layouts;
+  for (const MeshSearch::Default& found : defaults) {
+    if (!found.smallest) continue;
+    AxisRoles layout = *found.smallest;
+    for (AxisRole& role : layout.axes) {
+      for (int dim = 0; dim < static_cast<int>(space.outside.size()); ++dim) {
+        if (MayCutOutside(space.outside, dim, role)) {
+          internal::CutOutside(dim, role);
+        }
+      }
+    }
+    if (!layout.by_second_names()) continue;
+    const double memory = bounds.MemoryOf(layout);
+    layouts.push_back({std::move(layout), 0, memory});
+  }
+  return layouts;
+}
+
+}  // namespace
+
+void PriceBySecondNames(const SearchContext& context,
+                        const SearchDimensions& dimensions,
+                        const SearchSpace& space, const MeshSearch& search) {
+  const SearchBounds* bounds = search.bounds();
+  if (bounds == nullptr) return;
+  const std::vector<MeshSearch::Default> defaults = search.NearlyFastest();
+  Findings& findings = context.findings;
+  const auto price = [&](const std::vector<LayoutToPrice>& layouts) {
+    const auto found = PriceAll(context, space, layouts, search.Worst());
+    for (size_t i = 0; i < layouts.size(); ++i) {
+      if (!found[i].ok()) continue;  // no layout
+      ++findings.result.by_second_names;
+      if (*found[i]) {
+        findings.Add({**found[i], &space, layouts[i].roles});
+      } else {
+        ++findings.result.lowered;
+      }
+    }
+  };
+
+  constexpr size_t kMostOutside = 16, kBest = 2, kMostExchanged = 16;
+  std::vector<LayoutToPrice> outside = CutOutside(space, *bounds, defaults);
+  const auto is_smaller = [](const LayoutToPrice& a, const LayoutToPrice& b) {
+    return a.memory < b.memory;
+  };
+  std::stable_sort(outside.begin(), outside.end(), is_smaller);
+  if (outside.size() > kMostOutside) outside.resize(kMostOutside);
+  price(outside);
+
+  Exchanger exchanger(dimensions, space, *bounds);
+  for (const Finding& finding : findings.Best(kBest)) {
+    if (finding.space == &space) exchanger.AddNextTo(finding.roles);
+  }
+  price(exchanger.Take());
+  for (const MeshSearch::Default& found : defaults) exchanger.Add(found.cuts);
+  std::vector<LayoutToPrice> exchanged = exchanger.Take();
+  std::stable_sort(exchanged.begin(), exchanged.end(),
+                   [](const LayoutToPrice& a, const LayoutToPrice& b) {
+                     return a.seconds < b.seconds;
+                   });
+  // Those that fit in the order of compute, then the smallest.
+  const auto too_large = std::stable_partition(
+      exchanged.begin(), exchanged.end(), [&](const LayoutToPrice& layout) {
+        return findings.MayFit(layout.memory);
+      });
+  std::stable_sort(too_large, exchanged.end(), is_smaller);
+  if (!findings.Best(1).empty()) exchanged.erase(too_large, exchanged.end());
+  if (exchanged.size() > kMostExchanged) exchanged.resize(kMostExchanged);
+  price(exchanged);
+}
+
+}  // namespace mtf::internal

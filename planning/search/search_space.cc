@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/search/search_space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "layouts/text_items.h"
+#include "lowering/emit/emit_program.h"
+#include "mtf/status.h"
+#include "planning/cost/parallel_for.h"
+#include "planning/search/workload_summary.h"
+
+namespace mtf::internal {
+namespace {
+
+constexpr int kMostDimensions = 64;  // bits of a DimSet
+constexpr size_t kMostRoles = 20000;
+
+DimSet Bit(int i) { return DimSet{1} << i; }
+
+absl::StatusOr<std::vector<std::string>> LargeDimensions(
+    const Graph& graph, const SearchOptions& options) {
+  const std::vector<std::string> names = DimensionNames(graph);
+  for (const std::string& wanted : options.dimensions) {
+    if (std::find(names.begin(), names.end(), wanted) != names.end()) continue;
+    const std::string nearest = NearestName(wanted, names);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no tensor has a dimension ", Quoted(wanted),
+        nearest.empty() ? ""
+                        : absl::StrCat("; did you mean \"", nearest, "\"?"),
+        DetailLine("names", absl::StrJoin(names, ", "))));
+  }
+  // A cut of one element leaves all devices but one without work.
+  absl::flat_hash_set<std::string> large;
+  for (const auto& operation : graph.operations()) {
+    for (const Dimension& dim : operation->shape()) {
+      if (dim.size > 1) large.insert(dim.name);
+    }
+  }
+  // Second names are cut as the first are.
+  absl::flat_hash_set<std::string> second;
+  for (const auto& [name, first] : SecondNamesOf(graph)) second.insert(name);
+  std::vector<std::string> dimensions;
+  for (const std::string& name : names) {
+    const bool wanted =
+        (options.dimensions.empty() && !second.contains(name)) ||
+        std::find(options.dimensions.begin(), options.dimensions.end(), name) !=
+            options.dimensions.end();
+    if (wanted && large.contains(name)) dimensions.push_back(name);
+  }
+  if (static_cast<int>(dimensions.size()) > kMostDimensions) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the graph has ", dimensions.size(), " dimensions to cut, more than ",
+        kMostDimensions, DetailLine("help", "name those that rules may cut")));
+  }
+  return dimensions;
+}
+
+// Whether the step lowers on one axis under these rules.
+bool Lowers(const SearchProgram& program, const DimensionTable& table,
+            const std::string& text) {
+  const auto mesh = Mesh::Parse("axis:2");
+  const auto rules = LayoutRules::Parse(text, "search");
+  if (!rules.ok()) return false;
+  const auto binding = BindDimensions(table, *mesh, *rules);
+  return binding.ok() && Lower(*program.graph, *binding, program.targets,
+                               {.last_pass = "emit_program", .verify = false})
+                             .ok();
+}
+
+Neighbours FindNeighbours(const SearchProgram& program,
+                          const DimensionTable& table,
+                          const std::vector<std::string>& dimensions,
+                          absl::string_view section, DimSet dims) {
+  Neighbours result;
+  result.ruled = result.dims = dims;
+  const int count = static_cast<int>(dimensions.size());
+  result.clash.assign(count, 0);
+  std::vector<std::pair<int, int>> pairs;
+  for (int i = 0; i < count; ++i) {
+    for (int j = i + 1; j < count; ++j) {
+      if ((dims & Bit(i)) != 0 && (dims & Bit(j)) != 0)
+        pairs.emplace_back(i, j);
+    }
+  }
+  std::vector<char> share(pairs.size());
+  ParallelFor(pairs.size(), [&](size_t k) {
+    const auto& [i, j] = pairs[k];
+    share[k] = Lowers(program, table,
+                      absl::StrCat(section, "\n", dimensions[i], ":axis\n",
+                                   dimensions[j], ":axis"))
+                   ? 1
+                   : 0;
+  });
+  for (size_t k = 0; k < pairs.size(); ++k) {
+    if (share[k] != 0) continue;
+    const auto& [i, j] = pairs[k];
+    result.clash[i] |= Bit(j);
+    result.clash[j] |= Bit(i);
+  }
+  return result;
+}
+
+std::vector<OutsideOfLayers> FindOutside(
+    const SearchProgram& program, const DimensionTable& table,
+    const std::vector<std::string>& dimensions) {
+  std::vector<OutsideOfLayers> outside(dimensions.size());
+  const auto place = [&](const std::string& name) {
+    return std::find(dimensions.begin(), dimensions.end(), name) -
+           dimensions.begin();
+  };
+  const size_t count = dimensions.size();
+  for (const auto& [second, first] : table.second_names) {
+    // One that is searched by its own name stands for itself.
+    if (static_cast<size_t>(place(second)) < count) continue;
+    const size_t dim = static_cast<size_t>(place(first));
+    if (dim < count) outside[dim].second_names.push_back(second);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (outside[i].second_names.empty()) continue;
+    std::string rules = absl::StrCat(dimensions[i], ":axis\n");
+    for (const std::string& second : outside[i].second_names) {
+      absl::StrAppend(&rules, second, ":whole\n");
+    }
+    for (size_t j = 0; j < count; ++j) {
+      if (j != i && !Lowers(program, table,
+                            absl::StrCat(rules, dimensions[j], ":axis"))) {
+        outside[i].clash |= Bit(static_cast<int>(j));
+      }
+    }
+  }
+  return outside;
+}
+
+// Those that lower by themselves: what leaves is cut nowhere together.
+std::vector<ExchangeInside> FindExchanges(
+    const SearchProgram& program, const DimensionTable& table,
+    const std::vector<std::string>& dimensions) {
+  const Graph& graph = *program.graph;
+  // Second names by the dimension that they are in the end.
+  struct Second {
+    std::string name;
+    int dim;
+  };
+  std::vector<Second> seconds;
+  for (const auto& [second, first] : table.second_names) {
+    std::string name = first;
+    for (size_t i = 0; i < table.second_names.size(); ++i) {
+      for (const auto& [other, its_first] : table.second_names) {
+        if (other == name) name = its_first;
+      }
+    }
+    const auto found = std::find(dimensions.begin(), dimensions.end(), name);
+    if (found == dimensions.end()) continue;
+    seconds.push_back({second, static_cast<int>(found - dimensions.begin())});
+  }
+  const auto meet = [&](const std::string& a, const std::string& b) {
+    return std::any_of(graph.operations().begin(), graph.operations().end(),
+                       [&](const auto& operation) {
+                         return operation->shape().Contains(a) &&
+                                operation->shape().Contains(b);
+                       });
+  };
+  std::vector<ExchangeInside> exchanges;
+  for (const Second& enters : seconds) {
+    ExchangeInside exchange;
+    exchange.enters = enters.dim;
+    exchange.second_name = enters.name;
+    for (const Second& other : seconds) {
+      if (other.dim == enters.dim || !meet(enters.name, other.name)) continue;
+      exchange.leave |= Bit(other.dim);
+      exchange.second_names.emplace_back(other.dim, other.name);
+    }
+    if (exchange.leave == 0) continue;
+    std::string rules = absl::StrCat(enters.name, ":axis\n");
+    for (const auto& [dim, second] : exchange.second_names) {
+      absl::StrAppend(&rules, second, ":whole\n");
+    }
+    for (size_t dim = 0; dim < dimensions.size(); ++dim) {
+      if (exchange.leave >> dim & 1) {
+        absl::StrAppend(&rules, dimensions[dim], ":axis\n");
+      }
+    }
+    if (Lowers(program, table, rules)) exchanges.push_back(std::move(exchange));
+  }
+  return exchanges;
+}
+
+// The dimensions of variables of one kind.
+DimSet DimensionsOfVariables(const Graph& graph,
+                             const std::vector<std::string>& dimensions,
+                             bool parameters, bool state) {
+  DimSet set = 0;
+  for (const VariableInfo& variable : graph.variables()) {
+    const bool is_state = variable.kind == VariableKind::kOptimizerState;
+    if (is_state ? !state : !parameters) continue;
+    for (size_t i = 0; i < dimensions.size(); ++i) {
+      if (variable.shape.Contains(dimensions[i])) {
+        set |= Bit(static_cast<int>(i));
+      }
+    }
+  }
+  return set;
+}
+
+// SearchDimensions::minor and tiny. Where a dimension stands in every variable
+// where a larger one does and in no other, to cut the larger one does the same.
+void FindMinor(const Graph& graph, SearchDimensions& found) {
+  const std::vector<std::string>& names = found.names;
+  struct Use {
+    std::vector<int> variables;
+    int64_t size = 0;
+    double bytes = 0;
+  };
+  std::vector<Use> uses(names.size());
+  double all = 0;
+  for (const VariableInfo& variable : graph.variables()) {
+    const double bytes = static_cast<double>(variable.shape.num_elements() *
+                                             DTypeSize(variable.dtype));
+    all += bytes;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const int place = variable.shape.Find(names[i]);
+      if (place < 0) continue;
+      uses[i].variables.push_back(variable.id);
+      uses[i].size = variable.shape[place].size;
+      uses[i].bytes += bytes;
+    }
+  }
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (uses[i].bytes < 0.001 * all) found.tiny |= Bit(static_cast<int>(i));
+    bool is_minor = uses[i].bytes < 0.01 * all;
+    for (size_t j = 0; j < uses.size(); ++j) {
+      const bool larger = uses[j].size > uses[i].size ||
+                          (uses[j].size == uses[i].size && j < i);
+      is_minor = is_minor || (larger && uses[i].variables == uses[j].variables);
+    }
+    if (is_minor) found.minor |= Bit(static_cast<int>(i));
+  }
+}
+
+// Appends every set of dimensions from `first` on that may be added to `set`
+// without meeting `fixed`; with `whole`, only those to which no more can be
+// added, and the empty one.
+void AddSets(const Neighbours& neighbours, DimSet fixed, bool whole, int first,
+             DimSet set, std::vector<DimSet>& sets) {
+  const int count = static_cast<int>(neighbours.clash.size());
+  if (sets.size() > kMostRoles) return;
+  bool maximal = true;
+  for (int i = 0; i < count; ++i) {
+    const bool free = (neighbours.dims & ~(set | fixed) & Bit(i)) != 0;
+    maximal = maximal && !(free && neighbours.Fits(set | fixed, i));
+  }
+  if (!whole || set == 0 || maximal) sets.push_back(set);
+  for (int i = first; i < count; ++i) {
+    if ((neighbours.dims & ~fixed & Bit(i)) == 0) continue;
+    if (!neighbours.Fits(set | fixed, i)) continue;
+    AddSets(neighbours, fixed, whole, i + 1, set | Bit(i), sets);
+  }
+}
+
+void MakeRoles(const SearchDimensions& dimensions, bool restricted,
+               SearchSpace& space) {
+  space.restricted = restricted;
+  space.roles.clear();
+  space.groups.clear();
+  Neighbours of_parameters = dimensions.parameters,
+             of_optimizer = dimensions.optimizer;
+  if (restricted) {
+    of_parameters.dims &= ~dimensions.minor;
+    of_optimizer.dims &= ~dimensions.minor;
+  }
+  std::vector<DimSet> cuts;
+  AddSets(dimensions.defaults, 0, false, 0, 0, cuts);
+  for (DimSet cut : cuts) {
+    space.groups.push_back(static_cast<int>(space.roles.size()));
+    std::vector<DimSet> parameters, optimizer;
+    AddSets(of_parameters, cut & of_parameters.ruled, restricted, 0, 0,
+            parameters);
+    AddSets(of_optimizer, cut & of_optimizer.ruled, restricted, 0, 0,
+            optimizer);
+    for (DimSet p : parameters) {
+      for (DimSet o : optimizer) {
+        // An update works where its state is: a parameter that is cut further
+        // would be gathered for it.
+        if (restricted && p != 0 && p != (o & of_parameters.dims)) continue;
+        if (space.roles.size() > kMostRoles) break;
+        space.roles.push_back({cut, p, o});
+      }
+    }
+  }
+  space.groups.push_back(static_cast<int>(space.roles.size()));
+}
+
+}  // namespace
+
+double SearchSpace::size() const {
+  const auto layouts = [this](double roles) {
+    return std::pow(roles, static_cast<double>(axes.size()));
+  };
+  const double all = static_cast<double>(roles.size());
+  const double plain = static_cast<double>(
+      std::count_if(roles.begin(), roles.end(),
+                    [](const AxisRole& role) { return role.parameters == 0; }));
+  // Where parameters are gathered, that may be once or for each use.
+  return 2 * layouts(all) - layouts(plain);
+}
+
+absl::StatusOr<SearchDimensions> FindSearchDimensions(
+    const SearchInput& input, const SearchOptions& options) {
+  // A block more changes nothing about which dimensions meet.
+  const SearchProgram& program = *ProgramsOf(input)[0];
+  const Graph& graph = *program.graph;
+  MTF_RETURN_IF_ERROR(graph.status());
+  SearchDimensions found;
+  found.repeats = input.program.repeats;
+  MTF_ASSIGN_OR_RETURN(found.names, LargeDimensions(graph, options));
+  const DimensionTable table = DimensionsOf(graph);
+  const int count = static_cast<int>(found.names.size());
+  const DimSet all = count == kMostDimensions ? ~DimSet{0} : Bit(count) - 1;
+  found.defaults = FindNeighbours(program, table, found.names, "", all);
+  found.outside.resize(found.names.size());
+  // Who names the dimensions to cut wants rules for no others.
+  if (options.dimensions.empty()) {
+    found.outside = FindOutside(program, table, found.names);
+    found.exchanges = FindExchanges(program, table, found.names);
+  }
+  found.parameters.clash.assign(count, 0);
+  found.optimizer.clash.assign(count, 0);
+  if (!options.sections) return found;
+  found.parameters =
+      FindNeighbours(program, table, found.names, "[parameters]",
+                     DimensionsOfVariables(graph, found.names, true, false));
+  // The arithmetic of an update has the dimensions of the parameters too.
+  found.optimizer =
+      FindNeighbours(program, table, found.names, "[optimizer]",
+                     DimensionsOfVariables(graph, found.names, true, true));
+  FindMinor(*input.program.graph, found);
+  return found;
+}
+
+absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
+                                            const Mesh& mesh,
+                                            const SearchOptions& options) {
+  SearchSpace space;
+  space.mesh = mesh;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (mesh.axis_size(axis) > 1) space.axes.push_back(axis);
+  }
+  space.dimensions = dimensions.names;
+  space.outside = dimensions.outside;
+  space.exchanges = dimensions.exchanges;
+  MakeRoles(dimensions, /*restricted=*/false, space);
+  if (IsLarge(space.size(), dimensions.repeats, options) && options.sections) {
+    MakeRoles(dimensions, /*restricted=*/true, space);
+  }
+  if (space.roles.size() > kMostRoles) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an axis could cut more than ", kMostRoles, " sets of dimensions",
+        DetailLine("names", absl::StrJoin(space.dimensions, ", ")),
+        DetailLine("help", "name those that rules may cut")));
+  }
+  return space;
+}
+
+AxisRoles RolesOf(const SearchSpace& space, const Roles& roles) {
+  AxisRoles result;
+  for (int role : roles) result.axes.push_back(space.roles[role]);
+  return result;
+}
+
+bool MayCutOutside(const std::vector<OutsideOfLayers>& outside, int dim,
+                   const AxisRole& role) {
+  return !outside[dim].second_names.empty() &&
+         (role.by_first_name() & (outside[dim].clash | Bit(dim))) == 0;
+}
+
+void CutOutside(int dim, AxisRole& role) {
+  role.outside |= Bit(dim);
+  role.parameters &= ~Bit(dim);
+  role.optimizer &= ~Bit(dim);
+}
+
+std::string RulesText(const SearchSpace& space, const AxisRoles& roles) {
+  std::string text;
+  // The names of the axes of which `set` has the dimension.
+  const auto axes_of = [&](size_t dim, const auto& set) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < roles.axes.size(); ++i) {
+      if (set(roles.axes[i]) >> dim & 1) {
+        names.push_back(space.mesh.axes()[space.axes[i]].name);
+      }
+    }
+    return names;
+  };
+  const auto rule = [](const std::string& name,
+                       const std::vector<std::string>& axes) {
+    return absl::StrCat(name, ":",
+                        axes.empty() ? kWhole : absl::StrJoin(axes, "+"), "\n");
+  };
+  const auto by_first_name = [](const AxisRole& role) {
+    return role.by_first_name();
+  };
+  for (size_t dim = 0; dim < space.dimensions.size(); ++dim) {
+    const std::vector<std::string> axes = axes_of(dim, by_first_name);
+    if (axes.empty()) continue;
+    text += rule(space.dimensions[dim], axes);
+    const std::vector<std::string> inside =
+        axes_of(dim, [](const AxisRole& role) { return role.cuts; });
+    if (inside == axes) continue;
+    for (const std::string& second : space.outside[dim].second_names) {
+      text += rule(second, inside);
+    }
+  }
+  // What is exchanged: each second name with its axes there.
+  std::map<std::string, std::vector<std::string>> exchanged;
+  for (size_t e = 0; e < space.exchanges.size(); ++e) {
+    const ExchangeInside& exchange = space.exchanges[e];
+    const auto takes_part = [e](const AxisRole& role) {
+      return role.exchange == static_cast<int>(e);
+    };
+    if (std::none_of(roles.axes.begin(), roles.axes.end(), takes_part)) {
+      continue;
+    }
+    for (const auto& [dim, second] : exchange.second_names) {
+      exchanged[second] = axes_of(dim, [&](const AxisRole& role) {
+        return takes_part(role) ? DimSet{0} : role.cuts;
+      });
+    }
+    exchanged[exchange.second_name] =
+        axes_of(exchange.enters, [&](const AxisRole& role) {
+          return takes_part(role) ? Bit(exchange.enters) : role.cuts;
+        });
+  }
+  for (const auto& [second, axes] : exchanged) text += rule(second, axes);
+  const auto add = [&](absl::string_view section, DimSet AxisRole::*set) {
+    std::string rules;
+    for (size_t dim = 0; dim < space.dimensions.size(); ++dim) {
+      const std::vector<std::string> more =
+          axes_of(dim, [set](const AxisRole& role) { return role.*set; });
+      if (more.empty()) continue;
+      std::vector<std::string> names = axes_of(dim, by_first_name);
+      names.insert(names.end(), more.begin(), more.end());
+      rules += rule(space.dimensions[dim], names);
+    }
+    if (!rules.empty()) absl::StrAppend(&text, section, rules);
+  };
+  add(roles.gathered_once ? "[parameters gathered_once]\n" : "[parameters]\n",
+      &AxisRole::parameters);
+  add("[optimizer]\n", &AxisRole::optimizer);
+  return text;
+}
+
+}  // namespace mtf::internal

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/search/search_traffic.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "layouts/shard.h"
+#include "lowering/program/derived_from_parameters.h"
+#include "planning/cost/parallel_for.h"
+#include "planning/search/search_names.h"
+#include "planning/search/workload_summary.h"
+
+namespace mtf::internal {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Sizes of messages whose best rate counts: no message has a better one.
+constexpr int64_t kSizes[] = {int64_t{1} << 20, int64_t{1} << 24,
+                              int64_t{1} << 28, int64_t{1} << 32,
+                              int64_t{1} << 36};
+
+// What moves, as in LayoutTraffic, and how many bytes of it.
+using Move = std::tuple<DimSet, CollectiveKind, bool, bool, int64_t, uint64_t>;
+using Moves = std::map<Move, double>;
+
+// Which collectives nothing can hide: a kernel makes the operand, the next
+// kernel of the program reads the result, so between the two nothing computes.
+// Counts the places where that is so. What comes from a variable alone counts
+// for nothing: it may go ahead.
+std::vector<bool> FindWaits(const Program& program, double& stops) {
+  const auto is_kernel = [](const Instruction& instruction) {
+    switch (instruction.opcode) {
+      case Opcode::kInput:
+      case Opcode::kReadVariable:
+      case Opcode::kOutput:
+      case Opcode::kReshard:
+      case Opcode::kWriteVariable:
+      case Opcode::kReshape:  // may be a view; if not, it only adds time
+        return false;
+      default:
+        return !IsCollective(instruction.opcode) ||
+               instruction.opcode == Opcode::kAllSlice;
+    }
+  };
+  const int count = static_cast<int>(program.instructions.size());
+  const std::vector<bool> ahead = FindOfVariables(program);
+  std::vector<bool> waits(count, false);
+  // By value: the kernel that makes it, or the collective, through views.
+  std::vector<int> kernel(program.values.size(), -1),
+      collective(program.values.size(), -1);
+  int last = -1;          // kernel so far
+  std::vector<int> open;  // collectives since then whose operand it made
+  for (int i = 0; i < count; ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (ahead[i]) continue;
+    if (is_kernel(instruction)) {
+      bool stopped = false;
+      for (int operand : instruction.operands) {
+        if (collective[operand] >= 0 &&
+            std::find(open.begin(), open.end(), collective[operand]) !=
+                open.end()) {
+          waits[collective[operand]] = true;
+          stopped = true;
+        }
+      }
+      if (stopped) ++stops;
+      open.clear();
+      last = i;
+      for (int result : instruction.results) kernel[result] = i;
+      continue;
+    }
+    if (instruction.operands.size() != 1 || instruction.results.empty()) {
+      continue;
+    }
+    const int operand = instruction.operands[0];
+    const int result = instruction.results[0];
+    if (instruction.opcode == Opcode::kReshape) {
+      collective[result] = collective[operand];
+    } else if (IsCollective(instruction.opcode)) {
+      collective[result] = i;
+      if (last >= 0 && kernel[operand] == last) open.push_back(i);
+    }
+  }
+  return waits;
+}
+
+Moves MovesOf(const Graph& graph, const Program& program,
+              const std::vector<std::string>& dimensions, double& stops) {
+  Moves moves;
+  const auto optimizer = OptimizerOperations(graph);
+  const std::vector<bool> waits = FindWaits(program, stops);
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (!IsCollective(instruction.opcode) ||
+        instruction.opcode == Opcode::kAllSlice) {
+      continue;
+    }
+    const std::string name =
+        instruction.origin < 0 ? ""
+                               : program.origins[instruction.origin].operation;
+    const CollectiveKind kind = CollectiveOf(instruction.opcode);
+    const auto& values = kind == CollectiveKind::kAllGather
+                             ? instruction.results[0]
+                             : instruction.operands[0];
+    const ProgramValue& value = program.values[values];
+    DimSet dims = 0;
+    for (size_t d = 0; d < dimensions.size(); ++d) {
+      if (value.shape.Contains(dimensions[d])) dims |= DimSet{1} << d;
+    }
+    const int64_t bytes =
+        LocalElements(program.grains, value.shape, value.layout) *
+        DTypeSize(value.dtype);
+    moves[{dims, kind, optimizer.contains(name), waits[i], bytes,
+           NameKey(name)}] += static_cast<double>(bytes);
+  }
+  return moves;
+}
+
+// Of the whole step, from what stands for it.
+RoleTraffic InOrder(const std::vector<Moves>& moves,
+                    const std::vector<double>& stops, double place) {
+  RoleTraffic traffic;
+  for (const auto& [move, bytes] : InLine(moves.front(), moves.back(), place)) {
+    const auto& [dims, kind, optimizer, waits, value, name] = move;
+    traffic.moves.push_back(
+        {dims, kind, optimizer, waits, value, name, std::max(0.0, bytes)});
+  }
+  traffic.stops = stops.front() + place * (stops.back() - stops.front());
+  return traffic;
+}
+
+}  // namespace
+
+bool IsReduction(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce ||
+         kind == CollectiveKind::kReduceScatter;
+}
+
+AxisTraffic TrafficOf(const SearchInput& input, const SearchSpace& space,
+                      int64_t size) {
+  SearchSpace alone;
+  alone.mesh = *Mesh::Parse(absl::StrCat("axis:", size));
+  alone.axes = {0};
+  alone.dimensions = space.dimensions;
+  AxisTraffic traffic;
+  traffic.repeated.resize(space.roles.size());
+  traffic.once.resize(space.roles.size());
+  const double place = PlaceOf(input);
+  ParallelFor(space.roles.size(), [&](size_t role) {
+    const std::string rules = RulesText(alone, {{space.roles[role]}});
+    std::vector<Moves> once, repeated;
+    std::vector<double> stops_once, stops_repeated;
+    for (const SearchProgram* program : ProgramsOf(input)) {
+      once.emplace_back();
+      repeated.emplace_back();
+      stops_once.push_back(0);
+      stops_repeated.push_back(0);
+      const auto moves = [&](const Program& lowered, double& stops) {
+        return MovesOf(*program->graph, lowered, space.dimensions, stops);
+      };
+      // Before collectives are bucketed: each value still stands alone.
+      LowerOptions options = {.last_pass = "repeat_gathers"};
+      options.after_pass = [&](absl::string_view pass, const Program& lowered) {
+        if (pass == "remove_trivial_collectives") {
+          once.back() = moves(lowered, stops_once.back());
+        } else if (pass == "repeat_gathers") {
+          repeated.back() = moves(lowered, stops_repeated.back());
+        }
+      };
+      // One that does not lower moves nothing, and is told when it is priced.
+      if (!LowerRules(*program, alone.mesh, rules, options).ok()) continue;
+    }
+    traffic.once[role] = InOrder(once, stops_once, place);
+    traffic.repeated[role] = InOrder(repeated, stops_repeated, place);
+  });
+  return traffic;
+}
+
+const AxisTraffic& TrafficTable::Get(const SearchInput& input,
+                                     const SearchSpace& space, int64_t size) {
+  const auto [entry, inserted] = known_.try_emplace({size, space.restricted});
+  if (inserted) entry->second = TrafficOf(input, space, size);
+  return entry->second;
+}
+
+CollectiveTimes::CollectiveTimes(const SearchSpace& space,
+                                 const SearchPrices& prices)
+    : space_(space), prices_(prices) {
+  const size_t count = space.axes.size();
+  latencies_.assign(count, kNever);
+  rates_.assign(kNumCollectiveKinds,
+                std::vector<std::vector<double>>(
+                    count, std::vector<double>(size_t{1} << count, kNever)));
+  for (int kind = 0; kind < kNumCollectiveKinds; ++kind) {
+    std::vector<double> rate(size_t{1} << count, kNever);
+    for (size_t group = 1; group < rate.size(); ++group) {
+      const AxisList axes = AxesOf(group);
+      const double latency = prices.collective(
+          static_cast<CollectiveKind>(kind), space.mesh, axes, 1);
+      for (size_t i = 0; i < count; ++i) {
+        if (group >> i & 1) latencies_[i] = std::min(latencies_[i], latency);
+      }
+      for (int64_t size : kSizes) {
+        rate[group] = std::min(
+            rate[group], prices.collective(static_cast<CollectiveKind>(kind),
+                                           space.mesh, axes, size) /
+                             static_cast<double>(size));
+      }
+    }
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t set = 1; set < rate.size(); ++set) {
+        for (size_t group = set; group > 0; group = (group - 1) & set) {
+          if ((group >> i & 1) == 0) continue;
+          rates_[kind][i][set] = std::min(rates_[kind][i][set], rate[group]);
+        }
+      }
+    }
+  }
+}
+
+AxisList CollectiveTimes::AxesOf(size_t group) const {
+  AxisList axes;
+  for (size_t i = 0; i < space_.axes.size(); ++i) {
+    if (group >> i & 1) axes.push_back(space_.axes[i]);
+  }
+  return axes;
+}
+
+double CollectiveTimes::Seconds(CollectiveKind kind, size_t axis, size_t set,
+                                double bytes) const {
+  const int64_t size = static_cast<int64_t>(bytes);
+  const auto [known, is_new] = known_.try_emplace(
+      {static_cast<int>(kind), set << 8 | axis, size}, kNever);
+  if (!is_new) return known->second;
+  const double rate = Rate(kind, axis, set);
+  for (size_t group = set; group > 0; group = (group - 1) & set) {
+    if ((group >> axis & 1) == 0) continue;
+    const AxisList axes = AxesOf(group);
+    const auto seconds = [&](int64_t all) {
+      return prices_.collective(kind, space_.mesh, axes, all);
+    };
+    double least = seconds(size);
+    // Reductions go together in calls of up to some hundred MiB: then this one
+    // takes what is left when the others are paid for.
+    for (int64_t all = size + size / 4 + 1;
+         IsReduction(kind) && all < int64_t{1} << 30; all += all / 4 + 1) {
+      least = std::min(least,
+                       seconds(all) - rate * static_cast<double>(all - size));
+    }
+    known->second = std::min(known->second, least);
+  }
+  return known->second;
+}
+
+double CopyRate(const SearchPrices& prices) {
+  double rate = kNever;
+  for (int64_t size : kSizes) {
+    rate = std::min(rate, prices.copy(size) / static_cast<double>(size));
+  }
+  return rate;
+}
+
+bool AreAlike(const SearchSpace& space, const SearchPrices& prices, int a,
+              int b) {
+  const int count = static_cast<int>(space.axes.size());
+  const Mesh& mesh = space.mesh;
+  if (mesh.axis_size(space.axes[a]) != mesh.axis_size(space.axes[b]) ||
+      prices.collective == nullptr) {
+    return false;
+  }
+  for (size_t group = 1; group < size_t{1} << count; ++group) {
+    AxisList axes, traded;
+    for (int i = 0; i < count; ++i) {
+      if ((group >> i & 1) == 0) continue;
+      axes.push_back(space.axes[i]);
+      traded.push_back(space.axes[i == a ? b : i == b ? a : i]);
+    }
+    for (int kind = 0; kind < kNumCollectiveKinds; ++kind) {
+      for (int64_t size : kSizes) {
+        const auto of = [&](const AxisList& list) {
+          return prices.collective(static_cast<CollectiveKind>(kind), mesh,
+                                   list, size);
+        };
+        if (of(axes) != of(traded)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace mtf::internal

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a mesh axis forces to be sent, whatever the others do: the bounds of a
+// search are made of it (planning/search/search_bounds.h).
+#ifndef PLANNING_SEARCH_SEARCH_TRAFFIC_H_
+#define PLANNING_SEARCH_SEARCH_TRAFFIC_H_
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "planning/search/search_layouts.h"
+#include "planning/search/search_space.h"
+
+namespace mtf::internal {
+
+// Values of equal dimensions that one kind of collective moves in a step.
+struct LayoutTraffic {
+  DimSet dims;
+  CollectiveKind kind;
+  bool optimizer;  // for the update
+  bool waits;      // compute has to wait for it
+  int64_t value;   // bytes of the whole buffer of one
+  uint64_t name;   // of whose values they are (NameKey)
+  double bytes;    // of all
+};
+
+// Whether several may be joined into one call (bucket_all_reduces.h).
+bool IsReduction(CollectiveKind kind);
+
+struct RoleTraffic {
+  std::vector<LayoutTraffic> moves;  // in order of dimensions
+  double stops = 0;                  // how often compute waits
+};
+
+// By role of one axis: where parameters are gathered for each use, and where
+// they are gathered once.
+struct AxisTraffic {
+  std::vector<RoleTraffic> repeated, once;
+};
+
+// What each role of an axis of `size` devices moves where there is no other
+// axis. A pure function of its arguments; a role that does not lower moves
+// nothing.
+AxisTraffic TrafficOf(const SearchInput& input, const SearchSpace& space,
+                      int64_t size);
+
+// TrafficOf for the meshes of one search, each computed once.
+class TrafficTable {
+ public:
+  const AxisTraffic& Get(const SearchInput& input, const SearchSpace& space,
+                         int64_t size);
+
+ private:
+  // By size of the axis and whether the space is restricted.
+  std::map<std::pair<int64_t, bool>, AxisTraffic> known_;
+};
+
+// What collectives take at least on a mesh, by kind, place of an axis in
+// space.axes and set of such places that it is in: the least over all groups
+// within the set that the axis belongs to.
+class CollectiveTimes {
+ public:
+  // Both are to outlive it.
+  CollectiveTimes(const SearchSpace& space, const SearchPrices& prices);
+
+  // Seconds of a byte, over all sizes of messages.
+  double Rate(CollectiveKind kind, size_t axis, size_t set) const {
+    return rates_[static_cast<size_t>(kind)][axis][set];
+  }
+  // Seconds of a collective of so many bytes, to which others may be joined
+  // that count by their rate.
+  double Seconds(CollectiveKind kind, size_t axis, size_t set,
+                 double bytes) const;
+  // The least seconds of any collective that the axis takes part in.
+  double Latency(size_t axis) const { return latencies_[axis]; }
+
+ private:
+  AxisList AxesOf(size_t group) const;
+
+  const SearchSpace& space_;
+  const SearchPrices& prices_;
+  std::vector<std::vector<std::vector<double>>> rates_;
+  std::vector<double> latencies_;
+  // What Seconds has said, by kind, group and bytes.
+  mutable absl::flat_hash_map<std::tuple<int, size_t, int64_t>, double> known_;
+};
+
+// The least seconds of a byte that a kernel copies.
+double CopyRate(const SearchPrices& prices);
+
+// Whether the axes at two places of space.axes have one size and one speed,
+// alone and in every group, so that layouts that only trade them cost the same.
+bool AreAlike(const SearchSpace& space, const SearchPrices& prices, int a,
+              int b);
+
+}  // namespace mtf::internal
+
+#endif  // PLANNING_SEARCH_SEARCH_TRAFFIC_H_

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One attention and its gradient, with what tests change about it.
+#ifndef TESTS_LOWERING_FUSION_ATTENTION_PARTS_H_
+#define TESTS_LOWERING_FUSION_ATTENTION_PARTS_H_
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "lowering/lower.h"
+#include "nn/attention/attention.h"
+#include "nn/layers/softmax.h"
+#include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/gradients.h"
+#include "ops/input.h"
+#include "ops/one_hot.h"
+#include "ops/reduce.h"
+
+namespace mtf::testing {
+
+struct AttentionParts {
+  bool causal = true, gradient = true;
+  // Dimensions of a mask, and of what is added to the scores, in their order: a
+  // letter for each of batch, heads, length and memory. "": there is none.
+  std::string mask = "", added = "";
+  DType added_dtype = kFloat32;
+  bool trains_added = false;   // its gradient is fetched too
+  bool computes_mask = false;  // of floats, by a map of its own
+  double dropout = 0;
+  double scale = 1;  // of scores to which something is added, besides
+  DType dtype = kBFloat16;
+  int64_t batch = 2, heads = 3, length = 40, memory = 40, d = 8;
+};
+
+// What nn::DotProductAttention does, with `added` to the scores.
+inline Tensor BiasedAttention(Tensor q, Tensor k, Tensor v, Tensor mask,
+                              Tensor added, const Shape& scores,
+                              const AttentionParts& parts) {
+  const Dimension length = scores[2], memory = scores[3];
+  const double scale =
+      parts.scale / std::sqrt(static_cast<double>(v.shape()[3].size));
+  const bool of_scores = q.dtype() == kBFloat16;
+  Tensor logits =
+      Cast(Einsum({of_scores ? q : q * scale, k}, scores), kFloat32);
+  if (of_scores) logits = logits * scale;
+  logits = logits + added;
+  if (parts.causal) {
+    const Tensor past =
+        GreaterEqual(Range(q.graph(), length), Range(q.graph(), memory));
+    mask = mask.valid() ? LogicalAnd(mask, past) : past;
+  }
+  if (mask.valid()) {
+    logits = Select(mask, logits, -std::numeric_limits<double>::infinity());
+  }
+  return Einsum({Cast(nn::Softmax(logits, memory), v.dtype()), v}, q.shape());
+}
+
+inline Targets BuildAttention(Graph& graph, const AttentionParts& parts) {
+  const Dimension batch{"batch", parts.batch}, heads{"heads", parts.heads},
+      length{"length", parts.length}, memory{"memory", parts.memory},
+      d{"d", parts.d};
+  const auto input = [&](const char* name, Dimension rows) {
+    return Cast(Input(graph, name, kFloat32, {batch, rows, heads, d}),
+                parts.dtype);
+  };
+  const auto shape_of = [&](const std::string& letters) {
+    std::vector<Dimension> dims;
+    for (char letter : letters) {
+      dims.push_back(letter == 'b'   ? batch
+                     : letter == 'h' ? heads
+                     : letter == 'l' ? length
+                                     : memory);
+    }
+    return Shape(std::move(dims));
+  };
+  const Tensor q = input("q", length), k = input("k", memory),
+               v = input("v", memory);
+  Tensor mask, added;
+  if (parts.computes_mask) {
+    mask = Greater(Input(graph, "mask", kFloat32, shape_of(parts.mask)), 0.5);
+  } else if (!parts.mask.empty()) {
+    mask = Input(graph, "mask", kBool, shape_of(parts.mask));
+  }
+  if (!parts.added.empty()) {
+    added = Input(graph, "added", parts.added_dtype, shape_of(parts.added));
+  }
+  const Tensor o = added.valid()
+                       ? BiasedAttention(q, k, v, mask, Cast(added, kFloat32),
+                                         {batch, heads, length, memory}, parts)
+                       : nn::DotProductAttention(q, k, v,
+                                                 {.length = length,
+                                                  .memory_length = memory,
+                                                  .d_kv = d,
+                                                  .causal = parts.causal,
+                                                  .dropout = parts.dropout,
+                                                  .mask = mask});
+  Targets targets;
+  targets.fetches = {Cast(o, kFloat32)};
+  if (parts.gradient) {
+    const Tensor weight = Input(graph, "weight", kFloat32, o.shape());
+    const Tensor loss = ReduceSum(Cast(o, kFloat32) * weight, Shape());
+    std::vector<Tensor> of = {q, k, v};
+    if (parts.trains_added) of.push_back(added);
+    for (Tensor gradient : Gradients(loss, of)) {
+      targets.fetches.push_back(Cast(gradient, kFloat32));
+    }
+  }
+  return targets;
+}
+
+}  // namespace mtf::testing
+
+#endif  // TESTS_LOWERING_FUSION_ATTENTION_PARTS_H_

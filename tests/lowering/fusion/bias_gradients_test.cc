@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/fusion/bias_gradients.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lowering/passes/plan_for_machine.h"
+#include "lowering/program/print_program.h"
+#include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/input.h"
+#include "ops/reduce.h"
+#include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/small_transformer.h"
+
+namespace mtf {
+namespace {
+
+using ::mtf::testing::LowerText;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const Dimension kBatch{"batch", 6}, kLength{"length", 4}, kIn{"in", 8},
+    kOut{"out", 16}, kHeads{"heads", 2}, kSize{"d_kv", 8}, kExperts{"e", 3};
+
+std::string Name(const Program& program, int instruction) {
+  return program.values[program.instructions[instruction].results[0]].name;
+}
+
+// "reduce_sum by einsum_1" for each group, with that instruction taken that
+// makes `taken`.
+std::vector<std::string> Found(const absl::StatusOr<Program>& program,
+                               const std::string& taken = "") {
+  std::vector<std::string> texts;
+  EXPECT_OK(program);
+  if (!program.ok()) return texts;
+  std::vector<bool> others(program->instructions.size());
+  for (size_t i = 0; i < others.size(); ++i) {
+    others[i] = !program->instructions[i].results.empty() &&
+                Name(*program, static_cast<int>(i)) == taken;
+  }
+  for (const BiasGradient& group : FindBiasGradients(*program, others)) {
+    texts.push_back(absl::StrCat(Name(*program, group.reduce), " by ",
+                                 Name(*program, group.einsum)));
+  }
+  return texts;
+}
+
+// What the gradients of a dense layer are made of.
+struct Layer {
+  Shape x{kBatch, kLength, kIn}, dy{kBatch, kLength, kOut}, w{kIn, kOut},
+      dw{kIn, kOut};
+  DType dtype = kFloat32, product = kFloat32;
+  std::function<Tensor(Tensor dy)> sum = [](Tensor dy) {
+    return ReduceSum(dy, {kOut});
+  };
+};
+
+// The sum, the product with the weight and the weight's gradient, "einsum_1",
+// in this order.
+absl::StatusOr<Program> Lowered(const Layer& layer, const char* mesh = "",
+                                const char* layout = "") {
+  Graph graph;
+  const Tensor x = Input(graph, "x", layer.dtype, layer.x);
+  const Tensor w = Input(graph, "w", layer.dtype, layer.w);
+  const Tensor dy = Input(graph, "dy", layer.dtype, layer.dy);
+  const Tensor sum = layer.sum(dy);
+  const Tensor dx = Einsum({dy, w}, layer.x);
+  const Tensor dw = Einsum({x, dy}, layer.dw, {.dtype = layer.product});
+  return LowerText(graph, mesh, layout, {.fetches = {sum, dx, dw}});
+}
+
+TEST(BiasGradients, ComeWithTheGradientOfTheWeight) {
+  const auto program = Lowered({});
+  EXPECT_THAT(Found(program), ElementsAre("reduce_sum by einsum_1"));
+  EXPECT_THAT(Found(program, "reduce_sum"), IsEmpty());
+  EXPECT_THAT(Found(program, "einsum_1"), IsEmpty());
+}
+
+TEST(BiasGradients, OfSeveralDimensions) {
+  EXPECT_THAT(Found(Lowered({.dy = {kBatch, kLength, kHeads, kSize},
+                             .w = {kIn, kHeads, kSize},
+                             .dw = {kIn, kHeads, kSize},
+                             .sum =
+                                 [](Tensor dy) {
+                                   return ReduceSum(dy, {kHeads, kSize});
+                                 }})),
+              SizeIs(1));
+}
+
+TEST(BiasGradients, OfRowsWhereTheWeightIsTheOtherWayRound) {
+  EXPECT_THAT(Found(Lowered({.dw = {kOut, kIn}})), SizeIs(1));
+}
+
+// The libraries write it in the dtype of the product.
+TEST(BiasGradients, HaveTheDTypeOfTheProduct) {
+  const auto found = [](DType product, DType sum) {
+    return Found(Lowered(
+        {.dtype = kBFloat16, .product = product, .sum = [sum](Tensor dy) {
+           return ReduceSum(Cast(dy, sum), {kOut});
+         }}));
+  };
+  EXPECT_THAT(found(kFloat32, kFloat32), SizeIs(1));
+  EXPECT_THAT(found(kBFloat16, kBFloat16), SizeIs(1));
+  EXPECT_THAT(found(kBFloat16, kFloat32), IsEmpty());
+  EXPECT_THAT(found(kFloat32, kBFloat16), IsEmpty());
+}
+
+TEST(BiasGradients, AreSumsOverWhatTheProductSumsOver) {
+  const auto found = [](std::function<Tensor(Tensor)> sum) {
+    return Found(Lowered({.sum = std::move(sum)}));
+  };
+  EXPECT_THAT(found([](Tensor dy) {
+                return ReduceSum(dy, {kLength, kOut});
+              }),
+              IsEmpty());
+  EXPECT_THAT(found([](Tensor dy) { return ReduceSum(dy, {kLength}); }),
+              IsEmpty());
+  EXPECT_THAT(found([](Tensor dy) { return ReduceSum(Square(dy), {kOut}); }),
+              IsEmpty());
+  EXPECT_THAT(found([](Tensor dy) { return ReduceMax(dy, {kOut}); }),
+              IsEmpty());
+}
+
+// Of a batch the libraries do not say what they add up.
+TEST(BiasGradients, AreOfOneMatmul) {
+  EXPECT_THAT(Found(Lowered({.x = {kBatch, kLength, kExperts, kIn},
+                             .dy = {kBatch, kLength, kExperts, kOut},
+                             .w = {kExperts, kIn, kOut},
+                             .dw = {kExperts, kIn, kOut},
+                             .sum =
+                                 [](Tensor dy) {
+                                   return ReduceSum(dy, {kExperts, kOut});
+                                 }})),
+              IsEmpty());
+}
+
+// The product would run where the sum stands.
+TEST(BiasGradients, NeedWhatIsMadeBeforeBoth) {
+  Graph graph;
+  const Tensor w = Input(graph, "w", kFloat32, {kIn, kOut});
+  const Tensor dy = Input(graph, "dy", kFloat32, {kBatch, kOut});
+  const Tensor sum = ReduceSum(dy, {kOut});
+  const Tensor dx = Einsum({dy, w}, {kBatch, kIn});
+  const Tensor dw = Einsum({dx, dy}, {kIn, kOut});
+  EXPECT_THAT(Found(LowerText(graph, "", "", {.fetches = {sum, dw}})),
+              IsEmpty());
+}
+
+// What a collective beside has to hide behind stays where it is.
+TEST(BiasGradients, DoNotReachAcrossACollective) {
+  EXPECT_THAT(Found(Lowered({}, "data:2", "batch:data")), SizeIs(1));
+  const auto program = Lowered({}, "model:2", "out:model");
+  ASSERT_OK(program);
+  EXPECT_TRUE(absl::StrContains(PrintProgram(*program), "all_reduce"));
+  EXPECT_THAT(Found(program), IsEmpty());
+}
+
+// The sum over the gradient that a layer norm's gradient writes is part of that
+// kernel; what is left are the biases behind which no norm stands.
+TEST(BiasGradients, OfATransformerAreAllTakenAlong) {
+  for (DType dtype : {kFloat32, kBFloat16}) {
+    for (const char* mesh : {"", "data:2"}) {
+      SCOPED_TRACE(absl::StrCat(DTypeName(dtype), " ", mesh));
+      Graph graph;
+      const testing::Transformer model =
+          testing::BuildTransformer(graph, {.layers = 1,
+                                            .d_model = 64,
+                                            .d_kv = 16,
+                                            .dtype = dtype,
+                                            .biases = true});
+      const auto program =
+          LowerText(graph, mesh, std::string(mesh).empty() ? "" : "batch:data",
+                    {.fetches = {model.loss}, .updates = {model.step}});
+      ASSERT_OK(program);
+      std::vector<std::string> pairs;
+      for (const FusedGroup& group : GroupsInMemory(*program, {})) {
+        if (program->instructions[group.members.back()].opcode ==
+            Opcode::kEinsum) {
+          pairs.push_back(Name(*program, group.members.front()));
+        }
+      }
+      // Behind the last block there is no norm.
+      EXPECT_THAT(pairs, ElementsAre(HasSubstr("feed_forward/out/add_grad"),
+                                     HasSubstr("feed_forward/in/add_grad"),
+                                     HasSubstr("value/add_grad"),
+                                     HasSubstr("key/add_grad"),
+                                     HasSubstr("query/add_grad")))
+          << PrintProgram(*program);
+    }
+  }
+}
+
+TEST(BiasGradients, HaveTheirMemoryFromTheFirstOfThemOn) {
+  const auto program = Lowered({});
+  ASSERT_OK(program);
+  const std::vector<FusedGroup> groups = GroupsInMemory(*program, {});
+  ASSERT_THAT(groups, SizeIs(1));
+  ASSERT_THAT(groups[0].members, SizeIs(2));
+  EXPECT_THAT(groups[0].outputs, SizeIs(2));
+  // What is read and written, and what comes to be in between.
+  const BufferPlan plan = PlanBuffersOf(*program, groups);
+  std::vector<int> values;
+  for (int member :
+       {groups[0].members[0], groups[0].members[0] + 1, groups[0].members[1]}) {
+    const Instruction& instruction = program->instructions[member];
+    values.push_back(instruction.results[0]);
+  }
+  for (int operand : program->instructions[groups[0].members[1]].operands) {
+    values.push_back(operand);
+  }
+  for (int a : values) {
+    for (int b : values) {
+      const auto &x = plan.buffers[a], &y = plan.buffers[b];
+      const bool apart =
+          x.offset + program->values[a].local_bytes() <= y.offset ||
+          y.offset + program->values[b].local_bytes() <= x.offset;
+      EXPECT_EQ(apart, a != b) << a << " " << b;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mtf

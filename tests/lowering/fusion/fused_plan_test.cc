@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plan of a device that runs some instructions as one.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lowering/fusion/row_groups.h"
+#include "lowering/passes/plan_buffers.h"
+#include "tests/matchers.h"
+#include "tests/program_text.h"
+
+namespace mtf::testing {
+namespace {
+
+// Instructions 1 to 3 as one: of values 1 to 3, %p is nobody else's.
+constexpr char kProgram[] = R"(mesh{data:2}
+%x : f32[b:64/data=32, c:4] = input x
+%p : f32[b:64/data=32, c:4] = map(%x) exp
+%s : f32[b:64/data=32] = reduce(%p) sum
+%y : f32[b:64/data=32, c:4] = map(%p, %s) div
+%z : f32[b:64/data=32, c:4] = map(%y, %s) mul
+output(%z) z
+)";
+
+// `program` under the plan of `groups`.
+std::string Planned(const std::string& program,
+                    const std::vector<FusedGroup>& groups) {
+  auto parsed = ParseText(program);
+  EXPECT_OK(parsed);
+  if (!parsed.ok()) return "";
+  parsed->buffers = PlanBuffersOf(*parsed, groups);
+  return TextOf(*parsed);
+}
+
+TEST(PlanBuffersOf, WithoutGroupsItIsTheProgramsOwn) {
+  auto parsed = ParseText(kProgram);
+  ASSERT_OK(parsed);
+  ASSERT_OK(PlanBuffers(*parsed));
+  EXPECT_EQ(Planned(kProgram, {}), TextOf(*parsed));
+}
+
+// %y would be written over %p, and %p over %x, which the one kernel still
+// reads.
+TEST(PlanBuffersOf, WhatIsMadeInsideHasNoMemoryAndResultsDoNotMeetOperands) {
+  EXPECT_EQ(Planned(kProgram, {{{1, 2, 3}, {2, 3}, {}}}),
+            R"(mesh{data:2}
+buffers{arena:1152, commit:6}
+%x : f32[b:64/data=32, c:4] @0 = input x
+%p : f32[b:64/data=32, c:4] = map(%x) exp
+%s : f32[b:64/data=32] @512 = reduce(%p) sum
+%y : f32[b:64/data=32, c:4] @640 = map(%p, %s) div
+%z : f32[b:64/data=32, c:4] @640 = map(%y, %s) mul
+output(%z) z
+)");
+}
+
+// Rows are read before they are written: %z may lie over %x, and %y, which the
+// group makes itself, has no memory.
+TEST(PlanBuffersOf, ARowGroupWritesItsResultOverAnOperandOfTheSamePlaces) {
+  auto parsed = ParseText(kProgram);
+  ASSERT_OK(parsed);
+  EXPECT_EQ(Planned(kProgram, FusedRows(*parsed, {{1, 2, 3, 4}})),
+            R"(mesh{data:2}
+buffers{arena:512, commit:6}
+%x : f32[b:64/data=32, c:4] @0 = input x
+%p : f32[b:64/data=32, c:4] = map(%x) exp
+%s : f32[b:64/data=32] = reduce(%p) sum
+%y : f32[b:64/data=32, c:4] = map(%p, %s) div
+%z : f32[b:64/data=32, c:4] @0 = map(%y, %s) mul
+output(%z) z
+)");
+}
+
+// The group of %s and %z runs before %t, which reads %x.
+TEST(PlanBuffersOf, AnOperandThatIsReadBetweenTheMembersIsNotWrittenOver) {
+  constexpr char kBetween[] = R"(mesh{data:2}
+%x : f32[b:64/data=32, c:4] = input x
+%s : f32[b:64/data=32] = reduce(%x) sum
+%t : f32[c:4] unreduced{data} = reduce(%x) sum
+%z : f32[b:64/data=32, c:4] = map(%x, %s) mul
+output(%z) z
+)";
+  auto parsed = ParseText(kBetween);
+  ASSERT_OK(parsed);
+  EXPECT_EQ(Planned(kBetween, FusedRows(*parsed, {{1, 3}})),
+            R"(mesh{data:2}
+buffers{arena:1088, commit:5}
+%x : f32[b:64/data=32, c:4] @0 = input x
+%s : f32[b:64/data=32] = reduce(%x) sum
+%t : f32[c:4] unreduced{data} @1024 = reduce(%x) sum
+%z : f32[b:64/data=32, c:4] @512 = map(%x, %s) mul
+output(%z) z
+)");
+}
+
+// The group of %s and %z reads %x besides: it stays until %z, though nobody
+// else reads it behind %p, which would be written over it.
+TEST(PlanBuffersOf, WhatAGroupReadsBesidesItsOperandsStays) {
+  constexpr char kBesides[] = R"(mesh{}
+%x : f32[b:32, c:4] = input x
+%p : f32[b:32, c:4] = map(%x) exp
+%q : f32[b:32, c:4] = map(%p) neg
+%s : f32[b:32] = reduce(%q) sum
+%z : f32[b:32, c:4] = map(%q, %s) mul
+output(%z) z
+)";
+  FusedGroup rows;
+  rows.members = {3, 4};
+  rows.outputs = {4};
+  EXPECT_EQ(Planned(kBesides, {rows}), R"(mesh{}
+buffers{arena:1024, commit:6}
+%x : f32[b:32, c:4] @0 = input x
+%p : f32[b:32, c:4] @0 = map(%x) exp
+%q : f32[b:32, c:4] @0 = map(%p) neg
+%s : f32[b:32] = reduce(%q) sum
+%z : f32[b:32, c:4] @512 = map(%q, %s) mul
+output(%z) z
+)");
+  rows.in_place = {4};
+  rows.reads = {0};
+  EXPECT_EQ(Planned(kBesides, {rows}), R"(mesh{}
+buffers{arena:1024, commit:6}
+%x : f32[b:32, c:4] @0 = input x
+%p : f32[b:32, c:4] @512 = map(%x) exp
+%q : f32[b:32, c:4] @512 = map(%p) neg
+%s : f32[b:32] = reduce(%q) sum
+%z : f32[b:32, c:4] @512 = map(%q, %s) mul
+output(%z) z
+)");
+  // Nor is it written over by the group itself.
+  rows.reads = {2};
+  EXPECT_EQ(Planned(kBesides, {rows}), R"(mesh{}
+buffers{arena:1024, commit:6}
+%x : f32[b:32, c:4] @0 = input x
+%p : f32[b:32, c:4] @0 = map(%x) exp
+%q : f32[b:32, c:4] @0 = map(%p) neg
+%s : f32[b:32] = reduce(%q) sum
+%z : f32[b:32, c:4] @512 = map(%q, %s) mul
+output(%z) z
+)");
+}
+
+// Of two results one can have the memory of %x.
+TEST(PlanBuffersOf, AnOperandIsWrittenOverOnce) {
+  constexpr char kTwo[] = R"(mesh{data:2}
+%x : f32[b:64/data=32, c:4] = input x
+%s : f32[b:64/data=32] = reduce(%x) sum
+%y : f32[b:64/data=32, c:4] = map(%x, %s) mul
+%z : f32[b:64/data=32, c:4] = map(%x, %s) div
+output(%y) y
+output(%z) z
+)";
+  auto parsed = ParseText(kTwo);
+  ASSERT_OK(parsed);
+  EXPECT_EQ(Planned(kTwo, FusedRows(*parsed, {{1, 2, 3}})),
+            R"(mesh{data:2}
+buffers{arena:1024, commit:6}
+%x : f32[b:64/data=32, c:4] @0 = input x
+%s : f32[b:64/data=32] = reduce(%x) sum
+%y : f32[b:64/data=32, c:4] @0 = map(%x, %s) mul
+%z : f32[b:64/data=32, c:4] @512 = map(%x, %s) div
+output(%y) y
+output(%z) z
+)");
+}
+
+// %t reads the old value behind the place where the group would change it.
+TEST(PlanBuffersOf, AVariableIsUpdatedInPlaceByAGroupWhereNobodyReadsItBehind) {
+  const auto update = [](bool read_between) {
+    return absl::StrCat(R"(mesh{data:2}
+%w : f32[b:64, c:4] = read_variable w
+%s : f32[b:64] = reduce(%w) sum
+)",
+                        read_between ? "%t : f32[c:4] = reduce(%w) sum\n"
+                                     : "%t : f32[b:64] = map(%s) exp\n",
+                        R"(%z : f32[b:64, c:4] = map(%w, %s) mul
+%w.2 : f32[b:64, c:4] = write_variable(%z) w
+output(%t) t
+)");
+  };
+  for (bool read_between : {false, true}) {
+    auto parsed = ParseText(absl::StrCat(update(read_between)));
+    ASSERT_OK(parsed);
+    const BufferPlan plan =
+        PlanBuffersOf(*parsed, FusedRows(*parsed, {{1, 3}}));
+    const int z = parsed->instructions[3].results[0];
+    EXPECT_EQ(plan.buffers[z].place, read_between
+                                         ? BufferPlan::Place::kArena
+                                         : BufferPlan::Place::kVariable);
+    EXPECT_EQ(plan.commit, read_between ? 6 : 1);
+  }
+}
+
+TEST(PlanBuffersOf, AnOutputOfAnotherFormHasItsOwnSize) {
+  const auto parsed = ParseText(kProgram);
+  ASSERT_OK(parsed);
+  const std::vector<FusedGroup> plain = {{{1, 2, 3}, {1, 2, 3}, {}}};
+  std::vector<FusedGroup> larger = plain;
+  larger[0].bytes[2] = 1024;  // %s takes 128
+  EXPECT_EQ(PlanBuffersOf(*parsed, larger).arena_bytes -
+                PlanBuffersOf(*parsed, plain).arena_bytes,
+            1024 - 128);
+}
+
+// The second member of the group writes where the first stands, in front of
+// what is computed between them.
+TEST(PlanBuffersOf, WhatAGroupMakesLateDoesNotMeetWhatIsMadeBetweenItsMembers) {
+  auto program = ParseText(R"(mesh{data:1}
+%a : f32[b:64=64, c:4=4] = input a
+%x : f32[p:256=256] = input x
+%u : f32[p:256=256] = map(%x) exp
+%r : f32[b:64=64] = reduce(%a) max
+%s : f32[] = reduce(%u) sum
+%t : f32[d:300=300] = map(%s) identity
+%y : f32[b:64=64, c:4=4] = map(%a, %r) sub
+%w : f32[b:64=64, c:4=4] = map(%y, %a) add
+output(%w) w
+output(%y) y
+output(%t) t
+output(%a) a
+)");
+  ASSERT_OK(program);
+  FusedGroup group;
+  group.members = {3, 6, 7};
+  group.outputs = {6, 7};
+  const BufferPlan plan = PlanBuffersOf(*program, {group});
+  const auto range = [&](int value) {
+    const int64_t begin = plan.buffers[value].offset;
+    return std::pair(begin, begin + program->values[value].local_bytes());
+  };
+  // %y and %w are written by instruction 3, %u is read by instruction 4.
+  const auto [begin, end] = range(2);
+  for (int value : {6, 7}) {
+    EXPECT_TRUE(range(value).second <= begin || range(value).first >= end)
+        << value;
+  }
+  EXPECT_LE(std::max({range(6).second, range(7).second, end}),
+            plan.arena_bytes);
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collectives run beside the compute that does not need them: started early,
+// waited for late, and never so that memory or order goes wrong.
+#include "lowering/passes/overlap_collectives.h"
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lowering/program/count_costs.h"
+#include "planning/cost/estimate_time.h"
+#include "planning/machine/machine.h"
+#include "tests/lowering/gpt_layers.h"
+#include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/pass_test.h"
+
+namespace mtf::testing {
+namespace {
+
+constexpr char kPass[] = "overlap_collectives";
+
+TEST(OverlapCollectives, ASumStartsBehindItsOperandAndIsWaitedForByItsReader) {
+  EXPECT_EQ(AfterPass(kPass, R"(
+mesh{x:2}
+%a : f32[b:4/x=2, c:8] = input a
+%u : f32[c:8] = input u
+%s : f32[c:8] unreduced{x} = reduce(%a) sum
+%v : f32[c:8] = map(%u) relu
+%r : f32[c:8] = all_reduce(%s) sum over{x}
+%y : f32[c:8] = map(%v, %r) add
+output(%y) y
+)"),
+            R"(
+mesh{x:2}
+%a : f32[b:4/x=2, c:8] = input a
+%u : f32[c:8] = input u
+%s : f32[c:8] unreduced{x} = reduce(%a) sum
+%r : f32[c:8] = all_reduce(%s) sum over{x} beside
+%v : f32[c:8] = map(%u) relu
+wait(%r)
+%y : f32[c:8] = map(%v, %r) add
+output(%y) y
+)");
+}
+
+// Nothing computes between the two.
+TEST(OverlapCollectives, WhatIsNeededAtOnceStaysAsItIs) {
+  ExpectUnchanged(kPass, R"(
+mesh{x:2}
+%a : f32[b:4/x=2, c:8] = input a
+%s : f32[c:8] unreduced{x} = reduce(%a) sum
+%r : f32[c:8] = all_reduce(%s) sum over{x}
+%y : f32[c:8] = map(%r) relu
+output(%y) y
+)");
+}
+
+// Its result would take memory for longer than it must.
+TEST(OverlapCollectives, AGatherOfWhatIsComputedStartsWhereItStands) {
+  EXPECT_EQ(AfterPass(kPass, R"(
+mesh{x:2}
+%a : f32[b:4/x=2] = input a
+%u : f32[c:8] = input u
+%h : f32[b:4/x=2] = map(%a) relu
+%v : f32[c:8] = map(%u) relu
+%g : f32[b:4] = all_gather(%h) b over{x}
+%w : f32[c:8] = map(%u) exp
+%y : f32[b:4, c:8] = map(%g, %v) add
+output(%y) y
+output(%w) w
+)"),
+            R"(
+mesh{x:2}
+%a : f32[b:4/x=2] = input a
+%u : f32[c:8] = input u
+%h : f32[b:4/x=2] = map(%a) relu
+%v : f32[c:8] = map(%u) relu
+%g : f32[b:4] = all_gather(%h) b over{x} beside
+%w : f32[c:8] = map(%u) exp
+wait(%g)
+%y : f32[b:4, c:8] = map(%g, %v) add
+output(%y) y
+output(%w) w
+)");
+}
+
+// One ahead: what is gathered and not yet used is no more than was gathered at
+// once before.
+TEST(OverlapCollectives, TheNextParameterIsGatheredBesideTheUseOfThisOne) {
+  EXPECT_EQ(AfterPass(kPass, R"(
+mesh{x:2}
+%a : f32[b:4, c:8] = input a
+%u : f32[c:8/x=4, d:8] = read_variable u
+%u.whole : f32[c:8, d:8] = all_gather(%u) c over{x}
+%h : f32[b:4, d:8] = einsum(%a, %u.whole) sum{c} by{m 4 n 8 k 8}
+%v : f32[d:8/x=4, e:8] = read_variable v
+%v.whole : f32[d:8, e:8] = all_gather(%v) d over{x}
+%i : f32[b:4, e:8] = einsum(%h, %v.whole) sum{d} by{m 4 n 8 k 8}
+%w : f32[e:8/x=4, f:8] = read_variable w
+%w.half : bf16[e:8/x=4, f:8] = map(%w) [cast.bf16($0)]
+%w.whole : bf16[e:8, f:8] = all_gather(%w.half) e over{x}
+%i.half : bf16[b:4, e:8] = map(%i) [cast.bf16($0)]
+%j : bf16[b:4, f:8] = einsum(%i.half, %w.whole) sum{e} by{m 4 n 8 k 8}
+output(%j) j
+)"),
+            R"(
+mesh{x:2}
+%a : f32[b:4, c:8] = input a
+%u : f32[c:8/x=4, d:8] = read_variable u
+%u.whole : f32[c:8, d:8] = all_gather(%u) c over{x}
+%v : f32[d:8/x=4, e:8] = read_variable v
+%v.whole : f32[d:8, e:8] = all_gather(%v) d over{x} beside
+%h : f32[b:4, d:8] = einsum(%a, %u.whole) sum{c} by{m 4 n 8 k 8}
+%w : f32[e:8/x=4, f:8] = read_variable w
+%w.half : bf16[e:8/x=4, f:8] = map(%w) [cast.bf16($0)]
+%w.whole : bf16[e:8, f:8] = all_gather(%w.half) e over{x} beside
+wait(%v.whole)
+%i : f32[b:4, e:8] = einsum(%h, %v.whole) sum{d} by{m 4 n 8 k 8}
+%i.half : bf16[b:4, e:8] = map(%i) [cast.bf16($0)]
+wait(%w.whole)
+%j : bf16[b:4, f:8] = einsum(%i.half, %w.whole) sum{e} by{m 4 n 8 k 8}
+output(%j) j
+)");
+}
+
+// Gathers that stand far before their use come nearer to it.
+TEST(OverlapCollectives, AGatherThatStandsTooEarlyStartsLater) {
+  EXPECT_EQ(AfterPass(kPass, R"(
+mesh{x:2}
+%t : f32[c:8/x=4] = read_variable t
+%u : f32[c:8/x=4] = read_variable u
+%v : f32[c:8/x=4] = read_variable v
+%w : f32[c:8/x=4] = read_variable w
+%a : f32[c:8] = input a
+%w.whole : f32[c:8] = all_gather(%w) c over{x}
+%w.named : f32[d:8] = reshape(%w.whole)
+%u.whole : f32[c:8] = all_gather(%u) c over{x}
+%h : f32[c:8] = map(%a, %u.whole) add
+%v.whole : f32[c:8] = all_gather(%v) c over{x}
+%i : f32[c:8] = map(%a, %v.whole) mul
+%t.whole : f32[c:8] = all_gather(%t) c over{x}
+%k : f32[c:8] = map(%a, %t.whole) add
+%l : f32[c:8, d:8] = map(%a, %w.named) add
+output(%h) h
+output(%i) i
+output(%k) k
+output(%l) l
+)"),
+            R"(
+mesh{x:2}
+%t : f32[c:8/x=4] = read_variable t
+%u : f32[c:8/x=4] = read_variable u
+%v : f32[c:8/x=4] = read_variable v
+%w : f32[c:8/x=4] = read_variable w
+%a : f32[c:8] = input a
+%u.whole : f32[c:8] = all_gather(%u) c over{x}
+%v.whole : f32[c:8] = all_gather(%v) c over{x} beside
+%t.whole : f32[c:8] = all_gather(%t) c over{x} beside
+%h : f32[c:8] = map(%a, %u.whole) add
+%w.whole : f32[c:8] = all_gather(%w) c over{x} beside
+wait(%v.whole)
+%i : f32[c:8] = map(%a, %v.whole) mul
+wait(%t.whole)
+%k : f32[c:8] = map(%a, %t.whole) add
+wait(%w.whole)
+%w.named : f32[d:8] = reshape(%w.whole)
+%l : f32[c:8, d:8] = map(%a, %w.named) add
+output(%h) h
+output(%i) i
+output(%k) k
+output(%l) l
+)");
+}
+
+// A device may run einsum, bias and relu as one kernel.
+TEST(OverlapCollectives, NothingStartsOrIsWaitedForWithinAKernel) {
+  EXPECT_EQ(AfterPass(kPass, R"(
+mesh{x:2}
+%a : f32[b:4, c:8] = input a
+%w : f32[c:8, d:8] = input w
+%v : f32[d:8/x=4] = read_variable v
+%t : f32[b:4, c:8] = map(%a) exp
+%h : f32[b:4, d:8] = einsum(%t, %w) sum{c} by{m 4 n 8 k 8}
+%v.whole : f32[d:8] = all_gather(%v) d over{x}
+%i : f32[b:4, d:8] = map(%h, %v.whole) add
+%j : f32[b:4, d:8] = map(%i) relu
+output(%j) j
+)"),
+            R"(
+mesh{x:2}
+%a : f32[b:4, c:8] = input a
+%w : f32[c:8, d:8] = input w
+%v : f32[d:8/x=4] = read_variable v
+%v.whole : f32[d:8] = all_gather(%v) d over{x} beside
+%t : f32[b:4, c:8] = map(%a) exp
+wait(%v.whole)
+%h : f32[b:4, d:8] = einsum(%t, %w) sum{c} by{m 4 n 8 k 8}
+%i : f32[b:4, d:8] = map(%h, %v.whole) add
+%j : f32[b:4, d:8] = map(%i) relu
+output(%j) j
+)");
+}
+
+// What a reduce_scatter reads cannot go before its wait.
+TEST(OverlapCollectives, NoMoreThanTwoHoldTheirOperands) {
+  std::string before = "\nmesh{x:2}\n", after = before;
+  for (const char* v : {"a", "b", "c"}) {
+    const std::string line =
+        absl::StrCat("%", v, " : f32[i:2/x=1, j:4] = input ", v, "\n");
+    before += line;
+    after += line;
+  }
+  const std::string u = "%u : f32[j:4] = input u\n";
+  before += u;
+  after += u;
+  std::string made_last;
+  for (const char* v : {"a", "b", "c"}) {
+    const std::string sum = absl::StrCat(
+        "%", v, "1 : f32[j:4] unreduced{x} = reduce(%", v, ") sum\n");
+    const std::string call = absl::StrCat(
+        "%", v, "2 : f32[j:4/x=2] = reduce_scatter(%", v, "1) sum j over{x}");
+    absl::StrAppend(&before, sum, call, "\n");
+    if (std::string(v) == "c")
+      after += sum + "wait(%a2)\n" + call + " beside\n";
+    if (std::string(v) != "c") after += sum + call + " beside\n";
+  }
+  const std::string rest = "%t : f32[j:4] = map(%u) relu\n";
+  before += rest;
+  after += rest + "wait(%b2, %c2)\n";
+  const std::string end =
+      "%y : f32[j:4/x=2] = map(%a2, %b2, %c2) [add($0, $1); add($2, $3)]\n"
+      "output(%y) y\noutput(%t) t\n";
+  EXPECT_EQ(AfterPass(kPass, before + end), after + end);
+}
+
+// The second sum reads the first, so the wait comes before it starts.
+TEST(OverlapCollectives, ACollectiveOfACollectiveStaysBehindItsWait) {
+  EXPECT_EQ(AfterPass(kPass, R"(
+mesh{x:2, y:2}
+%a : f32[b:4/x=2, d:4/y=2, c:8] = input a
+%u : f32[c:8] = input u
+%s : f32[c:8] unreduced{x, y} = reduce(%a) sum
+%v : f32[c:8] = map(%u) relu
+%r : f32[c:8] unreduced{y} = all_reduce(%s) sum over{x}
+%q : f32[c:8] = all_reduce(%r) sum over{y}
+%w : f32[c:8] = map(%u) exp
+%y : f32[c:8] = map(%v, %q) add
+output(%y) y
+output(%w) w
+)"),
+            R"(
+mesh{x:2, y:2}
+%a : f32[b:4/x=2, d:4/y=2, c:8] = input a
+%u : f32[c:8] = input u
+%s : f32[c:8] unreduced{x, y} = reduce(%a) sum
+%r : f32[c:8] unreduced{y} = all_reduce(%s) sum over{x} beside
+%v : f32[c:8] = map(%u) relu
+wait(%r)
+%q : f32[c:8] = all_reduce(%r) sum over{y} beside
+%w : f32[c:8] = map(%u) exp
+wait(%q)
+%y : f32[c:8] = map(%v, %q) add
+output(%y) y
+output(%w) w
+)");
+}
+
+// A rename reads nothing: it is written where its own reader is.
+TEST(OverlapCollectives, ARenameDoesNotCallForTheWait) {
+  EXPECT_EQ(AfterPass(kPass, R"(
+mesh{x:2}
+%a : f32[b:4/x=2, c:8] = input a
+%u : f32[c:8] = input u
+%s : f32[c:8] unreduced{x} = reduce(%a) sum
+%r : f32[c:8] = all_reduce(%s) sum over{x}
+%n : f32[d:8] = reshape(%r)
+%v : f32[c:8] = map(%u) relu
+%y : f32[c:8, d:8] = map(%u, %n) add
+output(%y) y
+output(%v) v
+)"),
+            R"(
+mesh{x:2}
+%a : f32[b:4/x=2, c:8] = input a
+%u : f32[c:8] = input u
+%s : f32[c:8] unreduced{x} = reduce(%a) sum
+%r : f32[c:8] = all_reduce(%s) sum over{x} beside
+%v : f32[c:8] = map(%u) relu
+wait(%r)
+%n : f32[d:8] = reshape(%r)
+%y : f32[c:8, d:8] = map(%u, %n) add
+output(%y) y
+output(%v) v
+)");
+}
+
+// And a sum of what is only renamed starts behind what made it.
+TEST(OverlapCollectives, ARenameDoesNotHoldBackTheStart) {
+  EXPECT_EQ(AfterPass(kPass, R"(
+mesh{x:2}
+%a : f32[b:4/x=2, c:8] = input a
+%u : f32[c:8] = input u
+%s : f32[c:8] unreduced{x} = reduce(%a) sum
+%v : f32[c:8] = map(%u) relu
+%n : f32[d:8] unreduced{x} = reshape(%s)
+%r : f32[d:8] = all_reduce(%n) sum over{x}
+%y : f32[c:8, d:8] = map(%u, %r) add
+output(%y) y
+output(%v) v
+)"),
+            R"(
+mesh{x:2}
+%a : f32[b:4/x=2, c:8] = input a
+%u : f32[c:8] = input u
+%s : f32[c:8] unreduced{x} = reduce(%a) sum
+%n : f32[d:8] unreduced{x} = reshape(%s)
+%r : f32[d:8] = all_reduce(%n) sum over{x} beside
+%v : f32[c:8] = map(%u) relu
+wait(%r)
+%y : f32[c:8, d:8] = map(%u, %r) add
+output(%y) y
+output(%v) v
+)");
+}
+
+// The gather of what each rank has updated runs beside the next update, and
+// its wait closes the step.
+TEST(OverlapCollectives, AnUpdatedParameterIsNeededInTheEnd) {
+  EXPECT_EQ(AfterPass(kPass, R"(
+mesh{x:2}
+%v : f32[d:8] = read_variable v
+%w : f32[d:8] = read_variable w
+%v.part : f32[d:8/x=4] = all_slice(%v) d over{x}
+%v.new : f32[d:8/x=4] = map(%v.part) exp
+%v.whole : f32[d:8] = all_gather(%v.new) d over{x}
+%v.kept : f32[d:8] = write_variable(%v.whole) v
+%w.new : f32[d:8] = map(%w) exp
+%w.kept : f32[d:8] = write_variable(%w.new) w
+)"),
+            R"(
+mesh{x:2}
+%v : f32[d:8] = read_variable v
+%w : f32[d:8] = read_variable w
+%v.part : f32[d:8/x=4] = all_slice(%v) d over{x}
+%v.new : f32[d:8/x=4] = map(%v.part) exp
+%v.whole : f32[d:8] = all_gather(%v.new) d over{x} beside
+%w.new : f32[d:8] = map(%w) exp
+%w.kept : f32[d:8] = write_variable(%w.new) w
+wait(%v.whole)
+%v.kept : f32[d:8] = write_variable(%v.whole) v
+)");
+}
+
+TEST(OverlapCollectives, AProgramWithAWaitIsLeftAsItIs) {
+  ExpectUnchanged(kPass, R"(
+mesh{x:2}
+%a : f32[b:4/x=2, c:8] = input a
+%u : f32[c:8] = input u
+%s : f32[c:8] unreduced{x} = reduce(%a) sum
+%v : f32[c:8] = map(%u) relu
+%r : f32[c:8] = all_reduce(%s) sum over{x} beside
+%w : f32[c:8] = map(%v) exp
+wait(%r)
+%y : f32[c:8] = map(%w, %r) add
+output(%y) y
+)");
+}
+
+}  // namespace
+}  // namespace mtf::testing

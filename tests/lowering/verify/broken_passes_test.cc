@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What no text can say: programs that a pass has broken.
+#include <string>
+#include <utility>
+
+#include "lowering/verify/verify_program.h"
+#include "tests/lowering/pass_test.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class VerifyProgramTest : public ::testing::Test {
+ protected:
+  VerifyProgramTest() {
+    absl::StatusOr<Program> parsed = ParseText(R"(
+mesh{x:2, y:2}
+%a : f32[b:8/x, c:4/y] = input a
+%w : f32[c:4/y] = read_variable w
+%m : f32[b:8/x, c:4/y] = mask(%a) b fill 0
+%s : f32[b:8/x] unreduced{y} = reduce(%m) sum
+%s.sum : f32[b:8/x] = all_reduce(%s) sum over{y}
+%g : f32[b:8] = all_gather(%s.sum) b over{x}
+output(%g) g
+)");
+    EXPECT_OK(parsed);
+    program_ = *std::move(parsed);
+    EXPECT_OK(VerifyProgram(program_));
+  }
+
+  Instruction& At(int i) { return program_.instructions[i]; }
+
+  void ExpectBroken(int bad, const std::string& message) {
+    int place = -2;
+    const absl::Status status = VerifyProgram(program_, &place);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    const std::string text(status.message());
+    EXPECT_EQ(text.substr(0, text.find('\n')), message);
+    EXPECT_EQ(place, bad);
+  }
+
+  static constexpr int kInput = 0, kRead = 1, kMask = 2, kReduce = 3,
+                       kAllReduce = 4, kAllGather = 5, kOutput = 6;
+  Program program_;
+};
+
+TEST_F(VerifyProgramTest, AnOperandIsMadeBeforeItIsRead) {
+  std::swap(At(kMask), At(kReduce));
+  ExpectBroken(kMask, "an operand is read before it is made");
+}
+
+TEST_F(VerifyProgramTest, AValueIsMadeOnce) {
+  At(kAllGather).results = {At(kMask).results[0]};
+  ExpectBroken(kAllGather, "a value is made twice");
+}
+
+TEST_F(VerifyProgramTest, AValueIsOneOfTheProgram) {
+  At(kMask).operands = {99};
+  ExpectBroken(-1, "an instruction reads or makes a value of no program");
+  At(kMask).operands = {-1};
+  ExpectBroken(-1, "an instruction reads or makes a value of no program");
+}
+
+TEST_F(VerifyProgramTest, NamesAreUnique) {
+  program_.values[At(kMask).results[0]].name = "a";
+  ExpectBroken(kMask, "the name of a result is taken");
+}
+
+TEST_F(VerifyProgramTest, AnInstructionHasItsOperands) {
+  At(kMask).operands.clear();
+  ExpectBroken(kMask, "mask takes 1 operand, not 0");
+}
+
+TEST_F(VerifyProgramTest, AnInstructionHasAResult) {
+  At(kAllGather).results.clear();
+  ExpectBroken(kAllGather, "there is no result");
+}
+
+TEST_F(VerifyProgramTest, OnlyCollectivesHaveSeveralResults) {
+  At(kInput).results = {At(kInput).results[0], At(kMask).results[0]};
+  ExpectBroken(kInput, "there is more than one result");
+}
+
+TEST_F(VerifyProgramTest, AnOutputGivesNothing) {
+  At(kOutput).results = {program_.AddValue("o", kFloat32, {}, {})};
+  ExpectBroken(kOutput, "output gives nothing");
+}
+
+TEST_F(VerifyProgramTest, ACollectiveGivesOneResultPerOperand) {
+  At(kAllReduce).operands.push_back(At(kReduce).results[0]);
+  ExpectBroken(kAllReduce, "a collective gives one result per operand");
+}
+
+TEST_F(VerifyProgramTest, ALayoutHasOneEntryPerDimension) {
+  program_.values[At(kMask).results[0]].layout.dims.pop_back();
+  ExpectBroken(kMask, "the layout of the result is not legal");
+}
+
+TEST_F(VerifyProgramTest, WhatIsReducedHasNoKindOfReduction) {
+  program_.values[At(kMask).results[0]].layout.reduction = ReduceKind::kMax;
+  ExpectBroken(kMask, "the layout of the result is not legal");
+}
+
+TEST_F(VerifyProgramTest, AnIterationHasOneEntryPerDimension) {
+  At(kReduce).iteration_layout.dims.pop_back();
+  ExpectBroken(kReduce, "the layout of the iteration is not legal");
+}
+
+TEST_F(VerifyProgramTest, AMaskIsOfDimensionsThatExist) {
+  At(kMask).mask_dims = {2};
+  ExpectBroken(kMask, "a mask of no dimension");
+}
+
+TEST_F(VerifyProgramTest, ACollectiveIsOfADimensionThatExists) {
+  At(kAllGather).dim = 1;
+  ExpectBroken(kAllGather, "a collective of no dimension");
+}
+
+TEST_F(VerifyProgramTest, ACollectiveIsOverAxes) {
+  At(kAllGather).axes = {};
+  ExpectBroken(kAllGather, "a collective over no axis");
+}
+
+TEST_F(VerifyProgramTest, ACollectiveIsOverAxesOfTheMesh) {
+  At(kAllReduce).axes = {5};
+  ExpectBroken(kAllReduce,
+               "a collective over an axis twice, or over none of the mesh");
+}
+
+TEST_F(VerifyProgramTest, AVariableIsListed) {
+  program_.variables.clear();
+  ExpectBroken(kRead, "there is no such variable");
+}
+
+TEST_F(VerifyProgramTest, AVariableIsListedOnce) {
+  program_.variables.push_back(program_.variables[0]);
+  ExpectBroken(-1, "variable w is listed twice");
+}
+
+TEST_F(VerifyProgramTest, BuffersAreThoseOfTheProgram) {
+  program_.buffers.buffers.resize(2);
+  ExpectBroken(-1, "the buffers are not those of this program");
+}
+
+TEST_F(VerifyProgramTest, ExtentsAreOnePerDimension) {
+  program_.values[At(kMask).results[0]].local = {4};
+  ExpectBroken(kMask, "there is not one extent per dimension");
+}
+
+TEST_F(VerifyProgramTest, TheErrorShowsTheInstructionAndTheUsersLine) {
+  program_.origins.push_back({"layer_0/mask", {"model.cc", 12}});
+  At(kMask).origin = 0;
+  At(kMask).mask_dims = {2};
+  EXPECT_THAT(VerifyProgram(program_),
+              StatusIs(absl::StatusCode::kInternal,
+                       "a mask of no dimension\n"
+                       "  in       %m : f32[b:8/x, c:4/y] = mask(%a) ? fill "
+                       "0\n"
+                       "  made at  layer_0/mask (model.cc:12)"));
+}
+
+TEST_F(VerifyProgramTest, APassThatBreaksAProgramIsNamed) {
+  // Lower verifies behind every pass; RunPass does so behind one.
+  EXPECT_THAT(RunPass("fuse_maps", program_), IsOk());
+  At(kMask).mask_dims = {2};
+  EXPECT_THAT(RunPass("fuse_maps", program_),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("a mask of no dimension")));
+  EXPECT_THAT(RunPass("fuse_map", program_),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("did you mean \"fuse_maps\"?\n  passes   ")));
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a program may say of what runs beside, and where that lives in memory.
+#include "lowering/verify/verify_overlap.h"
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/pass_test.h"
+
+namespace mtf::testing {
+namespace {
+
+// Text that says something wrong of what runs beside.
+struct WrongWait {
+  const char* name;
+  std::string text;  // behind the lines below
+  std::string message;
+  friend std::ostream& operator<<(std::ostream& out, const WrongWait& wrong) {
+    return out << wrong.name;
+  }
+};
+
+std::vector<WrongWait> WrongWaits() {
+  const std::string sum = "%r : f32[c:8] = all_reduce(%s) sum over{x}";
+  const std::string two =
+      "%r : f32[c:8], %q : f32[c:8] = all_reduce(%s, %t) sum over{x} beside\n";
+  const std::string planned =
+      "buffers{arena:256, commit:0}\n"
+      "%a : f32[b:4/x=2, c:8] @192 = input a\n"
+      "%u : f32[c:8] @128 = input u\n"
+      "%s : f32[c:8] unreduced{x} @0 = reduce(%a) sum\n";
+  const std::string placed =
+      "%r : f32[c:8] @64 = all_reduce(%s) sum over{x} beside\n";
+  const std::string end = "wait(%r)\noutput(%r) r\n";
+  return {
+      {"NobodyWaits", sum + " beside\n",
+       "nobody waits for a collective that is beside"},
+      {"NothingIsBeside", sum + "\nwait(%r)\n", "%r is not made beside"},
+      {"WaitsTwice", sum + " beside\nwait(%r)\nwait(%r)\n",
+       "%r is not made beside"},
+      {"WaitsForAnInput", "wait(%a)\n", "%a is not made beside"},
+      {"ReadsTooEarly", sum + " beside\noutput(%r) r\nwait(%r)\n",
+       "%r is read before its wait"},
+      {"ReadsAnotherResultTooEarly", two + "output(%q) q\nwait(%r)\n",
+       "%q is read before its wait"},
+      {"WaitsForTheSecondResult", two + "wait(%q)\n",
+       "a wait names the first result, which is %r, not %q"},
+      {"ASliceIsBeside",
+       "%o : f32[c:8/x=4] = all_slice(%u) c over{x} beside\nwait(%o)\n",
+       "only what moves between ranks can run beside"},
+      {"AMapIsBeside", "%v : f32[c:8] = map(%u) relu beside\n",
+       "unexpected text"},
+      {"WaitsForNothing", "wait()\n", "wait takes 1 or more operands, not 0"},
+      {"GivesAResult", "%v : f32[c:8] = wait(%u)\n", "wait gives nothing"},
+      {"WritesWhereAnOperandIs",
+       planned + placed + "%v : f32[c:8] @0 = map(%u) relu\n" + end,
+       "%v is written where a collective beside has %s"},
+      {"WritesWhereTheResultGoes",
+       planned + placed + "%v : f32[c:8] @64 = map(%u) relu\n" + end,
+       "%v is written where a collective beside has %r"},
+      {"PutsTheResultWhereAnotherReads",
+       planned + "%v : f32[c:8] @64 = map(%u) relu\n" + placed +
+           "%w : f32[c:8] @128 = map(%v) relu\n" + end,
+       "%r is written where %v is still needed"},
+      {"WritesTheVariableThatIsSent",
+       planned + "%w : f32[c:8/x=4] @w = read_variable w\n" +
+           "%r : f32[c:8] @64 = all_gather(%w) c over{x} beside\n" +
+           "%v : f32[c:8/x=4] @w = map(%w) relu\n" + end,
+       "%v is written where a collective beside has %w"},
+  };
+}
+
+class WaitErrors : public ::testing::TestWithParam<WrongWait> {};
+
+TEST_P(WaitErrors, AreTold) {
+  std::string text = "mesh{x:2}\n";
+  if (!absl::StartsWith(GetParam().text, "buffers")) {
+    text = R"(mesh{x:2}
+%a : f32[b:4/x=2, c:8] = input a
+%u : f32[c:8] = input u
+%s : f32[c:8] unreduced{x} = reduce(%a) sum
+%t : f32[c:8] unreduced{x} = reduce(%a) sum
+)";
+  }
+  const auto parsed = ParseText(text + GetParam().text);
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(parsed.status().message()),
+              ::testing::HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(Wrong, WaitErrors, ::testing::ValuesIn(WrongWaits()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(ProgramText, SaysWhatRunsBeside) {
+  const std::string text = R"(mesh{x:2}
+%a : f32[b:4/x=2, c:8] = input a
+%u : f32[c:8] = input u
+%s : f32[c:8] unreduced{x} = reduce(%a) sum
+%t : f32[c:8] unreduced{x} = reduce(%a) sum
+%r : f32[c:8] = all_reduce(%s) sum over{x} beside
+%q : f32[c:8/x=4] = reduce_scatter(%t) sum c over{x} beside
+%v : f32[c:8] = map(%u) relu
+wait(%r, %q)
+output(%r) r
+output(%q) q
+output(%v) v
+)";
+  const auto parsed = ParseText(text);
+  ASSERT_OK(parsed);
+  EXPECT_EQ(TextOf(*parsed), text);
+}
+
+// Memory: what is under way keeps its operands and has its results.
+constexpr char kUnderWay[] = R"(
+mesh{x:2}
+%a : f32[b:4/x=2, c:8] = input a
+%z : f32[c:8] = input z
+%s : f32[c:8] unreduced{x} = reduce(%a) sum
+%r : f32[c:8/x=4] = reduce_scatter(%s) sum c over{x} beside
+%t : f32[c:8] = map(%z) sin
+%u : f32[c:8] = map(%z, %t) mul
+wait(%r)
+%y : f32[c:8/x=4] = map(%r) relu
+output(%y) y
+output(%u) u
+)";
+
+TEST(PlanBuffers, WhatIsBesideKeepsItsPlaces) {
+  auto program = ParseText(kUnderWay);
+  ASSERT_OK(program);
+  ASSERT_OK(RunPass("plan_buffers", *program));
+  const auto place = [&](absl::string_view name) {
+    for (size_t v = 0; v < program->values.size(); ++v) {
+      if (program->values[v].name == name) {
+        return program->buffers.buffers[v].offset;
+      }
+    }
+    ADD_FAILURE() << name;
+    return int64_t{-1};
+  };
+  EXPECT_NE(place("t"), place("s"));
+  EXPECT_NE(place("u"), place("s"));
+  EXPECT_NE(place("t"), place("r"));
+}
+
+TEST(PlanBuffers, ASumBesideWorksInPlace) {
+  const std::string text = AfterPass("plan_buffers", R"(
+mesh{x:2}
+%a : f32[b:4/x=2, c:64] = input a
+%u : f32[c:64] = input u
+%s : f32[c:64] unreduced{x} = reduce(%a) sum
+%r : f32[c:64] = all_reduce(%s) sum over{x} beside
+%v : f32[c:64] = map(%u) relu
+wait(%r)
+%y : f32[c:64] = map(%v, %r) add
+output(%y) y
+)");
+  const size_t s = text.find("%s :"), r = text.find("%r :");
+  ASSERT_NE(s, std::string::npos);
+  const auto place = [&](size_t at) {
+    const size_t begin = text.find('@', at);
+    return text.substr(begin, text.find(' ', begin) - begin);
+  };
+  EXPECT_EQ(place(s), place(r)) << text;
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "nn/optimizers/adafactor.h"
+#include "nn/optimizers/adam.h"
+#include "nn/optimizers/sgd.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+#include "tests/nn/oracle.h"
+
+namespace mtf {
+namespace {
+
+using ::mtf::testing::OracleGraph;
+using ::mtf::testing::StatusIs;
+using ::testing::HasSubstr;
+
+const Dimension kIo{"io", 3};
+
+TEST(Minimize, LeavesAloneWhatTheLossDoesNotSee) {
+  OracleGraph o;
+  const Tensor w = o.Parameter("w", {}, {1.0});
+  o.Parameter("other", {}, {1.0});
+  const Tensor fixed = Variable(o.graph, "fixed", Ones(o.graph, kFloat32, {}),
+                                {.trainable = false});
+  o.variables["fixed"] = {{}, kFloat32, {2.0}};
+  const Tensor step = nn::Sgd({.learning_rate = 0.1}).Minimize(w * fixed);
+  o.Run(step);
+  EXPECT_NEAR(o.Value("w")[0], 0.8, 1e-9);
+  EXPECT_EQ(o.Value("other")[0], 1);
+  EXPECT_EQ(o.Value("fixed")[0], 2);
+}
+
+TEST(Apply, TakesGradientsOfAnyOrigin) {
+  OracleGraph o;
+  const Dimension out{"out", 2};
+  const Tensor w = o.Parameter("w", {kIo, out}, {1, 2, 3, 4, 5, 6});
+  const Tensor unused = o.Parameter("unused", {}, {1.0});
+  const Tensor g = Constant(o.graph, {1, 2, 3, 4, 5, 6}, kFloat32, {out, kIo});
+  const Tensor step =
+      nn::Sgd({.learning_rate = 1.0}).Apply({g, Tensor()}, {w, unused});
+  o.Run(step);
+  // Dimensions meet by name: row-major [out, io] against [io, out].
+  testing::ExpectNear(o.Value("w"), {0, -2, 1, -1, 2, 0});
+  EXPECT_EQ(o.Value("unused")[0], 1);
+}
+
+TEST(OptimizerErrors, ALossThatIsNoScalar) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo}));
+  const int line = __LINE__ + 1;
+  nn::AdamW().Minimize(Square(w));
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr(absl::StrCat("the loss \"square\" is no float "
+                                              "scalar (adamw, "
+                                              "optimizer_test.cc:",
+                                              line, ")"))));
+}
+
+TEST(OptimizerErrors, NothingToTrain) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {});
+  nn::Sgd().Minimize(x);
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("the loss \"x\" depends on no trainable "
+                                 "parameter (sgd, optimizer_test.cc:")));
+}
+
+TEST(OptimizerErrors, AnEarlierErrorIsTheOneThatIsTold) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo}));
+  const Tensor loss = ReduceSum(w, {{"absent", 1}});
+  nn::Sgd().Minimize(ReduceSum(loss, {}));
+  EXPECT_THAT(graph.status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                       HasSubstr("\"absent\"")));
+}
+
+TEST(OptimizerErrors, FewerGradientsThanVariables) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo}));
+  nn::Sgd().Apply({}, {w});
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("0 gradients for 1 variables (sgd, "
+                                 "optimizer_test.cc:")));
+}
+
+TEST(OptimizerErrors, AGradientOfAnotherShape) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo}));
+  nn::Sgd().Apply({Zeros(graph, kFloat32, {})}, {w});
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("has not the shape of variable \"w\" (sgd, "
+                                 "optimizer_test.cc:")));
+}
+
+TEST(OptimizerErrors, WhatIsNoVariable) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo}));
+  nn::Sgd().Apply({w}, {Square(w)});
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("\"square\" is no float variable")));
+}
+
+TEST(OptimizerErrors, AVariableTwice) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo}));
+  nn::Sgd().Apply({w, w}, {w, w});
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("variable \"w\" is listed twice")));
+}
+
+// One option that is wrong, and what is said of it.
+struct WrongOption {
+  const char* name;
+  std::function<void(Tensor loss)> minimize;
+  const char* words;
+  friend void PrintTo(const WrongOption& o, std::ostream* out) {
+    *out << o.name;
+  }
+};
+
+class WrongOptionTest : public ::testing::TestWithParam<WrongOption> {};
+
+TEST_P(WrongOptionTest, IsAnError) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Ones(graph, kFloat32, {kIo}));
+  GetParam().minimize(ReduceSum(Square(w), {}));
+  EXPECT_THAT(graph.status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                       HasSubstr(GetParam().words)));
+  EXPECT_THAT(graph.status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                       HasSubstr(", optimizer_test.cc:")));
+}
+
+const double kNaN = std::nan("");
+const double kInfinity = std::numeric_limits<double>::infinity();
+
+INSTANTIATE_TEST_SUITE_P(
+    All, WrongOptionTest,
+    ::testing::Values(
+        WrongOption{"SgdMomentum",
+                    [](Tensor l) { nn::Sgd({.momentum = 1}).Minimize(l); },
+                    ".momentum is 1, not in [0, 1) (sgd, "},
+        WrongOption{
+            "SgdMomentumOfAlmostOne",
+            [](Tensor l) { nn::Sgd({.momentum = 1 - 1e-12}).Minimize(l); },
+            ".momentum is 1, not in [0, 1) (sgd, "},
+        WrongOption{"SgdDecay",
+                    [](Tensor l) { nn::Sgd({.weight_decay = -1}).Minimize(l); },
+                    ".weight_decay is -1, not a number of f32 from 0 up (sgd"},
+        WrongOption{"SgdNorm",
+                    [](Tensor l) {
+                      nn::Sgd({.max_gradient_norm = kInfinity}).Minimize(l);
+                    },
+                    ".max_gradient_norm is inf, not a number of f32 from 0"},
+        WrongOption{"SgdName",
+                    [](Tensor l) { nn::Sgd({.name = "a\nb"}).Minimize(l); },
+                    "the name \"a\\nb\" of a layer or scope has a control "
+                    "character (scope, "},
+        WrongOption{"AdamBeta1",
+                    [](Tensor l) { nn::Adam({.beta1 = -0.1}).Minimize(l); },
+                    ".beta1 is -0.1, not in [0, 1) (adam, "},
+        WrongOption{"AdamBeta2",
+                    [](Tensor l) { nn::Adam({.beta2 = kNaN}).Minimize(l); },
+                    ".beta2 is nan, not in [0, 1) (adam, "},
+        WrongOption{"AdamEpsilon",
+                    [](Tensor l) { nn::Adam({.epsilon = 0}).Minimize(l); },
+                    ".epsilon is 0, not a positive number of f32 (adam, "},
+        WrongOption{"AdamWDecay",
+                    [](Tensor l) {
+                      nn::AdamW({.weight_decay = kInfinity}).Minimize(l);
+                    },
+                    ".weight_decay is inf, not a number of f32 from 0 up "
+                    "(adamw, "},
+        WrongOption{
+            "AdamWNorm",
+            [](Tensor l) { nn::AdamW({.max_gradient_norm = -1}).Minimize(l); },
+            ".max_gradient_norm is -1, not a number of f32 from 0 up "
+            "(adamw, "},
+        WrongOption{
+            "AdamWRate",
+            [](Tensor l) { nn::AdamW({.learning_rate = -1e-3}).Minimize(l); },
+            "a schedule is -0.001, not a number of f32 from 0 up "
+            "(schedule, "},
+        WrongOption{"AdafactorExponent",
+                    [](Tensor l) {
+                      nn::Adafactor({.decay_exponent = kNaN}).Minimize(l);
+                    },
+                    ".decay_exponent is nan, not a number of f32 from 0 up"},
+        WrongOption{"AdafactorBeta1",
+                    [](Tensor l) { nn::Adafactor({.beta1 = 1}).Minimize(l); },
+                    ".beta1 is 1, not in [0, 1) (adafactor, "},
+        WrongOption{"AdafactorThreshold",
+                    [](Tensor l) {
+                      nn::Adafactor({.clipping_threshold = -1}).Minimize(l);
+                    },
+                    ".clipping_threshold is -1, not a number of f32 from 0 up"},
+        WrongOption{
+            "AdafactorEpsilon1",
+            [](Tensor l) { nn::Adafactor({.epsilon1 = 0}).Minimize(l); },
+            ".epsilon1 is 0, not a positive number of f32 (adafactor"},
+        WrongOption{
+            "AdafactorEpsilon2",
+            [](Tensor l) { nn::Adafactor({.epsilon2 = 1e39}).Minimize(l); },
+            ".epsilon2 is 1e+39, not a number of f32 from 0 up"},
+        WrongOption{"AdafactorFactored",
+                    [](Tensor l) {
+                      nn::Adafactor({.min_factored_size = -1}).Minimize(l);
+                    },
+                    ".min_factored_size is -1, not from 0 up (adafactor, "}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// What 0 stands for is documented: none of it.
+TEST(OptimizerOptions, ZeroIsNone) {
+  OracleGraph o;
+  const Tensor w = o.Parameter("w", {kIo}, {1, 1, 1});
+  const Tensor loss = ReduceSum(Square(w), {});
+  nn::Sgd({.learning_rate = 0.0, .momentum = 0, .weight_decay = 0})
+      .Minimize(loss);
+  nn::AdamW({.beta1 = 0, .beta2 = 0, .weight_decay = 0}).Minimize(loss);
+  nn::Adafactor({.decay_exponent = 0,
+                 .clipping_threshold = 0,
+                 .epsilon2 = 0,
+                 .min_factored_size = 0})
+      .Minimize(loss);
+  EXPECT_OK(o.graph.status());
+}
+
+// There is no graph to tell of lists without any tensor; the step tells.
+TEST(Apply, NothingToNothingIsAnEmptyStep) {
+  const Tensor step = nn::Sgd().Apply({}, {});
+  EXPECT_FALSE(step.valid());
+  Graph graph;
+  EXPECT_THAT(Interpret(graph, {}, {step}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("fetch 0 is an empty Tensor\n  help     ")));
+}
+
+}  // namespace
+}  // namespace mtf

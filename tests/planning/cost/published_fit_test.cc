@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The fitted numbers of a100_nvlink_ib.machine, from its other numbers and
+// three published step times.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "tests/matchers.h"
+#include "tests/planning/cost/published_runs.h"
+
+namespace mtf::testing {
+namespace {
+
+// Memory bandwidth in TB/s, and the parts of the peak at 1e11 and at 1e12 FLOP.
+using Fitted = std::array<double, 3>;
+
+// The file with "<0>", "<1>" and "<2>" where it has its fitted numbers, and
+// these as they are written.
+struct FileWithGaps {
+  std::string text;
+  std::vector<std::string> written[3];
+};
+
+FileWithGaps ReadFile() {
+  std::ifstream in(std::filesystem::path(GOLDEN_DIR) /
+                   "../../planning/machine/machines/a100_nvlink_ib.machine");
+  FileWithGaps file;
+  file.text.assign(std::istreambuf_iterator<char>(in), {});
+  const auto open = [&](const std::string& before, int which) {
+    size_t at = 0;
+    while ((at = file.text.find(before, at)) != std::string::npos) {
+      at = file.text.find_first_not_of(' ', at + before.size());
+      const size_t end = file.text.find_first_of(" \n", at);
+      file.written[which].push_back(file.text.substr(at, end - at));
+      file.text.replace(at, end - at, absl::StrCat("<", which, ">"));
+    }
+  };
+  open(" 1e11:", 1);
+  open(" 1e12:", 2);
+  // The first is that of the device, the others are those of links.
+  const size_t links = file.text.find("\n[link ");
+  const std::string rest = file.text.substr(links);
+  file.text.resize(links);
+  open("\nbandwidth ", 0);
+  file.text += rest;
+  return file;
+}
+
+Machine WithNumbers(const std::string& text, const Fitted& numbers) {
+  const auto gap = [&](int i) { return absl::StrFormat("%.12g", numbers[i]); };
+  const auto machine = Machine::Parse(
+      absl::StrReplaceAll(text,
+                          {{"<0>", gap(0)}, {"<1>", gap(1)}, {"<2>", gap(2)}}),
+      "a100_nvlink_ib");
+  MTF_CHECK(machine.ok()) << machine.status().ToString();
+  return *machine;
+}
+
+// A step of Gauss and Newton: solves a x = b by elimination.
+Fitted Solve(std::array<Fitted, 3> a, Fitted b) {
+  for (int i = 0; i < 3; ++i) {
+    for (int row = 0; row < 3; ++row) {
+      if (row == i) continue;
+      const double factor = a[row][i] / a[i][i];
+      for (int j = 0; j < 3; ++j) a[row][j] -= factor * a[i][j];
+      b[row] -= factor * b[i];
+    }
+  }
+  return {b[0] / a[0][0], b[1] / a[1][1], b[2] / a[2][2]};
+}
+
+// The estimated programs of runs, and what they took.
+struct Runs {
+  explicit Runs(const std::vector<PublishedRun>& runs) : published(runs) {
+    for (const PublishedRun& run : runs) programs.emplace_back(run);
+  }
+  std::vector<double> Errors(const Machine& machine) const {
+    std::vector<double> errors;
+    for (size_t i = 0; i < programs.size(); ++i) {
+      errors.push_back(programs[i].StepSeconds(machine) / published[i].seconds -
+                       1);
+    }
+    return errors;
+  }
+  std::vector<PublishedRun> published;
+  std::vector<RunPrograms> programs;
+};
+
+// The numbers with the least sum of squares of relative errors of `runs`.
+Fitted Fit(const std::string& text, const Runs& runs, Fitted numbers) {
+  for (int step = 0; step < 50; ++step) {
+    const auto errors_of = [&](const Fitted& at) {
+      return runs.Errors(WithNumbers(text, at));
+    };
+    const std::vector<double> errors = errors_of(numbers);
+    std::array<std::vector<double>, 3> slopes;
+    for (int j = 0; j < 3; ++j) {
+      // To the left: no part of a peak is above 1.
+      Fitted near = numbers;
+      near[j] *= 1 - 1e-4;
+      slopes[j] = errors_of(near);
+      for (size_t i = 0; i < errors.size(); ++i) {
+        slopes[j][i] = (slopes[j][i] - errors[i]) / (near[j] - numbers[j]);
+      }
+    }
+    std::array<Fitted, 3> squares = {};
+    Fitted down = {};
+    for (size_t i = 0; i < errors.size(); ++i) {
+      for (int j = 0; j < 3; ++j) {
+        for (int k = 0; k < 3; ++k)
+          squares[j][k] += slopes[j][i] * slopes[k][i];
+        down[j] -= slopes[j][i] * errors[i];
+      }
+    }
+    const Fitted change = Solve(squares, down);
+    double most = 0;
+    for (int j = 0; j < 3; ++j) {
+      most = std::max(most, std::abs(change[j] / numbers[j]));
+    }
+    // Far from the solution a fifth at a time.
+    for (int j = 0; j < 3; ++j) {
+      numbers[j] += change[j] * std::min(1.0, 0.2 / most);
+      if (j > 0) numbers[j] = std::min(numbers[j], 1.0);
+    }
+    if (most < 1e-9) return numbers;
+  }
+  ADD_FAILURE() << "the fit does not come to an end";
+  return numbers;
+}
+
+// Memory as on paper, and half of the peak: nothing of the shipped numbers.
+constexpr Fitted kStart = {2.04, 0.5, 0.5};
+
+TEST(PublishedFit, TheShippedNumbersAreThoseOfThreeRuns) {
+  const FileWithGaps file = ReadFile();
+  const Runs runs(FittedRuns());
+  ASSERT_EQ(runs.programs.size(), 3u);
+  const Fitted numbers = Fit(file.text, runs, kStart);
+  // As many equations as numbers: nothing is left over.
+  for (double error : runs.Errors(WithNumbers(file.text, numbers))) {
+    EXPECT_NEAR(error, 0, 1e-6);
+  }
+  const std::string shipped[] = {absl::StrFormat("%.2f", numbers[0]),
+                                 absl::StrFormat("%.3f", numbers[1]),
+                                 absl::StrFormat("%.3f", numbers[2])};
+  // Of the device once, of each section of products once.
+  for (int i : {0, 1, 2}) {
+    EXPECT_EQ(file.written[i],
+              std::vector<std::string>(i == 0 ? 1 : 2, shipped[i]));
+  }
+}
+
+TEST(PublishedFit, ItEndsAtTheSameNumbersWhereverItBegins) {
+  const std::string text = ReadFile().text;
+  const Runs runs(FittedRuns());
+  const Fitted numbers = Fit(text, runs, kStart);
+  for (const Fitted& start :
+       {Fitted{0.5, 0.9, 0.3}, {4, 0.2, 0.95}, {1, 0.99, 0.99}}) {
+    const Fitted other = Fit(text, runs, start);
+    for (int i : {0, 1, 2}) EXPECT_NEAR(other[i], numbers[i], 1e-6);
+  }
+}
+
+// Each number is one that the runs tell: with any of the times a hundredth
+// longer or shorter the fit is another.
+TEST(PublishedFit, EveryRunDecidesAndEveryNumberFollows) {
+  const std::string text = ReadFile().text;
+  const Runs runs(FittedRuns());
+  const Fitted numbers = Fit(text, runs, kStart);
+  std::array<bool, 3> moved = {};
+  for (size_t i = 0; i < runs.published.size(); ++i) {
+    Runs slower = runs;
+    slower.published[i].seconds *= 1.01;
+    const Fitted other = Fit(text, slower, kStart);
+    bool decides = false;
+    for (int j : {0, 1, 2}) {
+      const bool moves = std::abs(other[j] / numbers[j] - 1) > 0.005;
+      decides = decides || moves;
+      moved[j] = moved[j] || moves;
+    }
+    EXPECT_TRUE(decides) << runs.published[i].name;
+  }
+  EXPECT_TRUE(moved[0] && moved[1] && moved[2]);
+}
+
+// What the file assumes, halved, doubled or left out, with a fit for each: no
+// number of those was chosen for the runs that are checked.
+TEST(PublishedFit, AssumedNumbersHardlyMatter) {
+  const std::string text = ReadFile().text;
+  const Runs fitted(FittedRuns()), checked(CheckedRuns());
+  const std::vector<std::pair<std::string, std::vector<std::string>>> assumed =
+      {{"latency    4 us", {"latency 2 us", "latency 8 us"}},
+       {"latency    6.5 us", {"latency 3.25 us", "latency 13 us"}},
+       {"latency    14 us", {"latency 7 us", "latency 28 us"}},
+       {"1e8:0.03 1e9:0.2 1e10:0.5",
+        {"1e8:0.015 1e9:0.1 1e10:0.25", "1e8:0.06 1e9:0.4 1e10:0.6"}},
+       {"side       16:0.25 64:1", {"", "side 16:0.125 128:1"}},
+       {"overlap    yes", {"overlap no"}},
+       {"fusion     yes", {"fusion no"}}};
+  for (const auto& [line, others] : assumed) {
+    for (const std::string& other : others) {
+      const std::string changed = absl::StrReplaceAll(text, {{line, other}});
+      ASSERT_NE(changed, text) << line;
+      const Fitted numbers = Fit(changed, fitted, kStart);
+      double sum = 0, worst = 0;
+      for (double error : checked.Errors(WithNumbers(changed, numbers))) {
+        sum += std::abs(error);
+        worst = std::max(worst, std::abs(error));
+      }
+      EXPECT_LT(sum / 5, 0.05) << other;
+      EXPECT_LT(worst, 0.10) << other;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

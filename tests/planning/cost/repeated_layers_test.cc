@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which layers of a graph repeat themselves, and what is lowered of them.
+#include "planning/cost/repeated_layers.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lowering/program/count_costs.h"
+#include "ops/constant.h"
+#include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/input.h"
+#include "ops/reshape.h"
+#include "ops/variable.h"
+#include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/small_transformer.h"
+#include "tests/planning/explain/explain_test.h"
+
+namespace mtf::testing {
+namespace {
+
+using internal::RepeatedLayers;
+
+// `layers` of one shape; layer i computes what `kinds` says at i.
+void BuildStack(Graph& graph, const std::string& kinds) {
+  const Dimension batch{"batch", 8}, io{"io", 4}, other{"other", 4};
+  Tensor x = Input(graph, "x", kFloat32, {batch, io});
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    Scope scope(graph, absl::StrCat("layer_", i));
+    const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {io, other}));
+    const Tensor y = Rename(Einsum({x, w}, {batch, other}), "other", "io");
+    x = kinds[i] == 't' ? Tanh(y) : Relu(y);
+  }
+}
+
+TEST(RepeatedLayers, EqualLayersAreOneRun) {
+  Graph graph;
+  BuildStack(graph, "tttttttt");
+  ASSERT_OK(graph.status());
+  const RepeatedLayers layers(graph);
+  ASSERT_EQ(layers.num_runs(), 1);
+  EXPECT_GE(layers.repeats(0), 6);
+}
+
+TEST(RepeatedLayers, EveryOtherLayerMayBeAnother) {
+  Graph graph;
+  BuildStack(graph, "trtrtrtrtrtr");
+  ASSERT_OK(graph.status());
+  const RepeatedLayers layers(graph);
+  ASSERT_EQ(layers.num_runs(), 1);
+  EXPECT_GE(layers.repeats(0), 4);
+  EXPECT_LE(layers.repeats(0), 6);
+}
+
+TEST(RepeatedLayers, WhatDoesNotRepeatIsNoRun) {
+  Graph graph;
+  BuildStack(graph, "trrtttrtrr");
+  ASSERT_OK(graph.status());
+  const RepeatedLayers layers(graph);
+  EXPECT_EQ(layers.num_runs(), 0);
+}
+
+TEST(RepeatedLayers, AGraphWithoutLayersHasNone) {
+  Graph graph;
+  Input(graph, "x", kFloat32, {{"batch", 8}});
+  EXPECT_EQ(RepeatedLayers(graph).num_runs(), 0);
+}
+
+// A training step with layers left out is the step of a model that has so many
+// less: forward, backward and the update of its parameters.
+TEST(RepeatedLayers, WhatIsLeftIsTheStepOfASmallerModel) {
+  Graph deep, shallow;
+  const Transformer of_deep = BuildTransformer(deep, {.layers = 12});
+  const RepeatedLayers layers(deep);
+  ASSERT_EQ(layers.num_runs(), 1);
+  const int left_out = layers.repeats(0) - 2;
+  ASSERT_GE(left_out, 4);
+  const Transformer of_shallow =
+      BuildTransformer(shallow, {.layers = 12 - left_out});
+  for (const std::string preset : {"data_model", "zero3"}) {
+    SCOPED_TRACE(preset);
+    const Mesh mesh = *LayoutRules::PresetMesh(preset, 4);
+    const LayoutRules rules = *LayoutRules::Preset(preset);
+    const std::vector<int> stand_ins = layers.StandIns({2});
+    LowerOptions options;
+    options.stand_ins = stand_ins;
+    const auto few =
+        Lower(deep, *BindLayout(deep, mesh, rules),
+              {.fetches = {of_deep.loss}, .updates = {of_deep.step}}, options);
+    const auto small =
+        Lower(shallow, *BindLayout(shallow, mesh, rules),
+              {.fetches = {of_shallow.loss}, .updates = {of_shallow.step}});
+    ASSERT_OK(few);
+    ASSERT_OK(small);
+    EXPECT_EQ(few->instructions.size(), small->instructions.size());
+    EXPECT_EQ(few->variables.size(), small->variables.size());
+    EXPECT_EQ(CountCollectives(*few), CountCollectives(*small));
+  }
+}
+
+// The names of what is left out lead to what is there.
+TEST(RepeatedLayers, NamesAreThoseOfTheSamePlaceInAnotherLayer) {
+  Graph graph;
+  const Transformer model = BuildTransformer(graph, {.layers = 12});
+  const RepeatedLayers layers(graph);
+  ASSERT_EQ(layers.num_runs(), 1);
+  const auto names = layers.Names(layers.StandIns({2}));
+  ASSERT_TRUE(names.contains("layer_5/feed_forward/in/einsum"));
+  const std::string forward(names.at("layer_5/feed_forward/in/einsum"));
+  EXPECT_THAT(forward, ::testing::EndsWith("/feed_forward/in/einsum"));
+  EXPECT_FALSE(names.contains(forward));
+  EXPECT_TRUE(names.contains("layer_5/feed_forward/in/kernel"));
+  EXPECT_FALSE(names.contains("layer_0/feed_forward/in/kernel"));
+  EXPECT_FALSE(names.contains("layer_11/feed_forward/in/kernel"));
+}
+
+// What an update writes is known by the name of its parameter, so that equal
+// layers are one row. Where dimensions are padded, padding is filled between
+// what gathers a parameter and what writes it.
+TEST(ExplainedLayers, GathersOfUpdatesHaveTheNamesOfParameters) {
+  for (const int64_t d_model : {8, 11}) {
+    SCOPED_TRACE(d_model);
+    Graph graph;
+    const Transformer model =
+        BuildTransformer(graph, {.layers = 3,
+                                 .d_model = d_model,
+                                 .heads = d_model == 8 ? 4 : 5,
+                                 .d_ff = d_model == 8 ? 32 : 33});
+    const auto explanation = ExplainTextLayout(
+        graph, "a:2,b:2",
+        "batch:a, heads:b, d_ff:b, vocab:b [optimizer] d_model:a",
+        {.fetches = {model.loss}, .updates = {model.step}});
+    ASSERT_OK(explanation);
+    int gathers = 0;
+    for (const ExplainedCollective& collective : explanation->collectives) {
+      if (collective.kind != "all_gather") continue;
+      ++gathers;
+      EXPECT_THAT(collective.tensor,
+                  ::testing::Not(::testing::HasSubstr("adam")));
+    }
+    EXPECT_GT(gathers, 12);
+    EXPECT_THAT(ExplainText(*explanation, 120),
+                ::testing::HasSubstr("layer_0..2/attention/query/kernel"));
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The forms of an explanation: text, JSON and a page.
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "nlohmann/json.hpp"
+#include "planning/explain/explain_parts.h"
+#include "tests/planning/explain/explain_test.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Forms : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Explain, Forms,
+                         ::testing::ValuesIn(LayoutRules::PresetNames()),
+                         [](const auto& info) { return info.param; });
+
+TEST(ExplainText, AModuleIsTheFirstPartOfANameAndOfALayerTwo) {
+  using internal::ModuleOf;
+  EXPECT_EQ(ModuleOf("layer_0/attention/output/einsum"), "layer_0/attention");
+  EXPECT_EQ(ModuleOf("layer_12/add_1"), "layer_12");
+  EXPECT_EQ(ModuleOf("embedding/table/gather"), "embedding");
+  EXPECT_EQ(ModuleOf("einsum_1"), "(top)");
+  EXPECT_EQ(ModuleOf("_1/a/b"), "_1");
+  EXPECT_EQ(ModuleOf("1/a/b"), "1");
+  EXPECT_EQ(ModuleOf("layer_12345678901/a/b"), "layer_12345678901");
+  EXPECT_EQ(ModuleOf(""), "(top)");
+}
+
+TEST(ExplainText, UnitsHaveThreeDigits) {
+  EXPECT_EQ(internal::SecondsText(0), "0");
+  EXPECT_EQ(internal::SecondsText(1.234e-6), "1.23 us");
+  EXPECT_EQ(internal::SecondsText(0.99999e-3), "1 ms");
+  EXPECT_EQ(internal::SecondsText(72), "72 s");
+  EXPECT_EQ(internal::BytesText(1023), "1023 B");
+  EXPECT_EQ(internal::BytesText(1536), "1.50 KiB");
+  EXPECT_EQ(internal::BytesText(-80.0 * (1 << 20)), "-80.0 MiB");
+  EXPECT_EQ(internal::FlopsText(999), "999 FLOP");
+  EXPECT_EQ(internal::FlopsText(2.5e12), "2.5 TFLOP");
+}
+
+// The text behind the line that begins with `title`, up to an empty line.
+std::string TextBehind(const std::string& text, const std::string& title) {
+  const size_t begin = text.find(title);
+  if (begin == std::string::npos) return "";
+  const size_t from = text.find('\n', begin) + 1;
+  return text.substr(from, text.find("\n\n", from) - from);
+}
+
+// Words that may stand on several lines, as one line.
+std::string OneLine(absl::string_view text) {
+  return absl::StrJoin(
+      absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipEmpty()), " ");
+}
+
+// However narrow the terminal, lines fit and nothing is missing: what does not
+// fit into a line stands on the next.
+TEST_P(Forms, TextOfAnyWidthSaysEverythingOfACollective) {
+  const Explained step(GetParam());
+  ASSERT_OK(step.explanation);
+  Explanation e = *step.explanation;
+  e.memory.parts.parameters = e.memory.arena = 1'000'000'000'000;
+  for (int width : {60, 80, 100, 120, 200}) {
+    SCOPED_TRACE(width);
+    const std::string text = ExplainText(e, width);
+    for (absl::string_view line : absl::StrSplit(text, '\n')) {
+      EXPECT_LE(static_cast<int>(line.size()), width) << line;
+      EXPECT_FALSE(absl::EndsWith(line, " ")) << line;
+    }
+    const std::string table = OneLine(TextBehind(text, "collectives, "));
+    if (e.collectives.empty()) continue;
+    for (const char* title :
+         {"no collective axis calls bytes time exposed", "tensor", "made at",
+          "dimension", "rule", "rule from", "removed by"}) {
+      EXPECT_THAT(table, HasSubstr(title));
+    }
+    for (const ExplainedCollective& c : e.collectives) {
+      // Layers that say the same are one row under a name of their own.
+      const internal::LayerName tensor = internal::SplitLayer(c.tensor);
+      EXPECT_THAT(table, HasSubstr(tensor.behind));
+      EXPECT_THAT(table, HasSubstr(c.site));
+      EXPECT_THAT(table, HasSubstr(c.rule));
+      EXPECT_THAT(table, HasSubstr(c.rule_origin));
+      EXPECT_THAT(table, HasSubstr(c.change < 0 ? "none: " + c.no_change
+                                                : e.changes[c.change].edit));
+      // Of the updates of layers the first is named, and how many there are.
+      const internal::LayerName operation = internal::SplitLayer(c.operation);
+      if (operation.layer >= 0 || tensor.layer < 0) {
+        EXPECT_THAT(table, HasSubstr(operation.behind));
+      }
+    }
+    const std::string einsums = OneLine(TextBehind(text, "einsums, "));
+    for (const ExplainedEinsum& einsum : e.einsums) {
+      EXPECT_THAT(einsums, HasSubstr(einsum.sharding));
+      EXPECT_THAT(einsums, HasSubstr(einsum.site));
+    }
+  }
+}
+
+// One row of the collectives, from its number to the next.
+TEST(ExplainText, ARowThatDoesNotFitGoesOnBehindAnIndent) {
+  const Explained step("megatron");
+  ASSERT_OK(step.explanation);
+  const std::string table =
+      TextBehind(ExplainText(*step.explanation, 80), "collectives, ");
+  const std::vector<std::string> lines = absl::StrSplit(table, '\n');
+  // Titles first, then the rows, each with as many lines.
+  size_t row = 0;
+  while (row < lines.size() && !absl::StartsWith(lines[row], " 1  all_red")) {
+    ++row;
+  }
+  ASSERT_GT(row, 1u);
+  ASSERT_LT(row + 1, lines.size());
+  EXPECT_THAT(lines[0], ::testing::StartsWith("no  collective  axis   calls"));
+  EXPECT_THAT(lines[1], ::testing::StartsWith("      tensor  "));
+  EXPECT_THAT(lines[row + 1], ::testing::StartsWith("      embedding/gather"));
+  EXPECT_THAT(lines[row + 2], ::testing::StartsWith("      "));
+}
+
+// The cells of the lines between `title` and the next empty line.
+std::vector<std::vector<std::string>> CellsBehind(const std::string& text,
+                                                  absl::string_view title) {
+  std::vector<std::vector<std::string>> rows;
+  bool inside = false;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (absl::StartsWith(line, title)) {
+      inside = true;
+    } else if (line.empty()) {
+      inside = false;
+    } else if (inside) {
+      rows.push_back(absl::StrSplit(line, "  ", absl::SkipWhitespace()));
+    }
+  }
+  return rows;
+}
+
+TEST(ExplainText, EqualLayersAreOneLineAndTotalsStayRight) {
+  const Explained two("megatron", 2), six("megatron", 6);
+  ASSERT_OK(two.explanation);
+  ASSERT_OK(six.explanation);
+  const std::string text = ExplainText(*six.explanation, 400);
+  EXPECT_THAT(text, HasSubstr("layer_0..5/attention/output/einsum"));
+  const auto few =
+      CellsBehind(ExplainText(*two.explanation, 400), "collectives, ");
+  const auto many = CellsBehind(text, "collectives, ");
+  EXPECT_EQ(few.size(), many.size());
+  ASSERT_GT(many.size(), 2u);
+  int64_t calls = 0, bytes = 0;
+  for (size_t i = 1; i < many.size(); ++i) {
+    calls += std::stoll(many[i][3]);
+    bytes += std::stoll(many[i][4]);
+  }
+  EXPECT_EQ(calls, static_cast<int64_t>(six.explanation->collectives.size()));
+  EXPECT_EQ(bytes, six.explanation->cost.wire_bytes);
+}
+
+TEST(ExplainText, NothingSentIsSaid) {
+  const TwoLayers net;
+  const auto e = ExplainTextLayout(net.graph, "rows:2", "", net.targets());
+  ASSERT_OK(e);
+  EXPECT_THAT(ExplainText(*e, 120),
+              HasSubstr("no collectives: nothing is sent between devices\n"));
+}
+
+TEST(ExplainText, TheMachineIsNamed) {
+  const TwoLayers net;
+  const auto e = ExplainTextLayout(net.graph, "", "", net.targets());
+  ASSERT_OK(e);
+  EXPECT_THAT(ExplainText(*e, 120), HasSubstr("machine h100_nvlink_ib"));
+}
+
+TEST_P(Forms, JsonHoldsTheNumbers) {
+  const Explained step(GetParam());
+  ASSERT_OK(step.explanation);
+  const Explanation& e = *step.explanation;
+  const auto json = nlohmann::json::parse(ExplainJson(e));
+  EXPECT_EQ(json["format"], "mtf.explanation.1");
+  EXPECT_EQ(json["machine"], "h100_nvlink_ib");
+  EXPECT_EQ(json["cost"]["wire_bytes"], e.cost.wire_bytes);
+  EXPECT_EQ(json["cost"]["seconds"].get<double>(), e.cost.seconds);
+  ASSERT_EQ(json["collectives"].size(), e.collectives.size());
+  for (size_t i = 0; i < e.collectives.size(); ++i) {
+    EXPECT_EQ(json["collectives"][i]["bytes"], e.collectives[i].bytes);
+    EXPECT_EQ(json["collectives"][i]["rule"], e.collectives[i].rule);
+    const auto& change = json["collectives"][i]["change"];
+    EXPECT_EQ(change.is_null(), e.collectives[i].change < 0);
+  }
+  EXPECT_EQ(json["einsums"].size(), e.einsums.size());
+  EXPECT_EQ(json["timeline"].size(), e.timeline.size());
+  EXPECT_EQ(json["memory"]["alive"].size(), e.memory.alive.size());
+  EXPECT_EQ(json["tensors"].size(), e.tensors.size());
+}
+
+TEST_P(Forms, TheNumbersOfThePageAreThoseOfTheJson) {
+  const Explained step(GetParam());
+  ASSERT_OK(step.explanation);
+  const std::string html = ExplainHtml(*step.explanation);
+  const std::string open =
+      "<script type=\"application/json\" id=\"explanation\">";
+  const size_t begin = html.find(open);
+  ASSERT_NE(begin, std::string::npos);
+  const size_t end = html.find("</script>", begin);
+  ASSERT_NE(end, std::string::npos);
+  const std::string data =
+      html.substr(begin + open.size(), end - begin - open.size());
+  EXPECT_EQ(nlohmann::json::parse(data),
+            nlohmann::json::parse(ExplainJson(*step.explanation)));
+}
+
+// A rule of a program alone saves nobody knows what.
+TEST(ExplainJson, WhatIsUnknownIsNull) {
+  const Explained step("data_model");
+  ASSERT_OK(step.explanation);
+  const auto binding = BindLayout(step.graph, step.mesh, step.rules);
+  ASSERT_OK(binding);
+  const auto program = Lower(step.graph, *binding, step.targets);
+  ASSERT_OK(program);
+  const auto alone = nlohmann::json::parse(
+      ExplainJson(ExplainProgram(*program, TestMachine())));
+  const auto full = nlohmann::json::parse(ExplainJson(*step.explanation));
+  ASSERT_FALSE(alone["rules"].empty());
+  for (const auto& rule : alone["rules"]) {
+    EXPECT_TRUE(rule["memory_saved"].is_null());
+    EXPECT_TRUE(rule["saved"].is_null());
+    EXPECT_TRUE(rule["dropped"].is_null());
+  }
+  for (const auto& rule : full["rules"]) {
+    EXPECT_TRUE(rule["memory_saved"].is_number_integer());
+    int64_t sum = 0;
+    for (const auto& [part, bytes] : rule["saved"].items()) {
+      sum += bytes.get<int64_t>();
+    }
+    EXPECT_EQ(sum, rule["memory_saved"].get<int64_t>());
+  }
+  for (const auto& collective : full["collectives"]) {
+    for (const auto& rule : collective["rules"]) {
+      EXPECT_THAT(
+          collective["rule"].get<std::string>(),
+          HasSubstr(full["rules"][rule.get<int>()]["rule"].get<std::string>()));
+    }
+    EXPECT_FALSE(collective["rules"].empty());
+  }
+}
+
+// The documentation calls all bytes whole but two, which are shares.
+TEST_P(Forms, BytesOfTheJsonAreWholeButTheTwoThatAreShares) {
+  const Explained step(GetParam());
+  ASSERT_OK(step.explanation);
+  const auto json = nlohmann::json::parse(ExplainJson(*step.explanation));
+  const auto flat = json.flatten();
+  for (const auto& [path, value] : flat.items()) {
+    const std::string key = path.substr(path.rfind('/') + 1);
+    if (absl::StrContains(key, "bytes") && !value.is_number_integer()) {
+      EXPECT_TRUE(key == "moved_bytes" || key == "bound_bytes") << path;
+    }
+  }
+}
+
+TEST(ExplainHtml, NeedsNothingFromElsewhere) {
+  const Explained step("megatron");
+  ASSERT_OK(step.explanation);
+  const std::string html = ExplainHtml(*step.explanation);
+  EXPECT_THAT(html, ::testing::StartsWith("<!DOCTYPE html>"));
+  for (const char* link : {"src=", "href=", "@import", "url(", "fetch(",
+                           "https://", "XMLHttpRequest", "@DATA@"}) {
+    EXPECT_THAT(html, Not(HasSubstr(link))) << link;
+  }
+}
+
+TEST(ExplainHtml, NamesCannotLeaveTheirElement) {
+  Explanation e;
+  e.machine = "</script><!-- \xff";
+  const std::string html = ExplainHtml(e);
+  EXPECT_THAT(html, Not(HasSubstr("</script><!--")));
+  EXPECT_THAT(html, HasSubstr("\\u003c/script>\\u003c!--"));
+}
+
+}  // namespace
+}  // namespace mtf::testing

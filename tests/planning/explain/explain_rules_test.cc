@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an explanation says of rules: which of them do something, what each
+// saves, and which change of them would remove a collective.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "ops/reduce.h"
+#include "tests/planning/explain/explain_test.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Explain, TheCheapestChangeOfARuleIsNamedWithWhatItCosts) {
+  const TwoLayers net;
+  const auto e = ExplainTextLayout(net.graph, "rows:2,cols:2",
+                                   "batch:rows, hidden:cols", net.targets());
+  ASSERT_OK(e);
+  ASSERT_EQ(e->collectives.size(), 1u);
+  const ExplainedCollective& sum = e->collectives[0];
+  EXPECT_EQ(sum.kind, "all_reduce");
+  EXPECT_EQ(sum.axes, "cols");
+  EXPECT_EQ(sum.operation, "einsum_1");
+  EXPECT_EQ(sum.rule, "hidden:cols");
+  EXPECT_EQ(sum.rule_origin, "--layout, rule 2 of 2, characters 13-23");
+  EXPECT_EQ(sum.site, absl::StrCat("explain_test.h:", net.line));
+  // hidden:rows is illegal beside batch:rows, so dropping the rule is the only
+  // way.
+  ASSERT_GE(sum.change, 0);
+  const RuleChange& change = e->changes[sum.change];
+  EXPECT_EQ(change.edit, "drop hidden:cols");
+  EXPECT_EQ(change.layout, "batch:rows");
+  EXPECT_EQ(change.cost.wire_bytes, 0);
+  EXPECT_GT(change.cost.memory_bytes, e->cost.memory_bytes);
+}
+
+TEST(Explain, WhatNoRuleChangesIsSaid) {
+  const TwoLayers net;
+  // The whole of h is fetched: the cut of both its dimensions is gathered, and
+  // one rule less leaves the other.
+  const auto e = ExplainTextLayout(net.graph, "rows:2,cols:2",
+                                   "batch:rows+cols", {.fetches = {net.h}});
+  ASSERT_OK(e);
+  ASSERT_EQ(e->collectives.size(), 1u);
+  EXPECT_EQ(e->collectives[0].axes, "rows+cols");
+  ASSERT_GE(e->collectives[0].change, 0);
+  EXPECT_EQ(e->changes[e->collectives[0].change].edit, "drop batch:rows+cols");
+
+  const auto none =
+      ExplainTextLayout(net.graph, "rows:2,cols:2", "batch:rows+cols",
+                        {.fetches = {net.h}}, {.changes = false});
+  ASSERT_OK(none);
+  EXPECT_EQ(none->collectives[0].change, -1);
+  EXPECT_EQ(none->collectives[0].no_change, "not tried");
+}
+
+TEST(Explain, WhatTwoRulesCauseTogetherIsRemovedByDroppingBoth) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kHidden});
+  const auto e =
+      ExplainTextLayout(graph, "rows:2,cols:2", "batch:rows, hidden:cols",
+                        {.fetches = {ReduceSum(x, {})}});
+  ASSERT_OK(e);
+  ASSERT_EQ(e->collectives.size(), 1u);
+  EXPECT_EQ(e->collectives[0].axes, "rows+cols");
+  ASSERT_GE(e->collectives[0].change, 0);
+  EXPECT_EQ(e->changes[e->collectives[0].change].edit,
+            "drop batch:rows, hidden:cols");
+}
+
+// A sum over four ranks is cheaper in halves, cut over the axis that is free:
+// the gather that puts them together is there for the same rule.
+TEST(Explain, WhatGoesOverAFreeAxisHasTheRuleOfItsReshard) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kHidden});
+  const auto e = ExplainTextLayout(graph, "data:4,model:2",
+                                   "batch:data, [optimizer] hidden:model",
+                                   {.fetches = {ReduceSum(x, {kHidden})}});
+  ASSERT_OK(e);
+  bool over_model = false;
+  for (const ExplainedCollective& c : e->collectives) {
+    over_model = over_model || c.axes.find("model") != std::string::npos;
+    EXPECT_EQ(c.dimension, "batch") << c.kind;
+    EXPECT_EQ(c.rule, "batch:data") << c.kind;
+    EXPECT_EQ(c.rule_origin, "--layout, rule 1 of 2, characters 1-10");
+    EXPECT_EQ(c.rules, std::vector<int>{0});
+    ASSERT_GE(c.change, 0) << c.kind;
+    EXPECT_EQ(e->changes[c.change].edit, "drop batch:data");
+    EXPECT_EQ(c.no_change, "");
+  }
+  EXPECT_TRUE(over_model);
+}
+
+// Without the cut of the length a layer sums activations that come from the
+// operation whose gradients it sums with it: another sum, and no reason to say
+// that the first one stays.
+TEST(Explain, EveryCollectiveOfEveryPresetHasAChangeThatRemovesIt) {
+  for (const std::string& preset : LayoutRules::PresetNames()) {
+    const Explained explained(preset);
+    ASSERT_OK(explained.explanation) << preset;
+    for (const ExplainedCollective& c : explained.explanation->collectives) {
+      EXPECT_GE(c.change, 0) << preset << " " << c.number << ": " << c.kind
+                             << " of " << c.tensor << ", " << c.no_change;
+    }
+  }
+}
+
+std::map<std::string, const ExplainedRule*> ByText(const Explanation& e) {
+  std::map<std::string, const ExplainedRule*> rules;
+  for (const ExplainedRule& rule : e.rules) {
+    rules[rule.section + " " + rule.rule] = &rule;
+  }
+  return rules;
+}
+
+TEST(Explain, RulesAreUsedUnusedOrShadowed) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kIo});
+  const Dimension rank{"rank", 6};
+  const Tensor w =
+      Variable(graph, "w", Zeros(graph, kFloat32, {kIo, rank, kHidden}));
+  const Tensor y = Einsum({x, w}, {kBatch});
+  const auto e =
+      ExplainTextLayout(graph, "a:2,b:2,one:1",
+                        "batch:a, rank:b, experts:a, io:one, hidden:far,"
+                        "[parameters], rank:b, batch:b",
+                        {.fetches = {y}});
+  ASSERT_OK(e);
+  const auto rules = ByText(*e);
+  ASSERT_EQ(rules.size(), 7u);
+  EXPECT_EQ(rules.at("default batch:a")->use, RuleUse::kUsed);
+  // What does nothing saves nothing, and need not be tried.
+  EXPECT_EQ(rules.at("default experts:a")->saved->total(), 0);
+  EXPECT_GE(rules.at("default batch:a")->dropped, 0);
+  EXPECT_EQ(rules.at("default experts:a")->dropped, -1);
+  EXPECT_EQ(rules.at("default rank:b")->use, RuleUse::kUsed);
+  EXPECT_EQ(rules.at("default experts:a")->use, RuleUse::kUnused);
+  EXPECT_EQ(rules.at("default experts:a")->why, "no tensor has the dimension");
+  EXPECT_EQ(rules.at("default io:one")->why, "its axis has size 1");
+  EXPECT_EQ(rules.at("default hidden:far")->why, "the mesh lacks its axis");
+  EXPECT_EQ(rules.at("parameters rank:b")->why,
+            "the default section says the same");
+  EXPECT_EQ(rules.at("parameters batch:b")->why,
+            "no parameter has the dimension");
+  EXPECT_EQ(e->notices.size(), 2u);
+}
+
+TEST(Explain, ARuleInWhosePlaceAnotherStandsIsShadowed) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo, kHidden}));
+  const auto e =
+      ExplainTextLayout(graph, "a:2,b:2", "hidden:a, [parameters], hidden:b",
+                        {.fetches = {w}, .fetch_shards = true});
+  ASSERT_OK(e);
+  const auto rules = ByText(*e);
+  EXPECT_EQ(rules.at("default hidden:a")->use, RuleUse::kShadowed);
+  EXPECT_EQ(rules.at("default hidden:a")->why,
+            "[parameters] hidden:b stands in its place");
+  EXPECT_EQ(rules.at("parameters hidden:b")->use, RuleUse::kUsed);
+}
+
+TEST(Explain, WhatARuleSavesIsTheMemoryWithoutItLessWithIt) {
+  const TwoLayers net;
+  const auto with = ExplainTextLayout(net.graph, "rows:2,cols:2",
+                                      "batch:rows, hidden:cols", net.targets());
+  const auto without = ExplainTextLayout(net.graph, "rows:2,cols:2",
+                                         "batch:rows", net.targets());
+  ASSERT_OK(with);
+  ASSERT_OK(without);
+  const ExplainedRule& rule = *ByText(*with).at("default hidden:cols");
+  EXPECT_EQ(rule.saved->total(),
+            without->cost.memory_bytes - with->cost.memory_bytes);
+  EXPECT_GT(rule.saved->total(), 0);
+}
+
+TEST(Explain, WhatARuleSavesIsToldByPurpose) {
+  const Explained step("zero2");
+  ASSERT_OK(step.explanation);
+  const auto rules = ByText(*step.explanation);
+  const ExplainedRule& state = *rules.at("optimizer d_model:data");
+  ASSERT_TRUE(state.saved.has_value());
+  // Three quarters of the state are on other ranks, and of nothing else.
+  const MemoryParts& now = step.explanation->memory.parts;
+  EXPECT_EQ(state.saved->parameters, 0);
+  EXPECT_EQ(state.saved->optimizer_state, 3 * (now.optimizer_state - 4));
+  EXPECT_EQ(state.saved->total(),
+            step.explanation->changes[state.dropped].cost.memory_bytes -
+                step.explanation->cost.memory_bytes);
+}
+
+// What the operation of a removed collective sends after the change, and only
+// then, stands beside the change; the explanation of the changed layout has it.
+TEST(Explain, WhatComesInsteadOfARemovedCollectiveIsSaid) {
+  const auto sent = [](const Explanation& e) {
+    std::map<std::string, int64_t> bytes;  // by "kind over axes"
+    for (const ExplainedCollective& c : e.collectives) {
+      bytes[absl::StrCat(c.kind, " over ", c.axes)] += c.bytes;
+    }
+    return bytes;
+  };
+  std::map<std::string, int> said;
+  for (const std::string preset : {"data", "zero2", "zero3"}) {
+    const Explained step(preset, 1);
+    ASSERT_OK(step.explanation);
+    auto before = sent(*step.explanation);
+    for (const ExplainedCollective& c : step.explanation->collectives) {
+      if (c.instead.empty()) continue;
+      ASSERT_GE(c.change, 0);
+      ++said[preset];
+      const auto rules = LayoutRules::Parse(
+          step.explanation->changes[c.change].layout, "changed");
+      ASSERT_OK(rules);
+      const auto after =
+          Explain(step.graph, step.mesh, *rules, step.targets, TestMachine());
+      ASSERT_OK(after);
+      auto changed = sent(*after);
+      for (absl::string_view part : absl::StrSplit(c.instead, ", ")) {
+        const std::string item(part);
+        EXPECT_GT(changed[item], before[item]) << preset << " " << c.tensor;
+      }
+    }
+  }
+  // With the state of the optimizer whole, gradients are not scattered.
+  EXPECT_GT(said["zero2"], 0);
+  EXPECT_GT(said["zero3"], 0);
+  // A batch that is whole has nothing to sum.
+  EXPECT_EQ(said["data"], 0);
+}
+
+// -------------------------------------------------------------- few layers
+
+// What a few layers say of a change is what all of them say.
+class FewLayers : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Explain, FewLayers,
+                         ::testing::ValuesIn(LayoutRules::PresetNames()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(FewLayers, FindTheSameChangesAsAllLayers) {
+  const Explained all(GetParam(), 16, {.most_operations = 1 << 30}),
+      few(GetParam(), 16, {.most_operations = 0});
+  ASSERT_OK(all.explanation);
+  ASSERT_OK(few.explanation);
+  const Explanation &a = *all.explanation, &b = *few.explanation;
+  EXPECT_EQ(a.changes_note, "");
+  EXPECT_THAT(b.changes_note, HasSubstr("few of the layers"));
+  ASSERT_EQ(a.changes.size(), b.changes.size());
+  for (size_t i = 0; i < a.changes.size(); ++i) {
+    const StepCost &exact = a.changes[i].cost, &told = b.changes[i].cost;
+    EXPECT_EQ(a.changes[i].edit, b.changes[i].edit);
+    EXPECT_EQ(a.changes[i].layout, b.changes[i].layout);
+    EXPECT_EQ(exact.wire_bytes, told.wire_bytes) << a.changes[i].edit;
+    EXPECT_EQ(a.changes[i].memory.parameters, b.changes[i].memory.parameters);
+    EXPECT_EQ(a.changes[i].memory.optimizer_state,
+              b.changes[i].memory.optimizer_state);
+    EXPECT_NEAR(exact.seconds, told.seconds, 0.001 * exact.seconds)
+        << a.changes[i].edit;
+    // Tensors do not depend on how they are packed; what is left unused between
+    // them may be one part in 64 on either side (PackBlocks).
+    const MemoryParts &x = a.changes[i].memory, &y = b.changes[i].memory;
+    const double tensors = static_cast<double>(x.total() - x.unused);
+    EXPECT_NEAR(tensors, static_cast<double>(y.total() - y.unused),
+                0.001 * tensors)
+        << a.changes[i].edit;
+    EXPECT_NEAR(static_cast<double>(exact.memory_bytes),
+                static_cast<double>(told.memory_bytes), tensors / 64)
+        << a.changes[i].edit;
+  }
+  ASSERT_EQ(a.collectives.size(), b.collectives.size());
+  for (size_t i = 0; i < a.collectives.size(); ++i) {
+    EXPECT_EQ(a.collectives[i].change, b.collectives[i].change)
+        << a.collectives[i].tensor;
+    EXPECT_EQ(a.collectives[i].no_change, b.collectives[i].no_change);
+    EXPECT_EQ(a.collectives[i].instead, b.collectives[i].instead);
+  }
+}
+
+// A hundred layers have every collective answered for by default.
+TEST(Explain, ADeepModelHasAChangeForEveryCollective) {
+  const Explained deep("data_model", 96);
+  ASSERT_OK(deep.explanation);
+  EXPECT_GT(deep.graph.operations().size(), 30000u);
+  EXPECT_GT(deep.explanation->collectives.size(), 300u);
+  for (const ExplainedCollective& c : deep.explanation->collectives) {
+    EXPECT_GE(c.change, 0) << c.tensor << " " << c.no_change;
+  }
+  for (const ExplainedRule& rule : deep.explanation->rules) {
+    EXPECT_TRUE(rule.saved.has_value()) << rule.rule;
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is found keeps to a budget, or it is told which line is in the way.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "planning/cost/check_budget.h"
+#include "planning/search/search_layouts.h"
+#include "tests/lowering/small_transformer.h"
+#include "tests/matchers.h"
+#include "tests/planning/search/search_everything.h"
+
+namespace mtf {
+namespace {
+
+using ::mtf::testing::BuildTransformer;
+using ::mtf::testing::Everything;
+using ::mtf::testing::Listed;
+using ::mtf::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class BudgetedSearch : public ::testing::Test {
+ protected:
+  BudgetedSearch() : mesh_(*Mesh::Parse("x:2,y:4")) {
+    const auto model = BuildTransformer(graph_, {.layers = 1});
+    targets_ = {.fetches = {model.loss}, .updates = {model.step}};
+    options_.dimensions = {"batch", "heads", "d_ff", "vocab"};
+    options_.sections = false;
+    options_.keep = 1;
+  }
+
+  absl::StatusOr<SearchResult> Find(const std::string& budget) {
+    const auto rules =
+        LayoutRules::Parse("[budget]\n" + budget + "\n", "plan.layout");
+    EXPECT_OK(rules);
+    options_.budget = rules->budget();
+    return SearchRules({{&graph_, targets_}}, mesh_, prices_, options_);
+  }
+
+  // The fastest of all layouts that keep to the budget of `options_`.
+  double Best() const {
+    const Everything everything(graph_, targets_, mesh_, prices_,
+                                options_.dimensions, false);
+    double best = HUGE_VAL;
+    for (const Listed& listed : everything.all()) {
+      const auto rules = LayoutRules::Parse(listed.text, "test");
+      const auto binding = BindLayout(graph_, mesh_, *rules);
+      auto program = Lower(graph_, *binding, targets_);
+      prices_.Plan(*program);
+      if (!CheckBudget(*program, options_.budget).ok()) continue;
+      best = std::min(best, listed.seconds);
+    }
+    return best;
+  }
+
+  Graph graph_;
+  Targets targets_;
+  Mesh mesh_;
+  const SearchPrices prices_ = PricesOf(*Machine::Load("h100_nvlink_ib"));
+  SearchOptions options_;
+};
+
+TEST_F(BudgetedSearch, FindsTheFastestThatKeepsToIt) {
+  const auto free = Find("memory at most 1 GiB");
+  ASSERT_OK(free);
+  for (const char* budget :
+       {"nothing over y", "no all_reduce", "at most 10 KiB over y",
+        "at most 4 KiB of all_reduce over x\nno all_to_all",
+        "memory at most 100 KiB"}) {
+    SCOPED_TRACE(budget);
+    const auto found = Find(budget);
+    ASSERT_OK(found);
+    EXPECT_NEAR(found->best[0].price.seconds, Best(), 1e-9 * Best())
+        << found->best[0].text;
+    EXPECT_GE(found->best[0].price.seconds, free->best[0].price.seconds);
+    // The file that is printed has the budget, and keeps to it.
+    const auto rules =
+        LayoutRules::Parse(LayoutFileText(*found, 0, options_), "found");
+    ASSERT_OK(rules);
+    EXPECT_EQ(rules->budget().ToString(), options_.budget.ToString());
+    const auto binding = BindLayout(graph_, mesh_, *rules);
+    ASSERT_OK(binding);
+    auto program = Lower(graph_, *binding, targets_);
+    ASSERT_OK(program);
+    prices_.Plan(*program);
+    EXPECT_OK(CheckBudget(*program, binding->budget));
+  }
+}
+
+// A layout without rules sends nothing, so it is its memory that is in the way.
+TEST_F(BudgetedSearch, NamesTheLineThatRejectsMost) {
+  const auto found =
+      Find("nothing over x\nno all_reduce\nmemory at most 130 KiB");
+  EXPECT_THAT(
+      found,
+      StatusIs(
+          absl::StatusCode::kResourceExhausted,
+          AllOf(HasSubstr("no layout keeps to the budget: budget line \"no "
+                          "all_reduce\" (plan.layout:3) rejects "),
+                HasSubstr("budget line \"nothing over x\" (plan.layout:2) "
+                          "rejects "),
+                HasSubstr("133120 bytes (130 KiB) per rank are too few "
+                          "for "),
+                HasSubstr("allow more in the section [budget]"))));
+}
+
+TEST_F(BudgetedSearch, NamesTheLineOnMemory) {
+  EXPECT_THAT(
+      Find("memory at most 1 KiB"),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               AllOf(HasSubstr("no layout fits into 1024 bytes (1.00 KiB) per "
+                               "rank; the smallest found takes "),
+                     HasSubstr("budget line \"memory at most 1 KiB\" "
+                               "(plan.layout:2)"))));
+}
+
+TEST_F(BudgetedSearch, TellsOfLinesWithoutEffectAndOfMisspelledOnes) {
+  const auto found = Find("nothing over pod");
+  ASSERT_OK(found);
+  EXPECT_THAT(SummaryText(*found), HasSubstr("# Note: budget line \"nothing "
+                                             "over pod\" (plan.layout:2) has "
+                                             "no effect: "));
+  EXPECT_THAT(Find("nothing over x in layr_*"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("did you mean \"layer_*\"?")));
+}
+
+}  // namespace
+}  // namespace mtf

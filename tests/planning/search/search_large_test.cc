@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Searches of spaces that count as large: some layouts, and then rule by rule.
+// They are small enough to try everything, so it is known what was missed.
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "planning/search/search_layouts.h"
+#include "planning/search/search_refine.h"
+#include "planning/search/search_space.h"
+#include "tests/lowering/small_transformer.h"
+#include "tests/matchers.h"
+#include "tests/planning/search/search_everything.h"
+
+namespace mtf {
+namespace {
+
+using ::mtf::testing::BuildTransformer;
+using ::mtf::testing::Everything;
+using ::mtf::testing::Listed;
+using ::mtf::testing::MemoryOf;
+using ::mtf::testing::TransformerSizes;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct LargeCase {
+  const char* name;
+  const char* mesh;
+  std::vector<std::string> dimensions;
+  TransformerSizes sizes;
+
+  friend std::ostream& operator<<(std::ostream& out, const LargeCase& c) {
+    return out << c.name;
+  }
+};
+
+class LargeSearch : public ::testing::TestWithParam<LargeCase> {
+ protected:
+  LargeSearch() : mesh_(*Mesh::Parse(GetParam().mesh)) {
+    const auto model = BuildTransformer(graph_, GetParam().sizes);
+    targets_ = {.fetches = {model.loss}, .updates = {model.step}};
+    options_.dimensions = GetParam().dimensions;
+    options_.full_space = 1;
+  }
+
+  double SecondsOf(const std::string& text) const {
+    const auto rules = LayoutRules::Parse(text, "test");
+    EXPECT_OK(rules);
+    const auto binding = BindLayout(graph_, mesh_, *rules);
+    EXPECT_OK(binding);
+    auto program = Lower(graph_, *binding, targets_, {.verify = false});
+    EXPECT_OK(program);
+    const MachinePlan plan = prices_.Plan(*program);
+    if (options_.memory_limit > 0 &&
+        MemoryOf(*program) > options_.memory_limit) {
+      return HUGE_VAL;
+    }
+    return prices_.step(*program, plan).seconds;
+  }
+
+  Graph graph_;
+  Targets targets_;
+  Mesh mesh_;
+  const SearchPrices prices_ = PricesOf(*Machine::Load("h100_nvlink_ib"));
+  SearchOptions options_;
+};
+
+// Though the sections were all or nothing at first.
+TEST_P(LargeSearch, FindsTheBestOfAllByChangesOfSingleRules) {
+  const Everything everything(graph_, targets_, mesh_, prices_,
+                              options_.dimensions, true);
+  std::set<int64_t> sizes;
+  for (const Listed& listed : everything.all()) sizes.insert(listed.memory);
+  for (int64_t limit : {int64_t{0}, *std::next(sizes.begin(), sizes.size() / 2),
+                        *std::next(sizes.begin(), sizes.size() / 5)}) {
+    SCOPED_TRACE(absl::StrCat("limit ", limit));
+    options_.memory_limit = limit;
+    const auto found =
+        SearchRules({{&graph_, targets_}}, mesh_, prices_, options_);
+    ASSERT_OK(found);
+    EXPECT_TRUE(found->restricted);
+    EXPECT_FALSE(found->all_proved);
+    EXPECT_GT(found->refined, 0);
+    // A rule has to win a hundred-thousandth.
+    const double best = everything.Best(limit);
+    EXPECT_LE(found->best[0].price.seconds, best * (1 + 5e-5))
+        << found->best[0].text << "instead of\n"
+        << everything.Different(limit, 1)[0].text;
+  }
+}
+
+TEST_P(LargeSearch, NoChangeOfOneRuleIsFaster) {
+  const auto found =
+      SearchRules({{&graph_, targets_}}, mesh_, prices_, options_);
+  ASSERT_OK(found);
+  const auto dimensions =
+      internal::FindSearchDimensions({{&graph_, targets_}}, options_);
+  ASSERT_OK(dimensions);
+  const auto space = internal::MakeSearchSpace(*dimensions, mesh_, options_);
+  ASSERT_OK(space);
+  // The layout as roles: from its rules, of which the scoped ones begin with
+  // the default ones.
+  internal::AxisRoles roles;
+  roles.axes.resize(space->axes.size());
+  for (const LayoutRule& rule : found->best[0].rules.rules()) {
+    const size_t dim =
+        static_cast<size_t>(std::find(dimensions->names.begin(),
+                                      dimensions->names.end(), rule.dimension) -
+                            dimensions->names.begin());
+    ASSERT_LT(dim, dimensions->names.size());
+    for (size_t i = 0; i < space->axes.size(); ++i) {
+      const std::string& axis = mesh_.axes()[space->axes[i]].name;
+      if (std::find(rule.axes.begin(), rule.axes.end(), axis) ==
+          rule.axes.end()) {
+        continue;
+      }
+      internal::AxisRole& role = roles.axes[i];
+      const internal::DimSet bit = internal::DimSet{1} << dim;
+      if (rule.section == RuleSection::kDefault) role.cuts |= bit;
+      if ((role.cuts & bit) != 0) continue;
+      if (rule.section == RuleSection::kParameters) role.parameters |= bit;
+      if (rule.section == RuleSection::kOptimizer) role.optimizer |= bit;
+    }
+    roles.gathered_once = roles.gathered_once || rule.gathered_once;
+  }
+  EXPECT_EQ(RulesText(*space, roles), found->best[0].text);
+  int tried = 0;
+  for (const auto& list : NextTo(*dimensions, roles)) {
+    for (const internal::AxisRoles& next : list) {
+      const std::string text = RulesText(*space, next);
+      EXPECT_GE(SecondsOf(text), found->best[0].price.seconds * (1 - 1.1e-5))
+          << text;
+      ++tried;
+    }
+  }
+  EXPECT_GT(tried, 10);
+}
+
+TEST_P(LargeSearch, IsCutShortOnlyWhereItSaysSo) {
+  options_.most_lowered = 2;
+  options_.keep = 1;
+  const auto cut = SearchRules({{&graph_, targets_}}, mesh_, prices_, options_);
+  ASSERT_OK(cut);
+  const std::string text = SummaryText(*cut);
+  if (cut->complete) {
+    EXPECT_THAT(text, Not(HasSubstr("cut short")));
+  } else {
+    EXPECT_THAT(text, HasSubstr("cut short: there may be better ones"));
+    EXPECT_FALSE(cut->all_proved);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transformers, LargeSearch,
+                         ::testing::ValuesIn(std::vector<LargeCase>{
+                             {"nodes_of_nvlink",
+                              "x:2,y:8",
+                              {"batch", "d_ff", "vocab"},
+                              {.layers = 1}},
+                             {"many_words",
+                              "x:2,y:4",
+                              {"batch", "d_ff", "vocab"},
+                              {.layers = 1,
+                               .batch = 16,
+                               .length = 64,
+                               .d_model = 256,
+                               .heads = 4,
+                               .d_kv = 64,
+                               .d_ff = 1024,
+                               .vocab = 32000}},
+                             {"large_layers",
+                              "x:2,y:8",
+                              {"batch", "d_model", "d_ff"},
+                              {.layers = 1,
+                               .batch = 16,
+                               .length = 128,
+                               .d_model = 2048,
+                               .heads = 16,
+                               .d_kv = 128,
+                               .d_ff = 8192,
+                               .vocab = 8192}},
+                         }),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace mtf

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What many blocks hold, told from two and four of them, against the program of
+// all blocks.
+#include "planning/search/search_memory.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "planning/search/search_space.h"
+#include "planning/search/workload_summary.h"
+#include "tests/lowering/small_transformer.h"
+#include "tests/matchers.h"
+
+namespace mtf::internal {
+namespace {
+
+using ::mtf::testing::BuildTransformer;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+TEST(MatchPlaces, APartPutInMatchesFromBothEnds) {
+  // a (b c) d against a (b c) (b c) d.
+  EXPECT_THAT(MatchPlaces({1, 2, 3, 4}, {1, 2, 3, 2, 3, 4}),
+              UnorderedElementsAre(Pair(0, 0), Pair(1, 1), Pair(2, 2),
+                                   Pair(3, 5), Pair(2, 4), Pair(1, 3)));
+  EXPECT_THAT(MatchPlaces({1, 2}, {1, 2}), ElementsAre(Pair(0, 0), Pair(1, 1)));
+}
+
+TEST(MatchPlaces, NothingMatchesWhereAPartIsMissing) {
+  EXPECT_THAT(MatchPlaces({1, 2, 3}, {1, 3}), IsEmpty());
+  EXPECT_THAT(MatchPlaces({1, 2}, {2, 1}), IsEmpty());
+}
+
+TEST(MostHeld, TheHighestLineNeedNotBeTheHighestOfTheFew) {
+  // The last place is the peak of two blocks, but the middle grows.
+  const HeldBytes two = {{1, 2, 3}, {10, 20, 90}, {false, false, false}};
+  const HeldBytes four = {
+      {1, 2, 2, 3}, {10, 20, 40, 90}, {false, false, false, false}};
+  EXPECT_EQ(MostHeld(two, four, 0), 90);
+  EXPECT_EQ(MostHeld(two, four, 1), 90);
+  EXPECT_EQ(MostHeld(two, four, 10), 220);
+}
+
+struct Counts {
+  int tried = 0, exact = 0;
+  double highest = 0, lowest = 0;  // error, as a share
+};
+
+// Random layouts of a transformer of 12 blocks.
+Counts Compare(const std::string& mesh_text, bool sections) {
+  constexpr int kFew = 2, kMore = 4, kAll = 12;
+  struct Model {
+    Graph graph;
+    SearchProgram program;
+  };
+  std::vector<Model> models(3);
+  const int layers[] = {kFew, kMore, kAll};
+  for (int i = 0; i < 3; ++i) {
+    const auto model = BuildTransformer(models[i].graph, {.layers = layers[i]});
+    models[i].program = {&models[i].graph,
+                         {.fetches = {model.loss}, .updates = {model.step}},
+                         layers[i]};
+  }
+  const Mesh mesh = *Mesh::Parse(mesh_text);
+  SearchOptions options;
+  options.sections = sections;
+  const auto dimensions = FindSearchDimensions({models[0].program}, options);
+  EXPECT_OK(dimensions);
+  const auto space = MakeSearchSpace(*dimensions, mesh, options);
+  EXPECT_OK(space);
+  std::mt19937 random(3);
+  Counts counts;
+  for (int i = 0; i < 40; ++i) {
+    AxisRoles roles;
+    for (size_t axis = 0; axis < space->axes.size(); ++axis) {
+      roles.axes.push_back(space->roles[random() % space->roles.size()]);
+    }
+    roles.gathered_once = roles.cuts_parameters() && i % 2 == 0;
+    const std::string text = RulesText(*space, roles);
+    std::vector<HeldBytes> held;
+    int64_t arena = 0;
+    for (const Model& model : models) {
+      const auto program = LowerRules(model.program, mesh, text);
+      EXPECT_OK(program) << text;
+      held.push_back(HeldAlong(*program, {}));
+      arena = program->buffers.arena_bytes;
+    }
+    const int64_t estimate =
+        MostHeld(held[0], held[1], (kAll - kFew) / double{kMore - kFew});
+    const int64_t most =
+        *std::max_element(held[2].bytes.begin(), held[2].bytes.end());
+    // That is the peak of the plan, which packs it within one part in 64.
+    EXPECT_GE(arena, most) << text;
+    EXPECT_LE(arena, most + most / 64) << text;
+    const double error =
+        static_cast<double>(estimate - most) / static_cast<double>(most);
+    ++counts.tried;
+    if (estimate == most) ++counts.exact;
+    counts.highest = std::max(counts.highest, error);
+    counts.lowest = std::min(counts.lowest, error);
+  }
+  return counts;
+}
+
+TEST(MostHeld, IsThatOfTheWholeToTheByte) {
+  for (const char* mesh : {"a:8", "a:2,b:4", "a:2,b:2,c:2"}) {
+    SCOPED_TRACE(mesh);
+    const Counts counts = Compare(mesh, /*sections=*/false);
+    EXPECT_EQ(counts.exact, counts.tried);
+    EXPECT_EQ(counts.tried, 40);
+  }
+}
+
+// Gathers of parameters that go ahead reach across few blocks and not across
+// many, and sums go together in calls that need not end with a block.
+TEST(MostHeld, IsNearlyThatWhereParametersAreGatheredAhead) {
+  for (const char* mesh : {"a:8", "a:2,b:4", "a:2,b:2,c:2"}) {
+    SCOPED_TRACE(mesh);
+    const Counts counts = Compare(mesh, /*sections=*/true);
+    EXPECT_GE(counts.exact, counts.tried * 8 / 10);
+    EXPECT_LE(counts.highest, 0.05);
+    EXPECT_GE(counts.lowest, -0.05);
+  }
+}
+
+}  // namespace
+}  // namespace mtf::internal

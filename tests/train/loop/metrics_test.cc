@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/loop/metrics.h"
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/matchers.h"
+
+namespace mtf::train {
+namespace {
+
+using ::mtf::testing::StatusIs;
+using ::testing::HasSubstr;
+
+std::string Path(const std::string& name) {
+  return absl::StrCat(::testing::TempDir(), "/", name);
+}
+
+std::string ReadText(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST(Metrics, AStepIsOneLineOfJson) {
+  const std::string path = Path("one.json");
+  auto writer = MetricsWriter::Create(path);
+  ASSERT_OK(writer);
+  ASSERT_OK(
+      (*writer)->Write({.step = 3,
+                        .loss = 2.5,
+                        .tokens_per_s = 1000,
+                        .collectives = {{"all_reduce", "data", 2, 96},
+                                        {"all_reduce", "model", 4, 8},
+                                        {"all_gather", "data+model", 1, 24}}}));
+  EXPECT_EQ(ReadText(path),
+            "{\"collectives\":{\"all_gather\":{\"data+model\":{\"bytes\":24,"
+            "\"calls\":1}},\"all_reduce\":{\"data\":{\"bytes\":96,\"calls\":2},"
+            "\"model\":{\"bytes\":8,\"calls\":4}}},\"loss\":2.5,\"step\":3,"
+            "\"tokens_per_s\":1000.0}\n");
+}
+
+TEST(Metrics, ReadsWhatItWrote) {
+  const std::string path = Path("two.json");
+  const StepMetrics steps[] = {
+      {0, 5.545177444479562, 123.25, {}},
+      {1, 0.1, 1e6, {{"all_gather", "a", 1, 24}, {"all_reduce", "b", 2, 96}}}};
+  auto writer = MetricsWriter::Create(path);
+  ASSERT_OK(writer);
+  for (const StepMetrics& step : steps) ASSERT_OK((*writer)->Write(step));
+  const auto read = ReadMetrics(path);
+  ASSERT_OK(read);
+  EXPECT_THAT(*read, ::testing::ElementsAreArray(steps));
+  EXPECT_EQ((*read)[1].TotalCalls(), 3);
+  EXPECT_EQ((*read)[1].TotalBytes(), 120);
+}
+
+TEST(Metrics, ANewLogReplacesAnOldOne) {
+  const std::string path = Path("three.json");
+  ASSERT_OK((*MetricsWriter::Create(path))->Write({.step = 1}));
+  ASSERT_OK((*MetricsWriter::Create(path))->Write({.step = 2}));
+  ASSERT_OK(ReadMetrics(path));
+  EXPECT_EQ(ReadMetrics(path)->size(), 1u);
+}
+
+TEST(Metrics, AnUnwritableLogIsNamed) {
+  EXPECT_THAT(MetricsWriter::Create("/no/such/folder/log.json"),
+              StatusIs(absl::StatusCode::kPermissionDenied,
+                       HasSubstr("\"/no/such/folder/log.json\"")));
+}
+
+TEST(Metrics, AFullDiskIsReported) {
+  auto writer = MetricsWriter::Create("/dev/full");
+  ASSERT_OK(writer);
+  EXPECT_THAT(
+      (*writer)->Write({.step = 4}),
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("cannot write step 4")));
+}
+
+TEST(Metrics, WrongLinesAreNamed) {
+  EXPECT_THAT(ReadMetrics("/no/such/log.json"),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("\"/no/such/log.json\"")));
+  for (const char* line :
+       {"{", "[]", "7", "{\"step\":1}",
+        "{\"step\":1,\"loss\":\"x\",\"tokens_per_s\":1,\"collectives\":{}}",
+        "{\"step\":1,\"loss\":1,\"tokens_per_s\":1,\"collectives\":[]}",
+        "{\"step\":1,\"loss\":1,\"tokens_per_s\":1,\"collectives\":{\"a\":1}}",
+        "{\"step\":1,\"loss\":1,\"tokens_per_s\":1,"
+        "\"collectives\":{\"a\":{\"b\":{}}}}"}) {
+    const std::string path = Path("wrong.json");
+    std::ofstream(path) << line << "\n";
+    EXPECT_THAT(ReadMetrics(path), StatusIs(absl::StatusCode::kInvalidArgument,
+                                            HasSubstr("line 1 of the log")))
+        << line;
+  }
+}
+
+}  // namespace
+}  // namespace mtf::train

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/data/text_dataset.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "layouts/text_items.h"
+#include "mtf/philox.h"
+#include "mtf/read_file.h"
+#include "mtf/status.h"
+
+namespace mtf::train {
+namespace {
+
+// Streams of random numbers made in a graph count from 0; this one is no
+// neighbour of theirs.
+constexpr uint32_t kWindowStream = 0xda7a5e7;
+
+// Batches are made on the host of every rank.
+constexpr int64_t kMaxBatchTokens = int64_t{1} << 28;
+constexpr int64_t kMostTextBytes = int64_t{1} << 40;
+
+constexpr char kBibleCommand[] = "bible -f gen1:1-rev22:21 2>/dev/null";
+
+// "Ge1:1 In the beginning ..." without its first word, for every line.
+std::string WithoutReferences(absl::string_view printed) {
+  std::string text;
+  text.reserve(printed.size());
+  for (absl::string_view line : absl::StrSplit(printed, '\n')) {
+    const size_t blank = line.find(' ');
+    if (blank == absl::string_view::npos) continue;
+    absl::StrAppend(&text, line.substr(blank + 1), "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<TextDataset> TextDataset::FromText(std::string text,
+                                                  std::string name) {
+  if (text.size() < 2) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "text ", Quoted(name), " is ",
+        text.empty() ? "empty" : "1 byte long: nothing can follow a byte",
+        DetailLine("help", "name a text of more bytes with --text")));
+  }
+  return TextDataset(std::move(text), std::move(name));
+}
+
+absl::StatusOr<TextDataset> TextDataset::ReadFile(const std::string& path) {
+  absl::StatusOr<std::string> text =
+      ReadPlainFile(path, "text", kMostTextBytes);
+  if (!text.ok()) {
+    return absl::Status(
+        text.status().code(),
+        absl::StrCat(text.status().message(),
+                     DetailLine("help", "name a readable file with --text")));
+  }
+  return FromText(*std::move(text), path);
+}
+
+absl::StatusOr<TextDataset> TextDataset::KingJames() {
+  std::string printed;
+  if (FILE* pipe = popen(kBibleCommand, "r"); pipe != nullptr) {
+    std::array<char, 1 << 16> buffer;
+    while (const size_t read = fread(buffer.data(), 1, buffer.size(), pipe)) {
+      printed.append(buffer.data(), read);
+    }
+    if (pclose(pipe) != 0) printed.clear();
+  }
+  std::string text = WithoutReferences(printed);
+  if (text.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        "no text: the default is what the program \"bible\" prints, and it "
+        "is not installed",
+        DetailLine("help",
+                   "name any text file with --text, or install the "
+                   "Debian package bible-kjv")));
+  }
+  return FromText(std::move(text), "King James");
+}
+
+absl::StatusOr<TextDataset> TextDataset::Open(const std::string& path) {
+  return path.empty() ? KingJames() : ReadFile(path);
+}
+
+absl::StatusOr<TextDataset::Batch> TextDataset::Draw(
+    uint32_t seed, uint32_t step, const Dimension& batch,
+    const Dimension& length) const {
+  const int64_t window = length.size + 1;
+  const int64_t bytes = static_cast<int64_t>(text_.size());
+  if (bytes < window) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "text ", Quoted(name_), " is ", Plural(bytes, "byte"),
+        " long, but a window of ", "dimension \"", length.name, "\" needs ",
+        window,
+        DetailLine("help",
+                   "name a longer text with --text, or use a smaller "
+                   "length")));
+  }
+  if (batch.size > kMaxBatchTokens / length.size) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a batch of ", Plural(batch.size, "window"), " of ",
+                     Plural(length.size, "byte"), " has more than ",
+                     kMaxBatchTokens, " tokens"));
+  }
+  std::vector<int32_t> tokens, targets;
+  tokens.reserve(batch.size * length.size);
+  targets.reserve(batch.size * length.size);
+  for (int64_t row = 0; row < batch.size; ++row) {
+    const PhiloxWords words = PhiloxAt(seed, kWindowStream, step, row);
+    const uint64_t number =
+        static_cast<uint64_t>(words.word[0]) << 32 | words.word[1];
+    const int64_t begin = static_cast<int64_t>(number % (bytes - window + 1));
+    for (int64_t i = begin; i < begin + length.size; ++i) {
+      tokens.push_back(static_cast<unsigned char>(text_[i]));
+      targets.push_back(static_cast<unsigned char>(text_[i + 1]));
+    }
+  }
+  const Shape shape = {batch, length};
+  return Batch{HostTensor::Of<int32_t>(shape, tokens),
+               HostTensor::Of<int32_t>(shape, targets)};
+}
+
+double TextDataset::BigramEntropy() const {
+  std::vector<int64_t> pairs(kVocabularySize * kVocabularySize);
+  std::vector<int64_t> firsts(kVocabularySize);
+  for (size_t i = 0; i + 1 < text_.size(); ++i) {
+    const int first = static_cast<unsigned char>(text_[i]);
+    const int second = static_cast<unsigned char>(text_[i + 1]);
+    ++pairs[first * kVocabularySize + second];
+    ++firsts[first];
+  }
+  double nats = 0;
+  for (int64_t i = 0; i < kVocabularySize * kVocabularySize; ++i) {
+    if (pairs[i] == 0) continue;
+    nats -= pairs[i] * std::log(static_cast<double>(pairs[i]) /
+                                firsts[i / kVocabularySize]);
+  }
+  return nats / (text_.size() - 1);
+}
+
+}  // namespace mtf::train

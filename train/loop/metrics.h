@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TRAIN_LOOP_METRICS_H_
+#define TRAIN_LOOP_METRICS_H_
+
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mtf::train {
+
+// What one kind of collective over one set of mesh axes did in a step, as the
+// communicator of a rank counted it.
+struct CollectiveMetrics {
+  std::string kind;  // "all_reduce"
+  std::string axes;  // "data" or "data+model"
+  int64_t calls = 0;
+  int64_t bytes = 0;  // on the wire, per rank
+  friend bool operator==(const CollectiveMetrics&,
+                         const CollectiveMetrics&) = default;
+};
+
+// One training step as it is logged.
+struct StepMetrics {
+  int64_t step = 0;
+  double loss = 0;
+  double tokens_per_s = 0;
+  std::vector<CollectiveMetrics> collectives = {};
+
+  int64_t TotalCalls() const;
+  int64_t TotalBytes() const;
+  friend bool operator==(const StepMetrics&, const StepMetrics&) = default;
+};
+
+// Writes JSON lines, one object for each step:
+//
+//   {"collectives":{"all_reduce":{"data":{"bytes":1024,"calls":1}}},
+//    "loss":5.5,"step":0,"tokens_per_s":1e4}             [on one line]
+class MetricsWriter {
+ public:
+  // Empties the file. kPermissionDenied where it cannot be written.
+  static absl::StatusOr<std::unique_ptr<MetricsWriter>> Create(
+      const std::string& path);
+
+  // Appends and flushes a line, so that a stopped run leaves whole lines.
+  // kDataLoss where the file cannot take it.
+  absl::Status Write(const StepMetrics& metrics);
+
+ private:
+  explicit MetricsWriter(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+  std::ofstream file_;
+};
+
+// Reads what a MetricsWriter wrote. kNotFound for a file that cannot be read,
+// kInvalidArgument, with path and line, for a line of another form.
+absl::StatusOr<std::vector<StepMetrics>> ReadMetrics(const std::string& path);
+
+}  // namespace mtf::train
+
+#endif  // TRAIN_LOOP_METRICS_H_

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/session/session.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/communicators/launcher.h"
+#include "backends/communicators/wait_options.h"
+#include "layouts/text_items.h"
+#include "mtf/exceptions.h"
+#include "mtf/status.h"
+#include "planning/cost/check_budget.h"
+#include "train/session/placement.h"
+#include "train/session/plan_check.h"
+#include "train/session/rank_set.h"
+#include "train/session/session_state.h"
+
+namespace mtf::train {
+namespace {
+
+// Before ranks form groups by their meshes: the first error by rank, or that
+// they disagree. A rank that is alone with either would leave the others
+// waiting.
+absl::Status AgreeOnPlacement(const absl::Status& status,
+                              const Placement& placement,
+                              const SessionOptions& options,
+                              const LauncherInfo& launcher) {
+  const absl::StatusOr<std::unique_ptr<Communicator>> job =
+      JobCommunicator(launcher.size, JobPurpose::kSession);
+  if (!job.ok()) return status.ok() ? job.status() : status;
+  MTF_RETURN_IF_ERROR(AgreeOnStatus(**job, status));
+  return CheckSamePlan(**job, FieldsOfSession(placement.mesh, placement.rules,
+                                              options.strict_layout,
+                                              options.backend, options.seed));
+}
+
+absl::StatusOr<Targets> TargetsOf(const Graph& graph, const RunRequest& request,
+                                  bool shards) {
+  MTF_RETURN_IF_ERROR(graph.CheckTensors(request.fetches, "fetch"));
+  MTF_RETURN_IF_ERROR(graph.CheckTensors(request.updates, "update"));
+  Targets targets;
+  targets.fetch_shards = shards;
+  targets.updates = request.updates;
+  std::set<std::string> seen;
+  for (Tensor tensor : request.fetches) {
+    if (seen.insert(tensor.name()).second) targets.fetches.push_back(tensor);
+  }
+  return targets;
+}
+
+}  // namespace
+
+Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Session::~Session() = default;
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Create(
+    const Graph& graph, absl::string_view mesh, absl::string_view layout,
+    const SessionOptions& options) {
+  const LauncherInfo launcher = DetectLauncher();
+  const bool launched = options.ranks == RankKind::kMpi ||
+                        (options.ranks == RankKind::kAuto && launcher.size > 1);
+  auto state = std::make_unique<State>();
+  state->graph = &graph;
+  state->options = options;
+  Placement placement;
+  const absl::Status bound = CatchExceptions([&]() -> absl::Status {
+    MTF_RETURN_IF_ERROR(graph.status());
+    MTF_ASSIGN_OR_RETURN(
+        placement, ParsePlacement(mesh, layout, launched ? launcher.size : 0));
+    MTF_ASSIGN_OR_RETURN(
+        state->binding,
+        BindLayoutAndBudget(graph, placement.mesh, placement.rules,
+                            options.strict_layout));
+    return absl::OkStatus();
+  });
+  MTF_RETURN_IF_ERROR(
+      launched ? AgreeOnPlacement(bound, placement, options, launcher) : bound);
+  if (options.collective_timeout >= 0) {
+    SetCollectiveTimeout(options.collective_timeout);
+  }
+  MTF_ASSIGN_OR_RETURN(state->ranks, RankSet::Create(placement.mesh, launched));
+  state->threads = options.threads_per_rank > 0
+                       ? options.threads_per_rank
+                       : state->ranks->communicator(0).placement().threads;
+  MTF_RETURN_IF_ERROR(state->MakeDevices());
+  return std::unique_ptr<Session>(new Session(std::move(state)));
+}
+
+absl::Status Session::Initialize() {
+  Targets targets;
+  targets.initialize = true;
+  MTF_ASSIGN_OR_RETURN(State::Compiled * compiled, state_->Compile(targets));
+  state_->step = 0;
+  MTF_RETURN_IF_ERROR(state_->Step({}, targets, *compiled).status());
+  for (const ProgramVariable& variable : compiled->program.variables) {
+    state_->initialized.insert(variable.name);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<HostTensor>> Session::Run(
+    const RunRequest& request) {
+  MTF_ASSIGN_OR_RETURN(const Targets targets,
+                       TargetsOf(graph(), request, /*shards=*/false));
+  MTF_ASSIGN_OR_RETURN(State::Compiled * compiled, state_->Compile(targets));
+  MTF_RETURN_IF_ERROR(CheckInitialized(compiled->program));
+  MTF_ASSIGN_OR_RETURN(std::vector<State::Feeds> outputs,
+                       state_->Step(request, targets, *compiled));
+  std::vector<HostTensor> fetches;
+  for (Tensor tensor : request.fetches) {
+    fetches.push_back(outputs[0].at(tensor.name()));
+  }
+  return fetches;
+}
+
+absl::StatusOr<std::vector<std::vector<TensorShard>>> Session::RunShards(
+    const RunRequest& request) {
+  MTF_ASSIGN_OR_RETURN(const Targets targets,
+                       TargetsOf(graph(), request, /*shards=*/true));
+  MTF_ASSIGN_OR_RETURN(State::Compiled * compiled, state_->Compile(targets));
+  MTF_RETURN_IF_ERROR(CheckInitialized(compiled->program));
+  MTF_ASSIGN_OR_RETURN(std::vector<State::Feeds> outputs,
+                       state_->Step(request, targets, *compiled));
+  std::vector<std::vector<TensorShard>> fetches;
+  for (Tensor tensor : request.fetches) {
+    const ProgramValue& value = OutputValue(compiled->program, tensor.name());
+    std::vector<TensorShard>& shards = fetches.emplace_back();
+    for (int i = 0; i < state_->ranks->size(); ++i) {
+      const int64_t rank = state_->ranks->communicator(i).rank();
+      shards.push_back(ZeroShard(compiled->program, value, rank));
+      shards.back().values = outputs[i].at(tensor.name());
+    }
+  }
+  return fetches;
+}
+
+absl::StatusOr<std::vector<TensorShard>> Session::InputShards(
+    const RunRequest& request, absl::string_view name) {
+  MTF_ASSIGN_OR_RETURN(const Program* program, ProgramOf(request));
+  MTF_ASSIGN_OR_RETURN(const ProgramValue* value, FindInput(*program, name));
+  std::vector<TensorShard> shards;
+  for (int i = 0; i < state_->ranks->size(); ++i) {
+    const int64_t rank = state_->ranks->communicator(i).rank();
+    shards.push_back(ZeroShard(*program, *value, rank));
+  }
+  return shards;
+}
+
+absl::StatusOr<HostTensor> Session::ReadVariable(absl::string_view name) {
+  std::vector<std::string> names;
+  for (const VariableInfo& variable : graph().variables()) {
+    if (variable.name == name) {
+      MTF_ASSIGN_OR_RETURN(std::vector<HostTensor> values,
+                           Run({.fetches = {variable.read}}));
+      return std::move(values[0]);
+    }
+    names.push_back(variable.name);
+  }
+  return NoSuchName("variable", name, names);
+}
+
+absl::StatusOr<const Program*> Session::ProgramOf(const RunRequest& request) {
+  MTF_ASSIGN_OR_RETURN(const Targets targets,
+                       TargetsOf(graph(), request, /*shards=*/false));
+  MTF_ASSIGN_OR_RETURN(const State::Compiled* compiled,
+                       state_->Compile(targets));
+  return &compiled->program;
+}
+
+BufferPlan Session::PlanOf(const Program& program) const {
+  return state_->devices[0]->Plan(program);
+}
+
+absl::Status Session::CheckInitialized(const Program& program) const {
+  for (const ProgramVariable& variable : program.variables) {
+    if (state_->initialized.contains(variable.name)) continue;
+    if (state_->initialized.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the variables have no values yet",
+                       DetailLine("help", "call Initialize() before Run()")));
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        "variable \"", variable.name, "\" was made after the session",
+        DetailLine("help", "complete the graph before Session::Create()")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::Agree(const absl::Status& status) {
+  return state_->ranks->Agree(status);
+}
+
+const CollectiveCounts& Session::counts() const {
+  return state_->Mover(0).counts();
+}
+
+void Session::ResetCounts() {
+  for (int i = 0; i < state_->ranks->size(); ++i) {
+    state_->Mover(i).ResetCounts();
+  }
+}
+
+const std::vector<std::string>& Session::notices() const {
+  return state_->binding.rules.notices();
+}
+
+bool Session::is_primary() const {
+  return state_->ranks->communicator(0).rank() == 0;
+}
+
+const Graph& Session::graph() const { return *state_->graph; }
+const Mesh& Session::mesh() const { return state_->binding.mesh; }
+const LayoutBinding& Session::binding() const { return state_->binding; }
+uint32_t Session::seed() const { return state_->options.seed; }
+int64_t Session::step() const { return state_->step; }
+int Session::threads_per_rank() const { return state_->threads; }
+
+}  // namespace mtf::train
