@@ -109,9 +109,9 @@ class Replay {
 };
 
 // Work that a device runs beside what is enqueued behind it.
-class Beside {
+class AsyncRunner {
  public:
-  virtual ~Beside() = default;
+  virtual ~AsyncRunner() = default;
   // Enqueues what `work` enqueues, behind all that was enqueued before. What is
   // run so runs in the order of the calls.
   virtual absl::Status Run(const std::function<absl::Status()>& work) = 0;
@@ -186,7 +186,7 @@ class Device {
 
   // What one collective that is marked so runs beside the rest by; it is waited
   // for before a stretch of RunOrReplay ends. Null: it runs where it stands.
-  virtual std::unique_ptr<Beside> PrepareBeside() { return nullptr; }
+  virtual std::unique_ptr<AsyncRunner> PrepareAsyncRunner() { return nullptr; }
 
   // Around what an instruction enqueues, for profilers. `name` stays in place
   // as long as the kernels.

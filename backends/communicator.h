@@ -57,7 +57,7 @@ class Communicator {
     // a reduction of their own: the library at hand might add in another order
     // there. Those that run beside other work have a group for themselves.
     bool replicated_outside = false;
-    bool beside = false;
+    bool asynchronous = false;
   };
 
   // A part of a bucketed all_reduce; `in` may equal `out`.
@@ -80,7 +80,7 @@ class Communicator {
   // Collective: every rank asks for the same groups in the same order.
   absl::StatusOr<const Group*> GroupOver(const AxisList& axes,
                                          bool replicated_outside = false,
-                                         bool beside = false);
+                                         bool asynchronous = false);
 
   virtual RankPlacement placement() const { return {}; }
 

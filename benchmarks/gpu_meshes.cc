@@ -149,8 +149,8 @@ class CountingDevice : public Device {
   absl::Status Finish(StepContext& context) override {
     return device_->Finish(context);
   }
-  std::unique_ptr<Beside> PrepareBeside() override {
-    return device_->PrepareBeside();
+  std::unique_ptr<AsyncRunner> PrepareAsyncRunner() override {
+    return device_->PrepareAsyncRunner();
   }
   void EnterRange(const char* name) override { device_->EnterRange(name); }
   void LeaveRange() override { device_->LeaveRange(); }

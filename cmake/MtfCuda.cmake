@@ -123,7 +123,7 @@ function(mtf_link_cuda target)
   add_library(mtf_cuda_driver MODULE ${sources})
   set_target_properties(mtf_cuda_driver PROPERTIES
     OUTPUT_NAME mtf_cuda
-    # Beside the programs, which look for it there first.
+    # AsyncRunner the programs, which look for it there first.
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON

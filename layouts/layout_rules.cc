@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -22,19 +23,21 @@ constexpr RuleSection kSections[] = {
 // Holds no rules, so it is no RuleSection.
 constexpr absl::string_view kBudgetSection = "[budget]";
 // Behind the name of the section [parameters].
-constexpr absl::string_view kGatheredOnce = "gathered_once";
+constexpr absl::string_view kKeepGathered = "keep_gathered";
+// The former word for it: an error that names the present one.
+constexpr absl::string_view kFormerKeepGathered = "gathered_once";
 
 // What stands between the brackets before some rules.
 struct SectionHeader {
   RuleSection section = RuleSection::kDefault;
-  bool gathered_once = false;
+  bool keep_gathered = false;
 
   static SectionHeader Of(const LayoutRule& rule) {
-    return {rule.section, rule.gathered_once};
+    return {rule.section, rule.keep_gathered};
   }
   std::string Name() const {
-    return absl::StrCat(RuleSectionName(section), gathered_once ? " " : "",
-                        gathered_once ? kGatheredOnce : "");
+    return absl::StrCat(RuleSectionName(section), keep_gathered ? " " : "",
+                        keep_gathered ? kKeepGathered : "");
   }
   friend bool operator==(const SectionHeader&, const SectionHeader&) = default;
 };
@@ -152,7 +155,13 @@ absl::StatusOr<SectionHeader> ParseSection(const RulesText& text,
   names.emplace_back(kBudgetSection.substr(1, kBudgetSection.size() - 2));
   for (const SectionHeader& header : kHeaders) {
     if (item.text.back() == ']' && name == header.Name()) return header;
-    if (header.gathered_once) names.push_back(header.Name());
+    if (header.keep_gathered) names.push_back(header.Name());
+  }
+  if (absl::StrContains(name, kFormerKeepGathered)) {
+    return text.Error(item, 0,
+                      absl::StrCat("says ", Quoted(kFormerKeepGathered),
+                                   ", which is now ", Quoted(kKeepGathered)),
+                      absl::StrCat("write [parameters ", kKeepGathered, "]"));
   }
   const std::string known =
       absl::StrCat("the sections are [", absl::StrJoin(names, "], ["), "]");
@@ -194,11 +203,20 @@ absl::StatusOr<LayoutRule> ParseRule(const RulesText& text,
                       "digits, \"_\" and \"-\"");
   }
   const absl::string_view axes = item.text.substr(colon + 1);
-  if (axes == kWhole) return rule;
+  if (axes == kReplicated) return rule;
   for (absl::string_view axis : absl::StrSplit(axes, '+')) {
-    if (axis == kWhole) {
-      return text.Error(item, number, "says that a dimension is whole, and cut",
-                        absl::StrCat("\"", rule.dimension, ":", kWhole,
+    if (axis == kFormerReplicated) {
+      return text.Error(
+          item, number,
+          absl::StrCat("says ", Quoted(kFormerReplicated), ", which is now ",
+                       Quoted(kReplicated)),
+          absl::StrCat("write ",
+                       Quoted(absl::StrCat(rule.dimension, ":", kReplicated))));
+    }
+    if (axis == kReplicated) {
+      return text.Error(item, number,
+                        "says that a dimension is replicated, and sharded",
+                        absl::StrCat("\"", rule.dimension, ":", kReplicated,
                                      "\", or axes without it"));
     }
     if (axis.empty() && !axes.empty()) {
@@ -223,7 +241,7 @@ absl::StatusOr<LayoutRule> ParseRule(const RulesText& text,
         rule.axes.end()) {
       return text.Error(item, number,
                         absl::StrCat("names the axis ", Quoted(axis), " twice"),
-                        "an axis cuts a dimension once");
+                        "an axis shards a dimension once");
     }
     rule.axes.emplace_back(axis);
   }
@@ -247,7 +265,7 @@ absl::string_view RuleSectionName(RuleSection section) {
 std::string LayoutRule::ToString() const {
   return absl::StrCat(
       dimension, ":",
-      axes.empty() ? std::string(kWhole) : absl::StrJoin(axes, "+"));
+      axes.empty() ? std::string(kReplicated) : absl::StrJoin(axes, "+"));
 }
 
 std::string LayoutRule::TextWithSection() const {
@@ -278,7 +296,7 @@ absl::Status LayoutRules::ParseText(absl::string_view whole,
     }
     MTF_ASSIGN_OR_RETURN(LayoutRule rule, ParseRule(text, item, ++number));
     rule.section = header.section;
-    rule.gathered_once = header.gathered_once;
+    rule.keep_gathered = header.keep_gathered;
     const auto [before, inserted] =
         seen.emplace(std::make_pair(rule.section, rule.dimension), rule.origin);
     if (!inserted) {

@@ -14,17 +14,20 @@
 
 namespace mtf {
 
-// Whose layout a rule rules: activations and everything else, parameters at
-// rest, or optimizer state at rest together with the arithmetic of the update.
+// Which tensors a rule applies to: activations and everything else, parameters
+// at rest, or optimizer state at rest together with the arithmetic of the
+// update.
 enum class RuleSection : uint8_t { kDefault, kParameters, kOptimizer };
 inline constexpr int kNumRuleSections = 3;
 absl::string_view RuleSectionName(RuleSection section);
 
-// What stands for no axis in a rule, so that no mesh axis is called so.
-inline constexpr absl::string_view kWhole = "whole";
+// "length:replicated" lifts a rule, so no mesh axis may have this name.
+inline constexpr absl::string_view kReplicated = "replicated";
+// The former word for it: an error that names the present one.
+inline constexpr absl::string_view kFormerReplicated = "whole";
 
-// "batch:pod+data": a dimension and the mesh axes it is cut over, major first;
-// none in "batch:whole".
+// "batch:pod+data": a dimension and the mesh axes that shard it, major first;
+// no axes in "batch:replicated".
 struct LayoutRule {
   RuleSection section = RuleSection::kDefault;
   std::string dimension;
@@ -32,12 +35,12 @@ struct LayoutRule {
   // Where it came from: "--layout, rule 2 of 3, characters 8-15" or
   // "fsdp.layout:4".
   std::string origin;
-  // Of [parameters gathered_once]: what is gathered for one use is kept for the
-  // next, instead of being dropped and gathered again.
-  bool gathered_once = false;
+  // Of [parameters keep_gathered]: a gathered parameter is kept for its next
+  // use. Otherwise it is dropped and gathered again.
+  bool keep_gathered = false;
 
   std::string ToString() const;  // "batch:pod+data"
-  // What its section is called between brackets: "parameters gathered_once".
+  // What its section is called between brackets: "parameters keep_gathered".
   std::string SectionName() const;
   // ToString behind the section, unless that is the default:
   // "[parameters] io:x".
@@ -48,7 +51,7 @@ struct LayoutRule {
 //
 //   # comments run to the end of the line
 //   batch:data, heads:model
-//   [parameters]                  # or [parameters gathered_once]
+//   [parameters]                  # or [parameters keep_gathered]
 //   d_model:data
 //   [budget]
 //   at most 64 MiB over data
@@ -111,7 +114,8 @@ class ResolvedRules {
   const LayoutRule* RuleOf(RuleSection section,
                            absl::string_view dimension) const;
 
-  // Whether a rule of any section applies to `dimension`, `x:whole` included.
+  // Whether a rule of any section applies to `dimension`, `x:replicated`
+  // included.
   bool HasRule(absl::string_view dimension) const {
     return entries_.contains(dimension);
   }

@@ -58,7 +58,7 @@ absl::StatusOr<MeshAxis> ParseAxis(const MeshText& text, int i) {
     return text.Error(
         i, "has a name that is not made of letters, digits, \"_\" and \"-\"");
   }
-  if (name == kWhole) {
+  if (name == kReplicated || name == kFormerReplicated) {
     return text.Error(i, "has the name that stands for no axis in a layout",
                       "choose another name");
   }

@@ -43,12 +43,12 @@ constexpr Pass kPasses[] = {
     {"hoist_slices", HoistSlices},
     {"fuse_reduce_scatters", FuseReduceScatters},
     {"remove_trivial_collectives", RemoveTrivialCollectives},
-    {"repeat_gathers", RepeatGathers},
+    {"regather_parameters", RegatherParameters},
     {"bucket_all_reduces", BucketAllReduces},
     // From here on shapes are those of one device.
     {"shard_shapes", ShardShapes},
     {"fuse_maps", FuseMaps},
-    {"recompute_maps", RecomputeMaps},
+    {"rematerialize_maps", RematerializeMaps},
     {"plan_einsums", PlanEinsums},
     {"overlap_collectives", OverlapCollectives},
     {"plan_buffers", PlanBuffers},
@@ -97,8 +97,8 @@ absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
       std::find(names.begin(), names.end(), options.last_pass) == names.end()) {
     return NoPass(options.last_pass);
   }
-  MTF_ASSIGN_OR_RETURN(Program program,
-                       EmitProgram(graph, binding, targets, options.stand_ins));
+  MTF_ASSIGN_OR_RETURN(Program program, EmitProgram(graph, binding, targets,
+                                                    options.representatives));
   if (options.verify) MTF_RETURN_IF_ERROR(VerifyProgram(program));
   if (options.after_pass) options.after_pass("emit_program", program);
   if (options.last_pass == "emit_program") return program;

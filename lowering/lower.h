@@ -26,7 +26,7 @@ struct LowerOptions {
   // By id of an operation: the one, emitted before, that it takes its value
   // from instead of being lowered, or its own. What few layers of a deep model
   // are lowered by; empty for a step that is to run.
-  absl::Span<const int> stand_ins = {};
+  absl::Span<const int> representatives = {};
 };
 
 // Translates the part of `graph` that `targets` need into one SPMD program for

@@ -119,8 +119,8 @@ class Emitter {
 
   // The same value with `dimensions` whole on every device: what an operation
   // asks for when it cannot work on shards.
-  virtual Value Whole(Value value,
-                      absl::Span<const std::string> dimensions) = 0;
+  virtual Value Unshard(Value value,
+                        absl::Span<const std::string> dimensions) = 0;
 };
 
 }  // namespace mtf

@@ -33,7 +33,7 @@ class ConcatOp : public Operation {
   }
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
     std::vector<Value> whole;
-    for (Value input : inputs) whole.push_back(emitter.Whole(input, {dim_}));
+    for (Value input : inputs) whole.push_back(emitter.Unshard(input, {dim_}));
     return emitter.Concat(whole, dim_);
   }
 

@@ -31,7 +31,7 @@ class PadOp : public Operation {
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
     const int64_t after =
         shape().SizeOf(dim_) - before_ - input(0).shape().SizeOf(dim_);
-    return emitter.Pad(emitter.Whole(inputs[0], {dim_}), dim_, before_, after,
+    return emitter.Pad(emitter.Unshard(inputs[0], {dim_}), dim_, before_, after,
                        value_);
   }
 

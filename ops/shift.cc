@@ -36,7 +36,7 @@ class ShiftOp : public Operation {
     if (!wrap_ && (offset_ >= size || -offset_ >= size)) {
       return emitter.Map(MapExpression::Literal(0, dtype()), {}, shape());
     }
-    const Value x = emitter.Whole(inputs[0], {dim_});
+    const Value x = emitter.Unshard(inputs[0], {dim_});
     if (wrap_) {
       // The last `offset_` elements, which is in (0, size), come first.
       const Value head = emitter.Slice(x, dim_, size - offset_, offset_);

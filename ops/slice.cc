@@ -30,7 +30,7 @@ class SliceOp : public Operation {
     return {Pad(dy, dim_, begin_, behind)};
   }
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
-    return emitter.Slice(emitter.Whole(inputs[0], {dim_}), dim_, begin_,
+    return emitter.Slice(emitter.Unshard(inputs[0], {dim_}), dim_, begin_,
                          shape().SizeOf(dim_));
   }
 

@@ -67,7 +67,7 @@ class Finder {
       if (!IsCollective(instruction.opcode)) continue;
       if (collective == nullptr) collective = &instruction;
       if (instruction.operands.size() > 1) joined = &instruction;
-      if (instruction.beside) {
+      if (instruction.asynchronous) {
         From("overlap_collectives",
              absl::StrCat("has a collective beside, ",
                           NameOf(instruction.results[0])));

@@ -26,12 +26,12 @@ absl::Status CheckSize(CollectiveKind kind, int64_t size) {
 }  // namespace
 
 absl::StatusOr<const Communicator::Group*> Communicator::GroupOver(
-    const AxisList& axes, bool replicated_outside, bool beside) {
+    const AxisList& axes, bool replicated_outside, bool asynchronous) {
   replicated_outside = replicated_outside && !reduces_in_order();
   // Where every sum has the order of places anyway, nothing is kept for it.
-  beside = beside && !reduces_in_order();
+  asynchronous = asynchronous && !reduces_in_order();
   for (const auto& group : groups_) {
-    if (group->axes == axes && group->beside == beside &&
+    if (group->axes == axes && group->asynchronous == asynchronous &&
         group->replicated_outside == replicated_outside) {
       return group.get();
     }
@@ -50,7 +50,7 @@ absl::StatusOr<const Communicator::Group*> Communicator::GroupOver(
   group->ranks = mesh_.Group(rank_, axes);
   group->place = static_cast<int>(mesh_.Coordinate(rank_, axes));
   group->replicated_outside = replicated_outside;
-  group->beside = beside;
+  group->asynchronous = asynchronous;
   if (group->ranks.size() > 1) MTF_RETURN_IF_ERROR(OpenGroup(*group));
   groups_.push_back(std::move(group));
   return groups_.back().get();

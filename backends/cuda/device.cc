@@ -80,7 +80,7 @@ class ZeroKernel : public Kernel {
   int64_t bytes_;
 };
 
-class SideStream : public Beside {
+class SideStream : public AsyncRunner {
  public:
   SideStream(Runtime& runtime, std::unique_ptr<SideWork> work)
       : runtime_(runtime), work_(std::move(work)) {}
@@ -248,7 +248,7 @@ class CudaDevice : public Device {
     return words_.Finish(context);
   }
 
-  std::unique_ptr<Beside> PrepareBeside() override {
+  std::unique_ptr<AsyncRunner> PrepareAsyncRunner() override {
     std::unique_ptr<SideWork> work = runtime_->NewSideWork();
     if (work == nullptr) return nullptr;
     return std::make_unique<SideStream>(*runtime_, std::move(work));
@@ -315,7 +315,7 @@ class CudaDevice : public Device {
   std::string name_;
   std::shared_ptr<Runtime> runtime_;
   Scratch scratch_;
-  StepWords words_;
+  StepCounters words_;
   absl::Status failure_;              // of PrepareCopy, which returns none
   Connection* connection_ = nullptr;  // lives longer than any step
 };

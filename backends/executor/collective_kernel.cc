@@ -217,7 +217,7 @@ absl::StatusOr<const Communicator::Group*> GroupOf(
     Communicator& communicator) {
   return communicator.GroupOver(instruction.axes,
                                 IsReplicatedOutside(program, instruction),
-                                instruction.beside);
+                                instruction.asynchronous);
 }
 
 }  // namespace

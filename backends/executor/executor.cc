@@ -154,7 +154,7 @@ absl::Status Executor::Impl::RunAction(const Action& action,
 void Executor::Impl::WaitFor(size_t action) {
   const auto found = std::find(under_way.begin(), under_way.end(), action);
   if (found == under_way.end()) return;
-  actions[action].beside->Wait();
+  actions[action].asynchronous->Wait();
   under_way.erase(found);
 }
 
@@ -163,9 +163,10 @@ absl::Status Executor::Impl::EnqueueAction(size_t i, StepContext& context,
   const Action& action = actions[i];
   for (size_t other : action.waits) WaitFor(other);
   if (!action.waits.empty()) return absl::OkStatus();
-  if (action.beside == nullptr) return RunAction(action, context, outputs);
+  if (action.asynchronous == nullptr)
+    return RunAction(action, context, outputs);
   under_way.push_back(i);
-  return action.beside->Run([&] { return RunCollective(action); });
+  return action.asynchronous->Run([&] { return RunCollective(action); });
 }
 
 absl::Status Executor::Impl::Enqueue(const Stretch& stretch,
@@ -206,7 +207,7 @@ absl::Status Executor::Impl::RunOneByOne(const Stretch& stretch,
   return absl::OkStatus();
 }
 
-absl::Status Executor::Impl::RunStretch(Stretch& stretch, StepContext& context,
+absl::Status Executor::Impl::RunSegment(Stretch& stretch, StepContext& context,
                                         HostTensors* outputs) {
   if (blocking || trace != nullptr) {
     return RunOneByOne(stretch, context, outputs);
@@ -251,16 +252,16 @@ absl::Status Executor::Impl::RunStep(const HostTensors& feeds,
   MTF_RETURN_IF_ERROR(device.BeginStep(context));
   if (trace != nullptr) trace->AddPart("feeds", begin, Clock::now());
   if (one_stretch) {
-    MTF_RETURN_IF_ERROR(RunStretch(whole, context, outputs));
+    MTF_RETURN_IF_ERROR(RunSegment(whole, context, outputs));
     if (!context.error.ok()) {
       return absl::InternalError(
           "an index was out of range on the device alone");
     }
   } else {
-    MTF_RETURN_IF_ERROR(RunStretch(before, context, outputs));
+    MTF_RETURN_IF_ERROR(RunSegment(before, context, outputs));
     // From here on variables change: whatever can fail has run.
     MTF_RETURN_IF_ERROR(AgreeOnErrors(context));
-    MTF_RETURN_IF_ERROR(RunStretch(after, context, outputs));
+    MTF_RETURN_IF_ERROR(RunSegment(after, context, outputs));
   }
   for (const Kept& fetch : kept) {
     MTF_RETURN_IF_ERROR(Fetch(*fetch.output, fetch.data, outputs));

@@ -37,8 +37,8 @@ struct Executor::Impl {
     int instruction = 0;
     std::unique_ptr<Kernel> kernel = {};
     std::unique_ptr<CollectiveKernel> collective = {};
-    std::unique_ptr<Beside> beside = {};  // of a collective that runs so
-    std::vector<size_t> waits = {};       // for actions that run beside
+    std::unique_ptr<AsyncRunner> asynchronous = {};  // of a collective that runs so
+    std::vector<size_t> waits = {};            // for actions that run asynchronous
     const Instruction* output = nullptr;
     int number = 0;         // of a collective, from 1
     const char* name = "";  // of what it makes; the program's
@@ -66,7 +66,7 @@ struct Executor::Impl {
 
   absl::Status Prepare();
   absl::Status Reserve();
-  absl::Status ReserveStaging(bool beside, Staging& staging);
+  absl::Status ReserveStaging(bool asynchronous, Staging& staging);
   void PlaceValues();
   void FindFailures();
   absl::Status PrepareActions();
@@ -92,7 +92,7 @@ struct Executor::Impl {
                        HostTensors* outputs);
   absl::Status Feed(const HostTensors& feeds);
   absl::StatusOr<bool> IndicesAreGood(const HostTensors& feeds);
-  absl::Status RunStretch(Stretch& stretch, StepContext& context,
+  absl::Status RunSegment(Stretch& stretch, StepContext& context,
                           HostTensors* outputs);
   absl::Status Enqueue(const Stretch& stretch, StepContext& context,
                        HostTensors* outputs);
@@ -115,18 +115,19 @@ struct Executor::Impl {
   Communicator& communicator;
   VariableStore& variables;
   void* arena = nullptr;
-  // Shared by all collectives; those that run beside follow one another and
+  // Shared by all collectives; those that run asynchronous follow one another and
   // share theirs.
-  Staging staging, staging_beside;
-  bool overlaps = false;     // the device runs collectives beside the rest
+  Staging staging, async_staging;
+  bool overlaps = false;     // the device runs collectives asynchronous the rest
   std::vector<void*> extra;  // buffers besides the arena
   std::map<absl::string_view, void*> storage;  // of the program's variables
   std::vector<void*> addresses;                // by value
   std::vector<const Instruction*> inputs;
 
   std::vector<Action> actions;
-  std::vector<size_t> under_way;  // actions that run beside, while enqueuing
-  absl::flat_hash_map<int, size_t> beside_of;  // by first result: its action
+  std::vector<size_t> under_way;  // actions that run asynchronous, while enqueuing
+  absl::flat_hash_map<int, size_t>
+      async_runner_of;  // by first result: its action
   std::vector<std::unique_ptr<Kernel>> commits;
   std::vector<Kept> kept;
   // Where something can fail on data, ranks agree between the two parts; where

@@ -12,8 +12,8 @@
 #include "backends/executor/executor_impl.h"
 #include "layouts/shard.h"
 #include "layouts/text_items.h"
-#include "lowering/program/is_no_op.h"
 #include "lowering/passes/plan_buffers.h"
+#include "lowering/program/is_no_op.h"
 #include "mtf/check.h"
 
 namespace mtf {
@@ -81,10 +81,10 @@ absl::StatusOr<void*> Executor::Impl::AllocateExtra(int64_t bytes) {
   return buffer;
 }
 
-absl::Status Executor::Impl::ReserveStaging(bool beside, Staging& staging) {
+absl::Status Executor::Impl::ReserveStaging(bool asynchronous, Staging& staging) {
   StagingBytes bytes;
   for (const Instruction& instruction : program.instructions) {
-    if ((overlaps && instruction.beside) != beside) continue;
+    if ((overlaps && instruction.asynchronous) != asynchronous) continue;
     const StagingBytes need = StagingBytesOf(program, instruction);
     bytes.before = std::max(bytes.before, need.before);
     bytes.after = std::max(bytes.after, need.after);
@@ -101,9 +101,9 @@ absl::Status Executor::Impl::ReserveStaging(bool beside, Staging& staging) {
 absl::Status Executor::Impl::Reserve() {
   MTF_ASSIGN_OR_RETURN(
       arena, device.Allocate(std::max<int64_t>(plan.arena_bytes, 64)));
-  overlaps = device.PrepareBeside() != nullptr;
-  MTF_RETURN_IF_ERROR(ReserveStaging(/*beside=*/false, staging));
-  if (overlaps) MTF_RETURN_IF_ERROR(ReserveStaging(true, staging_beside));
+  overlaps = device.PrepareAsyncRunner() != nullptr;
+  MTF_RETURN_IF_ERROR(ReserveStaging(/*asynchronous=*/false, staging));
+  if (overlaps) MTF_RETURN_IF_ERROR(ReserveStaging(true, async_staging));
   for (const ProgramVariable& variable : program.variables) {
     MTF_ASSIGN_OR_RETURN(storage[variable.name],
                          variables.Find(program, variable));
@@ -114,12 +114,12 @@ absl::Status Executor::Impl::Reserve() {
 void* Executor::Impl::Address(int value) const {
   // A view has no buffer of its own; its address is set when it is made.
   const BufferPlan::Buffer& buffer = plan.buffers[value];
-  switch (buffer.place) {
-    case BufferPlan::Place::kNone:
+  switch (buffer.storage) {
+    case BufferPlan::Storage::kNone:
       return nullptr;
-    case BufferPlan::Place::kArena:
+    case BufferPlan::Storage::kArena:
       return static_cast<char*>(arena) + buffer.offset;
-    case BufferPlan::Place::kVariable:
+    case BufferPlan::Storage::kVariable:
       return storage.at(buffer.symbol);
   }
   return nullptr;
@@ -144,8 +144,8 @@ BoundValue Executor::Impl::Bind(int value) const {
   const ProgramValue& described = program.values[value];
   // The device leaves out of memory what is made within its groups.
   const bool left_out =
-      plan.buffers[value].place == BufferPlan::Place::kNone &&
-      program.buffers.buffers[value].place != BufferPlan::Place::kNone;
+      plan.buffers[value].storage == BufferPlan::Storage::kNone &&
+      program.buffers.buffers[value].storage != BufferPlan::Storage::kNone;
   MTF_CHECK(addresses[value] != nullptr || left_out) << "%" << described.name;
   return {addresses[value], &described,
           ShardOf(program.grains, described.shape, described.layout,
@@ -289,17 +289,19 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
 }
 
 absl::Status Executor::Impl::PrepareCollective(const Binding& binding) {
-  const bool beside = overlaps && binding.instruction().beside;
-  const Staging& through = beside ? staging_beside : staging;
+  const bool asynchronous = overlaps && binding.instruction().asynchronous;
+  const Staging& through = asynchronous ? async_staging : staging;
   MTF_ASSIGN_OR_RETURN(std::unique_ptr<CollectiveKernel> collective,
                        PrepareCollectiveKernel(binding, device, communicator,
                                                through.before, through.after));
-  if (beside) beside_of[binding.instruction().results[0]] = actions.size();
-  actions.push_back({.instruction = binding.index,
-                     .collective = std::move(collective),
-                     .beside = beside ? device.PrepareBeside() : nullptr,
-                     .number = ++collectives,
-                     .name = NameOf(binding.index)});
+  if (asynchronous)
+    async_runner_of[binding.instruction().results[0]] = actions.size();
+  actions.push_back(
+      {.instruction = binding.index,
+       .collective = std::move(collective),
+       .asynchronous = asynchronous ? device.PrepareAsyncRunner() : nullptr,
+       .number = ++collectives,
+       .name = NameOf(binding.index)});
   return absl::OkStatus();
 }
 
@@ -307,7 +309,7 @@ void Executor::Impl::PrepareWait(int index) {
   if (!overlaps) return;  // all is over where it stands
   Action wait = {.instruction = index, .name = NameOf(index)};
   for (int value : program.instructions[index].operands) {
-    wait.waits.push_back(beside_of.at(value));
+    wait.waits.push_back(async_runner_of.at(value));
   }
   actions.push_back(std::move(wait));
 }

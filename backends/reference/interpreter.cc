@@ -186,7 +186,8 @@ Value ReferenceInterpreter::Reshape(Value value, const Shape& shape) {
   return Keep({shape, Get(value).dtype, Get(value).data});
 }
 
-Value ReferenceInterpreter::Whole(Value value, absl::Span<const std::string>) {
+Value ReferenceInterpreter::Unshard(Value value,
+                                    absl::Span<const std::string>) {
   return value;  // everything is whole here
 }
 

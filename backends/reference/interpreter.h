@@ -107,7 +107,7 @@ class ReferenceInterpreter : public Emitter {
              bool exclusive, bool reverse) override;
   Value TopK(Value value, const std::string& dimension,
              const Dimension& k) override;
-  Value Whole(Value value, absl::Span<const std::string> dimensions) override;
+  Value Unshard(Value value, absl::Span<const std::string> dimensions) override;
 
  private:
   Value Keep(OracleTensor tensor);

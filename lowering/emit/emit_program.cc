@@ -14,9 +14,9 @@ namespace mtf {
 namespace {
 
 // Whose value an operation has.
-class StandIns {
+class Representatives {
  public:
-  explicit StandIns(absl::Span<const int> places) : places_(places) {}
+  explicit Representatives(absl::Span<const int> places) : places_(places) {}
   int of(const Tensor& tensor) const {
     const int id = tensor.operation()->id();
     return places_.empty() ? id : places_[id];
@@ -29,11 +29,11 @@ class StandIns {
 // The operations that `roots` depend on, by id, in their order. Of a deep model
 // few may be left, so that only these are looked at.
 std::vector<int> Ancestors(const Graph& graph, const std::vector<Tensor>& roots,
-                           const StandIns& stand_ins) {
+                           const Representatives& representatives) {
   std::vector<bool> seen(graph.operations().size(), false);
   std::vector<int> needed;
   const auto add = [&](const Tensor& tensor) {
-    const int id = stand_ins.of(tensor);
+    const int id = representatives.of(tensor);
     if (seen[id]) return;
     seen[id] = true;
     needed.push_back(id);
@@ -65,8 +65,8 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
       roots.push_back(variable.initial_value);
     }
   }
-  const StandIns stand_ins(places);
-  const std::vector<int> needed = Ancestors(graph, roots, stand_ins);
+  const Representatives representatives(places);
+  const std::vector<int> needed = Ancestors(graph, roots, representatives);
 
   Program program;
   program.mesh = binding.mesh;
@@ -85,7 +85,7 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
     const auto& operation = graph.operations()[id];
     inputs.clear();
     for (const Tensor& input : operation->inputs()) {
-      inputs.push_back(values[stand_ins.of(input)]);
+      inputs.push_back(values[representatives.of(input)]);
     }
     recorder.Begin(*operation);
     values[id] = operation->Emit(emitter, inputs);
@@ -95,7 +95,7 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
     for (const VariableInfo& variable : graph.variables()) {
       recorder.BeginFetch(*variable.read.operation());
       emitter.WriteVariable(variable,
-                            values[stand_ins.of(variable.initial_value)]);
+                            values[representatives.of(variable.initial_value)]);
       MTF_RETURN_IF_ERROR(recorder.status());
     }
   }
@@ -103,7 +103,7 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
   for (const Tensor& fetch : targets.fetches) {
     if (!fetched.insert(fetch.operation()->id()).second) continue;
     recorder.BeginFetch(*fetch.operation());
-    Value value = values[stand_ins.of(fetch)];
+    Value value = values[representatives.of(fetch)];
     if (!binding.first_names.empty()) {
       value = first_names.InNamesOf(value, fetch.shape());
     }

@@ -37,7 +37,7 @@ struct Targets {
 absl::StatusOr<Program> EmitProgram(const Graph& graph,
                                     const LayoutBinding& binding,
                                     const Targets& targets,
-                                    absl::Span<const int> stand_ins = {});
+                                    absl::Span<const int> representatives = {});
 
 }  // namespace mtf
 

@@ -62,7 +62,7 @@ class Recorder : public Emitter {
              bool exclusive, bool reverse) override;
   Value TopK(Value value, const std::string& dimension,
              const Dimension& k) override;
-  Value Whole(Value value, absl::Span<const std::string> dimensions) override;
+  Value Unshard(Value value, absl::Span<const std::string> dimensions) override;
 
   // Hands a value to the caller of the step.
   void Output(Value value, const std::string& name, bool as_shards);
@@ -124,7 +124,8 @@ class Recorder : public Emitter {
   // By variable: the place in Program::origins of who writes it.
   absl::flat_hash_map<int, int> writes_;
   std::vector<int> made_by_;  // by value: place in Program::origins
-  std::array<internal::ByShape<TensorLayout>, kNumRuleSections> rule_layouts_;
+  std::array<internal::ShapeCache<TensorLayout>, kNumRuleSections>
+      rule_layouts_;
 };
 
 }  // namespace mtf

@@ -41,7 +41,7 @@ Value Recorder::Scan(ReduceKind kind, Value value, const std::string& dimension,
       !at(value).layout.dims[shape.Find(dimension)].empty() &&
       blocks * DTypeSize(total_dtype) < places * DTypeSize(dtype);
   if (!in_blocks) {
-    value = Whole(value, dims);
+    value = Unshard(value, dims);
     return Append(scan(value.id, exclusive), dtype, shape,
                   TensorLayout(at(value).layout));
   }
@@ -53,7 +53,7 @@ Value Recorder::Scan(ReduceKind kind, Value value, const std::string& dimension,
   reduce.dimension = dimension;
   reduce.reduce_kind = kind;
   const Shape block_shape = shape.Resized(dimension, blocks);
-  const Value totals = Whole(
+  const Value totals = Unshard(
       Append(std::move(reduce), total_dtype, block_shape, TensorLayout(layout)),
       dims);
   const Value starts = Append(scan(totals.id, true), total_dtype, block_shape,
@@ -108,7 +108,7 @@ Value Recorder::TopK(Value value, const std::string& dimension,
       blocks * best * (DTypeSize(dtype) + DTypeSize(kInt32)) <
           places * DTypeSize(dtype);
   if (!in_blocks) {
-    value = Whole(value, dims);
+    value = Unshard(value, dims);
     return append(top_k(value.id), ranked, value);
   }
   value = {Demand(value.id, at(value).layout.Reduced())};
@@ -118,8 +118,8 @@ Value Recorder::TopK(Value value, const std::string& dimension,
   const int made = static_cast<int>(program_.instructions.size()) - 1;
   const Value labels = AddResult(made, kInt32, candidates);
   const Shape line = row.With({dimension, blocks * best});
-  Instruction last = top_k(Reshape(Whole(values, dims), line).id);
-  last.operands.push_back(Reshape(Whole(labels, dims), line).id);
+  Instruction last = top_k(Reshape(Unshard(values, dims), line).id);
+  last.operands.push_back(Reshape(Unshard(labels, dims), line).id);
   TensorLayout layout = program_.values[last.operands[0]].layout;
   layout.dims.back() = {};
   return Append(std::move(last), kInt32, ranked, std::move(layout));

@@ -27,7 +27,7 @@ Value Recorder::Reshape(Value value, const Shape& shape) {
   return second ? Value{DemandRules(result)} : result;
 }
 
-Value Recorder::Whole(Value value, absl::Span<const std::string> dimensions) {
+Value Recorder::Unshard(Value value, absl::Span<const std::string> dimensions) {
   TensorLayout layout = at(value).layout.Reduced();
   for (const std::string& dimension : dimensions) {
     const int i = at(value).shape.Find(dimension);
@@ -39,7 +39,7 @@ Value Recorder::Whole(Value value, absl::Span<const std::string> dimensions) {
 Value Recorder::Slice(Value value, const std::string& dimension, int64_t begin,
                       int64_t size) {
   const std::string dims[] = {dimension};
-  value = Whole(value, dims);
+  value = Unshard(value, dims);
   Instruction instruction;
   instruction.opcode = Opcode::kSlice;
   instruction.operands = {value.id};
@@ -53,7 +53,7 @@ Value Recorder::Slice(Value value, const std::string& dimension, int64_t begin,
 Value Recorder::Pad(Value value, const std::string& dimension, int64_t before,
                     int64_t after, double fill) {
   const std::string dims[] = {dimension};
-  value = Whole(value, dims);
+  value = Unshard(value, dims);
   Instruction instruction;
   instruction.opcode = Opcode::kPad;
   instruction.operands = {value.id};

@@ -97,7 +97,7 @@ NamePairs SecondNamesOf(const Graph& graph) {
   Families families(given);
 
   std::vector<Names> names;  // in the shapes that there are
-  internal::ByShape<int> places;
+  internal::ShapeCache<int> places;
   std::vector<int> place_of;  // in `names`, by id of an operation
   place_of.reserve(graph.operations().size());
   for (const auto& operation : graph.operations()) {
@@ -269,12 +269,12 @@ Value FirstNamesEmitter::TopK(Value value, const std::string& dimension,
   return emitter_.TopK(value, First(dimension), {First(k.name), k.size});
 }
 
-Value FirstNamesEmitter::Whole(Value value,
-                               absl::Span<const std::string> dimensions) {
+Value FirstNamesEmitter::Unshard(Value value,
+                                 absl::Span<const std::string> dimensions) {
   std::vector<std::string> names;
   names.reserve(dimensions.size());
   for (const std::string& name : dimensions) names.push_back(First(name));
-  return emitter_.Whole(value, names);
+  return emitter_.Unshard(value, names);
 }
 
 }  // namespace mtf

@@ -72,7 +72,7 @@ class FirstNamesEmitter : public Emitter {
              bool exclusive, bool reverse) override;
   Value TopK(Value value, const std::string& dimension,
              const Dimension& k) override;
-  Value Whole(Value value, absl::Span<const std::string> dimensions) override;
+  Value Unshard(Value value, absl::Span<const std::string> dimensions) override;
 
  private:
   const std::string& First(const std::string& name) const;
@@ -82,7 +82,7 @@ class FirstNamesEmitter : public Emitter {
   const absl::flat_hash_map<std::string, std::string>& first_names_;
   Emitter& emitter_;
   const Program& program_;
-  internal::ByShape<Shape> renamed_;
+  internal::ShapeCache<Shape> renamed_;
 };
 
 }  // namespace mtf

@@ -7,18 +7,19 @@ namespace mtf::internal {
 namespace {
 
 using F = ScalarFunction;
-using Kind = Terms::Kind;
+using Kind = ExpressionNumbering::Kind;
 
-bool IsCastOf(const Terms& terms, int term, int narrow) {
-  const Terms::Term& t = terms.at(term);
+bool IsCastOf(const ExpressionNumbering& terms, int term, int narrow) {
+  const ExpressionNumbering::Term& t = terms.at(term);
   return t.kind == Kind::kCast && t.arguments[0] == narrow;
 }
 
 // Whether `term` is the scores, cast, or those times a number, which goes to
 // `scale`.
-bool AreScores(const Terms& terms, int term, int scores, int* scale) {
+bool AreScores(const ExpressionNumbering& terms, int term, int scores,
+               int* scale) {
   if (IsCastOf(terms, term, scores)) return true;
-  const Terms::Term& t = terms.at(term);
+  const ExpressionNumbering::Term& t = terms.at(term);
   if (!t.Is(F::kMultiply)) return false;
   for (int side : {0, 1}) {
     const int other = t.arguments[1 - side];
@@ -33,16 +34,16 @@ bool AreScores(const Terms& terms, int term, int scores, int* scale) {
 
 }  // namespace
 
-std::optional<ScoreChanges> ReadChanges(const Terms& terms, int weights,
-                                        int scores, DType narrow) {
-  const Terms::Term* t = &terms.at(weights);
+std::optional<ScoreChanges> ReadChanges(const ExpressionNumbering& terms,
+                                        int weights, int scores, DType narrow) {
+  const ExpressionNumbering::Term* t = &terms.at(weights);
   if (t->kind != Kind::kCast || t->dtype != narrow) return std::nullopt;
   t = &terms.at(t->arguments[0]);
   if (!t->Is(F::kMultiply)) return std::nullopt;
   for (int side : {0, 1}) {
-    const Terms::Term& powers = terms.at(t->arguments[side]);
+    const ExpressionNumbering::Term& powers = terms.at(t->arguments[side]);
     if (!powers.Is(F::kExp)) continue;
-    const Terms::Term& shifted = terms.at(powers.arguments[0]);
+    const ExpressionNumbering::Term& shifted = terms.at(powers.arguments[0]);
     if (!shifted.Is(F::kSubtract)) continue;
     int logits = shifted.arguments[0];
     ScoreChanges changes;
@@ -51,7 +52,7 @@ std::optional<ScoreChanges> ReadChanges(const Terms& terms, int weights,
       logits = terms.at(logits).arguments[1];
     }
     if (terms.at(logits).Is(F::kAdd)) {
-      const Terms::Term& sum = terms.at(logits);
+      const ExpressionNumbering::Term& sum = terms.at(logits);
       const int which =
           AreScores(terms, sum.arguments[0], scores, &changes.scale) ? 0 : 1;
       logits = sum.arguments[which];
@@ -62,12 +63,13 @@ std::optional<ScoreChanges> ReadChanges(const Terms& terms, int weights,
   return std::nullopt;
 }
 
-int Sees(Terms& terms, const std::string& length, const std::string& memory) {
+int Sees(ExpressionNumbering& terms, const std::string& length,
+         const std::string& memory) {
   return terms.Map(F::kGreaterEqual, kBool,
                    {terms.Iota(length), terms.Iota(memory)});
 }
 
-SoftmaxFormulas SoftmaxOf(Terms& terms, int scores, DType narrow,
+SoftmaxFormulas SoftmaxOf(ExpressionNumbering& terms, int scores, DType narrow,
                           const std::string& memory,
                           const ScoreChanges& changes) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -100,8 +102,9 @@ SoftmaxFormulas SoftmaxOf(Terms& terms, int scores, DType narrow,
   return f;
 }
 
-int SoftmaxGradientOf(Terms& terms, const SoftmaxFormulas& softmax,
-                      int d_weights, DType narrow, const std::string& memory,
+int SoftmaxGradientOf(ExpressionNumbering& terms,
+                      const SoftmaxFormulas& softmax, int d_weights,
+                      DType narrow, const std::string& memory,
                       const ScoreChanges& changes) {
   const auto literal = [&](double x) { return terms.Literal(x, kFloat32); };
   const auto mul = [&](int x, int y) {

@@ -24,25 +24,27 @@ struct ScoreChanges {
 
 // Those of `weights`, in whatever dtype, if it is made as the softmax of
 // `scores` is; what SoftmaxOf gives of them may still be another formula.
-std::optional<ScoreChanges> ReadChanges(const Terms& terms, int weights,
-                                        int scores, DType narrow);
+std::optional<ScoreChanges> ReadChanges(const ExpressionNumbering& terms,
+                                        int weights, int scores, DType narrow);
 
 // The softmax of `scores` over `memory`.
 struct SoftmaxFormulas {
   int powers = -1, sum = -1, inverse = -1, weights = -1;
 };
-SoftmaxFormulas SoftmaxOf(Terms& terms, int scores, DType narrow,
+SoftmaxFormulas SoftmaxOf(ExpressionNumbering& terms, int scores, DType narrow,
                           const std::string& memory,
                           const ScoreChanges& changes);
 
 // The gradient of the scores, of that of the weights: as the gradients in
 // mtf/scalar_functions.h and those of the reductions make it.
-int SoftmaxGradientOf(Terms& terms, const SoftmaxFormulas& softmax,
-                      int d_weights, DType narrow, const std::string& memory,
+int SoftmaxGradientOf(ExpressionNumbering& terms,
+                      const SoftmaxFormulas& softmax, int d_weights,
+                      DType narrow, const std::string& memory,
                       const ScoreChanges& changes);
 
 // Whether place i of `length` sees place j of `memory`: where i >= j.
-int Sees(Terms& terms, const std::string& length, const std::string& memory);
+int Sees(ExpressionNumbering& terms, const std::string& length,
+         const std::string& memory);
 
 }  // namespace mtf::internal
 

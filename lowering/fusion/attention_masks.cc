@@ -9,7 +9,8 @@ using Mask = AttentionGroup::Mask;
 class Matcher {
  public:
   Matcher(const Program& program, const std::vector<int>& producers,
-          const AttentionNames& names, Terms& terms, AttentionGroup& group)
+          const AttentionNames& names, ExpressionNumbering& terms,
+          AttentionGroup& group)
       : program_(program),
         producers_(producers),
         names_(names),
@@ -40,7 +41,7 @@ class Matcher {
     const int past = Sees(terms_, names_.length, names_.memory);
     causal = term == past;
     if (causal || Find(term, &group_.visible)) return true;
-    const Terms::Term both = terms_.at(term);
+    const ExpressionNumbering::Term both = terms_.at(term);
     if (!both.Is(ScalarFunction::kLogicalAnd)) return false;
     for (int side : {0, 1}) {
       if (both.arguments[side] != past) continue;
@@ -85,7 +86,7 @@ class Matcher {
   const Program& program_;
   const std::vector<int>& producers_;
   const AttentionNames& names_;
-  Terms& terms_;
+  ExpressionNumbering& terms_;
   AttentionGroup& group_;
 };
 
@@ -109,7 +110,7 @@ int64_t StrideOf(const ProgramValue& value, const std::string& name) {
 
 bool MatchMasks(const Program& program, const std::vector<int>& producers,
                 const AttentionNames& names, const ScoreChanges& changes,
-                Terms& terms, AttentionGroup* group) {
+                ExpressionNumbering& terms, AttentionGroup* group) {
   return Matcher(program, producers, names, terms, *group).Match(changes);
 }
 

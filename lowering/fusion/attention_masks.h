@@ -35,7 +35,7 @@ int64_t StrideOf(const ProgramValue& value, const std::string& name);
 // "and" of a mask and the past may be made among the members.
 bool MatchMasks(const Program& program, const std::vector<int>& producers,
                 const AttentionNames& names, const ScoreChanges& changes,
-                Terms& terms, AttentionGroup* group);
+                ExpressionNumbering& terms, AttentionGroup* group);
 
 }  // namespace mtf::internal
 

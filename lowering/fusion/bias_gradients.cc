@@ -41,7 +41,7 @@ bool KeepsDimensionsOf(const ProgramValue& part, const ProgramValue& from,
   return kept == part.shape.rank();
 }
 
-bool Reaches(const GroupReach& reach, const Program& program,
+bool Reaches(const FusionWindow& reach, const Program& program,
              const BiasGradient& group) {
   const int first = group.members().front();
   const auto& operands = program.instructions[group.einsum].operands;
@@ -110,7 +110,7 @@ std::vector<BiasGradient> FindBiasGradients(const Program& program,
     }
   }
   if (groups.empty()) return groups;
-  const GroupReach reach(program);
+  const FusionWindow reach(program);
   groups.erase(std::remove_if(groups.begin(), groups.end(),
                               [&](const BiasGradient& group) {
                                 return !Reaches(reach, program, group);

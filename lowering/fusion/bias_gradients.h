@@ -32,8 +32,8 @@ int SummedOperand(const Program& program, const Instruction& einsum,
 
 // Such groups of what is not `taken` by others: a sum that the kernel of its
 // operand can take (row_groups.h) costs less there. They reach as far as
-// group_reach.h says. In the order of the sums. Takes time in proportion to the
-// program.
+// fusion_window.h says. In the order of the sums. Takes time in proportion to
+// the program.
 std::vector<BiasGradient> FindBiasGradients(const Program& program,
                                             const std::vector<bool>& taken);
 

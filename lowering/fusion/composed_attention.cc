@@ -14,7 +14,7 @@ namespace mtf {
 namespace {
 
 using F = ScalarFunction;
-using Kind = Terms::Kind;
+using Kind = ExpressionNumbering::Kind;
 
 // How deep in a formula a softmax is looked for: behind casts and dropout.
 constexpr int kDeepest = 6;
@@ -78,15 +78,17 @@ class Finder {
 
  private:
   const ProgramValue& Value(int value) const { return program_.values[value]; }
-  const Terms::Term& at(int term) const { return terms_.at(term); }
+  const ExpressionNumbering::Term& at(int term) const {
+    return terms_.at(term);
+  }
 
   // exp(x - most) * (1 / sum) within `term`, or -1.
   int FindSoftmax(int term, int depth) const {
-    const Terms::Term& t = at(term);
+    const ExpressionNumbering::Term& t = at(term);
     if (t.Is(F::kMultiply)) {
       for (int side : {0, 1}) {
-        const Terms::Term &powers = at(t.arguments[side]),
-                          &inverse = at(t.arguments[1 - side]);
+        const ExpressionNumbering::Term &powers = at(t.arguments[side]),
+                                        &inverse = at(t.arguments[1 - side]);
         if (powers.Is(F::kExp) && inverse.Is(F::kReciprocal) &&
             at(powers.arguments[0]).Is(F::kSubtract)) {
           return term;
@@ -104,15 +106,16 @@ class Finder {
     return -1;
   }
   int LogitsOf(int softmax) const {
-    const Terms::Term& t = at(softmax);
-    const Terms::Term& first = at(t.arguments[0]);
-    const Terms::Term& powers = first.Is(F::kExp) ? first : at(t.arguments[1]);
+    const ExpressionNumbering::Term& t = at(softmax);
+    const ExpressionNumbering::Term& first = at(t.arguments[0]);
+    const ExpressionNumbering::Term& powers =
+        first.Is(F::kExp) ? first : at(t.arguments[1]);
     return at(powers.arguments[0]).arguments[0];
   }
 
   // What is scaled by a number, or -1.
   int ScaledBy(int term, double* scale = nullptr) const {
-    const Terms::Term& t = at(term);
+    const ExpressionNumbering::Term& t = at(term);
     if (!t.Is(F::kMultiply)) return -1;
     for (int side : {0, 1}) {
       if (at(t.arguments[side]).kind != Kind::kLiteral) continue;
@@ -141,7 +144,7 @@ class Finder {
     mask_ = added_ = -1;
     scale_ = 1;
     for (int depth = 0; depth <= kDeepest; ++depth) {
-      const Terms::Term& t = at(term);
+      const ExpressionNumbering::Term& t = at(term);
       if (t.kind == Kind::kCast) {
         term = t.arguments[0];
       } else if (const int scaled = ScaledBy(term, &scale_); scaled >= 0) {
@@ -224,7 +227,7 @@ class Finder {
   }
 
   bool HasRandom(int term, int depth) const {
-    const Terms::Term& t = at(term);
+    const ExpressionNumbering::Term& t = at(term);
     if (t.kind == Kind::kLeaf) {
       const int producer = producers_[t.payload];
       return producer >= 0 &&
@@ -255,7 +258,7 @@ class Finder {
       const Instruction& instruction = program_.instructions[i];
       const bool may = instruction.opcode == Opcode::kMap ||
                        instruction.opcode == Opcode::kReduce ||
-                       RunsNothing(program_, instruction);
+                       IsNoOp(program_, instruction);
       if (!may) {
         return absl::StrCat("another instruction, ",
                             OpcodeName(instruction.opcode),
@@ -282,7 +285,7 @@ class Finder {
   const Program& program_;
   const std::vector<int> producers_;
   const std::vector<int> from_exponentials_;
-  Terms terms_;
+  ExpressionNumbering terms_;
   // Of the one that is looked at: instructions, values and terms.
   int output_ = -1, scores_ = -1;
   int weights_ = -1, q_ = -1, k_ = -1, v_ = -1;

@@ -16,33 +16,34 @@ bool Commutes(F function) {
 
 }  // namespace
 
-int Terms::Make(Term term) {
+int ExpressionNumbering::Make(Term term) {
   const auto [place, added] =
       numbers_.try_emplace(std::move(term), static_cast<int>(terms_.size()));
   if (added) terms_.push_back(place->first);
   return place->second;
 }
 
-int Terms::Map(F function, DType dtype, Arguments arguments) {
+int ExpressionNumbering::Map(F function, DType dtype, Arguments arguments) {
   if (Commutes(function)) std::sort(arguments.begin(), arguments.end());
   return Make({Kind::kMap, static_cast<uint8_t>(function), dtype, 0,
                std::move(arguments)});
 }
 
-int Terms::Literal(double number, DType dtype) {
+int ExpressionNumbering::Literal(double number, DType dtype) {
   const double held = MapExpression::Literal(number, dtype).steps[0].number();
   return Make({Kind::kLiteral, 0, kFloat32, std::bit_cast<uint64_t>(held), {}});
 }
 
-int Terms::Iota(const std::string& dimension) {
+int ExpressionNumbering::Iota(const std::string& dimension) {
   return Make({Kind::kIota, 0, kInt32, NumberOf(dimension), {}});
 }
 
-int Terms::Cast(int term, DType from, DType to) {
+int ExpressionNumbering::Cast(int term, DType from, DType to) {
   return from == to ? term : Make({Kind::kCast, 0, to, 0, {term}});
 }
 
-int Terms::Reduce(ReduceKind kind, const std::string& dimension, int term) {
+int ExpressionNumbering::Reduce(ReduceKind kind, const std::string& dimension,
+                                int term) {
   return Make({Kind::kReduce,
                static_cast<uint8_t>(kind),
                kFloat32,
@@ -50,16 +51,17 @@ int Terms::Reduce(ReduceKind kind, const std::string& dimension, int term) {
                {term}});
 }
 
-int Terms::Leaf(int value) {
+int ExpressionNumbering::Leaf(int value) {
   return values_[value] =
              Make({Kind::kLeaf, 0, kFloat32, static_cast<uint64_t>(value), {}});
 }
 
-uint64_t Terms::NumberOf(const std::string& name) {
+uint64_t ExpressionNumbering::NumberOf(const std::string& name) {
   return names_.try_emplace(name, names_.size()).first->second;
 }
 
-const std::string* Terms::ReducedBy(const Instruction& instruction) const {
+const std::string* ExpressionNumbering::ReducedBy(
+    const Instruction& instruction) const {
   const Shape& result = program_.values[instruction.results[0]].shape;
   const std::string* reduced = nullptr;
   for (const Dimension& dim : instruction.iteration) {
@@ -70,7 +72,7 @@ const std::string* Terms::ReducedBy(const Instruction& instruction) const {
   return reduced;
 }
 
-int Terms::OfKnown(const Instruction& instruction) {
+int ExpressionNumbering::OfKnown(const Instruction& instruction) {
   std::vector<int> terms;
   std::vector<DType> types;
   for (int operand : instruction.operands) {
@@ -97,7 +99,7 @@ int Terms::OfKnown(const Instruction& instruction) {
   return Reduce(instruction.reduce_kind, *ReducedBy(instruction), terms.back());
 }
 
-int Terms::Of(int value) {
+int ExpressionNumbering::Of(int value) {
   // However long a chain of maps is, the stack is not.
   std::vector<int> open = {value};
   while (!open.empty()) {

@@ -18,12 +18,12 @@ namespace mtf {
 // numbers, equal formulas. Maps and reductions are looked through; everything
 // else is a leaf. Each value is looked at once, whatever is asked.
 //
-//   Terms terms(program, producers);
+//   ExpressionNumbering terms(program, producers);
 //   terms.Of(value) == terms.Map(kExp, kFloat32, {terms.Of(x)})
-class Terms {
+class ExpressionNumbering {
  public:
   // Both are to outlive it.
-  Terms(const Program& program, const std::vector<int>& producers)
+  ExpressionNumbering(const Program& program, const std::vector<int>& producers)
       : program_(program),
         producers_(producers),
         values_(program.values.size(), -1) {}

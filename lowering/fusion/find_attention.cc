@@ -147,7 +147,7 @@ class Finder {
     const int end = static_cast<int>(program_.instructions.size());
     for (int i = place + 1; i < end; ++i) {
       const Instruction& instruction = program_.instructions[i];
-      if (RunsNothing(program_, instruction)) continue;
+      if (IsNoOp(program_, instruction)) continue;
       if (instruction.opcode != Opcode::kMap &&
           instruction.opcode != Opcode::kReduce) {
         break;
@@ -253,7 +253,7 @@ class Finder {
     if (last < first) return false;
     for (int i = first; i <= last; ++i) {
       const Instruction& instruction = program_.instructions[i];
-      if (RunsNothing(program_, instruction)) continue;
+      if (IsNoOp(program_, instruction)) continue;
       const bool may = instruction.opcode == Opcode::kMap ||
                        instruction.opcode == Opcode::kReduce ||
                        instruction.opcode == Opcode::kEinsum;
@@ -312,7 +312,7 @@ class Finder {
   const std::function<bool(const AttentionProblem&)>& accepts_;
   const std::vector<int> producers_;
   const ReaderLists readers_;
-  Terms terms_;
+  ExpressionNumbering terms_;
   int scores_ = -1;
   internal::AttentionNames names_;
 };
@@ -339,7 +339,7 @@ std::vector<AttentionGroup> FindAttention(
 bool IsInsideOfKernel(const Program& program, int value) {
   const std::vector<BufferPlan::Buffer>& buffers = program.buffers.buffers;
   return buffers.size() == program.values.size() &&
-         buffers[value].place == BufferPlan::Place::kNone;
+         buffers[value].storage == BufferPlan::Storage::kNone;
 }
 
 std::vector<AttentionGroup> FindPlannedAttention(const Program& program) {

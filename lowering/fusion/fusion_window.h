@@ -17,14 +17,14 @@ namespace mtf {
 //   * nothing is between but products, maps, reductions and what runs nothing:
 //     no collective is kept waiting, nor left without what it was to run
 //     beside.
-class GroupReach {
+class FusionWindow {
  public:
-  explicit GroupReach(const Program& program)
+  explicit FusionWindow(const Program& program)
       : made_(program.values.size(), -1), run_(program.instructions.size()) {
     int run = 0;
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       const Instruction& instruction = program.instructions[i];
-      const bool there = RunsNothing(program, instruction);
+      const bool there = IsNoOp(program, instruction);
       const auto& operands = instruction.operands;
       for (int result : instruction.results) {
         made_[result] = !there             ? static_cast<int>(i)

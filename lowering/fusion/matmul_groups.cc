@@ -101,7 +101,7 @@ class Finder {
     for (size_t i = place + 1; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
       if (taken_[i]) return -1;
-      if (RunsNothing(program_, instruction)) continue;
+      if (IsNoOp(program_, instruction)) continue;
       return instruction.opcode == Opcode::kMap ? static_cast<int>(i) : -1;
     }
     return -1;
@@ -160,7 +160,7 @@ class Finder {
     for (int reader : lists_[value]) {
       const Instruction& reads = program_.instructions[reader];
       if (reads.opcode == Opcode::kWriteVariable) return true;
-      if (RunsNothing(program_, reads) && !reads.results.empty() &&
+      if (IsNoOp(program_, reads) && !reads.results.empty() &&
           IsWritten(reads.results[0])) {
         return true;
       }
@@ -229,7 +229,7 @@ class Finder {
   const std::vector<bool>& taken_;
   std::vector<int> readers_;
   const ReaderLists lists_;
-  const GroupReach reach_;
+  const FusionWindow reach_;
 };
 
 }  // namespace

@@ -35,7 +35,7 @@ struct MatmulGroup {
 // Groups whose einsum is one matmul without a copy of its result. Between
 // members stands nothing that runs, but for those that are late: the sum of two
 // gradients, or the gradient of a gelu, stands behind the gradient of a weight,
-// and is reached as group_reach.h says, sums where they are near and no
+// and is reached as fusion_window.h says, sums where they are near and no
 // variable is written from them, which may be done in place. They share no
 // instruction, nor one that is `taken`. Takes time in proportion to the
 // program.

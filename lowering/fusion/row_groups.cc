@@ -121,7 +121,7 @@ class GroupFinder {
                        instruction.opcode == Opcode::kReduce;
       // What runs nothing gives what is there already: an input, a variable, a
       // view of an operand.
-      const bool there = RunsNothing(program, instruction);
+      const bool there = IsNoOp(program, instruction);
       for (int result : instruction.results) {
         made_[result] = !there ? static_cast<int>(i)
                         : instruction.operands.empty()
@@ -130,7 +130,7 @@ class GroupFinder {
       }
       if (may && !taken[i]) {
         run_[i] = run;
-      } else if (taken[i] || !RunsNothing(program, instruction)) {
+      } else if (taken[i] || !IsNoOp(program, instruction)) {
         ++run;
       }
     }

@@ -10,10 +10,10 @@ namespace mtf {
 // Moves the reduction of a pending sum behind the linear instructions that read
 // it (add, negate, scale by a constant, cast up, transpose, slice, pad by zero,
 // local reshape), so that sums are added first and reduced once, and joins a
-// reshard to the reshard behind it. Terms of a chain of additions that are
-// pending over the same axes are added first. Of the summands of rows that were
-// looked up in a cut table all but one are zero, so any cast may come before
-// that sum.
+// reshard to the reshard behind it. ExpressionNumbering of a chain of additions
+// that are pending over the same axes are added first. Of the summands of rows
+// that were looked up in a cut table all but one are zero, so any cast may come
+// before that sum.
 //
 //   before  %1.sum : f32[b:8] = reshard(%1)       %1 unreduced{model}
 //           %2.sum : f32[b:8] = reshard(%2)       %2 unreduced{model}

@@ -31,7 +31,7 @@ class Keys {
 
  private:
   std::string key_;
-  internal::ByShape<std::string> shapes_;
+  internal::ShapeCache<std::string> shapes_;
 };
 
 absl::string_view SuffixOf(CollectiveKind kind, ReduceKind reduction) {

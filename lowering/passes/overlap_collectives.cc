@@ -54,7 +54,7 @@ class Overlapper {
     PlaceOthers();
     BoundHeldOperands();
     for (const Collective& collective : collectives_) {
-      if (collective.beside) {
+      if (collective.asynchronous) {
         return WriteOverlap(collectives_, producer_, is_view_, moves_up_,
                             program_);
       }
@@ -121,7 +121,7 @@ class Overlapper {
 
   // What comes from a variable is made with its gather, wherever that goes.
   void FindGathersOfParameters() {
-    const std::vector<bool> of_variable = FindOfVariables(program_);
+    const std::vector<bool> of_variable = FindDerivedFromVariables(program_);
     for (Collective& collective : collectives_) {
       const Instruction& gather = instruction(collective.at);
       collective.gathers_parameter =
@@ -319,11 +319,11 @@ class Overlapper {
 
   void Place(int c, int start, int wait) {
     Collective& collective = collectives_[c];
-    collective.beside = kernels_[wait] > kernels_[start];
+    collective.asynchronous = kernels_[wait] > kernels_[start];
     collective.first_of_place = wait < count_ && Moves(instruction(wait));
     // One that is waited for at once stays where it is, but a gather of a
     // parameter goes in front of the kernel that it would stand in.
-    if (collective.beside) {
+    if (collective.asynchronous) {
       collective.start = start;
       collective.wait = wait;
     } else {
@@ -337,7 +337,7 @@ class Overlapper {
     std::vector<int> holding;
     for (size_t c = 0; c < collectives_.size(); ++c) {
       const Collective& collective = collectives_[c];
-      if (collective.beside && !collective.gathers_parameter &&
+      if (collective.asynchronous && !collective.gathers_parameter &&
           instruction(collective.at).opcode != Opcode::kAllReduce) {
         holding.push_back(static_cast<int>(c));
       }
@@ -356,7 +356,7 @@ class Overlapper {
       if (under_way.size() == kMostHolding) {
         Collective& oldest = collectives_[under_way.front()];
         under_way.pop_front();
-        oldest.beside = kernels_[start] > kernels_[oldest.start];
+        oldest.asynchronous = kernels_[start] > kernels_[oldest.start];
         oldest.wait = start;
         oldest.first_of_place = true;
       }
@@ -384,7 +384,7 @@ absl::Status OverlapCollectives(Program& program) {
   const bool has_waits = std::any_of(
       program.instructions.begin(), program.instructions.end(),
       [](const Instruction& instruction) {
-        return instruction.beside || instruction.opcode == Opcode::kWait;
+        return instruction.asynchronous || instruction.opcode == Opcode::kWait;
       });
   if (!has_waits) Overlapper(program).Run();
   return absl::OkStatus();

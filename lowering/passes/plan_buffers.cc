@@ -75,7 +75,7 @@ class Planner {
   }
 
  private:
-  using Place = BufferPlan::Place;
+  using Storage = BufferPlan::Storage;
 
   // What a late member of a group makes is there from its first member on, so
   // blocks were not added in the order of their begin.
@@ -120,7 +120,7 @@ class Planner {
       const auto read = [&](absl::Span<const int> values) {
         for (int value : values) {
           last_[owner_[value]] = std::max(last_[owner_[value]], until);
-          if (instruction.beside) continue;
+          if (instruction.asynchronous) continue;
           const auto lent = lent_to_.find(owner_[value]);
           if (lent != lent_to_.end()) lent->second = kNobody;
         }
@@ -130,7 +130,7 @@ class Planner {
         read(group->reads);
         for (int value : group->reads) read_besides_[owner_[value]] = true;
       }
-      if (instruction.beside) {
+      if (instruction.asynchronous) {
         for (int result : instruction.results) last_[result] = until;
         Lend(static_cast<int>(i));
       }
@@ -165,7 +165,7 @@ class Planner {
 
   // Whether result and operand of an elementwise instruction visit memory in
   // step, so that one may overwrite the other.
-  bool SamePlaces(int operand, int result) const {
+  bool SameElements(int operand, int result) const {
     const ProgramValue& from = program_.values[operand];
     const ProgramValue& to = program_.values[result];
     return from.shape == to.shape && from.local == to.local &&
@@ -205,7 +205,7 @@ class Planner {
         free = free && CanOverwrite(old, producer);
       }
       if (!free) continue;
-      plan_.buffers[value].place = Place::kVariable;
+      plan_.buffers[value].storage = Storage::kVariable;
       plan_.buffers[value].symbol = write.symbol;
       plan_.commit = std::min(plan_.commit, at);
     }
@@ -230,7 +230,7 @@ class Planner {
       for (int operand : program_.instructions[i].operands) {
         if (owner_[operand] != old) continue;
         if (GroupOf(static_cast<int>(i)) != &group) return false;
-        if (!SamePlaces(operand, result)) return false;
+        if (!SameElements(operand, result)) return false;
       }
     }
     return true;
@@ -253,7 +253,7 @@ class Planner {
 
   bool ReadsInStep(const Instruction& map, int owner) const {
     for (int operand : map.operands) {
-      if (owner_[operand] == owner && !SamePlaces(operand, map.results[0])) {
+      if (owner_[operand] == owner && !SameElements(operand, map.results[0])) {
         return false;
       }
     }
@@ -271,8 +271,9 @@ class Planner {
       if (instruction.opcode == Opcode::kAllReduce && o != place) continue;
       const int operand = instruction.operands[o];
       const int owner = owner_[operand];
-      if (!IsLastReader(owner, i) || buffer(operand).place != Place::kArena ||
-          taken_over_.contains(owner) || !SamePlaces(operand, result)) {
+      if (!IsLastReader(owner, i) ||
+          buffer(operand).storage != Storage::kArena ||
+          taken_over_.contains(owner) || !SameElements(operand, result)) {
         continue;
       }
       if (!ReadsInStep(instruction, owner) &&
@@ -291,7 +292,7 @@ class Planner {
         const int owner = owner_[operand];
         const int block = block_[owner];
         if (block < 0 || blocks_[block].begin >= group.members.front() ||
-            overwritten_[owner] || !SamePlaces(operand, result) ||
+            overwritten_[owner] || !SameElements(operand, result) ||
             !GroupCanOverwrite(group, owner, result)) {
           continue;
         }
@@ -312,9 +313,9 @@ class Planner {
       const int result = instruction.results[place];
       if (owner_[result] != result) continue;  // a view
       BufferPlan::Buffer& mine = plan_.buffers[result];
-      if (mine.place == Place::kVariable) continue;
+      if (mine.storage == Storage::kVariable) continue;
       if (instruction.opcode == Opcode::kReadVariable) {
-        mine.place = Place::kVariable;
+        mine.storage = Storage::kVariable;
         mine.symbol = instruction.symbol;
         continue;
       }
@@ -327,7 +328,7 @@ class Planner {
         const auto other = group->bytes.find(result);
         if (other != group->bytes.end()) bytes = other->second;
       }
-      mine.place = Place::kArena;
+      mine.storage = Storage::kArena;
       const int end = std::max(ends_[i], last_[result]);
       const int reused = group == nullptr
                              ? ReusableOperand(instruction, i, place)

@@ -66,7 +66,7 @@ MachinePlan PlanOf(const Program& program) {
   const auto& all = program.instructions;
   const bool fuses =
       std::any_of(all.begin(), all.end(), [&](const Instruction& instruction) {
-        return !RunsNothing(program, instruction) &&
+        return !IsNoOp(program, instruction) &&
                std::any_of(instruction.results.begin(),
                            instruction.results.end(), [&](int result) {
                              return IsInsideOfKernel(program, result);

@@ -50,7 +50,7 @@ class Repeater {
     int depth = 0;          // instructions between the two
     int maker = -1;         // place of its instruction
     bool gathered = false;  // by a rule of [parameters]
-    bool keep = false;      // of [parameters gathered_once]
+    bool keep = false;      // of [parameters keep_gathered]
     bool sunk = false;      // it is made where it is read, not where it stands
     int now = -1;           // the value that holds it at present
     size_t read = 0;        // how many reads there were up to its latest
@@ -79,7 +79,7 @@ class Repeater {
         const LayoutRule& rule = program_.rules[cause.rule];
         if (rule.section != RuleSection::kParameters) continue;
         copy.gathered = true;
-        copy.keep = copy.keep || rule.gathered_once;
+        copy.keep = copy.keep || rule.keep_gathered;
       }
     }
   }
@@ -196,7 +196,7 @@ class Repeater {
 
 }  // namespace
 
-absl::Status RepeatGathers(Program& program) {
+absl::Status RegatherParameters(Program& program) {
   const bool rests = std::any_of(
       program.rules.begin(), program.rules.end(), [](const LayoutRule& rule) {
         return rule.section == RuleSection::kParameters;

@@ -35,12 +35,12 @@ namespace mtf {
 // does not know: names must not change what is sent.
 //
 // Gathers that another section than [parameters] causes, and those of
-// [parameters gathered_once], stay one; the latter move to their first reader.
+// [parameters keep_gathered], stay one; the latter move to their first reader.
 //
 // Runs behind the passes that choose and remove collectives, because it counts
 // who is left to read, and before bucket_all_reduces, which joins sums across
 // the places that gathers go to.
-absl::Status RepeatGathers(Program& program);
+absl::Status RegatherParameters(Program& program);
 
 }  // namespace mtf
 

@@ -101,7 +101,7 @@ class Recomputer {
     for (size_t i = 0; i < stretch_.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
       const bool ends =
-          !TakesMaps(instruction) && !RunsNothing(program_, instruction);
+          !TakesMaps(instruction) && !IsNoOp(program_, instruction);
       stretch_[i] = ends ? ++stretch : stretch;
     }
   }
@@ -112,7 +112,7 @@ class Recomputer {
         if (producers_[operand] < 0) continue;
         const Instruction& maker = ProducerOf(operand);
         const bool passes =
-            RunsNothing(program_, maker) || maker.opcode == Opcode::kRandom ||
+            IsNoOp(program_, maker) || maker.opcode == Opcode::kRandom ||
             maker.opcode == Opcode::kMask ||
             (TakesMaps(maker) && !IsLongReduce(program_, maker));
         depth_[i] =
@@ -127,7 +127,7 @@ class Recomputer {
          --i) {
       const Instruction& instruction = program_.instructions[i];
       int last = i;
-      if (RunsNothing(program_, instruction)) {
+      if (IsNoOp(program_, instruction)) {
         for (int result : instruction.results) {
           last = std::max(last, last_read_[result]);
         }
@@ -197,7 +197,7 @@ class Recomputer {
     return absl::c_any_of(readers_[value], [&](int reader) {
       const Instruction& reads = program_.instructions[reader];
       if (reads.opcode == Opcode::kWriteVariable) return true;
-      if (!RunsNothing(program_, reads)) return false;
+      if (!IsNoOp(program_, reads)) return false;
       const int last = last_read_[reads.results[0]];
       return last != kNone && stretch_[last] != stretch_[producers_[value]];
     });
@@ -419,7 +419,7 @@ class Recomputer {
 
 }  // namespace
 
-absl::Status RecomputeMaps(Program& program) {
+absl::Status RematerializeMaps(Program& program) {
   // What is kept for one may be what another can be made of.
   while (Recomputer(program).Run()) {
     // What lost its late readers may have one reader now.

@@ -42,7 +42,7 @@ namespace mtf {
 //
 // Runs after fuse_maps, whose fused maps are what is kept, and before
 // plan_buffers, which then has fewer buffers.
-absl::Status RecomputeMaps(Program& program);
+absl::Status RematerializeMaps(Program& program);
 
 }  // namespace mtf
 

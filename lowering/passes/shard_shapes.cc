@@ -62,7 +62,7 @@ class Sharder {
   }
 
   Program& program_;
-  internal::ByShape<Extents> padded_;  // the extents of all shards together
+  internal::ShapeCache<Extents> padded_;  // the extents of all shards together
   bool has_padding_ = false;
 };
 

@@ -32,7 +32,7 @@ class Writer {
       if (collective.start < 0) continue;
       starts[collective.at] = true;
       steps.emplace_back(collective.start, kStart, StartOrder(collective), id);
-      if (!collective.beside) continue;
+      if (!collective.asynchronous) continue;
       steps.emplace_back(collective.wait,
                          collective.first_of_place ? kRoom : kNeed,
                          StartOrder(collective), id);
@@ -40,7 +40,7 @@ class Writer {
     std::sort(steps.begin(), steps.end());
     done_.assign(count_, false);
     for (const OverlappedCollective& collective : collectives_) {
-      if (!collective.beside) continue;
+      if (!collective.asynchronous) continue;
       for (int view : collective.views) done_[view] = true;  // with its wait
     }
     order_.reserve(count_ + steps.size() / 2);
@@ -80,7 +80,7 @@ class Writer {
 
   void Start(const Collective& collective) {
     if (done_[collective.at]) return;
-    program_.instructions[collective.at].beside = collective.beside;
+    program_.instructions[collective.at].asynchronous = collective.asynchronous;
     WriteMakers(instruction(collective.at));
     Write(collective.at);
   }
@@ -144,7 +144,7 @@ class Writer {
 
 std::tuple<int, int, int> StartOrder(const OverlappedCollective& collective) {
   return {collective.start,
-          collective.beside ? collective.wait : collective.start,
+          collective.asynchronous ? collective.wait : collective.start,
           collective.at};
 }
 

@@ -21,7 +21,7 @@ struct OverlappedCollective {
   int origin = -1;
   int start = -1, wait = -1;  // places; a start of -1 leaves it where it is
   bool gathers_parameter = false;
-  bool beside = false;          // waits for nothing if not
+  bool asynchronous = false;    // waits for nothing if not
   bool first_of_place = false;  // its wait comes before what starts there
   std::vector<int> views;       // of its results
 };

@@ -45,7 +45,7 @@ absl::flat_hash_map<int, const std::string*> VariablesToBe(
     const Instruction& instruction = program.instructions[i];
     if (instruction.opcode == Opcode::kWriteVariable) {
       variables[instruction.operands[0]] = &instruction.symbol;
-    } else if (KeepsValue(instruction)) {
+    } else if (PreservesValue(instruction)) {
       const auto variable = variables.find(instruction.results[0]);
       if (variable == variables.end()) continue;
       const std::string* name = variable->second;

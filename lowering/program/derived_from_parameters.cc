@@ -18,7 +18,7 @@ bool IsLight(const Instruction& instruction) {
   }
 }
 
-std::vector<bool> FindOfVariables(const Program& program) {
+std::vector<bool> FindDerivedFromVariables(const Program& program) {
   std::vector<bool> values(program.values.size(), false);
   std::vector<bool> instructions(program.instructions.size(), false);
   for (size_t i = 0; i < instructions.size(); ++i) {

@@ -16,7 +16,7 @@ bool IsLight(const Instruction& instruction);
 // By instruction, whether it reads a variable or makes something of one by
 // light instructions alone. Gathers of such may go ahead of their use
 // (overlap_collectives.h), with all that leads to them.
-std::vector<bool> FindOfVariables(const Program& program);
+std::vector<bool> FindDerivedFromVariables(const Program& program);
 
 }  // namespace mtf
 

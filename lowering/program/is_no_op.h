@@ -12,8 +12,7 @@ bool IsView(const Program& program, const Instruction& instruction);
 
 // Whether a step does nothing for `instruction`: it takes no time and changes
 // no memory, so that a group may reach across it.
-inline bool RunsNothing(const Program& program,
-                        const Instruction& instruction) {
+inline bool IsNoOp(const Program& program, const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::kInput:
     case Opcode::kReadVariable:

@@ -123,10 +123,10 @@ void ProgramParser::ParsePlace(LineReader& line, BufferPlan::Buffer& buffer) {
   bool quoted = false;
   const std::string place = line.Name(&quoted);
   if (!quoted && absl::SimpleAtoi(place, &buffer.offset)) {
-    buffer.place = BufferPlan::Place::kArena;
+    buffer.storage = BufferPlan::Storage::kArena;
     if (buffer.offset < 0) line.FailWord("a place before the arena");
   } else {
-    buffer.place = BufferPlan::Place::kVariable;
+    buffer.storage = BufferPlan::Storage::kVariable;
     buffer.symbol = place;
   }
 }
@@ -193,8 +193,8 @@ void ProgramParser::ParseInstruction(LineReader& line) {
                                   instruction.results.size()));
   }
   ParseAttributes(line, instruction);
-  instruction.beside =
-      IsCollective(instruction.opcode) && line.TakeWord("beside");
+  instruction.asynchronous =
+      IsCollective(instruction.opcode) && line.TakeWord("asynchronous");
   ParseOrigin(line, instruction);
   if (!line.ok()) return;
   program_.instructions.push_back(std::move(instruction));

@@ -8,7 +8,7 @@ namespace mtf {
 
 // Whether the result is the operand, moved, with its padding filled or in
 // another dtype: to the user it is the same tensor.
-inline bool KeepsValue(const Instruction& instruction) {
+inline bool PreservesValue(const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::kReshape:
     case Opcode::kMask:

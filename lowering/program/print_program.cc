@@ -95,12 +95,12 @@ std::string Name(absl::string_view name) {
 std::string Place(const Program& program, int value) {
   if (program.buffers.buffers.size() != program.values.size()) return "";
   const BufferPlan::Buffer& buffer = program.buffers.buffers[value];
-  switch (buffer.place) {
-    case BufferPlan::Place::kNone:
+  switch (buffer.storage) {
+    case BufferPlan::Storage::kNone:
       return "";
-    case BufferPlan::Place::kArena:
+    case BufferPlan::Storage::kArena:
       return absl::StrCat(" @", buffer.offset);
-    case BufferPlan::Place::kVariable:
+    case BufferPlan::Storage::kVariable:
       // Digits alone would be an offset.
       if (buffer.symbol.find_first_not_of("0123456789") == std::string::npos) {
         return absl::StrCat(" @\"", buffer.symbol, "\"");
@@ -316,7 +316,7 @@ std::string InstructionText(const Program& program, const State& state,
     line += ")";
   }
   line += Attributes(program, state, instruction);
-  if (instruction.beside) line += " beside";
+  if (instruction.asynchronous) line += " asynchronous";
   if (detail == ProgramDetail::kWithOrigins) {
     line += OriginOf(program, instruction);
   }

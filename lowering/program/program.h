@@ -136,7 +136,7 @@ struct Instruction {
   int from_dim = -1;
   AxisList axes;
   // Of a collective: the instructions up to its wait may run beside it.
-  bool beside = false;
+  bool asynchronous = false;
   // Filled in by plan_einsums; einsums of equal shapes share one.
   std::shared_ptr<const EinsumPlan> einsum;
 
@@ -149,13 +149,13 @@ inline constexpr int64_t kArenaAlignment = 64;
 
 // Where a value lives, decided by plan_buffers.
 struct BufferPlan {
-  enum class Place : uint8_t {
+  enum class Storage : uint8_t {
     kNone,      // never in memory
     kArena,     // `offset` bytes into the arena of the step
     kVariable,  // the storage of variable `symbol`
   };
   struct Buffer {
-    Place place = Place::kNone;
+    Storage storage = Storage::kNone;
     int64_t offset = 0;
     std::string symbol;
   };

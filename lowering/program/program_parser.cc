@@ -209,8 +209,8 @@ void ProgramParser::ParseRule(LineReader& line) {
     if (rule.section == RuleSection::kDefault) {
       return line.FailWord("no such section of a layout");
     }
-    rule.gathered_once =
-        rule.section == RuleSection::kParameters && line.Take("gathered_once");
+    rule.keep_gathered =
+        rule.section == RuleSection::kParameters && line.Take("keep_gathered");
     line.Expect("]");
   }
   rule.dimension = line.Word();

@@ -15,11 +15,11 @@ namespace mtf::internal {
 // dimensions, and most shapes of a program are copies, so to look up one
 // pointer takes the place of looking up every name.
 template <class Result>
-class ByShape {
+class ShapeCache {
  public:
-  ByShape() = default;
-  ByShape(const ByShape&) = delete;
-  ByShape& operator=(const ByShape&) = delete;
+  ShapeCache() = default;
+  ShapeCache(const ShapeCache&) = delete;
+  ShapeCache& operator=(const ShapeCache&) = delete;
 
   // `make(shape)`, or what it returned before. Holds until the next call.
   template <class Make>

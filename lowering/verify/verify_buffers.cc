@@ -19,7 +19,7 @@
 namespace mtf::internal {
 namespace {
 
-using Place = BufferPlan::Place;
+using Storage = BufferPlan::Storage;
 
 class Verifier {
  public:
@@ -146,7 +146,7 @@ class Verifier {
   int ChangedBy(const Instruction& instruction) const {
     if (instruction.opcode == Opcode::kReadVariable) return -1;
     for (int result : instruction.results) {
-      if (plan_.buffers[result].place == Place::kVariable) return result;
+      if (plan_.buffers[result].storage == Storage::kVariable) return result;
     }
     return -1;
   }
@@ -158,22 +158,22 @@ class Verifier {
       const int result = instruction.results[place];
       const BufferPlan::Buffer& buffer = plan_.buffers[result];
       if (owner_[result] != result) {
-        if (buffer.place == Place::kNone) continue;
+        if (buffer.storage == Storage::kNone) continue;
         return absl::InternalError(absl::StrCat(
             "%", program_.values[result].name,
             " has a place, but is in memory where its operand is, and has none "
             "of its own"));
       }
-      switch (buffer.place) {
-        case Place::kNone:
+      switch (buffer.storage) {
+        case Storage::kNone:
           return absl::InternalError(absl::StrCat(
               "%", program_.values[result].name,
               " has no place, but where buffers are planned every value has "
               "one: \"@\" and an offset, or the name of its variable"));
-        case Place::kVariable:
+        case Storage::kVariable:
           MTF_RETURN_IF_ERROR(CheckVariable(i, begin, place));
           break;
-        case Place::kArena:
+        case Storage::kArena:
           MTF_RETURN_IF_ERROR(CheckArena(i, begin, place));
           break;
       }
@@ -297,17 +297,17 @@ class Verifier {
 
   // `result`, written at `begin`, where `owner` still is.
   absl::Status Overwrites(int begin, int result, int owner) const {
-    const auto is_beside = [&](int instruction) {
+    const auto is_asynchronous = [&](int instruction) {
       return instruction >= 0 && instruction < begin &&
              ends_[instruction] >= begin &&
-             program_.instructions[instruction].beside;
+             program_.instructions[instruction].asynchronous;
     };
     const std::vector<int>& readers = readers_[owner];
     const std::string written =
         absl::StrCat("%", program_.values[result].name, " is written where ");
     const std::string name = absl::StrCat("%", program_.values[owner].name);
-    if (is_beside(maker_[owner]) ||
-        std::any_of(readers.begin(), readers.end(), is_beside)) {
+    if (is_asynchronous(maker_[owner]) ||
+        std::any_of(readers.begin(), readers.end(), is_asynchronous)) {
       return absl::InternalError(
           absl::StrCat(written, "a collective beside has ", name));
     }
@@ -342,7 +342,7 @@ class Verifier {
 
 }  // namespace
 
-absl::Status VerifyPlaces(const Program& program, int* bad) {
+absl::Status VerifyBuffers(const Program& program, int* bad) {
   *bad = -1;
   const BufferPlan& plan = program.buffers;
   if (plan.buffers.empty() && plan.arena_bytes == 0 && plan.commit == 0) {

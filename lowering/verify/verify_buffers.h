@@ -19,7 +19,7 @@ namespace mtf::internal {
 // instruction may work in place. A program without places has none that are
 // wrong. kInternal, with the place of the instruction at fault in `bad`, or -1
 // where it is none of them.
-absl::Status VerifyPlaces(const Program& program, int* bad);
+absl::Status VerifyBuffers(const Program& program, int* bad);
 
 }  // namespace mtf::internal
 

@@ -16,11 +16,12 @@ class Verifier {
       : program_(program), made_by_(program.values.size(), -1) {}
 
   absl::Status Run(int* bad) {
-    const bool overlaps = std::any_of(
-        program_.instructions.begin(), program_.instructions.end(),
-        [](const Instruction& instruction) {
-          return instruction.beside || instruction.opcode == Opcode::kWait;
-        });
+    const bool overlaps =
+        std::any_of(program_.instructions.begin(), program_.instructions.end(),
+                    [](const Instruction& instruction) {
+                      return instruction.asynchronous ||
+                             instruction.opcode == Opcode::kWait;
+                    });
     if (!overlaps) return absl::OkStatus();
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       *bad = static_cast<int>(i);
@@ -40,7 +41,7 @@ class Verifier {
       return absl::InternalError(absl::StrCat(
           "%", program_.values[operand].name, " is read before its wait"));
     }
-    if (!instruction.beside) return absl::OkStatus();
+    if (!instruction.asynchronous) return absl::OkStatus();
     if (!IsCollective(instruction.opcode) ||
         instruction.opcode == Opcode::kAllSlice) {
       return absl::InternalError(

@@ -13,7 +13,7 @@ namespace mtf::internal {
 
 // Checks a program whose instructions are valid one by one: every collective
 // that runs beside is waited for once, and nobody reads what it makes before
-// that. What it needs in memory meanwhile is checked by VerifyPlaces.
+// that. What it needs in memory meanwhile is checked by VerifyBuffers.
 // kInternal, with the place of the instruction at fault in `bad`.
 absl::Status VerifyOverlap(const Program& program, int* bad);
 

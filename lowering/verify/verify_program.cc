@@ -48,7 +48,7 @@ class Verifier {
     }
     // What may run beside and where all lives is of the program as a whole.
     for (const auto verify :
-         {internal::VerifyOverlap, internal::VerifyPlaces}) {
+         {internal::VerifyOverlap, internal::VerifyBuffers}) {
       const absl::Status status = verify(program_, bad);
       if (status.ok()) continue;
       return *bad < 0 ? status : In(program_.instructions[*bad], status);

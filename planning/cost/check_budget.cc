@@ -32,14 +32,14 @@ std::vector<const ProgramVariable*> VariablesBehind(const Program& program) {
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode == Opcode::kReadVariable) {
       behind[instruction.results[0]] = by_name[instruction.symbol];
-    } else if (KeepsValue(instruction)) {
+    } else if (PreservesValue(instruction)) {
       behind[instruction.results[0]] = behind[instruction.operands[0]];
     }
   }
   for (size_t i = program.instructions.size(); i-- > 0;) {
     const Instruction& instruction = program.instructions[i];
     const bool written = instruction.opcode == Opcode::kWriteVariable;
-    if (!written && !KeepsValue(instruction)) continue;
+    if (!written && !PreservesValue(instruction)) continue;
     const ProgramVariable*& operand = behind[instruction.operands[0]];
     if (operand == nullptr) {
       operand = written ? by_name[instruction.symbol]
@@ -56,7 +56,7 @@ std::vector<bool> OnlyReturned(const Program& program) {
   for (size_t i = program.instructions.size(); i-- > 0;) {
     const Instruction& instruction = program.instructions[i];
     bool returns = instruction.opcode == Opcode::kOutput;
-    if (KeepsValue(instruction)) {
+    if (PreservesValue(instruction)) {
       const int result = instruction.results[0];
       returns = read[result] && returned[result];
     }
@@ -100,7 +100,7 @@ class Matcher {
     if (line.kind.has_value() && *line.kind != kind) return false;
     if (!GoesOver(line, instruction)) return false;
     // The host has asked for it whole.
-    if (KeepsValue(instruction) && only_returned_[instruction.results[0]]) {
+    if (PreservesValue(instruction) && only_returned_[instruction.results[0]]) {
       return false;
     }
     int64_t operand_bytes = 0;

@@ -18,7 +18,7 @@ using Place = RepeatedLayers::Place;
 // out have theirs too.
 class Arrivals {
  public:
-  Arrivals(const Program& program, const RepeatedStretches& stretches,
+  Arrivals(const Program& program, const LayerPeriodicity& stretches,
            const FewLayers& few)
       : twin_(program.instructions.size(), -1),
         latest_(program.instructions.size(), 0) {
@@ -26,7 +26,7 @@ class Arrivals {
     absl::flat_hash_map<std::pair<int, int>, int> seen, twins;
     for (size_t i = 0; i < twin_.size(); ++i) {
       const Instruction& instruction = program.instructions[i];
-      if (!Sends(instruction) || !instruction.beside) continue;
+      if (!Sends(instruction) || !instruction.asynchronous) continue;
       const Place& place = stretches.PlaceOf(instruction.results[0]);
       if (place.run < 0) continue;
       const int id = stretches.Id(place);
@@ -66,7 +66,7 @@ class Arrivals {
 class Replay {
  public:
   Replay(const Program& program, const Machine& machine,
-         const std::vector<double>& seconds, const RepeatedStretches& stretches,
+         const std::vector<double>& seconds, const LayerPeriodicity& stretches,
          const FewLayers& few, int period)
       : program_(program),
         machine_(machine),
@@ -160,10 +160,10 @@ class Replay {
     const double end =
         (sends ? std::max(compute_free_, links_free_) : compute_free_) +
         (sends ? Send(i) : seconds_[i]);
-    const bool beside = at.beside && machine_.overlaps();
-    if (!beside) compute_free_ = end;
+    const bool asynchronous = at.asynchronous && machine_.overlaps();
+    if (!asynchronous) compute_free_ = end;
     if (sends) links_free_ = end;
-    if (beside) arrivals_.Set(i, RepeatOf(i, i), end);
+    if (asynchronous) arrivals_.Set(i, RepeatOf(i, i), end);
   }
   double Send(int i) {
     const Instruction& at = program_.instructions[i];
@@ -184,7 +184,7 @@ class Replay {
           DTypeSize(variable.dtype);
       const auto place = few_.places.find(variable.name);
       if (place != few_.places.end() &&
-          RepeatedStretches::Counts(place->second, period_)) {
+          LayerPeriodicity::Counts(place->second, period_)) {
         bytes *= 1 + few_.left_out[place->second.run] / period_;
       }
       (variable.section == RuleSection::kOptimizer
@@ -196,7 +196,7 @@ class Replay {
   const Program& program_;
   const Machine& machine_;
   const std::vector<double>& seconds_;
-  const RepeatedStretches& stretches_;
+  const LayerPeriodicity& stretches_;
   const FewLayers& few_;
   const int period_;
   const std::vector<int> producer_;  // by value
@@ -215,7 +215,7 @@ DeepTrial CostOfAllLayers(const Program& program, const Machine& machine,
                           const MachinePlan& plan, const FewLayers& few) {
   const std::vector<double> seconds =
       InstructionSeconds(program, machine, plan.attention);
-  RepeatedStretches stretches(program, plan, few, seconds);
+  LayerPeriodicity stretches(program, plan, few, seconds);
   DeepTrial trial;
   trial.period = stretches.FindPeriod();
   if (trial.period == 0) {

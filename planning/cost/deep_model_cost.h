@@ -26,9 +26,9 @@ struct DeepCost {
 
 struct DeepTrial {
   // The repeats after which the program repeats itself, 0 where it takes more
-  // of them to see that (RepeatedStretches::FindPeriod).
+  // of them to see that (LayerPeriodicity::FindPeriod).
   int period = 0;
-  RepeatedStretches::Guess guess;  // without a period
+  LayerPeriodicity::Guess guess;  // without a period
   // Nothing without a period, or where it does not divide what is left out.
   std::optional<DeepCost> cost;
 };

@@ -143,7 +143,7 @@ class Costs {
     if (program_.buffers.buffers.empty()) return true;
     const BufferPlan::Buffer& buffer =
         program_.buffers.buffers[write.operands[0]];
-    return buffer.place == BufferPlan::Place::kVariable &&
+    return buffer.storage == BufferPlan::Storage::kVariable &&
            buffer.symbol == write.symbol;
   }
 
@@ -267,7 +267,7 @@ StepEstimate EstimateStep(const Program& program, const Machine& machine,
     timed.begin =
         timed.is_collective ? std::max(compute_free, links_free) : compute_free;
     timed.end = timed.begin + seconds;
-    const bool beside = instruction.beside && machine.overlaps();
+    const bool beside = instruction.asynchronous && machine.overlaps();
     if (!beside) compute_free = timed.end;
     if (timed.is_collective) links_free = timed.end;
     if (beside) ready[instruction.results[0]] = timed.end;

@@ -32,10 +32,10 @@ bool Sends(const Instruction& instruction) {
          instruction.opcode != Opcode::kAllSlice;
 }
 
-RepeatedStretches::RepeatedStretches(const Program& program,
-                                     const MachinePlan& plan,
-                                     const FewLayers& few,
-                                     const std::vector<double>& seconds)
+LayerPeriodicity::LayerPeriodicity(const Program& program,
+                                   const MachinePlan& plan,
+                                   const FewLayers& few,
+                                   const std::vector<double>& seconds)
     : program_(program),
       few_(few),
       seconds_(seconds),
@@ -45,7 +45,7 @@ RepeatedStretches::RepeatedStretches(const Program& program,
   FindSweeps();
 }
 
-int RepeatedStretches::FindPeriod() {
+int LayerPeriodicity::FindPeriod() {
   if (sweeps_.empty()) return 0;
   for (const ProgramVariable& variable : program_.variables) {
     if (few_.left_out_variables.contains(variable.name)) return 0;
@@ -63,7 +63,7 @@ int RepeatedStretches::FindPeriod() {
   return 0;
 }
 
-void RepeatedStretches::FindPlaces() {
+void LayerPeriodicity::FindPlaces() {
   first_id_.assign(few_.kept.size() + 1, 0);
   for (const auto& [name, place] : few_.places) {
     first_id_[place.run + 1] =
@@ -97,7 +97,7 @@ void RepeatedStretches::FindPlaces() {
   }
 }
 
-void RepeatedStretches::FindMemory(const MachinePlan& plan) {
+void LayerPeriodicity::FindMemory(const MachinePlan& plan) {
   lifetimes_ = Lifetimes(program_, plan.groups);
   for (MemoryKind kind : FindPurposes(program_)) {
     purposes_.push_back(PurposeOf(kind));
@@ -118,12 +118,13 @@ void RepeatedStretches::FindMemory(const MachinePlan& plan) {
 
 // Einsums first. What is made of a variable alone may stand with its gather,
 // anywhere, and begins nothing.
-void RepeatedStretches::FindSweeps() {
-  const std::vector<bool> of_variables = FindOfVariables(program_);
+void LayerPeriodicity::FindSweeps() {
+  const std::vector<bool> derived_from_parameters =
+      FindDerivedFromVariables(program_);
   std::vector<std::vector<int>> first(first_id_.back());  // by id and repeat
   std::vector<int> einsums, others;
   for (int i = 0; i < count_; ++i) {
-    if (!Computes(i) || of_variables[i]) continue;
+    if (!Computes(i) || derived_from_parameters[i]) continue;
     const Place& place = places_[i];
     std::vector<int>& of = first[Id(place)];
     if (of.empty()) of.assign(few_.kept[place.run], -1);
@@ -143,7 +144,7 @@ void RepeatedStretches::FindSweeps() {
 }
 
 // Unless these kernels are part of another sweep, or stand in no order.
-void RepeatedStretches::AddSweep(int run, std::vector<int> begins) {
+void LayerPeriodicity::AddSweep(int run, std::vector<int> begins) {
   for (int begin : begins) {
     if (begin < 0) return;
     for (const Sweep& sweep : sweeps_) {
@@ -159,17 +160,18 @@ void RepeatedStretches::AddSweep(int run, std::vector<int> begins) {
   sweeps_.push_back(std::move(sweep));
 }
 
-bool RepeatedStretches::Alike(int a, int b) const {
+bool LayerPeriodicity::Alike(int a, int b) const {
   const Instruction &x = instruction(a), &y = instruction(b);
-  return x.opcode == y.opcode && x.beside == y.beside && x.axes == y.axes &&
-         seconds_[a] == seconds_[b] && operand_bytes_[a] == operand_bytes_[b] &&
+  return x.opcode == y.opcode && x.asynchronous == y.asynchronous &&
+         x.axes == y.axes && seconds_[a] == seconds_[b] &&
+         operand_bytes_[a] == operand_bytes_[b] &&
          x.operands.size() == y.operands.size() && change_[a] == change_[b];
 }
 
 // Finds a stretch of `period` repeats in each sweep that is like a neighbour.
 // The first does not count: what is late in it may be of no repeat. What is
 // ahead in the last may not be either.
-bool RepeatedStretches::FindStretches(int period) {
+bool LayerPeriodicity::FindStretches(int period) {
   stretch_.assign(count_ + 2, -1);
   for (size_t s = 0; s < sweeps_.size(); ++s) {
     Sweep& sweep = sweeps_[s];
@@ -201,7 +203,7 @@ bool RepeatedStretches::FindStretches(int period) {
 
 // Sums of scalars of all repeats may be one kernel, which is as short as that
 // of few.
-bool RepeatedStretches::HoldAllCompute(int period) const {
+bool LayerPeriodicity::HoldAllCompute(int period) const {
   std::vector<int> missing(first_id_.back(), 0);
   for (int i = 0; i < count_; ++i) {
     const auto& results = instruction(i).results;
@@ -216,7 +218,7 @@ bool RepeatedStretches::HoldAllCompute(int period) const {
                      [](int count) { return count == 0; });
 }
 
-void RepeatedStretches::VisitSent(
+void LayerPeriodicity::VisitSent(
     absl::FunctionRef<void(int i, int operand, const Place&)> visit) const {
   for (int i = 0; i < count_; ++i) {
     const Instruction& at = instruction(i);
@@ -229,7 +231,7 @@ void RepeatedStretches::VisitSent(
 }
 
 // What an operation sends stands in the stretches, or all of it in one call.
-bool RepeatedStretches::HoldAllSent(int period) {
+bool LayerPeriodicity::HoldAllSent(int period) {
   std::vector<int> inside(first_id_.back(), 0), wanted = inside,
                                                 call(first_id_.back(), -1);
   VisitSent([&](int i, int, const Place& place) {
@@ -259,7 +261,7 @@ bool RepeatedStretches::HoldAllSent(int period) {
   return all;
 }
 
-RepeatedStretches::Guess RepeatedStretches::GuessFromCalls() const {
+LayerPeriodicity::Guess LayerPeriodicity::GuessFromCalls() const {
   // By kind of call: the sums of one repeat, in the order they are made in.
   std::map<std::tuple<Opcode, AxisSet, DType>, std::vector<int64_t>> sums;
   VisitSent([&](int i, int operand, const Place& place) {
@@ -294,7 +296,7 @@ RepeatedStretches::Guess RepeatedStretches::GuessFromCalls() const {
   return guess;
 }
 
-void RepeatedStretches::VisitMemory(
+void LayerPeriodicity::VisitMemory(
     bool begins,
     absl::FunctionRef<void(const Lifetime&, const Place&, int at)> visit)
     const {
@@ -307,7 +309,7 @@ void RepeatedStretches::VisitMemory(
 
 // The memory of an operation is taken and left in the stretches, or at one
 // place by that of all repeats.
-bool RepeatedStretches::HoldAllMemory(int period) {
+bool LayerPeriodicity::HoldAllMemory(int period) {
   more_change_.assign(count_ + 2, AliveBytes{});
   int64_t doubtful = 0;
   for (const bool begins : {true, false}) {

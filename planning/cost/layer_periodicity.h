@@ -22,11 +22,12 @@ namespace mtf::internal {
 
 // How a step was lowered with few of the layers that repeat themselves.
 struct FewLayers {
-  std::vector<int> stand_ins;       // RepeatedLayers::StandIns of `kept`
+  std::vector<int>
+      representatives;              // RepeatedLayers::Representatives of `kept`
   std::vector<int> kept, left_out;  // repeats, by run
   // RepeatedLayers::Places of `kept`.
   absl::flat_hash_map<absl::string_view, RepeatedLayers::Place> places;
-  // RepeatedLayers::LeftOutVariables of `stand_ins`.
+  // RepeatedLayers::LeftOutVariables of `representatives`.
   absl::flat_hash_set<absl::string_view> left_out_variables;
 };
 
@@ -57,12 +58,12 @@ struct Sweep {
 
 // The arguments are to outlive it. `seconds` are those of each instruction
 // (InstructionSeconds).
-class RepeatedStretches {
+class LayerPeriodicity {
  public:
   using Place = RepeatedLayers::Place;
 
-  RepeatedStretches(const Program& program, const MachinePlan& plan,
-                    const FewLayers& few, const std::vector<double>& seconds);
+  LayerPeriodicity(const Program& program, const MachinePlan& plan,
+                   const FewLayers& few, const std::vector<double>& seconds);
 
   // Finds a stretch in each sweep such that all of them together hold what is
   // computed and sent for as many repeats as this returns, and the memory that

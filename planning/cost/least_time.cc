@@ -37,10 +37,10 @@ absl::flat_hash_map<std::string, size_t> CountLayers(const Graph& graph) {
 
 }  // namespace
 
-MoreLayers LayersBesides(const Graph& smaller, const Graph& larger,
-                         double place) {
+ExtraLayers LayersBesides(const Graph& smaller, const Graph& larger,
+                          double place) {
   const auto low = CountLayers(smaller);
-  MoreLayers more;
+  ExtraLayers more;
   for (const auto& [scope, count] : CountLayers(larger)) {
     const auto few = low.find(scope);
     if (few == low.end() || few->second >= count) continue;
@@ -51,7 +51,7 @@ MoreLayers LayersBesides(const Graph& smaller, const Graph& larger,
 
 double LeastSeconds(const Program& program, const Machine& machine,
                     const std::vector<AttentionGroup>& attention,
-                    const MoreLayers& more) {
+                    const ExtraLayers& more) {
   const std::vector<double> seconds =
       InstructionSeconds(program, machine, attention);
   std::map<absl::string_view, Layers> scopes;
@@ -64,7 +64,8 @@ double LeastSeconds(const Program& program, const Machine& machine,
       FindLayer(program.origins[instruction.origin].operation, &scope, &layer);
     }
     Seconds& sum = scopes[scope][layer];
-    if (!instruction.beside || !machine.overlaps()) sum.held += seconds[i];
+    if (!instruction.asynchronous || !machine.overlaps())
+      sum.held += seconds[i];
     if (IsCollective(instruction.opcode) &&
         instruction.opcode != Opcode::kAllSlice) {
       sum.sent += seconds[i];

@@ -15,12 +15,12 @@ namespace mtf::internal {
 
 // How many layers a larger step has besides those of a program, by the scope
 // that numbers them ("layer_").
-using MoreLayers = absl::flat_hash_map<std::string, double>;
+using ExtraLayers = absl::flat_hash_map<std::string, double>;
 
 // Those of a step that lies at `place` on the line through two steps, 0 the
 // smaller and 1 the larger, besides those of the smaller.
-MoreLayers LayersBesides(const Graph& smaller, const Graph& larger,
-                         double place);
+ExtraLayers LayersBesides(const Graph& smaller, const Graph& larger,
+                          double place);
 
 // What a step takes at least that has `more` layers besides those of `program`,
 // which is planned (EstimateStep): no less than all kernels and the collectives
@@ -28,7 +28,7 @@ MoreLayers LayersBesides(const Graph& smaller, const Graph& larger,
 // that is not there counts as the least of those that are.
 double LeastSeconds(const Program& program, const Machine& machine,
                     const std::vector<AttentionGroup>& attention,
-                    const MoreLayers& more);
+                    const ExtraLayers& more);
 
 }  // namespace mtf::internal
 

@@ -15,7 +15,7 @@
 namespace mtf::internal {
 namespace {
 
-using Place = BufferPlan::Place;
+using Storage = BufferPlan::Storage;
 
 // Between which instructions each is under way, and which values have another
 // size than their own: a collective beside lasts up to its wait, and a group
@@ -65,7 +65,7 @@ std::vector<Lifetime> Lifetimes(const Program& program,
     }
     for (int result : instruction.results) {
       if (owner[result] != result ||
-          program.buffers.buffers[result].place != Place::kArena) {
+          program.buffers.buffers[result].storage != Storage::kArena) {
         continue;
       }
       // A step is fed before its first instruction.

@@ -36,7 +36,7 @@ std::string MemoryKindName(MemoryKind kind) {
 namespace internal {
 namespace {
 
-using Place = BufferPlan::Place;
+using Storage = BufferPlan::Storage;
 
 // What fused attention keeps where its weights would be, for its gradient or,
 // where it has none, while it runs (AttentionGroup).

@@ -201,10 +201,11 @@ void RepeatedLayers::FindRuns(int begin, int end) {
   runs_.push_back(best);
 }
 
-std::vector<int> RepeatedLayers::StandIns(const std::vector<int>& kept) const {
-  std::vector<int> stand_ins(layer_of_.size());
-  for (size_t i = 0; i < stand_ins.size(); ++i) {
-    stand_ins[i] = static_cast<int>(i);
+std::vector<int> RepeatedLayers::Representatives(
+    const std::vector<int>& kept) const {
+  std::vector<int> representatives(layer_of_.size());
+  for (size_t i = 0; i < representatives.size(); ++i) {
+    representatives[i] = static_cast<int>(i);
   }
   for (size_t r = 0; r < runs_.size(); ++r) {
     const Run& run = runs_[r];
@@ -220,16 +221,17 @@ std::vector<int> RepeatedLayers::StandIns(const std::vector<int>& kept) const {
       for (size_t i = 0; i < left_out.size(); ++i) {
         // What came last is what the next layer reads: forward the layer
         // before, in gradients the layer behind.
-        int& stand_in = stand_ins[left_out[i]];
-        stand_in = -1;
+        int& representative = representatives[left_out[i]];
+        representative = -1;
         for (int candidate : {before[i], behind[i]}) {
-          if (candidate < left_out[i]) stand_in = std::max(stand_in, candidate);
+          if (candidate < left_out[i])
+            representative = std::max(representative, candidate);
         }
-        if (stand_in < 0) stand_in = left_out[i];
+        if (representative < 0) representative = left_out[i];
       }
     }
   }
-  return stand_ins;
+  return representatives;
 }
 
 absl::flat_hash_map<absl::string_view, RepeatedLayers::Place>
@@ -260,32 +262,32 @@ RepeatedLayers::Places(const std::vector<int>& kept) const {
 }
 
 absl::flat_hash_set<absl::string_view> RepeatedLayers::LeftOutVariables(
-    const std::vector<int>& stand_ins) const {
+    const std::vector<int>& representatives) const {
   absl::flat_hash_set<absl::string_view> names;
   for (const VariableInfo& variable : graph_.variables()) {
     if (!variable.read.valid()) continue;
     const int id = variable.read.operation()->id();
-    if (stand_ins[id] != id) names.insert(variable.name);
+    if (representatives[id] != id) names.insert(variable.name);
   }
   return names;
 }
 
 absl::flat_hash_map<absl::string_view, absl::string_view> RepeatedLayers::Names(
-    const std::vector<int>& stand_ins) const {
+    const std::vector<int>& representatives) const {
   absl::flat_hash_map<absl::string_view, absl::string_view> names;
-  names.reserve(stand_ins.size());
-  for (size_t i = 0; i < stand_ins.size(); ++i) {
-    if (stand_ins[i] == static_cast<int>(i)) continue;
+  names.reserve(representatives.size());
+  for (size_t i = 0; i < representatives.size(); ++i) {
+    if (representatives[i] == static_cast<int>(i)) continue;
     names[graph_.operations()[i]->name()] =
-        graph_.operations()[stand_ins[i]]->name();
+        graph_.operations()[representatives[i]]->name();
   }
   for (const VariableInfo& variable : graph_.variables()) {
     if (!variable.read.valid()) continue;
     const int id = variable.read.operation()->id();
-    if (stand_ins[id] == id) continue;
-    const VariableInfo* stand_in =
-        graph_.FindVariable(graph_.operations()[stand_ins[id]]->result());
-    if (stand_in != nullptr) names[variable.name] = stand_in->name;
+    if (representatives[id] == id) continue;
+    const VariableInfo* representative =
+        graph_.FindVariable(graph_.operations()[representatives[id]]->result());
+    if (representative != nullptr) names[variable.name] = representative->name;
   }
   return names;
 }

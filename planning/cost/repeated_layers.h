@@ -24,7 +24,7 @@ namespace mtf::internal {
 //
 //   const RepeatedLayers layers(graph);
 //   Program program = *Lower(graph, binding, targets,
-//                            {.stand_ins = layers.StandIns({3})});
+//                            {.representatives = layers.Representatives({3})});
 //
 // lowers three of a run of equal layers, and all that is not in the run; then
 // the graph must outlive the object.
@@ -41,7 +41,7 @@ class RepeatedLayers {
 
   // The operation that each takes its value from when `kept[run]` repeats are
   // left of each run, at least 2: by id, of itself where it stays.
-  std::vector<int> StandIns(const std::vector<int>& kept) const;
+  std::vector<int> Representatives(const std::vector<int>& kept) const;
 
   // Where an operation stands: in which run, the how many-th repeat of those
   // that are left, and the how many-th operation of that.
@@ -57,12 +57,12 @@ class RepeatedLayers {
 
   // The names of the variables that are left out.
   absl::flat_hash_set<absl::string_view> LeftOutVariables(
-      const std::vector<int>& stand_ins) const;
+      const std::vector<int>& representatives) const;
 
   // By the names of operations and variables that are left out: the name of
   // what stands in for them.
   absl::flat_hash_map<absl::string_view, absl::string_view> Names(
-      const std::vector<int>& stand_ins) const;
+      const std::vector<int>& representatives) const;
 
  private:
   struct Run {

@@ -77,7 +77,7 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
                        BindLayoutAndBudget(graph, mesh, rules, options.strict));
   const internal::ChangedStep step{graph,         dimensions, mesh,
                                    rules.rules(), targets,    machine};
-  // Beside the lowering of all layers, that of few of them.
+  // AsyncRunner the lowering of all layers, that of few of them.
   std::future<absl::StatusOr<std::optional<internal::ChangeTrials>>> few_layers;
   if (options.changes && static_cast<int64_t>(graph.operations().size()) >
                              options.most_operations) {

@@ -29,18 +29,18 @@ struct ExplainedCollective {
   std::string kind;     // "all_reduce"
   std::string axes;     // "data+model"
   int64_t group_size = 1;
-  std::string tensor;       // "layer_0/ffn/einsum_1 and 2 more"
-  std::string dimension;    // whose cut causes it, "d_ff"
-  std::string rule;         // "d_ff:model"
-  std::string rule_origin;  // "preset megatron:8"
-  std::vector<int> rules;   // all that cause it: places in Explanation::rules
-  std::string operation;    // the user's, "layer_0/ffn/einsum_1"
-  std::string module;       // "layer_0/ffn"
-  std::string site;         // "mlp.cc:41"
-  int64_t bytes = 0;        // sent by each rank
-  double seconds = 0;       // of the collective by itself
-  double exposed = 0;       // the part that no compute hides
-  bool beside = false;      // the program lets it run beside compute
+  std::string tensor;         // "layer_0/ffn/einsum_1 and 2 more"
+  std::string dimension;      // whose cut causes it, "d_ff"
+  std::string rule;           // "d_ff:model"
+  std::string rule_origin;    // "preset megatron:8"
+  std::vector<int> rules;     // all that cause it: places in Explanation::rules
+  std::string operation;      // the user's, "layer_0/ffn/einsum_1"
+  std::string module;         // "layer_0/ffn"
+  std::string site;           // "mlp.cc:41"
+  int64_t bytes = 0;          // sent by each rank
+  double seconds = 0;         // of the collective by itself
+  double exposed = 0;         // the part that no compute hides
+  bool asynchronous = false;  // the program lets it run beside compute
   // The cheapest change of a rule that removes it: a place in
   // Explanation::changes, or -1 and why there is none.
   int change = -1;

@@ -47,9 +47,9 @@ Candidate Uncutting(const Rules& rules, std::vector<int> places) {
   Candidate candidate{"", rules, std::move(places)};
   std::vector<std::string> edits;
   for (int i : candidate.touched) {
-    candidate.rules[i].axes = {std::string(kWhole)};
-    edits.push_back(absl::StrCat(candidate.rules[i].TextWithSection(), " instead of ",
-                                 rules[i].ToString()));
+    candidate.rules[i].axes = {std::string(kReplicated)};
+    edits.push_back(absl::StrCat(candidate.rules[i].TextWithSection(),
+                                 " instead of ", rules[i].ToString()));
   }
   candidate.edit = absl::StrJoin(edits, ", ");
   return candidate;
@@ -80,8 +80,8 @@ std::vector<Candidate> Candidates(const Rules& rules,
   const auto with_axes = [&](int i, std::vector<std::string> axes) {
     Candidate candidate{"", rules, {i}};
     candidate.rules[i].axes = std::move(axes);
-    candidate.edit = absl::StrCat(candidate.rules[i].TextWithSection(), " instead of ",
-                                  rules[i].ToString());
+    candidate.edit = absl::StrCat(candidate.rules[i].TextWithSection(),
+                                  " instead of ", rules[i].ToString());
     candidates.push_back(std::move(candidate));
   };
   for (int i : used) {

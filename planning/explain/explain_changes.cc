@@ -140,12 +140,13 @@ absl::StatusOr<std::optional<ChangeTrials>> TryChangesOnFewLayers(
   } else {
     MTF_ASSIGN_OR_RETURN(present, pricer.Price(step.rules));
   }
-  ChangeTrials trials{std::move(present->change),
-                      Traffic(present->program, present->wire_bytes),
-                      {},
-                      0,
-                      true,
-                      layers.Names(depths.With(depths.first())->stand_ins)};
+  ChangeTrials trials{
+      std::move(present->change),
+      Traffic(present->program, present->wire_bytes),
+      {},
+      0,
+      true,
+      layers.Names(depths.With(depths.first())->representatives)};
   Trier(step, pricer, 1).TryAll(binding, present->program, trials);
   return trials;
 }

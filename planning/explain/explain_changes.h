@@ -44,12 +44,12 @@ ChangeTrials TryChanges(const ChangedStep& step, const LayoutBinding& binding,
                         const Program& program, const MachinePlan& plan);
 
 // The same with few of the layers that repeat themselves (RepeatedLayers), as
-// many as it takes for the program to repeat itself (deep_cost.h), and with all
-// of them where two thirds would not do. Only a graph too large for that has
-// changes whose cost is `estimated`. Nothing where few layers would not save a
-// third of the work, nor where they do not tell what the step costs as it is
-// and all are not many. Leaves one core to who lowers all layers meanwhile. The
-// errors are those of Lower.
+// many as it takes for the program to repeat itself (deep_model_cost.h), and
+// with all of them where two thirds would not do. Only a graph too large for
+// that has changes whose cost is `estimated`. Nothing where few layers would
+// not save a third of the work, nor where they do not tell what the step costs
+// as it is and all are not many. Leaves one core to who lowers all layers
+// meanwhile. The errors are those of Lower.
 absl::StatusOr<std::optional<ChangeTrials>> TryChangesOnFewLayers(
     const ChangedStep& step, const LayoutBinding& binding);
 

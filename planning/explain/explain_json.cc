@@ -38,7 +38,7 @@ Json ToJson(const ExplainedCollective& c) {
           {"bytes", c.bytes},
           {"seconds", c.seconds},
           {"exposed", c.exposed},
-          {"beside", c.beside},
+          {"asynchronous", c.asynchronous},
           {"change", Place(c.change)},
           {"no_change", c.no_change},
           {"instead", c.instead}};

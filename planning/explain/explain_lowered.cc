@@ -133,7 +133,8 @@ std::vector<ExplainedCollective> Collectives(
     collective.operation = cost.operation;
     collective.site = cost.site.ToString();
     collective.bytes = cost.bytes;
-    collective.beside = program.instructions[cost.instruction].beside;
+    collective.asynchronous =
+        program.instructions[cost.instruction].asynchronous;
     collective.no_change = collective.rule.empty() ? kNoRule : "not tried";
   }
   return collectives;

@@ -78,13 +78,13 @@ std::shared_ptr<const FewLayers> Depths::With(const std::vector<int>& kept) {
   std::shared_ptr<const FewLayers>& known = known_[kept];
   if (known == nullptr) {
     auto few = std::make_shared<FewLayers>();
-    few->stand_ins = layers_.StandIns(kept);
+    few->representatives = layers_.Representatives(kept);
     few->kept = kept;
     for (int run = 0; run < layers_.num_runs(); ++run) {
       few->left_out.push_back(layers_.repeats(run) - kept[run]);
     }
     few->places = layers_.Places(kept);
-    few->left_out_variables = layers_.LeftOutVariables(few->stand_ins);
+    few->left_out_variables = layers_.LeftOutVariables(few->representatives);
     known = std::move(few);
   }
   return known;
@@ -103,11 +103,12 @@ absl::StatusOr<LayoutBinding> RulePricer::Bind(const Rules& rules) const {
 }
 
 absl::StatusOr<RulePricer::Planned> RulePricer::Plan(
-    const LayoutBinding& binding, const std::vector<int>& stand_ins) const {
+    const LayoutBinding& binding,
+    const std::vector<int>& representatives) const {
   LowerOptions options;
   options.verify = false;
   options.last_pass = PassBeforePlanBuffers();
-  options.stand_ins = stand_ins;
+  options.representatives = representatives;
   MTF_ASSIGN_OR_RETURN(Program program,
                        Lower(step_.graph, binding, step_.targets, options));
   MachinePlan plan = PlanMemory(step_.machine.fusion(), program);
@@ -132,7 +133,7 @@ absl::StatusOr<std::optional<Trial>> RulePricer::PriceByFewLayers(
   std::optional<std::vector<int>> kept = depths_->first();
   while (kept) {
     const auto few = depths_->With(*kept);
-    MTF_ASSIGN_OR_RETURN(Planned planned, Plan(binding, few->stand_ins));
+    MTF_ASSIGN_OR_RETURN(Planned planned, Plan(binding, few->representatives));
     DeepTrial deep =
         CostOfAllLayers(planned.program, step_.machine, planned.plan, *few);
     std::optional<Trial> trial;
@@ -165,7 +166,7 @@ absl::StatusOr<Trial> RulePricer::Estimate(const LayoutBinding& binding,
     std::vector<int> fewer = few.kept;
     --fewer[run];
     MTF_ASSIGN_OR_RETURN(const Planned less,
-                         Plan(binding, depths_->With(fewer)->stand_ins));
+                         Plan(binding, depths_->With(fewer)->representatives));
     Add(few.left_out[run], all, change);
     Add(-few.left_out[run], Priced(less.program, step_.machine, less.plan),
         change);

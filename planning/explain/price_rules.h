@@ -98,7 +98,7 @@ class RulePricer {
   };
   absl::StatusOr<LayoutBinding> Bind(const Rules& rules) const;
   absl::StatusOr<Planned> Plan(const LayoutBinding& binding,
-                               const std::vector<int>& stand_ins) const;
+                               const std::vector<int>& representatives) const;
   absl::StatusOr<Trial> Estimate(const LayoutBinding& binding,
                                  const FewLayers& few, Planned planned) const;
 

@@ -62,7 +62,8 @@ class LayoutPricer {
   const SearchInput& input_;
   Step whole_;
   std::vector<Step> small_;
-  MoreLayers more_layers_;  // of the whole besides those of the first small one
+  ExtraLayers
+      more_layers_;  // of the whole besides those of the first small one
   const SearchPrices& prices_;
   const Budget& budget_;
   bool in_line_ = false;

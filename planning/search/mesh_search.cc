@@ -104,7 +104,7 @@ void MeshSearch::AddCandidates(const Groups& groups,
         if (once && !layout.cuts_parameters()) break;
         candidate.once = once;
         candidate.seconds = candidate.estimate = candidate.memory = 0;
-        layout.gathered_once = once;
+        layout.keep_gathered = once;
         if (bounds_) candidate.memory = bounds_->MemoryOf(layout);
         if (candidate.memory < smallest.memory) smallest = candidate;
         if (!findings_.MayFit(candidate.memory)) continue;
@@ -219,7 +219,7 @@ std::vector<MeshSearch::Default> MeshSearch::NearlyFastest() const {
     found.smallest = RolesOf(
         space_,
         Roles(candidate.role.begin(), candidate.role.begin() + num_axes()));
-    found.smallest->gathered_once = candidate.once;
+    found.smallest->keep_gathered = candidate.once;
   }
   return defaults;
 }
@@ -234,7 +234,7 @@ double MeshSearch::Price(std::vector<Candidate>& batch) {
                       candidate.role.begin() + num_axes());
     layouts.push_back(
         {RolesOf(space_, roles), candidate.seconds, candidate.memory});
-    layouts.back().roles.gathered_once = candidate.once;
+    layouts.back().roles.keep_gathered = candidate.once;
   }
   batch.clear();
   const auto found = PriceAll(context_, space_, layouts, Worst());

@@ -31,9 +31,9 @@ struct SearchContext {
   const SearchPrices& prices;
   const SearchOptions& options;
   const LayoutPricer& pricer;
-  const StepAmounts* amounts;  // null: nothing is bounded
+  const WorkloadSummary* amounts;  // null: nothing is bounded
   TrafficTable& traffic;
-  Findings& findings;
+  SearchFrontier& findings;
   // More layouts than SearchOptions::full_space: only the best is proved.
   bool is_large = false;
   // Layouts that give two neighbouring axes the same are those of a mesh with
@@ -88,7 +88,7 @@ class MeshSearch {
   };
   struct Candidate {
     Places role = {};
-    bool once = false;  // AxisRoles::gathered_once
+    bool once = false;  // AxisRoles::keep_gathered
     double seconds = 0, estimate = 0, memory = 0;
   };
 
@@ -101,7 +101,7 @@ class MeshSearch {
 
   const SearchContext& context_;
   const SearchSpace& space_;
-  Findings& findings_;
+  SearchFrontier& findings_;
   std::unique_ptr<SearchBounds> bounds_;
   // By place of an axis: the axis before it that is like it, or -1.
   std::vector<int> before_;

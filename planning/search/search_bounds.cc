@@ -31,7 +31,8 @@ SearchBounds::Cuts::Cuts(const AxisRoles& roles) {
   }
 }
 
-SearchBounds::SearchBounds(const SearchInput& input, const StepAmounts& amounts,
+SearchBounds::SearchBounds(const SearchInput& input,
+                           const WorkloadSummary& amounts,
                            const SearchSpace& space, const SearchPrices& prices,
                            TrafficTable& table)
     : amounts_(amounts),
@@ -155,7 +156,7 @@ double SearchBounds::KeptBytes(const AxisRoles& roles, const Cuts& cuts) const {
 
 double SearchBounds::MemoryOf(const AxisRoles& roles) const {
   const Cuts cuts(roles);
-  return MemoryOf(cuts) + (roles.gathered_once ? KeptBytes(roles, cuts) : 0);
+  return MemoryOf(cuts) + (roles.keep_gathered ? KeptBytes(roles, cuts) : 0);
 }
 
 double SearchBounds::SecondsOf(const LayoutTraffic& move, size_t axis,

@@ -56,7 +56,7 @@ class SearchBounds {
   // `amounts` are AmountsOfStep of `input`. Lowers the step on each axis alone
   // under each role, unless `table` knows. The last four are to outlive the
   // bounds.
-  SearchBounds(const SearchInput& input, const StepAmounts& amounts,
+  SearchBounds(const SearchInput& input, const WorkloadSummary& amounts,
                const SearchSpace& space, const SearchPrices& prices,
                TrafficTable& table);
 
@@ -69,7 +69,7 @@ class SearchBounds {
     double memory = 0;    // no layout takes less, in bytes
   };
   // `compute` is ComputeSeconds of the same layout; `once` as
-  // AxisRoles::gathered_once.
+  // AxisRoles::keep_gathered.
   Bound Of(const Roles& roles, double compute, bool once = false) const;
   // Of a layout that need not be of the space: only its memory.
   double MemoryOf(const AxisRoles& roles) const;
@@ -114,7 +114,7 @@ class SearchBounds {
   double SecondsOf(const LayoutTraffic& move, size_t axis, const Movers& movers,
                    const Cuts& cuts) const;
 
-  const StepAmounts& amounts_;
+  const WorkloadSummary& amounts_;
   const SearchSpace& space_;
   const SearchPrices& prices_;
   std::vector<double> sizes_;  // by place in space.axes

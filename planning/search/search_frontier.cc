@@ -84,21 +84,21 @@ MemoryLimit MemoryLimitOf(const SearchOptions& options) {
   return limit;
 }
 
-Findings::Findings(const SearchOptions& options)
+SearchFrontier::SearchFrontier(const SearchOptions& options)
     : options_(options), memory_(MemoryLimitOf(options)) {
   broken_.resize(options.budget.lines().size(), 0);
 }
 
-bool Findings::Fits(const FoundLayout& layout) const {
+bool SearchFrontier::Fits(const FoundLayout& layout) const {
   return layout.broken.empty() &&
          (memory_.bytes <= 0 || layout.memory_bytes() <= memory_.bytes);
 }
 
-bool Findings::MayFit(double memory) const {
+bool SearchFrontier::MayFit(double memory) const {
   return memory_.bytes <= 0 || memory <= static_cast<double>(memory_.bytes);
 }
 
-void Findings::Add(Finding finding) {
+void SearchFrontier::Add(Finding finding) {
   ++result.lowered;
   if (memory_.bytes > 0 && finding.layout.memory_bytes() > memory_.bytes) {
     ++result.too_large;
@@ -108,7 +108,7 @@ void Findings::Add(Finding finding) {
   Keep(std::move(finding));
 }
 
-void Findings::Keep(Finding finding) {
+void SearchFrontier::Keep(Finding finding) {
   if (!Fits(finding.layout)) {
     if (finding.layout.estimated && finding.layout.broken.empty() &&
         MayFit(static_cast<double>(finding.layout.memory_bytes()) /
@@ -149,7 +149,7 @@ void Findings::Keep(Finding finding) {
   if (best_.size() > kMostKept) best_.pop_back();
 }
 
-std::vector<Finding> Findings::Best(size_t count) const {
+std::vector<Finding> SearchFrontier::Best(size_t count) const {
   std::vector<Finding> best;
   for (bool neighbours : {false, true}) {
     for (const Finding& finding : best_) {
@@ -171,7 +171,7 @@ std::vector<Finding> Findings::Best(size_t count) const {
   return best;
 }
 
-double Findings::Worst(size_t count) const {
+double SearchFrontier::Worst(size_t count) const {
   if (worst_count_ != count) {
     const std::vector<Finding> best = Best(count);
     worst_ = best.size() < count ? std::numeric_limits<double>::infinity()
@@ -181,12 +181,12 @@ double Findings::Worst(size_t count) const {
   return worst_;
 }
 
-std::vector<Finding> Findings::Take() {
+std::vector<Finding> SearchFrontier::Take() {
   worst_count_ = 0;
   return std::exchange(best_, {});
 }
 
-std::vector<Finding> Findings::Doubtful(size_t count) const {
+std::vector<Finding> SearchFrontier::Doubtful(size_t count) const {
   const double worst = Worst(1);
   const bool any_fits = worst < std::numeric_limits<double>::infinity();
   std::vector<Finding> doubtful;
@@ -204,7 +204,7 @@ std::vector<Finding> Findings::Doubtful(size_t count) const {
   return doubtful;
 }
 
-absl::Status Findings::NothingFits() const {
+absl::Status SearchFrontier::NothingFits() const {
   if (!nearest_whole_) {
     return absl::InternalError("a search has priced no layout as a whole");
   }

@@ -36,10 +36,10 @@ struct MemoryLimit {
 MemoryLimit MemoryLimitOf(const SearchOptions& options);
 
 // The best layouts so far, and the nearest of those that are none.
-class Findings {
+class SearchFrontier {
  public:
   // The options are to outlive it.
-  explicit Findings(const SearchOptions& options);
+  explicit SearchFrontier(const SearchOptions& options);
 
   // Counts a priced layout, and keeps it if it is among the best. One that
   // costs what a known one of the mesh does, to the last digit, takes its place

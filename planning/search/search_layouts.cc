@@ -29,11 +29,11 @@ namespace mtf {
 namespace {
 
 using internal::Finding;
-using internal::Findings;
 using internal::LayoutPricer;
 using internal::MeshSearch;
 using internal::SearchContext;
 using internal::SearchDimensions;
+using internal::SearchFrontier;
 using internal::SearchSpace;
 
 absl::Status CheckInput(const SearchInput& input,
@@ -95,7 +95,7 @@ void ChooseDifferent(size_t count, std::vector<Finding> known,
 // enough for one that does not fit, the least, or infinity.
 absl::StatusOr<double> PriceWholes(const LayoutPricer& pricer,
                                    std::vector<Finding> chosen,
-                                   Findings& findings) {
+                                   SearchFrontier& findings) {
   std::vector<FoundLayout> wholes(chosen.size());
   std::vector<absl::Status> priced(chosen.size());
   internal::ParallelFor(chosen.size(), [&](size_t i) {
@@ -119,7 +119,7 @@ absl::StatusOr<double> PriceWholes(const LayoutPricer& pricer,
 // to differ. What is left of the findings are no estimates. Returns what
 // PriceWholes does: the search was misled by that.
 absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
-                                 size_t most, Findings& findings) {
+                                 size_t most, SearchFrontier& findings) {
   std::vector<Finding> others = findings.Take(), chosen;
   const bool seemed_to_fit = !others.empty();
   if (!seemed_to_fit) chosen = findings.nearest();
@@ -161,7 +161,7 @@ absl::Status CheckNumberOfLayouts(const SearchSpace& space) {
 // Prices as a whole what may fit though its estimate does not. Whether any
 // does: the search may go on from there.
 absl::StatusOr<bool> PriceDoubtful(const LayoutPricer& pricer,
-                                   Findings& findings) {
+                                   SearchFrontier& findings) {
   constexpr size_t kMost = 16;
   std::vector<Finding> doubtful = findings.Doubtful(kMost);
   std::vector<absl::Status> priced(doubtful.size());
@@ -181,7 +181,7 @@ absl::StatusOr<bool> PriceDoubtful(const LayoutPricer& pricer,
 absl::Status FindBest(const SearchContext& context,
                       const SearchDimensions& dimensions,
                       const std::deque<SearchSpace>& spaces) {
-  Findings& findings = context.findings;
+  SearchFrontier& findings = context.findings;
   std::deque<MeshSearch> searches;
   for (const SearchSpace& space : spaces) searches.emplace_back(context, space);
   for (MeshSearch& search : searches) search.FindFirst();
@@ -237,7 +237,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   SearchResult result;
   LayoutPricer pricer(input, prices, options.budget);
   bool is_bounded = false;
-  internal::StepAmounts amounts;
+  internal::WorkloadSummary amounts;
   internal::TrafficTable traffic;
   if (prices.matmul != nullptr && prices.copy != nullptr &&
       prices.collective != nullptr) {
@@ -269,7 +269,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   constexpr size_t kMostAtOnce = 16;
   size_t most =
       std::max(keep, static_cast<size_t>(kRepeats / input.program.repeats));
-  std::optional<Findings> findings;
+  std::optional<SearchFrontier> findings;
   for (int round = 1;; ++round) {
     // What is no estimate stays.
     std::vector<Finding> known;
@@ -360,7 +360,7 @@ SearchPrices PricesOf(const Machine& machine) {
     return StepPrice{estimate.seconds, estimate.compute, estimate.exposed};
   };
   prices.least = [machine](const Program& program, const MachinePlan& plan,
-                           const internal::MoreLayers& more) {
+                           const internal::ExtraLayers& more) {
     return internal::LeastSeconds(program, machine, plan.attention, more);
   };
   prices.plan = [machine](Program& program) {

@@ -62,7 +62,7 @@ struct SearchPrices {
   // What the step takes at least with `more` layers besides those of the
   // program (planning/cost/least_time.h). Null: nothing is known of it.
   std::function<double(const Program&, const MachinePlan&,
-                       const internal::MoreLayers& more)>
+                       const internal::ExtraLayers& more)>
       least = {};
   // PlanMemory of the machine. Null: the plan of the program itself.
   std::function<MachinePlan(Program&)> plan = {};

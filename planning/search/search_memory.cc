@@ -53,7 +53,7 @@ HeldBytes HeldAlong(const Program& program,
   for (const Origin& origin : program.origins) {
     names.push_back(NameKey(origin.operation));
   }
-  const std::vector<bool> ahead = FindOfVariables(program);
+  const std::vector<bool> ahead = FindDerivedFromVariables(program);
   for (size_t i = 0; i < count; ++i) {
     const Instruction& instruction = program.instructions[i];
     const bool joins = instruction.opcode == Opcode::kAllReduce ||

@@ -38,7 +38,7 @@ class Neighbourhood {
       ChangeDefault(static_cast<int>(i));
     }
     AxisRoles kept = roles_;
-    kept.gathered_once = !kept.gathered_once;
+    kept.keep_gathered = !kept.keep_gathered;
     std::vector<AxisRoles> list;
     Add(std::move(kept), list);
     lists_.push_back(std::move(list));
@@ -69,7 +69,7 @@ class Neighbourhood {
     return true;
   }
   void Add(AxisRoles roles, std::vector<AxisRoles>& list) const {
-    roles.gathered_once = roles.gathered_once && roles.cuts_parameters();
+    roles.keep_gathered = roles.keep_gathered && roles.cuts_parameters();
     if (roles != roles_ && IsLegal(roles)) list.push_back(std::move(roles));
   }
 
@@ -136,7 +136,7 @@ class Neighbourhood {
 };
 
 // Whether to go on from `found` instead of `present`.
-bool IsWorthwhile(const Findings& findings, const FoundLayout& present,
+bool IsWorthwhile(const SearchFrontier& findings, const FoundLayout& present,
                   const FoundLayout& found) {
   const bool fits = findings.Fits(found);
   if (fits != findings.Fits(present)) return fits;
@@ -164,7 +164,7 @@ std::vector<std::vector<AxisRoles>> NextTo(const SearchDimensions& dimensions,
 void Refine(const SearchContext& context, const SearchDimensions& dimensions,
             const SearchBounds* bounds, const Finding& start,
             Refined& refined) {
-  Findings& findings = context.findings;
+  SearchFrontier& findings = context.findings;
   const SearchSpace& space = *start.space;
   Finding present = start;
   std::set<std::string> seen = {present.layout.text};

@@ -78,7 +78,7 @@ class Exchanger {
         AxisRoles layout = roles;
         layout.axes[axis] = {.cuts = space_.exchanges[e].leave,
                              .exchange = static_cast<int>(e)};
-        layout.gathered_once = layout.gathered_once && layout.cuts_parameters();
+        layout.keep_gathered = layout.keep_gathered && layout.cuts_parameters();
         AddSections(layout, size_t{1} << axis, 0);
       }
     }
@@ -156,7 +156,7 @@ void PriceBySecondNames(const SearchContext& context,
   const SearchBounds* bounds = search.bounds();
   if (bounds == nullptr) return;
   const std::vector<MeshSearch::Default> defaults = search.NearlyFastest();
-  Findings& findings = context.findings;
+  SearchFrontier& findings = context.findings;
   const auto price = [&](const std::vector<LayoutToPrice>& layouts) {
     const auto found = PriceAll(context, space, layouts, search.Worst());
     for (size_t i = 0; i < layouts.size(); ++i) {

@@ -399,8 +399,8 @@ std::string RulesText(const SearchSpace& space, const AxisRoles& roles) {
   };
   const auto rule = [](const std::string& name,
                        const std::vector<std::string>& axes) {
-    return absl::StrCat(name, ":",
-                        axes.empty() ? kWhole : absl::StrJoin(axes, "+"), "\n");
+    return absl::StrCat(
+        name, ":", axes.empty() ? kReplicated : absl::StrJoin(axes, "+"), "\n");
   };
   const auto by_first_name = [](const AxisRole& role) {
     return role.by_first_name();
@@ -449,7 +449,7 @@ std::string RulesText(const SearchSpace& space, const AxisRoles& roles) {
     }
     if (!rules.empty()) absl::StrAppend(&text, section, rules);
   };
-  add(roles.gathered_once ? "[parameters gathered_once]\n" : "[parameters]\n",
+  add(roles.keep_gathered ? "[parameters keep_gathered]\n" : "[parameters]\n",
       &AxisRole::parameters);
   add("[optimizer]\n", &AxisRole::optimizer);
   return text;

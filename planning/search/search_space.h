@@ -112,7 +112,7 @@ using Roles = std::vector<int>;
 struct AxisRoles {
   std::vector<AxisRole> axes;  // what each of SearchSpace::axes cuts
   // Parameters that are gathered for use are kept for the next use.
-  bool gathered_once = false;
+  bool keep_gathered = false;
 
   bool cuts_parameters() const {
     for (const AxisRole& role : axes) {

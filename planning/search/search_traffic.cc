@@ -47,7 +47,7 @@ std::vector<bool> FindWaits(const Program& program, double& stops) {
     }
   };
   const int count = static_cast<int>(program.instructions.size());
-  const std::vector<bool> ahead = FindOfVariables(program);
+  const std::vector<bool> ahead = FindDerivedFromVariables(program);
   std::vector<bool> waits(count, false);
   // By value: the kernel that makes it, or the collective, through views.
   std::vector<int> kernel(program.values.size(), -1),
@@ -163,11 +163,11 @@ AxisTraffic TrafficOf(const SearchInput& input, const SearchSpace& space,
         return MovesOf(*program->graph, lowered, space.dimensions, stops);
       };
       // Before collectives are bucketed: each value still stands alone.
-      LowerOptions options = {.last_pass = "repeat_gathers"};
+      LowerOptions options = {.last_pass = "regather_parameters"};
       options.after_pass = [&](absl::string_view pass, const Program& lowered) {
         if (pass == "remove_trivial_collectives") {
           once.back() = moves(lowered, stops_once.back());
-        } else if (pass == "repeat_gathers") {
+        } else if (pass == "regather_parameters") {
           repeated.back() = moves(lowered, stops_repeated.back());
         }
       };

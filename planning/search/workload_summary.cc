@@ -32,7 +32,7 @@ class Counter {
     }
   }
 
-  StepAmounts Count() {
+  WorkloadSummary Count() {
     AddMatmuls();
     AddKernels();
     AddVariables();
@@ -282,7 +282,7 @@ class Counter {
   const absl::flat_hash_set<std::string> optimizer_;
   std::vector<bool> fused_;   // instructions of fused attention
   std::vector<bool> inside_;  // values that the plan has no memory for
-  StepAmounts amounts_;
+  WorkloadSummary amounts_;
 };
 
 }  // namespace
@@ -295,16 +295,16 @@ DimSet DimsOf(const Sizes& sizes) {
   return set;
 }
 
-StepAmounts AmountsOf(const Graph& graph, const Program& program,
-                      const MachinePlan& plan,
-                      const std::vector<std::string>& dimensions) {
+WorkloadSummary AmountsOf(const Graph& graph, const Program& program,
+                          const MachinePlan& plan,
+                          const std::vector<std::string>& dimensions) {
   return Counter(graph, program, plan, dimensions).Count();
 }
 
-absl::StatusOr<StepAmounts> AmountsOfStep(
+absl::StatusOr<WorkloadSummary> AmountsOfStep(
     const SearchInput& input, const std::vector<std::string>& dimensions,
     const SearchPrices& prices) {
-  std::vector<StepAmounts> parts;
+  std::vector<WorkloadSummary> parts;
   for (const SearchProgram* program : ProgramsOf(input)) {
     MTF_ASSIGN_OR_RETURN(
         Program lowered,
@@ -313,14 +313,15 @@ absl::StatusOr<StepAmounts> AmountsOfStep(
     parts.push_back(AmountsOf(*program->graph, lowered, plan, dimensions));
   }
   const double place = PlaceOf(input);
-  const StepAmounts &low = parts.front(), &high = parts.back();
-  StepAmounts all;
+  const WorkloadSummary &low = parts.front(), &high = parts.back();
+  WorkloadSummary all;
   all.matmuls = InLine(low.matmuls, high.matmuls, place);
   all.kernels = low.kernels + place * (high.kernels - low.kernels);
-  for (Amount StepAmounts::*amount :
-       {&StepAmounts::maps, &StepAmounts::update_maps,
-        &StepAmounts::parameter_maps, &StepAmounts::parameters,
-        &StepAmounts::states, &StepAmounts::saved, &StepAmounts::kept}) {
+  for (Amount WorkloadSummary::*amount :
+       {&WorkloadSummary::maps, &WorkloadSummary::update_maps,
+        &WorkloadSummary::parameter_maps, &WorkloadSummary::parameters,
+        &WorkloadSummary::states, &WorkloadSummary::saved,
+        &WorkloadSummary::kept}) {
     all.*amount = InLine(low.*amount, high.*amount, place);
   }
   return all;

@@ -30,7 +30,7 @@ using Matmul = std::tuple<DType, Sizes, Sizes, Sizes, Sizes>;
 // Bytes of values, or a number of things, by what can cut them.
 using Amount = std::map<Sizes, double>;
 
-struct StepAmounts {
+struct WorkloadSummary {
   std::map<Matmul, double> matmuls;  // how many
   // Bytes that kernels read and write; those of the update, and of the size of
   // a parameter, apart.
@@ -48,13 +48,13 @@ struct StepAmounts {
 
 // Of a program that was lowered on one device and planned so. Of attention that
 // its plan fuses only what goes in and out counts: a layout may leave it fused.
-StepAmounts AmountsOf(const Graph& graph, const Program& program,
-                      const MachinePlan& plan,
-                      const std::vector<std::string>& dimensions);
+WorkloadSummary AmountsOf(const Graph& graph, const Program& program,
+                          const MachinePlan& plan,
+                          const std::vector<std::string>& dimensions);
 
 // Of the whole step. Where `input` has small ones, what they differ by is
 // repeated: an amount grows by the same with every block.
-absl::StatusOr<StepAmounts> AmountsOfStep(
+absl::StatusOr<WorkloadSummary> AmountsOfStep(
     const SearchInput& input, const std::vector<std::string>& dimensions,
     const SearchPrices& prices = {});
 

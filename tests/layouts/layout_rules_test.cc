@@ -46,12 +46,13 @@ TEST(LayoutRules, ADimensionMayUseSeveralAxesMajorFirst) {
 }
 
 TEST(LayoutRules, ADimensionMayBeSaidToBeWhole) {
-  const LayoutRules rules =
-      *LayoutRules::Parse("d_model:data [optimizer] d_model:whole", "test");
+  const LayoutRules rules = *LayoutRules::Parse(
+      "d_model:data [optimizer] d_model:replicated", "test");
   ASSERT_EQ(rules.rules().size(), 2u);
   EXPECT_THAT(rules.rules()[1].axes, ElementsAre());
-  EXPECT_EQ(rules.ToString(), "d_model:data, [optimizer] d_model:whole");
-  for (const char* text : {"a:whole+x", "a:x+whole", "a:whole+whole"}) {
+  EXPECT_EQ(rules.ToString(), "d_model:data, [optimizer] d_model:replicated");
+  for (const char* text :
+       {"a:replicated+x", "a:x+whole", "a:replicated+whole"}) {
     EXPECT_THAT(LayoutRules::Parse(text, "test"),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          HasSubstr("says that a dimension is whole, and cut")))
@@ -85,20 +86,20 @@ TEST(LayoutRules, SectionsScopeTheRulesBehindThem) {
 
 TEST(LayoutRules, ParametersMayStayGathered) {
   for (const char* text :
-       {"batch:data\n[parameters gathered_once]\nd_model:data\n[parameters]\n"
+       {"batch:data\n[parameters keep_gathered]\nd_model:data\n[parameters]\n"
         "vocab:data\n",
-        "batch:data, [parameters,gathered_once], d_model:data, [parameters], "
+        "batch:data, [parameters,keep_gathered], d_model:data, [parameters], "
         "vocab:data"}) {
     const auto rules = LayoutRules::Parse(text, "--layout");
     ASSERT_OK(rules);
     ASSERT_EQ(rules->rules().size(), 3u);
     EXPECT_EQ(rules->rules()[1].section, RuleSection::kParameters);
-    EXPECT_TRUE(rules->rules()[1].gathered_once);
-    EXPECT_EQ(rules->rules()[1].SectionName(), "parameters gathered_once");
+    EXPECT_TRUE(rules->rules()[1].keep_gathered);
+    EXPECT_EQ(rules->rules()[1].SectionName(), "parameters keep_gathered");
     EXPECT_EQ(rules->rules()[2].section, RuleSection::kParameters);
-    EXPECT_FALSE(rules->rules()[2].gathered_once);
+    EXPECT_FALSE(rules->rules()[2].keep_gathered);
     EXPECT_EQ(rules->ToString(),
-              "batch:data, [parameters] vocab:data, [parameters gathered_once] "
+              "batch:data, [parameters] vocab:data, [parameters keep_gathered] "
               "d_model:data");
     const auto again = LayoutRules::Parse(rules->ToString(), "--layout");
     ASSERT_OK(again);
@@ -219,16 +220,16 @@ INSTANTIATE_TEST_SUITE_P(
                  "[parameters gathred_once] d_model:data",
                  "section \"[parameters gathred_once]\" is unknown (--layout, "
                  "characters 1-25)",
-                 "did you mean [parameters gathered_once]? the sections are "
+                 "did you mean [parameters keep_gathered]? the sections are "
                  "[default], [parameters], [optimizer], [budget], [parameters "
-                 "gathered_once]"},
+                 "keep_gathered]"},
         BadRules{"WordOfAnotherSection",
-                 "batch:data\n[optimizer gathered_once]\nd_model:data\n",
-                 "section \"[optimizer gathered_once]\" is unknown "
+                 "batch:data\n[optimizer keep_gathered]\nd_model:data\n",
+                 "section \"[optimizer keep_gathered]\" is unknown "
                  "(--layout:2)",
                  "the sections are [default], [parameters], [optimizer]"},
         BadRules{"DimensionGatheredOnceAndAgain",
-                 "[parameters] a:x [parameters gathered_once] a:x",
+                 "[parameters] a:x [parameters keep_gathered] a:x",
                  "rule \"a:x\" rules the dimension \"a\" again in the section "
                  "[parameters] (--layout, rule 2 of 2, characters 45-47)",
                  "the first rule is at --layout, rule 1 of 2"},

@@ -32,11 +32,11 @@ TEST(Presets, SayWhatTheirNamesPromise) {
   EXPECT_EQ(text("data"), "batch:data");
   EXPECT_EQ(text("megatron"), "heads:model, d_ff:model, vocab:model");
   EXPECT_EQ(text("megatron_sequence"),
-            "length:model, block_length:whole, heads:model, d_ff:model, "
+            "length:model, block_length:replicated, heads:model, d_ff:model, "
             "vocab:model");
   EXPECT_EQ(text("all_to_all"),
             "batch:data, length:model, memory_length:model, "
-            "attention_length:whole, attention_memory_length:whole, "
+            "attention_length:replicated, attention_memory_length:replicated, "
             "attention_heads:model");
   EXPECT_EQ(text("data_model"),
             "batch:data, heads:model, d_ff:model, vocab:model");

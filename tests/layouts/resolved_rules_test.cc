@@ -53,18 +53,18 @@ TEST(ResolvedRules, SectionsFallBackToTheDefaultDimensionByDimension) {
 
 TEST(ResolvedRules, AWholeDimensionHasARuleWithoutAxes) {
   const ResolvedRules rules =
-      *Resolve("d_ff:model, d_model:whole, [optimizer] d_ff:whole", "model:2",
-               {"d_ff", "d_model", "vocab"}, /*strict=*/true);
+      *Resolve("d_ff:model, d_model:replicated, [optimizer] d_ff:replicated",
+               "model:2", {"d_ff", "d_model", "vocab"}, /*strict=*/true);
   EXPECT_TRUE(rules.AxesOf(kOptimizer, "d_ff").empty());
   EXPECT_EQ(rules.AxesOf(kParameters, "d_ff"), AxisList{0});
-  EXPECT_EQ(rules.RuleOf(kOptimizer, "d_ff")->ToString(), "d_ff:whole");
+  EXPECT_EQ(rules.RuleOf(kOptimizer, "d_ff")->ToString(), "d_ff:replicated");
   EXPECT_TRUE(rules.AxesOf(kDefault, "d_model").empty());
   EXPECT_TRUE(rules.HasRule("d_model"));
   EXPECT_FALSE(rules.HasRule("vocab"));
 }
 
 TEST(ResolvedRules, AWholeDimensionThatDoesNotExistIsReported) {
-  EXPECT_THAT(Resolve("d_f:whole", "model:2", {"batch"})->notices(),
+  EXPECT_THAT(Resolve("d_f:replicated", "model:2", {"batch"})->notices(),
               ElementsAre(HasSubstr("no tensor has a dimension \"d_f\"")));
 }
 

@@ -31,7 +31,7 @@ struct Term {
   // that is the value itself.
   const char* inside = "";
 };
-using Terms = absl::Span<const Term>;
+using ExpressionNumbering = absl::Span<const Term>;
 
 // Korthikanti et al. count 34 sbh + 5 a s^2 b: of those, 10 sbh are between
 // blocks and on the way into them, and the rest is inside. Where we differ:
@@ -125,7 +125,8 @@ int64_t ElementsOf(const Term& term, const Published& p) {
 }
 
 // Theirs in GiB, of the first of p.pipeline stages.
-double PublishedGiB(Terms terms, const Published& p, bool sequence) {
+double PublishedGiB(ExpressionNumbering terms, const Published& p,
+                    bool sequence) {
   double bytes = 0;
   for (const Term& term : terms) {
     const bool cut = sequence || term.place == Place::kInside;
@@ -142,8 +143,9 @@ double PublishedGiB(Terms terms, const Published& p, bool sequence) {
 
 // Ours of a layer, by value. What enters a block is kept as the block reads it,
 // also where it is cut before, unless it is brought in again.
-std::map<std::string, int64_t> Ours(Terms terms, const Published& p,
-                                    bool sequence, bool enters_again) {
+std::map<std::string, int64_t> Ours(ExpressionNumbering terms,
+                                    const Published& p, bool sequence,
+                                    bool enters_again) {
   std::map<std::string, int64_t> bytes;
   for (const Term& term : terms) {
     const bool inside = term.place == Place::kEntering && !enters_again;

@@ -135,7 +135,7 @@ TEST(GptBytes, ZeroStageThree) {
                            Pair{"reduce_scatter data", 3'170'893'824},
                            Pair{"all_gather data", 2 * 3'170'893'824}));
     const Bytes kept =
-        PerLayer("data:8", gpt_layouts::kZero3GatheredOnce, sizes);
+        PerLayer("data:8", gpt_layouts::kZero3KeepGathered, sizes);
     EXPECT_EQ(Sum(kept), 6'341'787'648);
     EXPECT_THAT(kept,
                 UnorderedElementsAre(Pair{"reduce_scatter data", 3'170'893'824},
@@ -162,7 +162,7 @@ TEST(GptBytes, MixedPrecision) {
     EXPECT_THAT(PerLayer("data:8", gpt_layouts::kZero3, sizes),
                 UnorderedElementsAre(Pair{"reduce_scatter data", scattered},
                                      Pair{"all_gather data", 2 * gathered}));
-    EXPECT_THAT(PerLayer("data:8", gpt_layouts::kZero3GatheredOnce, sizes),
+    EXPECT_THAT(PerLayer("data:8", gpt_layouts::kZero3KeepGathered, sizes),
                 UnorderedElementsAre(Pair{"reduce_scatter data", scattered},
                                      Pair{"all_gather data", gathered}));
     sizes.batch = 1;
@@ -178,7 +178,7 @@ TEST(GptBytes, MixedPrecision) {
 // Without a backward pass there is no second use.
 TEST(GptBytes, ZeroStageThreeForInference) {
   for (const char* layout :
-       {gpt_layouts::kZero3, gpt_layouts::kZero3GatheredOnce}) {
+       {gpt_layouts::kZero3, gpt_layouts::kZero3KeepGathered}) {
     EXPECT_THAT(
         PerLayer("data:8", layout, LargeSizesPerRank(8), /*trains=*/false),
         UnorderedElementsAre(Pair{"all_gather data", 3'170'893'824}));
@@ -353,7 +353,7 @@ TEST(GptBytes, OnEverySizeOfAxis) {
               2 * (n - 1) * weights * 2 / n);
     EXPECT_EQ(Sum(PerLayer(data, gpt_layouts::kZero3, small)),
               3 * (n - 1) * weights * 2 / n);
-    EXPECT_EQ(Sum(PerLayer(data, gpt_layouts::kZero3GatheredOnce, small)),
+    EXPECT_EQ(Sum(PerLayer(data, gpt_layouts::kZero3KeepGathered, small)),
               2 * (n - 1) * weights * 2 / n);
     EXPECT_EQ(Sum(PerLayer(model, gpt_layouts::kMegatron, small)),
               8 * (n - 1) * tokens * h * 2 / n);

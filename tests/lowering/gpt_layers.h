@@ -254,8 +254,8 @@ inline constexpr char kData[] = "batch:data";
 inline constexpr char kZero1[] = "batch:data [optimizer] d_model:data";
 inline constexpr char kZero3[] =
     "batch:data [parameters] d_model:data [optimizer] d_model:data";
-inline constexpr char kZero3GatheredOnce[] =
-    "batch:data [parameters gathered_once] d_model:data "
+inline constexpr char kZero3KeepGathered[] =
+    "batch:data [parameters keep_gathered] d_model:data "
     "[optimizer] d_model:data";
 inline constexpr char kMegatron[] =
     "heads:model, attention_heads:model, d_ff:model, vocab:model";

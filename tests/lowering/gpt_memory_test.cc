@@ -205,9 +205,9 @@ TEST(GptMemory, ZeroStages) {
               (Memory{4 * kP / d, 8 * kP / d, 4 * kP / d, 0}));
     EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3, mixed),
               (Memory{4 * kP / d, 8 * kP / d, 2 * kP / d, 0}));
-    EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3GatheredOnce, f32),
+    EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3KeepGathered, f32),
               (Memory{4 * kP / d, 8 * kP / d, 4 * kP / d, 4 * kP}));
-    EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3GatheredOnce, mixed),
+    EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3KeepGathered, mixed),
               (Memory{4 * kP / d, 8 * kP / d, 2 * kP / d, 2 * kP}));
   }
 }
@@ -259,7 +259,7 @@ TEST(GptMemory, MixedPrecision) {
     EXPECT_EQ(shards, (Memory{2 * kP / d, 12 * kP / d, 4 * kP / d, 0}));
     EXPECT_EQ(shards.total(), 18 * kP / d);
     // What is gathered is of the dtype of its use.
-    EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3GatheredOnce, sizes),
+    EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3KeepGathered, sizes),
               (Memory{2 * kP / d, 12 * kP / d, 4 * kP / d, 2 * kP}));
   }
 }

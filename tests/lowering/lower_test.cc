@@ -25,8 +25,8 @@ using ::testing::ElementsAre;
 const std::vector<std::string> kPasses = {
     "delay_all_reduces",   "narrow_reshards",      "expand_reshards",
     "hoist_slices",        "fuse_reduce_scatters", "remove_trivial_collectives",
-    "repeat_gathers",      "bucket_all_reduces",   "shard_shapes",
-    "fuse_maps",           "recompute_maps",       "plan_einsums",
+    "regather_parameters", "bucket_all_reduces",   "shard_shapes",
+    "fuse_maps",           "rematerialize_maps",   "plan_einsums",
     "overlap_collectives", "plan_buffers"};
 
 // A model whose sizes many meshes divide.
@@ -87,8 +87,9 @@ TEST(Lower, AMisspeltLastPassIsAnError) {
           "no pass \"shard_shape\"; did you mean \"shard_shapes\"?\n"
           "  passes   delay_all_reduces, narrow_reshards, expand_reshards, "
           "hoist_slices, fuse_reduce_scatters, remove_trivial_collectives, "
-          "repeat_gathers, bucket_all_reduces, shard_shapes, fuse_maps, "
-          "recompute_maps, plan_einsums, overlap_collectives, plan_buffers"));
+          "regather_parameters, bucket_all_reduces, shard_shapes, fuse_maps, "
+          "rematerialize_maps, plan_einsums, overlap_collectives, "
+          "plan_buffers"));
 }
 
 // Running the table pass by pass over text gives what Lower gives. The text

@@ -131,12 +131,14 @@ class MemoryCheck {
 
  private:
   static constexpr int kNobody = -1;
-  using Place = BufferPlan::Place;
+  using Storage = BufferPlan::Storage;
 
   const BufferPlan::Buffer& buffer(int value) const {
     return program_.buffers.buffers[value];
   }
-  bool IsArena(int value) const { return buffer(value).place == Place::kArena; }
+  bool IsArena(int value) const {
+    return buffer(value).storage == Storage::kArena;
+  }
   int64_t Blocks(int value) const {
     return (program_.values[value].local_bytes() + 63) / 64;
   }
@@ -148,7 +150,7 @@ class MemoryCheck {
 
   void Read(int value) {
     const int home = home_[value];
-    if (buffer(home).place == Place::kVariable) {
+    if (buffer(home).storage == Storage::kVariable) {
       if (stored_[buffer(home).symbol] != home) Complain(value, "is gone");
       return;
     }
@@ -174,14 +176,14 @@ class MemoryCheck {
     if (instruction.opcode == Opcode::kWriteVariable) {
       last_write_[instruction.symbol] = result;
     }
-    switch (buffer(result).place) {
-      case Place::kNone:  // a view
+    switch (buffer(result).storage) {
+      case Storage::kNone:  // a view
         home_[result] = home_[instruction.operands[0]];
         return false;
-      case Place::kArena:
+      case Storage::kArena:
         Write(result);
         return false;
-      case Place::kVariable:
+      case Storage::kVariable:
         home_[result] = result;
         if (instruction.opcode == Opcode::kReadVariable &&
             stored_.contains(buffer(result).symbol)) {

@@ -50,8 +50,8 @@ int64_t BytesPerLayer(absl::string_view mesh, absl::string_view layout,
 constexpr char kMegatron[] = "heads:model, d_ff:model, vocab:model";
 constexpr char kZero3[] =
     "batch:data, [parameters], d_model:data, [optimizer], d_model:data";
-constexpr char kZero3GatheredOnce[] =
-    "batch:data, [parameters gathered_once], d_model:data, [optimizer], "
+constexpr char kZero3KeepGathered[] =
+    "batch:data, [parameters keep_gathered], d_model:data, [optimizer], "
     "d_model:data";
 
 TEST(WireBytes, DataParallelIsTwiceTheWeights) {
@@ -91,7 +91,7 @@ TEST(WireBytes, Zero3IsThreeTimesTheWeights) {
 TEST(WireBytes, Zero3GatheredOnceIsTwiceTheWeights) {
   for (int64_t d : {2, 4, 8}) {
     for (const Formula f : {Formula{8, 64}, Formula{64, 128}}) {
-      EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", d), kZero3GatheredOnce, f),
+      EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", d), kZero3KeepGathered, f),
                 2 * (d - 1) * (f.matrices() + f.norms()) * f.e / d)
           << d;
     }
@@ -120,7 +120,7 @@ TEST(WireBytes, InElementsOfTwoBytes) {
     const int64_t weights = f.matrices() * 2 + f.norms() * 4;
     EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", n), "batch:data", f),
               2 * (n - 1) * weights / n);
-    EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", n), kZero3GatheredOnce, f),
+    EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", n), kZero3KeepGathered, f),
               2 * (n - 1) * weights / n);
     EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", n), kZero3, f),
               (n - 1) * (2 * weights + f.matrices() * 2 + f.scales() * 4) / n);

@@ -84,9 +84,9 @@ TEST(CallSite, EveryOperationStandsAtALineOfTheUser) {
 class NotesWhole : public ReferenceInterpreter {
  public:
   using ReferenceInterpreter::ReferenceInterpreter;
-  Value Whole(Value value, absl::Span<const std::string> dims) override {
+  Value Unshard(Value value, absl::Span<const std::string> dims) override {
     asked.insert(asked.end(), dims.begin(), dims.end());
-    return ReferenceInterpreter::Whole(value, dims);
+    return ReferenceInterpreter::Unshard(value, dims);
   }
   std::vector<std::string> asked;
 };

@@ -24,9 +24,9 @@ namespace mtf::testing {
 // Some variables are bf16, with a master copy and gradients of f32: after a
 // step each is its master, rounded, to the bit.
 //
-// Beside them are numbers of all magnitudes in all dtypes, with literals that
-// no dtype holds, casts and comparisons. Those round as they may, but under
-// every layout alike: nothing in them depends on the order of a sum.
+// AsyncRunner them are numbers of all magnitudes in all dtypes, with literals
+// that no dtype holds, casts and comparisons. Those round as they may, but
+// under every layout alike: nothing in them depends on the order of a sum.
 struct RandomProgram {
   std::unique_ptr<Graph> graph;
   std::map<std::string, HostTensor> feeds;

@@ -34,14 +34,14 @@ LayoutRules MakeRandomRules(std::mt19937_64& random, const Graph& graph,
     if (chance % 3 != 0) continue;
     const bool once =
         chance % 2 != 0 && absl::string_view(section) == "[parameters]";
-    absl::StrAppend(&text, once ? "[parameters gathered_once]" : section, "\n");
+    absl::StrAppend(&text, once ? "[parameters keep_gathered]" : section, "\n");
     for (const std::string& name : names) {
       if (random() % 3 == 0) continue;
       std::vector<std::string> axes;
       for (const MeshAxis& axis : mesh.axes()) {
         if (random() % 2 == 0) axes.push_back(axis.name);
       }
-      if (axes.empty() && random() % 2 == 0) axes.emplace_back(kWhole);
+      if (axes.empty() && random() % 2 == 0) axes.emplace_back(kReplicated);
       if (axes.empty()) continue;
       std::shuffle(axes.begin(), axes.end(), random);
       absl::StrAppend(&text, name, ":", absl::StrJoin(axes, "+"), "\n");

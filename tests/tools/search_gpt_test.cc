@@ -179,7 +179,7 @@ TEST_F(GptSearch, SecondNamesAreLookedAtWhereTheSpaceIsSearchedInFull) {
     const std::string axes = parsed.num_axes() == 1 ? "model" : "a+b";
     const std::string exchanged = absl::StrCat(
         "length:", axes, ", memory_length:", axes, ", attention_heads:", axes,
-        ", attention_length:whole, attention_memory_length:whole");
+        ", attention_length:replicated, attention_memory_length:replicated");
     EXPECT_LE(found->best[0].price.seconds,
               SecondsOf(exchanged, parsed, prices_))
         << found->best[0].text;
@@ -215,7 +215,7 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
   const auto amounts =
       internal::AmountsOfStep(input, dimensions->names, prices_);
   ASSERT_OK(amounts);
-  const internal::MoreLayers more =
+  const internal::ExtraLayers more =
       internal::LayersBesides(*steps_[1].graph, *steps_[2].graph, 2.0);
   EXPECT_THAT(more, UnorderedElementsAre(Pair("layer_", 4.0),
                                          Pair("adamw/layer_", 4.0)));
@@ -232,10 +232,10 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
       cuts.push_back(space->roles[roles.back()].cuts);
     }
     internal::AxisRoles rules = RolesOf(*space, roles);
-    rules.gathered_once = rules.cuts_parameters() && i % 2 == 0;
+    rules.keep_gathered = rules.cuts_parameters() && i % 2 == 0;
     const std::string text = RulesText(*space, rules);
     const auto bound =
-        bounds.Of(roles, bounds.ComputeSeconds(cuts), rules.gathered_once);
+        bounds.Of(roles, bounds.ComputeSeconds(cuts), rules.keep_gathered);
     const auto layout = LayoutRules::Parse(text, "test");
     ASSERT_OK(layout);
     const auto binding = BindLayout(*steps_[0].graph, mesh, *layout);

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cuda/communicators/kept_stretch.h"
 #include "backends/cuda/communicators/loopback.h"
 #include "backends/cuda/communicators/nccl.h"
+#include "backends/cuda/communicators/recorded_segment.h"
 #include "backends/environment_switch.h"
 #include "mtf/status.h"
 

@@ -12,8 +12,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "backends/communicators/collective_call.h"
-#include "backends/cuda/communicators/kept_stretch.h"
 #include "backends/cuda/communicators/loopback_kernels.h"
+#include "backends/cuda/communicators/recorded_segment.h"
 #include "layouts/text_items.h"
 #include "mtf/exceptions.h"
 #include "mtf/status.h"
@@ -21,7 +21,7 @@
 namespace mtf::cuda {
 namespace {
 
-using Stage = KeptStretch::Stage;
+using Stage = RecordedSegment::Stage;
 
 // What the virtual devices of one process share. Each writes its slot before a
 // meeting and reads those of others behind it, until the next.
@@ -87,7 +87,7 @@ class Loopback : public Connection {
   }
   bool IsLeader() const { return rank() == 0; }
   absl::Status Record(const std::function<absl::Status()>& work,
-                      KeptStretch& kept);
+                      RecordedSegment& kept);
 
   std::shared_ptr<Meeting> meeting_;
 };
@@ -229,7 +229,7 @@ absl::Status Loopback::DoPermute(const Group& group, const void* in, void* out,
 
 absl::Status Loopback::RunOrReplay(const std::function<absl::Status()>& work,
                                    std::unique_ptr<Replay>& replay) {
-  KeptStretch& kept = KeptBehind(replay);
+  RecordedSegment& kept = RecordedSegmentIn(replay);
   // After a failure ranks may have come to different stages: the earliest
   // holds. Behind this meeting the feeds of all ranks are enqueued.
   meeting_->stages[rank()] = kept.stage;
@@ -258,7 +258,7 @@ absl::Status Loopback::RunOrReplay(const std::function<absl::Status()>& work,
 // Leaves the recording of all ranks in `kept` of each, and its collectives
 // counted; none where the runtime cannot record.
 absl::Status Loopback::Record(const std::function<absl::Status()>& work,
-                              KeptStretch& kept) {
+                              RecordedSegment& kept) {
   kept.recording = nullptr;
   if (IsLeader()) {
     meeting_->recording = nullptr;

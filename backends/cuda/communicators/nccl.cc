@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "backends/cuda/communicators/kept_stretch.h"
 #include "backends/cuda/communicators/ordered_sums.h"
+#include "backends/cuda/communicators/recorded_segment.h"
 #include "backends/cuda/matmul/einsum.h"
 #include "layouts/text_items.h"
 #include "mtf/check.h"
@@ -21,7 +21,7 @@
 namespace mtf::cuda {
 namespace {
 
-using Stage = KeptStretch::Stage;
+using Stage = RecordedSegment::Stage;
 
 std::string Environment(const char* name) {
   const char* text = std::getenv(name);
@@ -48,7 +48,7 @@ class Nccl : public Connection {
   Nccl(std::shared_ptr<Runtime> runtime, Communicator& host)
       : Connection(std::move(runtime), host),
         sums_(this->runtime()),
-        sums_beside_(this->runtime()) {}
+        async_sums_(this->runtime()) {}
 
   absl::Status Join(const std::string& id) {
     absl::StatusOr<std::unique_ptr<NcclGroup>> world = runtime().JoinNccl(
@@ -167,7 +167,7 @@ class Nccl : public Connection {
                                 group.replicated_outside);
   }
   OrderedSums& SumsOf(const Group& group) {
-    return group.beside ? sums_beside_ : sums_;
+    return group.asynchronous ? async_sums_ : sums_;
   }
   NcclGroup& Of(const Group& group) {
     const auto it = std::find_if(
@@ -180,7 +180,7 @@ class Nccl : public Connection {
   bool records_ = true;
   std::unique_ptr<NcclGroup> world_;  // the groups are parts of it
   std::vector<std::pair<AxisList, std::unique_ptr<NcclGroup>>> cliques_;
-  OrderedSums sums_, sums_beside_;
+  OrderedSums sums_, async_sums_;
 };
 
 // Each process records its own stream. NCCL wants a collective to be recorded
@@ -189,7 +189,7 @@ class Nccl : public Connection {
 // the recording only where all have one.
 absl::Status Nccl::RunOrReplay(const std::function<absl::Status()>& work,
                                std::unique_ptr<Replay>& replay) {
-  KeptStretch& kept = KeptBehind(replay);
+  RecordedSegment& kept = RecordedSegmentIn(replay);
   if (kept.stage == Stage::kNew || !records_) {
     MTF_RETURN_IF_ERROR(work());
     kept.stage = Stage::kHasRun;

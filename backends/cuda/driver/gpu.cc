@@ -133,7 +133,7 @@ void Gpu::Enter() {
   if (!status.ok()) Keep(status);
 }
 
-bool Gpu::is_beside() const { return beside_of_thread == this; }
+bool Gpu::is_asynchronous() const { return beside_of_thread == this; }
 
 void Gpu::EnterSide(cudaEvent_t begin) {
   Enter();

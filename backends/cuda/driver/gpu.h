@@ -33,10 +33,10 @@ class Gpu {
   cudaStream_t stream() const { return stream_; }
   // What the calling thread enqueues on: `stream`, or what is beside it.
   cudaStream_t current_stream() const {
-    return is_beside() ? communication_stream_ : stream_;
+    return is_asynchronous() ? communication_stream_ : stream_;
   }
   // Of the calling thread, between EnterSide and LeaveSide.
-  bool is_beside() const;
+  bool is_asynchronous() const;
   // What must happen at once, whatever is being recorded; waited for.
   cudaStream_t setup_stream() const { return setup_stream_; }
   // Collectives, ordered by events behind and before `stream`.

@@ -240,7 +240,7 @@ class CudaNcclGroup : public NcclGroup {
   template <typename Calls>
   absl::Status TryEnqueue(const Calls& calls) {
     MTF_RETURN_IF_ERROR(AsyncError());
-    const bool joins = !gpu_.is_beside();
+    const bool joins = !gpu_.is_asynchronous();
     if (joins) {
       MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventRecord(before_, gpu_.stream())));
       MTF_RETURN_IF_ERROR(MTF_CUDA(cudaStreamWaitEvent(stream(), before_, 0)));

@@ -31,7 +31,7 @@ using Kind = EmulatedStreams::Kind;
 using Work = EmulatedStreams::Work;
 
 // Whether the calling thread enqueues beside the first stream.
-thread_local bool is_beside = false;
+thread_local bool is_asynchronous = false;
 
 class EmulatedFunction : public Function {
  public:
@@ -150,10 +150,10 @@ class EmulatedRuntime : public Runtime {
   void EnterSide(SideWork& work) override {
     Mark(Kind::kBegin, work);
     Mark(Kind::kWaitForBegin, work);
-    is_beside = true;
+    is_asynchronous = true;
   }
   void LeaveSide(SideWork& work) override {
-    is_beside = false;
+    is_asynchronous = false;
     Mark(Kind::kEnd, work);
   }
   void WaitForSide(SideWork& work) override { Mark(Kind::kWaitForEnd, work); }
@@ -226,7 +226,7 @@ class EmulatedRuntime : public Runtime {
     streams_.Finish();
   }
   void Enqueue(Work work) {
-    Enqueue(Entry{Kind::kWork, is_beside, std::move(work)});
+    Enqueue(Entry{Kind::kWork, is_asynchronous, std::move(work)});
   }
   void Mark(Kind kind, SideWork& work) {
     Enqueue(Entry{kind, false, {}, static_cast<SharedSideWork&>(work).mark});

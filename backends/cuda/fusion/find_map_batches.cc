@@ -104,7 +104,7 @@ std::vector<std::vector<int>> FindMapBatches(const Program& program,
       close();
       batch.emplace(program);
       batch->Add(place);
-    } else if (taken[i] || !RunsNothing(program, instruction)) {
+    } else if (taken[i] || !IsNoOp(program, instruction)) {
       close();
     }
   }

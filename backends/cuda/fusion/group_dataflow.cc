@@ -40,7 +40,7 @@ std::vector<bool> ReadElsewhere(absl::Span<const Binding> members) {
 
 }  // namespace
 
-bool SamePlaces(const BoundValue& a, const BoundValue& b) {
+bool SameElements(const BoundValue& a, const BoundValue& b) {
   if (!(a.value->shape == b.value->shape)) return false;
   for (size_t i = 0; i < a.dims.size(); ++i) {
     if (a.dims[i].extent != b.dims[i].extent) return false;
@@ -48,8 +48,8 @@ bool SamePlaces(const BoundValue& a, const BoundValue& b) {
   return true;
 }
 
-GroupWiring GroupWiring::Of(absl::Span<const Binding> members) {
-  GroupWiring wiring;
+GroupDataflow GroupDataflow::Of(absl::Span<const Binding> members) {
+  GroupDataflow wiring;
   wiring.stored = ReadElsewhere(members);
   absl::flat_hash_map<const ProgramValue*, int> made;
   for (size_t i = 0; i < members.size(); ++i) {
@@ -69,13 +69,13 @@ GroupWiring GroupWiring::Of(absl::Span<const Binding> members) {
   return wiring;
 }
 
-int GroupWiring::AddInput(const BoundValue& operand) {
+int GroupDataflow::AddInput(const BoundValue& operand) {
   const auto size = static_cast<int>(inputs.size());
   for (int i = 0; i < size; ++i) {
     // Views of one value are one input.
     if (inputs[i].data == operand.data &&
         inputs[i].dtype() == operand.dtype() &&
-        SamePlaces(inputs[i], operand)) {
+        SameElements(inputs[i], operand)) {
       return i;
     }
   }
@@ -83,14 +83,14 @@ int GroupWiring::AddInput(const BoundValue& operand) {
   return size;
 }
 
-bool GroupWiring::StoresAreSafe(absl::Span<const Binding> members) const {
+bool GroupDataflow::StoresAreSafe(absl::Span<const Binding> members) const {
   for (size_t i = 0; i < members.size(); ++i) {
     if (!stored[i]) continue;
     const BoundValue& result = members[i].results[0];
     for (const BoundValue& input : inputs) {
       if (!Overlap(result, input)) continue;
       const bool in_place =
-          result.data == input.data && SamePlaces(result, input) &&
+          result.data == input.data && SameElements(result, input) &&
           DTypeSize(result.dtype()) == DTypeSize(input.dtype());
       if (!in_place) return false;
     }

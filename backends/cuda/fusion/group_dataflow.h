@@ -12,7 +12,7 @@ namespace mtf::cuda {
 // How the members of a group of maps and reductions hang together: what comes
 // from memory, what one member hands to the next in registers, and what has to
 // be stored because somebody else reads it.
-struct GroupWiring {
+struct GroupDataflow {
   // Of an operand: one of the two.
   struct Source {
     int input = -1;   // place in `inputs`
@@ -24,7 +24,7 @@ struct GroupWiring {
 
   // The values of a group whose operands all come from before it, or from
   // within.
-  static GroupWiring Of(absl::Span<const Binding> members);
+  static GroupDataflow Of(absl::Span<const Binding> members);
 
   // Whether results may be stored while operands of the group are still to be
   // read: no stored result lies over an input, but for one of the same places
@@ -36,7 +36,7 @@ struct GroupWiring {
 };
 
 // Whether `a` and `b` have the same local dimensions in one order.
-bool SamePlaces(const BoundValue& a, const BoundValue& b);
+bool SameElements(const BoundValue& a, const BoundValue& b);
 
 }  // namespace mtf::cuda
 

@@ -31,8 +31,8 @@ bool IsNumber(const BoundValue& value, int64_t elements) {
 // and `block`; equal texts are one case of the kernel.
 class SectionWriter {
  public:
-  SectionWriter(const std::vector<Binding>& members, const GroupWiring& wiring,
-                RowText& rows)
+  SectionWriter(const std::vector<Binding>& members,
+                const GroupDataflow& wiring, RowText& rows)
       : members_(members),
         wiring_(wiring),
         rows_(rows),
@@ -104,7 +104,7 @@ class SectionWriter {
     for (size_t i = 0; i < members_.size(); ++i) {
       std::vector<std::string> names;
       std::vector<DType> dtypes;
-      for (const GroupWiring::Source& source : wiring_.sources[i]) {
+      for (const GroupDataflow::Source& source : wiring_.sources[i]) {
         const bool made = source.member >= 0;
         names.push_back(made ? absl::StrCat("m", source.member)
                              : absl::StrCat("x", source.input));
@@ -179,7 +179,7 @@ class SectionWriter {
   }
 
   const std::vector<Binding>& members_;
-  const GroupWiring& wiring_;
+  const GroupDataflow& wiring_;
   RowText& rows_;
   int64_t elements_;
   int pack_ = 1, shares_ = 1;
@@ -234,7 +234,7 @@ std::vector<int64_t> TableOf(const std::vector<Section>& sections,
 
 std::optional<MapBatchSource> WriteMapBatch(absl::Span<const Binding> members) {
   // No section may write where another one reads or writes.
-  if (!GroupWiring::Of(members).StoresAreSafe(members)) return std::nullopt;
+  if (!GroupDataflow::Of(members).StoresAreSafe(members)) return std::nullopt;
   std::vector<int> batch;
   for (const Binding& member : members) batch.push_back(member.index);
   KernelWriter writer("map_batch", kThreads);
@@ -250,7 +250,7 @@ std::optional<MapBatchSource> WriteMapBatch(absl::Span<const Binding> members) {
     for (int place : places) own.push_back(members[place]);
     // Who reads a result is asked of the whole batch: sections read nothing of
     // each other, so what is stored for one is stored for all.
-    const GroupWiring wiring = GroupWiring::Of(own);
+    const GroupDataflow wiring = GroupDataflow::Of(own);
     for (size_t i = 0; i < own.size(); ++i) {
       if (!wiring.stored[i]) continue;
       written_by.emplace(own[i].results[0].data,

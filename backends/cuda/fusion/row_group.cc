@@ -18,7 +18,7 @@ namespace {
 
 // Whether rows may be stored while others are still to be read.
 bool StoresAreSafe(absl::Span<const Binding> members,
-                   const GroupWiring& wiring) {
+                   const GroupDataflow& wiring) {
   if (!wiring.StoresAreSafe(members)) return false;
   const RowSpace space(members);
   for (size_t i = 0; i < members.size(); ++i) {
@@ -41,7 +41,7 @@ bool StoresAreSafe(absl::Span<const Binding> members,
 
 std::optional<RowGroupSource> WriteRowGroup(const GpuInfo& gpu,
                                             absl::Span<const Binding> members) {
-  const GroupWiring wiring = GroupWiring::Of(members);
+  const GroupDataflow wiring = GroupDataflow::Of(members);
   if (!StoresAreSafe(members, wiring)) return std::nullopt;
   const RowPlan plan(gpu, members, wiring);
   RowGroupSource written;

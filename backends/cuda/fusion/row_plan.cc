@@ -16,7 +16,7 @@ constexpr int64_t kLongStripe = 64, kShortStripe = 8, kManyStripes = 512;
 }  // namespace
 
 RowPlan::RowPlan(const GpuInfo& gpu, absl::Span<const Binding> members,
-                 const GroupWiring& wiring)
+                 const GroupDataflow& wiring)
     : members_(members), wiring_(wiring), space_(members) {
   FindPhases();
   FindTiling(gpu);

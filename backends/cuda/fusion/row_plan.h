@@ -18,17 +18,17 @@ namespace mtf::cuda {
 // that stores; what is kept in between, and where.
 class RowPlan {
  public:
-  using Source = GroupWiring::Source;
+  using Source = GroupDataflow::Source;
   // What has to be known of a column.
   struct Needs {
     std::vector<bool> inputs, maps;
   };
 
   RowPlan(const GpuInfo& gpu, absl::Span<const Binding> members,
-          const GroupWiring& wiring);
+          const GroupDataflow& wiring);
 
   const Binding& member(int i) const { return members_[i]; }
-  const GroupWiring& wiring() const { return wiring_; }
+  const GroupDataflow& wiring() const { return wiring_; }
   const RowSpace& space() const { return space_; }
   const RowTiling& tiling() const { return tiling_; }
   int members() const { return static_cast<int>(members_.size()); }
@@ -93,7 +93,7 @@ class RowPlan {
   int64_t PartialBytes() const;
 
   absl::Span<const Binding> members_;
-  const GroupWiring& wiring_;
+  const GroupDataflow& wiring_;
   const RowSpace space_;
   RowTiling tiling_;
   std::vector<int> phase_;  // by member

@@ -83,7 +83,8 @@ int IndexWalk::PackWidth(int64_t most) const {
   return static_cast<int>(width);
 }
 
-std::string IndexWalk::RowOf(KernelWriter& writer, const StepWords::Slot* slot,
+std::string IndexWalk::RowOf(KernelWriter& writer,
+                             const StepCounters::Slot* slot,
                              absl::string_view indent,
                              absl::string_view reports) const {
   const std::string x =
@@ -119,23 +120,23 @@ std::string IndexWalk::RowOf(KernelWriter& writer, const StepWords::Slot* slot,
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareGather(Runtime& runtime,
-                                                      StepWords& words,
+                                                      StepCounters& words,
                                                       const Binding& binding) {
   // The slot of its errors lives as long as the kernel.
   class GatherKernel : public LaunchSequence {
    public:
     GatherKernel(Runtime& runtime, std::vector<Launch> launches,
-                 std::unique_ptr<StepWords::Slot> slot)
+                 std::unique_ptr<StepCounters::Slot> slot)
         : LaunchSequence(runtime, std::move(launches)),
           slot_(std::move(slot)) {}
 
    private:
-    std::unique_ptr<StepWords::Slot> slot_;
+    std::unique_ptr<StepCounters::Slot> slot_;
   };
   const BoundValue& table = binding.operands[0];
   const BoundValue& indices = binding.operands[1];
   const BoundValue& result = binding.results[0];
-  MTF_ASSIGN_OR_RETURN(std::unique_ptr<StepWords::Slot> slot,
+  MTF_ASSIGN_OR_RETURN(std::unique_ptr<StepCounters::Slot> slot,
                        words.NewSlot(binding.index, indices));
   const IndexWalk walk(binding, table, indices, result);
   std::vector<Launch> launches;

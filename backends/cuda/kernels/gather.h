@@ -38,7 +38,7 @@ class IndexWalk {
   // Statements that declare "i64 row", the local row that index i means or -1,
   // and report an index out of range where `reports` (a condition) holds. Needs
   // the coordinates of `indices`.
-  std::string RowOf(KernelWriter& writer, const StepWords::Slot* slot,
+  std::string RowOf(KernelWriter& writer, const StepCounters::Slot* slot,
                     absl::string_view indent, absl::string_view reports) const;
   // The table's matched coordinates of index i as one number below matched().
   std::string MatchedNumber() const { return SumText({indices_.Place(2)}); }
@@ -60,7 +60,7 @@ class IndexWalk {
 // Rows of a table; zeros for rows of other ranks, for padding and for indices
 // out of range, the first of which is reported.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareGather(Runtime& runtime,
-                                                      StepWords& words,
+                                                      StepCounters& words,
                                                       const Binding& binding);
 
 }  // namespace mtf::cuda

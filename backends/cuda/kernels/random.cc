@@ -11,7 +11,7 @@
 namespace mtf::cuda {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareRandom(Runtime& runtime,
-                                                      StepWords& words,
+                                                      StepCounters& words,
                                                       const Binding& binding) {
   const Instruction& instruction = binding.instruction();
   const BoundValue& result = binding.results[0];

@@ -13,7 +13,7 @@ namespace mtf::cuda {
 
 // Numbers of mtf/philox.h, the same bits as on every device.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareRandom(Runtime& runtime,
-                                                      StepWords& words,
+                                                      StepCounters& words,
                                                       const Binding& binding);
 
 }  // namespace mtf::cuda

@@ -25,7 +25,7 @@ class ScatterAddKernel : public LaunchSequence {
  public:
   ScatterAddKernel(Runtime& runtime, void* zeroed, int64_t bytes,
                    std::vector<Launch> launches,
-                   std::unique_ptr<StepWords::Slot> slot)
+                   std::unique_ptr<StepCounters::Slot> slot)
       : LaunchSequence(runtime, std::move(launches)),
         runtime_(runtime),
         zeroed_(zeroed),
@@ -40,13 +40,13 @@ class ScatterAddKernel : public LaunchSequence {
   Runtime& runtime_;
   void* zeroed_;
   int64_t bytes_;
-  std::unique_ptr<StepWords::Slot> slot_;
+  std::unique_ptr<StepCounters::Slot> slot_;
 };
 
 class ScatterWriter {
  public:
   ScatterWriter(Runtime& runtime, const Binding& binding,
-                const StepWords::Slot* slot)
+                const StepCounters::Slot* slot)
       : runtime_(runtime),
         slot_(slot),
         updates_(binding.operands[0]),
@@ -320,7 +320,7 @@ class ScatterWriter {
   }
 
   Runtime& runtime_;
-  const StepWords::Slot* slot_;
+  const StepCounters::Slot* slot_;
   const BoundValue &updates_, &table_;
   IndexWalk walk_;
   int64_t count_, extent_, rows_;
@@ -334,11 +334,11 @@ class ScatterWriter {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareScatterAdd(
-    Runtime& runtime, Scratch& scratch, StepWords& words,
+    Runtime& runtime, Scratch& scratch, StepCounters& words,
     const Binding& binding) {
   const BoundValue& indices = binding.operands[1];
   const BoundValue& table = binding.results[0];
-  MTF_ASSIGN_OR_RETURN(std::unique_ptr<StepWords::Slot> slot,
+  MTF_ASSIGN_OR_RETURN(std::unique_ptr<StepCounters::Slot> slot,
                        words.NewSlot(binding.index, indices));
   std::vector<Launch> launches;
   void* zeroed = table.data;

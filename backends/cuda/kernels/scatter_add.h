@@ -24,7 +24,7 @@ namespace mtf::cuda {
 // is long several groups of a block take parts of it, which are added in order.
 // Float32 sums, integers in int64.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareScatterAdd(
-    Runtime& runtime, Scratch& scratch, StepWords& words,
+    Runtime& runtime, Scratch& scratch, StepCounters& words,
     const Binding& binding);
 
 }  // namespace mtf::cuda

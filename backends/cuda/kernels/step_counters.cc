@@ -27,16 +27,16 @@ int64_t GlobalPlace(const Shape& shape,
 
 }  // namespace
 
-StepWords::Slot::~Slot() {
+StepCounters::Slot::~Slot() {
   const std::lock_guard<std::mutex> lock(owner_->mutex_);
   owner_->slots_[number_] = nullptr;
 }
 
-StepWords::~StepWords() {
+StepCounters::~StepCounters() {
   if (words_ != nullptr) runtime_.Free(words_);
 }
 
-absl::Status StepWords::Allocate() {
+absl::Status StepCounters::Allocate() {
   if (words_ != nullptr) return absl::OkStatus();
   MTF_ASSIGN_OR_RETURN(void* words,
                        runtime_.Allocate((1 + 2 * kMostSlots) * 8));
@@ -44,13 +44,13 @@ absl::Status StepWords::Allocate() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<const uint32_t*> StepWords::SeedAndStep() {
+absl::StatusOr<const uint32_t*> StepCounters::SeedAndStep() {
   const std::lock_guard<std::mutex> lock(mutex_);
   MTF_RETURN_IF_ERROR(Allocate());
   return reinterpret_cast<const uint32_t*>(words_);
 }
 
-absl::StatusOr<std::unique_ptr<StepWords::Slot>> StepWords::NewSlot(
+absl::StatusOr<std::unique_ptr<StepCounters::Slot>> StepCounters::NewSlot(
     int64_t instruction, const BoundValue& indices) {
   const std::lock_guard<std::mutex> lock(mutex_);
   MTF_RETURN_IF_ERROR(Allocate());
@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<StepWords::Slot>> StepWords::NewSlot(
   return slot;
 }
 
-void StepWords::BeginStep(const StepContext& context) {
+void StepCounters::BeginStep(const StepContext& context) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (words_ == nullptr) return;
   host_.assign(1 + 2 * slots_.size(), kNone);
@@ -87,7 +87,7 @@ void StepWords::BeginStep(const StepContext& context) {
                         static_cast<int64_t>(host_.size() * 8));
 }
 
-absl::Status StepWords::Finish(StepContext& context) {
+absl::Status StepCounters::Finish(StepContext& context) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (slots_.empty()) return runtime_.Synchronize();
   host_.resize(1 + 2 * slots_.size());

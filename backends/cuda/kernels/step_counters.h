@@ -19,7 +19,7 @@ namespace mtf::cuda {
 // What kernels and the host tell each other in a step, in a few words of
 // device memory that never move, so that launches can be recorded: the seed and
 // the step, and for each kernel that reads indices the first bad one.
-class StepWords {
+class StepCounters {
  public:
   // Two words each: the place of the bad index in the upper half of both, its
   // lower and upper half below. Both go down alone (atomicMin), so the first
@@ -30,8 +30,8 @@ class StepWords {
     uint64_t* words() const { return words_; }
 
    private:
-    friend class StepWords;
-    StepWords* owner_ = nullptr;
+    friend class StepCounters;
+    StepCounters* owner_ = nullptr;
     int number_ = 0;
     uint64_t* words_ = nullptr;
     int64_t instruction_ = 0;
@@ -39,10 +39,10 @@ class StepWords {
     std::vector<ShardedDimension> dims_;
   };
 
-  explicit StepWords(Runtime& runtime) : runtime_(runtime) {}
-  ~StepWords();
-  StepWords(const StepWords&) = delete;
-  StepWords& operator=(const StepWords&) = delete;
+  explicit StepCounters(Runtime& runtime) : runtime_(runtime) {}
+  ~StepCounters();
+  StepCounters(const StepCounters&) = delete;
+  StepCounters& operator=(const StepCounters&) = delete;
 
   // Two uint32: the seed and the step.
   absl::StatusOr<const uint32_t*> SeedAndStep();

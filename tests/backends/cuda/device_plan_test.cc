@@ -67,7 +67,7 @@ TEST_P(DevicePlan, IsWhatIsTold) {
   PlanForMachine(machine.fusion(), *program);
   EXPECT_EQ(program->buffers.commit, taken.commit);
   for (size_t v = 0; v < program->values.size(); ++v) {
-    EXPECT_EQ(program->buffers.buffers[v].place, taken.buffers[v].place);
+    EXPECT_EQ(program->buffers.buffers[v].storage, taken.buffers[v].storage);
     EXPECT_EQ(program->buffers.buffers[v].offset, taken.buffers[v].offset);
   }
   // Everything that is planned without memory is inside of a group that runs.
@@ -81,7 +81,7 @@ TEST_P(DevicePlan, IsWhatIsTold) {
   }
   for (const Instruction& instruction : program->instructions) {
     for (int result : instruction.results) {
-      if (taken.buffers[result].place != BufferPlan::Place::kNone ||
+      if (taken.buffers[result].storage != BufferPlan::Storage::kNone ||
           program->values[result].local_bytes() == 0) {
         continue;
       }

@@ -155,7 +155,7 @@ TEST_P(OverlapInOrder, GivesTheSameBits) {
   ASSERT_OK(step);
   int beside = 0;
   for (const Instruction& instruction : step->instructions) {
-    beside += instruction.beside;
+    beside += instruction.asynchronous;
   }
   EXPECT_GT(beside, 6) << PrintProgram(*step);
   absl::StatusOr<Values> want;
@@ -241,7 +241,7 @@ TEST(Overlap, PlacesOfAPlainProgramAreNoPlan) {
   ASSERT_OK(step);
   Program plain = *step;
   for (Instruction& instruction : plain.instructions) {
-    instruction.beside = false;
+    instruction.asynchronous = false;
   }
   const BufferPlan places = PlanBuffersOf(plain, {});
   ASSERT_LT(places.arena_bytes, step->buffers.arena_bytes);

@@ -115,7 +115,7 @@ TEST(SecondNames, WithoutARuleProgramsAreThoseWithoutThem) {
 
 TEST(SecondNames, WithARuleAreDimensionsOfTheirOwn) {
   const Net net(true);
-  const auto whole = net.Lowered("length:b, inner:whole");
+  const auto whole = net.Lowered("length:b, inner:replicated");
   EXPECT_THAT(PrintProgram(*whole), HasSubstr("inner:7"));
   EXPECT_THAT(PrintProgram(*whole), HasSubstr("length:7/b"));
   EXPECT_THAT(Costs(whole), HasSubstr("all_gather b"));
@@ -142,7 +142,7 @@ TEST(SecondNames, OfSecondNamesLeadToTheFirstThatHasARule) {
   EXPECT_THAT(BoundNames(graph, "length:a"),
               UnorderedElementsAre(Pair("inner", "length"),
                                    Pair("innermost", "length")));
-  EXPECT_THAT(BoundNames(graph, "inner:whole"),
+  EXPECT_THAT(BoundNames(graph, "inner:replicated"),
               UnorderedElementsAre(Pair("innermost", "inner")));
   EXPECT_THAT(BoundNames(graph, "innermost:b"),
               UnorderedElementsAre(Pair("inner", "length")));

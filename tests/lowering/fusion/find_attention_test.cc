@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "layouts/layout_rules.h"
+#include "lowering/passes/plan_buffers.h"
 #include "lowering/program/print_program.h"
 #include "ops/reshape.h"
 #include "tests/lowering/fusion/attention_parts.h"
@@ -155,8 +156,8 @@ TEST(FindAttention, WhatIsOfLengthTimesMemoryTakesNoMemory) {
     if (program->values[v].local_elements() != scores) continue;
     const bool kept =
         program->values[v].name.find("cast_1") != std::string::npos &&
-        plan.buffers[v].place == BufferPlan::Place::kArena;
-    EXPECT_TRUE(kept || plan.buffers[v].place == BufferPlan::Place::kNone)
+        plan.buffers[v].storage == BufferPlan::Storage::kArena;
+    EXPECT_TRUE(kept || plan.buffers[v].storage == BufferPlan::Storage::kNone)
         << program->values[v].name;
   }
 }
@@ -265,8 +266,9 @@ TEST(FindAttention, WithPaddingInEveryLayer) {
   // Where length is cut, the first layer gathers its mask behind its scores.
   for (const auto& [layout, fused] :
        {Case{"", 2}, Case{"batch:data", 2}, Case{"heads:model", 2},
-        Case{"batch:data, block_length:whole, attention_heads:model", 2},
-        Case{"length:model, block_length:whole, attention_length:whole, "
+        Case{"batch:data, block_length:replicated, attention_heads:model", 2},
+        Case{"length:model, block_length:replicated, "
+             "attention_length:replicated, "
              "attention_heads:model",
              1}}) {
     for (bool causal : {false, true}) {

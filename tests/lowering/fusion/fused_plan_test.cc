@@ -189,9 +189,9 @@ output(%t) t
     const BufferPlan plan =
         PlanBuffersOf(*parsed, FusedRows(*parsed, {{1, 3}}));
     const int z = parsed->instructions[3].results[0];
-    EXPECT_EQ(plan.buffers[z].place, read_between
-                                         ? BufferPlan::Place::kArena
-                                         : BufferPlan::Place::kVariable);
+    EXPECT_EQ(plan.buffers[z].storage, read_between
+                                           ? BufferPlan::Storage::kArena
+                                           : BufferPlan::Storage::kVariable);
     EXPECT_EQ(plan.commit, read_between ? 6 : 1);
   }
 }

@@ -38,7 +38,7 @@ mesh{x:2}
 %a : f32[b:4/x=2, c:8] = input a
 %u : f32[c:8] = input u
 %s : f32[c:8] unreduced{x} = reduce(%a) sum
-%r : f32[c:8] = all_reduce(%s) sum over{x} beside
+%r : f32[c:8] = all_reduce(%s) sum over{x} asynchronous
 %v : f32[c:8] = map(%u) relu
 wait(%r)
 %y : f32[c:8] = map(%v, %r) add
@@ -78,7 +78,7 @@ mesh{x:2}
 %u : f32[c:8] = input u
 %h : f32[b:4/x=2] = map(%a) relu
 %v : f32[c:8] = map(%u) relu
-%g : f32[b:4] = all_gather(%h) b over{x} beside
+%g : f32[b:4] = all_gather(%h) b over{x} asynchronous
 %w : f32[c:8] = map(%u) exp
 wait(%g)
 %y : f32[b:4, c:8] = map(%g, %v) add
@@ -112,11 +112,11 @@ mesh{x:2}
 %u : f32[c:8/x=4, d:8] = read_variable u
 %u.whole : f32[c:8, d:8] = all_gather(%u) c over{x}
 %v : f32[d:8/x=4, e:8] = read_variable v
-%v.whole : f32[d:8, e:8] = all_gather(%v) d over{x} beside
+%v.whole : f32[d:8, e:8] = all_gather(%v) d over{x} asynchronous
 %h : f32[b:4, d:8] = einsum(%a, %u.whole) sum{c} by{m 4 n 8 k 8}
 %w : f32[e:8/x=4, f:8] = read_variable w
 %w.half : bf16[e:8/x=4, f:8] = map(%w) [cast.bf16($0)]
-%w.whole : bf16[e:8, f:8] = all_gather(%w.half) e over{x} beside
+%w.whole : bf16[e:8, f:8] = all_gather(%w.half) e over{x} asynchronous
 wait(%v.whole)
 %i : f32[b:4, e:8] = einsum(%h, %v.whole) sum{d} by{m 4 n 8 k 8}
 %i.half : bf16[b:4, e:8] = map(%i) [cast.bf16($0)]
@@ -157,10 +157,10 @@ mesh{x:2}
 %w : f32[c:8/x=4] = read_variable w
 %a : f32[c:8] = input a
 %u.whole : f32[c:8] = all_gather(%u) c over{x}
-%v.whole : f32[c:8] = all_gather(%v) c over{x} beside
-%t.whole : f32[c:8] = all_gather(%t) c over{x} beside
+%v.whole : f32[c:8] = all_gather(%v) c over{x} asynchronous
+%t.whole : f32[c:8] = all_gather(%t) c over{x} asynchronous
 %h : f32[c:8] = map(%a, %u.whole) add
-%w.whole : f32[c:8] = all_gather(%w) c over{x} beside
+%w.whole : f32[c:8] = all_gather(%w) c over{x} asynchronous
 wait(%v.whole)
 %i : f32[c:8] = map(%a, %v.whole) mul
 wait(%t.whole)
@@ -194,7 +194,7 @@ mesh{x:2}
 %a : f32[b:4, c:8] = input a
 %w : f32[c:8, d:8] = input w
 %v : f32[d:8/x=4] = read_variable v
-%v.whole : f32[d:8] = all_gather(%v) d over{x} beside
+%v.whole : f32[d:8] = all_gather(%v) d over{x} asynchronous
 %t : f32[b:4, c:8] = map(%a) exp
 wait(%v.whole)
 %h : f32[b:4, d:8] = einsum(%t, %w) sum{c} by{m 4 n 8 k 8}
@@ -256,10 +256,10 @@ mesh{x:2, y:2}
 %a : f32[b:4/x=2, d:4/y=2, c:8] = input a
 %u : f32[c:8] = input u
 %s : f32[c:8] unreduced{x, y} = reduce(%a) sum
-%r : f32[c:8] unreduced{y} = all_reduce(%s) sum over{x} beside
+%r : f32[c:8] unreduced{y} = all_reduce(%s) sum over{x} asynchronous
 %v : f32[c:8] = map(%u) relu
 wait(%r)
-%q : f32[c:8] = all_reduce(%r) sum over{y} beside
+%q : f32[c:8] = all_reduce(%r) sum over{y} asynchronous
 %w : f32[c:8] = map(%u) exp
 wait(%q)
 %y : f32[c:8] = map(%v, %q) add
@@ -287,7 +287,7 @@ mesh{x:2}
 %a : f32[b:4/x=2, c:8] = input a
 %u : f32[c:8] = input u
 %s : f32[c:8] unreduced{x} = reduce(%a) sum
-%r : f32[c:8] = all_reduce(%s) sum over{x} beside
+%r : f32[c:8] = all_reduce(%s) sum over{x} asynchronous
 %v : f32[c:8] = map(%u) relu
 wait(%r)
 %n : f32[d:8] = reshape(%r)
@@ -317,7 +317,7 @@ mesh{x:2}
 %u : f32[c:8] = input u
 %s : f32[c:8] unreduced{x} = reduce(%a) sum
 %n : f32[d:8] unreduced{x} = reshape(%s)
-%r : f32[d:8] = all_reduce(%n) sum over{x} beside
+%r : f32[d:8] = all_reduce(%n) sum over{x} asynchronous
 %v : f32[c:8] = map(%u) relu
 wait(%r)
 %y : f32[c:8, d:8] = map(%u, %r) add
@@ -346,7 +346,7 @@ mesh{x:2}
 %w : f32[d:8] = read_variable w
 %v.part : f32[d:8/x=4] = all_slice(%v) d over{x}
 %v.new : f32[d:8/x=4] = map(%v.part) exp
-%v.whole : f32[d:8] = all_gather(%v.new) d over{x} beside
+%v.whole : f32[d:8] = all_gather(%v.new) d over{x} asynchronous
 %w.new : f32[d:8] = map(%w) exp
 %w.kept : f32[d:8] = write_variable(%w.new) w
 wait(%v.whole)
@@ -361,7 +361,7 @@ mesh{x:2}
 %u : f32[c:8] = input u
 %s : f32[c:8] unreduced{x} = reduce(%a) sum
 %v : f32[c:8] = map(%u) relu
-%r : f32[c:8] = all_reduce(%s) sum over{x} beside
+%r : f32[c:8] = all_reduce(%s) sum over{x} asynchronous
 %w : f32[c:8] = map(%v) exp
 wait(%r)
 %y : f32[c:8] = map(%w, %r) add

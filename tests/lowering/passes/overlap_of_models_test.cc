@@ -101,7 +101,8 @@ TEST(OverlapCollectives, GathersOfZero3HideBehindComputeAndMemoryIsBounded) {
   // As much again as was gathered at once, and what two calls hold.
   int64_t held[2] = {0, 0};
   for (const Instruction& instruction : lowered.after.instructions) {
-    if (!instruction.beside || instruction.opcode != Opcode::kReduceScatter) {
+    if (!instruction.asynchronous ||
+        instruction.opcode != Opcode::kReduceScatter) {
       continue;
     }
     int64_t bytes = 0;
@@ -148,7 +149,7 @@ TEST_P(OverlapOfLayouts, IsTheSameProgramInAnotherOrder) {
     std::vector<std::string> lines;
     for (Instruction instruction : program.instructions) {
       if (instruction.opcode == Opcode::kWait) continue;
-      instruction.beside = false;
+      instruction.asynchronous = false;
       for (int result : instruction.results) {
         lines.push_back(program.values[result].name);
       }
@@ -172,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
         LayoutCase{"data", "data:8", gpt_layouts::kData},
         LayoutCase{"zero1", "data:8", gpt_layouts::kZero1},
         LayoutCase{"zero3", "data:8", gpt_layouts::kZero3},
-        LayoutCase{"gathered_once", "data:8", gpt_layouts::kZero3GatheredOnce},
+        LayoutCase{"keep_gathered", "data:8", gpt_layouts::kZero3KeepGathered},
         LayoutCase{"megatron", "model:4", gpt_layouts::kMegatron},
         LayoutCase{"sequence", "model:4", gpt_layouts::kSequence},
         LayoutCase{"two_axes", "data:2,model:4",

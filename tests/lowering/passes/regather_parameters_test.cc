@@ -13,7 +13,7 @@
 namespace mtf::testing {
 namespace {
 
-constexpr char kPass[] = "repeat_gathers";
+constexpr char kPass[] = "regather_parameters";
 
 // Reads of five other parameters, all in shards: what is far for others.
 std::string OtherLayers(absl::string_view x, absl::string_view y) {
@@ -86,14 +86,14 @@ std::string Program1(absl::string_view section, absl::string_view between) {
 }
 
 // Every gather comes just before its first reader, and again for a far one.
-TEST(RepeatGathers, EachUseThatIsFarFromTheLastGathersAgain) {
+TEST(RegatherParameters, EachUseThatIsFarFromTheLastGathersAgain) {
   EXPECT_EQ(Order(Program1("[parameters] ", OtherLayers("y", "q"))),
             "w.whole(w) y(x,w.whole) o0(p0) q0(y,o0) o1(p1) q1(q0,o1) o2(p2) "
             "q2(q1,o2) o3(p3) q3(q2,o3) o4(p4) q(q3,o4) w.whole_1(w) "
             "z(q,w.whole_1) output");
 }
 
-TEST(RepeatGathers, ACopyIsKeptForAReaderThatIsNear) {
+TEST(RegatherParameters, ACopyIsKeptForAReaderThatIsNear) {
   EXPECT_EQ(Order(Program1("[parameters] ",
                            "%q : f32[d:8] = map(%y, %o0, %o1, %o2, %o3) "
                            "[add($0, $1); add($5, $2); add($6, $3); "
@@ -104,7 +104,7 @@ TEST(RepeatGathers, ACopyIsKeptForAReaderThatIsNear) {
 
 // Parameters that are read again and again in between count once: the steps of
 // a recurrent cell.
-TEST(RepeatGathers, TheStepsOfARecurrentCellGatherOnce) {
+TEST(RegatherParameters, TheStepsOfARecurrentCellGatherOnce) {
   std::string steps, state = "y";
   for (int step = 0; step < 6; ++step) {
     for (int i = 0; i < 4; ++i) {
@@ -120,15 +120,15 @@ TEST(RepeatGathers, TheStepsOfARecurrentCellGatherOnce) {
   EXPECT_THAT(order, ::testing::HasSubstr("z(q,w.whole) "));
 }
 
-TEST(RepeatGathers, WhatShallBeGatheredOnceIs) {
+TEST(RegatherParameters, WhatShallBeGatheredOnceIs) {
   EXPECT_EQ(
-      Order(Program1("[parameters gathered_once] ", OtherLayers("y", "q"))),
+      Order(Program1("[parameters keep_gathered] ", OtherLayers("y", "q"))),
       "w.whole(w) y(x,w.whole) o0(p0) q0(y,o0) o1(p1) q1(q0,o1) o2(p2) "
       "q2(q1,o2) o3(p3) q3(q2,o3) o4(p4) q(q3,o4) z(q,w.whole) output");
 }
 
 // Under a rule for everything a gather is what one operation asks for.
-TEST(RepeatGathers, GathersOfOtherSectionsStayWhereTheyAre) {
+TEST(RegatherParameters, GathersOfOtherSectionsStayWhereTheyAre) {
   for (const char* section : {"", "[optimizer] "}) {
     EXPECT_EQ(Order(Program1(section, OtherLayers("y", "q"))),
               "w.whole(w) o0(p0) o1(p1) o2(p2) o3(p3) o4(p4) y(x,w.whole) "
@@ -140,7 +140,7 @@ TEST(RepeatGathers, GathersOfOtherSectionsStayWhereTheyAre) {
 // The cast of the shard before the gather and the rename behind it are made
 // again, so that nothing of it waits; a cast that something else reads too
 // stays.
-TEST(RepeatGathers, CastsAndRenamesComeAlong) {
+TEST(RegatherParameters, CastsAndRenamesComeAlong) {
   const auto text = [](absl::string_view more) {
     return absl::StrCat(R"(
 mesh{data:2}
@@ -185,7 +185,7 @@ output(%z) z
 // A table that is looked up in f32 and multiplied in bf16, as where the
 // embedding is the kernel of the loss: what is gathered for the product alone
 // is the cast.
-TEST(RepeatGathers, WhatIsGatheredForACastAloneIsCastBefore) {
+TEST(RegatherParameters, WhatIsGatheredForACastAloneIsCastBefore) {
   const auto text = [](absl::string_view between) {
     return absl::StrCat(R"(
 mesh{data:2}
@@ -213,7 +213,7 @@ output(%y) y
             "half(half_1) output output");
 }
 
-TEST(RepeatGathers, AnInstructionMayReadACopyTwice) {
+TEST(RegatherParameters, AnInstructionMayReadACopyTwice) {
   EXPECT_EQ(Order(R"(
 mesh{data:2}
 rule [parameters] d:data from "a.layout:2"
@@ -226,7 +226,7 @@ output(%y) y
 }
 
 // Longer than what is made again: the map that is one too many is a reader.
-TEST(RepeatGathers, ALongChainOfMapsIsNotMadeAgain) {
+TEST(RegatherParameters, ALongChainOfMapsIsNotMadeAgain) {
   std::string text = R"(
 mesh{data:2}
 rule [parameters] d:data from "a.layout:2"
@@ -307,7 +307,7 @@ Gathered GatheredBytes(const GptSizes& sizes, absl::string_view layout,
 
 // 12 h^2 weights of a layer in six parameters, of which no more than one layer
 // is whole at a time, whatever the number of layers.
-TEST(RepeatGathers, GatheredParametersOfAGptDoNotGrowWithItsLayers) {
+TEST(RegatherParameters, GatheredParametersOfAGptDoNotGrowWithItsLayers) {
   constexpr int64_t kLayer = 12 * 512 * 512 * 2, kTable = 1024 * 512 * 2;
   for (DType parameters : {kBFloat16, kFloat32}) {
     const Gathered few =
@@ -325,7 +325,7 @@ TEST(RepeatGathers, GatheredParametersOfAGptDoNotGrowWithItsLayers) {
     // Kept, all of them are there between the passes.
     const Gathered kept =
         GatheredBytes(Sizes(12, parameters),
-                      "batch:data [parameters gathered_once] d_model:data "
+                      "batch:data [parameters keep_gathered] d_model:data "
                       "[optimizer] d_model:data",
                       true);
     EXPECT_GE(kept.most, 12 * kLayer);
@@ -335,7 +335,7 @@ TEST(RepeatGathers, GatheredParametersOfAGptDoNotGrowWithItsLayers) {
 // Two batches whose gradients are added: each gathers for its own passes, the
 // gradients are scattered once. Of eight weights the first has no use in a
 // backward pass, and five wait where the second batch turns back.
-TEST(RepeatGathers, EveryBatchOfAStepGathersForItself) {
+TEST(RegatherParameters, EveryBatchOfAStepGathersForItself) {
   Graph graph;
   const Dimension batch{"batch", 8}, in{"in", 16}, out{"out", 16};
   std::vector<Tensor> weights, updates;
@@ -367,7 +367,7 @@ TEST(RepeatGathers, EveryBatchOfAStepGathersForItself) {
 }
 
 // Without a backward pass a copy has one reader, and is gone behind it.
-TEST(RepeatGathers, InferenceGathersOnceAndLate) {
+TEST(RegatherParameters, InferenceGathersOnceAndLate) {
   const Gathered few =
       GatheredBytes(Sizes(2, kFloat32), gpt_layouts::kZero3, false);
   const Gathered many =

@@ -19,8 +19,8 @@ using ::testing::Not;
 
 // Two tensors in f32 are not kept beside an operand of half their bytes. The
 // kernel that makes them reads them as before.
-TEST(RecomputeMaps, ANormKeepsItsOperandAndNumbersOfRows) {
-  EXPECT_EQ(AfterPass("recompute_maps", R"(
+TEST(RematerializeMaps, ANormKeepsItsOperandAndNumbersOfRows) {
+  EXPECT_EQ(AfterPass("rematerialize_maps", R"(
 mesh{}
 %x : bf16[b:8, h:16] = input x
 %mean : f32[b:8] = input mean
@@ -55,8 +55,8 @@ output(%g) g
 }
 
 // What is made again of what is kept anyway costs no memory.
-TEST(RecomputeMaps, WhatOthersReadLateIsKeptAnyway) {
-  EXPECT_EQ(AfterPass("recompute_maps", R"(
+TEST(RematerializeMaps, WhatOthersReadLateIsKeptAnyway) {
+  EXPECT_EQ(AfterPass("rematerialize_maps", R"(
 mesh{}
 %x : f32[b:8, h:16] = input x
 %w : f32[h:16, o:4] = input w
@@ -110,9 +110,9 @@ constexpr char kProduct[] =
     "%g : f32[b:8, h:16] = map(%d, %s) mul\noutput(%g) g";
 
 // What the tests below forbid, one thing each.
-TEST(RecomputeMaps, WhatIsReadLateIsMadeAgain) {
+TEST(RematerializeMaps, WhatIsReadLateIsMadeAgain) {
   const std::string after =
-      AfterPass("recompute_maps", ReadLate(kNegated, kProduct));
+      AfterPass("rematerialize_maps", ReadLate(kNegated, kProduct));
   EXPECT_THAT(after, HasSubstr("%t : f32[b:8, h:16] = map(%x) [cast.f32($0); "
                                "neg($1); exp($2)]\n"));
   EXPECT_THAT(after, HasSubstr("%g : f32[b:8, h:16] = map(%d, %x) "
@@ -121,14 +121,14 @@ TEST(RecomputeMaps, WhatIsReadLateIsMadeAgain) {
 
 // Kept instead would be as many bytes: nothing is saved, so nothing is computed
 // twice.
-TEST(RecomputeMaps, OneOfTheSizeOfItsOperandStays) {
-  ExpectUnchanged("recompute_maps",
+TEST(RematerializeMaps, OneOfTheSizeOfItsOperandStays) {
+  ExpectUnchanged("rematerialize_maps",
                   ReadLate("%s : f32[b:8, h:16] = map(%y) neg", kProduct));
 }
 
 // Of numbers there is nothing to save, nor of one of other dimensions.
-TEST(RecomputeMaps, OneWithoutItsDimensionsStays) {
-  ExpectUnchanged("recompute_maps", R"(
+TEST(RematerializeMaps, OneWithoutItsDimensionsStays) {
+  ExpectUnchanged("rematerialize_maps", R"(
 mesh{}
 %n : bf16[] = input n
 %x : bf16[b:8] = input x
@@ -147,8 +147,8 @@ output(%e) e
 }
 
 // The next product reads it from memory; after that it is gone.
-TEST(RecomputeMaps, WhatAnEinsumReadsAtOnceIsMadeAgain) {
-  EXPECT_THAT(AfterPass("recompute_maps", R"(
+TEST(RematerializeMaps, WhatAnEinsumReadsAtOnceIsMadeAgain) {
+  EXPECT_THAT(AfterPass("rematerialize_maps", R"(
 mesh{}
 %x : bf16[b:8, h:16] = input x
 %w : f32[h:16, o:4] = input w
@@ -162,17 +162,17 @@ output(%g) g
 }
 
 // The weight's gradient reads it from memory, so it is there for the other one.
-TEST(RecomputeMaps, WhatAnEinsumReadsLateStays) {
-  ExpectUnchanged("recompute_maps",
+TEST(RematerializeMaps, WhatAnEinsumReadsLateStays) {
+  ExpectUnchanged("rematerialize_maps",
                   ReadLate(kNegated, absl::StrCat(kProduct, R"(
 %z : f32[h:16, o:4] = einsum(%s, %u) sum{b}
 output(%z) z)")));
 }
 
 // So does whoever reads a view of it.
-TEST(RecomputeMaps, WhatAViewKeepsStays) {
+TEST(RematerializeMaps, WhatAViewKeepsStays) {
   ExpectUnchanged(
-      "recompute_maps",
+      "rematerialize_maps",
       ReadLate(absl::StrCat(kNegated, "\n%v : f32[e:8, h:16] = reshape(%s)"),
                absl::StrCat(kProduct, R"(
 %z : f32[e:8, o:4] = einsum(%v, %w) sum{h}
@@ -180,18 +180,18 @@ output(%z) z)")));
 }
 
 // What a variable is written from lasts as long as the step.
-TEST(RecomputeMaps, WhatIsWrittenToAVariableStays) {
+TEST(RematerializeMaps, WhatIsWrittenToAVariableStays) {
   constexpr char kWritten[] = "\n%s.2 : f32[b:8, h:16] = write_variable(%s) s";
-  ExpectUnchanged("recompute_maps",
+  ExpectUnchanged("rematerialize_maps",
                   ReadLate(absl::StrCat(kNegated, kWritten), kProduct));
-  ExpectUnchanged("recompute_maps",
+  ExpectUnchanged("rematerialize_maps",
                   ReadLate(kNegated, absl::StrCat(kProduct, kWritten)));
 }
 
 // A kernel would read the operand of four bytes where it read two, even of one
 // that somebody else keeps.
-TEST(RecomputeMaps, OneThatIsSmallerThanItsOperandStays) {
-  ExpectUnchanged("recompute_maps", R"(
+TEST(RematerializeMaps, OneThatIsSmallerThanItsOperandStays) {
+  ExpectUnchanged("rematerialize_maps", R"(
 mesh{}
 %x : f32[b:8, h:16] = input x
 %w : bf16[h:16, o:4] = input w
@@ -205,47 +205,47 @@ output(%x) x
 )");
 }
 
-TEST(RecomputeMaps, WhatTakesTimeStays) {
+TEST(RematerializeMaps, WhatTakesTimeStays) {
   ExpectUnchanged(
-      "recompute_maps",
+      "rematerialize_maps",
       ReadLate("%s : f32[b:8, h:16] = map(%x) [cast.f32($0); log($1)]",
                kProduct));
 }
 
 // Two operands of its elements would be kept in place of one.
-TEST(RecomputeMaps, OneOfTwoSuchOperandsStays) {
-  ExpectUnchanged("recompute_maps",
+TEST(RematerializeMaps, OneOfTwoSuchOperandsStays) {
+  ExpectUnchanged("rematerialize_maps",
                   ReadLate("%s : f32[b:8, h:16] = map(%x, %y) [cast.f32($0); "
                            "add($2, $1)]",
                            absl::StrCat(kProduct, "\noutput(%y) y")));
 }
 
 // It would be made once for each element of o.
-TEST(RecomputeMaps, OneThatIsBroadcastStays) {
+TEST(RematerializeMaps, OneThatIsBroadcastStays) {
   ExpectUnchanged(
-      "recompute_maps",
+      "rematerialize_maps",
       ReadLate(kNegated,
                "%g : f32[b:8, h:16, o:4] = map(%u, %s) mul\noutput(%g) g"));
 }
 
 // What reads it last could be one kernel with it, and keeps it.
-TEST(RecomputeMaps, WhatIsKeptForItsOwnKernelStays) {
+TEST(RematerializeMaps, WhatIsKeptForItsOwnKernelStays) {
   constexpr char kBeside[] =
       "%m : f32[b:8, h:16] = map(%y, %s) mul\noutput(%m) m";
-  ExpectUnchanged("recompute_maps",
+  ExpectUnchanged("rematerialize_maps",
                   ReadLate(kNegated, absl::StrCat(kProduct, "\n", kBeside)));
   // Before the late one it does not.
   const std::string after =
-      AfterPass("recompute_maps",
+      AfterPass("rematerialize_maps",
                 ReadLate(kNegated, absl::StrCat(kBeside, "\n", kProduct)));
   EXPECT_THAT(after, HasSubstr("%m : f32[b:8, h:16] = map(%y, %s) mul"));
   EXPECT_THAT(after, HasSubstr("%g : f32[b:8, h:16] = map(%d, %x) ["));
 }
 
 // What reads the sum of all waits for it, so that one kernel cannot be both.
-TEST(RecomputeMaps, WhatWaitsForALongReductionIsLate) {
+TEST(RematerializeMaps, WhatWaitsForALongReductionIsLate) {
   const auto after = [](int64_t rows) {
-    return AfterPass("recompute_maps",
+    return AfterPass("rematerialize_maps",
                      absl::StrReplaceAll(R"(
 mesh{}
 %x : bf16[b:ROWS, h:16] = input x
@@ -266,7 +266,7 @@ output(%g) g
 
 // A sum with the result of an einsum is the matmul's to do, and so are logits
 // the business of attention, of what is added as it stands.
-TEST(RecomputeMaps, WhatAMatmulOrAttentionTakesStays) {
+TEST(RematerializeMaps, WhatAMatmulOrAttentionTakesStays) {
   for (const char* reader :
        {"%g : f32[b:8, h:16] = map(%d, %s) add\noutput(%g) g",
         "%g : f32[b:8, h:16] = map(%d, %s) [add($0, $1); gelu($2)]\n"
@@ -276,13 +276,13 @@ TEST(RecomputeMaps, WhatAMatmulOrAttentionTakesStays) {
         "%m : f32[b:8] = reduce(%l) max\n"
         "%g : f32[b:8, h:16] = map(%l, %m) [sub($0, $1); exp($2)]\n"
         "output(%g) g"}) {
-    ExpectUnchanged("recompute_maps", ReadLate(kNegated, reader));
+    ExpectUnchanged("rematerialize_maps", ReadLate(kNegated, reader));
   }
 }
 
 // Maps stay within bounds: the first has room for %s, the others for no more
 // steps and for no more operands.
-TEST(RecomputeMaps, WhatAReaderHasNoRoomForStays) {
+TEST(RematerializeMaps, WhatAReaderHasNoRoomForStays) {
   const auto product = [](int steps, int rows) {
     std::string inputs, operands = "%d, %s", text = "mul($0, $1)";
     for (int i = 0; i < rows; ++i) {
@@ -297,7 +297,7 @@ TEST(RecomputeMaps, WhatAReaderHasNoRoomForStays) {
                         text, "]\noutput(%g) g");
   };
   const auto after = [&](int steps, int rows) {
-    return AfterPass("recompute_maps",
+    return AfterPass("rematerialize_maps",
                      ReadLate(kNegated, product(steps, rows)));
   };
   EXPECT_THAT(after(46, 7), Not(HasSubstr("map(%d, %s")));
@@ -307,7 +307,7 @@ TEST(RecomputeMaps, WhatAReaderHasNoRoomForStays) {
 
 // Behind the reader of %t only %s would be left, which takes less than the two
 // that it is made of.
-TEST(RecomputeMaps, MoreIsNotKeptForWhatIsReadLast) {
+TEST(RematerializeMaps, MoreIsNotKeptForWhatIsReadLast) {
   const std::string two = R"(
 mesh{}
 %x : f32[b:2, h:16] = input x
@@ -323,9 +323,9 @@ mesh{}
 %z : f32[b:2, o:4] = einsum(%g, %f) sum{h}
 output(%z) z
 )";
-  ExpectUnchanged("recompute_maps", two);
+  ExpectUnchanged("rematerialize_maps", two);
   // Both until the end are more than those two.
-  EXPECT_THAT(AfterPass("recompute_maps",
+  EXPECT_THAT(AfterPass("rematerialize_maps",
                         absl::StrReplaceAll(two, {{"map(%e, %s) mul",
                                                    "map(%e, %s, %t) "
                                                    "[mul($0, $1); sub($3, "
@@ -334,7 +334,7 @@ output(%z) z
 }
 
 // Each step would be made again in each reader.
-TEST(RecomputeMaps, LongChainsAreMadeOfWhatIsNear) {
+TEST(RematerializeMaps, LongChainsAreMadeOfWhatIsNear) {
   std::string steps = "add($0, $0)";
   for (int i = 1; i < 6; ++i) {
     absl::StrAppend(&steps, "; add($", i, ", $", i, ")");
@@ -354,14 +354,14 @@ mesh{}
 %g : f32[b:8, h:16] = map(%d, %t, %u, %e) [mul($0, $1); mul($4, $2); sub($5, $3)]
 output(%g) g
 )");
-  const std::string after = AfterPass("recompute_maps", text);
+  const std::string after = AfterPass("rematerialize_maps", text);
   EXPECT_THAT(after, HasSubstr("%g : f32[b:8, h:16] = map(%d, %e, "));
   EXPECT_THAT(after, HasSubstr("%s, %n) ["));
 }
 
 // %s alone is not worth keeping %x and %r; when %r is kept for %v, it is.
-TEST(RecomputeMaps, WhatIsKeptForOneIsThereForAnother) {
-  const std::string after = AfterPass("recompute_maps", R"(
+TEST(RematerializeMaps, WhatIsKeptForOneIsThereForAnother) {
+  const std::string after = AfterPass("rematerialize_maps", R"(
 mesh{}
 %x : bf16[b:8, h:2] = input x
 %z : bf16[b:8, k:16] = input z
@@ -386,7 +386,7 @@ output(%f) f
 // Of such chains each value is made of the one before it, which is made again
 // itself, round by round: whatever that comes to, maps stay within bounds and
 // there is an end.
-TEST(RecomputeMaps, ChainsOfChainsStayWithinBounds) {
+TEST(RematerializeMaps, ChainsOfChainsStayWithinBounds) {
   std::string forward = R"(
 mesh{}
 %v0 : f32[b:8, h:16] = input x
@@ -419,19 +419,19 @@ mesh{}
       ParseText(absl::StrCat(forward, backward, "output(%p20) p\n"));
   ASSERT_OK(program);
   const std::string before = TextOf(*program);
-  ASSERT_OK(RunPass("recompute_maps", *program));
+  ASSERT_OK(RunPass("rematerialize_maps", *program));
   const std::string once = TextOf(*program);
   EXPECT_NE(once, before);
   for (const Instruction& instruction : program->instructions) {
     EXPECT_LE(instruction.expression.steps.size(), kMostMapSteps);
     EXPECT_LE(instruction.operands.size(), kMostMapOperands);
   }
-  ASSERT_OK(RunPass("recompute_maps", *program));
+  ASSERT_OK(RunPass("rematerialize_maps", *program));
   EXPECT_EQ(TextOf(*program), once);
 }
 
 // Where the pass has run there is nothing left for it.
-TEST(RecomputeMaps, ASecondRunChangesNothing) {
+TEST(RematerializeMaps, ASecondRunChangesNothing) {
   for (DType dtype : {kFloat32, kBFloat16}) {
     for (const std::string& preset : LayoutRules::PresetNames()) {
       Graph graph;
@@ -439,18 +439,18 @@ TEST(RecomputeMaps, ASecondRunChangesNothing) {
       absl::StatusOr<Program> program =
           LowerPreset(graph, preset, preset == "single" ? 1 : 8,
                       {.fetches = {model.loss}, .updates = {model.step}},
-                      {.last_pass = "recompute_maps"});
+                      {.last_pass = "rematerialize_maps"});
       ASSERT_OK(program) << preset;
       const std::string once = TextOf(*program);
-      ASSERT_OK(RunPass("recompute_maps", *program));
+      ASSERT_OK(RunPass("rematerialize_maps", *program));
       EXPECT_EQ(TextOf(*program), once) << preset;
     }
   }
 }
 
 // The kernel that makes it is the one that reads it, where a device fuses.
-TEST(RecomputeMaps, WhatIsReadAtOnceStays) {
-  ExpectUnchanged("recompute_maps", R"(
+TEST(RematerializeMaps, WhatIsReadAtOnceStays) {
+  ExpectUnchanged("rematerialize_maps", R"(
 mesh{}
 %x : bf16[b:8, h:16] = input x
 %s : f32[b:8, h:16] = map(%x) [cast.f32($0)]
@@ -462,8 +462,8 @@ output(%g) g
 
 // Of a reduction over ranks all behind it is late: what reads the value then
 // makes it again, in the forward pass too.
-TEST(RecomputeMaps, ACollectiveMakesLateWhatIsBehindIt) {
-  EXPECT_EQ(AfterPass("recompute_maps", R"(
+TEST(RematerializeMaps, ACollectiveMakesLateWhatIsBehindIt) {
+  EXPECT_EQ(AfterPass("rematerialize_maps", R"(
 mesh{model:2}
 %x : bf16[b:4, h:16/model=8] = input x
 %mean : f32[b:4] = input mean

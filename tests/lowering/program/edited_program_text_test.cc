@@ -44,7 +44,7 @@ std::string WholeStep() {
   const Tensor loss = ReduceSum(z * z, {});
   const Tensor step = Assign(w, w - Gradients(loss, {w})[0]);
   const auto program =
-      LowerText(graph, "a:2,b:3", "batch:a, length:b, inner:whole, out:b",
+      LowerText(graph, "a:2,b:3", "batch:a, length:b, inner:replicated, out:b",
                 {.fetches = {loss}, .updates = {step}});
   EXPECT_OK(program) << ErrorText(program.status());
   return program.ok() ? PrintProgram(*program, ProgramDetail::kWithOrigins)

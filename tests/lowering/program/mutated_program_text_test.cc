@@ -45,7 +45,7 @@ TEST(MutatedProgramText, NoMutationOfAProgramCrashes) {
       AfterPasses({"delay_all_reduces", "narrow_reshards", "expand_reshards",
                    "fuse_reduce_scatters", "remove_trivial_collectives",
                    "bucket_all_reduces", "shard_shapes", "fuse_maps",
-                   "recompute_maps", "plan_einsums", "plan_buffers"},
+                   "rematerialize_maps", "plan_einsums", "plan_buffers"},
                   kEveryInstruction);
   ASSERT_THAT(planned, HasSubstr("buffers{"));
   std::vector<std::string> pieces;  // to put in: words of programs and others

@@ -63,7 +63,7 @@ TEST(ProgramText, RulesCausesAndOriginsReadBack) {
 mesh{data:2, model:2}
 rule d_ff:model from "preset megatron:8"
 rule [parameters] d_model:data+model from "--layout, rule 2 of 3"
-rule [parameters gathered_once] vocab:data from "--layout, rule 3 of 3"
+rule [parameters keep_gathered] vocab:data from "--layout, rule 3 of 3"
 %x : f32[b:8/data, d_ff:16/model] = input x at x lm.cc:3
 %m : f32[b:8/data] unreduced{model} = reduce(%x) sum at layer_0/sum lm.cc:4
 %s : f32[b:8/data] = all_reduce(%m) sum over{model} for{d_ff/model rule 0} at layer_0/sum lm.cc:4
@@ -76,8 +76,8 @@ output(%t) at
             text);
   ASSERT_EQ(program->rules.size(), 3u);
   EXPECT_EQ(program->rules[1].origin, "--layout, rule 2 of 3");
-  EXPECT_FALSE(program->rules[1].gathered_once);
-  EXPECT_TRUE(program->rules[2].gathered_once);
+  EXPECT_FALSE(program->rules[1].keep_gathered);
+  EXPECT_TRUE(program->rules[2].keep_gathered);
   EXPECT_EQ(program->origins.size(), 3u);
   const std::vector<CollectiveCost> costs = ListCollectives(*program);
   ASSERT_EQ(costs.size(), 2u);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where values may live in memory.
-#include "lowering/program/is_no_op.h"
 #include "lowering/verify/verify_buffers.h"
 
 #include <ostream>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "layouts/shard.h"
 #include "lowering/passes/plan_buffers.h"
+#include "lowering/program/is_no_op.h"
 #include "lowering/program/readers.h"
 #include "lowering/verify/verify_program.h"
 #include "tests/lowering/lower_test_util.h"
@@ -21,7 +21,7 @@
 namespace mtf::testing {
 namespace {
 
-using Place = BufferPlan::Place;
+using Storage = BufferPlan::Storage;
 
 struct WrongPlace {
   const char* name;
@@ -98,21 +98,21 @@ std::vector<WrongPlace> WrongPlaces() {
       {"UnderACollectiveThatReads",
        begin + "%a : f32[b:4/x=2, c:8] @0 = input a\n"
                "%s : f32[c:8] unreduced{x} @64 = reduce(%a) sum\n"
-               "%r : f32[c:8] @128 = all_reduce(%s) sum over{x} beside\n"
+               "%r : f32[c:8] @128 = all_reduce(%s) sum over{x} asynchronous\n"
                "%b : f32[c:8] @64 = random uniform stream 1\n"
                "wait(%r)\noutput(%r) r\n",
        6, "%b is written where a collective beside has %s"},
       {"UnderACollectiveThatWrites",
        begin + "%a : f32[b:4/x=2, c:8] @0 = input a\n"
                "%s : f32[c:8] unreduced{x} @64 = reduce(%a) sum\n"
-               "%r : f32[c:8] @128 = all_reduce(%s) sum over{x} beside\n"
+               "%r : f32[c:8] @128 = all_reduce(%s) sum over{x} asynchronous\n"
                "%b : f32[c:8] @128 = random uniform stream 1\n"
                "wait(%r)\n",
        6, "%b is written where a collective beside has %r"},
       {"BehindTheWaitButBeforeTheReader",
        begin + "%a : f32[b:4/x=2, c:8] @0 = input a\n"
                "%s : f32[c:8] unreduced{x} @64 = reduce(%a) sum\n"
-               "%r : f32[c:8] @128 = all_reduce(%s) sum over{x} beside\n"
+               "%r : f32[c:8] @128 = all_reduce(%s) sum over{x} asynchronous\n"
                "wait(%r)\n"
                "%b : f32[c:8] @128 = random uniform stream 1\n"
                "output(%r) r\n",
@@ -120,9 +120,9 @@ std::vector<WrongPlace> WrongPlaces() {
   };
 }
 
-class VerifyPlaces : public ::testing::TestWithParam<WrongPlace> {};
+class VerifyBuffers : public ::testing::TestWithParam<WrongPlace> {};
 
-TEST_P(VerifyPlaces, NamesTheLineOfTheValue) {
+TEST_P(VerifyBuffers, NamesTheLineOfTheValue) {
   const WrongPlace& wrong = GetParam();
   const absl::StatusOr<Program> program = ParseText(wrong.text);
   ASSERT_FALSE(program.ok());
@@ -131,7 +131,7 @@ TEST_P(VerifyPlaces, NamesTheLineOfTheValue) {
                   "line ", wrong.line, ", column 1: ", wrong.message)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Texts, VerifyPlaces,
+INSTANTIATE_TEST_SUITE_P(Texts, VerifyBuffers,
                          ::testing::ValuesIn(WrongPlaces()),
                          [](const auto& info) { return info.param.name; });
 
@@ -196,7 +196,7 @@ class Bytes {
   template <class F>
   void ForRange(int value, F f) {
     const BufferPlan::Buffer& buffer = program_.buffers.buffers[value];
-    if (buffer.place != Place::kArena) return;
+    if (buffer.storage != Storage::kArena) return;
     const int64_t bytes = program_.values[value].local_bytes();
     for (int64_t b = 0; b < bytes; ++b) f(arena_[buffer.offset + b]);
   }
@@ -209,7 +209,7 @@ class Bytes {
 };
 
 // A value that is put elsewhere is either told, or does not matter.
-TEST(VerifyPlaces, NoEditOfAPlaceGoesUnnoticed) {
+TEST(VerifyBuffers, NoEditOfAPlaceGoesUnnoticed) {
   Graph graph;
   const Transformer model = BuildTransformer(graph, {.layers = 1,
                                                      .batch = 4,
@@ -227,7 +227,7 @@ TEST(VerifyPlaces, NoEditOfAPlaceGoesUnnoticed) {
   ASSERT_TRUE(Bytes(*program).AllAreWhereTheyAreRead());
   std::vector<int> placed;
   for (size_t v = 0; v < program->values.size(); ++v) {
-    if (program->buffers.buffers[v].place == Place::kArena) {
+    if (program->buffers.buffers[v].storage == Storage::kArena) {
       placed.push_back(static_cast<int>(v));
     }
   }

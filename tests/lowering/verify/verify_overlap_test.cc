@@ -28,14 +28,15 @@ struct WrongWait {
 std::vector<WrongWait> WrongWaits() {
   const std::string sum = "%r : f32[c:8] = all_reduce(%s) sum over{x}";
   const std::string two =
-      "%r : f32[c:8], %q : f32[c:8] = all_reduce(%s, %t) sum over{x} beside\n";
+      "%r : f32[c:8], %q : f32[c:8] = all_reduce(%s, %t) sum over{x} "
+      "asynchronous\n";
   const std::string planned =
       "buffers{arena:256, commit:0}\n"
       "%a : f32[b:4/x=2, c:8] @192 = input a\n"
       "%u : f32[c:8] @128 = input u\n"
       "%s : f32[c:8] unreduced{x} @0 = reduce(%a) sum\n";
   const std::string placed =
-      "%r : f32[c:8] @64 = all_reduce(%s) sum over{x} beside\n";
+      "%r : f32[c:8] @64 = all_reduce(%s) sum over{x} asynchronous\n";
   const std::string end = "wait(%r)\noutput(%r) r\n";
   return {
       {"NobodyWaits", sum + " beside\n",
@@ -51,7 +52,7 @@ std::vector<WrongWait> WrongWaits() {
       {"WaitsForTheSecondResult", two + "wait(%q)\n",
        "a wait names the first result, which is %r, not %q"},
       {"ASliceIsBeside",
-       "%o : f32[c:8/x=4] = all_slice(%u) c over{x} beside\nwait(%o)\n",
+       "%o : f32[c:8/x=4] = all_slice(%u) c over{x} asynchronous\nwait(%o)\n",
        "only what moves between ranks can run beside"},
       {"AMapIsBeside", "%v : f32[c:8] = map(%u) relu beside\n",
        "unexpected text"},
@@ -69,7 +70,7 @@ std::vector<WrongWait> WrongWaits() {
        "%r is written where %v is still needed"},
       {"WritesTheVariableThatIsSent",
        planned + "%w : f32[c:8/x=4] @w = read_variable w\n" +
-           "%r : f32[c:8] @64 = all_gather(%w) c over{x} beside\n" +
+           "%r : f32[c:8] @64 = all_gather(%w) c over{x} asynchronous\n" +
            "%v : f32[c:8/x=4] @w = map(%w) relu\n" + end,
        "%v is written where a collective beside has %w"},
   };
@@ -103,8 +104,8 @@ TEST(ProgramText, SaysWhatRunsBeside) {
 %u : f32[c:8] = input u
 %s : f32[c:8] unreduced{x} = reduce(%a) sum
 %t : f32[c:8] unreduced{x} = reduce(%a) sum
-%r : f32[c:8] = all_reduce(%s) sum over{x} beside
-%q : f32[c:8/x=4] = reduce_scatter(%t) sum c over{x} beside
+%r : f32[c:8] = all_reduce(%s) sum over{x} asynchronous
+%q : f32[c:8/x=4] = reduce_scatter(%t) sum c over{x} asynchronous
 %v : f32[c:8] = map(%u) relu
 wait(%r, %q)
 output(%r) r
@@ -122,7 +123,7 @@ mesh{x:2}
 %a : f32[b:4/x=2, c:8] = input a
 %z : f32[c:8] = input z
 %s : f32[c:8] unreduced{x} = reduce(%a) sum
-%r : f32[c:8/x=4] = reduce_scatter(%s) sum c over{x} beside
+%r : f32[c:8/x=4] = reduce_scatter(%s) sum c over{x} asynchronous
 %t : f32[c:8] = map(%z) sin
 %u : f32[c:8] = map(%z, %t) mul
 wait(%r)
@@ -155,7 +156,7 @@ mesh{x:2}
 %a : f32[b:4/x=2, c:64] = input a
 %u : f32[c:64] = input u
 %s : f32[c:64] unreduced{x} = reduce(%a) sum
-%r : f32[c:64] = all_reduce(%s) sum over{x} beside
+%r : f32[c:64] = all_reduce(%s) sum over{x} asynchronous
 %v : f32[c:64] = map(%u) relu
 wait(%r)
 %y : f32[c:64] = map(%v, %r) add

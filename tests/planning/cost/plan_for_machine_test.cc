@@ -74,8 +74,9 @@ TEST(PlanForMachine, LeavesOutWhatAttentionKeepsInside) {
     for (int member : group.forward) {
       const int value = program->instructions[member].results[0];
       const bool stays = value == group.o || value == group.weights;
-      EXPECT_EQ(program->buffers.buffers[value].place,
-                stays ? BufferPlan::Place::kArena : BufferPlan::Place::kNone)
+      EXPECT_EQ(
+          program->buffers.buffers[value].storage,
+          stays ? BufferPlan::Storage::kArena : BufferPlan::Storage::kNone)
           << program->values[value].name;
     }
   }

@@ -83,9 +83,9 @@ TEST(RepeatedLayers, WhatIsLeftIsTheStepOfASmallerModel) {
     SCOPED_TRACE(preset);
     const Mesh mesh = *LayoutRules::PresetMesh(preset, 4);
     const LayoutRules rules = *LayoutRules::Preset(preset);
-    const std::vector<int> stand_ins = layers.StandIns({2});
+    const std::vector<int> representatives = layers.Representatives({2});
     LowerOptions options;
-    options.stand_ins = stand_ins;
+    options.representatives = representatives;
     const auto few =
         Lower(deep, *BindLayout(deep, mesh, rules),
               {.fetches = {of_deep.loss}, .updates = {of_deep.step}}, options);
@@ -106,7 +106,7 @@ TEST(RepeatedLayers, NamesAreThoseOfTheSamePlaceInAnotherLayer) {
   const Transformer model = BuildTransformer(graph, {.layers = 12});
   const RepeatedLayers layers(graph);
   ASSERT_EQ(layers.num_runs(), 1);
-  const auto names = layers.Names(layers.StandIns({2}));
+  const auto names = layers.Names(layers.Representatives({2}));
   ASSERT_TRUE(names.contains("layer_5/feed_forward/in/einsum"));
   const std::string forward(names.at("layer_5/feed_forward/in/einsum"));
   EXPECT_THAT(forward, ::testing::EndsWith("/feed_forward/in/einsum"));

@@ -46,7 +46,7 @@ std::vector<Case> Cases() {
                   kBFloat16}}) {
     for (const char* layout :
          {gpt_layouts::kData, gpt_layouts::kZero1, gpt_layouts::kZero3,
-          gpt_layouts::kZero3GatheredOnce, gpt_layouts::kTwoAxesOfWeights,
+          gpt_layouts::kZero3KeepGathered, gpt_layouts::kTwoAxesOfWeights,
           gpt_layouts::kSequence}) {
       for (const char* mesh : {"data:2,model:2", "data:3"}) {
         for (const char* optimizer : {"adamw", "clipped", "sgd", "adafactor"}) {

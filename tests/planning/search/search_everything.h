@@ -137,7 +137,7 @@ class Everything {
       if (section + 1 == (sections_ ? 3 : 1)) {
         Add(text);
         const std::string once = absl::StrReplaceAll(
-            text, {{"[parameters]", "[parameters gathered_once]"}});
+            text, {{"[parameters]", "[parameters keep_gathered]"}});
         if (once != text) Add(once);
         return;
       }

@@ -126,7 +126,7 @@ TEST_P(LargeSearch, NoChangeOfOneRuleIsFaster) {
       if (rule.section == RuleSection::kParameters) role.parameters |= bit;
       if (rule.section == RuleSection::kOptimizer) role.optimizer |= bit;
     }
-    roles.gathered_once = roles.gathered_once || rule.gathered_once;
+    roles.keep_gathered = roles.keep_gathered || rule.keep_gathered;
   }
   EXPECT_EQ(RulesText(*space, roles), found->best[0].text);
   int tried = 0;

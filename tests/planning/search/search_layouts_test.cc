@@ -158,7 +158,7 @@ TEST_P(Search, BoundsHoldForEveryLayout) {
     internal::AxisRoles layout = RolesOf(*space, roles);
     for (bool once : {false, true}) {
       if (once && !layout.cuts_parameters()) continue;
-      layout.gathered_once = once;
+      layout.keep_gathered = once;
       const std::string text = RulesText(*space, layout);
       const auto rules = LayoutRules::Parse(text, "test");
       ASSERT_OK(rules);

@@ -82,7 +82,7 @@ Counts Compare(const std::string& mesh_text, bool sections) {
     for (size_t axis = 0; axis < space->axes.size(); ++axis) {
       roles.axes.push_back(space->roles[random() % space->roles.size()]);
     }
-    roles.gathered_once = roles.cuts_parameters() && i % 2 == 0;
+    roles.keep_gathered = roles.cuts_parameters() && i % 2 == 0;
     const std::string text = RulesText(*space, roles);
     std::vector<HeldBytes> held;
     int64_t arena = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef BACKENDS_CUDA_COMMUNICATORS_KEPT_STRETCH_H_
-#define BACKENDS_CUDA_COMMUNICATORS_KEPT_STRETCH_H_
+#ifndef BACKENDS_CUDA_COMMUNICATORS_RECORDED_SEGMENT_H_
+#define BACKENDS_CUDA_COMMUNICATORS_RECORDED_SEGMENT_H_
 
 #include <cstdint>
 #include <memory>
@@ -12,7 +12,7 @@
 namespace mtf::cuda {
 
 // What a rank keeps of a stretch between its runs.
-struct KeptStretch : public Replay {
+struct RecordedSegment : public Replay {
   enum class Stage : uint8_t { kNew, kHasRun, kRecorded };
   Stage stage = Stage::kNew;
   std::shared_ptr<Recording> recording;
@@ -20,9 +20,9 @@ struct KeptStretch : public Replay {
 };
 
 // The state behind `replay`, made where there is none.
-inline KeptStretch& KeptBehind(std::unique_ptr<Replay>& replay) {
-  if (replay == nullptr) replay = std::make_unique<KeptStretch>();
-  return static_cast<KeptStretch&>(*replay);
+inline RecordedSegment& RecordedSegmentIn(std::unique_ptr<Replay>& replay) {
+  if (replay == nullptr) replay = std::make_unique<RecordedSegment>();
+  return static_cast<RecordedSegment&>(*replay);
 }
 
 // MTF_CUDA_RECORD=0: every step is enqueued kernel by kernel.
@@ -30,4 +30,4 @@ bool RecordingIsOff();
 
 }  // namespace mtf::cuda
 
-#endif  // BACKENDS_CUDA_COMMUNICATORS_KEPT_STRETCH_H_
+#endif  // BACKENDS_CUDA_COMMUNICATORS_RECORDED_SEGMENT_H_
