@@ -37,8 +37,9 @@ absl::Status PlanAndCheckEinsums(ParsedProgram& parsed) {
   }
   MTF_RETURN_IF_ERROR(PlanEinsums(parsed.program));
   for (const ParsedProgram::EinsumText& given : parsed.einsum_plans) {
-    const std::string plan =
-        parsed.program.instructions[given.instruction].einsum->ToString();
+    const std::string plan = parsed.program.instructions[given.instruction]
+                                 .Get<EinsumAttributes>()
+                                 .plan->ToString();
     if (given.plan == plan) continue;
     return internal::WithoutLongLines(absl::InvalidArgumentError(absl::StrCat(
         given.place, ": the plan of this einsum is not by{", given.plan, "}",

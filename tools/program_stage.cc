@@ -61,13 +61,14 @@ class Finder {
         reshards = true;
       } else if (instruction.opcode == Opcode::kWait) {
         From("overlap_collectives", "has a wait");
-      } else if (instruction.einsum != nullptr) {
+      } else if (const auto* einsum = instruction.Find<EinsumAttributes>();
+                 einsum != nullptr && einsum->plan != nullptr) {
         From("plan_einsums", "has plans of einsums, by{...}");
       }
       if (!IsCollective(instruction.opcode)) continue;
       if (collective == nullptr) collective = &instruction;
       if (instruction.operands.size() > 1) joined = &instruction;
-      if (instruction.asynchronous) {
+      if (IsAsynchronous(instruction)) {
         From("overlap_collectives",
              absl::StrCat("has a collective beside, ",
                           NameOf(instruction.results[0])));

@@ -110,7 +110,9 @@ absl::Status RunPasses(size_t first, Program& program) {
     // Where nothing is cut the text may have been of a later stage too.
     for (ProgramValue& value : program.values) value.local.clear();
     for (Instruction& instruction : program.instructions) {
-      instruction.iteration_local.clear();
+      if (auto* reduce = instruction.Find<ReduceAttributes>()) {
+        reduce->iteration_local.clear();
+      }
     }
   }
   // What the text leaves out of the plans of einsums follows from the rest.
@@ -157,8 +159,7 @@ absl::StatusOr<Program> ParseDump(absl::string_view text,
   }
   if (std::none_of(program->instructions.begin(), program->instructions.end(),
                    [](const Instruction& instruction) {
-                     return instruction.opcode == Opcode::kOutput ||
-                            instruction.opcode == Opcode::kWriteVariable;
+                     return HasEffect(instruction.opcode);
                    })) {
     return absl::InvalidArgumentError(
         absl::StrCat("the program of ", Quoted(path),

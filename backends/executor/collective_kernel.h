@@ -21,11 +21,6 @@ class CollectiveKernel {
   virtual absl::Status Run() = 0;
 };
 
-// All collectives but all_slice, which every rank does by itself.
-inline bool MovesBetweenRanks(Opcode opcode) {
-  return IsCollective(opcode) && opcode != Opcode::kAllSlice;
-}
-
 // Bytes of scratch that a collective needs to pack into and to unpack from.
 struct StagingBytes {
   int64_t before = 0;

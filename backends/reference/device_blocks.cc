@@ -39,8 +39,8 @@ bool IsAbove(Number x, Number y) {
 Body MakeScan(const Binding& binding) {
   const std::vector<BoundValue> operands = binding.operands;
   const BoundValue result = binding.results[0];
-  const Instruction& scan = binding.instruction();
-  const ReduceKind kind = scan.reduce_kind;
+  const auto& scan = binding.instruction().Get<ScanAttributes>();
+  const ReduceKind kind = scan.kind;
   const bool exclusive = scan.exclusive, reverse = scan.reverse;
   const int dim = Find(result, scan.dimension);
   return [=](StepContext&) {
@@ -76,8 +76,8 @@ Body MakeScan(const Binding& binding) {
 
 Body MakeReduceBlocks(const Binding& binding) {
   const BoundValue x = binding.operands[0], result = binding.results[0];
-  const Instruction& reduce = binding.instruction();
-  const ReduceKind kind = reduce.reduce_kind;
+  const auto& reduce = binding.instruction().Get<ReduceBlocksAttributes>();
+  const ReduceKind kind = reduce.kind;
   const int dim = Find(result, reduce.dimension);
   return [=](StepContext&) {
     const Frame from(x), to(result);
@@ -99,7 +99,7 @@ Body MakeReduceBlocks(const Binding& binding) {
 Body MakeTopK(const Binding& binding) {
   const std::vector<BoundValue> operands = binding.operands;
   const std::vector<BoundValue> results = binding.results;
-  const std::string dimension = binding.instruction().dimension;
+  const std::string dimension = DimensionOf(binding.instruction());
   const int dim = Find(operands[0], dimension);
   return [=](StepContext&) {
     const BoundValue &x = operands[0], &places = results.back();

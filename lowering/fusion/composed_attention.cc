@@ -38,8 +38,10 @@ std::vector<int> FromExponentials(const Program& program) {
       continue;
     }
     int& mine = from[instruction.results[0]];
-    for (const MapStep& step : instruction.expression.steps) {
-      if (step.function == F::kExp) mine = 0;
+    if (HasExpression(instruction)) {
+      for (const MapStep& step : ExpressionOf(instruction).steps) {
+        if (step.function == F::kExp) mine = 0;
+      }
     }
     for (int operand : instruction.operands) {
       mine = std::min(mine, from[operand] + 1);

@@ -64,7 +64,7 @@ const std::string* ExpressionNumbering::ReducedBy(
     const Instruction& instruction) const {
   const Shape& result = program_.values[instruction.results[0]].shape;
   const std::string* reduced = nullptr;
-  for (const Dimension& dim : instruction.iteration) {
+  for (const Dimension& dim : instruction.Get<ReduceAttributes>().iteration) {
     if (result.Contains(dim.name)) continue;
     if (reduced != nullptr) return nullptr;
     reduced = &dim.name;
@@ -79,7 +79,7 @@ int ExpressionNumbering::OfKnown(const Instruction& instruction) {
     terms.push_back(values_[operand]);
     types.push_back(program_.values[operand].dtype);
   }
-  for (const MapStep& step : instruction.expression.steps) {
+  for (const MapStep& step : ExpressionOf(instruction).steps) {
     Arguments arguments;
     for (int argument : step.arguments) arguments.push_back(terms[argument]);
     int term;
@@ -96,7 +96,8 @@ int ExpressionNumbering::OfKnown(const Instruction& instruction) {
     types.push_back(step.dtype);
   }
   if (instruction.opcode == Opcode::kMap) return terms.back();
-  return Reduce(instruction.reduce_kind, *ReducedBy(instruction), terms.back());
+  return Reduce(ReductionOf(instruction), *ReducedBy(instruction),
+                terms.back());
 }
 
 int ExpressionNumbering::Of(int value) {

@@ -19,11 +19,6 @@ constexpr int64_t kMostReduced = 1 << 16;
 // by the kernel that reads them first, wherever that is.
 constexpr int kAnywhere = -1;
 
-bool IsElementwise(Opcode opcode) {
-  return opcode == Opcode::kMap || opcode == Opcode::kReduce ||
-         opcode == Opcode::kRandom || opcode == Opcode::kMask;
-}
-
 class Finder {
  public:
   Finder(const Program& program, const std::vector<bool>& taken)
@@ -51,15 +46,14 @@ class Finder {
   }
   bool IsTaken(size_t i) const { return !taken_.empty() && taken_[i]; }
   bool Fuses(size_t i) const {
-    return IsElementwise(instruction(i).opcode) && !IsTaken(i);
+    return IsLoopFusible(instruction(i).opcode) && !IsTaken(i);
   }
 
   // Who makes each value, and whose memory a renamed one is.
   void FindViews() {
     is_view_.resize(count());
     for (size_t i = 0; i < count(); ++i) {
-      is_view_[i] = instruction(i).opcode == Opcode::kReshape &&
-                    IsView(program_, instruction(i));
+      is_view_[i] = IsFreeReshape(program_, instruction(i));
       for (int result : instruction(i).results) {
         if (is_view_[i]) {
           viewed_[result] = viewed_[instruction(i).operands[0]];
@@ -234,9 +228,10 @@ class Finder {
 }  // namespace
 
 bool IsLongReduce(const Program& program, const Instruction& instruction) {
-  if (instruction.opcode != Opcode::kReduce) return false;
+  const auto* reduce = instruction.Find<ReduceAttributes>();
+  if (reduce == nullptr) return false;
   int64_t elements = 1;
-  for (int64_t extent : instruction.iteration_local) elements *= extent;
+  for (int64_t extent : reduce->iteration_local) elements *= extent;
   const int64_t results =
       program.values[instruction.results[0]].local_elements();
   return elements > kMostReduced * std::max<int64_t>(1, results);

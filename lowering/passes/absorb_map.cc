@@ -29,8 +29,8 @@ void Append(std::vector<MapStep> steps, const PlaceOf& place_of,
 bool RunsOverElements(const Program& program, const Instruction& reader,
                       int value) {
   const ProgramValue& made = program.values[value];
-  if (reader.opcode == Opcode::kReduce) {
-    return made.shape.SameDimensions(reader.iteration);
+  if (const auto* reduce = reader.Find<ReduceAttributes>()) {
+    return made.shape.SameDimensions(reduce->iteration);
   }
   return made.shape.SameDimensions(program.values[reader.results[0]].shape);
 }
@@ -56,7 +56,8 @@ void AbsorbMap(const Instruction& producer, std::vector<MapStep> steps,
   const int num_operands = static_cast<int>(operands.size());
   MapExpression fused;
   fused.num_operands = num_operands;
-  const int producer_operands = producer.expression.num_operands;
+  const int producer_operands =
+      producer.Get<MapAttributes>().expression.num_operands;
   Append(
       std::move(steps),
       [&](int argument) {
@@ -66,22 +67,23 @@ void AbsorbMap(const Instruction& producer, std::vector<MapStep> steps,
       },
       fused.steps);
   const int made = num_operands + static_cast<int>(fused.steps.size()) - 1;
-  const int shift = made + 1 - reader.expression.num_operands;
+  MapExpression& expression = ExpressionOf(reader);
+  const int shift = made + 1 - expression.num_operands;
   // An identity in front of a reduction only passes the operand on.
   const bool passes_on =
-      reader.expression.steps.size() == 1 &&
-      reader.expression.steps[0].function == ScalarFunction::kIdentity;
+      expression.steps.size() == 1 &&
+      expression.steps[0].function == ScalarFunction::kIdentity;
   if (!passes_on) {
-    const int reader_operands = reader.expression.num_operands;
+    const int reader_operands = expression.num_operands;
     Append(
-        std::move(reader.expression.steps),
+        std::move(expression.steps),
         [&](int argument) {
           if (argument >= reader_operands) return argument + shift;
           return reader_map[argument] < 0 ? made : reader_map[argument];
         },
         fused.steps);
   }
-  reader.expression = std::move(fused);
+  expression = std::move(fused);
   reader.operands = std::move(operands);
 }
 

@@ -14,14 +14,7 @@ namespace mtf {
 inline constexpr size_t kMostMapSteps = 48;
 inline constexpr size_t kMostMapOperands = 10;
 
-// Whether an instruction computes an expression, which may take in the map that
-// makes an operand.
-inline bool TakesMaps(const Instruction& instruction) {
-  return instruction.opcode == Opcode::kMap ||
-         instruction.opcode == Opcode::kReduce;
-}
-
-// Whether `reader`, which takes maps, runs over the very elements of `value`.
+// Whether `reader`, a map or a reduce, runs over the very elements of `value`.
 bool RunsOverElements(const Program& program, const Instruction& reader,
                       int value);
 

@@ -94,8 +94,8 @@ class Bucketer {
         DTypeSize(value.dtype);
     const int level =
         held_by_[operand] < 0 ? 0 : buckets_[held_by_[operand]].level + 1;
-    const int64_t full =
-        FullBucketBytes(program_.mesh.SizeOf(instruction.axes));
+    const int64_t full = FullBucketBytes(
+        program_.mesh.SizeOf(instruction.Get<CollectiveAttributes>().axes));
     int place = Find(instruction, level);
     if (place < 0) {
       place = static_cast<int>(buckets_.size());
@@ -129,12 +129,14 @@ class Bucketer {
   // The open bucket that `instruction` may join, or -1.
   int Find(const Instruction& instruction, int level) const {
     const DType dtype = program_.values[instruction.operands[0]].dtype;
+    const auto& collective = instruction.Get<CollectiveAttributes>();
     for (int place : open_) {
       const Instruction& joined = buckets_[place].joined;
+      const auto& other = joined.Get<CollectiveAttributes>();
       if (buckets_[place].level == level &&
           joined.opcode == instruction.opcode &&
-          joined.axes == instruction.axes &&
-          joined.reduce_kind == instruction.reduce_kind &&
+          other.axes == collective.axes &&
+          other.reduction == collective.reduction &&
           program_.values[joined.operands[0]].dtype == dtype) {
         return place;
       }

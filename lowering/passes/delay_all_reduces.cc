@@ -111,16 +111,16 @@ class Delay {
     switch (instruction.opcode) {
       case Opcode::kMap:
         return result.shape.num_elements() <= largest &&
-               (IsLinear(instruction.expression, dtypes) ||
+               (IsLinear(ExpressionOf(instruction), dtypes) ||
                 CastsLookUp(instruction));
       case Opcode::kReduce:
-        return instruction.reduce_kind == ReduceKind::kSum;
+        return ReductionOf(instruction) == ReduceKind::kSum;
       case Opcode::kReshape:
       case Opcode::kSlice:
       case Opcode::kConcat:
         return true;
       case Opcode::kPad:
-        return instruction.fill == 0;
+        return FillOf(instruction) == 0;
       default:
         return false;
     }
@@ -129,10 +129,7 @@ class Delay {
   // Whether a map does nothing but cast the pending sum of a look-up. However
   // it rounds, it rounds one summand as it would their sum: the others are 0.
   bool CastsLookUp(const Instruction& map) const {
-    if (map.operands.size() != 1 || map.expression.steps.size() != 1 ||
-        map.expression.steps[0].function != ScalarFunction::kCast) {
-      return false;
-    }
+    if (map.operands.size() != 1 || !IsCast(map)) return false;
     const int source = made_by_[PendingReshard(map.operands[0])->operands[0]];
     return source >= 0 && out_[source].opcode == Opcode::kGather;
   }
@@ -200,8 +197,7 @@ class Delay {
     for (const Cause& cause : pending.causes) {
       program_.values[delayed].causes.push_back(cause);
     }
-    Instruction reshard;
-    reshard.opcode = Opcode::kReshard;
+    Instruction reshard(Opcode::kReshard);
     reshard.operands = {delayed};
     reshard.results = {reduced};
     reshard.origin = first.origin;
@@ -226,7 +222,7 @@ class Delay {
 
   // A map of additions only, in which every operand and step is used once.
   bool IsSumTree(const Instruction& map) const {
-    const MapExpression& expression = map.expression;
+    const MapExpression& expression = map.Get<MapAttributes>().expression;
     if (expression.num_operands < 2) return false;
     for (const MapStep& step : expression.steps) {
       if (step.function != ScalarFunction::kAdd) return false;
@@ -302,10 +298,9 @@ class Delay {
     }
     const ProgramValue result = program_.values[map.results[0]];
     const auto add = [&](int x, int y, int into) {
-      Instruction sum;
-      sum.opcode = Opcode::kMap;
-      sum.expression =
-          MapExpression::Single(ScalarFunction::kAdd, result.dtype, 2);
+      Instruction sum(Opcode::kMap,
+                      MapAttributes{MapExpression::Single(ScalarFunction::kAdd,
+                                                          result.dtype, 2)});
       sum.operands = {x, y};
       sum.results = {into};
       sum.origin = map.origin;

@@ -21,7 +21,7 @@ class Fuser {
 
   void Run() {
     for (Instruction& reader : program_.instructions) {
-      if (!TakesMaps(reader)) continue;
+      if (!HasExpression(reader)) continue;
       for (size_t place = 0; place < reader.operands.size();) {
         // After an absorption the operands have moved: look at all again.
         place = TryAbsorb(reader, static_cast<int>(place)) ? 0 : place + 1;
@@ -49,19 +49,20 @@ class Fuser {
                      RunsOverElements(program_, reader, value))) {
       return false;
     }
-    if (reader.expression.steps.size() + producer.expression.steps.size() >
-            kMostMapSteps ||
+    const size_t reader_steps = ExpressionOf(reader).steps.size();
+    std::vector<MapStep>& producer_steps =
+        producer.Get<MapAttributes>().expression.steps;
+    if (reader_steps + producer_steps.size() > kMostMapSteps ||
         reader.operands.size() + producer.operands.size() > kMostMapOperands) {
       return false;
     }
     for (int operand : reader.operands) --readers_[operand];
     std::vector<MapStep> steps;
     if (readers_[value] == 0) {
-      steps = std::move(producer.expression.steps);  // nobody needs them more
+      steps = std::move(producer_steps);  // nobody needs them more
     } else {
-      const std::vector<MapStep>& copied = producer.expression.steps;
-      steps.reserve(copied.size() + reader.expression.steps.size());
-      steps.insert(steps.end(), copied.begin(), copied.end());
+      steps.reserve(producer_steps.size() + reader_steps);
+      steps.insert(steps.end(), producer_steps.begin(), producer_steps.end());
     }
     AbsorbMap(producer, std::move(steps), value, reader);
     for (int operand : reader.operands) ++readers_[operand];

@@ -49,9 +49,10 @@ class Hoister {
   bool FindPath(const Instruction& slice) {
     passed_.clear();
     cuts_.clear();
-    const AxisList& whole = value(slice.operands[0]).layout.dims[slice.dim];
+    const int slice_dim = slice.Get<CollectiveAttributes>().dim;
+    const AxisList& whole = value(slice.operands[0]).layout.dims[slice_dim];
     bool reaches_sum = false;
-    std::vector<std::pair<int, int>> open = {{slice.operands[0], slice.dim}};
+    std::vector<std::pair<int, int>> open = {{slice.operands[0], slice_dim}};
     if (!Passes(slice.operands[0])) return false;
     while (!open.empty()) {
       const auto [id, dim] = open.back();
@@ -103,11 +104,13 @@ class Hoister {
     if (producers_[id] < 0 || readers_[id] != 1) return false;
     const Instruction& sum = program_.instructions[producers_[id]];
     return sum.opcode == Opcode::kAllReduce && sum.operands.size() == 1 &&
-           SetOf(sum.axes) == SetOf(slice.axes);
+           SetOf(sum.Get<CollectiveAttributes>().axes) ==
+               SetOf(slice.Get<CollectiveAttributes>().axes);
   }
 
   void Hoist(const Instruction& slice) {
-    const AxisList cut = value(slice.results[0]).layout.dims[slice.dim];
+    const int slice_dim = slice.Get<CollectiveAttributes>().dim;
+    const AxisList cut = value(slice.results[0]).layout.dims[slice_dim];
     for (const auto& [id, dim] : passed_) {
       program_.values[id].layout.dims[dim] = cut;
     }
@@ -122,7 +125,7 @@ class Hoister {
       const ProgramValue from = value(operand);  // values will move
       TensorLayout layout = from.layout;
       layout.dims[each.dim] = cut;
-      moved.dim = each.dim;
+      moved.Get<CollectiveAttributes>().dim = each.dim;
       moved.operands = {operand};
       moved.results = {program_.AddValue(from.name, from.dtype, from.shape,
                                          std::move(layout))};

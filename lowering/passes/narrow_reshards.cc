@@ -10,10 +10,8 @@ namespace mtf {
 namespace {
 
 // Whether `instruction` is nothing but a cast of a value of the same shape.
-bool IsCast(const Program& program, const Instruction& instruction) {
-  return instruction.opcode == Opcode::kMap &&
-         instruction.expression.steps.size() == 1 &&
-         instruction.expression.steps[0].function == ScalarFunction::kCast &&
+bool IsCastInShape(const Program& program, const Instruction& instruction) {
+  return IsCast(instruction) &&
          program.values[instruction.operands[0]].shape ==
              program.values[instruction.results[0]].shape;
 }
@@ -23,7 +21,7 @@ bool IsNarrower(const ProgramValue& a, const ProgramValue& b) {
 }
 
 bool IsCastUp(const Program& program, const Instruction& instruction) {
-  return IsCast(program, instruction) &&
+  return IsCastInShape(program, instruction) &&
          IsNarrower(program.values[instruction.operands[0]],
                     program.values[instruction.results[0]]);
 }
@@ -46,7 +44,7 @@ absl::Status NarrowReshards(Program& program) {
   for (size_t i = 0; i < pairs.size(); ++i) {
     const Instruction& later = program.instructions[i];
     const bool is_reshard = later.opcode == Opcode::kReshard;
-    if (!is_reshard && !IsCast(program, later)) continue;
+    if (!is_reshard && !IsCastInShape(program, later)) continue;
     any = any || IsCastUp(program, later);
     const int place = producers[later.operands[0]];
     if (place < 0 || moved[place] || pairs[place] >= 0 ||
@@ -59,7 +57,7 @@ absl::Status NarrowReshards(Program& program) {
                        &middle = program.values[later.operands[0]],
                        &result = program.values[later.results[0]];
     if (is_reshard) {
-      if (!IsCast(program, earlier) || !IsNarrower(source, middle) ||
+      if (!IsCastInShape(program, earlier) || !IsNarrower(source, middle) ||
           source.layout != middle.layout) {
         continue;
       }

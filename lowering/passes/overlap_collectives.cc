@@ -19,16 +19,6 @@ namespace {
 // Collectives that hold their operands and are under way at once.
 constexpr size_t kMostHolding = 2;
 
-bool Moves(const Instruction& instruction) {
-  return IsCollective(instruction.opcode) &&
-         instruction.opcode != Opcode::kAllSlice;
-}
-
-bool IsElementwise(Opcode opcode) {
-  return opcode == Opcode::kMap || opcode == Opcode::kReduce ||
-         opcode == Opcode::kMask || opcode == Opcode::kRandom;
-}
-
 // Places are those of the program before the pass; "at place k" is in front of
 // instruction k, and the place behind the last instruction is their number.
 class Overlapper {
@@ -70,7 +60,7 @@ class Overlapper {
 
   void FindCollectives() {
     for (int i = 0; i < count_; ++i) {
-      if (!Moves(instruction(i))) continue;
+      if (!Communicates(instruction(i).opcode)) continue;
       for (int result : instruction(i).results) {
         collective_of_[result] = static_cast<int>(collectives_.size());
       }
@@ -89,8 +79,7 @@ class Overlapper {
     for (int i = 0; i < count_; ++i) {
       const Instruction& made = instruction(i);
       for (int result : made.results) producer_[result] = i;
-      is_view_[i] = made.opcode == Opcode::kWriteVariable ||
-                    (made.opcode == Opcode::kReshape && IsView(program_, made));
+      is_view_[i] = IsView(program_, made);
       if (!is_view_[i]) continue;
       const int collective = collective_of_[made.operands[0]];
       if (collective < 0) continue;
@@ -160,11 +149,11 @@ class Overlapper {
       kernels_[i + 1] = kernels_[i];
       const Opcode opcode = instruction(i).opcode;
       if (!RunsInPlace(i)) continue;
-      if (!Moves(instruction(i)) && opcode != Opcode::kOutput) {
+      if (!Communicates(instruction(i).opcode) && opcode != Opcode::kOutput) {
         ++kernels_[i + 1];
       }
-      if (IsElementwise(opcode) && before >= 0 &&
-          (IsElementwise(instruction(before).opcode) ||
+      if (IsLoopFusible(opcode) && before >= 0 &&
+          (IsLoopFusible(instruction(before).opcode) ||
            instruction(before).opcode == Opcode::kEinsum)) {
         for (int operand : instruction(i).operands) {
           const int maker = MakerOf(operand);
@@ -292,7 +281,7 @@ class Overlapper {
   int BeginOfChain(int reader) const {
     const int before = reader < count_ ? before_run_[reader] : -1;
     if (before < 0 || instruction(reader).opcode != Opcode::kEinsum ||
-        !IsElementwise(instruction(before).opcode) ||
+        !IsLoopFusible(instruction(before).opcode) ||
         instruction(begin_[before]).opcode != Opcode::kEinsum) {
       return begin_[reader];
     }
@@ -320,7 +309,8 @@ class Overlapper {
   void Place(int c, int start, int wait) {
     Collective& collective = collectives_[c];
     collective.asynchronous = kernels_[wait] > kernels_[start];
-    collective.first_of_place = wait < count_ && Moves(instruction(wait));
+    collective.first_of_place =
+        wait < count_ && Communicates(instruction(wait).opcode);
     // One that is waited for at once stays where it is, but a gather of a
     // parameter goes in front of the kernel that it would stand in.
     if (collective.asynchronous) {
@@ -381,11 +371,12 @@ class Overlapper {
 }  // namespace
 
 absl::Status OverlapCollectives(Program& program) {
-  const bool has_waits = std::any_of(
-      program.instructions.begin(), program.instructions.end(),
-      [](const Instruction& instruction) {
-        return instruction.asynchronous || instruction.opcode == Opcode::kWait;
-      });
+  const bool has_waits =
+      std::any_of(program.instructions.begin(), program.instructions.end(),
+                  [](const Instruction& instruction) {
+                    return IsAsynchronous(instruction) ||
+                           instruction.opcode == Opcode::kWait;
+                  });
   if (!has_waits) Overlapper(program).Run();
   return absl::OkStatus();
 }

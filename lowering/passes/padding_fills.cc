@@ -88,10 +88,11 @@ PaddingFills::Fills PaddingFills::MaskedFills(const Instruction& mask) const {
   // Corners lie in the padding of several dimensions, so another fill along
   // a dimension that was not masked no longer holds everywhere.
   Fills fills = fills_[mask.operands[0]];
+  const auto& [dims, fill] = mask.Get<MaskAttributes>();
   for (Fill& other : fills) {
-    if (!SameFill(other, mask.fill)) other.reset();
+    if (!SameFill(other, fill)) other.reset();
   }
-  for (int dim : mask.mask_dims) fills[dim] = mask.fill;
+  for (int dim : dims) fills[dim] = fill;
   return fills;
 }
 
@@ -103,7 +104,7 @@ PaddingFills::Fill PaddingFills::EvaluateFill(const Instruction& map,
     known.push_back(
         Reliable(FillOf(operand, name), program_.values[operand].dtype));
   }
-  for (const MapStep& step : map.expression.steps) {
+  for (const MapStep& step : ExpressionOf(map).steps) {
     Fill result;
     if (step.function == ScalarFunction::kLiteral) {
       result = step.number();
@@ -146,7 +147,7 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       break;
     case Opcode::kReduce:
       carry(instruction.operands[0]);
-      if (instruction.reduce_kind == ReduceKind::kSum) KeepZeros(fills);
+      if (ReductionOf(instruction) == ReduceKind::kSum) KeepZeros(fills);
       break;
     case Opcode::kSlice:
     case Opcode::kPad:
@@ -160,10 +161,11 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
         // New places along the dimension hold what they hold in the padding
         // of the others too, so only zeros meet zeros.
         if (fills[i].has_value() && *fills[i] != 0) fills[i].reset();
-        if (instruction.opcode == Opcode::kPad && instruction.fill != 0) {
+        if (instruction.opcode == Opcode::kPad &&
+            mtf::FillOf(instruction) != 0) {
           fills[i].reset();
         }
-        if (name == instruction.dimension) fills[i] = 0.0;
+        if (name == DimensionOf(instruction)) fills[i] = 0.0;
       }
       break;
     case Opcode::kReshape:
@@ -181,7 +183,7 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
     case Opcode::kScatterAdd:
       carry(instruction.operands[0]);
       KeepZeros(fills);
-      fills[result.shape.Find(instruction.dimension)] = 0.0;
+      fills[result.shape.Find(DimensionOf(instruction))] = 0.0;
       break;
     case Opcode::kScan:
     case Opcode::kReduceBlocks:
@@ -189,11 +191,11 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       // element along the dimension.
       for (int i = 0; i < result.shape.rank(); ++i) {
         const std::string& name = result.shape[i].name;
-        bool zeros = instruction.reduce_kind == ReduceKind::kSum;
+        bool zeros = ReductionOf(instruction) == ReduceKind::kSum;
         for (int operand : instruction.operands) {
           zeros = zeros && SameFill(FillOf(operand, name), 0);
         }
-        if (zeros || name == instruction.dimension) fills[i] = 0.0;
+        if (zeros || name == DimensionOf(instruction)) fills[i] = 0.0;
       }
       break;
     case Opcode::kTopK:
@@ -211,7 +213,7 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
     case Opcode::kAllReduce:
     case Opcode::kReduceScatter:
       carry(instruction.operands[place]);
-      if (instruction.reduce_kind == ReduceKind::kSum) KeepZeros(fills);
+      if (ReductionOf(instruction) == ReduceKind::kSum) KeepZeros(fills);
       break;
     case Opcode::kRandom:
     case Opcode::kEinsum:

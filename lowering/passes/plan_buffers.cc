@@ -24,11 +24,6 @@ int64_t Aligned(int64_t bytes) {
   return std::max<int64_t>(1, (bytes + kUnit - 1) / kUnit) * kUnit;
 }
 
-bool CanFail(const Instruction& instruction) {
-  return instruction.opcode == Opcode::kGather ||
-         instruction.opcode == Opcode::kScatterAdd;
-}
-
 class Planner {
  public:
   Planner(const Program& program, absl::Span<const FusedGroup> groups)
@@ -103,10 +98,7 @@ class Planner {
   void JoinViews() {
     for (size_t v = 0; v < owner_.size(); ++v) owner_[v] = static_cast<int>(v);
     for (const Instruction& instruction : program_.instructions) {
-      const bool view = instruction.opcode == Opcode::kWriteVariable ||
-                        (instruction.opcode == Opcode::kReshape &&
-                         IsView(program_, instruction));
-      if (view) {
+      if (IsView(program_, instruction)) {
         owner_[instruction.results[0]] = owner_[instruction.operands[0]];
       }
     }
@@ -120,7 +112,7 @@ class Planner {
       const auto read = [&](absl::Span<const int> values) {
         for (int value : values) {
           last_[owner_[value]] = std::max(last_[owner_[value]], until);
-          if (instruction.asynchronous) continue;
+          if (IsAsynchronous(instruction)) continue;
           const auto lent = lent_to_.find(owner_[value]);
           if (lent != lent_to_.end()) lent->second = kNobody;
         }
@@ -130,7 +122,7 @@ class Planner {
         read(group->reads);
         for (int value : group->reads) read_besides_[owner_[value]] = true;
       }
-      if (instruction.asynchronous) {
+      if (IsAsynchronous(instruction)) {
         for (int result : instruction.results) last_[result] = until;
         Lend(static_cast<int>(i));
       }
@@ -185,13 +177,15 @@ class Planner {
     absl::flat_hash_map<std::string, std::vector<int>> reads;
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
-      if (CanFail(instruction)) last_failure = static_cast<int>(i);
+      if (CanFail(instruction.opcode)) last_failure = static_cast<int>(i);
       if (instruction.opcode == Opcode::kReadVariable) {
-        reads[instruction.symbol].push_back(instruction.results[0]);
+        reads[instruction.Get<NameAttributes>().name].push_back(
+            instruction.results[0]);
       }
     }
     for (const Instruction& write : program_.instructions) {
       if (write.opcode != Opcode::kWriteVariable) continue;
+      const std::string& variable = write.Get<NameAttributes>().name;
       const int value = write.operands[0];
       const int producer = producers[value];
       const int at = producer < 0 ? -1 : RunsAt(producer);
@@ -201,12 +195,12 @@ class Planner {
         continue;
       }
       bool free = true;
-      for (int old : reads[write.symbol]) {
+      for (int old : reads[variable]) {
         free = free && CanOverwrite(old, producer);
       }
       if (!free) continue;
       plan_.buffers[value].storage = Storage::kVariable;
-      plan_.buffers[value].symbol = write.symbol;
+      plan_.buffers[value].symbol = variable;
       plan_.commit = std::min(plan_.commit, at);
     }
   }
@@ -316,7 +310,7 @@ class Planner {
       if (mine.storage == Storage::kVariable) continue;
       if (instruction.opcode == Opcode::kReadVariable) {
         mine.storage = Storage::kVariable;
-        mine.symbol = instruction.symbol;
+        mine.symbol = instruction.Get<NameAttributes>().name;
         continue;
       }
       int64_t bytes = program_.values[result].local_bytes();

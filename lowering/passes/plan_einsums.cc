@@ -47,7 +47,7 @@ absl::Status PlanEinsums(Program& program) {
       plan->second = std::make_shared<const EinsumPlan>(
           PlanEinsum(InMemory(x), InMemory(y), InMemory(z)));
     }
-    instruction.einsum = plan->second;
+    instruction.Get<EinsumAttributes>().plan = plan->second;
   }
   return absl::OkStatus();
 }

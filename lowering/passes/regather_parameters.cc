@@ -63,10 +63,11 @@ class Repeater {
       if (instruction.opcode == Opcode::kReadVariable) {
         const int next = static_cast<int>(variables.size());
         copies_[instruction.results[0]].variable =
-            variables.try_emplace(instruction.symbol, next).first->second;
+            variables.try_emplace(instruction.Get<NameAttributes>().name, next)
+                .first->second;
         continue;
       }
-      if (!IsLight(instruction)) continue;
+      if (!IsUnaryMapOrMove(instruction)) continue;
       const Copy& from = copies_[instruction.operands[0]];
       if (from.variable < 0 || from.depth == kLongest) continue;
       Copy& copy = copies_[instruction.results[0]];
@@ -159,9 +160,8 @@ class Repeater {
     const Copy& from = copies_[cast.operands[0]];
     const ProgramValue &wide = program_.values[cast.operands[0]],
                        &narrow = program_.values[cast.results[0]];
-    return cast.opcode == Opcode::kMap && cast.expression.steps.size() == 1 &&
-           cast.expression.steps[0].function == ScalarFunction::kCast &&
-           from.sunk && before_[from.maker].opcode == Opcode::kAllGather &&
+    return IsCast(cast) && from.sunk &&
+           before_[from.maker].opcode == Opcode::kAllGather &&
            wide.shape == narrow.shape &&
            DTypeSize(narrow.dtype) < DTypeSize(wide.dtype);
   }

@@ -101,7 +101,7 @@ class Recomputer {
     for (size_t i = 0; i < stretch_.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
       const bool ends =
-          !TakesMaps(instruction) && !IsNoOp(program_, instruction);
+          !HasExpression(instruction) && !IsNoOp(program_, instruction);
       stretch_[i] = ends ? ++stretch : stretch;
     }
   }
@@ -114,7 +114,7 @@ class Recomputer {
         const bool passes =
             IsNoOp(program_, maker) || maker.opcode == Opcode::kRandom ||
             maker.opcode == Opcode::kMask ||
-            (TakesMaps(maker) && !IsLongReduce(program_, maker));
+            (HasExpression(maker) && !IsLongReduce(program_, maker));
         depth_[i] =
             std::max(depth_[i], depth_[producers_[operand]] + (passes ? 0 : 1));
       }
@@ -145,7 +145,7 @@ class Recomputer {
     const ProgramValue& made = program_.values[value];
     // Of numbers there is nothing to save.
     if (made.shape.rank() == 0) return;
-    if (!AreCheap(map.expression.steps)) return;
+    if (!AreCheap(ExpressionOf(map).steps)) return;
     int from = kNone;
     for (int operand : map.operands) {
       const ProgramValue& read = program_.values[operand];
@@ -158,7 +158,7 @@ class Recomputer {
     int last = kNone;
     for (int reader : LateReaders(value)) {
       const Instruction& reads = program_.instructions[reader];
-      if (!TakesMaps(reads) || !RunsOverElements(program_, reads, value) ||
+      if (!HasExpression(reads) || !RunsOverElements(program_, reads, value) ||
           !IsLate(reader, value) || FinishesMatmul(reads)) {
         return;
       }
@@ -178,7 +178,7 @@ class Recomputer {
              readers_[operand].size() == 1;
     });
     if (reader.opcode != Opcode::kMap || !alone) return false;
-    const auto& steps = reader.expression.steps;
+    const auto& steps = ExpressionOf(reader).steps;
     const bool adds = absl::c_all_of(steps, [](const MapStep& step) {
       return step.function == ScalarFunction::kAdd;
     });
@@ -186,7 +186,7 @@ class Recomputer {
         absl::c_any_of(readers_[reader.results[0]], [&](int next) {
           const Instruction& reduce = program_.instructions[next];
           return reduce.opcode == Opcode::kReduce &&
-                 reduce.reduce_kind == ReduceKind::kMax;
+                 ReductionOf(reduce) == ReduceKind::kMax;
         });
     return adds || is_logits || !AreCheap(steps);
   }
@@ -226,7 +226,7 @@ class Recomputer {
   // farthest. None may be larger.
   int RootOf(int value) const {
     int root = kNone;
-    size_t steps = ProducerOf(value).expression.steps.size();
+    size_t steps = ExpressionOf(ProducerOf(value)).steps.size();
     for (int from = from_[value]; from != kNone && steps <= kMostChainSteps;
          from = from_[from]) {
       if (BytesOf(from) <= BytesOf(value)) {
@@ -234,7 +234,7 @@ class Recomputer {
         if (IsKept(from, last_late_[value])) break;
       }
       if (from_[from] != kNone) {
-        steps += ProducerOf(from).expression.steps.size();
+        steps += ExpressionOf(ProducerOf(from)).steps.size();
       }
     }
     return root;
@@ -287,7 +287,7 @@ class Recomputer {
   bool AddRoom(int value, int root, int times) {
     int steps = 0, operands = 0;
     for (int link = value; link != root; link = from_[link]) {
-      steps += static_cast<int>(ProducerOf(link).expression.steps.size());
+      steps += static_cast<int>(ExpressionOf(ProducerOf(link)).steps.size());
       operands += static_cast<int>(ProducerOf(link).operands.size());
     }
     bool fits = true;
@@ -297,7 +297,7 @@ class Recomputer {
       room.steps += times * steps;
       room.operands += times * operands;
       fits = fits &&
-             reads.expression.steps.size() + room.steps <= kMostMapSteps &&
+             ExpressionOf(reads).steps.size() + room.steps <= kMostMapSteps &&
              reads.operands.size() + room.operands <= kMostMapOperands;
     }
     return fits;
@@ -365,7 +365,7 @@ class Recomputer {
   void Rewrite() {
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       Instruction& reader = program_.instructions[i];
-      if (!TakesMaps(reader)) continue;
+      if (!HasExpression(reader)) continue;
       // What is taken in comes from a reader's own operands, which it changes.
       const auto operands = reader.operands;
       for (int value : operands) {
@@ -374,7 +374,7 @@ class Recomputer {
         for (int link = value; link != root; link = from_[link]) {
           if (!absl::c_linear_search(reader.operands, link)) continue;
           const Instruction& producer = ProducerOf(link);
-          AbsorbMap(producer, producer.expression.steps, link, reader);
+          AbsorbMap(producer, ExpressionOf(producer).steps, link, reader);
         }
       }
     }

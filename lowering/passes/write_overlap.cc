@@ -80,7 +80,9 @@ class Writer {
 
   void Start(const Collective& collective) {
     if (done_[collective.at]) return;
-    program_.instructions[collective.at].asynchronous = collective.asynchronous;
+    program_.instructions[collective.at]
+        .Get<CollectiveAttributes>()
+        .asynchronous = collective.asynchronous;
     WriteMakers(instruction(collective.at));
     Write(collective.at);
   }
@@ -94,8 +96,7 @@ class Writer {
   }
 
   void Wait(const std::vector<int>& collectives) {
-    Instruction wait;
-    wait.opcode = Opcode::kWait;
+    Instruction wait(Opcode::kWait);
     for (int c : collectives) {
       wait.operands.push_back(collectives_[c].first_result);
     }

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "layouts/shard.h"
-#include "lowering/program/preserves_value.h"
 
 namespace mtf {
 namespace {
@@ -44,7 +43,8 @@ absl::flat_hash_map<int, const std::string*> VariablesToBe(
   for (size_t i = program.instructions.size(); i-- > 0;) {
     const Instruction& instruction = program.instructions[i];
     if (instruction.opcode == Opcode::kWriteVariable) {
-      variables[instruction.operands[0]] = &instruction.symbol;
+      variables[instruction.operands[0]] =
+          &instruction.Get<NameAttributes>().name;
     } else if (PreservesValue(instruction)) {
       const auto variable = variables.find(instruction.results[0]);
       if (variable == variables.end()) continue;
@@ -62,15 +62,13 @@ std::vector<CollectiveCost> ListCollectives(const Program& program) {
   std::vector<CollectiveCost> costs;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
-    if (!IsCollective(instruction.opcode) ||
-        instruction.opcode == Opcode::kAllSlice) {
-      continue;
-    }
+    if (!Communicates(instruction.opcode)) continue;
+    const AxisList& axes = instruction.Get<CollectiveAttributes>().axes;
     CollectiveCost cost;
     cost.instruction = static_cast<int>(i);
     cost.kind = CollectiveOf(instruction.opcode);
-    cost.axes = instruction.axes;
-    cost.group_size = program.mesh.SizeOf(instruction.axes);
+    cost.axes = axes;
+    cost.group_size = program.mesh.SizeOf(axes);
     cost.bytes = WireBytes(cost.kind, cost.group_size,
                            OperandBytes(program, instruction));
     cost.tensor = program.values[instruction.operands[0]].name;

@@ -34,7 +34,9 @@ class Printer {
         const ProgramValue& value = program_.values[result];
         See(value.shape, value.layout);
       }
-      See(instruction.iteration, instruction.iteration_layout);
+      if (const auto* reduce = instruction.Find<ReduceAttributes>()) {
+        See(reduce->iteration, reduce->iteration_layout);
+      }
     }
     std::string grains;
     for (const Shown& dimension : shown_) {

@@ -243,10 +243,12 @@ void ProgramParser::FinishExtents() {
     SetExtents(value.shape, value.local);
   }
   for (Instruction& instruction : program_.instructions) {
+    auto* reduce = instruction.Find<ReduceAttributes>();
+    if (reduce == nullptr) continue;
     if (local) {
-      SetExtents(instruction.iteration, instruction.iteration_local);
+      SetExtents(reduce->iteration, reduce->iteration_local);
     } else {
-      instruction.iteration_local.clear();
+      reduce->iteration_local.clear();
     }
   }
 }

@@ -6,6 +6,7 @@
 #ifndef LOWERING_PROGRAM_PROGRAM_PARSER_H_
 #define LOWERING_PROGRAM_PROGRAM_PARSER_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,28 +78,56 @@ class ProgramParser {
   void ParseDimensions(LineReader& line, ParsedType& type);
   static DType ParsedDType(LineReader& line);
   ParsedType ParseType(LineReader& line);
-  // Where a value is in memory: what follows its "@".
-  void ParsePlace(LineReader& line, BufferPlan::Buffer& buffer);
+  // Where a value is stored: what follows its "@".
+  void ParseBuffer(LineReader& line, BufferPlan::Buffer& buffer);
   int Operand(LineReader& line);
   void ParseInstruction(LineReader& line);
+  // Adds the values up to the "=".
+  absl::InlinedVector<int, 1> ParseResults(LineReader& line);
+  // Fails unless an instruction of that name has results or none, as given.
+  std::optional<Opcode> ParseOpcode(LineReader& line, size_t results);
   // Why the instruction is there and who made it, where the text says so.
   void ParseOrigin(LineReader& line, Instruction& instruction);
   ReduceKind Reduction(LineReader& line);
-  int DimensionOf(LineReader& line, int value);
-  void Over(LineReader& line, Instruction& instruction);
-  void ParseExpression(LineReader& line, Instruction& instruction);
+  // The index, or the name, of a dimension that `value` must have.
+  int DimensionIndexOf(LineReader& line, int value);
+  std::string DimensionNameOf(LineReader& line, int value);
+  // "over{rows, cols}".
+  AxisList Over(LineReader& line);
+  void ParseExpression(LineReader& line, const Instruction& instruction,
+                       MapExpression& expression);
   // The dtype that a step without one in the text has: bool for a comparison,
   // else that of its last argument (a select's first is its condition).
-  DType StepDType(const Instruction& instruction, const MapStep& step) const;
+  DType StepDType(const Instruction& instruction,
+                  const MapExpression& expression, const MapStep& step) const;
+  // The section that follows the name of a variable; parameters have none.
   static RuleSection VariableSection(LineReader& line);
+  // Lists a variable when its name first occurs.
+  void AddVariable(LineReader& line, const ProgramValue& value,
+                   const std::string& name, RuleSection section);
+  // What follows the operands. The opcode, operands and results are set, and
+  // their numbers are right.
   void ParseAttributes(LineReader& line, Instruction& instruction);
+  void Parse(LineReader&, const Instruction&, MapAttributes&);
+  void Parse(LineReader&, const Instruction&, NoAttributes&);
+  void Parse(LineReader&, const Instruction&, NameAttributes&);
+  void Parse(LineReader&, const Instruction&, ConstantAttributes&);
+  void Parse(LineReader&, const Instruction&, RandomAttributes&);
+  void Parse(LineReader&, const Instruction&, EinsumAttributes&);
+  void Parse(LineReader&, const Instruction&, ReduceAttributes&);
+  void Parse(LineReader&, const Instruction&, SliceAttributes&);
+  void Parse(LineReader&, const Instruction&, PadAttributes&);
+  void Parse(LineReader&, const Instruction&, ConcatAttributes&);
+  void Parse(LineReader&, const Instruction&, GatherAttributes&);
+  void Parse(LineReader&, const Instruction&, ScanAttributes&);
+  void Parse(LineReader&, const Instruction&, ReduceBlocksAttributes&);
+  void Parse(LineReader&, const Instruction&, TopKAttributes&);
+  void Parse(LineReader&, const Instruction&, MaskAttributes&);
+  void Parse(LineReader&, const Instruction&, CollectiveAttributes&);
   // The names that follow "sum{": exactly those that the result leaves out.
   void ParseSummed(LineReader& line, const Instruction& instruction);
   // What follows "by{".
   void ParsePlan(LineReader& line);
-  // A name that must be one of the dimension of the operand; of the result,
-  // where that is the table of a scatter_add.
-  std::string OwnDimension(LineReader& line, const Instruction& instruction);
   // Extents are known once every line has said which axes it uses. Shards have
   // them where the text gives any, and where they are the sizes anyway. What
   // the text says they are is checked with everything else.

@@ -38,7 +38,7 @@ inline std::vector<int> FindEnds(const Program& program) {
   for (size_t i = 0; i < ends.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     ends[i] = static_cast<int>(i);
-    if (instruction.asynchronous) {
+    if (IsAsynchronous(instruction)) {
       beside.emplace_back(instruction.results[0], static_cast<int>(i));
     } else if (instruction.opcode == Opcode::kWait) {
       for (int operand : instruction.operands) {

@@ -11,7 +11,6 @@
 #include "layouts/text_items.h"
 #include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/count_costs.h"
-#include "lowering/program/preserves_value.h"
 #include "planning/cost/lifetimes.h"
 #include "planning/cost/memory_use.h"
 #include "planning/machine/units.h"
@@ -31,7 +30,8 @@ std::vector<const ProgramVariable*> VariablesBehind(const Program& program) {
   std::vector<const ProgramVariable*> behind(program.values.size(), nullptr);
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode == Opcode::kReadVariable) {
-      behind[instruction.results[0]] = by_name[instruction.symbol];
+      behind[instruction.results[0]] =
+          by_name[instruction.Get<NameAttributes>().name];
     } else if (PreservesValue(instruction)) {
       behind[instruction.results[0]] = behind[instruction.operands[0]];
     }
@@ -42,7 +42,7 @@ std::vector<const ProgramVariable*> VariablesBehind(const Program& program) {
     if (!written && !PreservesValue(instruction)) continue;
     const ProgramVariable*& operand = behind[instruction.operands[0]];
     if (operand == nullptr) {
-      operand = written ? by_name[instruction.symbol]
+      operand = written ? by_name[instruction.Get<NameAttributes>().name]
                         : behind[instruction.results[0]];
     }
   }
@@ -116,15 +116,15 @@ class Matcher {
     if (matches > 1) {
       absl::StrAppend(&found->tensor, " and ", matches - 1, " more");
     }
-    found->bytes =
-        WireBytes(kind, program_.mesh.SizeOf(instruction.axes), operand_bytes);
+    const AxisList& axes = instruction.Get<CollectiveAttributes>().axes;
+    found->bytes = WireBytes(kind, program_.mesh.SizeOf(axes), operand_bytes);
     return matches > 0;
   }
 
  private:
   bool GoesOver(const BudgetLine& line, const Instruction& instruction) const {
     if (line.axes.empty()) return true;
-    for (int axis : instruction.axes) {
+    for (int axis : instruction.Get<CollectiveAttributes>().axes) {
       const std::string& name = program_.mesh.axes()[axis].name;
       if (std::find(line.axes.begin(), line.axes.end(), name) !=
           line.axes.end()) {
@@ -299,10 +299,7 @@ std::vector<BudgetUse> MeasureBudget(const Program& program,
   const Matcher matcher(program);
   int number = 0;
   for (const Instruction& instruction : program.instructions) {
-    if (!IsCollective(instruction.opcode) ||
-        instruction.opcode == Opcode::kAllSlice) {
-      continue;
-    }
+    if (!Communicates(instruction.opcode)) continue;
     for (BudgetUse& use : uses) {
       BudgetUse::Collective found;
       if (use.line.subject == BudgetSubject::kMemory ||

@@ -49,7 +49,7 @@ class Costs {
         return IsUpdatedInPlace(instruction) ? -1
                                              : Copy(2 * Operands(instruction));
       case Opcode::kReshape:
-        if (IsView(program_, instruction)) return -1;
+        if (IsFreeReshape(program_, instruction)) return -1;
         return Copy(Operands(instruction) + Results(instruction));
       case Opcode::kEinsum:
         return EinsumSeconds(instruction);
@@ -144,20 +144,21 @@ class Costs {
     const BufferPlan::Buffer& buffer =
         program_.buffers.buffers[write.operands[0]];
     return buffer.storage == BufferPlan::Storage::kVariable &&
-           buffer.symbol == write.symbol;
+           buffer.symbol == write.Get<NameAttributes>().name;
   }
 
   // Every step of an expression counts once for each place it is computed at. A
   // reduction of its operand as it is has the identity, which stands for the
   // sum.
   double Functions(const Instruction& instruction) const {
+    if (!HasExpression(instruction)) return 0;
     double places = static_cast<double>(
         program_.values[instruction.results[0]].local_elements());
     const double steps =
-        static_cast<double>(instruction.expression.steps.size());
-    if (instruction.opcode == Opcode::kReduce) {
+        static_cast<double>(ExpressionOf(instruction).steps.size());
+    if (const auto* reduce = instruction.Find<ReduceAttributes>()) {
       places = 1;
-      for (int64_t extent : instruction.iteration_local) {
+      for (int64_t extent : reduce->iteration_local) {
         places *= static_cast<double>(extent);
       }
     }
@@ -165,7 +166,7 @@ class Costs {
   }
 
   double EinsumSeconds(const Instruction& instruction) const {
-    const EinsumPlan& plan = *instruction.einsum;
+    const EinsumPlan& plan = *instruction.Get<EinsumAttributes>().plan;
     int64_t batch = 1, runs = 1;
     for (const EinsumLoop& loop : plan.batch) batch *= loop.extent;
     for (const EinsumLoop& loop : plan.outer_k) runs *= loop.extent;
@@ -182,13 +183,13 @@ class Costs {
 
   double CollectiveSeconds(const Instruction& instruction) const {
     const CollectiveKind kind = CollectiveOf(instruction.opcode);
+    const AxisList& axes = instruction.Get<CollectiveAttributes>().axes;
     int64_t bytes = 0;
     for (int operand : instruction.operands) bytes += Bytes(operand);
     if (kind == CollectiveKind::kAllGather) {
-      bytes *= program_.mesh.SizeOf(instruction.axes);
+      bytes *= program_.mesh.SizeOf(axes);
     }
-    return machine_.CollectiveSeconds(kind, program_.mesh, instruction.axes,
-                                      bytes);
+    return machine_.CollectiveSeconds(kind, program_.mesh, axes, bytes);
   }
 
   const Program& program_;
@@ -260,14 +261,13 @@ StepEstimate EstimateStep(const Program& program, const Machine& machine,
     if (seconds < 0) continue;
     TimedInstruction timed;
     timed.instruction = static_cast<int>(i);
-    timed.is_collective = IsCollective(instruction.opcode) &&
-                          instruction.opcode != Opcode::kAllSlice;
+    timed.is_collective = Communicates(instruction.opcode);
     // Collectives follow one another; each is enqueued behind the compute that
     // stands before it, and what is not beside holds up what comes behind.
     timed.begin =
         timed.is_collective ? std::max(compute_free, links_free) : compute_free;
     timed.end = timed.begin + seconds;
-    const bool beside = instruction.asynchronous && machine.overlaps();
+    const bool beside = IsAsynchronous(instruction) && machine.overlaps();
     if (!beside) compute_free = timed.end;
     if (timed.is_collective) links_free = timed.end;
     if (beside) ready[instruction.results[0]] = timed.end;

@@ -134,7 +134,7 @@ std::vector<ExplainedCollective> Collectives(
     collective.site = cost.site.ToString();
     collective.bytes = cost.bytes;
     collective.asynchronous =
-        program.instructions[cost.instruction].asynchronous;
+        IsAsynchronous(program.instructions[cost.instruction]);
     collective.no_change = collective.rule.empty() ? kNoRule : "not tried";
   }
   return collectives;
@@ -189,8 +189,8 @@ std::vector<PlacedTensor> PlacedTensors(const Program& program) {
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kInput) continue;
     const ProgramValue& value = program.values[instruction.results[0]];
-    tensors.push_back(Placed(program, instruction.symbol, "input", value.dtype,
-                             value.shape, value.layout));
+    tensors.push_back(Placed(program, instruction.Get<NameAttributes>().name,
+                             "input", value.dtype, value.shape, value.layout));
   }
   for (const ProgramVariable& variable : program.variables) {
     const bool state = variable.section == RuleSection::kOptimizer;

@@ -27,7 +27,7 @@ DeviceCase EinsumCase(const std::string& x, const std::string& y,
                       const std::string& z,
                       const std::map<char, int64_t>& sizes, DType dtype) {
   DeviceCase test;
-  test.instruction.opcode = Opcode::kEinsum;
+  test.instruction = Instruction(Opcode::kEinsum);
   test.operands = {Whole(ShapeOf(x, sizes), dtype),
                    Whole(ShapeOf(y, sizes), dtype)};
   test.result = Whole(ShapeOf(z, sizes), dtype);

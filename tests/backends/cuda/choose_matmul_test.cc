@@ -148,8 +148,8 @@ TEST(ChooseMatmul, EinsumsOfAGptAreOneCallEachUnderEveryPreset) {
       const ProgramValue& x = program->values[instruction.operands[0]];
       const ProgramValue& z = program->values[instruction.results[0]];
       SCOPED_TRACE(z.name);
-      const MatmulCalls calls =
-          ChooseMatmul(*instruction.einsum, x.dtype, z.dtype, 16);
+      const MatmulCalls calls = ChooseMatmul(
+          *instruction.Get<EinsumAttributes>().plan, x.dtype, z.dtype, 16);
       EXPECT_FALSE(calls.pack_x || calls.pack_y || calls.unpack_z)
           << calls.ToString();
       EXPECT_EQ(calls.problems.size(), 1u) << calls.ToString();

@@ -155,7 +155,7 @@ TEST_P(OverlapInOrder, GivesTheSameBits) {
   ASSERT_OK(step);
   int beside = 0;
   for (const Instruction& instruction : step->instructions) {
-    beside += instruction.asynchronous;
+    beside += IsAsynchronous(instruction);
   }
   EXPECT_GT(beside, 6) << PrintProgram(*step);
   absl::StatusOr<Values> want;
@@ -241,7 +241,9 @@ TEST(Overlap, PlacesOfAPlainProgramAreNoPlan) {
   ASSERT_OK(step);
   Program plain = *step;
   for (Instruction& instruction : plain.instructions) {
-    instruction.asynchronous = false;
+    if (auto* collective = instruction.Find<CollectiveAttributes>()) {
+      collective->asynchronous = false;
+    }
   }
   const BufferPlan places = PlanBuffersOf(plain, {});
   ASSERT_LT(places.arena_bytes, step->buffers.arena_bytes);
