@@ -39,10 +39,10 @@ std::vector<std::string> MissingPasses(const Program& program) {
 }
 
 // Which of the rules cause each collective.
-void TellRules(const Rules& rules, const Program& program,
-               Explanation& explanation) {
+void SetCollectiveRules(const Rules& rules, const Program& program,
+                        Explanation& explanation) {
   for (ExplainedCollective& collective : explanation.collectives) {
-    collective.rules = RulesBehind(
+    collective.rules = RulesCausing(
         rules, program, program.instructions[collective.instruction]);
   }
 }
@@ -94,8 +94,9 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   Explanation explanation = internal::ExplainLowered(program, machine, plan);
   explanation.layout = rules.ToString();
   explanation.notices = binding.rules.notices();
-  explanation.rules = internal::ExplainUses(binding, rules.rules(), program);
-  internal::TellRules(rules.rules(), program, explanation);
+  explanation.rules =
+      internal::ExplainRuleUses(binding, rules.rules(), program);
+  internal::SetCollectiveRules(rules.rules(), program, explanation);
   if (!options.changes) return explanation;
   std::optional<internal::ChangeTrials> trials;
   if (few_layers.valid()) {
@@ -103,7 +104,7 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   }
   if (!trials)
     trials.emplace(internal::TryChanges(step, binding, program, plan));
-  internal::TellChanges(*trials, rules.rules(), program, explanation);
+  internal::ReportChanges(*trials, rules.rules(), program, explanation);
   if (trials->few_layers) {
     explanation.changes_note = NoteOnFewLayers(explanation.changes);
   }
@@ -129,7 +130,7 @@ Explanation ExplainProgram(const Program& program, const Machine& machine) {
                                  rule.origin, RuleUse::kUsed, "", -1,
                                  std::nullopt});
   }
-  internal::TellRules(program.rules, whole, explanation);
+  internal::SetCollectiveRules(program.rules, whole, explanation);
   for (ExplainedCollective& collective : explanation.collectives) {
     if (collective.rule.empty()) continue;
     collective.no_change = "changes of rules need the model itself";

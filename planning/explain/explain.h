@@ -132,8 +132,8 @@ struct TimelineEntry {
 };
 
 // How a variable or an input lies on the mesh: for the drawing.
-struct PlacedTensor {
-  struct Cut {
+struct TensorPlacement {
+  struct ShardedDimension {
     std::string name;
     int64_t size = 0, padded = 0;
     std::vector<int> axes;  // places in the mesh, major to minor
@@ -141,7 +141,7 @@ struct PlacedTensor {
   std::string name;
   std::string kind;  // "parameter", "optimizer state", "input"
   std::string dtype;
-  std::vector<Cut> dimensions;
+  std::vector<ShardedDimension> dimensions;
   int64_t bytes = 0;  // on each rank
 };
 
@@ -164,7 +164,7 @@ struct Explanation {
   std::string changes_note;          // how changes were lowered, or ""
   std::vector<std::string> notices;  // on rules without effect
   std::vector<TimelineEntry> timeline;
-  std::vector<PlacedTensor> tensors;
+  std::vector<TensorPlacement> tensors;
 };
 
 struct ExplainOptions {

@@ -17,25 +17,25 @@ std::string RulesText(const Rules& rules);
 
 // A change to try: the rules it leaves, and which of the present ones it
 // touches.
-struct Candidate {
+struct RuleCandidate {
   std::string edit;
   Rules rules;
   std::vector<int> touched;
 };
 
 // Without the rules in `places`, which is in order.
-Candidate Dropping(const Rules& rules, std::vector<int> places);
+RuleCandidate DropRules(const Rules& rules, std::vector<int> places);
 
 // With dimensions whole that the rules in `places` cut. Where a rule is dropped
 // another may take over, that of a first name or of another section; so none
 // does.
-Candidate Uncutting(const Rules& rules, std::vector<int> places);
+RuleCandidate ReplicateDimensions(const Rules& rules, std::vector<int> places);
 
 // Every change of one rule that is used: without it, without all rules that cut
 // its dimension, over fewer axes, over another axis.
-std::vector<Candidate> Candidates(const Rules& rules,
-                                  const std::vector<ExplainedRule>& uses,
-                                  const Mesh& mesh);
+std::vector<RuleCandidate> RuleCandidates(
+    const Rules& rules, const std::vector<ExplainedRule>& uses,
+    const Mesh& mesh);
 
 }  // namespace mtf::internal
 

@@ -131,13 +131,13 @@ Json ToJson(const TimelineEntry& entry) {
       {"exposed", entry.exposed}};
 }
 
-Json ToJson(const PlacedTensor& tensor) {
+Json ToJson(const TensorPlacement& tensor) {
   Json dimensions = Json::array();
-  for (const PlacedTensor::Cut& cut : tensor.dimensions) {
-    dimensions.push_back({{"name", cut.name},
-                          {"size", cut.size},
-                          {"padded", cut.padded},
-                          {"axes", cut.axes}});
+  for (const TensorPlacement::ShardedDimension& dimension : tensor.dimensions) {
+    dimensions.push_back({{"name", dimension.name},
+                          {"size", dimension.size},
+                          {"padded", dimension.padded},
+                          {"axes", dimension.axes}});
   }
   return {{"name", tensor.name},
           {"kind", tensor.kind},

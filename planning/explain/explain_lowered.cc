@@ -164,27 +164,28 @@ std::vector<ExplainedPadding> Padding(const Program& program) {
   return list;
 }
 
-PlacedTensor Placed(const Program& program, std::string name, std::string kind,
-                    DType dtype, const Shape& shape,
-                    const TensorLayout& layout) {
-  PlacedTensor tensor{std::move(name),
-                      std::move(kind),
-                      std::string(DTypeName(dtype)),
-                      {},
-                      DTypeSize(dtype)};
+TensorPlacement Placed(const Program& program, std::string name,
+                       std::string kind, DType dtype, const Shape& shape,
+                       const TensorLayout& layout) {
+  TensorPlacement tensor{std::move(name),
+                         std::move(kind),
+                         std::string(DTypeName(dtype)),
+                         {},
+                         DTypeSize(dtype)};
   for (int i = 0; i < shape.rank(); ++i) {
-    PlacedTensor::Cut& cut = tensor.dimensions.emplace_back();
-    cut.name = shape[i].name;
-    cut.size = shape[i].size;
-    cut.padded = program.grains.ExtentOf(shape[i]);
-    cut.axes.assign(layout.dims[i].begin(), layout.dims[i].end());
-    tensor.bytes *= cut.padded / program.mesh.SizeOf(layout.dims[i]);
+    TensorPlacement::ShardedDimension& dimension =
+        tensor.dimensions.emplace_back();
+    dimension.name = shape[i].name;
+    dimension.size = shape[i].size;
+    dimension.padded = program.grains.ExtentOf(shape[i]);
+    dimension.axes.assign(layout.dims[i].begin(), layout.dims[i].end());
+    tensor.bytes *= dimension.padded / program.mesh.SizeOf(layout.dims[i]);
   }
   return tensor;
 }
 
-std::vector<PlacedTensor> PlacedTensors(const Program& program) {
-  std::vector<PlacedTensor> tensors;
+std::vector<TensorPlacement> TensorPlacements(const Program& program) {
+  std::vector<TensorPlacement> tensors;
   tensors.reserve(program.variables.size());
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kInput) continue;
@@ -258,7 +259,7 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
   explanation.exposed = estimate.exposed;
   explanation.collectives = Collectives(program, costs);
   explanation.padding = Padding(program);
-  explanation.tensors = PlacedTensors(program);
+  explanation.tensors = TensorPlacements(program);
 
   std::vector<int> number(program.instructions.size(), 0);
   std::vector<double> seconds(program.instructions.size(), 0);

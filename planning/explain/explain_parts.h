@@ -38,16 +38,16 @@ inline constexpr char kNoRule[] = "the program does not say what causes it";
 using Rules = std::vector<LayoutRule>;
 
 // The rules of `rules` behind an instruction, in order.
-std::vector<int> RulesBehind(const Rules& rules, const Program& program,
-                             const Instruction& instruction);
+std::vector<int> RulesCausing(const Rules& rules, const Program& program,
+                              const Instruction& instruction);
 
 // Whether a rule cuts anything on this mesh.
-bool Cuts(const LayoutRule& rule, const Mesh& mesh);
+bool ShardsOnMesh(const LayoutRule& rule, const Mesh& mesh);
 
 // Which rules do something in `program`, but not yet what they save.
-std::vector<ExplainedRule> ExplainUses(const LayoutBinding& binding,
-                                       const Rules& rules,
-                                       const Program& program);
+std::vector<ExplainedRule> ExplainRuleUses(const LayoutBinding& binding,
+                                           const Rules& rules,
+                                           const Program& program);
 
 }  // namespace mtf::internal
 

@@ -12,9 +12,9 @@ namespace mtf::internal {
 namespace {
 
 // Whether a value has `dimension`, cut over all axes of `axes`.
-bool IsCut(const Program& program, const Shape& shape,
-           const TensorLayout& layout, absl::string_view dimension,
-           const AxisList& axes) {
+bool IsSharded(const Program& program, const Shape& shape,
+               const TensorLayout& layout, absl::string_view dimension,
+               const AxisList& axes) {
   for (int i = 0; i < shape.rank(); ++i) {
     if (program.grains.Tied(shape[i].name, dimension) &&
         layout.dims[i] == axes) {
@@ -78,7 +78,7 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
   if (bound == nullptr || bound->section != rule.section) {
     return {RuleUse::kUnused, "no tensor has the dimension"};
   }
-  if (!Cuts(rule, binding.mesh)) {
+  if (!ShardsOnMesh(rule, binding.mesh)) {
     return {RuleUse::kUnused, "its axis has size 1"};
   }
   const AxisList& axes = binding.rules.AxesOf(rule.section, rule.dimension);
@@ -97,7 +97,8 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
             : rule.section != section) {
       continue;
     }
-    if (IsCut(program, variable.shape, variable.layout, rule.dimension, axes)) {
+    if (IsSharded(program, variable.shape, variable.layout, rule.dimension,
+                  axes)) {
       return {RuleUse::kUsed, ""};
     }
   }
@@ -115,7 +116,7 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
     }
     for (int result : instruction.results) {
       const ProgramValue& value = program.values[result];
-      if (IsCut(program, value.shape, value.layout, rule.dimension, axes)) {
+      if (IsSharded(program, value.shape, value.layout, rule.dimension, axes)) {
         return {RuleUse::kUsed, ""};
       }
     }
@@ -130,8 +131,8 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
 
 }  // namespace
 
-std::vector<int> RulesBehind(const Rules& rules, const Program& program,
-                             const Instruction& instruction) {
+std::vector<int> RulesCausing(const Rules& rules, const Program& program,
+                              const Instruction& instruction) {
   std::vector<int> places;
   for (size_t i = 0; i < rules.size(); ++i) {
     for (const Cause& cause : instruction.causes) {
@@ -147,16 +148,16 @@ std::vector<int> RulesBehind(const Rules& rules, const Program& program,
   return places;
 }
 
-bool Cuts(const LayoutRule& rule, const Mesh& mesh) {
+bool ShardsOnMesh(const LayoutRule& rule, const Mesh& mesh) {
   return std::any_of(
       rule.axes.begin(), rule.axes.end(), [&mesh](const std::string& axis) {
         return mesh.Find(axis) >= 0 && mesh.axis_size(mesh.Find(axis)) > 1;
       });
 }
 
-std::vector<ExplainedRule> ExplainUses(const LayoutBinding& binding,
-                                       const Rules& rules,
-                                       const Program& program) {
+std::vector<ExplainedRule> ExplainRuleUses(const LayoutBinding& binding,
+                                           const Rules& rules,
+                                           const Program& program) {
   std::vector<ExplainedRule> uses;
   uses.reserve(rules.size());
   for (const LayoutRule& rule : rules) {

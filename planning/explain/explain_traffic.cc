@@ -78,9 +78,9 @@ Traffic::AxesByKind Traffic::AxesOf(absl::string_view source) const {
   return found == sources_.end() ? AxesByKind{} : found->second;
 }
 
-bool Traffic::IsWithout(const CollectiveCost& collective,
-                        const CollectiveKeys& keys,
-                        const Traffic& before) const {
+bool Traffic::LacksCollective(const CollectiveCost& collective,
+                              const CollectiveKeys& keys,
+                              const Traffic& before) const {
   const size_t kind = static_cast<size_t>(collective.kind);
   const auto causes_here = [&](const auto& cause) {
     const auto found = causes_.find(cause.second);
@@ -105,8 +105,9 @@ bool Traffic::IsWithout(const CollectiveCost& collective,
       });
 }
 
-std::string Traffic::Instead(const CollectiveKeys& keys, const Traffic& before,
-                             const Mesh& mesh) const {
+std::string Traffic::AddedCollectives(const CollectiveKeys& keys,
+                                      const Traffic& before,
+                                      const Mesh& mesh) const {
   AxesByKind sent{};
   for (absl::string_view source : keys.sources) {
     const AxesByKind now = AxesOf(source), then = before.AxesOf(source);

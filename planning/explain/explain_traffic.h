@@ -42,13 +42,13 @@ class Traffic {
   // nothing here comes from its operations, and it has not moved elsewhere:
   // less is sent than `before` over each of its axes. `keys` are its own
   // (KeysOf).
-  bool IsWithout(const CollectiveCost& collective, const CollectiveKeys& keys,
-                 const Traffic& before) const;
+  bool LacksCollective(const CollectiveCost& collective,
+                       const CollectiveKeys& keys, const Traffic& before) const;
 
   // What the operations of a collective send in this program and not
   // `before`, "all_reduce over model, all_gather over data"; "" for nothing.
-  std::string Instead(const CollectiveKeys& keys, const Traffic& before,
-                      const Mesh& mesh) const;
+  std::string AddedCollectives(const CollectiveKeys& keys,
+                               const Traffic& before, const Mesh& mesh) const;
 
  private:
   // The axes that something is sent over, by kind of collective.
