@@ -28,23 +28,24 @@ std::string RulesText(const Rules& rules) {
   return text;
 }
 
-RuleCandidate DropRules(const Rules& rules, std::vector<int> places) {
+RuleCandidate DropRules(const Rules& rules, std::vector<int> indices) {
   RuleCandidate candidate;
   std::vector<std::string> dropped;
   for (int i = 0; i < static_cast<int>(rules.size()); ++i) {
-    if (std::binary_search(places.begin(), places.end(), i)) {
+    if (std::binary_search(indices.begin(), indices.end(), i)) {
       dropped.push_back(rules[i].TextWithSection());
     } else {
       candidate.rules.push_back(rules[i]);
     }
   }
   candidate.edit = absl::StrCat("drop ", absl::StrJoin(dropped, ", "));
-  candidate.touched = std::move(places);
+  candidate.touched = std::move(indices);
   return candidate;
 }
 
-RuleCandidate ReplicateDimensions(const Rules& rules, std::vector<int> places) {
-  RuleCandidate candidate{"", rules, std::move(places)};
+RuleCandidate ReplicateDimensions(const Rules& rules,
+                                  std::vector<int> indices) {
+  RuleCandidate candidate{"", rules, std::move(indices)};
   std::vector<std::string> edits;
   for (int i : candidate.touched) {
     candidate.rules[i].axes = {std::string(kReplicated)};
@@ -66,7 +67,8 @@ std::vector<RuleCandidate> RuleCandidates(
   for (int i : used) candidates.push_back(DropRules(rules, {i}));
   std::set<std::vector<int>> seen;
   for (int i : used) {
-    // With one that says the same and so is not used: it would take over.
+    // Includes unused rules of other sections with the same axes: they would
+    // apply once the used rule is gone.
     std::vector<int> same;
     for (int j = 0; j < static_cast<int>(rules.size()); ++j) {
       if (rules[j].dimension == rules[i].dimension &&
