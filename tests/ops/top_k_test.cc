@@ -135,7 +135,7 @@ TEST(TopKErrors, SayWhatIsWrongWithK) {
         TopK(Zeros(graph, kFloat32, {{"vocab", int64_t{1} << 31}}), "vocab",
              {"k", 1});
       },
-      {"has 2147483648 places, more than the 2147483647 that an i32 counts"});
+      {"has 2147483648 elements, more than the 2147483647 that an i32 can index"});
   ExpectError(
       [](Graph& graph) {
         ArgMax(Zeros(graph, kFloat32, {{"none", 0}}), "none");
