@@ -275,8 +275,8 @@ class ExplanationWriter {
            {"result"}},
           rows);
     Line(
-        "distance is moved divided by least: below 1 if ranks hold copies of "
-        "data, and \"copies\" if nothing is moved for that reason");
+        "distance is moved divided by least: below 1 if ranks hold copies, "
+        "\"copies\" if nothing is moved for that reason");
   }
 
   const Explanation& e_;
