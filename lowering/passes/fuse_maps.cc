@@ -12,21 +12,23 @@
 namespace mtf {
 namespace {
 
-class Fuser {
+class MapFuser {
  public:
-  explicit Fuser(Program& program)
+  explicit MapFuser(Program& program)
       : program_(program),
         readers_(CountReaders(program)),
         producers_(FindProducers(program)) {}
 
   void Run() {
     for (Instruction& reader : program_.instructions) {
-      if (!TakesMaps(reader)) continue;
-      for (size_t place = 0; place < reader.operands.size();) {
-        // After an absorption the operands have moved: look at all again.
-        place = TryAbsorb(reader, static_cast<int>(place)) ? 0 : place + 1;
+      if (!CanAbsorbMaps(reader)) continue;
+      for (size_t operand = 0; operand < reader.operands.size();) {
+        // Fusing renumbers the operands, so start over.
+        operand =
+            TryAbsorb(reader, static_cast<int>(operand)) ? 0 : operand + 1;
       }
     }
+    // Removes the maps that no instruction reads any more.
     std::vector<bool> dead(program_.instructions.size(), false);
     for (size_t i = 0; i < dead.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
@@ -37,27 +39,28 @@ class Fuser {
   }
 
  private:
-  bool TryAbsorb(Instruction& reader, int place) {
-    const int value = reader.operands[place];
+  // Fuses the map that produces operand `index` into `reader`, if allowed.
+  bool TryAbsorb(Instruction& reader, int index) {
+    const int value = reader.operands[index];
     if (producers_[value] < 0) return false;
     Instruction& producer = program_.instructions[producers_[value]];
     if (producer.opcode != Opcode::kMap) return false;
-    const bool source = producer.operands.empty();
+    const bool is_source = producer.operands.empty();
     const int reads = static_cast<int>(
         std::count(reader.operands.begin(), reader.operands.end(), value));
-    if (!source && !(readers_[value] == reads &&
-                     RunsOverElements(program_, reader, value))) {
+    if (!is_source &&
+        !(readers_[value] == reads && IteratesOver(program_, reader, value))) {
       return false;
     }
     if (reader.expression.steps.size() + producer.expression.steps.size() >
-            kMostMapSteps ||
-        reader.operands.size() + producer.operands.size() > kMostMapOperands) {
+            kMaxMapSteps ||
+        reader.operands.size() + producer.operands.size() > kMaxMapOperands) {
       return false;
     }
     for (int operand : reader.operands) --readers_[operand];
     std::vector<MapStep> steps;
     if (readers_[value] == 0) {
-      steps = std::move(producer.expression.steps);  // nobody needs them more
+      steps = std::move(producer.expression.steps);  // the last reader
     } else {
       const std::vector<MapStep>& copied = producer.expression.steps;
       steps.reserve(copied.size() + reader.expression.steps.size());
@@ -79,7 +82,7 @@ class Fuser {
 }  // namespace
 
 absl::Status FuseMaps(Program& program) {
-  Fuser(program).Run();
+  MapFuser(program).Run();
   return absl::OkStatus();
 }
 
