@@ -1,5 +1,5 @@
-# Finds cuDNN beside the CUDA toolkit, in CUDNN_ROOT, or where the system has
-# it, and defines
+# Finds cuDNN in the CUDA toolkit, in CUDNN_ROOT, or in the system's folders, and
+# defines
 #   CUDNN::CUDNN   the library with its header
 #   CUDNN_VERSION  "9.19.0"
 

@@ -1,5 +1,5 @@
-# Finds NCCL beside the CUDA toolkit, in NCCL_ROOT, or where the system has it,
-# and defines
+# Finds NCCL in the CUDA toolkit, in NCCL_ROOT, or in the system's folders, and
+# defines
 #   NCCL::NCCL    the library with its header
 #   NCCL_VERSION  "2.28.9"
 

@@ -1,25 +1,25 @@
-# Finds CUDA as MTF_WITH_CUDA says (AUTO takes what there is, ON fails without,
-# OFF does not look) and sets
+# Finds CUDA according to MTF_WITH_CUDA (AUTO: use it if found; ON: fail if not
+# found; OFF: do not look) and sets
 #   MTF_HAVE_CUDA     TRUE or FALSE
-#   MTF_CUDA_SUMMARY  what was found or why not, in one line
+#   MTF_CUDA_SUMMARY  one line: what was found, or the reason for none
 #   MTF_HAVE_NCCL, MTF_HAVE_CUDNN
 #
-# Only libmtf_cuda.so is built with it. Nothing here needs a GPU or its driver,
-# and no compiler but that of C++: kernels are compiled where they run.
+# Only libmtf_cuda.so is built with CUDA. Building needs no GPU, no driver and no
+# compiler but the C++ compiler: kernels are compiled at run time.
 
 if(NOT MTF_WITH_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR
           "MTF_WITH_CUDA is \"${MTF_WITH_CUDA}\"; it must be AUTO, ON or OFF")
 endif()
 
-# The first with kernels that are loaded without the driver library.
+# The first release that loads kernels without the driver library.
 set(MTF_CUDA_LEAST 12.8)
 
 set(MTF_HAVE_CUDA FALSE)
 set(MTF_HAVE_NCCL FALSE)
 set(MTF_HAVE_CUDNN FALSE)
 
-# mtf_find_cuda(REASON): why there is no toolkit to build with, or "".
+# mtf_find_cuda(REASON): sets REASON to "", or to why no toolkit can be used.
 function(mtf_find_cuda reason)
   set(${reason} "" PARENT_SCOPE)
   find_package(CUDAToolkit QUIET)
@@ -47,7 +47,7 @@ elseif(MTF_SANITIZE)
   set(MTF_CUDA_REASON "its libraries do not run under sanitizers")
 else()
   mtf_find_cuda(MTF_CUDA_REASON)
-  find_package(CUDAToolkit QUIET)  # its variables, in this scope
+  find_package(CUDAToolkit QUIET)  # sets its variables in this scope
 endif()
 
 if(MTF_CUDA_REASON AND MTF_WITH_CUDA STREQUAL "ON")
@@ -60,8 +60,8 @@ elseif(MTF_CUDA_REASON)
   set(MTF_CUDA_SUMMARY "off (${MTF_CUDA_REASON})")
 elseif(NOT MTF_WITH_CUDA STREQUAL "OFF")
   set(MTF_HAVE_CUDA TRUE)
-  set(MTF_CUDNN_LEAST 9.16)  # before it, gradients of attention are not safe
-  set(MTF_NCCL_LEAST 2.18)   # the first that splits communicators
+  set(MTF_CUDNN_LEAST 9.16)  # older ones have wrong gradients of attention
+  set(MTF_NCCL_LEAST 2.18)   # the first with ncclCommSplit
   find_package(CUDNN ${MTF_CUDNN_LEAST} QUIET)
   find_package(NCCL ${MTF_NCCL_LEAST} QUIET)
   set(MTF_CUDA_SUMMARY "on (CUDA ${CUDAToolkit_VERSION}")
@@ -86,12 +86,12 @@ compiled by NVRTC for the GPU that runs them")
   string(APPEND MTF_CUDA_SUMMARY ")")
 endif()
 
-# mtf_link_cuda(TARGET): tells the backends library what there is, and builds
+# mtf_link_cuda(TARGET): sets the definitions of the backends library and builds
 # the shared object that it opens.
 function(mtf_link_cuda target)
   include(GNUInstallDirs)
   set(place ${PROJECT_SOURCE_DIR}/backends/cuda/library.cc)
-  # A semicolon would end the definition.
+  # CMake splits definitions at semicolons.
   string(REPLACE ";" "," summary "${MTF_CUDA_SUMMARY}")
   set_property(SOURCE ${place} APPEND PROPERTY COMPILE_DEFINITIONS
     "MTF_CUDA_SUMMARY=\"${summary}\""
@@ -103,7 +103,7 @@ function(mtf_link_cuda target)
   set_property(SOURCE ${place} APPEND PROPERTY
                COMPILE_DEFINITIONS MTF_HAS_CUDA=1)
   if(NOT PROJECT_IS_TOP_LEVEL)
-    # Programs of the project around this one lie elsewhere.
+    # As a subproject: programs are in another folder.
     set_property(SOURCE ${place} APPEND PROPERTY COMPILE_DEFINITIONS
                  "MTF_CUDA_BUILD_FOLDER=\"${PROJECT_BINARY_DIR}/bin\"")
   endif()
@@ -123,11 +123,11 @@ function(mtf_link_cuda target)
   add_library(mtf_cuda_driver MODULE ${sources})
   set_target_properties(mtf_cuda_driver PROPERTIES
     OUTPUT_NAME mtf_cuda
-    # AsyncRunner the programs, which look for it there first.
+    # Next to the programs, which look for it there first.
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON
-    # What the toolkit has is found where it was, and beside this file.
+    # Libraries of the toolkit are found at its path or next to this file.
     INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}")
   target_include_directories(mtf_cuda_driver PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_features(mtf_cuda_driver PRIVATE cxx_std_20)
@@ -145,6 +145,6 @@ function(mtf_link_cuda target)
       target_link_libraries(mtf_cuda_driver PRIVATE ${library}::${library})
     endif()
   endforeach()
-  # Whoever uses the backends finds it built.
+  # Built before any user of the backends library runs.
   add_dependencies(${target} mtf_cuda_driver)
 endfunction()

@@ -1,15 +1,15 @@
-# What "cmake --install" copies, so that other projects can say
+# Installs the library for other projects:
 #
 #   find_package(mtf 0.1 REQUIRED)
-#   target_link_libraries(program PRIVATE mtf::mtf)
+#   target_link_libraries(program PRIVATE mtf::mtf)   # #include "mtf/mtf.h"
 #
-# The same names exist where this project is a subdirectory of another.
+# A project that adds this one as a subdirectory links the same targets.
 
 option(MTF_INSTALL "Make the install target" ${PROJECT_IS_TOP_LEVEL})
 
 get_property(mtf_libraries GLOBAL PROPERTY MTF_LIBRARIES)
 
-# mtf::mtf is all of it.
+# mtf::mtf links every library.
 add_library(mtf_mtf INTERFACE)
 add_library(mtf::mtf ALIAS mtf_mtf)
 set_target_properties(mtf_mtf PROPERTIES EXPORT_NAME mtf)
@@ -26,14 +26,14 @@ install(TARGETS mtf_mtf ${mtf_libraries} EXPORT mtfTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET mtf_cuda_driver)
-  # Opened by name: nobody links it.
+  # The library is loaded by name at run time, so no target links it.
   install(TARGETS mtf_cuda_driver LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(EXPORT mtfTargets NAMESPACE mtf:: DESTINATION ${config_dir})
 
-# Headers keep their paths below one folder of their own, as they are included.
-# What a device or a communicator is made of is nobody else's business, nor is
-# what needs headers of other libraries.
+# Headers are installed below include/mtf with the paths by which they are
+# included. Left out: the internals of devices and communicators, and headers
+# that include other libraries than Abseil.
 foreach(folder mtf layouts ops nn lowering planning backends train)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mtf
@@ -52,6 +52,20 @@ foreach(tool mtf mtfrun compare_runs)
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
         DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/mtf)
+
+# mtf_links(VARIABLE TARGET): whether a library of this build links the imported
+# TARGET, which users of the package then need too.
+function(mtf_links variable target)
+  set(${variable} FALSE PARENT_SCOPE)
+  foreach(library ${mtf_libraries})
+    get_target_property(links ${library} LINK_LIBRARIES)
+    if(target IN_LIST links)
+      set(${variable} TRUE PARENT_SCOPE)
+    endif()
+  endforeach()
+endfunction()
+mtf_links(MTF_LINKS_MPI MPI::MPI_CXX)
+mtf_links(MTF_LINKS_OPENMP OpenMP::OpenMP_CXX)
 
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/mtfConfig.cmake.in

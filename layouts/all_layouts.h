@@ -8,8 +8,9 @@
 
 namespace mtf::internal {
 
-// Adds every way to cut the dimensions from `dim` on over ordered lists of the
-// axes in `free`.
+// Adds to `layouts` every way to shard the dimensions from `dim` on over
+// ordered lists of the axes in `free`, where `layout` has the dimensions before
+// `dim`.
 inline void AddLayouts(TensorLayout& layout, int dim, AxisSet free,
                        std::vector<TensorLayout>* layouts) {
   if (dim == static_cast<int>(layout.dims.size())) {
@@ -24,8 +25,9 @@ inline void AddLayouts(TensorLayout& layout, int dim, AxisSet free,
   }
 }
 
-// Every layout of a value of `rank` dimensions: each axis of the mesh at most
-// once, in every order; with `unreduced`, also left unreduced.
+// Every layout of a value of `rank` dimensions: each mesh axis shards at most
+// one dimension, in every order of axes. With `unreduced`, also the layouts
+// with unreduced axes.
 inline std::vector<TensorLayout> AllLayouts(const Mesh& mesh, int rank,
                                             bool unreduced) {
   const AxisSet all = (AxisSet{1} << mesh.num_axes()) - 1;

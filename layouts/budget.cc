@@ -39,7 +39,7 @@ constexpr Unit kUnits[] = {
     {"TB", 1'000'000'000'000},
 };
 
-// A collective by name; slices send nothing, so there is no word for them.
+// The collectives with a word. An all_slice sends nothing, so it has none.
 constexpr CollectiveKind kKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
     CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll,
@@ -67,8 +67,8 @@ std::string OneOf(const std::vector<std::string>& words) {
   return text;
 }
 
-// The word of `words` that `word` may stand for: another case of its letters,
-// or a misspelling.
+// The element of `words` of which `word` differs in case or is probably a
+// misspelling, or "".
 std::string Nearest(absl::string_view word,
                     const std::vector<std::string>& words) {
   for (const std::string& candidate : words) {
@@ -77,10 +77,10 @@ std::string Nearest(absl::string_view word,
   return NearestName(word, words);
 }
 
-// Reads one line, word by word.
-class LineParser {
+// Parses one line of a budget, word by word.
+class BudgetLineParser {
  public:
-  LineParser(absl::string_view text, std::string origin)
+  BudgetLineParser(absl::string_view text, std::string origin)
       : origin_(std::move(origin)),
         words_(absl::StrSplit(text, absl::ByAnyChar(" \t\r\v\f"),
                               absl::SkipEmpty())) {}
@@ -103,9 +103,9 @@ class LineParser {
       MTF_RETURN_IF_ERROR(Expect("at"));
       MTF_RETURN_IF_ERROR(ParseMost());
       if (!AtEnd()) {
-        return Error(absl::StrCat("says ", Quoted(Next()),
-                                  " behind the size: memory is that of a whole "
-                                  "rank"));
+        return Error(absl::StrCat("has ", Quoted(Next()),
+                                  " after the size: memory is limited for a "
+                                  "rank as a whole"));
       }
     } else {
       return Unexpected(start, starts);
@@ -127,7 +127,7 @@ class LineParser {
   // The next word, "" at the end.
   absl::string_view Next() { return AtEnd() ? "" : words_[next_++]; }
 
-  // `word` stands where one of `words` should.
+  // The error that `word` was found where one of `words` is expected.
   absl::Status Unexpected(absl::string_view word,
                           const std::vector<std::string>& words) const {
     if (word.empty()) {
@@ -146,7 +146,7 @@ class LineParser {
     return Unexpected(next, {std::string(word)});
   }
 
-  // Takes `word` as a kind; false if it is none.
+  // Sets the kind if `word` names one; returns whether it does.
   bool TakeKind(absl::string_view word) {
     if (has_kind_) return false;
     for (CollectiveKind kind : kKinds) {
@@ -169,7 +169,7 @@ class LineParser {
     return Unexpected(word, KindWords());
   }
 
-  // "most 64 MiB", the "at" is read.
+  // Parses "most 64 MiB", after "at".
   absl::Status ParseMost() {
     MTF_RETURN_IF_ERROR(Expect("most"));
     const absl::string_view word = Next();
@@ -240,11 +240,11 @@ class LineParser {
       words.emplace_back(kParameters);
       words.emplace_back(kOptimizer);
     }
-    if (words.empty()) return Error("has more than one \"of\" of a sort");
+    if (words.empty()) return Error("has too many clauses with \"of\"");
     return Unexpected(word, words);
   }
 
-  // "of parameters over data in layer_*", each once and in any order.
+  // Parses clauses such as "of parameters over data in layer_*", in any order.
   absl::Status ParseClauses() {
     while (!AtEnd()) {
       const absl::string_view word = Next();
@@ -270,20 +270,21 @@ class LineParser {
   BudgetLine line_;
 };
 
-// Whether both speak of the same collectives, or both of memory.
+// Whether both lines limit the same collectives, or both limit memory.
 bool LimitTheSame(const BudgetLine& a, const BudgetLine& b) {
   return a.subject == b.subject && a.kind == b.kind && a.tensors == b.tensors &&
          a.axes == b.axes && a.scope == b.scope;
 }
 
-// "*" in `pattern` stands for any run of characters.
+// Whether `name` matches `pattern`, in which "*" matches any sequence of
+// characters.
 bool Matches(absl::string_view name, absl::string_view pattern) {
   const size_t star = pattern.find('*');
   if (star == absl::string_view::npos) return name == pattern;
   if (!absl::ConsumePrefix(&name, pattern.substr(0, star))) return false;
   const absl::string_view rest = pattern.substr(star + 1);
-  // Every part between stars at its first place: if any choice works, this
-  // does.
+  // Match each substring between stars at its first occurrence: if any choice
+  // works, this one does.
   const size_t next = std::min(rest.find('*'), rest.size());
   if (next == rest.size()) return absl::EndsWith(name, rest);
   const size_t at = name.find(rest.substr(0, next));
@@ -309,7 +310,7 @@ absl::Status Budget::Add(absl::string_view text, const Source& source) {
               ? absl::StrCat(source.origin, ":", line)
               : absl::StrCat(source.origin, source.origin.empty() ? "" : ", ",
                              "characters ", first, "-", last);
-      LineParser parser(words, std::move(origin));
+      BudgetLineParser parser(words, std::move(origin));
       MTF_ASSIGN_OR_RETURN(BudgetLine parsed, parser.Parse());
       for (const BudgetLine& before : lines_) {
         if (!LimitTheSame(before, parsed)) continue;

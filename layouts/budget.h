@@ -20,43 +20,44 @@ enum class BudgetSubject : uint8_t {
   kMemory,  // "memory at most 80 GiB": of each rank
 };
 
-// Whose values a collective moves.
+// Which values a collective moves.
 enum class BudgetTensors : uint8_t { kAll, kParameters, kOptimizer };
 
-// One line of a budget. Which collectives it speaks of: of `kind`, moving
-// `tensors`, over one of `axes`, inside of `scope`; what is not given matches
-// all.
+// One line of a budget. It limits the collectives that are of `kind`, move
+// `tensors`, run over one of `axes`, and belong to an operation in `scope`.
+// Fields that are not given match all collectives.
 struct BudgetLine {
   BudgetSubject subject = BudgetSubject::kCalls;
-  int64_t most_bytes = 0;  // of kBytes and kMemory
+  int64_t most_bytes = 0;  // for kBytes and kMemory
   std::optional<CollectiveKind> kind;
   BudgetTensors tensors = BudgetTensors::kAll;
   std::vector<std::string> axes;  // by name
   std::string scope;              // "layer_*/attention"; "" everywhere
   std::string text;               // "at most 64 MiB over data"
-  // Where it came from: "fsdp.layout:9" or "--layout, characters 24-47".
+  // Where the line is written: "fsdp.layout:9" or "--layout, characters 24-47".
   std::string origin;
 
   const std::string& ToString() const { return text; }
 };
 
-// The section [budget] of a layout: what a plan may cost at most. Lines end at
-// line ends, commas and semicolons, words at blanks:
+// The section [budget] of a layout: limits on what a plan may cost. Lines are
+// separated by line breaks, commas or semicolons, words by blanks:
 //
 //   no all_gather of parameters in layer_*
 //   nothing over model in layer_*/attention
 //   at most 64 MiB of all_reduce over data
 //   memory at most 80 GiB
 //
-// docs/budgets.md has the grammar; CheckBudget (planning/cost/check_budget.h)
-// holds a program against it.
+// docs/budgets.md has the grammar. CheckBudget (planning/cost/check_budget.h)
+// checks a program against a budget.
 class Budget {
  public:
   Budget() = default;
 
-  // A section's text, and how an error and `origin` name a place in it: the
-  // section begins at character `first` (counted from 0) and line `line` of
-  // what came from `origin`, whose places are lines if `by_line`.
+  // Where the text of a section comes from, for errors and BudgetLine::origin:
+  // it begins at character `first` (counted from 0), on line `line`, of the
+  // text called `origin`. Positions are given as lines if `by_line`, else as
+  // characters.
   struct Source {
     absl::string_view origin;
     int64_t first = 0;
@@ -64,24 +65,24 @@ class Budget {
     bool by_line = true;
   };
 
-  // Adds the lines of `text`. kInvalidArgument, with the nearest word, the
-  // place and the grammar, for a line that is none, and for a second line that
-  // limits the same.
+  // Adds the lines of `text`. Returns kInvalidArgument for a malformed line,
+  // with the nearest word, the position and the grammar, and for a second line
+  // that limits the same collectives.
   absl::Status Add(absl::string_view text, const Source& source);
 
   const std::vector<BudgetLine>& lines() const { return lines_; }
   bool empty() const { return lines_.empty(); }
 
-  // Its lines, separated by commas; "" if there are none.
+  // The lines, separated by commas; "" if there are none.
   std::string ToString() const;
 
  private:
   std::vector<BudgetLine> lines_;
 };
 
-// Whether `name`, made of components with "/" between, lies inside `scope`:
-// the components of `scope` match the first ones of `name`, where "*" stands
-// for any run of characters inside of one. "" is everywhere.
+// Whether the operation `name` is in `scope`: the components of `scope`, which
+// are separated by slashes, match the first components of `name`. "*" matches
+// any sequence of characters within a component. Every name is in "".
 //
 //   IsInScope("layer_7/attention/query", "layer_*/attention")  // true
 //   IsInScope("layer_7/attention_2", "layer_*/attention")      // false

@@ -8,12 +8,14 @@
 namespace mtf::internal {
 namespace {
 
-class Construction {
+// Appends the steps of a path one by one; `layout_` is the layout after the
+// last.
+class ReshardConstruction {
  public:
-  Construction(const TensorLayout& source, const TensorLayout& target)
-      : layout_(source), target_(target), home_(kMaxMeshAxes, -1) {
+  ReshardConstruction(const TensorLayout& source, const TensorLayout& target)
+      : layout_(source), target_(target), target_dim_(kMaxMeshAxes, -1) {
     for (int i = 0; i < num_dims(); ++i) {
-      for (int axis : target.dims[i]) home_[axis] = i;
+      for (int axis : target.dims[i]) target_dim_[axis] = i;
     }
   }
 
@@ -33,7 +35,7 @@ class Construction {
     Add(CollectiveKind::kAllReduce, -1, -1, ListOf(rest));
   }
 
-  bool HasMovers() const {
+  bool HasMovingAxes() const {
     for (int i = 0; i < num_dims(); ++i) {
       for (int axis : layout_.dims[i]) {
         if (Moves(axis, i)) return true;
@@ -42,8 +44,9 @@ class Construction {
     return false;
   }
 
-  // Makes the axes that change their dimension the last of their lists.
-  void ExposeMovers() {
+  // Makes the axes that move to another dimension the last of their lists,
+  // those with the same target dimension adjacent.
+  void PermuteMovingAxesToEnds() {
     TensorLayout exposed = layout_;
     for (int i = 0; i < num_dims(); ++i) {
       AxisList& list = exposed.dims[i];
@@ -58,7 +61,7 @@ class Construction {
       }
       for (int to = 0; to < num_dims(); ++to) {
         for (int axis : list) {
-          if (to != i && home_[axis] == to) ordered.push_back(axis);
+          if (to != i && target_dim_[axis] == to) ordered.push_back(axis);
         }
       }
       list = ordered;
@@ -66,15 +69,16 @@ class Construction {
     PermuteTo(exposed);
   }
 
-  void ExchangeMovers() {
+  // Moves the last axes of each list to their target dimension.
+  void MoveAxes() {
     for (int from = 0; from < num_dims(); ++from) {
       while (true) {
         AxisList& list = layout_.dims[from];
         if (list.empty() || !Moves(list.back(), from)) break;
-        // As many at once as have the same home.
-        const int to = home_[list.back()];
+        // Move all axes with the same target dimension at once.
+        const int to = target_dim_[list.back()];
         int kept = list.size();
-        while (kept > 0 && home_[list[kept - 1]] == to) --kept;
+        while (kept > 0 && target_dim_[list[kept - 1]] == to) --kept;
         const AxisList axes = list.Suffix(kept);
         list = list.Prefix(kept);
         layout_.dims[to].Append(axes);
@@ -83,18 +87,18 @@ class Construction {
     }
   }
 
-  void PutInOrder() {
+  void PermuteToTargetOrder() {
     TensorLayout ordered = layout_;
     for (int i = 0; i < num_dims(); ++i) {
       ordered.dims[i] = target_.dims[i];
       for (int axis : layout_.dims[i]) {
-        if (home_[axis] < 0) ordered.dims[i].push_back(axis);
+        if (target_dim_[axis] < 0) ordered.dims[i].push_back(axis);
       }
     }
     PermuteTo(ordered);
   }
 
-  void GatherTheRest() {
+  void GatherExtraAxes() {
     for (int i = 0; i < num_dims(); ++i) {
       const int kept = target_.dims[i].size();
       if (layout_.dims[i].size() == kept) continue;
@@ -105,14 +109,14 @@ class Construction {
   }
 
   std::vector<ReshardStep> TakePath() {
-    MTF_CHECK(layout_ == target_) << "the recipe missed its target";
+    MTF_CHECK(layout_ == target_) << "the path ends in another layout";
     return std::move(path_);
   }
 
  private:
   int num_dims() const { return static_cast<int>(layout_.dims.size()); }
   bool Moves(int axis, int dim) const {
-    return home_[axis] >= 0 && home_[axis] != dim;
+    return target_dim_[axis] >= 0 && target_dim_[axis] != dim;
   }
   static AxisList Within(const AxisList& list, AxisSet set) {
     AxisList result;
@@ -138,10 +142,11 @@ class Construction {
     if (set == 0) layout_.reduction = ReduceKind::kSum;
   }
 
-  // The lists of `ordered` are those of the layout in another order.
+  // Adds a collective_permute to `ordered`, which has the same axes per
+  // dimension as layout_ in another order.
   void PermuteTo(const TensorLayout& ordered) {
-    // Axes between two that trade places have another weight unless those are
-    // of one size, so they take part.
+    // Axes between two that swap positions change their stride too, unless the
+    // two have the same size.
     AxisSet changed = 0;
     for (int i = 0; i < num_dims(); ++i) {
       const AxisList &before = layout_.dims[i], &after = ordered.dims[i];
@@ -157,7 +162,8 @@ class Construction {
 
   TensorLayout layout_;
   const TensorLayout& target_;
-  std::vector<int> home_;  // by axis: the dimension it cuts in the target
+  std::vector<int> target_dim_;  // by axis: the dimension it shards in target_,
+                                 // or -1
   std::vector<ReshardStep> path_;
 };
 
@@ -165,15 +171,16 @@ class Construction {
 
 std::vector<ReshardStep> ConstructReshard(const TensorLayout& source,
                                           const TensorLayout& target) {
-  Construction construction(source, target);
+  ReshardConstruction construction(source, target);
   construction.ReduceAndSlice();
-  // What arrives at a dimension can hide what has yet to leave it.
-  while (construction.HasMovers()) {
-    construction.ExposeMovers();
-    construction.ExchangeMovers();
+  // An axis that arrives at a dimension can come to stand after one that has
+  // yet to leave it, so this may repeat.
+  while (construction.HasMovingAxes()) {
+    construction.PermuteMovingAxesToEnds();
+    construction.MoveAxes();
   }
-  construction.PutInOrder();
-  construction.GatherTheRest();
+  construction.PermuteToTargetOrder();
+  construction.GatherExtraAxes();
   return construction.TakePath();
 }
 

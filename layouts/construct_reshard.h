@@ -8,12 +8,17 @@
 
 namespace mtf::internal {
 
-// A reshard by recipe, in a time that does not depend on what it finds:
-// reduce and slice, so that only small shards travel; bring axes that change
-// their dimension to the end of their lists; exchange them; put every list in
-// its final order; gather what is too much. Never larger in memory than the
-// larger end, but not always the cheapest. The search starts with it and falls
-// back to it.
+// A reshard built without a search, in linear time:
+//
+//   1. reduce_scatter, all_slice and all_reduce, so that shards become small;
+//   2. collective_permute, so that axes that move to another dimension are the
+//      last of their dimension's list;
+//   3. all_to_all, which moves these axes (2 and 3 repeat if necessary);
+//   4. collective_permute, which brings each list into its final order;
+//   5. all_gather over the axes that `target` lacks.
+//
+// No step takes more memory than the larger of `source` and `target`. The path
+// is not always the cheapest: it is the search's upper bound and fallback.
 std::vector<ReshardStep> ConstructReshard(const TensorLayout& source,
                                           const TensorLayout& target);
 

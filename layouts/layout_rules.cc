@@ -20,14 +20,15 @@ constexpr absl::string_view kForm =
     "axes as \"batch:pod+data\"";
 constexpr RuleSection kSections[] = {
     RuleSection::kDefault, RuleSection::kParameters, RuleSection::kOptimizer};
-// Holds no rules, so it is no RuleSection.
+// This section has no rules, so it is not a RuleSection.
 constexpr absl::string_view kBudgetSection = "[budget]";
-// Behind the name of the section [parameters].
+// Follows the name of the section [parameters].
 constexpr absl::string_view kKeepGathered = "keep_gathered";
-// The former word for it: an error that names the present one.
+// The former word for kKeepGathered. Its use is an error that suggests the new
+// word.
 constexpr absl::string_view kFormerKeepGathered = "gathered_once";
 
-// What stands between the brackets before some rules.
+// The header of a section, "[parameters keep_gathered]".
 struct SectionHeader {
   RuleSection section = RuleSection::kDefault;
   bool keep_gathered = false;
@@ -46,7 +47,7 @@ constexpr SectionHeader kHeaders[] = {{RuleSection::kDefault},
                                       {RuleSection::kParameters, true},
                                       {RuleSection::kOptimizer}};
 
-// A header of several words was cut at its blanks: puts it together again.
+// Joins the items of a header of several words, which SplitItems has split.
 std::vector<TextItem> JoinHeaders(absl::string_view text,
                                   std::vector<TextItem> items) {
   std::vector<TextItem> joined;
@@ -73,8 +74,9 @@ std::vector<TextItem> JoinHeaders(absl::string_view text,
   return joined;
 }
 
-// The text of one LayoutRules and how places in it are named: by line in a
-// file or a text of several lines, else by number and characters.
+// The text of one LayoutRules, with errors that state a position in it: the
+// line in a file or a text of several lines, else the number of the rule and
+// its characters.
 class RulesText {
  public:
   RulesText(absl::string_view text, absl::string_view origin, bool by_line)
@@ -95,8 +97,8 @@ class RulesText {
   const std::vector<TextItem>& items() const { return items_; }
   static bool IsSection(const TextItem& item) { return item.text[0] == '['; }
 
-  // Adds what stands behind items()[section], up to the next section, to
-  // `budget`; returns the place of that one, or the number of items.
+  // Adds the text between items()[section] and the next section to `budget`.
+  // Returns the index of the next section, or the number of items.
   absl::StatusOr<size_t> ParseBudget(size_t section, Budget& budget) const {
     size_t next = section + 1;
     while (next < items_.size() && !IsSection(items_[next])) ++next;
@@ -112,7 +114,7 @@ class RulesText {
     return next;
   }
 
-  // `number` counts rules from 1; 0 for a section.
+  // The position of an item. `number` counts rules from 1; 0 is a section.
   std::string Origin(const TextItem& item, int number) const {
     if (by_line_) return absl::StrCat(origin_, ":", item.line);
     const std::string prefix =
@@ -124,7 +126,7 @@ class RulesText {
 
   absl::Status Error(const TextItem& item, int number, absl::string_view what,
                      absl::string_view help = kForm) const {
-    // The whole text is worth showing where it is one line.
+    // Show the complete text if it is one line.
     const std::string rules =
         by_line_ ? "" : DetailLine("rules", Quoted(text_));
     return absl::InvalidArgumentError(absl::StrCat(
@@ -142,7 +144,7 @@ class RulesText {
 
 absl::StatusOr<SectionHeader> ParseSection(const RulesText& text,
                                            const TextItem& item) {
-  // Its words, whatever separates them.
+  // Join the words of the header with single blanks.
   std::string name;
   for (const TextItem& word : SplitItems(item.text.substr(1), false)) {
     absl::StrAppend(&name, name.empty() ? "" : " ", word.text);
@@ -168,9 +170,9 @@ absl::StatusOr<SectionHeader> ParseSection(const RulesText& text,
   if (const size_t bracket = item.text.find(']');
       bracket < item.text.size() - 1) {
     return text.Error(
-        item, 0, "goes on behind its \"]\"",
+        item, 0, "continues after its \"]\"",
         absl::StrCat("write ", Quoted(item.text.substr(0, bracket + 1)),
-                     " and a blank, then what it holds for"));
+                     ", a blank, and then the rules of the section"));
   }
   if (item.text.back() != ']') {
     return text.Error(item, 0, "does not end with \"]\"", known);
@@ -277,9 +279,9 @@ std::string LayoutRule::SectionName() const {
   return SectionHeader::Of(*this).Name();
 }
 
-absl::Status LayoutRules::ParseText(absl::string_view whole,
+absl::Status LayoutRules::ParseText(absl::string_view full_text,
                                     absl::string_view origin, bool by_line) {
-  const RulesText text(whole, origin, by_line);
+  const RulesText text(full_text, origin, by_line);
   absl::flat_hash_map<std::pair<RuleSection, std::string>, std::string> seen;
   SectionHeader header;
   int number = 0;

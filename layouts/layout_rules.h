@@ -14,40 +14,43 @@
 
 namespace mtf {
 
-// Which tensors a rule applies to: activations and everything else, parameters
-// at rest, or optimizer state at rest together with the arithmetic of the
-// update.
+// The section of a rule. [parameters] applies to parameters as they are stored
+// between steps; [optimizer] to optimizer state and the arithmetic of the
+// update; the default section to everything else, such as activations.
 enum class RuleSection : uint8_t { kDefault, kParameters, kOptimizer };
 inline constexpr int kNumRuleSections = 3;
 absl::string_view RuleSectionName(RuleSection section);
 
-// "length:replicated" lifts a rule, so no mesh axis may have this name.
+// "length:replicated" is a rule without axes, so no mesh axis may have this
+// name.
 inline constexpr absl::string_view kReplicated = "replicated";
-// The former word for it: an error that names the present one.
+// The former word for kReplicated. Its use is an error that suggests the new
+// word.
 inline constexpr absl::string_view kFormerReplicated = "whole";
 
-// "batch:pod+data": a dimension and the mesh axes that shard it, major first;
-// no axes in "batch:replicated".
+// "batch:pod+data": a dimension and the mesh axes that shard it, major to
+// minor. "batch:replicated" has no axes.
 struct LayoutRule {
   RuleSection section = RuleSection::kDefault;
   std::string dimension;
   std::vector<std::string> axes;
-  // Where it came from: "--layout, rule 2 of 3, characters 8-15" or
+  // Where the rule is written: "--layout, rule 2 of 3, characters 8-15" or
   // "fsdp.layout:4".
   std::string origin;
-  // Of [parameters keep_gathered]: a gathered parameter is kept for its next
-  // use. Otherwise it is dropped and gathered again.
+  // The rule is in [parameters keep_gathered]: a gathered parameter is kept for
+  // its next use. Otherwise it is dropped and gathered again.
   bool keep_gathered = false;
 
   std::string ToString() const;  // "batch:pod+data"
-  // What its section is called between brackets: "parameters keep_gathered".
+  // The text between the brackets of its section: "parameters keep_gathered".
   std::string SectionName() const;
-  // ToString behind the section, unless that is the default:
+  // ToString, after the section unless it is the default:
   // "[parameters] io:x".
   std::string TextWithSection() const;
 };
 
-// Layout rules as the user wrote them, before any mesh or program is known.
+// Layout rules as the user wrote them, before they are applied to a mesh and a
+// program (ResolvedRules).
 //
 //   # comments run to the end of the line
 //   batch:data, heads:model
@@ -59,29 +62,32 @@ class LayoutRules {
  public:
   LayoutRules() = default;
 
-  // Parses rules; items are separated as in Mesh::Parse, or by line ends.
-  // `origin` says where the text came from, "--layout" or a file name.
-  // kInvalidArgument for malformed items, unknown sections, a dimension ruled
-  // twice in one section, an axis twice in one rule, or a budget line that is
-  // none.
+  // Parses rules. Items are separated as in Mesh::Parse, or by line breaks.
+  // `origin` names the source of the text in errors: "--layout" or a file name.
+  //
+  // Returns kInvalidArgument for a malformed item, an unknown section, two
+  // rules for a dimension in one section, an axis that occurs twice in a rule,
+  // or a malformed budget line.
   static absl::StatusOr<LayoutRules> Parse(absl::string_view text,
                                            absl::string_view origin);
 
-  // Reads a layout file. kNotFound or kPermissionDenied, naming the path.
+  // Parses a layout file. Errors name the path: kNotFound, kPermissionDenied,
+  // or those of Parse.
   static absl::StatusOr<LayoutRules> ReadFile(const std::string& path);
 
-  // The preset called `name` (layouts/presets/*.layout, built in). kNotFound
-  // with the nearest name.
+  // The preset called `name`, from layouts/presets/*.layout, which are built
+  // into the library. An unknown name is kNotFound with the nearest name.
   static absl::StatusOr<LayoutRules> Preset(absl::string_view name);
   static std::vector<std::string> PresetNames();
-  // The mesh a preset is written for, on `num_ranks` ranks: "data:2,model:2".
+  // A mesh of `num_ranks` ranks with the axes that a preset is written for:
+  // "data:2,model:2".
   static absl::StatusOr<Mesh> PresetMesh(absl::string_view name,
                                          int64_t num_ranks);
 
   const std::vector<LayoutRule>& rules() const { return rules_; }
-  // The lines of the sections [budget].
+  // The lines of all sections [budget].
   const Budget& budget() const { return budget_; }
-  // Text that Parse reads back, the budget last.
+  // Text that Parse reads back. The budget comes last.
   std::string ToString() const;
 
  private:
@@ -97,37 +103,39 @@ class ResolvedRules {
  public:
   ResolvedRules() = default;
 
-  // Matches `rules` with the axes of `mesh` and with `dimensions`, the names
-  // that occur in the program. A rule (or an axis of a rule) that matches
-  // nothing is inert and gets a line in notices(); kInvalidArgument where the
-  // unmatched name is a likely misspelling of an existing one, or for any
-  // inert rule when `strict`.
+  // Applies `rules` to the axes of `mesh` and to `dimensions`, the names that
+  // occur in the program. A rule, or an axis of a rule, that matches nothing
+  // has no effect and is reported in notices().
+  //
+  // Returns kInvalidArgument if an unmatched name is probably a misspelling of
+  // an existing one, or, with `strict`, if any rule has no effect.
   static absl::StatusOr<ResolvedRules> Resolve(
       const LayoutRules& rules, const Mesh& mesh,
       const std::vector<std::string>& dimensions, bool strict);
 
-  // The axes of size over 1 that the dimension is cut over in `section`. The
-  // scoped sections fall back to the default one, dimension by dimension.
+  // The mesh axes of size greater than 1 over which `section` shards
+  // `dimension`. A dimension without a rule in [parameters] or [optimizer] has
+  // the axes of the default section.
   const AxisList& AxesOf(RuleSection section,
                          absl::string_view dimension) const;
-  // The rule behind AxesOf, or null.
+  // The rule that determines AxesOf, or null.
   const LayoutRule* RuleOf(RuleSection section,
                            absl::string_view dimension) const;
 
-  // Whether a rule of any section applies to `dimension`, `x:replicated`
-  // included.
+  // Whether a rule of any section, including "x:replicated", applies to
+  // `dimension`.
   bool HasRule(absl::string_view dimension) const {
     return entries_.contains(dimension);
   }
 
-  // Every axis that any section can give `dimension`.
+  // The axes over which any section shards `dimension`.
   AxisSet AllAxesOf(absl::string_view dimension) const;
 
   const std::vector<LayoutRule>& rules() const { return rules_; }
   const std::vector<std::string>& notices() const { return notices_; }
-  // The dimension `second` is cut as `first` is; it has no rule of its own.
-  void Follow(absl::string_view second, absl::string_view first);
-  // Adds what was found later, such as a budget line without effect.
+  // Gives the dimension `second`, which has no rules, the rules of `first`.
+  void CopyRules(absl::string_view second, absl::string_view first);
+  // Adds a notice from outside, such as on a budget line without effect.
   void AddNotice(std::string notice) { notices_.push_back(std::move(notice)); }
 
  private:

@@ -13,11 +13,11 @@
 
 namespace mtf {
 
-// A mesh has at most this many axes.
+// The maximum number of axes of a mesh.
 inline constexpr int kMaxMeshAxes = 8;
 
-// An ordered list of mesh axes (places in Mesh::axes()), major to minor. Small
-// and without allocation, because every value of a program holds several.
+// An ordered list of mesh axes (indices in Mesh::axes()), major to minor.
+// Stored inline, because every value of a program has several.
 class AxisList {
  public:
   AxisList() = default;
@@ -48,7 +48,7 @@ class AxisList {
   friend bool operator==(const AxisList&, const AxisList&) = default;
 
  private:
-  std::array<int8_t, kMaxMeshAxes> axes_{};  // zero behind size_
+  std::array<int8_t, kMaxMeshAxes> axes_{};  // zero from size_ on
   int8_t size_ = 0;
 };
 
@@ -74,8 +74,8 @@ struct MeshAxis {
   friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
 };
 
-// A grid of devices with named axes. Rank to coordinates is row-major: the
-// last axis is the fastest.
+// A grid of devices with named axes. Ranks are in row-major order of their
+// coordinates: the last axis varies fastest.
 //
 //   Mesh mesh = *Mesh::Parse("data:2,model:4");
 //   mesh.num_devices();      // 8
@@ -84,11 +84,12 @@ class Mesh {
  public:
   Mesh() = default;  // one device, no axes
 
-  // Parses "data:2,model:4"; items may be separated by commas, semicolons,
-  // dots or white space. One size may be -1, "the rest of `num_ranks`".
-  // kInvalidArgument, naming the item and its position, for malformed text, a
-  // repeated axis, a size below 1, over kMaxMeshAxes axes, or a device count
-  // other than `num_ranks` where `num_ranks` is positive.
+  // Parses "data:2,model:4". Items may be separated by commas, semicolons, dots
+  // or white space. One size may be -1: `num_ranks` divided by the other sizes.
+  //
+  // Returns kInvalidArgument, with the item and its position, for malformed
+  // text, a repeated axis, a size less than 1, more than kMaxMeshAxes axes, or,
+  // if `num_ranks` is positive, another number of devices.
   static absl::StatusOr<Mesh> Parse(absl::string_view text,
                                     int64_t num_ranks = 0);
 
@@ -97,7 +98,7 @@ class Mesh {
   int64_t axis_size(int axis) const { return axes_[axis].size; }
   int64_t num_devices() const;
 
-  // The place of the axis called `name`, or -1.
+  // The index of the axis called `name`, or -1.
   int Find(absl::string_view name) const;
 
   // The product of the sizes of the axes.
@@ -106,15 +107,16 @@ class Mesh {
 
   // The coordinate of `rank` along `axis`.
   int64_t Coordinate(int64_t rank, int axis) const;
-  // The coordinate of `rank` along several axes taken as one, major to minor:
-  // which shard of a dimension laid out over `axes` this rank holds, and its
-  // place in its group over `axes`.
+  // The coordinate of `rank` along the combined `axes`, major to minor. This is
+  // the index of the shard that the rank holds of a dimension sharded over
+  // `axes`, and the index of the rank in its group over `axes`.
   int64_t Coordinate(int64_t rank, const AxisList& axes) const;
-  // The rank with the coordinates of `rank` but `coordinate` along `axes`.
+  // The rank that has `coordinate` along the combined `axes` and otherwise the
+  // coordinates of `rank`.
   int64_t WithCoordinate(int64_t rank, const AxisList& axes,
                          int64_t coordinate) const;
-  // The ranks that differ from `rank` only along `axes`, by place in the
-  // group.
+  // The group of `rank`: the ranks that differ from it only along `axes`, in
+  // order of their coordinate.
   std::vector<int64_t> Group(int64_t rank, const AxisList& axes) const;
 
   // "data:2,model:4"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mesh::Parse. Every complaint quotes the item, says where it stands and ends
-// with a way out.
+// Mesh::Parse. Every error quotes the item, states its position and ends with a
+// way out.
 #include <limits>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@
 namespace mtf {
 namespace {
 
-// Ranks are counted in an int by MPI and NCCL.
+// MPI and NCCL count ranks in an int.
 constexpr int64_t kMaxDevices = std::numeric_limits<int32_t>::max();
 constexpr absl::string_view kForm =
     "write name:size items, as in \"data:2,model:4\"";
@@ -29,7 +29,7 @@ class MeshText {
 
   const std::vector<TextItem>& items() const { return items_; }
 
-  // `what` goes on after the item: "has no size".
+  // `what` continues the sentence after the item: "has no size".
   absl::Status Error(int item, absl::string_view what,
                      absl::string_view help = kForm) const {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -43,7 +43,7 @@ class MeshText {
   std::vector<TextItem> items_;
 };
 
-// Parses item `i`; a size of -1 is handed on.
+// Parses item `i`. The size may be -1.
 absl::StatusOr<MeshAxis> ParseAxis(const MeshText& text, int i) {
   const absl::string_view item = text.items()[i].text;
   const size_t colon = item.find(':');
@@ -59,7 +59,7 @@ absl::StatusOr<MeshAxis> ParseAxis(const MeshText& text, int i) {
         i, "has a name that is not made of letters, digits, \"_\" and \"-\"");
   }
   if (name == kReplicated || name == kFormerReplicated) {
-    return text.Error(i, "has the name that stands for no axis in a layout",
+    return text.Error(i, "has a name that layouts reserve for no axis",
                       "choose another name");
   }
   if (size.empty()) {
@@ -89,12 +89,13 @@ absl::StatusOr<MeshAxis> ParseAxis(const MeshText& text, int i) {
   return MeshAxis{std::string(name), value};
 }
 
-// What -1 stands for where the other axes take `others` devices.
+// The size that -1 denotes if the other axes take `others` devices.
 absl::StatusOr<int64_t> RestOfRanks(const MeshText& text, int item,
                                     int64_t others, int64_t num_ranks) {
   if (num_ranks <= 0) {
     return text.Error(
-        item, "stands for the rest of the ranks, which nobody has counted here",
+        item,
+        "means the rest of the ranks, but the number of ranks is unknown here",
         "write the size");
   }
   if (num_ranks % others != 0) {
@@ -108,7 +109,7 @@ absl::StatusOr<int64_t> RestOfRanks(const MeshText& text, int item,
   return num_ranks / others;
 }
 
-// The mesh of `axes` with -1 for one that can absorb the difference to
+// The mesh of `axes` with -1 in place of a size, chosen so that the mesh fits
 // `num_ranks`.
 std::string FittingMesh(const std::vector<MeshAxis>& axes, int64_t num_ranks) {
   int64_t devices = 1;
@@ -162,7 +163,7 @@ absl::StatusOr<Mesh> Mesh::Parse(absl::string_view text, int64_t num_ranks) {
                          absl::StrCat("is one axis too many: a mesh has at "
                                       "most ",
                                       kMaxMeshAxes),
-                         "merge axes that no rule tells apart");
+                         "merge axes that no rule distinguishes");
     }
     if (axis.size == -1) {
       if (rest >= 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PlanReshard: the reshards that real programs are made of are read off
-// directly; anything else is searched.
+// PlanReshard: the reshards of common programs have a path that is known to be
+// optimal; all others are searched.
 #include <optional>
 
 #include "layouts/reshard_path.h"
@@ -17,15 +17,16 @@ bool IsPrefix(const AxisList& prefix, const AxisList& list) {
   return prefix.size() <= list.size() && list.Prefix(prefix.size()) == prefix;
 }
 
-// What changes between two layouts.
-struct Difference {
+// How the dimensions change between two layouts.
+struct LayoutDifference {
   std::vector<int> longer;   // dimensions that only gain axes at the end
   std::vector<int> shorter;  // dimensions that only lose axes at the end
   bool other = false;        // some dimension changes in another way
 };
 
-Difference Compare(const TensorLayout& source, const TensorLayout& target) {
-  Difference difference;
+LayoutDifference Compare(const TensorLayout& source,
+                         const TensorLayout& target) {
+  LayoutDifference difference;
   for (int i = 0; i < static_cast<int>(source.dims.size()); ++i) {
     if (source.dims[i] == target.dims[i]) continue;
     if (IsPrefix(source.dims[i], target.dims[i])) {
@@ -39,8 +40,9 @@ Difference Compare(const TensorLayout& source, const TensorLayout& target) {
   return difference;
 }
 
-// One slice or one gather for each of `dims`: no other collective brings a
-// rank less than what it lacks, and none changes two dimensions this way.
+// One all_slice or all_gather for each of `dims`. This is optimal: a rank must
+// receive the elements it lacks, and no collective changes two dimensions this
+// way.
 Path OneEach(CollectiveKind kind, const std::vector<int>& dims,
              const TensorLayout& source, const TensorLayout& target) {
   Path path;
@@ -58,18 +60,17 @@ Path OneEach(CollectiveKind kind, const std::vector<int>& dims,
   return path;
 }
 
-// The path where one collective of known optimality does it; nothing where
-// that takes a search.
+// A path that is known to be optimal, or nullopt if it takes a search.
 std::optional<Path> DirectPath(const internal::ReshardProblem& problem,
                                const TensorLayout& source,
                                const TensorLayout& target) {
-  const Difference difference = Compare(source, target);
+  const LayoutDifference difference = Compare(source, target);
   if (difference.other) return std::nullopt;
   const std::vector<int>& longer = difference.longer;
   const std::vector<int>& shorter = difference.shorter;
   if (const AxisSet reduced = source.unreduced & ~target.unreduced) {
-    // With a spare axis, replicas could share the work of the reduction.
-    if (problem.HasSpareRoom() || !shorter.empty()) return std::nullopt;
+    // With a spare axis, replicas could divide the reduction among them.
+    if (problem.HasSpareAxis() || !shorter.empty()) return std::nullopt;
     if (longer.empty()) {
       return Path{
           {CollectiveKind::kAllReduce, -1, -1, ListOf(reduced), target}};

@@ -80,12 +80,12 @@ absl::StatusOr<Mesh> LayoutRules::PresetMesh(absl::string_view name,
         "preset ", Quoted(name), " needs at least 1 rank, not ", num_ranks));
   }
   const std::vector<std::string> axes = DeclaredAxes(file);
-  // More ranks than a mesh may have: say so in its words, without factoring.
+  // Let Mesh::Parse report too many ranks instead of factoring the number.
   if (num_ranks > std::numeric_limits<int32_t>::max()) {
     return Mesh::Parse(absl::StrCat(axes[0], ":", num_ranks));
   }
-  // Near-equal factors, the smallest last: the early axes carry batches, which
-  // are the cheapest to cut finely.
+  // Near-equal factors, the smallest last: the first axes shard the batch,
+  // which is the cheapest dimension to shard finely.
   std::string text;
   int64_t rest = num_ranks;
   for (int i = static_cast<int>(axes.size()) - 1; i >= 0; --i) {

@@ -8,14 +8,14 @@
 
 namespace mtf::internal {
 
-// A file of layouts/presets/, built into the library so that a binary needs no
-// files at run time.
+// A file of layouts/presets/, compiled into the library so that programs need
+// no files at run time.
 struct PresetFile {
   absl::string_view name;  // "zero3" for zero3.layout
   absl::string_view text;
 };
 
-// All presets, by name. Defined in a source that CMake writes.
+// All presets, sorted by name. Defined in a source that CMake generates.
 const std::vector<PresetFile>& PresetFiles();
 
 }  // namespace mtf::internal

@@ -24,10 +24,10 @@ using internal::SimulatedMesh;
 
 constexpr int64_t kGarbage = int64_t{-1} << 40;
 
-// A value on all ranks: element e is the sum of one summand for each
-// combination of coordinates u along the axes that the source leaves
-// unreduced. Summand u weighs a number that no sum of others gives, so no wrong
-// choice of summands or of elements gives a right sum.
+// The shards of a value on all ranks during a reshard. Element e is the sum of
+// one summand (e + 1) * weight(u) for each combination of coordinates u along
+// the unreduced axes of the source. No weight is a sum of others, so a wrong
+// choice of summands or of elements gives a wrong sum.
 class ReshardedValue {
  public:
   ReshardedValue(const Grains& grains, const Shape& shape,
@@ -36,12 +36,11 @@ class ReshardedValue {
         shape_(shape),
         source_(source),
         ranks_(grains.mesh()),
-        held_(ranks_.num_ranks()) {
-    // What each layout should hold, summed once for all elements.
+        shards_(ranks_.num_ranks()) {
     for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
-      LocalTensor& local = held_[rank];
+      LocalTensor& local = shards_[rank];
       const int64_t weight = WeightOf(source, rank);
-      ForEachPlace(source, rank, [&](int64_t element) {
+      ForEachElement(source, rank, [&](int64_t element) {
         local.data.push_back(element < 0 ? kGarbage - rank
                                          : (element + 1) * weight);
       });
@@ -52,22 +51,22 @@ class ReshardedValue {
   }
 
   absl::Status Run(const ReshardStep& step, const TensorLayout& before) {
-    MTF_ASSIGN_OR_RETURN(held_, ranks_.Run(step, before, held_));
+    MTF_ASSIGN_OR_RETURN(shards_, ranks_.Run(step, before, shards_));
     return absl::OkStatus();
   }
 
-  // "" when every rank holds what `layout` says, else what is wrong.
+  // "" if every rank holds its shard under `layout`, else what is wrong.
   std::string WrongIn(const TensorLayout& layout) {
     for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
-      const LocalTensor& local = held_[rank];
+      const LocalTensor& local = shards_[rank];
       for (int i = 0; i < shape_.rank(); ++i) {
         if (local.extents[i] != Extent(layout, i)) return "wrong extents";
       }
       const int64_t weight = WeightOf(layout, rank);
-      size_t place = 0;
+      size_t index = 0;
       std::string wrong;
-      ForEachPlace(layout, rank, [&](int64_t element) {
-        const int64_t value = local.data[place++];
+      ForEachElement(layout, rank, [&](int64_t element) {
+        const int64_t value = local.data[index++];
         if (element < 0 || !wrong.empty()) return;
         const int64_t expected = (element + 1) * weight;
         if (value == expected) return;
@@ -91,14 +90,14 @@ class ReshardedValue {
     return padded / shards;
   }
 
-  // Calls visit(element) with the global number of the element at each place
-  // of the rank's shard in order, -1 for padding.
+  // Calls visit(element) for each element of the rank's shard in order, with
+  // its global row-major index, or -1 for padding.
   template <class Visit>
-  void ForEachPlace(const TensorLayout& layout, int rank, Visit visit) const {
+  void ForEachElement(const TensorLayout& layout, int rank, Visit visit) const {
     std::vector<int64_t> begin(shape_.rank()), extent(shape_.rank());
     for (int i = 0; i < shape_.rank(); ++i) {
       extent[i] = Extent(layout, i);
-      begin[i] = ranks_.Place(rank, layout.dims[i]) * extent[i];
+      begin[i] = ranks_.Index(rank, layout.dims[i]) * extent[i];
     }
     const auto walk = [&](const auto& self, int dim, int64_t element) -> void {
       if (dim == shape_.rank()) return visit(element);
@@ -111,8 +110,8 @@ class ReshardedValue {
     walk(walk, 0, 0);
   }
 
-  // Of few summands each weighs a digit of its own; of many, a number that
-  // looks like chance, below 2^24 so that sums of elements stay exact.
+  // Few summands each get a hexadecimal digit of their own; many get a
+  // pseudorandom number below 2^24, so that sums stay exact.
   int64_t SummandWeight(int64_t u, int64_t summands) const {
     if (summands <= 8) return int64_t{1} << 4 * u;
     uint64_t x = static_cast<uint64_t>(u + 1) * 0x9e3779b97f4a7c15u;
@@ -121,16 +120,16 @@ class ReshardedValue {
     return static_cast<int64_t>((x ^ (x >> 31)) >> 40);
   }
 
-  // What `rank` should hold of element 0: the summands over the axes that
-  // `layout` has reduced.
+  // The value of element 0 on `rank` under `layout`: the sum of the weights
+  // over the axes that `layout` has reduced.
   int64_t WeightOf(const TensorLayout& layout, int rank) {
     const AxisList summed = ListOf(source_.unreduced);
     const std::vector<int>& group = ranks_.GroupOf(rank, summed);
     const AxisList open = ListOf(layout.unreduced);
     int64_t weights = 0;
     for (int other : group) {
-      if (ranks_.Place(other, open) != ranks_.Place(rank, open)) continue;
-      weights += SummandWeight(ranks_.Place(other, summed),
+      if (ranks_.Index(other, open) != ranks_.Index(rank, open)) continue;
+      weights += SummandWeight(ranks_.Index(other, summed),
                                static_cast<int64_t>(group.size()));
     }
     return weights;
@@ -140,7 +139,7 @@ class ReshardedValue {
   const Shape& shape_;
   const TensorLayout& source_;
   SimulatedMesh ranks_;
-  std::vector<LocalTensor> held_;
+  std::vector<LocalTensor> shards_;
 };
 
 std::string Describe(const Grains& grains, const Shape& shape,
@@ -155,8 +154,8 @@ std::string Describe(const Grains& grains, const Shape& shape,
   return text;
 }
 
-// A shape for the case's `number`, so that each size of 1 to 13 occurs and
-// most do not divide.
+// A shape for case `number`. Over all cases every size of 1 to 13 occurs; most
+// do not divide.
 Shape ShapeOf(int dimensions, int64_t number) {
   constexpr const char* kNames[] = {"a", "b", "c"};
   std::vector<Dimension> dims;
@@ -167,9 +166,9 @@ Shape ShapeOf(int dimensions, int64_t number) {
   return Shape(dims);
 }
 
-// Either the dimensions may use every axis of the mesh, so that the search has
-// the widest choice and the padding is largest, or only those that the two
-// layouts use.
+// With `all`, dimensions may use every axis of the mesh, so that the search has
+// the most choices and the padding is largest; otherwise only the axes that the
+// two layouts use.
 Grains GrainsOf(const Mesh& mesh, const Shape& shape,
                 const TensorLayout& source, const TensorLayout& target,
                 bool all) {
@@ -182,9 +181,9 @@ Grains GrainsOf(const Mesh& mesh, const Shape& shape,
   return grains;
 }
 
-// The mesh without its axes of one device, which cut nothing and stand in no
-// layout (ResolvedRules).
-Mesh WithoutUnits(const Mesh& mesh) {
+// The mesh without its axes of size 1, which occur in no layout
+// (ResolvedRules).
+Mesh WithoutUnitAxes(const Mesh& mesh) {
   std::vector<std::string> axes;
   for (const MeshAxis& axis : mesh.axes()) {
     if (axis.size > 1) axes.push_back(absl::StrCat(axis.name, ":", axis.size));
@@ -192,16 +191,16 @@ Mesh WithoutUnits(const Mesh& mesh) {
   return axes.empty() ? Mesh() : *Mesh::Parse(absl::StrJoin(axes, ","));
 }
 
-// Places of all ranks together at the largest point of a path.
-double PlacesOf(const Grains& grains, const Shape& shape,
-                const TensorLayout& source, const TensorLayout& target) {
+// Shard elements of all ranks together, at the larger end of a path.
+double TotalElements(const Grains& grains, const Shape& shape,
+                     const TensorLayout& source, const TensorLayout& target) {
   return static_cast<double>(grains.mesh().num_devices()) *
          static_cast<double>(std::max(LocalElements(grains, shape, source),
                                       LocalElements(grains, shape, target)));
 }
 
-// The planned path, and the one that the search starts from, which is the
-// answer on meshes of many axes.
+// Proves the planned path, and the constructed one, which PlanReshard may
+// return on meshes of many axes.
 absl::Status ProveBoth(const Grains& grains, const Shape& shape,
                        const TensorLayout& source, const TensorLayout& target) {
   const std::vector<ReshardStep> path =
@@ -229,7 +228,7 @@ absl::Status ProveReshard(const Grains& grains, const Shape& shape,
                                  LocalElements(grains, shape, target));
   TensorLayout layout = source;
   for (const ReshardStep& step : path) {
-    if (!step.layout.IsLegal()) return wrong("an axis cuts twice");
+    if (!step.layout.IsLegal()) return wrong("an axis is used twice");
     if (LocalElements(grains, shape, step.layout) > limit) {
       return wrong("a step takes more memory than both ends");
     }
@@ -244,19 +243,20 @@ absl::Status ProveReshard(const Grains& grains, const Shape& shape,
       PlanNaiveReshard(grains, shape, source, target);
   if (PathBytes(grains, shape, source, path, 4) >
       PathBytes(grains, shape, source, naive, 4)) {
-    return wrong("it sends more than to gather and to slice");
+    return wrong("it sends more bytes than gathering and slicing");
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<ReshardProof> ProveReshards(const Mesh& given, int dimensions,
+absl::StatusOr<ReshardProof> ProveReshards(const Mesh& mesh_with_units,
+                                           int dimensions,
                                            const ProveOptions& options) {
   if (dimensions < 1 || dimensions > 3) {
     return absl::InvalidArgumentError(absl::StrCat(
         "reshards are proved for one to three dimensions, not ", dimensions));
   }
   const auto begin = std::chrono::steady_clock::now();
-  const Mesh mesh = WithoutUnits(given);
+  const Mesh mesh = WithoutUnitAxes(mesh_with_units);
   const std::vector<TensorLayout> layouts =
       internal::AllLayouts(mesh, dimensions, /*unreduced=*/true);
   const int64_t count = static_cast<int64_t>(layouts.size());
@@ -271,7 +271,7 @@ absl::StatusOr<ReshardProof> ProveReshards(const Mesh& given, int dimensions,
       proof.pairs += is_pair(source, target);
     }
   }
-  // Steps of a size that shares no factor with the number of pairs visit all.
+  // A stride that is coprime to the number of pairs visits all of them.
   const int64_t all = count * count;
   int64_t stride = std::max<int64_t>(1, all * 618 / 1000);
   while (std::gcd(stride, all) != 1) ++stride;
@@ -295,8 +295,8 @@ absl::StatusOr<ReshardProof> ProveReshards(const Mesh& given, int dimensions,
     for (bool all_axes : {false, true}) {
       const Shape shape = ShapeOf(dimensions, 2 * at + all_axes);
       const Grains grains = GrainsOf(mesh, shape, source, target, all_axes);
-      small = small && PlacesOf(grains, shape, source, target) <=
-                           static_cast<double>(options.most_places);
+      small = small && TotalElements(grains, shape, source, target) <=
+                           static_cast<double>(options.most_elements);
     }
     if (!small) {
       ++proof.too_large;

@@ -74,7 +74,7 @@ int64_t WireBytes(CollectiveKind kind, int64_t group_size,
   absl::int128 sent = 0;
   switch (kind) {
     case CollectiveKind::kAllReduce:
-      // Rounded up: a ring whose chunks are uneven sends the larger ones.
+      // Rounded up: with uneven chunks a ring sends the larger ones.
       sent = (2 * (n - 1) * bytes + n - 1) / n;
       break;
     case CollectiveKind::kReduceScatter:
@@ -112,10 +112,10 @@ int64_t PermuteSource(const Mesh& mesh, const TensorLayout& source,
   MTF_CHECK_EQ(source.dims.size(), target.dims.size());
   const AxisSet in_source = source.Sharded();
   const AxisSet in_target = target.Sharded();
-  // Let `kept` be axes used by both layouts, `left` only by the source,
-  // `entered` only by the target; left and entered have equally many places.
-  // The holders of one shard differ along `entered` under the source and along
-  // `left` under the target; all else being equal, they pair off by place.
+  // Let `left` be the axes that only the source uses and `entered` those that
+  // only the target uses; the products of their sizes are equal. The replicas
+  // of a shard differ along `entered` under the source and along `left` under
+  // the target. They are paired by their coordinate along these axes.
   const AxisList left = ListOf(in_source & ~in_target);
   const AxisList entered = ListOf(in_target & ~in_source);
   MTF_CHECK_EQ(mesh.SizeOf(left), mesh.SizeOf(entered));
@@ -126,13 +126,14 @@ int64_t PermuteSource(const Mesh& mesh, const TensorLayout& source,
     holder = mesh.WithCoordinate(holder, source.dims[i],
                                  mesh.Coordinate(rank, target.dims[i]));
   }
-  // ...has these places; shifting by their difference pairs it with itself.
-  const int64_t places = mesh.SizeOf(left);
-  const int64_t place =
+  // ...is paired with itself if the coordinates are shifted by the difference
+  // along `left`.
+  const int64_t count = mesh.SizeOf(left);
+  const int64_t coordinate =
       (mesh.Coordinate(rank, left) - mesh.Coordinate(holder, left) +
-       mesh.Coordinate(rank, entered) + places) %
-      places;
-  return mesh.WithCoordinate(holder, entered, place);
+       mesh.Coordinate(rank, entered) + count) %
+      count;
+  return mesh.WithCoordinate(holder, entered, coordinate);
 }
 
 }  // namespace mtf

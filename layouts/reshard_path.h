@@ -24,18 +24,22 @@ enum class CollectiveKind : uint8_t {
 inline constexpr int kNumCollectiveKinds = 6;
 absl::string_view CollectiveName(CollectiveKind kind);  // "all_reduce"
 
-// One collective of a reshard. `axes` is the group it runs in, major to minor.
+// One collective of a reshard. `axes` spans the groups in which it runs, major
+// to minor. By its effect on the layout:
 //
-//   all_reduce           sums over axes
-//   all_gather           removes axes, the last of `dim`, from its list
-//   all_slice            appends axes to the list of `dim`; no traffic
-//   reduce_scatter       sums over axes and appends them to the list of `dim`
-//   all_to_all           moves axes from the end of `from_dim` to the end of
+//   all_reduce           `axes` are no longer unreduced
+//   all_gather           removes `axes` from the end of the list of `dim`
+//   all_slice            appends `axes` to the list of `dim`; sends nothing
+//   reduce_scatter       `axes` are no longer unreduced, and are appended to
+//   the
+//                        list of `dim`
+//   all_to_all           moves `axes` from the end of `from_dim` to the end of
 //                        `dim`
-//   collective_permute   every rank takes the shard that `layout` gives it from
+//   collective_permute   every rank receives the shard it holds in `layout`
+//   from
 //                        a rank that has it; the number of shards of each
-//                        dimension stays. `axes` are the axes whose role
-//                        changes.
+//                        dimension does not change. `axes` are the axes whose
+//                        dimension or stride changes.
 struct ReshardStep {
   CollectiveKind kind;
   int dim = -1;
@@ -46,44 +50,48 @@ struct ReshardStep {
   friend bool operator==(const ReshardStep&, const ReshardStep&) = default;
 };
 
-// The steps from `source` to `target`: among all sequences of these
-// collectives whose every intermediate is no larger in memory than the larger
-// of the two ends, one with the fewest bytes on the wire, and among those the
-// fewest calls. `target` has nothing unreduced that `source` has not.
+// The cheapest path from `source` to `target`: of all sequences of these
+// collectives in which no intermediate value takes more memory than the larger
+// end, one that sends the fewest bytes and, among those, has the fewest steps.
+// The unreduced axes of `target` are unreduced in `source`.
 //
-// Deterministic; the time to plan does not depend on the number of ranks. A
-// search that grows out of hand, which takes a mesh of more than four axes and
-// dimensions that may use most of them, ends with a good path instead of the
-// best. Common reshards take a microsecond, searches where each dimension has
-// an axis or two some tens.
+// Deterministic; the time does not depend on the number of ranks. On meshes of
+// up to four axes the path is optimal. On larger ones, if dimensions may use
+// most of the axes, the search is bounded and may return ConstructReshard's
+// path. Common reshards take a microsecond to plan; searches in which each
+// dimension has one or two axes take tens of microseconds.
 std::vector<ReshardStep> PlanReshard(const Grains& grains, const Shape& shape,
                                      const TensorLayout& source,
                                      const TensorLayout& target);
 
-// Gather everything that changes (reduce everything unreduced), then slice:
-// the yardstick that PlanReshard never exceeds.
+// The obvious path: reduce, gather every dimension that changes, then slice.
+// PlanReshard never sends more bytes.
 std::vector<ReshardStep> PlanNaiveReshard(const Grains& grains,
                                           const Shape& shape,
                                           const TensorLayout& source,
                                           const TensorLayout& target);
 
-// Bytes that each rank sends in one collective over `group_size` ranks whose
-// operand takes `operand_bytes` per rank (ring algorithms; the formulas of
-// Thakur, Rabenseifner and Gropp 2005): all_reduce 2(n-1)/n S, reduce_scatter
-// and all_to_all (n-1)/n S, all_gather (n-1) S, collective_permute S,
-// all_slice 0.
+// The bytes that each rank sends in a collective over `group_size` = n ranks
+// whose operand takes `operand_bytes` = S per rank, by ring algorithms (Thakur,
+// Rabenseifner and Gropp, 2005):
+//
+//   all_reduce                   2 (n-1)/n S
+//   reduce_scatter, all_to_all   (n-1)/n S
+//   all_gather                   (n-1) S
+//   collective_permute           S
+//   all_slice                    0
 int64_t WireBytes(CollectiveKind kind, int64_t group_size,
                   int64_t operand_bytes);
 
-// The bytes of a whole path for a value of `element_size`-byte elements.
+// The bytes that each rank sends in all steps of `path`, for a value whose
+// elements take `element_size` bytes.
 int64_t PathBytes(const Grains& grains, const Shape& shape,
                   const TensorLayout& source,
                   const std::vector<ReshardStep>& path, int element_size);
 
-// The rank whose shard under `source` is the one that `rank` needs under
-// `target`, where both cut each dimension into equally many shards. For every
-// pair of layouts this is a permutation of the ranks: each rank also serves
-// exactly one.
+// The rank from which `rank` receives its shard in a collective_permute from
+// `source` to `target`, which shard each dimension into equally many shards.
+// This is a permutation: each rank sends to exactly one rank.
 int64_t PermuteSource(const Mesh& mesh, const TensorLayout& source,
                       const TensorLayout& target, int64_t rank);
 

@@ -13,28 +13,30 @@
 namespace mtf::internal {
 namespace {
 
-// The byte of a mesh axis in a State. Any other value is a place: 1 + 8 times
-// the dimension plus the position in its list.
+// The byte of a mesh axis in a State: one of these, or SlotByte of the
+// dimension that the axis shards and its position in the list of that
+// dimension.
 constexpr uint64_t kFree = 0;
-constexpr uint64_t kFixed = 254;  // takes no part in this reshard
+constexpr uint64_t kFixed = 254;  // does not change in this reshard
 constexpr uint64_t kUnreduced = 255;
 constexpr int kMostDims = 31;
 
-// No search on a mesh of four axes comes near; it takes some 20 ms.
+// The limit of a search, which takes about 20 ms. Searches on meshes of four
+// axes stay far below it.
 constexpr size_t kMostNodes = 50000;
 
-uint64_t Place(int dim, int position) { return 1 + 8 * dim + position; }
+uint64_t SlotByte(int dim, int position) { return 1 + 8 * dim + position; }
 
-uint64_t Get(uint64_t state, int axis) { return state >> (8 * axis) & 255; }
+uint64_t ByteOf(uint64_t state, int axis) { return state >> (8 * axis) & 255; }
 
-uint64_t Put(uint64_t state, int axis, uint64_t byte) {
+uint64_t WithByte(uint64_t state, int axis, uint64_t byte) {
   const uint64_t mask = uint64_t{255} << (8 * axis);
   return (state & ~mask) | byte << (8 * axis);
 }
 
-// Puts `axes` at the end of `dim`, whose list has `size` axes.
-uint64_t Append(uint64_t state, int dim, int size, const AxisList& axes) {
-  for (int axis : axes) state = Put(state, axis, Place(dim, size++));
+// `state` with `axes` appended to the list of `dim`, which has `size` axes.
+uint64_t WithAppended(uint64_t state, int dim, int size, const AxisList& axes) {
+  for (int axis : axes) state = WithByte(state, axis, SlotByte(dim, size++));
   return state;
 }
 
@@ -58,8 +60,8 @@ ReshardProblem::ReshardProblem(const Grains& grains, const Shape& shape,
   reducible_ = source.unreduced & ~target.unreduced;
   scale_ = mesh_.SizeOf(reducible_);
 
-  // An axis is settled when it cuts the same dimension at the same place at
-  // both ends; it stays there. The others may move.
+  // An axis is settled if it has the same dimension and position, or is
+  // unreduced, at both ends: it does not move. The others may move.
   AxisSet settled = source.unreduced & target.unreduced;
   for (int i = 0; i < shape.rank(); ++i) {
     if (source.dims[i] == target.dims[i]) settled |= SetOf(source.dims[i]);
@@ -80,7 +82,7 @@ ReshardProblem::ReshardProblem(const Grains& grains, const Shape& shape,
     for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
       if (mesh_.axis_size(axis) == 1) allowed &= ~(AxisSet{1} << axis);
     }
-    if ((allowed & spare) != 0) has_spare_room_ = true;
+    if ((allowed & spare) != 0) has_spare_axis_ = true;
     const bool changes = source.dims[i] != target.dims[i];
     if (!changes && (allowed & movable) == 0) continue;
     if (!changes && dims_.size() == kMostDims) continue;
@@ -88,64 +90,66 @@ ReshardProblem::ReshardProblem(const Grains& grains, const Shape& shape,
     dims_.push_back(i);
     allowed_.push_back(allowed);
     extents_.push_back(grains.ExtentOf(shape[i]));
-    if (extents_.back() > 0 && whole_ > (int64_t{1} << 60) / extents_.back()) {
-      whole_ = int64_t{1} << 60;  // beyond every memory; only order matters
+    if (extents_.back() > 0 &&
+        total_elements_ > (int64_t{1} << 60) / extents_.back()) {
+      // More than any memory: only the order of costs matters.
+      total_elements_ = int64_t{1} << 60;
     } else {
-      whole_ *= extents_.back();
+      total_elements_ *= extents_.back();
     }
     source_elements *= mesh_.SizeOf(source.dims[i]);
     target_elements_ *= mesh_.SizeOf(target.dims[i]);
   }
-  source_elements = whole_ / source_elements;
-  target_elements_ = whole_ / target_elements_;
+  source_elements = total_elements_ / source_elements;
+  target_elements_ = total_elements_ / target_elements_;
   limit_ = std::max(source_elements, target_elements_);
 }
 
 ReshardProblem::State ReshardProblem::Encode(const TensorLayout& layout) const {
   State state = 0;
   for (int axis : ListOf(layout.Sharded() | layout.unreduced)) {
-    state = Put(state, axis, kFixed);
+    state = WithByte(state, axis, kFixed);
   }
   for (int axis : ListOf(layout.unreduced & reducible_)) {
-    state = Put(state, axis, kUnreduced);
+    state = WithByte(state, axis, kUnreduced);
   }
   for (size_t d = 0; d < dims_.size(); ++d) {
-    state = Append(state, static_cast<int>(d), 0, layout.dims[dims_[d]]);
+    state = WithAppended(state, static_cast<int>(d), 0, layout.dims[dims_[d]]);
   }
   return state;
 }
 
-ReshardProblem::Parts ReshardProblem::Decode(State state) const {
-  Parts parts;
-  // Axes come in mesh order, so their positions are written, not appended.
+ReshardProblem::AxisUse ReshardProblem::Decode(State state) const {
+  AxisUse use;
+  // Axes are visited in mesh order, not in the order of the lists.
   int axis_at[kMostDims][kMaxMeshAxes];
   int size[kMostDims] = {};
   for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-    const uint64_t byte = Get(state, axis);
+    const uint64_t byte = ByteOf(state, axis);
     if (byte == kFree) {
-      parts.free |= AxisSet{1} << axis;
+      use.free |= AxisSet{1} << axis;
     } else if (byte == kUnreduced) {
-      parts.unreduced |= AxisSet{1} << axis;
+      use.unreduced |= AxisSet{1} << axis;
     } else if (byte != kFixed) {
       const int dim = static_cast<int>(byte - 1) / 8;
       axis_at[dim][(byte - 1) % 8] = axis;
       ++size[dim];
     }
   }
-  parts.dims.resize(dims_.size());
+  use.dims.resize(dims_.size());
   for (size_t d = 0; d < dims_.size(); ++d) {
-    for (int i = 0; i < size[d]; ++i) parts.dims[d].push_back(axis_at[d][i]);
+    for (int i = 0; i < size[d]; ++i) use.dims[d].push_back(axis_at[d][i]);
   }
-  return parts;
+  return use;
 }
 
 TensorLayout ReshardProblem::LayoutOf(State state) const {
-  const Parts parts = Decode(state);
+  const AxisUse use = Decode(state);
   TensorLayout layout = source_;
   for (size_t d = 0; d < dims_.size(); ++d) {
-    layout.dims[dims_[d]] = parts.dims[d];
+    layout.dims[dims_[d]] = use.dims[d];
   }
-  layout.unreduced = (source_.unreduced & ~reducible_) | parts.unreduced;
+  layout.unreduced = (source_.unreduced & ~reducible_) | use.unreduced;
   if (layout.unreduced == 0) layout.reduction = ReduceKind::kSum;
   return layout;
 }
@@ -153,12 +157,12 @@ TensorLayout ReshardProblem::LayoutOf(State state) const {
 int64_t ReshardProblem::Elements(State state) const {
   int64_t shards = 1;
   for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-    const uint64_t byte = Get(state, axis);
+    const uint64_t byte = ByteOf(state, axis);
     if (byte != kFree && byte != kFixed && byte != kUnreduced) {
       shards *= mesh_.axis_size(axis);
     }
   }
-  return whole_ / shards;
+  return total_elements_ / shards;
 }
 
 absl::int128 ReshardProblem::Cost(CollectiveKind kind, const AxisList& axes,
@@ -193,78 +197,76 @@ absl::int128 ReshardProblem::CostOf(
 }
 
 void ReshardProblem::ForEachMove(State state, Visit visit) const {
-  // Among paths of equal cost the first found stays, so this order is the
-  // order of taste: what shrinks the value comes first.
-  const Parts parts = Decode(state);
-  ForEachShrinking(state, parts, visit);
-  ForEachAllReduce(state, parts, visit);
-  ForEachMoveOfSuffix(state, parts, visit);
-  ForEachPermute(state, parts, visit);
+  // Among paths of equal cost the first one found is kept, so this order is the
+  // order of preference: steps that shrink the value come first.
+  const AxisUse use = Decode(state);
+  ForEachShrinkingMove(state, use, visit);
+  ForEachAllReduce(state, use, visit);
+  ForEachSuffixMove(state, use, visit);
+  ForEachPermute(state, use, visit);
 }
 
-void ReshardProblem::ForEachShrinking(State state, const Parts& parts,
-                                      Visit visit) const {
+void ReshardProblem::ForEachShrinkingMove(State state, const AxisUse& use,
+                                          Visit visit) const {
   AxisList list;
   for (int d = 0; d < static_cast<int>(dims_.size()); ++d) {
-    const int64_t shards = mesh_.SizeOf(parts.dims[d]);
+    const int64_t shards = mesh_.SizeOf(use.dims[d]);
     const auto append = [&](CollectiveKind kind) {
       return [&, kind](const AxisList& axes) {
         if (extents_[d] % (shards * mesh_.SizeOf(axes)) != 0) return;
         visit({kind, dims_[d], -1, axes},
-              Append(state, d, parts.dims[d].size(), axes));
+              WithAppended(state, d, use.dims[d].size(), axes));
       };
     };
-    ForEachOrderedList(parts.free & allowed_[d], list,
+    ForEachOrderedList(use.free & allowed_[d], list,
                        append(CollectiveKind::kAllSlice));
-    ForEachOrderedList(parts.unreduced & allowed_[d], list,
+    ForEachOrderedList(use.unreduced & allowed_[d], list,
                        append(CollectiveKind::kReduceScatter));
   }
 }
 
-void ReshardProblem::ForEachAllReduce(State state, const Parts& parts,
+void ReshardProblem::ForEachAllReduce(State state, const AxisUse& use,
                                       Visit visit) const {
-  for (AxisSet set = parts.unreduced; set != 0;
-       set = (set - 1) & parts.unreduced) {
+  for (AxisSet set = use.unreduced; set != 0; set = (set - 1) & use.unreduced) {
     State next = state;
-    for (int axis : ListOf(set)) next = Put(next, axis, kFree);
+    for (int axis : ListOf(set)) next = WithByte(next, axis, kFree);
     visit({CollectiveKind::kAllReduce, -1, -1, ListOf(set)}, next);
   }
 }
 
-void ReshardProblem::ForEachMoveOfSuffix(State state, const Parts& parts,
-                                         Visit visit) const {
+void ReshardProblem::ForEachSuffixMove(State state, const AxisUse& use,
+                                       Visit visit) const {
   const int num_dims = static_cast<int>(dims_.size());
   for (int from = 0; from < num_dims; ++from) {
-    for (int kept = parts.dims[from].size() - 1; kept >= 0; --kept) {
-      const AxisList axes = parts.dims[from].Suffix(kept);
+    for (int kept = use.dims[from].size() - 1; kept >= 0; --kept) {
+      const AxisList axes = use.dims[from].Suffix(kept);
       for (int to = 0; to < num_dims; ++to) {
         if (to == from || (SetOf(axes) & ~allowed_[to]) != 0) continue;
-        if (extents_[to] %
-                (mesh_.SizeOf(parts.dims[to]) * mesh_.SizeOf(axes)) !=
+        if (extents_[to] % (mesh_.SizeOf(use.dims[to]) * mesh_.SizeOf(axes)) !=
             0) {
           continue;
         }
         visit({CollectiveKind::kAllToAll, dims_[to], dims_[from], axes},
-              Append(state, to, parts.dims[to].size(), axes));
+              WithAppended(state, to, use.dims[to].size(), axes));
       }
       State gathered = state;
-      for (int axis : axes) gathered = Put(gathered, axis, kFree);
+      for (int axis : axes) gathered = WithByte(gathered, axis, kFree);
       if (Elements(gathered) > limit_) continue;
       visit({CollectiveKind::kAllGather, dims_[from], -1, axes}, gathered);
     }
   }
 }
 
-void ReshardProblem::ForEachPermute(State state, const Parts& parts,
+void ReshardProblem::ForEachPermute(State state, const AxisUse& use,
                                     Visit visit) const {
   State cleared = state;
-  AxisSet axes = parts.free;
-  for (const AxisList& list : parts.dims) {
-    for (int axis : list) cleared = Put(cleared, axis, kFree);
+  AxisSet axes = use.free;
+  for (const AxisList& list : use.dims) {
+    for (int axis : list) cleared = WithByte(cleared, axis, kFree);
     axes |= SetOf(list);
   }
-  // Fills the dimensions one by one with axes whose sizes multiply to the
-  // shards the dimension has.
+  // Fills the lists of the dimensions, one after the other, with axes whose
+  // sizes multiply to the number of shards of the dimension.
   const auto fill = [&](const auto& self, int dim, int position, int64_t open,
                         AxisSet left, State next) -> void {
     while (open == 1) {
@@ -275,27 +277,27 @@ void ReshardProblem::ForEachPermute(State state, const Parts& parts,
         return;
       }
       position = 0;
-      open = mesh_.SizeOf(parts.dims[dim]);
+      open = mesh_.SizeOf(use.dims[dim]);
     }
     for (int axis : ListOf(left & allowed_[dim])) {
       const int64_t size = mesh_.axis_size(axis);
       if (open % size != 0) continue;
       self(self, dim, position + 1, open / size, left & ~(AxisSet{1} << axis),
-           Put(next, axis, Place(dim, position)));
+           WithByte(next, axis, SlotByte(dim, position)));
     }
   };
   fill(fill, -1, 0, 1, axes, cleared);
 }
 
 AxisList ReshardProblem::ChangedAxes(State a, State b) const {
-  // The place of an axis is its dimension and how many shards one step of its
-  // coordinate skips; an axis with the same place keeps its coordinate.
+  // The role of an axis is its dimension and the number of shards that one step
+  // of its coordinate skips. An axis with an equal role keeps its coordinate.
   using Role = std::pair<int, int64_t>;
   const auto roles = [&](State state) {
     std::vector<Role> roles(mesh_.num_axes(), Role{-1, 0});
-    const Parts parts = Decode(state);
-    for (size_t d = 0; d < parts.dims.size(); ++d) {
-      const AxisList& list = parts.dims[d];
+    const AxisUse use = Decode(state);
+    for (size_t d = 0; d < use.dims.size(); ++d) {
+      const AxisList& list = use.dims[d];
       for (int i = 0; i < list.size(); ++i) {
         roles[list[i]] = {static_cast<int>(d),
                           mesh_.SizeOf(list.Suffix(i + 1))};
@@ -313,9 +315,9 @@ AxisList ReshardProblem::ChangedAxes(State a, State b) const {
 }
 
 std::vector<ReshardStep> ReshardProblem::Search() const {
-  // A*: what a rank holds too little at the end must arrive over the wire, and
-  // every collective grows a shard by no more than it sends. Only what could
-  // beat the constructed path is followed.
+  // A* with this lower bound: the elements that a rank lacks at the end must be
+  // sent, because no collective grows a shard by more than it sends. States
+  // whose bound does not beat the constructed path are dropped.
   struct Node {
     State state;
     absl::int128 cost;

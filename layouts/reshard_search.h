@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The search behind PlanReshard: which layouts exist between two layouts, and
-// the cheapest way through them.
+// The search of PlanReshard: an A* search over intermediate layouts.
 #ifndef LAYOUTS_RESHARD_SEARCH_H_
 #define LAYOUTS_RESHARD_SEARCH_H_
 
@@ -14,31 +13,31 @@
 
 namespace mtf::internal {
 
-// What a reshard may do. Only some dimensions matter: those whose axes change
-// and those that could lend room to an axis that changes.
+// A reshard problem, reduced to the dimensions that matter: those whose axes
+// change, and those that could be sharded over an axis that changes.
 class ReshardProblem {
  public:
   ReshardProblem(const Grains& grains, const Shape& shape,
                  const TensorLayout& source, const TensorLayout& target);
 
-  // True when a mesh axis that neither end uses could cut some dimension.
-  // Only then can a detour through a finer layout save bytes in a reduction.
-  bool HasSpareRoom() const { return has_spare_room_; }
+  // Whether a mesh axis that neither end uses could shard a dimension. Only
+  // then can a detour through a finer layout save bytes in a reduction.
+  bool HasSpareAxis() const { return has_spare_axis_; }
 
-  // A path of least bytes, then of fewest calls. On meshes of up to four axes
-  // that is exact; when a search on more axes grows out of hand, the path of
-  // ConstructReshard is as good as it gets.
+  // A path with the fewest bytes and, among those, the fewest steps. Optimal on
+  // meshes of up to four axes. On larger meshes the search stops at a limit and
+  // returns the path of ConstructReshard.
   std::vector<ReshardStep> Search() const;
 
  private:
-  // A layout in 64 bits: a byte for each mesh axis (see the .cc file).
+  // A layout in 64 bits: one byte per mesh axis (see the .cc file).
   using State = uint64_t;
 
-  // A layout taken apart.
-  struct Parts {
-    std::vector<AxisList> dims;  // of the dimensions that matter, in order
-    AxisSet free = 0;
-    AxisSet unreduced = 0;  // of those that may be reduced
+  // A decoded State.
+  struct AxisUse {
+    std::vector<AxisList> dims;  // by dimension that matters
+    AxisSet free = 0;            // axes that may be used
+    AxisSet unreduced = 0;       // axes that are still to be reduced
   };
 
   struct Move {
@@ -49,34 +48,36 @@ class ReshardProblem {
   };
 
   State Encode(const TensorLayout& layout) const;
-  Parts Decode(State state) const;
+  AxisUse Decode(State state) const;
   TensorLayout LayoutOf(State state) const;
-  // Elements per rank, of the dimensions that matter.
+  // Elements per rank of the dimensions that matter.
   int64_t Elements(State state) const;
-  // Wire elements times `scale_`, which makes every cost a whole number.
+  // Elements sent by each rank times `scale_`, which makes every cost an
+  // integer.
   absl::int128 Cost(CollectiveKind kind, const AxisList& axes,
                     int64_t elements) const;
   absl::int128 CostOf(const std::vector<ReshardStep>& path) const;
 
   using Visit = absl::FunctionRef<void(const Move&, State)>;
   void ForEachMove(State state, Visit visit) const;
-  void ForEachShrinking(State state, const Parts& parts, Visit visit) const;
-  void ForEachAllReduce(State state, const Parts& parts, Visit visit) const;
-  void ForEachMoveOfSuffix(State state, const Parts& parts, Visit visit) const;
-  void ForEachPermute(State state, const Parts& parts, Visit visit) const;
-  // The axes whose place, counted in shards, differs between two states.
+  void ForEachShrinkingMove(State state, const AxisUse& use, Visit visit) const;
+  void ForEachAllReduce(State state, const AxisUse& use, Visit visit) const;
+  void ForEachSuffixMove(State state, const AxisUse& use, Visit visit) const;
+  void ForEachPermute(State state, const AxisUse& use, Visit visit) const;
+  // The axes whose dimension or stride, counted in shards, differs between two
+  // states.
   AxisList ChangedAxes(State a, State b) const;
 
   const Mesh& mesh_;
   const TensorLayout& source_;
   const TensorLayout& target_;
-  std::vector<int> dims_;         // those that matter
-  std::vector<AxisSet> allowed_;  // per dimension that matters
-  std::vector<int64_t> extents_;  // likewise
+  std::vector<int> dims_;         // the dimensions that matter
+  std::vector<AxisSet> allowed_;  // by element of dims_: axes that may shard it
+  std::vector<int64_t> extents_;  // by element of dims_: padded extent
   AxisSet reducible_ = 0;
-  bool has_spare_room_ = false;
-  int64_t whole_ = 1;  // elements of the dimensions that matter
-  int64_t limit_ = 0;  // elements per rank that no step may exceed
+  bool has_spare_axis_ = false;
+  int64_t total_elements_ = 1;  // of the dimensions that matter, unsharded
+  int64_t limit_ = 0;           // elements per rank that no step may exceed
   int64_t target_elements_ = 0;
   int64_t scale_ = 1;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ResolvedRules: which rules apply to one mesh and one program, and what is
-// said about those that do not.
+// ResolvedRules: the rules that apply to a mesh and a program, and the errors
+// and notices on the others.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -15,8 +15,8 @@
 namespace mtf {
 namespace {
 
-// A name with its digits blanked: "b1" and "b2" are different names and never
-// misspellings of each other.
+// A name with each digit replaced by 0. "b1" and "b2" are different names,
+// never misspellings of each other.
 std::string WithoutDigits(absl::string_view name) {
   std::string text(name);
   for (char& c : text) {
@@ -25,9 +25,9 @@ std::string WithoutDigits(absl::string_view name) {
   return text;
 }
 
-// The candidate that `word` is probably a misspelling of, or "". One edit
-// turns any one-letter name into any other, so names below three letters are
-// taken at their word.
+// The candidate of which `word` is probably a misspelling, or "". Names of
+// fewer than three letters are never taken for misspellings, because one edit
+// changes any one-letter name into any other.
 std::string Misspelled(absl::string_view word,
                        const std::vector<std::string>& candidates) {
   std::vector<std::string> plausible;
@@ -44,11 +44,11 @@ std::string Named(const LayoutRule& rule) {
   return absl::StrCat("rule \"", rule.ToString(), "\" (", rule.origin, ")");
 }
 
-// Resolves one rule after the other against what exists.
-class Resolver {
+// Matches rules with the axes of the mesh and the dimensions of the program.
+class RuleResolver {
  public:
-  Resolver(const LayoutRules& rules, const Mesh& mesh,
-           const std::vector<std::string>& dimensions)
+  RuleResolver(const LayoutRules& rules, const Mesh& mesh,
+               const std::vector<std::string>& dimensions)
       : mesh_(mesh),
         dimensions_(dimensions),
         existing_(dimensions.begin(), dimensions.end()) {
@@ -62,10 +62,10 @@ class Resolver {
     return existing_.contains(rule.dimension);
   }
 
-  // OK, or the error that the dimension or an axis of `rule` is misspelt.
+  // Returns an error if the dimension or an axis of `rule` is misspelt.
   absl::Status CheckSpelling(const LayoutRule& rule) const {
     if (!Exists(rule)) {
-      // A dimension with a rule of its own cannot be what this rule means.
+      // A dimension that has a rule in this section is not a candidate.
       std::vector<std::string> candidates;
       for (const std::string& dimension : dimensions_) {
         if (!ruled_.contains({rule.section, dimension})) {
@@ -88,7 +88,8 @@ class Resolver {
     return absl::OkStatus();
   }
 
-  // The axes of `rule` that the mesh has; the names of the others.
+  // The axes of `rule` that the mesh has. Stores the names of the others in
+  // `missing`.
   AxisList AxesOn(const LayoutRule& rule,
                   std::vector<std::string>* missing) const {
     AxisList axes;
@@ -103,8 +104,8 @@ class Resolver {
     return axes;
   }
 
-  // The notice on a rule of which nothing, or not everything, applies; "" when
-  // all of it does.
+  // The notice on a rule that does not apply, or not with all of its axes; ""
+  // if it applies completely.
   std::string Notice(const LayoutRule& rule,
                      const std::vector<std::string>& missing) const {
     if (!Exists(rule)) {
@@ -157,7 +158,7 @@ class Resolver {
 absl::StatusOr<ResolvedRules> ResolvedRules::Resolve(
     const LayoutRules& rules, const Mesh& mesh,
     const std::vector<std::string>& dimensions, bool strict) {
-  const Resolver resolver(rules, mesh, dimensions);
+  const RuleResolver resolver(rules, mesh, dimensions);
   ResolvedRules resolved;
   resolved.rules_ = rules.rules();
   for (int i = 0; i < static_cast<int>(resolved.rules_.size()); ++i) {
@@ -176,15 +177,15 @@ absl::StatusOr<ResolvedRules> ResolvedRules::Resolve(
       }
       resolved.notices_.push_back(std::move(notice));
     }
-    // A rule of which nothing applies is as if it were not there: a scoped one
-    // leaves its dimension to the default section.
+    // A rule without effect is ignored: if it is in a named section, the rules
+    // of the default section apply to its dimension.
     const bool applies = !axes.empty() || rule.axes.empty();
     if (!resolver.Exists(rule) || !applies) continue;
     Entry& entry = resolved.entries_[rule.dimension];
     const int section = static_cast<int>(rule.section);
     entry.rule[section] = i;
     for (int axis : axes) {
-      // An axis of size 1 cuts nothing; without it equal layouts are equal.
+      // Drop axes of size 1, so that equal layouts compare equal.
       if (mesh.axis_size(axis) > 1) entry.axes[section].push_back(axis);
     }
   }
@@ -214,10 +215,11 @@ const LayoutRule* ResolvedRules::RuleOf(RuleSection section,
   return rule < 0 ? nullptr : &rules_[rule];
 }
 
-void ResolvedRules::Follow(absl::string_view second, absl::string_view first) {
+void ResolvedRules::CopyRules(absl::string_view second,
+                              absl::string_view first) {
   const auto found = entries_.find(first);
   if (found == entries_.end()) return;
-  const Entry entry = found->second;  // which moves
+  const Entry entry = found->second;  // a copy: the insertion may rehash
   entries_[second] = entry;
 }
 

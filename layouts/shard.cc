@@ -13,16 +13,17 @@ namespace {
 
 int64_t Product(int64_t a, int64_t b) {
   int64_t product;
-  // Padding can push a legal shape beyond every address space; a huge number
-  // is then as good as the right one for all who ask.
+  // Padding can make a legal shape exceed the address space. Callers compare
+  // the result with limits, so saturating is enough.
   if (__builtin_mul_overflow(a, b, &product)) {
     return std::numeric_limits<int64_t>::max();
   }
   return product;
 }
 
-// Calls copy(whole_offset, shard_offset, count) for each run of elements that
-// is contiguous on both sides; offsets and counts in elements.
+// Calls copy(global_offset, shard_offset, count) for each run of elements that
+// is contiguous in the global tensor and in the shard. Offsets and counts are
+// in elements.
 template <class Copy>
 void ForEachRun(const Grains& grains, const Shape& shape,
                 const TensorLayout& layout, int64_t rank, Copy copy) {
@@ -31,8 +32,8 @@ void ForEachRun(const Grains& grains, const Shape& shape,
   for (const ShardedDimension& dim : shard) {
     if (dim.valid == 0) return;
   }
-  // The dimensions from `inner` on form one run: behind its first, each is
-  // whole on both sides.
+  // The dimensions from `inner` on form one run: all of them but the first are
+  // neither sharded nor padded.
   int inner = shape.rank();
   int64_t run = 1;
   while (inner > 0) {
@@ -43,26 +44,26 @@ void ForEachRun(const Grains& grains, const Shape& shape,
       break;
     }
   }
-  absl::InlinedVector<int64_t, 8> whole_stride(shape.rank(), 1);
+  absl::InlinedVector<int64_t, 8> global_stride(shape.rank(), 1);
   absl::InlinedVector<int64_t, 8> shard_stride(shape.rank(), 1);
   for (int i = shape.rank() - 2; i >= 0; --i) {
-    whole_stride[i] = whole_stride[i + 1] * shape[i + 1].size;
+    global_stride[i] = global_stride[i + 1] * shape[i + 1].size;
     shard_stride[i] = shard_stride[i + 1] * shard[i + 1].extent;
   }
-  int64_t whole_offset = 0;
+  int64_t global_offset = 0;
   int64_t shard_offset = 0;
   for (int i = 0; i < shape.rank(); ++i) {
-    whole_offset += shard[i].offset * whole_stride[i];
+    global_offset += shard[i].offset * global_stride[i];
   }
   absl::InlinedVector<int64_t, 8> index(inner, 0);
   while (true) {
-    copy(whole_offset, shard_offset, run);
+    copy(global_offset, shard_offset, run);
     int i = inner - 1;
     for (; i >= 0; --i) {
-      whole_offset += whole_stride[i];
+      global_offset += global_stride[i];
       shard_offset += shard_stride[i];
       if (++index[i] < shard[i].valid) break;
-      whole_offset -= index[i] * whole_stride[i];
+      global_offset -= index[i] * global_stride[i];
       shard_offset -= index[i] * shard_stride[i];
       index[i] = 0;
     }
@@ -93,8 +94,8 @@ int64_t LocalExtent(const Grains& grains, const Shape& shape,
   const int64_t shards = grains.mesh().SizeOf(layout.dims[dim]);
   MTF_CHECK_EQ(extent % shards, 0)
       << "extent " << extent << " of \"" << shape[dim].name
-      << "\" is not cut evenly by " << shards
-      << " shards: Grains::Allow was not told of "
+      << "\" is not a multiple of " << shards
+      << " shards: Grains::Allow was not called for "
       << grains.mesh().AxisNames(layout.dims[dim]);
   return extent / shards;
 }
@@ -110,28 +111,28 @@ int64_t LocalElements(const Grains& grains, const Shape& shape,
 
 void ScatterShard(const Grains& grains, const Shape& shape,
                   const TensorLayout& layout, int64_t rank, int element_size,
-                  const void* whole, void* shard) {
-  const char* from = static_cast<const char*>(whole);
+                  const void* global, void* shard) {
+  const char* from = static_cast<const char*>(global);
   char* to = static_cast<char*>(shard);
   const int64_t elements = LocalElements(grains, shape, layout);
   if (elements == 0) return;
   std::memset(to, 0, elements * element_size);
   ForEachRun(grains, shape, layout, rank,
-             [&](int64_t whole_offset, int64_t shard_offset, int64_t count) {
+             [&](int64_t global_offset, int64_t shard_offset, int64_t count) {
                std::memcpy(to + shard_offset * element_size,
-                           from + whole_offset * element_size,
+                           from + global_offset * element_size,
                            count * element_size);
              });
 }
 
 void GatherShard(const Grains& grains, const Shape& shape,
                  const TensorLayout& layout, int64_t rank, int element_size,
-                 const void* shard, void* whole) {
+                 const void* shard, void* global) {
   const char* from = static_cast<const char*>(shard);
-  char* to = static_cast<char*>(whole);
+  char* to = static_cast<char*>(global);
   ForEachRun(grains, shape, layout, rank,
-             [&](int64_t whole_offset, int64_t shard_offset, int64_t count) {
-               std::memcpy(to + whole_offset * element_size,
+             [&](int64_t global_offset, int64_t shard_offset, int64_t count) {
+               std::memcpy(to + global_offset * element_size,
                            from + shard_offset * element_size,
                            count * element_size);
              });

@@ -11,9 +11,9 @@
 
 namespace mtf {
 
-// The part of one dimension that a rank holds: `extent` places in memory, of
-// which the first `valid` are elements [offset, offset + valid) of the whole;
-// the rest is padding. A late shard may hold no element at all.
+// The shard of one dimension on one rank: `extent` elements in memory, of which
+// the first `valid` are elements [offset, offset + valid) of the dimension and
+// the others are padding. The last shards may have no valid element.
 struct ShardedDimension {
   int64_t extent = 0;
   int64_t offset = 0;
@@ -22,25 +22,26 @@ struct ShardedDimension {
                          const ShardedDimension&) = default;
 };
 
-// What `rank` holds of a value of global `shape` under `layout`, a dimension
-// each, in the order of `shape`.
+// The shard of `rank` of a value of global `shape` under `layout`, by dimension
+// of `shape`.
 std::vector<ShardedDimension> ShardOf(const Grains& grains, const Shape& shape,
                                       const TensorLayout& layout, int64_t rank);
 
-// Places in memory of any rank's shard along dimension `dim`: the same on all.
+// The extent of a shard along dimension `dim`, and the number of elements of a
+// shard, padding included. They are the same on all ranks.
 int64_t LocalExtent(const Grains& grains, const Shape& shape,
                     const TensorLayout& layout, int dim);
 int64_t LocalElements(const Grains& grains, const Shape& shape,
                       const TensorLayout& layout);
 
-// Copies between a whole row-major tensor on the host and the padded shard of
-// `rank`; `element_size` in bytes. Scatter fills padding with zero bytes.
+// Copy between a global row-major tensor in host memory and the padded shard of
+// `rank`. `element_size` is in bytes. ScatterShard sets the padding to zero.
 void ScatterShard(const Grains& grains, const Shape& shape,
                   const TensorLayout& layout, int64_t rank, int element_size,
-                  const void* whole, void* shard);
+                  const void* global, void* shard);
 void GatherShard(const Grains& grains, const Shape& shape,
                  const TensorLayout& layout, int64_t rank, int element_size,
-                 const void* shard, void* whole);
+                 const void* shard, void* global);
 
 }  // namespace mtf
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The six collectives on the shards of all ranks at once, in plain loops over
-// one process's memory: what prove_reshards.h runs. Shares no partition
-// arithmetic with the rest of layouts/: ranks are lists of coordinates here,
+// Simulates the six collectives on the shards of all ranks, in plain loops, for
+// prove_reshards.h. It shares no partition arithmetic with the rest of
+// layouts/, so that it is an independent check: ranks are lists of coordinates,
 // and extents follow from the data.
 #ifndef LAYOUTS_SIMULATE_RESHARD_H_
 #define LAYOUTS_SIMULATE_RESHARD_H_
@@ -17,7 +17,7 @@
 
 namespace mtf::internal {
 
-// What one rank holds: row-major places with extents of their own.
+// The shard of one rank, row-major.
 struct LocalTensor {
   std::vector<int64_t> extents;
   std::vector<int64_t> data;
@@ -25,35 +25,33 @@ struct LocalTensor {
 
 class SimulatedMesh {
  public:
-  // The mesh is to outlive this.
+  // `mesh` must outlive the simulation.
   explicit SimulatedMesh(const Mesh& mesh);
 
   int num_ranks() const { return static_cast<int>(coordinates_.size()); }
   int64_t At(int rank, int axis) const { return coordinates_[rank][axis]; }
 
-  // The number made of the coordinates along `axes`, major to minor.
-  int64_t Place(int rank, const AxisList& axes) const;
+  // The coordinate of `rank` along the combined `axes`, major to minor.
+  int64_t Index(int rank, const AxisList& axes) const;
 
-  // The ranks that share all coordinates with `rank` but those along `axes`,
-  // in the order of their places.
+  // The ranks that differ from `rank` only along `axes`, in the order of Index.
   const std::vector<int>& GroupOf(int rank, const AxisList& axes);
 
-  // What all ranks hold after `step`, which follows the layout `before`.
-  // kInternal for a step that is no collective of equal parts, or in which
-  // ranks do not trade one for one.
+  // The shards of all ranks after `step`, given their `shards` before it, in
+  // the layout `before`. Returns kInternal if the step splits a tensor unevenly
+  // or is a collective_permute that is not a permutation.
   absl::StatusOr<std::vector<LocalTensor>> Run(
       const ReshardStep& step, const TensorLayout& before,
-      const std::vector<LocalTensor>& held);
+      const std::vector<LocalTensor>& shards);
 
  private:
   const Mesh& mesh_;
   std::vector<std::vector<int64_t>> coordinates_;
-  // By axes as text: the group of each rank.
   struct Groups {
     std::vector<std::vector<int>> groups;
-    std::vector<int> group_of;
+    std::vector<int> group_of;  // by rank: index in `groups`
   };
-  std::map<std::string, Groups> groups_;
+  std::map<std::string, Groups> groups_;  // by axes, encoded as text
 };
 
 }  // namespace mtf::internal

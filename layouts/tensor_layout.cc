@@ -61,8 +61,8 @@ void Grains::Tie(absl::string_view a, absl::string_view b) {
   const int merged = Insert(b);
   if (kept == merged) return;
   axes_[kept] |= axes_[merged];
-  // Every name points straight at its root, so that reading never writes and
-  // ranks that are threads can share one Grains.
+  // Keep every name pointing directly at its root: lookups need no path
+  // compression, so threads can share one Grains.
   for (int& parent : parents_) {
     if (parent == merged) parent = kept;
   }

@@ -15,10 +15,11 @@
 
 namespace mtf {
 
-// How one value lies on the mesh: for each dimension of its shape the axes it
-// is cut over, and the axes over which its elements are still summands (or
-// candidates of a maximum or minimum). Axes named nowhere hold replicas, which
-// are bitwise equal. Axes of size 1 never occur.
+// The layout of one value on a mesh: for each dimension of its shape the mesh
+// axes that shard it, major to minor, and the unreduced axes, along which each
+// device holds a summand (or a candidate of a maximum or minimum). Along all
+// other axes the value is replicated, bitwise equal. Axes of size 1 do not
+// occur, so equal layouts compare equal.
 struct TensorLayout {
   absl::InlinedVector<AxisList, 5> dims;
   AxisSet unreduced = 0;
@@ -29,12 +30,12 @@ struct TensorLayout {
     layout.dims.resize(rank);
     return layout;
   }
-  // The axes that cut some dimension.
+  // The axes that shard some dimension.
   AxisSet Sharded() const;
   bool IsReplicated() const { return unreduced == 0 && Sharded() == 0; }
-  // True when no axis is used twice.
+  // Whether no axis is used twice.
   bool IsLegal() const;
-  // The same cut of dimensions with nothing unreduced.
+  // This layout without unreduced axes.
   TensorLayout Reduced() const;
 
   friend bool operator==(const TensorLayout&, const TensorLayout&) = default;
@@ -45,21 +46,23 @@ struct TensorLayout {
 std::string LayoutText(const Mesh& mesh, const Shape& shape,
                        const TensorLayout& layout);
 
-// Which mesh axes each dimension may ever be cut over in one program, and with
-// that its padded extent: the smallest multiple of the product of those axes
-// (the grain) that is at least its size. Under one Grains finer and coarser
-// shards nest and every collective is regular.
+// The mesh axes over which each dimension may be sharded anywhere in a program.
+// The product of their sizes is the grain of the dimension; its padded extent
+// is the smallest multiple of the grain that is at least its size. Shards of
+// such an extent nest: each shard of a coarse layout consists of shards of a
+// finer one, so every collective moves blocks of equal size.
 class Grains {
  public:
   Grains() = default;
   explicit Grains(Mesh mesh) : mesh_(std::move(mesh)) {}
 
-  // Lets `dimension` be cut over `axes` too.
+  // Allows `dimension` to be sharded over `axes` too.
   void Allow(absl::string_view dimension, AxisSet axes);
-  // Gives two names one grain: a rename makes them the same dimension.
+  // Makes two names share one grain, because a rename makes them the same
+  // dimension.
   void Tie(absl::string_view a, absl::string_view b);
 
-  // Whether the two names are one dimension.
+  // Whether the two names share one grain.
   bool Tied(absl::string_view a, absl::string_view b) const {
     return a == b || (Root(a) >= 0 && Root(a) == Root(b));
   }

@@ -10,7 +10,7 @@
 namespace mtf {
 namespace {
 
-// Longer texts are cut in messages: a hostile one should not fill the screen.
+// Messages truncate longer texts, which could fill the screen.
 constexpr size_t kMostCharacters = 200;
 
 bool IsSeparator(char c) {

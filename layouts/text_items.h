@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the text forms of meshes and of layout rules share: how they are cut
-// into items and how a complaint about an item reads.
+// Splitting the text forms of meshes and layout rules into items, and the form
+// of errors about an item.
 #ifndef LAYOUTS_TEXT_ITEMS_H_
 #define LAYOUTS_TEXT_ITEMS_H_
 
@@ -14,8 +14,8 @@
 
 namespace mtf {
 
-// One item of a text, and where it stands: its line and the places of its
-// first and last character in the whole text, all counted from 1.
+// One item of a text with its position: its line, and the positions of its
+// first and last character in the complete text, all counted from 1.
 struct TextItem {
   absl::string_view text;
   int line = 1;
@@ -25,22 +25,22 @@ struct TextItem {
   std::string Characters() const;  // "characters 8-15"
 };
 
-// Cuts `text` at commas, semicolons, dots and white space; with `comments`,
+// Splits `text` at commas, semicolons, dots and white space. With `comments`,
 // "#" starts a comment that ends with its line.
 std::vector<TextItem> SplitItems(absl::string_view text, bool comments);
 
-// True for a name made of letters, digits, "_" and "-", as Shape demands.
+// Whether `name` consists of letters, digits, "_" and "-", as Shape requires.
 bool IsLayoutName(absl::string_view name);
 
-// A user's text as messages show it: escaped, and cut when it is very long.
+// A user's text as messages show it: escaped, and truncated if it is very long.
 std::string Escaped(absl::string_view text);
-// The same with quotes around it.
+// Escaped text in quotes.
 std::string Quoted(absl::string_view text);
 
 // "3 devices", "1 device".
 std::string Plural(int64_t count, absl::string_view word);
 
-// A line below the first of an error: "\n  mesh     data:2".
+// A detail line of an error, to be appended: "\n  mesh     data:2".
 std::string DetailLine(absl::string_view label, absl::string_view text);
 
 }  // namespace mtf

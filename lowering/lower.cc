@@ -31,14 +31,15 @@ struct Pass {
   absl::Status (*run)(Program&);
 };
 
-// The whole translation, in order. Each header says why its pass stands here.
+// All passes, in order. The header of each pass says why it stands where it
+// stands.
 constexpr Pass kPasses[] = {
     // Global shapes, abstract reshards.
     {"delay_all_reduces", DelayAllReduces},
     {"narrow_reshards", NarrowReshards},
-    // Reshards become collectives; the better collective takes the place of
-    // two, nothing is sent that need not be, parameters in shards are gathered
-    // for each use, and many small sums become one.
+    // Reshards become collectives. Pairs of collectives are replaced by cheaper
+    // ones and needless ones removed, sharded parameters are gathered for each
+    // use, and small reductions are combined.
     {"expand_reshards", ExpandReshards},
     {"hoist_slices", HoistSlices},
     {"fuse_reduce_scatters", FuseReduceScatters},
@@ -64,7 +65,7 @@ std::vector<std::string> PassNames() {
 
 namespace {
 
-absl::Status NoPass(absl::string_view name) {
+absl::Status UnknownPassError(absl::string_view name) {
   const std::vector<std::string> names = PassNames();
   const std::string nearest = NearestName(name, names);
   return absl::NotFoundError(absl::StrCat(
@@ -81,7 +82,7 @@ absl::Status RunPass(absl::string_view name, Program& program) {
     MTF_RETURN_IF_ERROR(pass.run(program));
     return VerifyProgram(program);
   }
-  return NoPass(name);
+  return UnknownPassError(name);
 }
 
 std::string PassBeforePlanBuffers() {
@@ -95,7 +96,7 @@ absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
   const std::vector<std::string> names = PassNames();
   if (!options.last_pass.empty() && options.last_pass != "emit_program" &&
       std::find(names.begin(), names.end(), options.last_pass) == names.end()) {
-    return NoPass(options.last_pass);
+    return UnknownPassError(options.last_pass);
   }
   MTF_ASSIGN_OR_RETURN(Program program, EmitProgram(graph, binding, targets,
                                                     options.representatives));
@@ -107,9 +108,8 @@ absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
     if (options.verify) {
       const absl::Status valid = VerifyProgram(program);
       if (!valid.ok()) {
-        return absl::Status(
-            valid.code(),
-            absl::StrCat("behind pass ", pass.name, ": ", valid.message()));
+        return absl::Status(valid.code(), absl::StrCat("after pass ", pass.name,
+                                                       ": ", valid.message()));
       }
     }
     if (options.after_pass) options.after_pass(pass.name, program);

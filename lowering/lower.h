@@ -20,18 +20,19 @@ struct LowerOptions {
   // Called after emission and after every pass with its name.
   std::function<void(absl::string_view pass, const Program& program)>
       after_pass = {};
-  // Stops behind the pass of this name, or behind "emit_program"; "" runs all.
+  // Stops after the pass of this name, or after "emit_program"; "" runs all.
   std::string last_pass = "";
   bool verify = true;
-  // By id of an operation: the one, emitted before, that it takes its value
-  // from instead of being lowered, or its own. What few layers of a deep model
-  // are lowered by; empty for a step that is to run.
+  // By operation id: an earlier operation whose lowered value is used instead
+  // of lowering this one, or its own id. Used to lower a deep model with few of
+  // its layers; leave empty for a step that will run.
   absl::Span<const int> representatives = {};
 };
 
 // Translates the part of `graph` that `targets` need into one SPMD program for
-// every rank of the mesh. A pure function: the same on every rank and in every
-// process. Time grows with the operations, not with the devices.
+// every rank of the mesh. A pure function: the result is the same on every rank
+// and in every process. Its time grows with the operations, not with the
+// devices.
 //
 //   MTF_ASSIGN_OR_RETURN(LayoutBinding binding,
 //                        BindLayout(graph, mesh, rules));
@@ -39,22 +40,22 @@ struct LowerOptions {
 //       Program program,
 //       Lower(graph, binding, {.fetches = {loss}, .updates = {step}}));
 //
-// Returns the graph's first error; kInvalidArgument, at the user's line, where
-// two dimensions of one operation are cut over one mesh axis, and for a fetch
-// or an update that is empty or of another graph.
+// Returns the graph's first error; kInvalidArgument, at the user's line, if two
+// dimensions of one operation are sharded over one mesh axis, or if a fetch or
+// an update is empty or belongs to another graph.
 absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
                               const Targets& targets,
                               const LowerOptions& options = {});
 
-// The names of the passes in order.
+// The names of the passes, in order.
 std::vector<std::string> PassNames();
 
 // The name of the pass before the last: LowerOptions::last_pass for callers
 // that plan memory for another device (PlanMemory).
 std::string PassBeforePlanBuffers();
 
-// Runs the pass called `name` on `program` and verifies the result: what pass
-// tests are made of. kNotFound with the nearest name for another.
+// Runs the pass called `name` on `program` and verifies the result, as in pass
+// tests. Returns kNotFound with the nearest name if there is no such pass.
 absl::Status RunPass(absl::string_view name, Program& program);
 
 }  // namespace mtf

@@ -15,23 +15,23 @@ namespace {
 
 using internal::ParsedProgram;
 
-// An error says where in the text it is.
+// Verifies the program; an error names its position in the text.
 absl::Status Verify(const ParsedProgram& parsed) {
   int bad = -1;
   const absl::Status valid = VerifyProgram(parsed.program, &bad);
   if (valid.ok()) return valid;
-  const std::string place =
+  const std::string position =
       bad >= 0 ? absl::StrCat("line ", parsed.lines[bad], ", column 1")
       : bad == kBadArena && parsed.has_buffers  ? parsed.arena_place
       : bad == kBadCommit && parsed.has_buffers ? parsed.commit_place
                                                 : "line 1, column 1";
-  return internal::WithoutLongLines(
-      absl::InvalidArgumentError(absl::StrCat(place, ": ", valid.message())));
+  return internal::WithoutLongLines(absl::InvalidArgumentError(
+      absl::StrCat(position, ": ", valid.message())));
 }
 
 // Plans the einsums and compares the plans with those of the text.
 absl::Status PlanAndCheckEinsums(ParsedProgram& parsed) {
-  // Where memory is planned, einsums are, whether or not the text says so.
+  // Once memory is planned, einsums have plans, even if the text omits them.
   if (parsed.einsum_plans.empty() && !parsed.has_buffers) {
     return absl::OkStatus();
   }

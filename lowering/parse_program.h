@@ -8,12 +8,12 @@
 
 namespace mtf {
 
-// Reads the text form of print_program.h and verifies it. kInvalidArgument
-// with line and column for text that is no program, and for one that does not
-// end as it says: it was cut, or lost a line. Grains allow each dimension the
-// axes that the text uses for it or a name tied to it, and those of its
-// "grains" line. Where the text gives plans of einsums, they are those that
-// PlanEinsums makes.
+// Parses the text form of print_program.h and verifies the program. Returns
+// kInvalidArgument with line and column if the text is not a program, or if its
+// end line does not match, because it was truncated or lost a line. The grains
+// allow each dimension the axes that the text uses for it, or for a name tied
+// to it, and those of its "grains" line. Plans of einsums in the text must be
+// those that PlanEinsums chooses.
 //
 //   MTF_ASSIGN_OR_RETURN(Program program, ParseProgram(
 //       "mesh{data:2}\n"

@@ -8,7 +8,8 @@
 
 namespace mtf::internal {
 
-// Collects the message of a failed check and ends the process when it dies.
+// Collects the message of a failed check; its destructor prints the message and
+// aborts the process.
 class CheckFailure {
  public:
   CheckFailure(const char* file, int line, const char* condition) {
@@ -31,7 +32,10 @@ struct Voidify {
 
 }  // namespace mtf::internal
 
-// Broken invariants only, never user input: user errors are Statuses.
+// Aborts the process, printing the streamed message, if `condition` is false.
+// For broken invariants only: errors in user input are Statuses.
+//
+//   MTF_CHECK(layout.IsLegal()) << LayoutText(mesh, shape, layout);
 #define MTF_CHECK(condition)                                              \
   (condition)                                                             \
       ? (void)0                                                           \

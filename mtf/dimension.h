@@ -7,12 +7,12 @@
 
 namespace mtf {
 
-// A named size: the only way tensors are addressed.
+// A named size. Tensors are addressed by the names of their dimensions only.
 //
 //   const Dimension batch{"batch", 16};
 //
-// Dimensions meet by name. Within one operation a name has one size; anything
-// else is an error at the user's line.
+// Operations match dimensions by name. Within one operation a name has one
+// size; two sizes are an error at the caller's line.
 struct Dimension {
   std::string name;
   int64_t size = 0;

@@ -9,8 +9,8 @@
 
 namespace mtf {
 
-// The type of an element. Conversions to the 16-bit floats round to nearest
-// even (half.h).
+// The type of the elements of a tensor. Conversions to 16-bit floats round to
+// nearest even (half.h).
 enum DType : uint8_t {
   kFloat32,
   kBFloat16,
@@ -24,10 +24,11 @@ inline constexpr DType kAllDTypes[] = {kFloat32, kBFloat16, kFloat16,
 
 // "f32", "bf16", "f16", "i32", "i64", "bool".
 absl::string_view DTypeName(DType dtype);
-// The dtype of that name; kInvalidArgument, listing the names, for another.
+// The inverse of DTypeName. An unknown name is kInvalidArgument with a list of
+// the names.
 absl::StatusOr<DType> ParseDType(absl::string_view name);
 
-// Bytes of one element; a bool takes one byte, 0 or 1.
+// The size of one element in bytes. A bool takes one byte, 0 or 1.
 int64_t DTypeSize(DType dtype);
 
 inline bool IsFloat(DType dtype) { return dtype <= kFloat16; }

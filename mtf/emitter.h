@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The narrow waist: the instructions in which every operation is written.
-// Operations talk to an Emitter and know nothing behind it. Two stand behind
-// it: lowering's recorder, which writes the SPMD program, and the oracle,
-// which computes each call at once in double precision on whole tensors.
+// The narrow waist of the library: the instructions in which every operation is
+// written. Operation::Emit calls an Emitter and knows nothing else about
+// execution. There are two implementations: the recorder in lowering/emit,
+// which writes the SPMD program, and the oracle in backends/reference, which
+// evaluates each call immediately in double precision on unsharded tensors.
 //
-// All shapes are global. Values meet by name; an argument's dimension order is
-// free. The checked factories in ops/ have already verified names, sizes and
-// dtypes, so implementations may check them as invariants.
+//   // Emit() of the operation behind Einsum():
+//   return emitter.Einsum(inputs, shape(), dtype());
+//
+// All shapes are global (unsharded). Dimensions are matched by name, so the
+// order of dimensions in an operand does not matter. The factories in ops/ have
+// already checked names, sizes and dtypes; an Emitter may treat a violation as
+// a broken invariant. Errors that depend on data, such as an index out of
+// range, are errors of the step, not of emission.
 #ifndef MTF_EMITTER_H_
 #define MTF_EMITTER_H_
 
@@ -25,7 +31,8 @@ namespace mtf {
 
 struct VariableInfo;
 
-// A value of the program under emission. Only its emitter can read it.
+// A handle to a value of the program being emitted. Only the emitter that
+// returned it can interpret it.
 struct Value {
   int id = -1;
   friend bool operator==(const Value&, const Value&) = default;
@@ -34,47 +41,69 @@ struct Value {
 enum class ReduceKind : uint8_t { kSum, kMax, kMin };
 
 enum class RandomKind : uint8_t {
-  kUniform,  // [0, 1): the top 24 bits of a word times 2^-24, in float32
-  kNormal,   // Box-Muller of two words
+  kUniform,  // in [0, 1): the top 24 bits of one word times 2^-24, in f32
+  kNormal,   // mean 0, variance 1: Box-Muller on two words
 };
 
 class Emitter {
  public:
   virtual ~Emitter() = default;
 
-  // What a step is fed under `name`.
+  // Sources.
+
+  // The tensor that each step is fed under `name`.
   virtual Value Input(const std::string& name, DType dtype,
                       const Shape& shape) = 0;
 
-  // The value a variable has when the step begins.
+  // The value of `variable` at the beginning of the step.
   virtual Value ReadVariable(const VariableInfo& variable) = 0;
-  // Gives the variable a value when the step ends; returns that value.
+
+  // Sets `variable` to `value` at the end of the step, and returns `value`.
   virtual Value WriteVariable(const VariableInfo& variable, Value value) = 0;
 
-  // Row-major `data` of `shape`, one double per element (exact for every dtype
-  // up to 2^53).
+  // A constant with the row-major elements `data`. A double represents the
+  // elements of every dtype exactly up to 2^53.
   virtual Value Constant(std::vector<double> data, DType dtype,
                          const Shape& shape) = 0;
 
-  // Philox4x32-10 numbers: key (seed of the run, `stream`), counter the global
-  // row-major index of the element in `shape` and the number of the step.
-  // `per_step` false leaves the step out: the same numbers in every step.
+  // Random numbers by Philox4x32-10 (mtf/philox.h). The key is (seed of the
+  // run, `stream`); the counter is the global row-major index of the element in
+  // `shape` and the step number. Without `per_step` the step number is 0, so
+  // every step draws the same numbers.
   virtual Value Random(RandomKind kind, uint32_t stream, bool per_step,
                        DType dtype, const Shape& shape) = 0;
 
-  // An elementwise function of operands broadcast by name to `shape`, which
-  // holds every dimension of every operand; it may hold more.
+  // Arithmetic.
+
+  // Applies an elementwise function to operands that are broadcast by name to
+  // `shape`. `shape` has every dimension of every operand and may have more.
   virtual Value Map(const MapExpression& expression,
                     absl::Span<const Value> operands, const Shape& shape) = 0;
 
   // Multiplies the operands and sums over every dimension that `shape` lacks.
-  // The result is of `dtype`: that of the operands, or f32 of 16-bit floats,
-  // whose sum is then not rounded.
+  // `dtype` is the dtype of the operands, or kFloat32 for operands of 16-bit
+  // floats: then the sums are not rounded to 16 bits.
   virtual Value Einsum(absl::Span<const Value> operands, const Shape& shape,
                        DType dtype) = 0;
 
   // Reduces over every dimension of `value` that `shape` lacks.
   virtual Value Reduce(ReduceKind kind, Value value, const Shape& shape) = 0;
+
+  // Inclusive prefix reduction along `dimension`: element i of the result is
+  // the reduction of elements 0..i. With `exclusive`, of elements 0..i-1, where
+  // element 0 is the identity of `kind`. With `reverse`, from the last element
+  // to the first. Sums of 16-bit floats accumulate in f32.
+  virtual Value Scan(ReduceKind kind, Value value, const std::string& dimension,
+                     bool exclusive, bool reverse) = 0;
+
+  // The indices along `dimension` of the k.size greatest elements, in
+  // descending order of the elements and, among equal ones, in ascending order
+  // of the indices. NaN is greater than every number and equal to NaN. The
+  // result is i32 with the other dimensions of `value`, followed by `k`.
+  virtual Value TopK(Value value, const std::string& dimension,
+                     const Dimension& k) = 0;
+
+  // Movement.
 
   // The same elements in row-major order under other dimensions: renames,
   // merges and splits. `shape` has as many elements as `value`.
@@ -84,41 +113,37 @@ class Emitter {
   virtual Value Slice(Value value, const std::string& dimension, int64_t begin,
                       int64_t size) = 0;
 
-  // `before` and `after` new elements equal to `fill` around `dimension`.
+  // Adds `before` and `after` elements equal to `fill` at the ends of
+  // `dimension`.
   virtual Value Pad(Value value, const std::string& dimension, int64_t before,
                     int64_t after, double fill) = 0;
 
-  // The values one behind the other along `dimension`.
+  // Concatenates the values along `dimension`.
   virtual Value Concat(absl::Span<const Value> values,
                        const std::string& dimension) = 0;
 
-  // result[indices' dims..., table's other dims...] = table[.. indices ..]
-  // along `dimension` of `table`. Dimensions shared by both are matched. An
-  // index outside [0, size of dimension) ends the step with kOutOfRange.
+  // Selects rows of `table` along `dimension`:
+  //
+  //   result[indices' dims..., table's other dims...] =
+  //       table[dimension = indices[...], table's other dims...]
+  //
+  // A dimension of both `indices` and `table` is matched. An index outside
+  // [0, size of dimension) ends the step with kOutOfRange.
   virtual Value Gather(Value table, Value indices, const std::string& dimension,
                        const Shape& shape) = 0;
 
-  // The transpose of Gather: adds each update to row `indices` of a tensor of
-  // zeros of `shape`, in a fixed order. Dimensions of `indices` that `shape`
-  // lacks are summed over.
+  // The transpose of Gather: adds each update to row `indices` of a zero tensor
+  // of `shape`, in a fixed order. Dimensions of `indices` that `shape` lacks
+  // are summed over. Indices out of range are errors as in Gather.
   virtual Value ScatterAdd(Value updates, Value indices,
                            const std::string& dimension,
                            const Shape& shape) = 0;
 
-  // At each place along `dimension`, the elements up to it reduced; without its
-  // own if `exclusive`, which starts at the identity of `kind`; from the last
-  // place down if `reverse`. Sums of 16-bit floats are taken in f32.
-  virtual Value Scan(ReduceKind kind, Value value, const std::string& dimension,
-                     bool exclusive, bool reverse) = 0;
+  // Layout.
 
-  // The places along `dimension` of its k.size greatest elements, the greatest
-  // first, equal ones in order; a NaN is above all numbers and equal to another
-  // NaN. i32 of the other dimensions of `value`, then `k`.
-  virtual Value TopK(Value value, const std::string& dimension,
-                     const Dimension& k) = 0;
-
-  // The same value with `dimensions` whole on every device: what an operation
-  // asks for when it cannot work on shards.
+  // The same value, with `dimensions` replicated: every device holds all of
+  // their elements. An operation requests this if it cannot work on shards of
+  // `dimensions`, as Concat cannot along its dimension.
   virtual Value Unshard(Value value,
                         absl::Span<const std::string> dimensions) = 0;
 };

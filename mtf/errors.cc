@@ -31,13 +31,13 @@ std::string DescribeInputs(absl::Span<const Tensor> inputs) {
 }
 
 std::string DescribePosition(const Shape& shape, int64_t position) {
-  std::vector<std::string> places(shape.rank());
+  std::vector<std::string> coordinates(shape.rank());
   for (int i = shape.rank() - 1; i >= 0; --i) {
     const int64_t size = std::max<int64_t>(shape[i].size, 1);
-    places[i] = absl::StrCat(shape[i].name, "=", position % size);
+    coordinates[i] = absl::StrCat(shape[i].name, "=", position % size);
     position /= size;
   }
-  return absl::StrCat("[", absl::StrJoin(places, ", "), "]");
+  return absl::StrCat("[", absl::StrJoin(coordinates, ", "), "]");
 }
 
 absl::Status IndexOutOfRange(int64_t index, int64_t position,

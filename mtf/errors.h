@@ -16,26 +16,28 @@
 
 namespace mtf {
 
-// "f32[batch=64, hidden=2048]": a tensor as errors show it.
+// A tensor as error messages show it: "f32[batch=64, hidden=2048]".
 std::string DescribeTensor(DType dtype, const Shape& shape);
 
-// The detail lines behind an error's first line, each after a line break:
+// The detail lines that list the inputs of an operation, to be appended to the
+// first line of an error. Each begins with a line break:
 //
 //   inputs   h  f32[batch=64, hidden=2048]
 //            w2 f32[hidden=2050, io=512]
 std::string DescribeInputs(absl::Span<const Tensor> inputs);
 
-// The last line of an error about an empty Tensor: where those come from.
+// The last line of an error about an empty Tensor: how one is created.
 inline constexpr absl::string_view kEmptyTensorHelp =
     "\n  help     Einsum({}, ...) and the like, given no tensor, return an "
     "empty one; Gradients() does where nothing flows";
 
-// "[batch=2, length=3]": the place of element `position`, counted row-major.
+// The coordinates of the element with the row-major index `position`:
+// "[batch=2, length=3]".
 std::string DescribePosition(const Shape& shape, int64_t position);
 
-// The kOutOfRange with which a gather or scatter_add ends a step, the same on
-// every backend: `index`, found at row-major `position` of the indices, lies
-// outside `dimension` of the table.
+// The kOutOfRange error of a gather or scatter_add, the same on every backend:
+// `index`, the element `position` of the indices in row-major order, is outside
+// `dimension` of the table.
 //
 //   index 7 at [batch=2, length=3] of "tokens" is outside dimension "vocab"
 //   of size 5 (gather "embed", lm.cc:12)                        [on one line]

@@ -12,8 +12,8 @@
 namespace mtf {
 namespace {
 
-// The text of this needs little memory: what failed was large, or its scope has
-// been left.
+// The message needs little memory, which is available: the allocation that
+// failed was large, or leaving its scope has freed memory.
 absl::Status OutOfMemory() {
   return absl::ResourceExhaustedError(
       "no memory on the host\n  help     a smaller batch or model, or more "

@@ -8,17 +8,17 @@
 
 namespace mtf {
 
-// Calls `body` and returns its Status, or one for what the standard library
-// throws there: kResourceExhausted where memory or a thread cannot be had,
-// kInternal for anything else. The library itself throws nothing.
+// Calls `body` and returns its Status. Exceptions of the standard library
+// become Statuses: kResourceExhausted if memory or a thread could not be
+// allocated, kInternal otherwise. The library itself throws no exceptions.
 //
 //   const absl::Status status = CatchExceptions([&]() -> absl::Status {
-//     std::vector<char> buffer(bytes);  // may be more than there is
+//     std::vector<char> buffer(bytes);  // may exceed the free memory
 //     return Fill(buffer);
 //   });
 //
-// For the outermost function of a thread, a rank or a program, and for what is
-// done on one rank while others wait to hear how it went.
+// Used in the outermost function of a thread, rank or program, and around work
+// of one rank whose Status the other ranks wait for.
 absl::Status CatchExceptions(const std::function<absl::Status()>& body);
 
 }  // namespace mtf

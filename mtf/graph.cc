@@ -13,8 +13,8 @@
 namespace mtf {
 namespace {
 
-// Stands for the result of a wrong call, so that the chain of expressions goes
-// on until someone asks the graph for its status.
+// The result of a wrong call, for the calls that follow it. The error is
+// returned by Graph::status().
 class ErrorOp : public Operation {
  public:
   using Operation::Operation;
@@ -26,11 +26,11 @@ class ErrorOp : public Operation {
   }
 };
 
-// Names are shown on one line and taken apart at each "/".
+// Names are printed on one line and split at slashes.
 absl::Status CheckScopeName(absl::string_view name) {
   const char* wrong = nullptr;
   for (absl::string_view part : absl::StrSplit(name, '/')) {
-    if (part.empty()) wrong = "has an empty part";
+    if (part.empty()) wrong = "has an empty component";
   }
   for (char c : name) {
     if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
@@ -85,7 +85,7 @@ std::string Graph::UniqueName(absl::string_view base) {
   for (;;) {
     const int count = name_counts_[name]++;
     if (count == 0) return name;
-    // The suffixed name may itself be taken, so it is counted in turn.
+    // The suffixed name may exist too, so it has a count of its own.
     std::string candidate = absl::StrCat(name, "_", count);
     if (!name_counts_.contains(candidate)) {
       name_counts_[candidate] = 1;
@@ -105,7 +105,7 @@ Tensor Graph::Add(std::unique_ptr<Operation> operation,
     }
     if (&input.graph() != this) {
       return Fail(absl::InvalidArgumentError(absl::StrCat(
-                      "input \"", input.name(), "\" is of another graph")),
+                      "input \"", input.name(), "\" belongs to another graph")),
                   operation->kind(), location, operation->shape(),
                   operation->dtype());
     }
@@ -127,7 +127,7 @@ Tensor Graph::Fail(const absl::Status& status, absl::string_view what,
                    std::source_location location, Shape shape, DType dtype) {
   MTF_CHECK(!status.ok()) << "Fail() with an OK status";
   if (status_.ok()) {
-    // The place belongs to the first line, which is complete by itself.
+    // The location belongs to the first line, which is complete by itself.
     std::string message(status.message());
     const size_t end = message.find('\n');
     const std::string place =
@@ -149,8 +149,9 @@ absl::Status Graph::CheckTensors(const std::vector<Tensor>& tensors,
           absl::StrCat(role, " ", i, " is an empty Tensor", kEmptyTensorHelp));
     }
     if (&tensors[i].graph() != this) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          role, " ", i, ", \"", tensors[i].name(), "\", is of another graph"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(role, " ", i, ", \"", tensors[i].name(),
+                       "\", belongs to another graph"));
     }
   }
   return absl::OkStatus();
@@ -163,9 +164,9 @@ Tensor Graph::AddInput(std::unique_ptr<Operation> operation,
     const Operation& other = *taken->second;
     return Fail(
         absl::AlreadyExistsError(absl::StrCat(
-            "input \"", name, "\" was made at ", other.call_site().ToString(),
-            " with shape [", other.shape().ToString(),
-            "]\n  help     give another name")),
+            "input \"", name, "\" was created at ",
+            other.call_site().ToString(), " with shape [",
+            other.shape().ToString(), "]\n  help     give another name")),
         operation->kind(), location, operation->shape(), operation->dtype());
   }
   const Tensor input = Add(std::move(operation), location, name);
@@ -188,8 +189,8 @@ Tensor Graph::AddVariable(VariableInfo info, std::source_location location) {
     const VariableInfo& other = variables_[taken->second];
     return Fail(
         absl::AlreadyExistsError(absl::StrCat(
-            "variable \"", name, "\" was made at ", other.call_site.ToString(),
-            " with shape [", other.shape.ToString(),
+            "variable \"", name, "\" was created at ",
+            other.call_site.ToString(), " with shape [", other.shape.ToString(),
             "]\n  help     open a Scope, or give another name")),
         "variable", location, info.shape, info.dtype);
   }
@@ -245,7 +246,7 @@ PrecisionScope::PrecisionScope(Graph& graph, const Precision& precision,
 
 GradientScope::GradientScope(Graph& graph, const Operation& forward)
     : graph_(graph), section_(graph.section_) {
-  // One suffix is enough: the gradient of "add_grad" is "add_grad_1".
+  // The gradient of "add_grad" is "add_grad_1", without a second suffix.
   std::string name = forward.name();
   const size_t suffix = name.rfind("_grad");
   if (suffix != std::string::npos &&

@@ -18,86 +18,94 @@
 
 namespace mtf {
 
-// What a variable is for: the layout file gives [parameters] and [optimizer]
-// their own layouts at rest.
+// The role of a variable. The sections [parameters] and [optimizer] of a layout
+// say how variables of each kind are stored between steps.
 enum class VariableKind : uint8_t { kParameter, kOptimizerState };
 
-// A tensor that outlives a step.
+// A tensor whose value persists between steps.
 struct VariableInfo {
-  int id = 0;  // place in Graph::variables()
+  int id = 0;  // index in Graph::variables()
   std::string name;
   Shape shape;
   DType dtype = kFloat32;
   VariableKind kind = VariableKind::kParameter;
   bool trainable = true;
-  Tensor read;           // its value when a step begins
+  Tensor read;           // its value at the beginning of a step
   Tensor initial_value;  // computed once, before the first step
-  // The initial value before it was rounded to `dtype`, which an optimizer
-  // keeps as a master copy; empty where nothing was rounded.
+  // The initial value before it was rounded to `dtype`; an optimizer keeps it
+  // as the master copy. Empty if nothing was rounded.
   Tensor master_value;
-  int master = -1;     // place of that copy in Graph::variables(), or -1
-  int master_of = -1;  // of a master copy: the place of its parameter
-  // What gradients are made in and added up in; empty: the dtype of each use.
+  int master = -1;     // id of the master copy, or -1
+  int master_of = -1;  // if this is a master copy: id of its parameter, or -1
+  // The dtype in which gradients are computed and accumulated. Empty: the dtype
+  // of each use.
   std::optional<DType> gradient_dtype;
   CallSite call_site;
 };
 
-// A computation over named dimensions. Operations append themselves through
-// the factories in ops/; a wrong call becomes the graph's first error and
-// yields a tensor of the intended shape, so user code stays a chain of
-// expressions. Whoever runs or lowers the graph returns `status()` first.
+// A computation over named dimensions. The factories in ops/ append operations.
+// A wrong call records the graph's first error and returns a tensor of the
+// intended shape, so that user code remains a chain of expressions:
 //
-// Not thread safe; tensors point into it, so it neither moves nor copies.
+//   Graph graph;
+//   Tensor x = Input(graph, "x", kFloat32, {batch, io});
+//   Tensor y = ReduceSum(Square(x), {batch});
+//   if (!graph.status().ok()) return graph.status();
+//
+// Session::Create and Lower return the first error. Not thread safe. Not
+// movable or copyable, because tensors point into the graph.
 class Graph {
  public:
   Graph() = default;
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  // OK, or the first error of the user's calls.
+  // OK, or the first error in the calls that built the graph.
   const absl::Status& status() const { return status_; }
 
-  // Appends `operation`, named after `name` or its kind within the present
-  // scope. Records a first error where an input is of another graph.
+  // Appends `operation` under a unique name made of the current scope and
+  // `name`, or the kind of the operation if `name` is empty. Records an error
+  // if an input belongs to another graph.
   Tensor Add(std::unique_ptr<Operation> operation,
              std::source_location location, absl::string_view name = "");
 
-  // Records `status` as the first error, unless there is one, with `location`
-  // added to its first line: "... (einsum, mlp.cc:41)". Returns a tensor of
-  // the intended `shape` and `dtype` that keeps the chain going.
+  // Records `status` as the first error unless there is one already, adding
+  // `what` and `location` to its first line: "... (einsum, mlp.cc:41)". Returns
+  // a tensor of the intended `shape` and `dtype` for the calls that follow.
   Tensor Fail(const absl::Status& status, absl::string_view what,
               std::source_location location, Shape shape = {},
               DType dtype = kFloat32);
 
-  // OK, or kInvalidArgument where one of `tensors`, "fetch" 0, 1, ... by their
-  // `role` in a step, is empty or of another graph.
+  // Returns kInvalidArgument if one of `tensors` is empty or belongs to another
+  // graph. The message calls them by their `role` in a step: "fetch 0", ...
   absl::Status CheckTensors(const std::vector<Tensor>& tensors,
                             absl::string_view role) const;
 
-  // Adds an operation that every step is fed under `name`, whatever the scope;
-  // kAlreadyExists when another is.
+  // Adds an operation that each step is fed under `name`, which is not prefixed
+  // by the scope. A second input of the name is kAlreadyExists.
   Tensor AddInput(std::unique_ptr<Operation> operation, absl::string_view name,
                   std::source_location location);
-  // The name under which `tensor` is fed, or "" for what is no input.
+  // The name under which `tensor` is fed, or "" if it is not an input.
   std::string FeedName(Tensor tensor) const;
 
-  // Adds a variable; kAlreadyExists when its scoped name is taken.
+  // Adds a variable. A second variable of the same scoped name is
+  // kAlreadyExists.
   Tensor AddVariable(VariableInfo info, std::source_location location);
 
   const std::vector<std::unique_ptr<Operation>>& operations() const {
     return operations_;
   }
   const std::deque<VariableInfo>& variables() const { return variables_; }
-  // The variable read by `tensor`, or null.
+  // The variable whose value `tensor` is (the result of Variable()), or null.
   const VariableInfo* FindVariable(Tensor tensor) const;
 
-  // The dtypes of the layers that are made now; see PrecisionScope.
+  // The precision of layers created now; see PrecisionScope.
   const Precision& precision() const { return precision_; }
 
-  // A number for the next random stream; depends only on the order of calls.
+  // The id of a new random stream. Depends only on the order of calls.
   uint32_t NextRandomStream() { return next_random_stream_++; }
 
-  // The call site an operation made here would get.
+  // The call site of an operation created at `location` in the current scopes.
   CallSite SiteOf(std::source_location location) const;
 
  private:
@@ -123,15 +131,15 @@ class Graph {
   uint32_t next_random_stream_ = 0;
 };
 
-// While alive, names made in `graph` start with "name/"; with kUnique the
-// second scope of a name is "name_1", as it is for operations, so that two
-// layers of one kind may stand side by side.
+// While alive, prefixes the names of operations and variables with "name/".
+// With kUnique, the second scope of the same name is called "name_1", so that a
+// graph can have two layers of one kind.
 //
 //   Scope scope(graph, "layer_0");
 //   Tensor w = Variable(graph, "w", ...);  // "layer_0/w"
 //
-// The graph records kInvalidArgument for a name that is empty, has an empty
-// part between "/"s, or a control character such as a line break.
+// Records kInvalidArgument if the name is empty, has an empty component between
+// slashes, or contains a control character.
 class Scope {
  public:
   enum Naming { kAsGiven, kUnique };
@@ -144,9 +152,9 @@ class Scope {
   size_t previous_size_;
 };
 
-// While alive, operations made in `graph` count as made at `location`: a
-// layer in nn/ puts its caller's line on everything it builds. The outermost
-// scope wins.
+// While alive, sets the call site of new operations to `location`. A layer in
+// nn/ attributes all of its operations to the line of its caller this way. The
+// outermost scope wins.
 class CallSiteScope {
  public:
   CallSiteScope(Graph& graph, std::source_location location);
@@ -157,7 +165,7 @@ class CallSiteScope {
   Graph& graph_;
 };
 
-// While alive, operations made in `graph` belong to `section`.
+// While alive, assigns new operations to `section` of the layout.
 class SectionScope {
  public:
   SectionScope(Graph& graph, LayoutSection section)
@@ -171,12 +179,11 @@ class SectionScope {
   LayoutSection previous_;
 };
 
-// While alive, the layers made in `graph` have `precision`: one for a model, or
-// another for a part of it.
+// While alive, sets the precision of new layers, for a model or a part of it.
 //
 //   PrecisionScope precision(graph, {.activations = kBFloat16});
 //
-// The graph records kInvalidArgument for what Precision::Validate refuses.
+// Records kInvalidArgument if Precision::Validate fails.
 class PrecisionScope {
  public:
   PrecisionScope(
@@ -191,9 +198,9 @@ class PrecisionScope {
   Precision previous_;
 };
 
-// While alive, operations made in `graph` belong to the gradient of `forward`:
-// they are called "layer_0/einsum_grad" after it and keep its line and section,
-// whatever other scopes are open.
+// While alive, makes new operations part of the gradient of `forward`: they are
+// named after it ("layer_0/einsum_grad") and take its call site and section,
+// overriding all other scopes.
 class GradientScope {
  public:
   GradientScope(Graph& graph, const Operation& forward);

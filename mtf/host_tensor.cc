@@ -88,7 +88,8 @@ template <class Int>
 Int Saturated(double value) {
   using Limits = std::numeric_limits<Int>;
   if (std::isnan(value)) return 0;
-  // The least integer is a power of two, so it and its negative are doubles.
+  // The least integer is a power of two, so a double represents it and its
+  // negative exactly.
   const double least = static_cast<double>(Limits::min());
   if (value <= least) return Limits::min();
   if (value >= -least) return Limits::max();

@@ -13,8 +13,8 @@
 
 namespace mtf {
 
-// A whole tensor in host memory, row-major in the order of its shape: what a
-// step is fed and what it returns.
+// A tensor in host memory, unsharded and row-major in the order of its shape.
+// Steps take and return HostTensors.
 //
 //   HostTensor x = HostTensor::Of<int32_t>({batch, length}, tokens);
 class HostTensor {
@@ -23,11 +23,11 @@ class HostTensor {
   // Zeros.
   HostTensor(Shape shape, DType dtype);
 
-  // From values of the C++ type of a dtype: float, int32_t, int64_t, or bool
-  // as uint8_t. Checks that there is one value per element.
+  // A tensor of `values`, one per element (checked). T is float, int32_t,
+  // int64_t, or uint8_t for bool.
   template <class T>
   static HostTensor Of(Shape shape, const std::vector<T>& values);
-  // From doubles, converted to `dtype`.
+  // A tensor of `values`, converted to `dtype` as by StoreElement.
   static HostTensor FromDoubles(Shape shape, DType dtype,
                                 absl::Span<const double> values);
 
@@ -39,7 +39,7 @@ class HostTensor {
   const void* data() const { return bytes_.data(); }
   size_t num_bytes() const { return bytes_.size(); }
 
-  // Element `i` in row-major order, whatever the dtype.
+  // Element `i` in row-major order, converted to double.
   double At(int64_t i) const;
   std::vector<double> ToDoubles() const;
 
@@ -51,16 +51,16 @@ class HostTensor {
   std::vector<std::byte> bytes_;
 };
 
-// Reads and writes one element of `dtype` at `data`[i] as a double. What is
-// written becomes a number of the dtype: floats round to nearest even; integers
-// truncate toward zero, the least or greatest one stands for what lies beyond
-// (an infinity too), and 0 for a NaN; a bool is true for all but 0. An int64
-// beyond 2^53 may read as a double beside it.
+// Read and write element `i` of the array `data` of `dtype` as a double. A
+// value is converted to the dtype: floats round to nearest even; integers
+// truncate toward zero, saturate at the limits of the dtype, and are 0 for NaN;
+// a bool is false for 0 and true otherwise. An int64 beyond 2^53 is rounded to
+// a double when it is read.
 double LoadElement(const void* data, DType dtype, int64_t i);
 void StoreElement(void* data, DType dtype, int64_t i, double value);
 
-// `value` as it reads back from an element of `dtype`: the one answer to what
-// a literal, a fill or a cast is worth.
+// `value` after a round trip through an element of `dtype`. This is the value
+// of a literal, a fill or a cast.
 //
 //   RoundToDType(1e-8, kFloat16)     // 0
 //   RoundToDType(16777217, kFloat32) // 16777216

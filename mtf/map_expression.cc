@@ -50,7 +50,7 @@ std::string MapExpression::ToString() const {
     if (typed) absl::StrAppend(&text, ".", DTypeName(step.dtype));
     text += "(";
     if (step.function == ScalarFunction::kLiteral) {
-      // 17 digits read back as the same double; fewer where they suffice.
+      // 17 digits always read back as the same double; use 9 if they do, too.
       std::string number = absl::StrFormat("%.9g", step.literal);
       if (std::strtod(number.c_str(), nullptr) != step.literal) {
         number = absl::StrFormat("%.17g", step.literal);

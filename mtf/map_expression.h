@@ -15,8 +15,8 @@
 
 namespace mtf {
 
-// The arguments of a step, at most three, without memory of their own: a
-// program has thousands of steps, which passes copy.
+// The arguments of a step, at most three, stored inline: a program has
+// thousands of steps, and passes copy them.
 class StepArguments {
  public:
   static constexpr size_t kMost = 3;
@@ -28,43 +28,43 @@ class StepArguments {
 
   void push_back(int argument) {
     MTF_CHECK_LT(size_, kMost);
-    places_[size_++] = argument;
+    values_[size_++] = argument;
   }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  int& operator[](size_t i) { return places_[i]; }
-  int operator[](size_t i) const { return places_[i]; }
-  int back() const { return places_[size_ - 1]; }
-  int* begin() { return places_.data(); }
-  int* end() { return places_.data() + size_; }
-  const int* begin() const { return places_.data(); }
-  const int* end() const { return places_.data() + size_; }
+  int& operator[](size_t i) { return values_[i]; }
+  int operator[](size_t i) const { return values_[i]; }
+  int back() const { return values_[size_ - 1]; }
+  int* begin() { return values_.data(); }
+  int* end() { return values_.data() + size_; }
+  const int* begin() const { return values_.data(); }
+  const int* end() const { return values_.data() + size_; }
 
   friend bool operator==(const StepArguments&, const StepArguments&) = default;
 
  private:
-  std::array<int, kMost> places_ = {};  // zeros behind the last
+  std::array<int, kMost> values_ = {};  // zero from `size_` on
   size_t size_ = 0;
 };
 
-// One step of a map. An argument below the number of operands of the map is
-// that operand; otherwise it is the result of step (argument - operands).
+// One step of a map expression. An argument less than the number of operands
+// denotes that operand; argument num_operands + i denotes the result of step i.
 struct MapStep {
   ScalarFunction function = ScalarFunction::kIdentity;
   DType dtype = kFloat32;  // of the result
   StepArguments arguments;
-  double literal = 0;     // kLiteral, as it was written
-  std::string dimension;  // kIota
+  double literal = 0;     // of kLiteral, before rounding to `dtype`
+  std::string dimension;  // of kIota
 
-  // What the elements of a literal are: it as its dtype holds it. Nobody
-  // computes with the number as written.
+  // The literal rounded to `dtype`. All computation uses this number.
   double number() const;
 
   friend bool operator==(const MapStep&, const MapStep&) = default;
 };
 
-// What a map computes for every element: steps in order, the last one is the
-// result. Operands are broadcast by name to the shape of the map.
+// The function that a map instruction applies to each element: a list of steps,
+// the last of which is the result. Operands are broadcast by name to the shape
+// of the map.
 //
 //   // gelu(x + b): operands x ($0) and b ($1)
 //   MapExpression e{2, {{kAdd, kFloat32, {0, 1}}, {kGelu, kFloat32, {2}}}};
@@ -81,10 +81,10 @@ struct MapExpression {
 
   DType result_dtype() const { return steps.back().dtype; }
 
-  // The bare name of the function where the only step takes the operands in
-  // order, such as "relu"; otherwise the steps in brackets. A cast is written
-  // with its dtype, "cast.bf16($0)", and so is a literal, "literal.f32(0.5)";
-  // an iota with its dimension too, "iota.i32(length)".
+  // The text form. A single step that takes the operands in order is the name
+  // of its function, "relu"; otherwise the steps are listed in brackets. Casts
+  // and literals have a dtype, "cast.bf16($0)" and "literal.f32(0.5)"; an iota
+  // also has its dimension, "iota.i32(length)".
   std::string ToString() const;
 
   friend bool operator==(const MapExpression&, const MapExpression&) = default;

@@ -17,12 +17,12 @@ namespace mtf {
 
 class Graph;
 
-// Which section of a layout file rules the results of an operation: the
-// default one, or [optimizer] for the arithmetic of an update.
+// The section of a layout whose rules apply to the result of an operation: the
+// default section, or [optimizer] for the arithmetic of an update.
 enum class LayoutSection : uint8_t { kDefault, kOptimizer };
 
-// A node of the graph, made by the checked factories in ops/. Its inputs were
-// made before it, so the order of a graph's operations is topological.
+// A node of the graph, created by the checked factories in ops/. Its inputs
+// exist before it, so the operations of a graph are in topological order.
 class Operation {
  public:
   Operation(std::vector<Tensor> inputs, Shape shape, DType dtype)
@@ -31,40 +31,41 @@ class Operation {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  // "einsum", "reshape": the word of the text form and of default names.
+  // "einsum", "reshape": used in the text form and in default names.
   virtual absl::string_view kind() const = 0;
 
-  // What the text form says behind the inputs: "sum", "begin=2". May be "".
+  // The attributes that follow the inputs in the text form, such as "begin=2",
+  // or "".
   virtual std::string attributes() const { return ""; }
-  // Whether those of `other`, of the same kind and dtype, are the same.
+  // Whether `other`, of the same kind and dtype, has the same attributes.
   virtual bool SameAttributes(const Operation& other) const {
     return attributes() == other.attributes();
   }
 
-  // The gradient for each input, given the gradient `dy` of the result, which
-  // is of gradient_dtype(); an invalid Tensor where nothing flows. Built from
-  // operations, so it has gradients itself.
+  // The gradient with respect to each input, given the gradient `dy` of the
+  // result in gradient_dtype(); an empty Tensor for an input without a
+  // gradient. Consists of operations, which have gradients themselves.
   virtual std::vector<Tensor> Gradient(Tensor dy) const = 0;
 
-  // The dtype in which the gradients of the result are made and added up: its
-  // own, but for a parameter that was given another.
+  // The dtype in which gradients of the result are computed and accumulated:
+  // the dtype of the result, except for parameters with a gradient dtype.
   virtual DType gradient_dtype() const { return dtype_; }
 
-  // Writes the operation in the instructions of `emitter`; `inputs` are the
-  // emitted values of inputs().
+  // Writes the operation as instructions of `emitter`. `inputs` are the emitted
+  // values of inputs().
   virtual Value Emit(Emitter& emitter,
                      absl::Span<const Value> inputs) const = 0;
 
-  // Pairs of names that are one dimension under two names (a rename), whose
-  // shards must line up.
+  // Pairs of names that denote the same dimension, such as before and after a
+  // rename. Their shards must line up, so they share one grain.
   virtual std::vector<std::pair<std::string, std::string>> TiedDimensions()
       const {
     return {};
   }
 
-  // Pairs {second, first}: this operation gives a dimension a second name,
-  // under which a layout may cut it in another way. Under a layout without a
-  // rule for the second name, it is the first.
+  // Pairs {second, first} where the operation gives the dimension `first` the
+  // second name `second`. A layout may have a rule of its own for the second
+  // name; without one, the rules of `first` apply.
   virtual std::vector<std::pair<std::string, std::string>> SecondNames() const {
     return {};
   }
@@ -76,7 +77,7 @@ class Operation {
   // This operation as a Tensor.
   Tensor result() const { return Tensor(const_cast<Operation*>(this)); }
 
-  // Filled in by Graph::Add.
+  // Set by Graph::Add.
   int id() const { return id_; }
   const std::string& name() const { return name_; }
   const CallSite& call_site() const { return call_site_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compiled without contraction (CMakeLists.txt): a multiplication and an
-// addition that are rounded together would give other bits.
+// Compiled with -ffp-contract=off (CMakeLists.txt): fused multiply-adds round
+// differently and would give different bits.
 #include "mtf/philox.h"
 
 #include <bit>

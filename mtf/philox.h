@@ -9,9 +9,9 @@
 namespace mtf {
 
 // The four 32-bit words of Philox4x32-10 (Salmon, Moraes, Dror and Shaw, 2011)
-// that belong to one element of one stream: key (seed, stream), counter
-// (global element index in 64 bits, step, 0). Every layout, rank and backend
-// draws the number of an element from here, so they all draw the same.
+// for one element of one stream: the key is (seed, stream), the counter (64-bit
+// global element index, step, 0). All layouts, ranks and backends draw random
+// numbers by this function, so they draw the same numbers.
 struct PhiloxWords {
   uint32_t word[4];
 };
@@ -27,7 +27,8 @@ inline PhiloxWords PhiloxAt(uint32_t seed, uint32_t stream, uint32_t step,
   return {{words[0], words[1], words[2], words[3]}};
 }
 
-// [0, 1): the top 24 bits, exact in float.
+// A number in [0, 1): the top 24 bits of `word`, which a float represents
+// exactly.
 inline float UniformFromWord(uint32_t word) {
   return static_cast<float>(word >> 8) * (1.0f / 16777216.0f);
 }
@@ -37,12 +38,12 @@ inline float UniformFromWord(uint32_t word) {
 //
 //   sqrt(-2 log(1 - u0)) cos(2 pi u1),   u0 and u1 uniform from the words
 //
-// It is written once, as steps that the host compiles and that kernels for GPUs
-// take as text, in additions, multiplications, divisions and square roots of
-// doubles alone. IEEE 754 rounds those, one by one, in one way, so every
-// machine draws the same bits; logf and cosf are another function in each
-// library. STEP(type, name, value); D is a double, and NormalFromWords has the
-// primitives. The series are exact to 1e-13.
+// Every machine must draw the same bits, but logf and cosf differ between
+// libraries. So the formula uses only additions, multiplications, divisions and
+// square roots of doubles, whose rounding IEEE 754 defines. It is written once,
+// as a list of steps that the host compiles and that GPU kernels include as
+// text: STEP(type, name, value), where D is a double and NormalFromWords
+// defines the primitives. The series are accurate to 1e-13.
 // clang-format off
 #define MTF_NORMAL_STEPS(STEP)                                                 \
   /* log(1 - u0), where 1 - u0 = k / 2^24 = m 2^(e - 24), m about 1 */         \
@@ -58,7 +59,7 @@ inline float UniformFromWord(uint32_t word) {
        ss * (D(1.0 / 13) + ss * D(1.0 / 15)))))))))                            \
   STEP(D, log_1_u0, log_m + (D(e) - D(24.0)) * D(0.6931471805599453))          \
   STEP(D, radius, Sqrt(D(-2.0) * log_1_u0))                                    \
-  /* 2 pi u1 is so many quarters of a turn and t, at most an eighth */         \
+  /* 2 pi u1 = quarters * pi / 2 + t, where |t| <= pi / 4 */                   \
   STEP(u32, turn, w1 >> 8)                                                     \
   STEP(u32, quarters, (turn + 2097152u) >> 22)                                 \
   STEP(D, t, (D(turn) - D(quarters << 22)) * D(3.7450702829239286e-07))        \

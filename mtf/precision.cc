@@ -19,13 +19,13 @@ absl::Status Precision::Validate() const {
     return absl::InvalidArgumentError(absl::StrCat(
         "the precision of ", name, " is ", DTypeName(dtype), ", not a float"));
   }
-  // No f16 is a bf16, nor the other way round.
+  // f32 holds every f16 and bf16; f16 and bf16 do not hold each other.
   if (master == parameters || master == kFloat32) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("a master copy of ", DTypeName(master),
                    " cannot hold parameters of ", DTypeName(parameters),
-                   "\n  help     give the master f32, or the dtype of the "
-                   "parameters for none"));
+                   "\n  help     make the master f32, or give it the dtype of "
+                   "the parameters to keep no master copy"));
 }
 
 }  // namespace mtf

@@ -9,32 +9,33 @@
 
 namespace mtf {
 
-// The dtypes of a model, said once for all of its layers (PrecisionScope). The
-// default is f32 throughout. That of Megatron, 18 bytes for each parameter with
-// Adam (2 + 4 of the gradient + 4 of the master copy + 8 of moments):
+// The dtypes of a model, set once for all of its layers by a PrecisionScope.
+// The default is f32 throughout. Megatron's mixed precision, which takes 18
+// bytes per parameter with Adam (2 for the parameter, 4 for the gradient, 4 for
+// the master copy, 8 for the moments), is
 //
 //   PrecisionScope precision(graph, {.parameters = kBFloat16,
 //                                    .activations = kBFloat16,
 //                                    .gradients = kFloat32});
 //
-// A norm, a softmax, a loss and the update of an optimizer compute in f32
-// whatever is said here.
+// Norms, softmax, losses and optimizer updates compute in f32 regardless.
 struct Precision {
-  // What the optimizer updates and a checkpoint keeps. Where it differs from
-  // `parameters`, the optimizer keeps it as state of its own, and after each
-  // update a parameter is its master, rounded.
+  // The dtype that the optimizer updates and a checkpoint stores. If it differs
+  // from `parameters`, the optimizer keeps a master copy as part of its state,
+  // and each update sets the parameter to the rounded master copy.
   DType master = kFloat32;
-  // What parameters rest in, are read in and sent in.
+  // The dtype in which parameters are stored, read and communicated.
   DType parameters = kFloat32;
-  // What layers compute in, of which they make their results. Empty: each in
-  // the dtype of its input.
+  // The dtype of the computation and of the results of layers. Empty: each
+  // layer uses the dtype of its input.
   std::optional<DType> activations = std::nullopt;
-  // What the gradients of parameters are made in and added up in, over the uses
-  // of a parameter and over devices. Empty: the dtype of each use.
+  // The dtype in which gradients of parameters are computed and accumulated,
+  // over the uses of a parameter and over devices. Empty: the dtype of each
+  // use.
   std::optional<DType> gradients = std::nullopt;
 
-  // OK, or kInvalidArgument: for a dtype that is no float, and for a master
-  // that does not hold every value of a parameter.
+  // Returns kInvalidArgument if a dtype is not a float, or if `master` cannot
+  // represent every value of `parameters`.
   absl::Status Validate() const;
 
   friend bool operator==(const Precision&, const Precision&) = default;

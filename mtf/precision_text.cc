@@ -45,7 +45,7 @@ absl::Status Unknown(absl::string_view what, absl::string_view word,
       nearest.empty() ? "" : absl::StrCat(": did you mean ", nearest, "?")));
 }
 
-// Nothing stands for "as_used", which only what may be empty takes.
+// Parses a dtype, or "as_used" (nullopt) where `may_be_empty`.
 absl::StatusOr<std::optional<DType>> ParseField(absl::string_view word,
                                                 bool may_be_empty) {
   const std::pair<const char*, DType> dtypes[] = {

@@ -11,10 +11,10 @@
 
 namespace mtf {
 
-// A precision by its name, and what differs from it:
+// Parses a precision: a name, followed by fields that differ from it.
 //
-//   "bfloat16"                         18 bytes for each parameter with Adam
-//   "bfloat16, gradients:bfloat16"     16 of them
+//   "bfloat16"                         18 bytes per parameter with Adam
+//   "bfloat16, gradients:bfloat16"     16 bytes per parameter
 //   "parameters:bf16, activations:bf16"
 //
 //   name            master    parameters  activations  gradients
@@ -25,13 +25,14 @@ namespace mtf {
 //   float16         float32   float16     float16      float32
 //   mixed_float16   float32   float32     float16      as used
 //
-// A dtype is "float32" or "f32", "bfloat16" or "bf16", "float16" or "f16", and
-// "as_used" for what may be empty. Text without a name starts from float32.
-// kInvalidArgument, with the nearest name, for another word, a field given
-// twice, and what Precision::Validate refuses.
+// A dtype is "float32" or "f32", "bfloat16" or "bf16", "float16" or "f16", or
+// "as_used" for an empty field. Text without a name starts from float32.
+//
+// Returns kInvalidArgument, with the nearest name, for an unknown word, a field
+// that is given twice, or a precision that Precision::Validate rejects.
 absl::StatusOr<Precision> ParsePrecision(absl::string_view text);
 
-// The name of `precision`, or its fields: what ParsePrecision reads.
+// The inverse of ParsePrecision: the name of `precision`, or its fields.
 std::string PrecisionText(const Precision& precision);
 
 // "float32", "bfloat16", ...

@@ -8,7 +8,7 @@
 
 namespace mtf {
 
-// The graph as text, one operation a line:
+// The graph as text, one operation per line:
 //
 //   %x : f32[batch:8, io:4] = input
 //   %w : f32[io:4, hidden:16] = variable

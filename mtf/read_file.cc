@@ -41,26 +41,25 @@ absl::StatusOr<std::string> ReadPlainFile(const std::string& path,
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return system_error();
   if (!S_ISREG(info.st_mode)) {
-    return error(absl::StatusCode::kInvalidArgument, "it is no plain file");
+    return error(absl::StatusCode::kInvalidArgument, "not a regular file");
   }
   if (info.st_size > most_bytes) {
-    return error(
-        absl::StatusCode::kInvalidArgument,
-        absl::StrCat("it has ", info.st_size, " bytes, and no more than ",
-                     most_bytes, " are read"));
+    return error(absl::StatusCode::kInvalidArgument,
+                 absl::StrCat("it has ", info.st_size, " bytes; the limit is ",
+                              most_bytes));
   }
   std::ifstream file(path, std::ios::binary);
   if (!file.is_open()) return system_error();
-  // Files of the system say that they are empty and hold something all the
-  // same, so the size is not what ends the loop.
-  constexpr int64_t kPiece = 1 << 20;
+  // Files in /proc report the size 0 although they have contents, so the loop
+  // reads until the end of the file.
+  constexpr int64_t kBlockBytes = 1 << 20;
   std::string text;
   try {
     text.reserve(info.st_size);
-    std::string piece(kPiece, '\0');
+    std::string block(kBlockBytes, '\0');
     while (static_cast<int64_t>(text.size()) <= most_bytes) {
-      file.read(piece.data(), kPiece);
-      text.append(piece, 0, file.gcount());
+      file.read(block.data(), kBlockBytes);
+      text.append(block, 0, file.gcount());
       if (!file) break;
     }
   } catch (const std::bad_alloc&) {
@@ -73,7 +72,7 @@ absl::StatusOr<std::string> ReadPlainFile(const std::string& path,
   }
   if (!file.eof()) {
     return error(absl::StatusCode::kDataLoss,
-                 absl::StrCat("reading stopped behind byte ", text.size()));
+                 absl::StrCat("reading stopped after byte ", text.size()));
   }
   return text;
 }
@@ -84,11 +83,11 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path,
   MTF_ASSIGN_OR_RETURN(std::string text, ReadPlainFile(path, what, most_bytes));
   if (const auto zero = std::find(text.begin(), text.end(), '\0');
       zero != text.end()) {
-    return CannotRead(
-        path, what, absl::StatusCode::kInvalidArgument,
-        absl::StrCat("it is no text: byte ", zero - text.begin(), " is zero"));
+    return CannotRead(path, what, absl::StatusCode::kInvalidArgument,
+                      absl::StrCat("not a text file: byte ",
+                                   zero - text.begin(), " is zero"));
   }
-  // Editors of some systems write it.
+  // Some editors on Windows write it.
   constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (absl::StartsWith(text, kByteOrderMark)) {
     text.erase(0, kByteOrderMark.size());

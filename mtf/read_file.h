@@ -10,21 +10,23 @@
 
 namespace mtf {
 
-// All bytes of the plain file at `path`; `what` it should be begins the
-// message of an error:
+// Returns the contents of the regular file at `path`. Error messages call the
+// file `what`:
 //
 //   cannot read layout file "a.layout": No such file or directory
 //
-// kNotFound or kPermissionDenied as the system says; kInvalidArgument for what
-// is no plain file (opening a pipe could wait for ever, and a device might
-// never end) or has more than `most_bytes`; kDataLoss where reading stops
-// before the end; kResourceExhausted where the memory does not hold it.
+// Errors:
+//   kNotFound, kPermissionDenied   the system cannot open the file
+//   kInvalidArgument               not a regular file (reading a pipe or device
+//                                  might never end), or over `most_bytes`
+//   kDataLoss                      reading failed before the end of the file
+//   kResourceExhausted             not enough memory
 absl::StatusOr<std::string> ReadPlainFile(const std::string& path,
                                           absl::string_view what,
                                           int64_t most_bytes);
 
-// The same of a text for people: a byte order mark at its begin is left out,
-// and kInvalidArgument for one with a byte 0, which is a file of another kind.
+// As ReadPlainFile, for text. Removes a leading byte order mark. A file that
+// contains a zero byte is not text: kInvalidArgument.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path,
                                          absl::string_view what,
                                          int64_t most_bytes);

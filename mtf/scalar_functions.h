@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of elementwise functions: one row is one function, everywhere.
-// From a row follow the user's function on tensors, its gradient, the oracle,
-// the vector kernels, the text form and the tests over all rows.
+// The table of elementwise functions. Each row defines one function for the
+// whole library: the function on tensors, its gradient, the oracle, the CPU and
+// GPU kernels, the text form and the tests over all rows are generated from it.
 //
-// The value of a row is written once, over a type T that may be double (the
-// oracle) or a SIMD vector (the kernels), so it uses only operators and the
-// functions of this table. The gradient is written in the same words over
-// Tensors, where a number may stand for any operand:
+// The value of a row is an expression over a type T, which is double in the
+// oracle and a SIMD vector in the CPU kernels, so it may use only operators and
+// the functions of this table. The gradient is an expression over Tensors, in
+// which a number may be used in place of any operand:
 //   x, y   operands        z   the value of the row
-//   g      gradient that arrives at z; {} stands for "no gradient"
+//   g      gradient with respect to z; {} means "no gradient"
 //
-// On integers the results wrap around, FloorDivide by zero is 0 and Mod by zero
-// is the dividend: every backend says so, none traps.
+// On every backend integer results wrap around, FloorDivide by zero is 0 and
+// Mod by zero is the dividend.
 //
-// To add a function, add a row; a value that no other rows can express also
-// needs its primitive in namespace scalar below and in each backend.
+// To add a function, add a row. A value that other rows cannot express also
+// needs a primitive in namespace scalar below and in each backend.
 #ifndef MTF_SCALAR_FUNCTIONS_H_
 #define MTF_SCALAR_FUNCTIONS_H_
 
@@ -69,8 +69,9 @@
       {})                                             \
   ROW(Relu, "relu", Maximum(x, 0.0), Select(Greater(x, 0.0), g, 0.0))
 
-// ROW(Name, "text", value, gradient of x, gradient of y); operands of one
-// dtype, float or integer. Ties of Maximum and Minimum share the gradient.
+// ROW(Name, "text", value, gradient of x, gradient of y). Both operands have the
+// same float or integer dtype. At a tie of Maximum and Minimum each operand gets
+// half of the gradient.
 #define MTF_BINARY_NUMBER_FUNCTIONS(ROW)                          \
   ROW(Add, "add", x + y, g, g)                                    \
   ROW(Subtract, "sub", x - y, g, -g)                              \
@@ -90,7 +91,7 @@
       g * y * Pow(x, Select(Equal(y, 0.0), 1.0, y - 1.0)), \
       g * z * Log(Select(Greater(x, 0.0), x, 1.0)))
 
-// Numbers in, bool out; no gradient.
+// Comparisons of numbers; the result is bool and has no gradient.
 #define MTF_COMPARISON_FUNCTIONS(ROW)                    \
   ROW(Less, "less", Less(x, y))                          \
   ROW(LessEqual, "less_equal", LessEqual(x, y))          \
@@ -99,7 +100,7 @@
   ROW(Equal, "equal", Equal(x, y))                       \
   ROW(NotEqual, "not_equal", NotEqual(x, y))
 
-// Bool in, bool out; no gradient.
+// Functions of bools; the result is bool and has no gradient.
 #define MTF_LOGICAL_FUNCTIONS(ROW) \
   ROW(LogicalAnd, "and", x && y)   \
   ROW(LogicalOr, "or", x || y)
@@ -108,8 +109,8 @@
 
 namespace mtf {
 
-// A step of a map expression: a row of the tables above or one of the few
-// functions that are not a plain row.
+// The function of a step of a map expression: a row of the tables above, or one
+// of the functions that have no row.
 enum class ScalarFunction : uint8_t {
 #define ROW(Name, ...) k##Name,
   MTF_UNARY_FLOAT_FUNCTIONS(ROW) MTF_UNARY_NUMBER_FUNCTIONS(ROW)
@@ -120,11 +121,11 @@ enum class ScalarFunction : uint8_t {
   kLogicalNot,
   // (bool, T, T) -> T
   kSelect,
-  // to the dtype of the step
+  // converts to the dtype of the step
   kCast,
-  // no operand: the number of the step
+  // no operand: the number MapStep::number()
   kLiteral,
-  // no operand: the global index along the step's dimension
+  // no operand: the global index along MapStep::dimension
   kIota,
 };
 
@@ -135,17 +136,17 @@ struct ScalarFunctionInfo {
   absl::string_view text;  // in the program's text form
   int arity;
   FunctionDomain domain;
-  bool is_comparison;  // result is bool whatever the operands
+  bool is_comparison;  // takes numbers and returns bool
 };
 
 const ScalarFunctionInfo& InfoOf(ScalarFunction function);
-// The function that the program's text calls `text`; kInvalidArgument with the
-// nearest name for another.
+// The inverse of ScalarFunctionInfo::text. An unknown name is kInvalidArgument
+// with the nearest name.
 absl::StatusOr<ScalarFunction> ParseScalarFunction(absl::string_view text);
 
-// The value of any row, kLogicalNot or kSelect in double precision; bools are
-// 0 and 1. The oracle, the reference device and whoever follows what padding
-// holds call this.
+// The value of a row, kLogicalNot or kSelect in double precision, where bools
+// are 0 and 1. Used by the oracle, by the reference device and by the analysis
+// of padding.
 double EvaluateScalar(ScalarFunction function, double x, double y = 0,
                       double z = 0);
 
@@ -161,7 +162,7 @@ inline double Tanh(double x) { return std::tanh(x); }
 inline double Floor(double x) { return std::floor(x); }
 inline double Pow(double x, double y) { return std::pow(x, y); }
 inline double Abs(double x) { return std::abs(x); }
-// NaN wins, so that a poisoned value is never hidden.
+// NaN if either operand is NaN, so that a NaN is never hidden.
 inline double Maximum(double x, double y) {
   return std::isnan(x) || std::isnan(y) ? x + y : std::max(x, y);
 }
@@ -182,8 +183,8 @@ inline double Select(bool condition, double x, double y) {
 inline double Like(double, double value) { return value; }
 }  // namespace scalar
 
-// The slope of the tanh approximation of x * Phi(x) (Hendrycks and Gimpel,
-// 2016), for any T.
+// The derivative of the tanh approximation of Gelu, x * Phi(x) (Hendrycks and
+// Gimpel, 2016), for any T.
 template <class T>
 T GeluSlope(const T& x) {
   const T t = Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));

@@ -12,7 +12,7 @@
 namespace mtf {
 namespace {
 
-// Names appear in rules and in the program's text, so they may not hold the
+// Names occur in layout rules and in program texts, so they may not contain the
 // separators of either.
 bool IsName(absl::string_view name) {
   if (name.empty()) return false;

@@ -14,8 +14,9 @@
 
 namespace mtf {
 
-// An ordered list of dimensions. The order is the row-major order of elements
-// in memory on the host; operations match dimensions by name, never by place.
+// An ordered list of dimensions with distinct names. The order determines the
+// row-major order of elements in host memory; operations match dimensions by
+// name, not by position.
 //
 //   Shape s = {batch, d_model};
 //   s.num_elements();              // batch.size * d_model.size
@@ -36,27 +37,27 @@ class Shape {
   // The product of all sizes; 1 for a scalar.
   int64_t num_elements() const;
 
-  // The place of the dimension called `name`, or -1.
+  // The index of the dimension called `name`, or -1.
   int Find(absl::string_view name) const;
   bool Contains(absl::string_view name) const { return Find(name) >= 0; }
   // The size of the dimension called `name`, which must be present.
   int64_t SizeOf(absl::string_view name) const;
 
-  // Copies with one change. `With` puts the dimension last; `Without` an absent
-  // name is the shape itself. Nothing is checked: see Validate.
+  // Copies with one change. `With` appends the dimension; `Without` an absent
+  // name returns the same shape. The results are not checked: see Validate.
   Shape With(Dimension dim) const;
   Shape Without(absl::string_view name) const;
   Shape Renamed(absl::string_view from, absl::string_view to) const;
   Shape Resized(absl::string_view name, int64_t size) const;
 
-  // True when both hold the same dimensions, whatever their order.
+  // Whether both have the same dimensions, in any order.
   bool SameDimensions(const Shape& other) const;
 
-  // kInvalidArgument for an empty or unprintable name, a repeated name, a
-  // negative size, or more than 2^62 elements.
+  // Returns kInvalidArgument for an empty or unprintable name, a repeated name,
+  // a negative size, or more than 2^62 elements.
   absl::Status Validate() const;
 
-  // "batch=8, hidden=16": as errors show it
+  // "batch=8, hidden=16", as error messages show it.
   std::string ToString() const;
 
   friend bool operator==(const Shape& a, const Shape& b) {
@@ -66,9 +67,9 @@ class Shape {
  private:
   static const std::vector<Dimension>& None();
 
-  // Shared by all copies and never changed: a shape occurs many times in a
-  // program, and copies of names are most of what lowering would do. Null for
-  // no dimensions.
+  // Immutable and shared by all copies: a shape occurs many times in a program,
+  // and copying names would dominate the time of lowering. Null if there are no
+  // dimensions.
   std::shared_ptr<const std::vector<Dimension>> dims_;
 };
 

@@ -48,7 +48,7 @@ std::string NearestName(absl::string_view word,
   int best_distance = 3;
   for (const std::string& candidate : candidates) {
     const int most = std::min(word.size(), candidate.size()) < 5 ? 1 : 2;
-    // Letters of another case are one slip, however many they are.
+    // Differences in case count as one edit in total.
     const int distance = absl::EqualsIgnoreCase(word, candidate)
                              ? std::min(EditDistance(word, candidate), 1)
                              : EditDistance(word, candidate);

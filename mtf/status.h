@@ -11,13 +11,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-// Returns the Status of `expression` from the present function unless it is OK;
-// assigns the value of a StatusOr, or returns its Status.
+// MTF_RETURN_IF_ERROR returns the Status of `expression` from the enclosing
+// function unless it is OK. MTF_ASSIGN_OR_RETURN assigns the value of a
+// StatusOr, or returns its Status.
 //
 //   MTF_RETURN_IF_ERROR(session->Initialize());
 //   MTF_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse("data:2,model:2"));
-//
-// For code inside the library and programs that return a Status themselves.
 #define MTF_RETURN_IF_ERROR(expression)        \
   do {                                         \
     absl::Status mtf_status_ = (expression);   \
@@ -36,7 +35,7 @@
 
 namespace mtf {
 
-// Where the user made something, as it is printed: "mlp.cc:41".
+// The source location of a user's call, printed as "mlp.cc:41".
 struct CallSite {
   std::string file;  // base name only
   int line = 0;
@@ -46,17 +45,17 @@ struct CallSite {
   friend bool operator==(const CallSite&, const CallSite&) = default;
 };
 
-// "INVALID_ARGUMENT dimension ...": a Status as it is shown to a user. The
-// message's first line is complete by itself and details follow indented.
+// A Status as programs show it to users: "INVALID_ARGUMENT dimension ...". The
+// first line of the message is complete by itself; indented details follow.
 std::string ErrorText(const absl::Status& status);
 
-// The number of one-letter edits (insert, delete, replace, swap neighbours)
-// that make `a` into `b`.
+// The number of one-letter edits (insertion, deletion, replacement, swap of two
+// neighbours) that change `a` into `b`.
 int EditDistance(absl::string_view a, absl::string_view b);
 
-// The candidate that `word` is probably a misspelling of, or "": within two
-// edits, or within one where either has fewer than five letters. Letters of
-// another case are one edit together.
+// The candidate of which `word` is probably a misspelling, or "": the nearest
+// one within two edits, or within one if either has fewer than five letters.
+// All differences in case together count as one edit.
 std::string NearestName(absl::string_view word,
                         const std::vector<std::string>& candidates);
 

@@ -13,8 +13,8 @@ namespace mtf {
 class Graph;
 class Operation;
 
-// The symbolic result of an operation: a handle, cheap to copy, valid as long
-// as its graph. A default-constructed Tensor stands for "none".
+// The symbolic result of an operation: a handle that is cheap to copy and valid
+// as long as its graph. A default-constructed Tensor is empty and means "none".
 class Tensor {
  public:
   Tensor() = default;
@@ -23,13 +23,13 @@ class Tensor {
   bool valid() const { return operation_ != nullptr; }
   const Shape& shape() const;
   DType dtype() const;
-  // Unique in its graph, "layer_0/einsum_1".
+  // A unique name in the graph, such as "layer_0/einsum_1".
   const std::string& name() const;
   Graph& graph() const;
   Operation* operation() const { return operation_; }
 
-  // The dimension called `name`; when there is none the graph records the
-  // error and a dimension of size 1 comes back.
+  // The dimension called `name`. If there is none, the graph records an error
+  // and the result is a dimension of size 1.
   Dimension dim(
       absl::string_view name,
       std::source_location location = std::source_location::current()) const;

@@ -23,7 +23,7 @@ absl::Status WritePlainFile(const std::string& path, absl::string_view text,
   if (file == nullptr) {
     return error(absl::StatusCode::kPermissionDenied, errno, help);
   }
-  // What is buffered meets a full disk only when it is flushed.
+  // A full disk may be detected only when the buffer is flushed.
   errno = 0;
   const bool written =
       std::fwrite(text.data(), 1, text.size(), file) == text.size() &&
@@ -39,7 +39,7 @@ absl::Status WritePlainFile(const std::string& path, absl::string_view text,
                  "make room there, or name a file on another disk");
   }
   return error(absl::StatusCode::kDataLoss, number,
-               "what is there now is not whole; name another file");
+               "the file is now incomplete; name another file");
 }
 
 }  // namespace mtf

@@ -9,15 +9,16 @@
 
 namespace mtf {
 
-// Writes `text` as the file at `path`, over what was there; `what` it is begins
-// the message of an error, and where the file cannot be made `help` ends it:
+// Writes `text` to the file at `path`, replacing an existing file. Error
+// messages call the file `what`, and end with `help` if the file cannot be
+// created:
 //
 //   cannot write the explanation to "/no/step.html": No such file or directory
 //     help     name a file in a folder that exists with --explain_file
 //
-// kPermissionDenied where the file cannot be made, whatever the reason, which
-// the message has; kResourceExhausted where the disk is full; kDataLoss where
-// writing fails otherwise.
+// Errors: kPermissionDenied if the file cannot be created, for any reason,
+// which the message states; kResourceExhausted if the disk is full; kDataLoss
+// if writing fails otherwise.
 absl::Status WritePlainFile(const std::string& path, absl::string_view text,
                             absl::string_view what, absl::string_view help);
 

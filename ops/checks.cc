@@ -23,10 +23,10 @@ absl::Status CheckRange(bool inside, absl::string_view name, double value,
       absl::StrCat(name, " is ", value, ", not ", range));
 }
 
-// True when the names of `part` occur in `whole` in the same order.
-bool IsSubsequence(const Shape& part, const Shape& whole) {
+// Whether the dimensions of `part` are an ordered subsequence of `all`.
+bool IsSubsequence(const Shape& part, const Shape& all) {
   int i = 0;
-  for (const Dimension& dim : whole) {
+  for (const Dimension& dim : all) {
     if (i < part.rank() && part[i].name == dim.name) ++i;
   }
   return i == part.rank();
@@ -57,8 +57,8 @@ absl::Status CheckInputs(const Graph& graph, absl::Span<const Tensor> inputs) {
     }
     if (&inputs[i].graph() != &graph) {
       return absl::InvalidArgumentError(
-          absl::StrCat("input \"", inputs[i].name(), "\" is of another graph",
-                       DescribeInputs(inputs)));
+          absl::StrCat("input \"", inputs[i].name(),
+                       "\" belongs to another graph", DescribeInputs(inputs)));
     }
   }
   return absl::OkStatus();
@@ -135,7 +135,7 @@ absl::Status CheckHolds(DType dtype, double value) {
               value == std::floor(value);
       break;
     case kInt64:
-      // Doubles beyond 2^53 are whole, and 2^63 itself is one too many.
+      // 2^63 - 1 is not a double: doubles up to 2^63, exclusive, are in range.
       holds = value >= -0x1p63 && value < 0x1p63 && value == std::floor(value);
       break;
     case kBool:
@@ -148,8 +148,9 @@ absl::Status CheckHolds(DType dtype, double value) {
       break;
   }
   if (holds) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the number ", value, " is no value of dtype ", DTypeName(dtype)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the number ", value, " is not representable in dtype ",
+                   DTypeName(dtype)));
 }
 
 absl::Status CheckPositive(absl::string_view name, double value) {
@@ -161,7 +162,7 @@ absl::Status CheckPositive(absl::string_view name, double value) {
 absl::Status CheckNotNegative(absl::string_view name, double value) {
   const float single = RoundTo(kFloat32, value);
   return CheckRange(std::isfinite(single) && value >= 0, name, value,
-                    "a number of f32 from 0 up");
+                    "a non-negative number of f32");
 }
 
 absl::Status CheckBelowOne(absl::string_view name, double value) {
@@ -183,7 +184,7 @@ absl::Status CheckName(absl::string_view name) {
   for (absl::string_view part : absl::StrSplit(name, '/')) {
     if (!part.empty()) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("the name \"", name, "\" has an empty part"));
+        absl::StrCat("the name \"", name, "\" has an empty component"));
   }
   return absl::OkStatus();
 }
@@ -203,7 +204,7 @@ Shape BroadcastShape(absl::Span<const Tensor> inputs) {
 }
 
 MapExpression IdentityMap(DType dtype) {
-  // The identity of the table is for numbers; a cast to itself is for all.
+  // kIdentity is a function of numbers; a cast accepts bools too.
   if (dtype == kBool) return MapExpression::Cast(kBool);
   return MapExpression::Single(ScalarFunction::kIdentity, dtype, 1);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the factories of ops/ have in common: the checks of a user's call. Each
-// returns OK or the status to hand to Graph::Fail, with the inputs listed.
+// Checks of a user's call, shared by the factories of ops/. Each returns OK or
+// the Status to pass to Graph::Fail, which lists the inputs. Not for users.
 #ifndef OPS_CHECKS_H_
 #define OPS_CHECKS_H_
 
@@ -18,50 +18,54 @@
 
 namespace mtf::internal {
 
-// The graph of the first tensor that is not empty, or null.
+// The graph of the first non-empty tensor, or null.
 Graph* GraphOf(absl::Span<const Tensor> tensors);
 
-// No input is an empty Tensor or of another graph.
+// Checks that no input is empty or belongs to another graph.
 absl::Status CheckInputs(const Graph& graph, absl::Span<const Tensor> inputs);
 
-// No name has two sizes among `inputs` and, if there is one, `output`.
+// Checks that each name has one size among `inputs` and `output`.
 absl::Status CheckSizes(absl::Span<const Tensor> inputs,
                         const Shape* output = nullptr);
 
-// All inputs have the dtype of the first.
+// Checks that all inputs have the dtype of the first.
 absl::Status CheckOneDType(absl::Span<const Tensor> inputs);
 
-// `x` has the dimension `dim`; else the nearest name is offered.
+// Checks that `x` has the dimension `dim`. The error suggests the nearest name.
 absl::Status CheckHasDimension(Tensor x, absl::string_view dim);
 
-// `x` has every dimension of `shape`, which is valid, in the same size.
+// Checks that `shape` is valid and that `x` has each of its dimensions, in the
+// same size.
 absl::Status CheckSubset(Tensor x, const Shape& shape);
 
-// What an element of the float `dtype` makes of `value`.
+// `value` rounded to the float `dtype`.
 float RoundTo(DType dtype, double value);
 
-// `dtype` can hold `value`: integers hold whole numbers in their range, a bool
-// holds 0 and 1, floats hold infinities, NaN and, rounded, what their largest
-// number covers.
+// Checks that `dtype` can represent `value`: an integer represents the integers
+// in its range; a bool 0 and 1; a float infinities, NaN, and numbers up to its
+// largest, which it may round.
 absl::Status CheckHolds(DType dtype, double value);
 
-// The number `name`, ".beta1" or "stddev", of a call is, rounded to f32, finite
-// and above 0; finite and at least 0; in [0, 1).
+// Check the argument or option `name` of a call, such as ".beta1" or "stddev",
+// after rounding to f32: positive and finite; not negative and finite; in
+// [0, 1).
 absl::Status CheckPositive(absl::string_view name, double value);
 absl::Status CheckNotNegative(absl::string_view name, double value);
 absl::Status CheckBelowOne(absl::string_view name, double value);
 
-// `name` can name an input or a variable in the program's text.
+// Checks that `name` can name an input or a variable in program texts.
 absl::Status CheckName(absl::string_view name);
 
-// The dimensions of the inputs broadcast by name: the longer list where one is
-// an ordered subsequence of the other, else the first's, then the new ones.
+// The dimensions of the inputs, broadcast by name. Of two inputs, if the
+// dimensions of one are an ordered subsequence of the other's, the longer list;
+// otherwise the dimensions of the first, then the new ones of the second.
 Shape BroadcastShape(absl::Span<const Tensor> inputs);
 
-// A map of one operand that changes nothing, for any dtype.
+// The identity function of one operand, for any dtype.
 MapExpression IdentityMap(DType dtype);
 
-// `x` with its dimensions in the order of `shape`; `x` if they are already.
+// `x` with its dimensions in the order of `shape`; `x` itself if they are in
+// that order.
 Tensor InOrderOf(
     Tensor x, const Shape& shape,
     std::source_location location = std::source_location::current());

@@ -32,9 +32,9 @@ class ConcatOp : public Operation {
     return gradients;
   }
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
-    std::vector<Value> whole;
-    for (Value input : inputs) whole.push_back(emitter.Unshard(input, {dim_}));
-    return emitter.Concat(whole, dim_);
+    std::vector<Value> values;
+    for (Value input : inputs) values.push_back(emitter.Unshard(input, {dim_}));
+    return emitter.Concat(values, dim_);
   }
 
  private:
@@ -67,7 +67,7 @@ Tensor Concat(std::vector<Tensor> xs, absl::string_view dim,
     return graph->Fail(status, "concat", location, xs[0].shape(),
                        xs[0].dtype());
   }
-  // No size is above 2^62, and the graph refuses the shape of a sum that is.
+  // The sum saturates at 2^62 + 1, which Shape::Validate rejects.
   constexpr int64_t kTooMuch = (int64_t{1} << 62) + 1;
   int64_t size = 0;
   for (const Tensor& x : xs) {

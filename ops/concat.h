@@ -10,17 +10,16 @@
 
 namespace mtf {
 
-// The tensors one behind the other along `dim`, which all of them have and may
-// have in different sizes. Their other dimensions and dtypes are the same, in
-// any order; the result has the order of the first.
+// Concatenates tensors along `dim`, in which their sizes may differ. Their
+// other dimensions and their dtypes are equal. The order of dimensions may
+// differ; the result has the order of the first tensor.
 //
 //   // [batch, length:1], [batch, length:64] -> [batch, length:65]
 //   Tensor y = Concat({cls, tokens}, "length");
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for a tensor that lacks `dim`, differs from the first in
-// dtype or another dimension, is empty or of another graph. No tensors, or only
-// empty ones, give an empty Tensor.
+// Records kInvalidArgument in the graph if a tensor lacks `dim`, differs from
+// the first in dtype or in another dimension, is empty, or belongs to another
+// graph. Returns an empty Tensor if there are no tensors or all are empty.
 Tensor Concat(std::vector<Tensor> xs, absl::string_view dim,
               std::source_location location = std::source_location::current());
 

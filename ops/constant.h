@@ -12,29 +12,29 @@
 
 namespace mtf {
 
-// A tensor of `shape` that is `value` everywhere.
+// A tensor of `shape` in which every element is `value`.
 //
 //   Tensor half = Constant(graph, 0.5, kFloat32, {batch});
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for a value that an integer or bool `dtype` cannot hold,
-// such as 0.5 in an i32, and a shape that Shape::Validate refuses.
+// Records kInvalidArgument in the graph if an integer or bool `dtype` cannot
+// represent `value`, as 0.5 in an i32, or if Shape::Validate rejects `shape`.
 Tensor Constant(
     Graph& graph, double value, DType dtype, Shape shape,
     std::source_location location = std::source_location::current());
 
-// A tensor of the `values` in row-major order, one for each element of `shape`.
-// It becomes part of the program: feed large data through an Input.
+// A tensor with the elements `values` in row-major order. They become part of
+// the program; feed large data through an Input instead.
 //
 //   Tensor w = Constant(graph, {1, 2, 3, 4}, kFloat32, {rows, columns});
 //
-// kInvalidArgument as above, and for more or fewer values than elements.
+// Errors are those of the overload above. Also records kInvalidArgument if the
+// number of values is not the number of elements of `shape`.
 Tensor Constant(
     Graph& graph, std::vector<double> values, DType dtype, Shape shape,
     std::source_location location = std::source_location::current());
 
-// The constants 0 and 1 of `shape`, in any dtype. kInvalidArgument for a shape
-// that Shape::Validate refuses.
+// Constants 0 and 1 of any dtype. Record kInvalidArgument in the graph if
+// Shape::Validate rejects `shape`.
 Tensor Zeros(Graph& graph, DType dtype, Shape shape,
              std::source_location location = std::source_location::current());
 Tensor Ones(Graph& graph, DType dtype, Shape shape,

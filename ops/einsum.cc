@@ -30,12 +30,12 @@ class EinsumOp : public Operation {
     for (size_t i = 0; i < inputs().size(); ++i) {
       std::vector<Tensor> factors = inputs();
       factors[i] = Cast(dy, input(0).dtype());
-      // What adds up in f32 is not rounded on its way there.
+      // A gradient that accumulates in f32 is computed in f32.
       const DType wanted = inputs()[i].operation()->gradient_dtype();
       const EinsumOptions options = {
           .dtype = wanted == kFloat32 ? wanted : input(0).dtype()};
-      // A dimension that only input i has was summed by itself: all its places
-      // get the same gradient.
+      // A dimension that only input i has was summed over: the gradient is
+      // broadcast along it.
       Shape shared;
       for (const Dimension& dim : inputs()[i].shape()) {
         for (const Tensor& factor : factors) {

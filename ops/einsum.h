@@ -13,26 +13,29 @@
 namespace mtf {
 
 struct EinsumOptions {
-  // Of the result; empty: that of the inputs. Of 16-bit floats also f32: sums
-  // are then not rounded, nor is what devices send each other to add up.
+  // The dtype of the result. Empty: the dtype of the inputs. For inputs of
+  // 16-bit floats it may be kFloat32: then neither sums nor the partial sums
+  // that devices all_reduce are rounded to 16 bits.
   std::optional<DType> dtype = std::nullopt;
 };
 
 // Multiplies `inputs` and sums over every dimension that `output` leaves out.
-// Dimensions meet by name, so their order in an input does not matter.
+// Dimensions are matched by name, so their order in an input does not matter.
 //
 //   // [batch, io] x [io, hidden] -> [batch, hidden], summed over "io".
 //   Tensor h = Einsum({x, w1}, {batch, hidden});
 //
-//   // Of bf16, but added up and returned in f32.
+//   // Inputs in bf16; sums and result in f32.
 //   Tensor logits = Einsum({x, table}, {batch, vocab}, {.dtype = kFloat32});
 //
-// Every dimension of `output` occurs in some input, with one size per name, the
-// inputs share a float or integer dtype, none is empty or of another graph, and
-// the dtype of the result is theirs, or f32 of floats; otherwise the graph
-// records kInvalidArgument as its first error, which Graph::status() and
-// Session::Create return. Any number of inputs from one up; the gradient of
-// each is again an einsum. No inputs, or only empty ones, give an empty Tensor.
+// There may be any number of inputs. They have the same float or integer dtype.
+// The gradient of each input is an einsum. Returns an empty Tensor if there are
+// no inputs or all are empty.
+//
+// Records kInvalidArgument in the graph if a dimension of `output` occurs in no
+// input, a name has two sizes, the dtypes differ or are bool, an input is empty
+// or belongs to another graph, or `options.dtype` is neither the dtype of the
+// inputs nor kFloat32 for floats.
 Tensor Einsum(std::vector<Tensor> inputs, Shape output,
               EinsumOptions options = {},
               std::source_location location = std::source_location::current());

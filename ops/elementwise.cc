@@ -17,9 +17,9 @@ namespace {
 
 using F = ScalarFunction;
 
-// A number as a Tensor, so that the gradient rows are written over Tensors
-// alone. Whoever takes it as an operand takes its number in instead, so it
-// never reaches a program. Made only here.
+// A number as a Tensor, so that the gradients of rows can be written over
+// Tensors. An operation that takes it as an operand stores its number instead,
+// so it never reaches a program. Created only in this file.
 class LiteralOp : public Operation {
  public:
   LiteralOp(double value, DType dtype)
@@ -37,7 +37,7 @@ const LiteralOp* AsLiteral(Tensor x) {
   return dynamic_cast<const LiteralOp*>(x.operation());
 }
 
-// An operand of a function: one of the operation's inputs or a number.
+// An operand of a function: an input of the operation (by index), or a number.
 struct Operand {
   int input = -1;
   double number = 0;
@@ -46,7 +46,7 @@ struct Operand {
   friend bool operator==(const Operand&, const Operand&) = default;
 };
 
-// One function of the table, kLogicalNot, kSelect or kCast.
+// Applies a function of the table, kLogicalNot, kSelect or kCast.
 class ElementwiseOp : public Operation {
  public:
   ElementwiseOp(F function, std::vector<Operand> operands,
@@ -66,7 +66,7 @@ class ElementwiseOp : public Operation {
            operands_ == as->operands_;
   }
   std::vector<Tensor> Gradient(Tensor dy) const override;
-  // What a parameter is cast to for its use has the gradients of the parameter.
+  // The cast of a parameter has the gradient dtype of the parameter.
   DType gradient_dtype() const override {
     if (function_ != F::kCast || !IsFloat(dtype())) return dtype();
     const VariableInfo* info = graph().FindVariable(input(0));
@@ -109,7 +109,7 @@ class ElementwiseOp : public Operation {
   const std::vector<Operand> operands_;
 };
 
-// The gradient of operand `i` by the tables, or a Tensor that is not valid.
+// The gradient of operand `i` by the table of functions, or an empty Tensor.
 Tensor RowGradient(F function, int i, [[maybe_unused]] Tensor x,
                    [[maybe_unused]] Tensor y, [[maybe_unused]] Tensor z,
                    [[maybe_unused]] Tensor g) {
@@ -138,8 +138,8 @@ Tensor RowGradient(F function, int i, [[maybe_unused]] Tensor x,
 std::vector<Tensor> ElementwiseOp::Gradient(Tensor dy) const {
   std::vector<Tensor> gradients(inputs().size());
   for (size_t i = 0; i < operands_.size(); ++i) {
-    const int place = operands_[i].input;
-    if (place < 0 || !IsFloat(input(place).dtype())) continue;
+    const int index = operands_[i].input;
+    if (index < 0 || !IsFloat(input(index).dtype())) continue;
     Tensor dx;
     if (function_ == F::kSelect) {
       if (i == 1) dx = Select(Argument(0), dy, 0.0);
@@ -150,13 +150,13 @@ std::vector<Tensor> ElementwiseOp::Gradient(Tensor dy) const {
                        dy);
     }
     if (!dx.valid()) continue;
-    // What was broadcast has its copies' gradients summed.
-    if (!dx.shape().SameDimensions(input(place).shape())) {
-      const DType wanted = input(place).operation()->gradient_dtype();
+    // The gradient of a broadcast operand is summed over the new dimensions.
+    if (!dx.shape().SameDimensions(input(index).shape())) {
+      const DType wanted = input(index).operation()->gradient_dtype();
       if (wanted == kFloat32) dx = Cast(dx, wanted);
-      dx = ReduceSum(dx, input(place).shape());
+      dx = ReduceSum(dx, input(index).shape());
     }
-    gradients[place] = dx;
+    gradients[index] = dx;
   }
   return gradients;
 }
@@ -184,7 +184,7 @@ absl::Status CheckDomain(F function, absl::Span<const Tensor> inputs,
                    DescribeInputs(inputs), "\n  help     Cast() the operand"));
 }
 
-// The dtype of operand `i`: that of the tensors, except for a condition.
+// The dtype of operand `i`: the dtype of the tensors, except for a condition.
 DType OperandDType(F function, size_t i, DType dtype) {
   return function == F::kSelect && i == 0 ? kBool : dtype;
 }
@@ -214,7 +214,7 @@ absl::Status Check(F function, const Graph& graph,
   return CheckDomain(function, inputs, dtype);
 }
 
-// The value of a function of numbers alone.
+// The value of a function whose operands are all numbers.
 double Fold(F function, const std::vector<Operand>& operands) {
   const auto number = [&](size_t i) {
     return i < operands.size() ? operands[i].number : 0;
@@ -223,8 +223,8 @@ double Fold(F function, const std::vector<Operand>& operands) {
   return EvaluateScalar(function, number(0), number(1), number(2));
 }
 
-// Applies `function`, whose result has the dtype of its operands unless
-// `result_dtype` says otherwise.
+// Applies `function`. The result has the dtype of the operands unless
+// `result_dtype` is given.
 Tensor Apply(F function, const std::vector<TensorArg>& args,
              const DType* result_dtype = nullptr) {
   std::vector<Tensor> inputs;
@@ -234,7 +234,7 @@ Tensor Apply(F function, const std::vector<TensorArg>& args,
   Graph* graph = internal::GraphOf(inputs);
   if (graph == nullptr) return {};
   DType dtype = kFloat32;
-  // The condition of a select has a dtype of its own.
+  // The condition of a select is bool, unlike its other operands.
   for (size_t i = function == F::kSelect ? 1 : 0; i < args.size(); ++i) {
     if (args[i].is_number || !args[i].tensor.valid()) continue;
     dtype = args[i].tensor.dtype();

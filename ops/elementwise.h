@@ -11,14 +11,15 @@
 
 namespace mtf {
 
-// An operand of an elementwise function: a Tensor, or a number that takes the
-// dtype of the other operands. Made implicitly, it notes the user's line, which
-// an operator has no parameter for. Write {x, location} to hand on another.
+// An operand of an elementwise function: a Tensor, or a number, which takes the
+// dtype of the other operands. Implicit conversion records the caller's source
+// location, because operators cannot have a parameter for it. To pass another
+// location, write {x, location}.
 struct TensorArg {
-  TensorArg(Tensor tensor,  // NOLINT: implicit on purpose
+  TensorArg(Tensor tensor,  // NOLINT: implicit conversion is intended
             std::source_location location = std::source_location::current())
       : tensor(tensor), location(location) {}
-  TensorArg(double number,  // NOLINT: implicit on purpose
+  TensorArg(double number,  // NOLINT: implicit conversion is intended
             std::source_location location = std::source_location::current())
       : number(number), is_number(true), location(location) {}
 
@@ -28,8 +29,8 @@ struct TensorArg {
   std::source_location location;
 };
 
-// Every row of mtf/scalar_functions.h is a function of the same name, which
-// works element by element; the formulas are there:
+// Elementwise functions: one per row of mtf/scalar_functions.h, which has the
+// formulas.
 //
 //   float        Sin Cos Exp Log Log1p Sqrt Rsqrt Reciprocal Tanh Sigmoid
 //                Swish Gelu Elu Selu Softplus LeakyRelu Floor; Divide Pow
@@ -38,21 +39,22 @@ struct TensorArg {
 //                Less LessEqual Greater GreaterEqual Equal NotEqual -> bool
 //   bool         LogicalAnd LogicalOr LogicalNot
 //
-// Operands are broadcast by name. Where the dimensions of one are an ordered
-// subsequence of the other's, the result has the longer list; otherwise it has
-// the first operand's dimensions followed by those that only later ones have.
+// Operands are broadcast by name. If the dimensions of one operand are an
+// ordered subsequence of the other's, the result has the longer list; otherwise
+// it has the dimensions of the first operand, then the new ones of the second.
 //
 //   Tensor y = Maximum(x + bias, 0.0);  // [batch, io] + [io] -> [batch, io]
 //
-// The result has the dtype of the operands, or bool. Maximum and Minimum share
-// the gradient of a tie; Relu and LeakyRelu have the left slope at 0. An
-// integer divided by zero by FloorDivide is 0, so Mod by zero is the dividend.
+// The result has the dtype of the operands; comparisons return bool. At a tie,
+// Maximum and Minimum give each operand half of the gradient. At 0, Relu and
+// LeakyRelu have the slope of negative numbers. FloorDivide of an integer by
+// zero is 0, and Mod by zero is the dividend.
 //
-// The graph records kInvalidArgument, as its first error, which Graph::status()
-// and Session::Create return, for a name of two sizes, operands of two dtypes,
-// a dtype the function does not take, a number that the dtype cannot hold (0.5
-// beside an i32), and an operand that is empty or of another graph. Numbers and
-// empty Tensors alone give an empty Tensor; so it is with all functions below.
+// Records kInvalidArgument in the graph if a name has two sizes, the dtypes of
+// the operands differ, the function does not accept the dtype, the dtype cannot
+// represent a number (as 0.5 + an i32), or an operand is empty or belongs to
+// another graph. Returns an empty Tensor if no operand is a non-empty Tensor.
+// Both hold for all functions of this header.
 #define MTF_DECLARE_UNARY(Name, ...) Tensor Name(TensorArg x);
 MTF_UNARY_FLOAT_FUNCTIONS(MTF_DECLARE_UNARY)
 MTF_UNARY_NUMBER_FUNCTIONS(MTF_DECLARE_UNARY)
@@ -67,34 +69,38 @@ MTF_LOGICAL_FUNCTIONS(MTF_DECLARE_BINARY)
 
 Tensor LogicalNot(TensorArg x);
 
-// `x` where the bool `condition` holds, else `y`; all three are broadcast by
-// name. `x` and `y` share a dtype, any one; two numbers are f32. Nothing of the
-// side that is not taken is seen, not even a NaN; it gets the gradient 0. Where
-// its own slope is infinite, 0 times that is a NaN, so select its operand as
-// well:
+// `x` where the bool `condition` is true, `y` elsewhere, all broadcast by name.
+// `x` and `y` have the same dtype, of any kind; two numbers are f32. A NaN in
+// the side that is not selected does not reach the result, and its gradient is
+// 0. If the derivative of that side is infinite, 0 times infinity is a NaN, so
+// select its operand as well:
 //
 //   Tensor y = Select(ok, Log(Select(ok, x, 1.0)), 0.0);
 //
-// Errors as above, and kInvalidArgument for a condition that is no bool.
+// Errors are those above, and kInvalidArgument if `condition` is not bool.
 Tensor Select(TensorArg condition, TensorArg x, TensorArg y);
 
-// The same shape and numbers in another dtype, from any to any. Floats round to
-// nearest even; a float becomes an integer by truncation, or the least or
-// greatest one beyond their range, or 0 from a NaN; an integer wraps around in
-// the other; a bool is 0 or 1; a number is true where it is not 0. The gradient
-// is cast back, between float dtypes only.
+// Converts `x` to another dtype.
 //
 //   Tensor y = Cast(x, kBFloat16);
+//
+//   to float            rounds to nearest even
+//   float to integer    truncates; saturates at the limits; a NaN becomes 0
+//   integer to integer  wraps around
+//   from bool           0 or 1
+//   to bool             true for every number but 0
+//
+// Has a gradient between float dtypes only: the gradient, cast back.
 Tensor Cast(Tensor x, DType dtype,
             std::source_location location = std::source_location::current());
 
-// A constant of the shape and dtype of `x`. kInvalidArgument for a value that
-// the dtype cannot hold.
+// A constant of the shape and dtype of `x`. Records kInvalidArgument in the
+// graph if the dtype cannot represent `value`.
 Tensor Like(Tensor x, double value,
             std::source_location location = std::source_location::current());
 
-// The sum of one or more tensors, broadcast by name, added left to right.
-// Errors are those of Add.
+// The sum of one or more tensors, broadcast by name and added from left to
+// right. Errors are those of Add.
 Tensor AddN(std::vector<Tensor> xs,
             std::source_location location = std::source_location::current());
 

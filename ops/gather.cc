@@ -15,8 +15,8 @@
 namespace mtf {
 namespace {
 
-// The dimensions of `indices`, then those of `table` that are neither `dim` nor
-// there already.
+// The dimensions of `indices`, then the other dimensions of `table` except
+// `dim`.
 Shape GatherShape(const Shape& table, const Shape& indices,
                   absl::string_view dim) {
   Shape shape = indices;

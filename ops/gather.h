@@ -10,35 +10,36 @@
 
 namespace mtf {
 
-// The rows of `table` along its dimension `dim` that the integers `indices`
-// name. The result has the dimensions of `indices`, then the others of `table`;
-// a dimension in both is matched, one row of `table` for each of its places.
+// Selects rows of `table` along `dim` by the integers `indices`. The result has
+// the dimensions of `indices`, then the other dimensions of `table`. A
+// dimension of both is matched: element i of `indices` along it selects among
+// the rows at element i of `table`.
 //
 //   // [vocab, d_model] at [batch, length] -> [batch, length, d_model]
 //   Tensor x = Gather(embedding, tokens, "vocab");
 //
-// An index outside [0, size) ends the step with kOutOfRange, which names the
-// index and its place. The gradient of `table` is a ScatterAdd.
+// The gradient of `table` is a ScatterAdd. An index outside [0, size of `dim`)
+// ends the step with kOutOfRange, which states the index and its coordinates.
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for a table that lacks `dim`, indices that are not i32 or
-// i64 or have `dim`, a name of two sizes, and one tensor that is empty or of
-// another graph. Two empty Tensors give an empty Tensor.
+// Records kInvalidArgument in the graph if `table` lacks `dim`, `indices` are
+// not i32 or i64 or have `dim`, a name has two sizes, or one of the tensors is
+// empty or belongs to another graph. Returns an empty Tensor if both are empty.
 Tensor Gather(Tensor table, Tensor indices, absl::string_view dim,
               std::source_location location = std::source_location::current());
 
-// The transpose of Gather: a tensor of `shape`, zero but for the sums of the
-// `updates` sent to each place of its dimension `dim` by `indices`. `updates`
-// has the dimensions of `indices` and those of `shape` but `dim`.
+// The transpose of Gather: adds each row of `updates` to the row of a zero
+// tensor of `shape` that `indices` selects along `dim`. `updates` has the
+// dimensions of `indices` and those of `shape` except `dim`, and is float or
+// integer.
 //
 //   // [batch, length, d_model] at [batch, length] -> [vocab, d_model]
 //   Tensor d = ScatterAdd(dx, tokens, "vocab", {vocab, d_model});
 //
-// Float or integer. Sums are taken in a fixed order, so equal inputs give
-// equal bits. An index outside [0, size) ends the step with kOutOfRange.
+// Sums are taken in a fixed order, so results are bitwise reproducible. An
+// index outside [0, size of `dim`) ends the step with kOutOfRange.
 //
-// kInvalidArgument for a `shape` that lacks `dim`, updates that are bool or
-// have other dimensions, and for indices and tensors as above.
+// Records kInvalidArgument in the graph if `shape` lacks `dim`, `updates` are
+// bool or have other dimensions, and for the errors of Gather.
 Tensor ScatterAdd(
     Tensor updates, Tensor indices, absl::string_view dim, Shape shape,
     std::source_location location = std::source_location::current());

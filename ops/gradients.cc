@@ -16,7 +16,7 @@
 namespace mtf {
 namespace {
 
-// The walk back from y. All vectors are by id of an operation.
+// Reverse-mode differentiation from y. All vectors are indexed by operation id.
 class Backward {
  public:
   Backward(Graph& graph, Tensor y, const std::vector<Tensor>& xs)
@@ -24,7 +24,7 @@ class Backward {
         depends_(y.operation()->id() + 1),
         contributions_(y.operation()->id() + 1) {
     for (const Tensor& x : xs) Mark(x);
-    // Operations are in topological order.
+    // Operations are in topological order, so this visits readers first.
     for (size_t id = 0; id < depends_.size(); ++id) {
       for (const Tensor& input : graph.operations()[id]->inputs()) {
         if (IsFloat(input.dtype()) && Depends(input)) depends_[id] = true;
@@ -44,13 +44,13 @@ class Backward {
       if (contributions_[id].empty()) continue;
       const Operation& operation = *graph_.operations()[id];
       GradientScope scope(graph_, operation);
-      // Summed in place, so that it is also what an x at `id` gets.
+      // Store the sum, so that it is also the gradient of an x with this id.
       contributions_[id] = {AddN(std::move(contributions_[id]))};
       HandBack(operation, contributions_[id][0]);
     }
   }
 
-  // The gradient that arrived at `x`, in its order of dimensions.
+  // The gradient with respect to `x`, with the dimensions in the order of `x`.
   Tensor GradientOf(Tensor x) const {
     if (!x.valid()) return {};
     const size_t id = x.operation()->id();
@@ -98,8 +98,9 @@ class Backward {
 absl::Status Check(Tensor y, const std::vector<Tensor>& xs, Tensor dy) {
   for (const Tensor& x : xs) {
     if (x.valid() && &x.graph() != &y.graph()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "\"", x.name(), "\" and \"", y.name(), "\" are of two graphs"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", x.name(), "\" and \"", y.name(),
+                       "\" belong to different graphs"));
     }
   }
   if (!IsFloat(y.dtype())) {

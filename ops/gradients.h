@@ -9,23 +9,23 @@
 
 namespace mtf {
 
-// The gradients of the float tensor `y` with respect to each of `xs`, each of
-// the shape of its x and of its dtype, or of that which a variable was given
-// for gradients: sum over the elements of `y` of `dy` times the
-// derivative. Without `dy`, which has the dimensions and dtype of `y`, it is
-// ones. An invalid Tensor comes back for an x that `y` does not depend on
-// through float tensors.
+// The gradients of `y` with respect to each of `xs`: the sum over the elements
+// of `y` of `dy` times the derivative. `dy` has the dimensions and dtype of
+// `y`; if it is empty, it is all ones.
 //
 //   std::vector<Tensor> g = Gradients(loss, {w1, w2});
 //
-// They are made of ordinary operations in the same graph, so they have
-// gradients themselves. Each is named after the operation it is the gradient
-// of, "layer_0/einsum_grad", and keeps its line and its section of the layout.
+// Each gradient has the shape of its x, and the dtype of its x or, for a
+// variable with a gradient dtype, that dtype. If `y` does not depend on an x
+// through float tensors, the gradient is an empty Tensor.
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for a `y` that is no float, a `dy` of other dimensions or
-// another dtype, and an x or `dy` of another graph. An empty `y` gives empty
-// Tensors.
+// Gradients consist of operations in the same graph, so they have gradients
+// themselves. Each operation is named after its forward operation,
+// "layer_0/einsum_grad", and takes the call site and layout section of it.
+//
+// Records kInvalidArgument in the graph if `y` is not a float, `dy` has other
+// dimensions or another dtype, or an x or `dy` belongs to another graph.
+// Returns empty Tensors if `y` is empty.
 std::vector<Tensor> Gradients(
     Tensor y, std::vector<Tensor> xs, Tensor dy = {},
     std::source_location location = std::source_location::current());

@@ -16,7 +16,8 @@ class InputOp : public Operation {
   InputOp(std::string feed, DType dtype, Shape shape)
       : Operation({}, std::move(shape), dtype), feed_(std::move(feed)) {}
   absl::string_view kind() const override { return "input"; }
-  // The name of the operation says it, unless it stands in a scope.
+  // The feed name is an attribute only if a scope makes it differ from the name
+  // of the operation.
   std::string attributes() const override {
     return name() == feed_ ? "" : feed_;
   }

@@ -13,16 +13,15 @@
 
 namespace mtf {
 
-// What every step is fed under `name`, whatever the scope: a tensor of `shape`
-// and `dtype`.
+// A tensor that each step is fed under `name`. The scope does not prefix the
+// name.
 //
 //   Tensor tokens = Input(graph, "tokens", kInt32, {batch, length});
 //
-// The graph records, as its first error, which Graph::status() and
-// Session::Create return: kAlreadyExists for a second input of the name,
-// kInvalidArgument for a name that is empty, not made of letters, digits and
-// "_-./", or has an empty part between "/"s, and for a shape that
-// Shape::Validate refuses.
+// Records in the graph: kAlreadyExists for a second input of the same name;
+// kInvalidArgument if the name is empty, has other characters than letters,
+// digits and "_-./", or has an empty component between slashes, or if
+// Shape::Validate rejects `shape`.
 Tensor Input(Graph& graph, absl::string_view name, DType dtype, Shape shape,
              std::source_location location = std::source_location::current());
 

@@ -17,7 +17,7 @@ namespace {
 
 using F = ScalarFunction;
 
-// `dtype` holds each of 0, 1, ..., size - 1.
+// Whether `dtype` represents each of 0, 1, ..., size - 1.
 bool Counts(DType dtype, int64_t size) {
   switch (dtype) {
     case kFloat32:
@@ -108,9 +108,9 @@ Tensor Range(Graph& graph, Dimension dim, DType dtype,
         "range takes a float or integer dtype, not bool");
   } else if (!Counts(dtype, dim.size)) {
     status = absl::InvalidArgumentError(absl::StrCat(
-        DTypeName(dtype), " cannot tell all numbers below ", dim.size,
-        ", the size of dimension \"", absl::CHexEscape(dim.name), "\", apart",
-        "\n  help     Cast() a range of i64 where rounded numbers are meant"));
+        DTypeName(dtype), " cannot represent all integers below ", dim.size,
+        ", the size of dimension \"", absl::CHexEscape(dim.name), "\"",
+        "\n  help     Cast() a range of i64 if rounded numbers are intended"));
   }
   if (!status.ok()) return graph.Fail(status, "range", location, {dim}, dtype);
   return graph.Add(std::make_unique<RangeOp>(std::move(dim), dtype), location);

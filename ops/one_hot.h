@@ -11,27 +11,26 @@
 
 namespace mtf {
 
-// 1 where the place along the new dimension `dim` equals the integer in
-// `indices`, else 0; all 0 for an index outside of `dim`. The result has the
-// dimensions of `indices`, then `dim`. Any dtype; nothing flows back.
+// One-hot encoding along the new dimension `dim`: 1 at the position given by
+// each integer of `indices`, 0 elsewhere; all 0 if the integer is outside
+// [0, dim.size). The result has the dimensions of `indices`, then `dim`, and
+// any `dtype`. It has no gradient.
 //
 //   Tensor labels = OneHot(targets, vocab);  // [batch] -> [batch, vocab]
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for indices that are not i32 or i64, or that have `dim`
-// already, and a result that Shape::Validate refuses. Empty `indices` give an
-// empty Tensor.
+// Records kInvalidArgument in the graph if `indices` are not i32 or i64 or
+// already have `dim`, or if Shape::Validate rejects the result. Returns an
+// empty Tensor if `indices` are empty.
 Tensor OneHot(Tensor indices, Dimension dim, DType dtype = kFloat32,
               std::source_location location = std::source_location::current());
 
-// 0, 1, ..., dim.size - 1 along `dim`, its only dimension, as a float or
-// integer dtype.
+// The numbers 0, 1, ..., dim.size - 1 along `dim`, in a float or integer dtype.
 //
 //   Tensor position = Range(graph, length);  // [length]
 //
-// kInvalidArgument for a bool, a dtype in which two of the numbers are one
-// (bf16 beyond 256, f16 beyond 2048, f32 beyond 2^24, i32 beyond 2^31 - 1) and
-// a `dim` that Shape::Validate refuses.
+// Records kInvalidArgument in the graph if `dtype` is bool or cannot represent
+// all of the numbers (bf16 beyond 256, f16 beyond 2048, f32 beyond 2^24, i32
+// beyond 2^31 - 1), or if Shape::Validate rejects `dim`.
 Tensor Range(Graph& graph, Dimension dim, DType dtype = kInt32,
              std::source_location location = std::source_location::current());
 

@@ -10,15 +10,15 @@
 
 namespace mtf {
 
-// `x` with `before` and `after` elements equal to `value` added at the ends of
-// its dimension `dim`, which keeps its name and becomes size + before + after
-// long. Any dtype. The gradient is a Slice.
+// Adds `before` and `after` elements equal to `value` at the ends of `dim`,
+// which keeps its name. Any dtype. The gradient is a Slice.
 //
-//   Tensor y = Pad(x, "length", 1, 0);  // room for a start token
+//   // Room for a start token: [batch, length:64] -> [batch, length:65]
+//   Tensor y = Pad(x, "length", 1, 0);
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for an x without `dim`, a count below 0 or above 2^60, and
-// a value that the dtype cannot hold. An empty `x` gives an empty Tensor.
+// Records kInvalidArgument in the graph if `x` lacks `dim`, a count is less
+// than 0 or greater than 2^60, or the dtype cannot represent `value`. Returns
+// an empty Tensor if `x` is empty.
 Tensor Pad(Tensor x, absl::string_view dim, int64_t before, int64_t after,
            double value = 0,
            std::source_location location = std::source_location::current());

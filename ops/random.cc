@@ -84,15 +84,15 @@ class RandomOp : public Operation {
   const bool per_step_;
 };
 
-// The bits of the next smaller half float of either format: patterns are in the
-// order of what they stand for, away from 0 on both sides.
+// The bits of the next smaller 16-bit float, in either format. The magnitude of
+// a float increases with its bit pattern.
 uint16_t BitsBelow(uint16_t bits) {
   constexpr uint16_t kSign = 0x8000;
   if ((bits | kSign) == kSign) return kSign | 1;  // the largest below 0
   return static_cast<uint16_t>(bits & kSign ? bits + 1 : bits - 1);
 }
 
-// The largest number of `dtype` below `x`, which is one of its numbers.
+// The largest number of `dtype` below `x`, which `dtype` represents.
 float NextBelow(DType dtype, float x) {
   if (dtype == kBFloat16) {
     return ToFloat(BFloat16{BitsBelow(ToBFloat16(x).bits)});
@@ -101,7 +101,8 @@ float NextBelow(DType dtype, float x) {
   return std::nextafter(x, -std::numeric_limits<float>::infinity());
 }
 
-// Uniform in [low, high), where sums and casts that round up would reach high.
+// Uniform in [low, high). The limit excludes `high`, which rounding in the sum
+// or in the cast could give.
 Distribution Uniform(double low, double high, DType dtype) {
   Distribution uniform{RandomKind::kUniform, high - low, low, kNoLimit};
   if (low == 0 && high == 1 && dtype == kFloat32) return uniform;
@@ -143,7 +144,8 @@ absl::Status CheckNormal(double mean, double stddev, DType dtype) {
 Tensor Random(Graph& graph, const absl::Status& status,
               const Distribution& distribution, Shape shape,
               RandomOptions options, std::source_location location) {
-  // Taken also by a wrong call, so that later streams do not depend on it.
+  // A call with an error takes a stream too, so that the streams of later calls
+  // do not depend on it.
   const uint32_t stream = graph.NextRandomStream();
   if (!status.ok()) {
     return graph.Fail(status, KindName(distribution.kind), location, shape,
@@ -192,11 +194,11 @@ Tensor Dropout(Tensor x, double rate, DropoutOptions options,
   const Shape noise =
       options.noise_shape.rank() > 0 ? options.noise_shape : x.shape();
   const Tensor uniform = RandomUniform(graph, noise, 0, 1, {}, location);
-  // Rounded to a number that uniform can be, so that every backend compares
-  // alike, whatever its precision.
+  // Round the rate to a value of a uniform number, so that the comparison is
+  // exact on every backend.
   const double threshold = std::ceil(rate * 0x1p24) * 0x1p-24;
   const Tensor keep = GreaterEqual({uniform, location}, {threshold, location});
-  // In the order of x, and so is the result.
+  // Use the order of dimensions of x, so that the result has it too.
   Shape in_order;
   for (const Dimension& dim : x.shape()) {
     if (noise.Contains(dim.name)) in_order = in_order.With(dim);

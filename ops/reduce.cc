@@ -38,9 +38,9 @@ class ReduceOp : public Operation {
   std::vector<Tensor> Gradient(Tensor dy) const override {
     const Tensor x = input(0);
     if (reduce_kind_ == ReduceKind::kSum) return {Broadcast(dy, x.shape())};
-    // Every place that holds the extreme gets an equal part.
+    // Each element that equals the extreme gets an equal share of the gradient.
     const Tensor hit = Equal(x, result());
-    // Counted in f32: a half float has no number above 65504.
+    // Count in f32: f16 has no number above 65504.
     const Tensor hits = ReduceSum(Cast(hit, kFloat32), shape());
     const Tensor part = Cast(Cast(dy, kFloat32) / hits, dy.dtype());
     return {Select(hit, part, 0.0)};
@@ -101,7 +101,7 @@ Tensor ReduceMean(Tensor x, Shape output, std::source_location location) {
   for (const Dimension& dim : x.shape()) {
     if (!output.Contains(dim.name)) count *= static_cast<double>(dim.size);
   }
-  // In f32, since neither the sum nor the count need fit into a half float.
+  // In f32, because the sum and the count may exceed the range of f16.
   const Tensor sum =
       ReduceSum(Cast(x, kFloat32, location), std::move(output), location);
   const Tensor mean = Divide({sum, location}, {count, location});
@@ -117,16 +117,17 @@ Tensor ReduceLogSumExp(Tensor x, Shape output, std::source_location location) {
   }
   CallSiteScope site(x.graph(), location);
   if (x.dtype() != kFloat32) {
-    // The sum is at least 1 for each maximum: too much for a half float.
+    // The sum is at least the number of maxima, which may exceed the range of
+    // f16.
     const Tensor wide = ReduceLogSumExp(Cast(x, kFloat32), std::move(output));
     return Cast(wide, x.dtype());
   }
   const Tensor max = StopGradient(ReduceMax(x, output));
-  // An infinity would become a NaN where it meets itself in x - max.
+  // x - max would be NaN for an infinite maximum.
   const Tensor origin = Select(Equal(max - max, 0.0), max, 0.0);
   const Tensor sum = ReduceSum(Exp(x - origin), output);
-  // The sum is 0 only where every x is -infinity, and so is max. The inner
-  // Select keeps the logarithm's slope at 0 out of the gradient.
+  // The sum is 0 only if every x, and so max, is -infinity. The inner Select
+  // keeps the infinite derivative of log at 0 out of the gradient.
   const Tensor none = Equal(sum, 0.0);
   return Select(none, max, Log(Select(none, 1.0, sum)) + origin);
 }

@@ -9,32 +9,29 @@
 
 namespace mtf {
 
-// Reductions over every dimension of `x` that `output` leaves out. `output`
-// lists what remains, in any order: a subset of the dimensions of `x`. The
-// dtype stays.
+// Reductions over every dimension of `x` that `output` leaves out. `output` is
+// a subset of the dimensions of `x`, in any order. The dtype does not change.
 //
 //   Tensor total = ReduceSum(loss, {});            // to a scalar
 //   Tensor per_row = ReduceMax(logits, {batch});   // [batch, vocab] -> [batch]
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for an output with a dimension that x lacks or has in
-// another size, or one twice, and for a dtype that the function does not take.
-// An empty `x` gives an empty Tensor.
+// Record kInvalidArgument in the graph if `output` has a dimension that `x`
+// lacks or has in another size, or a dimension twice, or if the function does
+// not accept the dtype. Return an empty Tensor if `x` is empty.
 
-// Float or integer. The sum of nothing is 0.
+// The sum, of float or integer. 0 over no elements.
 Tensor ReduceSum(
     Tensor x, Shape output,
     std::source_location location = std::source_location::current());
 
-// Float only: the sum over the number of elements, both in f32 whatever the
-// dtype. The mean of nothing is NaN.
+// The mean, of float only, computed in f32. NaN over no elements.
 Tensor ReduceMean(
     Tensor x, Shape output,
     std::source_location location = std::source_location::current());
 
-// Float or integer; a NaN wins. Equal extremes share the gradient equally. The
-// extreme of nothing is the lowest (highest) value of the dtype, for floats an
-// infinity.
+// The maximum and minimum, of float or integer; NaN if any element is NaN. The
+// gradient is divided equally between equal extremes. Over no elements: the
+// lowest (highest) value of the dtype, which is an infinity for floats.
 Tensor ReduceMax(
     Tensor x, Shape output,
     std::source_location location = std::source_location::current());
@@ -42,8 +39,8 @@ Tensor ReduceMin(
     Tensor x, Shape output,
     std::source_location location = std::source_location::current());
 
-// log(sum(exp(x))), float only, in f32 and without overflow. Where every
-// element is -infinity so is the result, and the gradient is 0.
+// log(sum(exp(x))), of float only, computed in f32 without overflow. If every
+// element is -infinity, so is the result, and the gradient is 0.
 Tensor ReduceLogSumExp(
     Tensor x, Shape output,
     std::source_location location = std::source_location::current());

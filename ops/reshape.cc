@@ -16,18 +16,18 @@ namespace {
 
 using NamePairs = std::vector<std::pair<std::string, std::string>>;
 
-// The dimensions of `from` and `to` fall into consecutive groups of equal
-// products, as small as possible. A group of one dimension on each side is that
-// dimension, and where its names differ, renamed. Dimensions of size 1 would
-// fit into any group: they are left out, unless one that disappears stands
-// where another appears.
+// The pairs of names {old, new} of dimensions that a reshape from `from` to
+// `to` renames. The dimensions of both fall into consecutive groups of equal
+// products, as small as possible; a group of one dimension on each side keeps
+// the dimension, perhaps under a new name. Dimensions of size 1, which fit into
+// any group, are renamed only if one disappears where another appears.
 NamePairs RenamedDimensions(const Shape& from, const Shape& to) {
   NamePairs pairs;
   const auto pair = [&](const Dimension& a, const Dimension& b) {
     if (a.name != b.name) pairs.emplace_back(a.name, b.name);
   };
   if (from.num_elements() == 0) {
-    // Products say nothing here; equal lists of sizes are still renames.
+    // All products are 0. Equal lists of sizes are still renames.
     bool same = from.rank() == to.rank();
     for (int i = 0; same && i < from.rank(); ++i) {
       same = from[i].size == to[i].size;
@@ -51,7 +51,8 @@ NamePairs RenamedDimensions(const Shape& from, const Shape& to) {
       }
       continue;
     }
-    // Both have elements left, and as many, so both have a dimension left.
+    // Both have equally many elements left, more than one, so both have a
+    // dimension left.
     int64_t old_size = from[i].size, new_size = to[j].size;
     const int old_begin = i++, new_begin = j++;
     while (old_size != new_size) {
@@ -79,7 +80,7 @@ class ReshapeOp : public Operation {
     return RenamedDimensions(input(0).shape(), shape());
   }
   std::vector<Tensor> Gradient(Tensor dy) const override {
-    // `dy` has the dimensions of the result, perhaps in another order.
+    // The dimensions of `dy` may be in another order than those of the result.
     return {Reshape(internal::InOrderOf(dy, shape()), input(0).shape())};
   }
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
@@ -90,7 +91,7 @@ class ReshapeOp : public Operation {
   const NamePairs second_names_;
 };
 
-// Serves Transpose too, which adds no dimensions.
+// Also implements Transpose, a broadcast that adds no dimensions.
 class BroadcastOp : public Operation {
  public:
   BroadcastOp(Tensor x, Shape shape)
@@ -129,7 +130,8 @@ absl::Status CheckReshape(Tensor x, const Shape& shape) {
       x.name(), "\" has ", x.shape().num_elements(), DescribeInputs({x})));
 }
 
-// `to` is not the name of a dimension in `rest`, what stays of `x`.
+// Checks that `to` is not the name of a dimension in `rest`, the dimensions of
+// `x` that remain.
 absl::Status CheckNewName(Tensor x, const Shape& rest, absl::string_view to) {
   if (!rest.Contains(to)) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -203,7 +205,7 @@ Tensor SecondNames(Tensor x,
     return x.graph().Fail(status, "second_name", location, shape, x.dtype());
   }
   if (pairs.empty()) return x;
-  // Called after what it gives: "layer_0/block_length".
+  // The operation is named after the second name: "layer_0/block_length".
   const std::string name = pairs[0].first;
   return x.graph().Add(
       std::make_unique<ReshapeOp>(x, std::move(shape), std::move(pairs)),
@@ -221,12 +223,12 @@ Tensor MergeDimensions(Tensor x, std::vector<std::string> names,
   Shape apart, together;
   for (const Dimension& dim : x.shape()) {
     if (dim.name == names[0]) {
-      Dimension whole{std::string(merged), 1};
+      Dimension product{std::string(merged), 1};
       for (const std::string& name : names) {
         apart = apart.With({name, x.shape().SizeOf(name)});
-        whole.size *= x.shape().SizeOf(name);
+        product.size *= x.shape().SizeOf(name);
       }
-      together = together.With(whole);
+      together = together.With(product);
       continue;
     }
     bool leaves = false;

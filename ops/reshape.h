@@ -13,91 +13,92 @@
 
 namespace mtf {
 
-// The same elements in row-major order under other dimensions, in any dtype.
-// `shape` has as many elements as `x`; otherwise the graph records
-// kInvalidArgument as its first error, which Graph::status() and
-// Session::Create return. So does every function below for a name that is
-// absent where it must be present, or present where it must be new, and for a
-// result that Shape::Validate refuses. An empty `x` gives an empty Tensor.
+// Functions of any dtype. They record kInvalidArgument in the graph for a name
+// that must exist and does not, or must be new and is not, and if
+// Shape::Validate rejects the result. They return an empty Tensor if `x` is
+// empty.
+
+// The same elements in row-major order under other dimensions. Records
+// kInvalidArgument if `shape` does not have as many elements as `x`.
 //
 //   Tensor y = Reshape(x, {batch, {"pixels", 784}});
 //
-// Where `shape` leaves dimensions as they are, or merges or splits them, each
-// shard of the result comes from a shard of `x` if a layout lines them up.
+// Dimensions that `shape` keeps, merges or splits can stay sharded: if the
+// layout lines up the shards, each shard of the result is a shard of `x`.
 Tensor Reshape(Tensor x, Shape shape,
                std::source_location location = std::source_location::current());
 
-// `x` with the dimension `from` called `to`, a name that `x` does not have, or
-// `from` again, which is `x` itself.
+// Renames the dimension `from` to `to`, which `x` does not have. Returns `x` if
+// the names are equal.
 //
-//   // Keys get a length of their own, so that queries do not meet them.
+//   // Keys get their own length, so that it is not matched with the queries'.
 //   Tensor k = Rename(x, "length", "memory_length");
 Tensor Rename(Tensor x, absl::string_view from, absl::string_view to,
               std::source_location location = std::source_location::current());
 
-// `x` with the dimension `first` also called `second`: one dimension that a
-// layout may cut in two ways. Under a layout that has no rule for `second`, it
-// is `first` in all there is, and this call is nothing; under one that has, it
-// is a Rename. Rename(x, second, first) goes back.
+// Gives the dimension `first` a second name, so that a layout can shard it
+// differently in a part of the model. If the layout has a rule for `second`,
+// this is a Rename; otherwise the rules of `first` apply and the call costs
+// nothing. Rename(x, second, first) restores the first name.
 //
-//   // Between blocks and in them.
+//   // Megatron's sequence parallelism: sharded between blocks, not in them.
 //   Tensor y = SecondName(x, "length", "block_length");
 //   x = x + Rename(nn::Dense(y, {d_model}, {d_model}), "block_length",
-//   "length");
+//                  "length");
 //
-// Where one operation of the graph has both names, they are two dimensions, as
-// under Rename.
+// If an operation of the graph has both names, they are two dimensions, as
+// after a Rename.
 Tensor SecondName(
     Tensor x, absl::string_view first, absl::string_view second,
     std::source_location location = std::source_location::current());
 
-// The same of several dimensions at once, {first, second} each: a layout may
-// cut one in place of another, which is one exchange.
+// Gives several dimensions a second name at once, each as {first, second}. A
+// layout that moves a mesh axis from one to another needs one all_to_all.
 Tensor SecondNames(
     Tensor x, std::vector<std::pair<std::string, std::string>> names,
     std::source_location location = std::source_location::current());
 
-// The dimensions `names`, major to minor, as the one dimension `merged`, which
-// stands where the first of `names` stood. They need not be neighbours in `x`.
+// Merges the dimensions `names`, major to minor, into the dimension `merged` at
+// the position of the first of `names`. They need not be adjacent in `x`.
 //
 //   // [batch, heads, d_kv] -> [batch, d_model]
 //   Tensor y = MergeDimensions(x, {"heads", "d_kv"}, "d_model");
 //
-// `merged` may be one of `names`. kInvalidArgument also for no names, and for
-// one twice.
+// `merged` may be one of `names`. Also records kInvalidArgument if `names` is
+// empty or has a name twice.
 Tensor MergeDimensions(
     Tensor x, std::vector<std::string> names, absl::string_view merged,
     std::source_location location = std::source_location::current());
 
-// The dimension `name` as the dimensions `parts`, major to minor, whose sizes
-// multiply to its size. They stand in its place.
+// Splits the dimension `name` into the dimensions `parts`, major to minor, at
+// its position. The product of their sizes is its size.
 //
 //   // [batch, d_model] -> [batch, heads, d_kv]
 //   Tensor y = SplitDimension(x, "d_model", {heads, d_kv});
 //
-// One of `parts` may be called `name`. kInvalidArgument also for another
-// product of sizes.
+// One of `parts` may be called `name`. Also records kInvalidArgument if the
+// product of the sizes differs.
 Tensor SplitDimension(
     Tensor x, absl::string_view name, std::vector<Dimension> parts,
     std::source_location location = std::source_location::current());
 
-// `x` repeated along the dimensions of `shape` that it lacks; `shape` holds
-// every dimension of `x`. The gradient sums over the new dimensions.
+// Repeats `x` along the dimensions of `shape` that it lacks. `shape` has every
+// dimension of `x`. The gradient sums over the new dimensions.
 //
 //   Tensor y = Broadcast(bias, {batch, io});  // [io] -> [batch, io]
 //
-// kInvalidArgument also for a dimension of another size in `shape`.
+// Also records kInvalidArgument if a dimension has another size in `shape`.
 Tensor Broadcast(
     Tensor x, Shape shape,
     std::source_location location = std::source_location::current());
 
-// `x` with its dimensions in the order of `shape`, which has the same ones.
-// Only the order on the host changes: operations meet by name and need no
-// transposes.
+// `x` with its dimensions in the order of `shape`, which has the same
+// dimensions. This only matters for the order of elements on the host:
+// operations match dimensions by name and need no transposes.
 //
 //   Tensor y = Transpose(x, {io, batch});  // [batch, io] -> [io, batch]
 //
-// kInvalidArgument also for a dimension of another size in `shape`.
+// Also records kInvalidArgument if a dimension has another size in `shape`.
 Tensor Transpose(
     Tensor x, Shape shape,
     std::source_location location = std::source_location::current());

@@ -58,17 +58,18 @@ class ScanOp : public Operation {
   }
 
  private:
-  // Each gradient goes to the place of the last record before it, which is the
-  // greatest number of the places that set one.
+  // Each gradient goes to the position of the last record (an element beyond
+  // all elements before it), which is the cumulative maximum over the positions
+  // of records.
   Tensor ExtremeGradient(Tensor dy) const {
     const Tensor x = input(0);
     const Dimension dim{dim_, shape().SizeOf(dim_)};
     const DType index =
         dim.size <= std::numeric_limits<int32_t>::max() ? kInt32 : kInt64;
-    const Tensor place = Range(graph(), dim, index);
+    const Tensor position = Range(graph(), dim, index);
     const double last = static_cast<double>(dim.size) - 1;
-    // How many come before a place as the scan goes.
-    const Tensor order = options_.reverse ? last - place : place;
+    // The number of elements before each in the direction of the scan.
+    const Tensor order = options_.reverse ? last - position : position;
     ScanOptions before = options_;
     before.exclusive = true;
     const Tensor so_far =
@@ -80,7 +81,7 @@ class ScanOp : public Operation {
         LogicalOr(Equal(order, 0.0), LogicalOr(beats, first_nan));
     const Tensor found =
         CumulativeMax(Select(record, order, -1.0), dim_, options_);
-    // Before the first place of an exclusive scan there is none.
+    // The first element of an exclusive scan has no record before it.
     const Tensor any = GreaterEqual(found, 0.0);
     const Tensor order_found = Select(any, found, 0.0);
     const Tensor from = options_.reverse ? last - order_found : order_found;

@@ -9,33 +9,32 @@
 
 namespace mtf {
 
-// How a scan goes along its dimension.
 struct ScanOptions {
-  bool exclusive = false;  // each place leaves itself out
-  bool reverse = false;    // from the last place down
+  bool exclusive = false;  // element i reduces elements 0..i-1, not 0..i
+  bool reverse = false;    // from the last element to the first
 };
 
-// At each place along `dim`, the sum of the elements up to it. The shape and
-// the dtype, float or integer, stay; half floats are summed in f32 and integers
-// wrap around. An exclusive sum starts at 0.
+// Prefix sums along `dim`: element i of the result is the sum of elements 0..i.
+// Keeps the shape and the dtype, float or integer. Sums of 16-bit floats
+// accumulate in f32; integers wrap around. An exclusive sum starts at 0.
 //
-//   // The place of each token among those of its expert: 0, 1, ...
-//   Tensor position = CumulativeSum(chosen, "length", {.exclusive = true});
+//   // The rank of each token among the tokens of its expert: 0, 1, ...
+//   Tensor rank = CumulativeSum(chosen, "length", {.exclusive = true});
 //
-// Any layout: where `dim` is cut, the devices exchange a total for each of its
-// shards. The gradient is the sum from the other end.
+// If the layout shards `dim`, the devices all_gather one total per shard. The
+// gradient is a CumulativeSum in the other direction.
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for an x without `dim` or of bools. An empty `x` gives an
-// empty Tensor.
+// Records kInvalidArgument in the graph if `x` lacks `dim` or is bool. Returns
+// an empty Tensor if `x` is empty.
 Tensor CumulativeSum(
     Tensor x, absl::string_view dim, ScanOptions options = {},
     std::source_location location = std::source_location::current());
 
-// The greatest (least) of the elements up to each place; a NaN wins. An
-// exclusive one starts with the lowest (highest) value of the dtype, for floats
-// an infinity. The gradient of a place goes to the element that it shows, the
-// one met first of equal ones. Otherwise as CumulativeSum.
+// Prefix maxima (minima) along `dim`; NaN from the first NaN on. An exclusive
+// one starts with the lowest (highest) value of the dtype, which is an infinity
+// for floats. The gradient of an element of the result goes to the element of
+// `x` that it equals, the first of several in the direction of the scan. In all
+// else as CumulativeSum.
 //
 //   Tensor best_so_far = CumulativeMax(score, "step");
 Tensor CumulativeMax(

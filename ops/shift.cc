@@ -38,7 +38,7 @@ class ShiftOp : public Operation {
     }
     const Value x = emitter.Unshard(inputs[0], {dim_});
     if (wrap_) {
-      // The last `offset_` elements, which is in (0, size), come first.
+      // The last `offset_` elements come first; 0 < offset_ < size.
       const Value head = emitter.Slice(x, dim_, size - offset_, offset_);
       const Value tail = emitter.Slice(x, dim_, 0, size - offset_);
       return emitter.Concat({head, tail}, dim_);
@@ -66,8 +66,8 @@ Tensor Shift(Tensor x, absl::string_view dim, int64_t offset, bool wrap,
   if (!status.ok()) {
     return x.graph().Fail(status, "shift", location, x.shape(), x.dtype());
   }
-  // Brought into [-size, size], or [0, size) with wrap, so that nothing can
-  // overflow: whatever the offset beyond the size, everything leaves.
+  // Reduce the offset to [-size, size], or [0, size) with wrap, so that nothing
+  // can overflow. An offset beyond the size shifts out all elements.
   const int64_t size = x.shape().SizeOf(dim);
   if (wrap) {
     offset = size == 0 ? 0 : (offset % size + size) % size;

@@ -10,15 +10,15 @@
 
 namespace mtf {
 
-// Element i of the result along `dim` is element i - `offset` of `x`. What
-// comes in from outside is zero, or, with `wrap`, the other end. Any offset,
-// also a negative one or one beyond the size. The shape and dtype, any one,
-// stay; the gradient is shifted back.
+// Shifts `x` by `offset` along `dim`: element i of the result is element
+// i - offset of `x`. Elements from outside are zero, or with `wrap` those of
+// the other end. `offset` may be negative or exceed the size. Keeps the shape
+// and the dtype, of any kind. The gradient is shifted back.
 //
 //   Tensor previous = Shift(tokens, "length", 1, false);
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for an x without `dim`. An empty `x` gives an empty Tensor.
+// Records kInvalidArgument in the graph if `x` lacks `dim`. Returns an empty
+// Tensor if `x` is empty.
 Tensor Shift(Tensor x, absl::string_view dim, int64_t offset, bool wrap,
              std::source_location location = std::source_location::current());
 

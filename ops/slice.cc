@@ -25,9 +25,9 @@ class SliceOp : public Operation {
     return absl::StrCat(dim_, " begin=", begin_);
   }
   std::vector<Tensor> Gradient(Tensor dy) const override {
-    const int64_t behind =
+    const int64_t after =
         input(0).shape().SizeOf(dim_) - begin_ - shape().SizeOf(dim_);
-    return {Pad(dy, dim_, begin_, behind)};
+    return {Pad(dy, dim_, begin_, after)};
   }
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
     return emitter.Slice(emitter.Unshard(inputs[0], {dim_}), dim_, begin_,
@@ -42,14 +42,14 @@ class SliceOp : public Operation {
 absl::Status Check(Tensor x, absl::string_view dim, int64_t begin,
                    int64_t size) {
   MTF_RETURN_IF_ERROR(internal::CheckHasDimension(x, dim));
-  const int64_t whole = x.shape().SizeOf(dim);
-  // Written so that no sum can overflow.
-  if (begin >= 0 && size >= 0 && begin <= whole && size <= whole - begin) {
+  const int64_t extent = x.shape().SizeOf(dim);
+  // begin + size could overflow; extent - begin cannot.
+  if (begin >= 0 && size >= 0 && begin <= extent && size <= extent - begin) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      size, " elements from ", begin, " leave dimension \"", dim, "\" of \"",
-      x.name(), "\", which is ", whole, DescribeInputs({x})));
+      size, " elements from ", begin, " exceed dimension \"", dim, "\" of \"",
+      x.name(), "\", which is ", extent, DescribeInputs({x})));
 }
 
 }  // namespace

@@ -10,15 +10,14 @@
 
 namespace mtf {
 
-// Elements [begin, begin + size) of `x` along its dimension `dim`, which keeps
-// its name and becomes `size` long. Any dtype. The gradient is padded with
-// zeros.
+// Elements [begin, begin + size) of `x` along `dim`, which keeps its name. Any
+// dtype. The gradient is padded with zeros.
 //
 //   Tensor first_half = Slice(x, "length", 0, 64);
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for an x without `dim`, a range that leaves it, and a
-// negative size, but not for 0. An empty `x` gives an empty Tensor.
+// Records kInvalidArgument in the graph if `x` lacks `dim`, the range exceeds
+// it, or `size` is negative; it may be 0. Returns an empty Tensor if `x` is
+// empty.
 Tensor Slice(Tensor x, absl::string_view dim, int64_t begin, int64_t size,
              std::source_location location = std::source_location::current());
 

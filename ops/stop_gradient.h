@@ -8,8 +8,8 @@
 
 namespace mtf {
 
-// `x`, through which no gradient flows back. Any shape and dtype; an empty `x`
-// gives an empty Tensor, and no call is wrong.
+// Returns `x` with a gradient of zero: Gradients does not pass through it. Any
+// shape and dtype. Returns an empty Tensor if `x` is empty. Has no errors.
 //
 //   Tensor shifted = x - StopGradient(ReduceMax(x, {batch}));
 Tensor StopGradient(

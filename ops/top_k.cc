@@ -27,7 +27,8 @@ class TopKOp : public Operation {
         k_(std::move(k)) {}
   absl::string_view kind() const override { return "top_k"; }
   std::string attributes() const override { return dim_; }
-  // The places change by jumps; the values are a gather, which has a gradient.
+  // The indices are piecewise constant. The values are a gather, which has a
+  // gradient.
   std::vector<Tensor> Gradient(Tensor) const override { return {{}}; }
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
     return emitter.TopK(inputs[0], dim_, k_);
@@ -44,7 +45,7 @@ absl::Status Check(Tensor x, absl::string_view dim, const Dimension& k) {
   if (x.shape().Contains(k.name)) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", x.name(), "\" already has a dimension \"", k_name,
-                     "\", which is to count what is found", DescribeInputs({x}),
+                     "\", the name of k", DescribeInputs({x}),
                      "\n  help     give k another name"));
   }
   if (x.dtype() == kBool) {
@@ -55,7 +56,7 @@ absl::Status Check(Tensor x, absl::string_view dim, const Dimension& k) {
   if (k.size < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("k is \"", k_name, "\" of size ", k.size,
-                     ", but at least 1 is to be found", DescribeInputs({x})));
+                     ", which must be at least 1", DescribeInputs({x})));
   }
   const int64_t size = x.shape().SizeOf(dim);
   if (k.size > size) {
@@ -66,13 +67,13 @@ absl::Status Check(Tensor x, absl::string_view dim, const Dimension& k) {
   if (size > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "dimension \"", dim, "\" of \"", x.name(), "\" has ", size,
-        " places, more than the ", std::numeric_limits<int32_t>::max(),
-        " that an i32 counts", DescribeInputs({x})));
+        " elements, more than the ", std::numeric_limits<int32_t>::max(),
+        " that an i32 can index", DescribeInputs({x})));
   }
   return x.shape().Without(dim).With(k).Validate();
 }
 
-// The places of the greatest.
+// The indices of the greatest elements.
 Tensor TopPlaces(Tensor x, absl::string_view dim, const Dimension& k,
                  std::source_location location) {
   const absl::Status status = Check(x, dim, k);
@@ -90,7 +91,7 @@ TopKResult TopK(Tensor x, absl::string_view dim, Dimension k,
                 std::source_location location) {
   if (!x.valid()) return {};
   const Tensor indices = TopPlaces(x, dim, k, location);
-  // After an error anything of the right shape will do.
+  // After an error, return tensors of the intended shapes.
   if (!x.graph().status().ok()) {
     return {x.graph().Fail(x.graph().status(), "top_k", location,
                            indices.shape(), x.dtype()),

@@ -11,35 +11,36 @@
 namespace mtf {
 
 struct TopKResult {
-  Tensor values;   // of the dtype of x
-  Tensor indices;  // i32: their places along the dimension
+  Tensor values;   // in the dtype of x
+  Tensor indices;  // i32: their indices along the dimension
 };
 
-// The k.size greatest elements of `x` along `dim`, the greatest first, and
-// where they stand. Both have the other dimensions of `x`, then `k`, a name
-// that `x` does not have. Float or integer.
+// The k.size greatest elements of `x` along `dim` in descending order, and
+// their indices. Both results have the other dimensions of `x`, then `k`, a
+// name that `x` does not have. `x` is float or integer.
 //
 //   // The two best experts of each token: [batch, expert] -> [batch, choice]
 //   auto [gate, expert] = TopK(scores, "expert", {"choice", 2});
 //
-// Of equal elements the one of the lower place comes first. A NaN stands above
-// all numbers and equals any NaN; 0 equals -0. That is the order of a sort by
-// NumPy or JAX, from its end.
+// Among equal elements the lower index comes first. NaN is greater than every
+// number and equal to NaN; 0 equals -0. This is the reverse of the order in
+// which NumPy and JAX sort.
 //
-// Any layout, with the same bits: where `dim` is cut, the devices exchange the
-// best of each of its shards. Gradients flow through the values, to where they
-// came from.
+// Results are bitwise equal under every layout. If the layout shards `dim`, the
+// devices all_gather the best elements of each shard. The gradient of a value
+// goes to the element at its index.
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for an x without `dim`, with a dimension called as `k`, or
-// of bools, for a k.size below 1 or above the size of `dim`, and for a `dim` of
-// more places than an i32 counts. An empty `x` gives two empty Tensors.
+// Records kInvalidArgument in the graph if `x` lacks `dim`, has a dimension
+// named like `k`, or is bool; if k.size is less than 1 or greater than the size
+// of `dim`; or if the size of `dim` exceeds the range of i32. Returns two empty
+// Tensors if `x` is empty.
 TopKResult TopK(
     Tensor x, absl::string_view dim, Dimension k,
     std::source_location location = std::source_location::current());
 
-// The place of the greatest element along `dim` as i32: that of TopK with k of
-// 1, without the dimension. Errors are those of TopK; a `dim` of size 0 is one.
+// The index of the greatest element along `dim`, as i32: the index that TopK
+// with k = 1 returns, without the dimension `k`. Errors are those of TopK; they
+// include a `dim` of size 0.
 //
 //   Tensor guess = ArgMax(logits, "vocab");  // [batch, vocab] -> [batch]
 Tensor ArgMax(Tensor x, absl::string_view dim,

@@ -63,8 +63,9 @@ class GroupOp : public Operation {
   }
 };
 
-// An initial value is computed before anything is fed or any variable is read.
-absl::Status CheckStandsAlone(Tensor initial_value) {
+// Checks that an initial value depends on no feed and no variable: it is
+// computed before the first step.
+absl::Status CheckIsIndependent(Tensor initial_value) {
   std::vector<const Operation*> open = {initial_value.operation()};
   std::set<int> seen;
   while (!open.empty()) {
@@ -91,13 +92,14 @@ absl::Status CheckDTypes(Tensor initial_value, const VariableOptions& options) {
               dtype = options.dtype.value_or(master);
   if (dtype != master && !(master == kFloat32 && IsFloat(dtype))) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a variable of ", DTypeName(dtype), " is not rounded from ",
+        "a variable of ", DTypeName(dtype), " cannot be rounded from ",
         DTypeName(master), DescribeInputs({initial_value}),
-        "\n  help     give it an initial value of f32, or of its own dtype"));
+        "\n  help     give the variable an initial value of f32, or of its own "
+        "dtype"));
   }
   if (options.gradient_dtype.has_value() && !IsFloat(*options.gradient_dtype)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("gradients are of a float dtype, not ",
+        absl::StrCat("gradients have a float dtype, not ",
                      DTypeName(*options.gradient_dtype)));
   }
   return absl::OkStatus();
@@ -110,13 +112,13 @@ absl::Status CheckMasterOf(const Graph& graph, Tensor parameter,
   if (info == nullptr || !info->master_value.valid()) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", parameter.name(),
-                     "\" is no variable that was rounded from another dtype",
+                     "\" is not a variable that was rounded from another dtype",
                      DescribeInputs({parameter})));
   }
   if (info->master >= 0) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("variable \"", info->name, "\" has the master copy \"",
-                     graph.variables()[info->master].name, "\""));
+    return absl::AlreadyExistsError(absl::StrCat(
+        "variable \"", info->name, "\" already has the master copy \"",
+        graph.variables()[info->master].name, "\""));
   }
   if (info->shape == initial_value.shape() &&
       info->master_value.dtype() == initial_value.dtype()) {
@@ -137,7 +139,7 @@ absl::Status CheckVariable(const Graph& graph, absl::string_view name,
   if (options.master_of.valid()) {
     MTF_RETURN_IF_ERROR(CheckMasterOf(graph, options.master_of, initial_value));
   }
-  return CheckStandsAlone(initial_value);
+  return CheckIsIndependent(initial_value);
 }
 
 absl::Status CheckAssign(const Graph& graph, Tensor variable, Tensor value) {

@@ -15,59 +15,65 @@ namespace mtf {
 struct VariableOptions {
   VariableKind kind = VariableKind::kParameter;
   bool trainable = true;
-  // What the variable rests in, is read in and sent in; empty: the dtype of
-  // `initial_value`. Optimizers keep what is rounded away: a master copy in the
-  // dtype of `initial_value`.
+  // The dtype in which the variable is stored, read and communicated. Empty:
+  // the dtype of `initial_value`. If it is narrower, optimizers keep a master
+  // copy in the dtype of `initial_value`.
   std::optional<DType> dtype = std::nullopt;
-  // What its gradients are made in and added up in; empty: that of each use.
+  // The dtype in which its gradients are computed and accumulated. Empty: the
+  // dtype of each use.
   std::optional<DType> gradient_dtype = std::nullopt;
-  // Of optimizer state: the variable whose master copy this is.
+  // For optimizer state that is a master copy: the variable it belongs to.
   Tensor master_of = Tensor();
 };
 
-// Makes a tensor that outlives a step, of the shape and dtype of
-// `initial_value`, and returns its value when a step begins. `initial_value` is
-// computed once, before the first step, so it depends on no Input and on no
-// other variable. The name gets the present scope's prefix.
+// Creates a variable, a tensor whose value persists between steps, with the
+// shape of `initial_value`. Returns its value at the beginning of the step.
+// `initial_value` is computed once, before the first step; it must not depend
+// on an Input or on another variable. The current scope prefixes the name.
 //
 //   Tensor w = Variable(graph, "w",
 //                       RandomNormal(graph, {io, hidden}, 0, 0.02));
 //
-// Layers make their parameters of the dtypes of a PrecisionScope; so does
+// Layers take the dtypes of their parameters from the PrecisionScope. Without a
+// layer:
 //
 //   Tensor w = Variable(graph, "w", RandomNormal(graph, {io, hidden}, 0, 0.02),
 //                       {.dtype = kBFloat16, .gradient_dtype = kFloat32});
 //
-// The graph records, as its first error, which Graph::status() and
-// Session::Create return: kAlreadyExists for a second variable of the name with
-// its prefix, kInvalidArgument for a name that is empty, not made of letters,
-// digits and "_-./", or has an empty part between "/"s, and for an initial
-// value that is empty, of another graph, or depends on an Input, a variable or
-// an Assign; for a `dtype` that cannot be rounded from that of the initial
-// value, a `gradient_dtype` that is no float, and a `master_of` that is no
-// variable with something rounded away or has a master copy already.
+// Records in the graph:
+//   kAlreadyExists    the scoped name belongs to another variable
+//   kInvalidArgument  the name is empty, has other characters than letters,
+//                     digits and "_-./", or has an empty component between
+//                     slashes; `initial_value` is empty, belongs to another
+//                     graph, or depends on an Input, a variable or an Assign;
+//                     `dtype` is not the dtype of `initial_value` or a float it
+//                     can be rounded to; `gradient_dtype` is not a float;
+//                     `master_of` is not a variable with a rounded initial
+//                     value, or already has a master copy
 Tensor Variable(
     Graph& graph, absl::string_view name, Tensor initial_value,
     VariableOptions options = {},
     std::source_location location = std::source_location::current());
 
-// Gives `variable`, a tensor that Variable() returned, a `value` when the step
-// ends: reads in the same step still see the old one. `value` has the same
-// dimensions, in any order, and dtype. Runs in the steps that fetch the result,
-// which is the new value, or something made from it.
+// Sets `variable`, a result of Variable(), to `value` at the end of the step.
+// Reads in the same step return the old value. `value` has the dimensions of
+// the variable, in any order, and its dtype. The assignment happens in the
+// steps that fetch the result, which is `value`, or a tensor that depends on
+// it.
 //
 //   Tensor next = Assign(count, count + 1.0);
 //
-// kInvalidArgument for what is no variable, a value of other dimensions or
-// another dtype, and one tensor that is empty or of another graph; when it is
-// lowered, also for a step that assigns one variable twice. Two empty Tensors
-// give an empty Tensor.
+// Records kInvalidArgument in the graph if `variable` is not a variable,
+// `value` has other dimensions or another dtype, or one of the two is empty or
+// belongs to another graph. A step that assigns a variable twice is an error of
+// Lower. Returns an empty Tensor if both are empty.
 Tensor Assign(Tensor variable, Tensor value,
               std::source_location location = std::source_location::current());
 
-// A scalar f32 0 that stands for all `tensors`, any number of any shape: a step
-// that fetches it computes them, above all the assignments of a training step.
-// kInvalidArgument for a tensor that is empty or of another graph.
+// A scalar f32 0 that depends on all `tensors`: a step that fetches it computes
+// them. Used to group the assignments of a training step. Records
+// kInvalidArgument in the graph if a tensor is empty or belongs to another
+// graph.
 Tensor Group(Graph& graph, std::vector<Tensor> tensors,
              std::source_location location = std::source_location::current());
 

@@ -48,7 +48,7 @@ absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
   for (const auto& [second, given] : dimensions.second_names) {
     const auto first = binding.first_names.find(second);
     if (first == binding.first_names.end()) continue;
-    binding.rules.Follow(second, first->second);
+    binding.rules.CopyRules(second, first->second);
   }
   binding.grains = Grains(mesh);
   for (const std::string& dimension : dimensions.names) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the layers compute between the einsums of attention, as formulas: the
-// pattern that find_attention looks for.
+// The expressions that layers compute between the einsums of attention: the
+// patterns that find_attention matches.
 #ifndef LOWERING_FUSION_ATTENTION_FORMULAS_H_
 #define LOWERING_FUSION_ATTENTION_FORMULAS_H_
 
@@ -13,7 +13,8 @@
 
 namespace mtf::internal {
 
-// What is done to scores before their softmax, in this order; -1: it is not.
+// Optional changes to the scores before their softmax, in this order;
+// expression numbers, -1 if absent:
 //
 //   select(visible, scores * scale + added, -inf)
 struct ScoreChanges {
@@ -22,29 +23,32 @@ struct ScoreChanges {
   int visible = -1;  // a boolean
 };
 
-// Those of `weights`, in whatever dtype, if it is made as the softmax of
-// `scores` is; what SoftmaxOf gives of them may still be another formula.
-std::optional<ScoreChanges> ReadChanges(const ExpressionNumbering& terms,
-                                        int weights, int scores, DType narrow);
+// If `weights` looks like the softmax of `scores`, in any dtype, returns the
+// changes to the scores. The caller compares `weights` with SoftmaxOf: it may
+// still be another expression.
+std::optional<ScoreChanges> MatchScoreChanges(
+    const ExpressionNumbering& expressions, int weights, int scores,
+    DType narrow);
 
-// The softmax of `scores` over `memory`.
+// The expressions of the softmax of `scores` over `memory`.
 struct SoftmaxFormulas {
-  int powers = -1, sum = -1, inverse = -1, weights = -1;
+  int exponentials = -1, sum = -1, inverse = -1, weights = -1;
 };
-SoftmaxFormulas SoftmaxOf(ExpressionNumbering& terms, int scores, DType narrow,
-                          const std::string& memory,
+SoftmaxFormulas SoftmaxOf(ExpressionNumbering& expressions, int scores,
+                          DType narrow, const std::string& memory,
                           const ScoreChanges& changes);
 
-// The gradient of the scores, of that of the weights: as the gradients in
-// mtf/scalar_functions.h and those of the reductions make it.
-int SoftmaxGradientOf(ExpressionNumbering& terms,
+// The gradient of the scores, given the gradient of the weights, as the
+// gradients in mtf/scalar_functions.h and those of reductions compute it.
+int SoftmaxGradientOf(ExpressionNumbering& expressions,
                       const SoftmaxFormulas& softmax, int d_weights,
                       DType narrow, const std::string& memory,
                       const ScoreChanges& changes);
 
-// Whether place i of `length` sees place j of `memory`: where i >= j.
-int Sees(ExpressionNumbering& terms, const std::string& length,
-         const std::string& memory);
+// Causal visibility: position i of `length` attends to position j of `memory`
+// if i >= j.
+int CausalVisibility(ExpressionNumbering& expressions,
+                     const std::string& length, const std::string& memory);
 
 }  // namespace mtf::internal
 

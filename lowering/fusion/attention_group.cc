@@ -25,19 +25,19 @@ int64_t AttentionGroup::kept_bytes() const {
 }
 
 std::vector<FusedGroup> AttentionGroup::FusedGroups() const {
-  FusedGroup first;
-  first.members = forward;
-  first.outputs = {o};
+  FusedGroup forward_group;
+  forward_group.members = forward;
+  forward_group.outputs = {o};
   if (kept_bytes() > 0) {
-    first.outputs.push_back(weights);
-    first.bytes = {{weights, kept_bytes()}};
+    forward_group.outputs.push_back(weights);
+    forward_group.output_bytes = {{weights, kept_bytes()}};
   }
-  if (backward.empty()) return {first};
-  FusedGroup second;
-  second.members = backward;
-  second.outputs = {d_q, d_k, d_v};
-  second.reads = {o};
-  return {first, second};
+  if (backward.empty()) return {forward_group};
+  FusedGroup backward_group;
+  backward_group.members = backward;
+  backward_group.outputs = {d_q, d_k, d_v};
+  backward_group.extra_inputs = {o};
+  return {forward_group, backward_group};
 }
 
 AttentionProblem AttentionGroup::BackwardProblem() const {

@@ -14,48 +14,49 @@ namespace mtf {
 // softmax in f32:
 //
 //   %s = einsum(%q, %k) sum{d}               [batch, heads, length, memory]
-//   %w = softmax of %s * scale + added       over memory, where a place may see
+//   %w = softmax of %s * scale + added       over memory, where visible
 //   %o = einsum(%w, %v) sum{memory}          [batch, length, heads, d]
 //
-// and its gradient, four more einsums around that of the softmax. A device that
-// has fused attention runs each as one kernel and never writes what is of
-// length times memory. Backward it needs of forward q, k, v, the output and a
-// number per row, its sum. The sums are kept where the weights would be, which
-// the gradient reads and nobody else, and the output where it is.
+// and its gradient, four more einsums around that of the softmax. A device with
+// fused attention runs each as one kernel and never stores a value of length
+// times memory elements. The backward kernel reads q, k, v, the output and one
+// number per row, its softmax sum. The sums are stored in the buffer of the
+// weights, which only the gradient reads.
 //
-// A place may see those up to itself, or those that `visible` says, or both. A
-// row that sees nothing is of zeros, which the kernels of libraries know
-// nothing of. What `visible` and `added` say reaches them as one bias, which is
-// kept for backward too; it has one place along batch, heads and length where
-// both have.
+// A position attends to the positions up to itself (causal), or to those that
+// `visible` selects, or both. A row that attends to nothing is zero, which the
+// kernels of libraries do not handle. The kernels receive `visible` and `added`
+// as one bias, which is kept for the backward kernel; it is broadcast along
+// those of batch, heads and length that both masks lack.
 struct AttentionGroup {
-  // A value over some of batch, heads, length and memory, and where its places
-  // lie.
+  // A value over some of batch, heads, length and memory, with its strides in
+  // elements.
   struct Mask {
-    int value = -1;                                        // -1: there is none
+    int value = -1;                                        // -1: none
     int64_t batch = 0, heads = 0, length = 0, memory = 0;  // strides
   };
-  // Instructions, ascending, with nothing between them that runs. `backward` is
-  // empty where there is no gradient.
+  // Instructions in ascending order; no other computation is scheduled between
+  // them. `backward` is empty if there is no gradient.
   std::vector<int> forward, backward;
-  AttentionProblem problem;  // forward
-  // Values; a q that is scaled before the scores counts as q.
+  AttentionProblem problem;  // of the forward kernel
+  // Values; if q is scaled before the scores, `q` is the scaled one.
   int q = -1, k = -1, v = -1, o = -1;
   int scores = -1, weights = -1;
   int d_o = -1, d_q = -1, d_k = -1, d_v = -1;
   Mask visible, added;  // of booleans; of floats
 
-  // The memory of the weights has, for backward, the sums; then, where there is
-  // one, the bias, and for each row of it the first place that is seen (int32).
+  // Layout of the buffer of the weights, as kept for the backward kernel: the
+  // softmax sums; then, if there is a bias, the bias and for each of its rows
+  // the first visible position (int32).
   int64_t bias_offset() const;
   int64_t first_seen_offset() const;
-  int64_t kept_bytes() const;  // of all; 0 where nothing is kept
+  int64_t kept_bytes() const;  // in all; 0 if nothing is kept
   AttentionProblem BackwardProblem() const;
-  // How the two are planned in memory.
+  // The forward and the backward kernel as memory plans need them.
   std::vector<FusedGroup> FusedGroups() const;
 };
 
-// All of them as PlanBuffersOf takes them.
+// The groups of all attentions, for PlanBuffersOf.
 std::vector<FusedGroup> FusedGroupsOf(
     const std::vector<AttentionGroup>& attention);
 

@@ -6,22 +6,24 @@ namespace {
 
 using Mask = AttentionGroup::Mask;
 
-class Matcher {
+class AttentionMaskMatcher {
  public:
-  Matcher(const Program& program, const std::vector<int>& producers,
-          const AttentionNames& names, ExpressionNumbering& terms,
-          AttentionGroup& group)
+  AttentionMaskMatcher(const Program& program,
+                       const std::vector<int>& producers,
+                       const AttentionNames& names,
+                       ExpressionNumbering& expressions, AttentionGroup& group)
       : program_(program),
         producers_(producers),
         names_(names),
-        terms_(terms),
+        expressions_(expressions),
         group_(group) {}
 
   bool Match(const ScoreChanges& changes) {
     group_.problem.causal = false;
     group_.visible = group_.added = {};
     if (changes.visible >= 0 && !MatchVisible(changes.visible)) return false;
-    if (changes.added >= 0 && !Find(changes.added, &group_.added)) return false;
+    if (changes.added >= 0 && !FindValue(changes.added, &group_.added))
+      return false;
     AttentionProblem::Bias& bias = group_.problem.bias;
     bias = {};
     for (const Mask& mask : {group_.visible, group_.added}) {
@@ -36,42 +38,48 @@ class Matcher {
   }
 
  private:
-  bool MatchVisible(int term) {
+  bool MatchVisible(int expression) {
     bool& causal = group_.problem.causal;
-    const int past = Sees(terms_, names_.length, names_.memory);
-    causal = term == past;
-    if (causal || Find(term, &group_.visible)) return true;
-    const ExpressionNumbering::Term both = terms_.at(term);
-    if (!both.Is(ScalarFunction::kLogicalAnd)) return false;
+    const int causal_visibility =
+        CausalVisibility(expressions_, names_.length, names_.memory);
+    causal = expression == causal_visibility;
+    if (causal || FindValue(expression, &group_.visible)) return true;
+    const ExpressionNumbering::Expression conjunction =
+        expressions_.at(expression);
+    if (!conjunction.Is(ScalarFunction::kLogicalAnd)) return false;
     for (int side : {0, 1}) {
-      if (both.arguments[side] != past) continue;
-      causal = Find(both.arguments[1 - side], &group_.visible);
+      if (conjunction.arguments[side] != causal_visibility) continue;
+      causal = FindValue(conjunction.arguments[1 - side], &group_.visible);
       if (causal) return true;
     }
     return false;
   }
 
-  // A value that is `term`, or of which that is the cast to float32.
-  bool Find(int term, Mask* mask) {
+  // Finds an operand of the members that is `expression`, or whose cast to
+  // float32 is.
+  bool FindValue(int expression, Mask* mask) {
     for (int member : group_.forward) {
       for (int operand : program_.instructions[member].operands) {
         if (producers_[operand] >= group_.forward.front()) continue;
         const ProgramValue& value = program_.values[operand];
-        const int own = terms_.Of(operand);
-        const bool is =
-            own == term || (IsFloat(value.dtype) &&
-                            terms_.Cast(own, value.dtype, kFloat32) == term);
-        if (!is) continue;
+        const int number = expressions_.Of(operand);
+        const bool matches =
+            number == expression ||
+            (IsFloat(value.dtype) &&
+             expressions_.Cast(number, value.dtype, kFloat32) == expression);
+        if (!matches) continue;
         *mask = {operand, StrideOf(value, names_.batch),
                  StrideOf(value, names_.heads), StrideOf(value, names_.length),
                  StrideOf(value, names_.memory)};
-        return LiesAsScores(value);
+        return HasLayoutOfScores(value);
       }
     }
     return false;
   }
 
-  bool LiesAsScores(const ProgramValue& value) const {
+  // Whether the value's dimensions are dimensions of the scores, of equal
+  // extents.
+  bool HasLayoutOfScores(const ProgramValue& value) const {
     const ProgramValue& scores = program_.values[group_.scores];
     for (int i = 0; i < value.shape.rank(); ++i) {
       const std::string& name = value.shape[i].name;
@@ -86,7 +94,7 @@ class Matcher {
   const Program& program_;
   const std::vector<int>& producers_;
   const AttentionNames& names_;
-  ExpressionNumbering& terms_;
+  ExpressionNumbering& expressions_;
   AttentionGroup& group_;
 };
 
@@ -110,8 +118,9 @@ int64_t StrideOf(const ProgramValue& value, const std::string& name) {
 
 bool MatchMasks(const Program& program, const std::vector<int>& producers,
                 const AttentionNames& names, const ScoreChanges& changes,
-                ExpressionNumbering& terms, AttentionGroup* group) {
-  return Matcher(program, producers, names, terms, *group).Match(changes);
+                ExpressionNumbering& expressions, AttentionGroup* group) {
+  return AttentionMaskMatcher(program, producers, names, expressions, *group)
+      .Match(changes);
 }
 
 }  // namespace mtf::internal

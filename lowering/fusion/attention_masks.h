@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What else than the past says which places of an attention see others, for
-// find_attention.
+// Finds the masks and biases of an attention, for find_attention.
 #ifndef LOWERING_FUSION_ATTENTION_MASKS_H_
 #define LOWERING_FUSION_ATTENTION_MASKS_H_
 
@@ -16,26 +15,27 @@
 
 namespace mtf::internal {
 
-// Names of the dimensions of an attention.
+// The dimension names of an attention.
 struct AttentionNames {
   std::string batch, heads;  // "" where there is none
   std::string length, memory, d;
 };
 
-// Of the part of a value that a device has: its extent along `name`, 1 where it
-// has no such dimension, and the places between neighbours, 0 there.
+// The extent of a shard along `name`, 1 if it lacks the dimension; and the
+// stride in elements, 0 if it lacks the dimension.
 int64_t LocalExtentOf(const ProgramValue& value, const std::string& name);
 int64_t StrideOf(const ProgramValue& value, const std::string& name);
 
-// Fills in what `changes` of the scores of `group` come from: whether its
-// problem is causal, the values of `visible` and `added`, and the form of the
-// bias that they make. False where one of them is no value that is there before
-// the forward members (which are known), or does not lie as the scores do.
+// Sets in `group` what `changes` to the scores refer to: whether the problem is
+// causal, the values of `visible` and `added`, and the form of the bias that
+// they make. Returns false if one of them is not a value computed before the
+// forward members, or has another layout than the scores. `group->forward` must
+// be set.
 //
-// "and" of a mask and the past may be made among the members.
+// The conjunction of a mask and the causal mask may be computed by a member.
 bool MatchMasks(const Program& program, const std::vector<int>& producers,
                 const AttentionNames& names, const ScoreChanges& changes,
-                ExpressionNumbering& terms, AttentionGroup* group);
+                ExpressionNumbering& expressions, AttentionGroup* group);
 
 }  // namespace mtf::internal
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shared object of the CUDA driver is built with this file too, and with
-// nothing else of lowering.
+// Also compiled into the shared object of the CUDA driver, which contains
+// nothing else of lowering/.
 #include "lowering/fusion/attention_problem.h"
 
 #include <algorithm>
@@ -16,24 +16,24 @@ namespace mtf {
 double AttentionProblem::Flops() const {
   const double rows = static_cast<double>(length),
                columns = static_cast<double>(memory);
-  double seen = rows * columns;
+  double visible = rows * columns;
   if (causal) {
-    // Row i sees i + 1 places, and all of them from row `memory` on.
+    // Row i attends to i + 1 positions, rows from `memory` on to all.
     const double growing = std::min(rows, columns);
-    seen = growing * (growing + 1) / 2 + (rows - growing) * columns;
+    visible = growing * (growing + 1) / 2 + (rows - growing) * columns;
   }
   const double product =
-      2 * static_cast<double>(batch * heads) * seen * static_cast<double>(d);
+      2 * static_cast<double>(batch * heads) * visible * static_cast<double>(d);
   return (backward ? 5 : 2) * product;
 }
 
 int64_t AttentionProblem::Bytes() const {
-  const int64_t heads_of_all = batch * heads;
-  const int64_t of_length = heads_of_all * length * d * DTypeSize(dtype);
-  const int64_t of_memory = heads_of_all * memory * d * DTypeSize(dtype);
-  const int64_t per_row = heads_of_all * length * 4;
-  // q, o and k, v; backward d_q, d_o and d_k, d_v besides.
-  return (backward ? 2 : 1) * 2 * (of_length + of_memory) + per_row +
+  const int64_t all_heads = batch * heads;
+  const int64_t length_bytes = all_heads * length * d * DTypeSize(dtype);
+  const int64_t memory_bytes = all_heads * memory * d * DTypeSize(dtype);
+  const int64_t row_bytes = all_heads * length * 4;
+  // Forward q, o, k and v; backward also d_q, d_o, d_k and d_v.
+  return (backward ? 2 : 1) * 2 * (length_bytes + memory_bytes) + row_bytes +
          BiasElements() * (backward ? 4 : 8);
 }
 
@@ -65,23 +65,25 @@ std::string AttentionProblem::ToString() const {
 }
 
 absl::Status CheckFusedAttention(const AttentionProblem& problem) {
-  constexpr int64_t kWidest = 256;
+  constexpr int64_t kMaxHeadSize = 256;
   if (problem.dtype != kBFloat16 && problem.dtype != kFloat16) {
     return absl::UnimplementedError(
         absl::StrCat("it is computed in ", DTypeName(problem.dtype),
                      ", and fused kernels take bf16 and f16"));
   }
-  if (problem.d % 8 != 0 || problem.d > kWidest) {
-    return absl::UnimplementedError(absl::StrCat(
-        "a head has ", problem.d,
-        " places, and fused kernels take multiples of 8 up to ", kWidest));
+  if (problem.d % 8 != 0 || problem.d > kMaxHeadSize) {
+    return absl::UnimplementedError(
+        absl::StrCat("a head has ", problem.d,
+                     " elements, and fused kernels take multiples of 8 up to ",
+                     kMaxHeadSize));
   }
   if (problem.length < 2 || problem.memory < 2) {
     return absl::UnimplementedError(
         absl::StrCat("its lengths are ", problem.length, " and ",
                      problem.memory, ", and fused kernels take those above 1"));
   }
-  // The largest score is then the largest product, which they look for.
+  // With a positive scale the largest score is the largest product, which the
+  // kernels look for.
   if (!(problem.scale > 0) || std::isinf(problem.scale)) {
     return absl::UnimplementedError(absl::StrFormat(
         "its scores are scaled by %g, and fused kernels take positive numbers",

@@ -10,7 +10,7 @@
 namespace mtf {
 namespace {
 
-// A sum of one operand as it is, or in float32.
+// Whether `reduce` sums one operand unchanged or cast to float32.
 bool IsPlainSum(const Program& program, const Instruction& reduce) {
   const auto* sum = reduce.Find<ReduceAttributes>();
   if (sum == nullptr || sum->kind != ReduceKind::kSum ||
@@ -28,26 +28,27 @@ bool IsPlainSum(const Program& program, const Instruction& reduce) {
          (step.function == ScalarFunction::kCast && step.dtype == kFloat32);
 }
 
-// Whether `part` has those dimensions of `from` that `result` has, in the order
-// of `from`, and no others.
-bool KeepsDimensionsOf(const ProgramValue& part, const ProgramValue& from,
+// Whether `kept` has exactly those dimensions of `from` that `result` has, in
+// the order of `from`.
+bool KeepsDimensionsOf(const ProgramValue& kept, const ProgramValue& from,
                        const ProgramValue& result) {
-  int kept = 0;
+  int next = 0;
   for (const Dimension& dim : from.shape) {
     if (!result.shape.Contains(dim.name)) continue;
-    if (kept >= part.shape.rank() || part.shape[kept] != dim) return false;
-    ++kept;
+    if (next >= kept.shape.rank() || kept.shape[next] != dim) return false;
+    ++next;
   }
-  return kept == part.shape.rank();
+  return next == kept.shape.rank();
 }
 
-bool Reaches(const FusionWindow& reach, const Program& program,
-             const BiasGradient& group) {
+// Whether the group can run at its first member.
+bool FitsWindow(const FusionWindow& window, const Program& program,
+                const BiasGradient& group) {
   const int first = group.members().front();
   const auto& operands = program.instructions[group.einsum].operands;
-  return reach.Joins(group.reduce, group.einsum) &&
+  return window.InSameWindow(group.reduce, group.einsum) &&
          std::all_of(operands.begin(), operands.end(), [&](int value) {
-           return reach.IsMadeBefore(value, first);
+           return window.IsComputedBefore(value, first);
          });
 }
 
@@ -75,29 +76,29 @@ int SummedOperand(const Program& program, const Instruction& einsum,
       !IsOneMatmul(plan) || !FoldBatch(plan.batch).empty()) {
     return -1;
   }
-  // Its rows or columns, as they lie in memory.
+  // The rows or columns of the matmul must be contiguous in memory.
   const bool is_x = (operand == 0) != plan.swapped;
   const EinsumLoop& kept = is_x ? plan.m : plan.n;
   const bool in_place = is_x ? !plan.copy_x : !plan.copy_y;
-  const bool together = (is_x ? kept.x : kept.y) == 1;
+  const bool contiguous = (is_x ? kept.x : kept.y) == 1;
   const bool all = kept.extent == sum.local_elements() &&
                    kept.extent * plan.k.extent == from.local_elements();
-  return in_place && together && all && kept.extent > 1 ? operand : -1;
+  return in_place && contiguous && all && kept.extent > 1 ? operand : -1;
 }
 
-std::vector<BiasGradient> FindBiasGradients(const Program& program,
-                                            const std::vector<bool>& taken) {
-  // By what they add up, the first sum of each.
+std::vector<BiasGradient> FindBiasGradients(
+    const Program& program, const std::vector<bool>& is_grouped) {
+  // By operand, the first plain sum.
   absl::flat_hash_map<int, int> sums;
   const auto& instructions = program.instructions;
   for (size_t i = 0; i < instructions.size(); ++i) {
-    if (!taken[i] && IsPlainSum(program, instructions[i])) {
+    if (!is_grouped[i] && IsPlainSum(program, instructions[i])) {
       sums.try_emplace(instructions[i].operands[0], static_cast<int>(i));
     }
   }
   std::vector<BiasGradient> groups;
   for (size_t i = 0; i < instructions.size() && !sums.empty(); ++i) {
-    if (instructions[i].opcode != Opcode::kEinsum || taken[i]) continue;
+    if (instructions[i].opcode != Opcode::kEinsum || is_grouped[i]) continue;
     for (int operand : instructions[i].operands) {
       const auto sum = sums.find(operand);
       if (sum == sums.end() || SummedOperand(program, instructions[i],
@@ -110,10 +111,10 @@ std::vector<BiasGradient> FindBiasGradients(const Program& program,
     }
   }
   if (groups.empty()) return groups;
-  const FusionWindow reach(program);
+  const FusionWindow window(program);
   groups.erase(std::remove_if(groups.begin(), groups.end(),
                               [&](const BiasGradient& group) {
-                                return !Reaches(reach, program, group);
+                                return !FitsWindow(window, program, group);
                               }),
                groups.end());
   std::sort(groups.begin(), groups.end(),

@@ -9,35 +9,35 @@
 
 namespace mtf {
 
-// The gradient of a weight and that of a bias, which a matmul takes together:
-// it adds up the operand that it reads anyway.
+// The gradient of a bias, computed by the matmul that computes the gradient of
+// the weight: the matmul reads the same operand and sums it as well.
 //
 //   %db = reduce(%dy) sum                    // [d_ff] of [batch, d_ff]
 //   %dx = einsum(%dy, %w) sum{d_ff}
 //   %dw = einsum(%x, %dy) sum{batch}         // [d_model, d_ff]
 //
-// %db and %dw are a group: what %db is summed over is what the matmul sums
-// over, and what is left are all of its rows or all of its columns, in one
-// stretch of memory. The numbers are those in memory, added up in float32, and
-// %db is of the dtype of %dw, for the libraries write no other.
+// %db and %dw form a group: %db sums over the dimensions that the matmul sums
+// over, and keeps all rows or all columns of the matmul, contiguous in memory.
+// The sum is is_grouped in float32 over the stored numbers, and %db has the
+// dtype of %dw, the only one that libraries write.
 struct BiasGradient {
   int reduce = -1, einsum = -1;  // instructions
   std::vector<int> members() const;
 };
 
-// The operand of `einsum` that `reduce` adds up so, 0 or 1; -1 for any other
-// two.
+// The operand of `einsum`, 0 or 1, that `reduce` sums in this way; -1 if the
+// two do not form a group.
 int SummedOperand(const Program& program, const Instruction& einsum,
                   const Instruction& reduce);
 
-// Such groups of what is not `taken` by others: a sum that the kernel of its
-// operand can take (row_groups.h) costs less there. They reach as far as
-// fusion_window.h says. In the order of the sums. Takes time in proportion to
-// the program.
-std::vector<BiasGradient> FindBiasGradients(const Program& program,
-                                            const std::vector<bool>& taken);
+// Finds such groups among the instructions that are not `is_grouped`. Callers
+// find row groups first: a sum that fuses with the producer of its operand
+// (row_groups.h) costs less there. Members lie in one window (fusion_window.h).
+// Ordered by the reductions. Takes linear time.
+std::vector<BiasGradient> FindBiasGradients(
+    const Program& program, const std::vector<bool>& is_grouped);
 
-// Such groups as the plan of a device takes them: both results stay in memory.
+// The groups for PlanBuffersOf: both results are stored.
 std::vector<FusedGroup> FusedBiasGradients(
     const Program& program, const std::vector<BiasGradient>& groups);
 

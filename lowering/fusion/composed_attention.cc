@@ -16,10 +16,11 @@ namespace {
 using F = ScalarFunction;
 using Kind = ExpressionNumbering::Kind;
 
-// How deep in a formula a softmax is looked for: behind casts and dropout.
-constexpr int kDeepest = 6;
+// The depth in an expression to which a softmax is searched, through casts and
+// dropout.
+constexpr int kMaxDepth = 6;
 
-// The names of `a` that are in `b` too.
+// The names of the dimensions of `a` that `b` has too.
 std::vector<std::string> Shared(const Shape& a, const Shape& b) {
   std::vector<std::string> names;
   for (const Dimension& dim : a) {
@@ -28,46 +29,46 @@ std::vector<std::string> Shared(const Shape& a, const Shape& b) {
   return names;
 }
 
-// By value: how many instructions it is from an exponential, at most kDeepest,
-// or more; most einsums read nothing that is near one.
-std::vector<int> FromExponentials(const Program& program) {
-  std::vector<int> from(program.values.size(), kDeepest + 1);
+// By value: the number of instructions since an exponential, or more than
+// kMaxDepth. Rules out most einsums without a search.
+std::vector<int> ExponentialDistances(const Program& program) {
+  std::vector<int> distance(program.values.size(), kMaxDepth + 1);
   for (const Instruction& instruction : program.instructions) {
     if (instruction.results.size() != 1 ||
         instruction.opcode == Opcode::kEinsum) {
       continue;
     }
-    int& mine = from[instruction.results[0]];
+    int& result = distance[instruction.results[0]];
     if (HasExpression(instruction)) {
       for (const MapStep& step : ExpressionOf(instruction).steps) {
-        if (step.function == F::kExp) mine = 0;
+        if (step.function == F::kExp) result = 0;
       }
     }
     for (int operand : instruction.operands) {
-      mine = std::min(mine, from[operand] + 1);
+      result = std::min(result, distance[operand] + 1);
     }
   }
-  return from;
+  return distance;
 }
 
-class Finder {
+class ComposedAttentionFinder {
  public:
-  explicit Finder(const Program& program)
+  explicit ComposedAttentionFinder(const Program& program)
       : program_(program),
         producers_(FindProducers(program)),
-        from_exponentials_(FromExponentials(program)),
-        terms_(program, producers_) {}
+        exponential_distance_(ExponentialDistances(program)),
+        expressions_(program, producers_) {}
 
-  // Whether instruction `place` is the einsum of weights and values of an
+  // Whether instruction `index` is the einsum of weights and values of an
   // attention.
-  bool Match(int place, ComposedAttention* found) {
-    output_ = place;
-    const Instruction& einsum = program_.instructions[place];
+  bool Match(int index, ComposedAttention* found) {
+    output_ = index;
+    const Instruction& einsum = program_.instructions[index];
     for (int side : {0, 1}) {
       weights_ = einsum.operands[side];
       v_ = einsum.operands[1 - side];
-      if (from_exponentials_[weights_] > kDeepest) continue;
-      softmax_ = FindSoftmax(terms_.Of(weights_), kDeepest);
+      if (exponential_distance_[weights_] > kMaxDepth) continue;
+      softmax_ = FindSoftmax(expressions_.Of(weights_), kMaxDepth);
       if (softmax_ < 0) continue;
       const int scores = ScoresOf(LogitsOf(softmax_));
       if (scores < 0 || !IsAttention(scores)) continue;
@@ -80,27 +81,30 @@ class Finder {
 
  private:
   const ProgramValue& Value(int value) const { return program_.values[value]; }
-  const ExpressionNumbering::Term& at(int term) const {
-    return terms_.at(term);
+  const ExpressionNumbering::Expression& at(int expression) const {
+    return expressions_.at(expression);
   }
 
-  // exp(x - most) * (1 / sum) within `term`, or -1.
-  int FindSoftmax(int term, int depth) const {
-    const ExpressionNumbering::Term& t = at(term);
+  // Finds exp(x - maximum) * (1 / sum) in `expression`, or returns -1.
+  int FindSoftmax(int expression, int depth) const {
+    const ExpressionNumbering::Expression& t = at(expression);
     if (t.Is(F::kMultiply)) {
       for (int side : {0, 1}) {
-        const ExpressionNumbering::Term &powers = at(t.arguments[side]),
-                                        &inverse = at(t.arguments[1 - side]);
-        if (powers.Is(F::kExp) && inverse.Is(F::kReciprocal) &&
-            at(powers.arguments[0]).Is(F::kSubtract)) {
-          return term;
+        const ExpressionNumbering::Expression &exponentials =
+                                                  at(t.arguments[side]),
+                                              &inverse =
+                                                  at(t.arguments[1 - side]);
+        if (exponentials.Is(F::kExp) && inverse.Is(F::kReciprocal) &&
+            at(exponentials.arguments[0]).Is(F::kSubtract)) {
+          return expression;
         }
       }
     }
-    // A weight is read off by casts, dropout's factor and its choice alone.
-    const bool passes = t.kind == Kind::kCast || t.Is(F::kMultiply) ||
-                        t.Is(F::kSelect) || t.Is(F::kDivide);
-    if (!passes || depth == 0) return -1;
+    // Between the softmax and the einsum there may be casts and dropout: its
+    // factor and its selection.
+    const bool is_transparent = t.kind == Kind::kCast || t.Is(F::kMultiply) ||
+                                t.Is(F::kSelect) || t.Is(F::kDivide);
+    if (!is_transparent || depth == 0) return -1;
     for (int argument : t.arguments) {
       const int found = FindSoftmax(argument, depth - 1);
       if (found >= 0) return found;
@@ -108,63 +112,66 @@ class Finder {
     return -1;
   }
   int LogitsOf(int softmax) const {
-    const ExpressionNumbering::Term& t = at(softmax);
-    const ExpressionNumbering::Term& first = at(t.arguments[0]);
-    const ExpressionNumbering::Term& powers =
+    const ExpressionNumbering::Expression& t = at(softmax);
+    const ExpressionNumbering::Expression& first = at(t.arguments[0]);
+    const ExpressionNumbering::Expression& exponentials =
         first.Is(F::kExp) ? first : at(t.arguments[1]);
-    return at(powers.arguments[0]).arguments[0];
+    return at(exponentials.arguments[0]).arguments[0];
   }
 
-  // What is scaled by a number, or -1.
-  int ScaledBy(int term, double* scale = nullptr) const {
-    const ExpressionNumbering::Term& t = at(term);
+  // The factor of a product with a literal, or -1. Multiplies `scale` by the
+  // literal.
+  int ScaledBy(int expression, double* scale = nullptr) const {
+    const ExpressionNumbering::Expression& t = at(expression);
     if (!t.Is(F::kMultiply)) return -1;
     for (int side : {0, 1}) {
       if (at(t.arguments[side]).kind != Kind::kLiteral) continue;
-      if (scale != nullptr) *scale *= terms_.LiteralOf(t.arguments[side]);
+      if (scale != nullptr) *scale *= expressions_.LiteralOf(t.arguments[side]);
       return t.arguments[1 - side];
     }
     return -1;
   }
 
-  // An einsum, or casts of one, scaled or not.
-  bool IsProduct(int term) const {
-    while (at(term).kind == Kind::kCast || ScaledBy(term) >= 0) {
-      term =
-          at(term).kind == Kind::kCast ? at(term).arguments[0] : ScaledBy(term);
+  // Whether an expression is an einsum, cast or scaled or not.
+  bool IsProduct(int expression) const {
+    while (at(expression).kind == Kind::kCast || ScaledBy(expression) >= 0) {
+      expression = at(expression).kind == Kind::kCast
+                       ? at(expression).arguments[0]
+                       : ScaledBy(expression);
     }
-    if (at(term).kind != Kind::kLeaf) return false;
-    const int producer = producers_[at(term).payload];
+    if (at(expression).kind != Kind::kLeaf) return false;
+    const int producer = producers_[at(expression).payload];
     return producer >= 0 &&
            program_.instructions[producer].opcode == Opcode::kEinsum;
   }
 
-  // The einsum that makes the logits, through a cast, a scale, what is added,
-  // the choice of a mask and what only moves; the mask and what is added, or
-  // -1, are left in `mask_` and `added_`.
-  int ScoresOf(int term) {
+  // Finds the einsum that computes the logits, through a cast, a scale, an
+  // addition, the selection of a mask and instructions that only move data;
+  // stores the mask and the added expression, or -1, in `mask_` and `added_`.
+  int ScoresOf(int expression) {
     mask_ = added_ = -1;
     scale_ = 1;
-    for (int depth = 0; depth <= kDeepest; ++depth) {
-      const ExpressionNumbering::Term& t = at(term);
+    for (int depth = 0; depth <= kMaxDepth; ++depth) {
+      const ExpressionNumbering::Expression& t = at(expression);
       if (t.kind == Kind::kCast) {
-        term = t.arguments[0];
-      } else if (const int scaled = ScaledBy(term, &scale_); scaled >= 0) {
-        term = scaled;
+        expression = t.arguments[0];
+      } else if (const int scaled = ScaledBy(expression, &scale_);
+                 scaled >= 0) {
+        expression = scaled;
       } else if (t.Is(F::kSelect)) {
         mask_ = t.arguments[0];
-        term = t.arguments[1];
+        expression = t.arguments[1];
       } else if (t.Is(F::kAdd)) {
-        const int which = IsProduct(t.arguments[0]) ? 0 : 1;
-        added_ = t.arguments[1 - which];
-        term = t.arguments[which];
+        const int product_side = IsProduct(t.arguments[0]) ? 0 : 1;
+        added_ = t.arguments[1 - product_side];
+        expression = t.arguments[product_side];
       } else if (t.kind == Kind::kLeaf) {
         const int producer = producers_[t.payload];
         if (producer < 0) return -1;
-        const Instruction& maker = program_.instructions[producer];
-        if (maker.opcode == Opcode::kEinsum) return producer;
-        if (maker.operands.size() != 1) return -1;
-        term = terms_.Of(maker.operands[0]);
+        const Instruction& instruction = program_.instructions[producer];
+        if (instruction.opcode == Opcode::kEinsum) return producer;
+        if (instruction.operands.size() != 1) return -1;
+        expression = expressions_.Of(instruction.operands[0]);
       } else {
         return -1;
       }
@@ -172,8 +179,8 @@ class Finder {
     return -1;
   }
 
-  // Which tensor is which. Products that share no dimension with their result,
-  // as those of a router with its kernel, are of another kind of layer.
+  // Identifies the tensors. Einsums that share no dimension with their result,
+  // as those of a router with its kernel, belong to other kinds of layers.
   bool IsAttention(int scores) {
     scores_ = scores;
     const Instruction& einsum = program_.instructions[scores];
@@ -208,12 +215,12 @@ class Finder {
     return batched && !d_.empty() && !length_.empty();
   }
 
-  // "the layout cuts length over model", or "".
-  std::string CutOf(int value, const std::string& name) const {
+  // "the layout shards length over model" if it does, else "".
+  std::string ShardingReason(int value, const std::string& name) const {
     const ProgramValue& v = Value(value);
     const int dim = v.shape.Find(name);
     if (dim < 0 || v.layout.dims[dim].empty()) return "";
-    return absl::StrCat("the layout cuts ", name, " over ",
+    return absl::StrCat("the layout shards ", name, " over ",
                         program_.mesh.AxisNames(v.layout.dims[dim]));
   }
 
@@ -228,8 +235,9 @@ class Finder {
     return problem;
   }
 
-  bool HasRandom(int term, int depth) const {
-    const ExpressionNumbering::Term& t = at(term);
+  // Whether an expression contains random numbers, as dropout does.
+  bool HasRandom(int expression, int depth) const {
+    const ExpressionNumbering::Expression& t = at(expression);
     if (t.kind == Kind::kLeaf) {
       const int producer = producers_[t.payload];
       return producer >= 0 &&
@@ -241,6 +249,8 @@ class Finder {
                                     });
   }
 
+  // The first reason for which the attention is not fused, in the order of
+  // FindComposedAttention.
   std::string Why() {
     const int s = program_.instructions[scores_].results[0];
     for (const auto& [value, name] : {std::pair<int, std::string>{s, length_},
@@ -248,20 +258,20 @@ class Finder {
                                       {q_, d_},
                                       {k_, d_},
                                       {v_, memory_}}) {
-      const std::string cut = CutOf(value, name);
-      if (!cut.empty()) return cut;
+      const std::string sharded = ShardingReason(value, name);
+      if (!sharded.empty()) return sharded;
     }
-    const absl::Status taken = CheckFusedAttention(Problem());
-    if (!taken.ok()) return std::string(taken.message());
-    if (HasRandom(terms_.Of(weights_), kDeepest)) {
+    const absl::Status supported = CheckFusedAttention(Problem());
+    if (!supported.ok()) return std::string(supported.message());
+    if (HasRandom(expressions_.Of(weights_), kMaxDepth)) {
       return "its weights have dropout";
     }
     for (int i = scores_ + 1; i < output_; ++i) {
       const Instruction& instruction = program_.instructions[i];
-      const bool may = instruction.opcode == Opcode::kMap ||
-                       instruction.opcode == Opcode::kReduce ||
-                       IsNoOp(program_, instruction);
-      if (!may) {
+      const bool may_be_inside = instruction.opcode == Opcode::kMap ||
+                                 instruction.opcode == Opcode::kReduce ||
+                                 IsNoOp(program_, instruction);
+      if (!may_be_inside) {
         return absl::StrCat("another instruction, ",
                             OpcodeName(instruction.opcode),
                             ", runs between its scores and its output");
@@ -271,24 +281,25 @@ class Finder {
       const Shape& shape = Value(value).shape;
       if (shape.rank() > 4 || shape[shape.rank() - 1].name != d_) {
         return absl::StrCat("its tensors are not [batch, heads, length, ", d_,
-                            "], of which the last is innermost");
+                            "], of product_side the last is innermost");
       }
     }
     if (added_ >= 0 ||
-        (mask_ >= 0 && mask_ != internal::Sees(terms_, length_, memory_))) {
-      return "its mask, or what is added to its scores, is no tensor of batch, "
-             "heads, length and memory that is there before them, or its "
-             "gradient is asked for";
+        (mask_ >= 0 &&
+         mask_ != internal::CausalVisibility(expressions_, length_, memory_))) {
+      return "its mask or bias is not a tensor of batch, "
+             "heads, length and memory that is computed before its scores, or "
+             "has a gradient";
     }
-    return "others read what it makes inside, or it is none of the forms that "
-           "fused kernels have";
+    return "other instructions read its intermediate values, or fused kernels "
+           "do not support its form";
   }
 
   const Program& program_;
   const std::vector<int> producers_;
-  const std::vector<int> from_exponentials_;
-  ExpressionNumbering terms_;
-  // Of the one that is looked at: instructions, values and terms.
+  const std::vector<int> exponential_distance_;
+  ExpressionNumbering expressions_;
+  // Of the candidate: instructions, values and expressions.
   int output_ = -1, scores_ = -1;
   int weights_ = -1, q_ = -1, k_ = -1, v_ = -1;
   int softmax_ = -1, mask_ = -1, added_ = -1;
@@ -300,21 +311,23 @@ class Finder {
 
 std::vector<ComposedAttention> FindComposedAttention(
     const Program& program, const std::vector<AttentionGroup>& fused) {
-  std::vector<bool> known(program.instructions.size(), false);
+  std::vector<bool> is_member(program.instructions.size(), false);
   for (const AttentionGroup& group : fused) {
     for (const auto* members : {&group.forward, &group.backward}) {
-      for (int member : *members) known[member] = true;
+      for (int member : *members) is_member[member] = true;
     }
   }
   std::vector<ComposedAttention> composed;
-  Finder finder(program);
+  ComposedAttentionFinder attention_finder(program);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (program.instructions[i].opcode != Opcode::kEinsum || known[i]) continue;
+    if (program.instructions[i].opcode != Opcode::kEinsum || is_member[i])
+      continue;
     ComposedAttention found;
-    if (!finder.Match(static_cast<int>(i), &found)) continue;
-    // The gradient reads the weights too: the output is their first reader.
-    if (known[found.scores]) continue;
-    known[found.scores] = true;
+    if (!attention_finder.Match(static_cast<int>(i), &found)) continue;
+    // The gradient also reads the weights: report each scores only once, for
+    // the output, their first reader.
+    if (is_member[found.scores]) continue;
+    is_member[found.scores] = true;
     composed.push_back(std::move(found));
   }
   return composed;

@@ -10,18 +10,18 @@
 
 namespace mtf {
 
-// Attention that no device runs as one kernel.
+// An attention that no device runs as one kernel.
 struct ComposedAttention {
-  int scores = -1;  // the instruction that makes them
-  std::string why;  // "the layout cuts length over model"
+  int scores = -1;  // the instruction that computes them
+  std::string why;  // "the layout shards length over model"
 };
 
-// What looks like attention in a lowered program (a softmax over a dimension
-// that the next einsum sums over, of an einsum that has it from another
-// tensor), and is none of the `fused`: forward only, in the order of the
-// program. The reason is the first that keeps FindAttention from taking it:
-// dtype and sizes (CheckFusedAttention), the layout, dropout, a mask, or what
-// reads or runs in between.
+// Finds the computations of a lowered program that look like attention but are
+// not among `fused`: a softmax over a dimension that the next einsum sums over,
+// of an einsum that has the dimension from another operand. Forward only, in
+// program order. `why` is the first reason for which FindAttention does not
+// match: dtype and sizes (CheckFusedAttention), the layout, dropout, a mask, or
+// what reads values or runs in between.
 std::vector<ComposedAttention> FindComposedAttention(
     const Program& program, const std::vector<AttentionGroup>& fused);
 

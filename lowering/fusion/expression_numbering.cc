@@ -16,51 +16,55 @@ bool Commutes(F function) {
 
 }  // namespace
 
-int ExpressionNumbering::Make(Term term) {
-  const auto [place, added] =
-      numbers_.try_emplace(std::move(term), static_cast<int>(terms_.size()));
-  if (added) terms_.push_back(place->first);
-  return place->second;
+int ExpressionNumbering::Intern(Expression expression) {
+  const auto [entry, is_new] = numbers_.try_emplace(
+      std::move(expression), static_cast<int>(expressions_.size()));
+  if (is_new) expressions_.push_back(entry->first);
+  return entry->second;
 }
 
 int ExpressionNumbering::Map(F function, DType dtype, Arguments arguments) {
   if (Commutes(function)) std::sort(arguments.begin(), arguments.end());
-  return Make({Kind::kMap, static_cast<uint8_t>(function), dtype, 0,
-               std::move(arguments)});
+  return Intern({Kind::kMap, static_cast<uint8_t>(function), dtype, 0,
+                 std::move(arguments)});
 }
 
 int ExpressionNumbering::Literal(double number, DType dtype) {
-  const double held = MapExpression::Literal(number, dtype).steps[0].number();
-  return Make({Kind::kLiteral, 0, kFloat32, std::bit_cast<uint64_t>(held), {}});
+  const double rounded =
+      MapExpression::Literal(number, dtype).steps[0].number();
+  return Intern(
+      {Kind::kLiteral, 0, kFloat32, std::bit_cast<uint64_t>(rounded), {}});
 }
 
 int ExpressionNumbering::Iota(const std::string& dimension) {
-  return Make({Kind::kIota, 0, kInt32, NumberOf(dimension), {}});
+  return Intern({Kind::kIota, 0, kInt32, NumberOfName(dimension), {}});
 }
 
-int ExpressionNumbering::Cast(int term, DType from, DType to) {
-  return from == to ? term : Make({Kind::kCast, 0, to, 0, {term}});
+int ExpressionNumbering::Cast(int expression, DType from, DType to) {
+  return from == to ? expression
+                    : Intern({Kind::kCast, 0, to, 0, {expression}});
 }
 
 int ExpressionNumbering::Reduce(ReduceKind kind, const std::string& dimension,
-                                int term) {
-  return Make({Kind::kReduce,
-               static_cast<uint8_t>(kind),
-               kFloat32,
-               NumberOf(dimension),
-               {term}});
+                                int expression) {
+  return Intern({Kind::kReduce,
+                 static_cast<uint8_t>(kind),
+                 kFloat32,
+                 NumberOfName(dimension),
+                 {expression}});
 }
 
 int ExpressionNumbering::Leaf(int value) {
-  return values_[value] =
-             Make({Kind::kLeaf, 0, kFloat32, static_cast<uint64_t>(value), {}});
+  return number_of_value_[value] = Intern(
+             {Kind::kLeaf, 0, kFloat32, static_cast<uint64_t>(value), {}});
 }
 
-uint64_t ExpressionNumbering::NumberOf(const std::string& name) {
-  return names_.try_emplace(name, names_.size()).first->second;
+uint64_t ExpressionNumbering::NumberOfName(const std::string& name) {
+  return number_of_name_.try_emplace(name, number_of_name_.size())
+      .first->second;
 }
 
-const std::string* ExpressionNumbering::ReducedBy(
+const std::string* ExpressionNumbering::ReducedDimension(
     const Instruction& instruction) const {
   const Shape& result = program_.values[instruction.results[0]].shape;
   const std::string* reduced = nullptr;
@@ -72,62 +76,64 @@ const std::string* ExpressionNumbering::ReducedBy(
   return reduced;
 }
 
-int ExpressionNumbering::OfKnown(const Instruction& instruction) {
-  std::vector<int> terms;
+int ExpressionNumbering::Compose(const Instruction& instruction) {
+  std::vector<int> numbers;
   std::vector<DType> types;
   for (int operand : instruction.operands) {
-    terms.push_back(values_[operand]);
+    numbers.push_back(number_of_value_[operand]);
     types.push_back(program_.values[operand].dtype);
   }
   for (const MapStep& step : ExpressionOf(instruction).steps) {
     Arguments arguments;
-    for (int argument : step.arguments) arguments.push_back(terms[argument]);
-    int term;
+    for (int argument : step.arguments) arguments.push_back(numbers[argument]);
+    int expression;
     if (step.function == F::kIdentity || step.function == F::kCast) {
-      term = Cast(arguments[0], types[step.arguments[0]], step.dtype);
+      expression = Cast(arguments[0], types[step.arguments[0]], step.dtype);
     } else if (step.function == F::kLiteral) {
-      term = Literal(step.literal, step.dtype);
+      expression = Literal(step.literal, step.dtype);
     } else if (step.function == F::kIota) {
-      term = Iota(step.dimension);
+      expression = Iota(step.dimension);
     } else {
-      term = Map(step.function, step.dtype, std::move(arguments));
+      expression = Map(step.function, step.dtype, std::move(arguments));
     }
-    terms.push_back(term);
+    numbers.push_back(expression);
     types.push_back(step.dtype);
   }
-  if (instruction.opcode == Opcode::kMap) return terms.back();
-  return Reduce(ReductionOf(instruction), *ReducedBy(instruction),
-                terms.back());
+  if (instruction.opcode == Opcode::kMap) return numbers.back();
+  return Reduce(ReductionOf(instruction), *ReducedDimension(instruction),
+                numbers.back());
 }
 
 int ExpressionNumbering::Of(int value) {
-  // However long a chain of maps is, the stack is not.
+  // Iterative: a chain of maps can be longer than the stack allows.
   std::vector<int> open = {value};
   while (!open.empty()) {
     const int next = open.back();
-    if (values_[next] >= 0) {
+    if (number_of_value_[next] >= 0) {
       open.pop_back();
       continue;
     }
-    const int place = producers_[next];
-    const Instruction* maker =
-        place < 0 ? nullptr : &program_.instructions[place];
-    // A reduction over several dimensions is of no formula that is looked for.
-    if (maker == nullptr ||
-        (maker->opcode != Opcode::kMap && maker->opcode != Opcode::kReduce) ||
-        (maker->opcode == Opcode::kReduce && ReducedBy(*maker) == nullptr)) {
+    const int index = producers_[next];
+    const Instruction* producer =
+        index < 0 ? nullptr : &program_.instructions[index];
+    // No pattern has a reduction over several dimensions: it is a leaf.
+    if (producer == nullptr ||
+        (producer->opcode != Opcode::kMap &&
+         producer->opcode != Opcode::kReduce) ||
+        (producer->opcode == Opcode::kReduce &&
+         ReducedDimension(*producer) == nullptr)) {
       Leaf(next);
       continue;
     }
-    bool known = true;
-    for (int operand : maker->operands) {
-      if (values_[operand] >= 0) continue;
+    bool operands_known = true;
+    for (int operand : producer->operands) {
+      if (number_of_value_[operand] >= 0) continue;
       open.push_back(operand);
-      known = false;
+      operands_known = false;
     }
-    if (known) values_[next] = OfKnown(*maker);
+    if (operands_known) number_of_value_[next] = Compose(*producer);
   }
-  return values_[value];
+  return number_of_value_[value];
 }
 
 }  // namespace mtf

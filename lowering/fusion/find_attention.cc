@@ -23,29 +23,29 @@ using internal::SoftmaxFormulas;
 using internal::StrideOf;
 using Strides = AttentionProblem::Strides;
 
-// Whole: every rank has all of it, without padding.
-bool IsWhole(const ProgramValue& value, const std::string& name) {
+// Whether every rank has all elements along a dimension, without padding.
+bool IsUnsharded(const ProgramValue& value, const std::string& name) {
   return LocalExtentOf(value, name) == value.shape.SizeOf(name);
 }
 
-// Looks for one attention at a time.
-class Finder {
+// Matches one attention at a time, from its scores.
+class AttentionFinder {
  public:
-  Finder(const Program& program, const std::vector<bool>& taken,
-         const std::function<bool(const AttentionProblem&)>& accepts)
+  AttentionFinder(const Program& program, const std::vector<bool>& is_grouped,
+                  const std::function<bool(const AttentionProblem&)>& accepts)
       : program_(program),
-        taken_(taken),
+        is_grouped_(is_grouped),
         accepts_(accepts),
         producers_(FindProducers(program)),
         readers_(program),
-        terms_(program, producers_) {}
+        expressions_(program, producers_) {}
 
-  // The attention whose scores instruction `place` makes.
-  std::optional<AttentionGroup> At(int place) {
-    for (bool traded : {false, true}) {
+  // The attention whose scores `scores_einsum` computes.
+  std::optional<AttentionGroup> MatchAt(int scores_einsum) {
+    for (bool swapped : {false, true}) {
       AttentionGroup group;
-      if (!MatchScores(place, traded, &group)) continue;
-      if (!MatchForward(place, &group)) continue;
+      if (!MatchScores(scores_einsum, swapped, &group)) continue;
+      if (!MatchForward(scores_einsum, &group)) continue;
       if (!IsAccepted(group)) continue;
       return group;
     }
@@ -55,11 +55,11 @@ class Finder {
  private:
   const ProgramValue& Value(int value) const { return program_.values[value]; }
 
-  // scores = einsum(q, k) sum{d}, and what is what by the dimensions.
-  bool MatchScores(int place, bool traded, AttentionGroup* group) {
-    const Instruction& einsum = program_.instructions[place];
-    group->q = einsum.operands[traded ? 1 : 0];
-    group->k = einsum.operands[traded ? 0 : 1];
+  // Matches scores = einsum(q, k) sum{d} and identifies the dimensions.
+  bool MatchScores(int scores_einsum, bool swapped, AttentionGroup* group) {
+    const Instruction& einsum = program_.instructions[scores_einsum];
+    group->q = einsum.operands[swapped ? 1 : 0];
+    group->k = einsum.operands[swapped ? 0 : 1];
     group->scores = scores_ = einsum.results[0];
     const ProgramValue &q = Value(group->q), &k = Value(group->k),
                        &s = Value(scores_);
@@ -82,9 +82,9 @@ class Finder {
     }
     if (names_.d.empty()) return false;
     for (const std::string& name : {names_.length, names_.memory}) {
-      if (!IsWhole(s, name)) return false;
+      if (!IsUnsharded(s, name)) return false;
     }
-    if (!IsWhole(q, names_.d)) return false;
+    if (!IsUnsharded(q, names_.d)) return false;
     AttentionProblem& p = group->problem;
     p.dtype = q.dtype;
     p.batch = LocalExtentOf(s, names_.batch);
@@ -92,14 +92,14 @@ class Finder {
     p.length = LocalExtentOf(s, names_.length);
     p.memory = LocalExtentOf(s, names_.memory);
     p.d = LocalExtentOf(q, names_.d);
-    // Replicas must not differ in a bit.
+    // Replicas must be bitwise equal.
     p.reproducible = program_.mesh.num_devices() > 1;
     return ReadStrides(group->q, names_.length, &p.q) &&
            ReadStrides(group->k, names_.memory, &p.k);
   }
 
-  // The strides of a value of batch, heads, `length` and d, which is innermost;
-  // false where it is something else.
+  // Reads the strides of a value of batch, heads, `length` and d, where d is
+  // innermost. Returns false for any other value.
   bool ReadStrides(int value, const std::string& length, Strides* strides) {
     const ProgramValue& v = Value(value);
     int rank = 2;
@@ -114,15 +114,16 @@ class Finder {
     }
     *strides = {StrideOf(v, names_.batch), StrideOf(v, names_.heads),
                 StrideOf(v, length)};
-    // What is missing has one place.
+    // A missing dimension has extent 1.
     if (names_.batch.empty()) strides->batch = v.local_elements();
     if (names_.heads.empty()) strides->heads = v.local_elements();
     return true;
   }
 
-  // The only einsum among the readers of `value` with `other` as its other
-  // operand (-1: any), or -1.
-  int EinsumOf(int value, int other, std::vector<int>* candidates = nullptr) {
+  // The last einsum among the readers of `value` whose other operand is `other`
+  // (-1: any), or -1; all of them are added to `candidates`.
+  int EinsumReaderOf(int value, int other,
+                     std::vector<int>* candidates = nullptr) {
     int found = -1;
     for (int reader : readers_[value]) {
       const Instruction& instruction = program_.instructions[reader];
@@ -135,54 +136,57 @@ class Finder {
     }
     return found;
   }
-  int Partner(int place, int value) const {
-    const Instruction& einsum = program_.instructions[place];
+  int OtherOperand(int index, int value) const {
+    const Instruction& einsum = program_.instructions[index];
     return einsum.operands[einsum.operands[0] == value ? 1 : 0];
   }
 
-  // The weights come soon behind the scores: some maps and reductions.
-  bool MatchForward(int place, AttentionGroup* group) {
+  // Matches the softmax: the weights follow the scores after a few maps and
+  // reductions.
+  bool MatchForward(int scores_einsum, AttentionGroup* group) {
     const DType narrow = Value(scores_).dtype;
-    const int scores = terms_.Of(scores_);
+    const int scores = expressions_.Of(scores_);
     const int end = static_cast<int>(program_.instructions.size());
-    for (int i = place + 1; i < end; ++i) {
+    for (int i = scores_einsum + 1; i < end; ++i) {
       const Instruction& instruction = program_.instructions[i];
       if (IsNoOp(program_, instruction)) continue;
       if (instruction.opcode != Opcode::kMap &&
           instruction.opcode != Opcode::kReduce) {
         break;
       }
-      const int term = terms_.Of(instruction.results[0]);
+      const int expression = expressions_.Of(instruction.results[0]);
       const std::optional<ScoreChanges> changes =
-          internal::ReadChanges(terms_, term, scores, narrow);
+          internal::MatchScoreChanges(expressions_, expression, scores, narrow);
       if (!changes.has_value()) continue;
-      const SoftmaxFormulas softmax =
-          internal::SoftmaxOf(terms_, scores, narrow, names_.memory, *changes);
-      if (term != softmax.weights) continue;
+      const SoftmaxFormulas softmax = internal::SoftmaxOf(
+          expressions_, scores, narrow, names_.memory, *changes);
+      if (expression != softmax.weights) continue;
       group->weights = instruction.results[0];
-      if (MatchOutput(place, softmax, *changes, group)) return true;
+      if (MatchOutput(scores_einsum, softmax, *changes, group)) return true;
     }
     return false;
   }
 
-  bool MatchOutput(int place, const SoftmaxFormulas& softmax,
+  // Matches output = einsum(weights, v) sum{memory}, and the gradient if values
+  // of the forward pass have other readers.
+  bool MatchOutput(int scores_einsum, const SoftmaxFormulas& softmax,
                    const ScoreChanges& changes, AttentionGroup* group) {
     AttentionProblem& p = group->problem;
     p.scale = changes.scale < 0
                   ? 1
-                  : static_cast<float>(terms_.LiteralOf(changes.scale));
+                  : static_cast<float>(expressions_.LiteralOf(changes.scale));
     std::vector<int> candidates;
-    EinsumOf(group->weights, -1, &candidates);
+    EinsumReaderOf(group->weights, -1, &candidates);
     for (int output : candidates) {
-      group->v = Partner(output, group->weights);
+      group->v = OtherOperand(output, group->weights);
       group->o = program_.instructions[output].results[0];
       if (!ReadStrides(group->v, names_.memory, &p.v) ||
           !ReadStrides(group->o, names_.length, &p.o)) {
         continue;
       }
-      if (!Collect(place, output, &group->forward)) continue;
-      if (!internal::MatchMasks(program_, producers_, names_, changes, terms_,
-                                group)) {
+      if (!Collect(scores_einsum, output, &group->forward)) continue;
+      if (!internal::MatchMasks(program_, producers_, names_, changes,
+                                expressions_, group)) {
         continue;
       }
       group->backward.clear();
@@ -197,14 +201,16 @@ class Finder {
     return false;
   }
 
+  // Matches the gradient: d_v, then the gradient of the scores, then d_q and
+  // d_k.
   bool MatchBackward(const SoftmaxFormulas& softmax,
                      const ScoreChanges& changes, AttentionGroup* group) {
     // d_v = einsum(weights, d_o) sum{length}.
     std::vector<int> candidates;
-    EinsumOf(group->weights, -1, &candidates);
-    for (int place_v : candidates) {
-      group->d_v = program_.instructions[place_v].results[0];
-      group->d_o = Partner(place_v, group->weights);
+    EinsumReaderOf(group->weights, -1, &candidates);
+    for (int einsum_v : candidates) {
+      group->d_v = program_.instructions[einsum_v].results[0];
+      group->d_o = OtherOperand(einsum_v, group->weights);
       Strides strides;
       if (group->d_v == group->o ||
           !ReadStrides(group->d_o, names_.length, &strides) ||
@@ -213,24 +219,25 @@ class Finder {
           strides != group->problem.v) {
         continue;
       }
-      const int place_w = EinsumOf(group->d_o, group->v);
-      if (place_w < 0) continue;
-      const int d_weights = program_.instructions[place_w].results[0];
+      const int einsum_w = EinsumReaderOf(group->d_o, group->v);
+      if (einsum_w < 0) continue;
+      const int d_weights = program_.instructions[einsum_w].results[0];
       if (Value(d_weights).shape.rank() != Value(scores_).shape.rank())
         continue;
       const int d_scores = internal::SoftmaxGradientOf(
-          terms_, softmax, terms_.Of(d_weights), Value(scores_).dtype,
-          names_.memory, changes);
+          expressions_, softmax, expressions_.Of(d_weights),
+          Value(scores_).dtype, names_.memory, changes);
       // d_q = einsum(d_scores, k), d_k = einsum(d_scores, q).
-      for (int place_q : readers_[group->k]) {
-        const Instruction& einsum_q = program_.instructions[place_q];
-        if (einsum_q.opcode != Opcode::kEinsum) continue;
-        const int gradient = Partner(place_q, group->k);
-        if (gradient == group->q || terms_.Of(gradient) != d_scores) continue;
-        const int place_k = EinsumOf(gradient, group->q);
-        if (place_k < 0) continue;
-        group->d_q = einsum_q.results[0];
-        group->d_k = program_.instructions[place_k].results[0];
+      for (int einsum_q : readers_[group->k]) {
+        const Instruction& reader = program_.instructions[einsum_q];
+        if (reader.opcode != Opcode::kEinsum) continue;
+        const int gradient = OtherOperand(einsum_q, group->k);
+        if (gradient == group->q || expressions_.Of(gradient) != d_scores)
+          continue;
+        const int einsum_k = EinsumReaderOf(gradient, group->q);
+        if (einsum_k < 0) continue;
+        group->d_q = reader.results[0];
+        group->d_k = program_.instructions[einsum_k].results[0];
         if (!ReadStrides(group->d_q, names_.length, &strides) ||
             strides != group->problem.q ||
             !ReadStrides(group->d_k, names_.memory, &strides) ||
@@ -238,32 +245,33 @@ class Finder {
           continue;
         }
         const auto [first, last] =
-            std::minmax({place_v, place_w, place_q, place_k});
+            std::minmax({einsum_v, einsum_w, einsum_q, einsum_k});
         if (!Collect(first, last, &group->backward)) continue;
-        if (ResultsStay(*group)) return true;
+        if (IsBackwardClosed(*group)) return true;
       }
     }
     return false;
   }
 
-  // The instructions from `first` to `last` that run; false where one of them
-  // is taken or of another kind.
+  // Collects the instructions from `first` to `last` that run. Returns false if
+  // one is in a group or cannot be a member.
   bool Collect(int first, int last, std::vector<int>* members) {
     members->clear();
     if (last < first) return false;
     for (int i = first; i <= last; ++i) {
       const Instruction& instruction = program_.instructions[i];
       if (IsNoOp(program_, instruction)) continue;
-      const bool may = instruction.opcode == Opcode::kMap ||
-                       instruction.opcode == Opcode::kReduce ||
-                       instruction.opcode == Opcode::kEinsum;
-      if (!may || taken_[i]) return false;
+      const bool may_be_inside = instruction.opcode == Opcode::kMap ||
+                                 instruction.opcode == Opcode::kReduce ||
+                                 instruction.opcode == Opcode::kEinsum;
+      if (!may_be_inside || is_grouped_[i]) return false;
       members->push_back(i);
     }
     return true;
   }
 
-  // Who else reads what the members make, but for `result`.
+  // The instructions outside `members` that read their values, other than
+  // `result`.
   std::set<int> OutsideReaders(const std::vector<int>& members, int result) {
     std::set<int> outside;
     for (int member : members) {
@@ -279,8 +287,9 @@ class Finder {
     return outside;
   }
 
-  // Nobody outside reads what the gradient makes, but for its three results.
-  bool ResultsStay(const AttentionGroup& group) {
+  // Whether only members read the values of the gradient, except its three
+  // results.
+  bool IsBackwardClosed(const AttentionGroup& group) {
     for (int member : group.backward) {
       const int value = program_.instructions[member].results[0];
       if (value == group.d_q || value == group.d_k || value == group.d_v) {
@@ -308,11 +317,11 @@ class Finder {
   }
 
   const Program& program_;
-  const std::vector<bool>& taken_;
+  const std::vector<bool>& is_grouped_;
   const std::function<bool(const AttentionProblem&)>& accepts_;
   const std::vector<int> producers_;
   const ReaderLists readers_;
-  ExpressionNumbering terms_;
+  ExpressionNumbering expressions_;
   int scores_ = -1;
   internal::AttentionNames names_;
 };
@@ -323,20 +332,22 @@ std::vector<AttentionGroup> FindAttention(
     const Program& program,
     const std::function<bool(const AttentionProblem&)>& accepts) {
   std::vector<AttentionGroup> groups;
-  std::vector<bool> taken(program.instructions.size(), false);
-  Finder finder(program, taken, accepts);
+  std::vector<bool> is_grouped(program.instructions.size(), false);
+  AttentionFinder attention_finder(program, is_grouped, accepts);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (program.instructions[i].opcode != Opcode::kEinsum || taken[i]) continue;
-    std::optional<AttentionGroup> group = finder.At(static_cast<int>(i));
+    if (program.instructions[i].opcode != Opcode::kEinsum || is_grouped[i])
+      continue;
+    std::optional<AttentionGroup> group =
+        attention_finder.MatchAt(static_cast<int>(i));
     if (!group.has_value()) continue;
-    for (int member : group->forward) taken[member] = true;
-    for (int member : group->backward) taken[member] = true;
+    for (int member : group->forward) is_grouped[member] = true;
+    for (int member : group->backward) is_grouped[member] = true;
     groups.push_back(*std::move(group));
   }
   return groups;
 }
 
-bool IsInsideOfKernel(const Program& program, int value) {
+bool IsInternalToKernel(const Program& program, int value) {
   const std::vector<BufferPlan::Buffer>& buffers = program.buffers.buffers;
   return buffers.size() == program.values.size() &&
          buffers[value].storage == BufferPlan::Storage::kNone;
@@ -347,12 +358,12 @@ std::vector<AttentionGroup> FindPlannedAttention(const Program& program) {
   const bool any =
       std::any_of(all.begin(), all.end(), [&](const Instruction& instruction) {
         return instruction.opcode == Opcode::kEinsum &&
-               IsInsideOfKernel(program, instruction.results[0]);
+               IsInternalToKernel(program, instruction.results[0]);
       });
   if (!any) return {};
   std::vector<AttentionGroup> groups = FindAttention(program);
   std::erase_if(groups, [&](const AttentionGroup& group) {
-    return !IsInsideOfKernel(program, group.scores);
+    return !IsInternalToKernel(program, group.scores);
   });
   return groups;
 }

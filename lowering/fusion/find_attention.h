@@ -10,22 +10,22 @@
 
 namespace mtf {
 
-// The attention of a program, as AttentionGroup has it: those that are whole on
-// a device in length, memory and d, whose values nobody else reads, and of
-// which CheckFusedAttention and `accepts`, where there is one, take both
-// problems. They share no instruction. Takes time in proportion to the program.
+// Finds the attention of a program (AttentionGroup): those whose length, memory
+// and d are not sharded, whose intermediate values have no other readers, and
+// whose forward and backward problem CheckFusedAttention and `accepts`, if
+// given, support. The groups share no instruction. Takes linear time.
 //
 //   for (const AttentionGroup& group : FindAttention(program)) ...
 std::vector<AttentionGroup> FindAttention(
     const Program& program,
     const std::function<bool(const AttentionProblem&)>& accepts = {});
 
-// Whether a plan of memory is for a device that makes `value` inside of a
-// kernel, and so has no memory for it. False before memory is planned.
-bool IsInsideOfKernel(const Program& program, int value);
+// Whether the memory plan assumes that `value` is internal to a fused kernel
+// and so has no memory. False before memory is planned.
+bool IsInternalToKernel(const Program& program, int value);
 
-// Those of them that the plan of `program` (Program::buffers) runs fused: it
-// has no memory for their scores. None before memory is planned.
+// The attention that the plan of `program` (Program::buffers) assumes to be
+// fused: their scores have no memory. Empty before memory is planned.
 std::vector<AttentionGroup> FindPlannedAttention(const Program& program);
 
 }  // namespace mtf

@@ -8,19 +8,20 @@
 
 namespace mtf {
 
-// Instructions that a device runs as one, where the first of them stands.
+// Instructions that a device runs as one kernel, at the position of the first.
 struct FusedGroup {
   std::vector<int> members;  // ascending
-  // The values that it leaves in memory; nobody else reads the others, which
-  // have none.
+  // The values that the kernel writes to memory. Values between members have no
+  // other readers and no memory.
   std::vector<int> outputs;
-  // Bytes of outputs of which the device keeps another form than they have.
-  std::map<int, int64_t> bytes;
-  // Outputs that may take the memory of an operand of the same places, once
-  // nobody else reads it.
+  // The bytes of outputs that the kernel stores in another form than the
+  // program.
+  std::map<int, int64_t> output_bytes;
+  // Outputs that may overwrite an operand of the same shape that has no later
+  // reader.
   std::vector<int> in_place = {};
-  // Values that it reads and none of its members does.
-  std::vector<int> reads = {};
+  // Inputs that only the fused kernel reads, none of its members.
+  std::vector<int> extra_inputs = {};
 };
 
 }  // namespace mtf

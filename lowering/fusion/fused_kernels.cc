@@ -11,31 +11,31 @@
 namespace mtf {
 namespace {
 
-// As much as the threads of a block hold between them: longer rows than any
-// layer norm or softmax has.
-constexpr int64_t kMostReduced = 1 << 16;
+// The elements that the threads of one block can reduce together: more than any
+// row of a layer norm or softmax.
+constexpr int64_t kMaxBlockReduction = 1 << 16;
 
-// The depth of what depends on nothing, such as random numbers: they are made
-// by the kernel that reads them first, wherever that is.
-constexpr int kAnywhere = -1;
+// The depth of an instruction without dependencies, such as random numbers: the
+// first kernel that reads it computes it.
+constexpr int kNoDepth = -1;
 
-class Finder {
+class FusedKernelFinder {
  public:
-  Finder(const Program& program, const std::vector<bool>& taken)
+  FusedKernelFinder(const Program& program, const std::vector<bool>& is_grouped)
       : program_(program),
-        taken_(taken),
+        is_grouped_(is_grouped),
         kernel_(program.instructions.size(), -1),
-        maker_(program.values.size(), -1),
-        viewed_(program.values.size()),
-        inside_(program.values.size(), 0) {
-    std::iota(viewed_.begin(), viewed_.end(), 0);
+        producer_(program.values.size(), -1),
+        storage_(program.values.size()),
+        is_internal_(program.values.size(), 0) {
+    std::iota(storage_.begin(), storage_.end(), 0);
   }
 
   FusedKernels Run() {
     FindViews();
     JoinElementwise();
     JoinEpilogues();
-    FindInside();
+    FindInternalValues();
     return {kernel_, CountBytes()};
   }
 
@@ -44,33 +44,37 @@ class Finder {
   const Instruction& instruction(size_t i) const {
     return program_.instructions[i];
   }
-  bool IsTaken(size_t i) const { return !taken_.empty() && taken_[i]; }
-  bool Fuses(size_t i) const {
+  bool IsTaken(size_t i) const {
+    return !is_grouped_.empty() && is_grouped_[i];
+  }
+  bool CanFuse(size_t i) const {
     return IsLoopFusible(instruction(i).opcode) && !IsTaken(i);
   }
 
-  // Who makes each value, and whose memory a renamed one is.
+  // Finds the producer of each value and, for views, the value whose memory
+  // they share.
   void FindViews() {
     is_view_.resize(count());
     for (size_t i = 0; i < count(); ++i) {
       is_view_[i] = IsFreeReshape(program_, instruction(i));
       for (int result : instruction(i).results) {
         if (is_view_[i]) {
-          viewed_[result] = viewed_[instruction(i).operands[0]];
+          storage_[result] = storage_[instruction(i).operands[0]];
         } else {
-          maker_[result] = static_cast<int>(i);
+          producer_[result] = static_cast<int>(i);
         }
       }
     }
   }
-  int MakerOf(int value) const { return maker_[viewed_[value]]; }
+  int ProducerOf(int value) const { return producer_[storage_[value]]; }
 
+  // Joins connected elementwise instructions of equal depth (union-find).
   void JoinElementwise() {
-    // Per instruction, how many that are not elementwise lie before it on the
-    // longest way. Along a way through one of them the number grows, so
-    // instructions of one number never wait for each other through another
-    // kernel.
-    std::vector<int> depth(count(), kAnywhere);
+    // By instruction: the number of instructions on the longest path of
+    // dependencies before it that are not elementwise. The number grows along
+    // any path through such an instruction, so instructions of equal depth
+    // never wait for each other through another kernel.
+    std::vector<int> depth(count(), kNoDepth);
     std::vector<size_t> parent(count());
     std::iota(parent.begin(), parent.end(), 0);
     const auto root = [&](size_t i) {
@@ -80,34 +84,35 @@ class Finder {
     for (size_t i = 0; i < count(); ++i) {
       if (is_view_[i]) continue;
       for (int operand : instruction(i).operands) {
-        const int from = MakerOf(operand);
+        const int from = ProducerOf(operand);
         if (from < 0) continue;
-        const Instruction& maker = instruction(from);
-        const bool passes = maker.opcode == Opcode::kInput ||
-                            maker.opcode == Opcode::kReadVariable ||
-                            (Fuses(from) && !IsLongReduce(program_, maker));
+        const Instruction& producer = instruction(from);
+        const bool same_depth =
+            producer.opcode == Opcode::kInput ||
+            producer.opcode == Opcode::kReadVariable ||
+            (CanFuse(from) && !IsLongReduce(program_, producer));
         depth[i] = std::max(
-            depth[i], passes ? depth[from] : std::max(depth[from], 0) + 1);
+            depth[i], same_depth ? depth[from] : std::max(depth[from], 0) + 1);
       }
-      if (!Fuses(i)) {
+      if (!CanFuse(i)) {
         depth[i] = std::max(depth[i], 0);
         continue;
       }
       for (int operand : instruction(i).operands) {
-        const int from = MakerOf(operand);
-        if (from < 0 || !Fuses(from)) continue;
+        const int from = ProducerOf(operand);
+        if (from < 0 || !CanFuse(from)) continue;
         const size_t other = root(from);
-        if (depth[other] == kAnywhere) depth[other] = depth[i];
+        if (depth[other] == kNoDepth) depth[other] = depth[i];
         if (depth[other] == depth[i]) parent[other] = root(i);
       }
     }
-    // Kernels are called by their first instruction.
+    // A kernel is identified by its first instruction.
     std::vector<int> first(count(), -1);
     for (size_t i = 0; i < count(); ++i) {
       if (IsTaken(i)) continue;
       if (instruction(i).opcode == Opcode::kEinsum) {
         kernel_[i] = static_cast<int>(i);
-      } else if (Fuses(i)) {
+      } else if (CanFuse(i)) {
         int& name = first[root(i)];
         if (name < 0) name = static_cast<int>(i);
         kernel_[i] = name;
@@ -115,101 +120,104 @@ class Finder {
     }
   }
 
-  // A kernel of maps over one einsum's result becomes part of the einsum.
+  // Merges a kernel of maps over the result of one einsum into the einsum.
   void JoinEpilogues() {
     struct Kernel {
       int einsum = -1;
-      bool fits = true;
-      int latest = -1;  // the last instruction that makes an operand of it
+      bool is_candidate = true;
+      int latest = -1;  // the last producer of any other operand
     };
     std::vector<Kernel> kernels(count());
-    std::vector<int> reader(program_.values.size(), -1);  // a kernel; -2: many
+    std::vector<int> reader(program_.values.size(),
+                            -1);  // by value: a kernel; -2: several
     for (size_t i = 0; i < count(); ++i) {
       if (is_view_[i]) continue;
       for (int operand : instruction(i).operands) {
-        int& kernel = reader[viewed_[operand]];
-        const int mine = kernel_[i] < 0 ? -2 : kernel_[i];
-        kernel = kernel == -1 || kernel == mine ? mine : -2;
+        int& kernel = reader[storage_[operand]];
+        const int kernel_here = kernel_[i] < 0 ? -2 : kernel_[i];
+        kernel = kernel == -1 || kernel == kernel_here ? kernel_here : -2;
       }
     }
     for (size_t i = 0; i < count(); ++i) {
-      if (!Fuses(i)) continue;
+      if (!CanFuse(i)) continue;
       Kernel& kernel = kernels[kernel_[i]];
       if (instruction(i).opcode != Opcode::kMap &&
           instruction(i).opcode != Opcode::kRandom) {
-        kernel.fits = false;
+        kernel.is_candidate = false;
       }
       for (int operand : instruction(i).operands) {
-        const int from = MakerOf(operand);
+        const int from = ProducerOf(operand);
         if (from < 0 || kernel_[from] == kernel_[i]) continue;
         const Opcode opcode = instruction(from).opcode;
         if (opcode == Opcode::kInput || opcode == Opcode::kReadVariable) {
           continue;
         }
         if (opcode == Opcode::kEinsum && !IsTaken(from) &&
-            kernel.einsum != from && reader[viewed_[operand]] == kernel_[i]) {
-          kernel.fits = kernel.fits && kernel.einsum < 0;
+            kernel.einsum != from && reader[storage_[operand]] == kernel_[i]) {
+          kernel.is_candidate = kernel.is_candidate && kernel.einsum < 0;
           kernel.einsum = from;
         } else if (kernel.einsum != from) {
           kernel.latest = std::max(kernel.latest, from);
         }
       }
     }
-    std::vector<char> joins(count(), 0);
+    std::vector<char> is_epilogue(count(), 0);
     for (size_t i = 0; i < count(); ++i) {
       const Kernel& kernel = kernels[i];
-      joins[i] =
-          kernel.fits && kernel.einsum >= 0 && kernel.latest < kernel.einsum;
+      is_epilogue[i] = kernel.is_candidate && kernel.einsum >= 0 &&
+                       kernel.latest < kernel.einsum;
     }
-    // Place by place of the product: no map may be larger.
+    // An epilogue works on the elements of the product: no map may be larger.
     for (size_t i = 0; i < count(); ++i) {
-      if (!Fuses(i) || !joins[kernel_[i]]) continue;
+      if (!CanFuse(i) || !is_epilogue[kernel_[i]]) continue;
       const int product = instruction(kernels[kernel_[i]].einsum).results[0];
-      joins[kernel_[i]] =
+      is_epilogue[kernel_[i]] =
           program_.values[instruction(i).results[0]].local_elements() ==
           program_.values[product].local_elements();
     }
     for (size_t i = 0; i < count(); ++i) {
-      if (Fuses(i) && joins[kernel_[i]]) {
+      if (CanFuse(i) && is_epilogue[kernel_[i]]) {
         kernel_[i] = kernels[kernel_[i]].einsum;
       }
     }
   }
 
-  // Values that one kernel makes and that nobody else reads.
-  void FindInside() {
+  // Finds the values that are produced and read by one kernel only.
+  void FindInternalValues() {
     for (size_t i = 0; i < count(); ++i) {
       if (is_view_[i]) continue;
       for (int operand : instruction(i).operands) {
-        const int from = MakerOf(operand);
+        const int from = ProducerOf(operand);
         if (from < 0 || kernel_[from] != kernel_[i]) {
-          inside_[viewed_[operand]] = 0;
+          is_internal_[storage_[operand]] = 0;
         }
       }
       for (int result : instruction(i).results) {
-        inside_[result] = kernel_[i] >= 0;
+        is_internal_[result] = kernel_[i] >= 0;
       }
     }
   }
 
-  // Each kernel reads what it needs once and writes what others need.
+  // Counts the traffic: each kernel reads an input once and writes the values
+  // that others read.
   std::vector<int64_t> CountBytes() const {
     std::vector<int64_t> bytes(count(), 0);
     std::vector<int> last_reader(program_.values.size(), -1);
     for (size_t i = 0; i < count(); ++i) {
       const int kernel = kernel_[i];
       if (kernel < 0) continue;
-      // The bytes of an epilogue move while the product runs.
+      // The traffic of an epilogue overlaps with the product.
       const bool in_einsum = instruction(kernel).opcode == Opcode::kEinsum;
-      int64_t& account = bytes[in_einsum ? kernel : i];
+      int64_t& traffic = bytes[in_einsum ? kernel : i];
       for (int operand : instruction(i).operands) {
-        const int value = viewed_[operand];
-        if (inside_[value] || last_reader[value] == kernel) continue;
+        const int value = storage_[operand];
+        if (is_internal_[value] || last_reader[value] == kernel) continue;
         last_reader[value] = kernel;
-        account += program_.values[value].local_bytes();
+        traffic += program_.values[value].local_bytes();
       }
       for (int result : instruction(i).results) {
-        if (!inside_[result]) account += program_.values[result].local_bytes();
+        if (!is_internal_[result])
+          traffic += program_.values[result].local_bytes();
         last_reader[result] = kernel;
       }
     }
@@ -217,12 +225,12 @@ class Finder {
   }
 
   const Program& program_;
-  const std::vector<bool>& taken_;
+  const std::vector<bool>& is_grouped_;
   std::vector<int> kernel_;  // by instruction
   std::vector<char> is_view_;
-  std::vector<int> maker_;    // by value; of views, see viewed_
-  std::vector<int> viewed_;   // by value: whose memory it is
-  std::vector<char> inside_;  // by value
+  std::vector<int> producer_;      // by value, except views
+  std::vector<int> storage_;       // by value: the value whose memory it shares
+  std::vector<char> is_internal_;  // by value
 };
 
 }  // namespace
@@ -234,12 +242,12 @@ bool IsLongReduce(const Program& program, const Instruction& instruction) {
   for (int64_t extent : reduce->iteration_local) elements *= extent;
   const int64_t results =
       program.values[instruction.results[0]].local_elements();
-  return elements > kMostReduced * std::max<int64_t>(1, results);
+  return elements > kMaxBlockReduction * std::max<int64_t>(1, results);
 }
 
 FusedKernels FindFusedKernels(const Program& program,
-                              const std::vector<bool>& taken) {
-  return Finder(program, taken).Run();
+                              const std::vector<bool>& is_grouped) {
+  return FusedKernelFinder(program, is_grouped).Run();
 }
 
 }  // namespace mtf

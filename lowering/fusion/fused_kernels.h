@@ -9,39 +9,40 @@
 
 namespace mtf {
 
-// How a device that fuses runs a program, by instruction.
+// How a device that fuses instructions runs a program.
 struct FusedKernels {
-  // The instruction that begins the kernel it belongs to, or -1 where nothing
-  // is fused: collectives, moves, and what has no kernel.
+  // By instruction: the first instruction of its kernel, or -1 if it is not
+  // part of a fused kernel: collectives, data movement and no-ops.
   std::vector<int> kernel;
-  // What it adds to the bytes that its kernel reads and writes in memory.
+  // By instruction: the bytes that it adds to the memory traffic of its kernel.
   std::vector<int64_t> bytes;
 };
 
-// Instructions of the elementwise kind (map, reduce, random, mask) join whom
-// they read; what only their kernel reads stays on chip.
+// Groups instructions into kernels. Elementwise instructions (map, reduce,
+// random, mask) join the kernels of their operands; values that only their
+// kernel reads stay on chip.
 //
 //   %m = reduce(%x) max          a softmax reads its logits once and writes
 //   %e = map(%x, %m) exp         its result once
 //   %s = reduce(%e) sum
 //   %p = map(%e, %s) div
 //   %y = einsum(%p, %v)
-//   %z = map(%x, %y) add         begins another kernel: it waits for the
-//   product
+//   %z = map(%x, %y) add         begins another kernel: it waits for the einsum
 //
-// They do not join where something else has to run in between, or where the
-// operand is a reduction of so much that a kernel would wait for all others. A
-// kernel of maps alone over the result of an einsum that nobody else reads, and
-// over what was there before, is its epilogue: bias and activation, or the sum
-// that a gradient is added to.
+// An instruction does not join a kernel if another kernel has to run in
+// between, or if the operand is a reduction so long that the kernel would have
+// to wait for all of its threads. A kernel of maps alone over the result of an
+// einsum, with no other reader and only operands computed before the einsum, is
+// the epilogue of the einsum: bias and activation, or the sum that a gradient
+// is added to.
 //
-// Instructions that are `taken`, by place, are kernels of others: fused
-// attention. Empty: none is.
+// Instructions that are `is_grouped` belong to other kernels, such as fused
+// attention. Empty: none.
 FusedKernels FindFusedKernels(const Program& program,
-                              const std::vector<bool>& taken = {});
+                              const std::vector<bool>& is_grouped = {});
 
-// Whether `instruction` is a reduction of so much that what reads its result
-// waits for all of a kernel.
+// Whether `instruction` is a reduction so long that its readers must wait for
+// all threads of a kernel.
 bool IsLongReduce(const Program& program, const Instruction& instruction);
 
 }  // namespace mtf

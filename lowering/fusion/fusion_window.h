@@ -10,44 +10,48 @@
 
 namespace mtf {
 
-// How far groups may reach whose members do not stand side by side. A group
-// runs where its first member stands, so that
+// The windows within which instructions that are not adjacent may form a group.
+// A group runs at its first member, so
 //
-//   * what later members read is made before that, and
-//   * nothing is between but products, maps, reductions and what runs nothing:
-//     no collective is kept waiting, nor left without what it was to run
-//     beside.
+// * the operands of later members must be computed before that, and
+// * only einsums, maps, reductions and no-ops may separate the members: no
+//   collective is delayed, and none loses the compute that it was to overlap
+//   with.
 class FusionWindow {
  public:
   explicit FusionWindow(const Program& program)
-      : made_(program.values.size(), -1), run_(program.instructions.size()) {
-    int run = 0;
+      : computed_at_(program.values.size(), -1),
+        window_(program.instructions.size()) {
+    int window = 0;
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       const Instruction& instruction = program.instructions[i];
-      const bool there = IsNoOp(program, instruction);
+      const bool is_no_op = IsNoOp(program, instruction);
       const auto& operands = instruction.operands;
       for (int result : instruction.results) {
-        made_[result] = !there             ? static_cast<int>(i)
-                        : operands.empty() ? -1
-                                           : made_[operands[0]];
+        computed_at_[result] = !is_no_op          ? static_cast<int>(i)
+                               : operands.empty() ? -1
+                                                  : computed_at_[operands[0]];
       }
-      const bool between = there || instruction.opcode == Opcode::kEinsum ||
-                           instruction.opcode == Opcode::kMap ||
-                           instruction.opcode == Opcode::kReduce;
-      run_[i] = between ? run : ++run;
+      const bool in_window = is_no_op ||
+                             instruction.opcode == Opcode::kEinsum ||
+                             instruction.opcode == Opcode::kMap ||
+                             instruction.opcode == Opcode::kReduce;
+      window_[i] = in_window ? window : ++window;
     }
   }
 
-  // Whether nothing between the two instructions keeps them apart.
-  bool Joins(int first, int last) const { return run_[first] == run_[last]; }
-  bool IsMadeBefore(int value, int instruction) const {
-    return made_[value] < instruction;
+  // Whether no instruction that ends a window separates the two.
+  bool InSameWindow(int first, int last) const {
+    return window_[first] == window_[last];
+  }
+  bool IsComputedBefore(int value, int instruction) const {
+    return computed_at_[value] < instruction;
   }
 
  private:
-  std::vector<int> made_;  // by value: where it comes to be, -1 before the step
-  // By instruction: equal where no group has to stop in between.
-  std::vector<int> run_;
+  std::vector<int> computed_at_;  // by value: instruction, -1 before the step
+  // By instruction: equal within one window.
+  std::vector<int> window_;
 };
 
 }  // namespace mtf

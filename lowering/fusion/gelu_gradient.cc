@@ -11,13 +11,13 @@ namespace {
 
 using F = ScalarFunction;
 
-// Where two functions of such steps that agree are one: more places than any
-// polynomial of tanh and its argument has zeros by chance.
-constexpr double kPlaces[] = {-7.1, -3.3, -1.7,  -0.9, -0.31, -0.02, 0.0,
-                              0.04, 0.27, 0.751, 1.3,  2.2,   3.9,   6.4};
+// Sample points. Two functions of the allowed steps that agree at all of them
+// are equal: a polynomial in tanh and its argument has fewer zeros by chance.
+constexpr double kSamplePoints[] = {-7.1, -3.3, -1.7,  -0.9, -0.31, -0.02, 0.0,
+                                    0.04, 0.27, 0.751, 1.3,  2.2,   3.9,   6.4};
 
-// The functions that such a gradient is made of.
-bool MayBePart(F function) {
+// The functions that occur in the gradient of GELU.
+bool IsAllowedStep(F function) {
   switch (function) {
     case F::kLiteral:
     case F::kAdd:
@@ -34,7 +34,7 @@ bool MayBePart(F function) {
   }
 }
 
-// The value of an expression of two operands, no step of it rounded.
+// Evaluates an expression of two operands without rounding to its dtypes.
 double Evaluate(const MapExpression& expression, double a, double b) {
   std::vector<double> numbers = {a, b};
   for (const MapStep& step : expression.steps) {
@@ -50,7 +50,7 @@ double Evaluate(const MapExpression& expression, double a, double b) {
   return numbers.back();
 }
 
-double SlopeOfGelu(double x) {
+double GeluDerivative(double x) {
   const double t = std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
   return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * 0.7978845608028654 *
                                (1.0 + 0.134145 * x * x);
@@ -62,21 +62,22 @@ std::optional<GeluGradient> FindGeluGradient(const MapExpression& expression) {
   if (expression.num_operands != 2) return std::nullopt;
   bool has_tanh = false;
   for (const MapStep& step : expression.steps) {
-    if (!MayBePart(step.function)) return std::nullopt;
+    if (!IsAllowedStep(step.function)) return std::nullopt;
     has_tanh = has_tanh || step.function == F::kTanh;
   }
   if (!has_tanh) return std::nullopt;
   for (const GeluGradient gradient : {GeluGradient{0, 1}, GeluGradient{1, 0}}) {
-    bool is = true;
+    bool matches = true;
     for (double slope : {1.0, -0.625}) {
-      for (double x : kPlaces) {
+      for (double x : kSamplePoints) {
         const double value = gradient.x == 1 ? Evaluate(expression, slope, x)
                                              : Evaluate(expression, x, slope);
-        // Not !(...): a NaN is no gradient.
-        is = is && std::abs(value - slope * SlopeOfGelu(x)) <= 1e-9;
+        // Written so that a NaN does not match.
+        matches =
+            matches && std::abs(value - slope * GeluDerivative(x)) <= 1e-9;
       }
     }
-    if (is) return gradient;
+    if (matches) return gradient;
   }
   return std::nullopt;
 }

@@ -8,14 +8,14 @@
 
 namespace mtf {
 
-// The operands of a map that is the gradient of a gelu: slope times the slope
-// of gelu at x.
+// The operands of a map that computes the gradient of GELU: `slope`, the
+// gradient of the result, times the derivative of GELU at `x`.
 struct GeluGradient {
   int slope = 0, x = 0;
 };
 
-// Nullopt for any other map. Told by what the map computes, not by how it is
-// written: its steps may have been fused and shared in any way.
+// Returns nullopt for any other map. Compares what the map computes, not how it
+// is written: its steps may have been fused and shared in any way.
 std::optional<GeluGradient> FindGeluGradient(const MapExpression& expression);
 
 }  // namespace mtf

@@ -17,26 +17,27 @@ namespace {
 
 using F = ScalarFunction;
 
-// How far behind its product a sum may stand: what the product reads is kept
-// until there. The gradient of one weight or two, and of their biases.
-constexpr int kFarthest = 12;
+// The maximum distance from an einsum to a late sum, because the operands of
+// the einsum stay alive until the sum. Covers the gradients of one or two
+// weights and their biases.
+constexpr int kMaxGap = 12;
 
 bool SameMemory(const ProgramValue& x, const ProgramValue& y) {
   return x.dtype == y.dtype && x.shape == y.shape && x.local == y.local;
 }
 
-// What a map is where it adds its operands and, perhaps, ends with a gelu: the
-// places of the operands, each once; nullopt for any other map.
-struct Sum {
+// A map that adds its operands, each once, and may end with GELU; MatchSum
+// returns nullopt for any other map.
+struct SumMap {
   std::vector<int> operands;
   bool gelu = false;
 };
-std::optional<Sum> SumOf(const Instruction& map, DType dtype) {
+std::optional<SumMap> MatchSum(const Instruction& map, DType dtype) {
   const MapExpression& expression = map.Get<MapAttributes>().expression;
-  // Sums so far: operands alone, then one per step.
+  // The operands added up by each operand and step so far.
   std::vector<std::vector<int>> sums;
   for (int i = 0; i < expression.num_operands; ++i) sums.push_back({i});
-  Sum sum;
+  SumMap sum;
   for (size_t i = 0; i < expression.steps.size(); ++i) {
     const MapStep& step = expression.steps[i];
     const bool last = i + 1 == expression.steps.size();
@@ -53,8 +54,8 @@ std::optional<Sum> SumOf(const Instruction& map, DType dtype) {
       return std::nullopt;
     }
   }
-  for (int place : sums.back()) {
-    const int operand = map.operands[place];
+  for (int index : sums.back()) {
+    const int operand = map.operands[index];
     if (std::count(sum.operands.begin(), sum.operands.end(), operand) > 0) {
       return std::nullopt;
     }
@@ -63,17 +64,17 @@ std::optional<Sum> SumOf(const Instruction& map, DType dtype) {
   return sum;
 }
 
-class Finder {
+class MatmulGroupFinder {
  public:
-  Finder(const Program& program, const std::vector<bool>& taken)
+  MatmulGroupFinder(const Program& program, const std::vector<bool>& is_grouped)
       : program_(program),
-        taken_(taken),
+        is_grouped_(is_grouped),
         readers_(CountReaders(program)),
-        lists_(program),
-        reach_(program) {}
+        reader_lists_(program),
+        window_(program) {}
 
-  std::optional<MatmulGroup> At(int place) const {
-    const Instruction& einsum = program_.instructions[place];
+  std::optional<MatmulGroup> MatchAt(int index) const {
+    const Instruction& einsum = program_.instructions[index];
     const int y = einsum.results[0];
     const ProgramValue& value = program_.values[y];
     const ProgramValue& x = program_.values[einsum.operands[0]];
@@ -84,31 +85,31 @@ class Finder {
       return std::nullopt;
     }
     MatmulGroup group;
-    group.members = {place};
+    group.members = {index};
     group.result = y;
-    if (TakesGeluGradient(&group)) return group;
-    // At most one map adds, and at most one more is the gelu.
-    while (Extend(plan, NextMap(group.members.back()), &group)) {
+    if (AddGeluGradient(&group)) return group;
+    // At most one map adds operands, and at most one more is the GELU.
+    while (AddMap(plan, NextMap(group.members.back()), &group)) {
     }
-    if (group.members.size() == 1 && !TakesLateMap(plan, &group)) {
+    if (group.members.size() == 1 && !AddLateMap(plan, &group)) {
       return std::nullopt;
     }
     return group;
   }
 
  private:
-  // The next instruction that runs, if it is a map that is free.
-  int NextMap(int place) const {
-    for (size_t i = place + 1; i < program_.instructions.size(); ++i) {
+  // The next instruction that runs, if it is a map in no group; else -1.
+  int NextMap(int index) const {
+    for (size_t i = index + 1; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
-      if (taken_[i]) return -1;
+      if (is_grouped_[i]) return -1;
       if (IsNoOp(program_, instruction)) continue;
       return instruction.opcode == Opcode::kMap ? static_cast<int>(i) : -1;
     }
     return -1;
   }
 
-  // Whether `bias` lies along the columns of the matmul, which are the last
+  // Whether `bias` has one element per column of the matmul, the last
   // dimensions of its result.
   bool IsBias(const ProgramValue& bias, const ProgramValue& result,
               const EinsumPlan& plan) const {
@@ -123,16 +124,16 @@ class Finder {
     return elements == plan.n.extent && plan.n.z == 1;
   }
 
-  // Adds the gradient of a gelu whose slope is the einsum, if it is read by
-  // that alone.
-  bool TakesGeluGradient(MatmulGroup* group) const {
+  // Adds the gradient of GELU whose slope is the result of the einsum, if that
+  // is its only reader.
+  bool AddGeluGradient(MatmulGroup* group) const {
     const int einsum = group->members[0], slope = group->result;
     const ProgramValue& before = program_.values[slope];
     if (readers_[slope] != 1 || DTypeSize(before.dtype) != 2) return false;
-    const int place = lists_[slope][0];
-    const Instruction& map = program_.instructions[place];
-    if (map.opcode != Opcode::kMap || taken_[place] ||
-        !reach_.Joins(einsum, place) ||
+    const int index = reader_lists_[slope][0];
+    const Instruction& map = program_.instructions[index];
+    if (map.opcode != Opcode::kMap || is_grouped_[index] ||
+        !window_.InSameWindow(einsum, index) ||
         !SameMemory(before, program_.values[map.results[0]])) {
       return false;
     }
@@ -145,20 +146,20 @@ class Finder {
     const int x = map.operands[gradient->x];
     if (map.operands[gradient->slope] != slope ||
         !SameMemory(program_.values[x], before) ||
-        !reach_.IsMadeBefore(x, einsum)) {
+        !window_.IsComputedBefore(x, einsum)) {
       return false;
     }
-    group->slope_at = x;
+    group->gelu_gradient_input = x;
     group->late = true;
     group->result = map.results[0];
-    group->members.push_back(place);
+    group->members.push_back(index);
     return true;
   }
 
-  // Whether a variable is written from `value`: the map that makes it may do so
-  // in place, which the parts of a group could not.
+  // Whether `value` is written to a variable: the map that computes it may do
+  // so in place, which the members of a group could not.
   bool IsWritten(int value) const {
-    for (int reader : lists_[value]) {
+    for (int reader : reader_lists_[value]) {
       const Instruction& reads = program_.instructions[reader];
       if (reads.opcode == Opcode::kWriteVariable) return true;
       if (IsNoOp(program_, reads) && !reads.results.empty() &&
@@ -169,33 +170,33 @@ class Finder {
     return false;
   }
 
-  // Adds the one map that reads the result, if that may stand where the einsum
-  // does.
-  bool TakesLateMap(const EinsumPlan& plan, MatmulGroup* group) const {
+  // Adds the only reader of the result, a map, if it can run at the einsum.
+  bool AddLateMap(const EinsumPlan& plan, MatmulGroup* group) const {
     const int einsum = group->members[0], y = group->result;
     if (readers_[y] != 1) return false;
-    const int place = lists_[y][0];
-    const Instruction& map = program_.instructions[place];
-    if (map.opcode != Opcode::kMap || taken_[place] ||
-        !reach_.Joins(einsum, place) || place - einsum > kFarthest ||
+    const int index = reader_lists_[y][0];
+    const Instruction& map = program_.instructions[index];
+    if (map.opcode != Opcode::kMap || is_grouped_[index] ||
+        !window_.InSameWindow(einsum, index) || index - einsum > kMaxGap ||
         IsWritten(map.results[0])) {
       return false;
     }
     for (int operand : map.operands) {
-      if (operand != y && !reach_.IsMadeBefore(operand, einsum)) return false;
+      if (operand != y && !window_.IsComputedBefore(operand, einsum))
+        return false;
     }
-    group->late = Extend(plan, place, group);
+    group->late = AddMap(plan, index, group);
     return group->late;
   }
 
-  // Adds one more map to the group, if it goes with it.
-  bool Extend(const EinsumPlan& plan, int next, MatmulGroup* group) const {
+  // Adds one more map to the group if the matmul supports it.
+  bool AddMap(const EinsumPlan& plan, int next, MatmulGroup* group) const {
     if (next < 0 || group->gelu) return false;
     const Instruction& map = program_.instructions[next];
     const ProgramValue& before = program_.values[group->result];
     const ProgramValue& result = program_.values[map.results[0]];
     if (!SameMemory(before, result)) return false;
-    const std::optional<Sum> sum = SumOf(map, result.dtype);
+    const std::optional<SumMap> sum = MatchSum(map, result.dtype);
     if (!sum.has_value()) return false;
     MatmulGroup extended = *group;
     bool found = false;
@@ -213,12 +214,12 @@ class Finder {
     }
     if (!found) return false;
     const bool adds = sum->operands.size() > 1;
-    // What gelu is of may be kept; a sum leaves nothing of its parts.
-    const bool others = readers_[group->result] > 1;
-    if (others && (adds || !sum->gelu)) return false;
+    // The input of GELU can be written as well; the terms of a sum cannot.
+    const bool has_other_readers = readers_[group->result] > 1;
+    if (has_other_readers && (adds || !sum->gelu)) return false;
     if (sum->gelu) {
       extended.gelu = true;
-      if (others) extended.kept = group->result;
+      if (has_other_readers) extended.kept = group->result;
     }
     extended.result = map.results[0];
     extended.members.push_back(next);
@@ -227,21 +228,23 @@ class Finder {
   }
 
   const Program& program_;
-  const std::vector<bool>& taken_;
+  const std::vector<bool>& is_grouped_;
   std::vector<int> readers_;
-  const ReaderLists lists_;
-  const FusionWindow reach_;
+  const ReaderLists reader_lists_;
+  const FusionWindow window_;
 };
 
 }  // namespace
 
 std::vector<MatmulGroup> FindMatmulGroups(const Program& program,
-                                          const std::vector<bool>& taken) {
+                                          const std::vector<bool>& is_grouped) {
   std::vector<MatmulGroup> groups;
-  const Finder finder(program, taken);
+  const MatmulGroupFinder group_finder(program, is_grouped);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (program.instructions[i].opcode != Opcode::kEinsum || taken[i]) continue;
-    std::optional<MatmulGroup> group = finder.At(static_cast<int>(i));
+    if (program.instructions[i].opcode != Opcode::kEinsum || is_grouped[i])
+      continue;
+    std::optional<MatmulGroup> group =
+        group_finder.MatchAt(static_cast<int>(i));
     if (group.has_value()) groups.push_back(*std::move(group));
   }
   return groups;

@@ -9,41 +9,41 @@
 
 namespace mtf {
 
-// An einsum and the maps behind it that a matmul does before it writes:
+// An einsum and its epilogue, the maps that a matmul applies before it writes:
 //
 //   %y = einsum(%h, %w) sum{d_ff}        %z = map(%x, %y) add
 //   %y = einsum(%h, %w) sum{d_model}     %z = map(%y, %bias) add
 //   %y = einsum(%h, %w) sum{d_model}     %z = map(%y) gelu
-//   %y = einsum(%dz, %w) sum{d_model}    %dx = map(%y, %x) (the slope of gelu)
+//   %y = einsum(%dz, %w) sum{d_model}    %dx = map(%y, %x) (gradient of gelu)
 //
-// a sum with another tensor, a bias, gelu, or what of them goes together, or
-// the gradient of a gelu. What gelu is of is written too where somebody else
-// reads it. Gelus and their gradients are taken for 16-bit floats only: how
-// many digits the libraries give the tanh in them is known to no more than
-// that.
+// an addition of another tensor, a bias, GELU, or any supported combination of
+// them, or the gradient of GELU. The input of GELU is written too if it has
+// other readers. GELU and its gradient are matched for 16-bit floats only: that
+// is the precision to which the tanh of the libraries is known.
 struct MatmulGroup {
   std::vector<int> members;  // the einsum, then maps
-  bool gelu = false;         // the last of them
-  // Others may run between the einsum and the one map, which alone reads it.
+  bool gelu = false;         // the last map ends with GELU
+  // Other instructions run between the einsum and its single map, which is the
+  // only reader.
   bool late = false;
-  // Values; -1 where there is none.
+  // Values; -1 if absent. `kept` is the input of GELU, if written.
   int result = -1, addend = -1, bias = -1, kept = -1;
-  // What the gelu was of whose gradient the last member is.
-  int slope_at = -1;
+  // The input of the GELU whose gradient the last member computes.
+  int gelu_gradient_input = -1;
 };
 
-// Groups whose einsum is one matmul without a copy of its result. Between
-// members stands nothing that runs, but for those that are late: the sum of two
-// gradients, or the gradient of a gelu, stands behind the gradient of a weight,
-// and is reached as fusion_window.h says, sums where they are near and no
-// variable is written from them, which may be done in place. They share no
-// instruction, nor one that is `taken`. Takes time in proportion to the
-// program.
+// Finds the groups whose einsum is one matmul that needs no copy of its result.
+// Members are adjacent, except in late groups: the sum of two gradients, or the
+// gradient of GELU, follows the gradient of a weight. Their members lie in one
+// window (fusion_window.h); a sum must also be near the einsum and must not be
+// written to a variable, which a single map may do in place. The groups share
+// no instruction with each other and contain none that `is_grouped`. Takes
+// linear time.
 std::vector<MatmulGroup> FindMatmulGroups(const Program& program,
-                                          const std::vector<bool>& taken);
+                                          const std::vector<bool>& is_grouped);
 
-// Those that the plan of a device has to know: late ones, whose product is
-// never in memory.
+// The groups that affect the memory plan: late ones, whose product has no
+// memory.
 std::vector<FusedGroup> FusedMatmuls(const std::vector<MatmulGroup>& groups);
 
 }  // namespace mtf

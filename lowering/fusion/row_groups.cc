@@ -13,24 +13,26 @@
 namespace mtf {
 namespace {
 
-// A kernel has a parameter for each array, 512 at the most.
-constexpr size_t kMostMembers = 48;
-// Sums over rows, each of which takes registers, and columns of them.
-constexpr int kMostRowSums = 4;
-constexpr int64_t kMostSummedColumns = 8192;
-// Columns are counted by an int, with room for the step of a loop.
-constexpr int64_t kMostColumns = int64_t{1} << 30;
+// A kernel has one parameter per array, at most 512.
+constexpr size_t kMaxMembers = 48;
+// Limits of sums over rows, which take registers: their number and their
+// columns.
+constexpr int kMaxRowSums = 4;
+constexpr int64_t kMaxSummedColumns = 8192;
+// Columns are counted by an int that may exceed them by one loop step.
+constexpr int64_t kMaxColumns = int64_t{1} << 30;
 
-// The rows that a group works on: `columns` innermost dimensions of `shape`.
+// The rows of a group: its columns are the `columns` innermost dimensions of
+// `shape`.
 struct RowSpace {
   Shape shape;
   absl::InlinedVector<int64_t, 5> local;
   int columns = 0;
 };
 
-// Whether `value` has the dimensions [begin, end) of the space and no others.
-bool HasPart(const ProgramValue& value, const RowSpace& space, int begin,
-             int end) {
+// Whether `value` has exactly the dimensions [begin, end) of the space.
+bool HasDimensions(const ProgramValue& value, const RowSpace& space, int begin,
+                   int end) {
   if (value.shape.rank() != end - begin) return false;
   for (int i = begin; i < end; ++i) {
     if (value.shape[i - begin] != space.shape[i]) return false;
@@ -39,8 +41,8 @@ bool HasPart(const ProgramValue& value, const RowSpace& space, int begin,
   return true;
 }
 
-// The rows of a reduction over innermost dimensions, if it is one. Without any
-// element there is nothing to be one kernel for.
+// The rows of a reduction over innermost dimensions; nullopt for any other
+// reduction, or if there are no elements to reduce.
 std::optional<RowSpace> RowsOf(const Program& program,
                                const Instruction& reduce) {
   const auto* attributes = reduce.Find<ReduceAttributes>();
@@ -52,17 +54,18 @@ std::optional<RowSpace> RowsOf(const Program& program,
   const int rank = space.shape.rank();
   space.columns = rank - result.shape.rank();
   if (space.columns < 1 || result.shape.rank() < 1) return std::nullopt;
-  if (!HasPart(result, space, 0, rank - space.columns)) return std::nullopt;
+  if (!HasDimensions(result, space, 0, rank - space.columns))
+    return std::nullopt;
   int64_t columns = 1;
   for (int i = 0; i < rank; ++i) {
     if (space.local[i] == 0) return std::nullopt;
     if (i >= rank - space.columns) columns *= space.local[i];
-    if (columns > kMostColumns) return std::nullopt;
+    if (columns > kMaxColumns) return std::nullopt;
   }
   return space;
 }
 
-// The rows of a group: those of its first reduction.
+// The rows of a group are those of its first reduction.
 std::optional<RowSpace> SpaceOf(const Program& program,
                                 const std::vector<int>& members) {
   for (int member : members) {
@@ -74,8 +77,8 @@ std::optional<RowSpace> SpaceOf(const Program& program,
   return std::nullopt;
 }
 
-// Whether `reduce` adds up the rows of the space. A thread keeps the sums of
-// its columns, so there must not be too many.
+// Whether `reduce` sums over the rows of the space. A thread holds the sums of
+// its columns, so their number is limited.
 bool SumsRows(const Program& program, const Instruction& reduce,
               const RowSpace& space) {
   const auto* sum = reduce.Find<ReduceAttributes>();
@@ -84,12 +87,13 @@ bool SumsRows(const Program& program, const Instruction& reduce,
   const int rank = space.shape.rank();
   return IsFloat(result.dtype) && sum->kind == ReduceKind::kSum &&
          sum->iteration == space.shape && sum->iteration_local == space.local &&
-         result.local_elements() <= kMostSummedColumns &&
-         HasPart(result, space, rank - space.columns, rank);
+         result.local_elements() <= kMaxSummedColumns &&
+         HasDimensions(result, space, rank - space.columns, rank);
 }
 
-bool Belongs(const Program& program, const Instruction& instruction,
-             const RowSpace& space) {
+// Whether an instruction works on the rows of the space.
+bool CanBeMember(const Program& program, const Instruction& instruction,
+                 const RowSpace& space) {
   if (SumsRows(program, instruction, space)) return true;
   if (instruction.opcode == Opcode::kReduce) {
     const std::optional<RowSpace> rows = RowsOf(program, instruction);
@@ -98,51 +102,54 @@ bool Belongs(const Program& program, const Instruction& instruction,
   }
   const ProgramValue& result = program.values[instruction.results[0]];
   const int rank = space.shape.rank(), rows = rank - space.columns;
-  return HasPart(result, space, 0, rank) || HasPart(result, space, 0, rows) ||
-         HasPart(result, space, rows, rank);
+  return HasDimensions(result, space, 0, rank) ||
+         HasDimensions(result, space, 0, rows) ||
+         HasDimensions(result, space, rows, rank);
 }
 
 // Whether a value is the same for every row.
 bool IsOfColumns(const Program& program, int value, const RowSpace& space) {
   const int rank = space.shape.rank();
-  return HasPart(program.values[value], space, rank - space.columns, rank);
+  return HasDimensions(program.values[value], space, rank - space.columns,
+                       rank);
 }
 
-class GroupFinder {
+// Grows groups from reductions, within segments of maps and reductions.
+class RowGroupFinder {
  public:
-  GroupFinder(const Program& program, const std::vector<bool>& taken)
+  RowGroupFinder(const Program& program, const std::vector<bool>& is_grouped)
       : program_(program),
         producers_(FindProducers(program)),
         readers_(program),
-        made_(program.values.size(), -1),
-        run_(program.instructions.size(), -1) {
-    int run = 0;
+        computed_at_(program.values.size(), -1),
+        segment_(program.instructions.size(), -1) {
+    int segment = 0;
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       const Instruction& instruction = program.instructions[i];
-      const bool may = instruction.opcode == Opcode::kMap ||
-                       instruction.opcode == Opcode::kReduce;
-      // What runs nothing gives what is there already: an input, a variable, a
-      // view of an operand.
-      const bool there = IsNoOp(program, instruction);
+      const bool can_fuse = instruction.opcode == Opcode::kMap ||
+                            instruction.opcode == Opcode::kReduce;
+      // A no-op yields an existing value: an input, a variable, a view of an
+      // operand.
+      const bool is_no_op = IsNoOp(program, instruction);
       for (int result : instruction.results) {
-        made_[result] = !there ? static_cast<int>(i)
-                        : instruction.operands.empty()
-                            ? -1
-                            : made_[instruction.operands[0]];
+        computed_at_[result] = !is_no_op ? static_cast<int>(i)
+                               : instruction.operands.empty()
+                                   ? -1
+                                   : computed_at_[instruction.operands[0]];
       }
-      if (may && !taken[i]) {
-        run_[i] = run;
-      } else if (taken[i] || !IsNoOp(program, instruction)) {
-        ++run;
+      if (can_fuse && !is_grouped[i]) {
+        segment_[i] = segment;
+      } else if (is_grouped[i] || !IsNoOp(program, instruction)) {
+        ++segment;
       }
     }
   }
 
   std::vector<std::vector<int>> Find() {
     std::vector<std::vector<int>> groups;
-    for (size_t i = 0; i < run_.size(); ++i) {
+    for (size_t i = 0; i < segment_.size(); ++i) {
       const Instruction& seed = program_.instructions[i];
-      if (run_[i] < 0 || seed.opcode != Opcode::kReduce) continue;
+      if (segment_[i] < 0 || seed.opcode != Opcode::kReduce) continue;
       const std::optional<RowSpace> space = RowsOf(program_, seed);
       if (!space.has_value()) continue;
       members_ = {static_cast<int>(i)};
@@ -150,16 +157,16 @@ class GroupFinder {
       Grow(*space);
       if (members_.size() < 2) continue;
       groups.push_back(members_);
-      for (int member : members_) run_[member] = -1;
+      for (int member : members_) segment_[member] = -1;
     }
     std::sort(groups.begin(), groups.end());
     return groups;
   }
 
  private:
-  // What an instruction is to the rows of the group under way.
-  struct Part {
-    bool belongs = false;
+  // What an instruction can be to the group being grown.
+  struct Membership {
+    bool can_be_member = false;
     bool sums_rows = false;
   };
 
@@ -182,82 +189,84 @@ class GroupFinder {
                   instruction);
   }
 
-  // What reads the results of members, makes their operands or reads those, of
-  // their run.
+  // The instructions of the segment that read results of members, produce their
+  // operands, or read those operands too.
   std::vector<int> Neighbours() const {
-    std::vector<int> near;
-    const int run = run_[members_.front()];
+    std::vector<int> neighbours;
+    const int segment = segment_[members_.front()];
     const auto add = [&](int instruction) {
-      if (run_[instruction] == run) near.push_back(instruction);
+      if (segment_[instruction] == segment) neighbours.push_back(instruction);
     };
     for (int member : members_) {
       const Instruction& instruction = program_.instructions[member];
       for (int reader : readers_[instruction.results[0]]) add(reader);
       for (int operand : instruction.operands) {
         if (producers_[operand] >= 0) add(producers_[operand]);
-        // That two read one number does not bring them together.
+        // Reading the same scalar does not connect instructions.
         if (program_.values[operand].shape.rank() == 0) continue;
         for (int reader : readers_[operand]) add(reader);
       }
     }
-    std::sort(near.begin(), near.end());
-    near.erase(std::unique(near.begin(), near.end()), near.end());
-    return near;
+    std::sort(neighbours.begin(), neighbours.end());
+    neighbours.erase(std::unique(neighbours.begin(), neighbours.end()),
+                     neighbours.end());
+    return neighbours;
   }
 
-  const Part& PartOf(int instruction, const RowSpace& space) {
+  const Membership& MembershipOf(int instruction, const RowSpace& space) {
     const auto [known, is_new] = known_.try_emplace(instruction);
     if (is_new) {
       const Instruction& of = program_.instructions[instruction];
-      known->second = {Belongs(program_, of, space),
+      known->second = {CanBeMember(program_, of, space),
                        SumsRows(program_, of, space)};
     }
     return known->second;
   }
 
-  bool MayJoin(int instruction, const RowSpace& space) {
-    return run_[instruction] == run_[members_.front()] &&
-           PartOf(instruction, space).belongs;
+  bool CanJoin(int instruction, const RowSpace& space) {
+    return segment_[instruction] == segment_[members_.front()] &&
+           MembershipOf(instruction, space).can_be_member;
   }
 
-  // Takes in `candidate` and the members-to-be that it needs: everything else
-  // that the group reads is made before the first of them. False, and nothing
-  // changes, where that cannot be.
+  // Adds `candidate` and the producers that it needs, so that everything else
+  // the group reads is computed before its first member. Returns false and
+  // changes nothing if that is impossible.
   bool Join(int candidate, const RowSpace& space) {
-    if (!MayJoin(candidate, space)) return false;
-    // What is the same for every row comes along only where it is needed.
+    if (!CanJoin(candidate, space)) return false;
+    // A value that is the same for every row joins only if a member needs it.
     const Instruction& instruction = program_.instructions[candidate];
     if (IsOfColumns(program_, instruction.results[0], space) &&
-        !PartOf(candidate, space).sums_rows) {
+        !MembershipOf(candidate, space).sums_rows) {
       return false;
     }
     std::vector<int> all = members_;
     Insert(candidate, all);
-    // The members need nothing more of what is behind the first of them.
-    std::vector<int> open = {candidate};
-    if (candidate == all.front()) open = all;
+    // If the candidate becomes the first member, the operands of all members
+    // must be checked again.
+    std::vector<int> unchecked = {candidate};
+    if (candidate == all.front()) unchecked = all;
     const int first = all.front();
-    while (!open.empty()) {
-      const int member = open.back();
-      open.pop_back();
+    while (!unchecked.empty()) {
+      const int member = unchecked.back();
+      unchecked.pop_back();
       for (int operand : program_.instructions[member].operands) {
-        if (made_[operand] < first) continue;
+        if (computed_at_[operand] < first) continue;
         const int producer = producers_[operand];
-        // A sum over rows is known behind the last of them.
+        // A sum over rows is complete only after the last row.
         if (SumsRows(program_, program_.instructions[producer], space)) {
           return false;
         }
         if (Contains(all, producer)) continue;
-        if (!MayJoin(producer, space)) return false;
+        if (!CanJoin(producer, space)) return false;
         Insert(producer, all);
-        open.push_back(producer);
-        if (all.size() > kMostMembers) return false;
+        unchecked.push_back(producer);
+        if (all.size() > kMaxMembers) return false;
       }
     }
     const auto sums = std::count_if(all.begin(), all.end(), [&](int member) {
-      return PartOf(member, space).sums_rows;
+      return MembershipOf(member, space).sums_rows;
     });
-    if (all.size() > kMostMembers || sums > kMostRowSums) return false;
+    if (all.size() > kMaxMembers || sums > kMaxRowSums) return false;
     members_ = std::move(all);
     return true;
   }
@@ -265,20 +274,20 @@ class GroupFinder {
   const Program& program_;
   const std::vector<int> producers_;  // by value
   const ReaderLists readers_;         // by value
-  std::vector<int> made_;  // by value: where it comes to be, -1 before the step
-  // By instruction: equal where nothing that runs but maps and reductions is
-  // between; -1 for what no group may have.
-  std::vector<int> run_;
-  // Of the group under way.
-  std::vector<int> members_;              // ascending
-  absl::flat_hash_map<int, Part> known_;  // by instruction
+  std::vector<int> computed_at_;  // by value: instruction, -1 before the step
+  // By instruction: equal if only maps and reductions run in between; -1 for
+  // instructions that cannot be members.
+  std::vector<int> segment_;
+  // Of the group being grown.
+  std::vector<int> members_;                    // ascending
+  absl::flat_hash_map<int, Membership> known_;  // by instruction
 };
 
 }  // namespace
 
-std::vector<std::vector<int>> FindRowGroups(const Program& program,
-                                            const std::vector<bool>& taken) {
-  return GroupFinder(program, taken).Find();
+std::vector<std::vector<int>> FindRowGroups(
+    const Program& program, const std::vector<bool>& is_grouped) {
+  return RowGroupFinder(program, is_grouped).Find();
 }
 
 std::vector<FusedGroup> FusedRows(const Program& program,
@@ -301,10 +310,11 @@ std::vector<FusedGroup> FusedRows(const Program& program,
       if (group < 0 || group == group_of[i]) continue;
       added[operand] = true;
       fused[group].outputs.push_back(operand);
-      // A thread reads and writes the same places of a whole row; numbers of
-      // rows and columns are read by all of them.
+      // A thread reads and writes the same elements of a row; row and column
+      // statistics are read by all threads.
       const RowSpace& space = spaces[group];
-      if (HasPart(program.values[operand], space, 0, space.shape.rank())) {
+      if (HasDimensions(program.values[operand], space, 0,
+                        space.shape.rank())) {
         fused[group].in_place.push_back(operand);
       }
     }

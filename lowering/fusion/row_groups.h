@@ -9,35 +9,35 @@
 
 namespace mtf {
 
-// Maps and reductions that work on the same rows: a softmax, a layer norm, its
-// gradient, a loss and its gradient. One kernel can take each row through all
-// of them, read the operands once and write nothing but what others read.
+// Finds groups of maps and reductions over the same rows: a softmax, a layer
+// norm, its gradient, a loss and its gradient. One kernel can process each row
+// through all members, read the operands once and write only what others read.
 //
 //   %max = reduce(%x) max               // [batch] of [batch, vocab]
 //   %e   = map(%x, %max) [sub($0, $1); exp($2)]
 //   %sum = reduce(%e) sum
-//   %all = reduce(%sum) sum             // over the batch: left out
+//   %all = reduce(%sum) sum             // over the batch: not a member
 //   %p   = map(%e, %sum) div            // a group of four
 //
 // The members of a group reduce over the same innermost dimensions, its
-// columns. What they make has all dimensions of the rows and the columns, or
-// those of the rows alone, or, as a scale does, those of the columns alone. A
-// sum over the rows, as in the gradient of a scale, is a member too: nothing
-// else in the group reads it.
+// columns. Their results have all dimensions of the rows and the columns, those
+// of the rows alone, or, as a scale does, those of the columns alone. A sum
+// over the rows, as in the gradient of a scale, is a member too if no other
+// member reads it.
 //
-// A group runs where its first member stands: what others make for it stands
-// before that. So members may stand behind maps and reductions that are none,
-// as %p does, and what they read is held no longer for that; but nothing else
-// that runs is between them. Members hang together by what they read and make.
-// A group has two or more, one of them a reduction. Groups come in the order of
-// their first members and share no instruction, nor one that is `taken` by a
-// group of another kind.
-std::vector<std::vector<int>> FindRowGroups(const Program& program,
-                                            const std::vector<bool>& taken);
+// A group runs at its first member: everything that it reads is computed before
+// that. So members may follow maps and reductions outside the group, as %p
+// does, and the values that they read are freed earlier; but no other
+// computation separates them. Members are connected by what they read and
+// write. A group has at least two members, one of them a reduction. Groups are
+// ordered by their first members and share no instruction with each other or
+// with `is_grouped`.
+std::vector<std::vector<int>> FindRowGroups(
+    const Program& program, const std::vector<bool>& is_grouped);
 
-// Such groups as the plan of a device takes them that runs each as one kernel:
-// what nobody else reads has no memory, and a result may take that of an
-// operand, since each row is read before it is written.
+// The groups for PlanBuffersOf: values without other readers have no memory,
+// and a result may overwrite an operand, because each row is read before it is
+// written.
 std::vector<FusedGroup> FusedRows(const Program& program,
                                   const std::vector<std::vector<int>>& groups);
 

@@ -9,17 +9,18 @@
 
 namespace mtf {
 
-// Bounds on one kernel: registers of the block interpreter, and streams that
-// the prefetcher still follows.
-inline constexpr size_t kMostMapSteps = 48;
-inline constexpr size_t kMostMapOperands = 10;
+// Limits of one fused kernel: the registers of the block interpreter, and the
+// number of streams that the hardware prefetcher follows.
+inline constexpr size_t kMaxMapSteps = 48;
+inline constexpr size_t kMaxMapOperands = 10;
 
-// Whether `reader`, a map or a reduce, runs over the very elements of `value`.
-bool RunsOverElements(const Program& program, const Instruction& reader,
-                      int value);
+// Whether `reader`, a map or a reduction, iterates over exactly the elements of
+// `value`.
+bool IteratesOver(const Program& program, const Instruction& reader, int value);
 
-// Rewrites `reader`, which reads `value` from the map `producer`, to compute it
-// itself. `steps` are those of `producer`.
+// Fuses the map `producer` of `value` into `reader`: `reader` then computes
+// `value` itself from the operands of `producer`. `steps` are the steps of
+// `producer`.
 //
 //   %1 = map(%x, %b) add     %2 = map(%1) gelu
 //   %2 = map(%x, %b) [add($0, $1); gelu($2)]

@@ -9,14 +9,15 @@
 
 namespace mtf {
 
-// Joins all_reduces, and likewise reduce_scatters, of one kind, dtype and list
-// of axes into one call. Each sum is taken as soon as its operand is made; the
-// call comes where they are 64 MiB together (2 MiB for each rank that takes
-// part, of more than 32, up to 256 MiB), and at the latest before the first
-// instruction that reads any of their results. Gradients of parameters are read
-// late, by the optimizer, so those of one axis become few large calls, the
-// first of them early: no more than 64 MiB and one gradient wait to be summed.
-// A sum that is read at once stays alone.
+// Combines all_reduces of one kind, dtype and list of axes into one call, and
+// reduce_scatters likewise. A reduction enters a bucket as soon as its operand
+// is computed. The call is issued when the bucket holds 64 MiB of operands (2
+// MiB per participating rank beyond 32 ranks, at most 256 MiB), and at the
+// latest before the first instruction that reads one of the results. The
+// optimizer reads the gradients of parameters late, so the gradients reduced
+// over one axis become few large calls, the first of them early; at most 64 MiB
+// and one gradient wait for their reduction. A reduction whose result is read
+// immediately stays alone.
 //
 //   before  %a.sum = all_reduce(%a) sum over{data}
 //           %b = einsum(...)
@@ -26,12 +27,12 @@ namespace mtf {
 //           %a.sum, %b.sum = all_reduce(%a, %b) sum over{data}
 //           %c = map(%a.sum, ...)
 //
-// Runs after the passes that change which collectives there are, and before
+// Runs after the passes that add, replace or remove collectives, and before
 // shard_shapes.
 absl::Status BucketAllReduces(Program& program);
 
-// The bytes of operands that a call of so many ranks does not wait beyond.
-int64_t FullBucketBytes(int64_t ranks);
+// The bytes of operands at which a bucket over `ranks` ranks is issued.
+int64_t MaxBucketBytes(int64_t ranks);
 
 }  // namespace mtf
 

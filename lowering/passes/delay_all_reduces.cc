@@ -12,68 +12,72 @@
 namespace mtf {
 namespace {
 
-class Delay {
+class ReductionDelayer {
  public:
-  explicit Delay(Program& program)
+  explicit ReductionDelayer(Program& program)
       : program_(program),
         readers_(CountReaders(program)),
-        made_by_(program.values.size(), -1) {}
+        producer_(program.values.size(), -1) {}
 
   void Run() {
     std::vector<Instruction> before = std::move(program_.instructions);
     program_.instructions.clear();
-    out_.reserve(before.size() + before.size() / 4);
-    const std::vector<bool> roots = FindRoots(before);
+    rewritten_.reserve(before.size() + before.size() / 4);
+    const std::vector<bool> chain_ends = FindChainEnds(before);
     for (size_t i = 0; i < before.size(); ++i) {
       Instruction& instruction = before[i];
       for (int& operand : instruction.operands) {
-        if (operand < static_cast<int>(instead_.size()) &&
-            instead_[operand] >= 0) {
-          operand = instead_[operand];
+        if (operand < static_cast<int>(replacement_.size()) &&
+            replacement_[operand] >= 0) {
+          operand = replacement_[operand];
         }
       }
-      if (roots[i]) GroupTerms(instruction);
+      if (chain_ends[i]) GroupTerms(instruction);
       Visit(std::move(instruction));
     }
-    std::vector<bool> dead(out_.size(), false);
+    // Removes the reshards whose results are no longer read.
+    std::vector<bool> dead(rewritten_.size(), false);
     for (size_t i = 0; i < dead.size(); ++i) {
-      const Instruction& instruction = out_[i];
+      const Instruction& instruction = rewritten_[i];
       dead[i] = !instruction.results.empty() &&
                 instruction.opcode != Opcode::kWriteVariable &&
                 readers_[instruction.results[0]] == 0 &&
-                dropped_[instruction.results[0]];
+                unwrapped_[instruction.results[0]];
     }
-    program_.instructions = std::move(out_);
+    program_.instructions = std::move(rewritten_);
     EraseInstructions(dead, program_);
   }
 
  private:
   using Values = absl::InlinedVector<int, 8>;
 
-  // Marks the last addition of every chain: whose result somebody else reads
-  // than one further addition.
-  std::vector<bool> FindRoots(const std::vector<Instruction>& before) const {
-    std::vector<bool> roots(before.size(), false);
+  // Marks the last addition of every chain: the one whose result is not read by
+  // exactly one further addition.
+  std::vector<bool> FindChainEnds(
+      const std::vector<Instruction>& before) const {
+    std::vector<bool> chain_ends(before.size(), false);
     std::vector<int> made_by(program_.values.size(), -1);
     for (size_t i = 0; i < before.size(); ++i) {
       const Instruction& instruction = before[i];
-      roots[i] = instruction.opcode == Opcode::kMap && IsSumTree(instruction);
-      if (!roots[i]) continue;
+      chain_ends[i] =
+          instruction.opcode == Opcode::kMap && IsSumTree(instruction);
+      if (!chain_ends[i]) continue;
       made_by[instruction.results[0]] = static_cast<int>(i);
       for (int operand : instruction.operands) {
         if (readers_[operand] == 1 && made_by[operand] >= 0) {
-          roots[made_by[operand]] = false;
+          chain_ends[made_by[operand]] = false;
         }
       }
     }
-    return roots;
+    return chain_ends;
   }
 
-  // The reshard that does nothing but reduce `value`, if `value` is read once.
-  const Instruction* PendingReshard(int value) const {
-    const int producer = made_by_[value];
+  // The reshard that produces `value` by a reduction alone, if `value` has one
+  // reader; else nullptr.
+  const Instruction* ReductionOf(int value) const {
+    const int producer = producer_[value];
     if (producer < 0 || readers_[value] != 1) return nullptr;
-    const Instruction& reshard = out_[producer];
+    const Instruction& reshard = rewritten_[producer];
     if (reshard.opcode != Opcode::kReshard) return nullptr;
     const TensorLayout& from = program_.values[reshard.operands[0]].layout;
     const TensorLayout& to = program_.values[value].layout;
@@ -84,26 +88,27 @@ class Delay {
     return &reshard;
   }
 
-  AxisSet PendingAxes(int value) const {
-    const Instruction* reshard = PendingReshard(value);
+  AxisSet UnreducedAxesBefore(int value) const {
+    const Instruction* reshard = ReductionOf(value);
     return reshard == nullptr
                ? 0
                : program_.values[reshard->operands[0]].layout.unreduced;
   }
 
-  // Whether every operand is pending over the same axes and the instruction is
-  // linear in them, without making the value larger.
+  // Whether every operand is the reduction of a value over the same axes, and
+  // the instruction is linear in them and does not increase the bytes to
+  // reduce.
   bool CanDelay(const Instruction& instruction) const {
     if (instruction.operands.empty() || instruction.results.size() != 1) {
       return false;
     }
     const ProgramValue& result = program_.values[instruction.results[0]];
-    const AxisSet axes = PendingAxes(instruction.operands[0]);
+    const AxisSet axes = UnreducedAxesBefore(instruction.operands[0]);
     if (axes == 0 || (result.layout.Sharded() & axes) != 0) return false;
     int64_t largest = 0;
     std::vector<DType> dtypes;
     for (int operand : instruction.operands) {
-      if (PendingAxes(operand) != axes) return false;
+      if (UnreducedAxesBefore(operand) != axes) return false;
       largest =
           std::max(largest, program_.values[operand].shape.num_elements());
       dtypes.push_back(program_.values[operand].dtype);
@@ -112,9 +117,9 @@ class Delay {
       case Opcode::kMap:
         return result.shape.num_elements() <= largest &&
                (IsLinear(ExpressionOf(instruction), dtypes) ||
-                CastsLookUp(instruction));
+                IsCastOfLookup(instruction));
       case Opcode::kReduce:
-        return ReductionOf(instruction) == ReduceKind::kSum;
+        return mtf::ReductionOf(instruction) == ReduceKind::kSum;
       case Opcode::kReshape:
       case Opcode::kSlice:
       case Opcode::kConcat:
@@ -126,40 +131,42 @@ class Delay {
     }
   }
 
-  // Whether a map does nothing but cast the pending sum of a look-up. However
-  // it rounds, it rounds one summand as it would their sum: the others are 0.
-  bool CastsLookUp(const Instruction& map) const {
+  // Whether a map only casts the reduction of a lookup in a sharded table.
+  // Rounding before the reduction gives the same result: all summands but one
+  // are 0.
+  bool IsCastOfLookup(const Instruction& map) const {
     if (map.operands.size() != 1 || !IsCast(map)) return false;
-    const int source = made_by_[PendingReshard(map.operands[0])->operands[0]];
-    return source >= 0 && out_[source].opcode == Opcode::kGather;
+    const int source = producer_[ReductionOf(map.operands[0])->operands[0]];
+    return source >= 0 && rewritten_[source].opcode == Opcode::kGather;
   }
 
-  void Emit(Instruction&& instruction) {
+  void Write(Instruction&& instruction) {
     for (int result : instruction.results) {
       Grow(result);
-      made_by_[result] = static_cast<int>(out_.size());
+      producer_[result] = static_cast<int>(rewritten_.size());
     }
-    out_.push_back(std::move(instruction));
+    rewritten_.push_back(std::move(instruction));
   }
 
   void Grow(int value) {
-    if (value >= static_cast<int>(made_by_.size())) {
-      made_by_.resize(value + 1, -1);
+    if (value >= static_cast<int>(producer_.size())) {
+      producer_.resize(value + 1, -1);
     }
     if (value >= static_cast<int>(readers_.size())) {
       readers_.resize(value + 1, 0);
     }
-    if (value >= static_cast<int>(dropped_.size())) {
-      dropped_.resize(program_.values.size(), false);
+    if (value >= static_cast<int>(unwrapped_.size())) {
+      unwrapped_.resize(program_.values.size(), false);
     }
   }
 
-  // Takes the pending operand of a reshard in place of its result.
+  // Returns the unreduced operand of the reshard that produces `value`, which
+  // loses its only reader.
   int Unwrap(int value) {
-    const int inner = out_[made_by_[value]].operands[0];
+    const int inner = rewritten_[producer_[value]].operands[0];
     readers_[value] = 0;
     Grow(value);
-    dropped_[value] = true;
+    unwrapped_[value] = true;
     return inner;
   }
 
@@ -168,24 +175,27 @@ class Delay {
       JoinReshard(instruction);
       const int from = instruction.operands[0], to = instruction.results[0];
       if (program_.values[from].layout == program_.values[to].layout) {
-        // There and back again: whoever reads the result reads the operand.
-        instead_.resize(program_.values.size(), -1);
-        instead_[to] = from;
+        // The two reshards cancel: readers of the result read the operand.
+        replacement_.resize(program_.values.size(), -1);
+        replacement_[to] = from;
         readers_[from] += readers_[to] - 1;
         return;
       }
-      Emit(std::move(instruction));
+      Write(std::move(instruction));
       return;
     }
     if (!CanDelay(instruction)) {
-      Emit(std::move(instruction));
+      Write(std::move(instruction));
       return;
     }
-    const Instruction first = *PendingReshard(instruction.operands[0]);
+    // Rewrites op(reshard(x)) as reshard(op(x)).
+    const Instruction first = *ReductionOf(instruction.operands[0]);
     const ProgramValue pending = program_.values[first.operands[0]];
     for (int& operand : instruction.operands) operand = Unwrap(operand);
-    // The result's own value stays what its readers see. A sum over axes of its
-    // own stays pending over those; its reader's reshard joins the one here.
+    // The readers keep reading the original result, now produced by the
+    // reshard. If the instruction itself leaves its result unreduced over
+    // further axes, the result stays unreduced over those; the reshard of its
+    // reader is merged with this one.
     const int reduced = instruction.results[0];
     const ProgramValue result = program_.values[reduced];
     TensorLayout layout = result.layout;
@@ -203,24 +213,26 @@ class Delay {
     reshard.origin = first.origin;
     reshard.causes = first.causes;
     instruction.results = {delayed};
-    Emit(std::move(instruction));
+    Write(std::move(instruction));
     Grow(delayed);
     readers_[delayed] = 1;
-    Emit(std::move(reshard));
+    Write(std::move(reshard));
   }
 
-  // reshard(reshard(x)) is one reshard where nobody reads what is between.
+  // reshard(reshard(x)) is one reshard if the intermediate value has no other
+  // reader.
   void JoinReshard(Instruction& outer) {
     const int value = outer.operands[0];
-    const int producer = made_by_[value];
+    const int producer = producer_[value];
     if (producer < 0 || readers_[value] != 1) return;
-    const Instruction& inner = out_[producer];
+    const Instruction& inner = rewritten_[producer];
     if (inner.opcode != Opcode::kReshard) return;
     for (const Cause& cause : inner.causes) outer.causes.push_back(cause);
     outer.operands = {Unwrap(value)};
   }
 
-  // A map of additions only, in which every operand and step is used once.
+  // Whether a map consists of additions only and uses every operand and step
+  // once.
   bool IsSumTree(const Instruction& map) const {
     const MapExpression& expression = map.Get<MapAttributes>().expression;
     if (expression.num_operands < 2) return false;
@@ -244,9 +256,11 @@ class Delay {
     return true;
   }
 
+  // The terms of the chain of additions that ends in `map`, and the values in
+  // between.
   void CollectTerms(const Instruction& map, Values& terms,
                     Values& inner) const {
-    // Without recursion: a chain may be as long as the user's program.
+    // Not recursive: a chain can be as long as the user's program.
     absl::InlinedVector<std::pair<const Instruction*, size_t>, 8> open = {
         {&map, 0}};
     while (!open.empty()) {
@@ -256,30 +270,33 @@ class Delay {
         continue;
       }
       const int operand = sum->operands[next++];
-      const int producer = made_by_[operand];
+      const int producer = producer_[operand];
       if (producer >= 0 && readers_[operand] == 1 &&
-          out_[producer].opcode == Opcode::kMap && IsSumTree(out_[producer])) {
+          rewritten_[producer].opcode == Opcode::kMap &&
+          IsSumTree(rewritten_[producer])) {
         inner.push_back(operand);
-        open.push_back({&out_[producer], 0});
+        open.push_back({&rewritten_[producer], 0});
       } else {
         terms.push_back(operand);
       }
     }
   }
 
-  // Adds the terms that are pending over the same axes to each other first,
-  // where a chain of additions mixes them with others.
+  // If a chain of additions mixes terms of different unreduced axes, first adds
+  // those that are unreduced over the same axes to each other.
   void GroupTerms(Instruction& map) {
     Values terms, inner;
     CollectTerms(map, terms, inner);
-    if (std::none_of(terms.begin(), terms.end(),
-                     [this](int term) { return PendingAxes(term) != 0; })) {
+    if (std::none_of(terms.begin(), terms.end(), [this](int term) {
+          return UnreducedAxesBefore(term) != 0;
+        })) {
       return;
     }
+    // Groups the terms by their unreduced axes.
     std::vector<std::pair<AxisSet, std::vector<int>>> groups;
     bool worthwhile = false;
     for (int term : terms) {
-      const AxisSet axes = PendingAxes(term);
+      const AxisSet axes = UnreducedAxesBefore(term);
       auto group = std::find_if(groups.begin(), groups.end(),
                                 [&](const auto& g) { return g.first == axes; });
       if (group == groups.end()) {
@@ -291,10 +308,11 @@ class Delay {
     }
     if (!worthwhile || groups.size() < 2) return;
 
+    // Adds up each group, then the sums of the groups.
     for (int value : inner) {
       readers_[value] = 0;
       Grow(value);
-      dropped_[value] = true;
+      unwrapped_[value] = true;
     }
     const ProgramValue result = program_.values[map.results[0]];
     const auto add = [&](int x, int y, int into) {
@@ -337,17 +355,19 @@ class Delay {
   }
 
   Program& program_;
-  std::vector<Instruction> out_;
+  std::vector<Instruction> rewritten_;
   std::vector<int> readers_;
-  std::vector<int> made_by_;  // by value, place in out_
-  std::vector<int> instead_;  // by value: what is read in its place, or -1
-  std::vector<bool> dropped_ = std::vector<bool>(program_.values.size(), false);
+  std::vector<int> producer_;  // by value: index in rewritten_, or -1
+  std::vector<int>
+      replacement_;  // by value: the value read in place of it, or -1
+  std::vector<bool> unwrapped_ =
+      std::vector<bool>(program_.values.size(), false);
 };
 
 }  // namespace
 
 absl::Status DelayAllReduces(Program& program) {
-  Delay(program).Run();
+  ReductionDelayer(program).Run();
   return absl::OkStatus();
 }
 

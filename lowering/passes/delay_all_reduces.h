@@ -7,13 +7,13 @@
 
 namespace mtf {
 
-// Moves the reduction of a pending sum behind the linear instructions that read
-// it (add, negate, scale by a constant, cast up, transpose, slice, pad by zero,
-// local reshape), so that sums are added first and reduced once, and joins a
-// reshard to the reshard behind it. ExpressionNumbering of a chain of additions
-// that are pending over the same axes are added first. Of the summands of rows
-// that were looked up in a cut table all but one are zero, so any cast may come
-// before that sum.
+// Moves the reduction of an unreduced value after the linear instructions that
+// read it (add, negate, scale by a constant, cast up, transpose, slice, pad by
+// zero, local reshape), so that values are added first and reduced once, and
+// merges a reshard with the reshard that follows it. In a chain of additions,
+// the terms that are unreduced over the same axes are added to each other
+// first. When rows are looked up in a sharded table, all but one of the
+// summands are zero, so any cast can move before that reduction.
 //
 //   before  %1.sum : f32[b:8] = reshard(%1)       %1 unreduced{model}
 //           %2.sum : f32[b:8] = reshard(%2)       %2 unreduced{model}
@@ -21,9 +21,9 @@ namespace mtf {
 //   after   %3 : f32[b:8] unreduced{model} = map(%1, %2) add
 //           %3.sum : f32[b:8] = reshard(%3)
 //
-// Runs first: it needs reshards that are still abstract, and maps that hold a
-// single function each. A sum with a second reader is not delayed: that reader
-// needs it anyway.
+// Runs first: it needs abstract reshards, and maps of a single function each. A
+// reduction whose result has a second reader is not delayed: the other reader
+// needs the reduced value anyway.
 absl::Status DelayAllReduces(Program& program);
 
 }  // namespace mtf

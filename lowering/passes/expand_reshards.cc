@@ -11,8 +11,9 @@
 namespace mtf {
 namespace {
 
-// Layouts and sizes as bytes: equal keys have equal paths.
-class Keys {
+// Builds a key from the layouts and sizes of a reshard: reshards with equal
+// keys have equal paths.
+class ReshardKeys {
  public:
   const std::string& Of(const ProgramValue& from, const TensorLayout& to) {
     key_ = shapes_.Get(from.shape,
@@ -53,8 +54,8 @@ absl::string_view SuffixOf(CollectiveKind kind, ReduceKind reduction) {
   return "";
 }
 
-// Puts each of `added`, which ascend by place, in front of the instruction that
-// stands there.
+// Inserts each instruction of `added` before the instruction at its index.
+// Indices ascend.
 void Insert(std::vector<std::pair<size_t, Instruction>> added,
             Program& program) {
   if (added.empty()) return;
@@ -74,11 +75,11 @@ void Insert(std::vector<std::pair<size_t, Instruction>> added,
 
 absl::Status ExpandReshards(Program& program) {
   absl::flat_hash_map<std::string, std::vector<ReshardStep>> paths;
-  Keys keys;
-  // Steps of longer paths: each with the place it stands in front of.
+  ReshardKeys keys;
+  // All steps of a path but the last, each with the index of its reshard.
   std::vector<std::pair<size_t, Instruction>> steps_before;
-  for (size_t place = 0; place < program.instructions.size(); ++place) {
-    Instruction& instruction = program.instructions[place];
+  for (size_t index = 0; index < program.instructions.size(); ++index) {
+    Instruction& instruction = program.instructions[index];
     if (instruction.opcode != Opcode::kReshard) continue;
     const int result = instruction.results[0];
     int value = instruction.operands[0];
@@ -94,6 +95,7 @@ absl::Status ExpandReshards(Program& program) {
       return absl::InternalError(
           absl::StrCat("reshard of %", from.name, " changes nothing"));
     }
+    // Writes one collective per step of the path.
     for (size_t i = 0; i < path.size(); ++i) {
       const ReshardStep& step = path[i];
       Instruction collective(
@@ -107,9 +109,11 @@ absl::Status ExpandReshards(Program& program) {
       for (const Cause& cause : instruction.causes) {
         if (step.axes.Contains(cause.axis)) collective.causes.push_back(cause);
       }
-      // A path may cut over an axis that neither end uses, to send less, and
-      // gather over it again: that is there for all that the reshard changes.
+      // A path may shard over an axis that neither layout uses, to send fewer
+      // bytes, and gather over it again. Such a step serves every change of the
+      // reshard.
       if (collective.causes.empty()) collective.causes = instruction.causes;
+      // The last step replaces the reshard itself.
       if (i + 1 == path.size()) {
         collective.results = {result};
         instruction = std::move(collective);
@@ -120,7 +124,7 @@ absl::Status ExpandReshards(Program& program) {
           from.dtype, from.shape, step.layout);
       program.values[value].causes = from.causes;
       collective.results = {value};
-      steps_before.emplace_back(place, std::move(collective));
+      steps_before.emplace_back(index, std::move(collective));
     }
   }
   Insert(std::move(steps_before), program);

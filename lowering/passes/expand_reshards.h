@@ -7,15 +7,15 @@
 
 namespace mtf {
 
-// Writes every abstract reshard as the collectives that PlanReshard chooses.
+// Replaces every abstract reshard with the collectives that PlanReshard
+// chooses.
 //
 //   before  %w.2 : f32[d:8, f:4] = reshard(%w)       %w [d:8/data, f:4]
 //   after   %w.2 : f32[d:8, f:4] = all_gather(%w) d over{data}
 //
-// A collective has the causes of the reshard that are over its axes. Where
-// there are none it has all of them: the path has cut a dimension over axes
-// that neither end uses, but a rule elsewhere, so that less is sent over the
-// others.
+// A collective inherits those causes of the reshard that name one of its axes.
+// If there are none it inherits all of them: to send fewer bytes, the path
+// temporarily shards a dimension over axes that neither layout uses.
 //
 //   before  %z : f32[h:16] = reshard(%y) for{b/data}    %y unreduced{data:4}
 //   after   %y.cut : f32[h:16/model] unreduced{data} =
@@ -24,7 +24,7 @@ namespace mtf {
 //               all_reduce(%y.cut) sum over{data} for{b/data}
 //           %z : f32[h:16] = all_gather(%y.sum) h over{model} for{b/data}
 //
-// Runs after delay_all_reduces, which moves reshards while they are still one
+// Runs after delay_all_reduces, which moves reshards while each is still one
 // instruction, and before every pass that looks at collectives.
 absl::Status ExpandReshards(Program& program);
 

@@ -12,9 +12,9 @@
 namespace mtf {
 namespace {
 
-class Fuser {
+class MapFuser {
  public:
-  explicit Fuser(Program& program)
+  explicit MapFuser(Program& program)
       : program_(program),
         readers_(CountReaders(program)),
         producers_(FindProducers(program)) {}
@@ -22,11 +22,13 @@ class Fuser {
   void Run() {
     for (Instruction& reader : program_.instructions) {
       if (!HasExpression(reader)) continue;
-      for (size_t place = 0; place < reader.operands.size();) {
-        // After an absorption the operands have moved: look at all again.
-        place = TryAbsorb(reader, static_cast<int>(place)) ? 0 : place + 1;
+      for (size_t operand = 0; operand < reader.operands.size();) {
+        // Fusing renumbers the operands, so start over.
+        operand =
+            TryAbsorb(reader, static_cast<int>(operand)) ? 0 : operand + 1;
       }
     }
+    // Removes the maps that no instruction reads any more.
     std::vector<bool> dead(program_.instructions.size(), false);
     for (size_t i = 0; i < dead.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
@@ -37,29 +39,30 @@ class Fuser {
   }
 
  private:
-  bool TryAbsorb(Instruction& reader, int place) {
-    const int value = reader.operands[place];
+  // Fuses the map that produces operand `index` into `reader`, if allowed.
+  bool TryAbsorb(Instruction& reader, int index) {
+    const int value = reader.operands[index];
     if (producers_[value] < 0) return false;
     Instruction& producer = program_.instructions[producers_[value]];
     if (producer.opcode != Opcode::kMap) return false;
-    const bool source = producer.operands.empty();
+    const bool is_source = producer.operands.empty();
     const int reads = static_cast<int>(
         std::count(reader.operands.begin(), reader.operands.end(), value));
-    if (!source && !(readers_[value] == reads &&
-                     RunsOverElements(program_, reader, value))) {
+    if (!is_source &&
+        !(readers_[value] == reads && IteratesOver(program_, reader, value))) {
       return false;
     }
     const size_t reader_steps = ExpressionOf(reader).steps.size();
     std::vector<MapStep>& producer_steps =
         producer.Get<MapAttributes>().expression.steps;
-    if (reader_steps + producer_steps.size() > kMostMapSteps ||
-        reader.operands.size() + producer.operands.size() > kMostMapOperands) {
+    if (reader_steps + producer_steps.size() > kMaxMapSteps ||
+        reader.operands.size() + producer.operands.size() > kMaxMapOperands) {
       return false;
     }
     for (int operand : reader.operands) --readers_[operand];
     std::vector<MapStep> steps;
     if (readers_[value] == 0) {
-      steps = std::move(producer_steps);  // nobody needs them more
+      steps = std::move(producer_steps);  // the last reader
     } else {
       steps.reserve(producer_steps.size() + reader_steps);
       steps.insert(steps.end(), producer_steps.begin(), producer_steps.end());
@@ -80,7 +83,7 @@ class Fuser {
 }  // namespace
 
 absl::Status FuseMaps(Program& program) {
-  Fuser(program).Run();
+  MapFuser(program).Run();
   return absl::OkStatus();
 }
 

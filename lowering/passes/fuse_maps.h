@@ -7,16 +7,17 @@
 
 namespace mtf {
 
-// Puts a map into its only reader, when that is a map of the same elements or a
-// reduction over them, so that what stood between is never in memory. Literals
-// and iotas go into every reader: they cost nothing to make again.
+// Fuses a map into its only reader, if that is a map over the same elements or
+// a reduction over them, so that the intermediate value is never stored.
+// Literals and iotas are fused into every reader: rematerializing them costs
+// nothing.
 //
 //   before  %1 = map(%x, %b) add
 //           %2 = map(%1) gelu
 //   after   %2 = map(%x, %b) [add($0, $1); gelu($2)]
 //
-// Runs after shard_shapes, whose masks would otherwise find their operand
-// inside another map, and before plan_buffers, which then has fewer buffers.
+// Runs after shard_shapes, because a mask needs its operand as a value of its
+// own, and before plan_buffers, which then plans fewer buffers.
 absl::Status FuseMaps(Program& program);
 
 }  // namespace mtf

@@ -15,6 +15,7 @@ absl::Status FuseReduceScatters(Program& program) {
     if (slice.opcode != Opcode::kAllSlice) continue;
     const int sum = slice.operands[0];
     if (readers[sum] != 1 || producers[sum] < 0) continue;
+    // The slice becomes a reduce_scatter of the operand of the all_reduce.
     const Instruction& reduce = program.instructions[producers[sum]];
     if (reduce.opcode != Opcode::kAllReduce || reduce.operands.size() != 1) {
       continue;

@@ -10,12 +10,13 @@
 namespace mtf {
 namespace {
 
-// Maps and renames that a slice passes; each may read several sums.
-constexpr size_t kMostPassed = 32;
+// The maximum number of maps and renames that a slice moves across; each may
+// read several reductions.
+constexpr size_t kMaxPassed = 32;
 
-class Hoister {
+class SliceHoister {
  public:
-  explicit Hoister(Program& program)
+  explicit SliceHoister(Program& program)
       : program_(program),
         readers_(CountReaders(program)),
         producers_(FindProducers(program)),
@@ -34,9 +35,9 @@ class Hoister {
   }
 
  private:
-  // An operand that is cut: of which instruction, in which place, and which of
-  // its dimensions.
-  struct Cut {
+  // An operand that must be sliced: operand number `operand` of `instruction`,
+  // along dimension `dim`.
+  struct SlicedOperand {
     int instruction;
     size_t operand;
     int dim;
@@ -44,44 +45,47 @@ class Hoister {
 
   const ProgramValue& value(int id) const { return program_.values[id]; }
 
-  // Fills in what the slice passes, and what is cut in its place. False where
-  // there is no sum over its axes.
+  // Collects in `passed_` the values that the slice moves across and in
+  // `sliced_operands_` the operands that must then be sliced. Returns false if
+  // none of those is a reduction over the axes of the slice, or if one cannot
+  // be sliced.
   bool FindPath(const Instruction& slice) {
     passed_.clear();
-    cuts_.clear();
+    sliced_operands_.clear();
     const int slice_dim = slice.Get<CollectiveAttributes>().dim;
-    const AxisList& whole = value(slice.operands[0]).layout.dims[slice_dim];
+    const AxisList& unsliced_axes =
+        value(slice.operands[0]).layout.dims[slice_dim];
     bool reaches_sum = false;
     std::vector<std::pair<int, int>> open = {{slice.operands[0], slice_dim}};
-    if (!Passes(slice.operands[0])) return false;
+    if (!CanPass(slice.operands[0])) return false;
     while (!open.empty()) {
       const auto [id, dim] = open.back();
       open.pop_back();
-      const int place = producers_[id];
-      if (passed_.size() == kMostPassed) return false;
+      const int producer = producers_[id];
+      if (passed_.size() == kMaxPassed) return false;
       passed_.push_back({id, dim});
-      const Instruction& instruction = program_.instructions[place];
+      const Instruction& instruction = program_.instructions[producer];
       for (size_t o = 0; o < instruction.operands.size(); ++o) {
         const int operand = instruction.operands[o];
         const int at =
             instruction.opcode == Opcode::kReshape
                 ? dim
                 : value(operand).shape.Find(value(id).shape[dim].name);
-        if (at < 0) continue;  // the same for every shard
-        if (value(operand).layout.dims[at] != whole) return false;
-        if (Passes(operand)) {
+        if (at < 0) continue;  // broadcast along the dimension
+        if (value(operand).layout.dims[at] != unsliced_axes) return false;
+        if (CanPass(operand)) {
           open.push_back({operand, at});
           continue;
         }
-        cuts_.push_back({place, o, at});
-        reaches_sum = reaches_sum || IsSum(operand, slice);
+        sliced_operands_.push_back({producer, o, at});
+        reaches_sum = reaches_sum || IsReductionOver(operand, slice);
       }
     }
     return reaches_sum;
   }
 
-  // Whether a value is made by a map or a rename, for one reader alone.
-  bool Passes(int id) const {
+  // Whether a value comes from a map or a rename and has one reader only.
+  bool CanPass(int id) const {
     if (producers_[id] < 0 || readers_[id] != 1) return false;
     const Instruction& instruction = program_.instructions[producers_[id]];
     if (instruction.opcode == Opcode::kMap) {
@@ -100,7 +104,8 @@ class Hoister {
     return true;
   }
 
-  bool IsSum(int id, const Instruction& slice) const {
+  // Whether a value is an all_reduce over the axes of `slice` with one reader.
+  bool IsReductionOver(int id, const Instruction& slice) const {
     if (producers_[id] < 0 || readers_[id] != 1) return false;
     const Instruction& sum = program_.instructions[producers_[id]];
     return sum.opcode == Opcode::kAllReduce && sum.operands.size() == 1 &&
@@ -110,28 +115,29 @@ class Hoister {
 
   void Hoist(const Instruction& slice) {
     const int slice_dim = slice.Get<CollectiveAttributes>().dim;
-    const AxisList cut = value(slice.results[0]).layout.dims[slice_dim];
+    // The values between the reduction and the slice are sharded from now on.
+    const AxisList sharded = value(slice.results[0]).layout.dims[slice_dim];
     for (const auto& [id, dim] : passed_) {
-      program_.values[id].layout.dims[dim] = cut;
+      program_.values[id].layout.dims[dim] = sharded;
     }
-    // The last that was passed makes what the slice made.
+    // The last instruction that the slice moves across yields its result.
     const int last = producers_[slice.operands[0]];
     program_.instructions[last].results[0] = slice.results[0];
     producers_[slice.results[0]] = last;
-    for (const Cut& each : cuts_) {
+    for (const SlicedOperand& each : sliced_operands_) {
       Instruction moved = slice;
       int& operand =
           program_.instructions[each.instruction].operands[each.operand];
-      const ProgramValue from = value(operand);  // values will move
+      const ProgramValue from = value(operand);  // AddValue may reallocate
       TensorLayout layout = from.layout;
-      layout.dims[each.dim] = cut;
+      layout.dims[each.dim] = sharded;
       moved.Get<CollectiveAttributes>().dim = each.dim;
       moved.operands = {operand};
       moved.results = {program_.AddValue(from.name, from.dtype, from.shape,
                                          std::move(layout))};
       operand = moved.results[0];
       readers_.push_back(1);
-      producers_.push_back(-1);  // not yet among the instructions
+      producers_.push_back(-1);  // not in the program yet
       slices_before_[each.instruction].push_back(std::move(moved));
     }
   }
@@ -151,8 +157,8 @@ class Hoister {
   Program& program_;
   std::vector<int> readers_, producers_;
   std::vector<std::vector<Instruction>> slices_before_;  // by instruction
-  std::vector<std::pair<int, int>> passed_;  // values and their dimension
-  std::vector<Cut> cuts_;
+  std::vector<std::pair<int, int>> passed_;              // value, dimension
+  std::vector<SlicedOperand> sliced_operands_;
 };
 
 }  // namespace
@@ -163,7 +169,7 @@ absl::Status HoistSlices(Program& program) {
                   [](const Instruction& instruction) {
                     return instruction.opcode == Opcode::kAllSlice;
                   });
-  if (slices) Hoister(program).Run();
+  if (slices) SliceHoister(program).Run();
   return absl::OkStatus();
 }
 

@@ -7,10 +7,11 @@
 
 namespace mtf {
 
-// Moves an all_slice before the maps and renames that make its operand, where
-// that brings it to an all_reduce over the same mesh axes: the two become one
-// reduce_scatter, for half the bytes, and the maps work on shards. What a map
-// reads besides is cut too, unless it lacks the dimension, as a bias does.
+// Moves an all_slice before the maps and renames that produce its operand, if
+// that places it directly after an all_reduce over the same mesh axes. The two
+// then become one reduce_scatter for half the bytes, and the maps work on
+// shards. Other operands of those maps are sliced too, unless they lack the
+// dimension, as a bias does.
 //
 //   before  %1 = all_reduce(%0) sum over{model}
 //           %2 = map(%1, %bias) add
@@ -19,9 +20,9 @@ namespace mtf {
 //           %4 = all_slice(%1) length over{model}
 //           %3 = map(%4, %bias) add
 //
-// Runs after expand_reshards, which writes both, and just before
-// fuse_reduce_scatters, which joins them. A value with a second reader stays:
-// the other reader needs all of it.
+// Runs after expand_reshards, which writes both collectives, and directly
+// before fuse_reduce_scatters, which combines them. A value with a second
+// reader is not sliced: the other reader needs all of it.
 absl::Status HoistSlices(Program& program);
 
 }  // namespace mtf

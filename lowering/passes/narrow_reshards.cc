@@ -9,7 +9,7 @@
 namespace mtf {
 namespace {
 
-// Whether `instruction` is nothing but a cast of a value of the same shape.
+// Whether `instruction` only casts a value of the same shape.
 bool IsCastInShape(const Program& program, const Instruction& instruction) {
   return IsCast(instruction) &&
          program.values[instruction.operands[0]].shape ==
@@ -20,114 +20,146 @@ bool IsNarrower(const ProgramValue& a, const ProgramValue& b) {
   return DTypeSize(a.dtype) < DTypeSize(b.dtype);
 }
 
-bool IsCastUp(const Program& program, const Instruction& instruction) {
+bool IsWideningCast(const Program& program, const Instruction& instruction) {
   return IsCastInShape(program, instruction) &&
          IsNarrower(program.values[instruction.operands[0]],
                     program.values[instruction.results[0]]);
 }
 
-// The place of the cast that makes `value` and still waits, or -1.
-int WaitingCast(const std::vector<int>& waiting, int value) {
-  return value < static_cast<int>(waiting.size()) ? waiting[value] : -1;
+// Casts and reshards that follow each other and are to be swapped.
+struct SwappedPairs {
+  std::vector<int> earlier;  // by instruction: its partner before it, or -1
+  std::vector<bool> has_partner;  // by instruction: it is such a partner
+  bool any = false;               // a pair, or a widening cast to delay
+};
+
+// Whether swapping `later` with `earlier`, the producer of its operand, sends
+// fewer bytes and keeps the result.
+bool CanSwap(const Program& program, const Instruction& earlier,
+             const Instruction& later) {
+  if (earlier.operands.size() != 1) return false;
+  const ProgramValue &source = program.values[earlier.operands[0]],
+                     &middle = program.values[later.operands[0]],
+                     &result = program.values[later.results[0]];
+  if (later.opcode == Opcode::kReshard) {
+    return IsCastInShape(program, earlier) && IsNarrower(source, middle) &&
+           source.layout == middle.layout;
+  }
+  // Before a reduction a narrowing cast would lose precision.
+  return earlier.opcode == Opcode::kReshard && IsNarrower(result, middle) &&
+         result.layout == middle.layout && source.layout.unreduced == 0;
 }
 
-}  // namespace
-
-absl::Status NarrowReshards(Program& program) {
+SwappedPairs FindPairs(const Program& program) {
   const std::vector<int> readers = CountReaders(program);
   const std::vector<int> producers = FindProducers(program);
-
-  // Finds the pairs, by place of the later: that of the earlier, or -1.
-  std::vector<int> pairs(program.instructions.size(), -1);
-  std::vector<bool> moved(program.instructions.size(), false);
-  bool any = false;
-  for (size_t i = 0; i < pairs.size(); ++i) {
+  SwappedPairs pairs;
+  pairs.earlier.assign(program.instructions.size(), -1);
+  pairs.has_partner.assign(program.instructions.size(), false);
+  for (size_t i = 0; i < pairs.earlier.size(); ++i) {
     const Instruction& later = program.instructions[i];
-    const bool is_reshard = later.opcode == Opcode::kReshard;
-    if (!is_reshard && !IsCastInShape(program, later)) continue;
-    any = any || IsCastUp(program, later);
-    const int place = producers[later.operands[0]];
-    if (place < 0 || moved[place] || pairs[place] >= 0 ||
-        readers[later.operands[0]] != 1) {
+    if (later.opcode != Opcode::kReshard && !IsCastInShape(program, later))
+      continue;
+    pairs.any = pairs.any || IsWideningCast(program, later);
+    const int earlier = producers[later.operands[0]];
+    if (earlier < 0 || pairs.has_partner[earlier] ||
+        pairs.earlier[earlier] >= 0 || readers[later.operands[0]] != 1 ||
+        !CanSwap(program, program.instructions[earlier], later)) {
       continue;
     }
-    const Instruction& earlier = program.instructions[place];
-    if (earlier.operands.size() != 1) continue;
-    const ProgramValue &source = program.values[earlier.operands[0]],
-                       &middle = program.values[later.operands[0]],
-                       &result = program.values[later.results[0]];
-    if (is_reshard) {
-      if (!IsCastInShape(program, earlier) || !IsNarrower(source, middle) ||
-          source.layout != middle.layout) {
-        continue;
-      }
-    } else {
-      // A cast that rounds would lose what a sum keeps.
-      if (earlier.opcode != Opcode::kReshard || !IsNarrower(result, middle) ||
-          result.layout != middle.layout || source.layout.unreduced != 0) {
-        continue;
-      }
-    }
-    pairs[i] = place;
-    moved[place] = any = true;
+    pairs.earlier[i] = earlier;
+    pairs.has_partner[earlier] = pairs.any = true;
   }
-  if (!any) return absl::OkStatus();
+  return pairs;
+}
 
-  // Writes each pair the other way round, at the place of the later one, and
-  // each cast up just before the first who reads it.
-  std::vector<Instruction> before = std::move(program.instructions);
-  program.instructions.clear();
-  program.instructions.reserve(before.size());
-  std::vector<int> waiting(program.values.size(), -1);  // by value: its cast
-  std::vector<int> released;
-  const auto write = [&](Instruction& instruction) {
-    // A cast may read the result of another: the outermost first, then back.
-    released.assign(instruction.operands.begin(), instruction.operands.end());
-    for (size_t i = 0; i < released.size(); ++i) {
-      const int cast = WaitingCast(waiting, released[i]);
-      if (cast >= 0) released.push_back(before[cast].operands[0]);
-    }
-    while (!released.empty()) {
-      const int value = released.back();
-      released.pop_back();
-      const int cast = WaitingCast(waiting, value);
-      if (cast < 0) continue;
-      waiting[value] = -1;
-      program.instructions.push_back(std::move(before[cast]));
-    }
-    program.instructions.push_back(std::move(instruction));
-  };
-  for (size_t i = 0; i < before.size(); ++i) {
-    if (moved[i]) continue;
-    if (pairs[i] < 0) {
-      if (IsCastUp(program, before[i])) {
-        waiting[before[i].results[0]] = static_cast<int>(i);
+// Rewrites a program: swaps the pairs, at the position of the later
+// instruction, and delays each widening cast until its first reader.
+class NarrowingWriter {
+ public:
+  NarrowingWriter(const SwappedPairs& pairs, Program& program)
+      : pairs_(pairs),
+        program_(program),
+        delayed_cast_(program.values.size(), -1) {}
+
+  void Run() {
+    before_ = std::move(program_.instructions);
+    program_.instructions.clear();
+    program_.instructions.reserve(before_.size());
+    for (size_t i = 0; i < before_.size(); ++i) {
+      if (pairs_.has_partner[i]) continue;
+      if (pairs_.earlier[i] >= 0) {
+        WriteSwapped(pairs_.earlier[i], before_[i]);
+      } else if (IsWideningCast(program_, before_[i])) {
+        delayed_cast_[before_[i].results[0]] = static_cast<int>(i);
       } else {
-        write(before[i]);
+        Write(before_[i]);
       }
-      continue;
     }
-    Instruction &earlier = before[pairs[i]], &later = before[i];
-    const ProgramValue source = program.values[earlier.operands[0]];
+  }
+
+ private:
+  // The delayed cast that produces `value`, or -1.
+  int DelayedCast(int value) const {
+    return value < static_cast<int>(delayed_cast_.size()) ? delayed_cast_[value]
+                                                          : -1;
+  }
+
+  // Writes an instruction, after the delayed casts that it reads.
+  void Write(Instruction& instruction) {
+    // A cast may read the result of another: collects them from the reader
+    // back to the first, then writes them in reverse.
+    std::vector<int>& values = values_;
+    values.assign(instruction.operands.begin(), instruction.operands.end());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int cast = DelayedCast(values[i]);
+      if (cast >= 0) values.push_back(before_[cast].operands[0]);
+    }
+    for (size_t i = values.size(); i-- > 0;) {
+      const int cast = DelayedCast(values[i]);
+      if (cast < 0) continue;
+      delayed_cast_[values[i]] = -1;
+      program_.instructions.push_back(std::move(before_[cast]));
+    }
+    program_.instructions.push_back(std::move(instruction));
+  }
+
+  // Writes a pair in the other order, with a new value in between.
+  void WriteSwapped(int earlier_index, Instruction& later) {
+    Instruction& earlier = before_[earlier_index];
+    const ProgramValue source = program_.values[earlier.operands[0]];
     const int result = later.results[0];
     const bool is_reshard = later.opcode == Opcode::kReshard;
-    const int between = program.AddValue(
-        source.name, is_reshard ? source.dtype : program.values[result].dtype,
+    const int between = program_.AddValue(
+        source.name, is_reshard ? source.dtype : program_.values[result].dtype,
         source.shape,
-        is_reshard ? program.values[result].layout : source.layout);
-    program.values[between].causes =
-        is_reshard ? program.values[result].causes : source.causes;
+        is_reshard ? program_.values[result].layout : source.layout);
+    program_.values[between].causes =
+        is_reshard ? program_.values[result].causes : source.causes;
     later.operands = {earlier.operands[0]};
     later.results = {between};
     earlier.operands = {between};
     earlier.results = {result};
-    write(later);
+    Write(later);
     if (is_reshard) {
-      waiting[result] = pairs[i];
+      delayed_cast_[result] = earlier_index;
     } else {
-      write(earlier);
+      Write(earlier);
     }
   }
+
+  const SwappedPairs& pairs_;
+  Program& program_;
+  std::vector<Instruction> before_;
+  std::vector<int> delayed_cast_;  // by value of the original program, or -1
+  std::vector<int> values_;        // of Write, which would allocate each time
+};
+
+}  // namespace
+
+absl::Status NarrowReshards(Program& program) {
+  const SwappedPairs pairs = FindPairs(program);
+  if (pairs.any) NarrowingWriter(pairs, program).Run();
   return absl::OkStatus();
 }
 

@@ -16,37 +16,38 @@
 namespace mtf {
 namespace {
 
-// Collectives that hold their operands and are under way at once.
-constexpr size_t kMostHolding = 2;
+// The maximum number of collectives in flight that keep their operands alive.
+constexpr size_t kMaxHoldingOperands = 2;
 
-// Places are those of the program before the pass; "at place k" is in front of
-// instruction k, and the place behind the last instruction is their number.
-class Overlapper {
+// Decides where collectives start and where they are waited for. Positions are
+// those of the program before the pass: position k is directly before
+// instruction k, and `count_` is the end.
+class CollectiveScheduler {
  public:
-  explicit Overlapper(Program& program)
+  explicit CollectiveScheduler(Program& program)
       : program_(program),
         count_(static_cast<int>(program.instructions.size())),
         producer_(program.values.size(), -1),
         collective_of_(program.values.size(), -1),
-        reader_(program.values.size(), count_),
+        first_reader_(program.values.size(), count_),
         last_reader_(program.values.size(), -1),
         is_view_(count_, false),
-        moves_up_(count_, false) {}
+        moves_with_gather_(count_, false) {}
 
   void Run() {
     FindCollectives();
     if (collectives_.empty()) return;
     FindReaders();
     FindGathersOfParameters();
-    FindFusible();
-    if (kernels_[count_] == 0) return;
-    PlaceGathers();
-    PlaceOthers();
+    FindSegments();
+    if (kernels_before_[count_] == 0) return;
+    ScheduleGathers();
+    ScheduleOthers();
     BoundHeldOperands();
     for (const Collective& collective : collectives_) {
       if (collective.asynchronous) {
-        return WriteOverlap(collectives_, producer_, is_view_, moves_up_,
-                            program_);
+        return WriteOverlap(collectives_, producer_, is_view_,
+                            moves_with_gather_, program_);
       }
     }
   }
@@ -65,177 +66,192 @@ class Overlapper {
         collective_of_[result] = static_cast<int>(collectives_.size());
       }
       Collective collective;
-      collective.at = i;
+      collective.instruction = i;
       collective.first_result = instruction(i).results[0];
       collective.origin = instruction(i).origin;
       collectives_.push_back(std::move(collective));
     }
   }
 
-  // Who makes each value and who reads it first and last. A view of what a
-  // collective makes is its reader only where it is read itself, and a value
-  // that is written to a variable in the end is needed in the end.
+  // Finds the producer, the first and the last reader of each value. Reading a
+  // view of a collective's result counts as a read of the result when the view
+  // itself is read, and a value that is written to a variable is needed at the
+  // end of the program.
   void FindReaders() {
     for (int i = 0; i < count_; ++i) {
-      const Instruction& made = instruction(i);
-      for (int result : made.results) producer_[result] = i;
-      is_view_[i] = IsView(program_, made);
+      const Instruction& each = instruction(i);
+      for (int result : each.results) producer_[result] = i;
+      is_view_[i] = IsView(program_, each);
       if (!is_view_[i]) continue;
-      const int collective = collective_of_[made.operands[0]];
+      const int collective = collective_of_[each.operands[0]];
       if (collective < 0) continue;
-      collective_of_[made.results[0]] = collective;
+      collective_of_[each.results[0]] = collective;
       collectives_[collective].views.push_back(i);
     }
     for (int i = count_; i-- > 0;) {
       for (int operand : instruction(i).operands) {
         int first = i, last = i;
         if (is_view_[i]) {
-          first = reader_[instruction(i).results[0]];
+          first = first_reader_[instruction(i).results[0]];
           last = std::max(last, last_reader_[instruction(i).results[0]]);
         }
-        reader_[operand] = std::min(reader_[operand], first);
+        first_reader_[operand] = std::min(first_reader_[operand], first);
         last_reader_[operand] = std::max(last_reader_[operand], last);
       }
     }
   }
 
-  // The first place where a result of a collective is read.
+  // The first instruction that reads a result of the collective.
   int ReaderOf(const Collective& collective) const {
     int reader = count_;
-    for (int result : instruction(collective.at).results) {
-      reader = std::min(reader, reader_[result]);
+    for (int result : instruction(collective.instruction).results) {
+      reader = std::min(reader, first_reader_[result]);
     }
     return reader;
   }
 
-  // What comes from a variable is made with its gather, wherever that goes.
+  // Finds the all_gathers of values derived from variables. The instructions
+  // that lead from the variable to the gather move with it.
   void FindGathersOfParameters() {
-    const std::vector<bool> of_variable = FindDerivedFromVariables(program_);
+    const std::vector<bool> derived_from_variable =
+        FindDerivedFromVariables(program_);
     for (Collective& collective : collectives_) {
-      const Instruction& gather = instruction(collective.at);
+      const Instruction& gather = instruction(collective.instruction);
       collective.gathers_parameter =
           gather.opcode == Opcode::kAllGather &&
-          of_variable[producer_[gather.operands[0]]] &&
+          derived_from_variable[producer_[gather.operands[0]]] &&
           ReaderOf(collective) < count_;
     }
-    // A gather of what is gathered goes with it and is not waited for.
+    // A gather whose result is gathered again moves with the second gather and
+    // needs no wait of its own.
     for (size_t c = collectives_.size(); c-- > 0;) {
       Collective& collective = collectives_[c];
       if (!collective.gathers_parameter) continue;
-      if (moves_up_[collective.at]) {
+      if (moves_with_gather_[collective.instruction]) {
         collective.gathers_parameter = false;
         continue;
       }
-      MoveUp(collective.at);
+      MoveWithGather(collective.instruction);
     }
   }
-  void MoveUp(int i) {
-    moves_up_[i] = true;
+  void MoveWithGather(int i) {
+    moves_with_gather_[i] = true;
     for (int operand : instruction(i).operands) {
-      if (!moves_up_[producer_[operand]]) MoveUp(producer_[operand]);
+      if (!moves_with_gather_[producer_[operand]])
+        MoveWithGather(producer_[operand]);
     }
   }
 
-  // Where a kernel begins that instruction i may be a part of, and where the
-  // next begins; how many instructions compute before each place.
-  void FindFusible() {
-    begin_.resize(count_ + 1);
-    before_run_.resize(count_, -1);
-    next_.resize(count_ + 1, count_);
-    kernels_.resize(count_ + 1, 0);
-    int before = -1;  // the instruction that runs before
+  // Divides the program into segments that a device may run as one kernel: for
+  // each position the begin of its segment and of the next, and the number of
+  // kernels before it.
+  void FindSegments() {
+    segment_begin_.resize(count_ + 1);
+    previous_.resize(count_, -1);
+    next_segment_.resize(count_ + 1, count_);
+    kernels_before_.resize(count_ + 1, 0);
+    int before = -1;  // the last scheduled instruction
     for (int i = 0; i < count_; ++i) {
-      begin_[i] = i;
-      kernels_[i + 1] = kernels_[i];
+      segment_begin_[i] = i;
+      kernels_before_[i + 1] = kernels_before_[i];
       const Opcode opcode = instruction(i).opcode;
-      if (!RunsInPlace(i)) continue;
+      if (!IsScheduled(i)) continue;
       if (!Communicates(instruction(i).opcode) && opcode != Opcode::kOutput) {
-        ++kernels_[i + 1];
+        ++kernels_before_[i + 1];
       }
       if (IsLoopFusible(opcode) && before >= 0 &&
           (IsLoopFusible(instruction(before).opcode) ||
            instruction(before).opcode == Opcode::kEinsum)) {
         for (int operand : instruction(i).operands) {
-          const int maker = MakerOf(operand);
-          if (maker >= begin_[before] && RunsInPlace(maker)) {
-            begin_[i] = begin_[before];
+          const int producer = ProducerOf(operand);
+          if (producer >= segment_begin_[before] && IsScheduled(producer)) {
+            segment_begin_[i] = segment_begin_[before];
           }
         }
       }
-      before_run_[i] = before;
+      previous_[i] = before;
       before = i;
     }
-    begin_[count_] = count_;
+    segment_begin_[count_] = count_;
     FindFusedAttention();
     for (int i = count_; i-- > 0;) {
-      next_[i] = i + 1 == count_ ? count_ : next_[i + 1];
-      const int behind = i + 1;
-      if (behind < count_ && begin_[behind] == behind && RunsInPlace(behind)) {
-        next_[i] = behind;
+      next_segment_[i] = i + 1 == count_ ? count_ : next_segment_[i + 1];
+      const int after = i + 1;
+      if (after < count_ && segment_begin_[after] == after &&
+          IsScheduled(after)) {
+        next_segment_[i] = after;
       }
     }
   }
-  // Attention is one kernel where a device has it, whatever stands in it.
+  // Attention is one segment: devices may run it as one kernel.
   void FindFusedAttention() {
     for (const AttentionGroup& group : FindAttention(program_)) {
       for (const std::vector<int>* members :
            {&group.forward, &group.backward}) {
-        for (int member : *members) begin_[member] = begin_[members->front()];
+        for (int member : *members)
+          segment_begin_[member] = segment_begin_[members->front()];
       }
     }
   }
-  // Through views, which take no kernel.
-  int MakerOf(int value) const {
-    int maker = producer_[value];
-    while (is_view_[maker]) maker = producer_[instruction(maker).operands[0]];
-    return maker;
+  // The producer of `value`; views do not count, because they run no kernel.
+  int ProducerOf(int value) const {
+    int producer = producer_[value];
+    while (is_view_[producer])
+      producer = producer_[instruction(producer).operands[0]];
+    return producer;
   }
-  bool RunsInPlace(int i) const {
-    return !is_view_[i] && !moves_up_[i] &&
+  // Whether instruction i runs at its own position: it is no view, does not
+  // move with a gather, and is computed by the step.
+  bool IsScheduled(int i) const {
+    return !is_view_[i] && !moves_with_gather_[i] &&
            instruction(i).opcode != Opcode::kInput &&
            instruction(i).opcode != Opcode::kReadVariable;
   }
 
   int64_t ResultBytes(const Collective& collective) const {
     int64_t bytes = 0;
-    for (int result : instruction(collective.at).results) {
+    for (int result : instruction(collective.instruction).results) {
       bytes += program_.values[result].local_bytes();
     }
     return bytes;
   }
 
-  // Gathers of parameters that one kernel waits for.
-  struct Batch {
+  // Gathers of parameters that have the same first reader.
+  struct GatherBatch {
     int wait = -1;
     int64_t bytes = 0;
     std::vector<int> gathers;
   };
 
-  void PlaceGathers() {
-    std::vector<Batch> batches = BatchesOfGathers();
-    const int64_t most = MostGathered(batches);
+  // Starts each batch of gathers as early as the memory limit allows: at the
+  // first kernel, or where an earlier batch is waited for.
+  void ScheduleGathers() {
+    std::vector<GatherBatch> batches = GatherBatches();
+    const int64_t limit = PeakGatheredBytes(batches);
     const int first = static_cast<int>(
-        std::find(kernels_.begin(), kernels_.end(), 1) - kernels_.begin() - 1);
-    int64_t ahead = 0;
-    size_t oldest = 0;  // of those that are ahead together with this one
+        std::find(kernels_before_.begin(), kernels_before_.end(), 1) -
+        kernels_before_.begin() - 1);
+    int64_t ahead = 0;  // gathered and not used yet
+    size_t oldest = 0;  // of the batches that are ahead at the same time
     for (size_t b = 0; b < batches.size(); ++b) {
       ahead += batches[b].bytes;
-      while (ahead > most) ahead -= batches[oldest++].bytes;
-      const int start = oldest == 0 ? std::min(begin_[first], batches[b].wait)
-                                    : batches[oldest - 1].wait;
-      for (int c : batches[b].gathers) Place(c, start, batches[b].wait);
+      while (ahead > limit) ahead -= batches[oldest++].bytes;
+      const int start = oldest == 0
+                            ? std::min(segment_begin_[first], batches[b].wait)
+                            : batches[oldest - 1].wait;
+      for (int c : batches[b].gathers) Schedule(c, start, batches[b].wait);
     }
   }
 
-  std::vector<Batch> BatchesOfGathers() const {
+  std::vector<GatherBatch> GatherBatches() const {
     std::vector<std::pair<int, int>> gathers;  // wait, collective
     for (size_t c = 0; c < collectives_.size(); ++c) {
       if (!collectives_[c].gathers_parameter) continue;
-      gathers.emplace_back(begin_[ReaderOf(collectives_[c])],
+      gathers.emplace_back(segment_begin_[ReaderOf(collectives_[c])],
                            static_cast<int>(c));
     }
     std::sort(gathers.begin(), gathers.end());
-    std::vector<Batch> batches;
+    std::vector<GatherBatch> batches;
     for (const auto& [wait, c] : gathers) {
       if (batches.empty() || batches.back().wait != wait) {
         batches.emplace_back();
@@ -247,110 +263,116 @@ class Overlapper {
     return batches;
   }
 
-  // The most bytes of gathered parameters that there are at once before the
-  // pass, or that one kernel uses.
-  int64_t MostGathered(const std::vector<Batch>& batches) const {
+  // The peak of the bytes of gathered parameters before this pass, or the bytes
+  // that one kernel reads if that is more.
+  int64_t PeakGatheredBytes(const std::vector<GatherBatch>& batches) const {
     std::vector<int64_t> change(count_ + 2, 0);
-    int64_t most = 0, now = 0;
-    for (const Batch& batch : batches) {
-      most = std::max(most, batch.bytes);
+    int64_t peak = 0, now = 0;
+    for (const GatherBatch& batch : batches) {
+      peak = std::max(peak, batch.bytes);
       for (int c : batch.gathers) {
-        const int at = collectives_[c].at;
+        const int gather = collectives_[c].instruction;
         const int64_t bytes = ResultBytes(collectives_[c]);
-        change[at] += bytes;
-        change[last_reader_[instruction(at).results[0]] + 1] -= bytes;
+        change[gather] += bytes;
+        change[last_reader_[instruction(gather).results[0]] + 1] -= bytes;
       }
     }
-    for (int64_t bytes : change) most = std::max(most, now += bytes);
-    return most;
+    for (int64_t bytes : change) peak = std::max(peak, now += bytes);
+    return peak;
   }
 
-  void PlaceOthers() {
+  void ScheduleOthers() {
     for (size_t c = 0; c < collectives_.size(); ++c) {
       const Collective& collective = collectives_[c];
-      // What goes with another gather stands before it.
-      if (moves_up_[collective.at]) continue;
-      Place(static_cast<int>(c), EarliestStart(collective),
-            BeginOfChain(ReaderOf(collective)));
+      // Moved already, with another gather.
+      if (moves_with_gather_[collective.instruction]) continue;
+      Schedule(static_cast<int>(c), EarliestStart(collective),
+               SegmentBeginOf(ReaderOf(collective)));
     }
   }
 
-  // The place where the kernel begins that reads at `reader`. Two einsums with
-  // nothing but maps and reductions between them may be attention, which is one
-  // kernel; it reads nothing that is gathered for it alone but activations.
-  int BeginOfChain(int reader) const {
-    const int before = reader < count_ ? before_run_[reader] : -1;
+  // The begin of the segment that contains `reader`. Two einsums with only maps
+  // and reductions between them may be attention, which is one kernel and reads
+  // only activations, no gathered parameters of its own.
+  int SegmentBeginOf(int reader) const {
+    const int before = reader < count_ ? previous_[reader] : -1;
     if (before < 0 || instruction(reader).opcode != Opcode::kEinsum ||
         !IsLoopFusible(instruction(before).opcode) ||
-        instruction(begin_[before]).opcode != Opcode::kEinsum) {
-      return begin_[reader];
+        instruction(segment_begin_[before]).opcode != Opcode::kEinsum) {
+      return segment_begin_[reader];
     }
     for (int operand : instruction(reader).operands) {
-      const int maker = MakerOf(operand);
-      if (maker >= begin_[before] && RunsInPlace(maker)) return begin_[before];
+      const int producer = ProducerOf(operand);
+      if (producer >= segment_begin_[before] && IsScheduled(producer))
+        return segment_begin_[before];
     }
-    return begin_[reader];
+    return segment_begin_[reader];
   }
 
-  // Behind the kernels that make the operands.
+  // The position after the kernels that produce the operands.
   int EarliestStart(const Collective& collective) const {
-    if (instruction(collective.at).opcode == Opcode::kAllGather) {
-      return collective.at;
+    if (instruction(collective.instruction).opcode == Opcode::kAllGather) {
+      return collective.instruction;
     }
     int start = 0;
-    for (int operand : instruction(collective.at).operands) {
-      // Collectives keep their order.
-      if (collective_of_[operand] >= 0) return collective.at;
-      start = std::max(start, next_[MakerOf(operand)]);
+    for (int operand : instruction(collective.instruction).operands) {
+      // Collectives stay in program order.
+      if (collective_of_[operand] >= 0) return collective.instruction;
+      start = std::max(start, next_segment_[ProducerOf(operand)]);
     }
-    return std::min(start, collective.at);
+    return std::min(start, collective.instruction);
   }
 
-  void Place(int c, int start, int wait) {
+  // Records start and wait of a collective; it is asynchronous if a kernel runs
+  // in between.
+  void Schedule(int c, int start, int wait) {
     Collective& collective = collectives_[c];
-    collective.asynchronous = kernels_[wait] > kernels_[start];
-    collective.first_of_place =
+    collective.asynchronous = kernels_before_[wait] > kernels_before_[start];
+    collective.waits_before_starts =
         wait < count_ && Communicates(instruction(wait).opcode);
-    // One that is waited for at once stays where it is, but a gather of a
-    // parameter goes in front of the kernel that it would stand in.
+    // A synchronous collective keeps its position, except that a gather of a
+    // parameter moves before the segment that it would interrupt.
     if (collective.asynchronous) {
       collective.start = start;
       collective.wait = wait;
     } else {
       collective.start = collective.gathers_parameter
-                             ? std::min(wait, collective.at)
-                             : collective.at;
+                             ? std::min(wait, collective.instruction)
+                             : collective.instruction;
     }
   }
 
+  // Moves waits forward until at most kMaxHoldingOperands collectives that keep
+  // their operands alive are in flight.
   void BoundHeldOperands() {
     std::vector<int> holding;
     for (size_t c = 0; c < collectives_.size(); ++c) {
       const Collective& collective = collectives_[c];
       if (collective.asynchronous && !collective.gathers_parameter &&
-          instruction(collective.at).opcode != Opcode::kAllReduce) {
+          instruction(collective.instruction).opcode != Opcode::kAllReduce) {
         holding.push_back(static_cast<int>(c));
       }
     }
     std::sort(holding.begin(), holding.end(), [this](int a, int b) {
       return StartOrder(collectives_[a]) < StartOrder(collectives_[b]);
     });
-    std::deque<int> under_way;
+    std::deque<int> in_flight;
     for (int c : holding) {
       const int start = collectives_[c].start;
-      under_way.erase(std::remove_if(under_way.begin(), under_way.end(),
+      in_flight.erase(std::remove_if(in_flight.begin(), in_flight.end(),
                                      [&](int other) {
                                        return collectives_[other].wait <= start;
                                      }),
-                      under_way.end());
-      if (under_way.size() == kMostHolding) {
-        Collective& oldest = collectives_[under_way.front()];
-        under_way.pop_front();
-        oldest.asynchronous = kernels_[start] > kernels_[oldest.start];
+                      in_flight.end());
+      if (in_flight.size() == kMaxHoldingOperands) {
+        Collective& oldest = collectives_[in_flight.front()];
+        in_flight.pop_front();
+        oldest.asynchronous =
+            kernels_before_[start] > kernels_before_[oldest.start];
         oldest.wait = start;
-        oldest.first_of_place = true;
+        oldest.waits_before_starts = true;
       }
-      under_way.push_back(c);
+      in_flight.push_back(c);
     }
   }
   Program& program_;
@@ -358,14 +380,15 @@ class Overlapper {
   std::vector<Collective> collectives_;  // in the order of the program
   // By value.
   std::vector<int> producer_;
-  std::vector<int> collective_of_;  // whose result it is, or a view of it
-  std::vector<int> reader_, last_reader_;
+  std::vector<int>
+      collective_of_;  // that produces it, or a value it is a view of
+  std::vector<int> first_reader_, last_reader_;
   // By instruction.
   std::vector<bool> is_view_;
-  std::vector<bool> moves_up_;  // with a gather of a parameter
-  // By place.
-  std::vector<int> begin_, next_, kernels_;
-  std::vector<int> before_run_;  // what runs before it, or -1
+  std::vector<bool> moves_with_gather_;  // to the gather of a parameter
+  // By position.
+  std::vector<int> segment_begin_, next_segment_, kernels_before_;
+  std::vector<int> previous_;  // the instruction scheduled before it, or -1
 };
 
 }  // namespace
@@ -377,7 +400,7 @@ absl::Status OverlapCollectives(Program& program) {
                     return IsAsynchronous(instruction) ||
                            instruction.opcode == Opcode::kWait;
                   });
-  if (!has_waits) Overlapper(program).Run();
+  if (!has_waits) CollectiveScheduler(program).Run();
   return absl::OkStatus();
 }
 

@@ -8,11 +8,11 @@
 namespace mtf {
 namespace {
 
-// Free stretches of the arena, by offset; neighbours are joined.
-class Arena {
+// The free ranges of an arena, by offset; adjacent ranges are merged.
+class ArenaAllocator {
  public:
-  // The smallest free stretch that is large enough, or the end of the arena.
-  int64_t Take(int64_t bytes) {
+  // Allocates from the smallest free range that is large enough, or at the end.
+  int64_t Allocate(int64_t bytes) {
     auto best = free_.end();
     for (auto it = free_.begin(); it != free_.end(); ++it) {
       if (it->bytes >= bytes &&
@@ -21,7 +21,7 @@ class Arena {
       }
     }
     if (best == free_.end()) {
-      // A free stretch at the very end grows into the new one.
+      // A free range at the end of the arena is extended.
       int64_t offset = end_;
       if (!free_.empty() && free_.back().end() == end_) {
         offset = free_.back().offset;
@@ -37,10 +37,11 @@ class Arena {
     return offset;
   }
 
-  void Give(int64_t offset, int64_t bytes) {
+  // Frees a range and merges it with its neighbours.
+  void Free(int64_t offset, int64_t bytes) {
     auto next = std::lower_bound(free_.begin(), free_.end(), offset,
-                                 [](const Stretch& stretch, int64_t place) {
-                                   return stretch.offset < place;
+                                 [](const FreeRange& range, int64_t begin) {
+                                   return range.offset < begin;
                                  });
     const bool joins_next =
         next != free_.end() && offset + bytes == next->offset;
@@ -60,16 +61,16 @@ class Arena {
   int64_t end() const { return end_; }
 
  private:
-  struct Stretch {
+  struct FreeRange {
     int64_t offset, bytes;
     int64_t end() const { return offset + bytes; }
   };
-  std::vector<Stretch> free_;
+  std::vector<FreeRange> free_;
   int64_t end_ = 0;
 };
 
-// The places of the blocks in the order of their end.
-std::vector<int> ByEnd(const std::vector<MemoryBlock>& blocks) {
+// The indices of the blocks, sorted by end.
+std::vector<int> OrderByEnd(const std::vector<MemoryBlock>& blocks) {
   std::vector<int> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -77,56 +78,59 @@ std::vector<int> ByEnd(const std::vector<MemoryBlock>& blocks) {
   return order;
 }
 
-int64_t PackInTime(const std::vector<int>& by_end,
-                   std::vector<MemoryBlock>& blocks) {
-  Arena arena;
+// Places blocks in the order of their begin and reuses those that have ended.
+// Returns the size of the arena.
+int64_t PackForwards(const std::vector<int>& by_end,
+                     std::vector<MemoryBlock>& blocks) {
+  ArenaAllocator arena;
   size_t ended = 0;
   for (MemoryBlock& block : blocks) {
     while (blocks[by_end[ended]].end < block.begin) {
-      const MemoryBlock& free = blocks[by_end[ended++]];
-      arena.Give(free.offset, free.bytes);
+      const MemoryBlock& dead = blocks[by_end[ended++]];
+      arena.Free(dead.offset, dead.bytes);
     }
-    block.offset = arena.Take(block.bytes);
+    block.offset = arena.Allocate(block.bytes);
   }
   return arena.end();
 }
 
-// The same from the last time to the first.
+// The same with time reversed.
 int64_t PackBackwards(std::vector<MemoryBlock>& blocks) {
-  const std::vector<int> by_end = ByEnd(blocks);
-  std::vector<MemoryBlock> turned;
-  turned.reserve(blocks.size());
+  const std::vector<int> by_end = OrderByEnd(blocks);
+  std::vector<MemoryBlock> reversed;
+  reversed.reserve(blocks.size());
   for (size_t i = blocks.size(); i-- > 0;) {
     const MemoryBlock& block = blocks[by_end[i]];
-    turned.push_back({block.bytes, -block.end, -block.begin});
+    reversed.push_back({block.bytes, -block.end, -block.begin});
   }
-  const int64_t bytes = PackInTime(ByEnd(turned), turned);
+  const int64_t bytes = PackForwards(OrderByEnd(reversed), reversed);
   for (size_t i = 0; i < blocks.size(); ++i) {
-    blocks[by_end[blocks.size() - 1 - i]].offset = turned[i].offset;
+    blocks[by_end[blocks.size() - 1 - i]].offset = reversed[i].offset;
   }
   return bytes;
 }
 
-// Blocks that have their place, in the order of their offsets: all of them, and
-// those of each short stretch of time. A short block looks at few others.
-class Placed {
+// The blocks placed so far, sorted by offset: all of them, and those of each of
+// kSegments equal segments of time. A short-lived block is compared with the
+// blocks of one segment only.
+class PlacedBlocks {
  public:
-  explicit Placed(const std::vector<MemoryBlock>& blocks) {
+  explicit PlacedBlocks(const std::vector<MemoryBlock>& blocks) {
     begin_ = blocks.empty() ? 0 : blocks.front().begin;
     int end = begin_;
     for (const MemoryBlock& block : blocks) end = std::max(end, block.end);
-    stretch_ = (end - begin_) / kStretches + 1;
-    stretches_.resize(kStretches);
+    segment_length_ = (end - begin_) / kSegments + 1;
+    by_segment_.resize(kSegments);
   }
 
-  // The smallest hole between blocks of the same time that takes `block`, or
-  // the end of the last.
+  // The offset of the smallest hole, between blocks that are needed at the same
+  // time, that holds `block`; or the end of the last of them.
   int64_t FindHole(const MemoryBlock& block) const {
-    const int stretch = StretchOf(block.begin);
-    const std::vector<Entry>& others =
-        StretchOf(block.end) == stretch ? stretches_[stretch] : all_;
+    const int segment = SegmentOf(block.begin);
+    const std::vector<PlacedBlock>& placed =
+        SegmentOf(block.end) == segment ? by_segment_[segment] : all_;
     int64_t end = 0, best = -1, smallest = 0;
-    for (const Entry& other : others) {
+    for (const PlacedBlock& other : placed) {
       if (other.begin > block.end || other.end < block.begin) continue;
       const int64_t hole = other.offset - end;
       if (hole >= block.bytes && (best < 0 || hole < smallest)) {
@@ -139,36 +143,37 @@ class Placed {
   }
 
   void Add(const MemoryBlock& block) {
-    const Entry entry = {block.offset, block.bytes, block.begin, block.end};
+    const PlacedBlock entry = {block.offset, block.bytes, block.begin,
+                               block.end};
     Insert(entry, all_);
-    for (int i = StretchOf(block.begin); i <= StretchOf(block.end); ++i) {
-      Insert(entry, stretches_[i]);
+    for (int i = SegmentOf(block.begin); i <= SegmentOf(block.end); ++i) {
+      Insert(entry, by_segment_[i]);
     }
   }
 
  private:
-  struct Entry {
+  struct PlacedBlock {
     int64_t offset, bytes;
     int begin, end;
   };
-  static constexpr int kStretches = 24;
+  static constexpr int kSegments = 24;
 
-  int StretchOf(int time) const { return (time - begin_) / stretch_; }
-  static void Insert(const Entry& entry, std::vector<Entry>& list) {
+  int SegmentOf(int time) const { return (time - begin_) / segment_length_; }
+  static void Insert(const PlacedBlock& entry, std::vector<PlacedBlock>& list) {
     list.insert(std::upper_bound(list.begin(), list.end(), entry.offset,
-                                 [](int64_t offset, const Entry& other) {
+                                 [](int64_t offset, const PlacedBlock& other) {
                                    return offset < other.offset;
                                  }),
                 entry);
   }
 
   int begin_ = 0;
-  int stretch_ = 1;  // how long each is
-  std::vector<Entry> all_;
-  std::vector<std::vector<Entry>> stretches_;
+  int segment_length_ = 1;
+  std::vector<PlacedBlock> all_;
+  std::vector<std::vector<PlacedBlock>> by_segment_;
 };
 
-// Places the blocks with the largest weight first.
+// Places the blocks in the order of decreasing weight.
 template <class Weight>
 int64_t PackByWeight(Weight weight, std::vector<MemoryBlock>& blocks) {
   std::vector<std::pair<double, int>> order;
@@ -177,10 +182,10 @@ int64_t PackByWeight(Weight weight, std::vector<MemoryBlock>& blocks) {
     order.emplace_back(-weight(blocks[i]), static_cast<int>(i));
   }
   std::sort(order.begin(), order.end());
-  Placed placed(blocks);
+  PlacedBlocks placed(blocks);
   int64_t end = 0;
-  for (const auto& [unused, place] : order) {
-    MemoryBlock& block = blocks[place];
+  for (const auto& [unused, index] : order) {
+    MemoryBlock& block = blocks[index];
     block.offset = placed.FindHole(block);
     end = std::max(end, block.offset + block.bytes);
     placed.Add(block);
@@ -190,30 +195,30 @@ int64_t PackByWeight(Weight weight, std::vector<MemoryBlock>& blocks) {
 
 }  // namespace
 
-int64_t MostBytes(const std::vector<MemoryBlock>& blocks) {
-  const std::vector<int> by_end = ByEnd(blocks);
-  int64_t now = 0, most = 0;
+int64_t PeakBytes(const std::vector<MemoryBlock>& blocks) {
+  const std::vector<int> by_end = OrderByEnd(blocks);
+  int64_t now = 0, peak = 0;
   size_t ended = 0;
   for (const MemoryBlock& block : blocks) {
     while (blocks[by_end[ended]].end < block.begin) {
       now -= blocks[by_end[ended++]].bytes;
     }
-    most = std::max(most, now += block.bytes);
+    peak = std::max(peak, now += block.bytes);
   }
-  return most;
+  return peak;
 }
 
 int64_t PackBlocks(std::vector<MemoryBlock>& blocks) {
-  const int64_t most = MostBytes(blocks), enough = most + most / 64;
-  int64_t best = PackInTime(ByEnd(blocks), blocks);
+  const int64_t peak = PeakBytes(blocks), enough = peak + peak / 64;
+  int64_t best = PackForwards(OrderByEnd(blocks), blocks);
   if (best <= enough) return best;
-  std::vector<MemoryBlock> other = blocks;
+  std::vector<MemoryBlock> candidate = blocks;
   const auto try_order = [&](auto pack) {
     if (best <= enough) return;
-    const int64_t bytes = pack(other);
+    const int64_t bytes = pack(candidate);
     if (bytes >= best) return;
     best = bytes;
-    blocks = other;
+    blocks = candidate;
   };
   try_order(PackBackwards);
   try_order([](std::vector<MemoryBlock>& all) {

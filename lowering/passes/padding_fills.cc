@@ -18,20 +18,21 @@ bool SameFill(const Fill& fill, double wanted) {
   return fill.has_value() && *fill == wanted;
 }
 
-// What can be computed with: nothing that a double may only be near to. An
-// infinity in an integer stands for its least or greatest number.
+// The fill if it can be computed with, else nullopt: a double represents
+// integers exactly only up to 2^53. (An infinity in an integer dtype stands for
+// its lowest or highest number.)
 Fill Reliable(const Fill& fill, DType dtype) {
   if (!fill.has_value() || std::isnan(*fill)) return {};
   if (IsInteger(dtype) && !(std::abs(*fill) <= 0x1p53)) return {};
   return fill;
 }
 
-// The value of a step that is no source, if every kernel surely computes it to
-// the same bits: as its dtype holds it, whatever the signs of zeros, which sums
-// of zeros lose.
+// The result of a step that has arguments, if every kernel is certain to
+// compute the same bits: as its dtype represents it, and for both signs of zero
+// arguments, because sums of zeros lose the sign.
 Fill FillOfStep(const MapStep& step, const double (&arguments)[3]) {
   if (step.function == ScalarFunction::kCast) {
-    // Too large a number becomes another if it was a float than if it was not.
+    // Out-of-range conversions to i32 differ between float and integer sources.
     constexpr double kMost = std::numeric_limits<int32_t>::max();
     if (step.dtype == kInt32 && std::abs(arguments[0]) > kMost) return {};
     return RoundToDType(arguments[0], step.dtype);
@@ -40,8 +41,8 @@ Fill FillOfStep(const MapStep& step, const double (&arguments)[3]) {
   for (int signs = 0; signs < 1 << step.arguments.size(); ++signs) {
     double x[3];
     for (int i = 0; i < 3; ++i) {
-      const bool other = arguments[i] == 0 && (signs >> i & 1) != 0;
-      x[i] = other ? -arguments[i] : arguments[i];
+      const bool negate = arguments[i] == 0 && (signs >> i & 1) != 0;
+      x[i] = negate ? -arguments[i] : arguments[i];
     }
     const double value = EvaluateScalar(step.function, x[0], x[1], x[2]);
     if (value != 0 && value != 1 && !std::isinf(value)) return {};
@@ -60,7 +61,7 @@ void KeepZeros(Fills& fills) {
 
 }  // namespace
 
-void PaddingFills::Follow(const Instruction& instruction) {
+void PaddingFills::Propagate(const Instruction& instruction) {
   fills_.resize(program_.values.size());
   for (size_t i = 0; i < instruction.results.size(); ++i) {
     fills_[instruction.results[i]] = ResultFills(instruction, i);
@@ -73,7 +74,7 @@ bool PaddingFills::IsPadded(int value, int dim) const {
          of.shape[dim].size;
 }
 
-bool PaddingFills::Holds(int value, int dim, double number) const {
+bool PaddingFills::PaddingIs(int value, int dim, double number) const {
   return SameFill(fills_[value][dim], number);
 }
 
@@ -85,8 +86,8 @@ PaddingFills::Fill PaddingFills::FillOf(int value,
 }
 
 PaddingFills::Fills PaddingFills::MaskedFills(const Instruction& mask) const {
-  // Corners lie in the padding of several dimensions, so another fill along
-  // a dimension that was not masked no longer holds everywhere.
+  // The padding of two dimensions overlaps in corners, so the mask invalidates
+  // a different fill along a dimension that it does not mask.
   Fills fills = fills_[mask.operands[0]];
   const auto& [dims, fill] = mask.Get<MaskAttributes>();
   for (Fill& other : fills) {
@@ -124,8 +125,8 @@ PaddingFills::Fill PaddingFills::EvaluateFill(const Instruction& map,
 }
 
 PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
-                                              size_t place) const {
-  const ProgramValue& result = program_.values[instruction.results[place]];
+                                              size_t index) const {
+  const ProgramValue& result = program_.values[instruction.results[index]];
   Fills fills(result.shape.rank());
   const auto carry = [&](int operand) {
     for (int i = 0; i < result.shape.rank(); ++i) {
@@ -140,7 +141,7 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       break;
     case Opcode::kMap:
       for (int i = 0; i < result.shape.rank(); ++i) {
-        if (IsPadded(instruction.results[place], i)) {
+        if (IsPadded(instruction.results[index], i)) {
           fills[i] = EvaluateFill(instruction, result.shape[i].name);
         }
       }
@@ -158,8 +159,8 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
         for (int operand : instruction.operands) {
           if (FillOf(operand, name) != fills[i]) fills[i].reset();
         }
-        // New places along the dimension hold what they hold in the padding
-        // of the others too, so only zeros meet zeros.
+        // New elements along the dimension also fill the padding of the other
+        // dimensions, where they contain zeros; so only zeros stay known.
         if (fills[i].has_value() && *fills[i] != 0) fills[i].reset();
         if (instruction.opcode == Opcode::kPad &&
             mtf::FillOf(instruction) != 0) {
@@ -187,8 +188,8 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       break;
     case Opcode::kScan:
     case Opcode::kReduceBlocks:
-      // Rows of zeros stay rows of zeros; kernels leave zeros behind the last
-      // element along the dimension.
+      // Rows of zeros stay rows of zeros, and kernels write zeros after the
+      // last valid element along the dimension.
       for (int i = 0; i < result.shape.rank(); ++i) {
         const std::string& name = result.shape[i].name;
         bool zeros = ReductionOf(instruction) == ReduceKind::kSum;
@@ -212,7 +213,7 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       break;
     case Opcode::kAllReduce:
     case Opcode::kReduceScatter:
-      carry(instruction.operands[place]);
+      carry(instruction.operands[index]);
       if (ReductionOf(instruction) == ReduceKind::kSum) KeepZeros(fills);
       break;
     case Opcode::kRandom:

@@ -11,33 +11,33 @@
 
 namespace mtf {
 
-// What the padding of each value holds, dimension by dimension, followed
-// through a program whose values have their extents on one device.
+// Tracks what the padding of each value contains, per dimension, through a
+// program whose values have their per-device extents.
 class PaddingFills {
  public:
-  // The program is to outlive it, and may get more values.
+  // `program` must outlive this object; values may be added to it.
   explicit PaddingFills(const Program& program) : program_(program) {}
 
-  // Tells what the padding of the results holds; that of the operands must be
-  // known.
-  void Follow(const Instruction& instruction);
+  // Determines what the padding of the results contains. Every instruction that
+  // produces an operand must have been propagated before.
+  void Propagate(const Instruction& instruction);
 
   // Whether dimension `dim` of a value has padding.
   bool IsPadded(int value, int dim) const;
-  // Whether the padding of a value along `dim` surely holds `number`
-  // everywhere.
-  bool Holds(int value, int dim, double number) const;
+  // Whether the padding of a value along `dim` is known to contain `number` in
+  // every element.
+  bool PaddingIs(int value, int dim, double number) const;
 
  private:
-  // One number everywhere along a dimension, or nothing that can be relied on.
-  // Dimensions without padding hold anything.
+  // The number that all padding elements along a dimension contain, or nullopt
+  // if unknown. Arbitrary for dimensions without padding.
   using Fill = std::optional<double>;
   using Fills = absl::InlinedVector<Fill, 5>;
 
   Fill FillOf(int value, absl::string_view name) const;
   Fills MaskedFills(const Instruction& mask) const;
   Fill EvaluateFill(const Instruction& map, absl::string_view name) const;
-  Fills ResultFills(const Instruction& instruction, size_t place) const;
+  Fills ResultFills(const Instruction& instruction, size_t index) const;
   void CarryThroughReshape(const Instruction& instruction,
                            const ProgramValue& result, Fills& fills) const;
 

@@ -17,25 +17,27 @@
 namespace mtf {
 namespace {
 
-constexpr int kNobody = -1;
+constexpr int kNone = -1;
 
 int64_t Aligned(int64_t bytes) {
   constexpr int64_t kUnit = kArenaAlignment;
   return std::max<int64_t>(1, (bytes + kUnit - 1) / kUnit) * kUnit;
 }
 
-class Planner {
+// Plans the memory of one program. Values that share memory have one owner;
+// lifetimes and blocks are those of owners.
+class BufferPlanner {
  public:
-  Planner(const Program& program, absl::Span<const FusedGroup> groups)
+  BufferPlanner(const Program& program, absl::Span<const FusedGroup> groups)
       : program_(program),
         groups_(groups),
         group_of_(program.instructions.size(), -1),
         ends_(FindEnds(program)),
         owner_(program.values.size()),
-        last_(program.values.size(), -1),
-        overwritten_(program.values.size(), false),
-        read_besides_(program.values.size(), false),
-        block_(program.values.size(), -1) {
+        last_reader_(program.values.size(), -1),
+        reused_by_group_(program.values.size(), false),
+        is_extra_input_(program.values.size(), false),
+        block_of_(program.values.size(), -1) {
     for (size_t i = 0; i < groups.size(); ++i) {
       for (int member : groups[i].members) {
         group_of_[member] = static_cast<int>(i);
@@ -49,21 +51,21 @@ class Planner {
     JoinViews();
     FindLastReaders();
     UpdateInPlace();
-    // A step is fed before its first instruction runs.
+    // Inputs are filled before the first instruction runs.
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       if (program_.instructions[i].opcode == Opcode::kInput) {
-        PlaceResults(static_cast<int>(i), /*begin=*/-1);
+        AssignResults(static_cast<int>(i), /*begin=*/-1);
       }
     }
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       if (program_.instructions[i].opcode != Opcode::kInput) {
-        PlaceResults(static_cast<int>(i), static_cast<int>(i));
+        AssignResults(static_cast<int>(i), static_cast<int>(i));
       }
     }
     Pack();
-    for (size_t v = 0; v < block_.size(); ++v) {
-      if (block_[v] >= 0) {
-        plan_.buffers[v].offset = blocks_[block_[v]].offset;
+    for (size_t v = 0; v < block_of_.size(); ++v) {
+      if (block_of_[v] >= 0) {
+        plan_.buffers[v].offset = blocks_[block_of_[v]].offset;
       }
     }
     return std::move(plan_);
@@ -72,8 +74,8 @@ class Planner {
  private:
   using Storage = BufferPlan::Storage;
 
-  // What a late member of a group makes is there from its first member on, so
-  // blocks were not added in the order of their begin.
+  // Outputs of a group exist from its first member on, so blocks were not added
+  // in the order of their begin.
   void Pack() {
     std::vector<int> order(blocks_.size());
     std::iota(order.begin(), order.end(), 0);
@@ -94,7 +96,7 @@ class Planner {
     return group < 0 ? nullptr : &groups_[group];
   }
 
-  // Values that share memory have one owner: a view has that of its operand.
+  // A view has the owner of its operand; any other value owns itself.
   void JoinViews() {
     for (size_t v = 0; v < owner_.size(); ++v) owner_[v] = static_cast<int>(v);
     for (const Instruction& instruction : program_.instructions) {
@@ -104,6 +106,8 @@ class Planner {
     }
   }
 
+  // Finds the last reader of each owner; what a group reads is read until its
+  // last member.
   void FindLastReaders() {
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
@@ -111,52 +115,56 @@ class Planner {
       const int until = group == nullptr ? ends_[i] : group->members.back();
       const auto read = [&](absl::Span<const int> values) {
         for (int value : values) {
-          last_[owner_[value]] = std::max(last_[owner_[value]], until);
+          last_reader_[owner_[value]] =
+              std::max(last_reader_[owner_[value]], until);
           if (IsAsynchronous(instruction)) continue;
-          const auto lent = lent_to_.find(owner_[value]);
-          if (lent != lent_to_.end()) lent->second = kNobody;
+          const auto async = only_async_reader_.find(owner_[value]);
+          if (async != only_async_reader_.end()) async->second = kNone;
         }
       };
       read(instruction.operands);
       if (group != nullptr && group->members.front() == static_cast<int>(i)) {
-        read(group->reads);
-        for (int value : group->reads) read_besides_[owner_[value]] = true;
+        read(group->extra_inputs);
+        for (int value : group->extra_inputs)
+          is_extra_input_[owner_[value]] = true;
       }
       if (IsAsynchronous(instruction)) {
-        for (int result : instruction.results) last_[result] = until;
-        Lend(static_cast<int>(i));
+        for (int result : instruction.results) last_reader_[result] = until;
+        NoteAsyncReads(static_cast<int>(i));
       }
-      // Written state is copied to its variable when the step ends.
+      // A value written to a variable is copied when the step ends.
       if (instruction.opcode == Opcode::kWriteVariable) {
-        written_.push_back(owner_[instruction.operands[0]]);
+        written_to_variables_.push_back(owner_[instruction.operands[0]]);
       }
     }
-    for (int value : written_) {
-      last_[value] = static_cast<int>(program_.instructions.size());
+    for (int value : written_to_variables_) {
+      last_reader_[value] = static_cast<int>(program_.instructions.size());
     }
   }
 
-  // Notes that a collective beside reads its operands, up to its wait, and
-  // forgets it again for those that something else reads behind its start.
-  void Lend(int i) {
+  // Records an asynchronous collective as the only reader of its operands up to
+  // its wait. FindLastReaders drops the record when anything else reads an
+  // operand after the start.
+  void NoteAsyncReads(int i) {
     for (int operand : program_.instructions[i].operands) {
-      const auto [lent, is_first] = lent_to_.try_emplace(owner_[operand], i);
-      if (!is_first) lent->second = kNobody;
+      const auto [async, is_first] =
+          only_async_reader_.try_emplace(owner_[operand], i);
+      if (!is_first) async->second = kNone;
     }
   }
 
-  // Whether the memory of `owner` is free for the results of instruction `i`,
-  // which reads it: nothing else does so later, or, of a collective beside,
+  // Whether the results of instruction `i`, which reads `owner`, may reuse its
+  // memory: nothing else reads it later or, for an asynchronous collective,
   // between its start and its wait.
   bool IsLastReader(int owner, int i) const {
-    if (last_[owner] != ends_[i]) return false;
+    if (last_reader_[owner] != ends_[i]) return false;
     if (ends_[i] == i) return true;
-    const auto lent = lent_to_.find(owner);
-    return lent != lent_to_.end() && lent->second == i;
+    const auto async = only_async_reader_.find(owner);
+    return async != only_async_reader_.end() && async->second == i;
   }
 
-  // Whether result and operand of an elementwise instruction visit memory in
-  // step, so that one may overwrite the other.
+  // Whether an elementwise instruction visits result and operand at equal
+  // offsets, so that one may overwrite the other.
   bool SameElements(int operand, int result) const {
     const ProgramValue& from = program_.values[operand];
     const ProgramValue& to = program_.values[result];
@@ -164,15 +172,18 @@ class Planner {
            DTypeSize(from.dtype) == DTypeSize(to.dtype);
   }
 
-  // Whether an instruction may write to a variable: what comes last of an
-  // update, its arithmetic or the gather of what each rank has updated.
+  // Whether an instruction may write to a variable: the last of an update, its
+  // arithmetic or the gather of the shards that ranks have updated.
   static bool MayUpdate(Opcode opcode) {
     return opcode == Opcode::kMap || opcode == Opcode::kAllGather;
   }
 
-  // Lets what computes a variable's new value write it in place.
+  // Lets the instruction that computes a variable's new value write it in
+  // place.
   void UpdateInPlace() {
     const std::vector<int> producers = FindProducers(program_);
+    // Collects the reads of each variable and the last instruction that can
+    // fail.
     int last_failure = -1;
     absl::flat_hash_map<std::string, std::vector<int>> reads;
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
@@ -191,30 +202,32 @@ class Planner {
       const int at = producer < 0 ? -1 : RunsAt(producer);
       if (owner_[value] != value || producer < 0 || at <= last_failure ||
           !MayUpdate(program_.instructions[producer].opcode) ||
-          std::count(written_.begin(), written_.end(), value) != 1) {
+          std::count(written_to_variables_.begin(), written_to_variables_.end(),
+                     value) != 1) {
         continue;
       }
-      bool free = true;
+      bool can_overwrite = true;
       for (int old : reads[variable]) {
-        free = free && CanOverwrite(old, producer);
+        can_overwrite = can_overwrite && CanOverwrite(old, producer);
       }
-      if (!free) continue;
+      if (!can_overwrite) continue;
       plan_.buffers[value].storage = Storage::kVariable;
       plan_.buffers[value].symbol = variable;
       plan_.commit = std::min(plan_.commit, at);
     }
   }
 
-  // Where an instruction stands that runs in a group: with its first member.
+  // The instruction at which `instruction` runs: its own index, or the first
+  // member of its group.
   int RunsAt(int instruction) const {
     const FusedGroup* group = GroupOf(instruction);
     return group == nullptr ? instruction : group->members.front();
   }
 
-  // Whether `group` may write `result` where `old` is: nobody else reads it
-  // from then on, and members read each place before it is written.
+  // Whether `group` may write `result` to the memory of `old`: only members
+  // read it from then on, and each element before it is written.
   bool GroupCanOverwrite(const FusedGroup& group, int old, int result) const {
-    if (last_[old] > group.members.back() || read_besides_[old] ||
+    if (last_reader_[old] > group.members.back() || is_extra_input_[old] ||
         !absl::c_linear_search(group.in_place, result)) {
       return false;
     }
@@ -230,14 +243,14 @@ class Planner {
     return true;
   }
 
-  // Whether the instruction at `producer` may write where `old` is: nothing
-  // reads it later, and it itself reads each place before it writes it.
+  // Whether the instruction at `producer` may write to the memory of `old`:
+  // nothing reads it later, and it reads each element before it writes it.
   bool CanOverwrite(int old, int producer) const {
     if (const FusedGroup* group = GroupOf(producer); group != nullptr) {
       return GroupCanOverwrite(*group, old,
                                program_.instructions[producer].results[0]);
     }
-    if (last_[old] > producer) return false;
+    if (last_reader_[old] > producer) return false;
     const Instruction& update = program_.instructions[producer];
     for (int operand : update.operands) {
       if (owner_[operand] == old) return ReadsInStep(update, old);
@@ -245,6 +258,8 @@ class Planner {
     return true;
   }
 
+  // Whether `map` reads every operand that owner `owner` holds at the offset it
+  // writes.
   bool ReadsInStep(const Instruction& map, int owner) const {
     for (int operand : map.operands) {
       if (owner_[operand] == owner && !SameElements(operand, map.results[0])) {
@@ -254,20 +269,20 @@ class Planner {
     return true;
   }
 
-  // The operand whose memory the result may take over, or -1.
-  int ReusableOperand(const Instruction& instruction, int i, size_t place) {
+  // The operand whose memory result number `index` may reuse, or -1.
+  int ReusableOperand(const Instruction& instruction, int i, size_t index) {
     const bool elementwise = instruction.opcode == Opcode::kMap ||
                              instruction.opcode == Opcode::kMask ||
                              instruction.opcode == Opcode::kAllReduce;
     if (!elementwise) return -1;
-    const int result = instruction.results[place];
+    const int result = instruction.results[index];
     for (size_t o = 0; o < instruction.operands.size(); ++o) {
-      if (instruction.opcode == Opcode::kAllReduce && o != place) continue;
+      if (instruction.opcode == Opcode::kAllReduce && o != index) continue;
       const int operand = instruction.operands[o];
       const int owner = owner_[operand];
       if (!IsLastReader(owner, i) ||
           buffer(operand).storage != Storage::kArena ||
-          taken_over_.contains(owner) || !SameElements(operand, result)) {
+          reused_.contains(owner) || !SameElements(operand, result)) {
         continue;
       }
       if (!ReadsInStep(instruction, owner) &&
@@ -279,14 +294,14 @@ class Planner {
     return -1;
   }
 
-  // The operand of a group whose memory `result` may take over, or -1.
+  // The operand of a group whose memory `result` may reuse, or -1.
   int ReusableOperand(const FusedGroup& group, int result) const {
     for (int member : group.members) {
       for (int operand : program_.instructions[member].operands) {
         const int owner = owner_[operand];
-        const int block = block_[owner];
+        const int block = block_of_[owner];
         if (block < 0 || blocks_[block].begin >= group.members.front() ||
-            overwritten_[owner] || !SameElements(operand, result) ||
+            reused_by_group_[owner] || !SameElements(operand, result) ||
             !GroupCanOverwrite(group, owner, result)) {
           continue;
         }
@@ -296,77 +311,79 @@ class Planner {
     return -1;
   }
 
-  // Decides what the results of instruction `i` live in from `begin` on.
-  void PlaceResults(int i, int begin) {
+  // Assigns storage to the results of instruction `i`, live from `begin` on.
+  void AssignResults(int i, int begin) {
     const Instruction& instruction = program_.instructions[i];
     if (instruction.opcode == Opcode::kWait) return;
     const FusedGroup* group = GroupOf(i);
     if (group != nullptr) begin = group->members.front();
-    taken_over_.clear();
-    for (size_t place = 0; place < instruction.results.size(); ++place) {
-      const int result = instruction.results[place];
+    reused_.clear();
+    for (size_t index = 0; index < instruction.results.size(); ++index) {
+      const int result = instruction.results[index];
       if (owner_[result] != result) continue;  // a view
-      BufferPlan::Buffer& mine = plan_.buffers[result];
-      if (mine.storage == Storage::kVariable) continue;
+      BufferPlan::Buffer& assigned = plan_.buffers[result];
+      if (assigned.storage == Storage::kVariable) continue;
       if (instruction.opcode == Opcode::kReadVariable) {
-        mine.storage = Storage::kVariable;
-        mine.symbol = instruction.Get<NameAttributes>().name;
+        assigned.storage = Storage::kVariable;
+        assigned.symbol = instruction.Get<NameAttributes>().name;
         continue;
       }
       int64_t bytes = program_.values[result].local_bytes();
       if (group != nullptr) {
         if (std::count(group->outputs.begin(), group->outputs.end(), result) ==
             0) {
-          continue;  // never in memory
+          continue;  // internal to the group
         }
-        const auto other = group->bytes.find(result);
-        if (other != group->bytes.end()) bytes = other->second;
+        const auto override_bytes = group->output_bytes.find(result);
+        if (override_bytes != group->output_bytes.end())
+          bytes = override_bytes->second;
       }
-      mine.storage = Storage::kArena;
-      const int end = std::max(ends_[i], last_[result]);
+      assigned.storage = Storage::kArena;
+      const int end = std::max(ends_[i], last_reader_[result]);
       const int reused = group == nullptr
-                             ? ReusableOperand(instruction, i, place)
+                             ? ReusableOperand(instruction, i, index)
                              : ReusableOperand(*group, result);
       if (reused >= 0) {
-        taken_over_[owner_[reused]] = true;
-        if (group != nullptr) overwritten_[owner_[reused]] = true;
-        block_[result] = block_[owner_[reused]];
-        blocks_[block_[result]].end = end;
+        reused_[owner_[reused]] = true;
+        if (group != nullptr) reused_by_group_[owner_[reused]] = true;
+        block_of_[result] = block_of_[owner_[reused]];
+        blocks_[block_of_[result]].end = end;
         continue;
       }
-      block_[result] = static_cast<int>(blocks_.size());
+      block_of_[result] = static_cast<int>(blocks_.size());
       blocks_.push_back({Aligned(bytes), begin, end});
     }
   }
 
   const Program& program_;
   absl::Span<const FusedGroup> groups_;
-  std::vector<int> group_of_;  // by instruction: place in groups_, or -1
+  std::vector<int> group_of_;  // by instruction: index in groups_, or -1
   BufferPlan plan_;
-  std::vector<int> ends_;  // by instruction (FindEnds)
-  std::vector<int> owner_;
-  std::vector<int> last_;           // by owner: place of the last reader
-  std::vector<int> written_;        // owners that a variable is written from
-  std::vector<bool> overwritten_;   // owners whose block a group has taken over
-  std::vector<bool> read_besides_;  // owners that no member of a group reads
-  absl::flat_hash_map<int, bool> taken_over_;
-  // By owner: the only collective beside that reads it, where nothing else does
-  // behind its start.
-  absl::flat_hash_map<int, int> lent_to_;
-  std::vector<int> block_;  // by owner: place in blocks_, or -1
+  std::vector<int> ends_;                  // by instruction (FindEnds)
+  std::vector<int> owner_;                 // by value
+  std::vector<int> last_reader_;           // by owner: instruction, or -1
+  std::vector<int> written_to_variables_;  // owners
+  std::vector<bool> reused_by_group_;  // by owner: a group writes to its block
+  std::vector<bool>
+      is_extra_input_;  // by owner: of some group (FusedGroup::extra_inputs)
+  absl::flat_hash_map<int, bool> reused_;  // owners, by this instruction
+  // By owner: the asynchronous collective that alone reads it after its start;
+  // kNone if something else does too.
+  absl::flat_hash_map<int, int> only_async_reader_;
+  std::vector<int> block_of_;  // by owner: index in blocks_, or -1
   std::vector<MemoryBlock> blocks_;
 };
 
 }  // namespace
 
 absl::Status PlanBuffers(Program& program) {
-  program.buffers = Planner(program, {}).Run();
+  program.buffers = BufferPlanner(program, {}).Run();
   return absl::OkStatus();
 }
 
 BufferPlan PlanBuffersOf(const Program& program,
                          absl::Span<const FusedGroup> groups) {
-  return Planner(program, groups).Run();
+  return BufferPlanner(program, groups).Run();
 }
 
 }  // namespace mtf

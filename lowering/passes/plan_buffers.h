@@ -13,24 +13,25 @@
 
 namespace mtf {
 
-// Gives every value a place in memory: an offset in one arena, by the times
-// between which it is needed; the place of its operand, where an instruction
-// can work in place or moves nothing (a rename); or the storage of a variable.
-// An update writes its variable in place where nothing reads the old value
-// later and nothing behind it can fail.
+// Assigns memory to every value: an offset in one arena, by the lifetime of the
+// value; the buffer of an operand, if the instruction can work in place or
+// moves no data (a rename); or the storage of a variable. An update writes its
+// variable in place if nothing reads the old value later and no later
+// instruction can fail.
 //
-//   before  %h : f32[batch:8] = map(%x) relu     nobody reads %x later
+//   before  %h : f32[batch:8] = map(%x) relu     %x has no later reader
 //           %w.2 : f32[batch:8] = map(%w, %h) sub
 //           %w.3 : f32[batch:8] = write_variable(%w.2) w
 //   after   %h : f32[batch:8] @0 = map(%x) relu     %x is at 0 too
 //           %w.2 : f32[batch:8] @w = map(%w, %h) sub
 //           %w.3 : f32[batch:8] = write_variable(%w.2) w
 //
-// Runs last: any pass behind it would move what it planned.
+// Runs last: any later pass would change the lifetimes that it planned for.
 absl::Status PlanBuffers(Program& program);
 
-// The plan of a device that runs `groups` so: what they read stays in place
-// until the last member, and what they write is theirs from the first.
+// The plan for a device that runs each of `groups` as one kernel: inputs stay
+// alive until the last member, outputs exist from the first member on, and
+// values internal to a group have no memory.
 BufferPlan PlanBuffersOf(const Program& program,
                          absl::Span<const FusedGroup> groups);
 

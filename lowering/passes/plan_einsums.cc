@@ -12,7 +12,7 @@
 namespace mtf {
 namespace {
 
-std::vector<StridedDimension> InMemory(const ProgramValue& value) {
+std::vector<StridedDimension> StridesOf(const ProgramValue& value) {
   std::vector<StridedDimension> dims(value.shape.rank());
   int64_t stride = 1;
   for (int i = value.shape.rank() - 1; i >= 0; --i) {
@@ -25,7 +25,7 @@ std::vector<StridedDimension> InMemory(const ProgramValue& value) {
 }  // namespace
 
 absl::Status PlanEinsums(Program& program) {
-  // Layers repeat, and so do their einsums: equal keys have equal plans.
+  // Layers repeat, and so do their einsums: one plan per distinct key.
   absl::flat_hash_map<std::string, std::shared_ptr<const EinsumPlan>> plans;
   std::string key;
   for (Instruction& instruction : program.instructions) {
@@ -33,6 +33,7 @@ absl::Status PlanEinsums(Program& program) {
     const ProgramValue& x = program.values[instruction.operands[0]];
     const ProgramValue& y = program.values[instruction.operands[1]];
     const ProgramValue& z = program.values[instruction.results[0]];
+    // The key: names and per-device extents of both operands and the result.
     key.clear();
     for (const ProgramValue* value : {&x, &y, &z}) {
       for (int i = 0; i < value->shape.rank(); ++i) {
@@ -45,7 +46,7 @@ absl::Status PlanEinsums(Program& program) {
     const auto [plan, inserted] = plans.try_emplace(key);
     if (inserted) {
       plan->second = std::make_shared<const EinsumPlan>(
-          PlanEinsum(InMemory(x), InMemory(y), InMemory(z)));
+          PlanEinsum(StridesOf(x), StridesOf(y), StridesOf(z)));
     }
     instruction.Get<EinsumAttributes>().plan = plan->second;
   }

@@ -12,26 +12,28 @@
 
 namespace mtf {
 
-std::vector<FusedGroup> GroupsInMemory(
+std::vector<FusedGroup> FindFusedGroups(
     const Program& program, const std::vector<AttentionGroup>& attention) {
   std::vector<FusedGroup> groups = FusedGroupsOf(attention);
-  std::vector<bool> taken(program.instructions.size(), false);
+  std::vector<bool> is_grouped(program.instructions.size(), false);
   for (const FusedGroup& group : groups) {
-    for (int member : group.members) taken[member] = true;
+    for (int member : group.members) is_grouped[member] = true;
   }
-  const std::vector<MatmulGroup> matmuls = FindMatmulGroups(program, taken);
+  const std::vector<MatmulGroup> matmuls =
+      FindMatmulGroups(program, is_grouped);
   for (const MatmulGroup& matmul : matmuls) {
-    for (int member : matmul.members) taken[member] = true;
+    for (int member : matmul.members) is_grouped[member] = true;
   }
   for (FusedGroup& gradient : FusedMatmuls(matmuls)) {
     groups.push_back(std::move(gradient));
   }
-  for (FusedGroup& rows : FusedRows(program, FindRowGroups(program, taken))) {
-    for (int member : rows.members) taken[member] = true;
+  for (FusedGroup& rows :
+       FusedRows(program, FindRowGroups(program, is_grouped))) {
+    for (int member : rows.members) is_grouped[member] = true;
     groups.push_back(std::move(rows));
   }
   for (FusedGroup& bias :
-       FusedBiasGradients(program, FindBiasGradients(program, taken))) {
+       FusedBiasGradients(program, FindBiasGradients(program, is_grouped))) {
     groups.push_back(std::move(bias));
   }
   return groups;
@@ -52,30 +54,30 @@ MachinePlan PlanMemory(const FusionCapabilities& capabilities,
     return plan;
   }
   plan.attention = FindAttention(program);
-  plan.groups = GroupsInMemory(program, plan.attention);
+  plan.groups = FindFusedGroups(program, plan.attention);
   program.buffers = PlanBuffersOf(program, plan.groups);
   return plan;
 }
 
 int64_t ArenaWithComposedAttention(const Program& program) {
-  return PlanBuffersOf(program, GroupsInMemory(program, {})).arena_bytes;
+  return PlanBuffersOf(program, FindFusedGroups(program, {})).arena_bytes;
 }
 
 MachinePlan PlanOf(const Program& program) {
-  // A plan of the program itself has memory for everything that is computed.
+  // A plan without fusion has memory for every computed value.
   const auto& all = program.instructions;
   const bool fuses =
       std::any_of(all.begin(), all.end(), [&](const Instruction& instruction) {
         return !IsNoOp(program, instruction) &&
                std::any_of(instruction.results.begin(),
                            instruction.results.end(), [&](int result) {
-                             return IsInsideOfKernel(program, result);
+                             return IsInternalToKernel(program, result);
                            });
       });
   if (!fuses) return {};
   MachinePlan plan;
   plan.attention = FindPlannedAttention(program);
-  plan.groups = GroupsInMemory(program, plan.attention);
+  plan.groups = FindFusedGroups(program, plan.attention);
   return plan;
 }
 

@@ -13,49 +13,47 @@
 
 namespace mtf {
 
-// What runs as one kernel in a planned program, and how that is in memory.
+// The fused groups that a plan of memory assumes.
 struct MachinePlan {
   std::vector<AttentionGroup> attention;
-  std::vector<FusedGroup> groups;  // GroupsInMemory of it
+  std::vector<FusedGroup> groups;  // FindFusedGroups(program, attention)
 };
 
-// Plans the memory of a lowered program (all passes run) as the devices of
-// `machine` have it, in place of the plan of the program itself: where a
-// machine fuses attention, what is made and read inside of it, of a group of
-// rows (row_groups.h) or of the gradient of a gelu (matmul_groups.h) has no
-// memory. Everything that tells memory or time of a
-// program goes by its plan (MeasureBudget, EstimateStep, the explanation), so
-// this comes first:
+// Replaces the memory plan of a lowered program (all passes run) with the plan
+// of a device with `capabilities`: if it fuses attention, then values internal
+// to attention, to a row group (row_groups.h) and to the gradient of a GELU
+// (matmul_groups.h) have no memory. Everything that reports memory or time of a
+// program follows its plan (MeasureBudget, EstimateStep, the explanation), so
+// this call comes first:
 //
 //   MTF_ASSIGN_OR_RETURN(Program program, Lower(graph, binding, targets));
-//   PlanForMachine(machine, program);
-//   EstimateStep(program, machine).seconds;   // of the same kernels
-//   program.buffers.arena_bytes;              // and the same memory
+//   PlanForMachine(machine.fusion(), program);
+//   EstimateStep(program, machine).seconds;   // of the fused kernels
+//   program.buffers.arena_bytes;              // and of the same plan
 //
-// The plan is that of the CUDA device, to the byte, where its libraries take
-// what CheckFusedAttention takes. On a machine that does not fuse attention the
-// program keeps its plan, and one that has none yet gets none. Takes time in
-// proportion to the program; calls for different programs may run at once.
+// The plan equals that of the CUDA device, to the byte, if its libraries accept
+// what CheckFusedAttention accepts. A program keeps its plan if the machine
+// does not fuse attention, and stays without a plan if it has none. Takes
+// linear time. Thread-safe for different programs.
 MachinePlan PlanForMachine(const FusionCapabilities& capabilities,
                            Program& program);
 
-// The same in place of plan_buffers, for who lowers up to the pass before it
-// (LowerOptions::last_pass): to plan memory twice takes time for nothing.
+// The same instead of plan_buffers, for callers that stop lowering at the pass
+// before it (LowerOptions::last_pass) to avoid planning memory twice.
 MachinePlan PlanMemory(const FusionCapabilities& capabilities,
                        Program& program);
 
-// The groups of a device that fuses, as it plans memory for them: `attention`,
-// gradients of gelus that a matmul takes (matmul_groups.h), the rows that
-// neither takes, and gradients of biases that are left (bias_gradients.h).
-// Other groups have no plan of their own.
-std::vector<FusedGroup> GroupsInMemory(
+// The groups that affect the memory plan of a device that fuses attention:
+// `attention`; GELU gradients fused into a matmul (matmul_groups.h); row groups
+// of the remaining instructions; and remaining bias gradients
+// (bias_gradients.h). Other groups do not change the plan.
+std::vector<FusedGroup> FindFusedGroups(
     const Program& program, const std::vector<AttentionGroup>& attention);
 
-// What the plan of `program` was made for: nothing where it is the program's
-// own.
+// The groups that the plan of `program` assumes; empty if it assumes none.
 MachinePlan PlanOf(const Program& program);
 
-// What the arena would take if such devices ran attention by its parts.
+// The bytes of the arena if such a device did not fuse attention.
 int64_t ArenaWithComposedAttention(const Program& program);
 
 }  // namespace mtf

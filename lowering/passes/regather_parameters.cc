@@ -13,29 +13,31 @@
 namespace mtf {
 namespace {
 
-// Other parameters that may be read before a copy is read again.
-constexpr size_t kNear = 4;
-// Instructions between a variable and its copy. What is longer is arithmetic
-// of the user's, not worth to be done twice.
-constexpr int kLongest = 8;
+// The number of other parameters that may be read between two reads of a copy
+// that is kept.
+constexpr size_t kMaxReuseDistance = 4;
+// The maximum number of instructions between a variable and its copy. Longer
+// chains are arithmetic of the user's and not worth repeating.
+constexpr int kMaxCopyDepth = 8;
 
-class Repeater {
+class ParameterRegatherer {
  public:
-  explicit Repeater(Program& program)
+  explicit ParameterRegatherer(Program& program)
       : program_(program), copies_(program.values.size()) {}
 
   void Run() {
     FindCopies();
-    FindSunk();
+    FindDeferred();
     before_ = std::move(program_.instructions);
     program_.instructions.clear();
     program_.instructions.reserve(before_.size() + before_.size() / 8);
     for (Instruction& instruction : before_) {
-      // Written before its readers.
-      if (!instruction.results.empty() && copies_[instruction.results[0]].sunk)
+      // Written directly before its readers instead.
+      if (!instruction.results.empty() &&
+          copies_[instruction.results[0]].is_deferred)
         continue;
       for (int& operand : instruction.operands) {
-        if (copies_[operand].sunk) {
+        if (copies_[operand].is_deferred) {
           operand = CopyFor(operand, instruction.origin);
         }
       }
@@ -44,16 +46,16 @@ class Repeater {
   }
 
  private:
-  // What is known of a value that a variable alone was made into.
+  // A value computed from one variable alone by cheap instructions.
   struct Copy {
-    int variable = -1;      // which one; -1 for any other value
-    int depth = 0;          // instructions between the two
-    int maker = -1;         // place of its instruction
-    bool gathered = false;  // by a rule of [parameters]
-    bool keep = false;      // of [parameters keep_gathered]
-    bool sunk = false;      // it is made where it is read, not where it stands
-    int now = -1;           // the value that holds it at present
-    size_t read = 0;        // how many reads there were up to its latest
+    int variable = -1;           // its index; -1 for any other value
+    int depth = 0;               // instructions from the variable
+    int producer = -1;           // instruction
+    bool gathered = false;       // a rule of [parameters] causes the gather
+    bool keep_gathered = false;  // by [parameters keep_gathered]
+    bool is_deferred = false;    // computed directly before its readers
+    int current = -1;            // the value that currently holds it
+    size_t last_read = 0;        // size of reads_ after its latest read
   };
 
   void FindCopies() {
@@ -69,88 +71,93 @@ class Repeater {
       }
       if (!IsUnaryMapOrMove(instruction)) continue;
       const Copy& from = copies_[instruction.operands[0]];
-      if (from.variable < 0 || from.depth == kLongest) continue;
+      if (from.variable < 0 || from.depth == kMaxCopyDepth) continue;
       Copy& copy = copies_[instruction.results[0]];
       copy = from;
       ++copy.depth;
-      copy.maker = static_cast<int>(i);
+      copy.producer = static_cast<int>(i);
       if (instruction.opcode != Opcode::kAllGather) continue;
       for (const Cause& cause : instruction.causes) {
         if (cause.rule < 0) continue;
         const LayoutRule& rule = program_.rules[cause.rule];
         if (rule.section != RuleSection::kParameters) continue;
         copy.gathered = true;
-        copy.keep = copy.keep || rule.keep_gathered;
+        copy.keep_gathered = copy.keep_gathered || rule.keep_gathered;
       }
     }
   }
 
-  // Gathered copies are made where they are read, and with them what is made
-  // for nothing else, such as the cast of a shard.
-  void FindSunk() {
-    // By value: who reads it, what sinks or what stays?
-    std::vector<bool> sinks(copies_.size()), stays(copies_.size());
+  // Gathered copies are computed directly before their readers, and with them
+  // values without other readers, such as the cast of a shard.
+  void FindDeferred() {
+    // By value: whether a deferred instruction reads it, and whether any other
+    // does.
+    std::vector<bool> has_deferred_reader(copies_.size()),
+        has_other_reader(copies_.size());
     for (size_t i = before().size(); i-- > 0;) {
       const Instruction& instruction = before()[i];
-      bool sunk = false;
+      bool is_deferred = false;
       if (!instruction.results.empty()) {
         const int result = instruction.results[0];
         Copy& copy = copies_[result];
-        copy.sunk = copy.maker >= 0 &&
-                    (copy.gathered || (sinks[result] && !stays[result]));
-        sunk = copy.sunk;
+        copy.is_deferred = copy.producer >= 0 &&
+                           (copy.gathered || (has_deferred_reader[result] &&
+                                              !has_other_reader[result]));
+        is_deferred = copy.is_deferred;
       }
       for (int operand : instruction.operands) {
-        (sunk ? sinks : stays)[operand] = true;
+        (is_deferred ? has_deferred_reader : has_other_reader)[operand] = true;
       }
     }
   }
 
-  // The value that holds `value` for a reader of `origin`.
+  // The value that a reader of `origin` reads in place of `value`; computes it
+  // again if it is not kept.
   int CopyFor(int value, int origin) {
     Copy& copy = copies_[value];
-    if (!IsThere(copy)) {
-      const bool first = copy.now < 0;
-      const int now =
-          first ? value : Like(value, program_.values[value].layout);
-      Instruction made = before_[copy.maker];
-      const int from = made.operands[0];
-      if (IsCastOfGather(made) && !IsThere(copies_[from])) {
-        // Nobody but the cast would read what is gathered: the narrower dtype
-        // goes over the wire.
-        Instruction gather = before_[copies_[from].maker];
+    if (!IsAvailable(copy)) {
+      const bool first = copy.current < 0;
+      const int current =
+          first ? value : AddValueLike(value, program_.values[value].layout);
+      Instruction repeated = before_[copy.producer];
+      const int from = repeated.operands[0];
+      if (IsCastOfGather(repeated) && !IsAvailable(copies_[from])) {
+        // Only the cast reads the gathered value: cast first, so that the
+        // narrower dtype is sent.
+        Instruction gather = before_[copies_[from].producer];
         gather.operands[0] = OperandFor(gather.operands[0], origin);
-        made.operands[0] = gather.operands[0];
-        made.results[0] = gather.operands[0] =
-            Like(value, program_.values[gather.operands[0]].layout);
-        Write(std::move(made), first, origin);
-        made = std::move(gather);
+        repeated.operands[0] = gather.operands[0];
+        repeated.results[0] = gather.operands[0] =
+            AddValueLike(value, program_.values[gather.operands[0]].layout);
+        Write(std::move(repeated), first, origin);
+        repeated = std::move(gather);
       } else {
-        made.operands[0] = OperandFor(from, origin);
+        repeated.operands[0] = OperandFor(from, origin);
       }
-      made.results[0] = now;
-      Write(std::move(made), first, origin);
-      copy.now = now;
+      repeated.results[0] = current;
+      Write(std::move(repeated), first, origin);
+      copy.current = current;
     }
     if (reads_.empty() || reads_.back() != copy.variable) {
       reads_.push_back(copy.variable);
     }
-    copy.read = reads_.size();
-    return copy.now;
+    copy.last_read = reads_.size();
+    return copy.current;
   }
 
   int OperandFor(int value, int origin) {
-    return copies_[value].sunk ? CopyFor(value, origin) : value;
+    return copies_[value].is_deferred ? CopyFor(value, origin) : value;
   }
 
-  // Another value of the kind of `value`, in `layout`.
-  int Like(int value, TensorLayout layout) {
-    const ProgramValue like = program_.values[value];  // values will move
+  // Adds a value with the name, dtype and shape of `value`, in `layout`.
+  int AddValueLike(int value, TensorLayout layout) {
+    const ProgramValue like =
+        program_.values[value];  // AddValue may reallocate
     return program_.AddValue(like.name, like.dtype, like.shape,
                              std::move(layout));
   }
 
-  // A gather is explained by its reader.
+  // A repeated gather has the origin of its reader.
   void Write(Instruction instruction, bool first, int origin) {
     if (!first) instruction.origin = origin;
     program_.instructions.push_back(std::move(instruction));
@@ -160,25 +167,27 @@ class Repeater {
     const Copy& from = copies_[cast.operands[0]];
     const ProgramValue &wide = program_.values[cast.operands[0]],
                        &narrow = program_.values[cast.results[0]];
-    return IsCast(cast) && from.sunk &&
-           before_[from.maker].opcode == Opcode::kAllGather &&
+    return IsCast(cast) && from.is_deferred &&
+           before_[from.producer].opcode == Opcode::kAllGather &&
            wide.shape == narrow.shape &&
            DTypeSize(narrow.dtype) < DTypeSize(wide.dtype);
   }
 
-  // Whether the copy is still kept for a reader that comes now.
-  bool IsThere(const Copy& copy) const {
-    return copy.now >= 0 && (copy.keep || IsNear(copy));
+  // Whether the copy is still kept for a reader at the current position.
+  bool IsAvailable(const Copy& copy) const {
+    return copy.current >= 0 &&
+           (copy.keep_gathered || IsWithinReuseDistance(copy));
   }
 
-  bool IsNear(const Copy& copy) const {
-    absl::InlinedVector<int, kNear> others;
-    for (size_t i = copy.read; i < reads_.size(); ++i) {
+  // Whether at most kMaxReuseDistance other variables were read since.
+  bool IsWithinReuseDistance(const Copy& copy) const {
+    absl::InlinedVector<int, kMaxReuseDistance> others;
+    for (size_t i = copy.last_read; i < reads_.size(); ++i) {
       if (reads_[i] == copy.variable ||
           std::find(others.begin(), others.end(), reads_[i]) != others.end()) {
         continue;
       }
-      if (others.size() == kNear) return false;
+      if (others.size() == kMaxReuseDistance) return false;
       others.push_back(reads_[i]);
     }
     return true;
@@ -191,17 +200,17 @@ class Repeater {
   Program& program_;
   std::vector<Instruction> before_;
   std::vector<Copy> copies_;  // by value
-  std::vector<int> reads_;    // variables, in order of their reads
+  std::vector<int> reads_;    // variables in the order of their reads
 };
 
 }  // namespace
 
 absl::Status RegatherParameters(Program& program) {
-  const bool rests = std::any_of(
+  const bool stores_shards = std::any_of(
       program.rules.begin(), program.rules.end(), [](const LayoutRule& rule) {
         return rule.section == RuleSection::kParameters;
       });
-  if (rests) Repeater(program).Run();
+  if (stores_shards) ParameterRegatherer(program).Run();
   return absl::OkStatus();
 }
 

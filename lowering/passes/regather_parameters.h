@@ -7,39 +7,38 @@
 
 namespace mtf {
 
-// Gathers a parameter that rests in shards just before it is read, drops the
-// copy, and gathers it again where it is read next: in the backward pass. Casts
-// and the like that only this parameter goes into are done again with it.
+// Gathers a parameter stored in shards directly before it is read, frees the
+// copy, and gathers it again before the next reader, typically in the backward
+// pass. Casts and other cheap instructions that lead from the parameter to the
+// reader are repeated with the gather.
 //
-//   before  %w.whole = all_gather(%w) d over{data}
-//           %y = einsum(%x, %w.whole)
+//   before  %w.full = all_gather(%w) d over{data}
+//           %y = einsum(%x, %w.full)
 //           ...                                 the other layers
-//           %dx = einsum(%dy, %w.whole)
-//   after   %w.whole = all_gather(%w) d over{data}
-//           %y = einsum(%x, %w.whole)
+//           %dx = einsum(%dy, %w.full)
+//   after   %w.full = all_gather(%w) d over{data}
+//           %y = einsum(%x, %w.full)
 //           ...
-//           %w.whole_1 = all_gather(%w) d over{data}
-//           %dx = einsum(%dy, %w.whole_1)
+//           %w.full_1 = all_gather(%w) d over{data}
+//           %dx = einsum(%dy, %w.full_1)
 //
-// A copy is kept for its next reader where no more than four other parameters
-// are read between the two. So at most five copies wait at any time, however
-// many layers there are: every copy that waits has its last reader behind that
-// of the one that waits longest, and before the next reader of that one. Where
-// the forward pass turns into the backward pass, the next reader is near; so is
-// it in a loss by chunks, in the steps of a recurrent cell, in two branches
-// that share a parameter.
+// A copy is kept for its next reader if at most four other parameters are read
+// in between. So at most five copies are alive between reads, however many
+// layers there are. The next reader is that near where the forward pass turns
+// into the backward pass, in a loss computed by chunks, in the steps of a
+// recurrent cell, and in two branches that share a parameter.
 //
-// That is the reuse distance of caches, and of DeepSpeed's ZeRO-3
-// (stage3_max_reuse_distance), counted in parameters, so that it needs no
-// number that fits one size of model. FSDP gathers by modules, which lowering
-// does not know: names must not change what is sent.
+// This is the reuse distance of caches and of DeepSpeed's ZeRO-3
+// (stage3_max_reuse_distance), counted in parameters so that no constant
+// depends on the size of the model. FSDP gathers by module, which lowering does
+// not know: names must not change what is sent.
 //
-// Gathers that another section than [parameters] causes, and those of
-// [parameters keep_gathered], stay one; the latter move to their first reader.
+// Gathers caused by a section other than [parameters], and those of [parameters
+// keep_gathered], are not repeated; the latter move to their first reader.
 //
-// Runs behind the passes that choose and remove collectives, because it counts
-// who is left to read, and before bucket_all_reduces, which joins sums across
-// the places that gathers go to.
+// Runs after the passes that choose and remove collectives, because it counts
+// the remaining readers, and before bucket_all_reduces, which combines
+// reductions across the positions that gathers move to.
 absl::Status RegatherParameters(Program& program);
 
 }  // namespace mtf

@@ -19,11 +19,11 @@
 namespace mtf {
 namespace {
 
-// Steps between a value and what it is made of: more take longer than to read
-// it.
-constexpr size_t kMostChainSteps = 8;
+// The maximum number of steps to recompute a value: more take longer than
+// reading it from memory.
+constexpr size_t kMaxChainSteps = 8;
 
-// An instruction or two on every device.
+// Whether a function takes at most two machine instructions on every device.
 bool IsCheap(ScalarFunction function) {
   switch (function) {
     case ScalarFunction::kIdentity:
@@ -59,29 +59,32 @@ bool AreCheap(const std::vector<MapStep>& steps) {
       steps, [](const MapStep& step) { return IsCheap(step.function); });
 }
 
-class Recomputer {
+// Rewrites a program once. A rewrite can make further values cheaper to
+// recompute than to keep, so RematerializeMaps repeats it until nothing
+// changes.
+class MapRematerializer {
  public:
-  explicit Recomputer(Program& program)
+  explicit MapRematerializer(Program& program)
       : program_(program),
         producers_(FindProducers(program)),
         readers_(program),
-        stretch_(program.instructions.size()),
+        segment_(program.instructions.size()),
         depth_(program.instructions.size(), 0),
-        last_read_(program.values.size(), -1),
-        from_(program.values.size(), kNone),
-        last_late_(program.values.size(), kNone),
-        root_(program.values.size(), kNone),
-        stays_(program.values.size(), false) {}
+        last_reader_(program.values.size(), -1),
+        recompute_source_(program.values.size(), kNone),
+        last_late_reader_(program.values.size(), kNone),
+        chosen_root_(program.values.size(), kNone),
+        must_stay_(program.values.size(), false) {}
 
-  // False where nothing changes.
+  // Returns false if nothing changes.
   bool Run() {
-    FindStretches();
+    FindSegments();
     FindDepths();
-    FindLastReads();
+    FindLastReaders();
     for (const Instruction& instruction : program_.instructions) {
-      if (instruction.opcode == Opcode::kMap) FindLateReads(instruction);
+      if (instruction.opcode == Opcode::kMap) FindCandidate(instruction);
     }
-    if (!Choose()) return false;
+    if (!ChooseValues()) return false;
     Rewrite();
     return true;
   }
@@ -96,82 +99,85 @@ class Recomputer {
     return program_.values[value].local_bytes();
   }
 
-  void FindStretches() {
-    int stretch = 0;
-    for (size_t i = 0; i < stretch_.size(); ++i) {
+  // Divides the program at the instructions that cannot fuse with maps.
+  void FindSegments() {
+    int segment = 0;
+    for (size_t i = 0; i < segment_.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
       const bool ends =
           !HasExpression(instruction) && !IsNoOp(program_, instruction);
-      stretch_[i] = ends ? ++stretch : stretch;
+      segment_[i] = ends ? ++segment : segment;
     }
   }
 
+  // Numbers the kernels before each instruction; maps and reductions of rows
+  // join the kernel of their operands.
   void FindDepths() {
     for (size_t i = 0; i < depth_.size(); ++i) {
       for (int operand : program_.instructions[i].operands) {
         if (producers_[operand] < 0) continue;
-        const Instruction& maker = ProducerOf(operand);
+        const Instruction& producer = ProducerOf(operand);
         const bool passes =
-            IsNoOp(program_, maker) || maker.opcode == Opcode::kRandom ||
-            maker.opcode == Opcode::kMask ||
-            (HasExpression(maker) && !IsLongReduce(program_, maker));
+            IsNoOp(program_, producer) || producer.opcode == Opcode::kRandom ||
+            producer.opcode == Opcode::kMask ||
+            (HasExpression(producer) && !IsLongReduce(program_, producer));
         depth_[i] =
             std::max(depth_[i], depth_[producers_[operand]] + (passes ? 0 : 1));
       }
     }
   }
 
-  // Until when each value is in memory: what views it keeps it there.
-  void FindLastReads() {
+  // The last reader of each value; a value lives as long as its views.
+  void FindLastReaders() {
     for (int i = static_cast<int>(program_.instructions.size()) - 1; i >= 0;
          --i) {
       const Instruction& instruction = program_.instructions[i];
       int last = i;
       if (IsNoOp(program_, instruction)) {
         for (int result : instruction.results) {
-          last = std::max(last, last_read_[result]);
+          last = std::max(last, last_reader_[result]);
         }
       }
       for (int operand : instruction.operands) {
-        last_read_[operand] = std::max(last_read_[operand], last);
+        last_reader_[operand] = std::max(last_reader_[operand], last);
       }
     }
   }
 
-  // The operand that `map` can be made of again, and who reads it late, if all
-  // of them could.
-  void FindLateReads(const Instruction& map) {
+  // Finds the operand from which the result of `map` can be recomputed and, if
+  // all late readers of the result could recompute it, the last of them.
+  void FindCandidate(const Instruction& map) {
     const int value = map.results[0];
-    const ProgramValue& made = program_.values[value];
-    // Of numbers there is nothing to save.
-    if (made.shape.rank() == 0) return;
+    const ProgramValue& produced = program_.values[value];
+    // Scalars are not worth it.
+    if (produced.shape.rank() == 0) return;
     if (!AreCheap(ExpressionOf(map).steps)) return;
-    int from = kNone;
+    int source = kNone;
     for (int operand : map.operands) {
       const ProgramValue& read = program_.values[operand];
-      if (read.local_elements() < made.local_elements()) continue;
-      if (from != kNone || !read.shape.SameDimensions(made.shape)) return;
-      from = operand;
+      if (read.local_elements() < produced.local_elements()) continue;
+      if (source != kNone || !read.shape.SameDimensions(produced.shape)) return;
+      source = operand;
     }
-    from_[value] = from;
-    if (from == kNone || IsKeptByView(value)) return;
+    recompute_source_[value] = source;
+    if (source == kNone || IsKeptByView(value)) return;
     int last = kNone;
     for (int reader : LateReaders(value)) {
       const Instruction& reads = program_.instructions[reader];
-      if (!HasExpression(reads) || !RunsOverElements(program_, reads, value) ||
-          !IsLate(reader, value) || FinishesMatmul(reads)) {
+      if (!HasExpression(reads) || !IteratesOver(program_, reads, value) ||
+          !IsLate(reader, value) || MayBeEpilogue(reads)) {
         return;
       }
       last = reader;
     }
-    last_late_[value] = last;
+    last_late_reader_[value] = last;
   }
 
-  // Whether `reader` may be what a matmul does before it writes, a sum or the
-  // slope of a gelu, or make the logits of a softmax, as within attention: a
-  // map that alone reads the result of an einsum. Devices look for those with
-  // their operands as they stand.
-  bool FinishesMatmul(const Instruction& reader) const {
+  // Whether `reader` may be the epilogue of a matmul, a sum or the gradient of
+  // a GELU, or compute the logits of a softmax in attention: a map that is the
+  // only reader of an einsum. Devices match those patterns with their operands
+  // as they are.
+  bool MayBeEpilogue(const Instruction& reader) const {
     const bool alone = absl::c_any_of(reader.operands, [&](int operand) {
       return producers_[operand] >= 0 &&
              ProducerOf(operand).opcode == Opcode::kEinsum &&
@@ -191,24 +197,24 @@ class Recomputer {
     return adds || is_logits || !AreCheap(steps);
   }
 
-  // Whether a view of `value`, or the variable that it is written to, keeps it
-  // in memory.
+  // Whether a view of `value`, or a variable that it is written to, keeps it
+  // alive.
   bool IsKeptByView(int value) const {
     return absl::c_any_of(readers_[value], [&](int reader) {
       const Instruction& reads = program_.instructions[reader];
       if (reads.opcode == Opcode::kWriteVariable) return true;
       if (!IsNoOp(program_, reads)) return false;
-      const int last = last_read_[reads.results[0]];
-      return last != kNone && stretch_[last] != stretch_[producers_[value]];
+      const int last = last_reader_[reads.results[0]];
+      return last != kNone && segment_[last] != segment_[producers_[value]];
     });
   }
 
-  // Whether more kernels lie before `reader` than before `value`.
+  // Whether `reader` has more kernels before it than the producer of `value`.
   bool IsLate(int reader, int value) const {
     return depth_[reader] != depth_[producers_[value]];
   }
 
-  // Of the readers, which ascend, the first that is late and all behind it.
+  // The readers of `value` from the first late one on, in program order.
   absl::Span<const int> LateReaders(int value) const {
     absl::Span<const int> readers = readers_[value];
     while (!readers.empty() && !IsLate(readers.front(), value)) {
@@ -217,101 +223,108 @@ class Recomputer {
     return readers;
   }
 
-  // Whether a value is in memory until `time` whatever is chosen.
+  // Whether a value stays alive until `time` whatever is chosen.
   bool IsKept(int value, int time) const {
-    return last_late_[value] == kNone && last_read_[value] >= time;
+    return last_late_reader_[value] == kNone && last_reader_[value] >= time;
   }
 
-  // What `value` had best be made of: the nearest that is kept anyway, or the
-  // farthest. None may be larger.
+  // The best value to recompute `value` from, along the chain of sources: the
+  // nearest that is kept alive anyway, or else the farthest. It must not be
+  // larger than `value`. kNone if there is none.
   int RootOf(int value) const {
     int root = kNone;
     size_t steps = ExpressionOf(ProducerOf(value)).steps.size();
-    for (int from = from_[value]; from != kNone && steps <= kMostChainSteps;
-         from = from_[from]) {
-      if (BytesOf(from) <= BytesOf(value)) {
-        root = from;
-        if (IsKept(from, last_late_[value])) break;
+    for (int source = recompute_source_[value];
+         source != kNone && steps <= kMaxChainSteps;
+         source = recompute_source_[source]) {
+      if (BytesOf(source) <= BytesOf(value)) {
+        root = source;
+        if (IsKept(source, last_late_reader_[value])) break;
       }
-      if (from_[from] != kNone) {
-        steps += ExpressionOf(ProducerOf(from)).steps.size();
+      if (recompute_source_[source] != kNone) {
+        steps += ExpressionOf(ProducerOf(source)).steps.size();
       }
     }
     return root;
   }
 
-  // Marks by their roots the values that are made again. False if none is.
-  bool Choose() {
+  // Chooses, root by root, the values to rematerialize. Returns false if there
+  // are none.
+  bool ChooseValues() {
     std::vector<std::pair<int, int>> by_root;  // root, value
     for (const Instruction& map : program_.instructions) {
       if (map.opcode != Opcode::kMap) continue;
       const int value = map.results[0];
-      if (last_late_[value] == kNone) continue;
+      if (last_late_reader_[value] == kNone) continue;
       const int root = RootOf(value);
       if (root != kNone) {
         by_root.emplace_back(root, value);
       } else {
-        last_late_[value] = kNone;  // it is kept for all that are made of it
+        last_late_reader_[value] = kNone;  // kept alive: a source for others
       }
     }
     absl::c_sort(by_root);
     bool chosen = false;
-    room_.assign(by_root.empty() ? 0 : program_.instructions.size(), {});
+    growth_.assign(by_root.empty() ? 0 : program_.instructions.size(), {});
     for (auto begin = by_root.begin(); begin != by_root.end();) {
       const auto end = std::find_if(begin, by_root.end(), [&](const auto& of) {
         return of.first != begin->first;
       });
-      const int root_of_all = begin->first;
+      // The values that would be recomputed from one root, chosen together:
+      // what must stay alive for one serves all.
+      const int root = begin->first;
       std::vector<int> values;
       for (auto of = begin; of != end; ++of) {
-        if (TakeRoom(of->second, root_of_all)) values.push_back(of->second);
+        if (ReserveGrowth(of->second, root)) values.push_back(of->second);
       }
-      if (StandAlone(values, root_of_all) && Saves(values, root_of_all)) {
+      if (AreIndependent(values, root) && SaveMemory(values, root)) {
         for (int value : values) {
-          root_[value] = root_of_all;
-          for (int operand : LateOperands(value, root_of_all)) {
-            stays_[operand] = true;
+          chosen_root_[value] = root;
+          for (int operand : LateOperands(value, root)) {
+            must_stay_[operand] = true;
           }
         }
         chosen = true;
       } else {
-        for (int value : values) AddRoom(value, root_of_all, -1);
+        for (int value : values) AddGrowth(value, root, -1);
       }
       begin = end;
     }
     return chosen;
   }
 
-  // What makes `value` of `root`, counted `times`, into the room that its late
-  // readers take in. True while all of them stay within bounds.
-  bool AddRoom(int value, int root, int times) {
+  // Adds `sign` times the steps and operands that recompute `value` from `root`
+  // to the growth of its late readers. Returns whether all of them stay within
+  // the limits of a kernel.
+  bool AddGrowth(int value, int root, int sign) {
     int steps = 0, operands = 0;
-    for (int link = value; link != root; link = from_[link]) {
+    for (int link = value; link != root; link = recompute_source_[link]) {
       steps += static_cast<int>(ExpressionOf(ProducerOf(link)).steps.size());
       operands += static_cast<int>(ProducerOf(link).operands.size());
     }
     bool fits = true;
     for (int reader : LateReaders(value)) {
       const Instruction& reads = program_.instructions[reader];
-      Room& room = room_[reader];
-      room.steps += times * steps;
-      room.operands += times * operands;
+      Growth& growth = growth_[reader];
+      growth.steps += sign * steps;
+      growth.operands += sign * operands;
       fits = fits &&
-             ExpressionOf(reads).steps.size() + room.steps <= kMostMapSteps &&
-             reads.operands.size() + room.operands <= kMostMapOperands;
+             ExpressionOf(reads).steps.size() + growth.steps <= kMaxMapSteps &&
+             reads.operands.size() + growth.operands <= kMaxMapOperands;
     }
     return fits;
   }
-  bool TakeRoom(int value, int root) {
-    if (AddRoom(value, root, 1)) return true;
-    AddRoom(value, root, -1);
+  // Reserves the growth if it is within the limits.
+  bool ReserveGrowth(int value, int root) {
+    if (AddGrowth(value, root, 1)) return true;
+    AddGrowth(value, root, -1);
     return false;
   }
 
-  // What the maps between `value` and `root` read late themselves.
+  // The operands of the maps from `root` to `value` that those maps read late.
   std::vector<int> LateOperands(int value, int root) const {
     std::vector<int> late;
-    for (int link = value; link != root; link = from_[link]) {
+    for (int link = value; link != root; link = recompute_source_[link]) {
       for (int operand : ProducerOf(link).operands) {
         if (producers_[operand] >= 0 && IsLate(producers_[link], operand)) {
           late.push_back(operand);
@@ -321,32 +334,34 @@ class Recomputer {
     return late;
   }
 
-  // Whether none of the maps that are taken in takes in more in this round: of
-  // those its size is not known yet.
-  bool StandAlone(const std::vector<int>& values, int root) const {
+  // Whether none of the maps to be recomputed is itself chosen or extended in
+  // this round: its size would not be known yet.
+  bool AreIndependent(const std::vector<int>& values, int root) const {
     return absl::c_all_of(values, [&](int value) {
-      return !stays_[value] &&
+      return !must_stay_[value] &&
              absl::c_all_of(LateOperands(value, root), [&](int operand) {
-               return root_[operand] == kNone;
+               return chosen_root_[operand] == kNone;
              });
     });
   }
 
-  // Whether making `values` of `root` again keeps fewer bytes, and, while those
-  // that are read last are all that is left of them, not more. Numbers of rows
-  // and columns, at most an eighth, do not count there.
-  bool Saves(std::vector<int> values, int root) const {
-    absl::c_stable_sort(
-        values, [this](int a, int b) { return last_late_[a] > last_late_[b]; });
+  // Whether recomputing `values` from `root` keeps fewer bytes alive in all,
+  // and not notably more at the end of each segment, when the values read last
+  // are all that is left to save. Row and column statistics, at most an eighth,
+  // do not count there.
+  bool SaveMemory(std::vector<int> values, int root) const {
+    absl::c_stable_sort(values, [this](int a, int b) {
+      return last_late_reader_[a] > last_late_reader_[b];
+    });
     int64_t saved = 0, kept = 0;
     std::vector<int> known;
     for (size_t i = 0; i < values.size(); ++i) {
       const int value = values[i];
       saved += BytesOf(value);
-      for (int link = value; link != root; link = from_[link]) {
+      for (int link = value; link != root; link = recompute_source_[link]) {
         for (int operand : ProducerOf(link).operands) {
-          if ((operand == from_[link] && operand != root) ||
-              IsKept(operand, last_late_[value]) ||
+          if ((operand == recompute_source_[link] && operand != root) ||
+              IsKept(operand, last_late_reader_[value]) ||
               absl::c_linear_search(known, operand)) {
             continue;
           }
@@ -354,24 +369,25 @@ class Recomputer {
           kept += BytesOf(operand);
         }
       }
-      const bool ends =
-          i + 1 == values.size() ||
-          stretch_[last_late_[values[i + 1]]] != stretch_[last_late_[value]];
+      const bool ends = i + 1 == values.size() ||
+                        segment_[last_late_reader_[values[i + 1]]] !=
+                            segment_[last_late_reader_[value]];
       if (ends && kept > saved + saved / 8) return false;
     }
     return kept < saved;
   }
 
+  // Fuses the chosen values into their late readers.
   void Rewrite() {
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       Instruction& reader = program_.instructions[i];
       if (!HasExpression(reader)) continue;
-      // What is taken in comes from a reader's own operands, which it changes.
+      // AbsorbMap changes the operands of the reader.
       const auto operands = reader.operands;
       for (int value : operands) {
-        const int root = root_[value];
+        const int root = chosen_root_[value];
         if (root == kNone || !IsLate(static_cast<int>(i), value)) continue;
-        for (int link = value; link != root; link = from_[link]) {
+        for (int link = value; link != root; link = recompute_source_[link]) {
           if (!absl::c_linear_search(reader.operands, link)) continue;
           const Instruction& producer = ProducerOf(link);
           AbsorbMap(producer, ExpressionOf(producer).steps, link, reader);
@@ -394,35 +410,37 @@ class Recomputer {
     EraseInstructions(dead, program_);
   }
 
-  // What a reader takes in besides.
-  struct Room {
+  // Steps and operands that recomputation adds to a reader.
+  struct Growth {
     int steps = 0, operands = 0;
   };
 
   Program& program_;
   const std::vector<int> producers_;  // by value
   const ReaderLists readers_;         // by value
-  // By instruction: equal where only maps and reductions run in between.
-  std::vector<int> stretch_;
-  // By instruction: how many others lie before it on the longest way. Two of
-  // one depth never wait for each other through another kernel.
+  // By instruction: equal if only maps and reductions run in between.
+  std::vector<int> segment_;
+  // By instruction: the number of kernels on the longest path of dependencies
+  // before it. Instructions of one depth never wait for each other through
+  // another kernel.
   std::vector<int> depth_;
   // By value; kNone where there is none.
-  std::vector<int> last_read_;
-  std::vector<int> from_;       // the operand that has its elements
-  std::vector<int> last_late_;  // its last late reader, if all could make it
-  std::vector<int> root_;       // what it is made of again, where it is
-  // A map that is taken in this round reads it late: this round it stays.
-  std::vector<bool> stays_;
-  std::vector<Room> room_;  // by instruction
+  std::vector<int> last_reader_;
+  std::vector<int> recompute_source_;  // operand to recompute it from
+  std::vector<int> last_late_reader_;  // if all late readers can recompute it
+  std::vector<int> chosen_root_;       // what it is recomputed from, if chosen
+  // By value: a map chosen in this round reads it late, so it is not chosen
+  // itself.
+  std::vector<bool> must_stay_;
+  std::vector<Growth> growth_;  // by instruction
 };
 
 }  // namespace
 
 absl::Status RematerializeMaps(Program& program) {
-  // What is kept for one may be what another can be made of.
-  while (Recomputer(program).Run()) {
-    // What lost its late readers may have one reader now.
+  // A value kept alive for one rematerialization may be the source of another.
+  while (MapRematerializer(program).Run()) {
+    // A value that lost its late readers may have a single reader now.
     MTF_RETURN_IF_ERROR(FuseMaps(program));
   }
   return absl::OkStatus();

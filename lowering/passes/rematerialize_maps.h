@@ -7,41 +7,40 @@
 
 namespace mtf {
 
-// Computes what is cheap once more where it is read late, in place of keeping
-// it from the forward to the backward pass. Of a norm, its operand and three
-// numbers for each row stay in memory, not the operand less its mean and that
-// over its deviation.
+// Rematerializes cheap elementwise values: recomputes a value next to the
+// backward instructions that read it instead of keeping it alive from the
+// forward pass. After this pass a layer norm keeps its input and three numbers
+// per row, not the centered and the normalized activations.
 //
-//   before  %sub = map(%x, %mean) sub      // %x, %mean : bf16, f32
-//           %s = map(%sub, %scale) mul
+//   before  %centered = map(%x, %mean) sub   // f32, live until the backward
+//   pass
+//           %s = map(%centered, %scale) mul
 //           %y = einsum(%s, %w)
-//           %g = map(%dy, %sub) mul        // %sub : f32 is kept until here
+//           %g = map(%dy, %centered) mul
 //   after   %g = map(%dy, %x, %mean) [sub($1, $2); mul($0, $3)]
 //
-// A value is made again of the operand that has its elements, through maps that
-// have one such operand each; their other operands are smaller, as those of
-// rows or columns are. It is, where
+// A value is rematerialized if
+// * it can be recomputed from one operand of the same shape that takes no more
+//   bytes, through maps with at most kMaxChainSteps steps in all, each of one
+//   or two machine instructions (their other operands are smaller: per-row or
+//   per-column statistics);
+// * all its late readers are maps or reductions over its elements, so that the
+//   recomputation fuses into them, and none may become the epilogue of a
+//   matmul. A reader is late if more kernels lie before it on the longest path
+//   of dependencies than before the value; all its other readers precede the
+//   late ones;
+// * the operands that must now stay alive, for this value or for all values
+//   recomputed from the same operand, take fewer bytes than those values.
+//   Operands that other late readers keep alive anyway are free.
 //
-//   * there are few steps in between, of an instruction or two each,
-//   * all that read it late are maps and reductions over its elements, and none
-//     is what a matmul does before it writes,
-//   * what reads it otherwise stands before them,
-//   * what it is made of takes no more bytes than it does, and
-//   * what is kept for it, or for all values made of the same, takes fewer
-//     bytes than they do; what somebody else reads as late is kept anyway.
+// This is rematerialization by minimum cuts (Chen et al. 2016, "Training Deep
+// Nets with Sublinear Memory Cost"; PyTorch's min-cut partitioner), restricted
+// to chains of maps. Lifetimes are approximated by program order: peak memory
+// can grow slightly where a value had been updated in place or filled a gap.
+// Idempotent.
 //
-// A reader is late before which more lies, on the longest way, than before the
-// value: instructions that are no maps and no reductions of a row. Others could
-// be one kernel with it, on a device that fuses.
-// How long values last is all that is looked at, so that the memory of a
-// program may still grow by a little, where something else was in place or lay
-// in a gap. The choice is the one of rematerialization by cuts of least bytes
-// (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; PyTorch's
-// min-cut partitioner), restricted to chains of maps. A second run changes
-// nothing.
-//
-// Runs after fuse_maps, whose fused maps are what is kept, and before
-// plan_buffers, which then has fewer buffers.
+// Runs after fuse_maps (fused maps are the unit of recomputation) and before
+// plan_buffers, which then plans fewer buffers.
 absl::Status RematerializeMaps(Program& program);
 
 }  // namespace mtf

@@ -9,7 +9,8 @@
 namespace mtf {
 namespace {
 
-// Whether every device can make the result in any cut without traffic.
+// Whether every device can produce the result in any sharding without
+// communication.
 bool CanMakeAnyShard(const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::kInput:
@@ -28,12 +29,14 @@ bool CanMakeAnyShard(const Instruction& instruction) {
 absl::Status RemoveTrivialCollectives(Program& program) {
   std::vector<int> readers = CountReaders(program);
   const std::vector<int> producers = FindProducers(program);
-  // The value that stands for another, by value.
-  std::vector<int> instead(program.values.size());
-  for (size_t i = 0; i < instead.size(); ++i) instead[i] = static_cast<int>(i);
+  // By value: the value that replaces it, or itself.
+  std::vector<int> replacement(program.values.size());
+  for (size_t i = 0; i < replacement.size(); ++i)
+    replacement[i] = static_cast<int>(i);
 
+  // Finds the slices that change nothing and forwards their readers.
   for (Instruction& instruction : program.instructions) {
-    for (int& operand : instruction.operands) operand = instead[operand];
+    for (int& operand : instruction.operands) operand = replacement[operand];
     if (instruction.opcode != Opcode::kAllSlice) continue;
     const int operand = instruction.operands[0];
     const int result = instruction.results[0];
@@ -49,13 +52,13 @@ absl::Status RemoveTrivialCollectives(Program& program) {
       source = operand;
     }
     if (source < 0) continue;
-    // The slice reads no more; its readers read the source.
-    instead[result] = source;
+    // The readers of the slice read the source.
+    replacement[result] = source;
     --readers[operand];
     readers[source] += readers[result];
   }
 
-  // What nobody reads goes, last first.
+  // Removes instructions whose results are never read, last first.
   readers = CountReaders(program);
   std::vector<bool> dead(program.instructions.size(), false);
   for (int i = static_cast<int>(program.instructions.size()) - 1; i >= 0; --i) {

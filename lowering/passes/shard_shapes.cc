@@ -20,10 +20,10 @@ namespace {
 
 using Extents = absl::InlinedVector<int64_t, 5>;
 
-// Gives values their extents.
-class Sharder {
+// Computes per-device extents.
+class ExtentSetter {
  public:
-  explicit Sharder(Program& program) : program_(program) {}
+  explicit ExtentSetter(Program& program) : program_(program) {}
 
   void SetLocal(ProgramValue& value) {
     SetExtents(value.shape, value.layout, value.name, value.local);
@@ -56,23 +56,24 @@ class Sharder {
       MTF_CHECK_EQ(extents[i] % shards, 0)
           << "extent " << extents[i] << " of \""
           << shape[static_cast<int>(i)].name << "\" of \"" << tensor
-          << "\" is not cut evenly by " << shards
-          << " shards: Grains::Allow was not told of "
+          << "\" does not divide by " << shards
+          << " shards: Grains::Allow was not called for "
           << program_.mesh.AxisNames(axes);
       extents[i] /= shards;
     }
   }
 
   Program& program_;
-  internal::ShapeCache<Extents> padded_;  // the extents of all shards together
+  internal::ShapeCache<Extents>
+      padded_;  // by shape: extents with padding, not yet divided by the shards
   bool has_padding_ = false;
 };
 
-// Writes masks.
-class Masker {
+// Inserts the masks.
+class MaskWriter {
  public:
-  Masker(Program& program, Sharder& sharder)
-      : program_(program), sharder_(sharder), fills_(program) {}
+  MaskWriter(Program& program, ExtentSetter& extent_setter)
+      : program_(program), extents_(extent_setter), fills_(program) {}
 
   void Run() {
     std::vector<Instruction> before = std::move(program_.instructions);
@@ -80,57 +81,58 @@ class Masker {
     program_.instructions.reserve(before.size());
     for (Instruction& instruction : before) {
       MaskOperands(instruction);
-      fills_.Follow(instruction);
+      fills_.Propagate(instruction);
       program_.instructions.push_back(std::move(instruction));
     }
   }
 
  private:
-  // Replaces operand `place` by a copy whose padding along `dims` is `fill`.
-  void Mask(Instruction& instruction, int place, const std::vector<int>& dims,
+  // Replaces operand `index` by a copy whose padding along `dims` is `fill`,
+  // unless it is known to be already.
+  void Mask(Instruction& instruction, int index, const std::vector<int>& dims,
             double fill) {
-    const int value = instruction.operands[place];
+    const int value = instruction.operands[index];
     std::vector<int> wrong;
     for (int dim : dims) {
-      if (fills_.IsPadded(value, dim) && !fills_.Holds(value, dim, fill)) {
+      if (fills_.IsPadded(value, dim) && !fills_.PaddingIs(value, dim, fill)) {
         wrong.push_back(dim);
       }
     }
     if (wrong.empty()) return;
     for (const Masked& known : masked_) {
       if (known.value == value && known.dims == wrong && known.fill == fill) {
-        instruction.operands[place] = known.result;
+        instruction.operands[index] = known.result;
         return;
       }
     }
     const ProgramValue from = program_.values[value];
     const int result =
         program_.AddValue(from.name, from.dtype, from.shape, from.layout);
-    sharder_.SetLocal(program_.values[result]);
+    extents_.SetLocal(program_.values[result]);
     program_.values[result].causes = from.causes;
     Instruction mask(Opcode::kMask, MaskAttributes{wrong, fill});
     mask.operands = {value};
     mask.results = {result};
     mask.origin = instruction.origin;
-    fills_.Follow(mask);
+    fills_.Propagate(mask);
     program_.instructions.push_back(std::move(mask));
     masked_.push_back({value, wrong, fill, result});
-    instruction.operands[place] = result;
+    instruction.operands[index] = result;
   }
 
   void MaskOperands(Instruction& instruction) {
     switch (instruction.opcode) {
       case Opcode::kEinsum: {
         const Shape kept = program_.values[instruction.results[0]].shape;
-        for (int place = 0; place < 2; ++place) {
+        for (int index = 0; index < 2; ++index) {
           const Shape shape =
-              program_.values[instruction.operands[place]].shape;
+              program_.values[instruction.operands[index]].shape;
           std::vector<int> summed;
           for (int i = 0; i < shape.rank(); ++i) {
             if (!kept.Contains(shape[i].name)) summed.push_back(i);
           }
-          // In both operands: zero times an infinity is not zero.
-          Mask(instruction, place, summed, 0);
+          // Both operands need zeros: zero times infinity is not zero.
+          Mask(instruction, index, summed, 0);
         }
         break;
       }
@@ -167,16 +169,16 @@ class Masker {
   };
 
   Program& program_;
-  Sharder& sharder_;
+  ExtentSetter& extents_;
   PaddingFills fills_;
   std::vector<Masked> masked_;
 };
 
-// Bytes of a whole program must fit 64 bits with room to spare; no device holds
-// a millionth of this.
-constexpr int64_t kMostElements = int64_t{1} << 44;
+// A limit on the elements of one value that leaves room to add up the bytes of
+// a program in 64 bits; no device has a millionth of this.
+constexpr int64_t kMaxElements = int64_t{1} << 44;
 
-// Elements on every device; products that leave int64 are its greatest number.
+// The elements of a shard; INT64_MAX if the product overflows.
 int64_t LocalElements(const ProgramValue& value) {
   int64_t elements = 1;
   for (int64_t extent : value.local) {
@@ -192,7 +194,7 @@ absl::Status CheckElements(const Program& program) {
     for (int result : instruction.results) {
       const ProgramValue& value = program.values[result];
       const int64_t elements = LocalElements(value);
-      if (elements <= kMostElements) continue;
+      if (elements <= kMaxElements) continue;
       std::string made_by;
       if (instruction.origin >= 0) {
         const Origin& origin = program.origins[instruction.origin];
@@ -202,8 +204,8 @@ absl::Status CheckElements(const Program& program) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "\"", value.name, "\" ", DTypeName(value.dtype), "[",
           value.shape.ToString(), "] takes ", elements,
-          " places on every device", made_by,
-          "\n  help     make it smaller, or cut it over more devices"));
+          " elements on every device", made_by,
+          "\n  help     make it smaller, or shard it over more devices"));
     }
   }
   return absl::OkStatus();
@@ -212,13 +214,14 @@ absl::Status CheckElements(const Program& program) {
 }  // namespace
 
 absl::Status ShardShapes(Program& program) {
-  Sharder sharder(program);
-  for (ProgramValue& value : program.values) sharder.SetLocal(value);
+  ExtentSetter extent_setter(program);
+  for (ProgramValue& value : program.values) extent_setter.SetLocal(value);
   MTF_RETURN_IF_ERROR(CheckElements(program));
   for (Instruction& instruction : program.instructions) {
-    if (instruction.opcode == Opcode::kReduce) sharder.SetLocal(instruction);
+    if (instruction.opcode == Opcode::kReduce)
+      extent_setter.SetLocal(instruction);
   }
-  if (sharder.has_padding()) Masker(program, sharder).Run();
+  if (extent_setter.has_padding()) MaskWriter(program, extent_setter).Run();
   return absl::OkStatus();
 }
 

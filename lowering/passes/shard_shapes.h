@@ -7,17 +7,18 @@
 
 namespace mtf {
 
-// Gives every value its extents on one device and writes a mask wherever
-// padding could flow into a valid element. What padding holds is followed
-// through the program: zeros stay zeros through a sum, become ones through exp,
-// and are unknown behind a product with something that might be infinite.
+// Sets the per-device extents of every value and inserts a mask wherever
+// padding could reach a valid element. What padding contains is tracked through
+// the program: zeros stay zeros through a sum, become ones through exp, and are
+// unknown after a product with a factor that may be infinite.
 //
 //   before  %s : f32[b:4] = reduce(%x) sum      %x f32[b:4, length:13/model]
 //   after   %x.mask : f32[b:4, length:13/model=7] = mask(%x) length=0
 //           %s : f32[b:4] = reduce(%x.mask) sum
 //
-// Runs when every collective is known, for masks stand between instructions
-// that stay; all passes behind it work on one device's shapes.
+// Runs once every collective is known, so that a mask is placed between
+// instructions that no later pass moves; all passes after it work with the
+// shapes of one device.
 absl::Status ShardShapes(Program& program);
 
 }  // namespace mtf

@@ -8,60 +8,62 @@
 namespace mtf {
 namespace {
 
-class Writer {
+class OverlapWriter {
  public:
-  Writer(const std::vector<OverlappedCollective>& collectives,
-         const std::vector<int>& producer, const std::vector<bool>& is_view,
-         const std::vector<bool>& moves_up, Program& program)
+  OverlapWriter(const std::vector<OverlappedCollective>& collectives,
+                const std::vector<int>& producer,
+                const std::vector<bool>& is_view,
+                const std::vector<bool>& moves_with_gather, Program& program)
       : collectives_(collectives),
         producer_(producer),
         is_view_(is_view),
-        moves_up_(moves_up),
+        moves_with_gather_(moves_with_gather),
         program_(program),
         count_(static_cast<int>(program.instructions.size())) {}
 
   void Run() {
-    // What is to be written at a place, in this order: waits that make room,
-    // collectives that start, waits for what is read there.
-    enum Step { kRoom, kStart, kNeed };
-    std::vector<std::tuple<int, Step, std::tuple<int, int, int>, int>> steps;
-    std::vector<bool> starts(count_, false);
+    // The events at each position, in this order: waits that must precede the
+    // starts, starts of collectives, waits for values that are read there.
+    enum Event { kEarlyWait, kStart, kWait };
+    std::vector<std::tuple<int, Event, std::tuple<int, int, int>, int>> events;
+    std::vector<bool> has_start(count_, false);
     for (size_t c = 0; c < collectives_.size(); ++c) {
       const Collective& collective = collectives_[c];
       const int id = static_cast<int>(c);
       if (collective.start < 0) continue;
-      starts[collective.at] = true;
-      steps.emplace_back(collective.start, kStart, StartOrder(collective), id);
+      has_start[collective.instruction] = true;
+      events.emplace_back(collective.start, kStart, StartOrder(collective), id);
       if (!collective.asynchronous) continue;
-      steps.emplace_back(collective.wait,
-                         collective.first_of_place ? kRoom : kNeed,
-                         StartOrder(collective), id);
+      events.emplace_back(collective.wait,
+                          collective.waits_before_starts ? kEarlyWait : kWait,
+                          StartOrder(collective), id);
     }
-    std::sort(steps.begin(), steps.end());
-    done_.assign(count_, false);
+    std::sort(events.begin(), events.end());
+    written_.assign(count_, false);
     for (const OverlappedCollective& collective : collectives_) {
       if (!collective.asynchronous) continue;
-      for (int view : collective.views) done_[view] = true;  // with its wait
+      for (int view : collective.views)
+        written_[view] = true;  // written after the wait
     }
-    order_.reserve(count_ + steps.size() / 2);
-    size_t step = 0;
+    order_.reserve(count_ + events.size() / 2);
+    size_t event = 0;
     for (int i = 0; i <= count_; ++i) {
-      while (step < steps.size() && std::get<0>(steps[step]) == i) {
-        const Step kind = std::get<1>(steps[step]);
+      while (event < events.size() && std::get<0>(events[event]) == i) {
+        const Event kind = std::get<1>(events[event]);
         if (kind == kStart) {
-          Start(collectives_[std::get<3>(steps[step++])]);
+          Start(collectives_[std::get<3>(events[event++])]);
           continue;
         }
         std::vector<int> waited;
-        for (; step < steps.size() && std::get<0>(steps[step]) == i &&
-               std::get<1>(steps[step]) == kind;
-             ++step) {
-          waited.push_back(std::get<3>(steps[step]));
+        for (; event < events.size() && std::get<0>(events[event]) == i &&
+               std::get<1>(events[event]) == kind;
+             ++event) {
+          waited.push_back(std::get<3>(events[event]));
         }
         Wait(waited);
       }
-      // A collective is written where it starts, which may be further on.
-      if (i < count_ && !done_[i] && !starts[i]) Write(i);
+      // A moved collective is written at its start, which may come later.
+      if (i < count_ && !written_[i] && !has_start[i]) Write(i);
     }
     Reorder();
   }
@@ -74,27 +76,31 @@ class Writer {
   }
 
   void Write(int i) {
-    done_[i] = true;
+    written_[i] = true;
     order_.push_back(i);
   }
 
+  // Writes a collective, after the instructions that move with it.
   void Start(const Collective& collective) {
-    if (done_[collective.at]) return;
-    program_.instructions[collective.at]
+    if (written_[collective.instruction]) return;
+    program_.instructions[collective.instruction]
         .Get<CollectiveAttributes>()
         .asynchronous = collective.asynchronous;
-    WriteMakers(instruction(collective.at));
-    Write(collective.at);
+    WriteProducers(instruction(collective.instruction));
+    Write(collective.instruction);
   }
-  void WriteMakers(const Instruction& reader) {
+  void WriteProducers(const Instruction& reader) {
     for (int operand : reader.operands) {
-      const int maker = producer_[operand];
-      if (done_[maker] || (!moves_up_[maker] && !is_view_[maker])) continue;
-      WriteMakers(instruction(maker));
-      Write(maker);
+      const int producer = producer_[operand];
+      if (written_[producer] ||
+          (!moves_with_gather_[producer] && !is_view_[producer]))
+        continue;
+      WriteProducers(instruction(producer));
+      Write(producer);
     }
   }
 
+  // Writes one wait for several collectives, then the views of their results.
   void Wait(const std::vector<int>& collectives) {
     Instruction wait(Opcode::kWait);
     for (int c : collectives) {
@@ -108,8 +114,8 @@ class Writer {
     }
   }
 
-  // In place: the instructions of a large model take megabytes, and fresh
-  // memory costs more than the work.
+  // Permutes the instructions into their new order. In place: those of a large
+  // model take megabytes, and fresh memory costs more than the work.
   void Reorder() {
     std::vector<Instruction>& instructions = program_.instructions;
     instructions.insert(instructions.end(),
@@ -132,13 +138,13 @@ class Writer {
   const std::vector<OverlappedCollective>& collectives_;
   const std::vector<int>& producer_;
   const std::vector<bool>& is_view_;
-  const std::vector<bool>& moves_up_;
+  const std::vector<bool>& moves_with_gather_;
   Program& program_;
   const int count_;
   std::vector<Instruction> waits_;
-  // By new place: the old one, or how many there were and which of waits_.
+  // By new index: the old index, or count_ plus an index in waits_.
   std::vector<int> order_;
-  std::vector<bool> done_;  // by instruction
+  std::vector<bool> written_;  // by instruction
 };
 
 }  // namespace
@@ -146,14 +152,16 @@ class Writer {
 std::tuple<int, int, int> StartOrder(const OverlappedCollective& collective) {
   return {collective.start,
           collective.asynchronous ? collective.wait : collective.start,
-          collective.at};
+          collective.instruction};
 }
 
 void WriteOverlap(const std::vector<OverlappedCollective>& collectives,
                   const std::vector<int>& producer,
                   const std::vector<bool>& is_view,
-                  const std::vector<bool>& moves_up, Program& program) {
-  Writer(collectives, producer, is_view, moves_up, program).Run();
+                  const std::vector<bool>& moves_with_gather,
+                  Program& program) {
+  OverlapWriter(collectives, producer, is_view, moves_with_gather, program)
+      .Run();
 }
 
 }  // namespace mtf

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a program anew with its collectives where overlap_collectives has
-// placed them.
+// Rewrites a program with its collectives at the positions that
+// overlap_collectives chose.
 #ifndef LOWERING_PASSES_WRITE_OVERLAP_H_
 #define LOWERING_PASSES_WRITE_OVERLAP_H_
 
@@ -12,29 +12,31 @@
 
 namespace mtf {
 
-// A collective and where it goes. Places are those of the program as it stands;
-// "at place k" is in front of instruction k, and the place behind the last
-// instruction is their number.
+// A collective and its new position. Positions refer to the program before the
+// rewrite: position k is directly before instruction k, and the number of
+// instructions is the end.
 struct OverlappedCollective {
-  int at = -1;  // its instruction
+  int instruction = -1;
   int first_result = -1;
   int origin = -1;
-  int start = -1, wait = -1;  // places; a start of -1 leaves it where it is
+  int start = -1, wait = -1;  // positions; start -1: keeps its position
   bool gathers_parameter = false;
-  bool asynchronous = false;    // waits for nothing if not
-  bool first_of_place = false;  // its wait comes before what starts there
-  std::vector<int> views;       // of its results
+  bool asynchronous = false;         // otherwise without a wait
+  bool waits_before_starts = false;  // of other collectives at `wait`
+  std::vector<int> views;  // instructions that are views of its results
 };
 
-// What is needed first starts first.
+// Sort key of collectives that start at one position: by their wait, then in
+// program order.
 std::tuple<int, int, int> StartOrder(const OverlappedCollective& collective);
 
-// By value, who makes it (-1: nobody); by instruction, whether it is a view and
-// whether it is written in front of its first reader.
+// Rewrites `program`. `producer`: by value, the instruction that produces it or
+// -1; `is_view`, `moves_with_gather`: by instruction, whether it is a view and
+// whether it is written directly before its first reader.
 void WriteOverlap(const std::vector<OverlappedCollective>& collectives,
                   const std::vector<int>& producer,
                   const std::vector<bool>& is_view,
-                  const std::vector<bool>& moves_up, Program& program);
+                  const std::vector<bool>& moves_with_gather, Program& program);
 
 }  // namespace mtf
 

@@ -18,39 +18,40 @@
 namespace mtf {
 namespace {
 
-// How many collectives, or tensors, an error shows.
-constexpr size_t kMostShown = 3;
+// How many collectives or tensors an error lists.
+constexpr size_t kMaxListed = 3;
 
-// For each value, the variable that it is the old or the new value of, or null.
-std::vector<const ProgramVariable*> VariablesBehind(const Program& program) {
+// By value: the variable that it is the old or the new value of, or null.
+std::vector<const ProgramVariable*> FindVariableOfValues(
+    const Program& program) {
   absl::flat_hash_map<absl::string_view, const ProgramVariable*> by_name;
   for (const ProgramVariable& variable : program.variables) {
     by_name[variable.name] = &variable;
   }
-  std::vector<const ProgramVariable*> behind(program.values.size(), nullptr);
+  std::vector<const ProgramVariable*> variables(program.values.size(), nullptr);
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode == Opcode::kReadVariable) {
-      behind[instruction.results[0]] =
+      variables[instruction.results[0]] =
           by_name[instruction.Get<NameAttributes>().name];
     } else if (PreservesValue(instruction)) {
-      behind[instruction.results[0]] = behind[instruction.operands[0]];
+      variables[instruction.results[0]] = variables[instruction.operands[0]];
     }
   }
   for (size_t i = program.instructions.size(); i-- > 0;) {
     const Instruction& instruction = program.instructions[i];
     const bool written = instruction.opcode == Opcode::kWriteVariable;
     if (!written && !PreservesValue(instruction)) continue;
-    const ProgramVariable*& operand = behind[instruction.operands[0]];
+    const ProgramVariable*& operand = variables[instruction.operands[0]];
     if (operand == nullptr) {
       operand = written ? by_name[instruction.Get<NameAttributes>().name]
-                        : behind[instruction.results[0]];
+                        : variables[instruction.results[0]];
     }
   }
-  return behind;
+  return variables;
 }
 
-// The values that are read to be returned to the host, and for nothing else.
-std::vector<bool> OnlyReturned(const Program& program) {
+// By value: whether its only readers return it to the host.
+std::vector<bool> FindReturnedOnly(const Program& program) {
   std::vector<bool> read(program.values.size(), false);
   std::vector<bool> returned(program.values.size(), true);
   for (size_t i = program.instructions.size(); i-- > 0;) {
@@ -69,6 +70,8 @@ std::vector<bool> OnlyReturned(const Program& program) {
   return returned;
 }
 
+// Whether a program is a step, rather than one that initializes variables or
+// returns them to the host.
 bool IsStep(const Program& program) {
   bool reads = false, writes = false;
   for (const Instruction& instruction : program.instructions) {
@@ -84,29 +87,29 @@ int64_t VariableBytes(const Program& program, const ProgramVariable& variable) {
          DTypeSize(variable.dtype);
 }
 
-// Finds what a line speaks of among the collectives of a program.
-class Matcher {
+// Decides which tensors of which collectives count towards a budget line.
+class BudgetMatcher {
  public:
-  explicit Matcher(const Program& program)
+  explicit BudgetMatcher(const Program& program)
       : program_(program),
-        variables_(VariablesBehind(program)),
-        only_returned_(OnlyReturned(program)) {}
+        variables_(FindVariableOfValues(program)),
+        returned_only_(FindReturnedOnly(program)) {}
 
-  // Whether `line` speaks of a tensor that `instruction` moves; `found` tells
-  // of all such tensors.
+  // Whether a tensor that `instruction` moves counts towards `line`. If so,
+  // sets bytes and tensors of `found`.
   bool Match(const BudgetLine& line, const Instruction& instruction,
              BudgetUse::Collective* found) const {
     const CollectiveKind kind = CollectiveOf(instruction.opcode);
     if (line.kind.has_value() && *line.kind != kind) return false;
-    if (!GoesOver(line, instruction)) return false;
-    // The host has asked for it whole.
-    if (PreservesValue(instruction) && only_returned_[instruction.results[0]]) {
+    if (!RunsOver(line, instruction)) return false;
+    // The user fetches this value, so its gather is free.
+    if (PreservesValue(instruction) && returned_only_[instruction.results[0]]) {
       return false;
     }
     int64_t operand_bytes = 0;
     int matches = 0;
     for (size_t i = 0; i < instruction.operands.size(); ++i) {
-      if (!Moves(line, instruction, i)) continue;
+      if (!Counts(line, instruction, i)) continue;
       const ProgramValue& value = program_.values[instruction.operands[i]];
       if (matches++ == 0) found->tensor = value.name;
       operand_bytes +=
@@ -122,7 +125,8 @@ class Matcher {
   }
 
  private:
-  bool GoesOver(const BudgetLine& line, const Instruction& instruction) const {
+  // Whether the collective runs over an axis of the line.
+  bool RunsOver(const BudgetLine& line, const Instruction& instruction) const {
     if (line.axes.empty()) return true;
     for (int axis : instruction.Get<CollectiveAttributes>().axes) {
       const std::string& name = program_.mesh.axes()[axis].name;
@@ -134,8 +138,9 @@ class Matcher {
     return false;
   }
 
-  bool Moves(const BudgetLine& line, const Instruction& instruction,
-             size_t i) const {
+  // Whether operand `i` counts towards the line.
+  bool Counts(const BudgetLine& line, const Instruction& instruction,
+              size_t i) const {
     const int operand = instruction.operands[i];
     const ProgramVariable* variable = variables_[operand];
     if (line.tensors != BudgetTensors::kAll) {
@@ -148,7 +153,7 @@ class Matcher {
     if (variable != nullptr && IsInScope(variable->name, line.scope)) {
       return true;
     }
-    // The origin of reductions in one call is that of the first.
+    // The origin of a bucketed reduction is that of its first operand.
     return i == 0 && instruction.origin >= 0 &&
            IsInScope(program_.origins[instruction.origin].operation,
                      line.scope);
@@ -156,10 +161,11 @@ class Matcher {
 
   const Program& program_;
   std::vector<const ProgramVariable*> variables_;
-  std::vector<bool> only_returned_;
+  std::vector<bool> returned_only_;
 };
 
-std::string Bytes(int64_t bytes) {
+// "1 byte", or "77748 bytes (75.9 KiB)".
+std::string BytesWithUnit(int64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double number = static_cast<double>(bytes);
   int unit = 0;
@@ -168,14 +174,14 @@ std::string Bytes(int64_t bytes) {
   return absl::StrFormat("%d bytes (%.1f %s)", bytes, number, kUnits[unit]);
 }
 
-// The largest `kMostShown` collectives of a use, a line each with its cause.
+// Lists the largest `kMaxListed` collectives of `use` with their causes.
 std::string DescribeCollectives(const Program& program, BudgetUse use) {
   const std::vector<CollectiveCost> costs = ListCollectives(program);
   std::stable_sort(
       use.collectives.begin(), use.collectives.end(),
       [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   std::string text;
-  const size_t shown = std::min(use.collectives.size(), kMostShown);
+  const size_t shown = std::min(use.collectives.size(), kMaxListed);
   for (size_t i = 0; i < shown; ++i) {
     const CollectiveCost& cost = costs[use.collectives[i].number];
     const bool moves_one =
@@ -187,7 +193,7 @@ std::string DescribeCollectives(const Program& program, BudgetUse use) {
             absl::StrCat(CollectiveName(cost.kind), " of ",
                          moves_one ? cost.tensor : use.collectives[i].tensor,
                          " over ", program.mesh.AxisNames(cost.axes), ", ",
-                         Bytes(use.collectives[i].bytes),
+                         BytesWithUnit(use.collectives[i].bytes),
                          cost.site.line > 0
                              ? absl::StrCat(" (", cost.site.ToString(), ")")
                              : "")));
@@ -207,6 +213,7 @@ std::string DescribeCollectives(const Program& program, BudgetUse use) {
   return text;
 }
 
+// Lists the memory of variables and arena, and the largest tensors at the peak.
 std::string DescribeMemory(const Program& program) {
   int64_t parameters = 0, optimizer = 0;
   for (const ProgramVariable& variable : program.variables) {
@@ -215,21 +222,21 @@ std::string DescribeMemory(const Program& program) {
   }
   std::string text = absl::StrCat(
       DetailLine("at rest",
-                 absl::StrCat("parameters ", Bytes(parameters),
-                              ", optimizer state ", Bytes(optimizer))),
-      DetailLine("step", Bytes(program.buffers.arena_bytes)));
-  // As the explanation has them: on a device that runs several instructions as
-  // one, what only these read is not in memory, and does not count.
+                 absl::StrCat("parameters ", BytesWithUnit(parameters),
+                              ", optimizer state ", BytesWithUnit(optimizer))),
+      DetailLine("step", BytesWithUnit(program.buffers.arena_bytes)));
+  // With the fused groups of the plan, as --explain does: values inside a fused
+  // kernel take no memory.
   const std::vector<ExplainedTensor> alive =
       internal::ExplainMemory(program, PlanOf(program)).alive;
-  const size_t shown = std::min(alive.size(), kMostShown);
+  const size_t shown = std::min(alive.size(), kMaxListed);
   for (size_t i = 0; i < shown; ++i) {
     const ExplainedTensor& tensor = alive[i];
     absl::StrAppend(
         &text,
         DetailLine(i == 0 ? "largest" : "next",
                    absl::StrCat(tensor.name, " ", tensor.type, ", ",
-                                Bytes(tensor.bytes),
+                                BytesWithUnit(tensor.bytes),
                                 tensor.operation.empty()
                                     ? ""
                                     : absl::StrCat(" by ", tensor.operation,
@@ -243,30 +250,32 @@ std::string DescribeMemory(const Program& program) {
   return text;
 }
 
-std::string Named(const BudgetLine& line) {
+// How messages name a line.
+std::string LineReference(const BudgetLine& line) {
   return absl::StrCat("budget line ", Quoted(line.ToString()), " (",
                       line.origin, ")");
 }
 
-absl::Status Exceeded(const Program& program, const BudgetUse& use,
-                      const std::vector<BudgetUse>& uses) {
+// The error of the first exceeded line, `use`.
+absl::Status ExceededError(const Program& program, const BudgetUse& use,
+                           const std::vector<BudgetUse>& uses) {
   std::string text;
   std::string help;
-  const std::string by = absl::StrCat(Named(use.line), " allows ");
+  const std::string by = absl::StrCat(LineReference(use.line), " allows ");
   if (use.line.subject == BudgetSubject::kMemory) {
-    text = absl::StrCat(by, Bytes(use.line.most_bytes),
-                        " on each rank, but a step needs ", Bytes(use.bytes),
-                        DescribeMemory(program));
+    text = absl::StrCat(by, BytesWithUnit(use.line.most_bytes),
+                        " on each rank, but a step needs ",
+                        BytesWithUnit(use.bytes), DescribeMemory(program));
     help =
-        "cut more dimensions, in [parameters] and [optimizer] too, or use "
+        "shard more dimensions, in [parameters] and [optimizer] too, or use "
         "more devices";
   } else {
     const int64_t calls = static_cast<int64_t>(use.collectives.size());
     text = use.line.subject == BudgetSubject::kCalls
                ? absl::StrCat(by, "0 collectives, but a step has ", calls)
-               : absl::StrCat(by, Bytes(use.line.most_bytes),
+               : absl::StrCat(by, BytesWithUnit(use.line.most_bytes),
                               " from each rank, but a step sends ",
-                              Bytes(use.bytes), " in ",
+                              BytesWithUnit(use.bytes), " in ",
                               Plural(calls, "collective"));
     absl::StrAppend(&text, DescribeCollectives(program, use));
     help =
@@ -275,8 +284,9 @@ absl::Status Exceeded(const Program& program, const BudgetUse& use,
   }
   for (const BudgetUse& other : uses) {
     if (!other.exceeded || other.line.origin == use.line.origin) continue;
-    absl::StrAppend(&text, DetailLine("also", absl::StrCat(Named(other.line),
-                                                           " is exceeded")));
+    absl::StrAppend(&text,
+                    DetailLine("also", absl::StrCat(LineReference(other.line),
+                                                    " is exceeded")));
   }
   return absl::ResourceExhaustedError(
       absl::StrCat(text, DetailLine("mesh", Quoted(program.mesh.ToString())),
@@ -296,7 +306,7 @@ std::vector<BudgetUse> MeasureBudget(const Program& program,
     use.exceeded = use.bytes > line.most_bytes;
   }
   if (uses.empty() || !IsStep(program)) return uses;
-  const Matcher matcher(program);
+  const BudgetMatcher matcher(program);
   int number = 0;
   for (const Instruction& instruction : program.instructions) {
     if (!Communicates(instruction.opcode)) continue;
@@ -320,7 +330,7 @@ std::vector<BudgetUse> MeasureBudget(const Program& program,
 absl::Status CheckBudget(const Program& program, const Budget& budget) {
   const std::vector<BudgetUse> uses = MeasureBudget(program, budget);
   for (const BudgetUse& use : uses) {
-    if (use.exceeded) return Exceeded(program, use, uses);
+    if (use.exceeded) return ExceededError(program, use, uses);
   }
   return absl::OkStatus();
 }

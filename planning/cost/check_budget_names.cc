@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CheckBudgetNames: lines of a budget that can find nothing.
+// CheckBudgetNames: budget lines whose axes or scopes do not exist.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -17,10 +17,10 @@
 namespace mtf {
 namespace {
 
-// The candidate that `word` may be a misspelling of, or "". Names below three
-// letters are taken at their word.
-std::string Misspelled(absl::string_view word,
-                       const std::vector<std::string>& candidates) {
+// The candidate that `word` is probably a misspelling of, or "". Names of less
+// than three letters are never corrected.
+std::string NearestCandidate(absl::string_view word,
+                             const std::vector<std::string>& candidates) {
   std::vector<std::string> plausible;
   for (const std::string& candidate : candidates) {
     if (std::min(word.size(), candidate.size()) >= 3) {
@@ -30,8 +30,7 @@ std::string Misspelled(absl::string_view word,
   return NearestName(word, plausible);
 }
 
-// "layer_12" as a pattern that layers share, "layer_*"; other names as they
-// are.
+// "layer_*" for "layer_12"; names without a number are returned unchanged.
 std::string Pattern(absl::string_view component) {
   const size_t last = component.find_last_not_of("0123456789");
   if (last == absl::string_view::npos || last + 1 == component.size()) {
@@ -40,8 +39,8 @@ std::string Pattern(absl::string_view component) {
   return absl::StrCat(component.substr(0, last + 1), "*");
 }
 
-// What a line names that does not exist, and what it may mean.
-struct Missing {
+// A name in a budget line that does not exist.
+struct MissingName {
   std::string what;     // "mesh \"data:2\" has no axis \"modle\""
   std::string nearest;  // "model", or ""
 };
@@ -58,39 +57,41 @@ std::vector<absl::string_view> NamesOf(const Graph& graph) {
   return names;
 }
 
-// Nothing missing leaves `what` empty.
-Missing FindMissingScope(const std::string& scope,
-                         const std::vector<absl::string_view>& names) {
+// `what` is empty if an operation is in `scope`.
+MissingName FindMissingScope(const std::string& scope,
+                             const std::vector<absl::string_view>& names) {
   for (absl::string_view name : names) {
     if (IsInScope(name, scope)) return {};
   }
-  Missing missing;
+  MissingName missing;
   missing.what = absl::StrCat("no operation is in ", Quoted(scope));
-  // The first component that nothing matches may be misspelt; what stands in
-  // its place otherwise are candidates.
+  // The first component that matches no name may be misspelled. Candidates are
+  // the components of names at the same position.
   const std::vector<std::string> components = absl::StrSplit(scope, '/');
   for (size_t i = 0; i < components.size(); ++i) {
     const auto first = components.begin();
-    const std::string before = absl::StrJoin(first, first + i, "/");
-    const std::string with = absl::StrJoin(first, first + i + 1, "/");
+    const std::string prefix = absl::StrJoin(first, first + i, "/");
+    const std::string extended = absl::StrJoin(first, first + i + 1, "/");
     bool found = false;
     std::set<std::string> candidates;
     for (absl::string_view name : names) {
-      found = found || IsInScope(name, with);
-      if (!IsInScope(name, before)) continue;
-      const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
-      if (parts.size() <= i) continue;
-      candidates.emplace(parts[i]);
-      candidates.insert(Pattern(parts[i]));
+      found = found || IsInScope(name, extended);
+      if (!IsInScope(name, prefix)) continue;
+      const std::vector<absl::string_view> name_components =
+          absl::StrSplit(name, '/');
+      if (name_components.size() <= i) continue;
+      candidates.emplace(name_components[i]);
+      candidates.insert(Pattern(name_components[i]));
     }
     if (found) continue;
-    // A layer that this model is too small for: one budget serves many models.
+    // A layer that this model lacks is no misspelling: one budget serves models
+    // of many depths.
     const std::string pattern = Pattern(components[i]);
     if (pattern != components[i] && candidates.count(pattern) > 0) {
       return missing;
     }
     const std::string nearest =
-        Misspelled(components[i], {candidates.begin(), candidates.end()});
+        NearestCandidate(components[i], {candidates.begin(), candidates.end()});
     if (nearest.empty()) return missing;
     std::vector<std::string> corrected = components;
     corrected[i] = nearest;
@@ -100,17 +101,19 @@ Missing FindMissingScope(const std::string& scope,
   return missing;
 }
 
-Missing FindMissingAxes(const std::vector<std::string>& axes,
-                        const Mesh& mesh) {
+MissingName FindMissingAxes(const std::vector<std::string>& axes,
+                            const Mesh& mesh) {
   std::vector<std::string> known, absent;
   for (const MeshAxis& axis : mesh.axes()) known.push_back(axis.name);
-  Missing missing;
+  MissingName missing;
   for (const std::string& axis : axes) {
     if (mesh.Find(axis) >= 0) continue;
     absent.push_back(Quoted(axis));
-    if (missing.nearest.empty()) missing.nearest = Misspelled(axis, known);
+    if (missing.nearest.empty()) {
+      missing.nearest = NearestCandidate(axis, known);
+    }
   }
-  // A line over several axes holds for those that exist.
+  // A line over several axes applies to those that exist.
   if (absent.size() < axes.size() && missing.nearest.empty()) return {};
   if (absent.empty()) return {};
   missing.what = absl::StrCat("mesh ", Quoted(mesh.ToString()), " has no axis ",
@@ -130,8 +133,8 @@ absl::StatusOr<std::vector<std::string>> CheckBudgetNames(const Budget& budget,
   for (const BudgetLine& line : budget.lines()) {
     const std::string named =
         absl::StrCat("budget line ", Quoted(line.text), " (", line.origin, ")");
-    for (const Missing& missing : {FindMissingAxes(line.axes, mesh),
-                                   FindMissingScope(line.scope, names)}) {
+    for (const MissingName& missing : {FindMissingAxes(line.axes, mesh),
+                                       FindMissingScope(line.scope, names)}) {
       if (missing.what.empty()) continue;
       if (!missing.nearest.empty()) {
         return absl::InvalidArgumentError(absl::StrCat(

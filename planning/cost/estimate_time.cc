@@ -15,11 +15,12 @@
 namespace mtf {
 namespace {
 
-// What an instruction costs on the device or the links of one rank.
-class Costs {
+// Estimates how long each instruction takes on the device or the links of a
+// rank.
+class InstructionCosts {
  public:
-  Costs(const Program& program, const Machine& machine,
-        const std::vector<AttentionGroup>& attention)
+  InstructionCosts(const Program& program, const Machine& machine,
+                   const std::vector<AttentionGroup>& attention)
       : program_(program), machine_(machine) {
     std::vector<bool> taken(program.instructions.size(), false);
     for (const AttentionGroup& group : attention) {
@@ -30,7 +31,7 @@ class Costs {
     if (machine.fuses()) fused_ = FindFusedKernels(program, taken);
   }
 
-  // Negative for an instruction that has no kernel.
+  // Negative for instructions without a kernel.
   double SecondsOf(int index) const {
     const Instruction& instruction = program_.instructions[index];
     const auto attention = attention_.find(index);
@@ -46,29 +47,33 @@ class Costs {
       case Opcode::kWait:
         return -1;
       case Opcode::kWriteVariable:
-        return IsUpdatedInPlace(instruction) ? -1
-                                             : Copy(2 * Operands(instruction));
+        return IsUpdatedInPlace(instruction)
+                   ? -1
+                   : CopySeconds(2 * OperandBytes(instruction));
       case Opcode::kReshape:
         if (IsFreeReshape(program_, instruction)) return -1;
-        return Copy(Operands(instruction) + Results(instruction));
+        return CopySeconds(OperandBytes(instruction) +
+                           ResultBytes(instruction));
       case Opcode::kEinsum:
         return EinsumSeconds(instruction);
       case Opcode::kSlice:
       case Opcode::kAllSlice:
-        // The rest of the operand is left alone.
-        return Copy(2 * Results(instruction));
+        // Only the slice of the operand is read.
+        return CopySeconds(2 * ResultBytes(instruction));
       case Opcode::kGather:
-        // Of the table only the rows that are looked up.
-        return Copy(2 * Results(instruction) +
-                    Bytes(instruction.operands.back()));
+        // Only the rows that are looked up are read from the table.
+        return CopySeconds(2 * ResultBytes(instruction) +
+                           Bytes(instruction.operands.back()));
       case Opcode::kScatterAdd:
-        // Zeros everywhere, then rows read, added to and written.
-        return Copy(Results(instruction) + Operands(instruction) +
-                    2 * Bytes(instruction.operands.front()));
+        // Zero the result, then read, add to and write rows.
+        return CopySeconds(ResultBytes(instruction) +
+                           OperandBytes(instruction) +
+                           2 * Bytes(instruction.operands.front()));
       case Opcode::kMap:
       case Opcode::kReduce:
-        return machine_.MapSeconds(Operands(instruction) + Results(instruction),
-                                   Functions(instruction));
+        return machine_.MapSeconds(
+            OperandBytes(instruction) + ResultBytes(instruction),
+            FunctionEvaluations(instruction));
       case Opcode::kConstant:
       case Opcode::kRandom:
       case Opcode::kPad:
@@ -77,7 +82,8 @@ class Costs {
       case Opcode::kScan:
       case Opcode::kReduceBlocks:
       case Opcode::kTopK:
-        return Copy(Operands(instruction) + Results(instruction));
+        return CopySeconds(OperandBytes(instruction) +
+                           ResultBytes(instruction));
       case Opcode::kAllReduce:
       case Opcode::kAllGather:
       case Opcode::kReduceScatter:
@@ -89,7 +95,7 @@ class Costs {
   }
 
  private:
-  // One kernel, where its first member stands.
+  // Assigns the time of the kernel to its first member.
   void AddAttention(const std::vector<int>& members,
                     const AttentionProblem& problem, std::vector<bool>& taken) {
     for (int member : members) {
@@ -99,18 +105,20 @@ class Costs {
     attention_[members.front()] = machine_.AttentionSeconds(problem);
   }
 
-  double Copy(int64_t bytes) const { return machine_.CopySeconds(bytes); }
+  double CopySeconds(int64_t bytes) const {
+    return machine_.CopySeconds(bytes);
+  }
 
-  // The part of a fused kernel that this instruction adds. Its launch is paid
-  // once, by the first.
+  // The time that this instruction adds to its fused kernel. The first member
+  // has the latency of the launch.
   double FusedSeconds(int index) const {
     const Instruction& instruction = program_.instructions[index];
     const int64_t bytes = fused_.bytes[index];
     if (instruction.opcode == Opcode::kEinsum) {
-      return std::max(EinsumSeconds(instruction), Copy(bytes));
+      return std::max(EinsumSeconds(instruction), CopySeconds(bytes));
     }
     const bool launches = fused_.kernel[index] == index;
-    return launches ? Copy(bytes) : Copy(bytes) - Copy(0);
+    return launches ? CopySeconds(bytes) : CopySeconds(bytes) - CopySeconds(0);
   }
 
   int64_t Bytes(int id) const {
@@ -121,8 +129,8 @@ class Costs {
     return LocalElements(program_.grains, value.shape, value.layout) *
            DTypeSize(value.dtype);
   }
-  // An operand that comes twice is read once.
-  int64_t Operands(const Instruction& instruction) const {
+  // Counts an operand that occurs twice once.
+  int64_t OperandBytes(const Instruction& instruction) const {
     int64_t bytes = 0;
     for (auto it = instruction.operands.begin();
          it != instruction.operands.end(); ++it) {
@@ -132,14 +140,14 @@ class Costs {
     }
     return bytes;
   }
-  int64_t Results(const Instruction& instruction) const {
+  int64_t ResultBytes(const Instruction& instruction) const {
     int64_t bytes = 0;
     for (int result : instruction.results) bytes += Bytes(result);
     return bytes;
   }
 
   bool IsUpdatedInPlace(const Instruction& write) const {
-    // Before places are planned nothing says that it is copied.
+    // Without a buffer plan, assume that nothing is copied.
     if (program_.buffers.buffers.empty()) return true;
     const BufferPlan::Buffer& buffer =
         program_.buffers.buffers[write.operands[0]];
@@ -147,22 +155,22 @@ class Costs {
            buffer.symbol == write.Get<NameAttributes>().name;
   }
 
-  // Every step of an expression counts once for each place it is computed at. A
-  // reduction of its operand as it is has the identity, which stands for the
-  // sum.
-  double Functions(const Instruction& instruction) const {
+  // Evaluations of scalar functions: steps of the expression times elements. A
+  // reduction without a map has the identity as its expression, which counts as
+  // its addition.
+  double FunctionEvaluations(const Instruction& instruction) const {
     if (!HasExpression(instruction)) return 0;
-    double places = static_cast<double>(
+    double elements = static_cast<double>(
         program_.values[instruction.results[0]].local_elements());
     const double steps =
         static_cast<double>(ExpressionOf(instruction).steps.size());
     if (const auto* reduce = instruction.Find<ReduceAttributes>()) {
-      places = 1;
+      elements = 1;
       for (int64_t extent : reduce->iteration_local) {
-        places *= static_cast<double>(extent);
+        elements *= static_cast<double>(extent);
       }
     }
-    return places * steps;
+    return elements * steps;
   }
 
   double EinsumSeconds(const Instruction& instruction) const {
@@ -175,9 +183,9 @@ class Costs {
         static_cast<double>(runs) *
         machine_.MatmulSeconds(program_.values[x].dtype, batch, plan.m.extent,
                                plan.n.extent, plan.k.extent);
-    if (plan.copy_x) seconds += Copy(2 * Bytes(plan.swapped ? y : x));
-    if (plan.copy_y) seconds += Copy(2 * Bytes(plan.swapped ? x : y));
-    if (plan.copy_z) seconds += Copy(2 * Results(instruction));
+    if (plan.copy_x) seconds += CopySeconds(2 * Bytes(plan.swapped ? y : x));
+    if (plan.copy_y) seconds += CopySeconds(2 * Bytes(plan.swapped ? x : y));
+    if (plan.copy_z) seconds += CopySeconds(2 * ResultBytes(instruction));
     return seconds;
   }
 
@@ -194,15 +202,16 @@ class Costs {
 
   const Program& program_;
   const Machine& machine_;
-  FusedKernels fused_;  // of a machine that fuses; empty else
-  // By instruction: what a member of fused attention takes, or -1 for all of
-  // them but the first.
+  FusedKernels fused_;  // empty if the machine does not fuse
+  // By instruction in a fused attention: the seconds of the kernel for the
+  // first member, -1 for the others.
   absl::flat_hash_map<int, double> attention_;
 };
 
-// Kernels and collectives each follow one another, so both are sorted and a
-// walk over the two finds where they meet.
-void FindExposed(StepEstimate& step) {
+// Sets `exposed` of the collectives and the step. Kernels do not overlap each
+// other, nor do collectives, so both are sorted by time and one sweep over them
+// finds the overlaps.
+void SetExposed(StepEstimate& step) {
   std::vector<const TimedInstruction*> kernels;
   for (const TimedInstruction& timed : step.timeline) {
     if (!timed.is_collective) kernels.push_back(&timed);
@@ -233,7 +242,7 @@ StepEstimate EstimateStep(const Program& program, const Machine& machine) {
 std::vector<double> InstructionSeconds(
     const Program& program, const Machine& machine,
     const std::vector<AttentionGroup>& attention) {
-  const Costs costs(program, machine, attention);
+  const InstructionCosts costs(program, machine, attention);
   std::vector<double> seconds(program.instructions.size());
   for (size_t i = 0; i < seconds.size(); ++i) {
     seconds[i] = costs.SecondsOf(static_cast<int>(i));
@@ -245,9 +254,9 @@ StepEstimate EstimateStep(const Program& program, const Machine& machine,
                           std::vector<AttentionGroup> attention) {
   StepEstimate step;
   step.attention = std::move(attention);
-  const std::vector<double> all =
+  const std::vector<double> instruction_seconds =
       InstructionSeconds(program, machine, step.attention);
-  // When the result of a collective that runs beside is there.
+  // By value: when the asynchronous collective that computes it is done.
   std::vector<double> ready(program.values.size(), 0);
   double compute_free = 0, links_free = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -257,25 +266,25 @@ StepEstimate EstimateStep(const Program& program, const Machine& machine,
         compute_free = std::max(compute_free, ready[operand]);
       }
     }
-    const double seconds = all[i];
+    const double seconds = instruction_seconds[i];
     if (seconds < 0) continue;
     TimedInstruction timed;
     timed.instruction = static_cast<int>(i);
     timed.is_collective = Communicates(instruction.opcode);
-    // Collectives follow one another; each is enqueued behind the compute that
-    // stands before it, and what is not beside holds up what comes behind.
+    // Collectives run one after another, each after the compute before it.
+    // Synchronous ones block the compute after them.
     timed.begin =
         timed.is_collective ? std::max(compute_free, links_free) : compute_free;
     timed.end = timed.begin + seconds;
-    const bool beside = IsAsynchronous(instruction) && machine.overlaps();
-    if (!beside) compute_free = timed.end;
+    const bool overlaps = IsAsynchronous(instruction) && machine.overlaps();
+    if (!overlaps) compute_free = timed.end;
     if (timed.is_collective) links_free = timed.end;
-    if (beside) ready[instruction.results[0]] = timed.end;
+    if (overlaps) ready[instruction.results[0]] = timed.end;
     (timed.is_collective ? step.collectives : step.compute) += seconds;
     step.timeline.push_back(timed);
   }
   step.seconds = std::max(compute_free, links_free);
-  FindExposed(step);
+  SetExposed(step);
   return step;
 }
 

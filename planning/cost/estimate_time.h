@@ -10,45 +10,47 @@
 
 namespace mtf {
 
-// One instruction on the clock of a rank, in seconds from the start of a step.
+// When one instruction runs on a rank, in seconds from the start of the step.
 struct TimedInstruction {
-  int instruction = -1;  // place in Program::instructions
+  int instruction = -1;  // index into Program::instructions
   bool is_collective = false;
   double begin = 0;
   double end = 0;
-  // The part of a collective during which nothing computes: it waits for it.
+  // The part of a collective during which nothing computes.
   double exposed = 0;
 };
 
-// When a step does what.
+// The estimated timeline of a step and its totals.
 struct StepEstimate {
-  double seconds = 0;      // of the whole step
+  double seconds = 0;      // duration of the step
   double compute = 0;      // sum over kernels
   double collectives = 0;  // sum over collectives
-  double exposed = 0;      // the part of them that nothing hides
+  double exposed = 0;      // the part of collectives that no compute hides
   std::vector<TimedInstruction> timeline;  // instructions that take time
-  // Attention that runs as one kernel forward and one backward: the first
-  // instruction of each takes the time of all.
+  // Attentions that run as one kernel forward and one backward. The first
+  // instruction of each kernel has the time of the kernel, the others have
+  // none.
   std::vector<AttentionGroup> attention;
 };
 
-// Estimates one step of a lowered program (all passes run) on `machine`. What
-// is fused attention is what the plan of its memory says: PlanForMachine
-// (plan_for_machine.h) before this makes it that of the machine.
-// Compute runs in program order, and a collective when what stands before it
-// has been computed and the collective before it is done. Where the machine
-// overlaps, compute goes on beside a collective that is marked so, up to its
-// wait; any other holds it up.
+// Estimates one step of a lowered program (all passes run) on `machine`. Fused
+// attentions are taken from the program's buffer plan; run PlanForMachine
+// (plan_for_machine.h) first to plan them for `machine`.
+//
+// Compute runs in program order. A collective begins when the instructions
+// before it are computed and the previous collective is done. If the machine
+// overlaps, an asynchronous collective runs concurrently with compute up to its
+// wait; other collectives block compute.
 //
 //   const StepEstimate step = EstimateStep(program, machine);
-//   step.exposed / step.seconds   // what a faster link could win
+//   step.exposed / step.seconds   // what a faster link could save
 StepEstimate EstimateStep(const Program& program, const Machine& machine);
-// The same, of a program whose plan is known to fuse `attention`.
+// Overload for callers that know which attentions the plan fuses.
 StepEstimate EstimateStep(const Program& program, const Machine& machine,
                           std::vector<AttentionGroup> attention);
 
-// What each instruction of such a program takes alone, in seconds; negative for
-// one that has no kernel, or none of its own.
+// The seconds that each instruction takes by itself; negative for instructions
+// without a kernel of their own.
 std::vector<double> InstructionSeconds(
     const Program& program, const Machine& machine,
     const std::vector<AttentionGroup>& attention);

@@ -17,16 +17,18 @@ namespace {
 
 using Storage = BufferPlan::Storage;
 
-// Between which instructions each is under way, and which values have another
-// size than their own: a collective beside lasts up to its wait, and a group
-// that runs as one from its first member to its last.
-struct Running {
-  std::vector<int> begins, ends;             // by instruction
-  absl::flat_hash_map<int, int64_t> others;  // bytes, by value
-  // What is read besides operands, until when.
-  std::vector<std::pair<int, int>> reads;
+// The range of instructions during which each instruction runs: an asynchronous
+// collective up to its wait, a member of a fused group from the first to the
+// last member.
+struct InstructionSpans {
+  std::vector<int> begins, ends;  // by instruction
+  // By value: bytes of values whose size a fused group changes.
+  absl::flat_hash_map<int, int64_t> fused_bytes;
+  // Values that a fused group reads besides its operands, and the instruction
+  // until which it does.
+  std::vector<std::pair<int, int>> fused_reads;
 
-  Running(const Program& program, absl::Span<const FusedGroup> groups)
+  InstructionSpans(const Program& program, absl::Span<const FusedGroup> groups)
       : begins(program.instructions.size()), ends(FindEnds(program)) {
     std::iota(begins.begin(), begins.end(), 0);
     for (const FusedGroup& group : groups) {
@@ -34,9 +36,9 @@ struct Running {
         begins[member] = group.members.front();
         ends[member] = group.members.back();
       }
-      others.insert(group.bytes.begin(), group.bytes.end());
+      fused_bytes.insert(group.bytes.begin(), group.bytes.end());
       for (int value : group.reads) {
-        reads.emplace_back(value, group.members.back());
+        fused_reads.emplace_back(value, group.members.back());
       }
     }
   }
@@ -47,10 +49,11 @@ struct Running {
 std::vector<Lifetime> Lifetimes(const Program& program,
                                 absl::Span<const FusedGroup> groups) {
   const int instructions = static_cast<int>(program.instructions.size());
-  const Running running(program, groups);
+  const InstructionSpans spans(program, groups);
+  // Values whose memory is that of another value: views and written variables.
   std::vector<int> owner(program.values.size());
   for (size_t v = 0; v < owner.size(); ++v) owner[v] = static_cast<int>(v);
-  std::vector<int> last(program.values.size(), -1);
+  std::vector<int> last_use(program.values.size(), -1);
   std::vector<Lifetime> lifetimes;
   for (int i = 0; i < instructions; ++i) {
     const Instruction& instruction = program.instructions[i];
@@ -59,42 +62,43 @@ std::vector<Lifetime> Lifetimes(const Program& program,
       owner[instruction.results[0]] = owner[instruction.operands[0]];
     }
     for (int operand : instruction.operands) {
-      int& end = last[owner[operand]];
-      end = std::max(end, writes ? instructions : running.ends[i]);
+      int& end = last_use[owner[operand]];
+      end = std::max(end, writes ? instructions : spans.ends[i]);
     }
     for (int result : instruction.results) {
       if (owner[result] != result ||
           program.buffers.buffers[result].storage != Storage::kArena) {
         continue;
       }
-      // A step is fed before its first instruction.
-      const bool fed = instruction.opcode == Opcode::kInput;
-      const auto other = running.others.find(result);
+      // Inputs are written before the first instruction.
+      const bool is_input = instruction.opcode == Opcode::kInput;
+      const auto fused = spans.fused_bytes.find(result);
       lifetimes.push_back(
-          {result, i, fed ? 0 : running.begins[i], running.ends[i],
-           other != running.others.end() ? other->second
-                                         : LocalBytes(program, result)});
+          {result, i, is_input ? 0 : spans.begins[i], spans.ends[i],
+           fused != spans.fused_bytes.end() ? fused->second
+                                            : LocalBytes(program, result)});
     }
   }
-  for (const auto& [value, until] : running.reads) {
-    int& end = last[owner[value]];
+  for (const auto& [value, until] : spans.fused_reads) {
+    int& end = last_use[owner[value]];
     end = std::max(end, until);
   }
   for (Lifetime& lifetime : lifetimes) {
-    lifetime.end = std::max(lifetime.end, last[lifetime.value]);
+    lifetime.end = std::max(lifetime.end, last_use[lifetime.value]);
   }
   std::stable_sort(
       lifetimes.begin(), lifetimes.end(),
       [](const Lifetime& a, const Lifetime& b) { return a.begin < b.begin; });
-  // What is overwritten in place has gone one instruction sooner.
-  absl::flat_hash_map<int64_t, size_t> at;  // by offset, the latest lifetime
+  // A value that is overwritten in place ends one instruction before the result
+  // begins.
+  absl::flat_hash_map<int64_t, size_t> latest;  // lifetime, by offset
   for (size_t l = 0; l < lifetimes.size(); ++l) {
     const int64_t offset = program.buffers.buffers[lifetimes[l].value].offset;
-    const auto [place, added] = at.try_emplace(offset, l);
+    const auto [previous, added] = latest.try_emplace(offset, l);
     if (added) continue;
-    Lifetime& before = lifetimes[place->second];
+    Lifetime& before = lifetimes[previous->second];
     before.end = std::min(before.end, lifetimes[l].begin - 1);
-    place->second = l;
+    previous->second = l;
   }
   return lifetimes;
 }
@@ -104,10 +108,10 @@ std::vector<Lifetime> Lifetimes(const Program& program) {
 }
 
 int64_t LocalBytes(const Program& program, int value) {
-  const ProgramValue& of = program.values[value];
-  if (!of.local.empty()) return of.local_bytes();
-  return LocalElements(program.grains, of.shape, of.layout) *
-         DTypeSize(of.dtype);
+  const ProgramValue& info = program.values[value];
+  if (!info.local.empty()) return info.local_bytes();
+  return LocalElements(program.grains, info.shape, info.layout) *
+         DTypeSize(info.dtype);
 }
 
 int64_t MemoryBytes(const Program& program) {

@@ -11,24 +11,27 @@
 
 namespace mtf::internal {
 
-// When a value of the arena holds its memory: places of instructions.
+// The instructions during which a value occupies its memory in the arena.
 struct Lifetime {
-  int value = -1;  // who owns the memory
-  int maker = 0;
+  int value = -1;  // the value that owns the memory
+  int maker = 0;   // the instruction that computes it
   int begin = 0;
-  int end = 0;  // the last instruction that needs it
+  int end = 0;  // the last instruction that uses the memory
   int64_t bytes = 0;
 };
-// The lifetimes of the plan of a program, in the order of their begin. Values
-// that share memory, views and what works in place, are one after the other.
-// `groups` are those of the plan; without them they are looked for (PlanOf).
+// The lifetimes of the values that the buffer plan of `program` puts in the
+// arena, ordered by `begin`. A view extends the lifetime of its operand. If a
+// result is computed in place, its lifetime begins when that of the operand
+// ends. `groups` are the fused groups of the plan; the overload finds them by
+// PlanOf.
 std::vector<Lifetime> Lifetimes(const Program& program,
                                 absl::Span<const FusedGroup> groups);
 std::vector<Lifetime> Lifetimes(const Program& program);
 
-// The bytes of a value on each rank, whatever passes have run.
+// The bytes of a value on each rank. Works before and after shard_shapes.
 int64_t LocalBytes(const Program& program, int value);
 
+// The memory of a rank: variables and arena.
 int64_t MemoryBytes(const Program& program);
 
 }  // namespace mtf::internal

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each value of a program is for, found by following it: from variables
-// forward to what is made of one alone, and from what is written to variables
-// back to where it comes from.
+// FindPurposes: follows values forward from the variables they are copies of,
+// and backward from the values that are written to variables.
 #include <algorithm>
 #include <vector>
 
@@ -13,9 +12,9 @@
 namespace mtf::internal {
 namespace {
 
-class Purposes {
+class PurposeFinder {
  public:
-  explicit Purposes(const Program& program)
+  explicit PurposeFinder(const Program& program)
       : program_(program),
         producers_(FindProducers(program)),
         kinds_(program.values.size(), MemoryKind::kActivation),
@@ -24,7 +23,7 @@ class Purposes {
   std::vector<MemoryKind> Run() && {
     for (const Instruction& write : program_.instructions) {
       if (write.opcode != Opcode::kWriteVariable) continue;
-      FollowBack(write.operands[0], program_.values[write.results[0]].shape);
+      MarkUpdate(write.operands[0], program_.values[write.results[0]].shape);
     }
     for (const Instruction& instruction : program_.instructions) {
       for (int result : instruction.results) {
@@ -35,14 +34,14 @@ class Purposes {
   }
 
  private:
-  bool IsOfVariable(int value) const {
+  bool IsCopyOfVariable(int value) const {
     return kinds_[value] == MemoryKind::kParameter ||
            kinds_[value] == MemoryKind::kCopy;
   }
 
-  // An update is elementwise, with gradients summed and shards gathered on the
-  // way: marks what it consists of, in the shape of what is written.
-  void FollowBack(int written, const Shape& shape) {
+  // Marks the values of the dimensions of `shape` that an update is computed
+  // from. Updates are elementwise, with gradients reduced and shards gathered.
+  void MarkUpdate(int written, const Shape& shape) {
     std::vector<int> open = {written};
     while (!open.empty()) {
       const int value = open.back();
@@ -63,24 +62,24 @@ class Purposes {
     }
   }
 
-  // Of several values that are summed in one call, the one that becomes this.
+  // The operand of a (bucketed) collective that becomes `result`.
   static int OperandOf(const Instruction& collective, int result) {
-    const auto place =
+    const auto position =
         std::find(collective.results.begin(), collective.results.end(), result);
-    return collective.operands[place - collective.results.begin()];
+    return collective.operands[position - collective.results.begin()];
   }
 
-  // In program order, as the kinds of operands decide.
+  // Called in program order: depends on the kinds of the operands.
   MemoryKind KindOf(const Instruction& instruction, int result) const {
     if (instruction.opcode == Opcode::kReadVariable ||
         instruction.opcode == Opcode::kWriteVariable) {
       return MemoryKind::kParameter;
     }
-    // Purposes go from operands that fill the result, or that are all of it.
+    // Count the kinds of operands that have the dimensions of the result.
     bool variable = false, gradient = false, other = false;
     const auto count = [&](int operand) {
       const MemoryKind kind = kinds_[operand];
-      variable = variable || IsOfVariable(operand);
+      variable = variable || IsCopyOfVariable(operand);
       gradient = gradient || kind == MemoryKind::kGradient;
       other = other || kind == MemoryKind::kActivation;
     };
@@ -91,10 +90,10 @@ class Purposes {
       count(instruction.operands[0]);
     } else if (IsElementwise(instruction.opcode)) {
       for (int operand : instruction.operands) {
-        if (Fills(operand, result)) count(operand);
+        if (HasDimensionsOf(operand, result)) count(operand);
       }
     }
-    // What an update is made of beside variables are gradients.
+    // An update is computed from variables and gradients.
     if (in_update_[result]) {
       return variable ? MemoryKind::kCopy : MemoryKind::kGradient;
     }
@@ -102,8 +101,8 @@ class Purposes {
     return variable ? MemoryKind::kCopy : MemoryKind::kGradient;
   }
 
-  // Numbers such as a learning rate are no part of what they scale.
-  bool Fills(int operand, int result) const {
+  // Excludes scalars such as a learning rate.
+  bool HasDimensionsOf(int operand, int result) const {
     return program_.values[operand].shape.SameDimensions(
         program_.values[result].shape);
   }
@@ -117,7 +116,7 @@ class Purposes {
 }  // namespace
 
 std::vector<MemoryKind> FindPurposes(const Program& program) {
-  return Purposes(program).Run();
+  return PurposeFinder(program).Run();
 }
 
 }  // namespace mtf::internal

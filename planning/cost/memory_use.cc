@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What fills the memory of a rank: variables by purpose, and the tensors that
-// are alive when the arena is fullest.
+// ExplainMemory: variables by purpose, and the tensors alive at the peak of the
+// arena.
 #include "planning/cost/memory_use.h"
 
 #include <algorithm>
@@ -38,9 +38,9 @@ namespace {
 
 using Storage = BufferPlan::Storage;
 
-// What fused attention keeps where its weights would be, for its gradient or,
-// where it has none, while it runs (AttentionGroup).
-absl::string_view KeptBy(const AttentionGroup& attention) {
+// What a fused attention stores in the buffer of its weights: row sums for its
+// gradient, and the bias of the scores (AttentionGroup).
+absl::string_view StoredInWeightsOf(const AttentionGroup& attention) {
   if (attention.backward.empty()) return "bias of attention";
   return attention.problem.BiasElements() > 0 ? "sums and bias of attention"
                                               : "sums of attention";
@@ -82,37 +82,39 @@ ExplainedMemory ExplainMemory(const Program& program, const MachinePlan& plan) {
   if (program.buffers.buffers.size() != program.values.size()) return memory;
 
   const std::vector<Lifetime> lifetimes = Lifetimes(program, plan.groups);
+  // Find the instruction at which live tensors take most bytes.
   std::vector<int64_t> change(program.instructions.size() + 2, 0);
   for (const Lifetime& lifetime : lifetimes) {
     if (lifetime.end < lifetime.begin) continue;
     change[lifetime.begin] += lifetime.bytes;
     change[lifetime.end + 1] -= lifetime.bytes;
   }
-  int64_t now = 0, most = 0;
+  int64_t live_bytes = 0, peak_bytes = 0;
   int peak = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    now += change[i];
-    if (now <= most) continue;
-    most = now;
+    live_bytes += change[i];
+    if (live_bytes <= peak_bytes) continue;
+    peak_bytes = live_bytes;
     peak = static_cast<int>(i);
   }
-  if (most == 0) return memory;
+  if (peak_bytes == 0) return memory;
   const Instruction& busiest = program.instructions[peak];
   if (busiest.origin >= 0) {
     memory.peak_operation = program.origins[busiest.origin].operation;
     memory.peak_site = program.origins[busiest.origin].site.ToString();
   }
-  absl::flat_hash_map<int, absl::string_view> kept;  // by value: its type
+  // List the tensors that are alive there.
+  absl::flat_hash_map<int, absl::string_view> stored;  // by value of weights
   for (const AttentionGroup& attention : plan.attention) {
-    kept[attention.weights] = KeptBy(attention);
+    stored[attention.weights] = StoredInWeightsOf(attention);
   }
   const std::vector<MemoryKind> purposes = FindPurposes(program);
   for (const Lifetime& lifetime : lifetimes) {
     if (lifetime.begin > peak || lifetime.end < peak) continue;
     const MemoryKind kind = purposes[lifetime.value];
     memory.alive.push_back(Described(program, lifetime, kind));
-    const auto known = kept.find(lifetime.value);
-    if (known != kept.end()) {
+    const auto known = stored.find(lifetime.value);
+    if (known != stored.end()) {
       memory.alive.back().type = std::string(known->second);
     }
     const int64_t bytes = memory.alive.back().bytes;
@@ -120,7 +122,7 @@ ExplainedMemory ExplainMemory(const Program& program, const MachinePlan& plan) {
      : kind == MemoryKind::kCopy   ? memory.parts.copies
                                    : memory.parts.activations) += bytes;
   }
-  memory.parts.unused = memory.arena - most;
+  memory.parts.unused = memory.arena - peak_bytes;
   std::stable_sort(memory.alive.begin(), memory.alive.end(),
                    [](const ExplainedTensor& a, const ExplainedTensor& b) {
                      return a.bytes > b.bytes;

@@ -15,16 +15,16 @@ namespace mtf {
 enum class MemoryKind : uint8_t {
   kParameter,
   kOptimizerState,
-  // What parameters are updated by, from where it is made: summands, sums,
-  // casts.
+  // Gradients of parameters: unreduced summands, sums, casts.
   kGradient,
-  // What is made of one variable for its use, gathered from its shards or cast,
-  // and what an update has made and not yet written to it.
+  // Copies of a variable, gathered from its shards or cast, and its updated
+  // value before it is written.
   kCopy,
   kActivation,  // everything else
 };
 std::string MemoryKindName(MemoryKind kind);
 
+// A tensor that occupies memory.
 struct ExplainedTensor {
   std::string name;
   MemoryKind kind = MemoryKind::kActivation;
@@ -33,23 +33,24 @@ struct ExplainedTensor {
   std::string operation, site;
 };
 
-// Memory of each rank.
+// The memory of a rank.
 struct ExplainedMemory {
   int64_t total = 0;  // variables and arena
-  int64_t arena = 0;  // all parts but parameters and optimizer state
+  int64_t arena = 0;  // everything but parameters and optimizer state
   MemoryParts parts;
-  int64_t machine_bytes = 0;  // what a device of the machine has
+  int64_t machine_bytes = 0;  // memory of a device of the machine
   std::string peak_operation, peak_site;
-  std::vector<ExplainedTensor>
-      alive;  // in the arena at the peak, largest first
+  // The tensors in the arena at the peak, largest first.
+  std::vector<ExplainedTensor> alive;
 };
 
 namespace internal {
 
-// What each value is for, as far as it has memory of its own, by value.
+// By value: the purpose of its memory.
 std::vector<MemoryKind> FindPurposes(const Program& program);
 
-// `plan` is that of `program` (PlanOf). What a device has is left out.
+// Breaks down the memory of a lowered program. `plan` is that of `program`
+// (PlanOf). Does not set `machine_bytes`.
 ExplainedMemory ExplainMemory(const Program& program,
                               const MachinePlan& plan = {});
 

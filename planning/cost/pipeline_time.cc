@@ -4,12 +4,12 @@
 namespace mtf {
 
 double PipelineSeconds(const PipelineStep& step) {
-  const double parts = static_cast<double>(step.interleave);
+  const double chunks = static_cast<double>(step.interleave);
   const double boundary = step.stages > 1 ? 2 * step.boundary : 0;
   return static_cast<double>(step.microbatches) *
-             (step.slowest_stage + parts * boundary) +
+             (step.slowest_stage + chunks * boundary) +
          static_cast<double>(step.stages - 1) *
-             (step.stage / parts + boundary) +
+             (step.stage / chunks + boundary) +
          step.update;
 }
 

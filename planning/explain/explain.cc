@@ -18,8 +18,8 @@ namespace mtf {
 namespace internal {
 namespace {
 
-// The passes that have not run on a program that may come from text, which
-// holds no plans.
+// The passes that have not run on `program`. Programs parsed from text have no
+// plans of einsums and buffers.
 std::vector<std::string> MissingPasses(const Program& program) {
   const std::vector<std::string> passes = PassNames();
   const auto from = [&passes](absl::string_view pass) {
@@ -38,11 +38,11 @@ std::vector<std::string> MissingPasses(const Program& program) {
   return from("plan_einsums");
 }
 
-// Which of the rules cause each collective.
-void TellRules(const Rules& rules, const Program& program,
-               Explanation& explanation) {
+// Sets ExplainedCollective::rules to indices into `rules`.
+void SetCollectiveRules(const Rules& rules, const Program& program,
+                        Explanation& explanation) {
   for (ExplainedCollective& collective : explanation.collectives) {
-    collective.rules = RulesBehind(
+    collective.rules = RulesCausing(
         rules, program, program.instructions[collective.instruction]);
   }
 }
@@ -77,14 +77,15 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
                        BindLayoutAndBudget(graph, mesh, rules, options.strict));
   const internal::ChangedStep step{graph,         dimensions, mesh,
                                    rules.rules(), targets,    machine};
-  // AsyncRunner the lowering of all layers, that of few of them.
+  // Changes of large graphs are tried on a few layers, concurrently with the
+  // lowering of the present layout below.
   std::future<absl::StatusOr<std::optional<internal::ChangeTrials>>> few_layers;
   if (options.changes && static_cast<int64_t>(graph.operations().size()) >
                              options.most_operations) {
     few_layers = std::async(
         [&] { return internal::TryChangesOnFewLayers(step, binding); });
   }
-  // A program that runs is verified; here, nothing runs.
+  // Lower with all layers. The program is not run, so it need not be verified.
   LowerOptions lower_options;
   lower_options.verify = false;
   lower_options.last_pass = PassBeforePlanBuffers();
@@ -94,8 +95,9 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   Explanation explanation = internal::ExplainLowered(program, machine, plan);
   explanation.layout = rules.ToString();
   explanation.notices = binding.rules.notices();
-  explanation.rules = internal::ExplainUses(binding, rules.rules(), program);
-  internal::TellRules(rules.rules(), program, explanation);
+  explanation.rules =
+      internal::ExplainRuleUses(binding, rules.rules(), program);
+  internal::SetCollectiveRules(rules.rules(), program, explanation);
   if (!options.changes) return explanation;
   std::optional<internal::ChangeTrials> trials;
   if (few_layers.valid()) {
@@ -103,7 +105,7 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   }
   if (!trials)
     trials.emplace(internal::TryChanges(step, binding, program, plan));
-  internal::TellChanges(*trials, rules.rules(), program, explanation);
+  internal::ReportChanges(*trials, rules.rules(), program, explanation);
   if (trials->few_layers) {
     explanation.changes_note = NoteOnFewLayers(explanation.changes);
   }
@@ -111,6 +113,7 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
 }
 
 Explanation ExplainProgram(const Program& program, const Machine& machine) {
+  // Run the missing passes, and plan memory as the machine does.
   Program completed;
   const std::vector<std::string> missing = internal::MissingPasses(program);
   MachinePlan plan;
@@ -122,14 +125,14 @@ Explanation ExplainProgram(const Program& program, const Machine& machine) {
     }
     plan = PlanForMachine(machine.fusion(), completed);
   }
-  const Program& whole = differs ? completed : program;
-  Explanation explanation = internal::ExplainLowered(whole, machine, plan);
+  const Program& lowered = differs ? completed : program;
+  Explanation explanation = internal::ExplainLowered(lowered, machine, plan);
   for (const LayoutRule& rule : program.rules) {
     explanation.rules.push_back({rule.SectionName(), rule.ToString(),
                                  rule.origin, RuleUse::kUsed, "", -1,
                                  std::nullopt});
   }
-  internal::TellRules(program.rules, whole, explanation);
+  internal::SetCollectiveRules(program.rules, lowered, explanation);
   for (ExplainedCollective& collective : explanation.collectives) {
     if (collective.rule.empty()) continue;
     collective.no_change = "changes of rules need the model itself";

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a layout costs, told before anything runs: every collective with its
-// cause and a way out, every einsum against its lower bound, memory by name.
-// docs/explain.md says how to read it.
+// Explains what a training step costs under a layout, before anything runs:
+// each collective with the rule that causes it and the change that removes it,
+// each einsum against its communication lower bound, and memory by purpose.
+// docs/explain.md describes the output.
 #ifndef PLANNING_EXPLAIN_EXPLAIN_H_
 #define PLANNING_EXPLAIN_EXPLAIN_H_
 
@@ -23,80 +24,84 @@
 
 namespace mtf {
 
+// One collective of the program. Bytes and seconds are those of each rank.
 struct ExplainedCollective {
-  int number = 0;       // in order of the program, from 1
-  int instruction = 0;  // place in Program::instructions
+  int number = 0;       // in program order, from 1
+  int instruction = 0;  // index into Program::instructions
   std::string kind;     // "all_reduce"
   std::string axes;     // "data+model"
   int64_t group_size = 1;
   std::string tensor;         // "layer_0/ffn/einsum_1 and 2 more"
-  std::string dimension;      // whose cut causes it, "d_ff"
+  std::string dimension;      // the dimension whose rule causes it, "d_ff"
   std::string rule;           // "d_ff:model"
   std::string rule_origin;    // "preset megatron:8"
-  std::vector<int> rules;     // all that cause it: places in Explanation::rules
-  std::string operation;      // the user's, "layer_0/ffn/einsum_1"
+  std::vector<int> rules;     // all rules that cause it, as indices into
+                              // Explanation::rules
+  std::string operation;      // the user's operation, "layer_0/ffn/einsum_1"
   std::string module;         // "layer_0/ffn"
   std::string site;           // "mlp.cc:41"
-  int64_t bytes = 0;          // sent by each rank
-  double seconds = 0;         // of the collective by itself
-  double exposed = 0;         // the part that no compute hides
-  bool asynchronous = false;  // the program lets it run beside compute
-  // The cheapest change of a rule that removes it: a place in
-  // Explanation::changes, or -1 and why there is none.
+  int64_t bytes = 0;          // bytes that each rank sends
+  double seconds = 0;         // duration of the collective
+  double exposed = 0;         // part of `seconds` during which nothing computes
+  bool asynchronous = false;  // the program overlaps it with compute
+  // The cheapest rule change that removes this collective, as an index into
+  // Explanation::changes. -1 if there is none; `no_change` then says why.
   int change = -1;
   std::string no_change;
-  // How its operation communicates after the change, and does not before:
-  // "all_reduce over model"; "" where it does not.
+  // Collectives that the same operation needs after the change but not before,
+  // "all_reduce over model", or "".
   std::string instead;
 };
 
-// How many of the three groups of dimensions of a matmul are cut.
+// The number of matmul dimensions (of m, n and k) that are sharded.
 enum class MatmulRegime : uint8_t { kNone, k1D, k2D, k3D };
 
 struct ExplainedEinsum {
   int instruction = 0;
   std::string operation, module, site;
   std::string sharding;  // "[batch:8/data, d_ff:32/model] sum d_model"
-  // Sizes of the whole: `batch` products of [m, k] by [k, n].
+  // Global sizes: `batch` products of [m, k] by [k, n].
   int64_t batch = 1, m = 1, n = 1, k = 1;
-  double flops = 0;     // of each rank, padding and repeated work included
-  double repeated = 1;  // flops of all ranks over those of one device
+  double flops = 0;     // per rank, including padding and repeated work
+  double repeated = 1;  // FLOPs of all ranks divided by those of one device
   double seconds = 0;
-  MatmulRegime best = MatmulRegime::kNone;    // where the bound is attained
-  MatmulRegime layout = MatmulRegime::kNone;  // what the rules make of it
-  // Bytes each rank receives: by the collectives of its operands and of its
-  // result, and at least (LowerBoundBytes).
+  MatmulRegime best = MatmulRegime::kNone;    // attains the lower bound
+  MatmulRegime layout = MatmulRegime::kNone;  // under the layout's rules
+  // Bytes that each rank receives through the collectives on the operands and
+  // the result, and the lower bound on them (LowerBoundBytes).
   double moved_bytes = 0;
   double bound_bytes = 0;
-  // Whether it runs inside of fused attention: `seconds` is then its share of
-  // that kernel's time, by FLOPs.
+  // Whether it runs inside a fused attention kernel. If so, `seconds` is its
+  // share of the kernel's time, in proportion to FLOPs.
   bool in_attention = false;
 };
 
-// What becomes of the attention of a step on a machine that fuses it.
+// Which attentions of the step run as fused kernels on the machine.
 struct ExplainedAttention {
   bool machine_fuses = false;
-  int fused = 0;  // attentions that are one kernel, or two with backward
-  int64_t saved_bytes = 0;  // memory of a rank that this saves
-  // Those that stay composed of einsums and a softmax.
+  int fused = 0;            // attentions fused into one kernel per direction
+  int64_t saved_bytes = 0;  // memory that fusion saves on each rank
+  // An attention that stays a sequence of einsums and a softmax.
   struct Composed {
-    std::string operation, module, site;  // that makes the scores
-    std::string why;                      // "the layout cuts length over model"
+    std::string operation, module, site;  // of the einsum that makes the scores
+    std::string why;                      // why it is not fused
   };
   std::vector<Composed> composed;
 };
 
-// A sum over what stands in its name: a kind, an axis, a module.
+// A sum over all collectives (and instructions) of one kind, axis or module.
 struct ExplainedTotal {
   std::string name;
-  int64_t calls = 0;
-  int64_t bytes = 0;       // on the wire per rank
+  int64_t calls = 0;       // number of collectives
+  int64_t bytes = 0;       // bytes that each rank sends
   double collectives = 0;  // seconds
   double exposed = 0;
-  double compute = 0;  // seconds; of modules only
-  double flops = 0;    // per rank; of modules only
+  double compute = 0;  // seconds; set for modules only
+  double flops = 0;    // per rank; set for modules only
 };
 
+// kShadowed: a rule of a scoped section overrides this rule wherever it
+// applies.
 enum class RuleUse : uint8_t { kUsed, kUnused, kShadowed };
 
 struct ExplainedRule {
@@ -104,11 +109,13 @@ struct ExplainedRule {
   std::string rule;     // "d_ff:model"
   std::string origin;
   RuleUse use = RuleUse::kUsed;
-  std::string why;  // of a rule that is not used
-  // What changes when it goes: a place in Explanation::changes, or -1.
+  std::string why;  // why the rule is not used
+  // The change that drops this rule, as an index into Explanation::changes, or
+  // -1.
   int dropped = -1;
-  // Memory without the rule less that with it, parts of which may be negative.
-  // Unknown where the layout is illegal without it, and of a program alone.
+  // Memory of a rank without the rule minus memory with it; parts may be
+  // negative. Unknown if the layout is illegal without the rule, and for
+  // ExplainProgram.
   std::optional<MemoryParts> saved;
 };
 
@@ -117,11 +124,12 @@ struct ExplainedPadding {
   int64_t size = 0, padded = 0;
 };
 
-// Whether an axis carries what compute can hide.
+// Whether the step computes enough to hide the communication over an axis.
 struct ExplainedMargin {
   std::string axis;
   double flops_per_byte = 0;  // of this step, per byte sent over the axis
-  double break_even = 0;      // what the machine needs to hide a byte
+  double break_even = 0;  // FLOPs per byte at which the machine computes for
+                          // as long as it sends
 };
 
 struct TimelineEntry {
@@ -131,27 +139,27 @@ struct TimelineEntry {
   double begin = 0, end = 0, exposed = 0;
 };
 
-// How a variable or an input lies on the mesh: for the drawing.
-struct PlacedTensor {
-  struct Cut {
+// The layout of a variable or an input, for the drawing of the mesh.
+struct TensorPlacement {
+  struct ShardedDimension {
     std::string name;
     int64_t size = 0, padded = 0;
-    std::vector<int> axes;  // places in the mesh, major to minor
+    std::vector<int> axes;  // indices of mesh axes, major to minor
   };
   std::string name;
   std::string kind;  // "parameter", "optimizer state", "input"
   std::string dtype;
-  std::vector<Cut> dimensions;
+  std::vector<ShardedDimension> dimensions;
   int64_t bytes = 0;  // on each rank
 };
 
 struct Explanation {
   Mesh mesh;
-  std::string layout;   // as --layout takes it; "" without a graph
+  std::string layout;   // as --layout takes it; "" for ExplainProgram
   std::string machine;  // its name
   StepCost cost;
-  double flops = 0;  // of each rank
-  double compute = 0, collective_seconds = 0, exposed = 0;
+  double flops = 0;                                         // per rank
+  double compute = 0, collective_seconds = 0, exposed = 0;  // seconds
   std::vector<ExplainedCollective> collectives;
   std::vector<ExplainedEinsum> einsums;
   std::vector<ExplainedTotal> by_axis, by_kind, by_module;
@@ -162,27 +170,27 @@ struct Explanation {
   std::vector<ExplainedPadding> padding;
   std::vector<RuleChange> changes;
   std::string changes_note;          // how changes were lowered, or ""
-  std::vector<std::string> notices;  // on rules without effect
+  std::vector<std::string> notices;  // about rules without effect
   std::vector<TimelineEntry> timeline;
-  std::vector<PlacedTensor> tensors;
+  std::vector<TensorPlacement> tensors;
 };
 
 struct ExplainOptions {
-  bool strict = false;  // an inert rule is an error
-  // Whether the step is lowered under changed rules too.
+  bool strict = false;  // a rule without effect is an error
+  // Whether to lower the step again under changed rules.
   bool changes = true;
-  // A graph of more operations than this has its changes lowered with few of
-  // its layers, if those repeat themselves; what a change costs is the same
-  // then, up to what is left unused between tensors in memory, unless it is
-  // said to be an estimate. A model of a dozen layers has less.
+  // For graphs with more operations than this (some fifteen transformer
+  // layers), the cost of a change is extrapolated from a few of the repeated
+  // layers. It is exact up to the memory lost to fragmentation, unless it is
+  // marked as an estimate.
   int64_t most_operations = 6000;
 };
 
-// Explains a step of `graph` for `targets`: lowers it, estimates it, and
-// lowers it again under changed rules to say what would remove a collective
-// and what each rule saves. Memory is that of the machine's devices
-// (plan_for_machine.h). Allocates no tensor and knows no rank; time does
-// not depend on the number of devices.
+// Explains a step that computes `targets`: lowers `graph`, estimates time and
+// memory on the devices of `machine`, and lowers it again under changed rules
+// to find which change removes each collective and what each rule saves.
+// Allocates no tensor and needs no ranks; the time it takes does not depend on
+// the number of devices.
 //
 //   MTF_ASSIGN_OR_RETURN(const Machine machine,
 //                        Machine::Load("h100_nvlink_ib"));
@@ -191,34 +199,37 @@ struct ExplainOptions {
 //       Explain(graph, mesh, rules, {.updates = {step}}, machine));
 //   std::cout << ExplainText(explanation, 120);
 //
-// The errors are those of BindLayout and Lower, and of Machine::CheckMesh.
+// Returns the errors of Machine::CheckMesh, BindLayoutAndBudget and Lower.
 absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
                                     const LayoutRules& rules,
                                     const Targets& targets,
                                     const Machine& machine,
                                     const ExplainOptions& options = {});
 
-// The same of a lowered program (all passes run) alone: no changes, and of the
-// rules only those that cause something. What is optimizer state is told from
-// what reads it.
+// Explains a lowered program without its graph, for example one read from a
+// file. Passes that have not run yet are run first. Tries no changes, and lists
+// only the rules that the program names as causes.
 Explanation ExplainProgram(const Program& program, const Machine& machine);
 
-// The explanation as text of lines up to `width` characters (at least 60):
-// names are shortened, and columns left out, where it is narrow. Equal lines
-// of several layers are one. Bytes and calls in it are exact.
+// Formats the explanation as text in lines of at most `width` characters;
+// widths below 60 count as 60. Rows that are too wide continue on indented
+// lines. Rows that differ only in the layer are merged, with their numbers
+// added up. Bytes and call counts are exact.
 std::string ExplainText(const Explanation& explanation, int width);
 
-// As one JSON object (docs/explain.md has the schema), with a final newline.
+// Formats the explanation as one JSON object with a final newline.
+// docs/explain.md documents its keys.
 std::string ExplainJson(const Explanation& explanation);
 
-// As one page of HTML that needs nothing else. The data in it is that of
-// ExplainJson, in the script element "explanation".
+// Formats the explanation as one HTML page without external resources. The
+// script element "explanation" contains the output of ExplainJson.
 std::string ExplainHtml(const Explanation& explanation);
 
-// Bytes that each of `ranks` ranks must receive to multiply [m, k] by [k, n]
-// when the three matrices lie on the ranks in equal parts, once (Al Daas et
-// al. 2022, theorem 2), times `element_bytes`; of `batch` such products when
-// the ranks share them out. Sets `regime` to where the bound is attained.
+// Lower bound on the bytes that each of `ranks` ranks receives to multiply
+// [m, k] by [k, n], if each matrix is stored once, spread evenly over the ranks
+// (Al Daas et al. 2022, theorem 2). `batch` independent products are first
+// distributed over the ranks. Sets `regime`, if not null, to the number of
+// dimensions that an optimal algorithm shards.
 double LowerBoundBytes(int64_t batch, int64_t m, int64_t n, int64_t k,
                        int64_t ranks, int element_bytes,
                        MatmulRegime* regime = nullptr);

@@ -28,23 +28,24 @@ std::string RulesText(const Rules& rules) {
   return text;
 }
 
-Candidate Dropping(const Rules& rules, std::vector<int> places) {
-  Candidate candidate;
+RuleCandidate DropRules(const Rules& rules, std::vector<int> indices) {
+  RuleCandidate candidate;
   std::vector<std::string> dropped;
   for (int i = 0; i < static_cast<int>(rules.size()); ++i) {
-    if (std::binary_search(places.begin(), places.end(), i)) {
+    if (std::binary_search(indices.begin(), indices.end(), i)) {
       dropped.push_back(rules[i].TextWithSection());
     } else {
       candidate.rules.push_back(rules[i]);
     }
   }
   candidate.edit = absl::StrCat("drop ", absl::StrJoin(dropped, ", "));
-  candidate.touched = std::move(places);
+  candidate.touched = std::move(indices);
   return candidate;
 }
 
-Candidate Uncutting(const Rules& rules, std::vector<int> places) {
-  Candidate candidate{"", rules, std::move(places)};
+RuleCandidate ReplicateDimensions(const Rules& rules,
+                                  std::vector<int> indices) {
+  RuleCandidate candidate{"", rules, std::move(indices)};
   std::vector<std::string> edits;
   for (int i : candidate.touched) {
     candidate.rules[i].axes = {std::string(kReplicated)};
@@ -55,30 +56,32 @@ Candidate Uncutting(const Rules& rules, std::vector<int> places) {
   return candidate;
 }
 
-std::vector<Candidate> Candidates(const Rules& rules,
-                                  const std::vector<ExplainedRule>& uses,
-                                  const Mesh& mesh) {
+std::vector<RuleCandidate> RuleCandidates(
+    const Rules& rules, const std::vector<ExplainedRule>& uses,
+    const Mesh& mesh) {
   std::vector<int> used;
   for (int i = 0; i < static_cast<int>(rules.size()); ++i) {
     if (uses[i].use == RuleUse::kUsed) used.push_back(i);
   }
-  std::vector<Candidate> candidates;
-  for (int i : used) candidates.push_back(Dropping(rules, {i}));
+  std::vector<RuleCandidate> candidates;
+  for (int i : used) candidates.push_back(DropRules(rules, {i}));
   std::set<std::vector<int>> seen;
   for (int i : used) {
-    // With one that says the same and so is not used: it would take over.
+    // Includes unused rules of other sections with the same axes: they would
+    // apply once the used rule is gone.
     std::vector<int> same;
     for (int j = 0; j < static_cast<int>(rules.size()); ++j) {
-      if (rules[j].dimension == rules[i].dimension && Cuts(rules[j], mesh)) {
+      if (rules[j].dimension == rules[i].dimension &&
+          ShardsOnMesh(rules[j], mesh)) {
         same.push_back(j);
       }
     }
     if (same.size() >= 2 && seen.insert(same).second) {
-      candidates.push_back(Dropping(rules, std::move(same)));
+      candidates.push_back(DropRules(rules, std::move(same)));
     }
   }
   const auto with_axes = [&](int i, std::vector<std::string> axes) {
-    Candidate candidate{"", rules, {i}};
+    RuleCandidate candidate{"", rules, {i}};
     candidate.rules[i].axes = std::move(axes);
     candidate.edit = absl::StrCat(candidate.rules[i].TextWithSection(),
                                   " instead of ", rules[i].ToString());

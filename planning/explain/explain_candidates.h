@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The changes of a layout that an explanation tries.
+// The rule changes that an explanation tries.
 #ifndef PLANNING_EXPLAIN_EXPLAIN_CANDIDATES_H_
 #define PLANNING_EXPLAIN_EXPLAIN_CANDIDATES_H_
 
@@ -12,30 +12,29 @@
 
 namespace mtf::internal {
 
-// The rules of a layout as --layout takes them, section by section.
+// Formats the rules as --layout takes them, section by section.
 std::string RulesText(const Rules& rules);
 
-// A change to try: the rules it leaves, and which of the present ones it
-// touches.
-struct Candidate {
-  std::string edit;
-  Rules rules;
-  std::vector<int> touched;
+// A rule change to try.
+struct RuleCandidate {
+  std::string edit;          // "drop d_ff:model"
+  Rules rules;               // all rules after the change
+  std::vector<int> touched;  // indices of the present rules that it changes
 };
 
-// Without the rules in `places`, which is in order.
-Candidate Dropping(const Rules& rules, std::vector<int> places);
+// Drops the rules at `indices`, which is sorted.
+RuleCandidate DropRules(const Rules& rules, std::vector<int> indices);
 
-// With dimensions whole that the rules in `places` cut. Where a rule is dropped
-// another may take over, that of a first name or of another section; so none
-// does.
-Candidate Uncutting(const Rules& rules, std::vector<int> places);
+// Replaces the rules at `indices` by rules that replicate the same dimensions.
+// Unlike dropping a rule, this leaves no room for another rule to apply in its
+// stead: that of the dimension's first name, or that of another section.
+RuleCandidate ReplicateDimensions(const Rules& rules, std::vector<int> indices);
 
-// Every change of one rule that is used: without it, without all rules that cut
-// its dimension, over fewer axes, over another axis.
-std::vector<Candidate> Candidates(const Rules& rules,
-                                  const std::vector<ExplainedRule>& uses,
-                                  const Mesh& mesh);
+// All changes of a single used rule: drop it, drop all rules that shard its
+// dimension, remove one of its axes, or shard over another axis.
+std::vector<RuleCandidate> RuleCandidates(
+    const Rules& rules, const std::vector<ExplainedRule>& uses,
+    const Mesh& mesh);
 
 }  // namespace mtf::internal
 

@@ -14,7 +14,7 @@
 namespace mtf::internal {
 namespace {
 
-bool Touches(const Candidate& candidate, const std::vector<int>& rules) {
+bool Touches(const RuleCandidate& candidate, const std::vector<int>& rules) {
   return std::any_of(
       candidate.touched.begin(), candidate.touched.end(), [&](int rule) {
         return std::find(rules.begin(), rules.end(), rule) != rules.end();
@@ -32,8 +32,9 @@ class Trier {
   void TryAll(const LayoutBinding& binding, const Program& program,
               ChangeTrials& trials) {
     const std::vector<CollectiveCost> collectives = ListCollectives(program);
-    Try(Candidates(step_.rules, ExplainUses(binding, step_.rules, program),
-                   step_.mesh),
+    Try(RuleCandidates(step_.rules,
+                       ExplainRuleUses(binding, step_.rules, program),
+                       step_.mesh),
         trials.tried);
     trials.singles = trials.tried.size();
     const std::vector<CollectiveKeys> keys =
@@ -43,27 +44,27 @@ class Trier {
         [&](absl::FunctionRef<void(const std::vector<int>&)> visit) {
           for (size_t c = 0; c < collectives.size(); ++c) {
             const std::vector<int> behind =
-                RulesBehind(step_.rules, program,
-                            program.instructions[collectives[c].instruction]);
+                RulesCausing(step_.rules, program,
+                             program.instructions[collectives[c].instruction]);
             const bool removed = std::any_of(
                 trials.tried.begin(), trials.tried.end(),
                 [&](const TriedChange& tried) {
                   return Touches(tried.candidate, behind) &&
-                         tried.traffic.IsWithout(collectives[c], keys[c],
-                                                 trials.traffic);
+                         tried.traffic.LacksCollective(collectives[c], keys[c],
+                                                       trials.traffic);
                 });
             if (!behind.empty() && !removed) visit(behind);
           }
         };
     // What no change of a single rule removes may need all of its rules gone.
-    std::vector<Candidate> joint;
+    std::vector<RuleCandidate> joint;
     std::set<std::vector<int>> seen;
     for (const TriedChange& tried : trials.tried) {
       seen.insert(tried.candidate.touched);
     }
     for_each_left([&](const std::vector<int>& behind) {
       if (behind.size() < 2 || !seen.insert(behind).second) return;
-      joint.push_back(Dropping(step_.rules, behind));
+      joint.push_back(DropRules(step_.rules, behind));
     });
     Try(std::move(joint), trials.tried);
     // Or their dimensions whole, each, all of them, or in every section.
@@ -74,7 +75,7 @@ class Trier {
         whole.insert({rule});
         for (int i = 0; i < static_cast<int>(step_.rules.size()); ++i) {
           if (step_.rules[i].dimension == step_.rules[rule].dimension &&
-              Cuts(step_.rules[i], step_.mesh)) {
+              ShardsOnMesh(step_.rules[i], step_.mesh)) {
             all.insert(i);
           }
         }
@@ -82,16 +83,16 @@ class Trier {
       whole.insert(behind);
       whole.insert(std::vector<int>(all.begin(), all.end()));
     });
-    std::vector<Candidate> uncut;
+    std::vector<RuleCandidate> uncut;
     for (const std::vector<int>& places : whole) {
-      uncut.push_back(Uncutting(step_.rules, places));
+      uncut.push_back(ReplicateDimensions(step_.rules, places));
     }
     Try(std::move(uncut), trials.tried);
   }
 
  private:
   // Appends those whose rules are legal, in order.
-  void Try(std::vector<Candidate> candidates,
+  void Try(std::vector<RuleCandidate> candidates,
            std::vector<TriedChange>& tried) const {
     std::vector<std::optional<TriedChange>> outcomes(candidates.size());
     ParallelFor(
@@ -151,8 +152,8 @@ absl::StatusOr<std::optional<ChangeTrials>> TryChangesOnFewLayers(
   return trials;
 }
 
-void TellChanges(const ChangeTrials& trials, const Rules& rules,
-                 const Program& program, Explanation& explanation) {
+void ReportChanges(const ChangeTrials& trials, const Rules& rules,
+                   const Program& program, Explanation& explanation) {
   const RuleChange now{"", "", explanation.cost, explanation.memory.parts};
   for (const TriedChange& tried : trials.tried) {
     RuleChange change = tried.change;
@@ -188,14 +189,16 @@ void TellChanges(const ChangeTrials& trials, const Rules& rules,
       if (!Touches(tried.candidate, behind)) continue;
       ++touching;
       const int place = static_cast<int>(i);
-      if (tried.traffic.IsWithout(collectives[c], keys[c], trials.traffic) &&
+      if (tried.traffic.LacksCollective(collectives[c], keys[c],
+                                        trials.traffic) &&
           (collective.change < 0 || cost(place) < cost(collective.change))) {
         collective.change = place;
       }
     }
     if (collective.change >= 0) {
-      collective.instead = trials.tried[collective.change].traffic.Instead(
-          keys[c], trials.traffic, program.mesh);
+      collective.instead =
+          trials.tried[collective.change].traffic.AddedCollectives(
+              keys[c], trials.traffic, program.mesh);
     }
     collective.no_change =
         collective.change >= 0 ? ""
@@ -208,7 +211,7 @@ void TellChanges(const ChangeTrials& trials, const Rules& rules,
     ExplainedRule& rule = explanation.rules[i];
     if (rule.use != RuleUse::kUsed) rule.saved = MemoryParts();
     for (size_t t = 0; t < trials.singles && rule.dropped < 0; ++t) {
-      const Candidate& candidate = trials.tried[t].candidate;
+      const RuleCandidate& candidate = trials.tried[t].candidate;
       if (candidate.touched != std::vector<int>{i} ||
           candidate.rules.size() == rules.size()) {
         continue;

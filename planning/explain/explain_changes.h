@@ -20,7 +20,7 @@ namespace mtf::internal {
 
 // A change whose rules are legal, and what it leads to.
 struct TriedChange {
-  Candidate candidate;
+  RuleCandidate candidate;
   RuleChange change;
   Traffic traffic;
 };
@@ -55,8 +55,8 @@ absl::StatusOr<std::optional<ChangeTrials>> TryChangesOnFewLayers(
 
 // Tells the collectives and rules of `explanation`, which is that of
 // `program`, what was found.
-void TellChanges(const ChangeTrials& trials, const Rules& rules,
-                 const Program& program, Explanation& explanation);
+void ReportChanges(const ChangeTrials& trials, const Rules& rules,
+                   const Program& program, Explanation& explanation);
 
 }  // namespace mtf::internal
 

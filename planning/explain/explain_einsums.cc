@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each einsum of a program against the least that any layout must move for it.
+// ExplainEinsums: the bytes that collectives move for each einsum, and the
+// lower bound on them.
 #include <algorithm>
 #include <cmath>
 
@@ -18,34 +19,34 @@ double LowerBoundBytes(int64_t batch, int64_t m, int64_t n, int64_t k,
   MatmulRegime unused;
   if (regime == nullptr) regime = &unused;
   *regime = MatmulRegime::kNone;
-  // Products that are shared out need nothing of each other.
+  // The products of a batch are independent: each runs on `p` ranks.
   const double p = static_cast<double>(ranks) / static_cast<double>(batch);
   if (p <= 1) return 0;
   double sizes[3] = {static_cast<double>(m), static_cast<double>(n),
                      static_cast<double>(k)};
   std::sort(sizes, sizes + 3);
   const double small = sizes[0], middle = sizes[1], large = sizes[2];
-  // Words that a rank must touch; those that it owns were there before.
-  double touched;
+  // Words that a rank must access; `owned` of them are already local.
+  double accessed;
   if (p <= large / middle) {
     *regime = MatmulRegime::k1D;
-    touched = (large * middle + large * small) / p + middle * small;
+    accessed = (large * middle + large * small) / p + middle * small;
   } else if (p <= large * middle / (small * small)) {
     *regime = MatmulRegime::k2D;
-    touched =
+    accessed =
         2 * std::sqrt(large * middle * small * small / p) + large * middle / p;
   } else {
     *regime = MatmulRegime::k3D;
-    touched = 3 * std::pow(large * middle * small / p, 2.0 / 3);
+    accessed = 3 * std::pow(large * middle * small / p, 2.0 / 3);
   }
   const double owned = (large * middle + large * small + middle * small) / p;
-  return std::max(0.0, touched - owned) * element_bytes;
+  return std::max(0.0, accessed - owned) * element_bytes;
 }
 
 namespace internal {
 namespace {
 
-// Bytes that collectives move for each instruction that is an einsum.
+// Attributes the bytes that collectives move to the einsums they serve.
 class MovedBytes {
  public:
   explicit MovedBytes(const Program& program)
@@ -75,8 +76,8 @@ class MovedBytes {
                                          LocalBytes(program_, operand)));
   }
 
-  // What was moved so that `einsum` can read `value`; the first reader counts
-  // what several share.
+  // Adds the bytes of the collectives that bring `value` to `einsum`. A
+  // collective that serves several einsums is counted for the first.
   void CountOperand(int value, int einsum) {
     while (producers_[value] >= 0) {
       const int producer = producers_[value];
@@ -101,7 +102,8 @@ class MovedBytes {
     }
   }
 
-  // What a reduction moves is shared by the einsums that left it pending.
+  // Divides the bytes of a reduction among the einsums whose unreduced results
+  // it sums.
   void CountSums(const Instruction& reduction) {
     const AxisSet axes = SetOf(reduction.Get<CollectiveAttributes>().axes);
     for (int operand : reduction.operands) {
@@ -115,6 +117,8 @@ class MovedBytes {
     }
   }
 
+  // Appends to `einsums` those that `value`, unreduced over `axes`, is a sum
+  // of.
   void FindEinsums(int value, AxisSet axes, std::vector<int>& einsums,
                    absl::flat_hash_set<int>& seen) const {
     std::vector<int> open = {value};
@@ -142,11 +146,12 @@ class MovedBytes {
   std::vector<bool> counted_;  // by instruction
 };
 
-// Dimensions of a matmul that play one part: their size and what cuts them.
-struct Part {
-  double local = 1;  // places on each rank
+// One of the dimensions batch, m, n and k of a matmul: the product of all
+// dimensions of the einsum with that role.
+struct MatmulDimension {
+  double local = 1;  // extent on each rank
   int64_t size = 1;
-  bool cut = false;
+  bool is_sharded = false;
 
   void Add(const Program& program, const ProgramValue& value, int dim) {
     size *= value.shape[dim].size;
@@ -154,7 +159,7 @@ struct Part {
         value.local.empty()
             ? LocalExtent(program.grains, value.shape, value.layout, dim)
             : value.local[dim]);
-    cut = cut || !value.layout.dims[dim].empty();
+    is_sharded = is_sharded || !value.layout.dims[dim].empty();
   }
 };
 
@@ -163,7 +168,7 @@ ExplainedEinsum ExplainOne(const Program& program,
   const ProgramValue& x = program.values[instruction.operands[0]];
   const ProgramValue& y = program.values[instruction.operands[1]];
   const ProgramValue& z = program.values[instruction.results[0]];
-  Part batch, m, n, k;
+  MatmulDimension batch, m, n, k;
   std::string summed;
   for (int i = 0; i < x.shape.rank(); ++i) {
     const std::string& name = x.shape[i].name;
@@ -192,20 +197,22 @@ ExplainedEinsum ExplainOne(const Program& program,
   einsum.n = n.size;
   einsum.k = k.size;
   einsum.flops = 2 * batch.local * m.local * n.local * k.local;
-  const double whole =
+  const double global_flops =
       2.0 * static_cast<double>(batch.size) * static_cast<double>(m.size) *
       static_cast<double>(n.size) * static_cast<double>(k.size);
   const int64_t ranks = program.mesh.num_devices();
-  if (whole > 0) {
-    einsum.repeated = einsum.flops * static_cast<double>(ranks) / whole;
+  if (global_flops > 0) {
+    einsum.repeated = einsum.flops * static_cast<double>(ranks) / global_flops;
   }
-  einsum.layout = static_cast<MatmulRegime>(m.cut + n.cut + k.cut);
-  // Words of the narrowest of the three: the bound holds for whichever moves.
-  const int64_t word =
+  einsum.layout =
+      static_cast<MatmulRegime>(m.is_sharded + n.is_sharded + k.is_sharded);
+  // The bound must hold whichever of the three tensors moves, so it counts
+  // words of the narrowest dtype.
+  const int64_t word_bytes =
       std::min({DTypeSize(x.dtype), DTypeSize(y.dtype), DTypeSize(z.dtype)});
   einsum.bound_bytes =
       LowerBoundBytes(std::max<int64_t>(1, batch.size), m.size, n.size, k.size,
-                      ranks, static_cast<int>(word), &einsum.best);
+                      ranks, static_cast<int>(word_bytes), &einsum.best);
   return einsum;
 }
 

@@ -8,16 +8,16 @@
 namespace mtf {
 
 std::string ExplainHtml(const Explanation& explanation) {
-  constexpr absl::string_view kPlace = "@DATA@";
+  constexpr absl::string_view kPlaceholder = "@DATA@";
   const absl::string_view page = internal::ExplainPage();
-  const size_t place = page.find(kPlace);
-  MTF_CHECK(place != page.npos) << "the page has no place for data";
-  // "</script>" or "<!--" in a name would end the element; within the strings
-  // of JSON, "\u003c" is the same character.
+  const size_t position = page.find(kPlaceholder);
+  MTF_CHECK(position != page.npos) << "the page has no placeholder for data";
+  // "</script>" or "<!--" in a name would end the script element. In JSON
+  // strings "\u003c" is the same character as "<".
   const std::string data =
       absl::StrReplaceAll(ExplainJson(explanation), {{"<", "\\u003c"}});
-  return absl::StrCat(page.substr(0, place), data,
-                      page.substr(place + kPlace.size()));
+  return absl::StrCat(page.substr(0, position), data,
+                      page.substr(position + kPlaceholder.size()));
 }
 
 }  // namespace mtf

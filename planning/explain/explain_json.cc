@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The explanation as JSON: docs/explain.md is the schema. Names in it never
-// change their meaning; new ones may come.
+// ExplainJson. docs/explain.md is the schema: keys may be added, but never
+// change their meaning.
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "planning/explain/explain_parts.h"
@@ -18,8 +18,8 @@ Json ToJson(const StepCost& cost) {
           {"memory_bytes", cost.memory_bytes}};
 }
 
-// A place in a list, or null.
-Json Place(int place) { return place < 0 ? Json() : Json(place); }
+// An index into a list, or null if it is negative.
+Json IndexOrNull(int index) { return index < 0 ? Json() : Json(index); }
 
 Json ToJson(const ExplainedCollective& c) {
   return {{"number", c.number},
@@ -39,7 +39,7 @@ Json ToJson(const ExplainedCollective& c) {
           {"seconds", c.seconds},
           {"exposed", c.exposed},
           {"asynchronous", c.asynchronous},
-          {"change", Place(c.change)},
+          {"change", IndexOrNull(c.change)},
           {"no_change", c.no_change},
           {"instead", c.instead}};
 }
@@ -102,7 +102,7 @@ Json ToJson(const ExplainedRule& rule) {
           {"origin", rule.origin},
           {"use", use},
           {"why", rule.why},
-          {"dropped", Place(rule.dropped)},
+          {"dropped", IndexOrNull(rule.dropped)},
           {"memory_saved", rule.saved ? Json(rule.saved->total()) : Json()},
           {"saved", rule.saved ? ToJson(*rule.saved) : Json()}};
 }
@@ -131,13 +131,13 @@ Json ToJson(const TimelineEntry& entry) {
       {"exposed", entry.exposed}};
 }
 
-Json ToJson(const PlacedTensor& tensor) {
+Json ToJson(const TensorPlacement& tensor) {
   Json dimensions = Json::array();
-  for (const PlacedTensor::Cut& cut : tensor.dimensions) {
-    dimensions.push_back({{"name", cut.name},
-                          {"size", cut.size},
-                          {"padded", cut.padded},
-                          {"axes", cut.axes}});
+  for (const TensorPlacement::ShardedDimension& dimension : tensor.dimensions) {
+    dimensions.push_back({{"name", dimension.name},
+                          {"size", dimension.size},
+                          {"padded", dimension.padded},
+                          {"axes", dimension.axes}});
   }
   return {{"name", tensor.name},
           {"kind", tensor.kind},
@@ -221,7 +221,7 @@ std::string ExplainJson(const Explanation& e) {
       {"timeline", ToJson(e.timeline)},
       {"tensors", ToJson(e.tensors)},
   };
-  // Names of users may be any bytes; JSON is UTF-8.
+  // JSON is UTF-8, but names given by users may hold any bytes.
   return absl::StrCat(
       json.dump(1, ' ', false,
                 nlohmann::ordered_json::error_handler_t::replace),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a lowered program alone tells: neither its graph nor its rules.
+// ExplainLowered: the part of an explanation that needs only the lowered
+// program.
 #include <algorithm>
 #include <future>
 #include <map>
@@ -28,24 +29,25 @@ StepCost CostOf(const Program& program, const StepEstimate& estimate,
 
 namespace {
 
-// Totals by name in the order in which the names appear.
+// Totals by name, in the order in which the names are first used.
 class Totals {
  public:
   ExplainedTotal& operator[](const std::string& name) {
-    const auto [place, added] = places_.try_emplace(name, totals_.size());
+    const auto [index, added] = indices_.try_emplace(name, totals_.size());
     if (added) totals_.emplace_back().name = name;
-    return totals_[place->second];
+    return totals_[index->second];
   }
   std::vector<ExplainedTotal> Take() { return std::move(totals_); }
 
  private:
-  absl::flat_hash_map<std::string, size_t> places_;
+  absl::flat_hash_map<std::string, size_t> indices_;
   std::vector<ExplainedTotal> totals_;
 };
 
-// What becomes of attention; `fused` are its groups.
-ExplainedAttention Attention(const Program& program, const Machine& machine,
-                             const std::vector<AttentionGroup>& fused) {
+// `fused` are the attentions that the machine fuses.
+ExplainedAttention ExplainAttention(const Program& program,
+                                    const Machine& machine,
+                                    const std::vector<AttentionGroup>& fused) {
   ExplainedAttention attention;
   attention.machine_fuses = machine.fuses_attention();
   attention.fused = static_cast<int>(fused.size());
@@ -56,18 +58,19 @@ ExplainedAttention Attention(const Program& program, const Machine& machine,
   }
   for (const ComposedAttention& composed :
        FindComposedAttention(program, fused)) {
-    ExplainedAttention::Composed& told = attention.composed.emplace_back();
-    told.why = composed.why;
+    ExplainedAttention::Composed& explained = attention.composed.emplace_back();
+    explained.why = composed.why;
     const int origin = program.instructions[composed.scores].origin;
     if (origin < 0) continue;
-    told.operation = program.origins[origin].operation;
-    told.site = program.origins[origin].site.ToString();
-    told.module = ModuleOf(told.operation);
+    explained.operation = program.origins[origin].operation;
+    explained.site = program.origins[origin].site.ToString();
+    explained.module = ModuleOf(explained.operation);
   }
   return attention;
 }
 
-// By instruction that begins a kernel of fused attention: its members.
+// Maps the first instruction of each fused attention kernel to the kernel's
+// members.
 absl::flat_hash_map<int, const std::vector<int>*> AttentionKernels(
     const std::vector<AttentionGroup>& attention) {
   absl::flat_hash_map<int, const std::vector<int>*> kernels;
@@ -79,19 +82,20 @@ absl::flat_hash_map<int, const std::vector<int>*> AttentionKernels(
   return kernels;
 }
 
-// Shares the time of each such kernel among its einsums.
-void ShareSeconds(const StepEstimate& estimate,
-                  std::vector<ExplainedEinsum>& einsums) {
-  absl::flat_hash_map<int, ExplainedEinsum*> by_place;
+// Divides the time of each fused attention kernel among its einsums, in
+// proportion to their FLOPs.
+void DivideAttentionSeconds(const StepEstimate& estimate,
+                            std::vector<ExplainedEinsum>& einsums) {
+  absl::flat_hash_map<int, ExplainedEinsum*> by_instruction;
   if (estimate.attention.empty()) return;
   for (ExplainedEinsum& einsum : einsums)
-    by_place[einsum.instruction] = &einsum;
+    by_instruction[einsum.instruction] = &einsum;
   for (const auto& [first, members] : AttentionKernels(estimate.attention)) {
     std::vector<ExplainedEinsum*> inside;
     double seconds = 0, flops = 0;
     for (int member : *members) {
-      const auto einsum = by_place.find(member);
-      if (einsum == by_place.end()) continue;
+      const auto einsum = by_instruction.find(member);
+      if (einsum == by_instruction.end()) continue;
       inside.push_back(einsum->second);
       seconds += einsum->second->seconds;
       flops += einsum->second->flops;
@@ -103,8 +107,9 @@ void ShareSeconds(const StepEstimate& estimate,
   }
 }
 
-std::string WhatRuns(const Program& program, const Instruction& instruction,
-                     bool in_attention) {
+// "einsum layer_0/ffn/einsum_1".
+std::string TimelineName(const Program& program, const Instruction& instruction,
+                         bool in_attention) {
   const bool is_known = instruction.origin >= 0;
   return absl::StrCat(
       in_attention ? "attention " : "", OpcodeName(instruction.opcode),
@@ -144,7 +149,7 @@ std::vector<ExplainedPadding> Padding(const Program& program) {
   std::map<std::string, ExplainedPadding> padded;
   const ProgramValue* last = nullptr;
   for (const ProgramValue& value : program.values) {
-    // Most values are like the one before.
+    // Skip consecutive values with the same shape and layout, the common case.
     if (last != nullptr && &value.shape.dims() == &last->shape.dims() &&
         value.local == last->local && value.layout.dims == last->layout.dims) {
       continue;
@@ -164,50 +169,54 @@ std::vector<ExplainedPadding> Padding(const Program& program) {
   return list;
 }
 
-PlacedTensor Placed(const Program& program, std::string name, std::string kind,
-                    DType dtype, const Shape& shape,
-                    const TensorLayout& layout) {
-  PlacedTensor tensor{std::move(name),
-                      std::move(kind),
-                      std::string(DTypeName(dtype)),
-                      {},
-                      DTypeSize(dtype)};
+TensorPlacement PlacementOf(const Program& program, std::string name,
+                            std::string kind, DType dtype, const Shape& shape,
+                            const TensorLayout& layout) {
+  TensorPlacement tensor{std::move(name),
+                         std::move(kind),
+                         std::string(DTypeName(dtype)),
+                         {},
+                         DTypeSize(dtype)};
   for (int i = 0; i < shape.rank(); ++i) {
-    PlacedTensor::Cut& cut = tensor.dimensions.emplace_back();
-    cut.name = shape[i].name;
-    cut.size = shape[i].size;
-    cut.padded = program.grains.ExtentOf(shape[i]);
-    cut.axes.assign(layout.dims[i].begin(), layout.dims[i].end());
-    tensor.bytes *= cut.padded / program.mesh.SizeOf(layout.dims[i]);
+    TensorPlacement::ShardedDimension& dimension =
+        tensor.dimensions.emplace_back();
+    dimension.name = shape[i].name;
+    dimension.size = shape[i].size;
+    dimension.padded = program.grains.ExtentOf(shape[i]);
+    dimension.axes.assign(layout.dims[i].begin(), layout.dims[i].end());
+    tensor.bytes *= dimension.padded / program.mesh.SizeOf(layout.dims[i]);
   }
   return tensor;
 }
 
-std::vector<PlacedTensor> PlacedTensors(const Program& program) {
-  std::vector<PlacedTensor> tensors;
+std::vector<TensorPlacement> TensorPlacements(const Program& program) {
+  std::vector<TensorPlacement> tensors;
   tensors.reserve(program.variables.size());
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kInput) continue;
     const ProgramValue& value = program.values[instruction.results[0]];
-    tensors.push_back(Placed(program, instruction.Get<NameAttributes>().name,
-                             "input", value.dtype, value.shape, value.layout));
+    tensors.push_back(
+        PlacementOf(program, instruction.Get<NameAttributes>().name, "input",
+                    value.dtype, value.shape, value.layout));
   }
   for (const ProgramVariable& variable : program.variables) {
     const bool state = variable.section == RuleSection::kOptimizer;
-    tensors.push_back(Placed(program, variable.name,
-                             state ? "optimizer state" : "parameter",
-                             variable.dtype, variable.shape, variable.layout));
+    tensors.push_back(PlacementOf(
+        program, variable.name, state ? "optimizer state" : "parameter",
+        variable.dtype, variable.shape, variable.layout));
   }
   return tensors;
 }
 
-// The axes that collectives run over against what the machine could hide.
+// For each set of axes that collectives run over: the FLOPs of the step per
+// byte sent, and the FLOPs per byte at which the machine computes for as long
+// as it sends.
 std::vector<ExplainedMargin> Margins(const Program& program,
                                      absl::Span<const CollectiveCost> costs,
                                      const Machine& machine,
                                      const Explanation& explanation) {
-  constexpr int64_t kSide = 4096;        // a product that no launch slows
-  constexpr int64_t kBytes = 256 << 20;  // a message that no latency slows
+  constexpr int64_t kSide = 4096;        // large enough to reach peak speed
+  constexpr int64_t kBytes = 256 << 20;  // large enough to hide the latency
   std::vector<ExplainedMargin> margins;
   DType dtype = kFloat32;
   for (const ExplainedEinsum& einsum : explanation.einsums) {
@@ -240,13 +249,13 @@ std::vector<ExplainedMargin> Margins(const Program& program,
 
 Explanation ExplainLowered(const Program& program, const Machine& machine,
                            const MachinePlan& plan) {
-  // What takes longest goes beside the rest, if there are cores.
+  // The three slowest parts run concurrently with the rest.
   std::future<std::vector<ExplainedEinsum>> einsums =
       std::async([&program] { return ExplainEinsums(program); });
   std::future<ExplainedMemory> memory =
       std::async([&] { return ExplainMemory(program, plan); });
-  std::future<ExplainedAttention> attention =
-      std::async([&] { return Attention(program, machine, plan.attention); });
+  std::future<ExplainedAttention> attention = std::async(
+      [&] { return ExplainAttention(program, machine, plan.attention); });
   const StepEstimate estimate = EstimateStep(program, machine, plan.attention);
   Explanation explanation;
   explanation.mesh = program.mesh;
@@ -258,15 +267,16 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
   explanation.exposed = estimate.exposed;
   explanation.collectives = Collectives(program, costs);
   explanation.padding = Padding(program);
-  explanation.tensors = PlacedTensors(program);
+  explanation.tensors = TensorPlacements(program);
 
+  // Times of instructions, and the compute of each module.
   std::vector<int> number(program.instructions.size(), 0);
   std::vector<double> seconds(program.instructions.size(), 0);
   for (const ExplainedCollective& collective : explanation.collectives) {
     number[collective.instruction] = collective.number;
   }
   Totals by_axis, by_kind, by_module;
-  // By origin, filled in for those that are asked for.
+  // By origin; filled in on first use.
   std::vector<std::string> modules(program.origins.size());
   explanation.timeline.reserve(estimate.timeline.size());
   const auto kernels = AttentionKernels(estimate.attention);
@@ -275,7 +285,8 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
     seconds[timed.instruction] = timed.end - timed.begin;
     explanation.timeline.push_back(
         {timed.instruction, number[timed.instruction],
-         WhatRuns(program, instruction, kernels.contains(timed.instruction)),
+         TimelineName(program, instruction,
+                      kernels.contains(timed.instruction)),
          timed.begin, timed.end, timed.exposed});
     if (number[timed.instruction] > 0) {
       ExplainedCollective& collective =
@@ -290,6 +301,7 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
       by_module[module].compute += timed.end - timed.begin;
     }
   }
+  // Sums over collectives.
   for (const ExplainedCollective& collective : explanation.collectives) {
     for (ExplainedTotal* total :
          {&by_axis[collective.axes], &by_kind[collective.kind],
@@ -309,7 +321,7 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
     explanation.flops += einsum.flops;
     by_module[einsum.module].flops += einsum.flops;
   }
-  ShareSeconds(estimate, explanation.einsums);
+  DivideAttentionSeconds(estimate, explanation.einsums);
   explanation.by_axis = by_axis.Take();
   explanation.by_kind = by_kind.Take();
   explanation.by_module = by_module.Take();

@@ -6,8 +6,8 @@
 
 namespace mtf::internal {
 
-// planning/explain/explain_page.html, built in. Defined in a source that CMake
-// writes.
+// The text of planning/explain/explain_page.html. Defined in a source file that
+// CMake generates from explain_page.cc.in.
 absl::string_view ExplainPage();
 
 }  // namespace mtf::internal

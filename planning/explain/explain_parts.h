@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parts of an explanation have in common (planning/explain/explain.h).
+// Functions shared by the sources of planning/explain/explain.h.
 #ifndef PLANNING_EXPLAIN_EXPLAIN_PARTS_H_
 #define PLANNING_EXPLAIN_EXPLAIN_PARTS_H_
 
@@ -21,33 +21,37 @@
 
 namespace mtf::internal {
 
-// The einsums of a program without their times.
+// The einsums of a program; `seconds` and `in_attention` are not set.
 std::vector<ExplainedEinsum> ExplainEinsums(const Program& program);
 
-// Everything that needs neither graph nor rules.
+// The part of an explanation that needs neither graph nor rules: everything but
+// `layout`, `rules`, `changes` and the changes of collectives. `plan` is the
+// plan of `program` on `machine`.
 Explanation ExplainLowered(const Program& program, const Machine& machine,
                            const MachinePlan& plan);
 
+// Adds up the cost of a step.
 StepCost CostOf(const Program& program, const StepEstimate& estimate,
                 absl::Span<const CollectiveCost> collectives);
 
-// Why no change removes a collective of text that leaves out causes. What is
-// lowered has a rule for each.
+// ExplainedCollective::no_change of a collective without a known cause. Only
+// programs parsed from text lack causes.
 inline constexpr char kNoRule[] = "the program does not say what causes it";
 
 using Rules = std::vector<LayoutRule>;
 
-// The rules of `rules` behind an instruction, in order.
-std::vector<int> RulesBehind(const Rules& rules, const Program& program,
-                             const Instruction& instruction);
+// The rules that cause `instruction`, as indices into `rules`, in order.
+std::vector<int> RulesCausing(const Rules& rules, const Program& program,
+                              const Instruction& instruction);
 
-// Whether a rule cuts anything on this mesh.
-bool Cuts(const LayoutRule& rule, const Mesh& mesh);
+// Whether an axis of `rule` exists in `mesh` with a size above 1.
+bool ShardsOnMesh(const LayoutRule& rule, const Mesh& mesh);
 
-// Which rules do something in `program`, but not yet what they save.
-std::vector<ExplainedRule> ExplainUses(const LayoutBinding& binding,
-                                       const Rules& rules,
-                                       const Program& program);
+// Which of `rules` take effect in `program`, and why the others do not.
+// `dropped` and `saved` are not set.
+std::vector<ExplainedRule> ExplainRuleUses(const LayoutBinding& binding,
+                                           const Rules& rules,
+                                           const Program& program);
 
 }  // namespace mtf::internal
 

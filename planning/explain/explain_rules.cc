@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which rules of a layout do something, and why others do not.
+// ExplainRuleUses: which rules of a layout take effect, and why others do not.
 #include <algorithm>
 #include <utility>
 
@@ -11,10 +11,10 @@
 namespace mtf::internal {
 namespace {
 
-// Whether a value has `dimension`, cut over all axes of `axes`.
-bool IsCut(const Program& program, const Shape& shape,
-           const TensorLayout& layout, absl::string_view dimension,
-           const AxisList& axes) {
+// Whether `layout` shards `dimension` (or a dimension tied to it) over `axes`.
+bool IsSharded(const Program& program, const Shape& shape,
+               const TensorLayout& layout, absl::string_view dimension,
+               const AxisList& axes) {
   for (int i = 0; i < shape.rank(); ++i) {
     if (program.grains.Tied(shape[i].name, dimension) &&
         layout.dims[i] == axes) {
@@ -24,8 +24,8 @@ bool IsCut(const Program& program, const Shape& shape,
   return false;
 }
 
-// Whether an instruction is there because of `rule`. What had the dimension may
-// be gone: computed by who reads it, or never in memory.
+// Whether `rule` causes an instruction of `program`. The value that had the
+// rule's dimension may be gone: rematerialized by its readers, or fused away.
 bool Causes(const LayoutRule& rule, const Program& program) {
   for (const Instruction& instruction : program.instructions) {
     for (const Cause& cause : instruction.causes) {
@@ -39,8 +39,8 @@ bool Causes(const LayoutRule& rule, const Program& program) {
   return false;
 }
 
-// The names of what rests by a rule of its own instead of `rule`.
-std::string Shadows(const LayoutRule& rule, const Rules& rules) {
+// The rules of scoped sections that override `rule`, joined by "and".
+std::string ShadowingRules(const LayoutRule& rule, const Rules& rules) {
   std::vector<std::string> shadows;
   for (const LayoutRule& other : rules) {
     if (other.section != RuleSection::kDefault &&
@@ -51,7 +51,7 @@ std::string Shadows(const LayoutRule& rule, const Rules& rules) {
   return absl::StrJoin(shadows, " and ");
 }
 
-// Why a rule does nothing, and whether another stands in its place.
+// Whether a rule takes effect, and if not, why.
 std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
                                       const Rules& rules,
                                       const LayoutBinding& binding,
@@ -73,31 +73,33 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
                    })) {
     return {RuleUse::kUnused, "the mesh lacks its axis"};
   }
-  // Rules of dimensions that do not exist are not bound.
+  // Only rules of existing dimensions are bound.
   const LayoutRule* bound = binding.rules.RuleOf(rule.section, rule.dimension);
   if (bound == nullptr || bound->section != rule.section) {
     return {RuleUse::kUnused, "no tensor has the dimension"};
   }
-  if (!Cuts(rule, binding.mesh)) {
+  if (!ShardsOnMesh(rule, binding.mesh)) {
     return {RuleUse::kUnused, "its axis has size 1"};
   }
   const AxisList& axes = binding.rules.AxesOf(rule.section, rule.dimension);
-  const LayoutRule* otherwise =
+  const LayoutRule* default_rule =
       binding.rules.RuleOf(RuleSection::kDefault, rule.dimension);
-  if (rule.section != RuleSection::kDefault && otherwise != nullptr &&
+  if (rule.section != RuleSection::kDefault && default_rule != nullptr &&
       binding.rules.AxesOf(RuleSection::kDefault, rule.dimension) == axes) {
     return {RuleUse::kUnused,
             absl::StrCat("the default section says the same")};
   }
+  // A variable stored by this rule. A scoped rule with the same axes does not
+  // override a default rule.
   for (const ProgramVariable& variable : program.variables) {
-    // A scoped rule that says the same does not stand in the way.
     const RuleSection section = variable.section;
     if (rule.section == RuleSection::kDefault
             ? binding.rules.AxesOf(section, rule.dimension) != axes
             : rule.section != section) {
       continue;
     }
-    if (IsCut(program, variable.shape, variable.layout, rule.dimension, axes)) {
+    if (IsSharded(program, variable.shape, variable.layout, rule.dimension,
+                  axes)) {
       return {RuleUse::kUsed, ""};
     }
   }
@@ -107,6 +109,7 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
                : std::pair(RuleUse::kUnused,
                            std::string("no parameter has the dimension"));
   }
+  // A computed value that the rule shards.
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode == Opcode::kReadVariable ||
         instruction.opcode == Opcode::kWriteVariable ||
@@ -115,48 +118,49 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
     }
     for (int result : instruction.results) {
       const ProgramValue& value = program.values[result];
-      if (IsCut(program, value.shape, value.layout, rule.dimension, axes)) {
+      if (IsSharded(program, value.shape, value.layout, rule.dimension, axes)) {
         return {RuleUse::kUsed, ""};
       }
     }
   }
   if (Causes(rule, program)) return {RuleUse::kUsed, ""};
-  const std::string shadows = Shadows(rule, rules);
-  if (rule.section == RuleSection::kDefault && !shadows.empty()) {
-    return {RuleUse::kShadowed, absl::StrCat(shadows, " stands in its place")};
+  const std::string shadowing = ShadowingRules(rule, rules);
+  if (rule.section == RuleSection::kDefault && !shadowing.empty()) {
+    return {RuleUse::kShadowed, absl::StrCat("overridden by ", shadowing)};
   }
-  return {RuleUse::kUnused, "nothing in this step has the dimension cut"};
+  return {RuleUse::kUnused,
+          "no tensor of this step is sharded along the dimension"};
 }
 
 }  // namespace
 
-std::vector<int> RulesBehind(const Rules& rules, const Program& program,
-                             const Instruction& instruction) {
-  std::vector<int> places;
+std::vector<int> RulesCausing(const Rules& rules, const Program& program,
+                              const Instruction& instruction) {
+  std::vector<int> indices;
   for (size_t i = 0; i < rules.size(); ++i) {
     for (const Cause& cause : instruction.causes) {
       if (cause.rule < 0) continue;
       const LayoutRule& rule = program.rules[cause.rule];
       if (rules[i].section == rule.section &&
           rules[i].dimension == rule.dimension) {
-        places.push_back(static_cast<int>(i));
+        indices.push_back(static_cast<int>(i));
         break;
       }
     }
   }
-  return places;
+  return indices;
 }
 
-bool Cuts(const LayoutRule& rule, const Mesh& mesh) {
+bool ShardsOnMesh(const LayoutRule& rule, const Mesh& mesh) {
   return std::any_of(
       rule.axes.begin(), rule.axes.end(), [&mesh](const std::string& axis) {
         return mesh.Find(axis) >= 0 && mesh.axis_size(mesh.Find(axis)) > 1;
       });
 }
 
-std::vector<ExplainedRule> ExplainUses(const LayoutBinding& binding,
-                                       const Rules& rules,
-                                       const Program& program) {
+std::vector<ExplainedRule> ExplainRuleUses(const LayoutBinding& binding,
+                                           const Rules& rules,
+                                           const Program& program) {
   std::vector<ExplainedRule> uses;
   uses.reserve(rules.size());
   for (const LayoutRule& rule : rules) {

@@ -10,7 +10,7 @@ namespace mtf::internal {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kIndent = 6;  // of what goes on a further line
+constexpr int kIndent = 6;  // of the lines after the first
 
 class Table {
  public:
@@ -30,19 +30,21 @@ class Table {
   }
 
  private:
-  // The columns of one line of a row.
+  // Indices of the columns on one line of a row.
   using Line = std::vector<size_t>;
 
+  // Sets the width of each column to that of its widest cell.
   void Measure() {
     for (size_t c = 0; c < columns_.size(); ++c) {
-      size_t most = 0;
-      for (const auto& row : rows_) most = std::max(most, row[c].size());
-      const bool shown = most > 0 || !columns_[c].optional;
-      most = std::max(most, columns_[c].title.size());
-      widths_.push_back(shown ? static_cast<int>(most) : 0);
+      size_t widest = 0;
+      for (const auto& row : rows_) widest = std::max(widest, row[c].size());
+      const bool shown = widest > 0 || !columns_[c].optional;
+      widest = std::max(widest, columns_[c].title.size());
+      widths_.push_back(shown ? static_cast<int>(widest) : 0);
     }
   }
 
+  // Distributes the columns over lines of at most `width_` characters.
   void Arrange() {
     int used = width_ + 1;  // no line yet
     for (size_t c = 0; c < columns_.size(); ++c) {
@@ -70,10 +72,10 @@ class Table {
                         columns_[c].right ? "" : padding);
       }
       line.erase(line.find_last_not_of(' ') + 1);
-      // A further line that says nothing is none.
+      // Omit empty continuation lines.
       if (line.empty() && l > 0) continue;
       if (static_cast<int>(line.size()) > width_) {
-        // A single cell: its words are told one below the other.
+        // A single cell that is too wide: wrap its text.
         text += std::string(indent, ' ') +
                 WrappedText(cells[lines_[l][0]], width_, indent + kGap, indent);
       } else {
@@ -86,7 +88,7 @@ class Table {
   const std::vector<TableColumn>& columns_;
   const std::vector<std::vector<std::string>>& rows_;
   const int width_;
-  std::vector<int> widths_;  // 0: left out
+  std::vector<int> widths_;  // 0: omitted
   std::vector<Line> lines_;
 };
 

@@ -12,14 +12,14 @@ namespace mtf::internal {
 // A column of a table.
 struct TableColumn {
   std::string title;
-  bool right = false;  // aligned: numbers
-  // Left out where no row has anything in it.
+  bool right = false;  // right-aligned, for numbers
+  // Omitted if its cells are empty in all rows.
   bool optional = false;
 };
 
-// Rows of cells as lines of at most `width` characters, headed by the titles.
-// Nothing is ever cut: where the columns do not fit side by side, those that
-// are too many go on a second, indented line of each row, then on a third.
+// Formats rows of cells below a line of titles, in lines of at most `width`
+// characters. Nothing is truncated: columns that do not fit on the first line
+// of a row continue on further, indented lines.
 //
 //   no  collective     bytes
 //         tensor             rule
@@ -29,9 +29,9 @@ std::string TableText(const std::vector<TableColumn>& columns,
                       const std::vector<std::vector<std::string>>& rows,
                       int width);
 
-// Words broken into lines of at most `width`, all but the first behind
-// `indent` blanks; words that are longer themselves are broken too. The first
-// line begins at `column`, the last has an end too.
+// Wraps `text` at blanks into lines of at most `width` characters, breaking
+// words that are longer. Lines after the first are indented by `indent` blanks;
+// the first is assumed to begin at `column`. The result ends with a newline.
 std::string WrappedText(absl::string_view text, int width, int indent,
                         int column = 0);
 

@@ -17,9 +17,10 @@ namespace internal {
 
 namespace {
 
-class TextWriter {
+// Writes an explanation section by section.
+class ExplanationWriter {
  public:
-  TextWriter(const Explanation& explanation, int width)
+  ExplanationWriter(const Explanation& explanation, int width)
       : e_(explanation), width_(std::max(width, 60)) {}
 
   std::string Write() {
@@ -79,13 +80,13 @@ class TextWriter {
                             : absl::StrCat(" (then ", collective.instead, ")"));
   }
 
-  // The user's operation, where the name of what is sent does not tell it.
+  // The user's operation, unless the name of the tensor includes it.
   static std::string OperationOf(const ExplainedCollective& collective) {
     const absl::string_view tensor = collective.tensor;
-    const bool told =
+    const bool named =
         tensor == collective.operation ||
         absl::StartsWith(tensor, absl::StrCat(collective.operation, " and "));
-    return told ? "" : collective.operation;
+    return named ? "" : collective.operation;
   }
 
   void Collectives() {
@@ -95,12 +96,13 @@ class TextWriter {
     }
     Section("collectives, in order; bytes are per rank and step");
     const std::vector<ExplainedCollective>& all = e_.collectives;
-    // Where no change was tried, one line says so.
+    // If no change was tried, a single line after the table says so.
     const bool untried =
         e_.changes.empty() &&
         std::all_of(all.begin(), all.end(), [&](const auto& c) {
           return c.no_change == all[0].no_change;
         });
+    // One row for all collectives that differ only in their layer.
     const std::vector<Fold> folds = FoldLayers(
         all.size(), [&](size_t i) { return all[i].tensor; },
         [&](size_t i) {
@@ -110,7 +112,8 @@ class TextWriter {
           return absl::StrJoin(
               {c.kind, c.axes, absl::StrCat(c.bytes), c.dimension, c.rule,
                c.rule_origin, c.site, ChangeOf(c), operation.before,
-               // An optimizer numbers its operations through.
+               // Operations outside of layers, such as those of an optimizer,
+               // may be numbered across layers.
                operation.layer < 0 ? "" : operation.behind,
                absl::StrCat(
                    operation.layer < 0 ? 0 : operation.layer - tensor.layer)},
@@ -189,7 +192,7 @@ class TextWriter {
     if (e_.by_module.empty()) return;
     Section("modules");
     const std::vector<ExplainedTotal>& all = e_.by_module;
-    // Layers may differ in what is exposed; the sum is right whatever they do.
+    // The exposed time may differ between layers, so it is no part of the key.
     const auto folds = FoldLayers(
         all.size(), [&](size_t i) { return all[i].name + "/"; },
         [&](size_t i) { return absl::StrCat(all[i].calls); });
@@ -223,7 +226,7 @@ class TextWriter {
     return absl::StrCat(static_cast<int>(regime), "-D");
   }
 
-  // How far an einsum is from the least that must be moved for it.
+  // The bytes that an einsum moves relative to its lower bound.
   static std::string Distance(const ExplainedEinsum& einsum) {
     if (einsum.moved_bytes <= 0 && einsum.bound_bytes <= 0) return "at it";
     if (einsum.bound_bytes <= 0) return "avoidable";
@@ -264,7 +267,7 @@ class TextWriter {
            {"repeated", true, true},
            {"moved", true},
            {"least", true},
-           {"cuts"},
+           {"sharded"},
            {"best"},
            {"distance", true},
            {"runs in", false, true},
@@ -272,8 +275,8 @@ class TextWriter {
            {"result"}},
           rows);
     Line(
-        "distance is moved over least: below 1 where ranks hold copies, and "
-        "\"copies\" where nothing is moved for that reason");
+        "distance is moved divided by least: below 1 if ranks hold copies, "
+        "\"copies\" if nothing is moved for that reason");
   }
 
   const Explanation& e_;
@@ -285,7 +288,7 @@ class TextWriter {
 }  // namespace internal
 
 std::string ExplainText(const Explanation& explanation, int width) {
-  return internal::TextWriter(explanation, width).Write();
+  return internal::ExplanationWriter(explanation, width).Write();
 }
 
 }  // namespace mtf

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of ExplainText that stand in sources of their own.
+// The sections of ExplainText that are written by other source files.
 #ifndef PLANNING_EXPLAIN_EXPLAIN_TEXT_H_
 #define PLANNING_EXPLAIN_EXPLAIN_TEXT_H_
 
@@ -11,13 +11,14 @@
 
 namespace mtf::internal {
 
-// What becomes of attention, or "" on a machine that does not fuse it.
+// Which attentions are fused, and why others are not; "" on a machine that does
+// not fuse attention.
 std::string AttentionText(const Explanation& explanation, int width);
 
-// What fills the memory of a rank.
+// The memory of a rank by purpose, and the tensors alive at its peak.
 std::string MemoryText(const Explanation& explanation, int width);
 
-// The rules, what each saves, padding, and changes of rules.
+// The rules with the memory that each saves, the padding, and the rule changes.
 std::string RulesAndChangesText(const Explanation& explanation, int width);
 
 }  // namespace mtf::internal

@@ -12,10 +12,10 @@
 namespace mtf::internal {
 namespace {
 
-constexpr size_t kMostTensors = 12;  // alive at the peak
+constexpr size_t kMaxTensorRows = 12;  // tensors alive at the peak
 
-// "" for nothing: the table is the clearer for it.
-std::string Saved(int64_t bytes) {
+// Empty for 0, which keeps the table readable.
+std::string SavedText(int64_t bytes) {
   return bytes == 0 ? "" : BytesText(static_cast<double>(bytes));
 }
 
@@ -33,7 +33,7 @@ std::vector<std::string> RuleRow(const ExplainedRule& rule) {
     for (int64_t bytes :
          {saved.parameters, saved.optimizer_state, saved.gradients,
           saved.copies, saved.activations, saved.unused}) {
-      row.push_back(Saved(bytes));
+      row.push_back(SavedText(bytes));
     }
   } else {
     row.push_back("unknown");
@@ -41,6 +41,63 @@ std::vector<std::string> RuleRow(const ExplainedRule& rule) {
   }
   row.push_back(rule.origin);
   return row;
+}
+
+// The tensors that are alive at the peak of memory.
+std::string AliveTensorsText(const ExplainedMemory& m, int width) {
+  std::string text = WrappedText(
+      absl::StrCat(
+          "alive at the peak, in ",
+          m.peak_operation.empty() ? "the step" : m.peak_operation,
+          m.peak_site.empty() ? "" : absl::StrCat(" (", m.peak_site, ")")),
+      width, 2);
+  // Tensors that differ only in their layer share a row; the largest rows come
+  // first.
+  const auto folds = FoldLayers(
+      m.alive.size(), [&](size_t i) { return m.alive[i].name; },
+      [&](size_t i) {
+        const ExplainedTensor& tensor = m.alive[i];
+        return absl::StrCat(tensor.type, "\n", tensor.site, "\n",
+                            static_cast<int>(tensor.kind));
+      });
+  struct Sum {
+    const Fold* fold;
+    int64_t bytes;
+  };
+  std::vector<Sum> sums;
+  for (const Fold& fold : folds) {
+    sums.push_back({&fold, 0});
+    for (int i : fold.members) sums.back().bytes += m.alive[i].bytes;
+  }
+  std::stable_sort(sums.begin(), sums.end(), [](const Sum& a, const Sum& b) {
+    return a.bytes > b.bytes;
+  });
+  std::vector<std::vector<std::string>> rows;
+  int64_t other_bytes = 0, others = 0;
+  for (const auto& [fold, bytes] : sums) {
+    const ExplainedTensor& first = m.alive[fold->members[0]];
+    if (rows.size() == kMaxTensorRows) {
+      other_bytes += bytes;
+      others += static_cast<int64_t>(fold->members.size());
+      continue;
+    }
+    rows.push_back({fold->name, absl::StrCat(fold->members.size()),
+                    absl::StrCat(bytes), MemoryKindName(first.kind), first.type,
+                    first.site});
+  }
+  text += TableText({{"tensor"},
+                     {"count", true},
+                     {"bytes", true},
+                     {"kind"},
+                     {"made at"},
+                     {"type"}},
+                    rows, width);
+  if (others > 0) {
+    text += WrappedText(absl::StrCat("and ", Plural(others, "tensor"), " of ",
+                                     other_bytes, " bytes"),
+                        width, 2);
+  }
+  return text;
 }
 
 }  // namespace
@@ -93,7 +150,7 @@ std::string MemoryText(const Explanation& explanation, int width) {
   row("gradients", m.parts.gradients);
   if (m.parts.copies > 0) row("copies of variables", m.parts.copies);
   row("activations", m.parts.activations);
-  row("between tensors", m.parts.unused);
+  row("unused", m.parts.unused);
   text += TableText({{"at the peak"}, {"bytes", true}, {"share", true}}, rows,
                     width);
   if (m.machine_bytes > 0) {
@@ -105,58 +162,7 @@ std::string MemoryText(const Explanation& explanation, int width) {
         width, 2);
   }
   if (m.alive.empty()) return text;
-  text += "\n";
-  text += WrappedText(
-      absl::StrCat(
-          "alive at the peak, in ",
-          m.peak_operation.empty() ? "the step" : m.peak_operation,
-          m.peak_site.empty() ? "" : absl::StrCat(" (", m.peak_site, ")")),
-      width, 2);
-  const auto folds = FoldLayers(
-      m.alive.size(), [&](size_t i) { return m.alive[i].name; },
-      [&](size_t i) {
-        const ExplainedTensor& tensor = m.alive[i];
-        return absl::StrCat(tensor.type, "\n", tensor.site, "\n",
-                            static_cast<int>(tensor.kind));
-      });
-  struct Sum {
-    const Fold* fold;
-    int64_t bytes;
-  };
-  std::vector<Sum> sums;
-  for (const Fold& fold : folds) {
-    sums.push_back({&fold, 0});
-    for (int i : fold.members) sums.back().bytes += m.alive[i].bytes;
-  }
-  std::stable_sort(sums.begin(), sums.end(), [](const Sum& a, const Sum& b) {
-    return a.bytes > b.bytes;
-  });
-  rows.clear();
-  int64_t rest = 0, others = 0;
-  for (const auto& [fold, bytes] : sums) {
-    const ExplainedTensor& first = m.alive[fold->members[0]];
-    if (rows.size() == kMostTensors) {
-      rest += bytes;
-      others += static_cast<int64_t>(fold->members.size());
-      continue;
-    }
-    rows.push_back({fold->name, absl::StrCat(fold->members.size()),
-                    absl::StrCat(bytes), MemoryKindName(first.kind), first.type,
-                    first.site});
-  }
-  text += TableText({{"tensor"},
-                     {"of", true},
-                     {"bytes", true},
-                     {"kind"},
-                     {"made at"},
-                     {"type"}},
-                    rows, width);
-  if (others > 0) {
-    text += WrappedText(
-        absl::StrCat("and ", Plural(others, "tensor"), " of ", rest, " bytes"),
-        width, 2);
-  }
-  return text;
+  return absl::StrCat(text, "\n", AliveTensorsText(m, width));
 }
 
 std::string RulesAndChangesText(const Explanation& explanation, int width) {
@@ -175,14 +181,14 @@ std::string RulesAndChangesText(const Explanation& explanation, int width) {
                                {"gradients", true, true},
                                {"copies", true, true},
                                {"activations", true, true},
-                               {"between", true, true},
+                               {"unused", true, true},
                                {"from"}},
                               rows, width));
   }
   if (!explanation.padding.empty()) text += "\n";
   for (const ExplainedPadding& padding : explanation.padding) {
     text += WrappedText(
-        absl::StrFormat("padding: \"%s\" %d in %d places (%.1f %% unused)",
+        absl::StrFormat("padding: \"%s\" %d padded to %d (%.1f %% unused)",
                         padding.dimension, padding.size, padding.padded,
                         100.0 *
                             static_cast<double>(padding.padded - padding.size) /
@@ -195,14 +201,14 @@ std::string RulesAndChangesText(const Explanation& explanation, int width) {
                                       absl::StrCat(cost.wire_bytes),
                                       absl::StrCat(cost.memory_bytes)};
     };
-    rows = {row("(as it is)", explanation.cost)};
+    rows = {row("(current rules)", explanation.cost)};
     for (const RuleChange& change : explanation.changes) {
       rows.push_back(
           row(absl::StrCat(change.edit, change.estimated ? " (estimate)" : ""),
               change.cost));
     }
     absl::StrAppend(&text,
-                    "\nchanges of a rule, and what the step would then cost\n",
+                    "\nrule changes, and what the step would cost with each\n",
                     TableText({{"change"},
                                {"step", true},
                                {"bytes sent", true},

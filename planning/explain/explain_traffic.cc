@@ -10,7 +10,8 @@
 namespace mtf::internal {
 namespace {
 
-// The user's operation behind a value, or the variable it was.
+// The user's operation that computes `value`, or the variable it was read from;
+// collectives are traced back to their operand.
 absl::string_view SourceOf(const Program& program,
                            const std::vector<int>& producers, int value) {
   while (producers[value] >= 0) {
@@ -21,9 +22,9 @@ absl::string_view SourceOf(const Program& program,
       if (producer.origin < 0) break;
       return program.origins[producer.origin].operation;
     }
-    const auto place =
+    const auto result =
         std::find(producer.results.begin(), producer.results.end(), value);
-    value = producer.operands[place - producer.results.begin()];
+    value = producer.operands[result - producer.results.begin()];
   }
   return program.values[value].name;
 }
@@ -37,17 +38,19 @@ std::vector<CollectiveKeys> KeysOf(
   std::vector<CollectiveKeys> keys;
   keys.reserve(collectives.size());
   for (const CollectiveCost& collective : collectives) {
-    CollectiveKeys& of = keys.emplace_back();
+    CollectiveKeys& collective_keys = keys.emplace_back();
     const Instruction& instruction =
         program.instructions[collective.instruction];
     for (int operand : instruction.operands) {
       const absl::string_view source = SourceOf(program, producers, operand);
       const auto renamed = names.find(source);
-      of.sources.push_back(renamed == names.end() ? source : renamed->second);
+      collective_keys.sources.push_back(
+          renamed == names.end() ? source : renamed->second);
     }
     for (const Cause& cause : instruction.causes) {
       if (cause.rule < 0) continue;
-      of.causes.emplace_back(cause.axis, program.rules[cause.rule].dimension);
+      collective_keys.causes.emplace_back(cause.axis,
+                                          program.rules[cause.rule].dimension);
     }
   }
   return keys;
@@ -79,17 +82,18 @@ Traffic::AxesByKind Traffic::AxesOf(absl::string_view source) const {
   return found == sources_.end() ? AxesByKind{} : found->second;
 }
 
-bool Traffic::IsWithout(const CollectiveCost& collective,
-                        const CollectiveKeys& keys,
-                        const Traffic& before) const {
+bool Traffic::LacksCollective(const CollectiveCost& collective,
+                              const CollectiveKeys& keys,
+                              const Traffic& before) const {
   const size_t kind = static_cast<size_t>(collective.kind);
   const auto causes_here = [&](const auto& cause) {
     const auto found = causes_.find(cause.second);
     return found != causes_.end() &&
            (found->second[kind] >> cause.first & 1) != 0;
   };
-  // What other rules cause may come from the same operations: where a layout
-  // without a rule sums activations, those with it may sum gradients.
+  // Sources alone are not enough: without a rule, an operation may reduce
+  // activations where it reduces gradients with the rule. Causes distinguish
+  // the two.
   if (!keys.causes.empty() &&
       std::none_of(keys.causes.begin(), keys.causes.end(), causes_here)) {
     return true;
@@ -106,8 +110,9 @@ bool Traffic::IsWithout(const CollectiveCost& collective,
       });
 }
 
-std::string Traffic::Instead(const CollectiveKeys& keys, const Traffic& before,
-                             const Mesh& mesh) const {
+std::string Traffic::AddedCollectives(const CollectiveKeys& keys,
+                                      const Traffic& before,
+                                      const Mesh& mesh) const {
   AxesByKind sent{};
   for (absl::string_view source : keys.sources) {
     const AxesByKind now = AxesOf(source), then = before.AxesOf(source);

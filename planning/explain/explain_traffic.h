@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is sent in a program, by what can be compared between layouts.
+// Compares the collectives of one step under two layouts.
 #ifndef PLANNING_EXPLAIN_EXPLAIN_TRAFFIC_H_
 #define PLANNING_EXPLAIN_EXPLAIN_TRAFFIC_H_
 
@@ -20,53 +20,55 @@
 
 namespace mtf::internal {
 
-// What a collective is known by in programs of several layouts, beside its kind
-// and axes. The names are those of a program and of a NameMap, which are to
-// outlive it.
+// Identifies a collective across layouts, together with its kind and axes.
+// Refers to names of a Program and a NameMap, which must outlive it.
 struct CollectiveKeys {
-  // By operand: the user's operation it comes from, or the variable.
+  // For each operand, the user's operation or the variable that it comes from.
   std::vector<absl::string_view> sources;
-  // An axis, and a dimension whose rule over that axis causes it.
+  // Pairs of a mesh axis and the dimension whose rule over that axis causes it.
   std::vector<std::pair<int, absl::string_view>> causes;
 };
 
-// What is sent in a program, by such keys.
+// The collectives of a program, by source, by cause, and by kind and axis.
 class Traffic {
  public:
-  // `wire_bytes` are what each instruction sends; without them, by itself.
+  // `wire_bytes` are the bytes that each instruction sends in a step. If empty,
+  // they are computed from `program`.
   explicit Traffic(const Program& program,
                    absl::Span<const int64_t> wire_bytes = {});
 
-  // Whether nothing of a collective of another program is left in this one.
-  // Either nothing of its kind is here that a rule causes which causes it, or
-  // nothing here comes from its operations, and it has not moved elsewhere:
-  // less is sent than `before` over each of its axes. `keys` are its own
-  // (KeysOf).
-  bool IsWithout(const CollectiveCost& collective, const CollectiveKeys& keys,
-                 const Traffic& before) const;
+  // Whether a change of rules removes `collective`. This is the traffic after
+  // the change, `before` that of the program with `collective`, and `keys` are
+  // its keys (KeysOf). A collective is removed if either
+  //   * none of its causes causes a collective of its kind any more, or
+  //   * its sources send nothing of its kind over its axes, and each of these
+  //     axes carries fewer bytes of its kind than before, so that it has not
+  //     merely moved to another operation.
+  bool LacksCollective(const CollectiveCost& collective,
+                       const CollectiveKeys& keys, const Traffic& before) const;
 
-  // What the operations of a collective send in this program and not
-  // `before`, "all_reduce over model, all_gather over data"; "" for nothing.
-  std::string Instead(const CollectiveKeys& keys, const Traffic& before,
-                      const Mesh& mesh) const;
+  // The collectives that the sources in `keys` need in this program but not
+  // before: "all_reduce over model, all_gather over data", or "".
+  std::string AddedCollectives(const CollectiveKeys& keys,
+                               const Traffic& before, const Mesh& mesh) const;
 
  private:
-  // The axes that something is sent over, by kind of collective.
+  // By kind of collective: the axes that it communicates over.
   using AxesByKind = std::array<AxisSet, kNumCollectiveKinds>;
 
-  // Of what is sent from `source`.
+  // The collectives on values of `source`.
   AxesByKind AxesOf(absl::string_view source) const;
 
   absl::flat_hash_map<std::string, AxesByKind> sources_;
   absl::flat_hash_map<std::string, AxesByKind> causes_;  // by dimension
-  // By kind and axis.
+  // Bytes sent, by kind and axis.
   std::array<std::array<int64_t, kMaxMeshAxes>, kNumCollectiveKinds> bytes_{};
 };
 
 using NameMap = absl::flat_hash_map<absl::string_view, absl::string_view>;
 
-// The keys of the collectives of a program, in their order. An operation that
-// has another name in `names` is known by that.
+// The keys of the collectives of a program, in their order. Names of operations
+// that occur in `names` are replaced.
 std::vector<CollectiveKeys> KeysOf(
     const Program& program, const std::vector<CollectiveCost>& collectives,
     const NameMap& names = {});

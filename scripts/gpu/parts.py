@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of gpu_suite: docs/gpu_suite.md says when each passes."""
+"""The parts of gpu_suite. docs/gpu_suite.md says when each one passes."""
 
 import dataclasses
 import json
@@ -14,14 +14,21 @@ from gpu.runner import (compare, expect_success, explain_status, run_benchmark,
 
 
 def conformance(suite, outcome, limit):
-    run_gtest(suite, outcome, "backends_test",
-              f"*/{suite.device}:*_on_{suite.device}", limit,
-              shards=suite.workers())
+    """Every instruction on the device, and on CUDA devices every fused group,
+    against loops."""
+    end = time.monotonic() + limit
+    programs = ["backends_test"]
+    if suite.device.startswith("cuda"):
+        programs.append("backends_cuda_test")
+    for program in programs:
+        run_gtest(suite, outcome, program,
+                  f"*/{suite.device}:*_on_{suite.device}",
+                  end - time.monotonic(), shards=suite.workers())
 
 
 def properties(suite, outcome, limit):
-    """Random programs under random layouts on meshes up to 8 virtual devices,
-    by processes that share the GPU and stop by themselves when time is over."""
+    """Random programs under random layouts on meshes of up to 8 virtual
+    devices. Several processes share the GPU; each stops when its time is over."""
     if not suite.has("properties_test"):
         outcome.fail("there is no properties_test")
         return
@@ -36,15 +43,16 @@ def properties(suite, outcome, limit):
            "MTF_PROPERTY_SEED": str(1000000 * shard + 750000),
            "MTF_PROPERTY_CASES": str(cases // shards +
                                      (shard < cases % shards)),
-           # A case takes seconds where its kernels are new.
+           # A case whose kernels are not cached takes seconds.
            "MTF_PROPERTY_SECONDS": str(max(1, int(limit - 25)))})
          for shard in range(shards)], limit)
     done = 0
     for shard, (status, text) in enumerate(results):
-        # Where the process did not come to say so: those before the last.
-        told = re.findall(r"^(\d+) of \d+ cases$", text, re.M)
+        # A process that was stopped printed no count: then all cases that were
+        # started, except for the last, count as done.
+        reported = re.findall(r"^(\d+) of \d+ cases$", text, re.M)
         begun = re.findall(r"^seed (\d+)$", text, re.M)
-        done += int(told[-1]) if told else max(0, len(begun) - 1)
+        done += int(reported[-1]) if reported else max(0, len(begun) - 1)
         if status == 0:
             continue
         outcome.stop(f"properties_test {shard}" +
@@ -53,7 +61,7 @@ def properties(suite, outcome, limit):
                           if "MTF_PROPERTY_SEED=" in line][:3]
     outcome.notes.append(
         f"{done} random programs" +
-        (f" in the time there was, of {cases}" if done < cases else "") +
+        (f" within the time limit, of {cases}" if done < cases else "") +
         f", seeds from 750000 in steps of 1000000, {shards} times")
     if done == 0 and outcome.status == "passed":
         outcome.fail("no random program was run")
@@ -61,18 +69,18 @@ def properties(suite, outcome, limit):
 
 def training(suite, outcome, limit):
     """Initial bits, dropout and fifty losses of the small model, on one device
-    and on meshes, beside the CPU's."""
+    and on meshes, compared with the CPU's."""
     if suite.device == "cpu":
-        outcome.skip("the CPU is what others are held against")
+        outcome.skip("the CPU is the reference of this comparison")
         return
-    run_gtest(suite, outcome, "train_test",
+    run_gtest(suite, outcome, "train_session_test",
               f"*DeviceAgreement*{suite.device}", limit,
               shards=suite.workers())
 
 
 def curves(suite, outcome, limit):
-    """Fifty steps of a small GPT-2: float32 beside the CPU, bfloat16 beside
-    float32."""
+    """Fifty steps of a small GPT-2: float32 compared with the CPU, bfloat16
+    compared with float32."""
     losses = {}
     for device, precision in (("cpu", "float32"), (suite.device, "float32"),
                               (suite.device, "bfloat16")):
@@ -96,20 +104,20 @@ def curves(suite, outcome, limit):
     single = losses[suite.device, "float32"]
     half = losses[suite.device, "bfloat16"]
     if len(cpu) != 50 or len(single) != 50 or len(half) != 50:
-        outcome.fail("a run has not logged fifty steps")
+        outcome.fail("a run did not log fifty steps")
         return
     for what, value, most in (
-            ("float32 beside the CPU", difference(single, cpu), 1e-3),
-            ("bfloat16 beside float32", difference(half, single), 0.02)):
+            ("float32 against the CPU", difference(single, cpu), 1e-3),
+            ("bfloat16 against float32", difference(half, single), 0.02)):
         line = f"{what}: losses differ by {value:.1e} (at most {most})"
         outcome.notes.append(line) if value <= most else outcome.fail(line)
     if not cpu[-1] < 0.95 * cpu[0]:
-        outcome.fail("the model does not learn, so the curves say little")
+        outcome.fail("the model does not learn, so its curves prove little")
 
 
 def nccl(suite, outcome, limit):
     """Every collective in a communicator of one rank, then of two processes on
-    this GPU, which NCCL takes for two hosts and joins by sockets."""
+    this GPU, which NCCL treats as two hosts connected by sockets."""
     program = "device_communicator_test"
     if not suite.has(program):
         outcome.fail(f"there is no {suite.bin / program}")
@@ -120,7 +128,7 @@ def nccl(suite, outcome, limit):
     if expect_success(outcome, "one rank", status, text):
         outcome.notes += text.splitlines()[-1:]
     if suite.device != "cuda":
-        outcome.notes.append("two processes: only GPUs have NCCL")
+        outcome.notes.append("two processes: skipped, NCCL needs a GPU")
         return
     mpirun = ([str(suite.bundle / "run"), "mpirun"] if suite.bundle
               else [shutil.which("mpirun") or "mpirun"])
@@ -142,39 +150,39 @@ def nccl(suite, outcome, limit):
         outcome.notes += text.splitlines()[-1:]
 
 
-# Kernels of each kind in tests that compile few: under the tools everything
-# takes many times as long.
-SANITIZED = (
-    "AttentionMasks.RowsThatSeeNothing*", "EinsumTest.ASumInFloatIsNotRounded",
-    "EinsumTest.SixteenBitsGiveFloats",
-    "GatherTest.AnIndexOfAnotherRanksRowsIsZero",
-    "GatherTest.BfloatsAddUpInFloat", "MapTest.AFusedExpression",
-    "MapTest.InPlace", "MovementTest.PadFillsBeforeAndBehind",
-    "MovementTest.BlockCopiesChangeTheOrderOfBlocks",
-    "ReduceTest.AMapInFront", "ReduceTest.NotANumberIsNeverHidden",
-    "ScanTest.PaddingIsLeftOutAndZeroed", "ReduceBlocksTest.GivesATotal*",
-    "TopKTest.PaddingNeverWins")
-# The same of groups, whose names end otherwise.
-SANITIZED_ON = (
-    "Groups.AreTheirParts/SoftmaxAndItsGradient_5x24_f32",
-    "Groups.AreTheirParts/SoftmaxAndItsGradient_2x8201_bf16",
-    "Groups.AreTheirParts/AdamW_5x24_f32")
+# Tests that compile few kernels and together run a kernel of each kind: under
+# compute-sanitizer everything takes many times as long. By the program that has
+# them; {} is the device.
+SANITIZED = {
+    "backends_test": (
+        "*EinsumTest.ASumInFloatIsNotRounded/{}",
+        "*EinsumTest.SixteenBitsGiveFloats/{}",
+        "*GatherTest.AnIndexOfAnotherRanksRowsIsZero/{}",
+        "*GatherTest.BfloatsAddUpInFloat/{}", "*MapTest.AFusedExpression/{}",
+        "*MapTest.InPlace/{}", "*MovementTest.PadFillsBeforeAndBehind/{}",
+        "*MovementTest.BlockCopiesChangeTheOrderOfBlocks/{}",
+        "*ReduceTest.AMapInFront/{}", "*ReduceTest.NotANumberIsNeverHidden/{}",
+        "*ScanTest.PaddingIsLeftOutAndZeroed/{}",
+        "*ReduceBlocksTest.GivesATotal*/{}", "*TopKTest.PaddingNeverWins/{}"),
+    "backends_cuda_test": (
+        "*AttentionMasks.RowsThatSeeNothing*/{}",
+        "*Groups.AreTheirParts/SoftmaxAndItsGradient_5x24_f32_on_{}",
+        "*Groups.AreTheirParts/SoftmaxAndItsGradient_2x8201_bf16_on_{}",
+        "*Groups.AreTheirParts/AdamW_5x24_f32_on_{}")}
 
 
 def sanitizer(suite, outcome, limit):
     if suite.device != "cuda":
-        outcome.skip("compute-sanitizer looks at GPUs only")
+        outcome.skip("compute-sanitizer only checks GPUs")
         return
     tool = shutil.which("compute-sanitizer") or next(
         (path for path in ("/usr/local/cuda/bin/compute-sanitizer",
                            "/opt/nvidia/compute-sanitizer/compute-sanitizer")
          if os.access(path, os.X_OK)), None)
     if tool is None:
-        outcome.skip("compute-sanitizer is not there")
+        outcome.skip("compute-sanitizer was not found")
         return
     end = time.monotonic() + limit
-    chosen = ":".join([f"*{test}/{suite.device}" for test in SANITIZED] +
-                      [f"*{test}_on_{suite.device}" for test in SANITIZED_ON])
 
     def run(check, name, program, arguments, limit):
         command = suite.command_under(
@@ -183,7 +191,7 @@ def sanitizer(suite, outcome, limit):
         return suite.run([*command, *arguments], name, limit,
                          {"MTF_CUDA_RECORD": "0"})
 
-    # Many machines do not let it at their GPU.
+    # Many machines do not give it access to their GPU.
     status, text = run("memcheck", "sanitizer_probe", "gpu_benchmark",
                        ["--device=cuda", "--only=copy", "--size=tiny",
                         "--repeats=1"], limit / 3)
@@ -193,18 +201,21 @@ def sanitizer(suite, outcome, limit):
         why = lines[0].strip("= ") if lines else explain_status(status)
         outcome.skip(f"it does not work on this machine: {why}")
         return
-    for check in ("memcheck", "racecheck"):
+    runs = [(check, program, tests) for check in ("memcheck", "racecheck")
+            for program, tests in SANITIZED.items()]
+    for index, (check, program, tests) in enumerate(runs):
+        chosen = ":".join(test.format(suite.device) for test in tests)
         status, text = run(
-            check, f"sanitizer_{check}", "backends_test",
+            check, f"sanitizer_{check}_{program}", program,
             [f"--gtest_filter={chosen}"],
-            (end - time.monotonic()) / (2 if check == "memcheck" else 1))
-        tests = len(re.findall(r"^\[       OK \] ", text, re.M))
+            (end - time.monotonic()) / (len(runs) - index))
+        passed = len(re.findall(r"^\[       OK \] ", text, re.M))
         found = re.findall(r"^========= (?:ERROR|RACECHECK) SUMMARY: .*$",
                            text, re.M)
-        outcome.notes.append(f"{check}: {tests} tests" + "".join(
+        outcome.notes.append(f"{check}: {passed} tests of {program}" + "".join(
             f", {line[10:]}" for line in found[-1:]))
-        if expect_success(outcome, check, status, text) and not tests:
-            outcome.fail(f"{check}: no test has this name")
+        if expect_success(outcome, check, status, text) and not passed:
+            outcome.fail(f"{check}: {program} has none of these tests")
 
 
 def gpu_benchmark(suite, part):
@@ -224,15 +235,15 @@ def memory(suite, outcome, limit):
             outcome.fail(line)
     if suite.tiny or suite.device != "cuda":
         return
-    # What a tiny model uses is context and libraries; the rest of what a large
-    # one uses beyond its plan is scratch of kernels.
+    # A tiny model mostly uses memory for the context and the libraries. What a
+    # large model uses on top of that and of its plan is scratch of kernels.
     measured = []
     for model, steps in (("tiny", 2000), ("124M", 60)):
         used = UsedMemory()
         figure = run_gpt2(suite, outcome, f"memory_{model}", limit / 3, model,
                           16, 1024, "bfloat16", steps, watch=used)
         if figure and not used.bytes:
-            outcome.notes.append("nvidia-smi does not say what memory is used")
+            outcome.notes.append("nvidia-smi does not report the memory in use")
         if not figure or not used.bytes:
             return
         figure["used_bytes"] = used.bytes
@@ -241,8 +252,8 @@ def memory(suite, outcome, limit):
     beyond = (used - tiny_used) - (planned - tiny_planned)
     outcome.notes.append(
         f"gpt2 124M, 16 x 1024: {planned >> 20} MiB planned, "
-        f"{beyond / (1 << 20):.0f} MiB used beyond that, context aside "
-        "(only told)")
+        f"{beyond / (1 << 20):.0f} MiB used beyond that, not counting the "
+        "context (reported, not checked)")
 
 
 def ceilings(suite, outcome, limit):
@@ -257,7 +268,7 @@ def ceilings(suite, outcome, limit):
 
 
 def copy_ceiling(suite):
-    """GB/s of the best copy that was measured."""
+    """GB/s of the fastest copy measured, or None."""
     return max((figure["value"] for outcome in suite.outcomes
                 for figure in outcome.figures
                 if figure["benchmark"] == "ceiling/copy" and "value" in figure),
@@ -265,8 +276,8 @@ def copy_ceiling(suite):
 
 
 def best_of(figures):
-    """By the name of what was measured: the best figure, and by how much of it
-    the worst is worse."""
+    """Maps each benchmark to its best value and its spread, (best - worst) /
+    best."""
     values = {}
     for figure in figures:
         values.setdefault(figure["benchmark"], []).append(figure["value"])
@@ -275,7 +286,7 @@ def best_of(figures):
 
 
 def einsums(suite, outcome, limit):
-    # Ours, theirs, ours: what the machine does meanwhile meets both.
+    # Ours, theirs, ours: a change of the machine's load affects both.
     begin = time.monotonic()
     command = gpu_benchmark(suite, "einsums")
     ours = run_benchmark(suite, outcome, command, "einsums_mtf", limit / 2)
@@ -293,7 +304,7 @@ def einsums(suite, outcome, limit):
                               left)
     for name, (value, spread) in best_of(ours).items():
         if name in theirs:
-            compare(suite, outcome, f"{name} ({value:.0f} TFLOP/s) beside "
+            compare(suite, outcome, f"{name} ({value:.0f} TFLOP/s) against "
                     "torch.matmul", value / theirs[name]["value"], 0.98,
                     spread)
 
@@ -311,8 +322,8 @@ def kernels(suite, outcome, limit):
                     f"({figure['value']:.0f} GB/s) of the copy",
                     figure["value"] / ceiling, 0.85)
     if ceiling is None:
-        outcome.skip("no measured copy to compare with: name the part "
-                     "ceilings, too")
+        outcome.skip("no measured copy to compare with: also run the part "
+                     "ceilings")
 
 
 def meshes(suite, outcome, limit):
@@ -320,13 +331,13 @@ def meshes(suite, outcome, limit):
                                 "meshes", limit):
         if figure["benchmark"] != "meshes/one":
             compare(suite, outcome, f"{figure['benchmark']}: time of one "
-                    "device with all of the work, of that of eight",
+                    "device with all of the work, relative to eight",
                     1 / figure["value"], 0.909)
 
 
 def training_step(suite, outcome, limit, model, batch, length, least, modes,
                   steps=20, jax=True):
-    """Ours, theirs, ours: the best of ours beside the best of theirs."""
+    """Runs ours, the peers, ours again; compares the best of each."""
     begin = time.monotonic()
     end = begin + limit
 
@@ -337,14 +348,14 @@ def training_step(suite, outcome, limit, model, batch, length, least, modes,
     ours = [run_ours(outcome.part, limit / 3)]
     if not ours[0]:
         return
-    # Peers leave time for the second run, whose kernels are compiled already.
+    # Reserves time for our second run, whose kernels are compiled already.
     again = time.monotonic() - begin + 5
     sizes = [f"--model={model}", f"--batch={batch}", f"--length={length}",
              "--precision=bfloat16", f"--steps={steps}"]
     peers = []
     for index, mode in enumerate(modes):
-        # So that a model that fills the GPU is not lost to fragments; the graphs
-        # have pools of their own.
+        # Avoids out-of-memory by fragmentation where a model fills the GPU. The
+        # modes with CUDA graphs have memory pools of their own.
         env = ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
                if mode == "compile" else None)
         peers += run_peer(suite, outcome, "gpt2_torch.py",
@@ -354,7 +365,7 @@ def training_step(suite, outcome, limit, model, batch, length, least, modes,
                           (len(modes) - index), env)
     if peers:
         ours.append(run_ours(f"{outcome.part}_again", again))
-    if jax:  # is told, and no floor
+    if jax:  # reported, without a floor
         run_peer(suite, outcome, "gpt2_jax.py", sizes, f"{outcome.part}_jax",
                  end - time.monotonic())
     for figure in outcome.figures:
@@ -374,7 +385,7 @@ def training_step(suite, outcome, limit, model, batch, length, least, modes,
         return
     best = max(peers, key=lambda figure: figure["value"])
     [(name, (value, spread))] = best_of(filter(None, ours)).items()
-    compare(suite, outcome, f"{name} beside {best['program']}",
+    compare(suite, outcome, f"{name} against {best['program']}",
             value / best["value"], least, spread)
 
 
@@ -388,9 +399,9 @@ def gpt2_124m(suite, outcome, limit):
 
 def gpt2_1558m(suite, outcome, limit):
     if suite.trial:
-        outcome.skip("its one size is that of a GPU")
+        outcome.skip("its only size needs a GPU")
         return
-    # 16 x 1024 take 77 GiB of ours: not for sure all that a GPU of 80 GB has.
+    # 16 x 1024 tokens take 77 GiB, which may not fit a GPU of 80 GB.
     batch = 16 if suite.machine.get("gpu_bytes", 0) >= 90e9 else 8
     if batch == 8:
         outcome.notes.append("batch 8 for both, not 16: the GPU has less than "
@@ -400,7 +411,7 @@ def gpt2_1558m(suite, outcome, limit):
 
 
 def launch(suite, outcome, limit):
-    """A step so small that launching it is what takes time."""
+    """A step so small that its launches dominate its time."""
     end = time.monotonic() + limit
     for figure in run_benchmark(suite, outcome,
                                 gpu_benchmark(suite, "launches"), "launches",
@@ -420,13 +431,13 @@ def launch(suite, outcome, limit):
 class Part:
     name: str
     kind: str  # "tests" or "benchmarks"
-    least: int  # seconds that it takes on a fast machine: not begun with fewer
+    least: int  # seconds on a fast machine: not started with fewer left
     limit: int  # seconds
     run: object
 
 
-# What is quick and looks at much comes first: limits are for cold caches and
-# slow machines, and all of them together are more than the suite may take.
+# Quick parts with broad coverage come first: the limits suit cold caches and
+# slow machines, and their sum exceeds the time of the suite.
 PARTS = [
     Part("nccl", "tests", 10, 60, nccl),
     Part("memory", "tests", 25, 120, memory),

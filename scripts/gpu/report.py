@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What gpu_suite tells: text for people, JSON, and a page of results."""
+"""Reports of gpu_suite: text for people, JSON, and a page of results."""
 
 import dataclasses
 import datetime
@@ -23,7 +23,7 @@ def command_output(command):
 
 
 def gpu_bytes(gpu):
-    """Of the first line of nvidia-smi, 0 where it does not say."""
+    """Memory size in nvidia-smi's first line, or 0 if it is missing."""
     mib = re.search(r", (\d+) MiB", gpu.partition("\n")[0])
     return int(mib.group(1)) << 20 if mib else 0
 
@@ -39,7 +39,7 @@ def describe_machine():
              f"print(m.version('{module}'))"])
         if version:
             names[module] = version
-    # Where CUDA's libraries are those of Python, their files have no version.
+    # CUDA libraries from Python packages have no version in their file names.
     nvidia = command_output(
         [sys.executable, "-c", "import importlib.metadata as m\n"
          "for d in m.distributions():\n"
@@ -63,8 +63,8 @@ def version_of(suite):
 
 
 def libraries_of(suite):
-    """CUDA's libraries that programs of ours have loaded, by name, as they said
-    by themselves: the file behind the name, which often has the version."""
+    """Maps the CUDA libraries that our programs loaded, as reported by them, to
+    the resolved file, whose name often includes the version."""
     found = {}
     for path in sorted(suite.logs.glob("*.txt")):
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -78,8 +78,8 @@ def libraries_of(suite):
 
 
 def write_reports(suite, machine, reason):
-    """The text for people and the exit status. Written again and again while
-    parts run: a suite that is killed leaves what it has found."""
+    """Writes all reports; returns the text and the exit status. Called before
+    and after each part, so that a killed suite leaves its results so far."""
     machine["libraries"] = libraries_of(suite)
     now = datetime.datetime.now(datetime.timezone.utc)
     outcomes = suite.outcomes
@@ -133,7 +133,7 @@ def pack_logs(suite):
 
 
 def results_page(now, report, outcomes, machine):
-    """For benchmarks/results/: what was measured, on what, by which command."""
+    """Page for benchmarks/results/: the measurements, the machine, the command."""
     lines = [f"# {now:%Y-%m-%d}, "
              f"{(machine['gpus'] or ['no GPU'])[0].split(',')[0]}", "",
              "; ".join(machine["gpus"]) or "nvidia-smi shows no GPU.", "",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How gpu_suite runs programs, ours and others, each with a time limit, and
-what it makes of what they print."""
+"""Runs programs for gpu_suite, ours and peers', each with a time limit, and
+interprets their output."""
 
 import contextlib
 import ctypes
@@ -18,8 +18,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# In place of an exit status: what ran was stopped by its own limit, or because
-# the time of the whole suite was over.
+# In place of an exit status: the program was stopped by its own limit, or
+# because the time of the suite was over.
 TOO_LONG = "ran out of time"
 CUT = "not finished, the suite's time is over"
 
@@ -45,7 +45,8 @@ class Outcome:
         self.notes.append(f"skipped: {note}")
 
     def stop(self, what, status):
-        """What did not end well; to be cut off says nothing against it."""
+        """Notes a program that did not succeed. If only the suite's time was
+        over, the part is skipped, not failed."""
         if status == CUT:
             self.skip(f"{what}: {CUT}")
         else:
@@ -53,22 +54,22 @@ class Outcome:
 
 
 def cache_folder():
-    """For compiled kernels. Not below HOME, which may be read-only or hold those
-    of other runs; kept, for parts are often run in several calls."""
+    """Folder for compiled kernels. Not below HOME, which may be read-only or hold
+    the cache of other runs. It is kept: parts are often run in several calls."""
     if "MTF_CACHE_DIR" in os.environ:
         return os.environ["MTF_CACHE_DIR"]
     folder = os.path.join(tempfile.gettempdir(),
                           f"mtf-gpu-suite-{os.getuid()}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    # What is there is run: nobody else may have put it there.
+    # The suite runs code from this folder, so it must belong to this user.
     ours = os.stat(folder).st_uid == os.getuid()
     return folder if ours else tempfile.mkdtemp(prefix="mtf-gpu-suite-")
 
 
 def begin_process():
-    """In a child, before its program: a group of its own, which a limit stops
-    with all ranks and compilers in it; and it dies with the suite, whatever
-    that dies of."""
+    """Runs in a child before its program starts. Gives it its own process group,
+    so that a limit also stops its ranks and compilers, and lets the kernel kill
+    it when the suite dies for any reason."""
     os.setpgrp()
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -80,14 +81,14 @@ class Suite:
         self.flags = flags
         self.device = flags.device
         self.tiny = flags.size == "tiny"
-        # Floors hold on a GPU at full size; all else tries the suite.
+        # Floors apply on a GPU at full size; anything else only tests the suite.
         self.trial = self.tiny or self.device != "cuda"
         self.outcomes = []
         self.machine = {}
         self.out = pathlib.Path(flags.out)
-        # What programs print: a folder while they run, so that a suite that is
-        # killed leaves it, and one file afterwards. It is emptied: a name that
-        # nothing else in a folder of the user's has.
+        # Output of the programs: a folder while they run, so that it survives if
+        # the suite is killed, and one archive afterwards. The folder is emptied
+        # first, so its name must be one that no user folder has.
         self.logs = self.out / "gpu_suite_logs"
         shutil.rmtree(self.logs, ignore_errors=True)
         self.logs.mkdir(parents=True)
@@ -102,23 +103,23 @@ class Suite:
         return self.deadline - time.monotonic()
 
     def workers(self):
-        """Processes at once where compiling kernels is what takes time. Each
-        has a context on the GPU, so not as many as there may be cores."""
+        """Number of processes for parts that mostly compile kernels. Each has a
+        context on the GPU, so there is a limit besides the number of cores."""
         return min(16, len(os.sched_getaffinity(0)))
 
     def has(self, program):
         return any((self.bin / name).is_file()
-                   for name in (program, f"{program}.gz"))  # of a bundle
+                   for name in (program, f"{program}.gz"))  # in a bundle
 
     def command(self, program):
-        """How a program of ours is started."""
+        """Command that starts a program of ours."""
         if self.bundle:
             return [str(self.bundle / "run"), program]
         return [str(self.bin / program)]
 
     def command_under(self, tool, program):
-        """How a program of ours is started by one that wants to see its file,
-        not a script."""
+        """Command that starts a program of ours under `tool`, which needs the
+        path of the binary, not of a script."""
         if not self.bundle:
             return [*tool, str(self.bin / program)]
         run = [str(self.bundle / "run"), "--exec"]
@@ -145,7 +146,7 @@ class Suite:
     def kill(self, process):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        # One that hangs in the driver stays.
+        # A process that hangs in the driver cannot be killed.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(10)
         if process in self.running:
@@ -156,8 +157,8 @@ class Suite:
             self.kill(process)
 
     def finish(self, process, output, end, watch=None):
-        """The exit status, TOO_LONG or CUT, and what was printed. Meanwhile
-        `watch` is called now and then."""
+        """Returns (exit status, TOO_LONG or CUT; output). Calls `watch` twice a
+        second while it waits."""
         try:
             while watch and time.monotonic() < end:
                 try:
@@ -181,7 +182,7 @@ class Suite:
         return self.finish(process, output, end, watch)
 
     def run_all(self, commands, limit):
-        """Several at once: [(command, name, env)]."""
+        """Runs several commands concurrently: [(command, name, env)]."""
         end = time.monotonic() + min(limit, max(1, self.left()))
         started = [self.start(*command) for command in commands]
         return [self.finish(*one, end) for one in started]
@@ -205,8 +206,8 @@ def expect_success(outcome, what, status, text):
 
 def run_gtest(suite, outcome, program, gtest_filter, limit, env=None,
               shards=1):
-    """A test binary, its tests shared out among `shards` processes: counts what
-    passed, repeats what failed."""
+    """Runs a test binary as `shards` processes that share its tests. Notes how
+    many passed and the names of those that failed."""
     if not suite.has(program):
         outcome.fail(f"there is no {suite.bin / program}")
         return
@@ -219,10 +220,10 @@ def run_gtest(suite, outcome, program, gtest_filter, limit, env=None,
 
 
 def note_gtest(outcome, program, results):
-    """`results` are those of the processes that shared the tests out."""
-    whole = "\n".join(text for _, text in results)
-    passed = len(re.findall(r"^\[       OK \] ", whole, re.M))
-    skipped = len(re.findall(r"^\[  SKIPPED \] .* ms\)$", whole, re.M))
+    """Notes the results of the processes that shared the tests of `program`."""
+    output = "\n".join(text for _, text in results)
+    passed = len(re.findall(r"^\[       OK \] ", output, re.M))
+    skipped = len(re.findall(r"^\[  SKIPPED \] .* ms\)$", output, re.M))
     outcome.notes.append(f"{program}: {passed} passed, {skipped} skipped")
     bad = [result for result in results if result[0] != 0]
     for status in dict.fromkeys(status for status, _ in bad):
@@ -237,7 +238,7 @@ def note_gtest(outcome, program, results):
         outcome.notes += [f"    in {test}" for test in begun[-1:]]
         outcome.notes += last_lines(text, 8) if status != CUT else []
     if not bad and passed == 0:
-        reasons = sorted(set(re.findall(r"^.*: Skipped\n(.*)$", whole, re.M)))
+        reasons = sorted(set(re.findall(r"^.*: Skipped\n(.*)$", output, re.M)))
         if skipped:
             outcome.skip(reasons[0] if reasons else "every test skipped")
         else:
@@ -245,7 +246,7 @@ def note_gtest(outcome, program, results):
 
 
 def figures_of(text):
-    """The lines of a benchmark that are measurements."""
+    """Parses the lines of a benchmark's output that are measurements."""
     figures = []
     for line in text.splitlines():
         if not line.startswith("{"):
@@ -260,8 +261,8 @@ def figures_of(text):
 
 
 def run_benchmark(suite, outcome, command, name, limit, ours=True, env=None):
-    """Adds what a benchmark printed; the measurements that are none are noted.
-    Returns those that are. One of ours may not fail."""
+    """Runs a benchmark and adds its measurements to `outcome`. Skipped ones are
+    noted; the others are returned. If one of ours fails, the part fails."""
     status, text = suite.run(command, name, limit, env)
     figures = figures_of(text)
     outcome.figures += figures
@@ -280,7 +281,7 @@ def run_benchmark(suite, outcome, command, name, limit, ours=True, env=None):
 
 def run_peer(suite, outcome, script, arguments, name, limit, env=None):
     device = "cuda" if suite.device == "cuda" else "cpu"
-    # Peers may take as much of the GPU as we do; JAX keeps to 75 %.
+    # Peers may use as much GPU memory as we do; JAX's default is 75 %.
     env = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.92", **(env or {})}
     return run_benchmark(
         suite, outcome, [sys.executable, str(suite.peers / script), *arguments,
@@ -289,8 +290,8 @@ def run_peer(suite, outcome, script, arguments, name, limit, env=None):
 
 
 class UsedMemory:
-    """The most memory of the GPU in use by anybody, as nvidia-smi sees it: the
-    context and the libraries' own besides what a program asks for."""
+    """Peak memory in use on the GPU according to nvidia-smi, which includes the
+    context and the libraries' own memory."""
 
     def __init__(self):
         self.bytes = 0
@@ -303,12 +304,12 @@ class UsedMemory:
                 text=True, timeout=10, check=True).stdout
             self.bytes = max(self.bytes, int(text.split()[0]) << 20)
         except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-            pass  # no figure, then
+            pass  # nvidia-smi gave no figure
 
 
 def run_gpt2(suite, outcome, name, limit, model, batch, length, precision,
              steps, watch=None):
-    """Our training step; its figure has the form of a peer's."""
+    """Measures our training step; the figure has the format of a peer's."""
     if not suite.has("gpt2"):
         outcome.fail(f"there is no {suite.bin / 'gpt2'}")
         return None
@@ -337,8 +338,8 @@ def run_gpt2(suite, outcome, name, limit, model, batch, length, precision,
 
 
 def compare(suite, outcome, what, value, least, spread=0):
-    """A floor of the project: below it the part fails, unless this is only a
-    trial of the suite. `spread`, in which runs of ours differ, is told."""
+    """Checks a floor of the project: below it the part fails, except in a trial
+    of the suite. `spread`, the relative difference of our runs, is reported."""
     ok = suite.trial or value >= least
     outcome.figures.append({"schema": 1, "benchmark": what, "program": "ratio",
                             "value": value, "unit": "x", "least": least,
@@ -353,14 +354,14 @@ def compare(suite, outcome, what, value, least, spread=0):
 
 
 def why_no_device(suite):
-    """"" where the device computes; else what is missing, and whether that is
-    a failure on any machine."""
+    """Returns ("", False) if the device works; otherwise the reason, and whether
+    it counts as a failure even on a machine without a GPU."""
     status, text = suite.run(
         [*suite.command("gpu_benchmark"), f"--device={suite.device}",
          "--only=copy", "--size=tiny", "--repeats=1"], "device", 60)
     for figure in figures_of(text):
         return figure.get("skipped", ""), False
-    if status == 2:  # a name that this build does not know
+    if status == 2:  # this build has no device of this name
         message = text.strip().splitlines()[1]
         if suite.device != "cuda":
             sys.stderr.write(f"gpu_suite: {message}\n")

@@ -71,6 +71,10 @@ set(train/data_SEES "")
 set(train/checkpoint_SEES session)
 set(train/loop_SEES session data checkpoint)
 
+# The header that users include: it alone includes upper floors, and no source of
+# the library includes it.
+set(UMBRELLA mtf/mtf.h)
+
 # Libraries that stay in one place, as <header> or "header", and where.
 set(CONFINED mpi.h omp.h hwy oneapi Random123 cuda.h cuda_runtime.h
     cuda_runtime_api.h cublasLt.h nvrtc.h cudnn.h nccl.h nvtx3)
@@ -151,6 +155,10 @@ function(check_file root file)
     elseif(quoted MATCHES "^\"")
       if(NOT path MATCHES "/")
         set(fault "paths begin at the root of the project")
+      elseif(path STREQUAL UMBRELLA AND DEFINED ${folder}_SEES)
+        set(fault "${UMBRELLA} is for programs, not for sources of the library")
+      elseif(file STREQUAL UMBRELLA)
+        # May include every floor.
       elseif(DEFINED ${folder}_SEES AND NOT target IN_LIST ${folder}_SEES
              AND NOT target STREQUAL "nlohmann")
         set(fault "${folder}/ may see ${${folder}_SEES}")
@@ -236,6 +244,11 @@ if(SELF_TEST)
   expect(mtf/a.h "#include \"ops/einsum.h\"" "mtf/ may see")
   expect(mtf/a.h "#include \"absl/strings/str_cat.h\"" "")
   expect(mtf/a.h "#include \"graph.h\"" "paths begin at the root")
+  expect(mtf/mtf.h "#include \"train/session/session.h\"" "")
+  expect(mtf/mtf.h "#include <mpi.h>" "only files that match")
+  expect(ops/a.cc "#include \"mtf/mtf.h\"" "is for programs")
+  expect(mtf/a.cc "#include \"mtf/mtf.h\"" "is for programs")
+  expect(examples/a.cc "#include \"mtf/mtf.h\"" "")
   expect(backends/a.cc "#include \"train/session/session.h\"" "backends/ may see")
   expect(backends/a.cc "#include \"nn/layers/dense.h\"" "backends/ may see")
   expect(backends/cpu/b/a.cc "#include \"nn/layers/dense.h\"" "backends/ may see")

@@ -256,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "should be; did you mean \"parameters\"? (f.layout:3)"},
         WrongBudget{"TensorsTwice", "nothing of parameters of optimizer",
                     "budget line \"nothing of parameters of optimizer\" has "
-                    "more than one \"of\" of a sort (f.layout:3)"},
+                    "too many clauses with \"of\" (f.layout:3)"},
         WrongBudget{"KindOrTensors", "at most 1 B of gradients",
                     "budget line \"at most 1 B of gradients\" has the word "
                     "\"gradients\" where \"collective\", \"all_reduce\", "
@@ -295,9 +295,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "budget line \"memory at most 99999999999 TiB\" allows "
                     "more bytes than any machine has (f.layout:3)"},
         WrongBudget{"MemoryOverAnAxis", "memory at most 8 GiB over data",
-                    "budget line \"memory at most 8 GiB over data\" says "
-                    "\"over\" behind the size: memory is that of a whole rank "
-                    "(f.layout:3)"},
+                    "budget line \"memory at most 8 GiB over data\" has "
+                    "\"over\" after the size: memory is limited for a rank as "
+                    "a whole (f.layout:3)"},
         WrongBudget{"Clause", "nothing ovr model",
                     "budget line \"nothing ovr model\" has the word \"ovr\" "
                     "where \"of\", \"over\" or \"in\" should be; did you mean "

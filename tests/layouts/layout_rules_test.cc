@@ -45,19 +45,40 @@ TEST(LayoutRules, ADimensionMayUseSeveralAxesMajorFirst) {
   EXPECT_EQ(rules.rules()[0].ToString(), "batch:pod+data");
 }
 
-TEST(LayoutRules, ADimensionMayBeSaidToBeWhole) {
+TEST(LayoutRules, ReplicatedIsARuleWithoutAxes) {
   const LayoutRules rules = *LayoutRules::Parse(
       "d_model:data [optimizer] d_model:replicated", "test");
   ASSERT_EQ(rules.rules().size(), 2u);
   EXPECT_THAT(rules.rules()[1].axes, ElementsAre());
   EXPECT_EQ(rules.ToString(), "d_model:data, [optimizer] d_model:replicated");
-  for (const char* text :
-       {"a:replicated+x", "a:x+whole", "a:replicated+whole"}) {
-    EXPECT_THAT(LayoutRules::Parse(text, "test"),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("says that a dimension is whole, and cut")))
+  for (const char* text : {"a:replicated+x", "a:x+replicated"}) {
+    EXPECT_THAT(
+        LayoutRules::Parse(text, "test"),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 HasSubstr("says that a dimension is replicated, and sharded")))
         << text;
   }
+}
+
+TEST(LayoutRules, FormerWordsAreErrorsThatNameTheNewOnes) {
+  EXPECT_THAT(
+      LayoutRules::Parse("batch:data, length:whole", "--layout"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               "rule \"length:whole\" says \"whole\", which is now "
+               "\"replicated\" (--layout, rule 2 of 2, characters 13-24)\n"
+               "  rules    \"batch:data, length:whole\"\n"
+               "  help     write \"length:replicated\""));
+  EXPECT_THAT(LayoutRules::Parse("length:model+whole", "--layout"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("says \"whole\", which is now "
+                                 "\"replicated\"")));
+  EXPECT_THAT(
+      LayoutRules::Parse("[parameters gathered_once]\nd_model:data",
+                         "fsdp.layout"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               "section \"[parameters gathered_once]\" says \"gathered_once\", "
+               "which is now \"keep_gathered\" (fsdp.layout:1)\n"
+               "  help     write [parameters keep_gathered]"));
 }
 
 TEST(LayoutRules, SectionsScopeTheRulesBehindThem) {
@@ -191,7 +212,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadRules{"AxisTwice", "batch:data+data",
                  "rule \"batch:data+data\" names the axis \"data\" twice "
                  "(--layout, rule 1 of 1, characters 1-15)",
-                 "an axis cuts a dimension once"},
+                 "an axis shards a dimension once"},
         BadRules{"NineAxes", "batch:a+b+c+d+e+f+g+h+i",
                  "rule \"batch:a+b+c+d+e+f+g+h+i\" has more axes than any "
                  "mesh: at most 8 (--layout, rule 1 of 1, characters 1-23)",
@@ -217,8 +238,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "section \"[weights]\" is unknown (--layout:2)",
                  "the sections are [default], [parameters], [optimizer]"},
         BadRules{"MisspeltWordOfASection",
-                 "[parameters gathred_once] d_model:data",
-                 "section \"[parameters gathred_once]\" is unknown (--layout, "
+                 "[parameters keep_gatherd] d_model:data",
+                 "section \"[parameters keep_gatherd]\" is unknown (--layout, "
                  "characters 1-25)",
                  "did you mean [parameters keep_gathered]? the sections are "
                  "[default], [parameters], [optimizer], [budget], [parameters "
@@ -228,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "section \"[optimizer keep_gathered]\" is unknown "
                  "(--layout:2)",
                  "the sections are [default], [parameters], [optimizer]"},
-        BadRules{"DimensionGatheredOnceAndAgain",
+        BadRules{"DimensionKeptGatheredAndNot",
                  "[parameters] a:x [parameters keep_gathered] a:x",
                  "rule \"a:x\" rules the dimension \"a\" again in the section "
                  "[parameters] (--layout, rule 2 of 2, characters 45-47)",
@@ -238,13 +259,13 @@ INSTANTIATE_TEST_SUITE_P(
                  "characters 1-11)",
                  "the sections are [default]"},
         BadRules{"RuleAtItsSection", "[parameters gathered]hidden:data",
-                 "section \"[parameters gathered]hidden:data\" goes on behind "
+                 "section \"[parameters gathered]hidden:data\" continues after "
                  "its \"]\" (--layout, characters 1-32)",
-                 "write \"[parameters gathered]\" and a blank"},
+                 "write \"[parameters gathered]\", a blank, and then"},
         BadRules{"RuleAtItsShortSection", "batch:x,[optimizer]hidden:data",
-                 "section \"[optimizer]hidden:data\" goes on behind its \"]\" "
-                 "(--layout, characters 9-30)",
-                 "write \"[optimizer]\" and a blank"},
+                 "section \"[optimizer]hidden:data\" continues after its "
+                 "\"]\" (--layout, characters 9-30)",
+                 "write \"[optimizer]\", a blank, and then"},
         BadRules{"NoAxisBeforeAPlus", "batch:+data",
                  "rule \"batch:+data\" has no axis on one side of a \"+\" "
                  "(--layout, rule 1 of 1, characters 1-11)",
@@ -303,7 +324,7 @@ TEST(ReadFile, FoldersAndDevicesAreRefused) {
   for (const char* path : {"/", "/dev/zero"}) {
     EXPECT_THAT(LayoutRules::ReadFile(path),
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("it is no plain file")));
+                         HasSubstr("not a regular file")));
   }
 }
 
@@ -312,7 +333,7 @@ TEST(ReadFile, HugeFilesAreRefused) {
   std::ofstream(path) << std::string((1 << 20) + 1, ' ');
   EXPECT_THAT(LayoutRules::ReadFile(path),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("and no more than 1048576 are read")));
+                       HasSubstr("the limit is 1048576")));
 }
 
 }  // namespace

@@ -138,9 +138,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadMesh{"NoName", ":2", 0,
                 "mesh item \":2\" has no name (item 1 of 1, characters 1-2)",
                 "write name:size"},
-        BadMesh{"WordOfLayouts", "a:2,whole:2", 0,
-                "mesh item \"whole:2\" has the name that stands for no axis in "
-                "a layout (item 2 of 2, characters 5-11)",
+        BadMesh{"ReservedName", "a:2,replicated:2", 0,
+                "mesh item \"replicated:2\" has a name that layouts reserve "
+                "for no axis (item 2 of 2, characters 5-16)",
+                "choose another name"},
+        BadMesh{"FormerReservedName", "a:2,whole:2", 0,
+                "mesh item \"whole:2\" has a name that layouts reserve for no "
+                "axis (item 2 of 2, characters 5-11)",
                 "choose another name"},
         BadMesh{"OnlyColon", "a:2 :", 0,
                 "mesh item \":\" has no name (item 2 of 2, character 5)",
@@ -191,8 +195,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "can be the rest of the ranks (item 2 of 2, characters 9-16)",
                 "give all sizes but one"},
         BadMesh{"RestOfAnUnknownNumber", "data:-1", 0,
-                "mesh item \"data:-1\" stands for the rest of the ranks, which "
-                "nobody has counted here (item 1 of 1, characters 1-7)",
+                "mesh item \"data:-1\" means the rest of the ranks, but the "
+                "number of ranks is unknown here (item 1 of 1, characters 1-7)",
                 "write the size"},
         BadMesh{"RestThatDoesNotDivide", "data:-1,model:4", 6,
                 "mesh item \"data:-1\" cannot be the rest of 6 ranks: the "

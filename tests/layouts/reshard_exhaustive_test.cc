@@ -164,7 +164,7 @@ TEST(ProveReshards, CountsWhatItLeavesOut) {
             proof->pairs);
 
   options = {};
-  options.most_places = 100;
+  options.most_elements = 100;
   int64_t last = 0, of = 0;
   options.progress = [&](int64_t done, int64_t pairs) {
     EXPECT_GE(done, last);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (a large search)
+// Build: -O1 (most of the time is spent in its own loops)
 //
 // PlanReshard promises the fewest bytes and then the fewest calls. Checked
 // against all shortest paths of a small graph, whose edges are found by

@@ -72,12 +72,12 @@ TEST(ResolvedRules, ADimensionMayFollowAnother) {
   ResolvedRules rules =
       *Resolve("length:data+model, [optimizer] length:model", "data:2,model:2",
                {"length", "block_length", "batch", "group"});
-  rules.Follow("block_length", "length");
+  rules.CopyRules("block_length", "length");
   EXPECT_EQ(rules.AxesOf(kDefault, "block_length"), (AxisList{0, 1}));
   EXPECT_EQ(rules.AxesOf(kOptimizer, "block_length"), AxisList{1});
   EXPECT_EQ(rules.RuleOf(kDefault, "block_length")->ToString(),
             "length:data+model");
-  rules.Follow("group", "batch");
+  rules.CopyRules("group", "batch");
   EXPECT_FALSE(rules.HasRule("group"));
 }
 

@@ -42,7 +42,7 @@ TEST(ShardOf, LateShardsMayBeShortOrEmpty) {
                   ShardedDimension{2, 4, 1}, ShardedDimension{2, 5, 0}));
   EXPECT_EQ(ShardOf(grains, shape, TensorLayout::Replicated(1), 3)[0],
             (ShardedDimension{8, 0, 5}))
-      << "a whole value keeps the padding of its grain";
+      << "a replicated value keeps the padding of its grain";
 }
 
 TEST(ShardOf, AnEmptyDimensionHasNoPlaces) {
@@ -96,13 +96,13 @@ TEST(LocalElements, SaturatesWherePaddingLeavesEveryAddressSpace) {
       std::numeric_limits<int64_t>::max());
 }
 
-TEST(LocalExtentDeathTest, AnAxisThatGrainsWereNotToldOfIsNamed) {
+TEST(LocalExtentDeathTest, NamesAnAxisThatWasNotAllowed) {
   const Grains grains(*Mesh::Parse("x:2"));
   TensorLayout layout = TensorLayout::Replicated(1);
   layout.dims[0] = {0};
   EXPECT_DEATH(LocalExtent(grains, {{"a", 3}}, layout, 0),
-               "extent 3 of \"a\" is not cut evenly by 2 shards: "
-               "Grains::Allow was not told of x");
+               "extent 3 of \"a\" is not a multiple of 2 shards: "
+               "Grains::Allow was not called for x");
 }
 
 TEST(ScatterShard, FillsPaddingWithZeros) {
@@ -114,10 +114,10 @@ TEST(ScatterShard, FillsPaddingWithZeros) {
   TensorLayout layout = TensorLayout::Replicated(2);
   layout.dims[0] = {0};
   layout.dims[1] = {1};
-  const std::vector<int32_t> whole = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const std::vector<int32_t> global = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   const auto shard = [&](int rank) {
     std::vector<int32_t> result(4, -1);
-    ScatterShard(grains, shape, layout, rank, 4, whole.data(), result.data());
+    ScatterShard(grains, shape, layout, rank, 4, global.data(), result.data());
     return result;
   };
   EXPECT_THAT(shard(0), ElementsAre(1, 2, 4, 5));
@@ -128,9 +128,9 @@ TEST(ScatterShard, FillsPaddingWithZeros) {
 
 TEST(ScatterShard, AScalarIsWholeOnEveryRank) {
   const Grains grains(*Mesh::Parse("x:2"));
-  const double whole = 7;
+  const double global = 7;
   double shard = 0;
-  ScatterShard(grains, {}, TensorLayout(), 1, 8, &whole, &shard);
+  ScatterShard(grains, {}, TensorLayout(), 1, 8, &global, &shard);
   EXPECT_EQ(shard, 7);
 }
 
@@ -151,18 +151,18 @@ TEST(GatherShard, UndoesScatterForEveryLayoutAndElementSize) {
     const Grains grains = AllAxes(mesh, shape);
     for (const TensorLayout& layout : AllLayouts(mesh, shape.rank(), false)) {
       for (int element_size : {1, 2, 8}) {
-        std::vector<unsigned char> whole(shape.num_elements() * element_size);
-        std::iota(whole.begin(), whole.end(), 1);
-        std::vector<unsigned char> gathered(whole.size(), 0);
+        std::vector<unsigned char> global(shape.num_elements() * element_size);
+        std::iota(global.begin(), global.end(), 1);
+        std::vector<unsigned char> gathered(global.size(), 0);
         for (int rank = 0; rank < 6; ++rank) {
           std::vector<unsigned char> shard(
               LocalElements(grains, shape, layout) * element_size, 255);
-          ScatterShard(grains, shape, layout, rank, element_size, whole.data(),
+          ScatterShard(grains, shape, layout, rank, element_size, global.data(),
                        shard.data());
           GatherShard(grains, shape, layout, rank, element_size, shard.data(),
                       gathered.data());
         }
-        EXPECT_EQ(gathered, whole) << LayoutText(mesh, shape, layout);
+        EXPECT_EQ(gathered, global) << LayoutText(mesh, shape, layout);
       }
     }
   }

@@ -168,7 +168,7 @@ TEST(Graph, Variables) {
   graph.AddVariable(info, std::source_location::current());
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kAlreadyExists,
-                       HasSubstr("variable \"layer/w\" was made at "
+                       HasSubstr("variable \"layer/w\" was created at "
                                  "graph_test.cc:")));
 }
 
@@ -176,9 +176,9 @@ TEST(Scope, NamesHaveNoEmptyPartAndNoLineBreak) {
   for (const auto& [name, words] :
        std::vector<std::pair<std::string, std::string>>{
            {"", "the name \"\" of a layer or scope is empty"},
-           {"/a", "the name \"/a\" of a layer or scope has an empty part"},
-           {"a/", "has an empty part"},
-           {"a//b", "has an empty part"},
+           {"/a", "the name \"/a\" of a layer or scope has an empty component"},
+           {"a/", "has an empty component"},
+           {"a//b", "has an empty component"},
            {"a\nb",
             "the name \"a\\nb\" of a layer or scope has a control "
             "character"},

@@ -56,7 +56,7 @@ TEST(ReadTextFile, NamesTheFirstByteThatNoTextHas) {
                            "layout file", 100),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("cannot read layout file"),
-                             HasSubstr("it is no text: byte 2 is zero"))));
+                             HasSubstr("not a text file: byte 2 is zero"))));
 }
 
 // It says that it has no bytes.
@@ -81,7 +81,7 @@ TEST(ReadPlainFile, OpensNothingThatCouldWaitOrNeverEnd) {
   for (const std::string& path : {pipe, std::string("/dev/zero"), Path("")}) {
     EXPECT_THAT(ReadPlainFile(path, "text", 10),
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("it is no plain file")));
+                         HasSubstr("not a regular file")));
   }
 }
 
@@ -99,7 +99,7 @@ TEST(ReadPlainFile, SaysHowMuchItTakes) {
 TEST(ReadPlainFile, AnErrorOnTheWayIsNoEnd) {
   EXPECT_THAT(ReadPlainFile("/proc/self/mem", "text", 1 << 20),
               StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("reading stopped behind byte 0")));
+                       HasSubstr("reading stopped after byte 0")));
 }
 
 }  // namespace

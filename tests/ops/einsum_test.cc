@@ -270,7 +270,7 @@ TEST(EinsumErrors, TensorOfAnotherGraph) {
       [&](Graph& g) {
         Einsum({Ones(g, kFloat32, {batch}), stranger}, {});
       },
-      {"input \"constant\" is of another graph"});
+      {"input \"constant\" belongs to another graph"});
 }
 
 TEST(EinsumErrors, RepeatedOutputDimension) {

@@ -253,11 +253,11 @@ TEST(ElementwiseErrors, TwoDTypes) {
 
 TEST(ElementwiseErrors, NumberThatTheDTypeCannotHold) {
   ExpectError([](Graph& g) { Ones(g, kInt32, {a}) * 0.5; },
-              {"the number 0.5 is no value of dtype i32 (mul, "});
+              {"the number 0.5 is not representable in dtype i32 (mul, "});
   ExpectError([](Graph& g) { Ones(g, kInt32, {a}) + 3e9; },
-              {"the number 3e+09 is no value of dtype i32"});
+              {"the number 3e+09 is not representable in dtype i32"});
   ExpectError([](Graph& g) { LogicalOr(Ones(g, kBool, {a}), 2); },
-              {"the number 2 is no value of dtype bool"});
+              {"the number 2 is not representable in dtype bool"});
 }
 
 TEST(ElementwiseErrors, ConditionThatIsNoBool) {
@@ -271,7 +271,7 @@ TEST(ElementwiseErrors, EmptyAndForeignTensors) {
   Graph other;
   const Tensor stranger = Ones(other, kFloat32, {a});
   ExpectError([&](Graph& g) { Ones(g, kFloat32, {a}) - stranger; },
-              {"input \"constant\" is of another graph (sub, "});
+              {"input \"constant\" belongs to another graph (sub, "});
   EXPECT_FALSE((Tensor() + Tensor()).valid());
   EXPECT_FALSE((Tensor() * 2.0).valid());
   EXPECT_FALSE(Exp(Tensor()).valid());

@@ -278,7 +278,7 @@ TEST(GradientsErrors, TwoGraphs) {
   const Tensor stranger = Ones(other, kFloat32, {a});
   ExpectError(
       [&](Graph& g) { Gradients(Input(g, "y", kFloat32, {a}), {stranger}); },
-      {"\"constant\" and \"y\" are of two graphs (gradients, "});
+      {"\"constant\" and \"y\" belong to different graphs (gradients, "});
 }
 
 TEST(GradientsErrors, OfAnEmptyTensorAreEmpty) {

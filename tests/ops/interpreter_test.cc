@@ -27,7 +27,7 @@ TEST(Interpret, Fetches) {
                                            "  help     Einsum({}, ...)")));
   const Tensor x = Ones(graph, kFloat32, {}), y = Ones(other, kFloat32, {});
   EXPECT_THAT(Interpret(graph, {}, {x, y}),
-              StatusIs(kInvalid, "fetch 1, \"constant\", is of another graph"));
+              StatusIs(kInvalid, "fetch 1, \"constant\", belongs to another graph"));
   const auto none = Interpret(graph, {}, {});
   ASSERT_OK(none);
   EXPECT_TRUE(none->empty());

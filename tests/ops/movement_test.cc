@@ -132,7 +132,7 @@ TEST(MovementErrors, Slice) {
   };
   ExpectError(slice("q", 0, 1), {"\"x\" has no dimension \"q\" (slice, "});
   ExpectError(slice("b", 2, 2),
-              {"2 elements from 2 leave dimension \"b\" of \"x\", which is 3 "
+              {"2 elements from 2 exceed dimension \"b\" of \"x\", which is 3 "
                "(slice, "});
   ExpectError(slice("b", -1, 2), {"2 elements from -1 leave"});
   ExpectError(slice("b", 0, -1), {"-1 elements from 0 leave"});
@@ -148,7 +148,7 @@ TEST(MovementErrors, Pad) {
   ExpectError([](Graph& g) { Pad(Ones(g, kFloat32, {a}), "a", 0, INT64_MAX); },
               {"are not from 0 to 2^60"});
   ExpectError([](Graph& g) { Pad(Ones(g, kInt32, {a}), "a", 0, 1, 0.5); },
-              {"the number 0.5 is no value of dtype i32 (pad, "});
+              {"the number 0.5 is not representable in dtype i32 (pad, "});
   EXPECT_FALSE(Pad(Tensor(), "b", 0, 1).valid());
 }
 

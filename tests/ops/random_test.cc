@@ -138,7 +138,7 @@ TEST(RandomErrors, DTypeAndRange) {
   for (const double stddev : {-1.0, infinity, 1e39, std::nan("")}) {
     ExpectError([&](Graph& g) { RandomNormal(g, {a}, 0, stddev); },
                 {absl::StrCat("stddev is ", stddev,
-                              ", not a number of f32 from 0 up "
+                              ", not a non-negative number of f32 "
                               "(random_normal, ")});
   }
   for (const double mean : {-infinity, 1e39, std::nan("")}) {

@@ -37,13 +37,13 @@ TEST(ConstantErrors, CountAndRange) {
       [](Graph& g) {
         Constant(g, {1, 1.5}, kInt32, {a});
       },
-      {"the number 1.5 is no value of dtype i32"});
+      {"the number 1.5 is not representable in dtype i32"});
   ExpectError([](Graph& g) { Constant(g, -1, kBool, {a}); },
-              {"the number -1 is no value of dtype bool"});
+              {"the number -1 is not representable in dtype bool"});
   ExpectError([](Graph& g) { Constant(g, 0x1p63, kInt64, {a}); },
               {"is no value of dtype i64"});
   ExpectError([](Graph& g) { Constant(g, std::nan(""), kInt32, {a}); },
-              {"the number nan is no value of dtype i32"});
+              {"the number nan is not representable in dtype i32"});
   ExpectError(
       [](Graph& g) {
         Zeros(g, kFloat32, {{"a", -1}});
@@ -74,12 +74,12 @@ TEST(ConstantErrors, BeyondTheLargestNumberOfAFloat) {
           [&, type = dtype, value = sign * beyond](Graph& g) {
             Constant(g, value, type, {a});
           },
-          {absl::StrCat("the number ", sign * beyond, " is no value of dtype ",
+          {absl::StrCat("the number ", sign * beyond, " is not representable in dtype ",
                         DTypeName(dtype), " (constant, ")});
     }
   }
   ExpectError([](Graph& g) { Ones(g, kFloat16, {a}) * 1e5; },
-              {"the number 100000 is no value of dtype f16 (mul, "});
+              {"the number 100000 is not representable in dtype f16 (mul, "});
 }
 
 TEST(OneHot, IsOneAtTheIndex) {
@@ -176,7 +176,7 @@ TEST(RangeErrors, NumbersThatTheDTypeCannotTellApart) {
     EXPECT_OK(graph.status());
     ExpectError(range(dtype, most + 1),
                 {absl::StrCat(DTypeName(dtype),
-                              " cannot tell all numbers below ", most + 1,
+                              " cannot represent all integers below ", most + 1,
                               ", the size of dimension \"n\", apart (range, "),
                  "Cast()"});
   }
@@ -219,7 +219,7 @@ TEST(InputErrors, Names) {
         Scope scope(g, "other");
         Input(g, "x", kInt32, {b});
       },
-      {"input \"x\" was made at sources_test.cc:", "with shape [a=2]",
+      {"input \"x\" was created at sources_test.cc:", "with shape [a=2]",
        "give another name", "(input, "},
       absl::StatusCode::kAlreadyExists);
   ExpectError([](Graph& g) { Input(g, "", kFloat32, {a}); },
@@ -228,7 +228,7 @@ TEST(InputErrors, Names) {
               {"the name \"x\\ny\" is not made of letters"});
   for (const char* name : {"/", "/x", "x/", "x//y"}) {
     ExpectError([&](Graph& g) { Input(g, name, kFloat32, {a}); },
-                {absl::StrCat("the name \"", name, "\" has an empty part")});
+                {absl::StrCat("the name \"", name, "\" has an empty component")});
   }
 }
 

@@ -119,8 +119,7 @@ TEST(TopKErrors, SayWhatIsWrongWithK) {
   ExpectError(top({"k", 0}), {"k is \"k\" of size 0, but at least 1"});
   ExpectError(top({"k", -1}), {"k is \"k\" of size -1, but at least 1"});
   ExpectError(top({"batch", 2}),
-              {"already has a dimension \"batch\", which is to count what is "
-               "found",
+              {"already has a dimension \"batch\", the name of k",
                "give k another name"});
   ExpectError(top({"expert", 2}), {"already has a dimension \"expert\""});
   ExpectError(top({"k", 2}, kBool),
@@ -135,7 +134,8 @@ TEST(TopKErrors, SayWhatIsWrongWithK) {
         TopK(Zeros(graph, kFloat32, {{"vocab", int64_t{1} << 31}}), "vocab",
              {"k", 1});
       },
-      {"has 2147483648 places, more than the 2147483647 that an i32 counts"});
+      {"has 2147483648 elements, more than the 2147483647 that an i32 can "
+       "index"});
   ExpectError(
       [](Graph& graph) {
         ArgMax(Zeros(graph, kFloat32, {{"none", 0}}), "none");

@@ -125,7 +125,7 @@ TEST(VariableErrors, ANameTwice) {
         Variable(g, "w", Ones(g, kFloat32, {a}));
         Variable(g, "w", Ones(g, kFloat32, {a}));
       },
-      {"variable \"layer/w\" was made at variable_test.cc:", "with shape [a=2]",
+      {"variable \"layer/w\" was created at variable_test.cc:", "with shape [a=2]",
        "(variable, "},
       absl::StatusCode::kAlreadyExists);
 }
@@ -214,7 +214,7 @@ TEST(VariableDType, AMasterCopyKnowsItsParameter) {
   Variable(graph, "other", initial, of_w);
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kAlreadyExists,
-                       HasSubstr("variable \"w\" has the master copy "
+                       HasSubstr("variable \"w\" already has the master copy "
                                  "\"master\" (variable, variable_test.cc:")));
 }
 
@@ -223,10 +223,10 @@ TEST(VariableDTypeErrors, Values) {
     DType initial, dtype;
     const char* words;
   } cases[] = {
-      {kBFloat16, kFloat32, "a variable of f32 is not rounded from bf16"},
-      {kBFloat16, kFloat16, "a variable of f16 is not rounded from bf16"},
-      {kFloat32, kInt32, "a variable of i32 is not rounded from f32"},
-      {kInt32, kInt64, "a variable of i64 is not rounded from i32"},
+      {kBFloat16, kFloat32, "a variable of f32 cannot be rounded from bf16"},
+      {kBFloat16, kFloat16, "a variable of f16 cannot be rounded from bf16"},
+      {kFloat32, kInt32, "a variable of i32 cannot be rounded from f32"},
+      {kInt32, kInt64, "a variable of i64 cannot be rounded from i32"},
   };
   for (const auto& c : cases) {
     Graph graph;
@@ -237,7 +237,7 @@ TEST(VariableDTypeErrors, Values) {
   Graph graph;
   Variable(graph, "w", Zeros(graph, kFloat32, {a}), {.gradient_dtype = kInt32});
   EXPECT_THAT(graph.status(),
-              StatusIs(kInvalid, HasSubstr("gradients are of a float dtype, "
+              StatusIs(kInvalid, HasSubstr("gradients have a float dtype, "
                                            "not i32")));
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/gpu_suite where there is no GPU: it says so and fails nothing; and on
-the CPU in its place, in small sizes, where every part it can run does run."""
+"""scripts/gpu_suite without a GPU: it says so and nothing fails. With the CPU in
+place of a GPU, in small sizes: every part that can run does."""
 
 import json
 import os
@@ -42,7 +42,7 @@ COMPUTES = f"echo '{json.dumps(FIGURE)}'"  # a gpu_benchmark with a device
 
 
 def play(folder, **programs):
-    """A build whose programs are shell scripts; also where to find tools."""
+    """Writes a build whose programs are shell scripts; returns its bin/."""
     binaries = pathlib.Path(folder, "bin")
     binaries.mkdir()
     for name, script in programs.items():
@@ -78,9 +78,9 @@ def part(report, name):
 
 
 class GpuSuite(unittest.TestCase):
-    def test_without_a_gpu_it_says_so_and_ends_well(self):
+    def test_without_a_gpu_everything_is_skipped(self):
         with tempfile.TemporaryDirectory() as empty:
-            # Also where this machine has one.
+            # Hides a GPU that this machine may have.
             outcome, report, page, files = run(
                 env={"PATH": empty, "CUDA_VISIBLE_DEVICES": "-1"})
         self.assertEqual(outcome.returncode, 0, outcome.stdout)
@@ -92,7 +92,7 @@ class GpuSuite(unittest.TestCase):
         self.assertEqual(files, ["logs.tar.gz", "report.json", "report.txt",
                                  "results.md"])
 
-    def test_a_gpu_that_our_device_cannot_open_is_a_failure(self):
+    def test_a_gpu_that_cannot_be_opened_is_a_failure(self):
         with tempfile.TemporaryDirectory() as folder:
             smi = pathlib.Path(folder, "nvidia-smi")
             smi.write_text("#!/bin/sh\necho 'NVIDIA H200, 580.1, 1 MiB'\n")
@@ -105,7 +105,7 @@ class GpuSuite(unittest.TestCase):
         self.assertIn("FAILED device: there is a GPU, but ", outcome.stdout)
         self.assertTrue(page.startswith("# 20") and "NVIDIA H200" in page)
 
-    def test_wrong_arguments_are_told(self):
+    def test_wrong_arguments_are_errors(self):
         for arguments, message in ((["--parts=none"], 'no part "none"'),
                                    (["--minutes=x"], "invalid float"),
                                    (["--size=big"], "invalid choice")):
@@ -114,20 +114,20 @@ class GpuSuite(unittest.TestCase):
             self.assertIn(message, outcome.stderr)
             self.assertIsNone(report)
 
-    def test_a_device_that_does_not_exist_is_told(self):
+    def test_an_unknown_device_is_an_error(self):
         outcome, report, _, _ = run("--device=gpu", "--parts=memory")
         self.assertEqual(outcome.returncode, 2)
         self.assertIn('this build has no device "gpu"', outcome.stderr)
         self.assertIsNone(report)
 
-    def test_parts_run_on_the_cpu_in_place_of_a_gpu(self):
+    def test_parts_run_on_the_cpu(self):
         parts = ["memory", "curves", "ceilings", "einsums", "kernels",
                  "meshes", "launch", "training", "gpt2_1558m", "sanitizer"]
         for name, program in (("properties", "properties_test"),
                               ("nccl", "device_communicator_test")):
             if (pathlib.Path(BUILD) / "bin" / program).is_file():
                 parts.append(name)
-        # Without PyTorch nobody says what an einsum should reach.
+        # These compare with PyTorch, which may be missing.
         may_skip = ("einsums", "launch", "training", "gpt2_1558m", "sanitizer")
         outcome, report, page, _ = run("--device=cpu", "--size=tiny",
                                        "--cases=20",
@@ -155,7 +155,7 @@ class GpuSuite(unittest.TestCase):
             for figure in p["figures"]:
                 self.assertTrue("value" in figure or "skipped" in figure)
 
-    def test_memory_is_planned_on_a_device_with_a_plan_of_its_own(self):
+    def test_memory_on_a_device_with_its_own_plan(self):
         outcome, report, _, _ = run("--device=cuda_emulated", "--size=tiny",
                                     "--parts=memory")
         if outcome.returncode == 2:
@@ -163,9 +163,9 @@ class GpuSuite(unittest.TestCase):
         self.assertEqual(outcome.returncode, 0, outcome.stdout)
         self.assertEqual(part(report, "memory")["status"], "passed")
 
-    def test_what_fails_is_listed_at_the_end(self):
+    def test_failures_are_listed_at_the_end(self):
         with tempfile.TemporaryDirectory() as folder:
-            # A build whose memory is not what it planned, and whose tests stop.
+            # A build whose memory differs from its plan and whose tests fail.
             binaries = pathlib.Path(folder, "bin")
             binaries.mkdir()
             figure = {"schema": 1, "benchmark": "memory/step", "program": "mtf",
@@ -190,9 +190,9 @@ class GpuSuite(unittest.TestCase):
             ["FAILED conformance: backends_test: ended with 1",
              "FAILED memory: memory/step: 11 bytes allocated, 10 planned"])
 
-    def test_what_the_time_of_the_suite_cuts_off_has_not_failed(self):
+    def test_a_part_stopped_by_the_suites_limit_has_not_failed(self):
         with tempfile.TemporaryDirectory() as folder:
-            play(folder, gpu_benchmark=COMPUTES, train_test=(
+            play(folder, gpu_benchmark=COMPUTES, train_session_test=(
                 "echo '[       OK ] A.B (1 ms)'; echo '[ RUN      ] A.C'\n"
                 "exec sleep 100"))
             outcome, report, _, _ = run(
@@ -201,13 +201,13 @@ class GpuSuite(unittest.TestCase):
         self.assertEqual(outcome.returncode, 0, outcome.stdout)
         notes = part(report, "training")["notes"]
         self.assertEqual(part(report, "training")["status"], "skipped")
-        self.assertIn("skipped: train_test: not finished, the suite's time is "
+        self.assertIn("skipped: train_session_test: not finished, the suite's time is "
                       "over", notes)
         self.assertIn("    in A.C", notes)
-        self.assertRegex(notes[0], r"train_test: \d+ passed, 0 skipped")
+        self.assertRegex(notes[0], r"train_session_test: \d+ passed, 0 skipped")
         self.assertEqual(part(report, "sanitizer")["status"], "skipped")
 
-    def test_what_passes_its_own_limit_has_failed_with_its_children(self):
+    def test_a_part_beyond_its_own_limit_fails_and_is_killed(self):
         with tempfile.TemporaryDirectory() as folder:
             suite = suite_of(folder)
             status, text = suite.run(
@@ -219,11 +219,11 @@ class GpuSuite(unittest.TestCase):
         self.assertEqual(outcome.status, "failed")
         self.assertIn("FAILED test: ran out of time", outcome.notes)
 
-    def test_a_suite_that_is_stopped_says_what_it_was_at(self):
+    def test_a_stopped_suite_reports_its_current_part(self):
         for number in (signal.SIGTERM, signal.SIGKILL):
             with tempfile.TemporaryDirectory() as folder:
                 play(folder, gpu_benchmark=COMPUTES,
-                     train_test="echo pid $$; exec sleep 100")
+                     train_session_test="echo pid $$; exec sleep 100")
                 out = pathlib.Path(folder, "out")
                 log = out / "gpu_suite_logs" / "training_0.txt"
                 process = subprocess.Popen(
@@ -256,7 +256,7 @@ class GpuSuite(unittest.TestCase):
                       part(report, "device")["notes"][0])
         self.assertIn("last words", outcome.stdout)
 
-    def test_a_checker_that_may_not_at_the_device_is_skipped(self):
+    def test_a_sanitizer_without_access_to_the_device_is_skipped(self):
         for probe, status, note in (
                 ("echo '========= COMPUTE-SANITIZER'; echo '========= Error: "
                  "Device not supported.'", "skipped",
@@ -270,6 +270,7 @@ class GpuSuite(unittest.TestCase):
             with tempfile.TemporaryDirectory() as folder:
                 binaries = play(folder, gpu_benchmark=COMPUTES,
                                 backends_test="exit 0",
+                                backends_cuda_test="exit 0",
                                 **{"compute-sanitizer": probe})
                 _, report, _, _ = run(
                     f"--build={folder}", "--parts=sanitizer",
@@ -277,36 +278,35 @@ class GpuSuite(unittest.TestCase):
             self.assertEqual(part(report, "sanitizer")["status"], status)
             self.assertIn(note, part(report, "sanitizer")["notes"])
 
-    def test_what_the_checker_runs_are_tests_of_conformance(self):
+    def test_sanitized_tests_exist(self):
         program = pathlib.Path(BUILD) / "bin" / "backends_test"
         if not program.is_file():
             self.skipTest("backends_test is not built")
-        for test in suite_parts.SANITIZED:
-            listed = subprocess.run(
-                [program, "--gtest_list_tests", f"--gtest_filter=*{test}/*"],
-                capture_output=True, text=True, check=True).stdout
-            # The same test on every device.
-            names = {line.split("/")[0] for line in listed.splitlines()
-                     if line.startswith("  ")}
-            self.assertEqual(len(names), 1, test)
-        for test in suite_parts.SANITIZED_ON:
-            listed = subprocess.run(
-                [program, "--gtest_list_tests",
-                 f"--gtest_filter=*{test}_on_cuda_emulated"],
-                capture_output=True, text=True, check=True).stdout
-            self.assertEqual(listed.count("_on_cuda_emulated"), 1, test)
+        for test in suite_parts.SANITIZED["backends_test"]:
+            self.assertEqual(len(self.listed(program, test)), 1, test)
+        cuda = program.with_name("backends_cuda_test")
+        for test in suite_parts.SANITIZED["backends_cuda_test"]:
+            self.assertEqual(len(self.listed(cuda, test)), 1, test)
 
-    def test_random_programs_are_counted_as_they_were_run(self):
+    @staticmethod
+    def listed(program, test):
+        return [line for line in subprocess.run(
+            [program, "--gtest_list_tests",
+             f"--gtest_filter={test.format('cuda_emulated')}"],
+            capture_output=True, text=True, check=True).stdout.splitlines()
+            if line.startswith("  ")]
+
+    def test_random_programs_that_ran_are_counted(self):
         with tempfile.TemporaryDirectory() as folder:
             play(folder, gpu_benchmark=COMPUTES, properties_test=(
                 "echo seed 1; echo \"7 of $MTF_PROPERTY_CASES cases\""))
             _, report, _, _ = run(f"--build={folder}", "--parts=properties")
         shards = min(16, len(os.sched_getaffinity(0)))
         self.assertEqual(part(report, "properties")["status"], "passed")
-        self.assertIn(f"{7 * shards} random programs in the time there was, of "
-                      "2000", part(report, "properties")["notes"][0])
+        self.assertIn(f"{7 * shards} random programs within the time limit, "
+                      "of 2000", part(report, "properties")["notes"][0])
 
-    def test_a_floor_is_a_floor_however_much_runs_differ(self):
+    def test_the_spread_of_runs_does_not_lower_a_floor(self):
         with tempfile.TemporaryDirectory() as folder:
             suite = suite_of(folder)
             for value, spread, status in ((0.99, 0, "failed"),
@@ -317,7 +317,7 @@ class GpuSuite(unittest.TestCase):
                 self.assertEqual(outcome.status, status)
 
     def test_floors_hold_on_a_gpu(self):
-        # Programs and a GPU are played by scripts.
+        # Shell scripts stand in for the programs and for nvidia-smi.
         figures = {
             "copy": [("ceiling/copy", 1000, {})],
             "kernels": [("kernel/gelu/bfloat16", 900, {}),
@@ -360,14 +360,15 @@ class GpuSuite(unittest.TestCase):
             ["FAILED kernels: kernel/add/bfloat16 (840 GB/s) of the copy: "
              "0.840 (at least 0.85)",
              "FAILED meshes: meshes/model:8/megatron: time of one device with "
-             "all of the work, of that of eight: 0.901 (at least 0.909)"])
+             "all of the work, relative to eight: 0.901 (at least 0.909)"])
         self.assertEqual(part(report, "memory")["status"], "passed")
         self.assertIn("gpt2 124M, 16 x 1024: 500 MiB planned, 5 MiB used "
-                      "beyond that, context aside (only told)",
+                      "beyond that, not counting the context (reported, not "
+                      "checked)",
                       part(report, "memory")["notes"])
         self.assertIn("NVIDIA H200", page)
 
-    def test_no_part_starts_when_time_is_over(self):
+    def test_no_part_starts_after_the_deadline(self):
         outcome, report, _, _ = run("--device=cpu", "--size=tiny",
                                     "--parts=kernels", "--minutes=0.01")
         self.assertEqual(outcome.returncode, 0)

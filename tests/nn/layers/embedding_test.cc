@@ -117,7 +117,7 @@ TEST(EmbeddingErrors, AStddevThatIsNegative) {
   nn::Embedding(tokens, kVocab, kModel, {.stddev = -1});
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("stddev is -1, not a number of f32 from 0 up "
+                       HasSubstr("stddev is -1, not a non-negative number of f32 "
                                  "(random_normal, embedding_test.cc:")));
 }
 

@@ -334,7 +334,7 @@ TEST(CrossEntropyErrors, ZLoss) {
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          HasSubstr(absl::StrCat(
                              ".z_loss is ", z_loss,
-                             ", not a number of f32 from 0 up (cross_entropy, "
+                             ", not a non-negative number of f32 (cross_entropy, "
                              "cross_entropy_test.cc:"))));
   }
 }

@@ -155,12 +155,12 @@ INSTANTIATE_TEST_SUITE_P(
             ".momentum is 1, not in [0, 1) (sgd, "},
         WrongOption{"SgdDecay",
                     [](Tensor l) { nn::Sgd({.weight_decay = -1}).Minimize(l); },
-                    ".weight_decay is -1, not a number of f32 from 0 up (sgd"},
+                    ".weight_decay is -1, not a non-negative number of f32 (sgd"},
         WrongOption{"SgdNorm",
                     [](Tensor l) {
                       nn::Sgd({.max_gradient_norm = kInfinity}).Minimize(l);
                     },
-                    ".max_gradient_norm is inf, not a number of f32 from 0"},
+                    ".max_gradient_norm is inf, not a non-negative number of f32"},
         WrongOption{"SgdName",
                     [](Tensor l) { nn::Sgd({.name = "a\nb"}).Minimize(l); },
                     "the name \"a\\nb\" of a layer or scope has a control "
@@ -178,23 +178,23 @@ INSTANTIATE_TEST_SUITE_P(
                     [](Tensor l) {
                       nn::AdamW({.weight_decay = kInfinity}).Minimize(l);
                     },
-                    ".weight_decay is inf, not a number of f32 from 0 up "
+                    ".weight_decay is inf, not a non-negative number of f32 "
                     "(adamw, "},
         WrongOption{
             "AdamWNorm",
             [](Tensor l) { nn::AdamW({.max_gradient_norm = -1}).Minimize(l); },
-            ".max_gradient_norm is -1, not a number of f32 from 0 up "
+            ".max_gradient_norm is -1, not a non-negative number of f32 "
             "(adamw, "},
         WrongOption{
             "AdamWRate",
             [](Tensor l) { nn::AdamW({.learning_rate = -1e-3}).Minimize(l); },
-            "a schedule is -0.001, not a number of f32 from 0 up "
+            "a schedule is -0.001, not a non-negative number of f32 "
             "(schedule, "},
         WrongOption{"AdafactorExponent",
                     [](Tensor l) {
                       nn::Adafactor({.decay_exponent = kNaN}).Minimize(l);
                     },
-                    ".decay_exponent is nan, not a number of f32 from 0 up"},
+                    ".decay_exponent is nan, not a non-negative number of f32"},
         WrongOption{"AdafactorBeta1",
                     [](Tensor l) { nn::Adafactor({.beta1 = 1}).Minimize(l); },
                     ".beta1 is 1, not in [0, 1) (adafactor, "},
@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(
                     [](Tensor l) {
                       nn::Adafactor({.clipping_threshold = -1}).Minimize(l);
                     },
-                    ".clipping_threshold is -1, not a number of f32 from 0 up"},
+                    ".clipping_threshold is -1, not a non-negative number of f32"},
         WrongOption{
             "AdafactorEpsilon1",
             [](Tensor l) { nn::Adafactor({.epsilon1 = 0}).Minimize(l); },
@@ -210,7 +210,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongOption{
             "AdafactorEpsilon2",
             [](Tensor l) { nn::Adafactor({.epsilon2 = 1e39}).Minimize(l); },
-            ".epsilon2 is 1e+39, not a number of f32 from 0 up"},
+            ".epsilon2 is 1e+39, not a non-negative number of f32"},
         WrongOption{"AdafactorFactored",
                     [](Tensor l) {
                       nn::Adafactor({.min_factored_size = -1}).Minimize(l);

@@ -114,11 +114,11 @@ TEST(ScheduleErrors, Rates) {
         // Three of them in which one number is wrong.
         rate, nn::LinearDecay(0, 9, rate), nn::CosineDecay(0, 9, rate)};
     const std::vector<std::string> words = {
-        absl::StrCat("a schedule is ", rate, ", not a number of f32 from 0 up ",
+        absl::StrCat("a schedule is ", rate, ", not a non-negative number of f32 ",
                      "(schedule, schedules_test.cc:", line, ")"),
-        absl::StrCat("final_value is ", rate, ", not a number of f32 from 0 up",
+        absl::StrCat("final_value is ", rate, ", not a non-negative number of f32",
                      " (linear_decay, schedules_test.cc:", line, ")"),
-        absl::StrCat("final_value is ", rate, ", not a number of f32 from 0 up",
+        absl::StrCat("final_value is ", rate, ", not a non-negative number of f32",
                      " (cosine_decay, schedules_test.cc:", line, ")")};
     for (size_t i = 0; i < 3; ++i) {
       OracleGraph o;

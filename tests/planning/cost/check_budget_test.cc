@@ -35,7 +35,7 @@ Budget BudgetOf(absl::string_view text) {
   return budget;
 }
 
-// Holds a training step of the small transformer against its budget, as a
+// Checks a training step of the small transformer against its budget, as a
 // session does.
 absl::Status CheckTransformer(absl::string_view mesh_text,
                               absl::string_view layout_text) {
@@ -58,7 +58,7 @@ struct Case {
   absl::string_view layout;
   const char* passes;
   const char* fails;
-  const char* message;  // of the one that fails
+  const char* message;  // of the failing budget
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.name;
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
              "all_reduce of layer_"},
         Case{"InOneLayer", "data:2", kZero3, "no all_gather in layer_0/ffn*",
              "no all_gather in layer_1", "all_gather of layer_1/"},
-        // What length:model gathers are keys and values.
+        // length:model gathers keys and values, which are no parameters.
         Case{"OfParameters", "model:2", "length:model",
              "no all_gather of parameters", "no all_gather",
              "all_gather of layer_0/"},
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
              "memory at most 1 KiB", "allows 1024 bytes (1.0 KiB) on each "}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(CheckBudget, BytesAreThoseOfTheExplanation) {
+TEST(CheckBudget, CountsTheBytesOfListCollectives) {
   Graph graph;
   const Transformer model = BuildTransformer(graph);
   const auto program = LowerText(
@@ -187,7 +187,7 @@ TEST(CheckBudget, AllToAllAndCollectivePermute) {
                        HasSubstr("collective_permute of a over x+y")));
 }
 
-TEST(CheckBudget, OfOneCallOnlyTheTensorsInTheScopeCount) {
+TEST(CheckBudget, CountsOnlyTensorsInTheScopeOfABucket) {
   const auto program = ParseText(R"(
 mesh{x:2}
 %a : f32[b:16/x, c:64] = input a
@@ -213,7 +213,7 @@ output(%t) t
   EXPECT_FALSE(uses[3].exceeded);
 }
 
-TEST(CheckBudget, OptimizerStateIsNoParameter) {
+TEST(CheckBudget, DistinguishesOptimizerStateFromParameters) {
   auto program = ParseText(R"(
 mesh{x:2}
 %i : f32[c:64/x] = input i
@@ -233,7 +233,7 @@ output(%r) r
   EXPECT_FALSE(CheckBudget(*program, optimizer).ok());
 }
 
-TEST(CheckBudget, StateOfAnOptimizerIsLoweredAsSuch) {
+TEST(CheckBudget, LoweredVariablesHaveTheirSections) {
   Graph graph;
   const Transformer model = BuildTransformer(graph);
   const auto program = LowerText(graph, "", "", {.updates = {model.step}});
@@ -247,8 +247,8 @@ TEST(CheckBudget, StateOfAnOptimizerIsLoweredAsSuch) {
   EXPECT_GT(parameters, 10);
 }
 
-TEST(CheckBudget, AParameterThatIsWrittenWholeIsGatheredToo) {
-  // ZeRO-1: each device updates its part of the parameters.
+TEST(CheckBudget, CountsTheGatherOfAnUpdatedParameter) {
+  // ZeRO-1: each device updates its shard of the parameters.
   EXPECT_THAT(
       CheckTransformer("data:2",
                        "batch:data, [optimizer] d_model:data, [budget] no "
@@ -257,7 +257,7 @@ TEST(CheckBudget, AParameterThatIsWrittenWholeIsGatheredToo) {
                HasSubstr("collectives, but a step has ")));
 }
 
-TEST(CheckBudget, WhatMovesVariablesOnlyIsNoStep) {
+TEST(CheckBudget, ProgramThatOnlyReadsVariablesIsNoStep) {
   const absl::string_view text = R"(
 mesh{x:2}
 %v : f32[c:64/x] = read_variable v
@@ -267,11 +267,11 @@ output(%w) w
   const auto program = ParseText(text);
   ASSERT_OK(program);
   EXPECT_OK(CheckBudget(*program, BudgetOf("nothing")));
-  // Its memory counts.
+  // Memory lines apply to it.
   EXPECT_FALSE(CheckBudget(*program, BudgetOf("memory at most 64 B")).ok());
 }
 
-TEST(CheckBudget, WhatTheHostAsksForWholeIsFree) {
+TEST(CheckBudget, GathersOfFetchedValuesAreFree) {
   const auto program = ParseText(R"(
 mesh{x:2, y:2}
 %a : f32[b:16/x, c:16/y] = input a
@@ -281,7 +281,7 @@ output(%w) w
 )");
   ASSERT_OK(program);
   EXPECT_OK(CheckBudget(*program, BudgetOf("nothing")));
-  // Not where something else reads it.
+  // Unless another instruction reads the gathered value.
   const auto used = ParseText(R"(
 mesh{x:2, y:2}
 %a : f32[b:16/x, c:16/y] = input a
@@ -294,7 +294,7 @@ output(%r) r
   ASSERT_OK(used);
   EXPECT_OK(CheckBudget(*used, BudgetOf("nothing over y")));
   EXPECT_FALSE(CheckBudget(*used, BudgetOf("nothing over x")).ok());
-  // Nor a reduction: that is part of the result.
+  // Reductions are not free: they compute the result.
   const auto reduced = ParseText(R"(
 mesh{x:2}
 %a : f32[b:16/x] = input a
@@ -306,7 +306,7 @@ output(%t) t
   EXPECT_FALSE(CheckBudget(*reduced, BudgetOf("nothing")).ok());
 }
 
-TEST(CheckBudget, TheMessageIsComplete) {
+TEST(CheckBudget, MessageIsComplete) {
   Graph graph;
   const Dimension batch{"batch", 8}, io{"io", 4}, hidden{"hidden", 64};
   const Tensor x = Input(graph, "x", kFloat32, {batch, io});
@@ -345,7 +345,7 @@ TEST(CheckBudget, NoBudgetAllowsEverything) {
   EXPECT_THAT(MeasureBudget(*program, Budget()), IsEmpty());
 }
 
-// What BindLayout says of a budget's names.
+// The notices of CheckBudgetNames for the small transformer.
 absl::StatusOr<std::vector<std::string>> Notices(absl::string_view budget,
                                                  bool strict = false) {
   Graph graph;
@@ -354,7 +354,7 @@ absl::StatusOr<std::vector<std::string>> Notices(absl::string_view budget,
                           graph, strict);
 }
 
-TEST(BudgetNames, ThoseThatExistNeedNoNotice) {
+TEST(BudgetNames, ExistingNamesHaveNoNotice) {
   for (const char* line :
        {"nothing over model", "nothing in layer_*", "no all_gather in layer_1",
         "nothing over model in layer_*/attention/query",
@@ -366,7 +366,7 @@ TEST(BudgetNames, ThoseThatExistNeedNoNotice) {
   }
 }
 
-TEST(BudgetNames, ALineWithoutEffectIsANotice) {
+TEST(BudgetNames, LineWithoutEffectIsANotice) {
   const auto axis = Notices("nothing over pod");
   ASSERT_OK(axis);
   EXPECT_THAT(*axis, ::testing::ElementsAre(
@@ -381,8 +381,8 @@ TEST(BudgetNames, ALineWithoutEffectIsANotice) {
                   "no effect: no operation is in \"decoder/layer_0\""));
 }
 
-// One budget serves models of many sizes.
-TEST(BudgetNames, ALayerThatThisModelHasNotIsANotice) {
+// One budget serves models of many depths.
+TEST(BudgetNames, MissingLayerIsANotice) {
   for (const char* scope : {"layer_9", "layer_123/attention"}) {
     const auto notices = Notices(absl::StrCat("no all_gather in ", scope));
     ASSERT_OK(notices);
@@ -395,14 +395,14 @@ TEST(BudgetNames, ALayerThatThisModelHasNotIsANotice) {
                        HasSubstr("did you mean \"layer_*\"?")));
 }
 
-TEST(BudgetNames, StrictMakesThatAnError) {
+TEST(BudgetNames, StrictMakesNoticesErrors) {
   EXPECT_THAT(Notices("nothing over pod", /*strict=*/true),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("has no effect"),
                              HasSubstr("--strict_layout"))));
 }
 
-TEST(BudgetNames, MisspeltOnesAreErrors) {
+TEST(BudgetNames, MisspelledNamesAreErrors) {
   EXPECT_THAT(Notices("nothing over modle"),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(StartsWith("mesh \"data:2,model:2\" has no axis "

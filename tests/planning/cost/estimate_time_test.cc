@@ -16,9 +16,9 @@
 namespace mtf::testing {
 namespace {
 
-// Numbers that are easy to add: 1 us for a launch, 1 GB/s of memory, 1 TFLOP/s,
-// 10 us for a message and 1 GB/s of link.
-Machine RoundNumbers(bool overlap = true, bool fusion = false) {
+// A machine with round numbers: 1 us per launch, 1 GB/s of memory, 1 GFLOP/s,
+// 10 us per message and 1 GB/s per link.
+Machine MachineWithRoundNumbers(bool overlap = true, bool fusion = false) {
   const auto machine = Machine::Parse(
       absl::StrCat("[device]\nmemory 1 GB\nbandwidth 1 GB/s\nlatency 1 us\n",
                    "overlap ", overlap ? "yes" : "no", "\nfusion ",
@@ -37,11 +37,13 @@ Program Parsed(const std::string& text) {
 }
 
 double Microseconds(const std::string& text, bool fusion = false) {
-  return 1e6 * EstimateStep(Parsed(text), RoundNumbers(true, fusion)).seconds;
+  return 1e6 * EstimateStep(Parsed(text), MachineWithRoundNumbers(true, fusion))
+                   .seconds;
 }
 
-TEST(EstimateStep, AMapTakesWhatItReadsAndWrites) {
-  // 4000 bytes in, twice the same operand, 4000 out.
+TEST(EstimateStep, MapTakesTheTimeOfItsBytes) {
+  // Reads 4000 bytes, once although both operands are the same, and writes
+  // 4000.
   EXPECT_NEAR(Microseconds("mesh{}\n"
                            "%x : f32[a:1000=1000] = input x\n"
                            "%y : f32[a:1000=1000] = map(%x, %x) add\n"
@@ -49,13 +51,13 @@ TEST(EstimateStep, AMapTakesWhatItReadsAndWrites) {
               1 + 8, 1e-6);
 }
 
-TEST(EstimateStep, AMapOfManyStepsTakesItsFunctions) {
+TEST(EstimateStep, MapOfManyStepsTakesTheTimeOfItsFunctions) {
   const Machine machine = *Machine::Parse(
       "[device]\nmemory 1 GB\nbandwidth 1 GB/s\nlatency 1 us\n"
       "functions 100 MFLOP/s\n[matmul f32]\npeak 1 GFLOP/s\n"
       "[link a]\nbandwidth 1 GB/s\nlatency 10 us\n",
       "test");
-  // Two steps for each of 1000 places, 20 us, against 8 of memory.
+  // Two steps for each of 1000 elements take 20 us, longer than 8 us of memory.
   EXPECT_NEAR(EstimateStep(Parsed("mesh{}\n"
                                   "%x : f32[a:1000=1000] = input x\n"
                                   "%y : f32[a:1000=1000] = map(%x) "
@@ -64,7 +66,7 @@ TEST(EstimateStep, AMapOfManyStepsTakesItsFunctions) {
                            machine)
                   .seconds,
               21e-6, 1e-12);
-  // A reduction counts each place that it reads.
+  // A reduction evaluates one function per element that it reads.
   EXPECT_NEAR(EstimateStep(Parsed("mesh{}\n"
                                   "%x : f32[a:1000=1000] = input x\n"
                                   "%y : f32[] = reduce(%x) sum\n"
@@ -77,7 +79,7 @@ TEST(EstimateStep, AMapOfManyStepsTakesItsFunctions) {
       1 + 1e-6);
 }
 
-TEST(EstimateStep, AnEinsumTakesItsFlopsOrItsBytes) {
+TEST(EstimateStep, EinsumTakesTheTimeOfItsFlopsOrItsBytes) {
   // 2 * 100^3 FLOP at 1 GFLOP/s.
   EXPECT_NEAR(
       Microseconds("mesh{}\n"
@@ -108,10 +110,11 @@ constexpr char kTwoChains[] =
     "%v : f32[a:1000=1000] = map(%r, %u) add\n"
     "output(%v) v\n";
 
-TEST(EstimateStep, ACollectiveHidesBehindWhatDoesNotNeedIt) {
-  // all_reduce over two: 2 messages and 4000 bytes on the wire, 24 us behind
-  // the 9 of its operand. The relu takes 9 of them.
-  const StepEstimate step = EstimateStep(Parsed(kTwoChains), RoundNumbers());
+TEST(EstimateStep, AsynchronousCollectiveOverlapsIndependentCompute) {
+  // The all_reduce sends 2 messages and 4000 bytes: 24 us, after the 9 us of
+  // its operand. The relu overlaps 9 us of it.
+  const StepEstimate step =
+      EstimateStep(Parsed(kTwoChains), MachineWithRoundNumbers());
   EXPECT_NEAR(step.seconds, 9e-6 + 24e-6 + 13e-6, 1e-12);
   EXPECT_NEAR(step.compute, 9e-6 + 9e-6 + 13e-6, 1e-12);
   EXPECT_NEAR(step.collectives, 24e-6, 1e-12);
@@ -124,18 +127,18 @@ TEST(EstimateStep, ACollectiveHidesBehindWhatDoesNotNeedIt) {
   EXPECT_NEAR(step.timeline[3].begin, 33e-6, 1e-12);
 }
 
-TEST(EstimateStep, ACollectiveThatIsNotMarkedHoldsUpWhatComesBehind) {
-  const StepEstimate step =
-      EstimateStep(Parsed(absl::StrReplaceAll(
-                       kTwoChains, {{" beside", ""}, {"wait(%r)\n", ""}})),
-                   RoundNumbers());
+TEST(EstimateStep, SynchronousCollectiveBlocksCompute) {
+  const StepEstimate step = EstimateStep(
+      Parsed(absl::StrReplaceAll(kTwoChains,
+                                 {{" asynchronous", ""}, {"wait(%r)\n", ""}})),
+      MachineWithRoundNumbers());
   EXPECT_NEAR(step.seconds, 9e-6 + 24e-6 + 22e-6, 1e-12);
   EXPECT_NEAR(step.exposed, 24e-6, 1e-12);
 }
 
-// The second starts when the first is done, the compute behind the waits when
-// its own is.
-TEST(EstimateStep, CollectivesBesideFollowOneAnother) {
+// The second collective starts when the first is done. Compute after a wait
+// starts when the collective it waits for is done.
+TEST(EstimateStep, AsynchronousCollectivesRunOneAfterAnother) {
   const StepEstimate step = EstimateStep(
       Parsed("mesh{m:2}\n"
              "%h : f32[h:2/m=1, a:1000=1000] = input h\n"
@@ -151,7 +154,7 @@ TEST(EstimateStep, CollectivesBesideFollowOneAnother) {
              "output(%v) v\n"
              "output(%w) w\n"
              "output(%u) u\n"),
-      RoundNumbers());
+      MachineWithRoundNumbers());
   ASSERT_EQ(step.timeline.size(), 6u);
   EXPECT_NEAR(step.timeline[2].begin, 33e-6, 1e-12);  // %q
   EXPECT_NEAR(step.timeline[3].begin, 9e-6, 1e-12);   // %u
@@ -160,15 +163,15 @@ TEST(EstimateStep, CollectivesBesideFollowOneAnother) {
   EXPECT_NEAR(step.exposed, 15e-6 + 15e-6, 1e-12);
 }
 
-TEST(EstimateStep, AMachineThatDoesNotOverlapWaits) {
+TEST(EstimateStep, MachineWithoutOverlapBlocksCompute) {
   const StepEstimate step =
-      EstimateStep(Parsed(kTwoChains), RoundNumbers(false));
+      EstimateStep(Parsed(kTwoChains), MachineWithRoundNumbers(false));
   EXPECT_NEAR(step.seconds, 9e-6 + 24e-6 + 22e-6, 1e-12);
   EXPECT_NEAR(step.exposed, 24e-6, 1e-12);
 }
 
-TEST(EstimateStep, AnAllGatherCountsWhatItEndsWith) {
-  // 2000 bytes of 4000 come from the other rank.
+TEST(EstimateStep, AllGatherIsTimedByTheBytesOfItsResult) {
+  // The other rank sends 2000 of the 4000 bytes.
   EXPECT_NEAR(Microseconds("mesh{m:2}\n"
                            "%x : f32[a:1000/m=500] = input x\n"
                            "%y : f32[a:1000=1000] = all_gather(%x) a over{m}\n"
@@ -176,7 +179,7 @@ TEST(EstimateStep, AnAllGatherCountsWhatItEndsWith) {
               10 + 2, 1e-6);
 }
 
-TEST(EstimateStep, ABucketIsOneCall) {
+TEST(EstimateStep, BucketIsOneCollective) {
   EXPECT_NEAR(Microseconds("mesh{m:2}\n"
                            "%h : f32[h:2/m=1, a:1000=1000] = input h\n"
                            "%i : f32[h:2/m=1, b:500=500] = input i\n"
@@ -200,13 +203,13 @@ constexpr char kSoftmax[] =
     "%p : f32[a:100=100, b:10=10] = map(%e, %s) div\n"
     "output(%p) p\n";
 
-TEST(EstimateStep, ASoftmaxIsOneKernelOnADeviceThatFuses) {
+TEST(EstimateStep, SoftmaxIsOneKernelOnADeviceThatFuses) {
   EXPECT_NEAR(Microseconds(kSoftmax, /*fusion=*/true), 1 + 8, 1e-6);
   EXPECT_NEAR(Microseconds(kSoftmax, /*fusion=*/false),
               4 + (4 + .4) + (4 + .4 + 4) + (4 + .4) + (4 + .4 + 4), 1e-6);
 }
 
-TEST(FusedKernels, AProductInBetweenEndsAKernel) {
+TEST(FusedKernels, EinsumEndsAKernel) {
   const Program program = Parsed(
       "mesh{}\n"
       "%x : f32[a:10=10, b:10=10] = input x\n"
@@ -218,7 +221,7 @@ TEST(FusedKernels, AProductInBetweenEndsAKernel) {
       "%v : f32[a:10=10, b:10=10] = map(%u, %s) add\n"
       "output(%v) v\n");
   const FusedKernels fused = FindFusedKernels(program);
-  // %u is made before the product, %s and %v in one kernel behind it.
+  // %u is computed before the einsum, %s and %v in one kernel after it.
   EXPECT_EQ(fused.kernel[1], 1);
   EXPECT_EQ(fused.kernel[3], 3);
   EXPECT_EQ(fused.kernel[5], 5);
@@ -228,7 +231,7 @@ TEST(FusedKernels, AProductInBetweenEndsAKernel) {
   EXPECT_EQ(fused.bytes[6], 800);
 }
 
-TEST(FusedKernels, MapsOverAProductAreItsEpilogue) {
+TEST(FusedKernels, MapsOfAnEinsumAreItsEpilogue) {
   const std::string head =
       "mesh{}\n"
       "%x : f32[a:10=10, b:10=10] = input x\n"
@@ -241,7 +244,7 @@ TEST(FusedKernels, MapsOverAProductAreItsEpilogue) {
   EXPECT_EQ(fused.kernel[4], 3);
   EXPECT_EQ(fused.bytes[3], 3 * 400 + 40);
   EXPECT_EQ(fused.bytes[4], 0);
-  // Not where somebody else needs the product itself.
+  // Unless another instruction reads the result of the einsum.
   const FusedKernels read_twice =
       FindFusedKernels(Parsed(absl::StrCat(head, "output(%y) y\n")));
   EXPECT_EQ(read_twice.kernel[4], 4);
@@ -249,7 +252,7 @@ TEST(FusedKernels, MapsOverAProductAreItsEpilogue) {
   EXPECT_EQ(read_twice.bytes[4], 2 * 400 + 40);
 }
 
-TEST(FusedKernels, ASumOverEverythingEndsAKernel) {
+TEST(FusedKernels, ReductionOverAllElementsEndsAKernel) {
   const Program program = Parsed(
       "mesh{}\n"
       "%x : f32[a:100000=100000] = input x\n"

@@ -55,7 +55,7 @@ struct Step {
   }
 };
 
-TEST(PlanForMachine, LeavesOutWhatAttentionKeepsInside) {
+TEST(PlanForMachine, OmitsTheValuesInsideFusedAttention) {
   const Step step;
   auto program = step.Lowered("", "");
   ASSERT_OK(program);
@@ -67,22 +67,23 @@ TEST(PlanForMachine, LeavesOutWhatAttentionKeepsInside) {
   PlanForMachine(Machine::Load("h200_x8")->fusion(), *program);
   const int64_t composed = ArenaWithComposedAttention(*program);
   ASSERT_EQ(FindPlannedAttention(*program).size(), 2u);
-  // Composed, each layer keeps weights in bf16 and powers in f32 for backward.
+  // Composed attention keeps weights in bf16 and exponentials in f32 for the
+  // backward pass of each layer.
   const int64_t scores = kSizes.batch * kSizes.heads * 256 * 256;
   EXPECT_LT(program->buffers.arena_bytes, composed - 2 * 2 * scores);
   for (const AttentionGroup& group : FindPlannedAttention(*program)) {
     for (int member : group.forward) {
       const int value = program->instructions[member].results[0];
-      const bool stays = value == group.o || value == group.weights;
+      const bool stored = value == group.o || value == group.weights;
       EXPECT_EQ(
           program->buffers.buffers[value].storage,
-          stays ? BufferPlan::Storage::kArena : BufferPlan::Storage::kNone)
+          stored ? BufferPlan::Storage::kArena : BufferPlan::Storage::kNone)
           << program->values[value].name;
     }
   }
 }
 
-TEST(PlanForMachine, WithoutAttentionMemoryIsThatOfTheDeviceAsWell) {
+TEST(PlanForMachine, PlansTheDeviceMemoryOfUnfusedAttention) {
   TransformerSizes wide = kSizes;
   wide.dtype = kFloat32;
   const Step step(wide);
@@ -92,7 +93,7 @@ TEST(PlanForMachine, WithoutAttentionMemoryIsThatOfTheDeviceAsWell) {
   EXPECT_EQ(program->buffers.arena_bytes, ArenaWithComposedAttention(*program));
 }
 
-TEST(EstimateStep, FusedAttentionIsOneKernelEachWay) {
+TEST(EstimateStep, FusedAttentionIsOneKernelPerDirection) {
   const Step step;
   auto program = step.Lowered("", "");
   ASSERT_OK(program);
@@ -122,7 +123,7 @@ TEST(EstimateStep, FusedAttentionIsOneKernelEachWay) {
   }
 }
 
-TEST(Explain, TellsWhatFusedAttentionSaves) {
+TEST(Explain, ReportsWhatFusedAttentionSaves) {
   const Step step;
   const auto fused = step.On("h200_x8"), composed = step.On("a100_nvlink_ib");
   ASSERT_OK(fused);
@@ -165,20 +166,20 @@ TEST(Explain, TellsWhatFusedAttentionSaves) {
   EXPECT_EQ(kernels, 2 * 2);
 }
 
-TEST(Explain, TellsWhyAttentionIsComposed) {
-  const auto cut = Step().On("h200_x8", "model:4", "length:model");
-  ASSERT_OK(cut);
-  ASSERT_EQ(cut->attention.composed.size(), 2u);
-  EXPECT_EQ(cut->attention.fused, 0);
-  EXPECT_EQ(cut->attention.composed[1].module, "layer_1/attention");
-  EXPECT_THAT(ExplainText(*cut, 200),
+TEST(Explain, ReportsWhyAttentionIsNotFused) {
+  const auto sharded = Step().On("h200_x8", "model:4", "length:model");
+  ASSERT_OK(sharded);
+  ASSERT_EQ(sharded->attention.composed.size(), 2u);
+  EXPECT_EQ(sharded->attention.fused, 0);
+  EXPECT_EQ(sharded->attention.composed[1].module, "layer_1/attention");
+  EXPECT_THAT(ExplainText(*sharded, 200),
               HasSubstr("attention is not fused: "
                         "layer_0..1/attention/dot_product/einsum ("));
-  EXPECT_THAT(ExplainText(*cut, 200),
+  EXPECT_THAT(ExplainText(*sharded, 200),
               HasSubstr("): the layout cuts length over model\n"));
 }
 
-// What fills the arena at the peak is all that does, but for gaps.
+// The tensors alive at the peak and the unused bytes add up to the arena.
 TEST(Explain, PartsOfFusedMemoryAddUp) {
   for (const char* layout : {"", "batch:data", "heads:data", "d_ff:data",
                              "batch:data;[parameters];d_model:data"}) {
@@ -193,17 +194,16 @@ TEST(Explain, PartsOfFusedMemoryAddUp) {
     EXPECT_EQ(alive + e->memory.parts.unused, e->memory.arena) << layout;
     EXPECT_GE(e->memory.parts.unused, 0) << layout;
     EXPECT_LT(e->memory.parts.unused, e->memory.arena / 10) << layout;
-    const bool kept =
+    const bool has_row_sums =
         std::any_of(e->memory.alive.begin(), e->memory.alive.end(),
                     [](const ExplainedTensor& tensor) {
                       return tensor.type == "sums of attention";
                     });
-    EXPECT_TRUE(kept) << layout;
+    EXPECT_TRUE(has_row_sums) << layout;
   }
 }
 
-// A change is priced with the memory and kernels that it would have.
-TEST(CheckBudget, NamesTheTensorsThatTheExplanationNames) {
+TEST(CheckBudget, NamesTheSameTensorsAsTheExplanation) {
   TransformerSizes sizes = kSizes;
   sizes.length = 512;
   const Step step(sizes);
@@ -229,17 +229,18 @@ TEST(CheckBudget, NamesTheTensorsThatTheExplanationNames) {
               HasSubstr(absl::StrCat("and ", alive.size() - 3, " more alive")));
 }
 
-TEST(Explain, ChangesAreThoseOfTheMachine) {
+// The cost of a change uses the memory and kernels of the machine.
+TEST(Explain, EstimatesChangesForTheMachine) {
   const Step step;
-  const auto cut = step.On("h200_x8", "model:4", "length:model", true);
-  ASSERT_OK(cut);
+  const auto sharded = step.On("h200_x8", "model:4", "length:model", true);
+  ASSERT_OK(sharded);
   bool found = false;
-  for (const RuleChange& change : cut->changes) {
-    const auto then = step.On("h200_x8", "model:4", change.layout);
-    ASSERT_OK(then);
-    EXPECT_EQ(then->cost.memory_bytes, change.cost.memory_bytes);
-    EXPECT_EQ(then->cost.seconds, change.cost.seconds);
-    found = found || then->attention.fused == 2;
+  for (const RuleChange& change : sharded->changes) {
+    const auto changed = step.On("h200_x8", "model:4", change.layout);
+    ASSERT_OK(changed);
+    EXPECT_EQ(changed->cost.memory_bytes, change.cost.memory_bytes);
+    EXPECT_EQ(changed->cost.seconds, change.cost.seconds);
+    found = found || changed->attention.fused == 2;
   }
   EXPECT_TRUE(found);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (large models)
 //
-// The fitted numbers of a100_nvlink_ib.machine, from its other numbers and
-// three published step times.
+// Fits three numbers of a100_nvlink_ib.machine to three published step times,
+// and compares them with those in the file.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,22 +22,23 @@
 namespace mtf::testing {
 namespace {
 
-// Memory bandwidth in TB/s, and the parts of the peak at 1e11 and at 1e12 FLOP.
+// Memory bandwidth in TB/s, and the fractions of the peak at 1e11 and 1e12
+// FLOP.
 using Fitted = std::array<double, 3>;
 
-// The file with "<0>", "<1>" and "<2>" where it has its fitted numbers, and
-// these as they are written.
-struct FileWithGaps {
+// The machine file with its fitted numbers replaced by "<0>", "<1>" and "<2>",
+// and the text of these numbers.
+struct MachineTemplate {
   std::string text;
   std::vector<std::string> written[3];
 };
 
-FileWithGaps ReadFile() {
+MachineTemplate ReadMachineTemplate() {
   std::ifstream in(std::filesystem::path(GOLDEN_DIR) /
                    "../../planning/machine/machines/a100_nvlink_ib.machine");
-  FileWithGaps file;
+  MachineTemplate file;
   file.text.assign(std::istreambuf_iterator<char>(in), {});
-  const auto open = [&](const std::string& before, int which) {
+  const auto replace_number = [&](const std::string& before, int which) {
     size_t at = 0;
     while ((at = file.text.find(before, at)) != std::string::npos) {
       at = file.text.find_first_not_of(' ', at + before.size());
@@ -45,28 +47,30 @@ FileWithGaps ReadFile() {
       file.text.replace(at, end - at, absl::StrCat("<", which, ">"));
     }
   };
-  open(" 1e11:", 1);
-  open(" 1e12:", 2);
-  // The first is that of the device, the others are those of links.
+  replace_number(" 1e11:", 1);
+  replace_number(" 1e12:", 2);
+  // Only the bandwidth of the device is fitted, not those of links.
   const size_t links = file.text.find("\n[link ");
   const std::string rest = file.text.substr(links);
   file.text.resize(links);
-  open("\nbandwidth ", 0);
+  replace_number("\nbandwidth ", 0);
   file.text += rest;
   return file;
 }
 
 Machine WithNumbers(const std::string& text, const Fitted& numbers) {
-  const auto gap = [&](int i) { return absl::StrFormat("%.12g", numbers[i]); };
+  const auto number = [&](int i) {
+    return absl::StrFormat("%.12g", numbers[i]);
+  };
   const auto machine = Machine::Parse(
-      absl::StrReplaceAll(text,
-                          {{"<0>", gap(0)}, {"<1>", gap(1)}, {"<2>", gap(2)}}),
+      absl::StrReplaceAll(
+          text, {{"<0>", number(0)}, {"<1>", number(1)}, {"<2>", number(2)}}),
       "a100_nvlink_ib");
   MTF_CHECK(machine.ok()) << machine.status().ToString();
   return *machine;
 }
 
-// A step of Gauss and Newton: solves a x = b by elimination.
+// Solves a x = b by Gauss-Jordan elimination.
 Fitted Solve(std::array<Fitted, 3> a, Fitted b) {
   for (int i = 0; i < 3; ++i) {
     for (int row = 0; row < 3; ++row) {
@@ -79,7 +83,7 @@ Fitted Solve(std::array<Fitted, 3> a, Fitted b) {
   return {b[0] / a[0][0], b[1] / a[1][1], b[2] / a[2][2]};
 }
 
-// The estimated programs of runs, and what they took.
+// Published runs with their programs.
 struct Runs {
   explicit Runs(const std::vector<PublishedRun>& runs) : published(runs) {
     for (const PublishedRun& run : runs) programs.emplace_back(run);
@@ -96,7 +100,8 @@ struct Runs {
   std::vector<RunPrograms> programs;
 };
 
-// The numbers with the least sum of squares of relative errors of `runs`.
+// Minimizes the sum of squares of the relative errors of `runs` by the
+// Gauss-Newton method, starting at `numbers`.
 Fitted Fit(const std::string& text, const Runs& runs, Fitted numbers) {
   for (int step = 0; step < 50; ++step) {
     const auto errors_of = [&](const Fitted& at) {
@@ -105,7 +110,7 @@ Fitted Fit(const std::string& text, const Runs& runs, Fitted numbers) {
     const std::vector<double> errors = errors_of(numbers);
     std::array<std::vector<double>, 3> slopes;
     for (int j = 0; j < 3; ++j) {
-      // To the left: no part of a peak is above 1.
+      // Backward differences: fractions of a peak do not exceed 1.
       Fitted near = numbers;
       near[j] *= 1 - 1e-4;
       slopes[j] = errors_of(near);
@@ -123,45 +128,45 @@ Fitted Fit(const std::string& text, const Runs& runs, Fitted numbers) {
       }
     }
     const Fitted change = Solve(squares, down);
-    double most = 0;
+    double largest = 0;
     for (int j = 0; j < 3; ++j) {
-      most = std::max(most, std::abs(change[j] / numbers[j]));
+      largest = std::max(largest, std::abs(change[j] / numbers[j]));
     }
-    // Far from the solution a fifth at a time.
+    // Limit each step to a fifth of the number.
     for (int j = 0; j < 3; ++j) {
-      numbers[j] += change[j] * std::min(1.0, 0.2 / most);
+      numbers[j] += change[j] * std::min(1.0, 0.2 / largest);
       if (j > 0) numbers[j] = std::min(numbers[j], 1.0);
     }
-    if (most < 1e-9) return numbers;
+    if (largest < 1e-9) return numbers;
   }
-  ADD_FAILURE() << "the fit does not come to an end";
+  ADD_FAILURE() << "the fit does not converge";
   return numbers;
 }
 
-// Memory as on paper, and half of the peak: nothing of the shipped numbers.
+// Nominal bandwidth and half of the peak, independent of the shipped numbers.
 constexpr Fitted kStart = {2.04, 0.5, 0.5};
 
-TEST(PublishedFit, TheShippedNumbersAreThoseOfThreeRuns) {
-  const FileWithGaps file = ReadFile();
+TEST(PublishedFit, ShippedNumbersAreFittedToThreeRuns) {
+  const MachineTemplate file = ReadMachineTemplate();
   const Runs runs(FittedRuns());
   ASSERT_EQ(runs.programs.size(), 3u);
   const Fitted numbers = Fit(file.text, runs, kStart);
-  // As many equations as numbers: nothing is left over.
+  // As many equations as numbers: the errors vanish.
   for (double error : runs.Errors(WithNumbers(file.text, numbers))) {
     EXPECT_NEAR(error, 0, 1e-6);
   }
   const std::string shipped[] = {absl::StrFormat("%.2f", numbers[0]),
                                  absl::StrFormat("%.3f", numbers[1]),
                                  absl::StrFormat("%.3f", numbers[2])};
-  // Of the device once, of each section of products once.
+  // The device has one number, each of the two matmul sections another.
   for (int i : {0, 1, 2}) {
     EXPECT_EQ(file.written[i],
               std::vector<std::string>(i == 0 ? 1 : 2, shipped[i]));
   }
 }
 
-TEST(PublishedFit, ItEndsAtTheSameNumbersWhereverItBegins) {
-  const std::string text = ReadFile().text;
+TEST(PublishedFit, ConvergesToTheSameNumbersFromOtherStarts) {
+  const std::string text = ReadMachineTemplate().text;
   const Runs runs(FittedRuns());
   const Fitted numbers = Fit(text, runs, kStart);
   for (const Fitted& start :
@@ -171,10 +176,10 @@ TEST(PublishedFit, ItEndsAtTheSameNumbersWhereverItBegins) {
   }
 }
 
-// Each number is one that the runs tell: with any of the times a hundredth
-// longer or shorter the fit is another.
-TEST(PublishedFit, EveryRunDecidesAndEveryNumberFollows) {
-  const std::string text = ReadFile().text;
+// Increasing any of the times by 1 % changes the fit, and every number depends
+// on some of the times.
+TEST(PublishedFit, DependsOnEveryRunInEveryNumber) {
+  const std::string text = ReadMachineTemplate().text;
   const Runs runs(FittedRuns());
   const Fitted numbers = Fit(text, runs, kStart);
   std::array<bool, 3> moved = {};
@@ -182,21 +187,21 @@ TEST(PublishedFit, EveryRunDecidesAndEveryNumberFollows) {
     Runs slower = runs;
     slower.published[i].seconds *= 1.01;
     const Fitted other = Fit(text, slower, kStart);
-    bool decides = false;
+    bool matters = false;
     for (int j : {0, 1, 2}) {
-      const bool moves = std::abs(other[j] / numbers[j] - 1) > 0.005;
-      decides = decides || moves;
-      moved[j] = moved[j] || moves;
+      const bool changes = std::abs(other[j] / numbers[j] - 1) > 0.005;
+      matters = matters || changes;
+      moved[j] = moved[j] || changes;
     }
-    EXPECT_TRUE(decides) << runs.published[i].name;
+    EXPECT_TRUE(matters) << runs.published[i].name;
   }
   EXPECT_TRUE(moved[0] && moved[1] && moved[2]);
 }
 
-// What the file assumes, halved, doubled or left out, with a fit for each: no
-// number of those was chosen for the runs that are checked.
+// Halves, doubles or removes each assumed number of the file and fits again:
+// the checked runs do not depend on the choice of these numbers.
 TEST(PublishedFit, AssumedNumbersHardlyMatter) {
-  const std::string text = ReadFile().text;
+  const std::string text = ReadMachineTemplate().text;
   const Runs fitted(FittedRuns()), checked(CheckedRuns());
   const std::vector<std::pair<std::string, std::vector<std::string>>> assumed =
       {{"latency    4 us", {"latency 2 us", "latency 8 us"}},

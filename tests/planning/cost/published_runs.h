@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Step times of published training runs, and how they follow from programs.
+// Step times of published training runs, and estimates of them from programs.
 #ifndef TESTS_PLANNING_COST_PUBLISHED_RUNS_H_
 #define TESTS_PLANNING_COST_PUBLISHED_RUNS_H_
 
@@ -21,22 +21,21 @@
 
 namespace mtf::testing {
 
-// A GPT on A100 in nodes of eight: sequences of 2048, vocabulary 51200, 16 bit,
+// A GPT on nodes of eight A100: sequence length 2048, vocabulary 51200, bf16,
 // dropout 0.1.
 struct PublishedRun {
   std::string name;
-  // `batch` is that of one of the replicas.
+  // `batch` is per replica.
   int64_t d_model, layers, heads, stages, interleave, batch, microbatch;
-  // Activations cut along the sequence between blocks and only attention
-  // recomputed, against everything recomputed.
+  // True: sequence parallelism, and only attention is rematerialized. False:
+  // all activations are rematerialized.
   bool sequence_parallel;
   double seconds;
   int64_t tensor = 8, replicas = 1;
 };
 
 // Korthikanti et al., "Reducing activation recomputation in large transformer
-// models", 2022, table 5. A machine file may be fitted to these and to nothing
-// else.
+// models", 2022, table 5. Machine files are fitted to FittedRuns only.
 inline std::vector<PublishedRun> FittedRuns() {
   return {{"22B full", 6144, 48, 64, 1, 1, 4, 4, false, 1.42},
           {"175B full", 12288, 96, 96, 8, 3, 64, 1, false, 18.13},
@@ -52,10 +51,11 @@ inline std::vector<PublishedRun> CheckedRuns() {
 
 // Narayanan et al., "Efficient large-scale language model training on GPU
 // clusters using Megatron-LM", 2021, table 1: the same system a year earlier.
-// Stages, parts and microbatches are those of examples/sc21/run_table_1.sh of
-// its repository; the seconds follow from the TFLOP/s of each GPU by the
-// paper's count of FLOPs, 96 B l s h^2 (1 + s / 6h + V / 16 l h).
-inline std::vector<PublishedRun> RunsOfTheYearBefore() {
+// Stages, model chunks and microbatches are those of
+// examples/sc21/run_table_1.sh of its repository; the seconds follow from the
+// TFLOP/s of each GPU by the paper's count of FLOPs, 96 B l s h^2 (1 + s / 6h +
+// V / 16 l h).
+inline std::vector<PublishedRun> RunsOfThePreviousYear() {
   struct Row {
     const char* name;
     int64_t d_model, layers, heads, tensor, stages, interleave, batch,
@@ -102,10 +102,10 @@ inline std::vector<PublishedRun> RunsOfOtherSoftware() {
   return runs;
 }
 
-// The programs of one or two layers of a run: what a layer takes is the
-// difference of the two, the rest are embedding and loss. As in the runs,
-// parameters are bf16, gradients add up in f32, and the update, which begins
-// with a clip by the global norm, has f32 parameters of its own.
+// The programs of a run with one and with two layers: a layer takes the
+// difference of their times, embedding and loss the rest. As in the runs,
+// parameters are bf16, gradients are accumulated in f32, and the update clips
+// by the global norm and has f32 master parameters.
 class RunPrograms {
  public:
   explicit RunPrograms(const PublishedRun& run) : run_(run) {
@@ -152,7 +152,7 @@ class RunPrograms {
   }
 
  private:
-  // Adds the gradients of all parameters to f32 sums.
+  // Accumulates the gradients of all parameters in f32.
   static Tensor AddGradients(Graph& graph, Tensor loss) {
     std::vector<Tensor> parameters, sums;
     for (const VariableInfo& variable : graph.variables()) {
@@ -168,8 +168,8 @@ class RunPrograms {
     return Group(graph, sums);
   }
 
-  // AdamW of f32 copies of the parameters of `model` by the sums of their
-  // gradients, which start again at 0; then the bf16 parameters follow.
+  // Updates f32 master copies of the parameters of `model` with AdamW from the
+  // accumulated gradients, which are reset to 0, and casts them to bf16.
   static Tensor Update(Graph& graph, const Graph& model) {
     std::vector<Tensor> masters, sums, updates;
     const auto variable = [&](absl::string_view name, DType dtype,
@@ -206,7 +206,8 @@ class RunPrograms {
     return *std::move(program);
   }
 
-  // Logits, softmax, dropout and the product with the values, once more.
+  // Rematerialization of attention: scores, softmax, dropout and the product
+  // with the values.
   double AttentionSeconds(const Machine& machine) const {
     double seconds = 0;
     const Program& program = forward_[1];
@@ -224,17 +225,17 @@ class RunPrograms {
     return seconds;
   }
 
-  // Neighbours share a layer, then come replicas, then stages.
-  Mesh WholeMesh() const {
+  // Ranks of a layer are adjacent, then replicas, then stages.
+  Mesh MeshOfAllRanks() const {
     return *Mesh::Parse(absl::StrCat("stage:", run_.stages, ",replica:",
                                      run_.replicas, ",model:", run_.tensor));
   }
 
-  // Every rank sends its part to the next stage, where the parts are gathered
-  // unless activations rest cut.
+  // Every rank sends its shard to the next stage, which gathers the shards
+  // unless activations stay sharded along the sequence.
   double BoundarySeconds(const Machine& machine) const {
     if (run_.stages == 1) return 0;
-    const Mesh mesh = WholeMesh();
+    const Mesh mesh = MeshOfAllRanks();
     const int64_t bytes = run_.microbatch * 2048 * run_.d_model * 2;
     double seconds = machine.CollectiveSeconds(
         CollectiveKind::kCollectivePermute, mesh, {0}, bytes / run_.tensor);
@@ -245,7 +246,7 @@ class RunPrograms {
     return seconds;
   }
 
-  // Gradients of 16 bit, once in a step, with nothing beside it.
+  // The 16-bit gradients are reduced once per step, without overlap.
   double ReduceSeconds(const Machine& machine) const {
     if (run_.replicas == 1) return 0;
     int64_t bytes[2] = {};
@@ -258,7 +259,7 @@ class RunPrograms {
     }
     const int64_t layer = bytes[1] - bytes[0];
     return machine.CollectiveSeconds(
-        CollectiveKind::kAllReduce, WholeMesh(), {1},
+        CollectiveKind::kAllReduce, MeshOfAllRanks(), {1},
         layer * run_.layers / run_.stages + bytes[0] - layer);
   }
 

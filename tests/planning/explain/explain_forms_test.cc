@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The forms of an explanation: text, JSON and a page.
+// Explanations as text, JSON and HTML.
 #include <string>
 #include <vector>
 
@@ -22,7 +22,7 @@ INSTANTIATE_TEST_SUITE_P(Explain, Forms,
                          ::testing::ValuesIn(LayoutRules::PresetNames()),
                          [](const auto& info) { return info.param; });
 
-TEST(ExplainText, AModuleIsTheFirstPartOfANameAndOfALayerTwo) {
+TEST(ExplainText, ModuleIsTheFirstPartOfANameOrTheFirstTwoInALayer) {
   using internal::ModuleOf;
   EXPECT_EQ(ModuleOf("layer_0/attention/output/einsum"), "layer_0/attention");
   EXPECT_EQ(ModuleOf("layer_12/add_1"), "layer_12");
@@ -46,23 +46,23 @@ TEST(ExplainText, UnitsHaveThreeDigits) {
   EXPECT_EQ(internal::FlopsText(2.5e12), "2.5 TFLOP");
 }
 
-// The text behind the line that begins with `title`, up to an empty line.
-std::string TextBehind(const std::string& text, const std::string& title) {
+// The text after the line that begins with `title`, up to an empty line.
+std::string TextAfter(const std::string& text, const std::string& title) {
   const size_t begin = text.find(title);
   if (begin == std::string::npos) return "";
   const size_t from = text.find('\n', begin) + 1;
   return text.substr(from, text.find("\n\n", from) - from);
 }
 
-// Words that may stand on several lines, as one line.
+// Joins the words of all lines by single blanks.
 std::string OneLine(absl::string_view text) {
   return absl::StrJoin(
       absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipEmpty()), " ");
 }
 
-// However narrow the terminal, lines fit and nothing is missing: what does not
-// fit into a line stands on the next.
-TEST_P(Forms, TextOfAnyWidthSaysEverythingOfACollective) {
+// At any width, lines fit and nothing is missing: cells that do not fit
+// continue on the next line.
+TEST_P(Forms, TextOfAnyWidthIsComplete) {
   const Explained step(GetParam());
   ASSERT_OK(step.explanation);
   Explanation e = *step.explanation;
@@ -74,7 +74,7 @@ TEST_P(Forms, TextOfAnyWidthSaysEverythingOfACollective) {
       EXPECT_LE(static_cast<int>(line.size()), width) << line;
       EXPECT_FALSE(absl::EndsWith(line, " ")) << line;
     }
-    const std::string table = OneLine(TextBehind(text, "collectives, "));
+    const std::string table = OneLine(TextAfter(text, "collectives, "));
     if (e.collectives.empty()) continue;
     for (const char* title :
          {"no collective axis calls bytes time exposed", "tensor", "made at",
@@ -82,7 +82,7 @@ TEST_P(Forms, TextOfAnyWidthSaysEverythingOfACollective) {
       EXPECT_THAT(table, HasSubstr(title));
     }
     for (const ExplainedCollective& c : e.collectives) {
-      // Layers that say the same are one row under a name of their own.
+      // Equal layers share one row, whose name has a range of layers.
       const internal::LayerName tensor = internal::SplitLayer(c.tensor);
       EXPECT_THAT(table, HasSubstr(tensor.behind));
       EXPECT_THAT(table, HasSubstr(c.site));
@@ -90,13 +90,13 @@ TEST_P(Forms, TextOfAnyWidthSaysEverythingOfACollective) {
       EXPECT_THAT(table, HasSubstr(c.rule_origin));
       EXPECT_THAT(table, HasSubstr(c.change < 0 ? "none: " + c.no_change
                                                 : e.changes[c.change].edit));
-      // Of the updates of layers the first is named, and how many there are.
+      // Rows of updates name the first operation and the number of others.
       const internal::LayerName operation = internal::SplitLayer(c.operation);
       if (operation.layer >= 0 || tensor.layer < 0) {
         EXPECT_THAT(table, HasSubstr(operation.behind));
       }
     }
-    const std::string einsums = OneLine(TextBehind(text, "einsums, "));
+    const std::string einsums = OneLine(TextAfter(text, "einsums, "));
     for (const ExplainedEinsum& einsum : e.einsums) {
       EXPECT_THAT(einsums, HasSubstr(einsum.sharding));
       EXPECT_THAT(einsums, HasSubstr(einsum.site));
@@ -104,14 +104,13 @@ TEST_P(Forms, TextOfAnyWidthSaysEverythingOfACollective) {
   }
 }
 
-// One row of the collectives, from its number to the next.
-TEST(ExplainText, ARowThatDoesNotFitGoesOnBehindAnIndent) {
+TEST(ExplainText, WideRowContinuesOnAnIndentedLine) {
   const Explained step("megatron");
   ASSERT_OK(step.explanation);
   const std::string table =
-      TextBehind(ExplainText(*step.explanation, 80), "collectives, ");
+      TextAfter(ExplainText(*step.explanation, 80), "collectives, ");
   const std::vector<std::string> lines = absl::StrSplit(table, '\n');
-  // Titles first, then the rows, each with as many lines.
+  // The titles come first, then the rows, each with as many lines.
   size_t row = 0;
   while (row < lines.size() && !absl::StartsWith(lines[row], " 1  all_red")) {
     ++row;
@@ -124,9 +123,9 @@ TEST(ExplainText, ARowThatDoesNotFitGoesOnBehindAnIndent) {
   EXPECT_THAT(lines[row + 2], ::testing::StartsWith("      "));
 }
 
-// The cells of the lines between `title` and the next empty line.
-std::vector<std::vector<std::string>> CellsBehind(const std::string& text,
-                                                  absl::string_view title) {
+// The cells of the lines from `title` to the next empty line.
+std::vector<std::vector<std::string>> CellsAfter(const std::string& text,
+                                                 absl::string_view title) {
   std::vector<std::vector<std::string>> rows;
   bool inside = false;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -141,15 +140,15 @@ std::vector<std::vector<std::string>> CellsBehind(const std::string& text,
   return rows;
 }
 
-TEST(ExplainText, EqualLayersAreOneLineAndTotalsStayRight) {
+TEST(ExplainText, EqualLayersShareARowAndTotalsStayExact) {
   const Explained two("megatron", 2), six("megatron", 6);
   ASSERT_OK(two.explanation);
   ASSERT_OK(six.explanation);
   const std::string text = ExplainText(*six.explanation, 400);
   EXPECT_THAT(text, HasSubstr("layer_0..5/attention/output/einsum"));
   const auto few =
-      CellsBehind(ExplainText(*two.explanation, 400), "collectives, ");
-  const auto many = CellsBehind(text, "collectives, ");
+      CellsAfter(ExplainText(*two.explanation, 400), "collectives, ");
+  const auto many = CellsAfter(text, "collectives, ");
   EXPECT_EQ(few.size(), many.size());
   ASSERT_GT(many.size(), 2u);
   int64_t calls = 0, bytes = 0;
@@ -161,7 +160,7 @@ TEST(ExplainText, EqualLayersAreOneLineAndTotalsStayRight) {
   EXPECT_EQ(bytes, six.explanation->cost.wire_bytes);
 }
 
-TEST(ExplainText, NothingSentIsSaid) {
+TEST(ExplainText, SaysThatNothingIsSent) {
   const TwoLayers net;
   const auto e = ExplainTextLayout(net.graph, "rows:2", "", net.targets());
   ASSERT_OK(e);
@@ -169,14 +168,14 @@ TEST(ExplainText, NothingSentIsSaid) {
               HasSubstr("no collectives: nothing is sent between devices\n"));
 }
 
-TEST(ExplainText, TheMachineIsNamed) {
+TEST(ExplainText, NamesTheMachine) {
   const TwoLayers net;
   const auto e = ExplainTextLayout(net.graph, "", "", net.targets());
   ASSERT_OK(e);
   EXPECT_THAT(ExplainText(*e, 120), HasSubstr("machine h100_nvlink_ib"));
 }
 
-TEST_P(Forms, JsonHoldsTheNumbers) {
+TEST_P(Forms, JsonHasTheNumbers) {
   const Explained step(GetParam());
   ASSERT_OK(step.explanation);
   const Explanation& e = *step.explanation;
@@ -198,7 +197,7 @@ TEST_P(Forms, JsonHoldsTheNumbers) {
   EXPECT_EQ(json["tensors"].size(), e.tensors.size());
 }
 
-TEST_P(Forms, TheNumbersOfThePageAreThoseOfTheJson) {
+TEST_P(Forms, PageContainsTheJson) {
   const Explained step(GetParam());
   ASSERT_OK(step.explanation);
   const std::string html = ExplainHtml(*step.explanation);
@@ -214,8 +213,8 @@ TEST_P(Forms, TheNumbersOfThePageAreThoseOfTheJson) {
             nlohmann::json::parse(ExplainJson(*step.explanation)));
 }
 
-// A rule of a program alone saves nobody knows what.
-TEST(ExplainJson, WhatIsUnknownIsNull) {
+// Without the graph, the memory that a rule saves is unknown.
+TEST(ExplainJson, UnknownValuesAreNull) {
   const Explained step("data_model");
   ASSERT_OK(step.explanation);
   const auto binding = BindLayout(step.graph, step.mesh, step.rules);
@@ -249,8 +248,8 @@ TEST(ExplainJson, WhatIsUnknownIsNull) {
   }
 }
 
-// The documentation calls all bytes whole but two, which are shares.
-TEST_P(Forms, BytesOfTheJsonAreWholeButTheTwoThatAreShares) {
+// As documented in docs/explain.md.
+TEST_P(Forms, BytesInJsonAreIntegersExceptMovedAndBoundBytes) {
   const Explained step(GetParam());
   ASSERT_OK(step.explanation);
   const auto json = nlohmann::json::parse(ExplainJson(*step.explanation));
@@ -263,7 +262,7 @@ TEST_P(Forms, BytesOfTheJsonAreWholeButTheTwoThatAreShares) {
   }
 }
 
-TEST(ExplainHtml, NeedsNothingFromElsewhere) {
+TEST(ExplainHtml, IsSelfContained) {
   const Explained step("megatron");
   ASSERT_OK(step.explanation);
   const std::string html = ExplainHtml(*step.explanation);
@@ -274,7 +273,7 @@ TEST(ExplainHtml, NeedsNothingFromElsewhere) {
   }
 }
 
-TEST(ExplainHtml, NamesCannotLeaveTheirElement) {
+TEST(ExplainHtml, NamesCannotEndTheScriptElement) {
   Explanation e;
   e.machine = "</script><!-- \xff";
   const std::string html = ExplainHtml(e);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the memory of a step is for.
+// Memory by purpose.
 #include <algorithm>
 #include <optional>
 #include <ostream>
@@ -42,7 +42,7 @@ std::vector<Case> Cases() {
        {Precision{"f32"}, Precision{"mixed", kBFloat16, kFloat32},
         Precision{"bf16", kBFloat16, kBFloat16},
         Precision{"masters", kBFloat16, kBFloat16, kFloat32, kFloat32},
-        Precision{"masters, short gradients", kBFloat16, kBFloat16, kFloat32,
+        Precision{"masters, bf16 gradients", kBFloat16, kBFloat16, kFloat32,
                   kBFloat16}}) {
     for (const char* layout :
          {gpt_layouts::kData, gpt_layouts::kZero1, gpt_layouts::kZero3,
@@ -90,10 +90,10 @@ struct Built {
 
 class Purposes : public ::testing::TestWithParam<Case> {};
 
-// The program of a GPT tells by names what a value is for: an activation has a
-// batch, and what has the dimensions of a parameter is none, whatever it was
-// cast to, gathered from or summed with on its way.
-TEST_P(Purposes, OfAGptAreToldByItsDimensions) {
+// In a GPT the dimensions of a value determine its purpose: activations have
+// the dimension "batch", and values with the dimensions of a parameter are no
+// activations, however they were cast, gathered or summed.
+TEST_P(Purposes, MatchTheDimensionsOfValuesInAGpt) {
   const Built built(GetParam());
   const auto program =
       LowerText(built.graph, GetParam().mesh, GetParam().layout, built.targets);
@@ -125,7 +125,7 @@ TEST_P(Purposes, OfAGptAreToldByItsDimensions) {
   EXPECT_GE(gradients, static_cast<int>(built.graph.variables().size()) / 4);
   EXPECT_GT(copies, 0);
 
-  // The parts add up to the peak, down to what lies between tensors.
+  // The parts add up to the total, and the tensors to the peak.
   const ExplainedMemory memory = internal::ExplainMemory(*program);
   EXPECT_EQ(memory.total, internal::MemoryBytes(*program));
   EXPECT_EQ(memory.parts.total(), memory.total);
@@ -137,10 +137,10 @@ TEST_P(Purposes, OfAGptAreToldByItsDimensions) {
 
 INSTANTIATE_TEST_SUITE_P(Gpt, Purposes, ::testing::ValuesIn(Cases()));
 
-// One layer of f32 that is used as bf16, cut over two ranks, and so few
-// examples that its copy, its gradient and the cast of it are the largest
+// An f32 layer that is used as bf16 and sharded over two ranks, with so few
+// examples that the copy of the weight and its gradients are the largest
 // tensors.
-TEST(ExplainMemory, ACastParameterThatIsGatheredIsACopyOfIt) {
+TEST(ExplainMemory, GatheredCastOfAParameterIsACopy) {
   const Dimension batch{"batch", 2}, io{"io", 64}, hidden{"hidden", 32};
   Graph graph;
   const Tensor x = Input(graph, "x", kBFloat16, {batch, io});
@@ -163,22 +163,22 @@ TEST(ExplainMemory, ACastParameterThatIsGatheredIsACopyOfIt) {
       }
       return count;
     };
-    // The whole of it in bf16, its gradient before and behind the
+    // The gathered weight in bf16, and its gradient before and after the
     // reduce_scatter.
     EXPECT_GE(bytes_of(MemoryKind::kCopy, kBFloat16, 64 * 32 * 2), 1) << layout;
     EXPECT_EQ(bytes_of(MemoryKind::kGradient, kBFloat16, 64 * 32 * 2), 1);
     EXPECT_EQ(bytes_of(MemoryKind::kGradient, kBFloat16, 64 * 16 * 2), 1);
     const ExplainedMemory memory = internal::ExplainMemory(*program);
-    // x, y and so on: a few numbers for each example.
+    // Activations have a few numbers for each example.
     EXPECT_LT(memory.parts.activations, 64 * 32);
     EXPECT_EQ(memory.parts.total(), memory.total);
   }
 }
 
-// What is kept where the weights would be says what it is: for the gradient the
-// sums of rows, and what is added to the scores in any case. Sums alone are too
-// few to be there when memory is fullest (PlanForMachine has them).
-TEST(ExplainMemory, WhatAttentionKeepsIsNamed) {
+// Fused attention keeps, in place of its weights, the row sums that its
+// gradient needs and the bias of the scores. Their type says so. Row sums alone
+// are too small to be alive at the peak.
+TEST(ExplainMemory, NamesTheTensorsThatAttentionKeeps) {
   for (const bool gradient : {false, true}) {
     for (const char* added : {"", "bhlm"}) {
       const std::string wanted = !gradient

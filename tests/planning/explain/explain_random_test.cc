@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds for the explanation of every program: random ones under random
-// layouts.
+// Properties of explanations of random programs under random layouts.
 #include <random>
 #include <string>
 #include <vector>
@@ -18,7 +17,7 @@
 namespace mtf::testing {
 namespace {
 
-// An explanation under a layout that is drawn from a seed and suits the graph.
+// Explains `graph` under a random layout, dropping rules until it is legal.
 absl::StatusOr<Explanation> ExplainUnderRandomLayout(const Graph& graph,
                                                      const Targets& targets,
                                                      uint64_t seed,
@@ -35,7 +34,7 @@ absl::StatusOr<Explanation> ExplainUnderRandomLayout(const Graph& graph,
   }
 }
 
-TEST(ExplainRandom, EverythingAddsUpAndEveryCollectiveIsAnsweredFor) {
+TEST(ExplainRandom, TotalsAddUpAndEveryCollectiveHasAChange) {
   const Machine machine = *Machine::Load("h100_nvlink_ib");
   int collectives = 0;
   for (uint64_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
@@ -57,13 +56,13 @@ TEST(ExplainRandom, EverythingAddsUpAndEveryCollectiveIsAnsweredFor) {
       ++collectives;
       bytes += c.bytes;
       EXPECT_NE(c.site, "");
-      // Something changes a layout only where a rule cuts: there is no
-      // collective without one.
+      // Only rules that shard cause collectives.
       EXPECT_NE(c.rule, "") << c.tensor;
       EXPECT_NE(c.rule_origin, "") << c.tensor;
       EXPECT_FALSE(c.rules.empty()) << c.tensor;
       EXPECT_NE(c.dimension, "") << c.tensor;
-      // And what rules cause goes with them, be it with all of one dimension.
+      // Dropping rules removes what they cause, if need be all rules of a
+      // dimension.
       EXPECT_GE(c.change, 0) << c.tensor << ": " << c.no_change;
       EXPECT_EQ(c.no_change, "") << c.tensor;
       EXPECT_GE(c.exposed, 0);
@@ -82,12 +81,12 @@ TEST(ExplainRandom, EverythingAddsUpAndEveryCollectiveIsAnsweredFor) {
     }
     EXPECT_TRUE(nlohmann::json::accept(ExplainJson(e)));
   }
-  // The test is worth its time: there was something to explain.
+  // The random layouts cause collectives.
   EXPECT_GT(collectives, 100);
 }
 
-// Layers give dimensions second names, which may be cut otherwise than the
-// first, over several axes, and evenly or not.
+// Layers give dimensions second names, which may be sharded differently from
+// the first, over several axes, and unevenly.
 TEST(ExplainRandom, EveryCollectiveOfATransformerHasAChange) {
   const Machine machine = *Machine::Load("h100_nvlink_ib");
   Graph graph;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an explanation says of rules: which of them do something, what each
-// saves, and which change of them would remove a collective.
+// Rules in explanations: which of them take effect, what each saves, and which
+// rule change removes a collective.
 #include <map>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Explain, TheCheapestChangeOfARuleIsNamedWithWhatItCosts) {
+TEST(Explain, NamesTheCheapestChangeWithItsCost) {
   const TwoLayers net;
   const auto e = ExplainTextLayout(net.graph, "rows:2,cols:2",
                                    "batch:rows, hidden:cols", net.targets());
@@ -29,8 +29,8 @@ TEST(Explain, TheCheapestChangeOfARuleIsNamedWithWhatItCosts) {
   EXPECT_EQ(sum.rule, "hidden:cols");
   EXPECT_EQ(sum.rule_origin, "--layout, rule 2 of 2, characters 13-23");
   EXPECT_EQ(sum.site, absl::StrCat("explain_test.h:", net.line));
-  // hidden:rows is illegal beside batch:rows, so dropping the rule is the only
-  // way.
+  // hidden:rows is illegal together with batch:rows, so only dropping the rule
+  // removes the collective.
   ASSERT_GE(sum.change, 0);
   const RuleChange& change = e->changes[sum.change];
   EXPECT_EQ(change.edit, "drop hidden:cols");
@@ -39,10 +39,10 @@ TEST(Explain, TheCheapestChangeOfARuleIsNamedWithWhatItCosts) {
   EXPECT_GT(change.cost.memory_bytes, e->cost.memory_bytes);
 }
 
-TEST(Explain, WhatNoRuleChangesIsSaid) {
+TEST(Explain, DroppingARuleOfSeveralAxesRemovesTheGather) {
   const TwoLayers net;
-  // The whole of h is fetched: the cut of both its dimensions is gathered, and
-  // one rule less leaves the other.
+  // Fetching h gathers it over both axes; removing one axis from the rule
+  // leaves a gather over the other.
   const auto e = ExplainTextLayout(net.graph, "rows:2,cols:2",
                                    "batch:rows+cols", {.fetches = {net.h}});
   ASSERT_OK(e);
@@ -59,7 +59,7 @@ TEST(Explain, WhatNoRuleChangesIsSaid) {
   EXPECT_EQ(none->collectives[0].no_change, "not tried");
 }
 
-TEST(Explain, WhatTwoRulesCauseTogetherIsRemovedByDroppingBoth) {
+TEST(Explain, CollectiveOfTwoRulesIsRemovedByDroppingBoth) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kHidden});
   const auto e =
@@ -73,9 +73,9 @@ TEST(Explain, WhatTwoRulesCauseTogetherIsRemovedByDroppingBoth) {
             "drop batch:rows, hidden:cols");
 }
 
-// A sum over four ranks is cheaper in halves, cut over the axis that is free:
-// the gather that puts them together is there for the same rule.
-TEST(Explain, WhatGoesOverAFreeAxisHasTheRuleOfItsReshard) {
+// Reducing over four ranks is cheaper if the tensor is first sliced over the
+// free axis; the all_gather that follows has the same rule as the reduction.
+TEST(Explain, CollectivesOverAFreeAxisHaveTheRuleOfTheirReshard) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kHidden});
   const auto e = ExplainTextLayout(graph, "data:4,model:2",
@@ -96,9 +96,9 @@ TEST(Explain, WhatGoesOverAFreeAxisHasTheRuleOfItsReshard) {
   EXPECT_TRUE(over_model);
 }
 
-// Without the cut of the length a layer sums activations that come from the
-// operation whose gradients it sums with it: another sum, and no reason to say
-// that the first one stays.
+// Without the rule of the length, a layer reduces activations of the operation
+// whose gradients it reduces with the rule. The two reductions have different
+// causes, so the rule change does remove the second.
 TEST(Explain, EveryCollectiveOfEveryPresetHasAChangeThatRemovesIt) {
   for (const std::string& preset : LayoutRules::PresetNames()) {
     const Explained explained(preset);
@@ -134,7 +134,7 @@ TEST(Explain, RulesAreUsedUnusedOrShadowed) {
   const auto rules = ByText(*e);
   ASSERT_EQ(rules.size(), 7u);
   EXPECT_EQ(rules.at("default batch:a")->use, RuleUse::kUsed);
-  // What does nothing saves nothing, and need not be tried.
+  // Rules without effect save nothing, and are not tried.
   EXPECT_EQ(rules.at("default experts:a")->saved->total(), 0);
   EXPECT_GE(rules.at("default batch:a")->dropped, 0);
   EXPECT_EQ(rules.at("default experts:a")->dropped, -1);
@@ -150,7 +150,7 @@ TEST(Explain, RulesAreUsedUnusedOrShadowed) {
   EXPECT_EQ(e->notices.size(), 2u);
 }
 
-TEST(Explain, ARuleInWhosePlaceAnotherStandsIsShadowed) {
+TEST(Explain, OverriddenDefaultRuleIsShadowed) {
   Graph graph;
   const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo, kHidden}));
   const auto e =
@@ -160,11 +160,11 @@ TEST(Explain, ARuleInWhosePlaceAnotherStandsIsShadowed) {
   const auto rules = ByText(*e);
   EXPECT_EQ(rules.at("default hidden:a")->use, RuleUse::kShadowed);
   EXPECT_EQ(rules.at("default hidden:a")->why,
-            "[parameters] hidden:b stands in its place");
+            "overridden by [parameters] hidden:b");
   EXPECT_EQ(rules.at("parameters hidden:b")->use, RuleUse::kUsed);
 }
 
-TEST(Explain, WhatARuleSavesIsTheMemoryWithoutItLessWithIt) {
+TEST(Explain, RuleSavesTheMemoryWithoutItMinusTheMemoryWithIt) {
   const TwoLayers net;
   const auto with = ExplainTextLayout(net.graph, "rows:2,cols:2",
                                       "batch:rows, hidden:cols", net.targets());
@@ -178,13 +178,13 @@ TEST(Explain, WhatARuleSavesIsTheMemoryWithoutItLessWithIt) {
   EXPECT_GT(rule.saved->total(), 0);
 }
 
-TEST(Explain, WhatARuleSavesIsToldByPurpose) {
+TEST(Explain, SavedMemoryIsReportedByPurpose) {
   const Explained step("zero2");
   ASSERT_OK(step.explanation);
   const auto rules = ByText(*step.explanation);
   const ExplainedRule& state = *rules.at("optimizer d_model:data");
   ASSERT_TRUE(state.saved.has_value());
-  // Three quarters of the state are on other ranks, and of nothing else.
+  // The rule shards only the optimizer state, over four ranks.
   const MemoryParts& now = step.explanation->memory.parts;
   EXPECT_EQ(state.saved->parameters, 0);
   EXPECT_EQ(state.saved->optimizer_state, 3 * (now.optimizer_state - 4));
@@ -193,9 +193,9 @@ TEST(Explain, WhatARuleSavesIsToldByPurpose) {
                 step.explanation->cost.memory_bytes);
 }
 
-// What the operation of a removed collective sends after the change, and only
-// then, stands beside the change; the explanation of the changed layout has it.
-TEST(Explain, WhatComesInsteadOfARemovedCollectiveIsSaid) {
+// `instead` names collectives that the explanation of the changed layout has,
+// and the present one has fewer of.
+TEST(Explain, NamesTheCollectivesThatReplaceARemovedOne) {
   const auto sent = [](const Explanation& e) {
     std::map<std::string, int64_t> bytes;  // by "kind over axes"
     for (const ExplainedCollective& c : e.collectives) {
@@ -203,7 +203,7 @@ TEST(Explain, WhatComesInsteadOfARemovedCollectiveIsSaid) {
     }
     return bytes;
   };
-  std::map<std::string, int> said;
+  std::map<std::string, int> replaced;  // by preset
   for (const std::string preset : {"data", "zero2", "zero3"}) {
     const Explained step(preset, 1);
     ASSERT_OK(step.explanation);
@@ -211,7 +211,7 @@ TEST(Explain, WhatComesInsteadOfARemovedCollectiveIsSaid) {
     for (const ExplainedCollective& c : step.explanation->collectives) {
       if (c.instead.empty()) continue;
       ASSERT_GE(c.change, 0);
-      ++said[preset];
+      ++replaced[preset];
       const auto rules = LayoutRules::Parse(
           step.explanation->changes[c.change].layout, "changed");
       ASSERT_OK(rules);
@@ -219,22 +219,22 @@ TEST(Explain, WhatComesInsteadOfARemovedCollectiveIsSaid) {
           Explain(step.graph, step.mesh, *rules, step.targets, TestMachine());
       ASSERT_OK(after);
       auto changed = sent(*after);
-      for (absl::string_view part : absl::StrSplit(c.instead, ", ")) {
-        const std::string item(part);
+      for (absl::string_view added : absl::StrSplit(c.instead, ", ")) {
+        const std::string item(added);
         EXPECT_GT(changed[item], before[item]) << preset << " " << c.tensor;
       }
     }
   }
-  // With the state of the optimizer whole, gradients are not scattered.
-  EXPECT_GT(said["zero2"], 0);
-  EXPECT_GT(said["zero3"], 0);
-  // A batch that is whole has nothing to sum.
-  EXPECT_EQ(said["data"], 0);
+  // With replicated optimizer state, gradients are not reduce-scattered.
+  EXPECT_GT(replaced["zero2"], 0);
+  EXPECT_GT(replaced["zero3"], 0);
+  // A replicated batch needs no reductions.
+  EXPECT_EQ(replaced["data"], 0);
 }
 
 // -------------------------------------------------------------- few layers
 
-// What a few layers say of a change is what all of them say.
+// Costs extrapolated from a few layers equal those of all layers.
 class FewLayers : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Explain, FewLayers,
                          ::testing::ValuesIn(LayoutRules::PresetNames()),
@@ -250,24 +250,24 @@ TEST_P(FewLayers, FindTheSameChangesAsAllLayers) {
   EXPECT_THAT(b.changes_note, HasSubstr("few of the layers"));
   ASSERT_EQ(a.changes.size(), b.changes.size());
   for (size_t i = 0; i < a.changes.size(); ++i) {
-    const StepCost &exact = a.changes[i].cost, &told = b.changes[i].cost;
+    const StepCost &exact = a.changes[i].cost, &few_cost = b.changes[i].cost;
     EXPECT_EQ(a.changes[i].edit, b.changes[i].edit);
     EXPECT_EQ(a.changes[i].layout, b.changes[i].layout);
-    EXPECT_EQ(exact.wire_bytes, told.wire_bytes) << a.changes[i].edit;
+    EXPECT_EQ(exact.wire_bytes, few_cost.wire_bytes) << a.changes[i].edit;
     EXPECT_EQ(a.changes[i].memory.parameters, b.changes[i].memory.parameters);
     EXPECT_EQ(a.changes[i].memory.optimizer_state,
               b.changes[i].memory.optimizer_state);
-    EXPECT_NEAR(exact.seconds, told.seconds, 0.001 * exact.seconds)
+    EXPECT_NEAR(exact.seconds, few_cost.seconds, 0.001 * exact.seconds)
         << a.changes[i].edit;
-    // Tensors do not depend on how they are packed; what is left unused between
-    // them may be one part in 64 on either side (PackBlocks).
+    // The memory of tensors does not depend on their packing; fragmentation may
+    // differ by 1/64 of the arena (PackBlocks).
     const MemoryParts &x = a.changes[i].memory, &y = b.changes[i].memory;
     const double tensors = static_cast<double>(x.total() - x.unused);
     EXPECT_NEAR(tensors, static_cast<double>(y.total() - y.unused),
                 0.001 * tensors)
         << a.changes[i].edit;
     EXPECT_NEAR(static_cast<double>(exact.memory_bytes),
-                static_cast<double>(told.memory_bytes), tensors / 64)
+                static_cast<double>(few_cost.memory_bytes), tensors / 64)
         << a.changes[i].edit;
   }
   ASSERT_EQ(a.collectives.size(), b.collectives.size());
@@ -279,8 +279,7 @@ TEST_P(FewLayers, FindTheSameChangesAsAllLayers) {
   }
 }
 
-// A hundred layers have every collective answered for by default.
-TEST(Explain, ADeepModelHasAChangeForEveryCollective) {
+TEST(Explain, DeepModelHasAChangeForEveryCollective) {
   const Explained deep("data_model", 96);
   ASSERT_OK(deep.explanation);
   EXPECT_GT(deep.graph.operations().size(), 30000u);

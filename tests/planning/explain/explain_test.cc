@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an explanation says of collectives, einsums and memory.
+// Collectives, einsums and memory of explanations.
 #include "tests/planning/explain/explain_test.h"
 
 #include <string>
@@ -20,7 +20,7 @@ INSTANTIATE_TEST_SUITE_P(Explain, Presets,
                          ::testing::ValuesIn(LayoutRules::PresetNames()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(Presets, EveryCollectiveHasALineARuleAndAChange) {
+TEST_P(Presets, EveryCollectiveHasASiteARuleAndAChange) {
   const Explained step(GetParam());
   ASSERT_OK(step.explanation);
   int number = 0;
@@ -39,8 +39,8 @@ TEST_P(Presets, EveryCollectiveHasALineARuleAndAChange) {
   }
 }
 
-// What is said of a change is what the layout it leads to costs.
-TEST_P(Presets, AChangeCostsWhatItsLayoutCostsAndRemovesWhatItIsSaidTo) {
+// The cost of a change is that of an explanation of the changed layout.
+TEST_P(Presets, ChangeCostsAsMuchAsItsLayoutAndRemovesItsCollectives) {
   const Explained step(GetParam());
   ASSERT_OK(step.explanation);
   std::vector<absl::StatusOr<Explanation>> changed;
@@ -110,7 +110,7 @@ TEST_P(Presets, MemoryAddsUp) {
   EXPECT_EQ(
       m.parts.gradients + m.parts.copies + m.parts.activations + m.parts.unused,
       m.arena);
-  // Places are aligned and may leave gaps, but not many.
+  // Alignment and gaps waste little memory.
   EXPECT_GE(m.parts.unused, 0);
   EXPECT_LT(m.parts.unused, m.arena / 3);
   int64_t alive = 0;
@@ -122,15 +122,15 @@ TEST_P(Presets, MemoryAddsUp) {
     }
   }
   EXPECT_EQ(alive + m.parts.unused, m.arena);
-  // AdamW keeps two numbers for each of a parameter, and the step; zero2 shares
-  // them out over four ranks.
+  // AdamW keeps two numbers per parameter, and the step; zero2 shards them over
+  // four ranks.
   EXPECT_EQ(m.parts.optimizer_state,
             2 * m.parts.parameters / (GetParam() == "zero2" ? 4 : 1) + 4);
-  // Nothing else is gathered while activations fill the memory.
+  // Only zero3 has gathered parameters at the peak.
   EXPECT_EQ(m.parts.copies > 0, GetParam() == "zero3");
 }
 
-TEST_P(Presets, AProgramAloneTellsTheSame) {
+TEST_P(Presets, ProgramWithoutGraphHasTheSameCosts) {
   const Explained step(GetParam());
   ASSERT_OK(step.explanation);
   const auto binding = BindLayout(step.graph, step.mesh, step.rules);
@@ -149,7 +149,7 @@ TEST_P(Presets, AProgramAloneTellsTheSame) {
   }
 }
 
-TEST(Explain, AnEinsumIsHeldAgainstItsLowerBound) {
+TEST(Explain, EinsumIsComparedWithItsLowerBound) {
   const TwoLayers net;
   const auto e = ExplainTextLayout(net.graph, "rows:2,cols:2",
                                    "batch:rows, hidden:cols", net.targets());
@@ -162,13 +162,14 @@ TEST(Explain, AnEinsumIsHeldAgainstItsLowerBound) {
   EXPECT_EQ(first.layout, MatmulRegime::k2D);
   EXPECT_EQ(second.layout, MatmulRegime::k2D);
   EXPECT_EQ(second.sharding, "[batch:8/rows, io:4] sum hidden:16/cols");
-  // All that is sent is the sum of the second.
+  // The only collective reduces the result of the second einsum.
   EXPECT_EQ(second.moved_bytes, static_cast<double>(e->cost.wire_bytes));
   EXPECT_EQ(second.bound_bytes, LowerBoundBytes(1, 8, 4, 16, 4, sizeof(float)));
 }
 
-// A sum in f32 of factors in bf16 may be had by moving the factors.
-TEST(Explain, TheLowerBoundIsInWordsOfTheNarrowestTensor) {
+// An einsum of bf16 operands with an f32 result can move the operands instead
+// of the result.
+TEST(Explain, LowerBoundCountsWordsOfTheNarrowestDType) {
   const Dimension m{"m", 8}, n{"n", 4}, k{"k", 16};
   Graph graph;
   const Tensor x = Input(graph, "x", kBFloat16, {m, k});
@@ -181,18 +182,18 @@ TEST(Explain, TheLowerBoundIsInWordsOfTheNarrowestTensor) {
   EXPECT_EQ(e->einsums[0].bound_bytes, LowerBoundBytes(1, 8, 4, 16, 4, 2));
 }
 
-TEST(Explain, WorkThatEveryRankDoesIsCountedAsRepeated) {
+TEST(Explain, ReplicatedWorkCountsAsRepeated) {
   const TwoLayers net;
   const auto e = ExplainTextLayout(net.graph, "rows:2,cols:2", "batch:rows",
                                    net.targets());
   ASSERT_OK(e);
   EXPECT_EQ(e->einsums[0].repeated, 2);
   EXPECT_EQ(e->einsums[0].layout, MatmulRegime::k1D);
-  // Nothing is sent: each rank has a copy of what it needs.
+  // Nothing is sent: each rank has copies of its operands.
   EXPECT_EQ(e->einsums[0].moved_bytes, 0);
 }
 
-TEST(LowerBound, IsThatOfAlDaasInEachRegime) {
+TEST(LowerBound, MatchesAlDaasInEachRegime) {
   MatmulRegime regime;
   // One dimension: 48 = 16 * 4 - (16 * 4) / 4 words.
   EXPECT_DOUBLE_EQ(LowerBoundBytes(1, 1024, 16, 4, 4, 1, &regime), 48);
@@ -208,13 +209,13 @@ TEST(LowerBound, IsThatOfAlDaasInEachRegime) {
                    2 * LowerBoundBytes(1, 8192, 8192, 8192, 16, 1));
 }
 
-TEST(LowerBound, DoesNotCareForTheOrderOfTheSizes) {
+TEST(LowerBound, DoesNotDependOnTheOrderOfTheSizes) {
   const double bound = LowerBoundBytes(1, 100, 20, 7, 12, 4);
   EXPECT_DOUBLE_EQ(LowerBoundBytes(1, 7, 100, 20, 12, 4), bound);
   EXPECT_DOUBLE_EQ(LowerBoundBytes(1, 20, 7, 100, 12, 4), bound);
 }
 
-TEST(LowerBound, IsNothingOnOneRankOrWhereProductsAreSharedOut) {
+TEST(LowerBound, IsZeroOnOneRankAndForDistributedBatches) {
   MatmulRegime regime;
   EXPECT_EQ(LowerBoundBytes(1, 64, 64, 64, 1, 4, &regime), 0);
   EXPECT_EQ(LowerBoundBytes(8, 64, 64, 64, 8, 4, &regime), 0);
@@ -224,7 +225,7 @@ TEST(LowerBound, IsNothingOnOneRankOrWhereProductsAreSharedOut) {
                    LowerBoundBytes(1, 64, 64, 64, 2, 4));
 }
 
-TEST(Explain, ErrorsAreThoseOfTheLayout) {
+TEST(Explain, ReturnsTheErrorsOfTheLayout) {
   const TwoLayers net;
   const auto e = ExplainTextLayout(net.graph, "rows:2",
                                    "batch:rows, hidden:rows", net.targets());
@@ -232,7 +233,7 @@ TEST(Explain, ErrorsAreThoseOfTheLayout) {
                           HasSubstr("both cut over mesh axis \"rows\"")));
 }
 
-TEST(Explain, PaddingIsTold) {
+TEST(Explain, ReportsPadding) {
   const TwoLayers net;
   const auto e =
       ExplainTextLayout(net.graph, "rows:3", "batch:rows", net.targets());
@@ -241,11 +242,11 @@ TEST(Explain, PaddingIsTold) {
   EXPECT_EQ(e->padding[0].dimension, "batch");
   EXPECT_EQ(e->padding[0].padded, 9);
   EXPECT_THAT(ExplainText(*e, 120),
-              HasSubstr("padding: \"batch\" 8 in 9 places (11.1 % unused)\n"));
+              HasSubstr("padding: \"batch\" 8 padded to 9 (11.1 % unused)\n"));
 }
 
-// The same program is explained, whatever the number of ranks.
-TEST(Explain, SaysAsMuchOfFourThousandRanksAsOfEight) {
+// The lowered program does not depend on the number of ranks.
+TEST(Explain, HasTheSameSizeForFourThousandRanksAsForEight) {
   Graph graph;
   const Transformer model = BuildTransformer(
       graph, {.batch = 64, .d_model = 64, .heads = 64, .d_ff = 64});
@@ -262,9 +263,9 @@ TEST(Explain, SaysAsMuchOfFourThousandRanksAsOfEight) {
   EXPECT_EQ(few->changes.size(), many->changes.size());
 }
 
-// The text form says which variables are state of an optimizer, so what is
-// told of a program from a file is what is told of the model.
-TEST_P(Presets, AProgramFromTextTellsTheSame) {
+// The text form records which variables are optimizer state, so a program from
+// a file has the same explanation as the model.
+TEST_P(Presets, ProgramFromTextHasTheSameCosts) {
   const Explained step(GetParam());
   ASSERT_OK(step.explanation);
   const auto binding = BindLayout(step.graph, step.mesh, step.rules);
@@ -282,7 +283,7 @@ TEST_P(Presets, AProgramFromTextTellsTheSame) {
   EXPECT_GT(from_text.memory.parts.optimizer_state, 0);
 }
 
-TEST(ExplainProgram, SaysOnceThatItTriesNoChange) {
+TEST(ExplainProgram, SaysOnceThatNoChangeWasTried) {
   const Explained step("megatron", 2, {.changes = false});
   ASSERT_OK(step.explanation);
   const std::string text = ExplainText(*step.explanation, 100);
@@ -290,7 +291,7 @@ TEST(ExplainProgram, SaysOnceThatItTriesNoChange) {
   EXPECT_THAT(text, Not(HasSubstr("  removed by")));
 }
 
-TEST(ExplainProgram, FinishesAProgramThatIsNotLoweredYet) {
+TEST(ExplainProgram, RunsTheMissingPasses) {
   const Explained step("data_model");
   const auto binding = BindLayout(step.graph, step.mesh, step.rules);
   ASSERT_OK(binding);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps that tests of explanations explain.
+// Graphs and helpers shared by the tests of explanations.
 #ifndef TESTS_PLANNING_EXPLAIN_EXPLAIN_TEST_H_
 #define TESTS_PLANNING_EXPLAIN_EXPLAIN_TEST_H_
 
@@ -29,7 +29,8 @@ inline absl::StatusOr<Explanation> ExplainTextLayout(
   return Explain(graph, parsed, rules, targets, TestMachine(), options);
 }
 
-// A preset of the small transformer on a mesh where each of its rules cuts.
+// The small transformer under a preset, on a mesh where each of its rules
+// shards.
 struct Explained {
   Graph graph;
   Transformer model;

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything that a program needs to build a model and train it: graphs and
+// dimensions, operations and their gradients, layers, losses, optimizers,
+// sessions, data sets and the training loop.
+//
+//   #include "mtf/mtf.h"
+//
+// For programs only. This is the one header that includes upper floors; the
+// sources of the library include the headers they use instead, and
+// tests/include_floors checks both. Lowered programs, layouts as values and the
+// cost model have headers of their own in lowering/, layouts/ and planning/.
+#ifndef MTF_MTF_H_
+#define MTF_MTF_H_
+
+// Dimensions, tensors, graphs, dtypes and errors.
+#include "mtf/dimension.h"
+#include "mtf/dtype.h"
+#include "mtf/graph.h"
+#include "mtf/host_tensor.h"
+#include "mtf/precision.h"
+#include "mtf/shape.h"
+#include "mtf/status.h"
+#include "mtf/tensor.h"
+
+// Operations.
+#include "ops/concat.h"
+#include "ops/constant.h"
+#include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/gather.h"
+#include "ops/gradients.h"
+#include "ops/input.h"
+#include "ops/one_hot.h"
+#include "ops/pad.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "ops/reshape.h"
+#include "ops/scan.h"
+#include "ops/shift.h"
+#include "ops/slice.h"
+#include "ops/stop_gradient.h"
+#include "ops/top_k.h"
+#include "ops/variable.h"
+
+// Layers, attention, losses and optimizers.
+#include "nn/attention/attention.h"
+#include "nn/layers/activations.h"
+#include "nn/layers/dense.h"
+#include "nn/layers/embedding.h"
+#include "nn/layers/feed_forward.h"
+#include "nn/layers/layer_norm.h"
+#include "nn/layers/softmax.h"
+#include "nn/losses/cross_entropy.h"
+#include "nn/optimizers/adafactor.h"
+#include "nn/optimizers/adam.h"
+#include "nn/optimizers/clip.h"
+#include "nn/optimizers/loss_scale.h"
+#include "nn/optimizers/schedules.h"
+#include "nn/optimizers/sgd.h"
+
+// Sessions, flags, data sets and the training loop.
+#include "train/data/text_dataset.h"
+#include "train/data/token_dataset.h"
+#include "train/loop/flags.h"
+#include "train/loop/metrics.h"
+#include "train/loop/run_main.h"
+#include "train/loop/text_sampler.h"
+#include "train/loop/trainer.h"
+#include "train/session/session.h"
+
+#endif  // MTF_MTF_H_
