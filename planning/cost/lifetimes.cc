@@ -22,11 +22,11 @@ using Storage = BufferPlan::Storage;
 // last member.
 struct InstructionSpans {
   std::vector<int> begins, ends;  // by instruction
-  // By value: bytes of values whose size a fused group changes.
-  absl::flat_hash_map<int, int64_t> fused_bytes;
-  // Values that a fused group reads besides its operands, and the instruction
-  // until which it does.
-  std::vector<std::pair<int, int>> fused_reads;
+  // By value: bytes of outputs that a fused kernel stores in another form.
+  absl::flat_hash_map<int, int64_t> output_bytes;
+  // Values that fused groups read besides operands, each with the last member
+  // of its group.
+  std::vector<std::pair<int, int>> extra_inputs;
 
   InstructionSpans(const Program& program, absl::Span<const FusedGroup> groups)
       : begins(program.instructions.size()), ends(FindEnds(program)) {
@@ -36,9 +36,9 @@ struct InstructionSpans {
         begins[member] = group.members.front();
         ends[member] = group.members.back();
       }
-      fused_bytes.insert(group.bytes.begin(), group.bytes.end());
-      for (int value : group.reads) {
-        fused_reads.emplace_back(value, group.members.back());
+      output_bytes.insert(group.output_bytes.begin(), group.output_bytes.end());
+      for (int value : group.extra_inputs) {
+        extra_inputs.emplace_back(value, group.members.back());
       }
     }
   }
@@ -72,14 +72,14 @@ std::vector<Lifetime> Lifetimes(const Program& program,
       }
       // Inputs are written before the first instruction.
       const bool is_input = instruction.opcode == Opcode::kInput;
-      const auto fused = spans.fused_bytes.find(result);
+      const auto fused = spans.output_bytes.find(result);
       lifetimes.push_back(
           {result, i, is_input ? 0 : spans.begins[i], spans.ends[i],
-           fused != spans.fused_bytes.end() ? fused->second
-                                            : LocalBytes(program, result)});
+           fused != spans.output_bytes.end() ? fused->second
+                                             : LocalBytes(program, result)});
     }
   }
-  for (const auto& [value, until] : spans.fused_reads) {
+  for (const auto& [value, until] : spans.extra_inputs) {
     int& end = last_use[owner[value]];
     end = std::max(end, until);
   }

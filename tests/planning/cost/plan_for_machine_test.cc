@@ -176,7 +176,7 @@ TEST(Explain, ReportsWhyAttentionIsNotFused) {
               HasSubstr("attention is not fused: "
                         "layer_0..1/attention/dot_product/einsum ("));
   EXPECT_THAT(ExplainText(*sharded, 200),
-              HasSubstr("): the layout cuts length over model\n"));
+              HasSubstr("): the layout shards length over model\n"));
 }
 
 // The tensors alive at the peak and the unused bytes add up to the arena.
