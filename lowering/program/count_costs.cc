@@ -35,9 +35,10 @@ void AppendOnce(std::string& list, absl::string_view item,
   absl::StrAppend(&list, separator, item);
 }
 
-// By value, the variable that it becomes. To the user it has that name, not one
-// of the arithmetic of an update. Padding is filled on the way.
-absl::flat_hash_map<int, const std::string*> VariablesToBe(
+// By value, the variable that it is written to, directly or through
+// instructions that preserve the value. The user knows it by that name, not by
+// the name of a step of the update.
+absl::flat_hash_map<int, const std::string*> WrittenVariables(
     const Program& program) {
   absl::flat_hash_map<int, const std::string*> variables;
   for (size_t i = program.instructions.size(); i-- > 0;) {
@@ -58,7 +59,7 @@ absl::flat_hash_map<int, const std::string*> VariablesToBe(
 }  // namespace
 
 std::vector<CollectiveCost> ListCollectives(const Program& program) {
-  const auto variables = VariablesToBe(program);
+  const auto variables = WrittenVariables(program);
   std::vector<CollectiveCost> costs;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
@@ -83,7 +84,7 @@ std::vector<CollectiveCost> ListCollectives(const Program& program) {
       AppendOnce(cost.dimension, cause.dimension, ", ");
       if (cause.rule < 0) continue;
       AppendOnce(cost.rule, program.rules[cause.rule].ToString(), ", ");
-      // Origins have commas of their own, "--layout, rule 1 of 2".
+      // Origins contain commas, "--layout, rule 1 of 2".
       AppendOnce(cost.rule_origin, program.rules[cause.rule].origin, "; ");
     }
     if (instruction.origin >= 0) {

@@ -373,7 +373,7 @@ void ProgramParser::ParseSummed(LineReader& line,
 void ProgramParser::ParsePlan(LineReader& line) {
   ParsedProgram::EinsumText given;
   given.instruction = program_.instructions.size();
-  given.place = line.Place();
+  given.position = line.Position();
   while (line.ok() && !line.Take("}")) {
     absl::StrAppend(&given.plan, given.plan.empty() ? "" : " ", line.Word());
   }

@@ -121,13 +121,13 @@ void ProgramParser::ParseBuffer(LineReader& line, BufferPlan::Buffer& buffer) {
   }
   line.Expect("@");
   bool quoted = false;
-  const std::string place = line.Name(&quoted);
-  if (!quoted && absl::SimpleAtoi(place, &buffer.offset)) {
+  const std::string text = line.Name(&quoted);
+  if (!quoted && absl::SimpleAtoi(text, &buffer.offset)) {
     buffer.storage = BufferPlan::Storage::kArena;
     if (buffer.offset < 0) line.FailWord("a place before the arena");
   } else {
     buffer.storage = BufferPlan::Storage::kVariable;
-    buffer.symbol = place;
+    buffer.symbol = text;
   }
 }
 
@@ -235,11 +235,11 @@ void ProgramParser::ParseOrigin(LineReader& line, Instruction& instruction) {
   origin.site.line =
       static_cast<int>(line.Integer(0, std::numeric_limits<int>::max()));
   if (!line.ok()) return;
-  const auto [place, is_new] =
+  const auto [known, is_new] =
       origins_.try_emplace({origin.operation, origin.site.ToString()},
                            static_cast<int>(program_.origins.size()));
   if (is_new) program_.origins.push_back(std::move(origin));
-  instruction.origin = place->second;
+  instruction.origin = known->second;
 }
 
 }  // namespace mtf::internal
