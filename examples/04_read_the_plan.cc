@@ -37,7 +37,7 @@
 #include "planning/explain/explain.h"
 #include "planning/machine/machine.h"
 #include "train/loop/run_main.h"
-#include "train/session/placement.h"
+#include "train/session/mesh_and_layout.h"
 
 namespace mtf {
 namespace {
@@ -55,8 +55,8 @@ absl::Status Lesson() {
 
   // Lowering needs no device: this could as well be a mesh of four thousand.
   MTF_ASSIGN_OR_RETURN(
-      const train::Placement placement,
-      train::ParsePlacement("rows:2,cols:2", "batch:rows, hidden:cols", 0));
+      const train::MeshAndLayout placement,
+      train::ParseMeshAndLayout("rows:2,cols:2", "batch:rows, hidden:cols", 0));
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                        BindLayout(graph, placement.mesh, placement.rules));
   Targets targets;
