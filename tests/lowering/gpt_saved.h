@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the forward pass of a GPT leaves for the backward pass.
+// The values that the forward pass of a GPT leaves for the backward pass.
 #ifndef TESTS_LOWERING_GPT_SAVED_H_
 #define TESTS_LOWERING_GPT_SAVED_H_
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "lowering/program/is_no_op.h"
 #include "lowering/passes/plan_buffers.h"
+#include "lowering/program/is_no_op.h"
 #include "lowering/program/readers.h"
 #include "tests/lowering/gpt_plan.h"
 
