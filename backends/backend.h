@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a backend is: a Device that prepares the instructions of a program into
-// kernels, and a Communicator (communicator.h) that moves data between ranks.
-// The executor joins them; it prepares every instruction once, and a step is a
-// flat loop over what was prepared.
+// The interface of a backend: a Device prepares the instructions of a program
+// as kernels, and a Communicator (communicator.h) moves data between ranks.
+// The executor prepares every instruction once; a step is a flat loop over the
+// prepared kernels and collectives.
 #ifndef BACKENDS_BACKEND_H_
 #define BACKENDS_BACKEND_H_
 
@@ -23,9 +23,9 @@
 
 namespace mtf {
 
-// A value on one rank: dense row-major memory, dims[i].extent places along
-// dimension i. The places behind the first dims[i].valid are padding and may
-// hold anything.
+// The shard of a value on one rank: dense row-major memory with dims[i].extent
+// elements along dimension i. The first dims[i].valid of them are data; the
+// rest are padding and may hold anything.
 struct BoundValue {
   void* data = nullptr;
   const ProgramValue* value = nullptr;
@@ -37,7 +37,7 @@ struct BoundValue {
     for (const ShardedDimension& dim : dims) n *= dim.extent;
     return n;
   }
-  // Places in memory between neighbours along dimension `i`.
+  // Distance in elements between neighbours along dimension `i`.
   int64_t stride(int i) const {
     int64_t n = 1;
     for (size_t j = i + 1; j < dims.size(); ++j) n *= dims[j].extent;
@@ -45,23 +45,24 @@ struct BoundValue {
   }
 };
 
-// A failure that only data can cause, such as an index out of range. Ranks
-// agree on the one with the smallest (instruction, position), so every layout
-// reports the same.
+// A failure that depends on data, such as an index out of range. Ranks agree on
+// the failure with the smallest (instruction, position), so every layout
+// reports the same one.
 struct StepError {
   int64_t instruction = INT64_MAX;
-  int64_t position = INT64_MAX;  // global row-major element of the operand
-  int64_t index = 0;             // the value found there
+  int64_t position = INT64_MAX;  // global row-major index in the operand
+  int64_t index = 0;             // the operand's value at that position
   bool ok() const { return instruction == INT64_MAX; }
 };
 
-// What a kernel may need to know of the step it runs in.
+// The state of a step that kernels read, and the first error they report.
 struct StepContext {
   uint32_t seed = 0;
   uint32_t step = 0;
   StepError error;
 
-  // Keeps the error that comes first.
+  // Records an error; of several, the first in (instruction, position) order is
+  // kept.
   void Report(int64_t instruction, int64_t position, int64_t index);
 };
 
@@ -72,15 +73,15 @@ class Kernel {
   virtual void Run(StepContext& context) = 0;
 };
 
-// An instruction with the buffers of one rank. The memory behind operands and
-// results stays in place as long as the kernel.
+// An instruction with the buffers of one rank. The addresses of operands and
+// results stay valid for the lifetime of the kernel.
 struct Binding {
   const Program* program = nullptr;
-  int index = 0;  // of the instruction
+  int index = 0;  // of the instruction in the program
   int64_t rank = 0;
   std::vector<BoundValue> operands;
   std::vector<BoundValue> results;
-  // Of a reduce: the local part of its iteration.
+  // For a reduce: this rank's shard of the iteration space.
   std::vector<ShardedDimension> iteration;
 
   const Instruction& instruction() const {
@@ -88,12 +89,12 @@ struct Binding {
   }
 };
 
-// Any value of the program of a binding, with its buffer.
+// Returns any value of the bound program together with its buffer.
 using BindValue = absl::FunctionRef<BoundValue(int value)>;
 
-// Copies `outer` x `blocks` x `inner` bytes between two orders: element
-// [o][b][i] of `from`, read with the strides given, goes to [o][b][i] of `to`.
-// Packs and unpacks around collectives.
+// A strided copy of `outer` x `blocks` x `inner` bytes: byte [o][b][i] of the
+// source goes to byte [o][b][i] of the destination, each with its own strides.
+// Used to pack and unpack the buffers of collectives.
 struct BlockCopy {
   int64_t outer = 1, blocks = 1, inner = 0;  // inner in bytes
   int64_t from_outer = 0, from_block = 0;    // strides in bytes
@@ -102,34 +103,37 @@ struct BlockCopy {
 
 class Communicator;
 
-// A stretch of a step as a device that can replay it has kept it.
+// A recorded segment of a step, owned by the device that can replay it.
 class Replay {
  public:
   virtual ~Replay() = default;
 };
 
-// Work that a device runs beside what is enqueued behind it.
+// Runs a collective asynchronously on a second stream.
 class AsyncRunner {
  public:
   virtual ~AsyncRunner() = default;
-  // Enqueues what `work` enqueues, behind all that was enqueued before. What is
-  // run so runs in the order of the calls.
+  // Enqueues the work of `work` after everything enqueued before this call.
+  // Later kernels may overlap with it. The work of several calls runs in the
+  // order of the calls.
   virtual absl::Status Run(const std::function<absl::Status()>& work) = 0;
-  // What is enqueued from now on is behind it.
+  // Makes everything enqueued from now on wait for the work of Run.
   virtual void Wait() = 0;
 };
 
+// Runs instructions on one rank: allocates memory and prepares kernels.
+// Implementations: backends/cpu, backends/reference, backends/cuda.
 class Device {
  public:
   virtual ~Device() = default;
 
   virtual absl::string_view name() const = 0;
 
-  // Called on the thread that is about to prepare or run kernels, so that the
+  // Called on each thread before it prepares or runs kernels, so that the
   // device can size that thread's pool.
   virtual void EnterThread() {}
 
-  // Memory that kernels work on, aligned to 64 bytes and zeroed.
+  // Allocates device memory, aligned to 64 bytes and zeroed.
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
   virtual void Free(void* data) = 0;
   virtual absl::Status CopyToDevice(void* to, const void* from,
@@ -137,46 +141,49 @@ class Device {
   virtual absl::Status CopyToHost(void* to, const void* from,
                                   int64_t bytes) = 0;
 
-  // Prepares any instruction that is neither a collective other than all_slice
-  // nor one the executor keeps to itself (input, read_variable,
-  // write_variable, output). kUnimplemented where the device lacks it.
+  // Prepares one instruction. The executor itself handles collectives other
+  // than all_slice, and input, read_variable, write_variable and output; all
+  // others come here. kUnimplemented if the device has no kernel for it.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
       const Binding& binding) = 0;
 
   virtual std::unique_ptr<Kernel> PrepareCopy(void* to, const void* from,
                                               const BlockCopy& copy) = 0;
 
-  // Where values live: as the program plans it, or as suits groups that leave
-  // most of what their members make out of memory.
+  // The buffer plan that this device uses for `program`. The default is the
+  // program's own plan; a device that fuses groups of instructions may return a
+  // smaller one, without buffers for values internal to a group.
   virtual BufferPlan Plan(const Program& program) const {
     return program.buffers;
   }
 
-  // Instructions that this device would rather run as one kernel: the places
-  // of each group, ascending, with nothing but views between them. The executor
-  // prepares a group by PrepareGroup and runs it where its first member stands.
+  // The groups of instructions that this device runs as one kernel each, as
+  // ascending instruction indices. Only views lie between the members of a
+  // group. The executor calls PrepareGroup for each group and runs its kernel
+  // at the position of the first member.
   virtual std::vector<std::vector<int>> Groups(
       const Program& /*program*/) const {
     return {};
   }
-  // `bindings` are the members of a group in order, `bind` gives what it reads
-  // besides, which is there if the device's plan keeps it. Null where the
-  // buffers do not allow it after all (a result over an operand that is still
-  // read): the members are then prepared one by one.
+  // Prepares one fused kernel for a group. `bindings` are its members in order;
+  // `bind` returns other values it reads, which have memory if the device's
+  // plan keeps them. Returns null if the buffers rule fusion out (a result
+  // overwrites an operand that is still read); the executor then prepares the
+  // members one by one.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
       absl::Span<const Binding> /*bindings*/, BindValue /*bind*/) {
     return nullptr;
   }
 
-  // What moves this device's memory between ranks. Null: `host` does, for the
-  // memory is the host's. Otherwise the communicator uses `host` for its
-  // control traffic, and does not outlive it or the device. Collective.
+  // Creates the communicator for this device's memory. Null if the device uses
+  // host memory: `host` is then used directly. Otherwise the result uses `host`
+  // for control traffic, and `host` and the device must outlive it. Collective.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       Communicator& host);
 
-  // Kernels may run behind the caller's back. BeginStep comes before the first
-  // of a step and hands them the seed and the step; Finish waits for all of
-  // them and adds what they found wrong to `context`.
+  // Kernels may run asynchronously to the host. BeginStep is called before the
+  // first kernel of a step and passes the seed and the step number; Finish
+  // waits for all kernels and merges the errors they reported into `context`.
   virtual absl::Status BeginStep(const StepContext& /*context*/) {
     return absl::OkStatus();
   }
@@ -184,42 +191,45 @@ class Device {
     return absl::OkStatus();
   }
 
-  // What one collective that is marked so runs beside the rest by; it is waited
-  // for before a stretch of RunOrReplay ends. Null: it runs where it stands.
+  // Creates the runner for one collective marked asynchronous. The executor
+  // waits for it before the end of each segment of RunOrReplay. Null if the
+  // device does not support it: the collective then runs synchronously.
   virtual std::unique_ptr<AsyncRunner> PrepareAsyncRunner() { return nullptr; }
 
-  // Around what an instruction enqueues, for profilers. `name` stays in place
-  // as long as the kernels.
+  // Mark the start and end of an instruction for profilers. `name` must stay
+  // valid as long as the kernels.
   virtual void EnterRange(const char* /*name*/) {}
   virtual void LeaveRange() {}
 
-  // True where RunOrReplay may keep what was enqueued. The executor then puts
-  // as much of a step as it can into one stretch, and touches nothing of the
-  // host's between its beginning and its end.
+  // True if RunOrReplay may record a segment. The executor then puts as much of
+  // a step as possible into one segment and does not access host memory within
+  // it.
   virtual bool replays() const { return false; }
 
-  // Runs `work`, which enqueues the same at every call with this `replay`, null
-  // at first. A device that can enqueue all of it at once keeps it there and
-  // need not call `work` again. Collective where `work` is.
+  // Runs one segment of a step. `work` enqueues the same commands on every call
+  // with the same `replay`, which is null on the first call. A device that can
+  // record commands stores them in `replay` and need not call `work` again.
+  // Collective if `work` is.
   virtual absl::Status RunOrReplay(const std::function<absl::Status()>& work,
                                    std::unique_ptr<Replay>& /*replay*/) {
     return work();
   }
 };
 
-// How a device may use the machine.
+// The resources that a device may use.
 //
 //   MTF_ASSIGN_OR_RETURN(auto device, CreateDevice("cpu", {.num_threads = 4}));
 struct DeviceOptions {
-  int num_threads = 1;  // for one rank
-  // Of this process among those on its host: which accelerator it takes.
+  int num_threads = 1;  // per rank
+  // Rank of this process among those on its host; selects the accelerator.
   int local_rank = 0;
 };
 
-// The devices that this machine has, in the order of registry.cc.
+// The devices available on this machine, in the order of registry.cc.
 std::vector<std::string> DeviceNames();
-// kInvalidArgument with the nearest name where there is no such device;
-// otherwise what keeps this machine from having it.
+// Creates the device called `name`. kInvalidArgument, with the nearest name, if
+// this build has no such device; otherwise the reason why this machine cannot
+// provide it.
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
     absl::string_view name, const DeviceOptions& options);
 

@@ -11,13 +11,14 @@
 
 namespace mtf {
 
-// How a value lies along the dimension that a scan, a reduce_blocks or a top_k
-// goes along: [outer][extent][inner] in memory, so outer x inner lines. Block b
-// of a line is [b * block, (b + 1) * block), cut at the `valid` elements.
+// The memory layout of a value relative to the dimension that a scan, a
+// reduce_blocks or a top_k runs along: [outer][extent][inner], that is
+// outer x inner lines of `extent` elements. Block b of a line is
+// [b * block, (b + 1) * block), clipped to the `valid` elements.
 struct BlockLines {
   int64_t outer = 1, extent = 0, inner = 1;
   int64_t valid = 0;
-  int64_t offset = 0;  // of the first element in the whole dimension
+  int64_t offset = 0;  // of the first element in the global dimension
   int64_t blocks = 1, block = 0;
 
   int64_t lines() const { return outer * inner; }
@@ -25,7 +26,8 @@ struct BlockLines {
   int64_t end(int64_t b) const { return std::min((b + 1) * block, valid); }
 };
 
-// Of `value`, in the blocks that `totals` has places for; one block if null.
+// The lines of `value` along `dimension`, with one block for each element that
+// `totals` has along it; one block if `totals` is null.
 inline BlockLines LinesOf(const BoundValue& value, const std::string& dimension,
                           const BoundValue* totals) {
   const int dim = value.value->shape.Find(dimension);

@@ -23,45 +23,47 @@
 
 namespace mtf {
 
-// Calls and bytes on the wire (WireBytes) per collective kind and axes.
+// The number of calls of a collective and their bytes on the wire (WireBytes).
 struct CollectiveCount {
   int64_t calls = 0;
   int64_t bytes = 0;
   friend bool operator==(const CollectiveCount&,
                          const CollectiveCount&) = default;
 };
+// By kind of collective and mesh axes.
 using CollectiveCounts =
     std::map<std::pair<CollectiveKind, AxisSet>, CollectiveCount>;
 
-// How the ranks of a job sit on this host.
+// The placement of this rank on its host.
 struct RankPlacement {
   int local_ranks = 1;  // ranks on this host
-  int local_rank = 0;   // this process among those of its host
-  int threads = 1;      // what a kernel of this rank may use
+  int local_rank = 0;   // of this process among those of its host
+  int threads = 1;      // available to the kernels of this rank
   std::string warning;  // for the user, such as ranks bound to too few cores
 };
 
-// Moves data between the ranks of a mesh. One object per rank; all ranks make
-// the same calls in the same order. Buffers are contiguous; the executor packs
-// around them. Reductions add in the order of places in the group, so that
-// replicas are bitwise equal and runs repeat.
+// Moves data between the ranks of a mesh. There is one object per rank; all
+// ranks make the same calls in the same order. Buffers are contiguous; the
+// executor packs and unpacks them. Reductions add in the order of the ranks of
+// the group, so that replicas are bitwise equal and runs are reproducible.
 class Communicator {
  public:
-  // The ranks that differ only along `axes`, in the order of their places.
+  // The ranks that differ from this rank only along `axes`.
   struct Group {
     int id = -1;
     AxisList axes;
-    std::vector<int64_t> ranks;
-    int place = 0;  // of this rank
-    // Of reductions with replicas outside of the group, which get the same by
-    // a reduction of their own: the library at hand might add in another order
-    // there. Those that run beside other work have a group for themselves.
+    std::vector<int64_t> ranks;  // by index in the group
+    int index = 0;               // of this rank in `ranks`
+    // Set for reductions whose result other groups compute as well, on other
+    // ranks. They need an order of addition that does not depend on the group,
+    // which the communication library may not guarantee.
     bool replicated_outside = false;
+    // Set for asynchronous collectives, which have a group of their own.
     bool asynchronous = false;
   };
 
-  // A part of a bucketed all_reduce; `in` may equal `out`.
-  struct Piece {
+  // One of the buffers of a bucketed all_reduce; `in` may equal `out`.
+  struct ReduceBuffer {
     const void* in = nullptr;
     void* out = nullptr;
     int64_t count = 0;  // elements
@@ -75,37 +77,38 @@ class Communicator {
   int64_t rank() const { return rank_; }
   int64_t size() const { return mesh_.num_devices(); }
 
-  // The group of this rank over `axes`; made once per list of axes, and once
-  // more for reductions with replicas outside where that makes a difference.
-  // Collective: every rank asks for the same groups in the same order.
+  // The group of this rank over `axes`. Groups are created on first use and
+  // kept; the two flags select separate groups unless reduces_in_order().
+  // Collective: every rank requests the same groups in the same order.
   absl::StatusOr<const Group*> GroupOver(const AxisList& axes,
                                          bool replicated_outside = false,
                                          bool asynchronous = false);
 
   virtual RankPlacement placement() const { return {}; }
 
-  // Whether reductions add in the order of places by themselves.
+  // Whether every reduction adds in the order of the ranks of the group.
   virtual bool reduces_in_order() const { return true; }
 
-  // True where a wait may have no end: ranks talk by MPI messages.
-  virtual bool waits_for_ever() const { return false; }
+  // True if a wait cannot time out, because ranks communicate by MPI messages.
+  virtual bool can_wait_forever() const { return false; }
 
-  // A number for a program that this rank is going to run, from 1, and again
-  // from 1 when there are no more. Every rank asks in the same order.
+  // Returns a number, from 1, that identifies a program in RankPosition.
+  // Numbers wrap around after kMaxPrograms. Every rank calls this in the same
+  // order.
   int NumberProgram() {
-    return programs_ = programs_ % RankPosition::kMostPrograms + 1;
+    return programs_ = programs_ % RankPosition::kMaxPrograms + 1;
   }
-  // Says where this rank is, for those that wait for it. One store.
+  // Publishes the position of this rank to the others. Costs one store.
   void SetPosition(const RankPosition& position) {
     position_->word.store(position.Pack(), std::memory_order_relaxed);
   }
-  // Where `rank` has last said it is; nullopt where that is not known, because
-  // it is on another host.
+  // The position that `rank` last published; nullopt if it is on another host
+  // and its position is unknown.
   std::optional<RankPosition> PositionOf(int64_t rank) const;
 
-  // Called once for each collective before the first step, so that a step finds
-  // what it takes. `count` is that of the call below, of an all_reduce that of
-  // its largest piece. Needs no other rank.
+  // Called once for each collective before the first step, to allocate what it
+  // needs. `count` is the count or bytes of the call below; for an all_reduce,
+  // the count of its largest buffer. Not collective.
   virtual absl::Status PrepareCollective(CollectiveKind /*kind*/,
                                          const Group& /*group*/,
                                          int64_t /*count*/, DType /*dtype*/,
@@ -113,56 +116,60 @@ class Communicator {
     return absl::OkStatus();
   }
 
-  // Called by every rank when all of them have prepared a program, before its
-  // first step: what they have to choose alike, such as the algorithms of a
-  // library, is agreed on here. Collective.
+  // Called by every rank after all have prepared a program, before its first
+  // step. Ranks agree here on choices that must be equal everywhere, such as
+  // the algorithms of a library. Collective.
   virtual absl::Status SettleChoices() { return absl::OkStatus(); }
 
-  // Each counts itself and then does the work, or enqueues it where the memory
-  // is that of a device with a stream. Counts are of elements of
-  // `dtype`, without limit (over 2^31 too).
-  absl::Status AllReduce(const Group& group, absl::Span<const Piece> pieces,
-                         DType dtype, ReduceKind kind);
-  // `out` holds group.ranks.size() blocks of `bytes`, by place.
+  // The collectives. Each updates counts() and then runs, or is enqueued if the
+  // memory belongs to a device with a stream. `count` is in elements of `dtype`
+  // and may exceed 2^31.
+  absl::Status AllReduce(const Group& group,
+                         absl::Span<const ReduceBuffer> buffers, DType dtype,
+                         ReduceKind kind);
+  // `out` receives group.ranks.size() blocks of `bytes`, by index in the group.
   absl::Status AllGather(const Group& group, const void* in, void* out,
                          int64_t bytes);
-  // `in` holds a block of `count` elements per place; `out` is this place's.
+  // `in` holds one block of `count` elements per rank of the group; `out`
+  // receives the reduced block of this rank.
   absl::Status ReduceScatter(const Group& group, const void* in, void* out,
                              int64_t count, DType dtype, ReduceKind kind);
-  // Block i of `in` goes to place i; block j of `out` came from place j.
+  // Block i of `in` goes to rank i of the group; block j of `out` comes from
+  // rank j of the group.
   absl::Status AllToAll(const Group& group, const void* in, void* out,
                         int64_t bytes);
-  // Sends `in` to rank `destination` and receives `out` from rank `source`,
-  // either of which may be this rank; both are in `group`.
+  // Sends `in` to rank `destination` and receives `out` from rank `source`.
+  // Both are ranks of the mesh that are in `group`; either may be this rank.
   absl::Status Permute(const Group& group, const void* in, void* out,
                        int64_t bytes, int64_t source, int64_t destination);
 
-  // Control traffic, not counted: the smallest error of all ranks; a barrier;
-  // every rank's text, by rank.
+  // Control traffic, not included in counts().
+  // Returns the first error of all ranks by (instruction, position).
   virtual absl::StatusOr<StepError> Agree(const StepError& error) = 0;
   virtual absl::Status Barrier() = 0;
-  virtual absl::StatusOr<std::vector<std::string>> Exchange(
+  // Returns the texts of all ranks, by rank.
+  virtual absl::StatusOr<std::vector<std::string>> AllGatherText(
       const std::string& text) = 0;
 
   const CollectiveCounts& counts() const { return counts_; }
   void ResetCounts() { counts_.clear(); }
 
  protected:
-  // Where ranks keep their positions, by rank; null where this rank cannot see
-  // it. They outlive this object.
+  // Sets the slots in which ranks publish their positions, by rank; null for
+  // ranks whose slot this rank cannot access. The slots outlive this object.
   void KeepPositions(std::vector<RankPositionSlot*> slots);
-  // Keeps them where `other`, of the same rank, does.
+  // Uses the slots of `other`, a communicator of the same rank.
   void SharePositions(const Communicator& other);
 
-  // Counts again what a replay does again.
+  // Adds the collectives of a replayed segment to counts().
   void AddCounts(const CollectiveCounts& counts);
 
-  // Prepares whatever the implementation needs for a new group of two ranks or
-  // more; calls for a group of one do not reach it.
+  // The implementations of the above, for groups of at least two ranks.
+  // OpenGroup is called once for each new group.
   virtual absl::Status OpenGroup(const Group& group) = 0;
   virtual absl::Status DoAllReduce(const Group& group,
-                                   absl::Span<const Piece> pieces, DType dtype,
-                                   ReduceKind kind) = 0;
+                                   absl::Span<const ReduceBuffer> buffers,
+                                   DType dtype, ReduceKind kind) = 0;
   virtual absl::Status DoAllGather(const Group& group, const void* in,
                                    void* out, int64_t bytes) = 0;
   virtual absl::Status DoReduceScatter(const Group& group, const void* in,
@@ -173,7 +180,7 @@ class Communicator {
   virtual absl::Status DoPermute(const Group& group, const void* in, void* out,
                                  int64_t bytes, int64_t source,
                                  int64_t destination) = 0;
-  // What is left of a collective in a group of one.
+  // Implements the collectives of a group of one rank.
   virtual absl::Status DoCopy(const void* in, void* out, int64_t bytes);
 
  private:
@@ -189,9 +196,9 @@ class Communicator {
   std::vector<RankPositionSlot*> positions_;
 };
 
-// All ranks of a mesh as threads of this process, each with its communicator:
-// the mesh of a newcomer and of every in-process test. The threads live as
-// long as the object, so thread pools of the kernels do too.
+// All ranks of a mesh as threads of this process, each with its communicator.
+// The threads live as long as the object, and so do the thread pools of their
+// kernels.
 //
 //   LocalRanks ranks(*Mesh::Parse("data:2,model:2"));
 //   MTF_RETURN_IF_ERROR(ranks.Run([&](Communicator& communicator) {
@@ -200,17 +207,19 @@ class Communicator {
 //   }));
 class LocalRanks {
  public:
-  // Throws as std::thread does where the process may have no more threads.
+  // Throws std::system_error if the process cannot create the threads.
   explicit LocalRanks(const Mesh& mesh);
   ~LocalRanks();
 
-  // Calls `body` on every rank at once, rank 0 on its own thread too, and
-  // returns the first error by rank. A rank that fails releases the others:
-  // their collectives return kAborted instead of waiting for ever. What `body`
-  // throws is an error as of CatchExceptions. After an error the object stays
-  // usable. Where a rank does not come back after others
-  // gave up waiting for it, nothing can end its thread: as long again after
-  // them, from one second to ten, the process prints their error and exits
+  // Calls `body` concurrently on every rank, each on its own thread, and
+  // returns the first error by rank. If a rank fails, the collectives of the
+  // others return kAborted instead of waiting forever. Exceptions from `body`
+  // become errors as in CatchExceptions. The object stays usable after an
+  // error.
+  //
+  // A thread cannot be stopped: if a rank does not return after another one
+  // timed out waiting for it, the process waits for the length of the timeout
+  // once more (at least one second, at most ten), prints the error and exits
   // with status 75.
   absl::Status Run(const std::function<absl::Status(Communicator&)>& body);
 
@@ -221,20 +230,20 @@ class LocalRanks {
   std::unique_ptr<State> state_;
 };
 
-// The communicator of this process under an MPI launcher: rank and size of
-// MPI_COMM_WORLD, which must equal the devices of `mesh`. kUnimplemented in a
-// build without MPI. Initialises MPI once per process and finalises it when the
-// process exits; an exit status other than 0 ends the job, so that no rank
-// waits for one that failed.
+// Creates the communicator of this process under an MPI launcher. The size of
+// MPI_COMM_WORLD must equal the number of devices of `mesh`. kUnimplemented in
+// a build without MPI. Initialises MPI once per process and finalises it when
+// the process exits; a nonzero exit status ends the job, so that no rank waits
+// for one that failed.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateMpiCommunicator(
     const Mesh& mesh);
 
-// The ranks of MPI_COMM_WORLD: what "data:-1" in a mesh stands for. Errors as
-// above.
+// The number of ranks of MPI_COMM_WORLD, which "data:-1" in a mesh refers to.
+// Errors as above.
 absl::StatusOr<int64_t> MpiWorldSize();
 
-// Ends every rank of an MPI job, and this process in any case. For the top
-// level of a program, after it has printed its error.
+// Ends all ranks of an MPI job; without MPI, this process. Called at the top
+// level of a program after it has printed its error.
 [[noreturn]] void AbortAllRanks(int exit_code);
 
 }  // namespace mtf

@@ -9,21 +9,21 @@
 
 namespace mtf {
 
-bool EnvironmentSwitch(const char* name, bool otherwise) {
+bool EnvironmentSwitch(const char* name, bool default_value) {
   const char* value = std::getenv(name);
-  if (value == nullptr) return otherwise;
+  if (value == nullptr) return default_value;
   const std::string text = value;
   if (text == "1") return true;
   if (text == "0") return false;
-  // Several ranks of a process ask.
+  // Called concurrently by the ranks of a process.
   static std::mutex mutex;
-  static std::set<std::string>& told = *new std::set<std::string>;
+  static std::set<std::string>& reported = *new std::set<std::string>;
   std::lock_guard<std::mutex> lock(mutex);
-  if (told.insert(name).second) {
+  if (reported.insert(name).second) {
     std::cerr << name << " \"" << text << "\" is neither 1 nor 0; using "
-              << (otherwise ? 1 : 0) << std::endl;
+              << (default_value ? 1 : 0) << std::endl;
   }
-  return otherwise;
+  return default_value;
 }
 
 }  // namespace mtf

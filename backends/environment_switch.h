@@ -4,10 +4,10 @@
 
 namespace mtf {
 
-// Whether the environment variable `name` is "1", for "0" false, and where it
-// is not set `otherwise`. Any other value is told once on standard error, and
-// counts as not set.
-bool EnvironmentSwitch(const char* name, bool otherwise);
+// Reads a boolean environment variable: true for "1", false for "0",
+// `default_value` if it is not set. Any other value is reported once on
+// standard error and counts as not set.
+bool EnvironmentSwitch(const char* name, bool default_value);
 
 }  // namespace mtf
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a rank is in what it runs. Each rank keeps its place in a word that the
-// others may read, so that one that waits too long can say for whom.
+// The progress of a rank through its programs. Each rank publishes its position
+// in a word that other ranks can read, so that a rank whose wait times out can
+// report where the others are.
 #ifndef BACKENDS_RANK_POSITION_H_
 #define BACKENDS_RANK_POSITION_H_
 
@@ -13,25 +14,25 @@
 
 namespace mtf {
 
-// Before, in or behind a collective of a program.
+// A position before, inside or after a collective of a program.
 struct RankPosition {
-  static constexpr int kMostPrograms = 0x3fff;
+  static constexpr int kMaxPrograms = 0x3fff;
 
-  int program = 0;   // of the communicator, counted from 1; 0: none yet
+  int program = 0;   // number from NumberProgram, from 1; 0: none yet
   int64_t step = 0;  // modulo 2^24
-  // In the order of the program, counted from 1, as in ListCollectives; 0: the
-  // step has begun, but none of its collectives.
+  // The last collective reached, in program order from 1 as in ListCollectives;
+  // 0: the step has begun, but no collective yet.
   int collective = 0;
-  bool inside = false;  // or behind it
+  bool inside = false;  // inside the collective, or already after it
 
   uint64_t Pack() const {
     return (static_cast<uint64_t>(step) & 0xffffff) << 40 |
-           (static_cast<uint64_t>(program) & kMostPrograms) << 26 |
+           (static_cast<uint64_t>(program) & kMaxPrograms) << 26 |
            (static_cast<uint64_t>(collective) & 0x1ffffff) << 1 |
            static_cast<uint64_t>(inside);
   }
   static RankPosition Unpack(uint64_t word) {
-    return {.program = static_cast<int>(word >> 26 & kMostPrograms),
+    return {.program = static_cast<int>(word >> 26 & kMaxPrograms),
             .step = static_cast<int64_t>(word >> 40),
             .collective = static_cast<int>(word >> 1 & 0x1ffffff),
             .inside = (word & 1) != 0};
@@ -39,15 +40,16 @@ struct RankPosition {
   friend bool operator==(const RankPosition&, const RankPosition&) = default;
 };
 
-// The place of one rank, in memory that is its own or shared. Zeroed memory is
-// a rank that has not begun.
+// Holds the position of one rank, in private or shared memory. Zeroed memory
+// stands for a rank that has not started.
 struct alignas(64) RankPositionSlot {
   std::atomic<uint64_t> word{0};
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free,
               "a lock would not work between processes");
 
-// "rank 3", "ranks 0-2, 5", for ranks in ascending order; long lists are cut.
+// "rank 3", "ranks 0-2, 5" for `ranks` in ascending order; long lists are
+// abbreviated.
 std::string RanksText(absl::Span<const int64_t> ranks);
 
 }  // namespace mtf

@@ -15,13 +15,13 @@
 namespace mtf {
 namespace {
 
-// The table of devices: a backend is one line here. `is_here`, where given,
-// says whether this machine has it; asking for one that it has not still tells
-// why.
+// The table of devices: each backend is one line. `is_available` says whether
+// this machine has the device (null: always). `create` is called even if it
+// does not, and returns the reason.
 struct Entry {
   const char* name;
   absl::StatusOr<std::unique_ptr<Device>> (*create)(const DeviceOptions&);
-  bool (*is_here)() = nullptr;
+  bool (*is_available)() = nullptr;
 };
 constexpr Entry kDevices[] = {
     {"cpu", cpu::CreateDevice},
@@ -35,7 +35,7 @@ constexpr Entry kDevices[] = {
 std::vector<std::string> DeviceNames() {
   std::vector<std::string> names;
   for (const Entry& entry : kDevices) {
-    if (entry.is_here == nullptr || entry.is_here()) {
+    if (entry.is_available == nullptr || entry.is_available()) {
       names.emplace_back(entry.name);
     }
   }

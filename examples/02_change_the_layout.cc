@@ -2,40 +2,29 @@
 //
 // Lesson 2: change the layout.
 //
-// Two texts say where a program runs:
+// Two texts distribute a program over devices:
 //
 //   mesh     "data:2,model:2"            the devices, as a grid with named axes
-//   layout   "batch:data, hidden:model"  which dimension is cut over which axis
+//   layout   "batch:data, hidden:model"  dimensions sharded over mesh axes
 //
 //            model 0    model 1
 //   data 0   rank 0     rank 1       rank 0 holds the first half of the batch
 //   data 1   rank 2     rank 3       and the first half of the hidden units
 //
 // From graph, mesh and layout the library derives what every device computes
-// and what the devices must tell each other. This lesson runs one program under
-// five layouts. The losses stay the same; what changes is the communication,
-// which the session counts.
+// and which collectives are needed. This lesson runs one program under five
+// layouts. The losses are the same; only the communication differs, which the
+// session counts.
 //
 // Without a launcher, as here, the devices are threads of this process. Under
-// "mtfrun -n 4 PROGRAM" they are four processes. The program cannot tell.
+// "mtfrun -n 4 PROGRAM" they are four processes. The program does not change.
 #include <cmath>
 #include <iostream>
 #include <memory>
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "mtf/graph.h"
-#include "mtf/status.h"
-#include "nn/optimizers/sgd.h"
-#include "ops/einsum.h"
-#include "ops/elementwise.h"
-#include "ops/input.h"
-#include "ops/random.h"
-#include "ops/reduce.h"
-#include "ops/variable.h"
-#include "train/loop/flags.h"
-#include "train/loop/run_main.h"
-#include "train/session/session.h"
+#include "mtf/mtf.h"
 
 namespace mtf {
 namespace {
@@ -56,45 +45,47 @@ Program Build(Graph& graph) {
   return {x, loss, nn::Sgd({.learning_rate = 0.1}).Minimize(loss)};
 }
 
-struct Place {
-  const char* what;
+struct Distribution {
+  const char* name;
   const char* mesh;
   const char* layout;
 };
 
-constexpr Place kPlaces[] = {
-    // Everything on one device: what the others are compared with.
+constexpr Distribution kDistributions[] = {
+    // Everything on one device, to compare the others with.
     {"one device", "", ""},
-    // Each device has half of the rows. The weights are everywhere, so their
-    // gradients must be summed over the devices: all_reduce.
+    // Each device has half of the rows. The weights are replicated, so their
+    // gradients are summed over the devices by an all_reduce.
     {"data parallel", "data:2", "batch:data"},
-    // Each device has half of the hidden units, and with them half of both
-    // weights, which never move. "y" sums over hidden units, so it is what
-    // must be summed over the devices.
+    // Each device has half of the hidden units, and so half of both weights,
+    // which are never sent. "y" is a sum over hidden units, so it is summed
+    // over
+    // the devices by an all_reduce.
     {"model parallel", "model:2", "hidden:model"},
-    // Both at once, on a grid of four.
+    // Both at once, on four devices.
     {"both", "data:2,model:2", "batch:data, hidden:model"},
-    // One dimension over two axes: eight rows on each of four devices.
+    // One dimension sharded over two axes: eight rows on each of four devices.
     {"two axes", "a:2,b:2", "batch:a+b"},
 };
 
 absl::Status Lesson() {
-  // A place of your own, by --mesh_shape and --layout: with --explain, what a
-  // step costs there and why, line by line, instead of the lesson.
-  Graph yours;
-  const Program own = Build(yours);
-  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Session> there,
-                       train::StartSession(yours, {.fetches = {own.loss},
-                                                   .updates = {own.step}}));
-  if (there == nullptr) return absl::OkStatus();
+  // With --explain, print what a step costs and why under --mesh_shape and
+  // --layout, instead of the lesson.
+  Graph explained_graph;
+  const Program explained = Build(explained_graph);
+  MTF_ASSIGN_OR_RETURN(
+      const std::unique_ptr<train::Session> explained_session,
+      train::StartSession(explained_graph, {.fetches = {explained.loss},
+                                            .updates = {explained.step}}));
+  if (explained_session == nullptr) return absl::OkStatus();
 
   double reference = 0;
-  for (const Place& place : kPlaces) {
+  for (const Distribution& distribution : kDistributions) {
     Graph graph;
     const Program program = Build(graph);
     MTF_ASSIGN_OR_RETURN(
         const std::unique_ptr<train::Session> session,
-        train::Session::Create(graph, place.mesh, place.layout));
+        train::Session::Create(graph, distribution.mesh, distribution.layout));
     MTF_RETURN_IF_ERROR(session->Initialize());
 
     std::vector<double> numbers;
@@ -103,7 +94,7 @@ absl::Status Lesson() {
     }
     double loss = 0;
     for (int i = 0; i < 20; ++i) {
-      // Count the communication of one step only: the last.
+      // Count the communication of the last step only.
       session->ResetCounts();
       MTF_ASSIGN_OR_RETURN(
           const std::vector<HostTensor> values,
@@ -121,12 +112,12 @@ absl::Status Lesson() {
       calls += count.calls;
       bytes += count.bytes;
     }
-    // Sums over devices are taken in another order than sums on one, so the
-    // last bits of a float may differ. Nothing else does.
+    // Sums over devices are taken in another order than on one device, so the
+    // last bits of a float may differ.
     const bool same = std::abs(loss - reference) < 1e-5 * reference;
     std::cout << absl::StrFormat(
         "%-14s  loss %.6f  %s  in a step: collectives %d, bytes %d\n",
-        place.what, loss, same ? "same" : "DIFFERENT", calls, bytes);
+        distribution.name, loss, same ? "same" : "DIFFERENT", calls, bytes);
   }
   return absl::OkStatus();
 }

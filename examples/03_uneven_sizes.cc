@@ -2,17 +2,17 @@
 //
 // Lesson 3: uneven sizes.
 //
-// A dimension need not divide by the mesh. Thirteen rows on three devices?
-// Each device gets room for five places:
+// The size of a dimension need not be a multiple of the size of a mesh axis.
+// Thirteen rows on three devices are stored in shards of five rows:
 //
 //   rank 0   rows  0..4
 //   rank 1   rows  5..9
-//   rank 2   rows 10..12 and two places of padding
+//   rank 2   rows 10..12 and two rows of padding
 //
-// You never see the padding. It is kept out of sums, maxima and gradients, and
-// a tensor that comes back to the host is whole and has thirteen rows. This
-// lesson looks at the shards, then shows that a sum, a mean and a maximum over
-// uneven shards are those of one device, also where a device holds no row.
+// Programs never see the padding. It does not enter sums, maxima or gradients,
+// and a tensor that is returned to the host has thirteen rows. This lesson
+// prints the shards and shows that a sum, a mean and a minimum over uneven
+// shards are those of one device, even if a device holds no row.
 #include <iostream>
 #include <memory>
 #include <string>
@@ -20,13 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "mtf/graph.h"
-#include "mtf/status.h"
-#include "ops/elementwise.h"
-#include "ops/input.h"
-#include "ops/reduce.h"
-#include "train/loop/run_main.h"
-#include "train/session/session.h"
+#include "mtf/mtf.h"
 
 namespace mtf {
 namespace {
@@ -35,7 +29,8 @@ absl::Status ShowShards(int64_t rows, const std::string& mesh) {
   const Dimension row{"row", rows}, column{"column", 2};
   Graph graph;
   Tensor x = Input(graph, "x", kFloat32, {row, column});
-  // Exp(0) is 1: padding would not stay harmless if nobody looked after it.
+  // Exp(0) is 1, so padding with zeros would change the sum if it were not
+  // masked.
   Tensor y = Exp(x);
   Tensor sum = ReduceSum(y, {});
   Tensor mean = ReduceMean(y, {});
@@ -47,14 +42,14 @@ absl::Status ShowShards(int64_t rows, const std::string& mesh) {
   const train::RunRequest request = {.feeds = {{"x", zeros}},
                                      .fetches = {y, sum, mean, smallest}};
 
-  // Run returns whole tensors, whatever the layout ...
-  MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> whole,
+  // Run returns complete tensors under every layout.
+  MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> values,
                        session->Run(request));
   std::cout << absl::StrFormat("%d rows on %s: sum %g, mean %g, minimum %g\n",
-                               rows, mesh, whole[1].At(0), whole[2].At(0),
-                               whole[3].At(0));
+                               rows, mesh, values[1].At(0), values[2].At(0),
+                               values[3].At(0));
 
-  // ... and RunShards what each device holds of them, without the padding.
+  // RunShards returns the shard of each device, without the padding.
   MTF_ASSIGN_OR_RETURN(const auto shards, session->RunShards(request));
   for (const train::TensorShard& shard : shards[0]) {
     const ShardedDimension& rows_here = shard.dims[0];
@@ -69,11 +64,11 @@ absl::Status ShowShards(int64_t rows, const std::string& mesh) {
 }
 
 absl::Status Lesson() {
-  // Even sizes need no padding, ...
+  // Sizes that divide need no padding.
   MTF_RETURN_IF_ERROR(ShowShards(12, "rows:3"));
-  // ... uneven ones a little, ...
+  // Other sizes need a little.
   MTF_RETURN_IF_ERROR(ShowShards(13, "rows:3"));
-  // ... and fewer rows than devices leave some with nothing to do.
+  // With fewer rows than devices, some devices hold only padding.
   MTF_RETURN_IF_ERROR(ShowShards(2, "rows:4"));
   return absl::OkStatus();
 }

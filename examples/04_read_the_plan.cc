@@ -2,23 +2,25 @@
 //
 // Lesson 4: read the plan.
 //
-// Before anything runs, graph, mesh and layout become a program: one list of
-// instructions that every device follows. It is text. Read it and you know what
-// a step will send, how much, and which line of yours is the reason.
+// Before anything runs, graph, mesh and layout are lowered to a program: one
+// list of instructions that every device executes. Its text form shows what a
+// step will send, how many bytes, and which line of the user's program causes
+// it.
 //
 //   %y : f32[batch:8/rows, io:4] unreduced{cols} = einsum(%h, %w2)
 //
-// says that y has the dimensions batch and io, that batch (8) is cut over the
-// mesh axis "rows", and that each device along "cols" holds only a summand of
-// y, because y sums over a dimension that is cut over "cols". A later
+// says that y has the dimensions batch and io, that batch (8) is sharded over
+// the mesh axis "rows", and that y is unreduced over "cols": each device holds
+// a summand, because y sums over a dimension that is sharded over "cols". A
+// later
 //
 //   %y.sum : f32[batch:8/rows, io:4] = all_reduce(%y) sum over{cols}
 //
-// adds the summands up. Instructions that only one device needs do not exist:
-// all devices run the same list, each on its own shards.
+// adds the summands. All devices run the same instructions, each on its own
+// shards.
 //
-// This lesson prints the program of a two-layer network after the first pass
-// and after the last, then what --explain prints for any program that trains.
+// This lesson prints the program of a two-layer network after the first and the
+// last pass, and then the explanation that --explain prints for every program.
 #include <iostream>
 #include <string>
 
@@ -37,7 +39,7 @@
 #include "planning/explain/explain.h"
 #include "planning/machine/machine.h"
 #include "train/loop/run_main.h"
-#include "train/session/placement.h"
+#include "train/session/mesh_and_layout.h"
 
 namespace mtf {
 namespace {
@@ -53,18 +55,18 @@ absl::Status Lesson() {
   Tensor loss = ReduceMean(Square(y - x), {});
   Tensor step = nn::Sgd({.learning_rate = 0.1}).Minimize(loss);
 
-  // Lowering needs no device: this could as well be a mesh of four thousand.
+  // Lowering needs no devices: the mesh could have four thousand.
   MTF_ASSIGN_OR_RETURN(
-      const train::Placement placement,
-      train::ParsePlacement("rows:2,cols:2", "batch:rows, hidden:cols", 0));
+      const train::MeshAndLayout placement,
+      train::ParseMeshAndLayout("rows:2,cols:2", "batch:rows, hidden:cols", 0));
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                        BindLayout(graph, placement.mesh, placement.rules));
   Targets targets;
   targets.fetches = {loss};
   targets.updates = {step};
 
-  // The program passes through a table of passes, each of which does one thing.
-  // After the first, changes of layout are still abstract ("reshard"), ...
+  // Lowering runs a table of passes, each of which does one thing. After the
+  // first, changes of layout are still abstract: "reshard" instructions.
   std::string first_text;
   LowerOptions options;
   options.after_pass = [&first_text](absl::string_view pass,
@@ -77,22 +79,22 @@ absl::Status Lesson() {
                        Lower(graph, binding, targets, options));
   std::cout << first_text << "\n";
 
-  // ... after the last they are collectives, and shapes show in places per
-  // device where a dimension is cut: "batch:8/rows=4".
+  // After the last they are collectives, and shapes are per device: "=4" in
+  // "batch:8/rows=4" is the extent of a shard.
   std::cout << "After the last pass:\n" << PrintProgram(program) << "\n";
 
-  // The explanation holds a line for each collective with its cause: the
-  // tensor, the dimension, the rule of the layout and the line of the program
-  // above. The bytes are exact: the communicator counts the same while it runs.
-  // Times are estimates for the machine that is named.
+  // The explanation has a line for each collective with its cause: the tensor,
+  // the dimension, the rule of the layout and the line of the program above.
+  // Bytes are exact: the communicator counts the same number at run time. Times
+  // are estimates for the given machine.
   MTF_ASSIGN_OR_RETURN(const Machine machine, Machine::Load("h100_nvlink_ib"));
   MTF_ASSIGN_OR_RETURN(
       const Explanation explanation,
       Explain(graph, placement.mesh, placement.rules, targets, machine));
   std::cout << ExplainText(explanation, 120) << "\n";
 
-  // The sum over "hidden" in `y` is why "cols" talks; the gradients of w1 and
-  // w2, which sum over "batch", are why "rows" talks.
+  // The sum over "hidden" in `y` causes the collective over "cols"; the
+  // gradients of w1 and w2, which sum over "batch", cause those over "rows".
   for (const CollectiveCost& cost : ListCollectives(program)) {
     std::cout << CollectiveName(cost.kind) << " over "
               << program.mesh.AxisNames(cost.axes) << " because of "

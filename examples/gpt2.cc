@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPT-2 (Radford et al., 2019), 124M to 1558M parameters, trained on synthetic
-// tokens or a file of them: tokens per second, how many of the model's
-// floating-point operations a second, and the memory that was planned.
+// Trains GPT-2 (Radford et al., 2019) with 124M to 1558M parameters on
+// synthetic tokens or a file of tokens, and prints tokens per second,
+// floating-point operations of the model per second, and the planned memory.
 //
 //   build/release/bin/gpt2 --model=tiny
 //   build/release/bin/gpt2 --model=1558M --layout=zero3 --dry_run
 //
-// Learned positions, norms before each block, GELU in its tanh form, biases,
-// one table that embeds and projects, the vocabulary padded to 50304. Where a
-// tensor lives is text on the command line, as in every example.
+// Learned positions, norms before each block, GELU by its tanh approximation,
+// biases, one table for embedding and projection, and a vocabulary padded to
+// 50304. The distribution is text on the command line, as in every example.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -44,8 +44,8 @@ ABSL_FLAG(std::string, model, "124M", "tiny, 124M, 350M, 774M or 1558M");
 ABSL_FLAG(Size, batch, 4, "sequences in a step");
 ABSL_FLAG(Size, length, 1024, "tokens in a sequence");
 ABSL_FLAG(std::string, tokens, "",
-          "file of 16-bit tokens to learn from, with llm.c's header or none; "
-          "empty: synthetic ones");
+          "file of 16-bit tokens for training, with llm.c's header or without; "
+          "empty: synthetic tokens");
 
 namespace mtf {
 namespace {
@@ -60,7 +60,7 @@ constexpr Sizes kModels[] = {{"tiny", 2, 64, 2, 256},
                              {"774M", 36, 1280, 20, 50304},
                              {"1558M", 48, 1600, 25, 50304}};
 
-constexpr int64_t kTokens = 1 << 20;  // of synthetic ones
+constexpr int64_t kTokens = 1 << 20;  // number of synthetic tokens
 
 struct Model {
   Tensor tokens, targets, loss, step;
@@ -102,7 +102,7 @@ Model BuildModel(Graph& graph, const Sizes& sizes) {
   return model;
 }
 
-// Variables and all that a step computes, on each rank, as `plan` has it.
+// The memory of a rank according to `plan`: variables and buffers of the step.
 double PlannedMiB(const Program& program, const BufferPlan& plan) {
   int64_t bytes = plan.arena_bytes;
   for (const ProgramVariable& variable : program.variables) {
@@ -154,8 +154,8 @@ absl::Status Main() {
                               .tokens_per_step = rows.num_elements(),
                               .log_json = absl::GetFlag(FLAGS_log_json)}));
 
-  // The convention of llm.c: six for each parameter and token, and attention to
-  // the half of the positions that a causal model sees.
+  // The convention of llm.c: 6 operations per parameter and token, plus those
+  // of attention to half of the positions, as in a causal model.
   int64_t parameters = 0;
   for (const VariableInfo& variable : graph.variables()) {
     if (variable.kind != VariableKind::kParameter) continue;
@@ -178,6 +178,6 @@ absl::Status Main() {
 }  // namespace mtf
 
 int main(int argc, char** argv) {
-  return mtf::train::RunMain(
-      argc, argv, "Trains GPT-2 and measures how fast that is.", &mtf::Main);
+  return mtf::train::RunMain(argc, argv, "Trains GPT-2 and measures its speed.",
+                             &mtf::Main);
 }

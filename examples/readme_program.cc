@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program that the README shows; tests/docs compares the two.
+// The program of README.md; tests/docs checks that the two texts are equal.
 #include "absl/strings/str_format.h"
-#include "nn/layers/dense.h"
-#include "nn/optimizers/adam.h"
-#include "ops/elementwise.h"
-#include "ops/random.h"
-#include "ops/reduce.h"
-#include "train/loop/flags.h"
-#include "train/loop/run_main.h"
+#include "mtf/mtf.h"
 using namespace mtf;
 
 absl::Status Learn() {

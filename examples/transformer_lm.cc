@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains a decoder-only transformer on the bytes of a text and lets it write.
+// Trains a decoder-only transformer on the bytes of a text and samples from it.
 //
 //   build/release/bin/transformer_lm
 //   build/release/bin/transformer_lm --text=book.txt --layers=4 --steps=1000
 //
-// No line below says where a tensor lives or who computes what: that is text
-// on the command line, and it changes no number. --help lists the flags, and
-// examples/README.md shows the same program on several machines.
+// The program does not say how tensors and work are distributed: that is text
+// on the command line, and it does not change the results. --help lists the
+// flags; examples/README.md shows the program on several devices and processes.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -37,17 +37,17 @@
 using mtf::train::Rate;
 using mtf::train::Size;
 
-ABSL_FLAG(Size, batch, 16, "windows of text in a step");
+ABSL_FLAG(Size, batch, 16, "windows of text per step");
 ABSL_FLAG(Size, length, 64, "bytes in a window");
 ABSL_FLAG(mtf::train::Depth, layers, 2, "transformer blocks");
-ABSL_FLAG(Size, d_model, 128, "width of the stream between the blocks");
+ABSL_FLAG(Size, d_model, 128, "width of the residual stream");
 ABSL_FLAG(Size, heads, 4, "attention heads in a block");
 ABSL_FLAG(Size, d_kv, 32, "width of a head");
 ABSL_FLAG(Size, d_ff, 512, "hidden units of a feed-forward layer");
 ABSL_FLAG(Rate, weight_decay, 0.01, "decay of the parameters");
-ABSL_FLAG(Size, warmup_steps, 100, "until the learning rate is reached");
-ABSL_FLAG(std::string, prompt, "And God said", "what the sample begins with");
-ABSL_FLAG(Size, sample_bytes, 300, "how much to write behind the prompt");
+ABSL_FLAG(Size, warmup_steps, 100, "steps until the full learning rate");
+ABSL_FLAG(std::string, prompt, "And God said", "beginning of the sample");
+ABSL_FLAG(Size, sample_bytes, 300, "bytes to sample after the prompt");
 ABSL_FLAG(Rate, temperature, 0.7, "of the sample; 1 is the model itself");
 
 namespace mtf {
@@ -85,8 +85,8 @@ Model BuildModel(Graph& graph) {
     x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
   }
   x = nn::LayerNorm(x, d_model);
-  // What layers do with what they are given: a layout may cut the length
-  // between them over an axis that the vocabulary has here.
+  // Give the length a second name, as layers do: a layout may shard it between
+  // layers over an axis that shards the vocabulary here.
   const auto enter = [](Tensor t) {
     return SecondName(t, "length", "block_length");
   };
@@ -94,7 +94,7 @@ Model BuildModel(Graph& graph) {
   model.loss =
       nn::SoftmaxCrossEntropy(model.logits, vocab, enter(model.targets));
 
-  // The learning rate climbs in a line and then sinks in half a wave.
+  // Linear warmup, then cosine decay.
   const int64_t warmup = absl::GetFlag(FLAGS_warmup_steps);
   const int64_t steps = std::max<int64_t>(absl::GetFlag(FLAGS_steps), warmup);
   const nn::Schedule learning_rate =

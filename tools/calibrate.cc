@@ -346,7 +346,7 @@ absl::StatusOr<std::string> CalibrateThisHost(const CalibrateOptions& options) {
         // Hosts differ; the first rank's text is everybody's.
         MTF_ASSIGN_OR_RETURN(
             const std::vector<std::string> all,
-            communicator.Exchange(texts[static_cast<size_t>(i)]));
+            communicator.AllGatherText(texts[static_cast<size_t>(i)]));
         texts[static_cast<size_t>(i)] = all[0];
         return absl::OkStatus();
       }));

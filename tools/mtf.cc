@@ -134,7 +134,7 @@ absl::Status Main(const std::vector<std::string>& arguments) {
   }
   std::vector<std::string> others(
       arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
-  const bool asks = train::AsksForHelp(others);
+  const bool asks = train::HasHelpFlag(others);
   if (first == "help" || first == "--help" || first == "-h") {
     if (others.empty() || others[0] == "help") {
       std::cout << Usage() << std::flush;

@@ -26,7 +26,7 @@
 #include "tools/mtf_commands.h"
 #include "tools/mtf_flags.h"
 #include "tools/read_program.h"
-#include "train/session/placement.h"
+#include "train/session/mesh_and_layout.h"
 
 namespace mtf::tools {
 namespace {
@@ -63,8 +63,8 @@ absl::StatusOr<Side> ReadSide(const std::string& argument,
                        absl::EndsWith(argument, ".txt") ||
                        absl::EndsWith(argument, ".layout");
   if (!is_path) {
-    MTF_ASSIGN_OR_RETURN(const train::Placement placement,
-                         train::ParsePlacement("", argument, 0, place));
+    MTF_ASSIGN_OR_RETURN(const train::MeshAndLayout placement,
+                         train::ParseMeshAndLayout("", argument, 0, place));
     side.rules = placement.rules;
     return side;
   }

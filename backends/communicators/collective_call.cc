@@ -13,11 +13,11 @@ CollectiveCall CallOf(CollectiveKind kind, int64_t bytes) {
 }
 
 CollectiveCall CallOf(CollectiveKind kind, int64_t count, DType dtype,
-                      ReduceKind reduce, size_t pieces) {
+                      ReduceKind reduce, size_t buffers) {
   return {.kind = static_cast<uint8_t>(kind),
           .dtype = dtype,
           .reduce = static_cast<uint8_t>(reduce),
-          .pieces = static_cast<int32_t>(pieces),
+          .buffers = static_cast<int32_t>(buffers),
           .count = count};
 }
 
@@ -31,18 +31,18 @@ std::string CollectiveCall::ToString() const {
   static constexpr const char* kReduceNames[] = {"sum", "max", "min"};
   return absl::StrCat(CollectiveName(collective), " ", kReduceNames[reduce],
                       " of ", DTypeName(static_cast<DType>(dtype)), " x ",
-                      count, " in ", pieces,
-                      pieces == 1 ? " piece" : " pieces");
+                      count, " in ", buffers,
+                      buffers == 1 ? " buffer" : " buffers");
 }
 
 absl::Status CheckSameCall(const Communicator::Group& group,
                            absl::Span<const CollectiveCall> calls) {
-  for (size_t place = 1; place < calls.size(); ++place) {
-    if (calls[place] == calls[0]) continue;
+  for (size_t i = 1; i < calls.size(); ++i) {
+    if (calls[i] == calls[0]) continue;
     return absl::AbortedError(absl::StrCat(
         "ranks disagree on a collective: rank ", group.ranks[0], " calls ",
-        calls[0].ToString(), ", rank ", group.ranks[place], " calls ",
-        calls[place].ToString(), "\n  group  ranks ",
+        calls[0].ToString(), ", rank ", group.ranks[i], " calls ",
+        calls[i].ToString(), "\n  group  ranks ",
         absl::StrJoin(group.ranks, ","),
         "\n  help   every rank must run the same program on the same shapes"));
   }

@@ -28,7 +28,7 @@ absl::Status CheckSize(CollectiveKind kind, int64_t size) {
 absl::StatusOr<const Communicator::Group*> Communicator::GroupOver(
     const AxisList& axes, bool replicated_outside, bool asynchronous) {
   replicated_outside = replicated_outside && !reduces_in_order();
-  // Where every sum has the order of places anyway, nothing is kept for it.
+  // If every sum is in rank order anyway, the flags need no separate groups.
   asynchronous = asynchronous && !reduces_in_order();
   for (const auto& group : groups_) {
     if (group->axes == axes && group->asynchronous == asynchronous &&
@@ -48,7 +48,7 @@ absl::StatusOr<const Communicator::Group*> Communicator::GroupOver(
   group->id = static_cast<int>(groups_.size());
   group->axes = axes;
   group->ranks = mesh_.Group(rank_, axes);
-  group->place = static_cast<int>(mesh_.Coordinate(rank_, axes));
+  group->index = static_cast<int>(mesh_.Coordinate(rank_, axes));
   group->replicated_outside = replicated_outside;
   group->asynchronous = asynchronous;
   if (group->ranks.size() > 1) MTF_RETURN_IF_ERROR(OpenGroup(*group));
@@ -99,18 +99,18 @@ void Communicator::Count(CollectiveKind kind, const Group& group,
 }
 
 absl::Status Communicator::AllReduce(const Group& group,
-                                     absl::Span<const Piece> pieces,
+                                     absl::Span<const ReduceBuffer> buffers,
                                      DType dtype, ReduceKind kind) {
   int64_t bytes = 0;
-  for (const Piece& piece : pieces) {
-    MTF_RETURN_IF_ERROR(CheckSize(CollectiveKind::kAllReduce, piece.count));
-    bytes += piece.count * DTypeSize(dtype);
+  for (const ReduceBuffer& buffer : buffers) {
+    MTF_RETURN_IF_ERROR(CheckSize(CollectiveKind::kAllReduce, buffer.count));
+    bytes += buffer.count * DTypeSize(dtype);
   }
   Count(CollectiveKind::kAllReduce, group, bytes);
-  if (group.ranks.size() > 1) return DoAllReduce(group, pieces, dtype, kind);
-  for (const Piece& piece : pieces) {
+  if (group.ranks.size() > 1) return DoAllReduce(group, buffers, dtype, kind);
+  for (const ReduceBuffer& buffer : buffers) {
     MTF_RETURN_IF_ERROR(
-        DoCopy(piece.in, piece.out, piece.count * DTypeSize(dtype)));
+        DoCopy(buffer.in, buffer.out, buffer.count * DTypeSize(dtype)));
   }
   return absl::OkStatus();
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kVector = 32;
 
-// Under this size the C library does well.
+// Below this size memcpy is fast enough.
 constexpr int64_t kSmall = 1024;
 
 template <bool kStream>
@@ -33,7 +33,7 @@ __m256i Load(const std::byte* from) {
 
 template <bool kStream>
 void Copy(std::byte* to, const std::byte* from, int64_t bytes) {
-  // Streaming stores must be aligned, and others are faster so.
+  // Streaming stores must be aligned; ordinary stores are faster if aligned.
   const int64_t misaligned =
       static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % kVector);
   const int64_t head = misaligned == 0 ? 0 : kVector - misaligned;
@@ -73,7 +73,7 @@ void StreamBytes(void* to, const void* from, int64_t bytes) {
   if (bytes >= kSmall) {
     Copy<true>(static_cast<std::byte*>(to), static_cast<const std::byte*>(from),
                bytes);
-    // No release store waits for streaming stores; this does.
+    // A release store does not wait for streaming stores; a fence does.
     _mm_sfence();
   } else if (bytes > 0) {
     std::memcpy(to, from, bytes);

@@ -6,15 +6,15 @@
 
 namespace mtf {
 
-// memcpy for messages. The C library copies a few KiB and more with the string
-// instruction of the processor, which some processors run at 4 GB/s when the
-// two addresses lie badly to each other; plain vector moves do 20 and more.
+// memcpy for messages. From a few KiB on, the C library copies with the
+// processor's string instruction, which drops to 4 GB/s on some processors for
+// unfavourable relative alignments; plain vector moves reach 20 GB/s and more.
 void CopyBytes(void* to, const void* from, int64_t bytes);
 
-// The same, for a destination that another core has read and will read next.
-// Ordinary stores first fetch every line that the reader still caches: 2 GB/s
-// between cores that share no cache. Streaming stores take it away unread, 30
-// GB/s, and cost the reader nothing. Complete on return.
+// The same for a destination that another core has read before and reads next.
+// Ordinary stores first fetch each cache line from the reader (2 GB/s between
+// cores that share no cache); streaming stores invalidate it without a fetch
+// (30 GB/s). The copy is visible to other cores on return.
 void StreamBytes(void* to, const void* from, int64_t bytes);
 
 }  // namespace mtf

@@ -27,7 +27,7 @@ class MpiCommunicator : public GroupedCommunicator {
           "mesh \"", mesh.ToString(), "\" has ", mesh.num_devices(),
           " devices, but ", runtime->size(), " ranks are running\n  help  ",
           "start with mtfrun -n ", mesh.num_devices(),
-          ", or give an axis the size -1, the rest of the ranks"));
+          ", or give an axis the size -1 for the remaining ranks"));
     }
     std::unique_ptr<MpiCommunicator> communicator(
         new MpiCommunicator(mesh, *runtime));
@@ -37,7 +37,7 @@ class MpiCommunicator : public GroupedCommunicator {
   }
 
   RankPlacement placement() const override { return runtime_.placement(); }
-  bool waits_for_ever() const override { return runtime_.has_messages(); }
+  bool can_wait_forever() const override { return runtime_.has_messages(); }
 
  protected:
   absl::StatusOr<GroupCollectives*> MakeCollectives(

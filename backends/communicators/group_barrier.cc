@@ -43,7 +43,7 @@ GroupBarrier::Outcome GroupBarrier::Arrive(int size, const WaitPolicy& policy) {
   if (before & kBroken) return Outcome::kBroken;
   const uint64_t round = Round(before);
   if ((before & kArrivals) + 1 == static_cast<uint64_t>(size)) {
-    // Only a rank that breaks the round can have come between.
+    // Only a rank that breaks the round can have changed the word meanwhile.
     uint64_t expected = before + 1;
     return word_.compare_exchange_strong(expected, (round + 1) << kRoundShift,
                                          std::memory_order_acq_rel,

@@ -9,32 +9,31 @@ namespace mtf {
 
 // How a rank waits for others.
 struct WaitPolicy {
-  // Looks at the barrier this often before it yields its core. With more ranks
-  // than cores that must be 0: the rank waited for needs the core.
+  // Polls of the barrier before the rank yields its core. Must be 0 with more
+  // ranks than cores, where the awaited rank needs the core.
   int spins = 0;
-  // Then it yields this often, and sleeps between looks from then on: such a
-  // wait is a long one (an uneven step, a checkpoint being written).
+  // Polls with a yield in between. After these the rank sleeps between polls:
+  // the wait is a long one (an uneven step, a checkpoint being written).
   int yields = 1000;
-  // Nonzero when some rank has failed; may be null.
+  // True once some rank has failed; may be null.
   const std::atomic<bool>* abort = nullptr;
-  // Gives up after this long; 0 waits for ever.
+  // Timeout of a wait; 0 waits forever.
   double timeout_seconds = 0;
 };
 
-// A barrier in memory that threads or processes share; zeroed memory is a
-// fresh one. Arrivals, rounds and failure share one word, so that a barrier is
-// passed by everyone or by no one: a rank that gives up breaks the round for
-// all, and only if the round is not complete yet. The others then never wait
-// for it, nor miss what it had still agreed to.
+// A barrier in memory shared by threads or processes; zeroed memory is a fresh
+// barrier. Arrivals, rounds and failure share one word, so that either every
+// rank passes a round or none does: a rank that times out breaks the round for
+// all, but only while the round is incomplete.
 class GroupBarrier {
  public:
   enum class Outcome { kPassed, kBroken, kTimedOut };
 
-  // Waits until `size` ranks have arrived. Memory written before is visible
-  // after to all of them.
+  // Waits until `size` ranks have arrived. What each wrote before the call is
+  // visible to all of them afterwards.
   Outcome Arrive(int size, const WaitPolicy& policy);
 
-  // Makes it fresh again. Nobody may be waiting.
+  // Returns to the initial state. No rank may be waiting.
   void Reset() { word_.store(0, std::memory_order_release); }
 
  private:

@@ -27,8 +27,8 @@ absl::StatusOr<StepError> GroupedCommunicator::Agree(const StepError& error) {
   std::vector<StepError> errors(size());
   MTF_RETURN_IF_ERROR(
       DoAllGather(*world_, &error, errors.data(), sizeof(StepError)));
-  // Ranks that saw the same position saw the same index, unless they are
-  // replicas of something broken; the lowest rank decides then too.
+  // Ranks that report the same position report the same index, unless replicas
+  // have diverged; then the lowest rank decides.
   return *std::min_element(errors.begin(), errors.end(),
                            [](const StepError& a, const StepError& b) {
                              return std::tie(a.instruction, a.position) <
@@ -41,14 +41,14 @@ absl::Status GroupedCommunicator::Barrier() {
   return collectives_[world_->id]->Barrier();
 }
 
-absl::StatusOr<std::vector<std::string>> GroupedCommunicator::Exchange(
+absl::StatusOr<std::vector<std::string>> GroupedCommunicator::AllGatherText(
     const std::string& text) {
   if (size() == 1) return std::vector<std::string>{text};
   const int64_t length = static_cast<int64_t>(text.size());
   std::vector<int64_t> lengths(size());
   MTF_RETURN_IF_ERROR(
       DoAllGather(*world_, &length, lengths.data(), sizeof(length)));
-  // Gathers are of equal blocks, so all are padded to the longest.
+  // An all_gather has equal blocks, so texts are padded to the longest.
   const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::string padded = text;
   padded.resize(longest);
@@ -61,10 +61,10 @@ absl::StatusOr<std::vector<std::string>> GroupedCommunicator::Exchange(
   return texts;
 }
 
-absl::Status GroupedCommunicator::DoAllReduce(const Group& group,
-                                              absl::Span<const Piece> pieces,
-                                              DType dtype, ReduceKind kind) {
-  return collectives_[group.id]->AllReduce(pieces, dtype, kind);
+absl::Status GroupedCommunicator::DoAllReduce(
+    const Group& group, absl::Span<const ReduceBuffer> buffers, DType dtype,
+    ReduceKind kind) {
+  return collectives_[group.id]->AllReduce(buffers, dtype, kind);
 }
 
 absl::Status GroupedCommunicator::DoAllGather(const Group& group,

@@ -14,46 +14,48 @@
 
 namespace mtf {
 
-// The collectives of one group of two ranks or more, as this rank calls them;
-// Communicator says what each does.
+// The collectives of one group of at least two ranks, called by this rank.
+// Communicator documents each.
 class GroupCollectives {
  public:
   virtual ~GroupCollectives() = default;
 
-  virtual absl::Status AllReduce(absl::Span<const Communicator::Piece> pieces,
-                                 DType dtype, ReduceKind kind) = 0;
+  virtual absl::Status AllReduce(
+      absl::Span<const Communicator::ReduceBuffer> buffers, DType dtype,
+      ReduceKind kind) = 0;
   virtual absl::Status AllGather(const void* in, void* out, int64_t bytes) = 0;
   virtual absl::Status ReduceScatter(const void* in, void* out, int64_t count,
                                      DType dtype, ReduceKind kind) = 0;
   virtual absl::Status AllToAll(const void* in, void* out, int64_t bytes) = 0;
-  // `source` and `destination` are places in the group.
+  // `source` and `destination` are indices in the group.
   virtual absl::Status Permute(const void* in, void* out, int64_t bytes,
                                int source, int destination) = 0;
   virtual absl::Status Barrier() = 0;
 };
 
-// A communicator that is no more than its groups: sends each call to the
-// collectives of the group, and its control traffic to those of all ranks.
+// A communicator that delegates each call to the collectives of the group, and
+// control traffic to those of the group of all ranks.
 class GroupedCommunicator : public Communicator {
  public:
   using Communicator::Communicator;
 
   absl::StatusOr<StepError> Agree(const StepError& error) override;
   absl::Status Barrier() override;
-  absl::StatusOr<std::vector<std::string>> Exchange(
+  absl::StatusOr<std::vector<std::string>> AllGatherText(
       const std::string& text) override;
 
  protected:
-  // The collectives of a group of two ranks or more; they outlive this object.
+  // The collectives of a group of at least two ranks. They outlive this object.
   virtual absl::StatusOr<GroupCollectives*> MakeCollectives(
       const Group& group) = 0;
 
-  // Opens the group of all ranks. Derived classes call it before first use.
+  // Opens the group of all ranks. Derived classes call this before first use.
   absl::Status OpenWorld();
 
   absl::Status OpenGroup(const Group& group) final;
-  absl::Status DoAllReduce(const Group& group, absl::Span<const Piece> pieces,
-                           DType dtype, ReduceKind kind) final;
+  absl::Status DoAllReduce(const Group& group,
+                           absl::Span<const ReduceBuffer> buffers, DType dtype,
+                           ReduceKind kind) final;
   absl::Status DoAllGather(const Group& group, const void* in, void* out,
                            int64_t bytes) final;
   absl::Status DoReduceScatter(const Group& group, const void* in, void* out,

@@ -13,7 +13,8 @@
 namespace mtf {
 namespace {
 
-// The variables of one launcher, for ranks, rank and ranks on this host.
+// The environment variables of one launcher: number of ranks, rank, and number
+// of ranks on this host.
 struct Variables {
   const char* name;
   const char* size;
@@ -21,8 +22,8 @@ struct Variables {
   const char* local_size;
 };
 
-// In the order of trust: Slurm also sets its variables for a batch script, in
-// which mpirun is called, so it comes last and counts steps only.
+// In order of precedence. Slurm comes last and uses its step variables, because
+// it also sets the others for a batch script that calls mpirun.
 constexpr Variables kLaunchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
@@ -65,10 +66,10 @@ absl::Status CheckLauncher(const LauncherInfo& info, int library_size,
   if (info.size <= 1 || library_size == info.size) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "this process is one of ", info.size, " started by ", info.name,
-      ", but the MPI it is built with sees ", library_size, " rank",
+      ", but the MPI library it is linked with sees ", library_size, " rank",
       library_size == 1 ? "" : "s", "\n  launcher  ", info.name, ", rank ",
       info.rank, " of ", info.size, "\n  built with  ", library,
-      "\n  help  start it with mtfrun, which takes the mpirun that belongs to "
+      "\n  help  start it with mtfrun, which uses the mpirun that belongs to "
       "the build"));
 }
 
@@ -76,7 +77,7 @@ int AllowedCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) != 0) {
-    // More cores than the set has places for: then nobody counts them.
+    // Fails on machines with more cores than cpu_set_t holds.
     return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
   }
   return std::max(1, CPU_COUNT(&set));

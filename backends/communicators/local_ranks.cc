@@ -25,13 +25,13 @@
 namespace mtf {
 namespace {
 
-// Two of these per rank stay in a second-level cache together with the data
-// that passes through them.
+// Two segments per rank fit into the second-level cache together with the data
+// copied through them.
 constexpr int64_t kSegmentBytes = 128 << 10;
 
 constexpr double kLeastPatienceSeconds = 1, kMostPatienceSeconds = 10;
 
-// What the ranks of one LocalRanks share.
+// State shared by the ranks of one LocalRanks.
 class SharedState {
  public:
   explicit SharedState(int64_t ranks)
@@ -40,8 +40,8 @@ class SharedState {
     wait_.abort = &abort_;
   }
 
-  // The memory of the group over `axes` that has `first_rank` at place 0.
-  // Whichever rank of the group comes first makes it.
+  // The memory of the group over `axes` whose first rank is `first_rank`.
+  // Allocated by whichever rank of the group calls first.
   void* GroupMemory(const AxisList& axes, int64_t first_rank, int64_t bytes) {
     std::lock_guard<std::mutex> lock(mutex_);
     Memory& memory = memories_[{{axes.begin(), axes.end()}, first_rank}];
@@ -59,7 +59,7 @@ class SharedState {
   }
 
   const WaitPolicy& wait() const { return wait_; }
-  // How long a rank may still take after others gave up waiting for it.
+  // How long a rank may still take after others timed out waiting for it.
   std::chrono::duration<double> Patience() const {
     return std::chrono::duration<double>(std::clamp(
         wait_.timeout_seconds, kLeastPatienceSeconds, kMostPatienceSeconds));
@@ -97,7 +97,7 @@ class LocalCommunicator : public GroupedCommunicator {
     return placement;
   }
 
-  // After a failure, when no rank is inside.
+  // Called after a failure, while no rank is in a collective.
   void Reset() {
     for (auto& group : groups_) group->Reset();
   }
@@ -121,8 +121,8 @@ class LocalCommunicator : public GroupedCommunicator {
   std::vector<std::unique_ptr<SharedMemoryCollectives>> groups_;
 };
 
-// The error to show: the first by rank, but the cause before those that it
-// released from waiting.
+// The error to report: the first by rank, preferring the cause of a failure
+// over the kAborted of ranks that were released from waiting.
 absl::Status FirstError(const std::vector<absl::Status>& statuses) {
   absl::Status first;
   for (const absl::Status& status : statuses) {
@@ -145,8 +145,8 @@ struct LocalRanks::State {
     }
   }
 
-  // Not in the constructor: where a thread cannot be had, the destructor ends
-  // those that have started.
+  // Not in the constructor: if a thread cannot be created, the destructor must
+  // run to end those that have started.
   void Start() {
     const auto ranks = static_cast<int64_t>(communicators.size());
     for (int64_t rank = 0; rank < ranks; ++rank) {
@@ -163,7 +163,7 @@ struct LocalRanks::State {
     for (std::thread& thread : threads) thread.join();
   }
 
-  // The life of a rank's thread: waits for a body, runs it, reports.
+  // The loop of a rank's thread: waits for a body, runs it, stores its status.
   void Serve(int64_t rank) {
     std::unique_lock<std::mutex> lock(mutex);
     for (int64_t served = 0;; ++served) {
@@ -184,14 +184,14 @@ struct LocalRanks::State {
   std::vector<std::unique_ptr<LocalCommunicator>> communicators;
   std::vector<std::thread> threads;
 
-  std::mutex one_run;  // held for the length of a Run
-  std::mutex mutex;    // guards what follows
+  std::mutex one_run;  // held for the duration of a Run
+  std::mutex mutex;    // guards the members below
   std::condition_variable wake, done;
   const std::function<absl::Status(Communicator&)>* body = nullptr;
   int64_t runs = 0;
   int64_t running = 0;
   std::vector<absl::Status> statuses;
-  bool timed_out = false;  // a rank gave up waiting for another in this run
+  bool timed_out = false;  // a rank timed out waiting for another in this run
   bool stop = false;
 };
 
@@ -215,7 +215,7 @@ absl::Status LocalRanks::Run(
   state.wake.notify_all();
   state.done.wait(lock, [&] { return state.running == 0 || state.timed_out; });
   if (state.running > 0) {
-    // A thread cannot be ended, and it may use what the caller owns.
+    // The remaining threads cannot be stopped and may use the caller's memory.
     const auto over = [&] { return state.running == 0; };
     if (!state.done.wait_for(lock, state.shared.Patience(), over)) {
       std::cerr << ErrorText(FirstError(state.statuses)) << std::endl;
@@ -224,7 +224,7 @@ absl::Status LocalRanks::Run(
   }
   const absl::Status error = FirstError(state.statuses);
   if (!error.ok()) {
-    // Ranks may have stopped at different places; all start afresh.
+    // Ranks may have stopped in different collectives; reset all groups.
     state.shared.Reset();
     for (auto& communicator : state.communicators) communicator->Reset();
   }

@@ -14,8 +14,7 @@
 namespace mtf {
 namespace {
 
-// Sums of more than two sources are kept in a block that stays in the
-// first-level cache.
+// Intermediate results are kept in blocks that fit into the first-level cache.
 constexpr int64_t kBlock = 1024;
 
 void Widen(const BFloat16* in, float* __restrict out, int64_t n) {
@@ -26,7 +25,7 @@ void Narrow(const float* __restrict in, BFloat16* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = ToBFloat16(in[i]);
 }
 
-// The compiler converts halves one by one, so the bulk is spelled out.
+// GCC does not vectorize conversions of halves, so use intrinsics.
 void Widen(const Float16* in, float* __restrict out, int64_t n) {
   int64_t i = 0;
 #ifdef __F16C__
@@ -62,7 +61,7 @@ struct Sum {
     }
   }
 };
-// `a != a` is true of a NaN only.
+// `a != a` is true only for NaN.
 struct Max {
   template <class T>
   T operator()(T a, T b) const {
@@ -82,7 +81,7 @@ struct And {
   uint8_t operator()(uint8_t a, uint8_t b) const { return a & b; }
 };
 
-// Of two sources or more. 16-bit floats are reduced as `Wide`, which is float.
+// Reduces at least two sources. 16-bit floats are reduced as `Wide`, float.
 template <class T, class Wide, class Op>
 void Reduce(absl::Span<const void* const> sources, void* out, int64_t count) {
   constexpr Op op;

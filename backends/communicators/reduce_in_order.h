@@ -12,12 +12,12 @@ namespace mtf {
 
 // Reduces `sources`, each of `count` elements, into `out`, which may be one of
 // them: ((s0 + s1) + s2) + ... for every element. Every communicator reduces
-// through this one function and in the order of places in the group, so the
-// bits of a sum depend neither on the communicator nor on the message size.
+// through this function, in the order of the ranks of the group, so the bits of
+// a sum depend neither on the communicator nor on the message size.
 //
-// bf16 and f16 add in float and round once at the end. Integers wrap. A bool
-// sum or max is "any", a min is "all". The max and the min of a NaN and a
-// number are NaN, whichever comes first.
+// bf16 and f16 are added in float and rounded once at the end. Integers wrap
+// around. For bool, sum and max are "any" and min is "all". Max and min return
+// NaN if any source is NaN.
 void ReduceInOrder(DType dtype, ReduceKind kind,
                    absl::Span<const void* const> sources, void* out,
                    int64_t count);

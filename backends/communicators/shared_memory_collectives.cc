@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backends/communicators/copy_bytes.h"
-#include "backends/communicators/pieces.h"
+#include "backends/communicators/reduce_buffers.h"
 #include "backends/communicators/reduce_in_order.h"
 #include "backends/communicators/wait_options.h"
 #include "layouts/text_items.h"
@@ -21,12 +21,12 @@ namespace {
 
 constexpr int64_t kLine = 64;
 
-// Above this size an all_reduce is shared out among more than two ranks, which
-// costs a second meeting.
+// Above this size, and with more than two ranks, each rank of an all_reduce
+// reduces a share, at the cost of a second barrier.
 constexpr int64_t kSmallBytes = 8 << 10;
 
-// Results larger than this are out of the caches before anyone reads them, so
-// they need not go through them.
+// Larger results are evicted from the caches before they are read, so they are
+// written by streaming stores.
 constexpr int64_t kLargeResult = 8 << 20;
 
 using Pointers = absl::InlinedVector<const void*, 16>;
@@ -39,14 +39,14 @@ const std::byte* Bytes(const void* p) {
   return static_cast<const std::byte*>(p);
 }
 
-// How to copy parts of a result of `bytes` to where it goes.
+// The function that copies to a result of `bytes`.
 decltype(CopyBytes)* CopyOfResult(int64_t bytes) {
   return bytes > kLargeResult ? StreamBytes : CopyBytes;
 }
 
 }  // namespace
 
-// One chunk of every rank's blocks, readable until the next meeting.
+// One chunk of every rank's blocks, readable until the next barrier.
 struct SharedMemoryCollectives::Chunk {
   const SharedMemoryCollectives* owner;
   const std::byte* in;
@@ -54,11 +54,12 @@ struct SharedMemoryCollectives::Chunk {
   int64_t stride = 0;  // between blocks in a segment
   uint64_t turn = 0;
   int64_t offset = 0;  // of the chunk in a block
-  int64_t bytes = 0;   // of one block
+  int64_t bytes = 0;   // of the chunk in each block
 
-  const std::byte* Block(int place, int64_t block) const {
-    if (place == owner->place_) return in + block * block_bytes + offset;
-    return owner->segment(place, turn) + block * stride;
+  // The chunk of block `block` of rank `index` of the group.
+  const std::byte* Block(int index, int64_t block) const {
+    if (index == owner->index_) return in + block * block_bytes + offset;
+    return owner->segment(index, turn) + block * stride;
   }
 };
 
@@ -73,10 +74,10 @@ SharedMemoryCollectives::SharedMemoryCollectives(
     const Communicator::Group& group, void* memory, const Options& options)
     : group_(group),
       size_(static_cast<int>(group.ranks.size())),
-      place_(group.place),
+      index_(group.index),
       options_(options),
-      // Zeroed memory is a barrier at rest and empty slots; making them here
-      // again would wipe what a faster rank has written already.
+      // Zeroed memory is a valid initial state. Constructing the objects here
+      // would overwrite what a faster rank has already written.
       barrier_(static_cast<GroupBarrier*>(memory)),
       slots_(static_cast<std::byte*>(memory) + kLine),
       segments_(slots_ + 2 * size_ * sizeof(Slot)) {
@@ -84,18 +85,18 @@ SharedMemoryCollectives::SharedMemoryCollectives(
 }
 
 SharedMemoryCollectives::Slot& SharedMemoryCollectives::slot(
-    int place, uint64_t turn) const {
-  return reinterpret_cast<Slot*>(slots_)[2 * place + (turn & 1)];
+    int index, uint64_t turn) const {
+  return reinterpret_cast<Slot*>(slots_)[2 * index + (turn & 1)];
 }
 
-std::byte* SharedMemoryCollectives::segment(int place, uint64_t turn) const {
-  return segments_ + (2 * place + (turn & 1)) * options_.segment_bytes;
+std::byte* SharedMemoryCollectives::segment(int index, uint64_t turn) const {
+  return segments_ + (2 * index + (turn & 1)) * options_.segment_bytes;
 }
 
 absl::Status SharedMemoryCollectives::Meet(const CollectiveCall& call) {
-  Slot& mine = slot(place_, turn_);
+  Slot& mine = slot(index_, turn_);
   mine.call = call;
-  mine.meeting.store(turn_ + 1, std::memory_order_relaxed);
+  mine.round.store(turn_ + 1, std::memory_order_relaxed);
   switch (barrier_->Arrive(size_, options_.wait)) {
     case GroupBarrier::Outcome::kPassed:
       break;
@@ -116,14 +117,14 @@ absl::Status SharedMemoryCollectives::Meet(const CollectiveCall& call) {
 absl::Status SharedMemoryCollectives::TimeoutError() const {
   std::vector<int64_t> missing;
   for (int p = 0; p < size_; ++p) {
-    if (slot(p, turn_).meeting.load(std::memory_order_relaxed) != turn_ + 1) {
+    if (slot(p, turn_).round.load(std::memory_order_relaxed) != turn_ + 1) {
       missing.push_back(group_.ranks[p]);
     }
   }
   absl::Status error = absl::DeadlineExceededError(absl::StrCat(
-      "rank ", group_.ranks[place_], " waited ", options_.wait.timeout_seconds,
+      "rank ", group_.ranks[index_], " waited ", options_.wait.timeout_seconds,
       " s for rank ", absl::StrJoin(missing, ", "), " to join ",
-      slot(place_, turn_).call.ToString(),
+      slot(index_, turn_).call.ToString(),
       DetailLine("help", kCollectiveTimeoutHelp)));
   error.SetPayload(kMissingRanks, absl::Cord(absl::StrJoin(missing, ",")));
   return error;
@@ -138,8 +139,8 @@ absl::Status SharedMemoryCollectives::ForEachChunk(
     chunk.bytes = std::min(chunk.stride, block_bytes - chunk.offset);
     chunk.turn = turn_;
     for (int64_t b = 0; b < blocks && chunk.bytes > 0; ++b) {
-      if (blocks > 1 && b == place_) continue;  // only this rank reads it
-      StreamBytes(segment(place_, turn_) + b * chunk.stride,
+      if (blocks > 1 && b == index_) continue;  // only this rank reads it
+      StreamBytes(segment(index_, turn_) + b * chunk.stride,
                   Bytes(in) + b * block_bytes + chunk.offset, chunk.bytes);
     }
     MTF_RETURN_IF_ERROR(Meet(call));
@@ -171,7 +172,7 @@ absl::Status SharedMemoryCollectives::ReduceScatter(const void* in, void* out,
       CallOf(CollectiveKind::kReduceScatter, count, dtype, kind, 1), in, size_,
       count * size, [&](const Chunk& chunk) {
         Pointers sources(size_);
-        for (int p = 0; p < size_; ++p) sources[p] = chunk.Block(p, place_);
+        for (int p = 0; p < size_; ++p) sources[p] = chunk.Block(p, index_);
         ReduceInOrder(dtype, kind, sources,
                       static_cast<std::byte*>(out) + chunk.offset,
                       chunk.bytes / size);
@@ -186,7 +187,7 @@ absl::Status SharedMemoryCollectives::AllToAll(const void* in, void* out,
       [&](const Chunk& chunk) {
         for (int p = 0; p < size_; ++p) {
           copy(static_cast<std::byte*>(out) + p * bytes + chunk.offset,
-               chunk.Block(p, place_), chunk.bytes);
+               chunk.Block(p, index_), chunk.bytes);
         }
       });
 }
@@ -204,62 +205,65 @@ absl::Status SharedMemoryCollectives::Permute(const void* in, void* out,
 absl::Status SharedMemoryCollectives::Barrier() { return Meet(BarrierCall()); }
 
 absl::Status SharedMemoryCollectives::AllReduce(
-    absl::Span<const Communicator::Piece> pieces, DType dtype,
+    absl::Span<const Communicator::ReduceBuffer> buffers, DType dtype,
     ReduceKind kind) {
   int64_t total = 0;
-  for (const Communicator::Piece& piece : pieces) total += piece.count;
+  for (const Communicator::ReduceBuffer& buffer : buffers)
+    total += buffer.count;
   const CollectiveCall call =
-      CallOf(CollectiveKind::kAllReduce, total, dtype, kind, pieces.size());
+      CallOf(CollectiveKind::kAllReduce, total, dtype, kind, buffers.size());
   const int64_t per_chunk = options_.segment_bytes / DTypeSize(dtype);
   int64_t begin = 0;
-  do {  // once for nothing too: the others may have something
+  do {  // at least once: all ranks must compare their calls
     const int64_t n = std::min(per_chunk, total - begin);
-    MTF_RETURN_IF_ERROR(AllReduceChunk(call, pieces, begin, n, dtype, kind));
+    MTF_RETURN_IF_ERROR(AllReduceChunk(call, buffers, begin, n, dtype, kind));
     begin += n;
   } while (begin < total);
   return absl::OkStatus();
 }
 
 absl::Status SharedMemoryCollectives::AllReduceChunk(
-    const CollectiveCall& call, absl::Span<const Communicator::Piece> pieces,
-    int64_t begin, int64_t n, DType dtype, ReduceKind kind) {
+    const CollectiveCall& call,
+    absl::Span<const Communicator::ReduceBuffer> buffers, int64_t begin,
+    int64_t n, DType dtype, ReduceKind kind) {
   const int64_t size = DTypeSize(dtype);
-  // Everyone reduces everything: one meeting, and with two ranks fewer bytes
-  // moved than by sharing the work. Otherwise each rank reduces its part, and
-  // then all copy all parts. Only others read this rank's segment.
+  // With two ranks or few bytes every rank reduces all elements: one barrier,
+  // and with two ranks fewer bytes than sharing the work. Otherwise each rank
+  // reduces its share, and all ranks copy the shares of the others. A rank does
+  // not read its own segment, so its own share need not be copied there.
   const bool share = size_ > 2 && n * size > kSmallBytes;
-  const int64_t part = share ? PartBegin(n, size_, place_) : 0;
-  const int64_t end = share ? PartBegin(n, size_, place_ + 1) : n;
+  const int64_t first_own = share ? ShareBegin(n, size_, index_) : 0;
+  const int64_t end = share ? ShareBegin(n, size_, index_ + 1) : n;
   const uint64_t turn = turn_;
-  std::byte* mine = segment(place_, turn);
-  PackPieces(pieces, begin, share ? part : n, size, mine, StreamBytes);
-  PackPieces(pieces, begin + end, n - end, size, mine + end * size,
-             StreamBytes);
+  std::byte* mine = segment(index_, turn);
+  PackBuffers(buffers, begin, share ? first_own : n, size, mine, StreamBytes);
+  PackBuffers(buffers, begin + end, n - end, size, mine + end * size,
+              StreamBytes);
   MTF_RETURN_IF_ERROR(Meet(call));
   Pointers sources(size_);
-  ForEachPart(pieces, begin + part, end - part,
+  ForEachSpan(buffers, begin + first_own, end - first_own,
               [&](size_t i, int64_t first, int64_t before, int64_t count) {
-                const int64_t offset = (part + before) * size;
+                const int64_t offset = (first_own + before) * size;
                 for (int p = 0; p < size_; ++p) {
                   sources[p] = segment(p, turn) + offset;
                 }
-                sources[place_] = Bytes(pieces[i].in) + first * size;
+                sources[index_] = Bytes(buffers[i].in) + first * size;
                 std::byte* out =
-                    static_cast<std::byte*>(pieces[i].out) + first * size;
+                    static_cast<std::byte*>(buffers[i].out) + first * size;
                 ReduceInOrder(dtype, kind, sources, out, count);
                 if (share) StreamBytes(mine + offset, out, count * size);
               });
   if (!share) return absl::OkStatus();
-  // Whoever passed the first meeting comes to this one.
+  // Every rank that passed the first barrier reaches this one.
   if (barrier_->Arrive(size_, options_.wait) !=
       GroupBarrier::Outcome::kPassed) {
     return AbortedError();
   }
   for (int p = 0; p < size_; ++p) {
-    if (p == place_) continue;
-    const int64_t first = PartBegin(n, size_, p);
-    UnpackPieces(segment(p, turn) + first * size, pieces, begin + first,
-                 PartBegin(n, size_, p + 1) - first, size);
+    if (p == index_) continue;
+    const int64_t first = ShareBegin(n, size_, p);
+    UnpackBuffers(segment(p, turn) + first * size, buffers, begin + first,
+                  ShareBegin(n, size_, p + 1) - first, size);
   }
   return absl::OkStatus();
 }

@@ -12,17 +12,17 @@
 namespace mtf {
 namespace {
 
-// About the time of a message between two cores. Longer only pays on an idle
-// machine and costs ten times as much on a busy one.
+// About the latency of a message between two cores. Spinning longer gains
+// little on an idle machine and costs ten times as much on a busy one.
 constexpr int kSpins = 100;
 
-// Where each rank has a core nobody else wants it, so a rank may look for some
-// milliseconds; waking up from sleep takes a tenth of one.
+// If each rank has its own core it may poll for some milliseconds; waking up
+// from sleep takes a tenth of a millisecond.
 constexpr int kYieldsOnOwnCore = 20000;
 
 constexpr double kTimeoutSeconds = 600;
 
-// Negative until it is set.
+// Negative: not set.
 std::atomic<double> set_timeout{-1};
 
 double TimeoutOfEnvironment() {
@@ -33,8 +33,8 @@ double TimeoutOfEnvironment() {
       seconds >= 0) {
     return seconds;
   }
-  static std::once_flag told;
-  std::call_once(told, [&] {
+  static std::once_flag reported;
+  std::call_once(reported, [&] {
     std::cerr << "MTF_COLLECTIVE_TIMEOUT \"" << text
               << "\" is not a number of seconds; using " << kTimeoutSeconds
               << std::endl;

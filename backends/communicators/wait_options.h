@@ -6,27 +6,26 @@
 
 namespace mtf {
 
-// How `local_ranks` ranks on `cores` cores wait for each other.
-//
-// They give up after CollectiveTimeout().
+// How `local_ranks` ranks on `cores` cores wait for each other. Waits time out
+// after CollectiveTimeout().
 WaitPolicy WaitOptions(int local_ranks, int cores);
 
-// Seconds after which a rank that waits for others in a collective gives up
-// with an error that names them; 0 waits for ever. What SetCollectiveTimeout
-// said last, or MTF_COLLECTIVE_TIMEOUT, or ten minutes: a rank may be reading
-// data or writing a checkpoint meanwhile. Groups keep what they were made with;
-// a negative number takes back what was set.
+// Seconds after which a rank that waits in a collective fails with an error
+// that names the missing ranks; 0 waits forever. The value of the last call of
+// SetCollectiveTimeout, else of MTF_COLLECTIVE_TIMEOUT, else ten minutes, since
+// another rank may be reading data or writing a checkpoint. Existing groups
+// keep their timeout; a negative number removes the value set before.
 double CollectiveTimeout();
 void SetCollectiveTimeout(double seconds);
 
 inline constexpr char kCollectiveTimeoutHelp[] =
     "--collective_timeout or MTF_COLLECTIVE_TIMEOUT sets the seconds, 0 waits "
-    "for ever";
+    "forever";
 
-// The payload of a timeout that holds the ranks waited for, "1,3".
+// Key of the Status payload of a timeout that lists the missing ranks, "1,3".
 inline constexpr char kMissingRanks[] = "mtf/missing_ranks";
 
-// The status of a process that ends because of it: that of train::ExitCode for
+// Exit status of a process that ends after a timeout: train::ExitCode of
 // kDeadlineExceeded.
 inline constexpr int kTimeoutExitCode = 75;
 

@@ -13,7 +13,7 @@
 namespace mtf::cpu {
 namespace {
 
-// Bools in memory are bytes; a type of their own keeps them from being ints.
+// A bool in memory: a byte, but distinct from integer types.
 struct Bool {
   uint8_t byte;
 };
@@ -45,9 +45,9 @@ inline Bool FromRegister(float x) {
 }
 
 template <class T, class Register>
-void ReadAs(const void* from, int64_t place, int64_t stride, int64_t count,
+void ReadAs(const void* from, int64_t offset, int64_t stride, int64_t count,
             Register* to) {
-  const T* data = static_cast<const T*>(from) + place;
+  const T* data = static_cast<const T*>(from) + offset;
   if (stride == 1) {
     for (int64_t i = 0; i < count; ++i) to[i] = ToRegister(data[i]);
   } else if (stride == 0) {
@@ -58,9 +58,9 @@ void ReadAs(const void* from, int64_t place, int64_t stride, int64_t count,
 }
 
 template <class T>
-void WriteAs(const float* from, int64_t count, void* to, int64_t place,
+void WriteAs(const float* from, int64_t count, void* to, int64_t offset,
              int64_t stride) {
-  T* data = static_cast<T*>(to) + place;
+  T* data = static_cast<T*>(to) + offset;
   if (stride == 1) {
     for (int64_t i = 0; i < count; ++i) data[i] = FromRegister<T>(from[i]);
   } else {
@@ -71,9 +71,9 @@ void WriteAs(const float* from, int64_t count, void* to, int64_t place,
 }
 
 template <class T>
-void WriteIntsAs(const int64_t* from, int64_t count, void* to, int64_t place,
+void WriteIntsAs(const int64_t* from, int64_t count, void* to, int64_t offset,
                  int64_t stride) {
-  T* data = static_cast<T*>(to) + place;
+  T* data = static_cast<T*>(to) + offset;
   for (int64_t i = 0; i < count; ++i) {
     data[i * stride] = static_cast<T>(from[i]);
   }
@@ -83,7 +83,7 @@ template <class T>
 int64_t Saturate(float x) {
   using Limits = std::numeric_limits<T>;
   if (std::isnan(x)) return 0;
-  // The greatest integer is no float; what is not below its successor is cut.
+  // The largest integer is not a float; its successor is, so compare with that.
   if (x >= -static_cast<float>(Limits::min())) return Limits::max();
   if (x <= static_cast<float>(Limits::min())) return Limits::min();
   return static_cast<int64_t>(x);
@@ -91,58 +91,58 @@ int64_t Saturate(float x) {
 
 }  // namespace
 
-void ReadFloats(DType dtype, const void* from, int64_t place, int64_t stride,
+void ReadFloats(DType dtype, const void* from, int64_t offset, int64_t stride,
                 int64_t count, float* to) {
   switch (dtype) {
     case kFloat32:
       if (stride == 1) {
-        std::memcpy(to, static_cast<const float*>(from) + place,
+        std::memcpy(to, static_cast<const float*>(from) + offset,
                     count * sizeof(float));
         return;
       }
-      return ReadAs<float>(from, place, stride, count, to);
+      return ReadAs<float>(from, offset, stride, count, to);
     case kBFloat16:
-      return ReadAs<BFloat16>(from, place, stride, count, to);
+      return ReadAs<BFloat16>(from, offset, stride, count, to);
     case kFloat16:
-      return ReadAs<Float16>(from, place, stride, count, to);
+      return ReadAs<Float16>(from, offset, stride, count, to);
     case kBool:
-      return ReadAs<Bool>(from, place, stride, count, to);
+      return ReadAs<Bool>(from, offset, stride, count, to);
     default:
       break;
   }
   MTF_CHECK(false) << DTypeName(dtype) << " is not kept as floats";
 }
 
-void ReadInts(DType dtype, const void* from, int64_t place, int64_t stride,
+void ReadInts(DType dtype, const void* from, int64_t offset, int64_t stride,
               int64_t count, int64_t* to) {
   if (dtype == kInt32) {
-    ReadAs<int32_t>(from, place, stride, count, to);
+    ReadAs<int32_t>(from, offset, stride, count, to);
   } else {
     MTF_CHECK(dtype == kInt64) << DTypeName(dtype);
-    ReadAs<int64_t>(from, place, stride, count, to);
+    ReadAs<int64_t>(from, offset, stride, count, to);
   }
 }
 
 void WriteFloats(DType dtype, const float* from, int64_t count, void* to,
-                 int64_t place, int64_t stride) {
+                 int64_t offset, int64_t stride) {
   switch (dtype) {
     case kFloat32:
       if (stride == 1) {
-        std::memcpy(static_cast<float*>(to) + place, from,
+        std::memcpy(static_cast<float*>(to) + offset, from,
                     count * sizeof(float));
         return;
       }
-      return WriteAs<float>(from, count, to, place, stride);
+      return WriteAs<float>(from, count, to, offset, stride);
     case kBFloat16:
       if (stride == 1) {
-        FloatsToBFloats(from, static_cast<BFloat16*>(to) + place, count);
+        FloatsToBFloats(from, static_cast<BFloat16*>(to) + offset, count);
         return;
       }
-      return WriteAs<BFloat16>(from, count, to, place, stride);
+      return WriteAs<BFloat16>(from, count, to, offset, stride);
     case kFloat16:
-      return WriteAs<Float16>(from, count, to, place, stride);
+      return WriteAs<Float16>(from, count, to, offset, stride);
     case kBool:
-      return WriteAs<Bool>(from, count, to, place, stride);
+      return WriteAs<Bool>(from, count, to, offset, stride);
     default:
       break;
   }
@@ -150,12 +150,12 @@ void WriteFloats(DType dtype, const float* from, int64_t count, void* to,
 }
 
 void WriteInts(DType dtype, const int64_t* from, int64_t count, void* to,
-               int64_t place, int64_t stride) {
+               int64_t offset, int64_t stride) {
   if (dtype == kInt32) {
-    WriteIntsAs<int32_t>(from, count, to, place, stride);
+    WriteIntsAs<int32_t>(from, count, to, offset, stride);
   } else {
     MTF_CHECK(dtype == kInt64) << DTypeName(dtype);
-    WriteIntsAs<int64_t>(from, count, to, place, stride);
+    WriteIntsAs<int64_t>(from, count, to, offset, stride);
   }
 }
 

@@ -22,8 +22,8 @@ int64_t RoundUp(int64_t count) {
   return (count + kLanes - 1) / kLanes * kLanes;
 }
 
-// Whether a step hands its argument on unchanged, so that both share a
-// register: every value of the one dtype is one of the other.
+// Whether a step returns its argument unchanged, so that both share a register:
+// a cast to a dtype that represents every value of the argument's.
 bool IsAlias(const MapStep& step, DType from) {
   if (step.function == F::kIdentity) return step.dtype == from;
   if (step.function != F::kCast) return false;
@@ -45,7 +45,7 @@ BlockProgram::BlockProgram(const MapExpression& expression,
   }
   for (const MapStep& step : expression_.steps) dtypes_.push_back(step.dtype);
   Resolve();
-  // A result that is its argument cast up stores what was rounded before.
+  // A result that is an alias has been rounded to the narrower dtype before.
   rounds_result_ = rounds_result || dtypes_[root_.back()] != dtypes_.back();
   Allocate();
 }
@@ -73,25 +73,25 @@ BlockProgram::Source BlockProgram::Locate(
 }
 
 // Decides which values share a register, which are uniform, and the order in
-// which a block makes the rest.
+// which a block computes the others.
 void BlockProgram::Resolve() {
   const int num_values = static_cast<int>(dtypes_.size());
-  places_.resize(num_values);
+  registers_.resize(num_values);
   root_.resize(num_values);
   std::vector<bool> made(num_values, false);
   const auto make = [&](int value) {
     if (made[value]) return;
     made[value] = true;
-    (places_[value].uniform ? prologue_ : order_).push_back(value);
+    (registers_[value].uniform ? prologue_ : order_).push_back(value);
   };
   for (int value = 0; value < num_values; ++value) {
     root_[value] = value;
-    Place& place = places_[value];
-    place.is_float = !IsInteger(dtypes_[value]);
+    Register& reg = registers_[value];
+    reg.is_float = !IsInteger(dtypes_[value]);
     if (value < num_operands()) {
       const Source& source = sources_[value];
-      place.uniform = source.loops.empty() ||
-                      (source.loops.size() == 1 && source.loops[0].stride == 0);
+      reg.uniform = source.loops.empty() ||
+                    (source.loops.size() == 1 && source.loops[0].stride == 0);
       continue;
     }
     const MapStep& step = StepOf(value);
@@ -102,9 +102,9 @@ void BlockProgram::Resolve() {
         continue;
       }
     }
-    place.uniform = step.function != F::kIota;
+    reg.uniform = step.function != F::kIota;
     for (int argument : step.arguments) {
-      place.uniform = place.uniform && places_[root_[argument]].uniform;
+      reg.uniform = reg.uniform && registers_[root_[argument]].uniform;
     }
     // An operand is read just before its first use.
     for (int argument : step.arguments) make(root_[argument]);
@@ -113,8 +113,8 @@ void BlockProgram::Resolve() {
   make(root_[num_values - 1]);  // an expression may be its operand
 }
 
-// Gives every value a register; one that nothing needs any more is taken again,
-// so long fused expressions stay in the first-level cache.
+// Assigns a register to every value. Registers are reused after the last use of
+// their value, so that long fused expressions stay in the first-level cache.
 void BlockProgram::Allocate() {
   const int num_values = static_cast<int>(dtypes_.size());
   const int result = root_[num_values - 1];
@@ -131,31 +131,33 @@ void BlockProgram::Allocate() {
     return memory_bytes_ - bytes;
   };
   for (int value : prologue_) {
-    // The result of the whole expression is handed out as a block.
+    // The result of the expression is returned as a full block.
     const int64_t count = value == result ? kBlock : kLanes;
-    places_[value].offset = add(
-        count * (places_[value].is_float ? sizeof(float) : sizeof(int64_t)));
+    registers_[value].offset = add(
+        count * (registers_[value].is_float ? sizeof(float) : sizeof(int64_t)));
   }
   std::vector<int64_t> free_blocks[2];  // of ints, of floats
   for (int value : order_) {
     if (value >= num_operands()) {
-      // Steps may write where they read.
+      // A step may write to the register of an argument.
       std::vector<int> arguments;
       for (int argument : StepOf(value).arguments) {
         const int root = root_[argument];
         const bool seen = std::find(arguments.begin(), arguments.end(), root) !=
                           arguments.end();
-        if (seen || places_[root].uniform || last_use[root] != value) continue;
+        if (seen || registers_[root].uniform || last_use[root] != value)
+          continue;
         arguments.push_back(root);
-        free_blocks[places_[root].is_float].push_back(places_[root].offset);
+        free_blocks[registers_[root].is_float].push_back(
+            registers_[root].offset);
       }
     }
-    Place& place = places_[value];
-    std::vector<int64_t>& blocks = free_blocks[place.is_float];
+    Register& reg = registers_[value];
+    std::vector<int64_t>& blocks = free_blocks[reg.is_float];
     if (blocks.empty()) {
-      place.offset = add(place.is_float ? kFloatBytes : kIntBytes);
+      reg.offset = add(reg.is_float ? kFloatBytes : kIntBytes);
     } else {
-      place.offset = blocks.back();
+      reg.offset = blocks.back();
       blocks.pop_back();
     }
   }
@@ -166,41 +168,41 @@ void BlockProgram::Read(int value, int64_t begin, int64_t count,
   const Source& source = sources_[value];
   const std::vector<Loop>& loops = source.loops;
   const DType dtype = dtypes_[value];
-  const bool is_float = places_[value].is_float;
-  const auto read = [&](int64_t place, int64_t stride, int64_t n, int64_t at) {
+  const bool is_float = registers_[value].is_float;
+  const auto read = [&](int64_t offset, int64_t stride, int64_t n, int64_t at) {
     if (is_float) {
-      ReadFloats(dtype, source.data, place, stride, n,
+      ReadFloats(dtype, source.data, offset, stride, n,
                  static_cast<float*>(to) + at);
     } else {
-      ReadInts(dtype, source.data, place, stride, n,
+      ReadInts(dtype, source.data, offset, stride, n,
                static_cast<int64_t*>(to) + at);
     }
   };
   if (loops.empty()) return read(0, 0, count, 0);
-  // Nothing lies in memory where the space is empty.
+  // The memory may be null if the space is empty.
   for (const Loop& loop : loops) {
     if (loop.extent == 0) return;
   }
   // Row by row along the innermost loop, carrying into the outer ones.
   const int rank = static_cast<int>(loops.size());
   absl::InlinedVector<int64_t, 6> at(rank);
-  int64_t place = 0, rest = begin;
+  int64_t offset = 0, rest = begin;
   for (int i = rank - 1; i >= 0; --i) {
     at[i] = rest % loops[i].extent;
     rest /= loops[i].extent;
-    place += at[i] * loops[i].stride;
+    offset += at[i] * loops[i].stride;
   }
   const Loop& inner = loops[rank - 1];
   for (int64_t done = 0; done < count;) {
     const int64_t n = std::min(inner.extent - at[rank - 1], count - done);
-    read(place, inner.stride, n, done);
+    read(offset, inner.stride, n, done);
     done += n;
-    place -= at[rank - 1] * inner.stride;
+    offset -= at[rank - 1] * inner.stride;
     at[rank - 1] = 0;
     for (int i = rank - 2; i >= 0; --i) {
-      place += loops[i].stride;
+      offset += loops[i].stride;
       if (++at[i] < loops[i].extent) break;
-      place -= loops[i].extent * loops[i].stride;
+      offset -= loops[i].extent * loops[i].stride;
       at[i] = 0;
     }
   }
@@ -218,7 +220,8 @@ void BlockProgram::FillIota(int value, int64_t begin, int64_t count,
   const int64_t extent = space_[dim].extent, offset = space_[dim].offset;
   int64_t within = begin % inner, at = begin / inner % extent;
   int64_t ints[kBlock];
-  int64_t* values = places_[value].is_float ? ints : static_cast<int64_t*>(to);
+  int64_t* values =
+      registers_[value].is_float ? ints : static_cast<int64_t*>(to);
   for (int64_t done = 0; done < count;) {
     if (inner == 1) {
       const int64_t n = std::min(extent - at, count - done);
@@ -233,7 +236,7 @@ void BlockProgram::FillIota(int value, int64_t begin, int64_t count,
     within = 0;
     if (++at == extent) at = 0;
   }
-  if (places_[value].is_float) {
+  if (registers_[value].is_float) {
     IntsToFloats(step.dtype, ints, count, static_cast<float*>(to));
   }
 }
@@ -244,53 +247,53 @@ BlockProgram::Evaluator::Evaluator(const BlockProgram& program)
     : program_(program),
       memory_(static_cast<std::byte*>(
           std::aligned_alloc(64, (program.memory_bytes_ + 64) / 64 * 64))),
-      where_(program.dtypes_.size(), nullptr) {
+      data_of_(program.dtypes_.size(), nullptr) {
   MTF_CHECK(memory_ != nullptr) << program.memory_bytes_ << " bytes";
-  for (size_t i = 0; i < where_.size(); ++i) {
-    const Place& place = program.places_[program.root_[i]];
-    if (place.offset >= 0) where_[i] = memory_.get() + place.offset;
+  for (size_t i = 0; i < data_of_.size(); ++i) {
+    const Register& reg = program.registers_[program.root_[i]];
+    if (reg.offset >= 0) data_of_[i] = memory_.get() + reg.offset;
   }
   const int result = program.root_.back();
   for (int value : program.prologue_) {
     const int64_t count = value == result ? kBlock : kLanes;
     if (value < program.num_operands()) {
-      program.Read(value, 0, count, where_[value]);
+      program.Read(value, 0, count, data_of_[value]);
     } else {
-      Step(value, count, where_[value]);
+      Step(value, count, data_of_[value]);
     }
   }
 }
 
 FloatArgument BlockProgram::Evaluator::FloatOf(int value) const {
   const int root = program_.root_[value];
-  return {static_cast<const float*>(where_[root]),
-          program_.places_[root].uniform};
+  return {static_cast<const float*>(data_of_[root]),
+          program_.registers_[root].uniform};
 }
 
 IntArgument BlockProgram::Evaluator::IntOf(int value) const {
   const int root = program_.root_[value];
-  return {static_cast<const int64_t*>(where_[root]),
-          program_.places_[root].uniform};
+  return {static_cast<const int64_t*>(data_of_[root]),
+          program_.registers_[root].uniform};
 }
 
-// Evaluates one step on a whole number of vectors.
+// Evaluates one step on full vectors.
 void BlockProgram::Evaluator::Step(int value, int64_t count, void* to) {
   const MapStep& step = program_.StepOf(value);
-  const bool to_float = program_.places_[value].is_float;
+  const bool to_float = program_.registers_[value].is_float;
   float* floats = static_cast<float*>(to);
   int64_t* ints = static_cast<int64_t*>(to);
   if (step.function == F::kLiteral) {
-    // By way of memory, as an element of its dtype.
+    // Round a literal by storing it as an element of its dtype.
     int64_t element = 0;
     StoreElement(&element, step.dtype, 0, step.literal);
     return to_float ? ReadFloats(step.dtype, &element, 0, 0, count, floats)
                     : ReadInts(step.dtype, &element, 0, 0, count, ints);
   }
   const int first = program_.root_[step.arguments[0]];
-  const bool from_float = program_.places_[first].is_float;
+  const bool from_float = program_.registers_[first].is_float;
   // The arguments of a uniform step may be narrower than what it writes.
   const bool narrow = step.function == F::kCast &&
-                      program_.places_[first].uniform && count > kLanes;
+                      program_.registers_[first].uniform && count > kLanes;
   if (narrow) {
     Step(value, kLanes, to);
     if (to_float) {
@@ -316,11 +319,12 @@ void BlockProgram::Evaluator::Step(int value, int64_t count, void* to) {
     return SelectInts(FloatOf(step.arguments[0]), IntOf(step.arguments[1]),
                       IntOf(step.arguments[2]), ints, count);
   }
-  // The bound is for compilers, which see no end of the loops else.
-  constexpr size_t kMost = StepArguments::kMost;
-  const size_t count_of_arguments = std::min(step.arguments.size(), kMost);
+  // The bound silences compiler warnings about array bounds.
+  constexpr size_t kMaxArguments = StepArguments::kMost;
+  const size_t count_of_arguments =
+      std::min(step.arguments.size(), kMaxArguments);
   if (from_float) {
-    FloatArgument arguments[kMost];
+    FloatArgument arguments[kMaxArguments];
     for (size_t i = 0; i < count_of_arguments; ++i) {
       arguments[i] = FloatOf(step.arguments[i]);
     }
@@ -332,7 +336,7 @@ void BlockProgram::Evaluator::Step(int value, int64_t count, void* to) {
     }
     return;
   }
-  IntArgument arguments[kMost];
+  IntArgument arguments[kMaxArguments];
   for (size_t i = 0; i < count_of_arguments; ++i) {
     arguments[i] = IntOf(step.arguments[i]);
   }
@@ -345,29 +349,29 @@ void BlockProgram::Evaluator::Step(int value, int64_t count, void* to) {
 const void* BlockProgram::Evaluator::Run(int64_t begin, int64_t count,
                                          float* out) {
   const int result = program_.root_.back();
-  const int64_t whole = RoundUp(count);
+  const int64_t rounded = RoundUp(count);
   for (int value : program_.order_) {
-    std::byte* memory = memory_.get() + program_.places_[value].offset;
+    std::byte* memory = memory_.get() + program_.registers_[value].offset;
     if (value < program_.num_operands()) {
       const Source& source = program_.sources_[value];
-      if (source.direct && begin + whole <= program_.elements_) {
-        where_[value] =
+      if (source.direct && begin + rounded <= program_.elements_) {
+        data_of_[value] =
             const_cast<float*>(static_cast<const float*>(source.data) + begin);
       } else {
-        where_[value] = memory;
+        data_of_[value] = memory;
         program_.Read(value, begin, count, memory);
       }
     } else {
       const bool last = value == result && out != nullptr;
-      where_[value] = last ? static_cast<void*>(out) : memory;
+      data_of_[value] = last ? static_cast<void*>(out) : memory;
       if (program_.StepOf(value).function == F::kIota) {
-        program_.FillIota(value, begin, count, where_[value]);
+        program_.FillIota(value, begin, count, data_of_[value]);
       } else {
-        Step(value, whole, where_[value]);
+        Step(value, rounded, data_of_[value]);
       }
     }
   }
-  return where_[result];
+  return data_of_[result];
 }
 
 const float* BlockProgram::Evaluator::Floats(int64_t begin, int64_t count,

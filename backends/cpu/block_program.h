@@ -19,21 +19,22 @@ namespace mtf::cpu {
 struct SpaceDimension {
   std::string name;
   int64_t extent = 1;
-  int64_t offset = 0;  // the global index of the first, for iota
+  int64_t offset = 0;  // global index of the first element, for iota
 };
 
 // A map expression compiled for evaluation in blocks: registers of kBlock
-// elements that stay in the first-level cache, a vector loop per step. Elements
-// are numbered in the row-major order of an index space; operands meet it by
-// name, in any order of their dimensions, and broadcast over what they lack.
+// elements that fit into the first-level cache, and one vector loop per step.
+// Elements are numbered in the row-major order of an index space. The
+// dimensions of operands are matched by name, in any order; an operand is
+// broadcast along dimensions that it lacks.
 //
-// Steps round to their dtype, so a fused map gives the bits of its parts.
+// Every step rounds to its dtype, so a fused map is bitwise equal to its maps.
 class BlockProgram {
  public:
   static constexpr int64_t kBlock = 512;
 
-  // Where `rounds_result` is false the caller rounds to dtype(), which storing
-  // does anyway.
+  // If `rounds_result` is false, the caller rounds the result to dtype(), as
+  // storing it does.
   BlockProgram(const MapExpression& expression,
                absl::Span<const BoundValue> operands,
                absl::Span<const SpaceDimension> space,
@@ -44,15 +45,15 @@ class BlockProgram {
   // Whether the result is in float registers (every float dtype and bool).
   bool is_float() const { return !IsInteger(dtype()); }
 
-  // The registers of one thread in one run. Reads operands that are constant
-  // over the whole space when it is made.
+  // The registers of one thread in one run. The constructor reads operands that
+  // are constant over the whole space.
   class Evaluator {
    public:
     explicit Evaluator(const BlockProgram& program);
 
-    // Evaluates elements [begin, begin + count), at most kBlock. The result is
-    // readable up to a multiple of kLanes until the next call. `out`, where
-    // given, has room for that and may become the place of the result.
+    // Evaluates elements [begin, begin + count), at most kBlock. The result,
+    // rounded up to a multiple of kLanes, is readable until the next call. It
+    // may be written to `out`, which if not null has room for it.
     const float* Floats(int64_t begin, int64_t count, float* out = nullptr);
     const int64_t* Ints(int64_t begin, int64_t count);
 
@@ -67,22 +68,23 @@ class BlockProgram {
 
     const BlockProgram& program_;
     std::unique_ptr<std::byte, Free> memory_;
-    std::vector<void*> where_;  // by value: its register, or memory read as is
+    // By value: its register, or the memory of an operand read in place.
+    std::vector<void*> data_of_;
   };
 
  private:
-  // How an operand lies along the space: a loop per dimension that does not
-  // fold into its neighbour, outermost first.
+  // The strides of an operand along the space: one loop per dimension,
+  // outermost first, with neighbouring dimensions merged where possible.
   struct Loop {
     int64_t extent, stride;
   };
   struct Source {
     const void* data = nullptr;
     std::vector<Loop> loops;
-    bool direct = false;  // a float per element in order: read in place
+    bool direct = false;  // contiguous floats, read in place
   };
   // A register: a block, or kLanes equal elements for a uniform value.
-  struct Place {
+  struct Register {
     bool is_float = true;
     bool uniform = false;
     int64_t offset = -1;  // bytes into the evaluator's memory
@@ -107,9 +109,9 @@ class BlockProgram {
   // By value: operands first, then the results of steps.
   std::vector<DType> dtypes_;
   std::vector<int> root_;  // the value whose register it shares
-  std::vector<Place> places_;
-  std::vector<int> order_;     // values to make for each block
-  std::vector<int> prologue_;  // uniform values, made once
+  std::vector<Register> registers_;
+  std::vector<int> order_;     // values computed for each block
+  std::vector<int> prologue_;  // uniform values, computed once
   int64_t memory_bytes_ = 0;
 };
 

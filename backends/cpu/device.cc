@@ -41,7 +41,7 @@ class CpuDevice : public Device {
   absl::string_view name() const override { return "cpu"; }
 
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
-    // Large pages where memory is large: strided walks miss fewer addresses.
+    // Huge pages for large buffers, for fewer TLB misses in strided access.
     constexpr size_t kPage = 2 << 20;
     const bool large = bytes >= static_cast<int64_t>(2 * kPage);
     const size_t alignment = large ? kPage : 64;
@@ -69,8 +69,8 @@ class CpuDevice : public Device {
     return CopyToDevice(to, from, bytes);
   }
 
-  // A rank prepares and runs on one thread, which need not be the one that made
-  // the device.
+  // A rank prepares and runs kernels on one thread, which may differ from the
+  // one that created the device.
   void EnterThread() override { UseThreads(num_threads_); }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(

@@ -9,10 +9,10 @@
 
 namespace mtf::cpu {
 
-// The fast device of a machine without accelerators: oneDNN for matmuls,
-// Highway for elementwise functions and reductions, OpenMP threads. Prepare
-// gives the calling thread options.num_threads of them (UseThreads, threads.h);
-// kernels run on the thread that prepared them.
+// Creates the CPU device: oneDNN for matmuls, Highway for elementwise functions
+// and reductions, OpenMP threads. EnterThread gives the calling thread
+// options.num_threads of them (UseThreads, threads.h); kernels run on the
+// thread that prepared them.
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
     const DeviceOptions& options);
 

@@ -30,7 +30,7 @@ int64_t Count(const std::vector<EinsumLoop>& loops) {
   return count;
 }
 
-// Between a value in place and a dense packed form of it.
+// Copies between a value in place and its dense packed form.
 StridedCopy PackCopy(DType dtype, const std::vector<StridedDimension>& pack,
                      bool unpack) {
   std::vector<StridedCopy::Loop> loops;
@@ -56,8 +56,8 @@ void ConvertFromFloats(DType dtype, const float* from, int64_t count,
   });
 }
 
-// An operand on its way to the matmul or back: as it is, converted to float, or
-// packed, in that order. Conversion keeps the places of elements.
+// The stages between an operand or result and the matmul: conversion to float,
+// which keeps the element order, then packing; each optional.
 struct Stage {
   BoundValue value;
   bool convert = false;
@@ -178,7 +178,7 @@ class ZeroKernel : public Kernel {
   int64_t bytes_;
 };
 
-// The dimensions of all three, those of the result first.
+// The union of the dimensions of x, y and z, those of the result z first.
 std::vector<SpaceDimension> Space(const BoundValue& x, const BoundValue& y,
                                   const BoundValue& z) {
   std::vector<SpaceDimension> space;
@@ -219,7 +219,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareEinsum(const EinsumPlan& plan,
   }
   auto kernel = std::make_unique<MatmulKernel>();
   absl::Status status = absl::UnimplementedError("");
-  // Sweeps add up in the result, which may be too narrow for it.
+  // Several sweeps accumulate in the result, whose dtype may be too narrow.
   if (x.dtype() == kBFloat16 &&
       (z.dtype() == kFloat32 || plan.outer_k.empty())) {
     status = kernel->Init(plan, x, y, z, kBFloat16);

@@ -10,9 +10,10 @@
 
 namespace mtf::cpu {
 
-// z = sum of x * y over the dimensions that z lacks, by the matmul of `plan`.
-// What is no matmul goes elsewhere: a product without a sum is a map; one
-// without rows or columns of its own, or of integers, is a reduction.
+// Prepares z = sum of x * y over the dimensions that z lacks, by the matmul of
+// `plan`. Einsums that are not matmuls use other kernels: a product without a
+// sum is a map; one without rows or columns of its own, or of integers, is a
+// reduction.
 //
 // Sums are in float or int64. float16 is computed in float, and so is bfloat16
 // on a CPU without instructions for it.

@@ -19,15 +19,15 @@
 namespace mtf::cpu {
 namespace {
 
-// A dimension of the indices, with strides in elements: in the table (0 unless
-// matched), in the rows' other side (gather's result, scatter's updates), and
-// in the global positions that errors name.
+// A dimension of the indices, with strides in elements: in the table (0 if it
+// lacks the dimension), in the rows (gather's result, scatter's updates), and
+// in the global positions that errors report.
 struct IndexLoop {
   int64_t extent, valid, table, rows, global;
 };
 
-// The walk over indices that gather and scatter_add share: which row of the
-// table each index means, and where its row lies on the other side.
+// The iteration over indices shared by gather and scatter_add: maps each index
+// to its row of the table and to the row of the result or the updates.
 class IndexWalk {
  public:
   // `rows` is the result of gather or the updates of scatter_add.
@@ -59,15 +59,15 @@ class IndexWalk {
   }
 
   int64_t count() const { return count_; }
-  // A row is `run` neighbours at each of runs().
+  // A row consists of run() contiguous elements at each of these offsets.
   struct Run {
     int64_t table, rows;
   };
   const std::vector<Run>& runs() const { return runs_; }
   int64_t run() const { return run_; }
 
-  // Calls body(table, rows) for indices [begin, end) in order: the places of
-  // the first elements, -1 in the table where there is no row.
+  // Calls body(table, rows) for indices [begin, end) in order, with the offsets
+  // of the first elements of the rows; `table` is -1 if there is no row.
   template <class Body>
   void ForEach(int64_t begin, int64_t end, StepError* error,
                const Body& body) const {
@@ -77,7 +77,7 @@ class IndexWalk {
       at[i] = rest % loops_[i].extent;
       rest /= loops_[i].extent;
     }
-    for (int64_t place = begin; place < end; ++place) {
+    for (int64_t element = begin; element < end; ++element) {
       int64_t table = 0, rows = 0, position = first_position_;
       bool valid = true;
       for (int i = 0; i < rank; ++i) {
@@ -86,7 +86,7 @@ class IndexWalk {
         position += at[i] * loops_[i].global;
         valid = valid && at[i] < loops_[i].valid;
       }
-      body(valid ? RowOf(place, position, table, error) : -1, rows);
+      body(valid ? RowOf(element, position, table, error) : -1, rows);
       for (int i = rank - 1; i >= 0 && ++at[i] == loops_[i].extent; --i) {
         at[i] = 0;
       }
@@ -94,16 +94,16 @@ class IndexWalk {
   }
 
  private:
-  int64_t RowOf(int64_t place, int64_t position, int64_t table,
+  int64_t RowOf(int64_t element, int64_t position, int64_t table,
                 StepError* error) const {
     int64_t index = 0;
     if (indices_.dtype() == kInt32) {
-      index = static_cast<const int32_t*>(indices_.data)[place];
+      index = static_cast<const int32_t*>(indices_.data)[element];
     } else if (indices_.dtype() == kInt64) {
-      index = static_cast<const int64_t*>(indices_.data)[place];
+      index = static_cast<const int64_t*>(indices_.data)[element];
     } else {
       index = static_cast<int64_t>(
-          LoadElement(indices_.data, indices_.dtype(), place));
+          LoadElement(indices_.data, indices_.dtype(), element));
     }
     if (index < 0 || index >= size_) {
       StepContext context;
@@ -117,7 +117,7 @@ class IndexWalk {
     return table + row * row_stride_;
   }
 
-  // The table's dimensions that no index chooses, as runs of neighbours.
+  // Describes the table's dimensions without indices as contiguous runs.
   void FindRuns(const std::string& dimension, const BoundValue& table,
                 const BoundValue& rows) {
     runs_ = {{0, 0}};
@@ -208,7 +208,7 @@ class ScatterAddKernel : public Kernel {
         result_(binding.results[0]) {}
 
   void Run(StepContext& context) override {
-    // Threads share the columns, never the indices, so sums keep their order.
+    // Threads divide the columns, not the indices, so sums keep their order.
     const int64_t columns = walk_.runs().size() == 1 ? walk_.run() : 1;
     const DType dtype = result_.dtype();
     if (dtype == kInt32 || dtype == kInt64) {
@@ -228,7 +228,7 @@ class ScatterAddKernel : public Kernel {
       std::fill(sums + begin, sums + end, 0.0f);
     });
     if (columns == 0) {
-      // Rows without elements still have indices.
+      // Indices are checked even if rows have no elements.
       StepError error;
       AddFloats(sums, 0, 0, &error);
       context.Report(error.instruction, error.position, error.index);

@@ -8,13 +8,13 @@
 
 namespace mtf::cpu {
 
-// Both report a valid index outside the whole dimension and take it, like an
-// index of another rank's rows and like padding, as no row at all: gather
-// writes zeros, scatter_add adds nothing.
+// An index outside the global dimension is reported as an error. For such an
+// index, for one in another rank's shard and for padding, gather writes zeros
+// and scatter_add adds nothing.
 std::unique_ptr<Kernel> PrepareGather(const Binding& binding);
 
-// Adds in the row-major order of the indices, whatever the threads; float16 and
-// bfloat16 add up in float.
+// Adds in the row-major order of the indices, for any number of threads. Sums
+// of float16 and bfloat16 are in float.
 std::unique_ptr<Kernel> PrepareScatterAdd(const Binding& binding);
 
 }  // namespace mtf::cpu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of mtf/scalar_functions.h on 64-bit integers, as plain loops: masks
-// and indices are made of them, never the bulk of a model.
+// The rows of mtf/scalar_functions.h on 64-bit integers, as plain loops. They
+// compute masks and indices, which are a small share of a model.
 #include <cstdint>
 
 #include "backends/cpu/vector_functions.h"
@@ -10,8 +10,8 @@
 namespace mtf::cpu {
 namespace {
 
-// An integer that wraps around: padding may hold anything, and arithmetic on it
-// must neither trap nor be undefined.
+// An integer with wrap-around: padding may hold any value, so arithmetic must
+// neither trap nor be undefined.
 struct Int {
   int64_t v;
   Int(int64_t x) : v(x) {}
@@ -32,7 +32,7 @@ inline Int Maximum(Int x, Int y) { return x.v > y.v ? x : y; }
 inline Int Minimum(Int x, Int y) { return x.v < y.v ? x : y; }
 inline Int FloorDivide(Int x, Int y) {
   if (y.v == 0) return int64_t{0};
-  if (y.v == -1) return -x;  // the one quotient that may not fit
+  if (y.v == -1) return -x;  // the only quotient that may overflow
   const int64_t quotient = x.v / y.v;
   const bool rounds_up = x.v % y.v != 0 && (x.v < 0) != (y.v < 0);
   return quotient - (rounds_up ? 1 : 0);
@@ -42,9 +42,9 @@ inline Int Mod(Int x, Int y) {
   return x - FloorDivide(x, y) * y;
 }
 
-// Reads an argument element by element; a uniform one stays where it is.
-struct Reader {
-  explicit Reader(const IntArgument& argument)
+// Reads an argument by index; a uniform argument has a step of 0.
+struct IntArgumentReader {
+  explicit IntArgumentReader(const IntArgument& argument)
       : data(argument.data), keep(argument.uniform ? 0 : ~int64_t{0}) {}
   Int operator()(int64_t i) const { return data[i & keep]; }
   const int64_t* data;
@@ -57,25 +57,25 @@ void EvaluateInts(ScalarFunction function, const IntArgument* arguments,
                   int64_t* out, int64_t n) {
   using F = ScalarFunction;
   switch (function) {
-#define ROW(Name, text, value, ...)    \
-  case F::k##Name: {                   \
-    const Reader read_x(arguments[0]); \
-    for (int64_t i = 0; i < n; ++i) {  \
-      const Int x = read_x(i);         \
-      out[i] = Int(value).v;           \
-    }                                  \
-    return;                            \
+#define ROW(Name, text, value, ...)               \
+  case F::k##Name: {                              \
+    const IntArgumentReader read_x(arguments[0]); \
+    for (int64_t i = 0; i < n; ++i) {             \
+      const Int x = read_x(i);                    \
+      out[i] = Int(value).v;                      \
+    }                                             \
+    return;                                       \
   }
     MTF_UNARY_NUMBER_FUNCTIONS(ROW)
 #undef ROW
-#define ROW(Name, text, value, ...)                          \
-  case F::k##Name: {                                         \
-    const Reader read_x(arguments[0]), read_y(arguments[1]); \
-    for (int64_t i = 0; i < n; ++i) {                        \
-      const Int x = read_x(i), y = read_y(i);                \
-      out[i] = Int(value).v;                                 \
-    }                                                        \
-    return;                                                  \
+#define ROW(Name, text, value, ...)                                     \
+  case F::k##Name: {                                                    \
+    const IntArgumentReader read_x(arguments[0]), read_y(arguments[1]); \
+    for (int64_t i = 0; i < n; ++i) {                                   \
+      const Int x = read_x(i), y = read_y(i);                           \
+      out[i] = Int(value).v;                                            \
+    }                                                                   \
+    return;                                                             \
   }
     MTF_BINARY_NUMBER_FUNCTIONS(ROW)
 #undef ROW
@@ -87,7 +87,7 @@ void EvaluateInts(ScalarFunction function, const IntArgument* arguments,
 
 void SelectInts(FloatArgument condition, IntArgument x, IntArgument y,
                 int64_t* z, int64_t n) {
-  const Reader read_x(x), read_y(y);
+  const IntArgumentReader read_x(x), read_y(y);
   const int64_t keep = condition.uniform ? 0 : ~int64_t{0};
   for (int64_t i = 0; i < n; ++i) {
     z[i] = condition.data[i & keep] != 0 ? read_x(i).v : read_y(i).v;

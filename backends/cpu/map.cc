@@ -14,7 +14,7 @@ namespace mtf::cpu {
 namespace {
 
 constexpr int64_t kBlock = BlockProgram::kBlock;
-// Blocks that are worth another thread, about 10 microseconds of work.
+// Minimum number of blocks per thread, about 10 microseconds of work.
 constexpr int64_t kGrain = 32;
 
 class MapKernel : public Kernel {
@@ -55,7 +55,7 @@ class MapKernel : public Kernel {
   void* result_;
 };
 
-// A map that only puts the dimensions of its operand in another order.
+// A map that only transposes its operand.
 class TransposeKernel : public Kernel {
  public:
   TransposeKernel(const BoundValue& x, const BoundValue& result)

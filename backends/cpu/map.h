@@ -10,9 +10,9 @@
 
 namespace mtf::cpu {
 
-// An elementwise function of operands broadcast by name to the result. The
-// result may share memory with an operand of the same dimensions in the same
-// order and a dtype of the same size.
+// Prepares an elementwise function of operands, which are broadcast by name to
+// the result. The result may share memory with an operand that has the same
+// dimensions in the same order and a dtype of the same size.
 std::unique_ptr<Kernel> PrepareMap(const MapExpression& expression,
                                    absl::Span<const BoundValue> operands,
                                    const BoundValue& result);

@@ -15,7 +15,7 @@
 namespace mtf::cpu {
 namespace {
 
-// One call of the library, batch and all.
+// One call of the library for the whole batch.
 class PrimitiveMatmul : public Matmul {
  public:
   explicit PrimitiveMatmul(std::unique_ptr<onednn::Primitive> primitive)
@@ -29,9 +29,8 @@ class PrimitiveMatmul : public Matmul {
   std::unique_ptr<onednn::Primitive> primitive_;
 };
 
-// The batch as a loop of our own around single products. Threads share the
-// batch where it is long enough to keep them all busy, and each product
-// otherwise.
+// A loop over the batch around single products. Threads divide the batch if it
+// is long enough to keep all of them busy, and otherwise each product.
 class LoopMatmul : public Matmul {
  public:
   explicit LoopMatmul(const MatmulSpec& spec)
@@ -76,7 +75,7 @@ class LoopMatmul : public Matmul {
   bool shared_ = false;
 };
 
-// Plain float products, which take any leading dimensions at full speed.
+// Plain float products, which are fast for any leading dimensions.
 class GemmMatmul : public LoopMatmul {
  public:
   explicit GemmMatmul(const MatmulSpec& spec)
@@ -93,8 +92,8 @@ class GemmMatmul : public LoopMatmul {
   std::string ToString() const override { return "gemm"; }
 
  private:
-  // One row or column may be told either way; the leading dimension must then
-  // still be that of a whole matrix.
+  // A single row or column can be described as transposed or not; the leading
+  // dimension must still be valid for a full matrix.
   static onednn::Matrix MatrixOf(int64_t rows, int64_t row_stride,
                                  int64_t columns, int64_t column_stride) {
     if (columns == 1 || column_stride == 1) {
@@ -114,7 +113,7 @@ class GemmMatmul : public LoopMatmul {
   onednn::Matrix x_, y_, z_;
 };
 
-// The same product by a primitive for each thread.
+// A loop over the batch that calls a primitive of each thread.
 class PrimitiveLoopMatmul : public LoopMatmul {
  public:
   explicit PrimitiveLoopMatmul(const MatmulSpec& spec) : LoopMatmul(spec) {}
@@ -122,7 +121,7 @@ class PrimitiveLoopMatmul : public LoopMatmul {
   absl::Status Init(MatmulSpec spec) {
     spec.batch.clear();
     const int threads = NumThreads();
-    // A primitive divides its work for the threads there are when it is made.
+    // A primitive divides its work among the threads at its creation.
     if (shared()) UseThreads(1);
     absl::Status status;
     for (int i = 0; i < (shared() ? threads : 1) && status.ok(); ++i) {
@@ -149,20 +148,20 @@ class PrimitiveLoopMatmul : public LoopMatmul {
 absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Create(const MatmulSpec& spec) {
   MTF_CHECK(spec.dtype == kFloat32 || spec.dtype == kBFloat16)
       << DTypeName(spec.dtype);
-  // Measured (benchmarks/einsum_benchmark): for floats the plain product is the
+  // Measured with benchmarks/einsum_benchmark for floats: the plain product is
   // fastest for a single matrix, and in a loop for a batch with x transposed;
-  // where y is transposed, and for a batch with x in order, the primitive is.
-  const bool x_turned = spec.k.x != 1 && spec.k.extent > 1;
-  const bool y_turned = spec.n.y != 1 && spec.n.extent > 1;
+  // the primitive is fastest if y is transposed, and for a batch otherwise.
+  const bool x_transposed = spec.k.x != 1 && spec.k.extent > 1;
+  const bool y_transposed = spec.n.y != 1 && spec.n.extent > 1;
   if (spec.dtype == kFloat32 &&
-      (x_turned || (spec.batch.empty() && !y_turned))) {
+      (x_transposed || (spec.batch.empty() && !y_transposed))) {
     return std::make_unique<GemmMatmul>(spec);
   }
-  // Copying y into the library's own order in every run is won back by bfloat16
-  // products with enough rows to use it; it never pays for floats.
+  // Packing y in every run pays off for bfloat16 products with enough rows, and
+  // never for floats.
   const bool packs_y =
       spec.dtype == kBFloat16 && spec.batch.empty() && spec.m.extent >= 512;
-  // More than two batch loops are never one call of the fast code.
+  // The library has fast code for at most two batch loops.
   if (spec.batch.size() <= 2) {
     auto primitive = onednn::Primitive::Create(spec, packs_y);
     const bool one_bfloat = spec.dtype == kBFloat16 && spec.batch.empty();

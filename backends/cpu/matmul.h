@@ -12,31 +12,31 @@
 
 namespace mtf::cpu {
 
-// A batched matrix product where all three matrices lie in place; the loops are
-// those of an EinsumPlan.
+// A batched matrix product of matrices in place; the loops are those of an
+// EinsumPlan.
 struct MatmulSpec {
   DType dtype = kFloat32;  // kFloat32 or kBFloat16, of x and y
   std::vector<EinsumLoop> batch;
   EinsumLoop m, n, k;
   bool accumulate = false;  // z += x y, not z = x y
-  bool wide = false;        // z is kFloat32 whatever x and y are
+  bool wide = false;        // z is kFloat32 for any dtype of x and y
 
   DType result_dtype() const { return wide ? kFloat32 : dtype; }
 };
 
-// A matrix product prepared by the library that does the work; sums are in
-// float for either dtype. Runs on the thread that prepared it.
+// A matrix product prepared by oneDNN. Sums are in float for either dtype. Runs
+// on the thread that prepared it.
 class Matmul {
  public:
   virtual ~Matmul() = default;
 
-  // kUnimplemented where the library would fall back to unoptimised code, as it
-  // does for bfloat16 on a CPU that has no instructions for it.
+  // kUnimplemented if the library has only unoptimised code, as for bfloat16 on
+  // a CPU without instructions for it.
   static absl::StatusOr<std::unique_ptr<Matmul>> Create(const MatmulSpec& spec);
 
   virtual void Run(const void* x, const void* y, void* z) = 0;
 
-  // Which implementation was taken: "gemm", "brg:avx512_core", "loop of ...".
+  // The selected implementation: "gemm", "brg:avx512_core", "loop of ...".
   virtual std::string ToString() const = 0;
 };
 

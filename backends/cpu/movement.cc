@@ -27,11 +27,11 @@ Element Encode(DType dtype, double value) {
   return element;
 }
 
-// A dense value cut at one dimension: `outer` rows of `extent` pieces of
+// A dense value relative to one dimension: `outer` rows of `extent` times
 // `inner` elements.
-struct Cut {
+struct DimensionView {
   int64_t outer = 1, extent = 1, inner = 1;
-  Cut(const BoundValue& value, int dim) {
+  DimensionView(const BoundValue& value, int dim) {
     for (int i = 0; i < static_cast<int>(value.dims.size()); ++i) {
       int64_t& count = i < dim ? outer : i == dim ? extent : inner;
       count *= value.dims[i].extent;
@@ -41,15 +41,15 @@ struct Cut {
 
 // Sets [begin, end) along a dimension of the result to one element.
 struct RangeFill {
-  Cut cut;
+  DimensionView view;
   int64_t begin, end;
   Element element;
 
   void Run(std::byte* to, int64_t size) const {
-    const int64_t run = (end - begin) * cut.inner;
+    const int64_t run = (end - begin) * view.inner;
     const bool zero = element == Element{};
-    for (int64_t row = 0; row < cut.outer; ++row) {
-      std::byte* at = to + (row * cut.extent + begin) * cut.inner * size;
+    for (int64_t row = 0; row < view.outer; ++row) {
+      std::byte* at = to + (row * view.extent + begin) * view.inner * size;
       if (zero) {
         std::memset(at, 0, run * size);
         continue;
@@ -61,13 +61,13 @@ struct RangeFill {
   }
 };
 
-struct Piece {
-  StridedCopy copy;
+struct CopyTask {
+  StridedCopy boxes;
   const void* from;
   int64_t from_element, to_element;
 };
 
-// Copies pieces to the result and fills what they leave.
+// Copies boxes of elements to the result and fills the rest.
 class MoveKernel : public Kernel {
  public:
   explicit MoveKernel(const BoundValue& result)
@@ -76,17 +76,17 @@ class MoveKernel : public Kernel {
         size_(DTypeSize(result.dtype())) {}
 
   void Clear() { clears_ = true; }
-  void Add(Piece piece) { pieces_.push_back(std::move(piece)); }
+  void Add(CopyTask copy) { copies_.push_back(std::move(copy)); }
   void Add(RangeFill fill) { fills_.push_back(std::move(fill)); }
 
   void Run(StepContext&) override {
     if (clears_ && bytes_ > 0) std::memset(to_, 0, bytes_);
-    for (const Piece& piece : pieces_) {
-      piece.copy.Run(static_cast<const std::byte*>(piece.from) +
-                         piece.from_element * size_,
-                     to_ + piece.to_element * size_);
+    for (const CopyTask& copy : copies_) {
+      copy.boxes.Run(
+          static_cast<const std::byte*>(copy.from) + copy.from_element * size_,
+          to_ + copy.to_element * size_);
     }
-    // Behind the copies: a mask fills padding that came with them.
+    // After the copies, because a mask fills padding that they wrote.
     for (const RangeFill& fill : fills_) fill.Run(to_, size_);
   }
 
@@ -94,15 +94,15 @@ class MoveKernel : public Kernel {
   std::byte* to_;
   int64_t bytes_, size_;
   bool clears_ = false;
-  std::vector<Piece> pieces_;
+  std::vector<CopyTask> copies_;
   std::vector<RangeFill> fills_;
 };
 
-// `count` places along dimension `dim` of the result, and all of every other
-// dimension, from the operand.
-Piece CopyRange(const BoundValue& from, int64_t from_begin,
-                const BoundValue& to, int dim, int64_t to_begin,
-                int64_t count) {
+// Copies a range of `count` indices along dimension `dim`, and all of the other
+// dimensions, from the operand to the result.
+CopyTask CopyRange(const BoundValue& from, int64_t from_begin,
+                   const BoundValue& to, int dim, int64_t to_begin,
+                   int64_t count) {
   const int size = static_cast<int>(DTypeSize(to.dtype()));
   std::vector<StridedCopy::Loop> loops;
   int64_t from_element = 0;
@@ -122,8 +122,9 @@ Piece CopyRange(const BoundValue& from, int64_t from_begin,
           to_begin * to.stride(dim)};
 }
 
-// Joins `values` along a dimension behind `before` elements of `fill`; what
-// they leave of the valid elements is `fill` too, padding is zero.
+// Writes `before` elements of `fill`, then the concatenation of `values` along
+// a dimension, then `fill` up to the valid elements of the result. Padding is
+// zero.
 std::unique_ptr<Kernel> PrepareJoin(absl::Span<const BoundValue> values,
                                     const BoundValue& result,
                                     const std::string& dimension,
@@ -131,14 +132,14 @@ std::unique_ptr<Kernel> PrepareJoin(absl::Span<const BoundValue> values,
   auto kernel = std::make_unique<MoveKernel>(result);
   const int dim = result.value->shape.Find(dimension);
   const ShardedDimension& local = result.dims[dim];
-  const Cut cut(result, dim);
+  const DimensionView view(result, dim);
   const Element filler = Encode(result.dtype(), fill);
-  // Walks the local places of the result along the dimension.
+  // The local index along the dimension up to which the result is complete.
   int64_t at = 0;
   const auto fill_to = [&](int64_t end, const Element& element) {
     end = std::min(end, local.extent);
     if (at >= end) return;
-    kernel->Add(RangeFill{cut, at, end, element});
+    kernel->Add(RangeFill{view, at, end, element});
     at = end;
   };
   int64_t first = before - local.offset;  // of the next operand, locally
@@ -151,7 +152,7 @@ std::unique_ptr<Kernel> PrepareJoin(absl::Span<const BoundValue> values,
     const int64_t begin = std::max(at, held);
     const int64_t end = std::min(local.valid, held + shard.valid);
     if (begin < end) {
-      fill_to(begin, Element{});  // what another rank holds
+      fill_to(begin, Element{});  // elements of another rank's shard
       kernel->Add(
           CopyRange(value, begin - held, result, dim, begin, end - begin));
       at = end;
@@ -167,7 +168,7 @@ std::unique_ptr<Kernel> PrepareJoin(absl::Span<const BoundValue> values,
 }  // namespace
 
 std::unique_ptr<Kernel> PrepareConstant(const Binding& binding) {
-  // The local elements are cut out and converted once; a step copies them.
+  // The local shard is extracted and converted here; a step copies it.
   class ConstantKernel : public Kernel {
    public:
     ConstantKernel(std::vector<std::byte> bytes, void* to)
@@ -208,7 +209,8 @@ std::unique_ptr<Kernel> PrepareReshape(const Binding& binding) {
   const ReshapeRuns runs = FindReshapeRuns(x, result);
   if (!runs.complete) kernel->Clear();
   for (const ReshapeRuns::Box& box : runs.boxes) {
-    kernel->Add(Piece{StridedCopy(size, box.loops), x.data, box.from, box.to});
+    kernel->Add(
+        CopyTask{StridedCopy(size, box.loops), x.data, box.from, box.to});
   }
   return kernel;
 }
@@ -237,13 +239,14 @@ std::unique_ptr<Kernel> PrepareMask(const Binding& binding) {
   const int size = static_cast<int>(DTypeSize(result.dtype()));
   if (x.data != result.data) {
     kernel->Add(
-        Piece{StridedCopy(size, {{result.elements(), 1, 1}}), x.data, 0, 0});
+        CopyTask{StridedCopy(size, {{result.elements(), 1, 1}}), x.data, 0, 0});
   }
   const Element filler = Encode(result.dtype(), mask.fill);
   for (int dim : mask.dims) {
     const ShardedDimension& local = result.dims[dim];
     if (local.valid == local.extent) continue;
-    kernel->Add(RangeFill{Cut(result, dim), local.valid, local.extent, filler});
+    kernel->Add(RangeFill{DimensionView(result, dim), local.valid, local.extent,
+                          filler});
   }
   return kernel;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Instructions that only move elements.
+// Kernels of instructions that only move elements.
 #ifndef BACKENDS_CPU_MOVEMENT_H_
 #define BACKENDS_CPU_MOVEMENT_H_
 

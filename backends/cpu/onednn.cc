@@ -13,7 +13,7 @@
 #include "mtf/status.h"
 #include "oneapi/dnnl/dnnl.h"
 
-// Returns a Status that names the call and its code.
+// Returns a Status with the name of the call and its error code.
 #define MTF_RETURN_IF_DNNL_ERROR(call)            \
   do {                                            \
     const dnnl_status_t mtf_dnnl_status = (call); \
@@ -37,8 +37,8 @@ absl::Status DnnlError(absl::string_view call, dnnl_status_t status) {
   }
 }
 
-// Primitives are made once per instruction and kept by their kernels; the cache
-// lets instructions of one shape share the code that is assembled for it.
+// Each kernel creates its primitives once; the cache lets instructions of one
+// shape share generated code.
 constexpr int kPrimitiveCache = 4096;
 
 dnnl_engine_t Engine() {
@@ -65,8 +65,8 @@ dnnl_stream_t Stream() {
   return holder.stream;
 }
 
-// How a matrix lies in memory: sizes and strides of rows and columns, outermost
-// batch first.
+// The memory layout of a batched matrix: sizes and strides of the batch
+// dimensions, outermost first, then of rows and columns.
 struct MatrixLayout {
   std::vector<dnnl_dim_t> sizes, strides;
 };
@@ -129,9 +129,9 @@ dnnl_status_t DescribeMatmul(const MemoryDesc& x, const MemoryDesc& y,
 #endif
 }
 
-// A matrix of `rows` by `columns` with batch dimensions in front; one that the
-// operand lacks has size 1 and is broadcast. Strides of sizes of 1 never count,
-// but the library recognises dense matrices by them.
+// A matrix of `rows` by `columns` after its batch dimensions; a batch dimension
+// that the operand lacks has size 1 and is broadcast. Strides of dimensions of
+// size 1 have no effect, but the library recognises dense matrices by them.
 MatrixLayout LayoutOf(const std::vector<EinsumLoop>& batch,
                       int64_t EinsumLoop::*stride, int64_t rows,
                       int64_t row_stride, int64_t columns,
@@ -154,7 +154,7 @@ MatrixLayout LayoutOf(const std::vector<EinsumLoop>& batch,
   return layout;
 }
 
-// A primitive of the library with the memory objects it is called with.
+// A primitive of the library with its memory objects.
 class Call {
  public:
   Call() = default;
@@ -168,7 +168,7 @@ class Call {
     if (desc_ != nullptr) dnnl_primitive_desc_destroy(desc_);
   }
 
-  // To be filled in before Init.
+  // Filled in by the caller before Init.
   dnnl_primitive_desc_t* desc() { return &desc_; }
 
   absl::Status Init() {
@@ -190,7 +190,7 @@ class Call {
 
   int64_t scratchpad_bytes() const { return scratchpad_bytes_; }
 
-  // `data` in the order in which arguments were added, the scratchpad first.
+  // `data` is in the order in which arguments were added, the scratchpad first.
   void Run(std::initializer_list<const void*> data) {
     const void* const* at = data.begin();
     for (const dnnl_exec_arg_t& argument : arguments_) {

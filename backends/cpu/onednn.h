@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the CPU device takes from oneDNN. Only onednn.cc includes the library,
-// by its C interface: that of release 2, and that of release 3 where it
-// differs.
+// The wrapper around oneDNN. Only onednn.cc includes the library, through its C
+// interface of release 2, or of release 3 where that differs.
 #ifndef BACKENDS_CPU_ONEDNN_H_
 #define BACKENDS_CPU_ONEDNN_H_
 
@@ -15,14 +14,14 @@
 
 namespace mtf::cpu::onednn {
 
-// A matmul primitive with its memory objects, for one thread to call; it runs
-// on as many threads as that one had when it was made.
+// A matmul primitive with its memory objects, called by one thread. It runs on
+// as many threads as the calling thread had at its creation.
 class Primitive {
  public:
   virtual ~Primitive() = default;
 
-  // With `packs_y`, y is first copied into the order that the library likes
-  // best, in every run. kUnimplemented where there is only reference code.
+  // With `packs_y`, every run first copies y into the library's preferred
+  // layout. kUnimplemented if the library has only reference code.
   static absl::StatusOr<std::unique_ptr<Primitive>> Create(
       const MatmulSpec& spec, bool packs_y);
 
@@ -30,7 +29,7 @@ class Primitive {
   virtual const std::string& implementation() const = 0;
 };
 
-// A row-major float matrix, or one that is the transpose of such.
+// The layout of a float matrix: row-major, or column-major if `transposed`.
 struct Matrix {
   bool transposed = false;
   int64_t leading = 1;

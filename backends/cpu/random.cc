@@ -48,7 +48,7 @@ class RandomKernel : public Kernel {
   }
 
   void FillRow(uint32_t seed, uint32_t step, uint64_t global, int64_t count,
-               int64_t place) const {
+               int64_t offset) const {
     float buffer[kBuffer];
     for (int64_t done = 0; done < count; done += kBuffer) {
       const int64_t n = std::min(kBuffer, count - done);
@@ -59,7 +59,7 @@ class RandomKernel : public Kernel {
                         ? UniformFromWord(words.word[0])
                         : NormalFromWords(words);
       }
-      WriteFloats(result_.dtype(), buffer, n, result_.data, place + done, 1);
+      WriteFloats(result_.dtype(), buffer, n, result_.data, offset + done, 1);
     }
   }
 

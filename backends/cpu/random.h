@@ -8,8 +8,9 @@
 
 namespace mtf::cpu {
 
-// The Philox numbers of mtf/philox.h by global element. Each element is
-// computed alike, so its bits depend on neither layout nor threads.
+// Writes the random numbers of mtf/philox.h, indexed by global element. All
+// elements are computed by the same code, so that their bits depend neither on
+// the layout nor on the threads.
 std::unique_ptr<Kernel> PrepareRandom(const Binding& binding);
 
 }  // namespace mtf::cpu

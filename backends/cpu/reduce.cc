@@ -14,17 +14,19 @@ namespace mtf::cpu {
 namespace {
 
 constexpr int64_t kBlock = BlockProgram::kBlock;
-// Rows of columns that add up in float before they go to double.
+// Number of rows that a column reduction adds in float before it adds to
+// double.
 constexpr int64_t kFloatRows = 64;
-// A long reduction is cut into parts for threads: at most so many for the whole
-// kernel, each of at least so many elements.
+// A long reduction is split into chunks for threads: at most kUnits for the
+// kernel, each of at least kUnitElements elements.
 constexpr int64_t kUnits = 64;
 constexpr int64_t kUnitElements = 32768;
 
 int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The place in the result of the i-th element of a run of its dimensions.
-class Places {
+// Maps i to the offset in the result of the i-th element along some of its
+// dimensions.
+class ResultOffsets {
  public:
   void Add(int64_t extent, int64_t stride) {
     if (extent == 1) return;
@@ -35,14 +37,14 @@ class Places {
     }
   }
   int64_t operator()(int64_t i) const {
-    int64_t place = 0;
+    int64_t offset = 0;
     for (auto loop = loops_.rbegin(); loop != loops_.rend(); ++loop) {
-      place += i % loop->first * loop->second;
+      offset += i % loop->first * loop->second;
       i /= loop->first;
     }
-    return place;
+    return offset;
   }
-  // The stride between neighbours, or 0 where they have no single one.
+  // The stride between neighbours, or 0 if it is not constant.
   int64_t stride() const {
     return loops_.empty() ? 1 : loops_.size() == 1 ? loops_[0].second : 0;
   }
@@ -51,18 +53,18 @@ class Places {
   std::vector<std::pair<int64_t, int64_t>> loops_;  // extent, stride
 };
 
-// The index space in the order of memory, cut into dimensions that are kept,
-// then those that are reduced, then those that are kept and lie innermost. So
-// both a row-wise and a column-wise reduction read memory from front to back.
-struct Order {
+// The index space in memory order, as kept outer dimensions, reduced dimensions
+// and kept inner dimensions, so that both row-wise and column-wise reductions
+// read memory sequentially.
+struct ReduceOrder {
   std::vector<SpaceDimension> space;
   int64_t outer = 1, reduced = 1, inner = 1;
-  Places outer_places, inner_places;
+  ResultOffsets outer_offsets, inner_offsets;
 };
 
-Order OrderSpace(absl::Span<const BoundValue> operands,
-                 absl::Span<const SpaceDimension> space,
-                 const BoundValue& result) {
+ReduceOrder OrderSpace(absl::Span<const BoundValue> operands,
+                       absl::Span<const SpaceDimension> space,
+                       const BoundValue& result) {
   const BoundValue* lead = nullptr;
   for (const BoundValue& operand : operands) {
     if (lead == nullptr || operand.elements() > lead->elements()) {
@@ -70,12 +72,12 @@ Order OrderSpace(absl::Span<const BoundValue> operands,
     }
   }
   std::vector<SpaceDimension> sorted(space.begin(), space.end());
-  const auto place_of = [&](const SpaceDimension& dim) {
+  const auto index_of = [&](const SpaceDimension& dim) {
     return lead == nullptr ? -1 : lead->value->shape.Find(dim.name);
   };
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](const SpaceDimension& a, const SpaceDimension& b) {
-                     return place_of(a) < place_of(b);
+                     return index_of(a) < index_of(b);
                    });
   const Shape& kept = result.value->shape;
   size_t first_inner = sorted.size();
@@ -83,18 +85,18 @@ Order OrderSpace(absl::Span<const BoundValue> operands,
                              sorted[first_inner - 1].extent == 1)) {
     --first_inner;
   }
-  Order order;
+  ReduceOrder order;
   const auto keep = [&](const SpaceDimension& dim, int64_t* count,
-                        Places* places) {
+                        ResultOffsets* offsets) {
     order.space.push_back(dim);
     const int i = kept.Find(dim.name);
-    if (i < 0) return;  // reduced, but of one element
+    if (i < 0) return;  // a reduced dimension of size 1
     *count *= dim.extent;
-    places->Add(dim.extent, result.stride(i));
+    offsets->Add(dim.extent, result.stride(i));
   };
   for (size_t i = 0; i < first_inner; ++i) {
     if (kept.Contains(sorted[i].name)) {
-      keep(sorted[i], &order.outer, &order.outer_places);
+      keep(sorted[i], &order.outer, &order.outer_offsets);
     }
   }
   for (size_t i = 0; i < first_inner; ++i) {
@@ -103,7 +105,7 @@ Order OrderSpace(absl::Span<const BoundValue> operands,
     order.reduced *= sorted[i].extent;
   }
   for (size_t i = first_inner; i < sorted.size(); ++i) {
-    keep(sorted[i], &order.inner, &order.inner_places);
+    keep(sorted[i], &order.inner, &order.inner_offsets);
   }
   return order;
 }
@@ -122,8 +124,8 @@ int64_t Combine(ReduceKind kind, int64_t x, int64_t y) {
   return kind == ReduceKind::kMax ? std::max(x, y) : std::min(x, y);
 }
 
-// How registers of floats and of integers are read, combined and stored. `Sum`
-// holds what has been combined.
+// Operations on registers of floats and of integers. `Sum` is the type of the
+// accumulators.
 struct FloatRegisters {
   using Register = float;
   using Sum = double;
@@ -145,10 +147,10 @@ struct FloatRegisters {
     AccumulateFloats(kind, x, sums, n);
   }
   static void Store(DType dtype, const Sum* sums, int64_t n, void* to,
-                    int64_t place, int64_t stride) {
+                    int64_t offset, int64_t stride) {
     float block[kBlock];
     for (int64_t i = 0; i < n; ++i) block[i] = static_cast<float>(sums[i]);
-    WriteFloats(dtype, block, n, to, place, stride);
+    WriteFloats(dtype, block, n, to, offset, stride);
   }
 };
 
@@ -179,8 +181,8 @@ struct IntRegisters {
     for (int64_t i = 0; i < n; ++i) sums[i] = Combine(kind, sums[i], x[i]);
   }
   static void Store(DType dtype, const Sum* sums, int64_t n, void* to,
-                    int64_t place, int64_t stride) {
-    WriteInts(dtype, sums, n, to, place, stride);
+                    int64_t offset, int64_t stride) {
+    WriteInts(dtype, sums, n, to, offset, stride);
   }
 };
 
@@ -190,7 +192,7 @@ class ReduceKernel : public Kernel {
   using Register = typename Registers::Register;
   using Sum = typename Registers::Sum;
 
-  ReduceKernel(ReduceKind kind, BlockProgram program, Order order,
+  ReduceKernel(ReduceKind kind, BlockProgram program, ReduceOrder order,
                const BoundValue& result)
       : kind_(kind),
         program_(std::move(program)),
@@ -201,14 +203,14 @@ class ReduceKernel : public Kernel {
     tile_ = std::min(order_.inner, kBlock);
     tiles_ = tile_ == 0 ? 0 : Ceil(order_.inner, tile_);
     const int64_t results = order_.outer * tiles_;
-    // Parts of whole blocks, or of whole groups of rows.
+    // A chunk is a multiple of a block, or of a group of rows.
     const int64_t step = order_.inner == 1 ? kBlock : kFloatRows;
-    const int64_t most = order_.reduced * tile_ / kUnitElements;
-    parts_ = results == 0 ? 1 : std::min(Ceil(kUnits, results), most);
-    parts_ = std::max<int64_t>(parts_, 1);
-    part_ = Ceil(Ceil(order_.reduced, parts_), step) * step;
-    parts_ = part_ == 0 ? 1 : Ceil(order_.reduced, part_);
-    if (parts_ > 1) partial_.resize(parts_ * order_.outer * order_.inner);
+    const int64_t max_chunks = order_.reduced * tile_ / kUnitElements;
+    chunks_ = results == 0 ? 1 : std::min(Ceil(kUnits, results), max_chunks);
+    chunks_ = std::max<int64_t>(chunks_, 1);
+    chunk_size_ = Ceil(Ceil(order_.reduced, chunks_), step) * step;
+    chunks_ = chunk_size_ == 0 ? 1 : Ceil(order_.reduced, chunk_size_);
+    if (chunks_ > 1) partial_.resize(chunks_ * order_.outer * order_.inner);
   }
 
   void Run(StepContext&) override {
@@ -216,12 +218,12 @@ class ReduceKernel : public Kernel {
     if (order_.inner == 1 && 2 * order_.reduced <= kBlock) {
       RunShortRows();
     } else {
-      RunParts();
+      RunChunks();
     }
   }
 
  private:
-  // Several rows to a block.
+  // Evaluates several rows per block.
   void RunShortRows() {
     const int64_t reduced = order_.reduced;
     const int64_t rows = kBlock / std::max<int64_t>(reduced, 1);
@@ -246,52 +248,52 @@ class ReduceKernel : public Kernel {
     });
   }
 
-  // Results [first, first + count) of an inner extent of 1.
+  // Stores results [first, first + count) if the inner extent is 1.
   void StoreRows(const Sum* sums, int64_t first, int64_t count) const {
-    const int64_t stride = order_.outer_places.stride();
+    const int64_t stride = order_.outer_offsets.stride();
     if (stride != 0) {
       Registers::Store(dtype_, sums, count, result_, first * stride, stride);
       return;
     }
     for (int64_t i = 0; i < count; ++i) {
       Registers::Store(dtype_, sums + i, 1, result_,
-                       order_.outer_places(first + i), 1);
+                       order_.outer_offsets(first + i), 1);
     }
   }
 
-  // A unit of work is a part of the reduction of one tile of results.
-  void RunParts() {
-    const int64_t units = order_.outer * tiles_ * parts_;
-    const int64_t elements = std::max<int64_t>(part_ * tile_, 1);
+  // A unit of work is one chunk of the reduction of one tile of results.
+  void RunChunks() {
+    const int64_t units = order_.outer * tiles_ * chunks_;
+    const int64_t elements = std::max<int64_t>(chunk_size_ * tile_, 1);
     const int64_t grain = Ceil(kUnitElements, elements);
     ParallelFor(units, grain, [&](int64_t begin, int64_t end) {
       BlockProgram::Evaluator evaluator(program_);
       for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t part = unit % parts_;
-        const int64_t tile = unit / parts_ % tiles_;
-        const int64_t outer = unit / parts_ / tiles_;
+        const int64_t chunk = unit % chunks_;
+        const int64_t tile = unit / chunks_ % tiles_;
+        const int64_t outer = unit / chunks_ / tiles_;
         const int64_t column = tile * tile_;
         const int64_t width = std::min(tile_, order_.inner - column);
         Sum sums[kBlock];
         std::fill(sums, sums + width, identity_);
-        ReduceUnit(evaluator, outer, part, column, width, sums);
-        if (parts_ == 1) {
+        ReduceUnit(evaluator, outer, chunk, column, width, sums);
+        if (chunks_ == 1) {
           StoreTile(sums, outer, column, width);
         } else {
           std::copy(sums, sums + width,
                     partial_.begin() +
-                        (part * order_.outer + outer) * order_.inner + column);
+                        (chunk * order_.outer + outer) * order_.inner + column);
         }
       }
     });
-    if (parts_ > 1) CombineParts();
+    if (chunks_ > 1) CombineChunks();
   }
 
   void ReduceUnit(BlockProgram::Evaluator& evaluator, int64_t outer,
-                  int64_t part, int64_t column, int64_t width, Sum* sums) {
+                  int64_t chunk, int64_t column, int64_t width, Sum* sums) {
     const int64_t inner = order_.inner;
-    const int64_t begin = part * part_;
-    const int64_t end = std::min(begin + part_, order_.reduced);
+    const int64_t begin = chunk * chunk_size_;
+    const int64_t end = std::min(begin + chunk_size_, order_.reduced);
     const int64_t base = outer * order_.reduced * inner + column;
     if (inner == 1) {
       for (int64_t r = begin; r < end; r += kBlock) {
@@ -301,7 +303,7 @@ class ReduceKernel : public Kernel {
       }
       return;
     }
-    // Whole rows follow each other only where a tile is as wide as they are.
+    // Full rows are contiguous only if the tile has the width of a row.
     const int64_t rows = width == inner ? kBlock / inner : 1;
     Register block[kBlock];
     for (int64_t group = begin; group < end; group += kFloatRows) {
@@ -323,8 +325,8 @@ class ReduceKernel : public Kernel {
 
   void StoreTile(const Sum* sums, int64_t outer, int64_t column,
                  int64_t width) const {
-    const int64_t base = order_.outer_places(outer);
-    const int64_t stride = order_.inner_places.stride();
+    const int64_t base = order_.outer_offsets(outer);
+    const int64_t stride = order_.inner_offsets.stride();
     if (stride != 0) {
       Registers::Store(dtype_, sums, width, result_, base + column * stride,
                        stride);
@@ -332,11 +334,11 @@ class ReduceKernel : public Kernel {
     }
     for (int64_t i = 0; i < width; ++i) {
       Registers::Store(dtype_, sums + i, 1, result_,
-                       base + order_.inner_places(column + i), 1);
+                       base + order_.inner_offsets(column + i), 1);
     }
   }
 
-  void CombineParts() {
+  void CombineChunks() {
     const int64_t results = order_.outer * order_.inner;
     ParallelFor(order_.outer * tiles_, kUnits, [&](int64_t b, int64_t e) {
       for (int64_t unit = b; unit < e; ++unit) {
@@ -346,9 +348,9 @@ class ReduceKernel : public Kernel {
         const Sum* from = partial_.data() + outer * order_.inner + column;
         Sum sums[kBlock];
         std::copy(from, from + width, sums);
-        for (int64_t part = 1; part < parts_; ++part) {
+        for (int64_t chunk = 1; chunk < chunks_; ++chunk) {
           for (int64_t i = 0; i < width; ++i) {
-            sums[i] = Combine(kind_, sums[i], from[part * results + i]);
+            sums[i] = Combine(kind_, sums[i], from[chunk * results + i]);
           }
         }
         StoreTile(sums, outer, column, width);
@@ -358,13 +360,13 @@ class ReduceKernel : public Kernel {
 
   ReduceKind kind_;
   BlockProgram program_;
-  Order order_;
+  ReduceOrder order_;
   void* result_;
   DType dtype_;
   Sum identity_;
-  int64_t tile_ = 1, tiles_ = 1;  // columns per tile, tiles per row
-  int64_t part_ = 1, parts_ = 1;  // reduced elements per part, parts
-  std::vector<Sum> partial_;      // [parts, outer, inner]
+  int64_t tile_ = 1, tiles_ = 1;         // columns per tile, tiles per row
+  int64_t chunk_size_ = 1, chunks_ = 1;  // reduced elements per chunk, parts
+  std::vector<Sum> partial_;             // [parts, outer, inner]
 };
 
 }  // namespace
@@ -374,7 +376,7 @@ std::unique_ptr<Kernel> PrepareReduce(ReduceKind kind,
                                       absl::Span<const BoundValue> operands,
                                       absl::Span<const SpaceDimension> space,
                                       const BoundValue& result) {
-  Order order = OrderSpace(operands, space, result);
+  ReduceOrder order = OrderSpace(operands, space, result);
   BlockProgram program(expression, operands, order.space);
   if (program.is_float()) {
     return std::make_unique<ReduceKernel<FloatRegisters>>(

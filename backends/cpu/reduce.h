@@ -13,9 +13,9 @@
 namespace mtf::cpu {
 
 // Reduces an elementwise function of the operands over every dimension of
-// `space` that the result lacks. Floats add up in float within a few hundred
-// elements and in double beyond, integers in int64; the order depends on the
-// extents alone, so any number of threads gives the same bits.
+// `space` that the result lacks. Sums of floats are in float within a few
+// hundred elements and in double beyond, sums of integers in int64. The order
+// depends only on the extents, so any number of threads gives the same bits.
 std::unique_ptr<Kernel> PrepareReduce(ReduceKind kind,
                                       const MapExpression& expression,
                                       absl::Span<const BoundValue> operands,

@@ -10,19 +10,20 @@
 
 namespace mtf::cpu {
 
-// What a reshape copies on one rank.
+// The boxes of elements that a reshape copies on one rank.
 struct ReshapeRuns {
   struct Box {
     int64_t from = 0, to = 0;  // first elements
     std::vector<StridedCopy::Loop> loops;
   };
   std::vector<Box> boxes;
-  bool complete = true;  // no place of the result is left to be zero
+  bool complete = true;  // whether the boxes cover the result; the rest is zero
 };
 
-// Finds which local elements of `from` and `to` have the same global row-major
-// index by the true sizes. Where both have the same sizes, extents and offsets,
-// but for dimensions of one place, all places correspond, padding too.
+// Finds the local elements of `from` and `to` that have the same global
+// row-major index, counted by the true sizes. If both have the same sizes,
+// extents and offsets apart from dimensions of size 1, all elements correspond,
+// padding included.
 ReshapeRuns FindReshapeRuns(const BoundValue& from, const BoundValue& to);
 
 }  // namespace mtf::cpu

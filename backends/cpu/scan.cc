@@ -14,11 +14,11 @@
 namespace mtf::cpu {
 namespace {
 
-// Columns that a thread walks side by side: their sums stay in the nearest
+// Columns that a thread processes together; their sums fit into the first-level
 // cache.
 constexpr int64_t kColumns = 512;
-// Lines of neighbours that are walked at once, because each sum waits for the
-// one before.
+// Contiguous lines that are processed together to overlap the latency of their
+// dependent sums.
 constexpr int64_t kLines = 4;
 constexpr int64_t kTaskElements = 1 << 15;
 
@@ -51,7 +51,7 @@ A Identity() {
   return kKind == ReduceKind::kMax ? Limits::lowest() : Limits::max();
 }
 
-// A NaN wins; integers wrap around.
+// NaN propagates; integers wrap around.
 template <ReduceKind kKind, class A>
 inline A Combine(A total, A x) {
   if constexpr (kKind == ReduceKind::kMax) {
@@ -114,7 +114,7 @@ class ScanKernel : public Kernel {
                : starts_[(outer * lines_.blocks + b) * lines_.inner + column];
   }
 
-  // Block `b` of `count` lines of neighbours.
+  // Scans block `b` of `count` contiguous lines.
   void WalkLines(int64_t first, int64_t count, int64_t b) const {
     if (count == kLines) {
       WalkSome<kLines>(first, b);
@@ -133,10 +133,10 @@ class ScanKernel : public Kernel {
     const int64_t from = reverse_ ? end - 1 : begin;
     for (int64_t n = 0, at = from; n < end - begin; ++n, at += step) {
       for (int64_t i = 0; i < kCount; ++i) {
-        const int64_t place = i * lines_.extent + at;
+        const int64_t index = i * lines_.extent + at;
         const A before = totals[i];
-        totals[i] = Combine<kKind>(before, ToTotal(x[place]));
-        y[place] = FromTotal<T>(exclusive_ ? before : totals[i]);
+        totals[i] = Combine<kKind>(before, ToTotal(x[index]));
+        y[index] = FromTotal<T>(exclusive_ ? before : totals[i]);
       }
     }
     for (int64_t i = 0; i < kCount; ++i) {
@@ -145,7 +145,7 @@ class ScanKernel : public Kernel {
     }
   }
 
-  // Block `b` of columns [first, first + count).
+  // Scans block `b` of columns [first, first + count).
   void WalkColumns(int64_t outer, int64_t first, int64_t count,
                    int64_t b) const {
     const int64_t begin = lines_.begin(b), end = lines_.end(b);
@@ -211,7 +211,8 @@ class ReduceBlocksKernel : public Kernel {
   }
 
  private:
-  // Columns [first, first + count) of the block with place `o_b` in the result.
+  // Reduces columns [first, first + count) of the block with index `o_b` in the
+  // result.
   void Reduce(int64_t o_b, int64_t first, int64_t count) const {
     const int64_t b = o_b % lines_.blocks, outer = o_b / lines_.blocks;
     const int64_t begin = lines_.begin(b), size = lines_.end(b) - begin;

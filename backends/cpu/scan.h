@@ -8,8 +8,8 @@
 
 namespace mtf::cpu {
 
-// Floats are added up in float, in one order along the dimension; lines that
-// lie side by side in memory are walked side by side.
+// Sums of floats are in float and sequential along the dimension. Adjacent
+// lines are processed together.
 std::unique_ptr<Kernel> PrepareScan(const Binding& binding);
 std::unique_ptr<Kernel> PrepareReduceBlocks(const Binding& binding);
 

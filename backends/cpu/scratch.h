@@ -6,13 +6,13 @@
 
 namespace mtf::cpu {
 
-// Whose scratch memory: uses that nest need one each.
+// Users of scratch memory. Nested users need separate memory.
 enum class ScratchUse { kKernel, kMatmul };
 inline constexpr int kNumScratchUses = 2;
 
-// Memory of at least `bytes`, aligned to 64, that lasts until the same thread
-// asks again for the same use. Kernels of one thread run one after the other,
-// so all of them share what the largest needs.
+// Returns at least `bytes` of memory, aligned to 64, which is valid until the
+// same thread calls this again for the same use. Kernels of one thread run one
+// after the other, so all of them share the memory of the largest.
 void* ThreadScratch(ScratchUse use, int64_t bytes);
 
 }  // namespace mtf::cpu

@@ -12,39 +12,40 @@
 namespace mtf::cpu {
 namespace {
 
-// Bytes that are worth another thread.
+// Minimum number of bytes per thread.
 constexpr int64_t kGrainBytes = 64 << 10;
-// A transpose goes in squares whose sides are a cache line or two.
+// A transpose works on squares with sides of one or two cache lines.
 constexpr int64_t kSquare = 16;
 
-// to[i][j] = from[j][i] for i < rows, j < columns, both at most kSquare. Lines
-// are read and written as wholes, by way of a buffer: rows a power of two apart
-// share few places in the cache and would throw each other out.
+// to[i][j] = from[j][i] for i < rows, j < columns, both at most kSquare. Full
+// lines are read and written through a buffer: rows a power of two apart map to
+// few cache sets and would evict each other.
 template <int64_t kSize>
 void TransposeSquare(const std::byte* from, int64_t from_stride, std::byte* to,
                      int64_t to_stride, int64_t rows, int64_t columns) {
-  // Bytes of a constant number are one move, whatever the type.
-  std::byte turned[kSquare][kSquare * kSize];
+  // A memcpy of a constant size compiles to one move.
+  std::byte transposed[kSquare][kSquare * kSize];
   if (rows == kSquare && columns == kSquare) {
     for (int64_t j = 0; j < kSquare; ++j) {
       for (int64_t i = 0; i < kSquare; ++i) {
-        std::memcpy(turned[i] + j * kSize, from + (j * from_stride + i) * kSize,
-                    kSize);
+        std::memcpy(transposed[i] + j * kSize,
+                    from + (j * from_stride + i) * kSize, kSize);
       }
     }
     for (int64_t i = 0; i < kSquare; ++i) {
-      std::memcpy(to + i * to_stride * kSize, turned[i], sizeof(turned[i]));
+      std::memcpy(to + i * to_stride * kSize, transposed[i],
+                  sizeof(transposed[i]));
     }
     return;
   }
   for (int64_t j = 0; j < columns; ++j) {
     for (int64_t i = 0; i < rows; ++i) {
-      std::memcpy(turned[i] + j * kSize, from + (j * from_stride + i) * kSize,
-                  kSize);
+      std::memcpy(transposed[i] + j * kSize,
+                  from + (j * from_stride + i) * kSize, kSize);
     }
   }
   for (int64_t i = 0; i < rows; ++i) {
-    std::memcpy(to + i * to_stride * kSize, turned[i], columns * kSize);
+    std::memcpy(to + i * to_stride * kSize, transposed[i], columns * kSize);
   }
 }
 
@@ -56,7 +57,7 @@ StridedCopy::StridedCopy(int element_size, std::vector<Loop> loops)
   loops.erase(std::remove_if(loops.begin(), loops.end(),
                              [](const Loop& loop) { return loop.extent == 1; }),
               loops.end());
-  // In the order of what is written, with neighbours folded into one loop.
+  // Sort by the order of writing and merge neighbouring loops.
   std::stable_sort(loops.begin(), loops.end(),
                    [](const Loop& a, const Loop& b) { return a.to > b.to; });
   std::vector<Loop> folded;
@@ -75,8 +76,8 @@ StridedCopy::StridedCopy(int element_size, std::vector<Loop> loops)
     columns_ = {1, 1, 1};
   }
   if (!folded.empty()) {
-    // A plane of two loops, one of them contiguous on each side where there is
-    // one: a transpose pairs the loop that is contiguous where it is read.
+    // The two innermost loops form a plane. For a transpose, the second one is
+    // the loop that is contiguous in the source.
     auto rows = folded.end() - 1;
     if (columns_.from != 1) {
       const auto unit =
@@ -129,7 +130,7 @@ void StridedCopy::RunAs(const std::byte* from, std::byte* to) const {
   if (contiguous()) {
     if (from == to) return;
     const int64_t bytes = elements_ * kSize;
-    // One piece where they might overlap.
+    // A single memmove if the memory overlaps.
     if (to < from + bytes && from < to + bytes) {
       std::memmove(to, from, bytes);
       return;
@@ -139,7 +140,7 @@ void StridedCopy::RunAs(const std::byte* from, std::byte* to) const {
     });
     return;
   }
-  // Threads share the rows of all planes.
+  // Threads divide the rows of all planes.
   int64_t planes = 1;
   for (const Loop& loop : outer_) planes *= loop.extent;
   const int64_t strips =

@@ -8,7 +8,7 @@
 
 namespace mtf::cpu {
 
-// Copies a box of elements between two strided places.
+// Copies a box of elements between two strided layouts.
 class StridedCopy {
  public:
   struct Loop {
@@ -19,12 +19,12 @@ class StridedCopy {
   // Elements of 1, 2, 4 or 8 bytes. The order of the loops is free.
   StridedCopy(int element_size, std::vector<Loop> loops);
 
-  // Copies on as many threads as pay off. The two may overlap only where they
-  // are one contiguous run.
+  // Copies on as many threads as are worthwhile. The memory may overlap only if
+  // contiguous().
   void Run(const void* from, void* to) const;
 
   int64_t elements() const { return elements_; }
-  // True for one run without gaps on either side.
+  // True if source and destination are contiguous.
   bool contiguous() const;
 
  private:

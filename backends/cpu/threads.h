@@ -9,23 +9,23 @@
 
 namespace mtf::cpu {
 
-// Sets how many OpenMP threads kernels use that run on the calling thread. A
-// rank calls it before it prepares or runs anything: oneDNN plans its work for
-// the number it finds when a kernel is prepared.
-// Never more than OMP_THREAD_LIMIT: kernels share work among as many threads as
-// they asked for, and what a missing thread should have done would stay undone.
+// Sets the number of OpenMP threads for kernels on the calling thread. A rank
+// calls this before it prepares or runs anything, because oneDNN plans its work
+// for the number of threads at preparation. At most OMP_THREAD_LIMIT: kernels
+// divide their work among the threads they request, and the share of a missing
+// thread would not be done.
 inline void UseThreads(int num_threads) {
   omp_set_num_threads(std::min(num_threads, omp_get_thread_limit()));
 }
 
-// The threads a kernel may use here: one inside a parallel region.
+// The number of threads that a kernel may use: one inside a parallel region.
 inline int NumThreads() {
   return omp_in_parallel() ? 1 : omp_get_max_threads();
 }
 
-// Calls body(begin, end) on disjoint ranges that cover [0, count), on several
-// threads where each gets at least `grain`. The ranges depend on the number of
-// threads, so nothing that `body` computes may depend on where a range ends.
+// Calls body(begin, end) on disjoint ranges that cover [0, count), on as many
+// threads as get at least `grain` each. The ranges depend on the number of
+// threads, so the results of `body` must not depend on them.
 template <class Body>
 void ParallelFor(int64_t count, int64_t grain, const Body& body) {
   const int64_t most = count / std::max<int64_t>(grain, 1);

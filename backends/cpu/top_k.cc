@@ -13,12 +13,13 @@
 namespace mtf::cpu {
 namespace {
 
-// Up to so many are found by insertion, for so many lines side by side.
+// Up to kFew elements are found by insertion, for kColumns adjacent lines at
+// once.
 constexpr int64_t kFew = 32;
 constexpr int64_t kColumns = 16;
 constexpr int64_t kTaskElements = 1 << 14;
 
-// Numbers of no sign in the order of the elements: a NaN above all, 0 as -0.
+// Unsigned keys in the order of the elements: NaN is largest, -0 equals 0.
 inline uint32_t KeyOf(float x) {
   if (x != x) return 0xffffffffu;
   const uint32_t bits = x == 0 ? 0 : std::bit_cast<uint32_t>(x);
@@ -54,7 +55,7 @@ class TopKKernel : public Kernel {
         values_(binding.results.size() == 2
                     ? static_cast<T*>(binding.results[0].data)
                     : nullptr),
-        places_(static_cast<int32_t*>(binding.results.back().data)) {}
+        indices_(static_cast<int32_t*>(binding.results.back().data)) {}
 
   void Run(StepContext&) override {
     const int64_t width = k_.valid <= kFew ? kColumns : 1;
@@ -80,7 +81,7 @@ class TopKKernel : public Kernel {
   }
 
  private:
-  int64_t PlaceOf(int64_t outer, int64_t at, int64_t column) const {
+  int64_t OffsetOf(int64_t outer, int64_t at, int64_t column) const {
     return (outer * lines_.extent + at) * lines_.inner + column;
   }
 
@@ -89,12 +90,12 @@ class TopKKernel : public Kernel {
     Entry best[kColumns][kFew];
     int64_t found[kColumns] = {};
     for (int64_t at = begin; at < end; ++at) {
-      const int64_t place = PlaceOf(outer, at, first);
+      const int64_t offset = OffsetOf(outer, at, first);
       for (int64_t c = 0; c < count; ++c) {
-        const Key key = KeyOf(x_[place + c]);
-        // An equal one that comes later loses.
+        const Key key = KeyOf(x_[offset + c]);
+        // Of equal elements the first is ranked higher.
         if (found[c] == k && key <= best[c][k - 1].key) continue;
-        if (labels_ != nullptr && labels_[place + c] < 0) continue;
+        if (labels_ != nullptr && labels_[offset + c] < 0) continue;
         int64_t to = found[c] == k ? k - 1 : found[c]++;
         for (; to > 0 && best[c][to - 1].key < key; --to) {
           best[c][to] = best[c][to - 1];
@@ -111,9 +112,9 @@ class TopKKernel : public Kernel {
                 std::vector<Entry>& line) const {
     line.clear();
     for (int64_t at = lines_.begin(b); at < lines_.end(b); ++at) {
-      const int64_t place = PlaceOf(outer, at, column);
-      if (labels_ != nullptr && labels_[place] < 0) continue;
-      line.push_back({KeyOf(x_[place]), at});
+      const int64_t offset = OffsetOf(outer, at, column);
+      if (labels_ != nullptr && labels_[offset] < 0) continue;
+      line.push_back({KeyOf(x_[offset]), at});
     }
     const auto above = [](const Entry& x, const Entry& y) {
       return x.key != y.key ? x.key > y.key : x.at < y.at;
@@ -126,22 +127,22 @@ class TopKKernel : public Kernel {
     Write(outer, b, column, line.data(), found);
   }
 
-  // What is missing has no label; padding is zero.
+  // Missing entries have index -1; padding is zero.
   void Write(int64_t outer, int64_t b, int64_t column, const Entry* best,
              int64_t found) const {
     const int64_t line = (outer * lines_.inner + column) * lines_.blocks + b;
-    int32_t* places = places_ + line * k_.extent;
+    int32_t* indices = indices_ + line * k_.extent;
     for (int64_t i = 0; i < k_.extent; ++i) {
-      places[i] = i < k_.valid ? -1 : 0;
+      indices[i] = i < k_.valid ? -1 : 0;
       if (i >= found) continue;
-      places[i] = labels_ != nullptr
-                      ? labels_[PlaceOf(outer, best[i].at, column)]
-                      : static_cast<int32_t>(lines_.offset + best[i].at);
+      indices[i] = labels_ != nullptr
+                       ? labels_[OffsetOf(outer, best[i].at, column)]
+                       : static_cast<int32_t>(lines_.offset + best[i].at);
     }
     if (values_ == nullptr) return;
     T* values = values_ + line * k_.extent;
     for (int64_t i = 0; i < k_.extent; ++i) {
-      values[i] = i < found ? x_[PlaceOf(outer, best[i].at, column)] : T{};
+      values[i] = i < found ? x_[OffsetOf(outer, best[i].at, column)] : T{};
     }
   }
 
@@ -150,7 +151,7 @@ class TopKKernel : public Kernel {
   const T* x_;
   const int32_t* labels_;
   T* values_;
-  int32_t* places_;
+  int32_t* indices_;
 };
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace mtf::cpu {
 
-// Few are kept sorted while a line goes by; many are selected from a copy of
-// it, then sorted.
+// A small k is found by insertion into a sorted list during one pass; a large k
+// by selection from a copy of the line, then sorting.
 std::unique_ptr<Kernel> PrepareTopK(const Binding& binding);
 
 }  // namespace mtf::cpu

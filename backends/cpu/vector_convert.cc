@@ -19,7 +19,8 @@ using FloatTag = hn::ScalableTag<float>;
 using BitsTag = hn::RebindToUnsigned<FloatTag>;
 using LongTag = hn::ScalableTag<int64_t>;
 
-// The bits of bfloat16 in the upper half of each lane, the lower one zero.
+// The bits of the rounded bfloat16 in the upper half of each lane; the lower
+// half is zero.
 HWY_INLINE hn::Vec<BitsTag> RoundedBits(hn::Vec<FloatTag> x) {
   const BitsTag du;
   const auto bits = hn::BitCast(du, x);

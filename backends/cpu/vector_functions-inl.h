@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A SIMD vector of floats that the rows of mtf/scalar_functions.h can be
-// written over, and their primitives for it. Included once per instruction set.
+// A SIMD vector type over which the rows of mtf/scalar_functions.h are
+// instantiated, and the primitives that they use. Included once per instruction
+// set.
 
 // Highway re-includes this file for every target, so its guard flips with it.
 #if defined(BACKENDS_CPU_VECTOR_FUNCTIONS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -71,8 +72,8 @@ HWY_INLINE Mask IsNaN(Floats x) { return NotEqual(x, x); }
 HWY_INLINE Floats Abs(Floats x) { return Floats(hn::Abs(x.v)); }
 HWY_INLINE Floats Sqrt(Floats x) { return Floats(hn::Sqrt(x.v)); }
 HWY_INLINE Floats Floor(Floats x) { return Floats(hn::Floor(x.v)); }
-// On x86 a maximum gives its second operand where either is NaN, which leaves
-// a NaN in the first to be looked after.
+// On x86 max returns its second operand if either is NaN, so only a NaN in the
+// first needs handling.
 HWY_INLINE Floats Maximum(Floats x, Floats y) {
   return Select(IsNaN(x), x, Floats(hn::Max(x.v, y.v)));
 }
@@ -100,8 +101,7 @@ inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // e^x = 2^n e^r with |r| <= ln(2) / 2 (Cody and Waite, 1980): e^r by a minimax
 // polynomial of relative error 1e-8. Overflows to infinity and underflows to
-// zero as it should; NaN passes through minimum and maximum as the second
-// operand.
+// zero; NaN passes through min and max as the second operand.
 HWY_INLINE Floats Exp(Floats x) {
   const FloatTag d;
   const auto set = [&](float value) HWY_ATTR { return hn::Set(d, value); };
@@ -131,12 +131,13 @@ HWY_INLINE Floats Exp(Floats x) {
 #endif
 }
 
-// The functions of Highway have a valid range; the rest is put right here.
+// Highway's functions have a limited domain; arguments outside are handled
+// here.
 HWY_INLINE Floats Log(Floats x) {
   const Floats inside =
       Select(Equal(x, 0.0), -kInfinity, Floats(hn::Log(FloatTag(), x.v)));
   const Mask finite = Less(x, kInfinity) && GreaterEqual(x, 0.0);
-  // Infinity and NaN stay what they are; a negative number has no logarithm.
+  // Infinity and NaN are unchanged; negative numbers become NaN.
   return Select(
       finite, inside,
       Select(Less(x, 0.0), std::numeric_limits<double>::quiet_NaN(), x));

@@ -16,9 +16,9 @@ HWY_BEFORE_NAMESPACE();
 namespace mtf::cpu::HWY_NAMESPACE {
 namespace {
 
-// Reads an argument vector by vector; a uniform one stays where it is.
-struct Reader {
-  explicit Reader(const FloatArgument& argument)
+// Reads an argument by vectors; a uniform argument has a step of 0.
+struct FloatArgumentReader {
+  explicit FloatArgumentReader(const FloatArgument& argument)
       : data(argument.data), keep(argument.uniform ? 0 : ~int64_t{0}) {}
   HWY_INLINE Floats operator()(int64_t i) const {
     return Floats(hn::LoadU(FloatTag(), data + (i & keep)));
@@ -40,54 +40,55 @@ HWY_INLINE void Loop(float* z, int64_t n, const Body& body) {
   }
 }
 
-// Selected by function, so that each row becomes a loop of its own.
+// Switches on the function outside of the loop, so that each row has its own
+// loop.
 void EvaluateFloatsImpl(ScalarFunction function, const FloatArgument* arguments,
                         float* out, int64_t n) {
   using F = ScalarFunction;
   switch (function) {
-#define ROW(Name, text, value, ...)        \
-  case F::k##Name: {                       \
-    const Reader read_x(arguments[0]);     \
-    Loop(out, n, [&](int64_t i) HWY_ATTR { \
-      const Floats x = read_x(i);          \
-      return value;                        \
-    });                                    \
-    return;                                \
+#define ROW(Name, text, value, ...)                 \
+  case F::k##Name: {                                \
+    const FloatArgumentReader read_x(arguments[0]); \
+    Loop(out, n, [&](int64_t i) HWY_ATTR {          \
+      const Floats x = read_x(i);                   \
+      return value;                                 \
+    });                                             \
+    return;                                         \
   }
     MTF_UNARY_FLOAT_FUNCTIONS(ROW)
     MTF_UNARY_NUMBER_FUNCTIONS(ROW)
 #undef ROW
-#define ROW(Name, text, value, ...)                          \
-  case F::k##Name: {                                         \
-    const Reader read_x(arguments[0]), read_y(arguments[1]); \
-    Loop(out, n, [&](int64_t i) HWY_ATTR {                   \
-      const Floats x = read_x(i), y = read_y(i);             \
-      return value;                                          \
-    });                                                      \
-    return;                                                  \
+#define ROW(Name, text, value, ...)                                       \
+  case F::k##Name: {                                                      \
+    const FloatArgumentReader read_x(arguments[0]), read_y(arguments[1]); \
+    Loop(out, n, [&](int64_t i) HWY_ATTR {                                \
+      const Floats x = read_x(i), y = read_y(i);                          \
+      return value;                                                       \
+    });                                                                   \
+    return;                                                               \
   }
     MTF_BINARY_NUMBER_FUNCTIONS(ROW)
     MTF_BINARY_FLOAT_FUNCTIONS(ROW)
     MTF_COMPARISON_FUNCTIONS(ROW)
 #undef ROW
-#define ROW(Name, text, value, ...)                            \
-  case F::k##Name: {                                           \
-    const Reader read_x(arguments[0]), read_y(arguments[1]);   \
-    Loop(out, n, [&](int64_t i) HWY_ATTR {                     \
-      const Mask x = IsTrue(read_x(i)), y = IsTrue(read_y(i)); \
-      return value;                                            \
-    });                                                        \
-    return;                                                    \
+#define ROW(Name, text, value, ...)                                       \
+  case F::k##Name: {                                                      \
+    const FloatArgumentReader read_x(arguments[0]), read_y(arguments[1]); \
+    Loop(out, n, [&](int64_t i) HWY_ATTR {                                \
+      const Mask x = IsTrue(read_x(i)), y = IsTrue(read_y(i));            \
+      return value;                                                       \
+    });                                                                   \
+    return;                                                               \
   }
     MTF_LOGICAL_FUNCTIONS(ROW)
 #undef ROW
     case F::kLogicalNot: {
-      const Reader read_x(arguments[0]);
+      const FloatArgumentReader read_x(arguments[0]);
       Loop(out, n, [&](int64_t i) HWY_ATTR { return Equal(read_x(i), 0.0); });
       return;
     }
     case F::kSelect: {
-      const Reader read_c(arguments[0]), read_x(arguments[1]),
+      const FloatArgumentReader read_c(arguments[0]), read_x(arguments[1]),
           read_y(arguments[2]);
       Loop(out, n, [&](int64_t i) HWY_ATTR {
         return Select(IsTrue(read_c(i)), read_x(i), read_y(i));
@@ -104,8 +105,8 @@ void EvaluateFloatsImpl(ScalarFunction function, const FloatArgument* arguments,
 template <class Combine>
 HWY_INLINE float ReduceWith(const float* x, int64_t n, float identity,
                             const Combine& combine) {
-  // As many logical lanes whatever the width of a vector, so that every
-  // instruction set gives the same bits.
+  // The number of logical lanes is the same for every vector width, so that
+  // every instruction set gives the same bits.
   constexpr int64_t kWide = 32;
   const FloatTag d;
   constexpr size_t kVectors = kWide / hn::MaxLanes(FloatTag());
@@ -140,7 +141,7 @@ HWY_INLINE float ReduceWith(const float* x, int64_t n, float identity,
                 d, wide + j);
     }
   }
-  // Halving goes on below the width of a vector, with lanes that repeat.
+  // Below the vector width, halving continues with repeated lanes.
   for (int64_t half = std::min<int64_t>(lanes, kWide) / 2; half >= 1;
        half /= 2) {
     const Vector v = hn::Load(d, wide);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The rows of mtf/scalar_functions.h on blocks in the first-level cache. Each
-// is compiled for every instruction set and the best one is taken at run time.
+// is compiled for several instruction sets; the best is selected at run time.
 #ifndef BACKENDS_CPU_VECTOR_FUNCTIONS_H_
 #define BACKENDS_CPU_VECTOR_FUNCTIONS_H_
 
@@ -13,11 +13,11 @@
 
 namespace mtf::cpu {
 
-// Functions work on whole vectors, so `n` below is a multiple of this and the
-// bits of an element never depend on its place in a block.
+// Functions work on full vectors: `n` below is a multiple of kLanes, and the
+// bits of an element do not depend on its index in a block.
 inline constexpr int64_t kLanes = 16;
 
-// An argument: `n` elements, or kLanes equal ones that stand for all.
+// An argument: `n` elements, or kLanes equal ones that represent all.
 struct FloatArgument {
   const float* data = nullptr;
   bool uniform = false;
@@ -32,8 +32,8 @@ struct IntArgument {
 void EvaluateFloats(ScalarFunction function, const FloatArgument* x, float* z,
                     int64_t n);
 
-// The rows on numbers, which wrap around at 64 bits. Divided by zero nothing
-// fits: the quotient is 0 and the remainder x.
+// The rows on integers, with wrap-around at 64 bits. For a division by zero the
+// quotient is 0 and the remainder x.
 void EvaluateInts(ScalarFunction function, const IntArgument* x, int64_t* z,
                   int64_t n);
 void CompareInts(ScalarFunction function, const IntArgument* x, float* z,
@@ -41,13 +41,13 @@ void CompareInts(ScalarFunction function, const IntArgument* x, float* z,
 void SelectInts(FloatArgument condition, IntArgument x, IntArgument y,
                 int64_t* z, int64_t n);
 
-// Between floats and bfloat16, rounded to nearest even; any `n`.
+// Converts floats to bfloat16, rounded to nearest even; any `n`.
 void FloatsToBFloats(const float* x, BFloat16* z, int64_t n);
-// x as it reads back from bfloat16; `z` may be `x`.
+// Rounds floats to bfloat16 values; `z` may be `x`.
 void RoundToBFloats(const float* x, float* z, int64_t n);
 
-// Reduces any `n` floats in 32 interleaved lanes, in an order that depends on
-// `n` alone. Maxima and minima propagate NaN.
+// Reduces any `n` floats in 32 interleaved lanes, in an order that depends only
+// on `n`. Max and min propagate NaN.
 float ReduceFloats(ReduceKind kind, const float* x, int64_t n);
 // sums[i] = combine(sums[i], x[i]) for any `n`.
 void AccumulateFloats(ReduceKind kind, const float* x, float* sums, int64_t n);

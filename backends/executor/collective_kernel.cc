@@ -11,8 +11,8 @@
 namespace mtf {
 namespace {
 
-// Row-major memory seen from one dimension: `outer` rows of `extent` places of
-// `inner` bytes.
+// Row-major memory relative to one dimension: `outer` rows of `extent` elements
+// of `inner` bytes.
 struct Rows {
   int64_t outer = 1, extent = 1, inner = 1;
 };
@@ -28,8 +28,8 @@ Rows RowsOf(const ProgramValue& value, int dim) {
   return rows;
 }
 
-// [outer][block][..] in the value to [block][outer][..] in staging, blocks cut
-// along the dimension that `rows` looks from.
+// Copies [outer][block][..] in the value to [block][outer][..] in staging, with
+// blocks along the dimension of `rows`.
 BlockCopy Packing(const Rows& rows, int64_t blocks) {
   const int64_t inner = rows.extent / blocks * rows.inner;
   BlockCopy copy;
@@ -63,58 +63,58 @@ class BoundCollective : public CollectiveKernel {
         in_bytes_(binding.operands[0].value->local_bytes()),
         out_bytes_(binding.results[0].value->local_bytes()) {
     for (size_t i = 0; i < binding.operands.size(); ++i) {
-      pieces_.push_back({binding.operands[i].data, binding.results[i].data,
-                         binding.operands[i].elements()});
+      buffers_.push_back({binding.operands[i].data, binding.results[i].data,
+                          binding.operands[i].elements()});
     }
   }
 
-  // Sends from `staging`, packed by `copy`, instead of the operand.
+  // Packs the operand into `staging` by `copy` and sends from there.
   void PackInto(void* staging, Device& device, const BlockCopy& copy) {
     packs_.push_back(device.PrepareCopy(staging, in_, copy));
     in_ = staging;
   }
-  // Gathers the blocks of several operands for each place side by side in
-  // `before`, and takes this place's blocks apart again from `after`.
+  // Concatenates the blocks of several operands for each of `ranks` ranks in
+  // `before`, and splits the blocks of this rank from `after` into the results.
   void JoinOperands(const Binding& binding, Device& device,
-                    const std::vector<Rows>& rows, int64_t places, void* before,
+                    const std::vector<Rows>& rows, int64_t ranks, void* before,
                     void* after) {
-    int64_t block = 0;  // bytes for one place
+    int64_t block = 0;  // bytes for one rank
     for (const BoundValue& result : binding.results) {
       block += result.value->local_bytes();
     }
     int64_t offset = 0;
     for (size_t i = 0; i < binding.operands.size(); ++i) {
-      BlockCopy copy = Packing(rows[i], places);
+      BlockCopy copy = Packing(rows[i], ranks);
       copy.to_block = block;
       packs_.push_back(device.PrepareCopy(static_cast<char*>(before) + offset,
                                           binding.operands[i].data, copy));
       const int64_t bytes = binding.results[i].value->local_bytes();
-      BlockCopy apart;
-      apart.inner = bytes;
+      BlockCopy split;
+      split.inner = bytes;
       unpacks_.push_back(device.PrepareCopy(
-          binding.results[i].data, static_cast<char*>(after) + offset, apart));
+          binding.results[i].data, static_cast<char*>(after) + offset, split));
       offset += bytes;
     }
     in_ = before;
     out_ = after;
     out_bytes_ = block;
   }
-  // Receives into `staging` and unpacks by `copy` into the result.
+  // Receives into `staging` and unpacks into the result by `copy`.
   void UnpackFrom(void* staging, Device& device, const BlockCopy& copy) {
     unpacks_.push_back(device.PrepareCopy(out_, staging, copy));
     out_ = staging;
   }
-  void Between(int64_t source, int64_t destination) {
+  void SetPermutation(int64_t source, int64_t destination) {
     source_ = source;
     destination_ = destination;
   }
 
-  // After what goes through staging is known.
+  // Called last, after the staging buffers have been set.
   absl::Status PrepareMove() {
     int64_t count = MoveCount();
     if (instruction_.opcode == Opcode::kAllReduce) {
-      for (const Communicator::Piece& piece : pieces_) {
-        count = std::max(count, piece.count);
+      for (const Communicator::ReduceBuffer& buffer : buffers_) {
+        count = std::max(count, buffer.count);
       }
     }
     return communicator_.PrepareCollective(
@@ -131,7 +131,7 @@ class BoundCollective : public CollectiveKernel {
   }
 
  private:
-  // The elements or bytes that the communicator's call names.
+  // The elements or bytes passed to the communicator.
   int64_t MoveCount() const {
     switch (instruction_.opcode) {
       case Opcode::kAllGather:
@@ -150,7 +150,7 @@ class BoundCollective : public CollectiveKernel {
     switch (instruction_.opcode) {
       case Opcode::kAllReduce:
         return communicator_.AllReduce(
-            group_, pieces_, dtype_,
+            group_, buffers_, dtype_,
             instruction_.Get<CollectiveAttributes>().reduction);
       case Opcode::kAllGather:
         return communicator_.AllGather(group_, in_, out_, MoveCount());
@@ -175,7 +175,7 @@ class BoundCollective : public CollectiveKernel {
   const void* in_;
   void* out_;
   int64_t in_bytes_, out_bytes_;
-  std::vector<Communicator::Piece> pieces_;
+  std::vector<Communicator::ReduceBuffer> buffers_;
   std::vector<std::unique_ptr<Kernel>> packs_, unpacks_;
   int64_t source_ = 0, destination_ = 0;
 };
@@ -185,16 +185,16 @@ bool NeedsPacking(const Instruction& instruction) {
          instruction.opcode == Opcode::kAllToAll;
 }
 
-// The dimension whose blocks arrive one by one, or -1.
-int ArrivingDim(const Instruction& instruction) {
+// The dimension along which the received blocks are concatenated, or -1.
+int ConcatDim(const Instruction& instruction) {
   const auto& collective = instruction.Get<CollectiveAttributes>();
   if (instruction.opcode == Opcode::kAllGather) return collective.dim;
   if (instruction.opcode == Opcode::kAllToAll) return collective.from_dim;
   return -1;
 }
 
-// Whether ranks outside of the group of a reduction hold what it gives. They
-// are replicas, which are equal to the last bit.
+// Whether other groups compute the same result as this reduction. Those results
+// are replicas, which must be bitwise equal.
 bool IsReplicatedOutside(const Program& program,
                          const Instruction& instruction) {
   if (!ReducesAxes(instruction.opcode)) return false;
@@ -243,10 +243,10 @@ StagingBytes StagingBytesOf(const Program& program,
       bytes.before = value.local_bytes();
     }
   }
-  const int arriving = ArrivingDim(instruction);
-  if (arriving >= 0) {
+  const int concat_dim = ConcatDim(instruction);
+  if (concat_dim >= 0) {
     const ProgramValue& value = program.values[instruction.results[0]];
-    if (RowsOf(value, arriving).outer > 1) bytes.after = value.local_bytes();
+    if (RowsOf(value, concat_dim).outer > 1) bytes.after = value.local_bytes();
   }
   return bytes;
 }
@@ -267,7 +267,7 @@ absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
   const ProgramValue& to = *binding.results[0].value;
   MTF_ASSIGN_OR_RETURN(const Communicator::Group* group,
                        GroupOf(*binding.program, instruction, communicator));
-  const auto places = static_cast<int64_t>(group->ranks.size());
+  const auto ranks = static_cast<int64_t>(group->ranks.size());
   auto kernel =
       std::make_unique<BoundCollective>(binding, communicator, *group);
   if (instruction.operands.size() > 1 &&
@@ -278,16 +278,16 @@ absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
           *binding.operands[i].value,
           binding.program->ScatteredDim(instruction, static_cast<int>(i))));
     }
-    kernel->JoinOperands(binding, device, rows, places, before, after);
+    kernel->JoinOperands(binding, device, rows, ranks, before, after);
   } else if (NeedsPacking(instruction)) {
     const Rows rows = RowsOf(from, instruction.Get<CollectiveAttributes>().dim);
-    if (rows.outer > 1) kernel->PackInto(before, device, Packing(rows, places));
+    if (rows.outer > 1) kernel->PackInto(before, device, Packing(rows, ranks));
   }
-  const int arriving = ArrivingDim(instruction);
-  if (arriving >= 0) {
-    const Rows rows = RowsOf(to, arriving);
+  const int concat_dim = ConcatDim(instruction);
+  if (concat_dim >= 0) {
+    const Rows rows = RowsOf(to, concat_dim);
     if (rows.outer > 1) {
-      kernel->UnpackFrom(after, device, Unpacking(rows, places));
+      kernel->UnpackFrom(after, device, Unpacking(rows, ranks));
     }
   }
   if (instruction.opcode == Opcode::kCollectivePermute) {
@@ -299,9 +299,10 @@ absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
         destination = other;
       }
     }
-    MTF_CHECK(destination >= 0) << "nobody takes the shard of rank " << rank;
-    kernel->Between(PermuteSource(mesh, from.layout, to.layout, rank),
-                    destination);
+    MTF_CHECK(destination >= 0)
+        << "no rank receives the shard of rank " << rank;
+    kernel->SetPermutation(PermuteSource(mesh, from.layout, to.layout, rank),
+                           destination);
   }
   MTF_RETURN_IF_ERROR(kernel->PrepareMove());
   return std::unique_ptr<CollectiveKernel>(std::move(kernel));

@@ -13,29 +13,29 @@
 namespace mtf {
 
 // A collective bound to its buffers: packs blocks so that each is contiguous,
-// lets the communicator move them, unpacks. Nothing is packed where the cut
-// dimension is the outermost.
+// calls the communicator, unpacks. Needs no packing if the dimension that is
+// split into blocks is the outermost.
 class CollectiveKernel {
  public:
   virtual ~CollectiveKernel() = default;
   virtual absl::Status Run() = 0;
 };
 
-// Bytes of scratch that a collective needs to pack into and to unpack from.
+// Bytes of the staging buffers of a collective.
 struct StagingBytes {
-  int64_t before = 0;
-  int64_t after = 0;
+  int64_t before = 0;  // packed operands
+  int64_t after = 0;   // results to unpack
 };
 StagingBytes StagingBytesOf(const Program& program,
                             const Instruction& instruction);
 
 // Opens the groups of all collectives of `program`. Collective: every rank
-// brings the same program, before it does anything that may fail on it alone,
-// such as to reserve memory; the others would wait for its groups for ever.
+// calls this with the same program, before anything that may fail on one rank
+// only, such as an allocation; otherwise the other ranks would wait forever.
 absl::Status OpenGroups(const Program& program, Communicator& communicator);
 
-// `before` and `after` are at least as large as StagingBytesOf says. The group
-// of the collective is open, so this needs no other rank.
+// Prepares a collective whose group is open. `before` and `after` are staging
+// buffers of at least StagingBytesOf. Not collective.
 absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
     const Binding& binding, Device& device, Communicator& communicator,
     void* before, void* after);

@@ -15,11 +15,10 @@ namespace {
 
 using Clock = StepTrace::Clock;
 
-// A shard on the host is a tensor of its valid elements: cut to the range of
-// this rank it looks like a whole one of one device.
-HostTensor ValidPart(const ProgramValue& value,
-                     const std::vector<ShardedDimension>& dims,
-                     const char* shard) {
+// The valid elements of a shard, as a tensor without padding.
+HostTensor ValidElements(const ProgramValue& value,
+                         const std::vector<ShardedDimension>& dims,
+                         const char* shard) {
   std::vector<Dimension> valid;
   int64_t outer = 1;
   for (int i = 0; i < value.shape.rank(); ++i) {
@@ -76,9 +75,9 @@ absl::Status Executor::Impl::Feed(const HostTensors& feeds) {
   return absl::OkStatus();
 }
 
-// Whether no rank's feeds let the step fail. Ranks may have been fed different
-// shards, so they ask each other.
-absl::StatusOr<bool> Executor::Impl::IndicesAreGood(const HostTensors& feeds) {
+// Whether the feeds of all ranks are in range, so that the step cannot fail.
+// Ranks may have been fed different shards, so they must agree.
+absl::StatusOr<bool> Executor::Impl::FeedsAreInRange(const HostTensors& feeds) {
   if (!fed_indices.has_value()) return false;
   StepError bad;
   for (const Instruction* input : inputs) {
@@ -100,10 +99,10 @@ absl::Status Executor::Impl::Fetch(const Instruction& output, const void* data,
   host.resize(std::max<size_t>(host.size(), bytes));
   MTF_RETURN_IF_ERROR(device.CopyToHost(host.data(), data, bytes));
   (*outputs)[output.Get<NameAttributes>().name] =
-      ValidPart(described,
-                ShardOf(program.grains, described.shape, described.layout,
-                        communicator.rank()),
-                host.data());
+      ValidElements(described,
+                    ShardOf(program.grains, described.shape, described.layout,
+                            communicator.rank()),
+                    host.data());
   return absl::OkStatus();
 }
 
@@ -152,13 +151,13 @@ absl::Status Executor::Impl::RunAction(const Action& action,
   return Fetch(*action.output, addresses[action.output->operands[0]], outputs);
 }
 
-// A stretch that ends early leaves nothing under way, so one that begins in the
-// midst of the program finds some of its waits over.
+// Each segment ends by waiting for its asynchronous collectives, so a later
+// segment may find that an action has been waited for already.
 void Executor::Impl::WaitFor(size_t action) {
-  const auto found = std::find(under_way.begin(), under_way.end(), action);
-  if (found == under_way.end()) return;
+  const auto found = std::find(in_flight.begin(), in_flight.end(), action);
+  if (found == in_flight.end()) return;
   actions[action].asynchronous->Wait();
-  under_way.erase(found);
+  in_flight.erase(found);
 }
 
 absl::Status Executor::Impl::EnqueueAction(size_t i, StepContext& context,
@@ -168,33 +167,34 @@ absl::Status Executor::Impl::EnqueueAction(size_t i, StepContext& context,
   if (!action.waits.empty()) return absl::OkStatus();
   if (action.asynchronous == nullptr)
     return RunAction(action, context, outputs);
-  under_way.push_back(i);
+  in_flight.push_back(i);
   return action.asynchronous->Run([&] { return RunCollective(action); });
 }
 
-absl::Status Executor::Impl::Enqueue(const Stretch& stretch,
+absl::Status Executor::Impl::Enqueue(const Segment& segment,
                                      StepContext& context,
                                      HostTensors* outputs) {
   const bool ranges = device.replays();
-  under_way.clear();
-  for (size_t i = stretch.begin; i < stretch.end; ++i) {
+  in_flight.clear();
+  for (size_t i = segment.begin; i < segment.end; ++i) {
     if (ranges) device.EnterRange(actions[i].name);
     const absl::Status status = EnqueueAction(i, context, outputs);
     if (ranges) device.LeaveRange();
     MTF_RETURN_IF_ERROR(status);
   }
-  while (!under_way.empty()) WaitFor(under_way.front());
-  if (!stretch.commits) return absl::OkStatus();
+  while (!in_flight.empty()) WaitFor(in_flight.front());
+  if (!segment.commits) return absl::OkStatus();
   for (const std::unique_ptr<Kernel>& commit : commits) commit->Run(context);
   return absl::OkStatus();
 }
 
-// Waits behind every action, so that times and failures are its own.
-absl::Status Executor::Impl::RunOneByOne(const Stretch& stretch,
+// Waits for the device after every action, so that each time and failure can be
+// attributed to its instruction.
+absl::Status Executor::Impl::RunOneByOne(const Segment& segment,
                                          StepContext& context,
                                          HostTensors* outputs) {
   Clock::time_point begin = Clock::now();
-  for (size_t i = stretch.begin; i < stretch.end; ++i) {
+  for (size_t i = segment.begin; i < segment.end; ++i) {
     const Action& action = actions[i];
     if (!action.waits.empty()) continue;
     MTF_RETURN_IF_ERROR(RunAction(action, context, outputs));
@@ -203,26 +203,26 @@ absl::Status Executor::Impl::RunOneByOne(const Stretch& stretch,
     if (trace != nullptr) trace->AddInstruction(action.instruction, begin, end);
     begin = end;
   }
-  if (!stretch.commits || commits.empty()) return absl::OkStatus();
+  if (!segment.commits || commits.empty()) return absl::OkStatus();
   for (const std::unique_ptr<Kernel>& commit : commits) commit->Run(context);
   MTF_RETURN_IF_ERROR(device.Finish(context));
-  if (trace != nullptr) trace->AddPart("new values", begin, Clock::now());
+  if (trace != nullptr) trace->AddPhase("new values", begin, Clock::now());
   return absl::OkStatus();
 }
 
-absl::Status Executor::Impl::RunSegment(Stretch& stretch, StepContext& context,
+absl::Status Executor::Impl::RunSegment(Segment& segment, StepContext& context,
                                         HostTensors* outputs) {
   if (blocking || trace != nullptr) {
-    return RunOneByOne(stretch, context, outputs);
+    return RunOneByOne(segment, context, outputs);
   }
   MTF_RETURN_IF_ERROR(device.RunOrReplay(
-      [&] { return Enqueue(stretch, context, outputs); }, stretch.replay));
+      [&] { return Enqueue(segment, context, outputs); }, segment.replay));
   return Finish(context);
 }
 
 absl::Status Executor::Impl::Finish(StepContext& context) {
   if (!device.replays()) return device.Finish(context);
-  // What waits for other ranks waits here.
+  // The host waits for other ranks here, not in the collectives.
   position.collective = collectives;
   position.inside = collectives > 0;
   communicator.SetPosition(position);
@@ -234,7 +234,7 @@ absl::Status Executor::Impl::Finish(StepContext& context) {
       status.code(),
       absl::StrCat(status.message(),
                    DetailLine("help",
-                              "MTF_CUDA_BLOCKING=1 waits behind every "
+                              "MTF_CUDA_BLOCKING=1 waits after every "
                               "instruction and names the one that fails")));
 }
 
@@ -248,25 +248,26 @@ absl::Status Executor::Impl::RunStep(const HostTensors& feeds,
   position.collective = 0;
   position.inside = false;
   communicator.SetPosition(position);
-  bool one_stretch = !can_fail;
+  bool one_segment = !can_fail;
   if (can_fail && fed_indices.has_value()) {
-    MTF_ASSIGN_OR_RETURN(one_stretch, IndicesAreGood(feeds));
+    MTF_ASSIGN_OR_RETURN(one_segment, FeedsAreInRange(feeds));
   }
   MTF_RETURN_IF_ERROR(device.BeginStep(context));
-  if (trace != nullptr) trace->AddPart("feeds", begin, Clock::now());
-  if (one_stretch) {
-    MTF_RETURN_IF_ERROR(RunSegment(whole, context, outputs));
+  if (trace != nullptr) trace->AddPhase("feeds", begin, Clock::now());
+  if (one_segment) {
+    MTF_RETURN_IF_ERROR(RunSegment(full_step, context, outputs));
     if (!context.error.ok()) {
       return absl::InternalError(
-          "an index was out of range on the device alone");
+          "the device reported an index out of range, but all fed indices are "
+          "in range");
     }
   } else {
-    MTF_RETURN_IF_ERROR(RunSegment(before, context, outputs));
-    // From here on variables change: whatever can fail has run.
+    MTF_RETURN_IF_ERROR(RunSegment(before_agreement, context, outputs));
+    // Everything that can fail has run; from here on variables change.
     MTF_RETURN_IF_ERROR(AgreeOnErrors(context));
-    MTF_RETURN_IF_ERROR(RunSegment(after, context, outputs));
+    MTF_RETURN_IF_ERROR(RunSegment(after_agreement, context, outputs));
   }
-  for (const Kept& fetch : kept) {
+  for (const DeferredFetch& fetch : deferred_fetches) {
     MTF_RETURN_IF_ERROR(Fetch(*fetch.output, fetch.data, outputs));
   }
   return absl::OkStatus();
@@ -279,8 +280,8 @@ absl::Status Executor::Impl::Run(const HostTensors& feeds, uint32_t seed,
   context.seed = seed;
   context.step = step;
   const absl::Status status = RunStep(feeds, context, outputs);
-  if (!status.ok() && device.replays() && !communicator.waits_for_ever()) {
-    // Buffers may go away: nothing is to work on them any more.
+  if (!status.ok() && device.replays() && !communicator.can_wait_forever()) {
+    // The caller may free buffers: wait until no kernel uses them.
     (void)device.Finish(context);
   }
   return status;

@@ -19,11 +19,12 @@
 
 namespace mtf {
 
-// A program bound to one rank: every instruction prepared once by the device
-// or the communicator, buffers allocated. A step is a flat loop, which a device
-// that replays (Device::replays) keeps as one or two recordings: one where
-// nothing can fail on data, which the host knows before the step if all indices
-// are fed; otherwise the ranks agree between the two that nothing did.
+// A program bound to one rank: buffers are allocated, and every instruction is
+// prepared once by the device or the communicator. A step is a flat loop over
+// them. A device that replays (Device::replays) records a step as one segment
+// if it cannot fail on data, which the host knows beforehand if all indices are
+// fed; otherwise as two segments, between which the ranks agree that nothing
+// failed.
 //
 //   VariableStore variables(device);
 //   MTF_ASSIGN_OR_RETURN(auto executor, Executor::Create(
@@ -32,30 +33,31 @@ namespace mtf {
 //   MTF_RETURN_IF_ERROR(executor->Run({{"x", x}}, seed, step, &outputs));
 class Executor {
  public:
-  // `program` and the others outlive the executor. Collective: every rank
-  // creates executors of the same programs in the same order. After OpenGroups
-  // (collective_kernel.h) no rank waits for another here, so that ranks which
-  // fail alone can tell each other afterwards.
+  // All arguments must outlive the executor. Collective: every rank creates
+  // executors of the same programs in the same order. If the groups have been
+  // opened before (OpenGroups in collective_kernel.h), no rank waits for
+  // another here, so that ranks can agree on a failure of one of them
+  // afterwards.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(
       const Program& program, Device& device, Communicator& communicator,
       VariableStore& variables);
   ~Executor();
 
-  // What a step takes and gives: whole tensors by input and fetch name; every
-  // rank is fed the same and takes its shard. Outputs are written on every
-  // rank. With `fetch_shards` in the program's targets the outputs are local
-  // shards without padding.
+  // Runs one step. `feeds` and `outputs` hold global tensors by the name of the
+  // input or fetch; every rank is fed the same tensors and takes its shards,
+  // and every rank gets all outputs. With `fetch_shards` in the program's
+  // targets the outputs are this rank's shards without padding.
   //
   // kInvalidArgument for a missing feed, or one of another shape or dtype
-  // (feeds that the program does not read are passed over); kOutOfRange for an
-  // index out of range, the same on every rank and under every layout;
-  // variables then keep their values.
+  // (feeds that the program does not read are ignored); kOutOfRange for an
+  // index out of range, the same on every rank and under every layout.
+  // Variables keep their values on an error.
   absl::Status Run(const std::map<std::string, HostTensor>& feeds,
                    uint32_t seed, uint32_t step,
                    std::map<std::string, HostTensor>* outputs);
 
-  // Until it is told otherwise, steps run one instruction at a time and `trace`
-  // keeps what each took; null ends that.
+  // Records the time of every instruction of later steps in `trace`. Traced
+  // steps run one instruction at a time. Null ends tracing.
   void TraceInto(StepTrace* trace);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an Executor holds. prepare_executor.cc makes it, executor.cc runs it.
+// The state of an Executor. prepare_executor.cc fills it, executor.cc runs it.
 #ifndef BACKENDS_EXECUTOR_EXECUTOR_IMPL_H_
 #define BACKENDS_EXECUTOR_EXECUTOR_IMPL_H_
 
@@ -32,31 +32,31 @@ struct Executor::Impl {
     for (void* buffer : extra) device.Free(buffer);
   }
 
-  // One thing to do in a step: a kernel, a collective, or a value to fetch.
+  // One entry of the step's loop: a kernel, a collective, a wait or a fetch.
   struct Action {
     int instruction = 0;
     std::unique_ptr<Kernel> kernel = {};
     std::unique_ptr<CollectiveKernel> collective = {};
-    std::unique_ptr<AsyncRunner> asynchronous = {};  // of a collective that runs so
-    std::vector<size_t> waits = {};            // for actions that run asynchronous
+    std::unique_ptr<AsyncRunner> asynchronous = {};  // null: synchronous
+    std::vector<size_t> waits = {};  // for these asynchronous actions
     const Instruction* output = nullptr;
     int number = 0;         // of a collective, from 1
-    const char* name = "";  // of what it makes; the program's
+    const char* name = "";  // of its first result; owned by the program
   };
-  // A fetched value where the device keeps it until the step is over.
-  struct Kept {
+  // A fetched value in device memory, to be copied to the host after the step.
+  struct DeferredFetch {
     const Instruction* output = nullptr;
     void* data = nullptr;
   };
-  // A part of a step that runs, or is replayed, as one: some of `actions`, and
-  // at the end of a step the new values of variables.
-  struct Stretch {
+  // A segment of a step that runs, or is replayed, at once: a range of
+  // `actions`, followed by the commits of variables if it ends the step.
+  struct Segment {
     size_t begin = 0, end = 0;
     bool commits = false;
     std::unique_ptr<Replay> replay;
   };
 
-  // Memory around collectives.
+  // The staging buffers of collectives, see StagingBytes.
   struct Staging {
     void* before = nullptr;
     void* after = nullptr;
@@ -67,7 +67,7 @@ struct Executor::Impl {
   absl::Status Prepare();
   absl::Status Reserve();
   absl::Status ReserveStaging(bool asynchronous, Staging& staging);
-  void PlaceValues();
+  void AssignAddresses();
   void FindFailures();
   absl::Status PrepareActions();
   absl::Status PrepareInstruction(int index);
@@ -91,12 +91,12 @@ struct Executor::Impl {
   absl::Status RunStep(const HostTensors& feeds, StepContext& context,
                        HostTensors* outputs);
   absl::Status Feed(const HostTensors& feeds);
-  absl::StatusOr<bool> IndicesAreGood(const HostTensors& feeds);
-  absl::Status RunSegment(Stretch& stretch, StepContext& context,
+  absl::StatusOr<bool> FeedsAreInRange(const HostTensors& feeds);
+  absl::Status RunSegment(Segment& segment, StepContext& context,
                           HostTensors* outputs);
-  absl::Status Enqueue(const Stretch& stretch, StepContext& context,
+  absl::Status Enqueue(const Segment& segment, StepContext& context,
                        HostTensors* outputs);
-  absl::Status RunOneByOne(const Stretch& stretch, StepContext& context,
+  absl::Status RunOneByOne(const Segment& segment, StepContext& context,
                            HostTensors* outputs);
   absl::Status RunAction(const Action& action, StepContext& context,
                          HostTensors* outputs);
@@ -115,31 +115,32 @@ struct Executor::Impl {
   Communicator& communicator;
   VariableStore& variables;
   void* arena = nullptr;
-  // Shared by all collectives; those that run asynchronous follow one another and
-  // share theirs.
+  // Shared by all synchronous and by all asynchronous collectives; the latter
+  // run in order.
   Staging staging, async_staging;
-  bool overlaps = false;     // the device runs collectives asynchronous the rest
+  bool overlaps = false;     // the device supports asynchronous collectives
   std::vector<void*> extra;  // buffers besides the arena
   std::map<absl::string_view, void*> storage;  // of the program's variables
   std::vector<void*> addresses;                // by value
   std::vector<const Instruction*> inputs;
 
   std::vector<Action> actions;
-  std::vector<size_t> under_way;  // actions that run asynchronous, while enqueuing
-  absl::flat_hash_map<int, size_t>
-      async_runner_of;  // by first result: its action
+  // Asynchronous actions not yet waited for; used while enqueuing a segment.
+  std::vector<size_t> in_flight;
+  // The asynchronous action that produces a value, by its first result.
+  absl::flat_hash_map<int, size_t> async_action_of;
   std::vector<std::unique_ptr<Kernel>> commits;
-  std::vector<Kept> kept;
-  // Where something can fail on data, ranks agree between the two parts; where
-  // nothing can, or nothing will, all is one.
-  Stretch whole, before, after;
+  std::vector<DeferredFetch> deferred_fetches;
+  // If the step can fail on data, it runs as two segments and ranks agree on
+  // errors in between; otherwise it runs as one.
+  Segment full_step, before_agreement, after_agreement;
   bool can_fail = false;
-  int commit = 0;  // the first instruction that waits for the agreement
+  int commit = 0;  // the first instruction of `after_agreement`
   std::optional<IndexLimits> fed_indices;
 
-  bool blocking = false;  // waits behind every action
+  bool blocking = false;  // waits for the device after every action
   StepTrace* trace = nullptr;
-  RankPosition position;   // of this rank, for those that wait for it
+  RankPosition position;   // of this rank, published to the others
   int collectives = 0;     // prepared so far
   std::vector<char> host;  // scratch for feeds and fetches
   std::optional<StallWatch> watch;

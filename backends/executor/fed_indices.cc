@@ -9,7 +9,7 @@
 namespace mtf {
 namespace {
 
-// Without branches, so that the compiler takes many elements at a time.
+// Without branches, so that the compiler can vectorize the loop.
 template <class T>
 bool Within(const T* indices, int64_t n, int64_t limit) {
   T least = 0, most = 0;
@@ -35,7 +35,8 @@ std::optional<IndexLimits> FindFedIndices(const Program& program) {
     const Instruction* producer = nullptr;
     while (producers[value] >= 0) {
       producer = &program.instructions[producers[value]];
-      // The places of a ranking by labels are places of one in blocks.
+      // A top_k with labels merges the results of a top_k over blocks; look
+      // through it to that one.
       const bool labels = producer->opcode == Opcode::kTopK;
       if (labels && producer->operands.size() == 1) break;
       if (!labels && !OnlyMoves(producer->opcode)) break;
@@ -43,7 +44,7 @@ std::optional<IndexLimits> FindFedIndices(const Program& program) {
     }
     if (producers[value] < 0) return std::nullopt;
     if (producer->opcode == Opcode::kTopK) {
-      // Places in another dimension of no more elements are good ones.
+      // The indices are below the size of the ranked dimension.
       const Shape& ranked = program.values[producer->operands[0]].shape;
       if (ranked.SizeOf(DimensionOf(*producer)) <= size) continue;
     }

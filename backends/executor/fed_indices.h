@@ -11,15 +11,15 @@
 
 namespace mtf {
 
-// For each input (by its value) that is used as indices: the smallest size of
-// a dimension that it picks places from.
+// For each input (by its value id) that is used as indices: the smallest size
+// of a dimension that it indexes.
 using IndexLimits = std::map<int, int64_t>;
 
-// The limits of a program all of whose indices are fed or found: nothing but
-// movement lies between an input and a gather or scatter_add, so that the host
-// can tell before a step whether the step can fail, and the places that a top_k
-// finds in a dimension of no more elements are good ones. nullopt where some
-// are computed.
+// The limits of all fed indices of a program, so that the host can check before
+// a step whether the step can fail. Every index of a gather or scatter_add must
+// be a fed input, moved but not computed with, or the result of a top_k over a
+// dimension of at most the size of the indexed one, which is always in range;
+// otherwise nullopt.
 std::optional<IndexLimits> FindFedIndices(const Program& program);
 
 // Whether every element of `indices`, i32 or i64, is in [0, limit).

@@ -19,14 +19,14 @@
 namespace mtf {
 namespace {
 
-BlockCopy WholeCopy(int64_t bytes) {
+BlockCopy ContiguousCopy(int64_t bytes) {
   BlockCopy copy;
   copy.inner = bytes;
   return copy;
 }
 
-// For whoever looks for the instruction that fails on a device.
-bool BlockingIsAskedFor() {
+// A debugging aid: attributes a failure on a device to its instruction.
+bool BlockingIsRequested() {
   return EnvironmentSwitch("MTF_CUDA_BLOCKING", false);
 }
 
@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     VariableStore& variables) {
   auto impl = std::make_unique<Impl>(program, device, communicator, variables);
   MTF_RETURN_IF_ERROR(impl->Prepare());
-  if (communicator.waits_for_ever() && CollectiveTimeout() > 0) {
+  if (communicator.can_wait_forever() && CollectiveTimeout() > 0) {
     impl->watch.emplace(program, impl->position.program, communicator,
                         CollectiveTimeout());
   }
@@ -50,22 +50,23 @@ absl::Status Executor::Impl::Prepare() {
   }
   device.EnterThread();
   plan = device.Plan(program);
-  blocking = device.replays() && BlockingIsAskedFor();
+  blocking = device.replays() && BlockingIsRequested();
   position.program = communicator.NumberProgram();
   MTF_RETURN_IF_ERROR(OpenGroups(program, communicator));
   MTF_RETURN_IF_ERROR(Reserve());
-  PlaceValues();
+  AssignAddresses();
   FindFailures();
   MTF_RETURN_IF_ERROR(PrepareActions());
   MTF_RETURN_IF_ERROR(PrepareCommits());
-  const size_t agree_at = std::find_if(actions.begin(), actions.end(),
-                                       [this](const Action& action) {
-                                         return action.instruction >= commit;
-                                       }) -
-                          actions.begin();
-  whole.end = after.end = actions.size();
-  before.end = after.begin = agree_at;
-  whole.commits = after.commits = true;
+  const size_t first_commit =
+      std::find_if(actions.begin(), actions.end(),
+                   [this](const Action& action) {
+                     return action.instruction >= commit;
+                   }) -
+      actions.begin();
+  full_step.end = after_agreement.end = actions.size();
+  before_agreement.end = after_agreement.begin = first_commit;
+  full_step.commits = after_agreement.commits = true;
   return absl::OkStatus();
 }
 
@@ -108,7 +109,7 @@ absl::Status Executor::Impl::Reserve() {
 }
 
 void* Executor::Impl::Address(int value) const {
-  // A view has no buffer of its own; its address is set when it is made.
+  // A view has no buffer of its own; see AssignAddresses.
   const BufferPlan::Buffer& buffer = plan.buffers[value];
   switch (buffer.storage) {
     case BufferPlan::Storage::kNone:
@@ -121,7 +122,7 @@ void* Executor::Impl::Address(int value) const {
   return nullptr;
 }
 
-void Executor::Impl::PlaceValues() {
+void Executor::Impl::AssignAddresses() {
   addresses.resize(program.values.size(), nullptr);
   for (const Instruction& instruction : program.instructions) {
     for (int result : instruction.results) {
@@ -135,11 +136,11 @@ void Executor::Impl::PlaceValues() {
 
 BoundValue Executor::Impl::Bind(int value) const {
   const ProgramValue& described = program.values[value];
-  // The device leaves out of memory what is made within its groups.
-  const bool left_out =
+  // A value internal to a fused group has no memory in the device's plan.
+  const bool internal =
       plan.buffers[value].storage == BufferPlan::Storage::kNone &&
       program.buffers.buffers[value].storage != BufferPlan::Storage::kNone;
-  MTF_CHECK(addresses[value] != nullptr || left_out) << "%" << described.name;
+  MTF_CHECK(addresses[value] != nullptr || internal) << "%" << described.name;
   return {addresses[value], &described,
           ShardOf(program.grains, described.shape, described.layout,
                   communicator.rank())};
@@ -212,13 +213,13 @@ absl::Status Executor::Impl::PrepareActions() {
   return absl::OkStatus();
 }
 
-// False where its members are to be prepared one by one.
+// Returns false if the members have to be prepared one by one.
 absl::StatusOr<bool> Executor::Impl::PrepareGroup(
     const std::vector<int>& members) {
   const int first = members.front();
   if (can_fail && first < commit && members.back() >= commit) {
-    // It changes variables where its first member stands, so ranks agree there
-    // already, if all that can fail comes before.
+    // The group changes variables at the position of its first member, so ranks
+    // must agree before it. This works if nothing in between can fail.
     for (int i = first; i < commit; ++i) {
       if (CanFail(program.instructions[i].opcode)) return false;
     }
@@ -259,14 +260,15 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
       break;
   }
   const Binding binding = BindInstruction(index);
-  // Only its group can do what is left out of memory.
-  const auto left_out = [](const BoundValue& value) {
+  // A value internal to a group has no memory, so its members cannot be
+  // prepared one by one.
+  const auto has_no_memory = [](const BoundValue& value) {
     return value.data == nullptr;
   };
-  if (absl::c_any_of(binding.operands, left_out) ||
-      absl::c_any_of(binding.results, left_out)) {
-    return Named(absl::InternalError(
-                     "a group whose values have no memory was taken apart"),
+  if (absl::c_any_of(binding.operands, has_no_memory) ||
+      absl::c_any_of(binding.results, has_no_memory)) {
+    return Named(absl::InternalError("the device did not fuse a group whose "
+                                     "values have no memory"),
                  index);
   }
   if (Communicates(instruction.opcode)) {
@@ -287,7 +289,7 @@ absl::Status Executor::Impl::PrepareCollective(const Binding& binding) {
                        PrepareCollectiveKernel(binding, device, communicator,
                                                through.before, through.after));
   if (asynchronous)
-    async_runner_of[binding.instruction().results[0]] = actions.size();
+    async_action_of[binding.instruction().results[0]] = actions.size();
   actions.push_back(
       {.instruction = binding.index,
        .collective = std::move(collective),
@@ -298,17 +300,17 @@ absl::Status Executor::Impl::PrepareCollective(const Binding& binding) {
 }
 
 void Executor::Impl::PrepareWait(int index) {
-  if (!overlaps) return;  // all is over where it stands
+  if (!overlaps) return;  // collectives run synchronously
   Action wait = {.instruction = index, .name = NameOf(index)};
   for (int value : program.instructions[index].operands) {
-    wait.waits.push_back(async_runner_of.at(value));
+    wait.waits.push_back(async_action_of.at(value));
   }
   actions.push_back(std::move(wait));
 }
 
-// The buffer of a fetched value may soon hold another, so it is copied where it
-// is fetched: to the host, or, where the host has to stay out of the step, to
-// memory of its own.
+// The buffer of a fetched value may be reused later in the step, so the value
+// is copied at its output instruction: to the host, or to a device buffer of
+// its own if the device replays steps without the host.
 absl::Status Executor::Impl::PrepareOutput(int index) {
   const Instruction& output = program.instructions[index];
   if (!device.replays()) {
@@ -319,12 +321,12 @@ absl::Status Executor::Impl::PrepareOutput(int index) {
   const int value = output.operands[0];
   const int64_t bytes = program.values[value].local_bytes();
   MTF_ASSIGN_OR_RETURN(void* const buffer, AllocateExtra(bytes));
-  kept.push_back({&output, buffer});
+  deferred_fetches.push_back({&output, buffer});
   if (bytes == 0) return absl::OkStatus();
-  actions.push_back(
-      {.instruction = index,
-       .kernel = device.PrepareCopy(buffer, addresses[value], WholeCopy(bytes)),
-       .name = NameOf(index)});
+  actions.push_back({.instruction = index,
+                     .kernel = device.PrepareCopy(buffer, addresses[value],
+                                                  ContiguousCopy(bytes)),
+                     .name = NameOf(index)});
   return absl::OkStatus();
 }
 
@@ -339,12 +341,14 @@ absl::Status Executor::Impl::PrepareCommits() {
     const int64_t bytes = program.values[instruction.operands[0]].local_bytes();
     if (to == from || bytes == 0) continue;  // updated in place
     if (storages.contains(from)) {
-      // A variable takes the value of another, which may change in this step.
+      // The new value is another variable, which may change in this step: copy
+      // it before any variable is written.
       MTF_ASSIGN_OR_RETURN(void* const through, AllocateExtra(bytes));
-      commits.push_back(device.PrepareCopy(through, from, WholeCopy(bytes)));
+      commits.push_back(
+          device.PrepareCopy(through, from, ContiguousCopy(bytes)));
       from = through;
     }
-    last.push_back(device.PrepareCopy(to, from, WholeCopy(bytes)));
+    last.push_back(device.PrepareCopy(to, from, ContiguousCopy(bytes)));
   }
   for (std::unique_ptr<Kernel>& kernel : last) {
     commits.push_back(std::move(kernel));

@@ -21,8 +21,8 @@
 namespace mtf {
 namespace {
 
-// Earlier in the run is less. Programs of one session run one after the other,
-// but in no fixed order; their numbers only keep them apart.
+// Orders positions by progress. Programs of one session run one at a time but
+// in no fixed order; their numbers only distinguish them.
 using Progress = std::tuple<int64_t, int, int>;
 
 Progress ProgressOf(const RankPosition& position) {
@@ -30,7 +30,7 @@ Progress ProgressOf(const RankPosition& position) {
           2 * position.collective - static_cast<int>(position.inside)};
 }
 
-// The ranks that a timeout waited for, where it says so.
+// The missing ranks that a timeout names, if any.
 std::vector<int64_t> MissingRanks(const absl::Status& timeout) {
   std::vector<int64_t> ranks;
   const auto payload = timeout.GetPayload(kMissingRanks);
@@ -43,27 +43,40 @@ std::vector<int64_t> MissingRanks(const absl::Status& timeout) {
   return ranks;
 }
 
-class Teller {
+// Describes the positions of ranks relative to that of this rank.
+class PositionText {
  public:
-  Teller(const Program& program, const RankPosition& here)
+  PositionText(const Program& program, const RankPosition& here)
       : here_(here), costs_(ListCollectives(program)), mesh_(program.mesh) {}
 
   // "at 119, all_gather of x over data (lm.cc:90)".
-  std::string Tell(const RankPosition& position) const {
+  std::string Describe(const RankPosition& position) const {
     if (position.program == 0) return "not in a program yet";
     if (position.program != here_.program) return "in another program";
-    const std::string step = position.step == here_.step
-                                 ? ""
-                                 : absl::StrCat(" of step ", position.step);
     if (position.collective == 0) {
+      const std::string step = StepText(position);
       return absl::StrCat("before the first collective",
                           step.empty() ? " of the step" : step);
     }
-    return absl::StrCat(position.inside ? "at " : "behind ",
-                        position.collective, Name(position.collective), step);
+    return absl::StrCat(position.inside ? "at " : "after ",
+                        Collective(position));
+  }
+
+  // "119, all_gather of x over data (lm.cc:90)".
+  std::string Collective(const RankPosition& position) const {
+    return absl::StrCat(position.collective, Name(position.collective),
+                        StepText(position));
   }
 
  private:
+  // " of step 7" unless it is the step of this rank.
+  std::string StepText(const RankPosition& position) const {
+    return position.step == here_.step
+               ? ""
+               : absl::StrCat(" of step ", position.step);
+  }
+
+  // ", all_gather of x over data (lm.cc:90)".
   std::string Name(int number) const {
     if (number > static_cast<int>(costs_.size())) return "";
     const CollectiveCost& cost = costs_[number - 1];
@@ -79,6 +92,92 @@ class Teller {
   const Mesh& mesh_;
 };
 
+// Ranks at one position.
+struct RanksAt {
+  RankPosition position;
+  std::vector<int64_t> ranks;
+};
+
+// All ranks by position, the ones that lag furthest first.
+struct RankPositions {
+  std::vector<RanksAt> groups;
+  std::vector<int64_t> unknown;  // on other hosts
+};
+
+RankPositions ReadPositions(const RankPosition& here,
+                            const Communicator& communicator) {
+  std::map<Progress, RanksAt> groups;
+  RankPositions positions;
+  for (int64_t rank = 0; rank < communicator.size(); ++rank) {
+    std::optional<RankPosition> known = communicator.PositionOf(rank);
+    if (rank == communicator.rank()) known = here;
+    if (!known.has_value()) {
+      positions.unknown.push_back(rank);
+      continue;
+    }
+    RanksAt& group = groups[ProgressOf(*known)];
+    group.position = *known;
+    group.ranks.push_back(rank);
+  }
+  for (auto& [progress, group] : groups) {
+    positions.groups.push_back(std::move(group));
+  }
+  return positions;
+}
+
+// Whether only some of the ranks that show themselves inside the collective of
+// `first` have joined it: a rank may stop between publishing its position and
+// joining. The ranks that waited know which are `missing`.
+bool HasNotJoined(const std::vector<int64_t>& missing, const RanksAt& first,
+                  int program) {
+  return first.position.inside && first.position.program == program &&
+         !missing.empty() && missing.size() < first.ranks.size() &&
+         std::includes(first.ranks.begin(), first.ranks.end(), missing.begin(),
+                       missing.end());
+}
+
+// "rank 3 is after 118, ...; the others are at 119, ...".
+std::string PositionsText(const RankPositions& positions,
+                          const std::vector<int64_t>& missing,
+                          const PositionText& text_of, int program) {
+  constexpr int kMaxGroups = 4;
+  const std::vector<RanksAt>& groups = positions.groups;
+  const bool all_known = positions.unknown.empty();
+  std::string text;
+  int described = 0;
+  const RanksAt& first = groups.front();
+  if (HasNotJoined(missing, first, program)) {
+    const bool all = groups.size() == 1 && all_known;
+    absl::StrAppend(&text, RanksText(missing),
+                    missing.size() == 1 ? " has" : " have", " not joined ",
+                    text_of.Collective(first.position), ", which ",
+                    all ? "all" : RanksText(first.ranks), " have begun");
+    described = 1;
+  }
+  for (size_t i = described; i < groups.size(); ++i, ++described) {
+    const RanksAt& group = groups[i];
+    if (described == kMaxGroups) {
+      absl::StrAppend(&text, "; other ranks are further ahead");
+      break;
+    }
+    // With two groups in all, the second needs no list of ranks.
+    const bool others = described == 1 && groups.size() == 2 && all_known;
+    const bool one = group.ranks.size() == 1;
+    absl::StrAppend(&text, described > 0 ? "; " : "",
+                    !others ? RanksText(group.ranks)
+                    : one   ? "the other"
+                            : "the others",
+                    one ? " is " : " are ", text_of.Describe(group.position));
+  }
+  if (!all_known) {
+    absl::StrAppend(&text, "; ", RanksText(positions.unknown),
+                    positions.unknown.size() == 1
+                        ? " is on another host, position unknown"
+                        : " are on other hosts, positions unknown");
+  }
+  return text;
+}
+
 }  // namespace
 
 absl::Status NameStalledRanks(const absl::Status& timeout,
@@ -86,65 +185,13 @@ absl::Status NameStalledRanks(const absl::Status& timeout,
                               const RankPosition& position,
                               const Communicator& communicator) {
   if (!absl::IsDeadlineExceeded(timeout)) return timeout;
-  // As the others show theirs, to compare with them.
+  // Wraps the step around as in the positions of the other ranks.
   const RankPosition here = RankPosition::Unpack(position.Pack());
-  constexpr int kMostGroups = 4;
-  std::map<Progress, std::pair<RankPosition, std::vector<int64_t>>> groups;
-  std::vector<int64_t> unknown;
-  for (int64_t rank = 0; rank < communicator.size(); ++rank) {
-    std::optional<RankPosition> known = communicator.PositionOf(rank);
-    if (rank == communicator.rank()) known = here;
-    if (!known.has_value()) {
-      unknown.push_back(rank);
-      continue;
-    }
-    auto& [where, ranks] = groups[ProgressOf(*known)];
-    where = *known;
-    ranks.push_back(rank);
-  }
-  const Teller teller(program, here);
-  std::string text;
-  int told = 0;
-  // A rank may stop between the start of a collective, which it shows, and its
-  // part in it: who waited knows for whom.
-  const std::vector<int64_t> missing = MissingRanks(timeout);
-  const auto& [first, beside] = groups.begin()->second;
-  const bool not_joined = first.inside && first.program == here.program &&
-                          !missing.empty() && missing.size() < beside.size() &&
-                          std::includes(beside.begin(), beside.end(),
-                                        missing.begin(), missing.end());
-  if (not_joined) {
-    const bool all = groups.size() == 1 && unknown.empty();
-    absl::StrAppend(&text, RanksText(missing),
-                    missing.size() == 1 ? " has" : " have", " not joined ",
-                    teller.Tell(first).substr(3), ", which ",
-                    all ? "all" : RanksText(beside), " have begun");
-    told = 1;
-  }
-  for (const auto& [progress, group] : groups) {
-    const auto& [where, ranks] = group;
-    if (not_joined && &group == &groups.begin()->second) continue;
-    if (told == kMostGroups) {
-      absl::StrAppend(&text, "; others are further on");
-      break;
-    }
-    // Two groups, and nobody else: those that wait need no list.
-    const bool others = told == 1 && groups.size() == 2 && unknown.empty();
-    const bool one = ranks.size() == 1;
-    absl::StrAppend(&text, told > 0 ? "; " : "",
-                    !others ? RanksText(ranks)
-                    : one   ? "the other"
-                            : "the others",
-                    one ? " is " : " are ", teller.Tell(where));
-    ++told;
-  }
-  if (!unknown.empty()) {
-    absl::StrAppend(&text, "; ", RanksText(unknown),
-                    unknown.size() == 1 ? " is" : " are",
-                    " on another host, where is not known");
-  }
-  // The first line of the timeout says who waited, how long and in what call;
-  // the rest how to set the time.
+  const std::string text =
+      PositionsText(ReadPositions(here, communicator), MissingRanks(timeout),
+                    PositionText(program, here), here.program);
+  // The first line of the timeout says which rank waited, how long and in which
+  // call; the rest says how to change the timeout.
   const absl::string_view message = timeout.message();
   const size_t end = std::min(message.find('\n'), message.size());
   return absl::DeadlineExceededError(
@@ -174,7 +221,7 @@ StallWatch::~StallWatch() {
 void StallWatch::Watch() {
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
-  // The ranks that wait all give up; the first of them speaks for them.
+  // All waiting ranks time out; stagger them so that the first one reports.
   const Seconds limit(
       seconds_ + std::min(0.1 * static_cast<double>(communicator_.rank()), 3.));
   RankPosition last;

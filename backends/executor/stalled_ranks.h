@@ -13,24 +13,25 @@
 
 namespace mtf {
 
-// Turns `timeout`, the kDeadlineExceeded of a collective of `program` in which
-// this rank is at `position`, into one that tells who is where, by the numbers
-// and names of the program's collectives. Those furthest behind come first:
+// Extends `timeout`, the kDeadlineExceeded of a collective of `program` on this
+// rank at `position`, by the positions of all ranks, as numbers and names of
+// the program's collectives. The ranks that lag furthest come first:
 //
-//   rank 3 is behind 118, all_reduce of layer_7/ffn/einsum over model
+//   rank 3 is after 118, all_reduce of layer_7/ffn/einsum over model
 //   (lm.cc:83); the others are at 119, all_gather of x over data (lm.cc:90)
 //
-// "At" a collective a rank waits in it or moves data; "behind" it a rank
-// computes. Of ranks on other hosts no more is known than that they are there.
-// Any other status is returned as it is.
+// A rank "at" a collective waits in it or moves data; a rank "after" it
+// computes. The positions of ranks on other hosts are unknown. Any other status
+// is returned unchanged.
 absl::Status NameStalledRanks(const absl::Status& timeout,
                               const Program& program,
                               const RankPosition& position,
                               const Communicator& communicator);
 
-// Where ranks talk by messages that nothing can interrupt: prints that error,
-// and ends the job with status 75, once this rank has stayed in one collective
-// of `program` for `seconds`. For as long as it exists.
+// Watches a program whose ranks communicate by messages, which cannot time out:
+// once this rank has stayed in one collective for `seconds`, prints the error
+// of NameStalledRanks and ends the job with status 75. Active during its
+// lifetime.
 class StallWatch {
  public:
   StallWatch(const Program& program, int program_number,
@@ -47,7 +48,7 @@ class StallWatch {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;
-  std::thread thread_;  // the last: it uses the others
+  std::thread thread_;  // last, because it uses the other members
 };
 
 }  // namespace mtf

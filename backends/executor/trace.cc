@@ -10,7 +10,7 @@
 namespace mtf {
 namespace {
 
-// A text between quotation marks in JSON. Names may hold any byte.
+// A JSON string literal. Names may hold any byte.
 std::string JsonText(absl::string_view text) {
   std::string json = "\"";
   for (const char c : text) {
@@ -72,8 +72,8 @@ void StepTrace::Add(absl::string_view name, absl::string_view category,
       ",\"args\":{", absl::StripPrefix(arguments, ","), "}}");
 }
 
-void StepTrace::AddPart(absl::string_view name, Clock::time_point begin,
-                        Clock::time_point end) {
+void StepTrace::AddPhase(absl::string_view name, Clock::time_point begin,
+                         Clock::time_point end) {
   Add(name, "step", begin, end, "");
 }
 

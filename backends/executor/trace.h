@@ -14,31 +14,31 @@
 
 namespace mtf {
 
-// What one rank did in a step, and when: the rows of a trace that
-// chrome://tracing and ui.perfetto.dev show, one for each rank.
+// Records when one rank ran each instruction of a step, as events for
+// chrome://tracing and ui.perfetto.dev. Each rank is a row of the trace.
 //
 //   StepTrace trace(program, rank);
 //   executor->TraceInto(&trace);
 //   MTF_RETURN_IF_ERROR(executor->Run(feeds, seed, step, &outputs));
 //   file << WriteTrace({trace.events()});
 //
-// Instructions carry the operation and the line of the user that made them, and
-// the bytes they write; collectives their bytes on the wire, their axes and the
-// ranks of their group.
+// Each instruction has the user's operation and line and the bytes it writes;
+// each collective also has its bytes on the wire, its axes and the ranks of its
+// group.
 class StepTrace {
  public:
   using Clock = std::chrono::steady_clock;
 
   StepTrace(const Program& program, int64_t rank);
 
-  // A part of the step that is no instruction, such as "feeds".
-  void AddPart(absl::string_view name, Clock::time_point begin,
-               Clock::time_point end);
+  // Adds a phase of the step that is not an instruction, such as "feeds".
+  void AddPhase(absl::string_view name, Clock::time_point begin,
+                Clock::time_point end);
   void AddInstruction(int index, Clock::time_point begin,
                       Clock::time_point end);
 
-  // Objects of the trace event format, each behind a comma and a line break.
-  // Times are those of the host's clock, so rows of one host line up.
+  // JSON objects in the trace event format, each preceded by a comma and a line
+  // break. Times are of the host's clock, so the rows of one host line up.
   const std::string& events() const { return events_; }
   void Clear();
 
@@ -52,7 +52,7 @@ class StepTrace {
   std::string events_;
 };
 
-// A whole file from the events of its ranks.
+// The contents of a trace file with the events of all ranks.
 std::string WriteTrace(absl::Span<const std::string> events);
 
 }  // namespace mtf

@@ -13,8 +13,8 @@
 
 namespace mtf {
 
-// The variables of one rank, in the memory of its device, by name. Programs of
-// one graph share it.
+// The variables of one rank by name, in device memory. Shared by all programs
+// of one graph.
 class VariableStore {
  public:
   explicit VariableStore(Device& device) : device_(device) {}
@@ -22,7 +22,7 @@ class VariableStore {
   VariableStore(const VariableStore&) = delete;
   VariableStore& operator=(const VariableStore&) = delete;
 
-  // The storage of `variable`, made (zeroed) on first use.
+  // The memory of `variable`, allocated and zeroed on first use.
   absl::StatusOr<void*> Find(const Program& program,
                              const ProgramVariable& variable);
   Device& device() { return device_; }

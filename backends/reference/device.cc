@@ -39,12 +39,12 @@ bool Frame::IsValid(const Coordinates& at) const {
   return true;
 }
 
-int64_t Frame::Place(const Coordinates& at) const {
-  int64_t place = 0;
+int64_t Frame::Offset(const Coordinates& at) const {
+  int64_t offset = 0;
   for (size_t i = 0; i < dims.size(); ++i) {
-    place = place * dims[i].extent + at[i];
+    offset = offset * dims[i].extent + at[i];
   }
-  return place;
+  return offset;
 }
 
 Coordinates Frame::From(const Frame& other, const Coordinates& at) const {
@@ -56,20 +56,20 @@ Coordinates Frame::From(const Frame& other, const Coordinates& at) const {
   return here;
 }
 
-Number Load(const BoundValue& value, int64_t place) {
+Number Load(const BoundValue& value, int64_t offset) {
   if (value.dtype() == kInt64) {
-    return static_cast<const int64_t*>(value.data)[place];
+    return static_cast<const int64_t*>(value.data)[offset];
   }
-  return LoadElement(value.data, value.dtype(), place);
+  return LoadElement(value.data, value.dtype(), offset);
 }
 
-void Store(const BoundValue& value, int64_t place, Number x) {
-  // What is within the range of int64 is one already: sums and casts see to it.
+void Store(const BoundValue& value, int64_t offset, Number x) {
+  // Sums and casts have already made `x` an integer.
   if (value.dtype() == kInt64 && x >= -0x1p63L && x < 0x1p63L) {
-    static_cast<int64_t*>(value.data)[place] = static_cast<int64_t>(x);
+    static_cast<int64_t*>(value.data)[offset] = static_cast<int64_t>(x);
     return;
   }
-  StoreElement(value.data, value.dtype(), place, static_cast<double>(x));
+  StoreElement(value.data, value.dtype(), offset, static_cast<double>(x));
 }
 
 namespace {

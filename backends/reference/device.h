@@ -9,9 +9,9 @@
 
 namespace mtf::reference {
 
-// The device that computes every instruction as it is defined: one loop over
-// coordinates, one element at a time, in double precision. The yardstick of the
-// other devices; it shares no kernel with them and is slow.
+// Creates the device that computes every instruction by its definition: one
+// loop over coordinates, one element at a time, in double precision. Other
+// devices are tested against it; it shares no kernel with them and is slow.
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
     const DeviceOptions& options);
 

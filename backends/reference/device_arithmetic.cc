@@ -24,7 +24,7 @@ class Expression {
     std::vector<DType> dtypes;
     for (const BoundValue& operand : operands_) {
       const Frame frame(operand);
-      values.push_back(Load(operand, frame.Place(frame.From(space_, at))));
+      values.push_back(Load(operand, frame.Offset(frame.From(space_, at))));
       dtypes.push_back(operand.dtype());
     }
     for (const MapStep& step : expression_.steps) {
@@ -68,13 +68,13 @@ int64_t GlobalIndex(const Frame& frame, const Coordinates& at) {
 Number IdentityOf(ReduceKind kind, DType dtype) {
   if (kind == ReduceKind::kSum) return 0;
   if (dtype == kBool) return kind == ReduceKind::kMin;
-  // Integers saturate to their least and greatest when stored.
+  // Store clamps infinities to the range of an integer.
   const Number infinity = std::numeric_limits<Number>::infinity();
   return kind == ReduceKind::kMax ? -infinity : infinity;
 }
 
 Number Combine(ReduceKind kind, DType dtype, Number x, Number y) {
-  // NaN wins, so that a poisoned value is never hidden.
+  // NaN propagates, so that an invalid value is never hidden.
   if (std::isnan(x) || std::isnan(y)) return x + y;
   switch (kind) {
     case ReduceKind::kSum:
@@ -95,7 +95,7 @@ Body MakeConstant(const Binding& binding) {
     const Frame frame(result);
     ForEach(frame.Extents(), [&](const Coordinates& at) {
       const bool valid = frame.IsValid(at);
-      Store(result, frame.Place(at), valid ? data[GlobalIndex(frame, at)] : 0);
+      Store(result, frame.Offset(at), valid ? data[GlobalIndex(frame, at)] : 0);
     });
   };
 }
@@ -110,7 +110,7 @@ Body MakeRandom(const Binding& binding) {
       const PhiloxWords words = PhiloxAt(
           context.seed, random.stream, random.per_step ? context.step : 0,
           static_cast<uint64_t>(GlobalIndex(frame, at)));
-      Store(result, frame.Place(at),
+      Store(result, frame.Offset(at),
             random.kind == RandomKind::kUniform ? UniformFromWord(words.word[0])
                                                 : NormalFromWords(words));
     });
@@ -123,7 +123,7 @@ Body MakeMap(const Binding& binding) {
   return [result, expression](StepContext&) {
     const Frame frame(result);
     ForEach(frame.Extents(), [&](const Coordinates& at) {
-      Store(result, frame.Place(at), expression.At(at));
+      Store(result, frame.Offset(at), expression.At(at));
     });
   };
 }
@@ -139,7 +139,7 @@ Body MakeReduce(const Binding& binding) {
     std::vector<Number> sums(result.elements(),
                              IdentityOf(kind, result.dtype()));
     ForEach(space.Extents(), [&](const Coordinates& at) {
-      Number& sum = sums[frame.Place(frame.From(space, at))];
+      Number& sum = sums[frame.Offset(frame.From(space, at))];
       sum = Combine(kind, result.dtype(), sum, expression.At(at));
     });
     for (size_t i = 0; i < sums.size(); ++i) {
@@ -151,7 +151,7 @@ Body MakeReduce(const Binding& binding) {
 Body MakeEinsum(const Binding& binding) {
   const BoundValue x = binding.operands[0], y = binding.operands[1];
   const BoundValue result = binding.results[0];
-  // The dimensions of the result, then those that are summed.
+  // The dimensions of the result, then the summed ones.
   Frame space(result);
   for (const BoundValue* operand : {&x, &y}) {
     for (int i = 0; i < operand->value->shape.rank(); ++i) {
@@ -165,10 +165,10 @@ Body MakeEinsum(const Binding& binding) {
     const Frame frame(result), frame_x(x), frame_y(y);
     std::vector<Number> sums(result.elements(), 0);
     ForEach(space.Extents(), [&](const Coordinates& at) {
-      Number& sum = sums[frame.Place(frame.From(space, at))];
+      Number& sum = sums[frame.Offset(frame.From(space, at))];
       const Number product = Product(
-          result.dtype(), Load(x, frame_x.Place(frame_x.From(space, at))),
-          Load(y, frame_y.Place(frame_y.From(space, at))));
+          result.dtype(), Load(x, frame_x.Offset(frame_x.From(space, at))),
+          Load(y, frame_y.Offset(frame_y.From(space, at))));
       sum = Sum(result.dtype(), sum, product);
     });
     for (size_t i = 0; i < sums.size(); ++i) {

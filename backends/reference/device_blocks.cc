@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes along one dimension, block by block: scans, the totals of blocks,
-// the greatest elements.
+// Instructions along one dimension in blocks: scan, reduce_blocks and top_k.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -14,14 +13,14 @@
 namespace mtf::reference {
 namespace {
 
-int Find(const BoundValue& value, const std::string& name) {
+int FindDim(const BoundValue& value, const std::string& name) {
   const int dim = value.value->shape.Find(name);
   MTF_CHECK_LE(0, dim) << name;
   return dim;
 }
 
-// Calls body(at) for each row along dimension `dim` of `frame`, with its place
-// along it 0.
+// Calls body(at) for each row along dimension `dim` of `frame`, with index 0
+// along it.
 void ForEachRow(const Frame& frame, int dim,
                 const std::function<void(const Coordinates&)>& body) {
   std::vector<int64_t> extents = frame.Extents();
@@ -29,7 +28,7 @@ void ForEachRow(const Frame& frame, int dim,
   ForEach(extents, body);
 }
 
-// Whether `x` stands before `y` where equal ones keep their order.
+// Whether `x` ranks before `y` in descending order, NaN first.
 bool IsAbove(Number x, Number y) {
   return std::isnan(x) ? !std::isnan(y) : x > y;
 }
@@ -42,7 +41,7 @@ Body MakeScan(const Binding& binding) {
   const auto& scan = binding.instruction().Get<ScanAttributes>();
   const ReduceKind kind = scan.kind;
   const bool exclusive = scan.exclusive, reverse = scan.reverse;
-  const int dim = Find(result, scan.dimension);
+  const int dim = FindDim(result, scan.dimension);
   return [=](StepContext&) {
     const Frame frame(result);
     const DType dtype = result.dtype();
@@ -56,18 +55,18 @@ Body MakeScan(const Binding& binding) {
         Number total = IdentityOf(kind, dtype);
         if (operands.size() == 2) {
           at[dim] = b;
-          total = Load(operands[1], Frame(operands[1]).Place(at));
+          total = Load(operands[1], Frame(operands[1]).Offset(at));
         }
         for (int64_t step = 0; step < block; ++step) {
           at[dim] = b * block + (reverse ? block - 1 - step : step);
-          const int64_t place = frame.Place(at);
+          const int64_t offset = frame.Offset(at);
           if (at[dim] >= valid) {
-            Store(result, place, 0);
+            Store(result, offset, 0);
             continue;
           }
           const Number before = total;
-          total = Combine(kind, dtype, total, Load(operands[0], place));
-          Store(result, place, exclusive ? before : total);
+          total = Combine(kind, dtype, total, Load(operands[0], offset));
+          Store(result, offset, exclusive ? before : total);
         }
       }
     });
@@ -78,7 +77,7 @@ Body MakeReduceBlocks(const Binding& binding) {
   const BoundValue x = binding.operands[0], result = binding.results[0];
   const auto& reduce = binding.instruction().Get<ReduceBlocksAttributes>();
   const ReduceKind kind = reduce.kind;
-  const int dim = Find(result, reduce.dimension);
+  const int dim = FindDim(result, reduce.dimension);
   return [=](StepContext&) {
     const Frame from(x), to(result);
     const int64_t block = from.dims[dim].extent / to.dims[dim].extent;
@@ -89,9 +88,9 @@ Body MakeReduceBlocks(const Binding& binding) {
         there[dim] = at[dim] * block + i;
         if (there[dim] >= from.dims[dim].valid) break;
         total =
-            Combine(kind, result.dtype(), total, Load(x, from.Place(there)));
+            Combine(kind, result.dtype(), total, Load(x, from.Offset(there)));
       }
-      Store(result, to.Place(at), total);
+      Store(result, to.Offset(at), total);
     });
   };
 }
@@ -100,42 +99,43 @@ Body MakeTopK(const Binding& binding) {
   const std::vector<BoundValue> operands = binding.operands;
   const std::vector<BoundValue> results = binding.results;
   const std::string dimension = DimensionOf(binding.instruction());
-  const int dim = Find(operands[0], dimension);
+  const int dim = FindDim(operands[0], dimension);
   return [=](StepContext&) {
-    const BoundValue &x = operands[0], &places = results.back();
-    const Frame from(x), to(places);
+    const BoundValue &x = operands[0], &indices = results.back();
+    const Frame from(x), to(indices);
     const int64_t blocks =
-        results.size() == 2 ? places.dims[Find(places, dimension)].extent : 1;
+        results.size() == 2 ? indices.dims[FindDim(indices, dimension)].extent
+                            : 1;
     const int64_t block = blocks == 0 ? 0 : from.dims[dim].extent / blocks;
     const ShardedDimension k = to.dims.back();
     ForEachRow(from, dim, [&](Coordinates at) {
       for (int64_t b = 0; b < blocks; ++b) {
-        std::vector<std::pair<Number, Number>> ranked;  // values and labels
+        std::vector<std::pair<Number, Number>> ranked;  // value, label
         for (int64_t i = b * block;
              i < std::min((b + 1) * block, from.dims[dim].valid); ++i) {
           at[dim] = i;
-          const int64_t place = from.Place(at);
+          const int64_t offset = from.Offset(at);
           const Number label = operands.size() == 2
-                                   ? Load(operands[1], place)
+                                   ? Load(operands[1], offset)
                                    : Number(from.dims[dim].offset + i);
-          if (label >= 0) ranked.push_back({Load(x, place), label});
+          if (label >= 0) ranked.push_back({Load(x, offset), label});
         }
         std::stable_sort(ranked.begin(), ranked.end(),
                          [](const auto& a, const auto& b) {
                            return IsAbove(a.first, b.first);
                          });
-        // A block of too few leaves what has no label.
+        // If the block has fewer elements, the remaining labels are -1.
         Coordinates there = to.From(from, at);
         if (results.size() == 2) there[to.dims.size() - 2] = b;
         for (int64_t i = 0; i < k.extent; ++i) {
           there.back() = i;
-          const int64_t place = to.Place(there);
+          const int64_t offset = to.Offset(there);
           const bool found = i < static_cast<int64_t>(ranked.size());
           const Number none = i < k.valid ? -1 : 0;
           const bool takes = found && i < k.valid;
-          Store(places, place, takes ? ranked[i].second : none);
+          Store(indices, offset, takes ? ranked[i].second : none);
           if (results.size() == 2) {
-            Store(results[0], place, takes ? ranked[i].first : 0);
+            Store(results[0], offset, takes ? ranked[i].first : 0);
           }
         }
       }

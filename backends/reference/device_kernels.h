@@ -13,7 +13,7 @@
 
 namespace mtf::reference {
 
-// What a kernel does in a step. Each maker below captures copies of what it
+// The code of a kernel. Each Make... function below captures copies of what it
 // needs from the binding.
 using Body = std::function<void(StepContext&)>;
 
@@ -23,7 +23,7 @@ using Coordinates = std::vector<int64_t>;
 void ForEach(const std::vector<int64_t>& extents,
              const std::function<void(const Coordinates&)>& body);
 
-// The part of a value or of an iteration that a rank holds, by name.
+// A rank's shard of a value or of an iteration space, with named dimensions.
 struct Frame {
   Shape shape;  // global
   std::vector<ShardedDimension> dims;
@@ -35,32 +35,32 @@ struct Frame {
 
   std::vector<int64_t> Extents() const;
   bool IsValid(const Coordinates& at) const;
-  // Row-major place in local memory.
-  int64_t Place(const Coordinates& at) const;
-  // The coordinates here of what has coordinates `at` in `other`; 0 in
+  // Row-major offset in local memory.
+  int64_t Offset(const Coordinates& at) const;
+  // Converts coordinates `at` in `other` to coordinates in this frame; 0 in
   // dimensions that `other` lacks.
   Coordinates From(const Frame& other, const Coordinates& at) const;
 };
 
 // Holds an element of any dtype exactly: an int64 has more digits than a
-// double. Floats are computed with in double precision all the same.
+// double. Arithmetic on floats is in double precision nevertheless.
 using Number = long double;
 static_assert(std::numeric_limits<Number>::digits >= 63);
 
-Number Load(const BoundValue& value, int64_t place);
-// As StoreElement() of mtf/host_tensor.h: rounds a float, and holds an integer
-// within its range.
-void Store(const BoundValue& value, int64_t place, Number x);
+Number Load(const BoundValue& value, int64_t offset);
+// As StoreElement() of mtf/host_tensor.h: rounds a float and clamps an integer
+// to its range.
+void Store(const BoundValue& value, int64_t offset, Number x);
 
-// The value of a step over `x`, of the dtype of the step: rounded as memory
-// rounds a float, wrapped around as an integer. `operands` is the dtype of what
-// the function works on, `index` the place along the dimension of an iota.
+// The value of a step with arguments `x`, in the dtype of the step: a float is
+// rounded, an integer wraps around. `operands` is the dtype of the arguments,
+// `index` the global index along the dimension of an iota.
 Number EvaluateStep(const MapStep& step, DType operands, const Number (&x)[3],
                     int64_t index);
 // Sums and products of one dtype; integers wrap around.
 Number Sum(DType dtype, Number x, Number y);
 Number Product(DType dtype, Number x, Number y);
-// What a reduction starts from, and a step of it; a NaN wins.
+// The initial value of a reduction, and one step of it; NaN propagates.
 Number IdentityOf(ReduceKind kind, DType dtype);
 Number Combine(ReduceKind kind, DType dtype, Number x, Number y);
 

@@ -10,22 +10,22 @@
 namespace mtf::reference {
 namespace {
 
-// The place of dimension `name` in a value, which must have it.
-int Find(const BoundValue& value, const std::string& name) {
+// The index of dimension `name` in the shape of a value, which must have it.
+int FindDim(const BoundValue& value, const std::string& name) {
   const int dim = value.value->shape.Find(name);
   MTF_CHECK_LE(0, dim) << name;
   return dim;
 }
 
-// Copies element for element, padding too.
+// Copies all elements including padding.
 Body CopyAll(const BoundValue& from, const BoundValue& to) {
   return [=](StepContext&) {
     for (int64_t i = 0; i < to.elements(); ++i) Store(to, i, Load(from, i));
   };
 }
 
-// What a rename keeps: size, extent and offset of every dimension that takes
-// more than one place.
+// What a rename preserves: size, extent and offset of every dimension that has
+// more than one element.
 std::vector<std::array<int64_t, 3>> Skeleton(const BoundValue& value) {
   std::vector<std::array<int64_t, 3>> skeleton;
   for (int i = 0; i < value.value->shape.rank(); ++i) {
@@ -37,38 +37,38 @@ std::vector<std::array<int64_t, 3>> Skeleton(const BoundValue& value) {
   return skeleton;
 }
 
-// Joins `values` along `dimension` behind `before` elements of `fill`, and
-// fills what is left behind them. Only valid elements move along `dimension`.
+// Writes `before` elements of `fill`, then the concatenation of `values` along
+// `dimension`, then `fill`. Only valid elements move along `dimension`.
 Body Join(absl::Span<const BoundValue> values, const BoundValue& result,
           const std::string& dimension, int64_t before, double fill) {
   const std::vector<BoundValue> inputs(values.begin(), values.end());
   return [=](StepContext&) {
     const Frame frame(result);
-    const int dim = Find(result, dimension);
+    const int dim = FindDim(result, dimension);
     ForEach(frame.Extents(), [&](const Coordinates& at) {
       Number x = 0;
       if (at[dim] < frame.dims[dim].valid) {
         x = fill;
         int64_t element = frame.dims[dim].offset + at[dim] - before;
         for (const BoundValue& input : inputs) {
-          const int d = Find(input, dimension);
+          const int d = FindDim(input, dimension);
           const int64_t size = input.value->shape[d].size;
           if (element >= 0 && element < size) {
             const Frame from(input);
             Coordinates there = from.From(frame, at);
             there[d] = element - from.dims[d].offset;
             const bool here = there[d] >= 0 && there[d] < from.dims[d].valid;
-            x = here ? Load(input, from.Place(there)) : 0;
+            x = here ? Load(input, from.Offset(there)) : 0;
           }
           element -= size;
         }
       }
-      Store(result, frame.Place(at), x);
+      Store(result, frame.Offset(at), x);
     });
   };
 }
 
-// The global row-major position of an index, for errors.
+// The global row-major position of an element, for errors.
 int64_t GlobalPosition(const Frame& frame, const Coordinates& at) {
   int64_t position = 0;
   for (size_t i = 0; i < at.size(); ++i) {
@@ -78,12 +78,13 @@ int64_t GlobalPosition(const Frame& frame, const Coordinates& at) {
   return position;
 }
 
-// Reads valid indices of both gather and scatter_add. Returns the local row, or
-// -1 for none; reports indices outside the whole dimension `rows`.
-class Indices {
+// Reads the valid indices of a gather or scatter_add. Returns the local row, or
+// -1 if this rank does not hold it; reports indices outside the global
+// dimension `rows`.
+class IndexReader {
  public:
-  Indices(const Binding& binding, const BoundValue& indices,
-          const Dimension& rows, const ShardedDimension& shard)
+  IndexReader(const Binding& binding, const BoundValue& indices,
+              const Dimension& rows, const ShardedDimension& shard)
       : instruction_(binding.index),
         indices_(indices),
         frame_(indices),
@@ -92,7 +93,7 @@ class Indices {
 
   int64_t RowAt(const Coordinates& at, StepContext& context) const {
     if (!frame_.IsValid(at)) return -1;
-    const auto index = static_cast<int64_t>(Load(indices_, frame_.Place(at)));
+    const auto index = static_cast<int64_t>(Load(indices_, frame_.Offset(at)));
     if (index < 0 || index >= rows_.size) {
       context.Report(instruction_, GlobalPosition(frame_, at), index);
       return -1;
@@ -100,7 +101,7 @@ class Indices {
     const int64_t row = index - shard_.offset;
     return row >= 0 && row < shard_.valid ? row : -1;
   }
-  // Rows without elements still have indices.
+  // Checks indices even if rows have no elements.
   void CheckAll(StepContext& context) const {
     ForEach(frame_.Extents(),
             [&](const Coordinates& at) { RowAt(at, context); });
@@ -135,9 +136,9 @@ Body MakeReshape(const Binding& binding) {
           index /= from.shape[i].size;
           here = here && there[i] >= 0;
         }
-        if (here && from.IsValid(there)) value = Load(x, from.Place(there));
+        if (here && from.IsValid(there)) value = Load(x, from.Offset(there));
       }
-      Store(result, to.Place(at), value);
+      Store(result, to.Offset(at), value);
     });
   };
 }
@@ -161,9 +162,9 @@ Body MakeConcat(const Binding& binding) {
 
 Body MakeGather(const Binding& binding) {
   const BoundValue table = binding.operands[0], result = binding.results[0];
-  const int dim = Find(table, DimensionOf(binding.instruction()));
-  const Indices indices(binding, binding.operands[1], table.value->shape[dim],
-                        table.dims[dim]);
+  const int dim = FindDim(table, DimensionOf(binding.instruction()));
+  const IndexReader indices(binding, binding.operands[1],
+                            table.value->shape[dim], table.dims[dim]);
   return [=](StepContext& context) {
     const Frame from(table), to(result);
     if (result.elements() == 0) indices.CheckAll(context);
@@ -171,16 +172,17 @@ Body MakeGather(const Binding& binding) {
       const int64_t row = indices.RowAt(indices.frame().From(to, at), context);
       Coordinates there = from.From(to, at);
       there[dim] = row;
-      Store(result, to.Place(at), row < 0 ? 0 : Load(table, from.Place(there)));
+      Store(result, to.Offset(at),
+            row < 0 ? 0 : Load(table, from.Offset(there)));
     });
   };
 }
 
 Body MakeScatterAdd(const Binding& binding) {
   const BoundValue updates = binding.operands[0], result = binding.results[0];
-  const int dim = Find(result, DimensionOf(binding.instruction()));
-  const Indices indices(binding, binding.operands[1], result.value->shape[dim],
-                        result.dims[dim]);
+  const int dim = FindDim(result, DimensionOf(binding.instruction()));
+  const IndexReader indices(binding, binding.operands[1],
+                            result.value->shape[dim], result.dims[dim]);
   return [=](StepContext& context) {
     const Frame from(updates), to(result);
     std::vector<Number> sums(result.elements(), 0);
@@ -191,8 +193,8 @@ Body MakeScatterAdd(const Binding& binding) {
       if (row < 0) return;
       Coordinates there = to.From(from, at);
       there[dim] = row;
-      Number& sum = sums[to.Place(there)];
-      sum = Sum(result.dtype(), sum, Load(updates, from.Place(at)));
+      Number& sum = sums[to.Offset(there)];
+      sum = Sum(result.dtype(), sum, Load(updates, from.Offset(at)));
     });
     for (size_t i = 0; i < sums.size(); ++i) {
       Store(result, static_cast<int64_t>(i), sums[i]);
@@ -208,8 +210,8 @@ Body MakeMask(const Binding& binding) {
     ForEach(frame.Extents(), [&](const Coordinates& at) {
       bool keep = true;
       for (int dim : mask.dims) keep = keep && at[dim] < frame.dims[dim].valid;
-      const int64_t place = frame.Place(at);
-      Store(result, place, keep ? Load(x, place) : mask.fill);
+      const int64_t offset = frame.Offset(at);
+      Store(result, offset, keep ? Load(x, offset) : mask.fill);
     });
   };
 }
@@ -226,7 +228,7 @@ Body MakeAllSlice(const Binding& binding) {
     ForEach(to.Extents(), [&](const Coordinates& at) {
       Coordinates there = at;
       there[dim] += begin;
-      Store(result, to.Place(at), Load(x, from.Place(there)));
+      Store(result, to.Offset(at), Load(x, from.Offset(there)));
     });
   };
 }

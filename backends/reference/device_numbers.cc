@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one step of an expression is worth: floats in double precision, integers
+// Evaluates one step of an expression: floats in double precision, integers
 // exactly and then wrapped around.
 #include <cmath>
 #include <cstdint>
@@ -15,8 +15,7 @@ namespace {
 
 using F = ScalarFunction;
 
-// Wide enough for the product of two int64, so that the rows of the table are
-// exact as they are written.
+// Holds the product of two int64, so that the rows of the table are exact.
 __extension__ typedef __int128 Wide;
 
 Wide Maximum(Wide x, Wide y) { return x > y ? x : y; }
@@ -29,8 +28,7 @@ bool Equal(Wide x, Wide y) { return x == y; }
 bool NotEqual(Wide x, Wide y) { return x != y; }
 Wide Select(bool condition, Wide x, Wide y) { return condition ? x : y; }
 Wide Like(Wide, double value) { return static_cast<Wide>(value); }
-// Integers have no infinity: divided by zero nothing fits, and everything is
-// left over.
+// A division by zero has the quotient 0 and the remainder x.
 Wide FloorDivide(Wide x, Wide y) {
   if (y == 0) return 0;
   const bool rounds_up = x % y != 0 && (x < 0) != (y < 0);
@@ -44,7 +42,7 @@ Number Wrapped(DType dtype, Wide x) {
   return static_cast<int64_t>(low);
 }
 
-// A row of the table, or a select, of integers.
+// Evaluates a row of the table, or a select, on integers.
 Wide EvaluateIntegers(F function, Wide x, Wide y, Wide z) {
   switch (function) {
 #define ROW(Name, text, value, ...) \
@@ -71,7 +69,7 @@ Number Cast(DType from, DType to, Number x) {
     return RoundToDType(static_cast<float>(x), to);
   }
   if (to != kInt64) return RoundToDType(static_cast<double>(x), to);
-  // A float beyond its range becomes its end, which is no double.
+  // Clamp a float to the range of int64, whose maximum is not a double.
   if (std::isnan(x)) return 0;
   constexpr Number kMost = std::numeric_limits<int64_t>::max();
   return x <= -0x1p63L ? -0x1p63L : x >= 0x1p63L ? kMost : std::trunc(x);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "backends/reference/interpreter_places.h"
+#include "backends/reference/interpreter_elements.h"
 #include "backends/reference/interpreter_scalar.h"
 #include "mtf/check.h"
 #include "mtf/errors.h"
@@ -12,8 +12,8 @@
 
 namespace mtf {
 
+using oracle::ElementIterator;
 using oracle::Filled;
-using oracle::Places;
 using oracle::Strides;
 
 namespace {
@@ -21,7 +21,7 @@ namespace {
 OracleTensor InOrder(const OracleTensor& tensor, const Shape& shape) {
   OracleTensor result = Filled(tensor.dtype, shape);
   int64_t i = 0;
-  for (Places at(shape, {Strides(tensor.shape, shape)}); !at.done();
+  for (ElementIterator at(shape, {Strides(tensor.shape, shape)}); !at.done();
        at.Next()) {
     result.data[i++] = tensor.data[at[0]];
   }
@@ -125,7 +125,7 @@ Value ReferenceInterpreter::Map(const MapExpression& expression,
   OracleTensor result = Filled(expression.result_dtype(), shape);
   std::vector<double> numbers(operands.size() + expression.steps.size());
   int64_t i = 0;
-  for (Places at(shape, strides); !at.done(); at.Next()) {
+  for (ElementIterator at(shape, strides); !at.done(); at.Next()) {
     for (size_t k = 0; k < operands.size(); ++k) {
       numbers[k] = Get(operands[k]).data[at[k]];
     }
@@ -145,7 +145,7 @@ Value ReferenceInterpreter::Map(const MapExpression& expression,
 
 Value ReferenceInterpreter::Einsum(absl::Span<const Value> operands,
                                    const Shape& shape, DType dtype) {
-  // The summed dimensions come last, so that a sum is finished at a time.
+  // Summed dimensions come last, so that one sum is completed after another.
   Shape space = shape;
   for (Value operand : operands) {
     for (const Dimension& dim : Get(operand).shape) {
@@ -157,7 +157,7 @@ Value ReferenceInterpreter::Einsum(absl::Span<const Value> operands,
     strides.push_back(Strides(Get(operand).shape, space));
   }
   OracleTensor result = Filled(dtype, shape);
-  for (Places at(space, strides); !at.done(); at.Next()) {
+  for (ElementIterator at(space, strides); !at.done(); at.Next()) {
     double product = 1;
     for (size_t k = 0; k < operands.size(); ++k) {
       product *= Get(operands[k]).data[at[k + 1]];
@@ -173,7 +173,8 @@ Value ReferenceInterpreter::Reduce(ReduceKind kind, Value value,
   const OracleTensor& x = Get(value);
   OracleTensor result = Filled(x.dtype, shape, oracle::StartOf(kind, x.dtype));
   int64_t i = 0;
-  for (Places at(x.shape, {Strides(shape, x.shape)}); !at.done(); at.Next()) {
+  for (ElementIterator at(x.shape, {Strides(shape, x.shape)}); !at.done();
+       at.Next()) {
     double& y = result.data[at[0]];
     y = oracle::Reduced(kind, y, x.data[i++]);
   }
@@ -188,7 +189,7 @@ Value ReferenceInterpreter::Reshape(Value value, const Shape& shape) {
 
 Value ReferenceInterpreter::Unshard(Value value,
                                     absl::Span<const std::string>) {
-  return value;  // everything is whole here
+  return value;  // the oracle shards nothing
 }
 
 }  // namespace mtf

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The oracle: runs a graph at once on whole tensors, in double precision, with
-// plain loops. It knows no mesh and no layout and shares no code with lowering
-// or the kernels, so that whatever agrees with it agrees with the definition.
+// The oracle: runs a graph on global tensors in double precision, with plain
+// loops. It knows no mesh and no layout and shares no code with lowering or the
+// kernels, so results that agree with it agree with the definition.
 #ifndef BACKENDS_REFERENCE_INTERPRETER_H_
 #define BACKENDS_REFERENCE_INTERPRETER_H_
 
@@ -23,9 +23,9 @@
 
 namespace mtf {
 
-// A tensor as the oracle holds it: one double per element, row-major. Numbers
-// of dtype f32 keep the precision of double; only a cast to a float dtype
-// rounds to it. Integers are whole and wrap around, bools are 0 and 1.
+// A tensor of the oracle: one double per element, row-major. Elements of float
+// dtypes keep the precision of double; only a cast to a float dtype rounds.
+// Integers wrap around, bools are 0 and 1.
 struct OracleTensor {
   Shape shape;
   DType dtype = kFloat32;
@@ -41,8 +41,8 @@ struct InterpretOptions {
 };
 
 // Runs the operations that `fetches` depend on and returns the fetched values.
-// Assignments among them change `variables` when the step has succeeded; it
-// may be null for a graph that reads no variables.
+// Assignments among them change `variables` after the step has succeeded.
+// `variables` may be null for a graph that reads no variables.
 //
 //   OracleVariables variables;
 //   MTF_RETURN_IF_ERROR(InitializeVariables(graph, seed, &variables));
@@ -58,12 +58,12 @@ absl::StatusOr<std::vector<OracleTensor>> Interpret(
     const std::vector<Tensor>& fetches, OracleVariables* variables = nullptr,
     InterpretOptions options = {});
 
-// Gives every variable of `graph` its initial value, as of step 0.
+// Sets every variable of `graph` to its initial value, computed for step 0.
 absl::Status InitializeVariables(const Graph& graph, uint32_t seed,
                                  OracleVariables* variables);
 
-// The emitter behind Interpret. A call that data make impossible leaves its
-// error in status() and returns zeros.
+// The emitter that Interpret uses. A call that fails on data sets status() and
+// returns zeros.
 class ReferenceInterpreter : public Emitter {
  public:
   // All must outlive the interpreter; `variables` may be null.
@@ -74,9 +74,9 @@ class ReferenceInterpreter : public Emitter {
 
   const absl::Status& status() const { return status_; }
   const OracleTensor& Get(Value value) const { return values_[value.id]; }
-  // The values that WriteVariable has kept for the end of the step.
+  // The values of WriteVariable, to be stored at the end of the step.
   const OracleVariables& writes() const { return writes_; }
-  // The operation whose Emit comes next, for errors.
+  // Sets the operation whose Emit is called next, for errors.
   void set_operation(const Operation* operation) { operation_ = operation; }
 
   Value Input(const std::string& name, DType dtype,

@@ -9,7 +9,8 @@
 namespace mtf {
 namespace {
 
-// Every feed is for an input, whether this step needs it or not.
+// Checks that every feed belongs to an input, even to one this step does not
+// need.
 absl::Status CheckFeeds(const Graph& graph, const OracleFeeds& feeds) {
   std::vector<std::string> names;
   for (const auto& operation : graph.operations()) {
@@ -23,7 +24,7 @@ absl::Status CheckFeeds(const Graph& graph, const OracleFeeds& feeds) {
     if (known) continue;
     const std::string nearest = NearestName(name, names);
     return absl::InvalidArgumentError(absl::StrCat(
-        "feed \"", name, "\" is for no input of the graph",
+        "feed \"", name, "\" is not an input of the graph",
         nearest.empty()
             ? ""
             : absl::StrCat("\n  help     did you mean \"", nearest, "\"?")));
@@ -31,7 +32,7 @@ absl::Status CheckFeeds(const Graph& graph, const OracleFeeds& feeds) {
   return absl::OkStatus();
 }
 
-// Nothing is allocated on the word of a shape alone.
+// Limits the size of a tensor before it is allocated.
 absl::Status CheckFits(const Operation& operation) {
   constexpr int64_t kMost = int64_t{1} << 28;
   if (operation.shape().num_elements() <= kMost) return absl::OkStatus();
@@ -42,7 +43,7 @@ absl::Status CheckFits(const Operation& operation) {
       operation.kind(), ", ", operation.call_site().ToString(), ")"));
 }
 
-// By id, whether some fetch depends on the operation.
+// Whether some fetch depends on the operation, by operation id.
 std::vector<bool> Needed(const Graph& graph,
                          const std::vector<Tensor>& fetches) {
   std::vector<bool> needed(graph.operations().size());
@@ -79,7 +80,7 @@ absl::StatusOr<std::vector<OracleTensor>> Interpret(
     interpreter.set_operation(&operation);
     values[id] = operation.Emit(interpreter, inputs);
     MTF_RETURN_IF_ERROR(interpreter.status());
-    // What an operation emits is what its factory has promised.
+    // Check that Emit has returned the shape and dtype of the operation.
     const OracleTensor& result = interpreter.Get(values[id]);
     MTF_CHECK(result.shape == operation.shape() &&
               result.dtype == operation.dtype())

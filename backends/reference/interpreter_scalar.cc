@@ -12,14 +12,14 @@ namespace mtf {
 
 double WrapToDType(double x, DType dtype) {
   if (!IsInteger(dtype)) return x;
-  // The doubles of this size are multiples of 2^11, so the remainder is exact.
+  // Doubles of this size are multiples of 2^11, so the remainder is exact.
   if (!(x >= -0x1p63 && x < 0x1p63)) {
     x = std::isfinite(x) ? std::remainder(x, 0x1p64) : 0;
     if (x >= 0x1p63) x -= 0x1p64;
   }
-  const auto whole = static_cast<int64_t>(x);
-  return dtype == kInt32 ? static_cast<int32_t>(static_cast<uint64_t>(whole))
-                         : static_cast<double>(whole);
+  const auto integer = static_cast<int64_t>(x);
+  return dtype == kInt32 ? static_cast<int32_t>(static_cast<uint64_t>(integer))
+                         : static_cast<double>(integer);
 }
 
 double CastToDType(double x, DType from, DType to) {

@@ -9,18 +9,18 @@
 
 namespace mtf {
 
-// `x`, the result of arithmetic, as an integer `dtype` keeps it: modulo 2^32 or
-// 2^64. Other dtypes keep it as it is.
+// Wraps `x`, the result of arithmetic, around to an integer `dtype`: modulo
+// 2^32 or 2^64. Returns `x` for other dtypes.
 double WrapToDType(double x, DType dtype);
 
-// `x` of dtype `from` cast to `to`: rounded to a float dtype; a float truncated
-// toward zero and held within the range of an integer (0 for a NaN), an integer
-// wrapped to it; 1 for anything but 0 as a bool.
+// Casts `x` from dtype `from` to `to`. To a float dtype: rounded. To an
+// integer: a float is truncated toward zero and clamped (NaN becomes 0), an
+// integer wraps around. To bool: 1 for any nonzero value.
 double CastToDType(double x, DType from, DType to);
 
-// The value of a step other than an iota; `numbers` and `dtypes` are those of
-// the operands and of the steps before. Only a cast rounds: a literal is the
-// double that was written, whatever its dtype holds.
+// Evaluates a step other than an iota. `numbers` and `dtypes` are those of the
+// operands and of previous steps. Only a cast rounds: a literal is the double
+// that was written, for any dtype.
 double EvaluateStep(const MapStep& step, const std::vector<double>& numbers,
                     const std::vector<DType>& dtypes);
 

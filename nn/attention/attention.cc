@@ -22,7 +22,7 @@ namespace {
 
 constexpr absl::string_view kMemoryLength = "memory_length";
 
-// `x` lacks the dimension `name`, which belongs to the other side of attention.
+// Checks that `x` lacks the dimension `name`, the length of the other operand.
 absl::Status CheckLacks(Tensor x, absl::string_view name,
                         absl::string_view side) {
   if (!x.shape().Contains(name)) return absl::OkStatus();
@@ -75,7 +75,7 @@ absl::Status Check(Tensor q, Tensor k, Tensor v,
     MTF_RETURN_IF_ERROR(CheckLacks(x, options.length.name, "queries"));
     for (const Dimension& dim : x.shape()) {
       if (dim == options.memory_length) continue;
-      // Any other dimension would be summed over without a word.
+      // Any other dimension would be silently summed over.
       MTF_RETURN_IF_ERROR(internal::CheckDimension(q, dim));
     }
   }
@@ -95,8 +95,8 @@ absl::Status Check(Tensor x, Tensor memory, const AttentionOptions& options) {
   return CheckLacks(memory, options.length.name, "queries");
 }
 
-// Whether what attention is made of takes `x` [..., d_model] and a memory of
-// the shape `memory`. What it refuses, it is to see under the user's names.
+// Whether attention accepts `x` [..., d_model] and a memory of shape `memory`.
+// Otherwise second names are not used, so that the error has the user's names.
 bool Fits(Tensor x, const Shape& memory, const AttentionOptions& options) {
   for (const Dimension& dim :
        {options.length, options.memory_length, options.heads, options.d_kv}) {
@@ -141,9 +141,9 @@ Tensor DotProductAttention(Tensor q, Tensor k, Tensor v,
   if (!status.ok()) {
     return graph->Fail(status, "attention", location, q.shape(), q.dtype());
   }
-  // The scale goes to q, the smaller factor, and scores of float16 do not
-  // overflow; but not in bfloat16, which would round q once more for it. Scores
-  // are float32 behind their product, and fused attention scales them itself.
+  // Scale q, which is smaller than the scores and keeps f16 scores from
+  // overflowing. In bf16, scale the f32 scores instead, which avoids rounding q
+  // once more; fused attention applies the scale itself.
   const double scale = 1.0 / std::sqrt(std::max<double>(
                                  1.0, static_cast<double>(options.d_kv.size)));
   const bool of_scores = q.dtype() == kBFloat16;
@@ -153,7 +153,7 @@ Tensor DotProductAttention(Tensor q, Tensor k, Tensor v,
 
   Tensor visible = options.mask;
   if (options.causal) {
-    // Comparing places leaves nothing in memory and works on any shard.
+    // Comparing positions needs no mask in memory and works on any shard.
     const Tensor past = GreaterEqual(Range(*graph, options.length),
                                      Range(*graph, options.memory_length));
     visible = visible.valid() ? LogicalAnd(visible, past) : past;
@@ -169,18 +169,18 @@ Tensor DotProductAttention(Tensor q, Tensor k, Tensor v,
 
 namespace {
 
-// The second names of a block around `x`, and of what it does between its
-// projections, if `fits`.
-struct Names {
-  internal::NamesInside block;
-  internal::NamesInside::Pairs core;
+// The second names within the layer, and between its projections. None unless
+// `fits`.
+struct AttentionNames {
+  internal::LayerSecondNames block;
+  internal::LayerSecondNames::Pairs core;
 
-  Names(Tensor x, const Shape& memory, const AttentionOptions& options,
-        bool fits) {
+  AttentionNames(Tensor x, const Shape& memory, const AttentionOptions& options,
+                 bool fits) {
     if (!fits) return;
     const std::string& length = options.length.name;
     const std::string in_block = internal::InBlock(length);
-    // The memory, or a head, may be called what `x` would be.
+    // The user may have given the second name to another dimension.
     const bool taken = memory.Contains(in_block) ||
                        options.heads.name == in_block ||
                        options.d_kv.name == in_block;
@@ -194,15 +194,16 @@ struct Names {
   }
 };
 
-// MultiHeadAttention of an `x` that is in its block.
+// MultiHeadAttention of an `x` that already has its second names.
 Tensor Attend(Tensor x, Tensor memory, AttentionOptions options,
-              const internal::NamesInside::Pairs& core,
+              const internal::LayerSecondNames::Pairs& core,
               std::source_location location) {
   Graph* graph = mtf::internal::GraphOf({x, memory});
   if (graph == nullptr) return {};
   internal::LayerScope layer(*graph, options.name, location);
   const auto fail = [&](const absl::Status& status) {
-    return graph->Fail(status, internal::Called("attention", options.name),
+    return graph->Fail(status,
+                       internal::DescribeLayer("attention", options.name),
                        location, x.shape(), x.dtype());
   };
   absl::Status status = x.valid() ? Check(x, memory, options)
@@ -221,7 +222,7 @@ Tensor Attend(Tensor x, Tensor memory, AttentionOptions options,
   const Tensor q = project(x, *d_model, "query");
   const Tensor k = project(memory, *d_memory, "key");
   const Tensor v = project(memory, *d_memory, "value");
-  const internal::NamesInside names(core, {q, k, options.mask});
+  const internal::LayerSecondNames names(core, {q, k, options.mask});
   const Tensor queries = names.Enter(q), keys = names.Enter(k),
                values = names.Enter(v), mask = names.Enter(options.mask);
   const Tensor y =
@@ -262,7 +263,8 @@ Tensor SelfAttention(Tensor x, AttentionOptions options,
   absl::Status status = internal::CheckGiven(options.length, ".length");
   if (status.ok()) status = internal::CheckDimension(x, options.length);
   if (!status.ok()) {
-    return graph.Fail(status, internal::Called("attention", options.name),
+    return graph.Fail(status,
+                      internal::DescribeLayer("attention", options.name),
                       location, x.shape(), x.dtype());
   }
   if (options.memory_length.name.empty()) {
@@ -271,12 +273,13 @@ Tensor SelfAttention(Tensor x, AttentionOptions options,
   options.memory_length.size = options.length.size;
   const Shape memory_shape =
       x.shape().Renamed(options.length.name, options.memory_length.name);
-  const Names names(x, memory_shape, options, Fits(x, memory_shape, options));
+  const AttentionNames names(x, memory_shape, options,
+                             Fits(x, memory_shape, options));
   options.length = names.block.Enter(options.length);
   options.mask = names.block.Enter(options.mask);
   x = names.block.Enter(x);
-  // Renamed once, so that the gradients of keys and values add up before they
-  // are reduced to the layout of `x`.
+  // Rename once for keys and values, so that their gradients are added before
+  // they are resharded to the layout of `x`.
   const Tensor memory =
       Rename(x, options.length.name, options.memory_length.name);
   return names.block.Leave(Attend(x, memory, options, names.core, location));

@@ -7,10 +7,10 @@
 
 namespace mtf::nn {
 
-// An elementwise function of ops/elementwise.h, by its bare name: Gelu, Relu,
-// Swish, or a function of the user's own, from a float tensor to one of the
-// same shape and dtype. Null stands for "none". A layer uses what it returns as
-// it comes; its errors are those of the operations it calls.
+// The activation of a layer: a function of ops/elementwise.h by its name, such
+// as Gelu, Relu or Swish, or a function of the user that returns a tensor of
+// the same shape and float dtype. Null means no activation. Errors are those of
+// the operations that the function calls; layers do not check its result.
 //
 //   Tensor y = nn::FeedForward(x, d_ff, Gelu);
 using Activation = Tensor (*)(TensorArg x);

@@ -46,11 +46,11 @@ Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options,
   const Shape result = internal::Join(kept, output);
   const absl::Status status = Check(x, reduced, kept, output, options);
   if (!status.ok()) {
-    return graph.Fail(status, internal::Called("dense", options.name), location,
-                      result, x.dtype());
+    return graph.Fail(status, internal::DescribeLayer("dense", options.name),
+                      location, result, x.dtype());
   }
   x = internal::To(internal::ActivationDType(x), x);
-  // A kernel cannot have one name twice, so its input side steps aside.
+  // A kernel cannot have a name twice, so rename its input side.
   for (const Dimension& dim : output) {
     if (!reduced.Contains(dim.name)) continue;
     const std::string inner = absl::StrCat(dim.name, "_in");
@@ -59,8 +59,8 @@ Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options,
   }
   const Tensor kernel = internal::Kernel(graph, "kernel", reduced, output,
                                          options.init_scale, x.dtype());
-  // A bias that is there before the product, and cast if need be, can be added
-  // by it.
+  // Create and cast the bias before the product, so that the product can add it
+  // as an epilogue.
   Tensor bias;
   if (options.bias) {
     bias = internal::Parameter(graph, "bias", Zeros(graph, kFloat32, output),

@@ -14,31 +14,30 @@ namespace mtf::nn {
 struct DenseOptions {
   bool bias = true;
   Activation activation = nullptr;
-  // Weights start normal with variance init_scale / fan_in (He et al., 2015,
-  // who take 2 for Relu), where fan_in is the number of elements of `reduced`.
+  // Initial weights are normal with variance init_scale / fan_in, where fan_in
+  // is the number of elements of `reduced` (He et al., 2015, with 2 for Relu).
   double init_scale = 1.0;
   std::string name = "dense";
 };
 
-// A linear layer: multiplies `x` by a kernel [reduced..., output...], which
-// sums over `reduced`, then adds a bias [output...] and applies the activation.
+// A linear layer: multiplies `x` by a kernel [reduced..., output...], sums over
+// `reduced`, adds a bias [output...] and applies the activation.
 //
 //   activation(sum over reduced of (x * kernel) + bias)
 //
 //   // [batch, length, d_model] -> [batch, length, heads, d_kv]
 //   Tensor q = nn::Dense(x, {d_model}, {heads, d_kv}, {.bias = false});
 //
-// The result has the remaining dimensions of `x`, then those of `output`. A
-// name may be in both `reduced` and `output`: the side of `x` is then called
-// "<name>_in". It computes in the activations' dtype of the precision
-// (PrecisionScope), by default the float dtype of `x`.
+// The result has the remaining dimensions of `x`, then those of `output`. If a
+// name is in both `reduced` and `output`, the kernel calls the input side
+// "<name>_in". The dtype is the activation dtype of the PrecisionScope, by
+// default the dtype of `x`.
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for an x that is no float, a dimension of `reduced` that it
-// lacks or has in another size, one of `output` that it has besides `reduced`,
-// either shape if Shape::Validate refuses it, a "<name>_in" that x already has,
-// and an init_scale that is negative or not finite. An empty `x` gives an empty
-// Tensor.
+// Records kInvalidArgument in the graph if `x` is not a float, lacks a
+// dimension of `reduced` or has it in another size, has a dimension of `output`
+// that is not in `reduced`, or already has "<name>_in"; if Shape::Validate
+// rejects one of the shapes; or if init_scale is negative or not finite.
+// Returns an empty Tensor if `x` is empty.
 Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options = {},
              std::source_location location = std::source_location::current());
 

@@ -37,8 +37,8 @@ absl::Status Check(Tensor tokens, const Dimension& vocab,
   }
   const DType dtype = ResultDType(tokens.graph(), options);
   if (!IsFloat(dtype)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "an embedding is of a float dtype, not ", DTypeName(dtype)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("an embedding has a float dtype, not ", DTypeName(dtype)));
   }
   if (!options.table.valid()) return absl::OkStatus();
   MTF_RETURN_IF_ERROR(
@@ -58,16 +58,18 @@ Tensor EmbeddingTable(Graph& graph, Dimension vocab, Dimension d_model,
   const DType dtype = graph.precision().parameters;
   absl::Status status;
   if (options.table.valid()) {
-    status = absl::InvalidArgumentError(absl::StrCat(
-        "a new table is not made of another", DescribeInputs({options.table}),
-        "\n  help     give .table to Embedding()"));
+    status = absl::InvalidArgumentError(
+        absl::StrCat("EmbeddingTable() creates a table and takes none",
+                     DescribeInputs({options.table}),
+                     "\n  help     give .table to Embedding()"));
   } else if (options.dtype.value_or(dtype) != dtype) {
     status = absl::InvalidArgumentError(absl::StrCat(
         "a table is ", DTypeName(dtype), ", not ", DTypeName(*options.dtype),
         "\n  help     give .dtype, that of the result, to Embedding()"));
   }
   if (!status.ok()) {
-    return graph.Fail(status, internal::Called("embedding_table", options.name),
+    return graph.Fail(status,
+                      internal::DescribeLayer("embedding_table", options.name),
                       location, {vocab, d_model});
   }
   return NewTable(graph, "table", {vocab, d_model}, options.stddev, dtype);
@@ -80,19 +82,19 @@ Tensor Embedding(Tensor tokens, Dimension vocab, Dimension d_model,
   internal::LayerScope layer(graph, options.name, location);
   const absl::Status status = Check(tokens, vocab, d_model, options);
   if (!status.ok()) {
-    return graph.Fail(status, internal::Called("embedding", options.name),
-                      location, internal::Join(tokens.shape(), {d_model}),
-                      ResultDType(graph, options));
+    return graph.Fail(
+        status, internal::DescribeLayer("embedding", options.name), location,
+        internal::Join(tokens.shape(), {d_model}), ResultDType(graph, options));
   }
   Tensor table = options.table;
   if (!table.valid()) {
     table = NewTable(graph, "table", {vocab, d_model}, options.stddev,
                      graph.precision().parameters);
   }
-  const internal::NamesInside block(
+  const internal::LayerSecondNames block(
       {{options.length, internal::InBlock(options.length)}}, {tokens, table});
   const Tensor rows = Gather(table, block.Enter(tokens), vocab.name);
-  // Rows are cast after the look-up: fewer of them.
+  // Cast after the lookup: the result has fewer elements than the table.
   return block.Leave(internal::To(ResultDType(graph, options), rows));
 }
 
@@ -106,9 +108,9 @@ Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,
   if (status.ok()) status = internal::CheckDimension(x, length);
   if (status.ok()) status = internal::CheckDimension(x, d_model);
   if (!status.ok()) {
-    return graph.Fail(status,
-                      internal::Called("position_embedding", options.name),
-                      location, x.shape(), x.dtype());
+    return graph.Fail(
+        status, internal::DescribeLayer("position_embedding", options.name),
+        location, x.shape(), x.dtype());
   }
   x = internal::To(internal::ActivationDType(x), x);
   return x +

@@ -16,13 +16,14 @@ Tensor FeedForward(Tensor x, Dimension d_ff, Activation activation,
   const auto d_model = internal::ModelDimension(x);
   if (!d_model.ok()) {
     return graph.Fail(d_model.status(),
-                      internal::Called("feed_forward", options.name), location,
-                      x.shape(), x.dtype());
+                      internal::DescribeLayer("feed_forward", options.name),
+                      location, x.shape(), x.dtype());
   }
-  // What Dense refuses, it is to see as the user knows it.
+  // Use no second names in a call that Dense rejects, so that the error has the
+  // user's names.
   const bool fits = IsFloat(x.dtype()) && d_model->name != options.length &&
                     !x.shape().Without(d_model->name).Contains(d_ff.name);
-  internal::NamesInside block;
+  internal::LayerSecondNames block;
   if (fits) {
     block = {{{options.length, internal::InBlock(options.length)}}, {x}};
   }

@@ -17,22 +17,23 @@ struct FeedForwardOptions {
   // 2020): out(activation(gate(x)) * in(x)).
   bool gated = false;
   double dropout = 0;  // of the hidden layer
-  // The dimension of `x`, if it has one of this name, that is "block_length"
-  // inside: a layout may cut it in another way there than between the blocks.
+  // The dimension of `x` that has the second name "block_length" within the
+  // layer, if `x` has it: a layout may shard it differently there than between
+  // layers.
   std::string length = "length";
   std::string name = "feed_forward";
 };
 
-// Two linear layers with an activation between them: the last dimension of `x`,
-// the model dimension, to `d_ff` and back: out(activation(in(x))).
+// Two linear layers with an activation between them: out(activation(in(x))).
+// The first projects the model dimension, which is the last of `x`, to `d_ff`;
+// the second projects it back.
 //
 //   // [batch, length, d_model] -> [batch, length, d_model]
 //   x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for an x that is a scalar or no float, a `d_ff` that is
-// negative or that x has besides its last dimension, and a dropout outside of
-// [0, 1). An empty `x` gives an empty Tensor.
+// Records kInvalidArgument in the graph if `x` is a scalar or not a float, if
+// `d_ff` is negative or is a dimension of `x` other than the last, or if
+// dropout is outside [0, 1). Returns an empty Tensor if `x` is empty.
 Tensor FeedForward(
     Tensor x, Dimension d_ff, Activation activation,
     FeedForwardOptions options = {},

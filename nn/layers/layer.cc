@@ -26,7 +26,7 @@ LayerScope::LayerScope(Graph& graph, absl::string_view name,
                        std::source_location location)
     : call_site_(graph, location), scope_(graph, name, Scope::kUnique) {}
 
-std::string Called(absl::string_view kind, absl::string_view name) {
+std::string DescribeLayer(absl::string_view kind, absl::string_view name) {
   return kind == name ? std::string(kind)
                       : absl::StrCat(kind, " \"", name, "\"");
 }
@@ -51,8 +51,8 @@ absl::Status CheckFloat(Tensor x, absl::string_view what) {
 absl::Status CheckInteger(Tensor x, absl::string_view what) {
   if (IsInteger(x.dtype())) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(what, " are of an integer dtype, not ", DTypeName(x.dtype()),
-                   DescribeInputs({x})));
+      absl::StrCat(what, " must have an integer dtype, not ",
+                   DTypeName(x.dtype()), DescribeInputs({x})));
 }
 
 absl::Status CheckGiven(const Dimension& dim, absl::string_view option) {
@@ -73,7 +73,7 @@ absl::StatusOr<Dimension> ModelDimension(Tensor x, const Shape& others) {
   if (!others.Contains(dim.name)) return dim;
   return absl::InvalidArgumentError(absl::StrCat(
       "the last dimension of \"", x.name(), "\" is \"", dim.name,
-      "\", where the model dimension belongs", DescribeInputs({x}),
+      "\", but must be the model dimension", DescribeInputs({x}),
       "\n  help     Transpose() it, so that the model dimension comes last"));
 }
 
@@ -83,8 +83,8 @@ Shape Join(const Shape& a, const Shape& b) {
   return Shape(std::move(dims));
 }
 
-NamesInside::NamesInside(const Pairs& names,
-                         const std::vector<Tensor>& tensors) {
+LayerSecondNames::LayerSecondNames(const Pairs& names,
+                                   const std::vector<Tensor>& tensors) {
   const auto has = [&tensors](const std::string& name) {
     return std::any_of(tensors.begin(), tensors.end(), [&name](Tensor x) {
       return x.valid() && x.shape().Contains(name);
@@ -99,7 +99,7 @@ std::string InBlock(absl::string_view length) {
   return absl::StrCat("block_", length);
 }
 
-Tensor NamesInside::Enter(Tensor x) const {
+Tensor LayerSecondNames::Enter(Tensor x) const {
   if (!x.valid()) return x;
   Pairs names;
   for (const auto& [first, second] : names_) {
@@ -108,14 +108,14 @@ Tensor NamesInside::Enter(Tensor x) const {
   return SecondNames(x, std::move(names));
 }
 
-Dimension NamesInside::Enter(Dimension dim) const {
+Dimension LayerSecondNames::Enter(Dimension dim) const {
   for (const auto& [first, second] : names_) {
     if (dim.name == first) dim.name = second;
   }
   return dim;
 }
 
-Tensor NamesInside::Leave(Tensor x) const {
+Tensor LayerSecondNames::Leave(Tensor x) const {
   if (!x.valid()) return x;
   Shape shape = x.shape();
   for (const auto& [first, second] : names_) {

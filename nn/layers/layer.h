@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the layers of this folder have in common. Not for users.
+// Helpers shared by layers. Not for users.
 #ifndef NN_LAYERS_LAYER_H_
 #define NN_LAYERS_LAYER_H_
 
@@ -19,9 +19,9 @@
 
 namespace mtf::nn::internal {
 
-// While alive, all that is made in `graph` has the line `location`, unless an
-// outer layer has set one, and a name under "<name>/". The second layer of a
-// name in a scope is "<name>_1", so that two may stand side by side.
+// While alive, new operations have the call site `location`, unless an outer
+// layer has set one, and names that begin with "<name>/". The second layer of
+// the same name in a scope is called "<name>_1".
 class LayerScope {
  public:
   LayerScope(Graph& graph, absl::string_view name,
@@ -32,37 +32,38 @@ class LayerScope {
   Scope scope_;
 };
 
-// How errors call a layer: "dense", or "dense \"query\"" when it has a name of
-// its own.
-std::string Called(absl::string_view kind, absl::string_view name);
+// The name of a layer in errors: "dense", or "dense \"query\"" if the user gave
+// it a name.
+std::string DescribeLayer(absl::string_view kind, absl::string_view name);
 
-// `x` has `dim`, in this size; else a status in the words of the call.
+// Checks that `x` has `dim`, in this size.
 absl::Status CheckDimension(Tensor x, const Dimension& dim);
 
-// `x` is of a float, or of an integer, dtype.
+// Check that `x` has a float or an integer dtype. Errors call it `what`.
 absl::Status CheckFloat(Tensor x, absl::string_view what);
 absl::Status CheckInteger(Tensor x, absl::string_view what);
 
-// `dim` was given: `option` is what the user should have written, ".heads".
+// Checks that the user has given `dim`, which is the option `option`: ".heads".
 absl::Status CheckGiven(const Dimension& dim, absl::string_view option);
 
-// The last dimension of `x`, which is not one of `others`.
+// The last dimension of `x`. An error if it is one of `others`.
 absl::StatusOr<Dimension> ModelDimension(Tensor x, const Shape& others = {});
 
 // The dimensions of `a`, then those of `b`.
 Shape Join(const Shape& a, const Shape& b);
 
-// The second names that dimensions have inside of a layer, where a layout may
-// cut them in another way than outside. See SecondName in ops/reshape.h.
-class NamesInside {
+// The second names of dimensions within a layer, so that a layout may shard
+// them differently there. See SecondName in ops/reshape.h.
+class LayerSecondNames {
  public:
   using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-  NamesInside() = default;
-  // Takes those of the pairs {first, second} of which one of `tensors` has the
-  // first name and none the second.
-  NamesInside(const Pairs& names, const std::vector<Tensor>& tensors);
+  LayerSecondNames() = default;
+  // Keeps the pairs {first, second} for which one of `tensors` has the first
+  // name and none has the second.
+  LayerSecondNames(const Pairs& names, const std::vector<Tensor>& tensors);
 
+  // Renames from the first names to the second names, and back.
   Tensor Enter(Tensor x) const;
   Dimension Enter(Dimension dim) const;
   Tensor Leave(Tensor x) const;
@@ -71,28 +72,30 @@ class NamesInside {
   Pairs names_;
 };
 
-// What `length` is called in a block: "block_length".
+// The second name of `length` within a layer: "block_length".
 std::string InBlock(absl::string_view length);
 
-// What a layer computes in that is given `x`.
+// The dtype in which a layer with the input `x` computes: the activation dtype
+// of the PrecisionScope, by default the dtype of `x`.
 DType ActivationDType(Tensor x);
 
-// A new parameter of the dtypes of the present precision, cast to `dtype` for
-// its use. `initial_value` is f32.
+// A new parameter with the dtypes of the PrecisionScope, cast to `dtype`.
+// `initial_value` is f32.
 Tensor Parameter(Graph& graph, absl::string_view name, Tensor initial_value,
                  DType dtype);
 
-// A new parameter [reduced..., output...], cast to `dtype`: normal with
-// variance scale / fan_in, where fan_in is the number of elements of `reduced`.
+// A new parameter [reduced..., output...], cast to `dtype`. Initial values are
+// normal with variance scale / fan_in, where fan_in is the number of elements
+// of `reduced`.
 Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
               const Shape& output, double scale, DType dtype);
 
-// `x` in `dtype`, which costs nothing where it has it already.
+// `x` cast to `dtype`, or `x` itself if it has that dtype.
 Tensor To(DType dtype, Tensor x);
 
-// The maximum of the f32 `x` over what `output` leaves out, through which no
-// gradient flows, and finite where every element is -infinity, so that x - max
-// is no NaN: what to subtract before an exponential.
+// The maximum of the f32 `x` over the dimensions that `output` leaves out, to
+// be subtracted before an exponential. Has no gradient, and is finite even if
+// every element is -infinity, so that x - max is not NaN.
 Tensor SafeMax(Tensor x, const Shape& output);
 
 }  // namespace mtf::nn::internal

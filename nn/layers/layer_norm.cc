@@ -14,11 +14,11 @@ absl::Status Check(Tensor x, const Dimension& dim, double epsilon,
                    absl::string_view what) {
   MTF_RETURN_IF_ERROR(internal::CheckFloat(x, what));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(x, dim));
-  // At 0, rows that are constant would be a NaN.
+  // With epsilon 0, constant rows would be NaN.
   return mtf::internal::CheckPositive(".epsilon", epsilon);
 }
 
-// x / sqrt(mean(x^2) + epsilon) over `dim`, times a new scale if there is one.
+// x / sqrt(mean(x^2) + epsilon) over `dim`, times a new parameter if requested.
 Tensor Normalize(Tensor x, const Dimension& dim, double epsilon, bool scale) {
   const Tensor variance = ReduceMean(Square(x), x.shape().Without(dim.name));
   const Tensor y = x * Rsqrt(variance + epsilon);
@@ -37,7 +37,8 @@ Tensor LayerNorm(Tensor x, Dimension dim, LayerNormOptions options,
   internal::LayerScope layer(graph, options.name, location);
   const absl::Status status = Check(x, dim, options.epsilon, "layer_norm");
   if (!status.ok()) {
-    return graph.Fail(status, internal::Called("layer_norm", options.name),
+    return graph.Fail(status,
+                      internal::DescribeLayer("layer_norm", options.name),
                       location, x.shape(), x.dtype());
   }
   const Tensor wide = internal::To(kFloat32, x);
@@ -57,7 +58,7 @@ Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options,
   internal::LayerScope layer(graph, options.name, location);
   const absl::Status status = Check(x, dim, options.epsilon, "rms_norm");
   if (!status.ok()) {
-    return graph.Fail(status, internal::Called("rms_norm", options.name),
+    return graph.Fail(status, internal::DescribeLayer("rms_norm", options.name),
                       location, x.shape(), x.dtype());
   }
   const Tensor y =

@@ -8,8 +8,9 @@
 namespace mtf::nn {
 namespace {
 
-// Where a sum of exp(x - max) has a term at all, the term of the maximum makes
-// it at least 1; this lifts only the empty sum, whose gradient becomes 0.
+// A sum of exp(x - max) is at least 1, the term of the maximum, unless every x
+// is -infinity. This lower limit changes only the latter, whose gradient
+// becomes 0.
 constexpr double kBelowAnySum = 0.5;
 
 absl::Status Check(Tensor x, const Dimension& dim, absl::string_view what) {
@@ -30,8 +31,9 @@ Tensor Softmax(Tensor x, Dimension dim, std::source_location location) {
   const Tensor wide = internal::To(kFloat32, x);
   const Tensor power = Exp(wide - internal::SafeMax(wide, rest));
   const Tensor sum = Maximum(ReduceSum(power, rest), kBelowAnySum);
-  // A product, because its gradient reads `power` alone, and that of a quotient
-  // the quotient too: in attention, the largest tensor of a layer less to keep.
+  // Multiply by the reciprocal: the gradient of a product reads only `power`,
+  // that of a quotient also the quotient. In attention this saves keeping the
+  // largest tensor of a layer.
   return internal::To(x.dtype(), power * Reciprocal(sum));
 }
 

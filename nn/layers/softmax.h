@@ -9,25 +9,23 @@
 
 namespace mtf::nn {
 
-// exp(x) divided by its sum over `dim`, without overflow: the maximum is
-// subtracted first. Where every element along `dim` is -infinity the result and
-// the gradient are 0. Computed in f32, returned in the shape and float dtype of
-// `x`.
+// The softmax of `x` over `dim`:
 //
 //   exp(x - max) / sum(exp(x - max))
 //
 //   Tensor weights = nn::Softmax(logits, memory_length);
 //
-// Only reductions and elementwise work, so `dim` may be sharded.
+// Computed in f32; keeps the shape and float dtype of `x`. If every element
+// along `dim` is -infinity, the result and the gradient are 0. `dim` may be
+// sharded: the function consists of reductions and elementwise operations.
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for an x that is no float, or that lacks `dim` or has it in
-// another size. An empty `x` gives an empty Tensor.
+// Records kInvalidArgument in the graph if `x` is not a float, lacks `dim` or
+// has it in another size. Returns an empty Tensor if `x` is empty.
 Tensor Softmax(Tensor x, Dimension dim,
                std::source_location location = std::source_location::current());
 
-// The logarithm of Softmax, to full precision also where Softmax is tiny, with
-// the same shapes and errors.
+// The logarithm of Softmax, in full precision even where Softmax underflows.
+// Shapes and errors are those of Softmax.
 //
 //   x - max - log(sum(exp(x - max)))
 Tensor LogSoftmax(

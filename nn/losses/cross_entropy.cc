@@ -32,7 +32,7 @@ absl::Status CheckOptions(Tensor targets, const CrossEntropyOptions& options) {
   return absl::OkStatus();
 }
 
-// `x` has the dimensions of `targets` and `last`, no others.
+// Checks that `x` has the dimensions of `targets`, `last`, and no others.
 absl::Status CheckPositions(Tensor x, const Dimension& last, Tensor targets) {
   MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(x.graph(), {x, targets}));
   MTF_RETURN_IF_ERROR(internal::CheckFloat(x, "cross_entropy"));
@@ -40,25 +40,25 @@ absl::Status CheckPositions(Tensor x, const Dimension& last, Tensor targets) {
   MTF_RETURN_IF_ERROR(internal::CheckDimension(x, last));
   const Shape positions = x.shape().Without(last.name);
   if (positions.SameDimensions(targets.shape())) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the targets are over [", targets.shape().ToString(),
-                   "] but the positions of \"", x.name(), "\" are [",
-                   positions.ToString(), "]", DescribeInputs({x, targets})));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the targets have the dimensions [", targets.shape().ToString(),
+      "] but the positions of \"", x.name(), "\" are [", positions.ToString(),
+      "]", DescribeInputs({x, targets})));
 }
 
-// How many elements of `whole` share one of `part`.
-double CountOf(const Shape& whole, const Shape& part) {
+// The number of elements of `shape` per element of its subset `reduced`.
+double CountOf(const Shape& shape, const Shape& reduced) {
   double count = 1;
-  for (const Dimension& dim : whole) {
-    if (!part.Contains(dim.name)) count *= static_cast<double>(dim.size);
+  for (const Dimension& dim : shape) {
+    if (!reduced.Contains(dim.name)) count *= static_cast<double>(dim.size);
   }
   return count;
 }
 
-// What the loss of each position is multiplied by: its weight, or its part of
-// all weights. Empty where there are none. It has all positions and is made
-// ahead of the loss, so that nothing else stands between that and its gradient,
-// which are then one pass over the logits (lowering/fusion/row_groups.h).
+// The factor of the loss of each position: its weight, or its fraction of all
+// weights. Empty without weights. It has all positions and is created before
+// the loss, so that the loss and its gradient are adjacent and fuse into one
+// pass over the logits (lowering/fusion/row_groups.h).
 Tensor FactorsOf(const Shape& positions, const CrossEntropyOptions& options) {
   if (!options.weights.valid()) return {};
   Tensor factors = internal::To(kFloat32, options.weights);
@@ -70,17 +70,17 @@ Tensor FactorsOf(const Shape& positions, const CrossEntropyOptions& options) {
   return Broadcast(factors, positions);
 }
 
-// The mean of `loss`, or of what its positions weigh.
+// The mean of `loss` over positions, weighted by `factors` if not empty.
 Tensor Reduce(Tensor loss, Tensor factors, const CrossEntropyOptions& options) {
   if (!factors.valid()) {
     return options.per_position ? loss : ReduceMean(loss, {});
   }
-  // An infinite loss times a weight of 0 would be a NaN.
+  // An infinite loss times a weight of 0 would be NaN.
   const Tensor weighed = Select(Equal(factors, 0.0), 0.0, loss * factors);
   return options.per_position ? weighed : ReduceSum(weighed, {});
 }
 
-// What is left of the result's shape after a wrong call.
+// The intended shape of the result of a wrong call.
 Shape ResultShape(Tensor targets, const CrossEntropyOptions& options) {
   return options.per_position ? targets.shape() : Shape();
 }
@@ -98,20 +98,21 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Dimension vocab, Tensor targets,
   if (status.ok()) status = CheckOptions(targets, options);
   if (status.ok() && options.kernel.valid()) {
     status = absl::InvalidArgumentError(absl::StrCat(
-        "there is nothing to project with a kernel: these are the logits",
+        "a kernel is given, but logits need no projection",
         DescribeInputs({logits, options.kernel}),
-        "\n  help     give it to CrossEntropy() with what it multiplies"));
+        "\n  help     pass the kernel and its input to CrossEntropy()"));
   }
   if (!status.ok()) {
-    return graph->Fail(status, internal::Called("cross_entropy", options.name),
+    return graph->Fail(status,
+                       internal::DescribeLayer("cross_entropy", options.name),
                        location, ResultShape(targets, options));
   }
   const Shape positions = logits.shape().Without(vocab.name);
   const Tensor factors = FactorsOf(positions, options);
   const Tensor wide = internal::To(kFloat32, logits);
   const Tensor max = internal::SafeMax(wide, positions);
-  // Both sums below need nothing but `shifted`, so one exchange serves both;
-  // and large logits cancel here, where it costs no digits.
+  // Both sums below depend only on `shifted`, so one all_reduce serves both.
+  // Large logits cancel here, without loss of precision.
   const Tensor shifted = wide - max;
   const Tensor is_target =
       Equal(targets, Range(*graph, vocab, targets.dtype()));
@@ -122,11 +123,11 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Dimension vocab, Tensor targets,
           ? Select(is_target, shifted, 0.0)
           : Select(is_target, shifted * (1 - options.label_smoothing + spread),
                    shifted * spread);
-  // Both before either is read, or they would be two exchanges.
+  // Compute both sums before either is read, so that their all_reduces combine.
   const Tensor sum = ReduceSum(Exp(shifted), positions);
   const Tensor target = ReduceSum(matched, positions);
-  // At least 1 where any logit is finite; 0.5 keeps the logarithm finite where
-  // none is.
+  // The sum is at least 1 if any logit is finite; 0.5 keeps the logarithm
+  // finite if none is.
   const Tensor log_sum = Log(Maximum(sum, 0.5));
   Tensor loss = log_sum - target;
   if (options.z_loss != 0) {
@@ -142,7 +143,8 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
   if (graph == nullptr) return {};
   internal::LayerScope layer(*graph, options.name, location);
   const auto fail = [&](const absl::Status& status) {
-    return graph->Fail(status, internal::Called("cross_entropy", options.name),
+    return graph->Fail(status,
+                       internal::DescribeLayer("cross_entropy", options.name),
                        location, ResultShape(targets, options));
   };
   absl::Status status = mtf::internal::CheckInputs(*graph, {x, targets});
@@ -166,11 +168,12 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
     }
   }
   if (!status.ok()) return fail(status);
-  // What SoftmaxCrossEntropy refuses, it is to see as the user knows it.
+  // Use no second names in a call that SoftmaxCrossEntropy rejects, so that the
+  // error has the user's names.
   const bool fits = CheckOptions(targets, options).ok() &&
                     !x.shape().Contains(vocab.name) &&
                     d_model->name != options.length;
-  internal::NamesInside block;
+  internal::LayerSecondNames block;
   if (fits) {
     block = {{{options.length, internal::InBlock(options.length)}},
              {x, kernel}};

@@ -14,8 +14,8 @@
 namespace mtf::nn {
 namespace {
 
-// The largest dimension of `shape`, then the second largest; of equal ones the
-// first. Empty where the second moment is better kept whole.
+// The largest dimension of `shape`, then the second largest; among equal ones
+// the first. Empty if the second moment is not factored.
 std::vector<Dimension> FactoredDimensions(const Shape& shape,
                                           int64_t min_size) {
   std::vector<Dimension> dims = shape.dims();
@@ -29,7 +29,7 @@ std::vector<Dimension> FactoredDimensions(const Shape& shape,
 
 Tensor RootMeanSquare(Tensor x) { return Sqrt(ReduceMean(Square(x), {})); }
 
-// `gradient` over the root of its second moment, whose state it updates.
+// The gradient divided by the root of its second moment, which is updated.
 Tensor Precondition(internal::ParameterUpdate& p, Tensor beta2,
                     const AdafactorOptions& o) {
   const Shape& shape = p.variable.shape;
@@ -46,7 +46,7 @@ Tensor Precondition(internal::ParameterUpdate& p, Tensor beta2,
   if (dims.empty()) return p.gradient * Rsqrt(average("v", shape));
   const Tensor vr = average("vr", shape.Without(dims[0].name));
   const Tensor vc = average("vc", shape.Without(dims[1].name));
-  // Rows and columns both carry the overall scale; this takes one out again.
+  // vr and vc both contain the overall scale; divide by it once.
   const Tensor mean = ReduceMean(vr, vr.shape().Without(dims[1].name));
   return p.gradient * Rsqrt(vr / mean) * Rsqrt(vc);
 }
@@ -57,12 +57,12 @@ absl::Status Check(const AdafactorOptions& o) {
   MTF_RETURN_IF_ERROR(mtf::internal::CheckBelowOne(".beta1", o.beta1));
   MTF_RETURN_IF_ERROR(mtf::internal::CheckNotNegative(".clipping_threshold",
                                                       o.clipping_threshold));
-  // At 0, where no gradient ever was, the update would be a NaN.
+  // With 0, the update would be NaN if the gradient has always been 0.
   MTF_RETURN_IF_ERROR(mtf::internal::CheckPositive(".epsilon1", o.epsilon1));
   MTF_RETURN_IF_ERROR(mtf::internal::CheckNotNegative(".epsilon2", o.epsilon2));
   if (o.min_factored_size >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      ".min_factored_size is ", o.min_factored_size, ", not from 0 up"));
+      ".min_factored_size is ", o.min_factored_size, ", less than 0"));
 }
 
 internal::OptimizerSpec SpecOf(const AdafactorOptions& o) {

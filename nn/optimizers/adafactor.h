@@ -16,8 +16,8 @@
 namespace mtf::nn {
 
 struct AdafactorOptions {
-  // Empty: the relative step min(0.01, 1 / sqrt(step + 1)), times 0.05 where it
-  // is not multiplied by the scale of the parameter.
+  // Empty: the relative step min(0.01, 1 / sqrt(step + 1)), times 0.05 if
+  // multiply_by_parameter_scale is false.
   std::optional<Schedule> learning_rate = std::nullopt;
   bool multiply_by_parameter_scale = true;  // by max(rms(parameter), epsilon2)
   double decay_exponent = 0.8;      // of beta2 = 1 - (step + 1)^-decay_exponent
@@ -31,9 +31,10 @@ struct AdafactorOptions {
   std::string name = "adafactor";
 };
 
-// Adafactor (Shazeer and Stern, 2018), algorithms 4 and 5. The second moment of
-// a parameter whose two largest dimensions are both at least min_factored_size
-// is kept as its means over each of the two; otherwise it is kept whole.
+// Adafactor (Shazeer and Stern, 2018), algorithms 4 and 5. If the two largest
+// dimensions of a parameter are at least min_factored_size, its second moment
+// is factored into the means over each of the two; otherwise it has the shape
+// of the parameter.
 //
 //   vr <- beta2 * vr + (1 - beta2) * mean over the largest of (g^2 + epsilon1)
 //   vc <- beta2 * vc + (1 - beta2) * mean over the second   of (g^2 + epsilon1)
@@ -41,16 +42,16 @@ struct AdafactorOptions {
 //   u  <- u / max(1, rms(u) / clipping_threshold)
 //   parameter <- parameter - learning_rate * max(epsilon2, rms(parameter)) * u
 //
-// With beta1, what is subtracted is m <- beta1 * m + (1 - beta1) * (...) of it.
-// State is f32: "vr" without the largest dimension of the parameter and "vc"
-// without the second largest, or "v" of its shape; with beta1 also "m".
+// With beta1, the update is replaced by its moving average
+// m <- beta1 * m + (1 - beta1) * update. State is f32: "vr" without the largest
+// dimension of the parameter and "vc" without the second largest, or "v" with
+// its shape; with beta1 also "m".
 //
 //   Tensor step = nn::Adafactor().Minimize(loss);
 //
-// Minimize and Apply, with their errors, are those of every optimizer, see
-// nn/optimizers/adam.h; of its own are those of a beta1 outside of [0, 1), an
-// epsilon1 that is not positive, and another number that is negative or not
-// finite.
+// Minimize and Apply are as in nn/optimizers/adam.h, with the same errors. Also
+// records kInvalidArgument if beta1 is outside [0, 1), epsilon1 is not
+// positive, or another number is negative or not finite.
 class Adafactor {
  public:
   explicit Adafactor(AdafactorOptions options = {})

@@ -12,17 +12,17 @@ namespace {
 absl::Status Check(const AdamWOptions& o) {
   MTF_RETURN_IF_ERROR(mtf::internal::CheckBelowOne(".beta1", o.beta1));
   MTF_RETURN_IF_ERROR(mtf::internal::CheckBelowOne(".beta2", o.beta2));
-  // At 0, where no gradient ever was, the update would be a NaN.
+  // With 0, the update would be NaN if the gradient has always been 0.
   MTF_RETURN_IF_ERROR(mtf::internal::CheckPositive(".epsilon", o.epsilon));
   return mtf::internal::CheckNotNegative(".weight_decay", o.weight_decay);
 }
 
-// Both optimizers: Adam is AdamW without decay.
+// Implements both optimizers: Adam is AdamW without decay.
 internal::OptimizerSpec SpecOf(const AdamWOptions& o) {
   const auto make_rule = [o](Tensor step,
                              Tensor learning_rate) -> internal::UpdateRule {
-    // The corrections are scalars, so they are moved out of the arithmetic of
-    // the elements: m / c1 / (sqrt(v / c2) + epsilon).
+    // Apply the bias corrections c1 and c2 to scalars instead of elements:
+    // m / c1 / (sqrt(v / c2) + epsilon).
     const Tensor t = step + 1.0;
     const Tensor rate = learning_rate / (1.0 - Pow(o.beta1, t));
     const Tensor root = Rsqrt(1.0 - Pow(o.beta2, t));

@@ -21,12 +21,12 @@ struct AdamOptions {
   double beta2 = 0.999;
   double epsilon = 1e-8;             // outside of the square root
   double max_gradient_norm = 0;      // 0: no clipping; see ClipByGlobalNorm
-  LossScaleOptions loss_scale = {};  // for values of f16
+  LossScaleOptions loss_scale = {};  // for f16
   std::string name = "adam";
 };
 
-// Adam (Kingma and Ba, 2015), with its correction of the bias towards the zeros
-// the moments start from. With t = 1 for the first update:
+// Adam (Kingma and Ba, 2015), with bias correction. With t = 1 for the first
+// update:
 //
 //   m <- beta1 * m + (1 - beta1) * g
 //   v <- beta2 * v + (1 - beta2) * g^2
@@ -35,42 +35,44 @@ struct AdamOptions {
 //
 //   Tensor step = nn::Adam({.learning_rate = 1e-3}).Minimize(loss);
 //
-// Moments and arithmetic are f32 whatever the dtype of the parameter. State is
-// called "<name>/<variable>/m", counted by the variable "<name>/step", and has
-// the layout of the [optimizer] section, as has the arithmetic of the update.
-// A parameter that is narrower than its initial value (mtf/precision.h) has its
-// master copy there too, "<name>/<variable>/master", shared by all optimizers:
-// the update starts from the master, and the parameter is the new one, rounded.
+// Moments and arithmetic are f32 regardless of the dtype of the parameter. The
+// state consists of the variables "<name>/<variable>/m" and ".../v" and the
+// counter "<name>/step". State and update have the layout of the [optimizer]
+// section.
+//
+// If a parameter has a narrower dtype than its initial value (mtf/precision.h),
+// its master copy "<name>/<variable>/master", which all optimizers share, is
+// part of the state: the update changes the master copy, and the parameter is
+// the rounded master copy.
 class Adam {
  public:
   explicit Adam(AdamOptions options = {}) : options_(std::move(options)) {}
 
-  // One update of every trainable float parameter that the scalar `loss`
-  // depends on. Returns a scalar; a step that fetches it makes the update. A
-  // loss that depends on values of f16 is scaled, see
-  // nn/optimizers/loss_scale.h; gradients given to Apply are taken as they are.
+  // Updates every trainable float parameter on which the scalar `loss` depends.
+  // Returns a scalar; a step that fetches it performs the update. If `loss`
+  // depends on f16 values, it is scaled (nn/optimizers/loss_scale.h).
   //
-  // kInvalidArgument, as the graph's first error (Graph::status(),
-  // Session::Create), for a loss that is no float scalar or depends on no such
-  // parameter, a learning rate whose schedule is wrong or gives no f32 scalar,
-  // a beta outside of [0, 1), an epsilon that is not positive, a weight_decay
-  // or max_gradient_norm that is negative, one of these numbers that is not
-  // finite in f32, and a name that Scope refuses. An empty `loss` gives an
-  // empty Tensor.
+  // Records kInvalidArgument in the graph if `loss` is not a float scalar or
+  // depends on no such parameter; the learning rate schedule has an error or
+  // does not return an f32 scalar; a beta is outside [0, 1); epsilon is not
+  // positive; weight_decay or max_gradient_norm is negative; one of these
+  // numbers is not finite in f32; or Scope rejects the name. Returns an empty
+  // Tensor if `loss` is empty.
   Tensor Minimize(Tensor loss, std::source_location location =
                                    std::source_location::current()) const;
 
-  // One update of `variables`, results of Variable(), by as many `gradients` of
-  // the same dimensions in any order. A variable whose gradient is empty stays
-  // as it is. Returns a scalar, as Minimize does.
+  // Updates `variables`, which are results of Variable(), by one gradient each.
+  // A gradient has the dimensions of its variable in any order; a variable with
+  // an empty gradient does not change. Gradients are not unscaled. Returns a
+  // scalar, as Minimize does.
   //
   //   Tensor step = optimizer.Apply(Gradients(loss, {w1, w2}), {w1, w2});
   //
-  // kInvalidArgument for lists of two lengths, what is no float variable, one
-  // that is listed twice, a gradient that is no float, of other dimensions or
-  // of another graph, no gradient at all, and a wrong rate, option or name as
-  // above.
-  // Lists without any tensor give an empty Tensor.
+  // Records kInvalidArgument in the graph if the lists differ in length; an
+  // element of `variables` is not a float variable or occurs twice; a gradient
+  // is not a float, has other dimensions or belongs to another graph; all
+  // gradients are empty; or for an option, as above. Returns an empty Tensor if
+  // all tensors are empty.
   Tensor Apply(
       std::vector<Tensor> gradients, std::vector<Tensor> variables,
       std::source_location location = std::source_location::current()) const;
@@ -85,16 +87,16 @@ struct AdamWOptions {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.01;
-  // Which parameters decay; null: all.
+  // Whether a parameter decays. Null: all do.
   std::function<bool(const VariableInfo&)> decays = nullptr;
   double max_gradient_norm = 0;      // 0: no clipping; see ClipByGlobalNorm
-  LossScaleOptions loss_scale = {};  // for values of f16
+  LossScaleOptions loss_scale = {};  // for f16
   std::string name = "adamw";
 };
 
-// Adam with decoupled weight decay (Loshchilov and Hutter, 2019): the parameter
-// also loses learning_rate * weight_decay of itself, which the moments do not
-// see. Minimize and Apply, with their errors, are those of Adam.
+// Adam with decoupled weight decay (Loshchilov and Hutter, 2019): each update
+// also subtracts learning_rate * weight_decay * parameter, which does not enter
+// the moments. Minimize and Apply are those of Adam, with the same errors.
 //
 //   Tensor step = nn::AdamW({.learning_rate = 3e-3}).Minimize(loss);
 class AdamW {

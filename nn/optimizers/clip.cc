@@ -36,8 +36,8 @@ ClippedGradients ClipByGlobalNorm(std::vector<Tensor> gradients,
   if (!status.ok()) {
     return {std::move(gradients), graph->Fail(status, "clip", location)};
   }
-  // One chain of scalar sums, so that those of one layout can be added up
-  // before they are reduced.
+  // One chain of scalar sums, so that sums with the same layout can be added
+  // before they are all_reduced.
   std::vector<Tensor> squares;
   for (const Tensor& gradient : gradients) {
     if (!gradient.valid()) continue;

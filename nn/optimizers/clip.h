@@ -10,23 +10,22 @@
 namespace mtf::nn {
 
 struct ClippedGradients {
-  std::vector<Tensor> gradients;  // in the order they came
+  std::vector<Tensor> gradients;  // in the order of the arguments
   Tensor norm;                    // before clipping, scalar f32
 };
 
-// Scales all `gradients` by max_norm / max(norm, max_norm), where norm is the
-// square root of the sum of all their squares (Pascanu et al., 2013), in f32.
-// Each keeps its shape and dtype; empty tensors stay empty, and where all are
-// empty so is the norm.
+// Clips gradients by their global norm (Pascanu et al., 2013): multiplies all
+// of them by max_norm / max(norm, max_norm), where norm is the square root of
+// the sum of the squares of all elements, computed in f32.
 //
 //   nn::ClippedGradients clipped = nn::ClipByGlobalNorm(gradients, 1.0);
 //
-// The optimizers do it themselves given `.max_gradient_norm`. All of it belongs
-// to the [optimizer] section of the layout.
+// Each gradient keeps its shape and dtype. Empty tensors stay empty; if all are
+// empty, so is the norm. The operations belong to the [optimizer] section of
+// the layout. Optimizers call this if `.max_gradient_norm` is set.
 //
-// kInvalidArgument, as the graph's first error (Graph::status(),
-// Session::Create), for a `max_norm` that is not positive and finite in f32 and
-// a gradient that is no float or of another graph.
+// Records kInvalidArgument in the graph if `max_norm` is not positive and
+// finite in f32, or if a gradient is not a float or belongs to another graph.
 ClippedGradients ClipByGlobalNorm(
     std::vector<Tensor> gradients, double max_norm,
     std::source_location location = std::source_location::current());

@@ -44,13 +44,11 @@ absl::Status CheckLossScale(const LossScaleOptions& o) {
   if (o.backoff >= 1 || o.growth < 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         ".loss_scale.backoff is ", o.backoff, " and .loss_scale.growth ",
-        o.growth, ": one shrinks the scale, the other does not"));
+        o.growth, ": backoff must be less than 1, growth at least 1"));
   }
   if (o.growth_interval < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(".loss_scale.growth_interval is ", o.growth_interval,
-                     ", not from 1 "
-                     "up"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        ".loss_scale.growth_interval is ", o.growth_interval, ", less than 1"));
   }
   return absl::OkStatus();
 }
@@ -85,8 +83,8 @@ std::vector<Tensor> LossScale::Update(Tensor finite,
 }
 
 Tensor AllFinite(const std::vector<Tensor>& gradients) {
-  // How many are not: sums of scalars, which meet before they are reduced over
-  // devices. However a large count may round, it is not 0.
+  // Count the elements that are not finite. The counts are added before they
+  // are all_reduced. A large count may be rounded, but not to 0.
   std::vector<Tensor> counts;
   for (const Tensor& gradient : gradients) {
     if (!gradient.valid()) continue;

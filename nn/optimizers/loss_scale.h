@@ -11,21 +11,22 @@
 
 namespace mtf::nn {
 
-// How gradients are kept within the range of f16, whose numbers below 6e-8 are
-// zeros (Micikevicius et al., 2018): the gradient of scale * loss is taken, and
-// divided by the scale in f32. Where it has an element that is not finite,
-// nothing is updated and the scale shrinks; after `growth_interval` updates in
-// a row it grows.
+// Dynamic loss scaling (Micikevicius et al., 2018), which keeps gradients
+// within the range of f16, whose numbers below 6e-8 are 0. The optimizer
+// computes the gradient of scale * loss and divides it by the scale in f32. If
+// an element is not finite, it skips the update and multiplies the scale by
+// `backoff`; after `growth_interval` successive updates it multiplies the scale
+// by `growth`.
 //
-// Optimizers do so by themselves where a loss depends on values of f16, and
-// only there: bf16 has the range of f32.
+// Optimizers scale a loss that depends on f16 values and no other: bf16 has the
+// range of f32.
 struct LossScaleOptions {
   double initial = 65536;
-  double growth = 2;     // a factor
-  double backoff = 0.5;  // a factor
+  double growth = 2;
+  double backoff = 0.5;
   int64_t growth_interval = 2000;
-  double least = 1;  // scale
-  double most = 16777216;
+  double least = 1;        // lower limit of the scale
+  double most = 16777216;  // upper limit of the scale
 };
 
 namespace internal {
@@ -35,24 +36,23 @@ bool NeedsLossScale(Tensor loss);
 
 absl::Status CheckLossScale(const LossScaleOptions& options);
 
-// The state "loss_scale" and "loss_scale_updates" of an optimizer in the
-// present scope, and what a step makes of it.
+// The state of loss scaling: the variables "loss_scale" and
+// "loss_scale_updates" in the current scope.
 struct LossScale {
   Tensor scale;    // scalar f32
-  Tensor updates;  // since the scale changed, scalar i32
+  Tensor updates;  // number of updates since the scale changed, scalar i32
 
   static LossScale Make(Graph& graph, const LossScaleOptions& options);
-  // Gradients of the loss from those of scale * loss, in f32; empty ones stay
-  // empty.
+  // Divides gradients by the scale, in f32. Empty gradients stay empty.
   std::vector<Tensor> Unscale(std::vector<Tensor> gradients) const;
-  // The assignments of the next scale, after a step whose gradients were all
-  // finite or not.
+  // The assignments of the next scale. The scalar bool `finite` is whether all
+  // gradients of the step were finite.
   std::vector<Tensor> Update(Tensor finite,
                              const LossScaleOptions& options) const;
 };
 
-// Whether every element of the f32 `gradients` is finite: a scalar bool, the
-// same on all devices.
+// Whether every element of the f32 `gradients` is finite: a scalar bool, equal
+// on all devices.
 Tensor AllFinite(const std::vector<Tensor>& gradients);
 
 }  // namespace internal

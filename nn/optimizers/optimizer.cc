@@ -21,8 +21,8 @@ namespace {
 constexpr VariableOptions kState = {.kind = VariableKind::kOptimizerState,
                                     .trainable = false};
 
-// Each gradient that is not empty belongs to a float variable of its shape,
-// which occurs once.
+// Checks that each non-empty gradient belongs to a float variable of its shape
+// and that no variable occurs twice.
 absl::Status Check(const Graph& graph, const std::vector<Tensor>& gradients,
                    const std::vector<Tensor>& variables) {
   if (gradients.size() != variables.size()) {
@@ -36,7 +36,7 @@ absl::Status Check(const Graph& graph, const std::vector<Tensor>& gradients,
     const VariableInfo* info = graph.FindVariable(variables[i]);
     if (info == nullptr || !IsFloat(info->dtype)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("\"", variables[i].name(), "\" is no float variable",
+          absl::StrCat("\"", variables[i].name(), "\" is not a float variable",
                        DescribeInputs({variables[i]}),
                        "\n  help     pass what Variable() returned"));
     }
@@ -49,10 +49,10 @@ absl::Status Check(const Graph& graph, const std::vector<Tensor>& gradients,
     MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(graph, {gradients[i]}));
     MTF_RETURN_IF_ERROR(CheckFloat(gradients[i], "an update"));
     if (!gradients[i].shape().SameDimensions(info->shape)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the gradient \"", gradients[i].name(),
-                       "\" has not the shape of ", "variable \"", info->name,
-                       "\"", DescribeInputs({gradients[i], variables[i]})));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the gradient \"", gradients[i].name(),
+          "\" does not have the shape of ", "variable \"", info->name, "\"",
+          DescribeInputs({gradients[i], variables[i]})));
     }
   }
   if (any) return absl::OkStatus();
@@ -69,12 +69,12 @@ absl::Status CheckRate(Tensor rate) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("the learning rate schedule returned no f32 scalar",
+      absl::StrCat("the learning rate schedule did not return an f32 scalar",
                    DescribeInputs({rate})));
 }
 
-// The master copy of a parameter that was rounded from one, new where no
-// optimizer has made it; else the parameter itself.
+// The master copy of a parameter that is rounded from one, created if no
+// optimizer has created it; otherwise the parameter itself.
 Tensor MasterOf(Graph& graph, const VariableInfo& info) {
   if (!info.master_value.valid()) return info.read;
   if (info.master >= 0) return graph.variables()[info.master].read;
@@ -84,7 +84,7 @@ Tensor MasterOf(Graph& graph, const VariableInfo& info) {
                   options);
 }
 
-// Gives `variable` a `value` if `commit`, where there is one, says so.
+// Assigns `value` to `variable`, unless `commit` is given and false.
 Tensor AssignIf(Tensor commit, Tensor variable, Tensor value) {
   if (commit.valid()) value = Select(commit, value, variable);
   return Assign(variable, value);
@@ -104,12 +104,12 @@ void ParameterUpdate::SetState(Tensor state, Tensor value) {
 
 namespace {
 
-// Apply() in the scope of the optimizer; where `loss_scale` has a scale, of the
-// gradients of its product with the loss.
+// Apply() in the scope of the optimizer. If `loss_scale` has a scale,
+// `gradients` are those of the scaled loss.
 Tensor Update(Graph& graph, const OptimizerSpec& spec,
               std::vector<Tensor> gradients, std::vector<Tensor> variables,
               const LossScale& loss_scale, std::source_location location) {
-  // From here on is the arithmetic of the update, not the gradient's.
+  // The operations from here on are the update, in the section [optimizer].
   SectionScope section(graph, LayoutSection::kOptimizer);
   absl::Status status = spec.options;
   if (status.ok()) {
@@ -145,14 +145,15 @@ Tensor Update(Graph& graph, const OptimizerSpec& spec,
   assignments.push_back(AssignIf(commit, count, count + 1.0));
   for (size_t i = 0; i < variables.size(); ++i) {
     if (!gradients[i].valid()) continue;
-    // Cast one by one, or the wide gradients of all would be alive at once.
+    // Cast each gradient just before its use, so that not all f32 gradients are
+    // alive at once.
     const VariableInfo& info = *graph.FindVariable(variables[i]);
     const Tensor master = MasterOf(graph, info);
     ParameterUpdate update(info, To(kFloat32, master),
                            To(kFloat32, gradients[i]), commit);
     Tensor value = rule(update);
     if (commit.valid()) value = Select(commit, value, update.value);
-    // On every device the parameter is the master that it keeps, rounded.
+    // The parameter is the rounded master copy, on every device.
     if (!(master == info.read)) assignments.push_back(Assign(master, value));
     assignments.push_back(Assign(info.read, To(info.dtype, value)));
     assignments.insert(assignments.end(), update.assignments.begin(),
@@ -181,7 +182,7 @@ Tensor Minimize(const OptimizerSpec& spec, Tensor loss,
   if (loss.shape().rank() != 0 || !IsFloat(loss.dtype())) {
     return graph.Fail(
         absl::InvalidArgumentError(absl::StrCat(
-            "the loss \"", loss.name(), "\" is no float scalar",
+            "the loss \"", loss.name(), "\" is not a float scalar",
             DescribeInputs({loss}), "\n  help     ReduceMean(loss, {})")),
         spec.name, location);
   }
@@ -208,8 +209,8 @@ Tensor Minimize(const OptimizerSpec& spec, Tensor loss,
     variables.push_back(parameters[i]);
   }
   if (variables.empty()) {
-    // A chain that went wrong earlier has lost its parameters; the first error
-    // stays the one that is told.
+    // After an earlier error the loss may not depend on parameters; the graph
+    // keeps the first error.
     return graph.Fail(absl::InvalidArgumentError(
                           absl::StrCat("the loss \"", loss.name(),
                                        "\" depends on no trainable parameter")),

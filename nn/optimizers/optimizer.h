@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the optimizers of this folder have in common. Not for users.
+// The common part of all optimizers. Not for users.
 #ifndef NN_OPTIMIZERS_OPTIMIZER_H_
 #define NN_OPTIMIZERS_OPTIMIZER_H_
 
@@ -19,19 +19,19 @@
 
 namespace mtf::nn::internal {
 
-// One parameter in the middle of its update; tensors are f32. Where the
-// parameter has a master copy, `value` is that. A `commit` that is not empty, a
-// scalar bool, says whether anything changes.
+// The update of one parameter. Tensors are f32. `value` is the master copy of
+// the parameter if it has one. If `commit` is not empty, it is a scalar bool,
+// and nothing changes in steps where it is false.
 class ParameterUpdate {
  public:
   ParameterUpdate(const VariableInfo& variable, Tensor value, Tensor gradient,
                   Tensor commit = Tensor())
       : variable(variable), value(value), gradient(gradient), commit(commit) {}
 
-  // A new variable "<variable>/<name>" of optimizer state, f32 zeros of
-  // `shape`.
+  // A new variable "<variable>/<name>" of optimizer state with `shape`, f32,
+  // initially 0.
   Tensor State(absl::string_view name, const Shape& shape);
-  // Gives `state` a value of its dimensions for the next step.
+  // Assigns `value`, which has the dimensions of `state`, for the next step.
   void SetState(Tensor state, Tensor value);
 
   const VariableInfo& variable;
@@ -41,11 +41,10 @@ class ParameterUpdate {
   std::vector<Tensor> assignments;
 };
 
-// Returns the new value of a parameter, in f32 and of its dimensions; Assign()
-// refuses others with kInvalidArgument.
+// Returns the new value of a parameter, in f32 and with its dimensions.
 using UpdateRule = std::function<Tensor(ParameterUpdate&)>;
-// Makes the rule of a step from what all parameters share, scalars f32: the
-// number of updates made before this one, and the learning rate.
+// Creates the rule of a step from what all parameters share, as f32 scalars:
+// the number of earlier updates, and the learning rate.
 using MakeUpdateRule =
     std::function<UpdateRule(Tensor step, Tensor learning_rate)>;
 
@@ -54,12 +53,11 @@ struct OptimizerSpec {
   Schedule learning_rate;
   double max_gradient_norm;
   MakeUpdateRule make_rule;
-  absl::Status options;  // what is wrong with the others
+  absl::Status options;  // OK, or the error in the optimizer's own options
   LossScaleOptions loss_scale = {};
 };
 
-// Minimize() and Apply() of every optimizer. See nn/optimizers/adam.h, also for
-// errors.
+// Minimize() and Apply() of every optimizer; see nn/optimizers/adam.h.
 Tensor Minimize(const OptimizerSpec& spec, Tensor loss,
                 std::source_location location);
 Tensor Apply(const OptimizerSpec& spec, std::vector<Tensor> gradients,

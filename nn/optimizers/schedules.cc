@@ -13,8 +13,8 @@
 namespace mtf::nn {
 namespace {
 
-// A schedule is made before there is a graph to tell of a wrong argument, so
-// the error waits until it is asked for a value.
+// A schedule that records `status` in the graph when it is asked for a value:
+// no graph exists when a schedule is created.
 Schedule Invalid(absl::Status status, absl::string_view what,
                  std::source_location location) {
   return Schedule([=, what = std::string(what)](Tensor step) {
@@ -22,9 +22,9 @@ Schedule Invalid(absl::Status status, absl::string_view what,
   });
 }
 
-// 0 up to `begin`, 1 from `end` on, a straight line between them.
+// 0 until `begin`, 1 from `end` on, linear in between.
 Tensor Progress(Tensor step, int64_t begin, int64_t end) {
-  // Between any two numbers of 64 bits, if taken without a sign.
+  // The difference of any two int64 numbers fits into a uint64.
   const double steps = static_cast<double>(static_cast<uint64_t>(end) -
                                            static_cast<uint64_t>(begin));
   const Tensor line = (step - static_cast<double>(begin)) / steps;
@@ -34,7 +34,7 @@ Tensor Progress(Tensor step, int64_t begin, int64_t end) {
 absl::Status CheckDecay(int64_t begin, int64_t end, double final_value) {
   if (end <= begin) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a decay ends after it begins, not at ", end, " from ", begin));
+        "a decay must end after it begins, not at ", end, " from ", begin));
   }
   return mtf::internal::CheckNotNegative("final_value", final_value);
 }

@@ -11,69 +11,67 @@
 
 namespace mtf::nn {
 
-// A learning rate, or a factor of one, as a function of the step: the number of
-// updates made before this one, so 0 for the first. A number is the constant
+// A learning rate, or a factor of it, as a function of the step: the number of
+// earlier updates, which is 0 for the first. A number converts to the constant
 // schedule.
 //
 //   nn::AdamW({.learning_rate = 3e-3 * nn::LinearWarmup(100) *
 //                               nn::CosineDecay(100, 1000)})
 //
-// There is no graph yet to tell of a wrong argument, so a schedule keeps its
-// error until it is asked for a value: then it is the first error of that graph
-// (Graph::status(), Session::Create), kInvalidArgument.
+// A schedule is created before it is used in a graph. An error in its arguments
+// is kept and recorded in the graph, as kInvalidArgument, by At.
 class Schedule {
  public:
   using Function = std::function<Tensor(Tensor step)>;
 
-  // An error unless `value` is a number of f32 from 0 up.
-  Schedule(double value,  // NOLINT: implicit on purpose
+  // An error if `value` is not a non-negative number of f32.
+  Schedule(double value,  // NOLINT: implicit conversion is intended
            std::source_location location = std::source_location::current());
-  // `function` maps a scalar f32 step to a scalar f32 value; the optimizers
-  // record kInvalidArgument for anything else.
+  // `function` maps a scalar f32 step to a scalar f32 value. Optimizers record
+  // kInvalidArgument if it returns anything else.
   explicit Schedule(Function function);
 
-  // The value at the scalar f32 `step`: a scalar f32 tensor. An empty `step`
-  // gives an empty Tensor.
+  // The value at the scalar f32 `step`: a scalar f32 tensor. Returns an empty
+  // Tensor if `step` is empty.
   Tensor At(Tensor step) const;
 
  private:
   Function function_;
 };
 
-// (step + 1) / steps until it reaches 1: the first update moves already. An
-// error where `steps` is less than 1.
+// (step + 1) / steps, at most 1. The first update has a factor greater than 0.
+// An error if `steps` is less than 1.
 Schedule LinearWarmup(int64_t steps, std::source_location location =
                                          std::source_location::current());
 
-// 1 up to `begin`, then on a straight line to `final_value` at `end`, which it
-// keeps. With p = (step - begin) / (end - begin), held within [0, 1]:
+// 1 until `begin`, then linear to `final_value` at `end`, then constant. With
+// p = (step - begin) / (end - begin), clamped to [0, 1]:
 //
 //   1 - (1 - final_value) * p
 //
-// An error unless `begin` is less than `end` and `final_value` a number of f32
-// from 0 up.
+// An error if `begin` is not less than `end`, or `final_value` is not a
+// non-negative number of f32.
 Schedule LinearDecay(
     int64_t begin, int64_t end, double final_value = 0,
     std::source_location location = std::source_location::current());
 
-// 1 up to `begin`, then half a wave down to `final_value` at `end`, which it
-// keeps (Loshchilov and Hutter, 2017, without restarts). With p as above:
+// 1 until `begin`, then half a cosine wave to `final_value` at `end`, then
+// constant (Loshchilov and Hutter, 2017, without restarts). With p as above:
 //
 //   final_value + (1 - final_value) * (1 + cos(pi * p)) / 2
 //
-// An error unless `begin` is less than `end` and `final_value` a number of f32
-// from 0 up.
+// Errors are those of LinearDecay.
 Schedule CosineDecay(
     int64_t begin, int64_t end, double final_value = 0,
     std::source_location location = std::source_location::current());
 
-// 1 for the first `steps`, then sqrt(steps / (step + 1)); with LinearWarmup of
-// as many steps, the schedule of Vaswani et al., 2017. An error where `steps`
+// 1 for the first `steps`, then sqrt(steps / (step + 1)). With LinearWarmup of
+// equally many steps, the schedule of Vaswani et al., 2017. An error if `steps`
 // is less than 1.
 Schedule RsqrtDecay(int64_t steps, std::source_location location =
                                        std::source_location::current());
 
-// The product of all factors, 1 of none.
+// The product of all factors; 1 if there are none.
 Schedule Product(std::vector<Schedule> factors);
 Schedule operator*(Schedule a, Schedule b);
 

@@ -26,7 +26,7 @@ internal::OptimizerSpec SpecOf(const SgdOptions& o) {
               }
               if (o.momentum != 0) {
                 const Tensor state = p.State("velocity", p.variable.shape);
-                // The new velocity moves the parameter at once.
+                // The update uses the new velocity.
                 const Tensor velocity = o.momentum * state + update;
                 p.SetState(state, velocity);
                 update = o.nesterov ? update + o.momentum * velocity : velocity;

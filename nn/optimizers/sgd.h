@@ -17,27 +17,27 @@ struct SgdOptions {
   Schedule learning_rate = 0.01;
   double momentum = 0;
   bool nesterov = false;
-  double weight_decay = 0;       // times the parameter, added to its gradient
-  double max_gradient_norm = 0;  // 0: no clipping; see ClipByGlobalNorm
-  LossScaleOptions loss_scale = {};  // for values of f16
+  double weight_decay = 0;  // adds this times the parameter to its gradient
+  double max_gradient_norm = 0;      // 0: no clipping; see ClipByGlobalNorm
+  LossScaleOptions loss_scale = {};  // for f16
   std::string name = "sgd";
 };
 
-// Stochastic gradient descent, with momentum by Polyak, 1964, or by Nesterov as
-// Sutskever et al., 2013, write it:
+// Stochastic gradient descent, with the momentum of Polyak, 1964, or of
+// Nesterov, as formulated by Sutskever et al., 2013:
 //
 //   velocity  <- momentum * velocity + g
 //   parameter <- parameter - learning_rate * velocity
 //                (nesterov: g + momentum * velocity)
 //
-// The velocity is the f32 variable "<name>/<variable>/velocity", of the shape
-// of the parameter; without momentum there is none.
+// The velocity is the f32 variable "<name>/<variable>/velocity", with the shape
+// of the parameter. Without momentum there is no state.
 //
 //   Tensor step = nn::Sgd({.learning_rate = 0.1}).Minimize(loss);
 //
-// Minimize and Apply, with their errors, are those of every optimizer, see
-// nn/optimizers/adam.h; of its own are those of a momentum outside of [0, 1)
-// and a weight_decay that is negative or not finite.
+// Minimize and Apply are as in nn/optimizers/adam.h, with the same errors. Also
+// records kInvalidArgument if momentum is outside [0, 1), or weight_decay is
+// negative or not finite.
 class Sgd {
  public:
   explicit Sgd(SgdOptions options = {}) : options_(std::move(options)) {}

@@ -12,11 +12,11 @@ namespace mtf::internal {
 
 namespace {
 
-// Where the number behind the last "_" of `scope` begins, or npos.
-size_t NumberOf(absl::string_view scope) {
+// The position of the number after the last "_" of `scope`, or npos.
+size_t FindNumber(absl::string_view scope) {
   size_t digits = scope.size();
   while (digits > 0 && absl::ascii_isdigit(scope[digits - 1])) --digits;
-  // Ten digits could leave an int.
+  // Ten digits could exceed the range of int.
   const bool is_number = digits >= 2 && scope[digits - 1] == '_' &&
                          digits < scope.size() && scope.size() - digits <= 9;
   return is_number ? digits : absl::string_view::npos;
@@ -24,17 +24,17 @@ size_t NumberOf(absl::string_view scope) {
 
 }  // namespace
 
-bool FindLayer(absl::string_view name, absl::string_view* before, int* number) {
-  // Only a scope is a layer: the last part of a name is numbered because it is
-  // not the first of its kind.
+bool FindLayer(absl::string_view name, absl::string_view* prefix, int* layer) {
+  // Only scopes are layers. The number of the last component just makes the
+  // name unique.
   for (size_t begin = 0, end; (end = name.find('/', begin)) != name.npos;
        begin = end + 1) {
-    const size_t digits = NumberOf(name.substr(begin, end - begin));
+    const size_t digits = FindNumber(name.substr(begin, end - begin));
     if (digits == name.npos) continue;
-    *before = name.substr(0, begin + digits);
-    *number = 0;
+    *prefix = name.substr(0, begin + digits);
+    *layer = 0;
     for (char c : name.substr(begin + digits, end - begin - digits)) {
-      *number = 10 * *number + (c - '0');
+      *layer = 10 * *layer + (c - '0');
     }
     return true;
   }
@@ -43,20 +43,21 @@ bool FindLayer(absl::string_view name, absl::string_view* before, int* number) {
 
 LayerName SplitLayer(absl::string_view name) {
   LayerName split;
-  absl::string_view before;
-  size_t behind = 0;
-  if (FindLayer(name, &before, &split.layer)) {
-    split.before = std::string(before);
-    behind = name.find('/', before.size());
+  absl::string_view prefix;
+  size_t suffix_begin = 0;
+  if (FindLayer(name, &prefix, &split.layer)) {
+    split.prefix = std::string(prefix);
+    suffix_begin = name.find('/', prefix.size());
   }
-  split.behind = std::string(name.substr(behind));
+  split.suffix = std::string(name.substr(suffix_begin));
   return split;
 }
 
 std::string ModuleOf(absl::string_view operation) {
   const size_t first = operation.find('/');
   if (first == operation.npos) return "(top)";
-  const bool is_layer = NumberOf(operation.substr(0, first)) != operation.npos;
+  const bool is_layer =
+      FindNumber(operation.substr(0, first)) != operation.npos;
   const size_t second = operation.find('/', first + 1);
   return std::string(operation.substr(
       0, is_layer && second != operation.npos ? second : first));
@@ -69,19 +70,18 @@ std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of) {
   };
   std::vector<Fold> folds;
   std::vector<Open> open;
-  absl::flat_hash_map<std::string, size_t> places;
+  absl::flat_hash_map<std::string, size_t> fold_indices;
   for (size_t i = 0; i < count; ++i) {
     const std::string name = name_of(i);
-    absl::string_view before;
+    absl::string_view prefix;
     int layer = -1;
     size_t fold = folds.size();
-    // What is of no layer stays alone.
-    if (FindLayer(name, &before, &layer)) {
-      const absl::string_view behind =
-          absl::string_view(name).substr(name.find('/', before.size()));
-      fold = places
+    if (FindLayer(name, &prefix, &layer)) {
+      const absl::string_view suffix =
+          absl::string_view(name).substr(name.find('/', prefix.size()));
+      fold = fold_indices
                  .try_emplace(
-                     absl::StrCat(before, "*", behind, "\n", key_of(i)), fold)
+                     absl::StrCat(prefix, "*", suffix, "\n", key_of(i)), fold)
                  .first->second;
     }
     if (fold == folds.size()) {
@@ -91,6 +91,7 @@ std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of) {
     folds[fold].members.push_back(static_cast<int>(i));
     open[fold].layers.push_back(layer);
   }
+  // Name each group after the ranges of its layers: "layer_0..11,13/attention".
   for (size_t f = 0; f < folds.size(); ++f) {
     auto& [name, layers] = open[f];
     std::sort(layers.begin(), layers.end());
@@ -105,7 +106,7 @@ std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of) {
       if (end > i) absl::StrAppend(&numbers, "..", layers[end]);
       i = end + 1;
     }
-    folds[f].name = absl::StrCat(name.before, numbers, name.behind);
+    folds[f].name = absl::StrCat(name.prefix, numbers, name.suffix);
     folds[f].layers = std::move(numbers);
   }
   return folds;

@@ -11,34 +11,37 @@
 
 namespace mtf::internal {
 
-// The module that an operation belongs to: the first part of its name, and of
-// a numbered layer the second too.
+// The module that an operation belongs to: the first scope of its name, or the
+// first two if the first is a numbered layer.
 //
 //   layer_0/attention/output/einsum   layer_0/attention
 //   embedding/gather                  embedding
 //   einsum_1                          (top)
 std::string ModuleOf(absl::string_view operation);
 
-// "layer_0/attention/output/einsum" as "layer_", 0 and "/attention/...": the
-// number of the first scope that has one, or -1 and all of the name behind.
+// A name split at the number of its first numbered scope:
+// "layer_0/attention/output/einsum" is "layer_", 0, "/attention/output/einsum".
+// A name without a numbered scope has layer -1, and `suffix` is the name.
 struct LayerName {
-  std::string before;
+  std::string prefix;
   int layer = -1;
-  std::string behind;
+  std::string suffix;
 };
 LayerName SplitLayer(absl::string_view name);
-// Whether `name` is of a layer; `before` and `number` as above.
-bool FindLayer(absl::string_view name, absl::string_view* before, int* number);
+// Returns whether `name` has a numbered scope. If so, sets `prefix` and `layer`
+// to those of SplitLayer, without allocating.
+bool FindLayer(absl::string_view name, absl::string_view* prefix, int* layer);
 
-// Items that are equal but for the layer they are of.
+// Items that differ only in their layer.
 struct Fold {
   std::string name;    // "layer_0..11/attention"
   std::string layers;  // "0..11", or ""
   std::vector<int> members;
 };
-// Folds `count` items, in the order in which the first of each comes.
-// `name_of` and `key_of` tell the name of item i and all else that has to be
-// equal. What is of no layer stays alone.
+// Groups `count` items, ordered by the first member of each group. Items share
+// a group if their names differ only in the layer and their keys are equal;
+// `name_of` and `key_of` return both for item i. An item without a layer has a
+// group of its own.
 using TextOf = absl::FunctionRef<std::string(size_t)>;
 std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of);
 

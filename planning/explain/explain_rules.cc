@@ -87,7 +87,7 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
   if (rule.section != RuleSection::kDefault && default_rule != nullptr &&
       binding.rules.AxesOf(RuleSection::kDefault, rule.dimension) == axes) {
     return {RuleUse::kUnused,
-            absl::StrCat("the default section says the same")};
+            absl::StrCat("the default section has the same rule")};
   }
   // A variable stored by this rule. A scoped rule with the same axes does not
   // override a default rule.

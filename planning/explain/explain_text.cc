@@ -111,10 +111,10 @@ class ExplanationWriter {
           const LayerName operation = SplitLayer(OperationOf(c));
           return absl::StrJoin(
               {c.kind, c.axes, absl::StrCat(c.bytes), c.dimension, c.rule,
-               c.rule_origin, c.site, ChangeOf(c), operation.before,
+               c.rule_origin, c.site, ChangeOf(c), operation.prefix,
                // Operations outside of layers, such as those of an optimizer,
                // may be numbered across layers.
-               operation.layer < 0 ? "" : operation.behind,
+               operation.layer < 0 ? "" : operation.suffix,
                absl::StrCat(
                    operation.layer < 0 ? 0 : operation.layer - tensor.layer)},
               "\n");
@@ -133,7 +133,7 @@ class ExplanationWriter {
       std::string made_by = OperationOf(first);
       if (operation.layer >= 0 &&
           operation.layer == SplitLayer(first.tensor).layer) {
-        made_by = absl::StrCat(operation.before, fold.layers, operation.behind);
+        made_by = absl::StrCat(operation.prefix, fold.layers, operation.suffix);
       } else if (made_by != "" && fold.members.size() > 1) {
         absl::StrAppend(&made_by, " and ", fold.members.size() - 1, " more");
       }

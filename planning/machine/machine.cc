@@ -13,9 +13,9 @@
 namespace mtf {
 namespace {
 
-// Bytes that a rank sends, as a part of its whole buffer, and messages one
-// after the other, both over `n` ranks: the bounds of Thakur, Rabenseifner and
-// Gropp (2005), which implementations reach within a constant.
+// The bytes that a rank sends, as a share of its full buffer, and the number of
+// sequential messages, both over `n` ranks: the bounds of Thakur, Rabenseifner
+// and Gropp (2005), which implementations reach up to a constant.
 double WireShare(CollectiveKind kind, double n) {
   switch (kind) {
     case CollectiveKind::kAllReduce:
@@ -48,7 +48,7 @@ double Messages(CollectiveKind kind, double n) {
   return 0;
 }
 
-// The table of `kind` measured at the number of ranks nearest to `n`.
+// The table of `kind` with the number of ranks nearest to `n`.
 const CollectiveTable* NearestTable(const MachineLink& link,
                                     CollectiveKind kind, double n) {
   const CollectiveTable* best = nullptr;
@@ -65,7 +65,7 @@ const CollectiveTable* NearestTable(const MachineLink& link,
   return best;
 }
 
-// A collective among `n` ranks of one link.
+// Seconds of a collective among `n` ranks connected by one link.
 double LinkSeconds(const MachineLink& link, CollectiveKind kind, double n,
                    double bytes) {
   const CollectiveTable* table = NearestTable(link, kind, n);
@@ -73,8 +73,8 @@ double LinkSeconds(const MachineLink& link, CollectiveKind kind, double n,
   if (table == nullptr) {
     return Messages(kind, n) * link.latency + wire / link.bandwidth;
   }
-  // As long as what puts as many bytes on the wire there, but for the messages,
-  // of which the floor of the table says how long they take at most.
+  // The measured time for as many bytes on the wire, corrected for the number
+  // of messages. The floor of the table is an upper bound on their latency.
   const double ranks = static_cast<double>(table->ranks);
   const double seconds = table->seconds.At(wire / WireShare(kind, ranks));
   const double latency =
@@ -82,15 +82,15 @@ double LinkSeconds(const MachineLink& link, CollectiveKind kind, double n,
   return seconds + (Messages(kind, n) - Messages(kind, ranks)) * latency;
 }
 
-// The largest part of a block of `ranks` neighbours that lines up with the
-// mesh, so that every such part lies in one block.
+// The size of the largest blocks of consecutive ranks that align with the axes
+// of the mesh and are each within one block of `ranks` consecutive ranks.
 int64_t AlignedBlock(const Mesh& mesh, int64_t ranks) {
   if (ranks == 0 || mesh.num_devices() <= ranks) return mesh.num_devices();
   int64_t block = 1;
   for (int axis = mesh.num_axes() - 1; axis >= 0; --axis) {
-    const int64_t part = std::gcd(mesh.axis_size(axis), ranks / block);
-    block *= part;
-    if (part != mesh.axis_size(axis)) break;
+    const int64_t factor = std::gcd(mesh.axis_size(axis), ranks / block);
+    block *= factor;
+    if (factor != mesh.axis_size(axis)) break;
   }
   return block;
 }
@@ -102,11 +102,11 @@ absl::Status Machine::CheckMesh(const Mesh& mesh) const {
   if (ranks == 0 || mesh.num_devices() <= ranks) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "mesh ", Quoted(mesh.ToString()), " has ", mesh.num_devices(),
-      " ranks, but machine ", Quoted(name_), " joins ", ranks,
+      " ranks, but machine ", Quoted(name_), " connects only ", ranks,
       DetailLine("link", absl::StrCat(links_.back().name, ", ranks ", ranks)),
       DetailLine("help",
-                 "take a smaller mesh, or a machine with a link beyond this "
-                 "one")));
+                 "use a smaller mesh, or a machine with another link outside "
+                 "of this one")));
 }
 
 const MatmulRate& Machine::RateOf(DType dtype) const {
@@ -125,7 +125,7 @@ const MatmulRate& Machine::RateOf(DType dtype) const {
 
 double Machine::MatmulSeconds(DType dtype, int64_t batch, int64_t m, int64_t n,
                               int64_t k) const {
-  // Doubles from the start: a hypothetical product may exceed 64 bits.
+  // In doubles, because the FLOPs of a hypothetical product may exceed 64 bits.
   const double b = static_cast<double>(batch), rows = static_cast<double>(m),
                columns = static_cast<double>(n), sums = static_cast<double>(k);
   const MatmulRate& rate = RateOf(dtype);
@@ -164,7 +164,7 @@ std::vector<int64_t> Machine::Members(const Mesh& mesh,
                                       const AxisList& axes) const {
   std::vector<int64_t> members;
   for (size_t i = 0; i < links_.size(); ++i) {
-    // Beyond the outermost link there is nothing: it joins all.
+    // The outermost link connects all ranks.
     const bool last = i + 1 == links_.size();
     const int64_t block = AlignedBlock(mesh, last ? 0 : links_[i].ranks);
     int64_t count = 1;
@@ -185,39 +185,40 @@ double Machine::CollectiveSeconds(CollectiveKind kind, const Mesh& mesh,
                                   const AxisList& axes, int64_t bytes) const {
   const std::vector<int64_t> members = Members(mesh, axes);
   const double all = static_cast<double>(members.back());
-  const double whole = static_cast<double>(bytes);
+  const double total_bytes = static_cast<double>(bytes);
   if (members.back() == 1 || kind == CollectiveKind::kAllSlice) return 0;
-  // Each link carries its part of the work while the others carry theirs, piece
-  // by piece: the slowest sets the time, the rest add what an empty message
-  // takes. The slowest is the one by which that is the most, so that the time
-  // does not jump where another becomes it.
-  double floors = 0, most_above_floor = 0;
+  // The links work concurrently on chunks of the buffer, so the slowest link
+  // determines the time; each other link adds the time of an empty message. The
+  // slowest is the link with the largest time above that, so that the result is
+  // continuous where another link becomes the slowest.
+  double floors = 0, max_above_floor = 0;
   double inside = 1;
   for (size_t i = 0; i < links_.size(); ++i) {
     const double count = static_cast<double>(members[i]);
     const double units = count / inside;
-    const double sharing = std::exchange(inside, count);
+    const double ranks_per_unit = std::exchange(inside, count);
     if (units == 1) continue;
-    double part = 0;
+    double link_bytes = 0;
     if (kind == CollectiveKind::kAllToAll) {
-      // Of all blocks that go to other ranks, those that go over this link.
-      part = whole * count / all;
+      // The share of the blocks whose destination is within this link.
+      link_bytes = total_bytes * count / all;
     } else if (kind == CollectiveKind::kCollectivePermute) {
-      // Somebody's shard comes over the longest way.
+      // Some shard takes the longest path.
       if (members[i] != members.back()) continue;
-      part = whole;
+      link_bytes = total_bytes;
     } else {
-      // Rings and trees go through all members inside of this link: it carries
-      // what each of so many sends, shared by those that a unit has.
-      part = whole / sharing * WireShare(kind, count) / WireShare(kind, units);
+      // Rings and trees pass through all ranks within this link. The bytes of a
+      // unit are divided among its ranks.
+      link_bytes = total_bytes / ranks_per_unit * WireShare(kind, count) /
+                   WireShare(kind, units);
     }
     const double floor = LinkSeconds(links_[i], kind, units, 0);
     const double seconds =
-        std::max(floor, LinkSeconds(links_[i], kind, units, part));
+        std::max(floor, LinkSeconds(links_[i], kind, units, link_bytes));
     floors += floor;
-    most_above_floor = std::max(most_above_floor, seconds - floor);
+    max_above_floor = std::max(max_above_floor, seconds - floor);
   }
-  return floors + most_above_floor;
+  return floors + max_above_floor;
 }
 
 }  // namespace mtf

@@ -9,7 +9,7 @@
 namespace mtf {
 namespace {
 
-// The first of the two neighbours around `size`, which lies between the ends.
+// The index of the last point up to `size`, which is within the ends.
 template <class Point>
 size_t Before(const std::vector<Point>& points, double size) {
   const auto above = std::upper_bound(
@@ -18,8 +18,8 @@ size_t Before(const std::vector<Point>& points, double size) {
   return static_cast<size_t>(above - points.begin()) - 1;
 }
 
-// Pool adjacent violators: the non-decreasing times nearest to the measured
-// ones in the sum of squares.
+// Pool adjacent violators: the non-decreasing times with the least sum of
+// squared differences to the measured ones.
 std::vector<TimeCurve::Point> NonDecreasing(
     const std::vector<TimeCurve::Point>& points) {
   std::vector<std::pair<double, int>> pools;  // mean, count
@@ -64,7 +64,7 @@ double TimeCurve::At(double size) const {
   }
   const size_t i = Before(smooth_, size);
   const Point &a = smooth_[i], &b = smooth_[i + 1];
-  // The line or, with `power`, the power law through two points.
+  // The line and the power law through two points.
   const auto line = [&](const Point& p, const Point& q) {
     return p.seconds +
            (q.seconds - p.seconds) * (size - p.size) / (q.size - p.size);
@@ -74,10 +74,10 @@ double TimeCurve::At(double size) const {
            std::pow(q.seconds / p.seconds,
                     std::log(size / p.size) / std::log(q.size / p.size));
   };
-  const double between = (line(a, b) + power(a, b)) / 2;
-  const bool behind_floor = i > 0 && smooth_[i - 1].seconds == a.seconds;
-  if (!behind_floor || i + 2 >= smooth_.size()) return between;
-  return std::max(a.seconds, std::min(between, power(b, smooth_[i + 2])));
+  const double mean = (line(a, b) + power(a, b)) / 2;
+  const bool after_floor = i > 0 && smooth_[i - 1].seconds == a.seconds;
+  if (!after_floor || i + 2 >= smooth_.size()) return mean;
+  return std::max(a.seconds, std::min(mean, power(b, smooth_[i + 2])));
 }
 
 }  // namespace mtf

@@ -18,7 +18,7 @@ namespace mtf {
 namespace {
 
 constexpr absl::string_view kThisHost = "this_host";
-constexpr int64_t kMostBytes = 1 << 20;
+constexpr int64_t kMaxBytes = 1 << 20;
 
 bool Exists(const std::string& path) {
   struct stat info;
@@ -27,7 +27,7 @@ bool Exists(const std::string& path) {
 
 absl::StatusOr<Machine> ReadFile(const std::string& path) {
   MTF_ASSIGN_OR_RETURN(const std::string text,
-                       ReadTextFile(path, "machine file", kMostBytes));
+                       ReadTextFile(path, "machine file", kMaxBytes));
   return Machine::Parse(text, path);
 }
 
@@ -78,8 +78,7 @@ absl::StatusOr<Machine> Machine::Load(absl::string_view name_or_path) {
           user.ok() ? DetailLine("file", absl::StrCat(*user, " is missing"))
                     : "",
           DetailLine("help",
-                     "run mtf calibrate, which measures it and writes the "
-                     "file")));
+                     "run mtf calibrate to measure it and write the file")));
     }
   }
   if (Exists(path)) return ReadFile(path);

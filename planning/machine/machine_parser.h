@@ -13,7 +13,7 @@
 
 namespace mtf {
 
-// Reads one machine file; see Machine::Parse.
+// Parses one machine file; see Machine::Parse.
 class MachineParser {
  public:
   MachineParser(absl::string_view text, absl::string_view origin)
@@ -25,7 +25,7 @@ class MachineParser {
   enum class Kind { kTop, kDevice, kMatmul, kAttention, kLink };
   using Words = std::vector<absl::string_view>;
 
-  static constexpr size_t kMostRows = 1000;
+  static constexpr size_t kMaxRows = 1000;
   static constexpr CollectiveKind kKinds[] = {
       CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
       CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll,
@@ -36,21 +36,21 @@ class MachineParser {
   }
   absl::Status FailAt(int number, absl::string_view line,
                       absl::string_view what, absl::string_view help) const;
-  // A complaint of ParseQuantity, which knows no place.
-  absl::Status At(const absl::Status& status) const;
-  // The quantity that `text` writes, within what a machine can have.
-  absl::StatusOr<double> Sensible(absl::string_view text,
-                                  Quantity quantity) const;
+  // Adds the current line to an error of ParseQuantity.
+  absl::Status WithLine(const absl::Status& status) const;
+  // Parses a quantity and checks that it is plausible for a machine.
+  absl::StatusOr<double> PlausibleQuantity(absl::string_view text,
+                                           Quantity quantity) const;
   absl::StatusOr<double> InRange(absl::string_view text, double value,
                                  Quantity quantity) const;
 
   absl::Status Section();
   absl::Status Matmul(absl::string_view name);
   absl::Status EndSection();
-  // A link has no table for more ranks than it joins.
+  // Checks that no table is for more ranks than its link connects.
   absl::Status CheckTables() const;
   absl::Status Finish();
-  // What the present section is called, and the entries it may have.
+  // The name of the current section, and the entries it may have.
   std::string Where() const;
   std::vector<std::string> Entries() const;
 
@@ -58,7 +58,7 @@ class MachineParser {
   absl::Status Name(const Words& rest);
   absl::Status Device(const std::string& key, const Words& rest);
   absl::Status Rate(const std::string& key, const Words& rest);
-  // Reads "128:0.7 1024:1"; `key` and `what` are for errors.
+  // Parses "128:0.7 1024:1"; `key` and `what` are for errors.
   absl::Status Curve(const std::string& key, absl::string_view what,
                      const Words& rest, ShareCurve& curve) const;
   absl::Status Link(const std::string& key, const Words& rest);
@@ -78,16 +78,16 @@ class MachineParser {
   bool device_ = false;
   int section_line_ = 0;
   absl::string_view section_text_;
-  // A line of the text, for errors found further on.
-  struct Place {
+  // A line of the text, for errors detected later.
+  struct TextLine {
     int number = 0;
     absl::string_view line;
   };
-  Place Here() const { return {number_, line_}; }
-  // By link: where it begins, or says how many ranks it joins; and the heads of
-  // the tables of the last one.
-  std::vector<Place> link_places_;
-  std::vector<Place> table_places_;
+  TextLine CurrentLine() const { return {number_, line_}; }
+  // By link: the line of its section, or of its entry "ranks".
+  std::vector<TextLine> link_lines_;
+  // By table of the last link: its first line.
+  std::vector<TextLine> table_lines_;
   std::vector<std::string> seen_;         // entries of this section
   std::function<void(TimeCurve)> store_;  // of the open table
   std::vector<TimeCurve::Point> rows_;

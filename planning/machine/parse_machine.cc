@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads machine files. A file is a list of lines, each a section
-// "[link nvlink]", an entry "latency 3 us" or a row of the table before it,
-// "32 KiB 39 us", which begins with a number. What the entries say is read in
-// parse_machine_entries.cc.
+// Parses machine files. Each line is a section "[link nvlink]", an entry
+// "latency 3 us", or a row of the preceding table, "32 KiB 39 us", which begins
+// with a number. parse_machine_entries.cc parses the entries.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -25,7 +24,7 @@
 namespace mtf {
 namespace {
 
-constexpr size_t kMostText = 1 << 20;
+constexpr size_t kMaxTextBytes = 1 << 20;
 
 std::vector<absl::string_view> WordsOf(absl::string_view line) {
   return absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
@@ -37,7 +36,7 @@ bool BeginsNumber(absl::string_view word) {
          c == '-' || c == '+';
 }
 
-// "32 KiB 39 us" -> {"32 KiB", "39 us"}: a number begins each.
+// "32 KiB 39 us" -> {"32 KiB", "39 us"}: each quantity begins with a number.
 std::vector<std::string> Quantities(
     const std::vector<absl::string_view>& words) {
   std::vector<std::string> quantities;
@@ -60,7 +59,7 @@ std::string NearestHelp(absl::string_view word,
                          : absl::StrCat("did you mean ", nearest, "? ", all);
 }
 
-// What a file is called without its folder and ending.
+// The name of a file without folder and ending.
 std::string BaseName(absl::string_view origin) {
   origin = origin.substr(origin.find_last_of("/ ") + 1);
   absl::ConsumeSuffix(&origin, ".machine");
@@ -70,7 +69,7 @@ std::string BaseName(absl::string_view origin) {
 }  // namespace
 
 absl::StatusOr<Machine> MachineParser::Run() {
-  if (text_.size() > kMostText) {
+  if (text_.size() > kMaxTextBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "machine file ", Quoted(origin_), " is larger than 1 MiB"));
   }
@@ -103,7 +102,7 @@ absl::Status MachineParser::FailAt(int number, absl::string_view line,
                    DetailLine("help", help)));
 }
 
-absl::Status MachineParser::At(const absl::Status& status) const {
+absl::Status MachineParser::WithLine(const absl::Status& status) const {
   const auto [first, details] = std::pair<std::string, std::string>(
       absl::StrSplit(status.message(), absl::MaxSplits('\n', 1)));
   return absl::InvalidArgumentError(
@@ -124,34 +123,35 @@ absl::Status MachineParser::Section() {
   }
   const std::vector<absl::string_view> words = WordsOf(inside);
   const std::string head(words.empty() ? "" : words[0]);
-  const std::string again = "one section says it all; put the entries together";
+  const std::string again = "put the entries into one section";
   section_line_ = number_;
   section_text_ = line_;
   if (head == "device" && words.size() == 1) {
-    if (device_) return Fail("section [device] comes twice", again);
+    if (device_) return Fail("section [device] is defined twice", again);
     device_ = true;
     kind_ = Kind::kDevice;
   } else if (head == "matmul" && words.size() == 2) {
     MTF_RETURN_IF_ERROR(Matmul(words[1]));
   } else if (head == "attention" && words.size() == 1) {
     if (machine_.fuses_attention()) {
-      return Fail("section [attention] comes twice", again);
+      return Fail("section [attention] is defined twice", again);
     }
     kind_ = Kind::kAttention;
   } else if (head == "link" && words.size() == 2) {
     if (!IsLayoutName(words[1])) {
-      return Fail(absl::StrCat("a link is called ", Quoted(words[1])),
-                  "names are made of letters, digits, \"_\" and \"-\"");
+      return Fail(absl::StrCat(Quoted(words[1]), " is not a name for a link"),
+                  "names consist of letters, digits, \"_\" and \"-\"");
     }
     for (const MachineLink& link : machine_.links_) {
       if (link.name == words[1]) {
-        return Fail(absl::StrCat("link ", Quoted(words[1]), " comes twice"),
-                    again);
+        return Fail(
+            absl::StrCat("link ", Quoted(words[1]), " is defined twice"),
+            again);
       }
     }
     machine_.links_.emplace_back().name = std::string(words[1]);
-    link_places_.push_back(Here());
-    table_places_.clear();
+    link_lines_.push_back(CurrentLine());
+    table_lines_.clear();
     kind_ = Kind::kLink;
   } else {
     const std::vector<std::string> heads = {"device", "matmul", "attention",
@@ -172,8 +172,8 @@ absl::Status MachineParser::Matmul(absl::string_view name) {
     if (names.back() != name) continue;
     for (const MatmulRate& rate : machine_.rates_) {
       if (rate.dtype != dtype) continue;
-      return Fail(absl::StrCat("section [matmul ", name, "] comes twice"),
-                  "one section says it all; put the entries together");
+      return Fail(absl::StrCat("section [matmul ", name, "] is defined twice"),
+                  "put the entries into one section");
     }
     machine_.rates_.emplace_back().dtype = dtype;
     kind_ = Kind::kMatmul;
@@ -193,11 +193,11 @@ absl::Status MachineParser::Entry(const std::vector<absl::string_view>& words) {
   }
   const bool is_table =
       kind_ == Kind::kLink && words.size() > 1 && words[1] == "over";
-  // One kind may have tables for several rank counts.
+  // A collective may have tables for several numbers of ranks.
   if (!is_table) {
     if (std::find(seen_.begin(), seen_.end(), key) != seen_.end()) {
       return Fail(
-          absl::StrCat("entry ", Quoted(key), " comes twice in ", Where()),
+          absl::StrCat("entry ", Quoted(key), " is defined twice in ", Where()),
           "keep one");
     }
     seen_.push_back(key);
@@ -256,7 +256,7 @@ absl::Status MachineParser::BeginTable(std::function<void(TimeCurve)> store) {
 
 absl::Status MachineParser::Row(const std::vector<absl::string_view>& words) {
   if (!store_) {
-    return Fail("the row belongs to no table",
+    return Fail("the row does not belong to a table",
                 "rows follow \"copy\" or a collective, as in \"all_reduce "
                 "over 8\"");
   }
@@ -266,27 +266,28 @@ absl::Status MachineParser::Row(const std::vector<absl::string_view>& words) {
                 "as in \"32 KiB 39 us\" or \"1 GiB 265 GB/s\"");
   }
   MTF_ASSIGN_OR_RETURN(const double size,
-                       Sensible(quantities[0], Quantity::kBytes));
-  // But for what the product of number and unit has lost.
+                       PlausibleQuantity(quantities[0], Quantity::kBytes));
+  // Up to the rounding error of number times unit.
   if (std::abs(size - std::round(size)) > size * 1e-15) {
     return Fail(
-        absl::StrCat(Quoted(quantities[0]), " is no whole number of bytes"),
+        absl::StrCat(Quoted(quantities[0]), " is not a whole number of bytes"),
         absl::StrFormat("the nearest is \"%.0f B\"", size));
   }
   const bool is_rate = absl::StrContains(quantities[1], "/");
   MTF_ASSIGN_OR_RETURN(
-      double value, Sensible(quantities[1], is_rate ? Quantity::kBytesPerSecond
-                                                    : Quantity::kSeconds));
+      double value,
+      PlausibleQuantity(quantities[1], is_rate ? Quantity::kBytesPerSecond
+                                               : Quantity::kSeconds));
   if (is_rate) {
     MTF_ASSIGN_OR_RETURN(
         value, InRange(quantities[1], size / value, Quantity::kSeconds));
   }
   if (!rows_.empty() && size <= rows_.back().size) {
-    return Fail("the row is no larger than the one before",
+    return Fail("the size is not larger than in the row before",
                 "order the rows by size");
   }
-  if (rows_.size() == kMostRows) {
-    return Fail("the table has more than 1000 rows", "leave some out");
+  if (rows_.size() == kMaxRows) {
+    return Fail("the table has more than 1000 rows", "remove some rows");
   }
   rows_.push_back({size, value});
   return absl::OkStatus();
@@ -299,8 +300,8 @@ absl::Status MachineParser::EndTable() {
         table_line_, table_text_,
         absl::StrCat("the table has ",
                      Plural(static_cast<int64_t>(rows_.size()), "row")),
-        "two rows or more make a curve; without a table, latency "
-        "and bandwidth are used");
+        "write at least two rows; without a table, latency and bandwidth "
+        "are used");
   }
   store_(TimeCurve(std::move(rows_)));
   store_ = nullptr;
@@ -329,11 +330,11 @@ absl::Status MachineParser::CheckTables() const {
   const MachineLink& link = machine_.links_.back();
   for (size_t i = 0; i < link.tables.size(); ++i) {
     if (link.ranks == 0 || link.tables[i].ranks <= link.ranks) continue;
-    return FailAt(table_places_[i].number, table_places_[i].line,
-                  absl::StrCat("the table is of ", link.tables[i].ranks,
+    return FailAt(table_lines_[i].number, table_lines_[i].line,
+                  absl::StrCat("the table is for ", link.tables[i].ranks,
                                " ranks, but link ", Quoted(link.name),
-                               " joins ", link.ranks),
-                  "what goes over more ranks belongs to the link beyond");
+                               " connects ", link.ranks),
+                  "put tables for more ranks into the next outer link");
   }
   return absl::OkStatus();
 }
@@ -356,21 +357,21 @@ absl::Status MachineParser::Finish() {
     const MachineLink &inner = machine_.links_[i],
                       &outer = machine_.links_[i + 1];
     if (inner.ranks == 0) {
-      return FailAt(link_places_[i].number, link_places_[i].line,
+      return FailAt(link_lines_[i].number, link_lines_[i].line,
                     absl::StrCat("link ", Quoted(inner.name),
-                                 " does not say how many ranks it joins"),
+                                 " does not say how many ranks it connects"),
                     absl::StrCat("link ", Quoted(outer.name),
-                                 " lies beyond it: write \"ranks 8\" for nodes "
-                                 "of 8"));
+                                 " is outside of it: write \"ranks 8\" for "
+                                 "nodes of 8"));
     }
     if (outer.ranks != 0 &&
         (outer.ranks <= inner.ranks || outer.ranks % inner.ranks != 0)) {
       return FailAt(
-          link_places_[i + 1].number, link_places_[i + 1].line,
-          absl::StrCat("link ", Quoted(outer.name), " joins ", outer.ranks,
-                       " ranks, which is no multiple of the ", inner.ranks,
-                       " of link ", Quoted(inner.name)),
-          "links go from inside to outside");
+          link_lines_[i + 1].number, link_lines_[i + 1].line,
+          absl::StrCat("link ", Quoted(outer.name), " connects ", outer.ranks,
+                       " ranks, which is not a larger multiple of the ",
+                       inner.ranks, " of link ", Quoted(inner.name)),
+          "order links from the inside to the outside");
     }
   }
   return absl::OkStatus();

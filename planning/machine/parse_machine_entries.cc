@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the entries of a machine file say; see parse_machine.cc.
+// Parses the entries of a machine file; see parse_machine.cc.
 #include <cmath>
 #include <string>
 #include <utility>
@@ -18,11 +18,11 @@
 namespace mtf {
 namespace {
 
-constexpr int64_t kMostRanks = int64_t{1} << 40;
+constexpr int64_t kMaxRanks = int64_t{1} << 40;
 
-// What no machine is beyond, by far: a slip of the hand, or a unit too many.
+// The plausible range of a quantity. Values outside are typing errors.
 struct Range {
-  double least, most;
+  double min, max;
 };
 Range RangeOf(Quantity quantity) {
   switch (quantity) {
@@ -42,17 +42,17 @@ Range RangeOf(Quantity quantity) {
 
 absl::Status MachineParser::Name(const std::vector<absl::string_view>& rest) {
   if (rest.size() != 1 || !IsLayoutName(rest[0])) {
-    return Fail("a machine has a name of letters, digits, \"_\" and \"-\"",
-                "write it as in \"machine h200_x8\"");
+    return Fail("a machine's name consists of letters, digits, \"_\" and \"-\"",
+                "as in \"machine h200_x8\"");
   }
   machine_.name_ = std::string(rest[0]);
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> MachineParser::Sensible(absl::string_view text,
-                                               Quantity quantity) const {
+absl::StatusOr<double> MachineParser::PlausibleQuantity(
+    absl::string_view text, Quantity quantity) const {
   const auto value = ParseQuantity(text, quantity);
-  if (!value.ok()) return At(value.status());
+  if (!value.ok()) return WithLine(value.status());
   return InRange(text, *value, quantity);
 }
 
@@ -60,16 +60,15 @@ absl::StatusOr<double> MachineParser::InRange(absl::string_view text,
                                               double value,
                                               Quantity quantity) const {
   const Range range = RangeOf(quantity);
-  if (value >= range.least && value <= range.most) return value;
-  return Fail(
-      absl::StrCat(Quoted(text), " is out of range"),
-      absl::StrCat("a machine has from ", FormatQuantity(range.least, quantity),
-                   " to ", FormatQuantity(range.most, quantity)));
+  if (value >= range.min && value <= range.max) return value;
+  return Fail(absl::StrCat(Quoted(text), " is out of range"),
+              absl::StrCat("the range is ", FormatQuantity(range.min, quantity),
+                           " to ", FormatQuantity(range.max, quantity)));
 }
 
 absl::StatusOr<double> MachineParser::One(
     const std::vector<absl::string_view>& rest, Quantity quantity) const {
-  return Sensible(absl::StrJoin(rest, " "), quantity);
+  return PlausibleQuantity(absl::StrJoin(rest, " "), quantity);
 }
 
 absl::Status MachineParser::Device(const std::string& key,
@@ -89,16 +88,16 @@ absl::Status MachineParser::Device(const std::string& key,
     if (rest.size() != 1 || (rest[0] != "yes" && rest[0] != "no")) {
       return Fail(absl::StrCat(key, " is neither \"yes\" nor \"no\""),
                   key == "overlap"
-                      ? "\"yes\" where collectives run beside compute that "
-                        "does not need them"
-                      : "\"yes\" where chains of maps and reductions run as "
+                      ? "\"yes\" if collectives overlap with compute that "
+                        "does not depend on them"
+                      : "\"yes\" if chains of maps and reductions run as "
                         "one kernel");
     }
     (key == "overlap" ? machine_.overlaps_ : machine_.fuses_) =
         rest[0] == "yes";
   } else if (key == "copy") {
     if (!rest.empty()) {
-      return Fail("\"copy\" stands alone; its rows follow",
+      return Fail("\"copy\" has no value; its rows follow on the next lines",
                   "a row is a size and a rate, as in \"1 MiB 12 GB/s\"");
     }
     return BeginTable(
@@ -123,10 +122,10 @@ absl::Status MachineParser::Curve(const std::string& key,
                                   absl::string_view what,
                                   const std::vector<absl::string_view>& rest,
                                   ShareCurve& curve) const {
-  const std::string form = absl::StrCat("write sizes and parts of ", what,
+  const std::string form = absl::StrCat("write sizes and shares of ", what,
                                         ", as in \"", key, " 128:0.7 1024:1\"");
   if (rest.empty()) return Fail("the curve has no points", form);
-  if (rest.size() > kMostRows) {
+  if (rest.size() > kMaxRows) {
     return Fail("the curve has more than 1000 points", form);
   }
   for (absl::string_view word : rest) {
@@ -134,7 +133,8 @@ absl::Status MachineParser::Curve(const std::string& key,
     ShareCurve::Point point;
     if (parts.size() != 2 || !ParseDecimal(parts[0], &point.size) ||
         !ParseDecimal(parts[1], &point.share)) {
-      return Fail(absl::StrCat(Quoted(word), " is no point of a curve"), form);
+      return Fail(absl::StrCat(Quoted(word), " is not a point of a curve"),
+                  form);
     }
     if (!(point.size > 0 && point.size < 1e30)) {
       return Fail(absl::StrCat("point ", Quoted(word),
@@ -143,22 +143,22 @@ absl::Status MachineParser::Curve(const std::string& key,
     }
     if (point.size != std::floor(point.size)) {
       return Fail(absl::StrCat("point ", Quoted(word),
-                               " has a size that is no whole number"),
-                  "sizes count FLOPs, elements or places");
+                               " has a size that is not a whole number"),
+                  "sizes are numbers of FLOPs or elements");
     }
     if (point.share > 0 && point.share < 1e-6) {
-      return Fail(absl::StrCat("point ", Quoted(word), " has a part of ", what,
+      return Fail(absl::StrCat("point ", Quoted(word), " has a share of ", what,
                                " of less than a millionth"),
-                  "no device is as slow");
+                  "no device is that slow");
     }
     if (!(point.share > 0 && point.share <= 1)) {
-      return Fail(absl::StrCat("point ", Quoted(word), " has a part of ", what,
+      return Fail(absl::StrCat("point ", Quoted(word), " has a share of ", what,
                                " outside of (0, 1]"),
                   absl::StrCat("1 is ", what, " itself"));
     }
     if (!curve.points.empty() && point.size <= curve.points.back().size) {
       return Fail(absl::StrCat("point ", Quoted(word),
-                               " is no larger than the one before"),
+                               " is not larger than the one before"),
                   "order the points by size");
     }
     curve.points.push_back(point);
@@ -168,10 +168,10 @@ absl::Status MachineParser::Curve(const std::string& key,
 
 absl::StatusOr<int64_t> MachineParser::Ranks(absl::string_view word) const {
   int64_t ranks = 0;
-  if (!absl::SimpleAtoi(word, &ranks) || ranks < 2 || ranks > kMostRanks) {
+  if (!absl::SimpleAtoi(word, &ranks) || ranks < 2 || ranks > kMaxRanks) {
     return Fail(
-        absl::StrCat(Quoted(word), " is no number of ranks from 2 upwards"),
-        "a link joins two ranks or more");
+        absl::StrCat(Quoted(word), " is not a number of ranks of at least 2"),
+        "a link connects two ranks or more");
   }
   return ranks;
 }
@@ -184,7 +184,7 @@ absl::Status MachineParser::Link(const std::string& key,
       return Fail("\"ranks\" takes one number", "as in \"ranks 8\"");
     }
     MTF_ASSIGN_OR_RETURN(link.ranks, Ranks(rest[0]));
-    link_places_.back() = Here();
+    link_lines_.back() = CurrentLine();
   } else if (key == "bandwidth") {
     MTF_ASSIGN_OR_RETURN(link.bandwidth, One(rest, Quantity::kBytesPerSecond));
   } else if (key == "latency") {
@@ -192,7 +192,7 @@ absl::Status MachineParser::Link(const std::string& key,
   } else {
     if (rest.size() != 2 || rest[0] != "over") {
       return Fail(absl::StrCat("table ", Quoted(key),
-                               " does not say over how many ranks"),
+                               " does not give its number of ranks"),
                   absl::StrCat("write \"", key, " over 8\""));
     }
     MTF_ASSIGN_OR_RETURN(const int64_t ranks, Ranks(rest[1]));
@@ -202,13 +202,13 @@ absl::Status MachineParser::Link(const std::string& key,
     }
     for (const CollectiveTable& table : link.tables) {
       if (table.kind == kind && table.ranks == ranks) {
-        return Fail(
-            absl::StrCat("table \"", key, " over ", ranks, "\" comes twice"),
-            "put the rows together");
+        return Fail(absl::StrCat("table \"", key, " over ", ranks,
+                                 "\" is defined twice"),
+                    "put the rows together");
       }
     }
     link.tables.push_back({kind, ranks, {}});
-    table_places_.push_back(Here());
+    table_lines_.push_back(CurrentLine());
     const size_t at = link.tables.size() - 1;
     return BeginTable([&link, at](TimeCurve curve) {
       link.tables[at].seconds = std::move(curve);

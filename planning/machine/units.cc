@@ -21,7 +21,7 @@ struct Unit {
   double factor;
 };
 
-// From small to large.
+// In increasing order.
 const std::vector<Unit>& UnitsOf(Quantity quantity) {
   static const auto* const bytes =
       new std::vector<Unit>{{"B", 1},        {"KB", 1e3},     {"KiB", 1024},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers with units as machine files and flags write them: "141 GB",
-// "4.3 TB/s", "39 us".
+// Quantities with units in machine files and flags: "141 GB", "4.3 TB/s",
+// "39 us".
 #ifndef PLANNING_MACHINE_UNITS_H_
 #define PLANNING_MACHINE_UNITS_H_
 
@@ -19,21 +19,22 @@ enum class Quantity {
   kSeconds,         // ns, us, ms, s
 };
 
-// The number that `text` writes, in bytes, seconds or one of them per second.
-// Blanks between number and unit are free.
+// Parses `text` as a quantity in bytes, seconds, or bytes or FLOP per second.
+// Blanks between number and unit are optional.
 //
 //   ParseQuantity("80GiB", Quantity::kBytes)  // 85899345920
 //
-// kInvalidArgument, without a place, for text that is no finite number above 0
-// with a unit of that quantity; a misspelt unit is told the nearest one.
+// kInvalidArgument, without file and line, if `text` is not a finite number
+// above 0 with a unit of that quantity. For a misspelt unit the message
+// suggests the nearest one.
 absl::StatusOr<double> ParseQuantity(absl::string_view text, Quantity quantity);
 
-// Reads all of `text` as a decimal number, "0.79" or "1e12": no hexadecimal, no
-// word for infinity. False where it is none.
+// Parses all of `text` as a decimal number, "0.79" or "1e12"; neither
+// hexadecimal nor infinity. Returns false if it is not one.
 bool ParseDecimal(absl::string_view text, double* number);
 
-// The other way, in the largest unit that leaves a number of at least 1:
-// "4.3 TB/s". Bytes use units of 1024 where that is a whole number.
+// Formats a quantity in the largest unit in which it is at least 1: "4.3 TB/s".
+// Bytes use units of 1024 if the number is then whole.
 std::string FormatQuantity(double value, Quantity quantity);
 
 namespace internal {

@@ -17,17 +17,18 @@
 namespace mtf::internal {
 namespace {
 
-// Among so many there are a few that differ.
+// Many layouts cost the same: keeps enough that a few differ.
 constexpr size_t kMostKept = 256;
 constexpr size_t kMostNearest = 8;
-// Small programs have told up to a quarter more than the whole takes.
+// Estimates from small programs exceed the memory of all layers by up to a
+// quarter.
 constexpr double kOverestimate = 1.3;
 
 bool IsSame(const Finding& a, const Finding& b) {
   return a.layout.mesh == b.layout.mesh && a.layout.text == b.layout.text;
 }
 
-// Prices that differ by less are one: sums in another order.
+// Whether two costs differ only by the order in which they were summed.
 bool Same(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
 }
@@ -45,7 +46,7 @@ std::string Bytes(int64_t bytes) {
 
 // The rules in one line.
 std::string RulesLine(const FoundLayout& layout) {
-  if (layout.text.empty()) return "none: everything is whole on every rank";
+  if (layout.text.empty()) return "none: everything is replicated";
   std::string line = layout.text;
   if (line.back() == '\n') line.pop_back();
   return absl::StrReplaceAll(line,
@@ -122,12 +123,12 @@ void SearchFrontier::Keep(Finding finding) {
     }
     std::erase_if(nearest_,
                   [&](const Finding& known) { return IsSame(known, finding); });
-    const auto place =
+    const auto position =
         std::upper_bound(nearest_.begin(), nearest_.end(), finding,
                          [](const Finding& a, const Finding& b) {
                            return IsBetter(a.layout, b.layout, false);
                          });
-    nearest_.insert(place, std::move(finding));
+    nearest_.insert(position, std::move(finding));
     if (nearest_.size() > kMostNearest) nearest_.pop_back();
     return;
   }
@@ -141,11 +142,12 @@ void SearchFrontier::Keep(Finding finding) {
       return;
     }
   }
-  const auto place = std::upper_bound(best_.begin(), best_.end(), finding,
-                                      [](const Finding& a, const Finding& b) {
-                                        return IsBetter(a.layout, b.layout);
-                                      });
-  best_.insert(place, std::move(finding));
+  const auto position =
+      std::upper_bound(best_.begin(), best_.end(), finding,
+                       [](const Finding& a, const Finding& b) {
+                         return IsBetter(a.layout, b.layout);
+                       });
+  best_.insert(position, std::move(finding));
   if (best_.size() > kMostKept) best_.pop_back();
 }
 
@@ -197,7 +199,7 @@ std::vector<Finding> SearchFrontier::Doubtful(size_t count) const {
                    [&](const Finding& a, const Finding& b) {
                      return IsBetter(a.layout, b.layout, any_fits);
                    });
-  // Come upon from several sides, one is there several times.
+  // A layout reached from several neighbours occurs several times.
   doubtful.erase(std::unique(doubtful.begin(), doubtful.end(), IsSame),
                  doubtful.end());
   if (doubtful.size() > count) doubtful.resize(count);
@@ -206,7 +208,7 @@ std::vector<Finding> SearchFrontier::Doubtful(size_t count) const {
 
 absl::Status SearchFrontier::NothingFits() const {
   if (!nearest_whole_) {
-    return absl::InternalError("a search has priced no layout as a whole");
+    return absl::InternalError("no layout was priced with all layers");
   }
   const FoundLayout& nearest = nearest_whole_->layout;
   std::string text, help;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a search has found so far (planning/search/search_layouts.h).
+// The best layouts a search has found so far
+// (planning/search/search_layouts.h).
 #ifndef PLANNING_SEARCH_SEARCH_FRONTIER_H_
 #define PLANNING_SEARCH_SEARCH_FRONTIER_H_
 
@@ -14,65 +15,69 @@
 
 namespace mtf::internal {
 
-// A layout that was priced, and where it comes from.
+// A layout that was priced, and the space it belongs to.
 struct Finding {
   FoundLayout layout;
-  const SearchSpace* space = nullptr;  // outlives the findings
+  const SearchSpace* space = nullptr;  // outlives the frontier
   AxisRoles roles;
-  // Slower than what it differs from in one rule, as far as is known: of
-  // interest where it turns out to be the best, or nothing else is left.
+  // Slower than a known layout that differs in one rule. Reported only if it
+  // turns out to be the best, or if nothing else is left.
   bool slower_neighbour = false;
 };
 
-// Whether a person would not choose between the two by what they cost: time to
-// a hundredth and memory to three are the same.
+// Whether the costs differ by less than 1 % in time and 3 % in memory: too
+// little to choose by.
 bool CostTheSame(const FoundLayout& a, const FoundLayout& b);
 
-// The least of the limits on memory, and the line of the budget it is from.
+// The lowest memory limit, and the budget line that sets it.
 struct MemoryLimit {
   int64_t bytes = 0;  // 0: none
   int line = -1;      // -1: SearchOptions::memory_limit
 };
 MemoryLimit MemoryLimitOf(const SearchOptions& options);
 
-// The best layouts so far, and the nearest of those that are none.
+// The best feasible layouts seen by a search, plus the infeasible ones that
+// miss the memory limit or the budget by least (reported if nothing fits).
+// Layouts that cost the same (CostTheSame) count as one when the best are
+// reported.
 class SearchFrontier {
  public:
-  // The options are to outlive it.
+  // `options` must outlive this object.
   explicit SearchFrontier(const SearchOptions& options);
 
-  // Counts a priced layout, and keeps it if it is among the best. One that
-  // costs what a known one of the mesh does, to the last digit, takes its place
-  // if it has fewer rules.
+  // Counts a priced layout and keeps it if it is among the best. Of two layouts
+  // of one mesh with exactly the same cost, the one with fewer rules is kept.
   void Add(Finding finding);
-  // The same for one that was counted before.
+  // Add() for a layout that was counted before.
   void Keep(Finding finding);
 
   bool Fits(const FoundLayout& layout) const;
-  // Whether a layout of at least this memory may.
+  // Whether a layout that needs at least this much memory can fit.
   bool MayFit(double memory) const;
   int64_t memory_limit() const { return memory_.bytes; }
 
-  // Up to `count` layouts, the best first, no two of which cost the same.
+  // Up to `count` layouts, best first, no two of which cost the same.
   std::vector<Finding> Best(size_t count) const;
-  // Seconds of the last of them, or infinity where there are fewer: what is no
-  // faster is of no interest.
+  // Seconds of the last of Best(count), or infinity if there are fewer. Layouts
+  // that are not faster need not be priced.
   double Worst(size_t count) const;
-  // Forgets them, to be priced again.
+  // Removes and returns the best layouts, so that they can be priced again.
   std::vector<Finding> Take();
-  // Up to `count` that do not fit by an estimate, but may as a whole: the
-  // fastest that are faster than what fits, or the smallest where nothing does.
+  // Up to `count` layouts that do not fit by an estimate but may fit when
+  // priced with all layers: the fastest ones that beat what fits, or the
+  // smallest ones if nothing fits.
   std::vector<Finding> Doubtful(size_t count) const;
 
-  // Of those that do not fit: a few that break fewest lines of the budget, and
-  // among these the smallest, first.
+  // A few of the layouts that do not fit, sorted by the number of budget lines
+  // they exceed, then by memory.
   const std::vector<Finding>& nearest() const { return nearest_; }
-  // The first of those priced as a whole alone: what is told.
+  // The first of those priced with all layers: the one that is reported.
   const std::optional<Finding>& nearest_whole() const { return nearest_whole_; }
-  // kResourceExhausted: by how much, or which line of the budget rejects most.
+  // kResourceExhausted with the missing bytes, or with the budget line that
+  // rejects most layouts.
   absl::Status NothingFits() const;
 
-  // Counts of what was lowered.
+  // Counts of the layouts that were lowered.
   SearchResult result;
 
  private:
@@ -82,12 +87,12 @@ class SearchFrontier {
   std::vector<Finding> nearest_;
   std::vector<Finding> doubtful_;
   std::optional<Finding> nearest_whole_;
-  std::vector<int64_t> broken_;  // by line of the budget: who breaks it
-  mutable double worst_ = 0;     // of Worst, unless best_ has changed
+  std::vector<int64_t> broken_;  // by budget line: layouts that exceed it
+  mutable double worst_ = 0;     // cached Worst(worst_count_)
   mutable size_t worst_count_ = 0;
 };
 
-// Whether `a` is to stand before `b`; both fit, or both do not.
+// Whether `a` is better than `b`. Both fit, or neither does.
 bool IsBetter(const FoundLayout& a, const FoundLayout& b, bool fit = true);
 
 }  // namespace mtf::internal

@@ -13,7 +13,7 @@
 namespace mtf::internal {
 namespace {
 
-constexpr int64_t kAlignment = 64;  // of places in the arena
+constexpr int64_t kAlignment = 64;  // of buffers in the arena
 
 int64_t Aligned(int64_t bytes) {
   return std::max<int64_t>(1, (bytes + kAlignment - 1) / kAlignment) *
@@ -24,13 +24,13 @@ uint64_t Mixed(uint64_t key, uint64_t part) {
   return (key ^ part) * 0x9e3779b97f4a7c15 + (key >> 29);
 }
 
-// So many in a row have to agree for a part to end there.
+// Consecutive equal instructions that mark the end of an insertion.
 constexpr size_t kAgree = 24;
 
-// How many entries stand in `high` from `j` on that are put in before what
-// `low` has from `i` on; -1 for no number.
-std::ptrdiff_t PutIn(const std::vector<uint64_t>& low, size_t i,
-                     const std::vector<uint64_t>& high, size_t j) {
+// The number of entries inserted in `high` at `j` before the continuation of
+// `low` at `i`, or -1 if `low` does not continue.
+std::ptrdiff_t InsertedEntries(const std::vector<uint64_t>& low, size_t i,
+                               const std::vector<uint64_t>& high, size_t j) {
   const size_t agree = std::min(kAgree, low.size() - i);
   const auto first = low.begin() + static_cast<std::ptrdiff_t>(i);
   const auto found =
@@ -86,9 +86,9 @@ std::vector<std::pair<int, int>> MatchPlaces(
   std::vector<size_t> match(low.size());
   for (size_t i = 0, j = 0; i < low.size(); ++i, ++j) {
     if (j == high.size() || low[i] != high[j]) {
-      const std::ptrdiff_t more = PutIn(low, i, high, j);
+      const std::ptrdiff_t more = InsertedEntries(low, i, high, j);
       if (more < 0) return {};
-      // What is put in may as well stand before what it repeats.
+      // The insertion may equally come before the block that it repeats.
       const size_t length = static_cast<size_t>(more);
       for (size_t k = 1; k <= i && high[match[i - k] + length] == low[i - k] &&
                          match[i - k] + k == j;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step of many equal blocks holds at most, from the programs of two and
-// of four of them (planning/search/search_layouts.h).
+// Extrapolates the peak memory of a step with many equal blocks from the
+// programs of two and of four of them (planning/search/search_layouts.h).
 #ifndef PLANNING_SEARCH_SEARCH_MEMORY_H_
 #define PLANNING_SEARCH_SEARCH_MEMORY_H_
 
@@ -15,37 +15,38 @@
 
 namespace mtf::internal {
 
-// A program instruction by instruction.
+// The memory in use along a program, by instruction.
 struct HeldBytes {
-  // What stands there, in whichever block: two instructions that do the same in
+  // What the instruction does, whichever block it is in: equal instructions of
   // two blocks have one key.
   std::vector<uint64_t> keys;
-  // Bytes of the arena that are in use while it runs.
+  // Bytes of the arena in use while the instruction runs.
   std::vector<int64_t> bytes;
-  // Instructions whose number or place need not go with the blocks: sums that
-  // go together in calls of so many bytes, what waits for collectives, and what
-  // is made of parameters ahead.
+  // Instructions whose number or position does not follow the blocks: bucketed
+  // reductions, waits, and values derived from parameters ahead of their use.
   std::vector<bool> floats;
 };
 
-// Of a program with a plan for its memory, made for `groups`.
+// Of a program whose buffers were planned for `groups`.
 HeldBytes HeldAlong(const Program& program,
                     absl::Span<const FusedGroup> groups);
 
-// Pairs of places in the two: `high` is `low` with parts put in, and each place
-// of `low` meets the one in `high` that is as far from the first block, and the
-// one that is as far from the last, where the part put in repeats what is
-// beside it. None where `high` is not that.
+// Aligns two programs, where `high` is `low` with blocks inserted. Returns
+// pairs of positions: each position of `low` with the one in `high` that is
+// equally far from the first block and, where the insertion repeats its
+// neighbour, with the one equally far from the last block. Empty if `high` is
+// not of that form.
 std::vector<std::pair<int, int>> MatchPlaces(const std::vector<uint64_t>& low,
                                              const std::vector<uint64_t>& high);
 
-// The most bytes that are in use at once at `place` on the line through the
-// programs, 0 the first and 1 the second. What is held at a place that is so
-// far from the first block, or from the last, grows by the same with every
-// block, so each place has its line, and the highest of them counts: what the
-// whole program holds, to the byte, where its parts repeat as they do here.
-// Where the second program is not the first with parts put in, the estimate is
-// the lower one of the line of the peaks and of the places that do match.
+// Extrapolates the peak of the arena to `place` on the line through the two
+// programs, where 0 is the first and 1 the second. The bytes in use at a fixed
+// distance from the first or the last block grow linearly with the number of
+// blocks, so each aligned position has its own line, and the peak is the
+// highest of them: exact to the byte if the program of all blocks repeats as
+// these do. If the programs do not align, the result is the lower of two
+// estimates: the line through both peaks, and the highest line of the positions
+// that do align.
 //
 //   MostHeld(HeldAlong(two, {}), HeldAlong(four, {}), 47)  // of 96 blocks
 int64_t MostHeld(const HeldBytes& low, const HeldBytes& high, double place);

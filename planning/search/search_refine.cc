@@ -10,7 +10,7 @@
 namespace mtf::internal {
 namespace {
 
-// A rule that wins less than this share of a step is not worth its line.
+// A rule must save at least this share of the step time.
 constexpr double kWorthwhile = 1e-5;
 
 bool IsLegal(const Neighbours& neighbours, DimSet set) {
@@ -23,7 +23,7 @@ bool IsLegal(const Neighbours& neighbours, DimSet set) {
   return true;
 }
 
-// Collects the layouts next to one.
+// Collects the neighbours of one layout.
 class Neighbourhood {
  public:
   Neighbourhood(const SearchDimensions& dimensions, const AxisRoles& roles)
@@ -50,7 +50,8 @@ class Neighbourhood {
     return std::all_of(
         roles.axes.begin(), roles.axes.end(), [this](const AxisRole& role) {
           return IsLegalOutside(role) &&
-                 // What leaves may stand together then; Lower is asked.
+                 // The dimensions that an exchange releases may conflict no
+                 // more; Lower decides.
                  (role.exchange >= 0 ||
                   internal::IsLegal(dimensions_.defaults, role.cuts)) &&
                  internal::IsLegal(dimensions_.parameters,
@@ -101,8 +102,8 @@ class Neighbourhood {
     lists_.push_back(std::move(list));
   }
 
-  void ChangeDefault(int place) {
-    const DimSet dim = DimSet{1} << place;
+  void ChangeDefault(int index) {
+    const DimSet dim = DimSet{1} << index;
     std::vector<AxisRoles> list;
     for (size_t axis = 0; axis < roles_.axes.size(); ++axis) {
       AxisRoles changed = roles_;
@@ -111,8 +112,8 @@ class Neighbourhood {
       role.optimizer &= ~dim;
       if ((role.by_first_name() & dim) == 0) {
         if (AxisRoles outside = changed;
-            MayCutOutside(dimensions_.outside, place, role)) {
-          CutOutside(place, outside.axes[axis]);
+            MayCutOutside(dimensions_.outside, index, role)) {
+          CutOutside(index, outside.axes[axis]);
           Add(std::move(outside), list);
         }
         role.cuts |= dim;
@@ -135,7 +136,7 @@ class Neighbourhood {
   std::vector<std::vector<AxisRoles>> lists_;
 };
 
-// Whether to go on from `found` instead of `present`.
+// Whether to continue from `found` instead of `present`.
 bool IsWorthwhile(const SearchFrontier& findings, const FoundLayout& present,
                   const FoundLayout& found) {
   const bool fits = findings.Fits(found);
@@ -148,7 +149,7 @@ bool IsWorthwhile(const SearchFrontier& findings, const FoundLayout& present,
                 : static_cast<double>(layout.memory_bytes());
   };
   if (cost(found) < cost(present) * (1 - kWorthwhile)) return true;
-  // The same for fewer rules.
+  // Equal cost with fewer rules.
   return cost(found) <= cost(present) &&
          found.memory_bytes() <= present.memory_bytes() &&
          found.rules.rules().size() < present.rules.rules().size();
@@ -181,10 +182,10 @@ void Refine(const SearchContext& context, const SearchDimensions& dimensions,
     return !findings.Fits(present.layout) ||
            bounds->ComputeSeconds(cuts) < present.layout.price.seconds;
   };
-  // To the best of all that differ in one rule, until none is worthwhile.
+  // Steepest descent: to the best neighbour until none is worthwhile.
   for (bool changed = true; changed;) {
     changed = false;
-    // From here on it was gone before.
+    // Another start has already expanded this layout.
     if (!refined.left.insert(present.layout.text).second) return;
     std::vector<LayoutToPrice> layouts;
     for (std::vector<AxisRoles>& list : NextTo(dimensions, present.roles)) {
@@ -193,7 +194,7 @@ void Refine(const SearchContext& context, const SearchDimensions& dimensions,
         if (promises(roles)) layouts.push_back({std::move(roles), 0, 0});
       }
     }
-    // What is slower than a layout that fits is of no interest.
+    // Layouts slower than one that fits need not be priced.
     const double worst = findings.Fits(present.layout)
                              ? present.layout.price.seconds
                              : std::numeric_limits<double>::infinity();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is next to a layout: the same but for one rule
+// Local search: from a layout to its best neighbour, which differs in one rule
 // (planning/search/search_layouts.h).
 #ifndef PLANNING_SEARCH_SEARCH_REFINE_H_
 #define PLANNING_SEARCH_SEARCH_REFINE_H_
@@ -15,30 +15,31 @@
 
 namespace mtf::internal {
 
-// The layouts that differ from `roles` in the rule of one dimension, in lists
-// of those that change the same rule:
+// The neighbours of `roles`: layouts that differ in the rule of one dimension,
+// in one list per changed rule:
 //
-//   default      the dimension is cut over one axis more, or one less; then the
-//                scoped sections follow, or stay as they are; or it is cut over
-//                one more outside of layers, where it has second names inside
-//   a scoped     it is cut over one axis more or less than in the default
-//   section,     section, over every axis that is free, or over none
-//   or both
-//   [parameters] what is gathered for use is kept for the next, or it is not
+//   default      the dimension is sharded over one axis more or less, and the
+//                scoped sections follow or stay as they are; or it is sharded
+//                over one more axis outside of layers, if it has second names
+//                inside
+//   a scoped     the dimension is sharded over one axis more or less than in
+//   the section,     default section, over every free axis, or over none or
+//   both [parameters] keep_gathered is set or cleared
 //
-// Only what Lower takes: no axis twice in one operation.
+// Layouts that use an axis twice in one operation are left out: Lower would
+// reject them.
 std::vector<std::vector<AxisRoles>> NextTo(const SearchDimensions& dimensions,
                                            const AxisRoles& roles);
 
-// What was done from other starts of a space, by the rules of layouts.
+// The state of all local searches of one space, by layout text.
 struct Refined {
-  std::set<std::string> left;  // left for the best next to it, if any is better
-  std::set<std::string> tried;  // priced, and counted
+  std::set<std::string> left;   // starting points already expanded
+  std::set<std::string> tried;  // layouts already priced and counted
 };
 
-// Goes from `start` to the best of what is next to it by one rule, and on from
-// there, until nothing is faster (or smaller, as long as nothing fits). All
-// that is priced is added to the findings. `bounds` may be null.
+// Moves from `start` to its best neighbour until no neighbour is faster (or
+// smaller, as long as nothing fits). Adds every priced layout to the frontier
+// of `context`. `bounds` may be null.
 void Refine(const SearchContext& context, const SearchDimensions& dimensions,
             const SearchBounds* bounds, const Finding& start, Refined& refined);
 

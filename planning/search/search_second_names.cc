@@ -12,7 +12,7 @@
 namespace mtf::internal {
 namespace {
 
-// Those of `wanted` that may stand beside `cuts`.
+// The dimensions of `wanted` that an axis may shard together with `cuts`.
 DimSet AtRest(const Neighbours& neighbours, DimSet cuts, DimSet wanted) {
   wanted &= neighbours.dims & ~cuts;
   for (size_t i = 0; i < neighbours.clash.size(); ++i) {
@@ -21,9 +21,9 @@ DimSet AtRest(const Neighbours& neighbours, DimSet cuts, DimSet wanted) {
   return wanted;
 }
 
-// The largest sets of dimensions that an axis can cut of the optimizer's state.
+// The largest sets of dimensions that one axis can shard in optimizer state.
 std::vector<DimSet> LargestOfState(const SearchSpace& space) {
-  // The first group cuts nothing by default.
+  // The first group shards nothing in the default section.
   std::set<DimSet> sets;
   for (int r = space.groups[0]; r < space.groups[1]; ++r) {
     sets.insert(space.roles[r].optimizer);
@@ -38,17 +38,17 @@ std::vector<DimSet> LargestOfState(const SearchSpace& space) {
   return largest;
 }
 
-class Exchanger {
+class AllToAllLayouts {
  public:
-  Exchanger(const SearchDimensions& dimensions, const SearchSpace& space,
-            const SearchBounds& bounds)
+  AllToAllLayouts(const SearchDimensions& dimensions, const SearchSpace& space,
+                  const SearchBounds& bounds)
       : dimensions_(dimensions),
         space_(space),
         bounds_(bounds),
         states_(LargestOfState(space)) {}
 
-  // Appends the layouts whose default section cuts this but for the axes of an
-  // exchange.
+  // Appends the layouts whose default section is `cuts`, except on the axes of
+  // an exchange.
   void Add(const std::vector<DimSet>& cuts) {
     constexpr int kMostAxes = 3;
     for (size_t e = 0; e < space_.exchanges.size(); ++e) {
@@ -61,7 +61,8 @@ class Exchanger {
           if (chosen >> axis & 1) {
             role.exchange = static_cast<int>(e);
             changed[axis] = space_.exchanges[e].leave;
-            key[axis] = ~static_cast<DimSet>(e);  // no dimensions are that
+            key[axis] = ~static_cast<DimSet>(
+                e);  // differs from every set of dimensions
           }
           role.cuts = changed[axis];
         }
@@ -71,7 +72,7 @@ class Exchanger {
     }
   }
 
-  // Appends those that differ from `roles` in one axis.
+  // Appends the layouts that differ from `roles` in one axis.
   void AddNextTo(const AxisRoles& roles) {
     for (size_t e = 0; e < space_.exchanges.size(); ++e) {
       for (size_t axis = 0; axis < roles.axes.size(); ++axis) {
@@ -91,8 +92,8 @@ class Exchanger {
     layouts_.push_back({layout, compute, bounds_.MemoryOf(layout)});
   }
 
-  // The layout, and the smallest in which axes of `which` cut more of what
-  // rests in shards: of the optimizer's state, and of parameters too.
+  // Appends `layout`, and the smallest layouts in which the axes of `which`
+  // also shard optimizer state, and optimizer state and parameters, at rest.
   void AddSections(const AxisRoles& layout, size_t which, double compute) {
     Append(layout, compute);
     for (bool parameters : {false, true}) {
@@ -124,9 +125,9 @@ class Exchanger {
   std::vector<LayoutToPrice> layouts_;
 };
 
-// The smallest of each default section, cut outside of layers too. Its bounds
-// take what is inside for cut alike, so of these only what cuts products of
-// matrices far is of use.
+// The smallest layout of each default section, sharded outside of layers too.
+// Its bounds assume the same sharding inside of layers, so only layouts that
+// shard matmuls far are useful.
 std::vector<LayoutToPrice> CutOutside(
     const SearchSpace& space, const SearchBounds& bounds,
     const std::vector<MeshSearch::Default>& defaults) {
@@ -160,7 +161,7 @@ void PriceBySecondNames(const SearchContext& context,
   const auto price = [&](const std::vector<LayoutToPrice>& layouts) {
     const auto found = PriceAll(context, space, layouts, search.Worst());
     for (size_t i = 0; i < layouts.size(); ++i) {
-      if (!found[i].ok()) continue;  // no layout
+      if (!found[i].ok()) continue;  // not a legal layout
       ++findings.result.by_second_names;
       if (*found[i]) {
         findings.Add({**found[i], &space, layouts[i].roles});
@@ -179,7 +180,7 @@ void PriceBySecondNames(const SearchContext& context,
   if (outside.size() > kMostOutside) outside.resize(kMostOutside);
   price(outside);
 
-  Exchanger exchanger(dimensions, space, *bounds);
+  AllToAllLayouts exchanger(dimensions, space, *bounds);
   for (const Finding& finding : findings.Best(kBest)) {
     if (finding.space == &space) exchanger.AddNextTo(finding.roles);
   }
@@ -190,7 +191,7 @@ void PriceBySecondNames(const SearchContext& context,
                    [](const LayoutToPrice& a, const LayoutToPrice& b) {
                      return a.seconds < b.seconds;
                    });
-  // Those that fit in the order of compute, then the smallest.
+  // First those that fit, by compute time, then the smallest.
   const auto too_large = std::stable_partition(
       exchanged.begin(), exchanged.end(), [&](const LayoutToPrice& layout) {
         return findings.MayFit(layout.memory);

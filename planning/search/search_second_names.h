@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layouts that cut a dimension in one place and not in another, by its second
-// names. No SearchSpace has them: there would be far too many.
+// Layouts that shard a dimension in some operations only, by its second names.
+// They are in no SearchSpace, which would become far too large.
 #ifndef PLANNING_SEARCH_SEARCH_SECOND_NAMES_H_
 #define PLANNING_SEARCH_SEARCH_SECOND_NAMES_H_
 
@@ -10,17 +10,17 @@
 
 namespace mtf::internal {
 
-// Adds to the findings of `context` some layouts next to those of `search` that
-// cut products of matrices furthest:
+// Adds to the frontier of `context` neighbours of those layouts of `search`
+// that shard matmuls over most devices:
 //
-//   outside    dimensions cut outside of layers alone, wherever they can be, in
+//   outside    dimensions sharded only outside of layers, wherever possible, in
 //              the smallest layouts: sequence parallelism
-//   exchanged  an ExchangeInside over some of the axes, where as much, or
-//              nothing, is cut besides of the optimizer's state, and of
-//              parameters, as can be: all-to-all attention. Over one axis next
-//              to the best found, too.
+//   exchanged  an ExchangeInside over some of the axes, with optimizer state
+//   and
+//              parameters replicated or sharded as far as possible: all-to-all
+//              attention; over one axis also next to the best layouts found
 //
-// None where nothing is bounded.
+// Does nothing without bounds.
 void PriceBySecondNames(const SearchContext& context,
                         const SearchDimensions& dimensions,
                         const SearchSpace& space, const MeshSearch& search);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 #include "backends/backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

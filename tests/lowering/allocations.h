@@ -7,7 +7,7 @@
 namespace mtf::testing {
 
 // How often this thread has called operator new, which this binary replaces by
-// one that counts; -1 under a sanitizer, which needs its own.
+// one that counts; -1 under a sanitizer, which brings its own.
 int64_t Allocations();
 
 }  // namespace mtf::testing

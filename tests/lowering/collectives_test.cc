@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives are minimal: which ones an expression needs under a layout, how
-// often and with how many bytes.
+// Collectives are minimal: which collectives an expression needs under a
+// layout, how often, with how many bytes.
 #include <string>
 #include <vector>
 
@@ -41,31 +41,31 @@ struct Products {
   }
 };
 
-TEST(Collectives, AMatmulOverACutDimensionIsOneAllReduce) {
+TEST(Collectives, MatmulOverShardedDimensionIsOneAllReduce) {
   Products p;
   // 2 (n-1)/n of 8 x 4 floats.
   EXPECT_EQ(p.CostsOf(p.y, "hidden:model"), "all_reduce model 1x 192\n");
 }
 
-TEST(Collectives, AMatmulOverAWholeDimensionIsNone) {
+TEST(Collectives, MatmulOverReplicatedDimensionIsNone) {
   Products p;
   EXPECT_EQ(p.CostsOf(p.y, "batch:data, out:model"), "");
 }
 
-TEST(Collectives, BatchAndSumCutOverTwoAxesReduceOneShard) {
+TEST(Collectives, BatchAndSumShardedOverTwoAxesReduceOneShard) {
   Products p;
   EXPECT_EQ(p.CostsOf(p.y, "batch:data, hidden:model"),
             "all_reduce model 1x 96\n");
 }
 
-TEST(Collectives, AReaderThatWantsTheSumCutGetsOneReduceScatter) {
+TEST(Collectives, ReaderOfAShardedSumGetsOneReduceScatter) {
   Products p;
-  const Tensor cut = Relu(Rename(p.y, "out", "vocab"));
-  EXPECT_EQ(p.CostsOf(cut, "hidden:model, vocab:model"),
+  const Tensor sharded = Relu(Rename(p.y, "out", "vocab"));
+  EXPECT_EQ(p.CostsOf(sharded, "hidden:model, vocab:model"),
             "reduce_scatter model 1x 96\n");
 }
 
-TEST(Collectives, APendingSumIsCarriedThroughWhatIsLinear) {
+TEST(Collectives, UnreducedSumPassesLinearOperations) {
   struct Case {
     const char* name;
     Tensor (*make)(Products&);
@@ -78,7 +78,7 @@ TEST(Collectives, APendingSumIsCarriedThroughWhatIsLinear) {
        "all_reduce model 1x 192\n"},
       {"scaled sum", [](Products& p) { return 0.5 * p.y - p.z / 3.0; },
        "all_reduce model 1x 192\n"},
-      {"sum with something whole between",
+      {"sum with a replicated value in between",
        [](Products& p) {
          return p.y + Input(p.graph, "u", kFloat32, {kBatch, kOut}) + p.z;
        },
@@ -126,7 +126,7 @@ TEST(Collectives, APendingSumIsCarriedThroughWhatIsLinear) {
   }
 }
 
-TEST(Collectives, APendingSumIsReducedBeforeWhatIsNot) {
+TEST(Collectives, UnreducedSumIsReducedBeforeNonlinearOperations) {
   struct Case {
     const char* name;
     Tensor (*make)(Products&);
@@ -135,7 +135,7 @@ TEST(Collectives, APendingSumIsReducedBeforeWhatIsNot) {
   const Case kCases[] = {
       {"function", [](Products& p) { return Relu(p.y); },
        "all_reduce model 1x 192\n"},
-      // Both are made before either is read: one call for two sums.
+      // Both are computed before either is read: one call for two reductions.
       {"product", [](Products& p) { return p.y * p.z; },
        "all_reduce model 1x 384\n"},
       {"maximum", [](Products& p) { return ReduceMax(p.y, {kOut}); },
@@ -152,10 +152,10 @@ TEST(Collectives, APendingSumIsReducedBeforeWhatIsNot) {
   }
 }
 
-// A sum is sent in the dtype of its summands, however it is read: gradients and
-// activations of two bytes are two bytes on the wire. (Communicators add them
+// A reduction is sent in the dtype of its summands, whatever reads it: 16-bit
+// gradients and activations take two bytes on the wire. (Communicators add them
 // in f32 and round once.)
-TEST(Collectives, ACastUpIsReducedInTheDTypeOfTheSummands) {
+TEST(Collectives, WideningCastIsReducedInTheDTypeOfTheSummands) {
   Graph graph;
   const Tensor x = Input(graph, "x", kBFloat16, {kBatch, kHidden});
   const Tensor v = Input(graph, "v", kBFloat16, {kHidden, kOut});
@@ -168,13 +168,13 @@ TEST(Collectives, ACastUpIsReducedInTheDTypeOfTheSummands) {
   EXPECT_EQ(costs_of(Cast(y, kFloat32)), "all_reduce model 1x 96\n");
 }
 
-TEST(Collectives, AMaximumOverACutDimensionIsOneAllReduce) {
+TEST(Collectives, MaximumOverShardedDimensionIsOneAllReduce) {
   Products p;
   EXPECT_EQ(p.CostsOf(ReduceMax(p.x, {kBatch}), "hidden:model"),
             "all_reduce model 1x 48\n");
 }
 
-TEST(Collectives, AFetchIsGatheredAndShardsAreNot) {
+TEST(Collectives, FetchIsGatheredUnlessShardsAreFetched) {
   Products p;
   const std::string layout = "batch:data, out:model";
   EXPECT_EQ(p.CostsOf(p.y, layout), "");
@@ -184,7 +184,7 @@ TEST(Collectives, AFetchIsGatheredAndShardsAreNot) {
       "all_gather data 1x 16\nall_gather model 1x 96\n");
 }
 
-TEST(Collectives, AWeightThatIsUsedTwiceIsReducedOnce) {
+TEST(Collectives, GradientOfAWeightUsedTwiceIsReducedOnce) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kHidden});
   const Tensor w =
@@ -196,14 +196,14 @@ TEST(Collectives, AWeightThatIsUsedTwiceIsReducedOnce) {
   const auto program =
       LowerText(graph, "data:4", "batch:data", {.fetches = {gradient}});
   EXPECT_EQ(Costs(program), "all_reduce data 1x 384\n");
-  // Two products, added before anything is sent.
+  // Two products, added before the reduction.
   ASSERT_OK(program);
   EXPECT_THAT(PrintProgram(*program),
               HasSubstr(" = map(%einsum_1_grad_1, %einsum_grad_1) add\n"));
 }
 
-// Attention and feed-forward under Megatron's cuts, forward and backward.
-TEST(Collectives, AMegatronBlockIsTwoAllReducesForwardAndTwoBackward) {
+// Attention and feed-forward under Megatron's layout, forward and backward.
+TEST(Collectives, MegatronBlockIsTwoAllReducesForwardAndTwoBackward) {
   Graph graph;
   const Dimension batch{"batch", 2}, length{"length", 4}, model{"d_model", 8},
       heads{"heads", 4}, d_kv{"d_kv", 2}, d_ff{"d_ff", 32};

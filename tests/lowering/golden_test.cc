@@ -2,13 +2,13 @@
 //
 // The training step of a small transformer under each preset, compared with the
 // files of tests/golden/: <preset>.txt is the program that every rank runs,
-// before it gets its places in memory, and <preset>.explain.txt what the user
-// is told about it. A collective that appears or disappears there is a change
-// of speed that somebody must have meant. To rewrite the files, run
+// before buffers are planned, and <preset>.explain.txt its explanation. A
+// collective that appears or disappears there is an intended performance
+// change. To rewrite the files, run
 //
 //   MTF_UPDATE_GOLDENS=1 lowering_test --gtest_filter='*Golden*'
 //
-// and for what programs print, <preset>.<program>.explain.txt, train_test.
+// and, for the outputs of programs, <preset>.<program>.explain.txt, train_test.
 #include <filesystem>
 #include <ostream>
 #include <string>
@@ -75,8 +75,8 @@ TEST_P(Golden, Explanation) {
 INSTANTIATE_TEST_SUITE_P(Presets, Golden, ::testing::ValuesIn(GoldenCases()),
                          [](const auto& info) { return info.param.preset; });
 
-// A preset that goes leaves no file behind.
-TEST(GoldenFiles, EachIsOfAPreset) {
+// A removed preset leaves no file behind.
+TEST(GoldenFiles, EveryFileBelongsToAPreset) {
   const std::vector<std::string> presets = LayoutRules::PresetNames();
   for (const auto& entry : std::filesystem::directory_iterator(GOLDEN_DIR)) {
     if (entry.is_directory()) continue;  // cuda/, which train_test writes

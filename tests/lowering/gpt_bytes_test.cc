@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Bytes that a plan sends per layer, rank and step, beside the closed formulas
-// of the literature at the sizes of published models. All in elements of two
-// bytes unless a test says otherwise, and as "sent per device on the wire":
-// 2 (n-1)/n S for an all_reduce of S bytes, (n-1)/n S for the others.
+// Bytes that a plan sends per layer, rank and step, compared with the closed
+// formulas of the literature at the sizes of published models. Elements have
+// two bytes unless a test says otherwise; bytes are those sent per device: 2
+// (n-1)/n S for an all_reduce of S bytes, (n-1)/n S for the others.
 //
 // In the comments, h is d_model, P = 12 h^2 the weights of a layer, e bytes per
 // element, T the tokens of a model parallel group, d, t, r, c, E, C sizes of
-// axes. What is tested is a whole training step: forward, backward and update.
+// axes. Each test lowers a whole training step: forward, backward and update.
 #include <map>
 #include <string>
 #include <utility>
@@ -41,7 +40,7 @@ Bytes BytesOf(absl::string_view mesh, absl::string_view layout,
   return bytes;
 }
 
-// What one more layer adds.
+// The bytes of one more layer.
 Bytes PerLayer(absl::string_view mesh, absl::string_view layout, GptSizes sizes,
                bool trains = true) {
   const Bytes less = BytesOf(mesh, layout, sizes, trains);
@@ -96,8 +95,7 @@ TEST(GptBytes, DataParallel) {
               UnorderedElementsAre(Pair{"all_reduce data", 12'683'575'296}));
 }
 
-// Parameters of f32 that are used in bf16 have gradients of bf16, which go over
-// the wire as such.
+// f32 parameters used in bf16 have bf16 gradients, which are sent as such.
 TEST(GptBytes, DataParallelWithParametersOfFourBytes) {
   GptSizes mixed = LargeSizesPerRank(8);
   mixed.parameters = kFloat32;
@@ -106,14 +104,15 @@ TEST(GptBytes, DataParallelWithParametersOfFourBytes) {
 }
 
 // The same total in two halves: gradients are reduce_scattered, updated
-// parameters gathered. Stages 1 and 2 are one plan here: nobody asks for whole
-// gradients, so they are never made.
+// parameters gathered. Stages 1 and 2 are one plan here: nothing reads
+// replicated gradients, so they never exist.
 TEST(GptBytes, ZeroStagesOneAndTwo) {
   EXPECT_THAT(PerLayer("data:8", gpt_layouts::kZero1, LargeSizesPerRank(8)),
               UnorderedElementsAre(Pair{"reduce_scatter data", 3'170'893'824},
                                    Pair{"all_gather data", 3'170'893'824}));
-  // Whole parameters of f32 are gathered as what they are: (d-1)/d P (2 + 4).
-  // Parameters in shards (stage 3) are gathered in the dtype of their use.
+  // Replicated f32 parameters are gathered in f32: (d-1)/d P (2 + 4).
+  // Parameters stored in shards (stage 3) are gathered in the dtype of their
+  // use.
   GptSizes mixed = LargeSizesPerRank(8);
   mixed.parameters = kFloat32;
   EXPECT_THAT(PerLayer("data:8", gpt_layouts::kZero1, mixed),
@@ -122,9 +121,8 @@ TEST(GptBytes, ZeroStagesOneAndTwo) {
 }
 
 // 3 (d-1)/d P e: gathers for the forward pass, again for the backward pass, and
-// scatters gradients. Where what was gathered is kept until the backward pass
-// has read it, 2 (d-1)/d P e: a third less on the wire for P e bytes of memory
-// per layer.
+// scatters gradients. With the gathered copy kept until the backward pass, 2
+// (d-1)/d P e: a third less on the wire for P e bytes of memory per layer.
 TEST(GptBytes, ZeroStageThree) {
   for (DType parameters : {kBFloat16, kFloat32}) {
     GptSizes sizes = LargeSizesPerRank(8);
@@ -143,9 +141,9 @@ TEST(GptBytes, ZeroStageThree) {
   }
 }
 
-// Of bf16 parameters with masters of f32: what layers send is of bf16, and so
-// are parameters on their way from or to their shards; gradients go over the
-// wire as what they are made in, (d-1)/d P 4 in f32.
+// bf16 parameters with f32 master copies: layers send bf16, parameters are
+// gathered in bf16, and gradients are sent in the dtype they are computed in,
+// (d-1)/d P 4 in f32.
 TEST(GptBytes, MixedPrecision) {
   for (DType gradients : {kFloat32, kBFloat16}) {
     GptSizes sizes = LargeSizesPerRank(8);
@@ -194,10 +192,10 @@ TEST(GptBytes, Megatron) {
               UnorderedElementsAre(Pair{"all_reduce model", 176'160'768}));
 }
 
-// 4 all_gathers and 4 reduce_scatters: as much. What was gathered is kept for
-// the gradients of weights. The published variant that stores only shards
-// gathers twice more, 10 (t-1)/t T h e; it is a choice of what to compute
-// again, which is not of the layout.
+// 4 all_gathers and 4 reduce_scatters: the same bytes. The gathered values are
+// kept for the gradients of weights. The published variant that stores only
+// shards gathers twice more, 10 (t-1)/t T h e; that is a choice of
+// rematerialization, not of the layout.
 TEST(GptBytes, SequenceParallel) {
   EXPECT_THAT(PerLayer("model:8", gpt_layouts::kSequence, LargeSizes()),
               UnorderedElementsAre(Pair{"all_gather model", 176'160'768},
@@ -208,9 +206,9 @@ TEST(GptBytes, SequenceParallel) {
                                    Pair{"reduce_scatter model", 88'080'384}));
 }
 
-// Biases that are added before the length is cut again are added to shards: the
-// sum before them stays a reduce_scatter. The norms, which see shards of the
-// length, have gradients of 4 h to reduce.
+// Biases added before the length is sharded again are added to shards: the
+// reduction before them stays a reduce_scatter. The norms, which see shards of
+// the length, have gradients of 4 h to reduce.
 TEST(GptBytes, SequenceParallelWithBiases) {
   GptSizes sizes = LargeSizes();
   sizes.biases = true;
@@ -246,9 +244,9 @@ TEST(GptBytes, WeightsOverBothAxes) {
   }
 }
 
-// 4 all_to_alls, 4 (E-1)/E T k c_f h e: there and back, forward and backward.
-// Weights of experts are where their tokens are, so only attention (4 h^2) and
-// the router (h E) have gradients to reduce over the data axis.
+// 4 all_to_alls, 4 (E-1)/E T k c_f h e: to the experts and back, forward and
+// backward. The weights of experts stay with their tokens, so only attention (4
+// h^2) and the router (h E) have gradients to reduce over the data axis.
 TEST(GptBytes, ExpertParallel) {
   GptSizes sizes = LargeSizesPerRank(8);
   sizes.experts = 8;
@@ -264,7 +262,7 @@ TEST(GptBytes, ExpertParallel) {
 }
 
 // Forward 4 all_to_alls, 4 (C-1)/C (S/C) h e: queries, keys, values, result.
-// Backward as many, and the gradients of weights, which all ranks hold.
+// Backward as many, and the gradients of weights, which are replicated.
 TEST(GptBytes, AllToAllAttention) {
   GptSizes sizes = LargeSizes();
   sizes.length = 16384;
@@ -277,7 +275,7 @@ TEST(GptBytes, AllToAllAttention) {
 }
 
 // Three f32 numbers for each token: 3 x 2 (t-1)/t x 4 T.
-TEST(GptBytes, LossOverACutVocabulary) {
+TEST(GptBytes, LossOverShardedVocabulary) {
   Graph graph;
   const Dimension length{"length", kT}, vocab{"vocab", 51200};
   const Tensor logits = Input(graph, "logits", kBFloat16, {length, vocab});
@@ -288,9 +286,9 @@ TEST(GptBytes, LossOverACutVocabulary) {
       "all_reduce model 2x 43008\n");
 }
 
-// One all_reduce of T h, in the dtype of the result, or half of it as a
-// reduce_scatter where the length is cut behind it.
-TEST(GptBytes, EmbeddingWithACutVocabulary) {
+// One all_reduce of T h in the dtype of the result, or half of that as a
+// reduce_scatter if the length is sharded afterwards.
+TEST(GptBytes, EmbeddingWithShardedVocabulary) {
   const Dimension length{"length", kT}, vocab{"vocab", 51200},
       d_model{"d_model", kH};
   for (DType parameters : {kBFloat16, kFloat32}) {
@@ -303,18 +301,17 @@ TEST(GptBytes, EmbeddingWithACutVocabulary) {
     EXPECT_EQ(
         Costs(LowerText(graph, "model:8", "vocab:model", {.fetches = {x}})),
         "all_reduce model 1x 88080384\n");
-    const Tensor cut = Rename(x, "length", "outer_length") * 2.0;
+    const Tensor sharded = Rename(x, "length", "outer_length") * 2.0;
     EXPECT_EQ(
         Costs(LowerText(graph, "model:8", "vocab:model, outer_length:model",
-                        {.fetches = {cut}, .fetch_shards = true})),
+                        {.fetches = {sharded}, .fetch_shards = true})),
         "reduce_scatter model 1x 44040192\n");
   }
 }
 
-// What stands outside of the layers, in bytes of the whole step less those of
-// its layers: the embedding and the gradient of the logits, an all_reduce of T
-// h each, and the loss.
-TEST(GptBytes, MegatronOutsideOfItsLayers) {
+// The bytes outside the layers: the embedding and the gradient of the logits,
+// an all_reduce of T h each, and the loss.
+TEST(GptBytes, MegatronOutsideTheLayers) {
   const GptSizes sizes = LargeSizes();
   EXPECT_EQ(Sum(BytesOf("model:8", gpt_layouts::kMegatron, sizes)) -
                 Sum(PerLayer("model:8", gpt_layouts::kMegatron, sizes)),
@@ -322,7 +319,7 @@ TEST(GptBytes, MegatronOutsideOfItsLayers) {
 }
 
 TEST(GptBytes, SmallModel) {
-  // Of the whole model: 124 475 904 parameters, and the loss, one f32.
+  // The whole model: 124 475 904 parameters, and the loss, one f32.
   EXPECT_EQ(Sum(BytesOf("data:2", gpt_layouts::kData, SmallSizes())),
             248'951'808 + 4);
   EXPECT_EQ(Sum(PerLayer("data:2", gpt_layouts::kData, SmallSizes())),
@@ -334,8 +331,8 @@ TEST(GptBytes, SmallModel) {
             25'165'824);
 }
 
-// The formulas hold on every size of axis.
-TEST(GptBytes, OnEverySizeOfAxis) {
+// The formulas hold for every axis size.
+TEST(GptBytes, ForEveryAxisSize) {
   for (int64_t n : {2, 4, 8, 16}) {
     GptSizes small;
     small.batch = n;

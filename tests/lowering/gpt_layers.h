@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One program of a GPT that every published layout can be said of, at any size:
-// in lowering sizes are only numbers. A name changes where a published layout
-// cuts a tensor in another way than before, and a rule may then give the new
-// name another axis. Where both names have the same rule, the change of name is
-// free.
+// A GPT whose program every published layout can shard, at any size: in
+// lowering sizes are only numbers. Dimensions are renamed where a published
+// layout shards a tensor differently than before, so that a rule can give the
+// new name another axis. If both names have the same rule, the rename is free.
 //
 //   [batch, length, d_model]              between blocks
-//   [batch, block_length, ...]            in a block: a sequence parallel
-//                                         layout cuts length, not this one
+//   [batch, block_length, ...]            inside a block: a sequence parallel
+//                                         layout shards length, not this one
 //   [batch, attention_length, attention_heads, d_kv]
-//                                         within attention, which an all-to-all
-//                                         layout cuts over heads instead
+//                                         inside attention, which an all-to-all
+//                                         layout shards over heads instead
 //   [batch, slots, capacity, d_model]     tokens on their way to the experts
-//   [group, experts, capacity, d_model]   with their expert
+//   [group, experts, capacity, d_model]   tokens at their expert
 #ifndef TESTS_LOWERING_GPT_LAYERS_H_
 #define TESTS_LOWERING_GPT_LAYERS_H_
 
@@ -46,18 +45,18 @@ namespace mtf::testing {
 struct GptSizes {
   int layers = 1;
   int64_t batch = 1, length = 2048, d_model = 12288, heads = 96, vocab = 51200;
-  // Weights of a layer are 12 d_model^2, as in most formulas; with this, also
-  // the 13 d_model of biases and layer norms, and positions: GPT-2.
+  // A layer has 12 d_model^2 weights, as in most formulas; with biases also 13
+  // d_model in biases and layer norms, and positions, as in GPT-2.
   bool biases = false;
   DType dtype = kBFloat16;       // of activations and gradients
-  DType parameters = kBFloat16;  // of parameters at rest
-  // The master copies of the optimizer, and what gradients are made in; see
+  DType parameters = kBFloat16;  // of stored parameters
+  // The dtype of the optimizer's master copies and of gradients; see
   // mtf/precision.h.
   std::optional<DType> master = std::nullopt, gradients = std::nullopt;
   double dropout = 0;
-  // Feed-forward layers with experts in place of one: each token goes to
-  // `choices` of them, and each takes length * choices / experts tokens of an
-  // example (a capacity factor of 1).
+  // Feed-forward layers with experts: each token goes to `choices` of them, and
+  // each expert takes length * choices / experts tokens of an example (a
+  // capacity factor of 1).
   int64_t experts = 0, choices = 2;
 
   int64_t d_kv() const { return d_model / heads; }
@@ -74,7 +73,7 @@ class GptBuilder {
   GptBuilder(Graph& graph, const GptSizes& sizes)
       : graph_(graph), sizes_(sizes) {}
 
-  // Of bf16 or f32 parameters, and bf16 or f32 activations.
+  // Parameters and activations are bf16 or f32.
   Gpt Build() {
     Gpt gpt;
     gpt.tokens = Input(graph_, "tokens", kInt32, {batch_, block_length_});
@@ -169,46 +168,47 @@ class GptBuilder {
                    {d_model_});
   }
 
-  // Tokens choose their experts, are sent there and back (Lepikhin et al.,
-  // 2020): dispatch and combine are [batch, length, slots, capacity], 1 and the
-  // weight of the choice where a token has the place.
+  // Tokens choose their experts and are sent there and back (Lepikhin et al.,
+  // 2020): dispatch and combine are [batch, length, slots, capacity], 1 or the
+  // weight of the choice where a token occupies the slot.
   Tensor Experts(Tensor x) {
     Scope scope(graph_, "experts");
     const Dimension slots{"slots", sizes_.experts},
         experts{"experts", sizes_.experts},
         capacity{"capacity", sizes_.capacity()}, group{"group", sizes_.batch},
         earlier{"earlier", sizes_.length};
-    const Shape places = {batch_, length_, slots};
-    const Tensor logits =
-        Einsum({x, Used(Weight("router", {d_model_, slots}, 0.02))}, places);
+    const Shape routing_shape = {batch_, length_, slots};
+    const Tensor logits = Einsum(
+        {x, Used(Weight("router", {d_model_, slots}, 0.02))}, routing_shape);
     const Tensor weights = nn::Softmax(Cast(logits, kFloat32), slots);
     const Tensor is_earlier =
         Cast(Less(Range(graph_, earlier), Range(graph_, length_)), kFloat32);
-    Tensor left = StopGradient(weights), taken, dispatch, combine;
+    Tensor remaining = StopGradient(weights), used, dispatch, combine;
     for (int64_t choice = 0; choice < sizes_.choices; ++choice) {
-      // The best of those that are left, the first of equals.
-      const Tensor best = ReduceMax(left, {batch_, length_});
+      // The best remaining expert, the first of equals.
+      const Tensor best = ReduceMax(remaining, {batch_, length_});
       const Tensor index = ReduceMin(
-          Select(Equal(left, best), Range(graph_, slots),
+          Select(Equal(remaining, best), Range(graph_, slots),
                  Constant(graph_, static_cast<double>(slots.size), kInt32, {})),
           {batch_, length_});
       const Tensor chosen = OneHot(index, slots);
-      left = Select(Equal(index, Range(graph_, slots)), -1.0, left);
-      // Its place: how many came before, by length and by choice.
-      Tensor before =
-          Einsum({Rename(chosen, "length", "earlier"), is_earlier}, places);
+      remaining = Select(Equal(index, Range(graph_, slots)), -1.0, remaining);
+      // Its index in the capacity: the number of tokens before it, by length
+      // and by choice.
+      Tensor before = Einsum({Rename(chosen, "length", "earlier"), is_earlier},
+                             routing_shape);
       const Tensor count = ReduceSum(chosen, {batch_, slots});
-      if (taken.valid()) before = before + taken;
-      taken = taken.valid() ? taken + count : count;
-      const Tensor place =
+      if (used.valid()) before = before + used;
+      used = used.valid() ? used + count : count;
+      const Tensor position =
           Cast(ReduceSum(before * chosen, {batch_, length_}), kInt32);
-      const Tensor sent = chosen * OneHot(place, capacity);
+      const Tensor sent = chosen * OneHot(position, capacity);
       const Tensor weighed =
           ReduceSum(weights * chosen, {batch_, length_}) * sent;
       dispatch = dispatch.valid() ? dispatch + sent : sent;
       combine = combine.valid() ? combine + weighed : weighed;
     }
-    // By way of [group, slots]: no tensor has both batch and experts.
+    // Renames via [group, slots]: no tensor has both batch and experts.
     const auto move = [](Tensor y, const char* from, const char* to,
                          const char* then_from, const char* then_to) {
       return Rename(Rename(y, from, to), then_from, then_to);
@@ -250,7 +250,8 @@ inline Gpt BuildGpt(Graph& graph, const GptSizes& sizes) {
 // The layouts of the literature in the names of this program.
 namespace gpt_layouts {
 inline constexpr char kData[] = "batch:data";
-// Optimizer state rests in shards (Rajbhandari et al., 2020, stages 1 and 2).
+// Optimizer state is stored in shards (Rajbhandari et al., 2020, stages 1 and
+// 2).
 inline constexpr char kZero1[] = "batch:data [optimizer] d_model:data";
 inline constexpr char kZero3[] =
     "batch:data [parameters] d_model:data [optimizer] d_model:data";
@@ -264,12 +265,12 @@ inline constexpr char kSequence[] =
     "length:model, heads:model, attention_heads:model, d_ff:model, vocab:model";
 inline constexpr char kTwoAxes[] =
     "batch:data, heads:model, attention_heads:model, d_ff:model, vocab:model";
-// The weights over both axes.
+// The weights are sharded over both axes.
 inline constexpr char kTwoAxesOfWeights[] =
     "batch:data, heads:model, attention_heads:model, d_ff:model, vocab:model "
     "[parameters] d_model:data [optimizer] d_model:data";
 inline constexpr char kExperts[] = "batch:data, experts:data";
-// Jacobs et al., 2023: the length outside of attention, heads within.
+// Jacobs et al., 2023: shards the length outside attention, heads inside.
 inline constexpr char kAllToAll[] =
     "length:model, block_length:model, attention_heads:model";
 }  // namespace gpt_layouts

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Memory that a plan takes per layer and rank, beside the closed formulas of
-// the literature: weights, gradients and optimizer state.
+// Memory that a plan takes per layer and rank, compared with the closed
+// formulas of the literature: weights, gradients and optimizer state.
 #include <algorithm>
 #include <map>
 #include <ostream>
@@ -17,11 +16,12 @@
 namespace mtf::testing {
 namespace {
 
-// Bytes of one rank.
+// Bytes per rank.
 struct Memory {
-  int64_t parameters = 0, optimizer = 0;  // at rest
+  int64_t parameters = 0, optimizer = 0;  // stored
   int64_t gradients = 0;                  // as the optimizer reads them
-  // Of parameters, cast or gathered for their use: the most at one time.
+  // The peak of the bytes of copies of parameters, cast or gathered for their
+  // use.
   int64_t copies = 0;
 
   int64_t state() const { return parameters + optimizer; }
@@ -38,7 +38,7 @@ struct Memory {
   }
 };
 
-// By value: the place of the last instruction that reads it.
+// By value: the last instruction that reads it, or -1.
 std::vector<int> LastReaders(const Program& program) {
   std::vector<int> last(program.values.size(), -1);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -49,8 +49,8 @@ std::vector<int> LastReaders(const Program& program) {
   return last;
 }
 
-// The gradients of parameters, as the optimizer reads them: what an assignment
-// to a parameter reads besides variables.
+// The gradients of parameters, as the optimizer reads them: the operands of an
+// assignment to a parameter that are not variables.
 std::vector<int> GradientsIn(const Graph& graph, const Program& program) {
   const std::vector<int> producers = FindProducers(program);
   std::map<std::string, const VariableInfo*> infos;
@@ -75,7 +75,7 @@ std::vector<int> GradientsIn(const Graph& graph, const Program& program) {
   return gradients;
 }
 
-// Bytes of the gradients as each rank makes them, before they are added up.
+// Bytes of the gradients that each rank computes, before they are reduced.
 int64_t SummandBytes(const Graph& graph, const Program& program) {
   const std::vector<int> producers = FindProducers(program);
   int64_t bytes = 0;
@@ -140,7 +140,7 @@ Memory MemoryOf(const Graph& graph, const Program& program) {
 
 Memory LayerMemory(absl::string_view mesh, absl::string_view layout,
                    GptSizes sizes, const Minimizer& minimize = AdamWStep) {
-  // Parameters of one layer are gathered ahead, of a model that has another.
+  // One layer of parameters is gathered ahead if there is another layer.
   ++sizes.layers;
   return PerLayer<Memory>(mesh, layout, sizes, minimize, MemoryOf);
 }
@@ -148,11 +148,11 @@ Memory LayerMemory(absl::string_view mesh, absl::string_view layout,
 constexpr int64_t kH = 12288, kP = 12 * kH * kH;
 
 TEST(GptMemory, OneDevice) {
-  // 16 bytes for each parameter: itself, its gradient, two moments.
+  // 16 bytes per parameter: itself, its gradient, two moments.
   EXPECT_EQ(LayerMemory("data:1", "", Sizes(kFloat32, kFloat32)),
             (Memory{4 * kP, 8 * kP, 4 * kP, 0}));
-  // 16 bytes too (2 + 2 + 4 + 4 + 4 of the ZeRO paper and llm.c): a parameter
-  // of f32 is its own master copy, the copy of bf16 that the model computes
+  // Also 16 bytes (2 + 2 + 4 + 4 + 4 in the ZeRO paper and llm.c): an f32
+  // parameter is its own master copy; the bf16 copy that the model computes
   // with lives from its first use to its last.
   EXPECT_EQ(LayerMemory("data:1", "", Sizes(kBFloat16, kFloat32)),
             (Memory{4 * kP, 8 * kP, 2 * kP, 2 * kP}));
@@ -191,8 +191,8 @@ TEST(GptMemory, ZeroStages) {
     // All of it on every rank.
     EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kData, f32),
               (Memory{4 * kP, 8 * kP, 4 * kP, 0}));
-    // Stages 1 and 2: whole parameters, the rest in shards. A gradient is
-    // reduce_scattered as soon as the optimizer wants it, so 4 + 12/d where
+    // Stages 1 and 2: replicated parameters, the rest in shards. A gradient is
+    // reduce_scattered as soon as the optimizer can read it, so 4 + 12/d where
     // stage 1 has 8 + 8/d.
     EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero1, f32),
               (Memory{4 * kP, 8 * kP / d, 4 * kP / d, 0}));
@@ -200,8 +200,8 @@ TEST(GptMemory, ZeroStages) {
               (Memory{4 * kP, 8 * kP / d, 2 * kP / d, 2 * kP}));
     EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero1, bf16),
               (Memory{2 * kP, 8 * kP / d, 2 * kP / d, 0}));
-    // Stage 3: 16/d at rest. What is gathered for use does not grow with the
-    // layers, unless it is kept.
+    // Stage 3: 16/d stored. The bytes gathered for use do not grow with the
+    // layers unless gathered copies are kept.
     EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3, f32),
               (Memory{4 * kP / d, 8 * kP / d, 4 * kP / d, 0}));
     EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3, mixed),
@@ -213,7 +213,7 @@ TEST(GptMemory, ZeroStages) {
   }
 }
 
-TEST(GptMemory, LayersThatAreCut) {
+TEST(GptMemory, ShardedLayers) {
   const GptSizes f32 = Sizes(kFloat32, kFloat32, 4);
   for (const char* layout : {gpt_layouts::kMegatron, gpt_layouts::kSequence}) {
     EXPECT_EQ(LayerMemory("model:8", layout, f32),
@@ -227,15 +227,15 @@ TEST(GptMemory, LayersThatAreCut) {
             (Memory{4 * kP, 8 * kP, 4 * kP, 0}));
   GptSizes mixture = Sizes(kFloat32, kFloat32, 8);
   mixture.experts = 8;
-  // 4 h^2 of attention, 8 h^2 of each expert, the router.
+  // 4 h^2 of attention, 8 h^2 per expert, the router.
   const int64_t weights = 12 * kH * kH + 8 * kH;
   EXPECT_EQ(LayerMemory("data:8", gpt_layouts::kExperts, mixture),
             (Memory{4 * weights, 8 * weights, 4 * weights, 0}));
 }
 
-// The mixed precision of Megatron, 18 bytes for each parameter: 2 of the
-// weight, 4 of its gradient, 4 of the master copy and 8 of moments; 16 with
-// gradients of bf16.
+// The mixed precision of Megatron, 18 bytes per parameter: 2 of the weight, 4
+// of its gradient, 4 of the master copy and 8 of moments; 16 with bf16
+// gradients.
 TEST(GptMemory, MixedPrecision) {
   EXPECT_EQ(LayerMemory("data:1", "", MegatronSizes()),
             (Memory{2 * kP, 12 * kP, 4 * kP, 0}));
@@ -246,9 +246,10 @@ TEST(GptMemory, MixedPrecision) {
     const GptSizes sizes = MegatronSizes(d);
     EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kData, sizes),
               (Memory{2 * kP, 12 * kP, 4 * kP, 0}));
-    // The distributed optimizer, 6 + 12/d: whole weights, and whole gradients
-    // as each rank makes them. Megatron keeps all of those until the last is
-    // made; our plan has shards of them, 4/d, once they are added up.
+    // The distributed optimizer, 6 + 12/d: replicated weights, and gradients
+    // that each rank computes in full. Megatron keeps all of those until the
+    // last is computed; our plan keeps shards of them, 4/d, once they are
+    // reduced.
     const Memory distributed = LayerMemory(mesh, gpt_layouts::kZero1, sizes);
     EXPECT_EQ(distributed, (Memory{2 * kP, 12 * kP / d, 4 * kP / d, 0}));
     EXPECT_EQ(
@@ -259,7 +260,7 @@ TEST(GptMemory, MixedPrecision) {
     const Memory shards = LayerMemory(mesh, gpt_layouts::kZero3, sizes);
     EXPECT_EQ(shards, (Memory{2 * kP / d, 12 * kP / d, 4 * kP / d, 0}));
     EXPECT_EQ(shards.total(), 18 * kP / d);
-    // What is gathered is of the dtype of its use.
+    // Parameters are gathered in the dtype of their use.
     EXPECT_EQ(LayerMemory(mesh, gpt_layouts::kZero3KeepGathered, sizes),
               (Memory{2 * kP / d, 12 * kP / d, 4 * kP / d, 2 * kP}));
   }
@@ -267,7 +268,8 @@ TEST(GptMemory, MixedPrecision) {
 
 class PublishedModels : public ::testing::TestWithParam<Published> {};
 
-// The table, from the plan of a step of AdamW in the published precision.
+// The published table, from the plan of a step of AdamW in the published
+// precision.
 TEST_P(PublishedModels, WeightsAndOptimizerState) {
   const Published& p = GetParam();
   const Memory layer = LayerMemory(absl::StrCat("model:", p.tensor),

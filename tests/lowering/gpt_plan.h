@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of the memory of a GPT share: one layer as the difference of
+// Shared by the tests of the memory of a GPT: one layer as the difference of
 // two programs, and the published models.
 #ifndef TESTS_LOWERING_GPT_PLAN_H_
 #define TESTS_LOWERING_GPT_PLAN_H_
@@ -15,13 +15,14 @@
 
 namespace mtf::testing {
 
-// The values behind `value` that no map, and nothing of `passed`, made.
+// The values from which `value` is computed by maps and instructions of
+// `passed` alone.
 inline std::vector<int> SourcesOf(const Program& program,
                                   const std::vector<int>& producers, int value,
                                   const std::vector<Opcode>& passed) {
-  const int place = producers[value];
-  if (place < 0) return {value};
-  const Instruction& instruction = program.instructions[place];
+  const int producer = producers[value];
+  if (producer < 0) return {value};
+  const Instruction& instruction = program.instructions[producer];
   if (std::count(passed.begin(), passed.end(), instruction.opcode) == 0) {
     return {value};
   }
@@ -38,7 +39,8 @@ using Minimizer = std::function<Tensor(Tensor loss)>;
 
 inline Tensor AdamWStep(Tensor loss) { return nn::AdamW().Minimize(loss); }
 
-// Calls `read` with the programs of sizes.layers and of one more.
+// The difference between `read` of the program with one more layer and of the
+// program with sizes.layers.
 template <typename Result>
 Result PerLayer(absl::string_view mesh, absl::string_view layout,
                 GptSizes sizes, const Minimizer& minimize,
@@ -65,8 +67,8 @@ inline GptSizes Sizes(DType dtype, DType parameters, int64_t batch = 1) {
   return sizes;
 }
 
-// Megatron's mixed precision: 18 bytes for each parameter, or 16 with gradients
-// of bf16.
+// Megatron's mixed precision: 18 bytes per parameter, or 16 with bf16
+// gradients.
 inline GptSizes MegatronSizes(int64_t batch = 1, DType gradients = kFloat32) {
   GptSizes sizes = Sizes(kBFloat16, kBFloat16, batch);
   sizes.master = kFloat32;
@@ -74,10 +76,10 @@ inline GptSizes MegatronSizes(int64_t batch = 1, DType gradients = kFloat32) {
   return sizes;
 }
 
-// Models of Korthikanti et al., 2022, and GiB per rank: of weights and
-// optimizer state at 18 bytes for each parameter, and of activations where all
-// are kept, without and with sequence parallelism, where attention is made
-// again, without and with it, and where all layers are. Length 2048.
+// Models of Korthikanti et al., 2022, in GiB per rank: weights and optimizer
+// state at 18 bytes per parameter, and activations: all kept, without and with
+// sequence parallelism; with attention rematerialized, without and with it;
+// with layers rematerialized. Length 2048.
 struct Published {
   const char* name;
   int64_t h, layers, heads, tensor, pipeline, interleaved, batch;

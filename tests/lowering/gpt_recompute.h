@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GPT that keeps less of its forward pass than what the backward pass reads,
-// and makes the rest again: an ordinary program, with the backward pass put
-// together from calls of Gradients.
+// A GPT that keeps less of its forward pass than the backward pass reads and
+// rematerializes the rest: an ordinary program whose backward pass is assembled
+// from calls of Gradients.
 #ifndef TESTS_LOWERING_GPT_RECOMPUTE_H_
 #define TESTS_LOWERING_GPT_RECOMPUTE_H_
 
@@ -16,17 +16,17 @@
 
 namespace mtf::testing {
 
-// What is made again (Korthikanti et al., 2022).
+// What is rematerialized (Korthikanti et al., 2022).
 enum class Recompute {
   kNothing,
   kAttention,  // logits, softmax, its dropout and the product with the values
-  kLayer,      // everything: of a layer only its input is kept
+  kLayer,      // everything: only the input of a layer is kept
 };
 
 struct RecomputeOptions {
   Recompute what = Recompute::kLayer;
-  // What enters a block is kept as it was between blocks, and brought into the
-  // block again by the backward pass.
+  // Keeps values that enter a block as they are between blocks; the backward
+  // pass gathers them again.
   bool enter_again = false;
 };
 
@@ -73,13 +73,13 @@ class RecomputingGpt {
     return gpt;
   }
 
-  // Of each of parameters(), in the same order.
+  // The gradient of each of parameters(), in the same order.
   const std::vector<Tensor>& gradients() const { return gradients_; }
   const std::vector<Tensor>& parameters() const { return parameters_; }
 
  private:
-  // Values of a forward pass, each cut from what it was made of: a gradient
-  // ends there.
+  // Values of a forward pass, each detached from its operands: gradients end
+  // there.
   struct Layer {
     Tensor x_in;
     Tensor query, key, value, output, in, out;   // kernels
@@ -129,7 +129,7 @@ class RecomputingGpt {
                    Rename(v, "block_length", "memory_length")},
                   {batch_, block_length_, heads_, d_kv_});
   }
-  // What the blocks add to the residual stream.
+  // The contributions of the blocks to the residual stream.
   Tensor Middle(const Layer& layer, Tensor attended) {
     return Dropped(Leave(Project(attended, layer.output,
                                  {batch_, block_length_}, {d_model_})),
@@ -141,9 +141,9 @@ class RecomputingGpt {
                    layer.keep_out);
   }
 
-  // A layer from what it reads, with or without ends of gradients inside.
-  void Run(Layer& layer, bool cut) {
-    const auto end = [&](Tensor x) { return cut ? StopGradient(x) : x; };
+  // Computes a layer from its input; `detach` ends gradients at each value.
+  void Run(Layer& layer, bool detach) {
+    const auto end = [&](Tensor x) { return detach ? StopGradient(x) : x; };
     const Shape rows = {batch_, block_length_}, heads = {heads_, d_kv_};
     layer.norm_1 = end(Norm(layer.x_in));
     layer.entered_1 = end(Enter(layer.norm_1));
@@ -181,7 +181,7 @@ class RecomputingGpt {
     gradients_.push_back(gradient);
   }
 
-  // The gradient of `y` with respect to `x`; those of `kernels` are kept.
+  // The gradient of `y` with respect to `x`; adds the gradients of `kernels`.
   Tensor Back(Tensor y, Tensor x, Tensor dy, std::vector<Tensor> kernels = {}) {
     std::vector<Tensor> to = kernels;
     to.push_back(x);
@@ -190,7 +190,7 @@ class RecomputingGpt {
     return gradients.back();
   }
 
-  // The gradient of what the layer reads, and those of its kernels.
+  // The gradient of the layer's input; adds those of its kernels.
   Tensor Backward(const Layer& kept, Tensor dx) {
     if (options_.what == Recompute::kLayer) {
       Layer again = kept;
@@ -200,8 +200,8 @@ class RecomputingGpt {
           {kept.query, kept.key, kept.value, kept.output, kept.in, kept.out});
     }
     const Shape rows = {batch_, block_length_}, heads = {heads_, d_kv_};
-    const auto entered = [&](Tensor kept_whole, Tensor norm) {
-      return options_.enter_again ? Enter(norm) : kept_whole;
+    const auto entered = [&](Tensor kept_gathered, Tensor norm) {
+      return options_.enter_again ? Enter(norm) : kept_gathered;
     };
     const Tensor dactivated =
         Back(Out(kept, kept.activated), kept.activated, dx, {kept.out});

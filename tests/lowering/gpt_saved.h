@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the forward pass of a GPT leaves for the backward pass.
+// The values that the forward pass of a GPT leaves for the backward pass.
 #ifndef TESTS_LOWERING_GPT_SAVED_H_
 #define TESTS_LOWERING_GPT_SAVED_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lower as a whole: a pure function of graph, rules and mesh, whose work grows
-// with the operations and not with the devices.
+// The complete lowering: a pure function of graph, rules and mesh, whose work
+// grows with the operations and not with the devices.
 #include "lowering/lower.h"
 
 #include <string>
@@ -58,7 +58,7 @@ TEST(Lower, RunsThePassesInOrder) {
   EXPECT_EQ(passes, wanted);
 }
 
-TEST(Lower, StopsBehindTheLastPass) {
+TEST(Lower, StopsAfterTheLastPass) {
   Graph graph;
   const Transformer model = BuildTransformer(graph);
   std::vector<std::string> passes;
@@ -76,7 +76,7 @@ TEST(Lower, StopsBehindTheLastPass) {
   EXPECT_THAT(passes, ElementsAre("emit_program"));
 }
 
-TEST(Lower, AMisspeltLastPassIsAnError) {
+TEST(Lower, MisspeltLastPassIsAnError) {
   Graph graph;
   const Transformer model = BuildTransformer(graph);
   EXPECT_THAT(
@@ -92,9 +92,9 @@ TEST(Lower, AMisspeltLastPassIsAnError) {
           "plan_buffers"));
 }
 
-// Running the table pass by pass over text gives what Lower gives. The text
-// has the rules: they decide what is gathered again.
-TEST(Lower, EveryStageCanBeTakenUpFromItsText) {
+// Running the passes one by one over text gives what Lower gives. The text
+// contains the rules, which decide which parameters are gathered again.
+TEST(Lower, EveryStageResumesFromItsText) {
   Graph graph;
   const Transformer model = BuildTransformer(graph);
   for (const std::string& preset : LayoutRules::PresetNames()) {
@@ -124,7 +124,7 @@ TEST(Lower, IsAPureFunction) {
   for (const std::string& preset : LayoutRules::PresetNames()) {
     std::string first;
     for (int i = 0; i < testing::Repeats(20, 3); ++i) {
-      // A graph of its own each time: nothing depends on where it lies.
+      // A new graph each time: nothing depends on its address.
       Graph graph;
       const Transformer model = BuildTransformer(graph);
       const auto program = LowerPreset(
@@ -162,7 +162,7 @@ Work WorkOn(const std::string& preset, const std::string& mesh_text,
   return work;
 }
 
-TEST(Lower, DoesTheSameWorkForEightAndForFourThousandDevices) {
+TEST(Lower, WorkDoesNotGrowWithTheDevices) {
   for (const std::string& preset : LayoutRules::PresetNames()) {
     const bool third = preset == "three_axes";
     const Work small =
@@ -172,24 +172,24 @@ TEST(Lower, DoesTheSameWorkForEightAndForFourThousandDevices) {
     EXPECT_EQ(small.instructions, large.instructions) << preset;
     EXPECT_EQ(small.values, large.values) << preset;
     EXPECT_EQ(small.calls, large.calls) << preset;
-    // Other sizes of shards lead to other plans of einsums, so not to the
-    // allocation; anything per device would be 512 times as much.
+    // Other shard sizes lead to other einsum plans, so the counts differ
+    // slightly; anything per device would be 512 times as much.
     EXPECT_LT(large.allocations, small.allocations * 5 / 4 + 1) << preset;
   }
 }
 
-TEST(Lower, TheWorkGrowsWithTheLayers) {
+TEST(Lower, WorkGrowsLinearlyWithTheLayers) {
   const Work one = WorkOn("data_model", "data:2,model:4", 2),
              two = WorkOn("data_model", "data:2,model:4", 4),
              four = WorkOn("data_model", "data:2,model:4", 8);
   EXPECT_EQ(four.instructions - two.instructions,
             2 * (two.instructions - one.instructions));
-  // Tables double now and then, so not to the allocation.
+  // Tables double occasionally, so the counts are not exactly linear.
   EXPECT_LE(four.allocations - two.allocations,
             (two.allocations - one.allocations) * 21 / 10);
 }
 
-TEST(Lower, WhatIsFetchedTwiceIsGivenOnce) {
+TEST(Lower, TensorFetchedTwiceHasOneOutput) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {{"batch", 8}});
   const Tensor sum = ReduceSum(x, {});
@@ -203,8 +203,8 @@ TEST(Lower, WhatIsFetchedTwiceIsGivenOnce) {
   EXPECT_EQ(outputs, 2);
 }
 
-// Users add up losses in loops. Every other term is a pending sum.
-TEST(Lower, ALongChainOfSumsIsReducedOnce) {
+// Users add up losses in loops. Every other term is an unreduced sum.
+TEST(Lower, LongChainOfSumsIsReducedOnce) {
   constexpr int kTerms = 4000;
   Graph graph;
   const Dimension batch{"batch", 8}, hidden{"hidden", 16};

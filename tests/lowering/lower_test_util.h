@@ -15,7 +15,7 @@
 
 namespace mtf::testing {
 
-// `targets` of `graph` on the mesh and under the layout of two texts.
+// Lowers `targets` of `graph` on the mesh and under the layout of two texts.
 inline absl::StatusOr<Program> LowerText(const Graph& graph,
                                          absl::string_view mesh_text,
                                          absl::string_view layout_text,
@@ -29,7 +29,7 @@ inline absl::StatusOr<Program> LowerText(const Graph& graph,
   return Lower(graph, binding, targets, options);
 }
 
-// The same on the preset's own mesh of `ranks` ranks.
+// The same under a preset, on its own mesh of `ranks` ranks.
 inline absl::StatusOr<Program> LowerPreset(const Graph& graph,
                                            absl::string_view preset,
                                            int64_t ranks,

@@ -28,9 +28,9 @@
 
 namespace mtf::testing {
 
-// The text of a program after the passes called `passes`, one behind the
-// other, or the words of the error. It begins with a line break, as a raw
-// string does whose text begins on a line of its own.
+// The text of a program after `passes`, in order, or the message of the error.
+// It begins with a line break, like a raw string whose text begins on its own
+// line.
 inline std::string AfterPasses(const std::vector<std::string>& passes,
                                absl::string_view text) {
   absl::StatusOr<Program> program = ParseText(text);
@@ -46,7 +46,7 @@ inline std::string AfterPass(const std::string& pass, absl::string_view text) {
   return AfterPasses({pass}, text);
 }
 
-// A pass that declines leaves the text as it is.
+// Expects that the pass does not change the text.
 inline void ExpectUnchanged(const std::string& pass, absl::string_view text) {
   EXPECT_EQ(AfterPass(pass, text), std::string(text));
 }

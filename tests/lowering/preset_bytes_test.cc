@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Presets of published layouts on the models of examples/, as they are: bytes
-// for each layer beside the formulas of docs/published_layouts.md. T is the
-// tokens of a step, h d_model, e the bytes of an activation, n ranks.
+// The presets of published layouts on the models of examples/: bytes per layer,
+// compared with the formulas of docs/published_layouts.md. T is the tokens of a
+// step, h d_model, e the bytes of an activation, n ranks.
 #include <iterator>
 #include <map>
 #include <ostream>
@@ -32,7 +32,7 @@ struct Example {
   DType dtype;  // of activations; parameters are f32
 
   int64_t tokens() const { return batch * length; }
-  // Of a layer: kernels, norms, and biases of six kernels.
+  // Per layer: kernels, norms, and the biases of six kernels.
   int64_t parameters() const {
     return 12 * d_model * d_model + 4 * d_model + (biases ? 9 * d_model : 0);
   }
@@ -91,7 +91,7 @@ Bytes BytesOf(const Example& e, int layers, absl::string_view mesh,
   return bytes;
 }
 
-// What one more layer adds.
+// The bytes of one more layer.
 Bytes PerLayer(const Example& e, absl::string_view mesh,
                absl::string_view preset) {
   Bytes more = BytesOf(e, 2, mesh, preset);
@@ -122,8 +122,8 @@ TEST_P(PresetBytes, MegatronSequence) {
   }
 }
 
-// As many as Megatron's all_reduces, which norms see whole.
-TEST_P(PresetBytes, MegatronSequenceSendsWhatMegatronDoes) {
+// As many bytes as Megatron's all_reduces; there norms are replicated.
+TEST_P(PresetBytes, MegatronSequenceSendsAsMuchAsMegatron) {
   const Example& e = GetParam();
   const int64_t block = e.tokens() * e.d_model * DTypeSize(e.dtype);
   EXPECT_THAT(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds for every program: random ones under random layouts, stage by
-// stage.
+// Properties of every program: random programs under random layouts, after
+// every pass.
 #include <map>
 #include <random>
 #include <string>
@@ -51,24 +51,23 @@ struct LoweredCase {
 
 constexpr uint64_t kSeeds = Repeats(400, 40);
 
-TEST(RandomPrograms, EveryStageReadsBackAsItself) {
+TEST(RandomPrograms, EveryStageRoundTripsThroughText) {
   for (uint64_t seed = 0; seed < kSeeds && !HasFailure(); ++seed) {
     const LoweredCase one(seed);
     LowerOptions options;
     options.after_pass = [&](absl::string_view pass, const Program& program) {
       const std::string text = PrintProgram(program);
       const absl::StatusOr<Program> parsed = ParseProgram(text);
-      ASSERT_OK(parsed) << "seed " << seed << " behind " << pass << "\n"
-                        << text;
+      ASSERT_OK(parsed) << "seed " << seed << " after " << pass << "\n" << text;
       ASSERT_EQ(PrintProgram(*parsed), text)
-          << "seed " << seed << " behind " << pass;
+          << "seed " << seed << " after " << pass;
     };
     ASSERT_OK(one.Lower(options)) << "seed " << seed;
     ASSERT_OK(one.Initialize(options)) << "seed " << seed;
   }
 }
 
-TEST(RandomPrograms, LoweringTwiceGivesOneText) {
+TEST(RandomPrograms, LoweringTwiceGivesTheSameText) {
   for (uint64_t seed = 0; seed < kSeeds && !HasFailure(); ++seed) {
     const LoweredCase one(seed);
     const absl::StatusOr<Program> first = one.Lower(), second = one.Lower();
@@ -78,15 +77,14 @@ TEST(RandomPrograms, LoweringTwiceGivesOneText) {
   }
 }
 
-// Follows a step through memory: every block of 64 bytes remembers which value
-// was written there last, and every operand must still be whole when it is
-// read.
+// Simulates the memory of a step: every block of 64 bytes remembers the value
+// written last, and every operand must still be intact when it is read.
 class MemoryCheck {
  public:
   explicit MemoryCheck(const Program& program)
       : program_(program),
-        home_(program.values.size()),
-        arena_((program.buffers.arena_bytes + 63) / 64, kNobody) {}
+        owner_(program.values.size()),
+        arena_((program.buffers.arena_bytes + 63) / 64, kNone) {}
 
   std::string Run() {
     for (const Instruction& instruction : program_.instructions) {
@@ -98,15 +96,15 @@ class MemoryCheck {
       for (int operand : instruction.operands) Read(operand);
       CheckOverlap(instruction);
       for (int result : instruction.results) {
-        const bool changes = Make(instruction, result);
+        const bool changes = Define(instruction, result);
         if (changes && static_cast<int>(i) < commit) {
-          Complain(result, "changes a variable before the commit");
+          Report(result, "changes a variable before the commit");
         }
       }
       const bool can_fail = instruction.opcode == Opcode::kGather ||
                             instruction.opcode == Opcode::kScatterAdd;
       if (can_fail && static_cast<int>(i) >= commit) {
-        Complain(instruction.results[0], "can fail behind the commit");
+        Report(instruction.results[0], "can fail after the commit");
       }
     }
     for (const Instruction& instruction : program_.instructions) {
@@ -116,10 +114,10 @@ class MemoryCheck {
         Read(instruction.operands[0]);  // copied when the step ends
       }
     }
-    return complaint_;
+    return error_;
   }
 
-  // What all values together would take.
+  // The bytes of all values together.
   int64_t SumOfSizes() const {
     int64_t sum = 0;
     for (const Instruction& instruction : program_.instructions) {
@@ -131,7 +129,7 @@ class MemoryCheck {
   }
 
  private:
-  static constexpr int kNobody = -1;
+  static constexpr int kNone = -1;
   using Storage = BufferPlan::Storage;
 
   const BufferPlan::Buffer& buffer(int value) const {
@@ -143,52 +141,54 @@ class MemoryCheck {
   int64_t Blocks(int value) const {
     return (program_.values[value].local_bytes() + 63) / 64;
   }
-  void Complain(int value, absl::string_view what) {
-    if (complaint_.empty()) {
-      complaint_ = absl::StrCat("%", program_.values[value].name, " ", what);
+  void Report(int value, absl::string_view what) {
+    if (error_.empty()) {
+      error_ = absl::StrCat("%", program_.values[value].name, " ", what);
     }
   }
 
   void Read(int value) {
-    const int home = home_[value];
-    if (buffer(home).storage == Storage::kVariable) {
-      if (stored_[buffer(home).symbol] != home) Complain(value, "is gone");
+    const int owner = owner_[value];
+    if (buffer(owner).storage == Storage::kVariable) {
+      if (stored_[buffer(owner).symbol] != owner)
+        Report(value, "is no longer stored");
       return;
     }
-    for (int64_t i = 0; i < Blocks(home); ++i) {
-      if (arena_[buffer(home).offset / 64 + i] != home) {
-        Complain(value, "is overwritten before it is read");
+    for (int64_t i = 0; i < Blocks(owner); ++i) {
+      if (arena_[buffer(owner).offset / 64 + i] != owner) {
+        Report(value, "is overwritten before it is read");
       }
     }
   }
 
   void Write(int value) {
-    home_[value] = value;
+    owner_[value] = value;
     const int64_t begin = buffer(value).offset / 64;
     if (begin + Blocks(value) > static_cast<int64_t>(arena_.size())) {
-      return Complain(value, "leaves the arena");
+      return Report(value, "leaves the arena");
     }
     for (int64_t i = 0; i < Blocks(value); ++i) arena_[begin + i] = value;
   }
 
-  // True when that changes a variable.
-  bool Make(const Instruction& instruction, int result) {
-    if (instruction.opcode == Opcode::kInput) return false;  // fed before
+  // Defines a result. Returns true if that changes a variable.
+  bool Define(const Instruction& instruction, int result) {
+    if (instruction.opcode == Opcode::kInput)
+      return false;  // filled before the step
     if (instruction.opcode == Opcode::kWriteVariable) {
       last_write_[instruction.Get<NameAttributes>().name] = result;
     }
     switch (buffer(result).storage) {
       case Storage::kNone:  // a view
-        home_[result] = home_[instruction.operands[0]];
+        owner_[result] = owner_[instruction.operands[0]];
         return false;
       case Storage::kArena:
         Write(result);
         return false;
       case Storage::kVariable:
-        home_[result] = result;
+        owner_[result] = result;
         if (instruction.opcode == Opcode::kReadVariable &&
             stored_.contains(buffer(result).symbol)) {
-          Complain(result, "reads a variable for the second time");
+          Report(result, "reads a variable for the second time");
         }
         stored_[buffer(result).symbol] = result;
         return instruction.opcode != Opcode::kReadVariable;
@@ -196,8 +196,8 @@ class MemoryCheck {
     return false;
   }
 
-  // A result lies over an operand only where the instruction visits both in
-  // step.
+  // A result may overlap an operand only if the instruction visits both at
+  // equal offsets.
   void CheckOverlap(const Instruction& instruction) {
     if (instruction.opcode == Opcode::kInput) return;
     for (int result : instruction.results) {
@@ -205,9 +205,9 @@ class MemoryCheck {
       const int64_t begin = buffer(result).offset,
                     end = begin + 64 * Blocks(result);
       for (int operand : instruction.operands) {
-        const int home = home_[operand];
-        if (!IsArena(home) || buffer(home).offset >= end ||
-            buffer(home).offset + 64 * Blocks(home) <= begin) {
+        const int owner = owner_[operand];
+        if (!IsArena(owner) || buffer(owner).offset >= end ||
+            buffer(owner).offset + 64 * Blocks(owner) <= begin) {
           continue;
         }
         const ProgramValue& from = program_.values[operand];
@@ -215,20 +215,20 @@ class MemoryCheck {
         const bool in_step = (instruction.opcode == Opcode::kMap ||
                               instruction.opcode == Opcode::kMask ||
                               instruction.opcode == Opcode::kAllReduce) &&
-                             buffer(home).offset == begin &&
+                             buffer(owner).offset == begin &&
                              from.shape == to.shape && from.local == to.local &&
                              DTypeSize(from.dtype) == DTypeSize(to.dtype);
-        if (!in_step) Complain(result, "lies over an operand");
+        if (!in_step) Report(result, "overlaps an operand");
       }
     }
   }
 
   const Program& program_;
-  std::vector<int> home_;   // by value: the value in whose place it lies
-  std::vector<int> arena_;  // by block: who was written last
+  std::vector<int> owner_;  // by value: the value whose memory it shares
+  std::vector<int> arena_;  // by block: the value written last
   std::map<std::string, int> stored_;      // by variable
   std::map<std::string, int> last_write_;  // by variable
-  std::string complaint_;
+  std::string error_;
 };
 
 TEST(RandomPrograms, NoValueIsOverwrittenBeforeItsLastReader) {

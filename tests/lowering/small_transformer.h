@@ -25,7 +25,7 @@ struct TransformerSizes {
   int64_t batch = 8, length = 16, d_model = 8, heads = 4, d_kv = 2, d_ff = 32,
           vocab = 64;
   DType dtype = kFloat32;  // of activations; parameters are f32
-  bool biases = false;     // as GPT-2 has them
+  bool biases = false;     // as in GPT-2
 };
 
 struct Transformer {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a training step of a transformer sends under each preset. Every change
-// of a number here is a change of speed that somebody must have meant.
+// The collectives of a training step of a transformer under each preset. A
+// change of a number here is an intended performance change.
 #include <string>
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::Each;
 
-// What `preset` sends in a training step of `layers` layers.
+// The collectives of a training step of `layers` layers under `preset`.
 std::string StepCosts(absl::string_view preset, int64_t ranks, int layers) {
   Graph graph;
   TransformerSizes sizes;
@@ -43,13 +43,13 @@ TEST(TrainingStep, DataParallelGradientsAndTheLossAreOneCall) {
   EXPECT_EQ(StepCosts("data", 4, 4), "all_reduce data 1x 25350\n");
 }
 
-TEST(TrainingStep, DataAndModelAddUp) {
+TEST(TrainingStep, DataModelCombinesBoth) {
   EXPECT_EQ(StepCosts("data_model", 4, 2),
             "all_reduce data 1x 5380\nall_reduce model 12x 21248\n");
 }
 
-// Stages 1 and 2: gradients are scattered, updated parameters gathered, each as
-// often and as large as under zero3.
+// Stages 1 and 2: gradients are scattered and updated parameters gathered, each
+// as often and as large as under zero3.
 TEST(TrainingStep, Zero2ScattersGradientsAndGathersParameters) {
   EXPECT_EQ(StepCosts("zero2", 4, 2),
             "all_reduce data 1x 6\n"
@@ -59,14 +59,14 @@ TEST(TrainingStep, Zero2ScattersGradientsAndGathersParameters) {
 
 // Parameters are gathered for use, gradients scattered; the all_reduce is that
 // of the loss, one float. For the backward pass, six matrices and two scales of
-// the first layer are gathered again, and of the second those that are not
-// read again soon: four matrices and a scale.
+// the first layer are gathered again, and those of the second layer that are
+// not read again soon: four matrices and a scale.
 TEST(TrainingStep, Zero3GathersParametersAndScattersGradients) {
-  const int64_t again = (4 * 64 + 2 * 256 + 2 * 8) + (4 * 64 + 8);
+  const int64_t regathered = (4 * 64 + 2 * 256 + 2 * 8) + (4 * 64 + 8);
   EXPECT_EQ(StepCosts("zero3", 4, 2),
             absl::StrCat("all_reduce data 1x 6\n"
                          "all_gather data 35x ",
-                         7872 + again * 4 * 3 / 4,
+                         7872 + regathered * 4 * 3 / 4,
                          "\nreduce_scatter data 1x 7872\n"));
 }
 
@@ -83,12 +83,12 @@ TEST(TrainingStep, NoParameterIsAllReducedUnderZero3) {
           << PrintInstruction(*program, instruction);
     }
   }
-  // At rest every parameter and all its state is cut.
-  int whole = 0;
+  // Every parameter and its optimizer state is stored in shards.
+  int replicated = 0;
   for (const ProgramVariable& variable : program->variables) {
-    if (variable.layout.Sharded() == 0) ++whole;
+    if (variable.layout.Sharded() == 0) ++replicated;
   }
-  EXPECT_EQ(whole, 1) << "only the number of the step is whole";
+  EXPECT_EQ(replicated, 1) << "only the number of the step is replicated";
 }
 
 TEST(TrainingStep, SequenceGathersKeysAndValuesOnly) {
@@ -99,7 +99,7 @@ TEST(TrainingStep, SequenceGathersKeysAndValuesOnly) {
             "all_gather model 2x 2048\n");
 }
 
-TEST(TrainingStep, ThreeAxesDoAllThree) {
+TEST(TrainingStep, ThreeAxesCombineAllThree) {
   EXPECT_EQ(StepCosts("three_axes", 8, 2),
             "all_reduce data 1x 512\n"
             "all_reduce sequence 2x 4096\n"
@@ -126,19 +126,19 @@ std::vector<std::string> ResidualLayouts(absl::string_view preset,
   return layouts;
 }
 
-TEST(TrainingStep, SequenceCutsActivationsBetweenBlocksOverLength) {
+TEST(TrainingStep, SequenceShardsResidualsOverLength) {
   const std::vector<std::string> layouts = ResidualLayouts("sequence", 4);
   EXPECT_EQ(layouts.size(), 2u);
   EXPECT_THAT(layouts, Each("batch:8/data, length:16/model, d_model:8"));
 }
 
-TEST(TrainingStep, ThreeAxesCutActivationsBetweenBlocksTwice) {
+TEST(TrainingStep, ThreeAxesShardResidualsOverTwoAxes) {
   const std::vector<std::string> layouts = ResidualLayouts("three_axes", 8);
   EXPECT_EQ(layouts.size(), 2u);
   EXPECT_THAT(layouts, Each("batch:8/data, length:16/sequence, d_model:8"));
 }
 
-TEST(TrainingStep, MegatronKeepsActivationsBetweenBlocksWhole) {
+TEST(TrainingStep, MegatronReplicatesResiduals) {
   const std::vector<std::string> layouts = ResidualLayouts("megatron", 4);
   EXPECT_EQ(layouts.size(), 2u);
   EXPECT_THAT(layouts, Each("batch:8, length:16, d_model:8"));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Bytes on the wire beside the closed formulas of the literature.
+// Bytes on the wire, compared with the closed formulas of the literature.
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
 
@@ -15,7 +14,7 @@ struct Formula {
   DType dtype() const { return e == 4 ? kFloat32 : kBFloat16; }
   int64_t matrices() const { return 12 * h * h; }
   int64_t norms() const { return 4 * h; }
-  // What the backward pass reads again: matrices, and the scales of norms.
+  // What the backward pass gathers again: matrices, and the scales of norms.
   int64_t scales() const { return 2 * h; }
 };
 
@@ -75,7 +74,7 @@ TEST(WireBytes, MegatronIsEightTimesTheActivations) {
 }
 
 // Gathered for the forward and for the backward pass and scattered once. The
-// bias of a norm has no use in the backward pass.
+// backward pass does not read the bias of a norm.
 TEST(WireBytes, Zero3IsThreeTimesTheWeights) {
   for (int64_t d : {2, 4, 8}) {
     for (const Formula f : {Formula{8, 64}, Formula{64, 128}}) {
@@ -87,8 +86,9 @@ TEST(WireBytes, Zero3IsThreeTimesTheWeights) {
   }
 }
 
-// Gathered once for both and scattered once: as much as data parallelism.
-TEST(WireBytes, Zero3GatheredOnceIsTwiceTheWeights) {
+// Gathered once for both passes and scattered once: the bytes of data
+// parallelism.
+TEST(WireBytes, Zero3KeepGatheredIsTwiceTheWeights) {
   for (int64_t d : {2, 4, 8}) {
     for (const Formula f : {Formula{8, 64}, Formula{64, 128}}) {
       EXPECT_EQ(BytesPerLayer(absl::StrCat("data:", d), kZero3KeepGathered, f),
@@ -98,7 +98,7 @@ TEST(WireBytes, Zero3GatheredOnceIsTwiceTheWeights) {
   }
 }
 
-TEST(WireBytes, OnTwoAxesEachSeesAShardOfTheOther) {
+TEST(WireBytes, OnTwoAxesEachReducesAShardOfTheOther) {
   const Formula f{64, 128};
   for (int64_t r : {2, 4}) {
     for (int64_t c : {2, 8}) {
@@ -111,10 +111,10 @@ TEST(WireBytes, OnTwoAxesEachSeesAShardOfTheOther) {
   }
 }
 
-// Layers keep their parameters in f32 and compute in the dtype that they are
-// given: what goes over the wire are casts of matrices, their gradients, and
-// activations, all of two bytes. Layer norms are f32 inside.
-TEST(WireBytes, InElementsOfTwoBytes) {
+// Layers store parameters in f32 and compute in the dtype of their input: casts
+// of matrices, their gradients and activations are sent in two bytes. Layer
+// norms compute in f32.
+TEST(WireBytes, In16BitFloats) {
   const Formula f{64, 128, 2};
   for (int64_t n : {2, 4, 8}) {
     const int64_t weights = f.matrices() * 2 + f.norms() * 4;
@@ -135,7 +135,7 @@ TEST(WireBytes, InElementsOfTwoBytes) {
 
 // The layer of a model of 175 billion weights on 8 devices: twice what the
 // literature gives for elements of two bytes.
-TEST(WireBytes, ALargeModelCostsNothingToPlan) {
+TEST(WireBytes, LargeModel) {
   const Formula f{12288, 2048};
   EXPECT_EQ(BytesPerLayer("model:8", kMegatron, f), 2 * 352321536);
   EXPECT_EQ(BytesPerLayer("data:8", "batch:data", f),
@@ -143,7 +143,7 @@ TEST(WireBytes, ALargeModelCostsNothingToPlan) {
 }
 
 // Three numbers per token: maximum, sum and the logit of the target.
-TEST(WireBytes, ALossOverACutVocabularyIsThreeNumbersPerToken) {
+TEST(WireBytes, LossOverShardedVocabularyIsThreeNumbersPerToken) {
   Graph graph;
   const Dimension batch{"batch", 4}, vocab{"vocab", 64};
   const Tensor logits = Input(graph, "logits", kFloat32, {batch, vocab});
@@ -155,7 +155,7 @@ TEST(WireBytes, ALossOverACutVocabularyIsThreeNumbersPerToken) {
                    "\n"));
 }
 
-TEST(WireBytes, AnEmbeddingOverACutVocabularyIsOneAllReduce) {
+TEST(WireBytes, EmbeddingOverShardedVocabularyIsOneAllReduce) {
   Graph graph;
   const Dimension batch{"batch", 4}, vocab{"vocab", 64}, model{"d_model", 16};
   const Tensor tokens = Input(graph, "tokens", kInt32, {batch});

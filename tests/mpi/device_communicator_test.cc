@@ -82,20 +82,21 @@ class StagedCommunicator : public Communicator {
     return moves_.Agree(error);
   }
   absl::Status Barrier() override { return moves_.Barrier(); }
-  absl::StatusOr<std::vector<std::string>> Exchange(
+  absl::StatusOr<std::vector<std::string>> AllGatherText(
       const std::string& text) override {
-    return moves_.Exchange(text);
+    return moves_.AllGatherText(text);
   }
 
  protected:
   absl::Status OpenGroup(const Group& group) override {
     return moves_.GroupOver(group.axes).status();
   }
-  absl::Status DoAllReduce(const Group& group, absl::Span<const Piece> pieces,
-                           DType dtype, ReduceKind kind) override {
+  absl::Status DoAllReduce(const Group& group,
+                           absl::Span<const ReduceBuffer> pieces, DType dtype,
+                           ReduceKind kind) override {
     std::vector<DeviceBytes> in, out;
-    std::vector<Piece> staged;
-    for (const Piece& piece : pieces) {
+    std::vector<ReduceBuffer> staged;
+    for (const ReduceBuffer& piece : pieces) {
       const int64_t bytes = piece.count * DTypeSize(dtype);
       MTF_ASSIGN_OR_RETURN(DeviceBytes from,
                            DeviceBytes::Copy(device_, piece.in, bytes));
@@ -226,7 +227,7 @@ absl::Status CheckNcclAlone() {
     };
     gpu->CopyToDevice(in, sent.data(), bytes);
     for (ReduceKind kind : testing::kAllReduceKinds) {
-      const cuda::NcclGroup::Piece piece = {in, out, kCount};
+      const cuda::NcclGroup::ReduceBuffer piece = {in, out, kCount};
       MTF_RETURN_IF_ERROR(
           check("all_reduce", group->AllReduce({&piece, 1}, dtype, kind)));
       MTF_RETURN_IF_ERROR(

@@ -45,18 +45,19 @@ absl::Status Check(Communicator& ranks, const std::string& folder,
         auto choice, choices.Choose(Problem(static_cast<int64_t>(i)), true));
     chosen.push_back(std::move(choice));
   }
-  MTF_RETURN_IF_ERROR(
-      choices
-          .Settle(static_cast<int>(ranks.rank()),
-                  [&](const std::string& text) { return ranks.Exchange(text); })
-          .status());
+  MTF_RETURN_IF_ERROR(choices
+                          .Settle(static_cast<int>(ranks.rank()),
+                                  [&](const std::string& text) {
+                                    return ranks.AllGatherText(text);
+                                  })
+                          .status());
   std::string mine, wanted;
   for (size_t i = 0; i < expected.size(); ++i) {
     absl::StrAppend(&mine, chosen[i]->algorithm, " ");
     absl::StrAppend(&wanted, expected[i], " ");
   }
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                       ranks.Exchange(mine));
+                       ranks.AllGatherText(mine));
   for (const std::string& other : all) {
     if (other == wanted) continue;
     return absl::InternalError(

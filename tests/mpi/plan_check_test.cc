@@ -235,7 +235,7 @@ void ExpectStalledRank(const std::string& environment) {
   EXPECT_THAT(
       // What a step writes has the name of the variable, "sum".
       outcome.errors,
-      AllOf(HasSubstr("rank 2 is behind 1, all_reduce of sum over data "
+      AllOf(HasSubstr("rank 2 is after 1, all_reduce of sum over data "
                       "(failing_rank_program.cc:"),
             HasSubstr(" of step 9; the others are at 1, all_reduce of "),
             Not(HasSubstr("Signal"))));

@@ -319,9 +319,9 @@ TEST(LossScaleErrors, Options) {
     const char* words;
   } cases[] = {
       {{.initial = 0}, ".loss_scale.initial is 0, not a positive number"},
-      {{.growth = 0.5}, ".loss_scale.growth 0.5: one shrinks the scale"},
+      {{.growth = 0.5}, ".loss_scale.growth 0.5: backoff must be less"},
       {{.backoff = 1}, ".loss_scale.backoff is 1 and "},
-      {{.growth_interval = 0}, ".loss_scale.growth_interval is 0, not from 1"},
+      {{.growth_interval = 0}, ".loss_scale.growth_interval is 0, less than 1"},
       {{.least = -1}, ".loss_scale.least is -1, not a positive number"},
       {{.most = std::nan("")}, ".loss_scale.most is nan, not a positive"},
   };

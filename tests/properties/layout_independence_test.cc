@@ -42,6 +42,9 @@ namespace {
 
 using cuda::StreamOrder;
 
+// Cases of each seed where MTF_PROPERTY_CASES is not set.
+constexpr int64_t kCases = 500;
+
 int64_t NumberFromEnvironment(const char* name, int64_t otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::atoll(text);
@@ -157,8 +160,9 @@ class Case {
                                    &variables, {.seed = seed, .step = 3}));
     MTF_RETURN_IF_ERROR(RunOnOneDevice(seed));
     // What collectives leave open is run in every order.
-    constexpr StreamOrder kOrders[] = {
-        StreamOrder::kSideLate, StreamOrder::kSideEarly, StreamOrder::kRandom};
+    constexpr StreamOrder kOrders[] = {StreamOrder::kAsyncLate,
+                                       StreamOrder::kAsyncEarly,
+                                       StreamOrder::kRandom};
     if (device_ == "cuda_emulated") {
       cuda::SetStreamOrder(kOrders[seed_ % std::size(kOrders)], seed);
     }
@@ -333,18 +337,20 @@ void RunCases(const std::string& device, uint64_t first, int64_t cases,
 class LayoutIndependence : public ::testing::TestWithParam<int> {};
 
 TEST_P(LayoutIndependence, CpuEqualsOracle) {
-  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", 2000);
+  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", kCases);
   RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()), cases);
 }
 
 TEST_P(LayoutIndependence, ReferenceDeviceEqualsOracle) {
-  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", 2000) / 10;
+  const int64_t cases =
+      NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 10;
   RunCases("reference", 1000000u * static_cast<uint64_t>(GetParam()) + 500000u,
            cases);
 }
 
 TEST_P(LayoutIndependence, MixedPrecisionStepEqualsOracle) {
-  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", 2000) / 10;
+  const int64_t cases =
+      NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 10;
   RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 700000u, cases,
            MakeMixedPrecisionStep);
 }

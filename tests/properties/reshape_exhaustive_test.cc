@@ -25,6 +25,7 @@
 #include "ops/input.h"
 #include "ops/reshape.h"
 #include "tests/matchers.h"
+#include "tests/requirements.h"
 
 namespace mtf::testing {
 namespace {
@@ -171,6 +172,7 @@ class EveryReshape
 
 TEST_P(EveryReshape, GivesEveryRankItsElements) {
   const Mesh mesh = *Mesh::Parse(std::get<0>(GetParam()));
+  if (mesh.num_axes() > 1) SKIP_UNDER_THREAD_SANITIZER("a large mesh");
   const ReshapeCase& reshape = std::get<1>(GetParam());
   int failures = 0, runs = 0;
   for (const auto& before : AllCuts(mesh, reshape.before.rank())) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: alone (defines the table of devices)
 //
 // A session over devices that keep a log. This binary has a table of devices of
 // its own, in place of backends/registry.cc: whatever a session calls its
@@ -71,14 +72,14 @@ class LoggedCommunicator : public Communicator {
     return host_.Agree(error);
   }
   absl::Status Barrier() override { return host_.Barrier(); }
-  absl::StatusOr<std::vector<std::string>> Exchange(
+  absl::StatusOr<std::vector<std::string>> AllGatherText(
       const std::string& text) override {
-    return host_.Exchange(text);
+    return host_.AllGatherText(text);
   }
 
  protected:
   absl::Status OpenGroup(const Group&) override { return absl::OkStatus(); }
-  absl::Status DoAllReduce(const Group&, absl::Span<const Piece>, DType,
+  absl::Status DoAllReduce(const Group&, absl::Span<const ReduceBuffer>, DType,
                            ReduceKind) override {
     return Nothing();
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (checks the output of other programs)
 //
 // Every kind of wrong file and flag that the command mtf may meet. Each is one
 // message in words, on standard error, with an exit code that says what kind it
@@ -69,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"layout_as_program", kExplain, "batch:data\n", 2,
          "INVALID_ARGUMENT \"FILE\" is no program"},
         {"binary_program", kExplain, std::string("\x01\0\xff\xfe", 4), 2,
-         "INVALID_ARGUMENT cannot read program \"FILE\": it is no text: byte "
+         "INVALID_ARGUMENT cannot read program \"FILE\": not a text file: byte "
          "1 is zero"},
         {"program_of_unknown_pass", kExplain,
          "# after expand_reshard\nmesh{data:2}\nend{instructions:0}\n", 2,
@@ -198,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"more_devices_than_the_machine_joins",
          "search --devices=4096 --machine=h200_x8", "", 2,
          "INVALID_ARGUMENT mesh \"all:4096\" has 4096 ranks, but machine "
-         "\"h200_x8\" joins 8"},
+         "\"h200_x8\" connects only 8"},
         {"budget_that_is_none", "search --mesh=data:2 --budget=FILE",
          "batch:data\n", 2,
          "INVALID_ARGUMENT \"FILE\" has no section [budget]"},

@@ -18,17 +18,16 @@
 namespace mtf::train {
 namespace {
 
-// Streams of random numbers made in a graph count from 0; this one is no
-// neighbour of theirs.
+// Far from the streams of random numbers of a graph, which count from 0.
 constexpr uint32_t kWindowStream = 0xda7a5e7;
 
-// Batches are made on the host of every rank.
+// Every rank creates the global batch on its host.
 constexpr int64_t kMaxBatchTokens = int64_t{1} << 28;
-constexpr int64_t kMostTextBytes = int64_t{1} << 40;
+constexpr int64_t kMaxTextBytes = int64_t{1} << 40;
 
 constexpr char kBibleCommand[] = "bible -f gen1:1-rev22:21 2>/dev/null";
 
-// "Ge1:1 In the beginning ..." without its first word, for every line.
+// Removes the first word of every line: "Ge1:1 In the beginning ...".
 std::string WithoutReferences(absl::string_view printed) {
   std::string text;
   text.reserve(printed.size());
@@ -47,15 +46,14 @@ absl::StatusOr<TextDataset> TextDataset::FromText(std::string text,
   if (text.size() < 2) {
     return absl::OutOfRangeError(absl::StrCat(
         "text ", Quoted(name), " is ",
-        text.empty() ? "empty" : "1 byte long: nothing can follow a byte",
+        text.empty() ? "empty" : "1 byte long, but needs at least 2",
         DetailLine("help", "name a text of more bytes with --text")));
   }
   return TextDataset(std::move(text), std::move(name));
 }
 
 absl::StatusOr<TextDataset> TextDataset::ReadFile(const std::string& path) {
-  absl::StatusOr<std::string> text =
-      ReadPlainFile(path, "text", kMostTextBytes);
+  absl::StatusOr<std::string> text = ReadPlainFile(path, "text", kMaxTextBytes);
   if (!text.ok()) {
     return absl::Status(
         text.status().code(),
@@ -77,7 +75,7 @@ absl::StatusOr<TextDataset> TextDataset::KingJames() {
   std::string text = WithoutReferences(printed);
   if (text.empty()) {
     return absl::NotFoundError(absl::StrCat(
-        "no text: the default is what the program \"bible\" prints, and it "
+        "no text: the default is the output of the program \"bible\", which "
         "is not installed",
         DetailLine("help",
                    "name any text file with --text, or install the "

@@ -12,46 +12,46 @@
 
 namespace mtf::train {
 
-// Text as a language model sees it: one token per byte, so a vocabulary of 256
-// and no tokenizer to agree on.
+// Text as training data of a language model with one token per byte: a
+// vocabulary of 256 and no tokenizer.
 class TextDataset {
  public:
   static constexpr int64_t kVocabularySize = 256;
 
-  // What a step learns from: `targets` is the text one byte behind `tokens`.
+  // The data of a step: targets[i] is the byte after tokens[i].
   struct Batch {
     HostTensor tokens;   // i32[batch, length]
     HostTensor targets;  // i32[batch, length]
   };
 
-  // The text of the file `path`. kNotFound for a file that cannot be read,
-  // kOutOfRange for one of fewer than two bytes; both name the path.
+  // Reads the file `path`. kNotFound if it cannot be read, kOutOfRange if it
+  // has fewer than two bytes; both with the path.
   static absl::StatusOr<TextDataset> ReadFile(const std::string& path);
 
-  // The King James text as Debian's `bible` program prints it, a verse a line,
-  // without chapter and verse. kNotFound, naming --text, without the program.
+  // The King James text from Debian's `bible` program, one verse per line,
+  // without chapter and verse numbers. kNotFound if it is not installed.
   static absl::StatusOr<TextDataset> KingJames();
 
   // ReadFile, or KingJames for an empty path.
   static absl::StatusOr<TextDataset> Open(const std::string& path);
 
-  // `name` stands for the text in errors.
+  // `name` is the name of the text in errors.
   static absl::StatusOr<TextDataset> FromText(std::string text,
                                               std::string name);
 
   const std::string& text() const { return text_; }
   const std::string& name() const { return name_; }
 
-  // Windows of length.size + 1 bytes, one for each row, whose places in the
-  // text depend on seed, step and row only: a run reads the same text in the
-  // same order under every layout. kOutOfRange when the text is shorter than a
+  // Draws one window of length.size + 1 bytes for each row of the batch. Their
+  // offsets in the text depend only on seed, step and row, so that a run reads
+  // the same data under every layout. kOutOfRange if the text is shorter than a
   // window.
   absl::StatusOr<Batch> Draw(uint32_t seed, uint32_t step,
                              const Dimension& batch,
                              const Dimension& length) const;
 
-  // H(next byte | byte) of the text itself, in nats: no model that looks at one
-  // byte only can have a lower loss on it.
+  // The conditional entropy H(next byte | byte) of the text in nats: a lower
+  // bound on the loss of a model that sees only the previous byte.
   double BigramEntropy() const;
 
  private:

@@ -13,13 +13,12 @@
 namespace mtf::train {
 namespace {
 
-// Streams of random numbers made in a graph count from 0; these are no
-// neighbours of theirs.
+// Far from the streams of random numbers of a graph, which count from 0.
 constexpr uint32_t kWindowStream = 0xda7a5e8;
 constexpr uint32_t kTokenStream = 0xda7a5e9;
-constexpr int64_t kMostBytes = int64_t{1} << 40;
+constexpr int64_t kMaxBytes = int64_t{1} << 40;
 
-// llm.c's: 256 numbers of 32 bits, the first of which is 20240520.
+// The header of llm.c: 256 numbers of 32 bits, the first of which is 20240520.
 constexpr absl::string_view kMagic("\x88\xd8\x34\x01", 4);
 constexpr size_t kHeaderBytes = 1024;
 
@@ -28,7 +27,7 @@ constexpr size_t kHeaderBytes = 1024;
 absl::StatusOr<TokenDataset> TokenDataset::ReadFile(const std::string& path,
                                                     int64_t vocabulary) {
   MTF_ASSIGN_OR_RETURN(std::string bytes,
-                       ReadPlainFile(path, "tokens", kMostBytes));
+                       ReadPlainFile(path, "tokens", kMaxBytes));
   return FromBytes(std::move(bytes), path, vocabulary);
 }
 
@@ -42,7 +41,7 @@ absl::StatusOr<TokenDataset> TokenDataset::FromBytes(std::string bytes,
   if (text.size() < 2) {
     return absl::OutOfRangeError(absl::StrCat(
         "file ", Quoted(text.name_), " has ", text.size(),
-        text.size() == 1 ? " token" : " tokens", ", too few to learn from",
+        text.size() == 1 ? " token" : " tokens", ", but needs at least 2",
         DetailLine("help", "a token is a number of 16 bits")));
   }
   for (int64_t i = 0; i < text.size(); ++i) {
@@ -60,8 +59,11 @@ absl::StatusOr<TokenDataset> TokenDataset::Synthetic(int64_t size,
                                                      uint32_t seed) {
   if (size < 2 || vocabulary < 1 || vocabulary > 1 << 16) {
     return absl::OutOfRangeError(absl::StrCat(
-        "no text has ", size, " tokens of 16 bits out of ", vocabulary,
-        DetailLine("help", "ask for two or more, out of 65536 at most")));
+        "cannot generate ", size, " tokens of 16 bits from a vocabulary of ",
+        vocabulary,
+        DetailLine(
+            "help",
+            "give at least 2 tokens and a vocabulary of at most 65536")));
   }
   std::string bytes;
   bytes.reserve(2 * size);

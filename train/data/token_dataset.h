@@ -13,28 +13,27 @@
 
 namespace mtf::train {
 
-// Text that a tokenizer has turned into numbers of 16 bits, little endian: the
-// files of nanoGPT, and those of llm.c, which begin with a header.
+// Tokenized text as 16-bit little-endian numbers: the files of nanoGPT, and
+// those of llm.c, which begin with a header.
 //
 //   MTF_ASSIGN_OR_RETURN(const TokenDataset text,
 //                        TokenDataset::ReadFile("train.bin", vocab.size));
 class TokenDataset {
  public:
-  // kNotFound or kPermissionDenied for a file that cannot be read, kOutOfRange
-  // for one of fewer than two tokens or with a token from `vocabulary` up; all
-  // name the path.
+  // Reads the file `path`. kNotFound or kPermissionDenied if it cannot be read,
+  // kOutOfRange if it has fewer than two tokens or a token of at least
+  // `vocabulary`; all with the path.
   static absl::StatusOr<TokenDataset> ReadFile(const std::string& path,
                                                int64_t vocabulary);
 
-  // From the bytes of such a file; `name` stands for it in errors.
+  // The same from the bytes of a file; `name` is its name in errors.
   static absl::StatusOr<TokenDataset> FromBytes(std::string bytes,
                                                 std::string name,
                                                 int64_t vocabulary);
 
-  // `size` tokens to learn from without a file: small ones are common, as in
-  // text, and what follows each at an even place is its mirror,
-  // vocabulary - 1 - token. kOutOfRange for a vocabulary of over 2^16 or a size
-  // below 2.
+  // Generates `size` tokens that a model can learn: small tokens are frequent,
+  // as in text, and each token at an even index is followed by vocabulary - 1 -
+  // token. kOutOfRange for a vocabulary of over 2^16 or a size below 2.
   static absl::StatusOr<TokenDataset> Synthetic(int64_t size,
                                                 int64_t vocabulary,
                                                 uint32_t seed);
@@ -45,8 +44,9 @@ class TokenDataset {
            static_cast<uint8_t>(bytes_[2 * i + 1]) << 8;
   }
 
-  // Windows of length.size + 1 tokens, one for each row, whose places depend on
-  // seed, step and row only. kOutOfRange when there are fewer tokens than that.
+  // Draws one window of length.size + 1 tokens for each row of the batch, at
+  // offsets that depend only on seed, step and row. kOutOfRange if there are
+  // fewer tokens than a window.
   absl::StatusOr<TextDataset::Batch> Draw(uint32_t seed, uint32_t step,
                                           const Dimension& batch,
                                           const Dimension& length) const;

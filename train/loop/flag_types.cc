@@ -40,7 +40,7 @@ bool AbslParseFlag(absl::string_view text, Seed* flag, std::string* error) {
   return true;
 }
 
-// The comparisons are false for a NaN, which is so refused.
+// The comparisons are false for NaN, so it is rejected.
 bool AbslParseFlag(absl::string_view text, Rate* flag, std::string* error) {
   if (absl::SimpleAtod(text, &flag->value) && flag->value > 0 &&
       flag->value <= 1000) {
@@ -59,7 +59,7 @@ bool AbslParseFlag(absl::string_view text, Fraction* flag, std::string* error) {
   return false;
 }
 
-// "true" and "false" are what --explain and --noexplain stand for.
+// --explain and --noexplain are parsed as "true" and "false".
 bool AbslParseFlag(absl::string_view text, ExplainFormat* flag,
                    std::string* error) {
   if (text == "text" || text == "true") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Types of flags that know their range, so that a value outside of it is
-// refused where it is read, with the range in the message.
+// Flag types with a range. Parsing rejects values outside of it with a message
+// that states the range.
 #ifndef TRAIN_LOOP_FLAG_TYPES_H_
 #define TRAIN_LOOP_FLAG_TYPES_H_
 
@@ -23,9 +23,9 @@ struct Size {
   int64_t value;
 };
 
-// How often a model repeats a part of itself: a whole number from 1 to 10000.
-// The graph holds every one of them, and each takes some milliseconds to lower:
-// without this bound a slip of the hand would look like a program that hangs.
+// A number of layers: a whole number from 1 to 10000. The graph contains every
+// layer, and each takes some milliseconds to lower, so that without this limit
+// a typo would look like a hanging program.
 struct Depth {
   Depth(int64_t value = 1) : value(value) {}  // NOLINT: implicit on purpose
   operator int64_t() const { return value; }
@@ -46,20 +46,20 @@ struct Rate {
   double value;
 };
 
-// A number from 0 to below 1: a probability of dropout.
+// A number from 0 to below 1: a dropout probability.
 struct Fraction {
   Fraction(double value = 0) : value(value) {}  // NOLINT: implicit on purpose
   operator double() const { return value; }
   double value;
 };
 
-// A limit of time in seconds: a number from 0, no limit, to 1e9, or "default".
+// A time limit in seconds: a number from 0 (no limit) to 1e9, or "default".
 struct TimeLimit {
   TimeLimit(double seconds = -1) : seconds(seconds) {}  // NOLINT: implicit
   double seconds;                                       // negative: the default
 };
 
-// How a plan is explained: the value of --explain.
+// The output format of --explain.
 struct ExplainFormat {
   enum Kind { kNone, kText, kJson, kHtml };
   ExplainFormat(Kind kind = kNone) : kind(kind) {}  // NOLINT: implicit
@@ -67,7 +67,7 @@ struct ExplainFormat {
   Kind kind;
 };
 
-// The dtypes of a model: the value of --precision, see mtf/precision_text.h.
+// The dtypes of a model, the value of --precision; see mtf/precision_text.h.
 //
 //   PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
 struct ModelPrecision {
@@ -76,8 +76,8 @@ struct ModelPrecision {
   Precision precision;
 };
 
-// What Abseil calls to read and print a flag; on failure `error` gives the
-// allowed range.
+// Called by Abseil to parse and print a flag. On failure `error` is the allowed
+// range.
 bool AbslParseFlag(absl::string_view text, Size* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Depth* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Seed* flag, std::string* error);

@@ -25,14 +25,14 @@
 #include "planning/explain/explain.h"
 #include "planning/machine/machine.h"
 #include "train/loop/run_main.h"
-#include "train/session/placement.h"
+#include "train/session/mesh_and_layout.h"
 
 ABSL_FLAG(std::string, mesh_shape, "",
           "the devices as named axes, \"data:2,model:2\"; one size may be -1 "
-          "for the rest of the ranks; empty: one device, or the mesh of a "
+          "for the remaining ranks; empty: one device, or the mesh of a "
           "preset");
 ABSL_FLAG(std::string, layout, "",
-          "which dimension is cut over which mesh axes, "
+          "rules that shard dimensions over mesh axes, "
           "\"batch:data, d_ff:model\", or a preset: single, data, megatron, "
           "megatron_sequence, data_model, sequence, all_to_all, zero2, zero3, "
           "three_axes");
@@ -41,43 +41,45 @@ ABSL_FLAG(std::string, layout_file, "",
           "[optimizer] sections");
 ABSL_FLAG(
     std::string, budget, "",
-    "what the step must stay within, beside the layout's own [budget]: "
-    "lines as there, \"at most 64 MiB over data, memory at most 80 GiB\", "
-    "or @FILE, whose section [budget] is meant");
+    "limits of the step in addition to the layout's own [budget]: lines in the "
+    "same form, \"at most 64 MiB over data, memory at most 80 GiB\", or @FILE "
+    "with a section [budget]");
 ABSL_FLAG(bool, strict_layout, false,
-          "makes a layout rule that does nothing an error");
-ABSL_FLAG(std::string, backend, "cpu", "what computes");
+          "makes a layout rule without effect an error");
+ABSL_FLAG(std::string, backend, "cpu", "the device that computes");
 ABSL_FLAG(mtf::train::TimeLimit, collective_timeout, {},
-          "seconds that a rank waits for others before it says where each is "
-          "and ends the run; 0: for ever; default: MTF_COLLECTIVE_TIMEOUT, or "
-          "600");
+          "seconds that a rank waits for others before it reports where each "
+          "rank is and ends the run; 0: forever; default: "
+          "MTF_COLLECTIVE_TIMEOUT, or 600");
 ABSL_FLAG(mtf::train::ExplainFormat, explain, {},
-          "says what a training step costs, every collective with the line and "
-          "the rule that cause it, as text, json or html, and exits; --explain "
+          "prints the cost of a training step, with the line and the rule that "
+          "cause each collective, as text, json or html, and exits; --explain "
           "alone is text");
 ABSL_FLAG(std::string, explain_file, "", "writes the explanation to this file");
 ABSL_FLAG(bool, explain_all_changes, false,
-          "tries every change of a rule, however long it takes");
-ABSL_FLAG(bool, dry_run, false,
-          "explains the step on any mesh without its ranks, and exits");
+          "lowers every change of a rule, regardless of the time it takes");
+ABSL_FLAG(
+    bool, dry_run, false,
+    "explains the step on any mesh without starting its ranks, and exits");
 ABSL_FLAG(std::string, machine, "h100_nvlink_ib",
-          "what times are estimated for: the name of a machine or its file");
+          "the machine for time estimates: the name of a preset or a file");
 ABSL_FLAG(std::string, dump_program, "",
           "writes the lowered training step after every pass to this file");
 ABSL_FLAG(std::string, trace, "",
-          "writes what each rank did in the first steps to this file, for "
+          "writes a trace of the first steps of all ranks to this file, for "
           "chrome://tracing and ui.perfetto.dev");
-ABSL_FLAG(mtf::train::Size, trace_steps, 3, "steps that --trace writes");
-ABSL_FLAG(mtf::train::Size, steps, 1000, "training steps");
-ABSL_FLAG(mtf::train::Rate, learning_rate, 3e-3, "highest learning rate");
+ABSL_FLAG(mtf::train::Size, trace_steps, 3,
+          "number of steps that --trace records");
+ABSL_FLAG(mtf::train::Size, steps, 1000, "number of training steps");
+ABSL_FLAG(mtf::train::Rate, learning_rate, 3e-3, "maximum learning rate");
 ABSL_FLAG(mtf::train::Seed, seed, 0,
-          "of initial values, dropout, order of the data and sampling");
+          "seed of initial values, dropout, order of the data and sampling");
 ABSL_FLAG(mtf::train::ModelPrecision, precision, {},
           "dtypes of the model: float32, bfloat16, mixed_bfloat16, "
-          "pure_bfloat16, float16, mixed_float16, and what differs from it, as "
+          "pure_bfloat16, float16, mixed_float16, with optional exceptions, as "
           "in \"bfloat16,gradients:bfloat16\"");
 ABSL_FLAG(std::string, text, "",
-          "file to learn from; empty: what Debian's \"bible\" prints");
+          "file to train on; empty: the output of Debian's \"bible\"");
 ABSL_FLAG(std::string, log_json, "",
           "writes one JSON object for each step to this file");
 
@@ -105,21 +107,23 @@ Targets TargetsOf(const RunRequest& request) {
   return targets;
 }
 
-// The mesh and the rules of the flags, without any rank of them. A dry run does
-// not care how many ranks there are, unless its mesh is made of them.
-absl::StatusOr<Placement> PlacementFromFlags(const std::string& layout) {
+// Parses the mesh and the rules of the flags without starting ranks. The number
+// of running ranks does not matter for a dry run, unless the size of the mesh
+// depends on it.
+absl::StatusOr<MeshAndLayout> MeshAndLayoutFromFlags(
+    const std::string& layout) {
   const std::string mesh = absl::GetFlag(FLAGS_mesh_shape);
   const LauncherInfo launcher = DetectLauncher();
-  const bool of_ranks =
+  const bool depends_on_ranks =
       absl::StrContains(mesh, ":-1") ||
       (absl::StripAsciiWhitespace(mesh).empty() &&
-       IsLayoutName(absl::StripAsciiWhitespace(layout)));  // of a preset
+       IsLayoutName(absl::StripAsciiWhitespace(layout)));  // mesh of a preset
   const bool any_mesh =
-      launcher.size == 1 || (absl::GetFlag(FLAGS_dry_run) && !of_ranks);
-  return ParsePlacement(mesh, layout, any_mesh ? 0 : launcher.size);
+      launcher.size == 1 || (absl::GetFlag(FLAGS_dry_run) && !depends_on_ranks);
+  return ParseMeshAndLayout(mesh, layout, any_mesh ? 0 : launcher.size);
 }
 
-// Writes `text` to the file that the flag `name` gives; rank 0 alone does.
+// Writes `text` to `path`, the value of flag `name`, on rank 0 only.
 absl::Status WriteFile(absl::string_view what, absl::string_view name,
                        const std::string& path, const std::string& text) {
   if (DetectLauncher().rank != 0) return absl::OkStatus();
@@ -128,7 +132,7 @@ absl::Status WriteFile(absl::string_view what, absl::string_view name,
       absl::StrCat("name a file in a folder that exists with --", name));
 }
 
-// Lines of --budget that can find nothing, as notices or as an error.
+// Notices for budget lines that match nothing; an error with --strict_layout.
 absl::StatusOr<std::vector<std::string>> BudgetNotices(const Budget& budget,
                                                        const Mesh& mesh,
                                                        const Graph& graph) {
@@ -136,15 +140,15 @@ absl::StatusOr<std::vector<std::string>> BudgetNotices(const Budget& budget,
                           absl::GetFlag(FLAGS_strict_layout));
 }
 
-// What --dump_program writes: it needs the mesh, but no rank of it.
+// Implements --dump_program, which needs the mesh but not its ranks.
 absl::Status DumpPlan(const Graph& graph, const RunRequest& request,
                       const std::string& layout, const Budget& budget) {
-  MTF_ASSIGN_OR_RETURN(const Placement placement, PlacementFromFlags(layout));
-  MTF_ASSIGN_OR_RETURN(
-      const LayoutBinding binding,
-      BindLayoutAndBudget(graph, placement.mesh, placement.rules,
-                          absl::GetFlag(FLAGS_strict_layout)));
-  MTF_RETURN_IF_ERROR(BudgetNotices(budget, placement.mesh, graph).status());
+  MTF_ASSIGN_OR_RETURN(const MeshAndLayout parsed,
+                       MeshAndLayoutFromFlags(layout));
+  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
+                       BindLayoutAndBudget(graph, parsed.mesh, parsed.rules,
+                                           absl::GetFlag(FLAGS_strict_layout)));
+  MTF_RETURN_IF_ERROR(BudgetNotices(budget, parsed.mesh, graph).status());
   std::string dump;
   LowerOptions options;
   options.after_pass = [&dump](absl::string_view pass, const Program& program) {
@@ -157,7 +161,7 @@ absl::Status DumpPlan(const Graph& graph, const RunRequest& request,
                    dump);
 }
 
-// The columns of the terminal that standard output is, or enough for a page.
+// The width of the terminal, or 120 if standard output is not a terminal.
 int OutputWidth() {
   winsize size;
   if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
@@ -167,7 +171,7 @@ int OutputWidth() {
   return 120;
 }
 
-// What --budget says.
+// Parses --budget.
 absl::StatusOr<Budget> BudgetFromFlags() {
   const std::string text = absl::GetFlag(FLAGS_budget);
   Budget budget;
@@ -186,11 +190,11 @@ absl::StatusOr<Budget> BudgetFromFlags() {
           : absl::StrCat(" has the rule ", file.rules()[0].ToString()),
       DetailLine("help", file.rules().empty()
                              ? "begin it with a line [budget]"
-                             : "a file of rules is given with --layout_file")));
+                             : "use --layout_file for a file with rules")));
 }
 
-// Holds the step against the budgets of the layout and of --budget before
-// anything is computed for it. `plan` gives it the memory that it will have.
+// Checks the lowered step against the budgets of the layout and of --budget
+// before it runs. `plan` sets the buffer plan of the program.
 absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
                            const LayoutBinding& binding, const Budget& budget,
                            absl::FunctionRef<void(Program&)> plan) {
@@ -202,22 +206,23 @@ absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
   return CheckBudget(program, budget);
 }
 
-// What --explain and --dry_run say.
+// Implements --explain and --dry_run.
 absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
                          const std::string& layout, const Budget& budget) {
   internal::KeepMemory();
   MTF_ASSIGN_OR_RETURN(const Machine machine,
                        Machine::Load(absl::GetFlag(FLAGS_machine)));
-  MTF_ASSIGN_OR_RETURN(const Placement placement, PlacementFromFlags(layout));
+  MTF_ASSIGN_OR_RETURN(const MeshAndLayout parsed,
+                       MeshAndLayoutFromFlags(layout));
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> notices,
-                       BudgetNotices(budget, placement.mesh, graph));
+                       BudgetNotices(budget, parsed.mesh, graph));
   ExplainOptions options;
   options.strict = absl::GetFlag(FLAGS_strict_layout);
   if (absl::GetFlag(FLAGS_explain_all_changes)) {
     options.most_operations = std::numeric_limits<int64_t>::max();
   }
   MTF_ASSIGN_OR_RETURN(Explanation explanation,
-                       Explain(graph, placement.mesh, placement.rules,
+                       Explain(graph, parsed.mesh, parsed.rules,
                                TargetsOf(request), machine, options));
   explanation.notices.insert(explanation.notices.end(), notices.begin(),
                              notices.end());
@@ -243,12 +248,12 @@ absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
   } else {
     MTF_RETURN_IF_ERROR(WriteFile("explanation", "explain_file", path, text));
   }
-  if (placement.rules.budget().empty() && budget.empty()) {
+  if (parsed.rules.budget().empty() && budget.empty()) {
     return absl::OkStatus();
   }
-  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
-                       BindLayoutAndBudget(graph, placement.mesh,
-                                           placement.rules, options.strict));
+  MTF_ASSIGN_OR_RETURN(
+      const LayoutBinding binding,
+      BindLayoutAndBudget(graph, parsed.mesh, parsed.rules, options.strict));
   return CheckBudgetOf(graph, request, binding, budget, [&](Program& program) {
     PlanForMachine(machine.fusion(), program);
   });
@@ -297,7 +302,7 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
   MTF_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       Session::Create(graph, absl::GetFlag(FLAGS_mesh_shape), layout, options));
-  // Only one rank writes, so only one can have failed to.
+  // Only one rank writes the file, so only one can have failed.
   MTF_RETURN_IF_ERROR(session->Agree(shown));
   const absl::StatusOr<std::vector<std::string>> of_budget =
       BudgetNotices(budget, session->mesh(), graph);
@@ -307,7 +312,7 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
       Say(absl::StrCat("note: ", notice));
     }
   }
-  // A file of --budget may be another on another rank.
+  // The file of --budget may differ between ranks, so they must agree.
   const auto plan = [&](Program& program) {
     program.buffers = session->PlanOf(program);
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The flags that every training program has, and what most of them do.
+// The flags that every training program has, and StartSession, which applies
+// them.
 #ifndef TRAIN_LOOP_FLAGS_H_
 #define TRAIN_LOOP_FLAGS_H_
 
@@ -22,14 +23,14 @@ ABSL_DECLARE_FLAG(std::string, log_json);
 
 namespace mtf::train {
 
-// Makes the session that --mesh_shape, --layout, --layout_file,
-// --strict_layout, --backend and --seed describe, with its variables
-// initialized, and says so on rank 0.
+// Creates the session described by --mesh_shape, --layout, --layout_file,
+// --strict_layout, --backend and --seed, initializes its variables and prints a
+// summary on rank 0.
 //
-// `request` is what a step will ask for; --dump_program writes how it is
-// lowered. With --explain or --dry_run what the step costs is told instead
-// (planning/explain/explain.h, on --machine) and no session comes back (null):
-// the program is to end.
+// `request` is the request of a training step. --dump_program writes its
+// lowered program. With --explain or --dry_run the cost of the step is printed
+// instead (planning/explain/explain.h, for --machine) and the result is null:
+// the program should exit.
 absl::StatusOr<std::unique_ptr<Session>> StartSession(
     const Graph& graph, const RunRequest& request);
 

@@ -26,7 +26,8 @@ std::string ToLine(const StepMetrics& metrics) {
       .dump();
 }
 
-// The number under `key`, or false: the library itself would throw.
+// Reads the number at `key`; returns false if there is none, where the library
+// would throw.
 template <class T>
 bool ReadNumber(const Json& object, const char* key, T* value) {
   const auto found = object.find(key);
@@ -108,7 +109,7 @@ absl::StatusOr<std::vector<StepMetrics>> ReadMetrics(const std::string& path) {
     if (!FromLine(line, &metrics)) {
       return absl::InvalidArgumentError(
           absl::StrCat("line ", steps.size() + 1, " of the log ", Quoted(path),
-                       " is no step: ", Quoted(line)));
+                       " is not a step: ", Quoted(line)));
     }
     steps.push_back(std::move(metrics));
   }

@@ -13,8 +13,8 @@
 
 namespace mtf::train {
 
-// What one kind of collective over one set of mesh axes did in a step, as the
-// communicator of a rank counted it.
+// The collectives of one kind over one set of mesh axes in a step, as counted
+// by the communicator of a rank.
 struct CollectiveMetrics {
   std::string kind;  // "all_reduce"
   std::string axes;  // "data" or "data+model"
@@ -24,7 +24,7 @@ struct CollectiveMetrics {
                          const CollectiveMetrics&) = default;
 };
 
-// One training step as it is logged.
+// The logged metrics of one training step.
 struct StepMetrics {
   int64_t step = 0;
   double loss = 0;
@@ -42,12 +42,12 @@ struct StepMetrics {
 //    "loss":5.5,"step":0,"tokens_per_s":1e4}             [on one line]
 class MetricsWriter {
  public:
-  // Empties the file. kPermissionDenied where it cannot be written.
+  // Truncates the file. kPermissionDenied if it cannot be written.
   static absl::StatusOr<std::unique_ptr<MetricsWriter>> Create(
       const std::string& path);
 
-  // Appends and flushes a line, so that a stopped run leaves whole lines.
-  // kDataLoss where the file cannot take it.
+  // Appends and flushes a line, so that an interrupted run leaves complete
+  // lines. kDataLoss if the write fails.
   absl::Status Write(const StepMetrics& metrics);
 
  private:
@@ -56,8 +56,8 @@ class MetricsWriter {
   std::ofstream file_;
 };
 
-// Reads what a MetricsWriter wrote. kNotFound for a file that cannot be read,
-// kInvalidArgument, with path and line, for a line of another form.
+// Reads a file written by MetricsWriter. kNotFound if it cannot be read;
+// kInvalidArgument, with path and line, for a malformed line.
 absl::StatusOr<std::vector<StepMetrics>> ReadMetrics(const std::string& path);
 
 }  // namespace mtf::train

@@ -22,7 +22,7 @@ namespace {
 
 constexpr absl::string_view kFlagfile = "flagfile";
 
-// The flagfiles being read, the outermost first.
+// The flagfiles being parsed, outermost first.
 using OpenFlagfiles = std::vector<std::string>;
 
 // The names of all flags in alphabetical order.
@@ -35,7 +35,7 @@ std::vector<std::string> FlagNames() {
   return names;
 }
 
-// "--steps=3" or "--steps" taken apart.
+// The name and value of "--steps=3" or "--steps".
 struct Argument {
   std::string name;
   std::string value;
@@ -46,24 +46,25 @@ absl::StatusOr<Argument> SplitArgument(const std::string& text) {
   absl::string_view rest = text;
   if (!absl::ConsumePrefix(&rest, "-") || rest.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "argument ", Quoted(text), " is no flag",
-        DetailLine("help",
-                   "every argument is a flag, as in --steps=100; an "
-                   "argument with blanks needs quotes")));
+        "unexpected argument ", Quoted(text), ": flags start with --",
+        DetailLine(
+            "help",
+            "write --steps=100, with quotes around a value that contains "
+            "blanks")));
   }
   absl::ConsumePrefix(&rest, "-");
   const size_t equals = rest.find('=');
   Argument argument;
   argument.has_value = equals != absl::string_view::npos;
   argument.name = std::string(rest.substr(0, equals));
-  // Both spellings of a name are common: --learning-rate, --learning_rate.
+  // Accept both spellings: --learning-rate, --learning_rate.
   std::replace(argument.name.begin(), argument.name.end(), '-', '_');
   if (argument.has_value) argument.value = std::string(rest.substr(equals + 1));
   return argument;
 }
 
-// Whether a flag means something without a value: --strict_layout, --explain.
-bool StandsAlone(const absl::CommandLineFlag& flag) {
+// Whether a flag may be given without a value: --strict_layout, --explain.
+bool ValueIsOptional(const absl::CommandLineFlag& flag) {
   return flag.IsOfType<bool>() || flag.IsOfType<ExplainFormat>();
 }
 
@@ -78,7 +79,7 @@ absl::Status UnknownFlag(const std::string& name) {
       DetailLine("help", "--help lists the flags")));
 }
 
-// Sets one flag and says what it takes when it refuses.
+// Sets one flag. The error states the allowed values.
 absl::Status SetFlag(absl::CommandLineFlag& flag, const std::string& value) {
   std::string error;
   if (flag.ParseFrom(value, &error)) return absl::OkStatus();
@@ -88,17 +89,17 @@ absl::Status SetFlag(absl::CommandLineFlag& flag, const std::string& value) {
   if (reason != std::string::npos) allowed = error.substr(reason + 2);
   return absl::InvalidArgumentError(absl::StrCat(
       "flag --", flag.Name(), " is ", Quoted(value), ", not ",
-      allowed.empty() ? "a value it takes" : allowed,
+      allowed.empty() ? "a valid value" : allowed,
       flag.DefaultValue().empty() ? ""
                                   : DetailLine("default", flag.DefaultValue()),
       DetailLine("meaning", flag.Help())));
 }
 
-// Reads the arguments of a flagfile, one a line.
+// Reads the arguments of a flagfile, one per line.
 absl::StatusOr<std::vector<std::string>> ReadFlagfile(const std::string& path) {
-  constexpr int64_t kMostBytes = 1 << 20;
+  constexpr int64_t kMaxBytes = 1 << 20;
   MTF_ASSIGN_OR_RETURN(const std::string text,
-                       ReadTextFile(path, "flagfile", kMostBytes));
+                       ReadTextFile(path, "flagfile", kMaxBytes));
   std::vector<std::string> arguments;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = absl::StripAsciiWhitespace(line);
@@ -116,8 +117,8 @@ absl::Status ParseFlagfile(const std::string& path, OpenFlagfiles& open) {
       std::filesystem::weakly_canonical(path, unresolved).string();
   if (std::find(open.begin(), open.end(), file) != open.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("flagfile ", Quoted(path), " is read by itself",
-                     DetailLine("help", "take its --flagfile line out")));
+        absl::StrCat("flagfile ", Quoted(path), " includes itself",
+                     DetailLine("help", "remove its --flagfile line")));
   }
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> arguments,
                        ReadFlagfile(path));
@@ -130,7 +131,8 @@ absl::Status ParseFlagfile(const std::string& path, OpenFlagfiles& open) {
       absl::StrCat(status.message(), DetailLine("flagfile", path)));
 }
 
-// Flagfiles come first wherever they stand, so that flags given directly win.
+// Flagfiles are applied first, wherever they occur, so that flags given
+// directly take precedence.
 absl::Status ParseAll(const std::vector<std::string>& arguments,
                       OpenFlagfiles& open) {
   struct Setting {
@@ -148,11 +150,12 @@ absl::Status ParseAll(const std::vector<std::string>& arguments,
       if (argument.name.rfind("no", 0) == 0 && !argument.has_value) {
         flag = absl::FindCommandLineFlag(argument.name.substr(2));
       }
-      if (flag == nullptr || !StandsAlone(*flag)) {
+      if (flag == nullptr || !ValueIsOptional(*flag)) {
         return UnknownFlag(argument.name);
       }
       argument.value = "false";
-    } else if (!argument.has_value && flag != nullptr && StandsAlone(*flag)) {
+    } else if (!argument.has_value && flag != nullptr &&
+               ValueIsOptional(*flag)) {
       argument.value = "true";
     } else if (!argument.has_value) {
       if (i + 1 == arguments.size()) {
@@ -182,7 +185,7 @@ absl::Status ParseFlags(const std::vector<std::string>& arguments) {
   return ParseAll(arguments, open);
 }
 
-bool AsksForHelp(const std::vector<std::string>& arguments) {
+bool HasHelpFlag(const std::vector<std::string>& arguments) {
   return std::any_of(
       arguments.begin(), arguments.end(), [](const std::string& argument) {
         return argument == "--help" || argument == "-help" ||
@@ -199,7 +202,7 @@ std::string HelpText(absl::string_view usage) {
                     "\n      ", flag->Help(), "\n");
   }
   absl::StrAppend(&text, "  --flagfile=FILE\n      ",
-                  "reads more flags, one a line; \"#\" starts a comment\n");
+                  "reads more flags, one per line; \"#\" starts a comment\n");
   return text;
 }
 

@@ -42,7 +42,7 @@ void Progress::Show(int64_t step, double loss, double tokens_per_s,
     }
     std::string line = Bar(done, num_steps_) + figures;
     const size_t width = line.size();
-    // Blanks cover what is left of a longer line before.
+    // Blanks overwrite the rest of a longer previous line.
     if (width < width_) line.append(width_ - width, ' ');
     out_ << '\r' << line << std::flush;
     width_ = width;

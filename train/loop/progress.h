@@ -8,25 +8,25 @@
 
 namespace mtf::train {
 
-// Shows how far a run is. On a terminal, a bar that redraws itself:
+// Shows the progress of a run. On a terminal as a bar that is redrawn:
 //
 //   [=========>          ] step 240/500  loss 2.1034  18.2k tokens/s  0:14 left
 //
-// elsewhere the same figures as a plain line at every tenth of the run.
+// elsewhere as a plain line after every tenth of the run.
 class Progress {
  public:
-  // With `silent`, the case of every rank but one, it shows nothing.
+  // With `silent`, as for all ranks but one, shows nothing.
   Progress(std::ostream& out, bool terminal, bool silent, int64_t num_steps)
       : out_(out),
         terminal_(terminal),
         silent_(silent),
         num_steps_(num_steps) {}
 
-  // After step number `step`, counted from 0. `seconds` is the time since the
-  // first step began.
+  // Shows the state after step number `step`, counted from 0. `seconds` is the
+  // time since the first step began.
   void Show(int64_t step, double loss, double tokens_per_s, double seconds);
 
-  // Ends the bar's line, if it stands on one: call before other output.
+  // Ends the line of the bar, if any. Called before other output.
   void Finish();
 
  private:
@@ -35,12 +35,12 @@ class Progress {
   bool silent_;
   int64_t num_steps_;
   double shown_at_ = -1;  // seconds
-  size_t width_ = 0;      // of the bar's line as it stands
+  size_t width_ = 0;      // of the current line of the bar
 };
 
-// True when standard output is a terminal of the user. Open MPI gives every
-// rank a pseudo terminal, so under a launcher the environment variable
-// MTF_TERMINAL, set to 1 by who started the launcher from a terminal, decides.
+// True if standard output is the user's terminal. Open MPI gives every rank a
+// pseudo-terminal, so under a launcher the environment variable MTF_TERMINAL
+// decides; mtfrun sets it to 1 if it runs in a terminal.
 bool OutputIsTerminal(bool launched);
 
 // "0:07", "12:40", "3:02:01".

@@ -27,9 +27,9 @@
 namespace mtf::train {
 namespace {
 
-// How long a rank that has failed waits for the others to come to the end. One
-// that has waited too long for another will hardly see it; one that was freed
-// because another failed leaves the word to that one.
+// How long a failed rank waits for the others to reach the end. After a timeout
+// the others will hardly arrive, so it is short; a rank that was released
+// because another failed lets that one report first.
 std::chrono::milliseconds Patience(absl::StatusCode code, int rank) {
   switch (code) {
     case absl::StatusCode::kDeadlineExceeded:
@@ -41,7 +41,7 @@ std::chrono::milliseconds Patience(absl::StatusCode code, int rank) {
   }
 }
 
-// Ends the job with `text` unless it is destroyed within `patience`.
+// Prints `text` and ends the job unless destroyed within `patience`.
 class Watchdog {
  public:
   Watchdog(std::string text, int exit_code, std::chrono::milliseconds patience)
@@ -67,15 +67,15 @@ class Watchdog {
   std::thread thread_;
 };
 
-// Whether all ranks of `job`, which is null for a single one, were started
-// with the same flags, environment and files.
+// Checks that all ranks of `job` were started with the same flags, environment
+// and files. `job` is null for a single rank.
 absl::Status CheckSameStart(Communicator* job, absl::Status parsed, bool help) {
   if (job == nullptr) return parsed;
   MTF_RETURN_IF_ERROR(AgreeOnStatus(*job, parsed));
   std::vector<PlanField> fields = FieldsOfProcess();
   if (help) fields.push_back({"--help", ""});
   MTF_RETURN_IF_ERROR(CheckSamePlan(*job, fields));
-  // Behind the flags: the paths are the same then.
+  // After the flags, so that the paths are known to be equal.
   return help ? absl::OkStatus() : CheckSamePlan(*job, FieldsOfInputFiles());
 }
 
@@ -83,7 +83,7 @@ absl::Status ParseAndRun(const std::vector<std::string>& arguments,
                          absl::string_view usage,
                          const std::function<absl::Status()>& body,
                          Communicator* job) {
-  const bool help = AsksForHelp(arguments);
+  const bool help = HasHelpFlag(arguments);
   MTF_RETURN_IF_ERROR(CheckSameStart(
       job, help ? absl::OkStatus() : ParseFlags(arguments), help));
   if (help) {
@@ -94,17 +94,18 @@ absl::Status ParseAndRun(const std::vector<std::string>& arguments,
   return FlushOutput();
 }
 
-// Prints `status`, unless it is OK, where `primary`, and gives its exit code.
+// Prints `status` if it is an error and this is the primary process; returns
+// its exit code.
 int Report(const absl::Status& status, bool primary) {
   if (!status.ok() && primary) std::cerr << ErrorText(status) << std::endl;
   return ExitCode(status.code());
 }
 
-// Starts the program once more with a thread pool that soon yields its core.
-// By default a thread that waits for work spins for milliseconds: on a machine
-// that others use too, it spins while the thread it waits for is off the core,
-// and a step takes ten times as long. The pool reads its environment before
-// main(), so it has to be set before the program starts; mtfrun does so.
+// Restarts the program with an OpenMP pool that yields its cores early. By
+// default a thread that waits for work spins for milliseconds; on a shared
+// machine it takes the core from the thread it waits for, and a step takes ten
+// times as long. The pool reads its environment before main(), so it must be
+// set before the program starts; mtfrun does so too.
 void StartWithYieldingThreads(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr ||
       std::getenv("GOMP_SPINCOUNT") != nullptr) {
@@ -112,8 +113,8 @@ void StartWithYieldingThreads(char** argv) {
   }
   // About twenty microseconds: longer than the gap between two kernels.
   setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/1);
-  // By its own path where there is one, so that the process keeps the name that
-  // tools such as pgrep know it by.
+  // Use the path of the program if possible, so that the process keeps its name
+  // for tools such as pgrep.
   char path[PATH_MAX];
   const ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 1);
   if (size > 0) {
@@ -121,7 +122,7 @@ void StartWithYieldingThreads(char** argv) {
     execv(path, argv);
   }
   execv("/proc/self/exe", argv);
-  // Where that fails the program just goes on as it is.
+  // If both fail, continue with the default pool.
 }
 
 }  // namespace
@@ -143,7 +144,8 @@ int RunMain(int argc, char** argv, absl::string_view usage,
   absl::StatusOr<std::unique_ptr<Communicator>> job =
       JobCommunicator(launcher.size, JobPurpose::kBeginAndEnd);
   if (!job.ok()) {
-    // Launchers stop a job at the first rank that fails: rank 0 speaks first.
+    // Launchers stop a job at the first rank that fails: let rank 0 print
+    // first.
     if (!primary) std::this_thread::sleep_for(std::chrono::seconds(1));
     return Report(job.status(), primary);
   }
@@ -162,7 +164,7 @@ int RunMain(int argc, char** argv, absl::string_view usage,
           text, exit_code, Patience(status.code(), launcher.rank));
       return absl::OkStatus();
     });
-    if (!watched.ok()) {  // without its thread nobody ends a wait
+    if (!watched.ok()) {  // no watchdog thread would end the wait below
       std::cerr << text << std::endl;
       AbortAllRanks(exit_code);
     }
@@ -170,7 +172,7 @@ int RunMain(int argc, char** argv, absl::string_view usage,
   status = AgreeOnStatus(**job, status);
   watchdog.reset();
   const int exit_code = Report(status, primary);
-  // No rank leaves before the message is out.
+  // No rank exits before the message is printed.
   (void)(*job)->Barrier();
   return exit_code;
 }

@@ -9,29 +9,28 @@
 
 namespace mtf::train {
 
-// The main() of a program that may be one rank of many: reads the flags, calls
-// `body`, prints its error once for all ranks and returns the exit code.
+// The main() of a program that may run as one of many ranks: parses the flags,
+// calls `body`, prints its error once for all ranks and returns the exit code.
 //
 //   int main(int argc, char** argv) {
 //     return mtf::train::RunMain(argc, argv, "Trains a model.", &Train);
 //   }
 //
-// What `body` throws, for want of memory or threads, is an error as of
-// CatchExceptions. Ranks wait for each other at the end and report the first
-// error by rank. A rank that fails while the others cannot come to the end,
-// because they wait for it, gives up after a few seconds and takes the job
-// down.
+// Exceptions from `body`, such as std::bad_alloc, become errors as in
+// CatchExceptions. At the end ranks wait for each other and report the first
+// error by rank. If a rank fails while others wait for it in a collective, it
+// ends the job after some seconds.
 int RunMain(int argc, char** argv, absl::string_view usage,
             const std::function<absl::Status()>& body);
 
 // Prints a line to standard output, in the process of rank 0 only.
 void Say(absl::string_view line);
 
-// Whether everything printed so far is out; kDataLoss where it cannot be. What
-// nobody can read is no success.
+// Flushes standard output; kDataLoss if it cannot be written, so that a run
+// without output does not count as a success.
 absl::Status FlushOutput();
 
-// The exit code for a Status, after sysexits.h where it has one:
+// The exit code of a Status, from sysexits.h where it defines one:
 //
 //   0   kOk
 //   2   kInvalidArgument, kAlreadyExists
@@ -43,7 +42,7 @@ absl::Status FlushOutput();
 //   74  kDataLoss
 //   75  kUnavailable, kAborted, kDeadlineExceeded
 //   78  kFailedPrecondition
-//   70  any other: what is no fault of the user
+//   70  all others: internal errors
 int ExitCode(absl::StatusCode code);
 
 }  // namespace mtf::train

@@ -73,7 +73,7 @@ absl::StatusOr<std::string> SampleText(Session& session, Tensor tokens,
     request.feeds.emplace(tokens.graph().FeedName(tokens), std::move(window));
     MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> fetched,
                          session.Run(request));
-    // Row 0, position seen - 1: what comes behind the last byte.
+    // Row 0, position seen - 1: the logits of the next byte.
     std::vector<float> next(vocab);
     for (int64_t k = 0; k < vocab; ++k) {
       next[k] = static_cast<float>(fetched[0].At((seen - 1) * vocab + k));

@@ -15,26 +15,27 @@ namespace mtf::train {
 struct SampleOptions {
   std::string prompt = "";  // empty: a line break
   int64_t bytes = 300;
-  // Of the softmax: towards 0 the likeliest byte wins, 1 is the model itself.
+  // Of the softmax: near 0 the most likely byte is taken, 1 samples from the
+  // model's distribution.
   double temperature = 0.8;
   uint32_t seed = 0;
 };
 
-// The prompt and the bytes that a model writes behind it, one at a time.
+// Returns the prompt followed by bytes sampled from the model, one at a time.
 //
 //   tokens  i32[batch, length]         an Input; only row 0 is used
 //   logits  [batch, length, vocab]     of any float dtype, and causal: position
-//                                      i sees 0..i only; the length may have
-//                                      another name
+//                                      i depends on 0..i only; the length may
+//                                      have another name
 //
-// A text longer than `length` is seen through its last `length` bytes. The same
-// seed and model give the same text. kInvalidArgument for other shapes or
-// dtypes, and a temperature that is not above 0.
+// The model sees the last `length` bytes of a longer text. The same seed and
+// model give the same text. kInvalidArgument for other shapes or dtypes and for
+// a temperature that is not above 0.
 absl::StatusOr<std::string> SampleText(Session& session, Tensor tokens,
                                        Tensor logits,
                                        const SampleOptions& options = {});
 
-// A number drawn from softmax(logits / temperature), by `uniform` in [0, 1).
+// Samples an index from softmax(logits / temperature) with `uniform` in [0, 1).
 int64_t SampleFromLogits(absl::Span<const float> logits, double temperature,
                          double uniform);
 

@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<MetricsWriter>> OpenLog(
     Session& session, const std::string& path) {
   absl::StatusOr<std::unique_ptr<MetricsWriter>> log(nullptr);
   if (session.is_primary() && !path.empty()) log = MetricsWriter::Create(path);
-  // Whatever the path of this rank is: only that of the primary one counts.
+  // All ranks must agree, even if only the primary one opens the file.
   MTF_RETURN_IF_ERROR(session.Agree(log.status()));
   return log;
 }
@@ -85,7 +85,7 @@ absl::StatusOr<TrainingResult> Train(Session& session,
     if (!fetched.ok()) progress.Finish();
     MTF_RETURN_IF_ERROR(fetched.status());
     metrics.loss = (*fetched)[0].At(0);
-    // The first step also lowers and prepares the program.
+    // Exclude the first step, which also lowers and prepares the program.
     if (i == 1) step_s.clear();
     step_s.push_back(SecondsSince(step_begin));
     metrics.tokens_per_s = training.tokens_per_step / step_s.back();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of a job compare: see plan_check.h.
+// The fields that the ranks of a job compare, see plan_check.h.
 #include <elf.h>
 #include <link.h>
 #include <sys/stat.h>
@@ -29,14 +29,14 @@ extern "C" char** environ;
 namespace mtf::train {
 namespace {
 
-// Files that rank 0 alone writes.
+// Flags of files that only rank 0 writes.
 constexpr absl::string_view kFlagsOfRank0[] = {"log_json", "dump_program",
                                                "explain_file"};
 
-// What may be another on every rank: whether somebody watches its output.
+// Variables that may differ between ranks.
 constexpr absl::string_view kOwnVariables[] = {"MTF_TERMINAL"};
 
-// What others than this library look at, and all ranks must have in common.
+// Variables of other libraries that must be equal on all ranks.
 constexpr absl::string_view kSharedVariables[] = {"OMP_NUM_THREADS"};
 
 template <class Names>
@@ -69,44 +69,44 @@ uint64_t Checksum(const char* data, int64_t bytes) {
 // Flags whose value is the path of a file to read.
 struct InputFlag {
   absl::string_view name;
-  absl::string_view prefix;  // in front of the path
-  bool may_be_name = false;  // of something built in
+  absl::string_view prefix;  // before the path
+  bool may_be_name = false;  // the value may name something built in
 };
 constexpr InputFlag kInputFlags[] = {{"text", ""},
                                      {"tokens", ""},
                                      {"machine", "", /*may_be_name=*/true},
                                      {"budget", "@"}};
 
-// "1234 bytes of checksum 9f3c"; "" for what cannot be read.
+// "1234 bytes of checksum 9f3c"; "" if the file cannot be read.
 std::string ContentsOf(const std::string& path) {
-  constexpr int64_t kPiece = 64 << 10, kPieces = 1024;
+  constexpr int64_t kChunkBytes = 64 << 10, kMaxChunks = 1024;
   struct stat info;
-  // Opening a pipe could wait for ever.
+  // Opening a pipe could wait forever.
   if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
   std::ifstream file(path, std::ios::binary);
   const int64_t size = info.st_size;
-  const int64_t pieces =
-      std::min((size + kPiece - 1) / kPiece, kPieces);  // all of a small file
-  std::vector<char> piece(kPiece);
+  const int64_t chunks =
+      std::min((size + kChunkBytes - 1) / kChunkBytes, kMaxChunks);
+  std::vector<char> chunk(kChunkBytes);
   uint64_t checksum = 0;
-  for (int64_t i = 0; i < pieces; ++i) {
-    int64_t begin = i * kPiece;
-    if (size > kPieces * kPiece) {
-      begin = static_cast<int64_t>(static_cast<double>(size - kPiece) *
-                                   static_cast<double>(i) / (kPieces - 1));
+  for (int64_t i = 0; i < chunks; ++i) {
+    int64_t begin = i * kChunkBytes;
+    if (size > kMaxChunks * kChunkBytes) {
+      begin = static_cast<int64_t>(static_cast<double>(size - kChunkBytes) *
+                                   static_cast<double>(i) / (kMaxChunks - 1));
     }
-    const int64_t bytes = std::min(kPiece, size - begin);
-    if (!file.seekg(begin) || !file.read(piece.data(), bytes)) return "";
-    checksum = (checksum ^ Checksum(piece.data(), bytes)) * 0x100000001b3;
+    const int64_t bytes = std::min(kChunkBytes, size - begin);
+    if (!file.seekg(begin) || !file.read(chunk.data(), bytes)) return "";
+    checksum = (checksum ^ Checksum(chunk.data(), bytes)) * 0x100000001b3;
   }
   if (!file.is_open()) return "";
   return absl::StrCat(size, size == 1 ? " byte" : " bytes", " of checksum ",
                       absl::Hex(checksum));
 }
 
-// The build id that the linker has put into the program: two builds from other
-// sources, or by another compiler, differ in it though they have one version.
-// "" where it put none.
+// The build id that the linker stored in the program. It distinguishes builds
+// of one version from different sources or by different compilers. "" if there
+// is none.
 std::string BuildOfProgram() {
   std::string id;
   dl_iterate_phdr(
@@ -187,7 +187,7 @@ std::vector<PlanField> FieldsOfSession(const Mesh& mesh,
                                        const LayoutRules& rules, bool strict,
                                        const std::string& backend,
                                        uint32_t seed) {
-  // A rule a line: of a long layout file the first that differs is told.
+  // One rule per line, so that the first one that differs is reported.
   std::string layout;
   for (const LayoutRule& rule : rules.rules()) {
     absl::StrAppend(&layout, "[", rule.SectionName(), "] ", rule.ToString(),

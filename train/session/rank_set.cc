@@ -14,13 +14,13 @@ namespace mtf::train {
 
 absl::Status AgreeOnStatus(Communicator& communicator,
                            const absl::Status& status) {
-  // "" for OK, else "3 message": the code in front.
+  // "" for OK, else the code and the message, "3 message".
   const std::string mine = status.ok()
                                ? ""
                                : absl::StrCat(static_cast<int>(status.code()),
                                               " ", status.message());
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                       communicator.Exchange(mine));
+                       communicator.AllGatherText(mine));
   absl::Status first;
   for (const std::string& text : all) {
     if (text.empty()) continue;
@@ -37,7 +37,7 @@ absl::Status AgreeOnStatus(Communicator& communicator,
 
 absl::StatusOr<std::unique_ptr<Communicator>> JobCommunicator(
     int size, JobPurpose purpose) {
-  // Groups are those of a mesh's sizes, and no mesh of a user has so many axes.
+  // Groups are keyed by the sizes of a mesh; no user mesh has as many axes.
   const std::string ranks = absl::StrCat("ranks:", size);
   MTF_ASSIGN_OR_RETURN(
       const Mesh mesh,
@@ -62,8 +62,8 @@ absl::StatusOr<std::unique_ptr<RankSet>> RankSet::Create(const Mesh& mesh,
         " devices, but one process runs at most ", kMaxLocalRanks,
         " ranks as threads",
         DetailLine("help",
-                   "start the ranks with mtfrun or mpirun, or look at "
-                   "the plan only with --explain")));
+                   "start the ranks with mtfrun or mpirun, or show only "
+                   "the plan with --explain")));
   }
   const absl::Status started = CatchExceptions([&] {
     ranks->local_ = std::make_unique<LocalRanks>(mesh);
@@ -72,7 +72,7 @@ absl::StatusOr<std::unique_ptr<RankSet>> RankSet::Create(const Mesh& mesh,
   if (!started.ok()) {
     return absl::Status(
         started.code(),
-        absl::StrCat("mesh ", Quoted(mesh.ToString()), " takes ",
+        absl::StrCat("mesh ", Quoted(mesh.ToString()), " needs ",
                      ranks->mesh_size_,
                      " threads of this process: ", started.message()));
   }

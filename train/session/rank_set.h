@@ -13,59 +13,61 @@
 
 namespace mtf::train {
 
-// The first error by rank, on every rank; OK when all ranks bring OK. kAborted,
-// the error of a rank freed because another failed, gives way to any other. For
-// what can fail on one rank alone, so that no other waits for it for ever.
-// Collective.
+// Returns, on every rank, the first error by rank, or OK if all ranks pass OK.
+// kAborted, the error of a rank that was released because another failed, is
+// returned only if there is no other. For work that can fail on one rank only,
+// so that the others do not wait for it forever. Collective.
 absl::Status AgreeOnStatus(Communicator& communicator,
                            const absl::Status& status);
 
-// A communicator over all ranks of the job, whatever mesh they form later. Each
-// `purpose` has groups of its own, which those of no mesh of a user share:
-// ranks that meet here do not disturb others that are still in a step.
+// Creates a communicator over all ranks of the job, independent of the mesh
+// they form later. Each `purpose` has its own groups, distinct from those of
+// any user mesh, so that its collectives do not mix with those of ranks still
+// in a step.
 enum class JobPurpose : uint8_t { kBeginAndEnd, kSession };
 absl::StatusOr<std::unique_ptr<Communicator>> JobCommunicator(
     int size, JobPurpose purpose);
 
-// The ranks of a mesh that this process runs: all of them as threads, or the
-// one that it is under a launcher.
+// The ranks of a mesh in this process: all ranks as threads, or, under a
+// launcher, one rank.
 class RankSet {
  public:
-  // A mesh of more ranks than this is not run as threads of one process.
+  // The most ranks that run as threads of one process.
   static constexpr int64_t kMaxLocalRanks = 256;
 
-  // kInvalidArgument for more than these; kResourceExhausted where the process
-  // may not have so many threads; the errors of CreateMpiCommunicator.
+  // kInvalidArgument for more than kMaxLocalRanks; kResourceExhausted if the
+  // process cannot create the threads; the errors of CreateMpiCommunicator.
   static absl::StatusOr<std::unique_ptr<RankSet>> Create(const Mesh& mesh,
                                                          bool launched);
 
-  // Whether the ranks are processes, which may differ in what they were given.
+  // Whether the ranks are processes, whose arguments may differ.
   bool launched() const { return mpi_ != nullptr; }
 
-  // How many ranks are here, and the communicator of each.
+  // The number of ranks in this process, and the communicator of each.
   int size() const { return local_ ? static_cast<int>(mesh_size_) : 1; }
   Communicator& communicator(int i) {
     return local_ ? local_->communicator(i) : *mpi_;
   }
 
-  // Calls `body` for each of them at once and returns the first error among
-  // them; what it throws is an error as of CatchExceptions. `i` counts the
-  // ranks of this process.
+  // Calls `body` concurrently for each rank of this process and returns the
+  // first error; exceptions become errors as in CatchExceptions. `i` is the
+  // index of the rank in this process.
   using Body = std::function<absl::Status(int i, Communicator& communicator)>;
   absl::Status Run(const Body& body);
 
-  // As Run, and every process of the job returns the same. For a `body` that
-  // does not wait for other ranks: one that fails would leave them waiting.
+  // As Run, but every process of the job returns the same error. `body` must
+  // not wait for other ranks, since a rank that fails would leave them waiting.
   absl::Status RunAgreed(const Body& body);
 
-  // The first error of what each process of the job brings.
+  // The first error by rank of the `status` of each process of the job.
   absl::Status Agree(const absl::Status& status) {
     return local_ ? status : AgreeOnStatus(*mpi_, status);
   }
 
  private:
   int64_t mesh_size_ = 1;
-  std::unique_ptr<LocalRanks> local_;  // or
+  // One of the two is set.
+  std::unique_ptr<LocalRanks> local_;
   std::unique_ptr<Communicator> mpi_;
 };
 

@@ -27,13 +27,13 @@ absl::Status NoSuchName(absl::StatusCode code, absl::string_view what,
       absl::StrCat(
           what, " ", Quoted(name),
           nearest.empty() ? "" : absl::StrCat("; is it \"", nearest, "\"?"),
-          DetailLine("help", "give .partial to load what both have")));
+          DetailLine("help", "set .partial to load the names that both have")));
 }
 
 }  // namespace
 
 SavedState::SavedState(Graph& graph) {
-  // Appended to by no loop that walks it.
+  // By index: adding operations may append to graph.variables().
   const size_t count = graph.variables().size();
   for (size_t i = 0; i < count; ++i) {
     const VariableInfo& info = graph.variables()[i];
@@ -63,7 +63,7 @@ std::vector<std::string> SavedState::names() const {
 
 absl::StatusOr<SavedState::Values> SavedState::Save(Session& session) const {
   Values values;
-  // One by one, so that no device holds all of them whole at a time.
+  // One by one, so that no device holds all gathered values at once.
   for (const Entry& entry : entries_) {
     MTF_ASSIGN_OR_RETURN(std::vector<HostTensor> value,
                          session.Run({.fetches = {entry.read}}));
@@ -108,7 +108,7 @@ absl::Status SavedState::Load(Session& session, const Values& values,
     return NoSuchName(absl::StatusCode::kInvalidArgument,
                       "the model has no variable", name, names());
   }
-  // All is checked before the first variable changes.
+  // All values have been checked before the first variable changes.
   for (const Entry& entry : entries_) {
     const auto value = values.find(entry.name);
     if (value == values.end()) continue;

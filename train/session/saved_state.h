@@ -14,15 +14,14 @@
 
 namespace mtf::train {
 
-// What there is to save of a model, whatever its layout and its precision:
-// whole tensors by name. A parameter that was rounded from a master copy is
-// saved as that master, under its own name, so that models of float32 and of
-// bfloat16 save the same names in the same dtypes, and each loads what the
-// other saved; the rounded parameter follows from its master.
+// The state of a model independent of layout and precision: global tensors by
+// name. A parameter that is rounded from a master copy is saved as its master,
+// under its own name. Models in float32 and in bfloat16 therefore save the same
+// names in the same dtypes, and each can load the state of the other.
 //
 //   Graph graph;
 //   const Model model = BuildModel(graph);
-//   SavedState state(graph);  // when all else is in the graph
+//   SavedState state(graph);  // after all other operations
 //   ...
 //   MTF_ASSIGN_OR_RETURN(const auto values, state.Save(*session));
 //   MTF_RETURN_IF_ERROR(state.Load(*other_session, values));
@@ -30,29 +29,29 @@ class SavedState {
  public:
   using Values = std::map<std::string, HostTensor>;
 
-  // Adds to `graph` what Load needs: an input "saved_state/<name>" for each
-  // variable that there is now.
+  // Adds the inputs of Load to `graph`: "saved_state/<name>" for each existing
+  // variable.
   explicit SavedState(Graph& graph);
 
-  // The names, in the order in which variables were made.
+  // The names, in the order in which the variables were created.
   std::vector<std::string> names() const;
 
-  // The values of a session of this graph. The step does not advance.
+  // Returns the values in a session of this graph. The step does not advance.
   absl::StatusOr<Values> Save(Session& session) const;
 
   struct LoadOptions {
-    // Ignores names that the model lacks, and leaves variables as they are that
-    // `values` lack: another optimizer's, or the scale of a loss in float16.
+    // Ignores values without a variable and keeps variables without a value,
+    // for example those of another optimizer or the loss scale of float16.
     bool partial = false;
   };
 
-  // Gives an initialized session of this graph the values, and each parameter
-  // its master, rounded. Every process of a job gives the same.
+  // Sets the variables of an initialized session of this graph; parameters are
+  // rounded from their masters. Every process of a job passes the same values.
   //
   // kNotFound, with the nearest name, for a variable without a value;
-  // kInvalidArgument for a name that no variable has, for another shape, and
-  // for a dtype of which the saved one would be rounded: what was saved in
-  // float32 is no parameter whose master is bfloat16.
+  // kInvalidArgument for a name without a variable, for another shape, and for
+  // a dtype to which the value would have to be rounded: a float32 value cannot
+  // be loaded into a parameter whose master is bfloat16.
   absl::Status Load(Session& session, const Values& values,
                     LoadOptions options) const;
   absl::Status Load(Session& session, const Values& values) const {
@@ -62,9 +61,9 @@ class SavedState {
  private:
   struct Entry {
     std::string name, input;
-    DType dtype = kFloat32;  // that loses nothing: of the master
-    Tensor read;             // what is saved
-    Tensor load;             // assigns all that follows from the value
+    DType dtype = kFloat32;  // of the master, if there is one
+    Tensor read;             // the saved tensor
+    Tensor load;             // assigns the variable and its master
   };
   std::vector<Entry> entries_;
 };

@@ -11,7 +11,7 @@
 #include "mtf/exceptions.h"
 #include "mtf/status.h"
 #include "planning/cost/check_budget.h"
-#include "train/session/placement.h"
+#include "train/session/mesh_and_layout.h"
 #include "train/session/plan_check.h"
 #include "train/session/rank_set.h"
 #include "train/session/session_state.h"
@@ -19,20 +19,20 @@
 namespace mtf::train {
 namespace {
 
-// Before ranks form groups by their meshes: the first error by rank, or that
-// they disagree. A rank that is alone with either would leave the others
-// waiting.
-absl::Status AgreeOnPlacement(const absl::Status& status,
-                              const Placement& placement,
-                              const SessionOptions& options,
-                              const LauncherInfo& launcher) {
+// Returns the first error by rank, or that the ranks were given different
+// meshes or layouts. Called before ranks form groups by their meshes: a rank
+// that fails alone would leave the others waiting.
+absl::Status AgreeOnMeshAndLayout(const absl::Status& status,
+                                  const MeshAndLayout& parsed,
+                                  const SessionOptions& options,
+                                  const LauncherInfo& launcher) {
   const absl::StatusOr<std::unique_ptr<Communicator>> job =
       JobCommunicator(launcher.size, JobPurpose::kSession);
   if (!job.ok()) return status.ok() ? job.status() : status;
   MTF_RETURN_IF_ERROR(AgreeOnStatus(**job, status));
-  return CheckSamePlan(**job, FieldsOfSession(placement.mesh, placement.rules,
-                                              options.strict_layout,
-                                              options.backend, options.seed));
+  return CheckSamePlan(
+      **job, FieldsOfSession(parsed.mesh, parsed.rules, options.strict_layout,
+                             options.backend, options.seed));
 }
 
 absl::StatusOr<Targets> TargetsOf(const Graph& graph, const RunRequest& request,
@@ -63,23 +63,23 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   auto state = std::make_unique<State>();
   state->graph = &graph;
   state->options = options;
-  Placement placement;
+  MeshAndLayout parsed;
   const absl::Status bound = CatchExceptions([&]() -> absl::Status {
     MTF_RETURN_IF_ERROR(graph.status());
     MTF_ASSIGN_OR_RETURN(
-        placement, ParsePlacement(mesh, layout, launched ? launcher.size : 0));
-    MTF_ASSIGN_OR_RETURN(
-        state->binding,
-        BindLayoutAndBudget(graph, placement.mesh, placement.rules,
-                            options.strict_layout));
+        parsed, ParseMeshAndLayout(mesh, layout, launched ? launcher.size : 0));
+    MTF_ASSIGN_OR_RETURN(state->binding,
+                         BindLayoutAndBudget(graph, parsed.mesh, parsed.rules,
+                                             options.strict_layout));
     return absl::OkStatus();
   });
   MTF_RETURN_IF_ERROR(
-      launched ? AgreeOnPlacement(bound, placement, options, launcher) : bound);
+      launched ? AgreeOnMeshAndLayout(bound, parsed, options, launcher)
+               : bound);
   if (options.collective_timeout >= 0) {
     SetCollectiveTimeout(options.collective_timeout);
   }
-  MTF_ASSIGN_OR_RETURN(state->ranks, RankSet::Create(placement.mesh, launched));
+  MTF_ASSIGN_OR_RETURN(state->ranks, RankSet::Create(parsed.mesh, launched));
   state->threads = options.threads_per_rank > 0
                        ? options.threads_per_rank
                        : state->ranks->communicator(0).placement().threads;
@@ -181,7 +181,7 @@ absl::Status Session::CheckInitialized(const Program& program) const {
                        DetailLine("help", "call Initialize() before Run()")));
     }
     return absl::FailedPreconditionError(absl::StrCat(
-        "variable \"", variable.name, "\" was made after the session",
+        "variable \"", variable.name, "\" was created after the session",
         DetailLine("help", "complete the graph before Session::Create()")));
   }
   return absl::OkStatus();
@@ -192,12 +192,12 @@ absl::Status Session::Agree(const absl::Status& status) {
 }
 
 const CollectiveCounts& Session::counts() const {
-  return state_->Mover(0).counts();
+  return state_->DataCommunicator(0).counts();
 }
 
 void Session::ResetCounts() {
   for (int i = 0; i < state_->ranks->size(); ++i) {
-    state_->Mover(i).ResetCounts();
+    state_->DataCommunicator(i).ResetCounts();
   }
 }
 

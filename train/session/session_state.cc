@@ -17,7 +17,7 @@
 namespace mtf::train {
 namespace {
 
-// What tells the programs of a session apart: which, and of what.
+// The key of a program in the session's cache.
 std::vector<int> KeyOf(const Targets& targets) {
   std::vector<int> key = {targets.initialize, targets.fetch_shards,
                           static_cast<int>(targets.fetches.size())};
@@ -28,8 +28,8 @@ std::vector<int> KeyOf(const Targets& targets) {
 
 }  // namespace
 
-// A device for each rank of this process, joined to those of the others, and a
-// place for its variables.
+// Creates the device, the communicator and the variable store of each rank of
+// this process.
 absl::Status Session::State::MakeDevices() {
   devices.resize(ranks->size());
   connections.resize(ranks->size());
@@ -54,13 +54,14 @@ absl::Status Session::State::MakeDevices() {
   return absl::OkStatus();
 }
 
-// Lowers within the budget, and sees that every process has the same program.
+// Lowers the program, checks its budget, and checks that every process has the
+// same program.
 absl::Status Session::State::Plan(const Targets& targets,
                                   Program& program) const {
   const absl::Status status = CatchExceptions([&]() -> absl::Status {
     MTF_ASSIGN_OR_RETURN(program, Lower(*graph, binding, targets));
     if (binding.budget.empty()) return absl::OkStatus();
-    // What counts is the memory that the device takes.
+    // The budget applies to the memory that the device uses.
     Program planned = program;
     planned.buffers = devices[0]->Plan(program);
     return CheckBudget(planned, binding.budget);
@@ -78,27 +79,28 @@ absl::StatusOr<Session::State::Compiled*> Session::State::Compile(
     known->second.last_use = ++uses;
     return &known->second;
   }
-  MakeRoom();
+  EvictOldestProgram();
   const auto entry = compiled.try_emplace(key).first;
   Compiled& result = entry->second;
   result.last_use = ++uses;
   const absl::Status status = CatchExceptions([&]() -> absl::Status {
     MTF_RETURN_IF_ERROR(Plan(targets, result.program));
     result.executors.resize(ranks->size());
-    // Apart from what follows, which may fail on one rank alone.
+    // Before Executor::Create, which may fail on one rank only.
     MTF_RETURN_IF_ERROR(ranks->Run([&](int i, Communicator&) {
       devices[i]->EnterThread();
-      return OpenGroups(result.program, Mover(i));
+      return OpenGroups(result.program, DataCommunicator(i));
     }));
     MTF_RETURN_IF_ERROR(ranks->RunAgreed([&](int i, Communicator&) {
       absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(
-          result.program, *devices[i], Mover(i), *variables[i]);
+          result.program, *devices[i], DataCommunicator(i), *variables[i]);
       if (executor.ok()) result.executors[i] = *std::move(executor);
       return executor.status();
     }));
-    // Ranks wait for each other here too, so only where all have prepared it.
-    return ranks->Run(
-        [&](int i, Communicator&) { return Mover(i).SettleChoices(); });
+    // Collective, so only after all ranks have prepared the program.
+    return ranks->Run([&](int i, Communicator&) {
+      return DataCommunicator(i).SettleChoices();
+    });
   });
   if (!status.ok()) {
     compiled.erase(entry);
@@ -107,17 +109,17 @@ absl::StatusOr<Session::State::Compiled*> Session::State::Compile(
   return &result;
 }
 
-// Drops the program that was used the longest ago where there are as many as a
-// session keeps. All ranks drop the same one: they make the same calls.
-void Session::State::MakeRoom() {
-  if (compiled.size() < kMostPrograms) return;
+// Evicts the least recently used program if the cache is full. All ranks evict
+// the same program, because they make the same calls.
+void Session::State::EvictOldestProgram() {
+  if (compiled.size() < kMaxPrograms) return;
   compiled.erase(std::min_element(
       compiled.begin(), compiled.end(), [](const auto& a, const auto& b) {
         return a.second.last_use < b.second.last_use;
       }));
 }
 
-// Runs `compiled` on every rank; the fetches of each rank by name.
+// Runs `compiled` on every rank and returns the fetches of each rank by name.
 absl::StatusOr<std::vector<Session::State::Feeds>> Session::State::Step(
     const RunRequest& request, const Targets& targets, Compiled& compiled) {
   for (const auto& [name, feed] : request.feeds) {
@@ -131,7 +133,7 @@ absl::StatusOr<std::vector<Session::State::Feeds>> Session::State::Step(
   std::vector<Feeds> outputs(ranks->size());
   std::vector<Feeds> feeds;
   if (!request.feed_shards.empty()) {
-    // Only this process may know that its shards are wrong.
+    // Shards may be wrong in one process only, so processes must agree.
     feeds.assign(ranks->size(), request.feeds);
     MTF_RETURN_IF_ERROR(
         ranks->RunAgreed([&](int i, Communicator& communicator) {
@@ -160,8 +162,8 @@ absl::StatusOr<std::vector<Session::State::Feeds>> Session::State::Step(
   return outputs;
 }
 
-// Adds a step of all ranks to the file. Rank 0 writes it anew each time, so it
-// is whole whenever the run ends.
+// Adds a step of all ranks to the trace. Rank 0 rewrites the file each time, so
+// it is complete whenever the run ends.
 absl::Status Session::State::WriteTraces(
     const std::vector<std::unique_ptr<StepTrace>>& traces) {
   std::string mine;
@@ -170,7 +172,7 @@ absl::Status Session::State::WriteTraces(
   }
   std::vector<std::string> all = {mine};
   if (ranks->launched()) {
-    MTF_ASSIGN_OR_RETURN(all, ranks->communicator(0).Exchange(mine));
+    MTF_ASSIGN_OR_RETURN(all, ranks->communicator(0).AllGatherText(mine));
   }
   absl::Status written;
   if (ranks->communicator(0).rank() == 0) {

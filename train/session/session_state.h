@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a Session holds: ranks, devices, variables, and the programs made so
-// far. session.cc speaks to the user, session_state.cc to the executors.
+// The state of a Session: ranks, devices, variables and prepared programs.
+// session.cc implements the user's interface, session_state.cc uses the
+// executors.
 #ifndef TRAIN_SESSION_SESSION_STATE_H_
 #define TRAIN_SESSION_SESSION_STATE_H_
 
@@ -37,28 +38,28 @@ struct Session::State {
   SessionOptions options;
   int threads = 1;
   int64_t step = 0;
-  // The variables that Initialize has given values.
+  // The variables that Initialize has set.
   absl::flat_hash_set<std::string> initialized;
-  // Destroyed from the last to the first: executors use all that is above.
+  // Members are destroyed in reverse order: executors use all members above.
   std::unique_ptr<RankSet> ranks;
-  // By rank of this process: its device, what moves the memory of that (null:
-  // the communicator of `ranks`), and its variables.
+  // By rank of this process: its device, the communicator of the device's
+  // memory (null: that of `ranks`), and its variables.
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<Communicator>> connections;
   std::vector<std::unique_ptr<VariableStore>> variables;
   std::map<std::vector<int>, Compiled> compiled;
   int64_t uses = 0;
   int64_t traced_steps = 0;
-  std::string trace_events;  // of all ranks, where rank 0 is
+  std::string trace_events;  // of all ranks; only in the process of rank 0
 
-  // The communicator of rank `i` of this process, for its data.
-  Communicator& Mover(int i) const {
+  // The communicator for the device memory of rank `i` of this process.
+  Communicator& DataCommunicator(int i) const {
     return connections[i] != nullptr ? *connections[i] : ranks->communicator(i);
   }
   absl::Status MakeDevices();
   absl::Status Plan(const Targets& targets, Program& program) const;
   absl::StatusOr<Compiled*> Compile(const Targets& targets);
-  void MakeRoom();
+  void EvictOldestProgram();
   absl::Status WriteTraces(
       const std::vector<std::unique_ptr<StepTrace>>& traces);
   absl::StatusOr<std::vector<Feeds>> Step(const RunRequest& request,

@@ -16,8 +16,8 @@ namespace {
 
 absl::Status WrongShard(const std::string& name, const TensorShard& needed) {
   return absl::InvalidArgumentError(absl::StrCat(
-      "the feed of ", Quoted(name), " holds no shard of rank ", needed.rank,
-      " as its layout cuts it",
+      "the feed of ", Quoted(name), " has no shard of rank ", needed.rank,
+      " that matches its layout",
       DetailLine("needs",
                  DescribeTensor(needed.values.dtype(), needed.values.shape())),
       DetailLine("help", "fill in what InputShards returns")));
@@ -25,21 +25,21 @@ absl::Status WrongShard(const std::string& name, const TensorShard& needed) {
 
 }  // namespace
 
-void PlaceShard(const TensorShard& shard, HostTensor& whole) {
+void CopyShard(const TensorShard& shard, HostTensor& global) {
   const std::vector<ShardedDimension>& dims = shard.dims;
-  const int rank = whole.shape().rank();
-  const int64_t size = DTypeSize(whole.dtype());
+  const int rank = global.shape().rank();
+  const int64_t size = DTypeSize(global.dtype());
   const int64_t elements = shard.values.num_elements();
-  // A run of the last dimension is contiguous on both sides.
+  // A run along the last dimension is contiguous in both tensors.
   const int64_t run = rank == 0 ? 1 : dims[rank - 1].valid;
   for (int64_t begin = 0; begin < elements; begin += run) {
     int64_t rest = begin, stride = 1, target = 0;
     for (int i = rank - 1; i >= 0; --i) {
       target += (rest % dims[i].valid + dims[i].offset) * stride;
       rest /= dims[i].valid;
-      stride *= whole.shape()[i].size;
+      stride *= global.shape()[i].size;
     }
-    std::memcpy(static_cast<char*>(whole.data()) + target * size,
+    std::memcpy(static_cast<char*>(global.data()) + target * size,
                 static_cast<const char*>(shard.values.data()) + begin * size,
                 run * size);
   }
@@ -49,7 +49,7 @@ TensorShard ZeroShard(const Program& program, const ProgramValue& value,
                       int64_t rank) {
   TensorShard shard;
   shard.rank = rank;
-  // What is unreduced is reduced before anybody sees it.
+  // Unreduced values are reduced before they are fetched.
   shard.dims =
       ShardOf(program.grains, value.shape, value.layout.Reduced(), rank);
   std::vector<Dimension> valid;
@@ -101,13 +101,13 @@ absl::Status AddFeedShards(
         mine->values.shape() != needed.values.shape()) {
       return WrongShard(name, needed);
     }
-    const auto [whole, added] =
+    const auto [feed, added] =
         feeds.emplace(name, HostTensor(value->shape, value->dtype));
     if (!added) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "input ", Quoted(name), " is fed both whole and in shards"));
+          "input ", Quoted(name), " is in both feeds and feed_shards"));
     }
-    PlaceShard(*mine, whole->second);
+    CopyShard(*mine, feed->second);
   }
   return absl::OkStatus();
 }

@@ -16,39 +16,40 @@
 
 namespace mtf::train {
 
-// The part of a tensor that one rank holds.
+// The shard of a tensor on one rank.
 struct TensorShard {
   int64_t rank = 0;
-  // Where it lies in the whole, a dimension each.
+  // The range of the shard in each dimension of the global tensor.
   std::vector<ShardedDimension> dims;
-  // Its elements, without padding; a late shard may have none.
+  // The elements without padding; the last shards of a dimension may be empty.
   HostTensor values;
 };
 
-// Copies the elements of `shard` to their place in `whole`.
-void PlaceShard(const TensorShard& shard, HostTensor& whole);
+// Copies the elements of `shard` to their range in `global`.
+void CopyShard(const TensorShard& shard, HostTensor& global);
 
-// Zeros in the place and shape of the shard of `value` that `rank` holds.
+// The shard of `value` on `rank`, filled with zeros.
 TensorShard ZeroShard(const Program& program, const ProgramValue& value,
                       int64_t rank);
 
-// The value that the program reads from its input `name`; kNotFound with the
-// nearest name.
+// The value of the program's input `name`; kNotFound, with the nearest name, if
+// there is none.
 absl::StatusOr<const ProgramValue*> FindInput(const Program& program,
                                               absl::string_view name);
 
-// The value that the program hands out under `name`, which it does.
+// The value of the program's output `name`, which must exist.
 const ProgramValue& OutputValue(const Program& program, absl::string_view name);
 
-// Adds to `feeds` a whole tensor for each entry of `feed_shards`, correct only
-// in the shard of `rank`, which is all that its executor reads.
-// kInvalidArgument where that shard is missing or not as the layout cuts it.
+// Adds to `feeds` a global tensor for each entry of `feed_shards`. Only the
+// shard of `rank` is filled in, since its executor reads no other.
+// kInvalidArgument if that shard is missing or does not match the layout.
 absl::Status AddFeedShards(
     const Program& program, int64_t rank,
     const std::map<std::string, std::vector<TensorShard>>& feed_shards,
     std::map<std::string, HostTensor>& feeds);
 
-// kNotFound for a `name` that is not among `names`: "no input is called ...".
+// The kNotFound error for a `name` that is not in `names`: "no input is called
+// ...".
 absl::Status NoSuchName(absl::string_view what, absl::string_view name,
                         const std::vector<std::string>& names);
 

@@ -15,7 +15,7 @@ absl::Status MpiError(int code, absl::string_view call) {
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  // The name is enough: arguments are expressions of the source.
+  // `call` is source text; its arguments would not help the user.
   const absl::string_view name = call.substr(0, call.find('('));
   return absl::InternalError(
       absl::StrCat(name, " failed on rank ", rank, ": ", std::string(text)));

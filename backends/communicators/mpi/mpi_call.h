@@ -7,9 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-// Makes an MPI call; on failure returns a Status that names the call, the
-// meaning of its code and this process's rank. Every MPI call of the library
-// goes through it.
+// Makes an MPI call and on failure returns a Status with the name of the
+// function, the text of its error code and the rank of this process. Every MPI
+// call of the library uses this macro.
 #define MTF_RETURN_IF_MPI_ERROR(call)                         \
   do {                                                        \
     const int mtf_mpi_code_ = (call);                         \

@@ -6,21 +6,21 @@
 #include "absl/container/inlined_vector.h"
 #include "backends/communicators/copy_bytes.h"
 #include "backends/communicators/mpi/mpi_call.h"
-#include "backends/communicators/pieces.h"
+#include "backends/communicators/reduce_buffers.h"
 #include "backends/communicators/reduce_in_order.h"
 #include "mtf/status.h"
 
 namespace mtf {
 namespace {
 
-// Up to this size everyone sends everything to everyone and reduces all of it:
-// more bytes, but one message time less.
+// Up to this size every rank sends its whole input to every other and reduces
+// all of it: more bytes, but one message latency less.
 constexpr int64_t kSmallBytes = 4 << 10;
 
-// All collectives of a group are ordered, so one tag will do.
+// The collectives of a group run in order, so one tag is enough.
 constexpr int kTag = 0;
 
-// Pointers to `count` blocks that lie `stride` bytes apart.
+// Pointers to `count` blocks, `stride` bytes apart.
 absl::InlinedVector<const void*, 16> Blocks(const std::byte* first, int count,
                                             int64_t stride) {
   absl::InlinedVector<const void*, 16> blocks(count);
@@ -38,7 +38,7 @@ MpiCollectives::MpiCollectives(const Communicator::Group& group, MPI_Comm comm,
                                int64_t chunk_bytes)
     : group_(group),
       size_(static_cast<int>(group.ranks.size())),
-      place_(group.place),
+      index_(group.index),
       comm_(comm),
       chunk_bytes_(chunk_bytes) {}
 
@@ -62,15 +62,15 @@ absl::Status MpiCollectives::SendReceive(const void* in, int destination,
   return absl::OkStatus();
 }
 
-absl::Status MpiCollectives::ExchangeBlocks(const std::byte* in,
+absl::Status MpiCollectives::AllToAllBlocks(const std::byte* in,
                                             int64_t in_stride, std::byte* out,
                                             int64_t out_stride, int64_t bytes) {
   if (bytes == 0) return absl::OkStatus();
   const int n = static_cast<int>(std::min(bytes, chunk_bytes_));
   if (bytes * size_ <= chunk_bytes_ && out_stride == bytes) {
-    // MPI knows good algorithms for these, as long as the counts fit.
+    // Use MPI's own algorithms if the counts fit.
     if (in_stride == 0) {
-      const bool in_place = in == out + place_ * bytes;
+      const bool in_place = in == out + index_ * bytes;
       MTF_RETURN_IF_MPI_ERROR(MPI_Allgather(in_place ? MPI_IN_PLACE : in, n,
                                             MPI_BYTE, out, n, MPI_BYTE, comm_));
       return absl::OkStatus();
@@ -81,14 +81,14 @@ absl::Status MpiCollectives::ExchangeBlocks(const std::byte* in,
       return absl::OkStatus();
     }
   }
-  // Pairwise: in step s every rank sends s places on, so all links are busy
-  // and no rank is sent to by two at a time.
-  std::byte* own = out + place_ * out_stride;
-  const std::byte* from = in + place_ * in_stride;
+  // Pairwise: in step s, rank i of the group sends to rank i + s, so that all
+  // links are busy and no rank receives from two at a time.
+  std::byte* own = out + index_ * out_stride;
+  const std::byte* from = in + index_ * in_stride;
   if (own != from) CopyBytes(own, from, bytes);
   for (int step = 1; step < size_; ++step) {
-    const int destination = (place_ + step) % size_;
-    const int source = (place_ + size_ - step) % size_;
+    const int destination = (index_ + step) % size_;
+    const int source = (index_ + size_ - step) % size_;
     MTF_RETURN_IF_ERROR(SendReceive(in + destination * in_stride, destination,
                                     out + source * out_stride, source, bytes));
   }
@@ -96,35 +96,37 @@ absl::Status MpiCollectives::ExchangeBlocks(const std::byte* in,
 }
 
 absl::Status MpiCollectives::AllReduce(
-    absl::Span<const Communicator::Piece> pieces, DType dtype,
+    absl::Span<const Communicator::ReduceBuffer> buffers, DType dtype,
     ReduceKind kind) {
   const int64_t element = DTypeSize(dtype);
   int64_t total = 0;
-  for (const Communicator::Piece& piece : pieces) total += piece.count;
+  for (const Communicator::ReduceBuffer& buffer : buffers)
+    total += buffer.count;
   MTF_RETURN_IF_ERROR(Announce(
-      CallOf(CollectiveKind::kAllReduce, total, dtype, kind, pieces.size())));
+      CallOf(CollectiveKind::kAllReduce, total, dtype, kind, buffers.size())));
   const bool small = total * element <= kSmallBytes;
-  // A multiple of what keeps every part at whole elements.
+  // A multiple of the number of ranks, so that shares are equal.
   const int64_t per_chunk =
       std::max<int64_t>(1, chunk_bytes_ / size_ / element) * size_;
   for (int64_t begin = 0; begin < total; begin += per_chunk) {
     const int64_t count = std::min(per_chunk, total - begin);
-    // Equal parts, the last ones padded: regular exchanges only.
-    const int64_t part = small ? count : (count + size_ - 1) / size_;
-    const int64_t part_bytes = part * element;
-    Grow(mine_, std::max(count * element, small ? 0 : part_bytes * size_));
-    Grow(theirs_, part_bytes * size_);
-    PackPieces(pieces, begin, count, element, mine_.data(), CopyBytes);
-    MTF_RETURN_IF_ERROR(ExchangeBlocks(mine_.data(), small ? 0 : part_bytes,
-                                       theirs_.data(), part_bytes, part_bytes));
-    std::byte* sum = mine_.data() + (small ? 0 : place_ * part_bytes);
-    ReduceInOrder(dtype, kind, Blocks(theirs_.data(), size_, part_bytes), sum,
-                  part);
+    // Equal shares with the last one padded, for a regular all_to_all.
+    const int64_t share = small ? count : (count + size_ - 1) / size_;
+    const int64_t share_bytes = share * element;
+    Grow(mine_, std::max(count * element, small ? 0 : share_bytes * size_));
+    Grow(theirs_, share_bytes * size_);
+    PackBuffers(buffers, begin, count, element, mine_.data(), CopyBytes);
+    MTF_RETURN_IF_ERROR(AllToAllBlocks(mine_.data(), small ? 0 : share_bytes,
+                                       theirs_.data(), share_bytes,
+                                       share_bytes));
+    std::byte* sum = mine_.data() + (small ? 0 : index_ * share_bytes);
+    ReduceInOrder(dtype, kind, Blocks(theirs_.data(), size_, share_bytes), sum,
+                  share);
     if (!small) {
       MTF_RETURN_IF_ERROR(
-          ExchangeBlocks(sum, 0, mine_.data(), part_bytes, part_bytes));
+          AllToAllBlocks(sum, 0, mine_.data(), share_bytes, share_bytes));
     }
-    UnpackPieces(mine_.data(), pieces, begin, count, element);
+    UnpackBuffers(mine_.data(), buffers, begin, count, element);
   }
   return absl::OkStatus();
 }
@@ -132,7 +134,7 @@ absl::Status MpiCollectives::AllReduce(
 absl::Status MpiCollectives::AllGather(const void* in, void* out,
                                        int64_t bytes) {
   MTF_RETURN_IF_ERROR(Announce(CallOf(CollectiveKind::kAllGather, bytes)));
-  return ExchangeBlocks(static_cast<const std::byte*>(in), 0,
+  return AllToAllBlocks(static_cast<const std::byte*>(in), 0,
                         static_cast<std::byte*>(out), bytes, bytes);
 }
 
@@ -147,7 +149,7 @@ absl::Status MpiCollectives::ReduceScatter(const void* in, void* out,
   for (int64_t begin = 0; begin < count; begin += per_chunk) {
     const int64_t n = std::min(per_chunk, count - begin);
     Grow(theirs_, n * element * size_);
-    MTF_RETURN_IF_ERROR(ExchangeBlocks(
+    MTF_RETURN_IF_ERROR(AllToAllBlocks(
         static_cast<const std::byte*>(in) + begin * element, count * element,
         theirs_.data(), n * element, n * element));
     ReduceInOrder(dtype, kind, Blocks(theirs_.data(), size_, n * element),
@@ -159,7 +161,7 @@ absl::Status MpiCollectives::ReduceScatter(const void* in, void* out,
 absl::Status MpiCollectives::AllToAll(const void* in, void* out,
                                       int64_t bytes) {
   MTF_RETURN_IF_ERROR(Announce(CallOf(CollectiveKind::kAllToAll, bytes)));
-  return ExchangeBlocks(static_cast<const std::byte*>(in), bytes,
+  return AllToAllBlocks(static_cast<const std::byte*>(in), bytes,
                         static_cast<std::byte*>(out), bytes, bytes);
 }
 

@@ -15,18 +15,18 @@ namespace mtf {
 
 // The collectives of a group that spans hosts, by MPI messages.
 //
-// MPI only moves bytes here. Reductions are ours: each rank receives its part
-// from all, adds in the order of places and sends the sum to all. That is as
-// many bytes as MPI's own all-reduce sends at best, and gives the bits that
-// every other communicator gives; MPI's depend on the algorithm that it picks
-// by size and by number of ranks.
+// MPI only moves bytes. For a reduction each rank receives its share from all
+// ranks, adds in rank order and sends the sum to all. This moves as many bytes
+// as the best all-reduce of MPI and is bitwise equal to every other
+// communicator; the bits of MPI's own all-reduce depend on the algorithm that
+// it selects by message size and number of ranks.
 class MpiCollectives : public GroupCollectives {
  public:
-  // One MPI call moves `chunk_bytes` at most; its counts are ints.
+  // One MPI call moves at most `chunk_bytes`, because MPI counts are ints.
   MpiCollectives(const Communicator::Group& group, MPI_Comm comm,
                  int64_t chunk_bytes);
 
-  absl::Status AllReduce(absl::Span<const Communicator::Piece> pieces,
+  absl::Status AllReduce(absl::Span<const Communicator::ReduceBuffer> buffers,
                          DType dtype, ReduceKind kind) override;
   absl::Status AllGather(const void* in, void* out, int64_t bytes) override;
   absl::Status ReduceScatter(const void* in, void* out, int64_t count,
@@ -37,13 +37,13 @@ class MpiCollectives : public GroupCollectives {
   absl::Status Barrier() override;
 
  private:
-  // All ranks say what they are about to do, and that it is the same.
+  // Checks that all ranks of the group make the same call.
   absl::Status Announce(const CollectiveCall& call);
 
-  // Sends `bytes` at `in + p * in_stride` to each place p, and puts what comes
-  // from place p at `out + p * out_stride`. `in_stride` 0 sends the same to
-  // all.
-  absl::Status ExchangeBlocks(const std::byte* in, int64_t in_stride,
+  // Sends `bytes` at `in + p * in_stride` to each rank p of the group and
+  // stores the block received from rank p at `out + p * out_stride`. With
+  // `in_stride` 0 every rank is sent the same block.
+  absl::Status AllToAllBlocks(const std::byte* in, int64_t in_stride,
                               std::byte* out, int64_t out_stride,
                               int64_t bytes);
   absl::Status SendReceive(const void* in, int destination, void* out,
@@ -51,7 +51,7 @@ class MpiCollectives : public GroupCollectives {
 
   const Communicator::Group group_;
   const int size_;
-  const int place_;
+  const int index_;
   const MPI_Comm comm_;
   const int64_t chunk_bytes_;
   std::vector<std::byte> mine_, theirs_;  // scratch, grown as needed

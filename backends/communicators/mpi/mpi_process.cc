@@ -16,10 +16,10 @@ namespace {
 
 constexpr auto kGrace = std::chrono::seconds(2);
 
-// Ranks that exit meet here, away from any message that is under way.
+// Used only by exiting ranks, so that it carries no other pending messages.
 MPI_Comm exit_comm = MPI_COMM_NULL;
 
-// Whether every rank reaches its own exit within the grace.
+// Whether every rank reaches its exit handler within kGrace.
 bool AllExit() {
   MPI_Request request;
   if (MPI_Ibarrier(exit_comm, &request) != MPI_SUCCESS) return false;
@@ -39,8 +39,8 @@ void EndMpi(int status, void*) {
   if (finalized) return;
   if (status != 0 && !AllExit()) MPI_Abort(MPI_COMM_WORLD, status);
   if (status == 0) {
-    // Joins the barrier of ranks that fail while this one succeeds, so that
-    // they end in good order; whoever waits in MPI_Finalize cannot.
+    // Join the barrier of AllExit of ranks that fail while this one succeeds;
+    // a rank in MPI_Finalize could not.
     MPI_Request request;
     if (MPI_Ibarrier(exit_comm, &request) == MPI_SUCCESS) {
       MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -57,7 +57,7 @@ absl::Status StartMpi() {
   MTF_RETURN_IF_MPI_ERROR(MPI_Finalized(&finalized));
   if (finalized) {
     return absl::FailedPreconditionError(
-        "MPI has been finalised in this process; it cannot start again");
+        "MPI has been finalised in this process and cannot be started again");
   }
   int provided = MPI_THREAD_SINGLE;
   if (initialized) {
@@ -69,14 +69,15 @@ absl::Status StartMpi() {
     MTF_RETURN_IF_MPI_ERROR(
         MPI_Comm_set_errhandler(exit_comm, MPI_ERRORS_RETURN));
     if (on_exit(EndMpi, nullptr) != 0) {
-      return absl::ResourceExhaustedError("no room for an exit handler");
+      return absl::ResourceExhaustedError("cannot register an exit handler");
     }
   }
   if (provided < MPI_THREAD_FUNNELED) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        MpiLibraryName(), " grants thread level ", provided, ", kernels with ",
-        "threads need MPI_THREAD_FUNNELED (", MPI_THREAD_FUNNELED, ")",
-        "\n  help  call MPI_Init_thread rather than MPI_Init"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(MpiLibraryName(), " provides thread level ", provided,
+                     ", kernels with ", "threads need MPI_THREAD_FUNNELED (",
+                     MPI_THREAD_FUNNELED, ")",
+                     "\n  help  call MPI_Init_thread instead of MPI_Init"));
   }
   return absl::OkStatus();
 }

@@ -6,13 +6,13 @@
 
 namespace mtf {
 
-// Starts MPI for this process, for one communicating thread, and ends it when
-// the process exits; does neither if the program has started MPI itself.
+// Initialises MPI for one communicating thread and finalises it when the
+// process exits; does neither if the program has initialised MPI itself.
 //
-// At exit with status 0 the process waits for the others in MPI_Finalize. With
-// any other status it gives them two seconds to fail too, as they do when all
-// found the same error, and otherwise ends the job: a rank that waits for this
-// one would wait for ever.
+// A process that exits with status 0 waits for the others in MPI_Finalize. With
+// any other status it gives the others two seconds to exit too, as they do if
+// all found the same error, and then aborts the job: a rank that waits for this
+// one would wait forever.
 absl::Status StartMpi();
 
 // "Open MPI v4.1.4"

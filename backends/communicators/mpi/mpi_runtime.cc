@@ -26,8 +26,8 @@ namespace {
 
 constexpr int64_t kLine = 64;
 
-// Two of these per rank stay in a second-level cache together with the data
-// that passes through them.
+// Two segments per rank fit into the second-level cache together with the data
+// copied through them.
 constexpr int64_t kSegmentBytes = 128 << 10;
 
 constexpr int64_t kDefaultChunkBytes = 64 << 20;
@@ -57,7 +57,7 @@ absl::Status MpiRuntime::ReadOptions() {
   const char* window = std::getenv("MTF_MPI_SHARED_WINDOW");
   const char* chunk = std::getenv("MTF_MPI_CHUNK_BYTES");
   int64_t options[2] = {1, kDefaultChunkBytes};
-  // Faults are values too, so that all ranks learn of one rank's.
+  // An invalid value is encoded as -1, so that the minimum tells all ranks.
   if (window != nullptr && (!absl::SimpleAtoi(window, &options[0]) ||
                             options[0] < 0 || options[0] > 1)) {
     options[0] = -1;
@@ -91,7 +91,7 @@ absl::Status MpiRuntime::FindPlacement() {
       MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host));
   MTF_RETURN_IF_MPI_ERROR(MPI_Comm_size(host, &placement_.local_ranks));
   MTF_RETURN_IF_MPI_ERROR(MPI_Comm_rank(host, &placement_.local_rank));
-  // Ranks may be bound to cores of their own or share all of them.
+  // Ranks may be bound to separate cores or share all of them: take the union.
   cpu_set_t job;
   CPU_ZERO(&job);
   if (sched_getaffinity(0, sizeof(job), &job) != 0) CPU_SET(0, &job);
@@ -127,16 +127,16 @@ absl::Status MpiRuntime::SharePositions(MPI_Comm host) {
 
 absl::StatusOr<GroupCollectives*> MpiRuntime::Collectives(
     const Mesh& mesh, const Communicator::Group& group) {
-  // Meshes of the same sizes have the same groups, whatever their names.
+  // Meshes of the same sizes have the same groups, whatever their axis names.
   std::string key = absl::StrCat(absl::StrJoin(group.axes, ","), " of");
   for (const MeshAxis& axis : mesh.axes())
     absl::StrAppend(&key, " ", axis.size);
   std::unique_ptr<GroupCollectives>& collectives = collectives_[key];
   if (collectives != nullptr) return collectives.get();
-  // The rank at place 0 stands for the group.
+  // The first rank of the group is its color.
   MPI_Comm comm;
   MTF_RETURN_IF_MPI_ERROR(MPI_Comm_split(
-      MPI_COMM_WORLD, static_cast<int>(group.ranks[0]), group.place, &comm));
+      MPI_COMM_WORLD, static_cast<int>(group.ranks[0]), group.index, &comm));
   MTF_RETURN_IF_MPI_ERROR(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
   if (shared_window_) {
     MTF_ASSIGN_OR_RETURN(collectives, MakeWindow(group, comm));
@@ -154,10 +154,10 @@ absl::StatusOr<std::unique_ptr<GroupCollectives>> MpiRuntime::MakeWindow(
   MPI_Comm host;
   int host_size = 0;
   MTF_RETURN_IF_MPI_ERROR(MPI_Comm_split_type(
-      comm, MPI_COMM_TYPE_SHARED, group.place, MPI_INFO_NULL, &host));
+      comm, MPI_COMM_TYPE_SHARED, group.index, MPI_INFO_NULL, &host));
   MTF_RETURN_IF_MPI_ERROR(MPI_Comm_size(host, &host_size));
   MTF_RETURN_IF_MPI_ERROR(MPI_Comm_free(&host));
-  // Some ranks may be alone on their host while others are not.
+  // Ranks may differ in how many of the group share their host.
   MTF_RETURN_IF_MPI_ERROR(
       MPI_Allreduce(MPI_IN_PLACE, &host_size, 1, MPI_INT, MPI_MIN, comm));
   if (host_size < size) return nullptr;
@@ -165,19 +165,19 @@ absl::StatusOr<std::unique_ptr<GroupCollectives>> MpiRuntime::MakeWindow(
   SharedMemoryCollectives::Options options;
   options.segment_bytes = kSegmentBytes;
   options.wait = wait_;
-  // A session may have set it since.
+  // The timeout may have been set after FindPlacement.
   options.wait.timeout_seconds = CollectiveTimeout();
   const int64_t bytes =
       SharedMemoryCollectives::MemoryBytes(size, &options.segment_bytes);
   MTF_ASSIGN_OR_RETURN(void* const memory, MakeSharedMemory(comm, bytes));
   if (memory == nullptr) {
-    if (group.place == 0) {
-      static std::once_flag told;
-      std::call_once(told, [&] {
+    if (group.index == 0) {
+      static std::once_flag reported;
+      std::call_once(reported, [&] {
         std::cerr << "mtf: " << size << " ranks from rank " << rank_
-                  << " on find no " << bytes
+                  << " on cannot allocate " << bytes
                   << " bytes of shared memory and use MPI messages, which are "
-                     "slower; see the size of /dev/shm"
+                     "slower; check the size of /dev/shm"
                   << std::endl;
       });
     }

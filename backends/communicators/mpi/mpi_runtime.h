@@ -18,31 +18,32 @@
 
 namespace mtf {
 
-// MPI in this process. Communicators and windows are made once per group of
-// ranks and stay until the process exits: to free one takes all its ranks,
-// which is no state to be in when one of them failed.
+// MPI in this process. Communicators and shared windows are created once per
+// group of ranks and kept until the process exits: freeing one is collective,
+// and would hang if one of its ranks has failed.
 class MpiRuntime {
  public:
   // Initialises MPI unless the program has done so. The first call is
   // collective over all ranks.
   //
-  // Environment, the same on every rank or else the most careful value:
-  //   MTF_MPI_SHARED_WINDOW=0  ranks of one host talk through MPI like others
-  //   MTF_MPI_CHUNK_BYTES      bytes that one MPI call moves, at most (2^26)
-  // kFailedPrecondition under the launcher of another MPI.
+  // Environment variables; if ranks differ, the smallest value applies to all:
+  //   MTF_MPI_SHARED_WINDOW=0  ranks of one host also use MPI messages
+  //   MTF_MPI_CHUNK_BYTES      most bytes that one MPI call moves (2^26)
+  // kFailedPrecondition under the launcher of another MPI library.
   static absl::StatusOr<MpiRuntime*> Get();
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   const RankPlacement& placement() const { return placement_; }
-  // Where the ranks of this host keep their positions, by rank; null for those
-  // of others.
+  // The slots in which ranks publish their positions, by rank; null for ranks
+  // of other hosts.
   const std::vector<RankPositionSlot*>& positions() const { return positions_; }
-  // Whether a group talks by messages.
+  // Whether some group uses MPI messages.
   bool has_messages() const { return has_messages_; }
 
-  // The collectives of a group; every rank of MPI_COMM_WORLD calls this for its
-  // own group of the same axes. The same object for the same mesh and axes.
+  // The collectives of a group. Every rank of MPI_COMM_WORLD calls this for its
+  // own group over the same axes. Returns the same object for the same mesh
+  // sizes and axes.
   absl::StatusOr<GroupCollectives*> Collectives(
       const Mesh& mesh, const Communicator::Group& group);
 
@@ -51,7 +52,7 @@ class MpiRuntime {
   absl::Status ReadOptions();
   absl::Status FindPlacement();
   absl::Status SharePositions(MPI_Comm host);
-  // Null where the ranks of the group do not share memory.
+  // Null if the ranks of the group do not share memory.
   absl::StatusOr<std::unique_ptr<GroupCollectives>> MakeWindow(
       const Communicator::Group& group, MPI_Comm comm);
 

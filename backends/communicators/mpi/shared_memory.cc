@@ -15,11 +15,11 @@
 namespace mtf {
 namespace {
 
-// What the first rank tells the others. The file holds the key, which tells it
-// from a file of the same name in another container.
+// Sent by the first rank to the others. The file begins with the key, which
+// distinguishes it from a file of the same name in another container.
 struct Invitation {
   char name[64] = "";
-  uint64_t key = 0;  // 0: there is no memory
+  uint64_t key = 0;  // 0: the allocation failed
 };
 
 void* Map(int file, int64_t bytes) {
@@ -28,8 +28,8 @@ void* Map(int file, int64_t bytes) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-// Makes a file of shared memory with room for all of its bytes; null if there
-// is none.
+// Creates and maps a shared memory file with all of its bytes committed; null
+// on failure.
 void* Create(Invitation& invitation, int64_t bytes) {
   std::random_device random;
   uint64_t key = 0;
@@ -67,23 +67,24 @@ void* Open(const Invitation& invitation, int64_t bytes) {
 }  // namespace
 
 absl::StatusOr<void*> MakeSharedMemory(MPI_Comm comm, int64_t bytes) {
-  int place = 0;
-  MTF_RETURN_IF_MPI_ERROR(MPI_Comm_rank(comm, &place));
+  int index = 0;
+  MTF_RETURN_IF_MPI_ERROR(MPI_Comm_rank(comm, &index));
   Invitation invitation;
   void* memory = nullptr;
-  if (place == 0) memory = Create(invitation, bytes);
+  if (index == 0) memory = Create(invitation, bytes);
   MTF_RETURN_IF_MPI_ERROR(
       MPI_Bcast(&invitation, sizeof(invitation), MPI_BYTE, 0, comm));
-  if (place != 0 && invitation.key != 0) memory = Open(invitation, bytes);
+  if (index != 0 && invitation.key != 0) memory = Open(invitation, bytes);
   int all = memory != nullptr;
   MTF_RETURN_IF_MPI_ERROR(
       MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm));
-  // Nobody opens it any more, so no name stays behind however the job ends.
-  if (place == 0 && invitation.key != 0) {
+  // All ranks have opened it: unlink it, so that no file is left over however
+  // the job ends.
+  if (index == 0 && invitation.key != 0) {
     shm_unlink(invitation.name);
     std::memset(memory, 0, sizeof(invitation.key));
   }
-  // No rank uses it before the key is gone.
+  // No rank may use the memory before the key is cleared.
   MTF_RETURN_IF_MPI_ERROR(MPI_Barrier(comm));
   if (all) return memory;
   if (memory != nullptr) munmap(memory, bytes);

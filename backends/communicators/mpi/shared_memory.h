@@ -10,14 +10,15 @@
 
 namespace mtf {
 
-// `bytes` of zeroed memory that all ranks of `comm`, on one host, share, at
-// addresses of their own; it stays until the process ends. Null on every rank
-// if any rank cannot have it: a container may have little shared memory, or
-// none in common with its neighbours. Collective over `comm`.
+// Allocates `bytes` of zeroed memory shared by all ranks of `comm`, which are
+// on one host. Addresses differ between ranks; the memory is kept until the
+// process ends. Null on every rank if it cannot be mapped on some rank: a
+// container may have little shared memory, or none in common with other
+// containers. Collective over `comm`.
 //
-// The memory is reserved here, so that no later store can fail for want of it.
-// MPI_Win_allocate_shared does not do that, and waits for ever in Open MPI 4
-// when one rank fails.
+// The memory is committed here, so that no later store can fail.
+// MPI_Win_allocate_shared does not commit it, and in Open MPI 4 waits forever
+// if one rank fails.
 absl::StatusOr<void*> MakeSharedMemory(MPI_Comm comm, int64_t bytes);
 
 }  // namespace mtf

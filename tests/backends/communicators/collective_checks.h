@@ -97,7 +97,7 @@ inline absl::Status CheckAllReduce(Communicator& communicator,
                             in_place ? " in place" : ""));
   std::vector<Guarded> in, out;
   std::vector<std::string> expected;
-  std::vector<Communicator::Piece> pieces;
+  std::vector<Communicator::ReduceBuffer> pieces;
   int64_t begin = 0;
   for (int64_t count : counts) {
     in.emplace_back(MakeData(dtype, communicator.rank(), begin, count));
@@ -133,7 +133,7 @@ inline absl::Status CheckReduceScatter(Communicator& communicator,
   MTF_RETURN_IF_ERROR(communicator.ReduceScatter(group, in.data(), out.data(),
                                                  count, dtype, kind));
   MTF_RETURN_IF_ERROR(out.Expect(
-      ReducedData(dtype, kind, group.ranks, group.place * count, count), what));
+      ReducedData(dtype, kind, group.ranks, group.index * count, count), what));
   return counted.Check(what);
 }
 
@@ -162,7 +162,7 @@ inline absl::Status CheckAllToAll(Communicator& communicator,
   std::string sent, expected;
   for (int64_t p = 0; p < n; ++p) {
     sent += MakeBytes(communicator.rank(), p, bytes);
-    expected += MakeBytes(group.ranks[p], group.place, bytes);
+    expected += MakeBytes(group.ranks[p], group.index, bytes);
   }
   Guarded in(sent);
   Guarded out(n * bytes);
@@ -183,9 +183,9 @@ inline absl::Status CheckPermute(
   const int64_t n = static_cast<int64_t>(group.ranks.size());
   int64_t destination = -1;
   for (int64_t p = 0; p < n; ++p) {
-    if (source_of(p) == group.place) destination = group.ranks[p];
+    if (source_of(p) == group.index) destination = group.ranks[p];
   }
-  const int64_t source = group.ranks[source_of(group.place)];
+  const int64_t source = group.ranks[source_of(group.index)];
   Guarded in(MakeBytes(communicator.rank(), 5, bytes));
   Guarded out(bytes);
   const CountCheck count(communicator, group,
@@ -214,7 +214,7 @@ inline std::vector<AxisList> AllAxisLists(const Mesh& mesh) {
 // threshold up to `largest` elements.
 inline absl::Status CheckGroup(Communicator& communicator, const Group& group,
                                int64_t largest) {
-  if (group.ranks[group.place] != communicator.rank()) {
+  if (group.ranks[group.index] != communicator.rank()) {
     return absl::InternalError("a group does not know this rank's place");
   }
   const int64_t n = static_cast<int64_t>(group.ranks.size());
@@ -287,16 +287,17 @@ inline absl::Status CheckControl(Communicator& communicator) {
     return std::string(rank * 10, 'x') + absl::StrCat(rank);
   };
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                       communicator.Exchange(text(communicator.rank())));
+                       communicator.AllGatherText(text(communicator.rank())));
   for (int64_t rank = 0; rank < communicator.size(); ++rank) {
     if (texts[rank] != text(rank)) {
-      return absl::InternalError("Exchange brought \"" + texts[rank] + "\"");
+      return absl::InternalError("AllGatherText brought \"" + texts[rank] +
+                                 "\"");
     }
   }
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> empty,
-                       communicator.Exchange(""));
+                       communicator.AllGatherText(""));
   if (empty != std::vector<std::string>(communicator.size())) {
-    return absl::InternalError("Exchange of nothing brought something");
+    return absl::InternalError("AllGatherText of nothing brought something");
   }
   if (communicator.counts() != before) {
     return absl::InternalError("control traffic was counted");

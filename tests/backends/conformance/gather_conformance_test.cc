@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 #include <algorithm>
 #include <vector>
 
 #include "tests/backends/conformance/device_case.h"
+#include "tests/requirements.h"
 
 namespace mtf::testing {
 namespace {
@@ -207,6 +209,7 @@ TEST_P(GatherTest, BfloatsAddUpInFloat) {
 }
 
 TEST_P(GatherTest, LongRowsOnSeveralThreads) {
+  if (GetParam() != "cpu") SKIP_UNDER_SANITIZERS("long rows");
   const Dimension many{"many", 300}, wide{"wide", 700};
   const LocalTensor indices = Indices({many}, kInt32, 10);
   DeviceCase gather = Case(Opcode::kGather, Whole({kVocab, wide}), indices,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "tests/backends/conformance/device_case.h"
+#include "tests/requirements.h"
 
 namespace mtf::testing {
 namespace {
@@ -72,6 +74,7 @@ LocalTensor ExpectedResult(const DeviceCase& test, F function) {
 }
 
 TEST_P(MapTest, EveryRowOnEveryDType) {
+  if (GetParam() == "cuda_emulated") SKIP_UNDER_SANITIZERS("many kernels");
   const Shape shape{{"a", 7}, {"b", 150}};
   for (F function : RowsOfTheTable()) {
     const ScalarFunctionInfo& info = InfoOf(function);
@@ -96,6 +99,7 @@ TEST_P(MapTest, EveryRowOnEveryDType) {
 }
 
 TEST_P(MapTest, SpecialNumbers) {
+  if (GetParam() == "cuda_emulated") SKIP_UNDER_SANITIZERS("many kernels");
   const double inf = std::numeric_limits<double>::infinity();
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<double> special = {
@@ -145,6 +149,7 @@ TEST_P(MapTest, OperandsBroadcastInAnyOrder) {
 }
 
 TEST_P(MapTest, EveryCast) {
+  if (GetParam() == "cuda_emulated") SKIP_UNDER_SANITIZERS("many kernels");
   const Shape shape{{"a", 60}};
   std::vector<double> numbers;
   for (int i = 0; i < 60; ++i) numbers.push_back((i - 30) * 0.75);
@@ -235,6 +240,7 @@ TEST_P(MapTest, Int64sWrapToo) {
 }
 
 TEST_P(MapTest, ALiteralIsWhatItsDTypeHolds) {
+  if (GetParam() == "cuda_emulated") SKIP_UNDER_SANITIZERS("many kernels");
   const double inf = std::numeric_limits<double>::infinity();
   for (DType dtype : kAllDTypes) {
     for (double number :
@@ -377,6 +383,7 @@ TEST_P(MapTest, ManyElements) {
 }
 
 TEST_P(MapTest, ALiteralFillsAndAnIotaCounts) {
+  if (GetParam() == "cuda_emulated") SKIP_UNDER_SANITIZERS("many kernels");
   for (DType dtype : {kFloat32, kBFloat16, kFloat16, kInt32, kInt64}) {
     SCOPED_TRACE(std::string(DTypeName(dtype)));
     DeviceCase test;

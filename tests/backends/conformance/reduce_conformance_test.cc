@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "tests/backends/conformance/device_case.h"
+#include "tests/requirements.h"
 
 namespace mtf::testing {
 namespace {
@@ -114,6 +116,7 @@ const std::vector<Sizes>& LongReductions() {
 }
 
 TEST_P(ReduceTest, LongReductionsUnderAnyThreads) {
+  if (GetParam() != "cpu") SKIP_UNDER_SANITIZERS("long sums");
   for (const Sizes& sizes : LongReductions()) {
     for (ReduceKind kind : {ReduceKind::kSum, ReduceKind::kMax}) {
       for (DType dtype : {kFloat32, kInt32}) {

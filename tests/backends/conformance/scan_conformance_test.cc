@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "tests/backends/conformance/device_case.h"
+#include "tests/requirements.h"
 
 namespace mtf::testing {
 namespace {
@@ -183,6 +185,7 @@ TEST_P(ScanTest, HalvesAddUpInFloat) {
 }
 
 TEST_P(ScanTest, LongAndWideOnesOnSeveralThreads) {
+  if (GetParam() != "cpu") SKIP_UNDER_SANITIZERS("long scans");
   for (const Shape& shape :
        {Shape({{"batch", 5}, {"length", 5003}}),
         Shape({{"length", 603}, {"model", 1201}}),
@@ -257,6 +260,7 @@ TEST_P(ReduceBlocksTest, GivesATotalForEachBlock) {
 }
 
 TEST_P(ReduceBlocksTest, LongBlocks) {
+  if (GetParam() != "cpu") SKIP_UNDER_SANITIZERS("long blocks");
   for (const Shape& shape : {Shape({{"batch", 3}, {"length", 9000}}),
                              Shape({{"length", 900}, {"model", 700}})}) {
     DeviceCase test;

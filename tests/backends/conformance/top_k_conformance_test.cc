@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "tests/backends/conformance/device_case.h"
+#include "tests/requirements.h"
 
 namespace mtf::testing {
 namespace {
@@ -199,6 +201,7 @@ TEST_P(TopKTest, GreatIntegersAreToldApart) {
 }
 
 TEST_P(TopKTest, ManyOfLongLines) {
+  SKIP_UNDER_SANITIZERS("many long lines");
   uint32_t seed = 300;
   for (const Shape& shape : {Shape({{"batch", 3}, {"expert", 5003}}),
                              Shape({{"expert", 601}, {"batch", 40}})}) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 #include "backends/executor/fed_indices.h"
 
 #include <string>

@@ -116,13 +116,13 @@ TEST(StalledRanks, TheOneThatStaysAwayIsNamedWithItsPlace) {
       status,
       StatusIs(absl::StatusCode::kDeadlineExceeded,
                AllOf(ContainsRegex(
-                         "^rank 3 is behind 1, all_reduce of reduce_sum over "
+                         "^rank 3 is after 1, all_reduce of reduce_sum over "
                          "model \\(stalled_ranks_test.cc:[0-9]+\\) of step 6; "
                          "the others are at 1, all_reduce of reduce_sum over "
                          "model \\(stalled_ranks_test.cc:[0-9]+\\)\n"),
                      HasSubstr("\n  waited   rank "),
                      HasSubstr(" waited 2 s for rank 3 to join all_reduce "
-                               "sum of f32 x 8 in 1 piece\n"),
+                               "sum of f32 x 8 in 1 buffer\n"),
                      HasSubstr("\n  step     7\n"),
                      HasSubstr("\n  mesh     \"model:4\"\n"),
                      HasSubstr("--collective_timeout"))));
@@ -134,7 +134,7 @@ TEST(StalledRanks, RanksThatWaitForThoseThatWaitAreToldToo) {
                [](int64_t rank, int step) { return rank == 3 && step == 7; });
   EXPECT_THAT(status,
               StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       AllOf(StartsWith("rank 3 is behind 2, all_reduce of "),
+                       AllOf(StartsWith("rank 3 is after 2, all_reduce of "),
                              HasSubstr("; rank 2 is at 1, all_reduce of "),
                              HasSubstr("; ranks 0-1 are at 2, all_reduce of "),
                              Not(HasSubstr("the other")))));
@@ -154,7 +154,7 @@ TEST(StalledRanks, SlowRanksWithinTheLimitAreWaitedFor) {
     return false;
   }));
   EXPECT_OK(RunSteps("model:2", 0, 2, [](int64_t rank, int) {
-    if (rank == 1) Sleep(0.2);  // 0 waits for ever
+    if (rank == 1) Sleep(0.2);  // 0 waits forever
     return false;
   }));
 }
@@ -168,7 +168,7 @@ TEST(StalledRanksDeathTest, OneThatNeverComesEndsTheProcess) {
                        return false;
                      }),
       ::testing::ExitedWithCode(75),
-      "DEADLINE_EXCEEDED rank 1 is behind 1, all_reduce of reduce_sum over "
+      "DEADLINE_EXCEEDED rank 1 is after 1, all_reduce of reduce_sum over "
       "model .*the others are at 1");
 }
 
@@ -226,14 +226,14 @@ class OtherHosts : public Communicator {
     return error;
   }
   absl::Status Barrier() override { return absl::OkStatus(); }
-  absl::StatusOr<std::vector<std::string>> Exchange(
+  absl::StatusOr<std::vector<std::string>> AllGatherText(
       const std::string& text) override {
     return std::vector<std::string>(size(), text);
   }
 
  protected:
   absl::Status OpenGroup(const Group&) override { return absl::OkStatus(); }
-  absl::Status DoAllReduce(const Group&, absl::Span<const Piece>, DType,
+  absl::Status DoAllReduce(const Group&, absl::Span<const ReduceBuffer>, DType,
                            ReduceKind) override {
     return absl::OkStatus();
   }
@@ -267,9 +267,9 @@ TEST(StalledRanks, OfOtherHostsNothingIsMadeUp) {
   EXPECT_THAT(
       std::string(
           NameStalledRanks(timeout, program, here, communicator).message()),
-      AllOf(StartsWith("rank 1 is behind 1, all_reduce of "),
+      AllOf(StartsWith("rank 1 is after 1, all_reduce of "),
             HasSubstr("; rank 0 is at 2, all_reduce of "),
-            HasSubstr("; ranks 2-3 are on another host, where is not known\n"),
+            HasSubstr("; ranks 2-3 are on other hosts, positions unknown\n"),
             HasSubstr("\n  waited   rank 0 waited\n"),
             ::testing::EndsWith("\n  help     wait")));
   // Who is known to be waited for is not told to be there.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One attention and its gradient, with what tests change about it.
+// An attention and its gradient, with the variations that tests need.
 #ifndef TESTS_LOWERING_FUSION_ATTENTION_PARTS_H_
 #define TESTS_LOWERING_FUSION_ATTENTION_PARTS_H_
 
@@ -23,19 +23,19 @@ namespace mtf::testing {
 
 struct AttentionParts {
   bool causal = true, gradient = true;
-  // Dimensions of a mask, and of what is added to the scores, in their order: a
-  // letter for each of batch, heads, length and memory. "": there is none.
+  // The dimensions of a mask and of a bias, in order: a letter for each of
+  // batch, heads, length and memory. "": none.
   std::string mask = "", added = "";
   DType added_dtype = kFloat32;
-  bool trains_added = false;   // its gradient is fetched too
-  bool computes_mask = false;  // of floats, by a map of its own
+  bool trains_added = false;   // also fetches the gradient of the bias
+  bool computes_mask = false;  // from floats, by a separate map
   double dropout = 0;
-  double scale = 1;  // of scores to which something is added, besides
+  double scale = 1;  // of the scores, if they have a bias
   DType dtype = kBFloat16;
   int64_t batch = 2, heads = 3, length = 40, memory = 40, d = 8;
 };
 
-// What nn::DotProductAttention does, with `added` to the scores.
+// Like nn::DotProductAttention, with `added` to the scores.
 inline Tensor BiasedAttention(Tensor q, Tensor k, Tensor v, Tensor mask,
                               Tensor added, const Shape& scores,
                               const AttentionParts& parts) {

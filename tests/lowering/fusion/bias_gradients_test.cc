@@ -34,8 +34,8 @@ std::string Name(const Program& program, int instruction) {
   return program.values[program.instructions[instruction].results[0]].name;
 }
 
-// "reduce_sum by einsum_1" for each group, with that instruction taken that
-// makes `taken`.
+// "reduce_sum by einsum_1" for each group, where the instruction that produces
+// `taken` is in another group.
 std::vector<std::string> Found(const absl::StatusOr<Program>& program,
                                const std::string& taken = "") {
   std::vector<std::string> texts;
@@ -53,7 +53,7 @@ std::vector<std::string> Found(const absl::StatusOr<Program>& program,
   return texts;
 }
 
-// What the gradients of a dense layer are made of.
+// The gradients of a dense layer.
 struct Layer {
   Shape x{kBatch, kLength, kIn}, dy{kBatch, kLength, kOut}, w{kIn, kOut},
       dw{kIn, kOut};
@@ -63,8 +63,8 @@ struct Layer {
   };
 };
 
-// The sum, the product with the weight and the weight's gradient, "einsum_1",
-// in this order.
+// The sum, the product with the weight and the gradient of the weight,
+// "einsum_1", in this order.
 absl::StatusOr<Program> Lowered(const Layer& layer, const char* mesh = "",
                                 const char* layout = "") {
   Graph graph;
@@ -77,14 +77,14 @@ absl::StatusOr<Program> Lowered(const Layer& layer, const char* mesh = "",
   return LowerText(graph, mesh, layout, {.fetches = {sum, dx, dw}});
 }
 
-TEST(BiasGradients, ComeWithTheGradientOfTheWeight) {
+TEST(BiasGradients, JoinTheGradientOfTheWeight) {
   const auto program = Lowered({});
   EXPECT_THAT(Found(program), ElementsAre("reduce_sum by einsum_1"));
   EXPECT_THAT(Found(program, "reduce_sum"), IsEmpty());
   EXPECT_THAT(Found(program, "einsum_1"), IsEmpty());
 }
 
-TEST(BiasGradients, OfSeveralDimensions) {
+TEST(BiasGradients, OfBiasesWithSeveralDimensions) {
   EXPECT_THAT(Found(Lowered({.dy = {kBatch, kLength, kHeads, kSize},
                              .w = {kIn, kHeads, kSize},
                              .dw = {kIn, kHeads, kSize},
@@ -95,11 +95,11 @@ TEST(BiasGradients, OfSeveralDimensions) {
               SizeIs(1));
 }
 
-TEST(BiasGradients, OfRowsWhereTheWeightIsTheOtherWayRound) {
+TEST(BiasGradients, OfRowsIfTheWeightIsTransposed) {
   EXPECT_THAT(Found(Lowered({.dw = {kOut, kIn}})), SizeIs(1));
 }
 
-// The libraries write it in the dtype of the product.
+// Libraries write it in the dtype of the product.
 TEST(BiasGradients, HaveTheDTypeOfTheProduct) {
   const auto found = [](DType product, DType sum) {
     return Found(Lowered(
@@ -113,7 +113,7 @@ TEST(BiasGradients, HaveTheDTypeOfTheProduct) {
   EXPECT_THAT(found(kFloat32, kBFloat16), IsEmpty());
 }
 
-TEST(BiasGradients, AreSumsOverWhatTheProductSumsOver) {
+TEST(BiasGradients, SumOverTheDimensionsThatTheProductSumsOver) {
   const auto found = [](std::function<Tensor(Tensor)> sum) {
     return Found(Lowered({.sum = std::move(sum)}));
   };
@@ -129,8 +129,8 @@ TEST(BiasGradients, AreSumsOverWhatTheProductSumsOver) {
               IsEmpty());
 }
 
-// Of a batch the libraries do not say what they add up.
-TEST(BiasGradients, AreOfOneMatmul) {
+// For batched matmuls the libraries do not specify the sum.
+TEST(BiasGradients, NeedASingleMatmul) {
   EXPECT_THAT(Found(Lowered({.x = {kBatch, kLength, kExperts, kIn},
                              .dy = {kBatch, kLength, kExperts, kOut},
                              .w = {kExperts, kIn, kOut},
@@ -142,8 +142,8 @@ TEST(BiasGradients, AreOfOneMatmul) {
               IsEmpty());
 }
 
-// The product would run where the sum stands.
-TEST(BiasGradients, NeedWhatIsMadeBeforeBoth) {
+// The product would run at the sum.
+TEST(BiasGradients, NeedOperandsComputedBeforeBoth) {
   Graph graph;
   const Tensor w = Input(graph, "w", kFloat32, {kIn, kOut});
   const Tensor dy = Input(graph, "dy", kFloat32, {kBatch, kOut});
@@ -154,8 +154,8 @@ TEST(BiasGradients, NeedWhatIsMadeBeforeBoth) {
               IsEmpty());
 }
 
-// What a collective beside has to hide behind stays where it is.
-TEST(BiasGradients, DoNotReachAcrossACollective) {
+// The compute that an asynchronous collective overlaps with is not moved.
+TEST(BiasGradients, DoNotCrossACollective) {
   EXPECT_THAT(Found(Lowered({}, "data:2", "batch:data")), SizeIs(1));
   const auto program = Lowered({}, "model:2", "out:model");
   ASSERT_OK(program);
@@ -163,9 +163,9 @@ TEST(BiasGradients, DoNotReachAcrossACollective) {
   EXPECT_THAT(Found(program), IsEmpty());
 }
 
-// The sum over the gradient that a layer norm's gradient writes is part of that
-// kernel; what is left are the biases behind which no norm stands.
-TEST(BiasGradients, OfATransformerAreAllTakenAlong) {
+// A sum over the gradient of a layer norm belongs to the kernel of the norm;
+// the biases without a norm after them remain.
+TEST(BiasGradients, OfATransformerAllJoin) {
   for (DType dtype : {kFloat32, kBFloat16}) {
     for (const char* mesh : {"", "data:2"}) {
       SCOPED_TRACE(absl::StrCat(DTypeName(dtype), " ", mesh));
@@ -181,13 +181,13 @@ TEST(BiasGradients, OfATransformerAreAllTakenAlong) {
                     {.fetches = {model.loss}, .updates = {model.step}});
       ASSERT_OK(program);
       std::vector<std::string> pairs;
-      for (const FusedGroup& group : GroupsInMemory(*program, {})) {
+      for (const FusedGroup& group : FindFusedGroups(*program, {})) {
         if (program->instructions[group.members.back()].opcode ==
             Opcode::kEinsum) {
           pairs.push_back(Name(*program, group.members.front()));
         }
       }
-      // Behind the last block there is no norm.
+      // No norm follows the last block.
       EXPECT_THAT(pairs, ElementsAre(HasSubstr("feed_forward/out/add_grad"),
                                      HasSubstr("feed_forward/in/add_grad"),
                                      HasSubstr("value/add_grad"),
@@ -198,14 +198,14 @@ TEST(BiasGradients, OfATransformerAreAllTakenAlong) {
   }
 }
 
-TEST(BiasGradients, HaveTheirMemoryFromTheFirstOfThemOn) {
+TEST(BiasGradients, HaveMemoryFromTheFirstMemberOn) {
   const auto program = Lowered({});
   ASSERT_OK(program);
-  const std::vector<FusedGroup> groups = GroupsInMemory(*program, {});
+  const std::vector<FusedGroup> groups = FindFusedGroups(*program, {});
   ASSERT_THAT(groups, SizeIs(1));
   ASSERT_THAT(groups[0].members, SizeIs(2));
   EXPECT_THAT(groups[0].outputs, SizeIs(2));
-  // What is read and written, and what comes to be in between.
+  // The values read, written and produced in between.
   const BufferPlan plan = PlanBuffersOf(*program, groups);
   std::vector<int> values;
   for (int member :

@@ -16,8 +16,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Why each attention of a program is composed, a line each; "fused" for those
-// that are not.
+// Why each attention of a program is composed, one per line; "fused" for
+// attention that is not composed.
 std::string Reasons(const absl::StatusOr<Program>& program) {
   if (!program.ok()) return ErrorText(program.status());
   const std::vector<AttentionGroup> fused = FindAttention(*program);
@@ -36,7 +36,7 @@ std::string Of(const AttentionParts& parts, const std::string& mesh = "",
   return Reasons(LowerText(graph, mesh, layout, BuildAttention(graph, parts)));
 }
 
-TEST(FindComposedAttention, WhatIsFusedIsNotAmongThem) {
+TEST(FindComposedAttention, FusedAttentionIsNotReported) {
   for (bool causal : {false, true}) {
     for (bool gradient : {false, true}) {
       EXPECT_EQ(Of({.causal = causal, .gradient = gradient}), "fused\n");
@@ -44,42 +44,43 @@ TEST(FindComposedAttention, WhatIsFusedIsNotAmongThem) {
   }
 }
 
-TEST(FindComposedAttention, TellsTheDTypeAndSizesThatKernelsDoNotTake) {
+TEST(FindComposedAttention, ReportsUnsupportedDTypesAndSizes) {
   EXPECT_EQ(Of({.dtype = kFloat32}),
             "it is computed in f32, and fused kernels take bf16 and f16\n");
-  EXPECT_EQ(Of({.d = 12}),
-            "a head has 12 places, and fused kernels take multiples of 8 up to "
-            "256\n");
-  EXPECT_THAT(Of({.d = 264}), HasSubstr("a head has 264 places"));
+  EXPECT_EQ(
+      Of({.d = 12}),
+      "a head has 12 elements, and fused kernels take multiples of 8 up to "
+      "256\n");
+  EXPECT_THAT(Of({.d = 264}), HasSubstr("a head has 264 elements"));
   EXPECT_EQ(Of({.causal = false, .length = 1}),
             "its lengths are 1 and 40, and fused kernels take those above 1\n");
 }
 
-TEST(FindComposedAttention, TellsWhatTheLayoutCuts) {
+TEST(FindComposedAttention, ReportsShardedDimensions) {
   const std::string mesh = "data:2,model:2";
   EXPECT_EQ(Of({}, mesh, "batch:data,heads:model"), "fused\n");
   EXPECT_EQ(Of({}, mesh, "length:model"),
-            "the layout cuts length over model\n");
+            "the layout shards length over model\n");
   EXPECT_EQ(Of({}, mesh, "memory:data+model"),
-            "the layout cuts memory over data+model\n");
-  EXPECT_EQ(Of({}, mesh, "d:model"), "the layout cuts d over model\n");
-  // However the shards come out.
+            "the layout shards memory over data+model\n");
+  EXPECT_EQ(Of({}, mesh, "d:model"), "the layout shards d over model\n");
+  // Whatever the sizes of the shards.
   EXPECT_EQ(Of({.length = 7, .memory = 9}, mesh, "memory:data"),
-            "the layout cuts memory over data\n");
-  // The cut is told first: another dtype would not help.
+            "the layout shards memory over data\n");
+  // The sharding is reported first: another dtype would not help.
   EXPECT_EQ(Of({.dtype = kFloat32}, mesh, "length:model"),
-            "the layout cuts length over model\n");
+            "the layout shards length over model\n");
 }
 
-TEST(FindComposedAttention, TellsDropoutMasksAndScales) {
+TEST(FindComposedAttention, ReportsDropoutMasksAndScales) {
   EXPECT_EQ(Of({.dropout = 0.1}), "its weights have dropout\n");
   EXPECT_EQ(Of({.mask = "bm"}), "fused\n");
   const std::string why =
-      "its mask, or what is added to its scores, is no tensor of batch, heads, "
-      "length and memory that is there before them, or its gradient is asked "
-      "for\n";
+      "its mask or bias is not a tensor of batch, heads, length and memory "
+      "that "
+      "is computed before its scores, or has a gradient\n";
   EXPECT_EQ(Of({.added = "hlm", .trains_added = true}), why);
-  // It is made where it is read.
+  // It is computed where it is read.
   EXPECT_EQ(Of({.causal = false,
                 .gradient = false,
                 .mask = "bhlm",
@@ -94,7 +95,7 @@ TEST(FindComposedAttention, TellsDropoutMasksAndScales) {
             "its weights have dropout\n");
 }
 
-TEST(FindComposedAttention, IsOneForEachLayerAndNoLoss) {
+TEST(FindComposedAttention, ReportsEachLayerAndNoLoss) {
   Graph graph;
   const Transformer model = BuildTransformer(graph, {.layers = 3});
   for (const char* preset :

@@ -43,20 +43,20 @@ absl::StatusOr<Program> Training(const std::string& preset, int64_t ranks,
                      {.fetches = {model.loss}, .updates = {model.step}});
 }
 
-TEST(FindAttention, EveryLayerOfATransformerForwardAndBackward) {
+TEST(FindAttention, FindsEveryLayerForwardAndBackward) {
   const auto program = Training("single", 1);
   ASSERT_OK(program);
   const std::vector<AttentionGroup> groups = Found(*program);
   ASSERT_EQ(groups.size(), 2u) << PrintProgram(*program);
   std::set<int> members;
   for (const AttentionGroup& group : groups) {
-    // From the scores to the output, and the five products of the gradient but
-    // the scores' own.
-    const auto einsums = [&](const std::vector<int>& places) {
+    // From the scores to the output, and the five einsums of the gradient
+    // except the recomputed scores.
+    const auto einsums = [&](const std::vector<int>& instructions) {
       int count = 0;
-      for (int place : places) {
-        EXPECT_TRUE(members.insert(place).second);
-        count += program->instructions[place].opcode == Opcode::kEinsum;
+      for (int instruction : instructions) {
+        EXPECT_TRUE(members.insert(instruction).second);
+        count += program->instructions[instruction].opcode == Opcode::kEinsum;
       }
       return count;
     };
@@ -74,9 +74,9 @@ TEST(FindAttention, EveryLayerOfATransformerForwardAndBackward) {
   }
 }
 
-// Scores of float16 could overflow before they are scaled, so q is: the number
-// stays in the program.
-TEST(FindAttention, OfFloat16WhereQIsScaled) {
+// Scores in float16 could overflow before they are scaled, so q is scaled: the
+// number stays in the program.
+TEST(FindAttention, FindsFloat16WithScaledQueries) {
   TransformerSizes sizes = kSizes;
   sizes.dtype = kFloat16;
   const auto program = Training("single", 1, sizes);
@@ -87,7 +87,7 @@ TEST(FindAttention, OfFloat16WhereQIsScaled) {
   EXPECT_THAT(program->values[groups[0].q].name, ::testing::HasSubstr("mul"));
 }
 
-TEST(FindAttention, HeadsAndBatchMayBeCutButNotLengths) {
+TEST(FindAttention, HeadsAndBatchMayBeShardedButNotLengths) {
   const auto megatron = Training("megatron", 4);
   ASSERT_OK(megatron);
   ASSERT_EQ(Found(*megatron).size(), 2u);
@@ -102,8 +102,8 @@ TEST(FindAttention, HeadsAndBatchMayBeCutButNotLengths) {
   EXPECT_EQ(Found(*sequence).size(), 0u);
 }
 
-// Whatever else the preset cuts, and wherever its collectives start.
-TEST(FindAttention, UnderEveryPresetThatLeavesItsLengthsWhole) {
+// Whatever else the preset shards, and wherever its collectives start.
+TEST(FindAttention, FindsItUnderEveryPresetWithUnshardedLengths) {
   for (const std::string& preset : LayoutRules::PresetNames()) {
     if (preset == "sequence" || preset == "three_axes") continue;
     for (int64_t ranks : {4, 8}) {
@@ -125,7 +125,7 @@ TEST(FindAttention, UnderEveryPresetThatLeavesItsLengthsWhole) {
   }
 }
 
-TEST(FindAttention, WhatTheLibraryDoesNotTakeStaysComposed) {
+TEST(FindAttention, UnsupportedProblemsStayComposed) {
   TransformerSizes wide = kSizes;
   wide.dtype = kFloat32;
   const auto program = Training("single", 1, wide);
@@ -133,14 +133,15 @@ TEST(FindAttention, WhatTheLibraryDoesNotTakeStaysComposed) {
   EXPECT_EQ(Found(*program).size(), 0u);
   const auto narrow = Training("single", 1);
   ASSERT_OK(narrow);
-  // Both directions or none: one reads what the other keeps.
+  // Both directions or none: the backward kernel reads what the forward kernel
+  // keeps.
   EXPECT_EQ(
       Found(*narrow, [](const AttentionProblem& p) { return !p.backward; })
           .size(),
       0u);
 }
 
-TEST(FindAttention, WhatIsOfLengthTimesMemoryTakesNoMemory) {
+TEST(FindAttention, ScoresAndWeightsHaveNoMemory) {
   TransformerSizes sizes = kSizes;
   sizes.length = 512;
   const auto program = Training("single", 1, sizes);
@@ -149,7 +150,7 @@ TEST(FindAttention, WhatIsOfLengthTimesMemoryTakesNoMemory) {
   ASSERT_EQ(fused.size(), 4u);
   const BufferPlan plan = PlanBuffersOf(*program, fused);
   const int64_t scores = sizes.batch * sizes.heads * 512 * 512;
-  // Composed, a layer keeps powers in f32 and weights in bf16 alone.
+  // A composed layer keeps exponentials in f32 and weights in bf16.
   EXPECT_GT(program->buffers.arena_bytes, 2 * 6 * scores);
   EXPECT_LT(plan.arena_bytes, program->buffers.arena_bytes - 2 * 5 * scores);
   for (size_t v = 0; v < program->values.size(); ++v) {
@@ -162,7 +163,7 @@ TEST(FindAttention, WhatIsOfLengthTimesMemoryTakesNoMemory) {
   }
 }
 
-TEST(FindAttention, ShortOnesToo) {
+TEST(FindAttention, FindsShortLengths) {
   TransformerSizes sizes = kSizes;
   sizes.length = 8;
   const auto program = Training("single", 1, sizes);
@@ -177,7 +178,7 @@ size_t CountIn(const AttentionParts& parts) {
   return program.ok() ? Found(*program).size() : 99;
 }
 
-TEST(FindAttention, OfAnyLengthsCausalOrNotWithAndWithoutGradient) {
+TEST(FindAttention, FindsAnyLengthsCausalOrNotWithAndWithoutGradient) {
   for (bool causal : {false, true}) {
     for (bool gradient : {false, true}) {
       EXPECT_EQ(CountIn({.causal = causal, .gradient = gradient}), 1u)
@@ -190,14 +191,13 @@ TEST(FindAttention, OfAnyLengthsCausalOrNotWithAndWithoutGradient) {
   EXPECT_EQ(CountIn({.batch = 1, .heads = 1}), 1u);
 }
 
-TEST(FindAttention, WithMoreToItIsAnother) {
+TEST(FindAttention, OtherFormulasStayComposed) {
   EXPECT_EQ(CountIn({.dropout = 0.1}), 0u);
   EXPECT_EQ(CountIn({.mask = "bm", .dropout = 0.1}), 0u);
 }
 
-// Fused kernels look for the largest product, which is then not the largest
-// score.
-TEST(FindAttention, WithScoresThatArePositivelyScaled) {
+// Fused kernels use the largest product, which is then not the largest score.
+TEST(FindAttention, NeedsPositiveScales) {
   for (bool gradient : {false, true}) {
     const auto count = [&](double scale) {
       return CountIn({.gradient = gradient, .added = "lm", .scale = scale});
@@ -209,7 +209,7 @@ TEST(FindAttention, WithScoresThatArePositivelyScaled) {
   }
 }
 
-TEST(FindAttention, WithMasksOverSomeOfItsDimensions) {
+TEST(FindAttention, FindsMasksOverSomeDimensions) {
   for (const char* mask :
        {"m", "bm", "mb", "l", "bl", "lm", "blm", "hlm", "bhlm", "mlhb", "bh"}) {
     for (bool causal : {false, true}) {
@@ -227,11 +227,11 @@ TEST(FindAttention, WithMasksOverSomeOfItsDimensions) {
   EXPECT_EQ(CountIn({.mask = "bm", .added = "hlm"}), 1u);
   EXPECT_EQ(CountIn({.mask = "bm", .added = "hlm", .added_dtype = kBFloat16}),
             1u);
-  // The mask that users make of their tokens.
+  // The mask that users compute from their tokens.
   EXPECT_EQ(CountIn({.mask = "bm", .computes_mask = true}), 1u);
 }
 
-TEST(FindAttention, ToldOfMasksIsWhatTheLibraryTakes) {
+TEST(FindAttention, MasksBecomeOneBias) {
   Graph graph;
   const auto program = LowerText(
       graph, "data:2,model:3", "batch:data,heads:model",
@@ -247,23 +247,23 @@ TEST(FindAttention, ToldOfMasksIsWhatTheLibraryTakes) {
             (AttentionProblem::Bias{
                 .given = true, .batch = true, .heads = true, .length = true}));
   EXPECT_EQ(program->values[group.visible.value].dtype, kBool);
-  EXPECT_EQ(group.visible.memory, 1);  // the part of one rank has one batch
+  EXPECT_EQ(group.visible.memory, 1);  // the shard has one batch element
   EXPECT_EQ(group.visible.length, 0);
   EXPECT_EQ(group.added.length, 40);
-  // What is kept has room for it, behind the sums.
+  // The kept buffer has room for it after the sums.
   EXPECT_EQ(group.bias_offset() % 256, 0);
   EXPECT_EQ(group.kept_bytes(),
             group.bias_offset() + 20 * 40 * 4 + /*first seen*/ 20 * 4);
 }
 
-// Padding of tokens, in layers one behind the other, under layouts that name
-// the layers' own dimensions and under those that do not.
-TEST(FindAttention, WithPaddingInEveryLayer) {
+// Padding masks in consecutive layers, under layouts that name the dimensions
+// of the layers and under those that do not.
+TEST(FindAttention, FindsPaddingMasksInEveryLayer) {
   struct Case {
     const char* layout;
     size_t fused;
   };
-  // Where length is cut, the first layer gathers its mask behind its scores.
+  // If length is sharded, the first layer gathers its mask after its scores.
   for (const auto& [layout, fused] :
        {Case{"", 2}, Case{"batch:data", 2}, Case{"heads:model", 2},
         Case{"batch:data, block_length:replicated, attention_heads:model", 2},
@@ -299,9 +299,9 @@ TEST(FindAttention, WithPaddingInEveryLayer) {
   }
 }
 
-// A mask that a model turns into numbers once, for all of its layers, is read
-// by each as it stands.
-TEST(FindAttention, WithNumbersThatAreComputedOnceForEveryLayer) {
+// A mask that the model converts to numbers once is read unchanged by every
+// layer.
+TEST(FindAttention, FindsBiasesSharedByAllLayers) {
   Graph graph;
   const Dimension batch{"batch", 2}, heads{"heads", 3}, length{"length", 40},
       memory{"memory", 40}, d{"d", 8};
@@ -323,7 +323,7 @@ TEST(FindAttention, WithNumbersThatAreComputedOnceForEveryLayer) {
   EXPECT_EQ(Found(*program).size(), 3u) << PrintProgram(*program);
 }
 
-TEST(FindAttention, WhoseMaskIsTrainedStaysComposed) {
+TEST(FindAttention, TrainedBiasStaysComposed) {
   EXPECT_EQ(CountIn({.added = "hlm", .trains_added = true}), 0u);
   EXPECT_EQ(CountIn({.added = "lm", .trains_added = true}), 0u);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plan of a device that runs some instructions as one.
+// The memory plan of a device that runs groups of instructions as one kernel.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@
 namespace mtf::testing {
 namespace {
 
-// Instructions 1 to 3 as one: of values 1 to 3, %p is nobody else's.
+// Instructions 1 to 3 as one kernel: of values 1 to 3, only %p is internal.
 constexpr char kProgram[] = R"(mesh{data:2}
 %x : f32[b:64/data=32, c:4] = input x
 %p : f32[b:64/data=32, c:4] = map(%x) exp
@@ -37,16 +37,16 @@ std::string Planned(const std::string& program,
   return TextOf(*parsed);
 }
 
-TEST(PlanBuffersOf, WithoutGroupsItIsTheProgramsOwn) {
+TEST(PlanBuffersOf, WithoutGroupsItIsThePlanOfTheProgram) {
   auto parsed = ParseText(kProgram);
   ASSERT_OK(parsed);
   ASSERT_OK(PlanBuffers(*parsed));
   EXPECT_EQ(Planned(kProgram, {}), TextOf(*parsed));
 }
 
-// %y would be written over %p, and %p over %x, which the one kernel still
-// reads.
-TEST(PlanBuffersOf, WhatIsMadeInsideHasNoMemoryAndResultsDoNotMeetOperands) {
+// Without the group %y would overwrite %p, and %p would overwrite %x, which the
+// one kernel still reads.
+TEST(PlanBuffersOf, InternalValuesHaveNoMemoryAndOutputsDoNotOverwriteInputs) {
   EXPECT_EQ(Planned(kProgram, {{{1, 2, 3}, {2, 3}, {}}}),
             R"(mesh{data:2}
 buffers{arena:1152, commit:6}
@@ -59,9 +59,9 @@ output(%z) z
 )");
 }
 
-// Rows are read before they are written: %z may lie over %x, and %y, which the
-// group makes itself, has no memory.
-TEST(PlanBuffersOf, ARowGroupWritesItsResultOverAnOperandOfTheSamePlaces) {
+// Rows are read before they are written: %z may overwrite %x, and %y, which is
+// internal, has no memory.
+TEST(PlanBuffersOf, RowGroupOverwritesAnOperandOfTheSameShape) {
   auto parsed = ParseText(kProgram);
   ASSERT_OK(parsed);
   EXPECT_EQ(Planned(kProgram, FusedRows(*parsed, {{1, 2, 3, 4}})),
@@ -77,7 +77,7 @@ output(%z) z
 }
 
 // The group of %s and %z runs before %t, which reads %x.
-TEST(PlanBuffersOf, AnOperandThatIsReadBetweenTheMembersIsNotWrittenOver) {
+TEST(PlanBuffersOf, OperandReadBetweenTheMembersIsNotOverwritten) {
   constexpr char kBetween[] = R"(mesh{data:2}
 %x : f32[b:64/data=32, c:4] = input x
 %s : f32[b:64/data=32] = reduce(%x) sum
@@ -98,9 +98,9 @@ output(%z) z
 )");
 }
 
-// The group of %s and %z reads %x besides: it stays until %z, though nobody
-// else reads it behind %p, which would be written over it.
-TEST(PlanBuffersOf, WhatAGroupReadsBesidesItsOperandsStays) {
+// The group of %s and %z has the extra input %x: it stays alive until %z,
+// although it has no other reader after %p, which would otherwise overwrite it.
+TEST(PlanBuffersOf, ExtraInputsStayAlive) {
   constexpr char kBesides[] = R"(mesh{}
 %x : f32[b:32, c:4] = input x
 %p : f32[b:32, c:4] = map(%x) exp
@@ -122,7 +122,7 @@ buffers{arena:1024, commit:6}
 output(%z) z
 )");
   rows.in_place = {4};
-  rows.reads = {0};
+  rows.extra_inputs = {0};
   EXPECT_EQ(Planned(kBesides, {rows}), R"(mesh{}
 buffers{arena:1024, commit:6}
 %x : f32[b:32, c:4] @0 = input x
@@ -132,8 +132,8 @@ buffers{arena:1024, commit:6}
 %z : f32[b:32, c:4] @512 = map(%q, %s) mul
 output(%z) z
 )");
-  // Nor is it written over by the group itself.
-  rows.reads = {2};
+  // Nor does the group itself overwrite it.
+  rows.extra_inputs = {2};
   EXPECT_EQ(Planned(kBesides, {rows}), R"(mesh{}
 buffers{arena:1024, commit:6}
 %x : f32[b:32, c:4] @0 = input x
@@ -145,8 +145,8 @@ output(%z) z
 )");
 }
 
-// Of two results one can have the memory of %x.
-TEST(PlanBuffersOf, AnOperandIsWrittenOverOnce) {
+// Only one of two results can reuse the memory of %x.
+TEST(PlanBuffersOf, OperandIsOverwrittenOnce) {
   constexpr char kTwo[] = R"(mesh{data:2}
 %x : f32[b:64/data=32, c:4] = input x
 %s : f32[b:64/data=32] = reduce(%x) sum
@@ -169,8 +169,9 @@ output(%z) z
 )");
 }
 
-// %t reads the old value behind the place where the group would change it.
-TEST(PlanBuffersOf, AVariableIsUpdatedInPlaceByAGroupWhereNobodyReadsItBehind) {
+// %t reads the old value after the position where the group would change
+// it.
+TEST(PlanBuffersOf, GroupUpdatesAVariableInPlaceWithoutLaterReaders) {
   const auto update = [](bool read_between) {
     return absl::StrCat(R"(mesh{data:2}
 %w : f32[b:64, c:4] = read_variable w
@@ -196,20 +197,20 @@ output(%t) t
   }
 }
 
-TEST(PlanBuffersOf, AnOutputOfAnotherFormHasItsOwnSize) {
+TEST(PlanBuffersOf, OutputOfAnotherFormHasItsOwnSize) {
   const auto parsed = ParseText(kProgram);
   ASSERT_OK(parsed);
   const std::vector<FusedGroup> plain = {{{1, 2, 3}, {1, 2, 3}, {}}};
   std::vector<FusedGroup> larger = plain;
-  larger[0].bytes[2] = 1024;  // %s takes 128
+  larger[0].output_bytes[2] = 1024;  // %s takes 128
   EXPECT_EQ(PlanBuffersOf(*parsed, larger).arena_bytes -
                 PlanBuffersOf(*parsed, plain).arena_bytes,
             1024 - 128);
 }
 
-// The second member of the group writes where the first stands, in front of
-// what is computed between them.
-TEST(PlanBuffersOf, WhatAGroupMakesLateDoesNotMeetWhatIsMadeBetweenItsMembers) {
+// The second member of the group writes at the position of the first, before
+// the instructions in between.
+TEST(PlanBuffersOf, OutputsLiveFromTheFirstMemberOn) {
   auto program = ParseText(R"(mesh{data:1}
 %a : f32[b:64=64, c:4=4] = input a
 %x : f32[p:256=256] = input x

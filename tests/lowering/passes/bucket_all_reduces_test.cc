@@ -4,7 +4,7 @@
 namespace mtf::testing {
 namespace {
 
-TEST(BucketAllReduces, GradientsThatAreReadLateShareOneCall) {
+TEST(BucketAllReduces, GradientsReadLateShareOneCall) {
   EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8/data, i:4] = input x
@@ -36,8 +36,8 @@ mesh{data:2, model:2}
 )");
 }
 
-// The second sum comes late in the text, but its operand does not.
-TEST(BucketAllReduces, ASumIsTakenAsSoonAsItsOperandIsMade) {
+// The second reduction comes late in the program, but its operand does not.
+TEST(BucketAllReduces, ReductionEntersABucketAfterItsOperand) {
   EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8/data, i:4] = input x
@@ -69,7 +69,7 @@ mesh{data:2, model:2}
 )");
 }
 
-TEST(BucketAllReduces, ASumThatIsReadAtOnceStaysAlone) {
+TEST(BucketAllReduces, ReductionReadImmediatelyStaysAlone) {
   ExpectUnchanged("bucket_all_reduces", R"(
 mesh{model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -82,7 +82,7 @@ output(%z.sum) z
 )");
 }
 
-TEST(BucketAllReduces, SumsOverOtherAxesOfOtherKindsAndDTypesStayApart) {
+TEST(BucketAllReduces, DifferentAxesKindsAndDTypesStaySeparate) {
   EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8/data, h:16/model] = input x
@@ -124,7 +124,7 @@ output(%e.sum) e
 )");
 }
 
-TEST(BucketAllReduces, ABucketClosesWhenAnyOfItsSumsIsRead) {
+TEST(BucketAllReduces, BucketIsIssuedBeforeItsFirstReader) {
   EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
 mesh{data:2}
 %x : f32[b:8/data, h:16] = input x
@@ -152,7 +152,7 @@ output(%c.sum) c
 )");
 }
 
-TEST(BucketAllReduces, SumsOfSumsShareACallToo) {
+TEST(BucketAllReduces, ReductionsOfReductionsShareACall) {
   EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8/data, h:16/model] = input x
@@ -177,9 +177,10 @@ output(%s) s
 )");
 }
 
-// 16777216 f32 are 64 MiB: the call comes when the second sum fills the bucket,
-// not when the first result is read, and what follows begins another.
-TEST(BucketAllReduces, AFullBucketIsReducedAtOnce) {
+// 16777216 f32 are 64 MiB: the call is issued when the second reduction fills
+// the bucket, not when the first result is read; later reductions open another
+// bucket.
+TEST(BucketAllReduces, FullBucketIsIssuedImmediately) {
   EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
 mesh{data:2}
 %x : f32[b:2/data, h:16777216] = input x
@@ -211,8 +212,9 @@ output(%c.sum) c
 )");
 }
 
-// Of 64 ranks each sends a 64th at a time, so the bucket holds 128 MiB.
-TEST(BucketAllReduces, ManyRanksFillLargerBuckets) {
+// With 64 ranks each message is a 64th of the bucket, so the bucket holds 128
+// MiB.
+TEST(BucketAllReduces, ManyRanksHaveLargerBuckets) {
   EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
 mesh{data:64}
 %x : f32[b:64/data, h:16777216] = input x
@@ -238,7 +240,7 @@ output(%b.sum) b
 )");
 }
 
-TEST(BucketAllReduces, ReduceScattersShareACallToo) {
+TEST(BucketAllReduces, ReduceScattersShareACall) {
   EXPECT_EQ(AfterPass("bucket_all_reduces", R"(
 mesh{data:2}
 %x : f32[b:8/data, h:16] = input x
@@ -268,7 +270,7 @@ output(%c.sum) c
 )");
 }
 
-TEST(BucketAllReduces, WhatIsJoinedAlreadyStays) {
+TEST(BucketAllReduces, CombinedCallsAreUnchanged) {
   ExpectUnchanged("bucket_all_reduces", R"(
 mesh{data:2}
 %x : f32[b:8/data, h:16] = input x

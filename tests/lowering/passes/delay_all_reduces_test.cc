@@ -4,7 +4,7 @@
 namespace mtf::testing {
 namespace {
 
-TEST(DelayAllReduces, SumsOfPartialProductsAreAddedFirstAndReducedOnce) {
+TEST(DelayAllReduces, UnreducedSumsAreAddedFirstAndReducedOnce) {
   EXPECT_EQ(AfterPass("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -30,7 +30,7 @@ output(%s) s
 )");
 }
 
-TEST(DelayAllReduces, SoAreDifferences) {
+TEST(DelayAllReduces, DifferencesAreTakenFirstAndReducedOnce) {
   EXPECT_EQ(AfterPass("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -56,7 +56,7 @@ output(%s) s
 )");
 }
 
-TEST(DelayAllReduces, ScalesAndNegationsComeBeforeTheReduction) {
+TEST(DelayAllReduces, ScalesAndNegationsMoveBeforeTheReduction) {
   EXPECT_EQ(AfterPass("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -81,7 +81,7 @@ output(%third) s
 )");
 }
 
-TEST(DelayAllReduces, ACastUpComesBeforeTheReduction) {
+TEST(DelayAllReduces, WideningCastMovesBeforeTheReduction) {
   EXPECT_EQ(AfterPass("delay_all_reduces", R"(
 mesh{model:2}
 %x : bf16[b:8, h:16/model] = input x
@@ -102,8 +102,8 @@ output(%wide) s
 )");
 }
 
-// Every device but one adds zeros, so each may round before the sum.
-TEST(DelayAllReduces, ACastDownOfALookUpComesBeforeTheReduction) {
+// All devices but one add zeros, so each can round before the reduction.
+TEST(DelayAllReduces, NarrowingCastOfALookupMovesBeforeTheReduction) {
   EXPECT_EQ(AfterPass("delay_all_reduces", R"(
 mesh{model:2}
 %table : f32[vocab:8/model, o:4] = input table
@@ -124,7 +124,7 @@ output(%narrow) s
 )");
 }
 
-TEST(DelayAllReduces, ATransposeComesBeforeTheReduction) {
+TEST(DelayAllReduces, TransposeMovesBeforeTheReduction) {
   EXPECT_EQ(AfterPass("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -145,7 +145,7 @@ output(%t) s
 )");
 }
 
-TEST(DelayAllReduces, SlicesPadsWithZeroAndRenamesComeBeforeTheReduction) {
+TEST(DelayAllReduces, SlicesZeroPadsAndRenamesMoveBeforeTheReduction) {
   EXPECT_EQ(AfterPass("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -170,7 +170,7 @@ output(%r) s
 )");
 }
 
-TEST(DelayAllReduces, AConcatOfSumsIsReducedOnce) {
+TEST(DelayAllReduces, ConcatOfSumsIsReducedOnce) {
   EXPECT_EQ(AfterPass("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -196,7 +196,7 @@ output(%c) s
 )");
 }
 
-TEST(DelayAllReduces, ASumOfASumIsReducedLast) {
+TEST(DelayAllReduces, SumOfASumIsReducedLast) {
   EXPECT_EQ(AfterPass("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -218,7 +218,7 @@ output(%t) s
 }
 
 // One all_reduce over both axes instead of one over each.
-TEST(DelayAllReduces, ASumOverAnotherAxisIsReducedTogetherWithIt) {
+TEST(DelayAllReduces, SumOverAnotherAxisIsReducedWithIt) {
   EXPECT_EQ(AfterPass("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8/data, h:16/model] = input x
@@ -241,7 +241,7 @@ output(%t.sum) s
 }
 
 // y + n + z is (y + z) + n: one reduction instead of two.
-TEST(DelayAllReduces, TermsOfAChainThatArePendingAreAddedFirst) {
+TEST(DelayAllReduces, UnreducedTermsOfAChainAreAddedFirst) {
   EXPECT_EQ(AfterPass("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -271,8 +271,8 @@ output(%t) t
 )");
 }
 
-// What asks for a cut of the sum gets one reshard, later a reduce_scatter.
-TEST(DelayAllReduces, AReshardOfAReshardIsOne) {
+// A reader of a sharded sum gets one reshard, later a reduce_scatter.
+TEST(DelayAllReduces, ReshardOfAReshardIsOne) {
   EXPECT_EQ(AfterPass("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -292,7 +292,7 @@ output(%c) c
 )");
 }
 
-TEST(DelayAllReduces, AReshardThereAndBackAgainIsNone) {
+TEST(DelayAllReduces, ReshardThatUndoesAReshardIsRemoved) {
   EXPECT_EQ(AfterPass("delay_all_reduces", R"(
 mesh{model:2}
 %x : f32[b:8/model, h:16] = input x

@@ -4,7 +4,7 @@
 namespace mtf::testing {
 namespace {
 
-TEST(ExpandReshards, ASumOverACutDimensionIsOneAllReduce) {
+TEST(ExpandReshards, ShardedSumBecomesOneAllReduce) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{model:4}
 %x : f32[b:8, h:16/model] = input x
@@ -23,7 +23,7 @@ output(%y.sum) s
 )");
 }
 
-TEST(ExpandReshards, ASumOverTwoAxesIsOneAllReduce) {
+TEST(ExpandReshards, SumOverTwoAxesIsOneAllReduce) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{data:2, model:2}
 %x : f32[b:8/data, h:16/model] = input x
@@ -40,7 +40,7 @@ output(%y.sum) s
 )");
 }
 
-TEST(ExpandReshards, AMaximumIsReducedAsAMaximum) {
+TEST(ExpandReshards, MaximumIsReducedAsAMaximum) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{model:4}
 %x : f32[b:8, h:16/model] = input x
@@ -57,7 +57,7 @@ output(%all) m
 )");
 }
 
-TEST(ExpandReshards, ASumThatIsWantedCutIsOneReduceScatter) {
+TEST(ExpandReshards, SumIntoAShardedLayoutIsOneReduceScatter) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{model:4}
 %x : f32[b:8, h:16/model] = input x
@@ -76,7 +76,7 @@ output(%c) s
 )");
 }
 
-TEST(ExpandReshards, WhatIsCutAndWantedWholeIsGathered) {
+TEST(ExpandReshards, ShardedToReplicatedIsOneAllGather) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/data] = input x
@@ -106,7 +106,7 @@ output(%whole) s
 )");
 }
 
-TEST(ExpandReshards, OnlyTheMinorAxesOfADimensionAreGathered) {
+TEST(ExpandReshards, OnlyRemovedAxesAreGathered) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/data+model] = input x
@@ -121,7 +121,7 @@ output(%less) s
 )");
 }
 
-TEST(ExpandReshards, WhatIsWholeAndWantedCutIsSlicedWithoutTraffic) {
+TEST(ExpandReshards, ReplicatedToShardedIsOneAllSlice) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16] = input x
@@ -136,7 +136,7 @@ output(%cut) s
 )");
 }
 
-TEST(ExpandReshards, AnAxisThatChangesItsDimensionTakesAnAllToAll) {
+TEST(ExpandReshards, AxisThatChangesItsDimensionIsOneAllToAll) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{model:4}
 %x : f32[b:8, h:16/model] = input x
@@ -151,7 +151,7 @@ output(%turned) s
 )");
 }
 
-TEST(ExpandReshards, AxesThatTradePlacesTakeAPermute) {
+TEST(ExpandReshards, SwappedAxesAreOneCollectivePermute) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{data:2, model:2}
 %x : f32[b:8/data, h:16/model] = input x
@@ -166,7 +166,7 @@ output(%moved) s
 )");
 }
 
-TEST(ExpandReshards, AReshardOfSeveralStepsNamesWhatIsBetween) {
+TEST(ExpandReshards, IntermediateValuesHaveNames) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{data:2, model:4}
 %x : f32[b:8/data, h:16/model] = input x
@@ -184,7 +184,7 @@ output(%whole) s
 )");
 }
 
-// What is over axes that nothing changes has the causes of the whole reshard.
+// A step over axes that the reshard does not change has all of its causes.
 TEST(ExpandReshards, EveryStepHasACause) {
   auto program = ParseText(R"(
 mesh{data:4, model:2}
@@ -209,7 +209,7 @@ output(%all) s
 )");
 }
 
-TEST(ExpandReshards, EachReshardOfOneKindIsWrittenForItself) {
+TEST(ExpandReshards, EqualReshardsAreExpandedSeparately) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -230,7 +230,7 @@ output(%z.all) z
 )");
 }
 
-TEST(ExpandReshards, AProgramWithoutReshardsStaysAsItIs) {
+TEST(ExpandReshards, ProgramWithoutReshardsIsUnchanged) {
   ExpectUnchanged("expand_reshards", R"(
 mesh{model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -239,7 +239,7 @@ output(%y) y
 )");
 }
 
-TEST(ExpandReshards, AReshardThatChangesNothingIsADefectOfThePassBefore) {
+TEST(ExpandReshards, ReshardThatChangesNothingIsAnInternalError) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{model:2}
 %x : f32[b:8/model] = input x

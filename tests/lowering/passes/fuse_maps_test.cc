@@ -4,8 +4,8 @@
 namespace mtf::testing {
 namespace {
 
-// An operand that both read is one operand.
-TEST(FuseMaps, AChainOfMapsIsOne) {
+// An operand that both maps read occurs once.
+TEST(FuseMaps, ChainOfMapsIsOneMap) {
   EXPECT_EQ(AfterPass("fuse_maps", R"(
 mesh{data:2}
 %x : f32[b:8/data=4, h:16] = input x
@@ -25,7 +25,7 @@ output(%t) t
 }
 
 // The reduction then runs over the dimensions of the map.
-TEST(FuseMaps, AMapIntoAReductionIsOne) {
+TEST(FuseMaps, MapFusesIntoAReduction) {
   EXPECT_EQ(AfterPass("fuse_maps", R"(
 mesh{data:2}
 %x : f32[b:8/data=4, h:16] = input x
@@ -41,7 +41,7 @@ output(%s) s
 )");
 }
 
-TEST(FuseMaps, AReductionRunsOverTransposedElementsToo) {
+TEST(FuseMaps, MapFusesIntoAReductionOfTransposedElements) {
   EXPECT_EQ(AfterPass("fuse_maps", R"(
 mesh{data:2}
 %x : f32[b:8/data=4, h:16] = input x
@@ -60,7 +60,7 @@ output(%s) s
 }
 
 // Computing it twice costs more than keeping it.
-TEST(FuseMaps, AMapWithASecondReaderStays) {
+TEST(FuseMaps, MapWithASecondReaderIsKept) {
   ExpectUnchanged("fuse_maps", R"(
 mesh{data:2}
 %x : f32[b:8/data=4, h:16] = input x
@@ -72,7 +72,7 @@ output(%y) y
 }
 
 // It would be computed once per element of h.
-TEST(FuseMaps, AMapThatIsBroadcastStays) {
+TEST(FuseMaps, BroadcastMapIsKept) {
   ExpectUnchanged("fuse_maps", R"(
 mesh{data:2}
 %x : f32[b:8/data=4] = input x
@@ -83,7 +83,7 @@ output(%y) y
 )");
 }
 
-TEST(FuseMaps, LiteralsAndIotasGoIntoEveryReader) {
+TEST(FuseMaps, LiteralsAndIotasFuseIntoEveryReader) {
   EXPECT_EQ(AfterPass("fuse_maps", R"(
 mesh{data:2}
 %x : f32[b:8/data=4] = input x
@@ -104,7 +104,7 @@ output(%z) z
 )");
 }
 
-TEST(FuseMaps, ALiteralThatIsAlsoReadByAnEinsumStays) {
+TEST(FuseMaps, LiteralReadByAnEinsumIsKept) {
   EXPECT_EQ(AfterPass("fuse_maps", R"(
 mesh{data:2}
 %x : f32[b:8/data=4, h:16] = input x
@@ -125,7 +125,7 @@ output(%z) z
 )");
 }
 
-TEST(FuseMaps, ABroadcastGoesIntoItsReader) {
+TEST(FuseMaps, BroadcastFusesIntoItsReader) {
   EXPECT_EQ(AfterPass("fuse_maps", R"(
 mesh{data:2}
 %x : f32[b:8/data=4, h:16] = input x
@@ -143,7 +143,7 @@ output(%y) y
 )");
 }
 
-TEST(FuseMaps, AMapInFrontOfAnEinsumStays) {
+TEST(FuseMaps, MapBeforeAnEinsumIsKept) {
   ExpectUnchanged("fuse_maps", R"(
 mesh{data:2}
 %x : f32[b:8/data=4, h:16] = input x
@@ -154,7 +154,7 @@ output(%y) y
 )");
 }
 
-TEST(FuseMaps, AMaskBetweenTwoMapsStays) {
+TEST(FuseMaps, MaskBetweenTwoMapsIsKept) {
   ExpectUnchanged("fuse_maps", R"(
 mesh{data:2}
 %x : f32[b:7/data=4] = input x
@@ -165,7 +165,7 @@ output(%y) y
 )");
 }
 
-TEST(FuseMaps, AMapThatReadsAValueTwiceComputesItOnce) {
+TEST(FuseMaps, MapThatReadsAValueTwiceComputesItOnce) {
   EXPECT_EQ(AfterPass("fuse_maps", R"(
 mesh{data:2}
 %x : f32[b:8/data=4] = input x
@@ -181,7 +181,7 @@ output(%y) y
 )");
 }
 
-TEST(FuseMaps, ASumOfALiteralReadsNothing) {
+TEST(FuseMaps, SumOfALiteralReadsNothing) {
   EXPECT_EQ(AfterPass("fuse_maps", R"(
 mesh{data:2}
 %one : f32[b:8/data=4, h:16] = map [literal.f32(1)]
@@ -195,7 +195,7 @@ output(%s) s
 )");
 }
 
-TEST(FuseMaps, AChainEndsInOneReductionWithItsMask) {
+TEST(FuseMaps, ChainFusesIntoAMaskedReduction) {
   EXPECT_EQ(AfterPass("fuse_maps", R"(
 mesh{model:2}
 %x : f32[b:4, h:13/model=7] = input x
@@ -219,7 +219,7 @@ output(%all) s
 }
 
 // 30 and 18 fit, one more does not.
-TEST(FuseMaps, AKernelHasAtMost48Steps) {
+TEST(FuseMaps, KernelHasAtMost48Steps) {
   EXPECT_EQ(AfterPass("fuse_maps", R"(
 mesh{data:2}
 %x : f32[b:8/data=4] = input x
@@ -246,8 +246,8 @@ output(%t) t
 )");
 }
 
-// Counted before those that both read are joined.
-TEST(FuseMaps, AKernelReadsAtMostTenOperands) {
+// Counted before shared operands are merged.
+TEST(FuseMaps, KernelReadsAtMostTenOperands) {
   EXPECT_EQ(AfterPass("fuse_maps", R"(
 mesh{data:2}
 %a : f32[b:8/data=4] = input a

@@ -4,7 +4,7 @@
 namespace mtf::testing {
 namespace {
 
-TEST(FuseReduceScatters, ASliceOfASumIsOneReduceScatter) {
+TEST(FuseReduceScatters, SliceOfAnAllReduceIsOneReduceScatter) {
   EXPECT_EQ(AfterPass("fuse_reduce_scatters", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -24,7 +24,7 @@ output(%c) c
 )");
 }
 
-TEST(FuseReduceScatters, ASliceOverBothAxesInTheOtherOrderToo) {
+TEST(FuseReduceScatters, OrderOfAxesDoesNotMatter) {
   EXPECT_EQ(AfterPass("fuse_reduce_scatters", R"(
 mesh{data:2, model:2}
 %x : f32[b:8/data, h:16/model, o:4] = input x
@@ -42,7 +42,7 @@ output(%c) c
 )");
 }
 
-TEST(FuseReduceScatters, ASliceOfAMaximumIsOneReduceScatter) {
+TEST(FuseReduceScatters, SliceOfAMaximumIsOneReduceScatter) {
   EXPECT_EQ(AfterPass("fuse_reduce_scatters", R"(
 mesh{model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -61,7 +61,7 @@ output(%c) c
 }
 
 // The other reader needs all of it.
-TEST(FuseReduceScatters, ASumWithASecondReaderStaysAnAllReduce) {
+TEST(FuseReduceScatters, AllReduceWithASecondReaderIsKept) {
   ExpectUnchanged("fuse_reduce_scatters", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -74,7 +74,7 @@ output(%s) s
 )");
 }
 
-TEST(FuseReduceScatters, ASliceOverAnotherAxisStays) {
+TEST(FuseReduceScatters, SliceOverAnotherAxisIsKept) {
   ExpectUnchanged("fuse_reduce_scatters", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -86,7 +86,7 @@ output(%c) c
 )");
 }
 
-TEST(FuseReduceScatters, ASliceOverSomeOfTheAxesStays) {
+TEST(FuseReduceScatters, SliceOverSomeOfTheAxesIsKept) {
   ExpectUnchanged("fuse_reduce_scatters", R"(
 mesh{data:2, model:2}
 %x : f32[b:8/data, h:16/model, o:4] = input x
@@ -97,7 +97,7 @@ output(%c) c
 )");
 }
 
-TEST(FuseReduceScatters, ASliceOfSomethingElseStays) {
+TEST(FuseReduceScatters, SliceOfAnotherValueIsKept) {
   ExpectUnchanged("fuse_reduce_scatters", R"(
 mesh{model:2}
 %x : f32[b:8] = input x

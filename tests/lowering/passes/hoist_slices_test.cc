@@ -12,8 +12,8 @@ namespace {
 
 constexpr char kPass[] = "hoist_slices";
 
-// The bias lacks the dimension that is cut; the sum is cut before it.
-TEST(HoistSlices, PassAMapToReachASum) {
+// The bias lacks the sharded dimension; the reduction is sliced before it.
+TEST(HoistSlices, MovesAcrossAMapToAnAllReduce) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{model:2}
 %x : f32[l:8, f:16/model] = input x
@@ -38,8 +38,8 @@ output(%cut) z
 )");
 }
 
-// Through a cast and a rename; what else has the dimension is cut too.
-TEST(HoistSlices, PassRenamesAndCutTheOtherOperands) {
+// Across a cast and a rename; other operands with the dimension are sliced too.
+TEST(HoistSlices, MovesAcrossRenamesAndSlicesOtherOperands) {
   EXPECT_EQ(AfterPasses({kPass, "fuse_reduce_scatters"}, R"(
 mesh{model:2}
 %x : f32[l:8, f:16/model] = input x
@@ -68,7 +68,7 @@ output(%cut) z
 )");
 }
 
-TEST(HoistSlices, WithoutASumBehindTheMapTheSliceStays) {
+TEST(HoistSlices, SliceWithoutAnAllReduceIsUnchanged) {
   ExpectUnchanged(kPass, R"(
 mesh{model:2}
 %x : f32[l:8, d:4] = input x
@@ -78,7 +78,7 @@ output(%cut) z
 )");
 }
 
-TEST(HoistSlices, ASumOverOtherAxesIsNone) {
+TEST(HoistSlices, AllReduceOverOtherAxesDoesNotCount) {
   ExpectUnchanged(kPass, R"(
 mesh{data:2, model:2}
 %x : f32[l:8, f:16/data] = input x
@@ -90,7 +90,7 @@ output(%cut) z
 )");
 }
 
-TEST(HoistSlices, ASumThatSomebodyElseReadsStaysWhole) {
+TEST(HoistSlices, AllReduceWithASecondReaderStaysReplicated) {
   ExpectUnchanged(kPass, R"(
 mesh{model:2}
 %x : f32[l:8, f:16/model] = input x
@@ -103,7 +103,7 @@ output(%y.sum) y
 )");
 }
 
-TEST(HoistSlices, AMapThatSomebodyElseReadsStaysWhole) {
+TEST(HoistSlices, MapWithASecondReaderStaysReplicated) {
   ExpectUnchanged(kPass, R"(
 mesh{model:2}
 %x : f32[l:8, f:16/model] = input x
@@ -116,8 +116,8 @@ output(%z) y
 )");
 }
 
-// A reshape that is no rename has other rows in its shards.
-TEST(HoistSlices, AMergeOfDimensionsIsNotPassed) {
+// The shards of a reshape that is not a rename hold other rows.
+TEST(HoistSlices, MergeOfDimensionsStopsTheSlice) {
   ExpectUnchanged(kPass, R"(
 mesh{model:2}
 %x : f32[l:8, f:16/model] = input x
@@ -129,8 +129,8 @@ output(%cut) z
 )");
 }
 
-// The sequence parallel block with a bias before the length is cut.
-TEST(HoistSlices, ABiasBeforeTheCutCostsNoMoreThanNone) {
+// The sequence parallel block with a bias before the length is sharded.
+TEST(HoistSlices, BiasBeforeTheSliceCostsNothing) {
   Graph graph;
   const Dimension block_length{"block_length", 16}, d_ff{"d_ff", 32},
       d_model{"d_model", 8};

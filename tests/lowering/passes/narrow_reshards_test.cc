@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Casts change places with reshards, so that the narrower dtype is sent.
+// Casts swap with reshards, so that the narrower dtype is sent.
 #include "ops/constant.h"
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kPass[] = "narrow_reshards";
 
-TEST(NarrowReshards, ACastUpComesBehindASum) {
+TEST(NarrowReshards, WideningCastMovesAfterASum) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{model:2}
 %x : bf16[b:8, h:16/model] = input x
@@ -36,7 +36,7 @@ output(%whole) s
 )");
 }
 
-TEST(NarrowReshards, ACastUpComesBehindAGather) {
+TEST(NarrowReshards, WideningCastMovesAfterAGather) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{model:2}
 %x : bf16[b:8/model] = input x
@@ -53,7 +53,7 @@ output(%whole) s
 )");
 }
 
-TEST(NarrowReshards, ACastDownComesBeforeAGather) {
+TEST(NarrowReshards, NarrowingCastMovesBeforeAGather) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{data:2}
 %w : f32[io:8/data] = read_variable w
@@ -70,8 +70,8 @@ output(%half) s
 )");
 }
 
-// Rounding before the sum would lose what the sum keeps.
-TEST(NarrowReshards, ACastDownStaysBehindASum) {
+// Rounding before the reduction would lose precision.
+TEST(NarrowReshards, NarrowingCastStaysAfterASum) {
   ExpectUnchanged(kPass, R"(
 mesh{data:2}
 %x : f32[b:8/data, o:4] = input x
@@ -82,7 +82,7 @@ output(%half) s
 )");
 }
 
-TEST(NarrowReshards, ACastThatSomebodyElseReadsStays) {
+TEST(NarrowReshards, CastWithASecondReaderIsUnchanged) {
   ExpectUnchanged(kPass, R"(
 mesh{model:2}
 %x : bf16[b:8/model] = input x
@@ -101,7 +101,7 @@ output(%whole) t
 )");
 }
 
-TEST(NarrowReshards, EqualSizesStay) {
+TEST(NarrowReshards, CastBetweenEqualSizesIsUnchanged) {
   ExpectUnchanged(kPass, R"(
 mesh{model:2}
 %x : i32[b:8/model] = input x
@@ -111,8 +111,8 @@ output(%whole) s
 )");
 }
 
-// What waits for the reader is narrow, a chain of casts too.
-TEST(NarrowReshards, ACastUpWaitsForItsFirstReader) {
+// The value that waits for its reader is narrow, also through a chain of casts.
+TEST(NarrowReshards, WideningCastMovesToItsFirstReader) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{model:2}
 %x : bool[b:8] = input x
@@ -137,8 +137,9 @@ output(%product) s
 )");
 }
 
-// Those of matrices, which are bf16, and those of layer norms with the loss.
-TEST(NarrowReshards, GradientsOfOneDTypeStayOneCall) {
+// Gradients of matrices, in bf16, and those of layer norms together with the
+// loss.
+TEST(NarrowReshards, GradientsOfOneDTypeShareOneCall) {
   Graph graph;
   TransformerSizes sizes;
   sizes.dtype = kBFloat16;
@@ -152,9 +153,9 @@ TEST(NarrowReshards, GradientsOfOneDTypeStayOneCall) {
   }
 }
 
-// Two summands meet before the sum: one call of four bytes instead of two of
-// two, and no rounding in between.
-TEST(NarrowReshards, SumsThatMetStayWide) {
+// Two terms are added before the reduction: one call of four bytes instead of
+// two of two, and no rounding in between.
+TEST(NarrowReshards, AddedSumsStayWide) {
   Graph graph;
   const Dimension b{"b", 8}, h{"h", 16}, o{"o", 4};
   const Tensor x = Input(graph, "x", kBFloat16, {b, h}),
@@ -169,8 +170,8 @@ TEST(NarrowReshards, SumsThatMetStayWide) {
             "all_reduce model 1x 64\n");
 }
 
-// What nn layers do with a parameter of f32 in a model of bf16.
-TEST(NarrowReshards, AParameterInShardsIsGatheredInTheDTypeOfItsUse) {
+// How nn layers use an f32 parameter in a bf16 model.
+TEST(NarrowReshards, ShardedParameterIsGatheredInTheDTypeOfItsUse) {
   Graph graph;
   const Dimension b{"b", 8}, io{"io", 16};
   const Tensor x = Input(graph, "x", kBFloat16, {b, io});

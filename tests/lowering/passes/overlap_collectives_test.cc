@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives run beside the compute that does not need them: started early,
-// waited for late, and never so that memory or order goes wrong.
+// Collectives overlap with compute that does not need them: started early,
+// waited for late, within bounded memory and in program order.
 #include "lowering/passes/overlap_collectives.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr char kPass[] = "overlap_collectives";
 
-TEST(OverlapCollectives, ASumStartsBehindItsOperandAndIsWaitedForByItsReader) {
+TEST(OverlapCollectives, AllReduceStartsAfterItsOperandAndEndsBeforeItsReader) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{x:2}
 %a : f32[b:4/x=2, c:8] = input a
@@ -46,8 +46,8 @@ output(%y) y
 )");
 }
 
-// Nothing computes between the two.
-TEST(OverlapCollectives, WhatIsNeededAtOnceStaysAsItIs) {
+// No kernel runs between the two.
+TEST(OverlapCollectives, CollectiveReadImmediatelyStaysSynchronous) {
   ExpectUnchanged(kPass, R"(
 mesh{x:2}
 %a : f32[b:4/x=2, c:8] = input a
@@ -58,8 +58,8 @@ output(%y) y
 )");
 }
 
-// Its result would take memory for longer than it must.
-TEST(OverlapCollectives, AGatherOfWhatIsComputedStartsWhereItStands) {
+// An earlier start would keep its result alive for longer.
+TEST(OverlapCollectives, GatherOfAnActivationKeepsItsStart) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{x:2}
 %a : f32[b:4/x=2] = input a
@@ -87,9 +87,9 @@ output(%w) w
 )");
 }
 
-// One ahead: what is gathered and not yet used is no more than was gathered at
-// once before.
-TEST(OverlapCollectives, TheNextParameterIsGatheredBesideTheUseOfThisOne) {
+// One ahead: parameters gathered and not used yet take no more than was
+// gathered at once before the pass.
+TEST(OverlapCollectives, NextParameterIsGatheredDuringTheUseOfThisOne) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{x:2}
 %a : f32[b:4, c:8] = input a
@@ -126,8 +126,8 @@ output(%j) j
 )");
 }
 
-// Gathers that stand far before their use come nearer to it.
-TEST(OverlapCollectives, AGatherThatStandsTooEarlyStartsLater) {
+// Gathers far before their use move closer to it.
+TEST(OverlapCollectives, EarlyGatherStartsLater) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{x:2}
 %t : f32[c:8/x=4] = read_variable t
@@ -176,7 +176,7 @@ output(%l) l
 }
 
 // A device may run einsum, bias and relu as one kernel.
-TEST(OverlapCollectives, NothingStartsOrIsWaitedForWithinAKernel) {
+TEST(OverlapCollectives, NoStartOrWaitInsideAKernel) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{x:2}
 %a : f32[b:4, c:8] = input a
@@ -204,8 +204,8 @@ output(%j) j
 )");
 }
 
-// What a reduce_scatter reads cannot go before its wait.
-TEST(OverlapCollectives, NoMoreThanTwoHoldTheirOperands) {
+// The operand of a reduce_scatter stays alive until its wait.
+TEST(OverlapCollectives, AtMostTwoHoldTheirOperands) {
   std::string before = "\nmesh{x:2}\n", after = before;
   for (const char* v : {"a", "b", "c"}) {
     const std::string line =
@@ -224,8 +224,8 @@ TEST(OverlapCollectives, NoMoreThanTwoHoldTheirOperands) {
         "%", v, "2 : f32[j:4/x=2] = reduce_scatter(%", v, "1) sum j over{x}");
     absl::StrAppend(&before, sum, call, "\n");
     if (std::string(v) == "c")
-      after += sum + "wait(%a2)\n" + call + " beside\n";
-    if (std::string(v) != "c") after += sum + call + " beside\n";
+      after += sum + "wait(%a2)\n" + call + " asynchronous\n";
+    if (std::string(v) != "c") after += sum + call + " asynchronous\n";
   }
   const std::string rest = "%t : f32[j:4] = map(%u) relu\n";
   before += rest;
@@ -236,8 +236,8 @@ TEST(OverlapCollectives, NoMoreThanTwoHoldTheirOperands) {
   EXPECT_EQ(AfterPass(kPass, before + end), after + end);
 }
 
-// The second sum reads the first, so the wait comes before it starts.
-TEST(OverlapCollectives, ACollectiveOfACollectiveStaysBehindItsWait) {
+// The second all_reduce reads the first, so the wait precedes its start.
+TEST(OverlapCollectives, CollectiveOfACollectiveFollowsItsWait) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{x:2, y:2}
 %a : f32[b:4/x=2, d:4/y=2, c:8] = input a
@@ -268,8 +268,8 @@ output(%w) w
 )");
 }
 
-// A rename reads nothing: it is written where its own reader is.
-TEST(OverlapCollectives, ARenameDoesNotCallForTheWait) {
+// A rename runs no kernel: it moves to its own reader.
+TEST(OverlapCollectives, RenameDoesNotForceAWait) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{x:2}
 %a : f32[b:4/x=2, c:8] = input a
@@ -297,8 +297,8 @@ output(%v) v
 )");
 }
 
-// And a sum of what is only renamed starts behind what made it.
-TEST(OverlapCollectives, ARenameDoesNotHoldBackTheStart) {
+// An all_reduce of a renamed value starts after the producer of the value.
+TEST(OverlapCollectives, RenameDoesNotDelayTheStart) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{x:2}
 %a : f32[b:4/x=2, c:8] = input a
@@ -326,9 +326,9 @@ output(%v) v
 )");
 }
 
-// The gather of what each rank has updated runs beside the next update, and
-// its wait closes the step.
-TEST(OverlapCollectives, AnUpdatedParameterIsNeededInTheEnd) {
+// The gather of the shards that each rank has updated overlaps with the next
+// update; its wait ends the step.
+TEST(OverlapCollectives, UpdatedParameterIsWaitedForAtTheEnd) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{x:2}
 %v : f32[d:8] = read_variable v
@@ -354,7 +354,7 @@ wait(%v.whole)
 )");
 }
 
-TEST(OverlapCollectives, AProgramWithAWaitIsLeftAsItIs) {
+TEST(OverlapCollectives, ProgramWithAWaitIsUnchanged) {
   ExpectUnchanged(kPass, R"(
 mesh{x:2}
 %a : f32[b:4/x=2, c:8] = input a

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the pass makes of whole training steps: what it hides, what memory it
-// takes, and that the program stays the same but for its order.
+// The pass on whole training steps: what overlaps, the memory it takes, and
+// that the program changes only in its order.
 #include <algorithm>
 #include <ostream>
 #include <string>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr char kPass[] = "overlap_collectives";
 
-// A training step of GPT-2 124M, before and behind the pass.
+// A training step of GPT-2 124M, before and after the pass.
 struct Lowered {
   Program before, after;
 };
@@ -62,7 +62,7 @@ double Exposed(const Program& program, const StepEstimate& step,
   return seconds;
 }
 
-// The most bytes of results of `opcode` that wait for their readers at once.
+// The peak of the bytes of results of `opcode` that are alive.
 int64_t MostAlive(const Program& program, Opcode opcode) {
   std::vector<int64_t> change(program.instructions.size() + 1, 0);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -83,7 +83,7 @@ int64_t MostAlive(const Program& program, Opcode opcode) {
   return most;
 }
 
-TEST(OverlapCollectives, GathersOfZero3HideBehindComputeAndMemoryIsBounded) {
+TEST(OverlapCollectives, Zero3GathersOverlapWithinBoundedMemory) {
   const Lowered lowered =
       LoweredGpt("data:8", gpt_layouts::kZero3, Gpt2(/*layers=*/6));
   const auto machine = Machine::Load("h100_nvlink_ib");
@@ -98,7 +98,7 @@ TEST(OverlapCollectives, GathersOfZero3HideBehindComputeAndMemoryIsBounded) {
   EXPECT_LT(after.exposed, 0.4 * before.exposed);
   EXPECT_LT(after.seconds, before.seconds);
   EXPECT_EQ(CountCollectives(lowered.before), CountCollectives(lowered.after));
-  // As much again as was gathered at once, and what two calls hold.
+  // Twice the bytes gathered at once, and the operands of two calls.
   int64_t held[2] = {0, 0};
   for (const Instruction& instruction : lowered.after.instructions) {
     if (!IsAsynchronous(instruction) ||
@@ -118,8 +118,8 @@ TEST(OverlapCollectives, GathersOfZero3HideBehindComputeAndMemoryIsBounded) {
   EXPECT_LE(lowered.after.buffers.arena_bytes, most + most / 64);
 }
 
-// What the estimate says of a program without marks is that nothing is hidden.
-TEST(OverlapCollectives, WithoutItEverythingIsExposed) {
+// Without marks the estimate reports no overlap.
+TEST(OverlapCollectives, NothingOverlapsWithoutThePass) {
   const Lowered lowered =
       LoweredGpt("data:8", gpt_layouts::kZero3, Gpt2(/*layers=*/2));
   const StepEstimate step =
@@ -138,9 +138,9 @@ struct LayoutCase {
 
 class OverlapOfLayouts : public ::testing::TestWithParam<LayoutCase> {};
 
-// Every one is verified, with its places in memory; nothing is lost or sent
-// twice, and the text says it all.
-TEST_P(OverlapOfLayouts, IsTheSameProgramInAnotherOrder) {
+// Every program is verified with its buffers; no collective is lost or
+// repeated, and the text form has it all.
+TEST_P(OverlapOfLayouts, IsAPermutationOfTheProgram) {
   GptSizes sizes = Gpt2(/*layers=*/3);
   if (std::string(GetParam().name) == "experts") sizes.experts = 8;
   const Lowered lowered = LoweredGpt(GetParam().mesh, GetParam().layout, sizes);
@@ -165,7 +165,7 @@ TEST_P(OverlapOfLayouts, IsTheSameProgramInAnotherOrder) {
   const auto parsed = ParseProgram(text);
   ASSERT_OK(parsed);
   EXPECT_EQ(PrintProgram(*parsed), text);
-  const bool any = text.find(" beside\n") != std::string::npos;
+  const bool any = text.find(" asynchronous\n") != std::string::npos;
   EXPECT_TRUE(any) << "nothing overlaps";
 }
 

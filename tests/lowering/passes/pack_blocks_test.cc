@@ -11,7 +11,7 @@
 namespace mtf {
 namespace {
 
-// No two blocks of one time overlap, and all lie within the arena.
+// Blocks needed at the same time do not overlap, and all lie within the arena.
 void ExpectPacked(const std::vector<MemoryBlock>& blocks, int64_t arena) {
   for (size_t i = 0; i < blocks.size(); ++i) {
     const MemoryBlock& a = blocks[i];
@@ -27,32 +27,32 @@ void ExpectPacked(const std::vector<MemoryBlock>& blocks, int64_t arena) {
   }
 }
 
-TEST(PackBlocks, NothingTakesNothing) {
+TEST(PackBlocks, NoBlocksTakeNoMemory) {
   std::vector<MemoryBlock> blocks;
   EXPECT_EQ(PackBlocks(blocks), 0);
-  EXPECT_EQ(MostBytes(blocks), 0);
+  EXPECT_EQ(PeakBytes(blocks), 0);
 }
 
-TEST(PackBlocks, BlocksThatDoNotMeetShareAPlace) {
+TEST(PackBlocks, BlocksOfDisjointTimesShareAnOffset) {
   std::vector<MemoryBlock> blocks = {{64, 0, 1}, {64, 1, 2}, {64, 2, 3}};
-  EXPECT_EQ(MostBytes(blocks), 128);
+  EXPECT_EQ(PeakBytes(blocks), 128);
   EXPECT_EQ(PackBlocks(blocks), 128);
   ExpectPacked(blocks, 128);
   EXPECT_EQ(blocks[0].offset, blocks[2].offset);
 }
 
-// In time the hole of the first block is lost to a small block that outlives
-// it, so the large one comes on top: 256 + 256 + 512 bytes.
-TEST(PackBlocks, LargeBlocksFirstFindPlaceWhereTimeLeavesHoles) {
+// Packed in time order, the hole of the first block goes to a small block that
+// outlives it, so the large one comes on top: 256 + 256 + 512 bytes.
+TEST(PackBlocks, PackingLargeBlocksFirstFillsHoles) {
   std::vector<MemoryBlock> blocks = {
       {256, 0, 1}, {256, 1, 9}, {64, 2, 9}, {512, 3, 9}};
-  EXPECT_EQ(MostBytes(blocks), 832);
+  EXPECT_EQ(PeakBytes(blocks), 832);
   EXPECT_EQ(PackBlocks(blocks), 832);
   ExpectPacked(blocks, 832);
 }
 
-// What a training step looks like: what the forward pass saves is needed in the
-// reverse order, and between there is much that is short.
+// The shape of a training step: the backward pass needs the saved values in
+// reverse order, and many short-lived values lie in between.
 std::vector<MemoryBlock> Step(int layers, std::mt19937& random) {
   std::vector<MemoryBlock> blocks;
   const int last = layers * 20;
@@ -72,7 +72,7 @@ TEST(PackBlocks, RandomStepsAreWithinTwentyPerCentAndNeverOverlap) {
   std::mt19937 random(17);
   for (int round = 0; round < 40; ++round) {
     std::vector<MemoryBlock> blocks = Step(1 + round, random);
-    const int64_t arena = PackBlocks(blocks), most = MostBytes(blocks);
+    const int64_t arena = PackBlocks(blocks), most = PeakBytes(blocks);
     ExpectPacked(blocks, arena);
     EXPECT_GE(arena, most);
     EXPECT_LE(arena, most + most / 5) << round;

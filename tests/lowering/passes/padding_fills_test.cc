@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What padding is taken to hold. A fill is believed only where every kernel
-// computes it to the same bits; else a mask is written.
+// What padding is known to contain. A fill is trusted only if every kernel
+// computes the same bits; otherwise a mask is inserted.
 #include <string>
 
 #include "absl/strings/match.h"
@@ -12,7 +12,7 @@ namespace {
 
 // Whether the sum over the padded dimension of a map with `expression`, of
 // dtype `dtype`, needs its operand masked. Operand $0 is an input of `input`
-// dtype, whose padding holds zeros.
+// dtype, whose padding contains zeros.
 bool SumIsMasked(const std::string& dtype, const std::string& expression,
                  const std::string& input = "f32",
                  const std::string& kind = "sum") {
@@ -28,8 +28,8 @@ bool SumIsMasked(const std::string& dtype, const std::string& expression,
   return absl::StrContains(text, "mask(%y)");
 }
 
-TEST(PaddingFills, ALiteralIsComparedAsItsDTypeHoldsIt) {
-  // 1e-8 is 0 in f16, so that the zeros of the padding count.
+TEST(PaddingFills, LiteralsAreRoundedToTheirDType) {
+  // 1e-8 rounds to 0 in f16, so the zeros of the padding are counted.
   EXPECT_TRUE(SumIsMasked(
       "f32", "literal.f16(1e-8); greater_equal($0, $1); cast.f32($2)", "f16"));
   EXPECT_FALSE(SumIsMasked(
@@ -38,7 +38,7 @@ TEST(PaddingFills, ALiteralIsComparedAsItsDTypeHoldsIt) {
       "f32", "literal.f32(1e-50); greater_equal($0, $1); cast.f32($2)"));
 }
 
-TEST(PaddingFills, ACastIsComparedAsItRounds) {
+TEST(PaddingFills, CastsRound) {
   const std::string above = "; greater($2, $3); cast.f32($4)";
   // bf16 0.3 is 0.30078125, and f16 0.1 below f32 0.1.
   EXPECT_TRUE(SumIsMasked("f32",
@@ -49,12 +49,12 @@ TEST(PaddingFills, ACastIsComparedAsItRounds) {
                            "literal.f16(0.1); cast.f32($1); "
                            "literal.f32(0.1)" +
                                above));
-  // 2^24 + 1 is no f32.
+  // f32 cannot represent 2^24 + 1.
   EXPECT_TRUE(SumIsMasked("f32",
                           "literal.i32(16777217); cast.f32($1); "
                           "literal.f32(16777216); equal($2, $3); "
                           "cast.f32($4)"));
-  // Half a number is none of an integer.
+  // One half is not an integer.
   EXPECT_FALSE(SumIsMasked("i32", "literal.f32(0.75); cast.i32($1)"));
   EXPECT_TRUE(SumIsMasked("i32", "literal.f32(1.75); cast.i32($1)"));
   // 1, the identity of a minimum of bools.
@@ -62,7 +62,7 @@ TEST(PaddingFills, ACastIsComparedAsItRounds) {
       SumIsMasked("bool", "literal.f32(1.75); cast.bool($1)", "f32", "min"));
 }
 
-TEST(PaddingFills, ADifferenceOfRoundedNumbersIsNotZero) {
+TEST(PaddingFills, DifferenceOfRoundedNumbersIsUnknown) {
   EXPECT_TRUE(SumIsMasked("f32",
                           "literal.bf16(0.1); cast.f32($1); "
                           "literal.f32(0.1); sub($2, $3)"));
@@ -72,7 +72,7 @@ TEST(PaddingFills, ADifferenceOfRoundedNumbersIsNotZero) {
 }
 
 // Sums of zeros lose their signs, so 1 / 0 is either infinity.
-TEST(PaddingFills, WhatDependsOnTheSignOfAZeroIsUnknown) {
+TEST(PaddingFills, ResultsThatDependOnTheSignOfZeroAreUnknown) {
   const std::string divide = "literal.f32(1); div($1, $0)";
   EXPECT_TRUE(SumIsMasked("f32", divide, "f32", "min"));
   EXPECT_TRUE(SumIsMasked("f32", divide, "f32", "max"));
@@ -88,8 +88,8 @@ TEST(PaddingFills, IntegersHaveNoInfinity) {
                           "i32"));
 }
 
-// Beyond 2^53 a double is only near an int64.
-TEST(PaddingFills, GreatIntegersAreUnknown) {
+// Beyond 2^53 a double represents an i64 only approximately.
+TEST(PaddingFills, LargeIntegersAreUnknown) {
   EXPECT_TRUE(SumIsMasked("f32",
                           "literal.i64(4611686018427387904); "
                           "literal.i64(1); add($1, $2); "
@@ -97,11 +97,11 @@ TEST(PaddingFills, GreatIntegersAreUnknown) {
   EXPECT_FALSE(SumIsMasked("f32",
                            "literal.i64(4294967296); literal.i64(1); "
                            "less($1, $2); cast.f32($3)"));
-  // A number that i32 does not hold wraps from i64 and saturates from f32.
+  // A number out of the range of i32 wraps from i64 and saturates from f32.
   EXPECT_TRUE(SumIsMasked("i32", "literal.i64(4294967296); cast.i32($1)"));
 }
 
-TEST(PaddingFills, TheIdentityOfAnInt64IsItsLeastOrGreatestNumber) {
+TEST(PaddingFills, IdentityOfAnInt64IsItsLowestOrHighestNumber) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{x:2}
 %x : i64[a:5/x] = input x

@@ -4,8 +4,8 @@
 namespace mtf::testing {
 namespace {
 
-// %u takes the place of %y, whose last reader came before.
-TEST(PlanBuffers, ValuesShareMemoryWhenTheyDoNotMeet) {
+// %u reuses the memory of %y, whose last reader came before.
+TEST(PlanBuffers, ValuesOfDisjointLifetimesShareMemory) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %x : f32[b:64/data=32] = input x
@@ -30,7 +30,7 @@ output(%s) s
 }
 
 // %y cannot: %x is read again.
-TEST(PlanBuffers, AMapWritesOverAnOperandThatItReadsLast) {
+TEST(PlanBuffers, MapOverwritesAnOperandWithoutLaterReaders) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %x : f32[b:64/data=32] = input x
@@ -49,7 +49,7 @@ output(%z) z
 }
 
 // Neither the shape nor the size of an element may change.
-TEST(PlanBuffers, AMapWithAWiderResultTakesNewMemory) {
+TEST(PlanBuffers, MapWithAWiderResultTakesNewMemory) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %x : f32[b:64/data=32] = input x
@@ -67,7 +67,7 @@ output(%z) z
 )");
 }
 
-TEST(PlanBuffers, ATransposeTakesNewMemory) {
+TEST(PlanBuffers, TransposeTakesNewMemory) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %x : f32[b:64/data=32, c:2] = input x
@@ -105,8 +105,8 @@ output(%y) z
 )");
 }
 
-// %y is %x, and %z may write over both.
-TEST(PlanBuffers, ARenameIsNoCopy) {
+// %y shares the memory of %x, and %z may overwrite it.
+TEST(PlanBuffers, RenameSharesMemory) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %x : f32[b:13/data=7] = input x
@@ -124,7 +124,7 @@ output(%z) z
 )");
 }
 
-TEST(PlanBuffers, AReshapeOfPaddedShardsIsACopy) {
+TEST(PlanBuffers, ReshapeOfPaddedShardsTakesNewMemory) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %x : f32[b:3, c:5=6] = input x
@@ -144,7 +144,7 @@ output(%c) c
 )");
 }
 
-TEST(PlanBuffers, AReshapeWithoutPaddingIsNoCopy) {
+TEST(PlanBuffers, ReshapeWithoutPaddingSharesMemory) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %x : f32[b:4/data=2, c:6] = input x
@@ -160,8 +160,8 @@ output(%y) z
 )");
 }
 
-// %late has a place of its own from the start.
-TEST(PlanBuffers, InputsAreAllThereBeforeTheFirstInstruction) {
+// %late has memory of its own from the start.
+TEST(PlanBuffers, InputsAreAliveBeforeTheFirstInstruction) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %x : f32[b:64/data=32] = input x

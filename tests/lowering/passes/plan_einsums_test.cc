@@ -23,7 +23,7 @@ output(%y.sum) y
 )");
 }
 
-// Masks have made sure that this does no harm.
+// Masks ensure that the padding contributes zeros.
 TEST(PlanEinsums, PaddedExtentsAreMultipliedToo) {
   EXPECT_EQ(AfterPass("plan_einsums", R"(
 mesh{data:2}
@@ -41,7 +41,7 @@ output(%y) y
 )");
 }
 
-TEST(PlanEinsums, NeighboursFoldAndOthersAreBatched) {
+TEST(PlanEinsums, AdjacentDimensionsFoldAndOthersAreBatched) {
   EXPECT_EQ(AfterPass("plan_einsums", R"(
 mesh{data:2}
 %q : f32[b:4/data=2, l:128, heads:8, d_kv:32] = input q
@@ -83,7 +83,7 @@ output(%y) y
 )");
 }
 
-TEST(PlanEinsums, OtherInstructionsStay) {
+TEST(PlanEinsums, OtherInstructionsAreUnchanged) {
   ExpectUnchanged("plan_einsums", R"(
 mesh{data:2}
 %x : f32[b:8/data=4] = input x

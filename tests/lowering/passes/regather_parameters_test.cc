@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parameters in shards are gathered for each use, not for the whole step.
+// Sharded parameters are gathered for each use, not for the whole step.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kPass[] = "regather_parameters";
 
-// Reads of five other parameters, all in shards: what is far for others.
+// Reads of five other sharded parameters: more than the reuse distance.
 std::string OtherLayers(absl::string_view x, absl::string_view y) {
   std::string text;
   std::string from(x);
@@ -42,8 +42,8 @@ constexpr char kOthersGathered[] =
 %o4 : f32[d:8] = all_gather(%p4) d over{data} for{d/data rule 0}
 )";
 
-// The lines of the program behind the pass that begin with `%name` or a
-// continuation of it, in order: "o0 w y w_1 z".
+// The lines of the program after the pass that begin with `%name` or a numbered
+// copy of it, in order: "o0 w y w_1 z".
 std::string Order(const std::string& text) {
   const auto program = ParseText(text);
   if (!program.ok()) return ErrorText(program.status());
@@ -85,15 +85,16 @@ std::string Program1(absl::string_view section, absl::string_view between) {
                       "%z : f32[d:8] = map(%q, %w.whole) mul\noutput(%z) z\n");
 }
 
-// Every gather comes just before its first reader, and again for a far one.
-TEST(RegatherParameters, EachUseThatIsFarFromTheLastGathersAgain) {
+// Every gather directly precedes its first reader, and is repeated for a
+// distant one.
+TEST(RegatherParameters, DistantReadersGatherAgain) {
   EXPECT_EQ(Order(Program1("[parameters] ", OtherLayers("y", "q"))),
             "w.whole(w) y(x,w.whole) o0(p0) q0(y,o0) o1(p1) q1(q0,o1) o2(p2) "
             "q2(q1,o2) o3(p3) q3(q2,o3) o4(p4) q(q3,o4) w.whole_1(w) "
             "z(q,w.whole_1) output");
 }
 
-TEST(RegatherParameters, ACopyIsKeptForAReaderThatIsNear) {
+TEST(RegatherParameters, NearbyReadersShareACopy) {
   EXPECT_EQ(Order(Program1("[parameters] ",
                            "%q : f32[d:8] = map(%y, %o0, %o1, %o2, %o3) "
                            "[add($0, $1); add($5, $2); add($6, $3); "
@@ -102,9 +103,9 @@ TEST(RegatherParameters, ACopyIsKeptForAReaderThatIsNear) {
             "q(y,o0,o1,o2,o3) z(q,w.whole) output");
 }
 
-// Parameters that are read again and again in between count once: the steps of
-// a recurrent cell.
-TEST(RegatherParameters, TheStepsOfARecurrentCellGatherOnce) {
+// Parameters read repeatedly in between count once: the steps of a recurrent
+// cell.
+TEST(RegatherParameters, StepsOfARecurrentCellGatherOnce) {
   std::string steps, state = "y";
   for (int step = 0; step < 6; ++step) {
     for (int i = 0; i < 4; ++i) {
@@ -120,15 +121,15 @@ TEST(RegatherParameters, TheStepsOfARecurrentCellGatherOnce) {
   EXPECT_THAT(order, ::testing::HasSubstr("z(q,w.whole) "));
 }
 
-TEST(RegatherParameters, WhatShallBeGatheredOnceIs) {
+TEST(RegatherParameters, KeepGatheredGathersOnce) {
   EXPECT_EQ(
       Order(Program1("[parameters keep_gathered] ", OtherLayers("y", "q"))),
       "w.whole(w) y(x,w.whole) o0(p0) q0(y,o0) o1(p1) q1(q0,o1) o2(p2) "
       "q2(q1,o2) o3(p3) q3(q2,o3) o4(p4) q(q3,o4) z(q,w.whole) output");
 }
 
-// Under a rule for everything a gather is what one operation asks for.
-TEST(RegatherParameters, GathersOfOtherSectionsStayWhereTheyAre) {
+// Under a rule of the default section a gather belongs to one operation.
+TEST(RegatherParameters, GathersOfOtherSectionsAreUnchanged) {
   for (const char* section : {"", "[optimizer] "}) {
     EXPECT_EQ(Order(Program1(section, OtherLayers("y", "q"))),
               "w.whole(w) o0(p0) o1(p1) o2(p2) o3(p3) o4(p4) y(x,w.whole) "
@@ -137,10 +138,9 @@ TEST(RegatherParameters, GathersOfOtherSectionsStayWhereTheyAre) {
   }
 }
 
-// The cast of the shard before the gather and the rename behind it are made
-// again, so that nothing of it waits; a cast that something else reads too
-// stays.
-TEST(RegatherParameters, CastsAndRenamesComeAlong) {
+// The cast of the shard before the gather and the rename after it are repeated,
+// so that no intermediate value stays alive; a cast with another reader is not.
+TEST(RegatherParameters, CastsAndRenamesAreRepeatedWithTheGather) {
   const auto text = [](absl::string_view more) {
     return absl::StrCat(R"(
 mesh{data:2}
@@ -182,10 +182,9 @@ output(%z) z
             "whole_1(half) v_1(whole_1) z(y,v_1) output");
 }
 
-// A table that is looked up in f32 and multiplied in bf16, as where the
-// embedding is the kernel of the loss: what is gathered for the product alone
-// is the cast.
-TEST(RegatherParameters, WhatIsGatheredForACastAloneIsCastBefore) {
+// A table looked up in f32 and multiplied in bf16, as when the embedding is the
+// kernel of the loss: the gather for the product alone sends the cast.
+TEST(RegatherParameters, GatherOnlyReadByACastIsCastFirst) {
   const auto text = [](absl::string_view between) {
     return absl::StrCat(R"(
 mesh{data:2}
@@ -213,7 +212,7 @@ output(%y) y
             "half(half_1) output output");
 }
 
-TEST(RegatherParameters, AnInstructionMayReadACopyTwice) {
+TEST(RegatherParameters, InstructionMayReadACopyTwice) {
   EXPECT_EQ(Order(R"(
 mesh{data:2}
 rule [parameters] d:data from "a.layout:2"
@@ -225,8 +224,9 @@ output(%y) y
             "whole(w) y(whole,whole) output");
 }
 
-// Longer than what is made again: the map that is one too many is a reader.
-TEST(RegatherParameters, ALongChainOfMapsIsNotMadeAgain) {
+// Longer than a repeated chain may be: the first map beyond the limit is a
+// reader.
+TEST(RegatherParameters, LongChainOfMapsIsNotRepeated) {
   std::string text = R"(
 mesh{data:2}
 rule [parameters] d:data from "a.layout:2"
@@ -261,7 +261,7 @@ struct Gathered {
   int64_t gathers = 0;
 };
 
-// Before collectives are moved to run beside compute, or behind all passes.
+// Before overlap_collectives moves collectives, or after all passes.
 Gathered GatheredBytes(const GptSizes& sizes, absl::string_view layout,
                        bool trains,
                        const std::string& last_pass = "plan_einsums") {
@@ -305,8 +305,8 @@ Gathered GatheredBytes(const GptSizes& sizes, absl::string_view layout,
   return gathered;
 }
 
-// 12 h^2 weights of a layer in six parameters, of which no more than one layer
-// is whole at a time, whatever the number of layers.
+// 12 h^2 weights of a layer in six parameters, at most one layer of which is
+// gathered at a time, whatever the number of layers.
 TEST(RegatherParameters, GatheredParametersOfAGptDoNotGrowWithItsLayers) {
   constexpr int64_t kLayer = 12 * 512 * 512 * 2, kTable = 1024 * 512 * 2;
   for (DType parameters : {kBFloat16, kFloat32}) {
@@ -317,12 +317,12 @@ TEST(RegatherParameters, GatheredParametersOfAGptDoNotGrowWithItsLayers) {
     EXPECT_EQ(few.most, many.most);
     EXPECT_LE(many.most, kLayer + kTable);
     EXPECT_EQ(many.gathers - few.gathers, 10 * 6 * 2);
-    // One more layer ahead of its use.
+    // One more layer is gathered ahead of its use.
     const Gathered ahead =
         GatheredBytes(Sizes(12, parameters), gpt_layouts::kZero3, true, "");
     EXPECT_LE(ahead.most, 2 * kLayer + kTable);
     EXPECT_EQ(ahead.gathers, many.gathers);
-    // Kept, all of them are there between the passes.
+    // With keep_gathered all of them are alive between the passes.
     const Gathered kept =
         GatheredBytes(Sizes(12, parameters),
                       "batch:data [parameters keep_gathered] d_model:data "
@@ -332,10 +332,10 @@ TEST(RegatherParameters, GatheredParametersOfAGptDoNotGrowWithItsLayers) {
   }
 }
 
-// Two batches whose gradients are added: each gathers for its own passes, the
-// gradients are scattered once. Of eight weights the first has no use in a
-// backward pass, and five wait where the second batch turns back.
-TEST(RegatherParameters, EveryBatchOfAStepGathersForItself) {
+// Two microbatches whose gradients are added: each gathers for its own passes,
+// the gradients are scattered once. Of eight weights the first is not read by a
+// backward pass, and five are kept where the second microbatch turns back.
+TEST(RegatherParameters, EveryMicrobatchGathersAgain) {
   Graph graph;
   const Dimension batch{"batch", 8}, in{"in", 16}, out{"out", 16};
   std::vector<Tensor> weights, updates;
@@ -366,7 +366,7 @@ TEST(RegatherParameters, EveryBatchOfAStepGathersForItself) {
                                 "\nreduce_scatter data 1x ", 8 * bytes, "\n"));
 }
 
-// Without a backward pass a copy has one reader, and is gone behind it.
+// Without a backward pass a copy has one reader and is freed after it.
 TEST(RegatherParameters, InferenceGathersOnceAndLate) {
   const Gathered few =
       GatheredBytes(Sizes(2, kFloat32), gpt_layouts::kZero3, false);

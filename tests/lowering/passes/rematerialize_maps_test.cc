@@ -17,9 +17,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Two tensors in f32 are not kept beside an operand of half their bytes. The
-// kernel that makes them reads them as before.
-TEST(RematerializeMaps, ANormKeepsItsOperandAndNumbersOfRows) {
+// Two f32 tensors are not kept in addition to an operand of half their bytes.
+// The kernel that computes them still reads them.
+TEST(RematerializeMaps, NormKeepsItsInputAndRowStatistics) {
   EXPECT_EQ(AfterPass("rematerialize_maps", R"(
 mesh{}
 %x : bf16[b:8, h:16] = input x
@@ -54,8 +54,8 @@ output(%g) g
 )");
 }
 
-// What is made again of what is kept anyway costs no memory.
-TEST(RematerializeMaps, WhatOthersReadLateIsKeptAnyway) {
+// Rematerializing from values that are kept anyway costs no memory.
+TEST(RematerializeMaps, OperandsWithOtherLateReadersAreFree) {
   EXPECT_EQ(AfterPass("rematerialize_maps", R"(
 mesh{}
 %x : f32[b:8, h:16] = input x
@@ -109,8 +109,8 @@ constexpr char kNegated[] =
 constexpr char kProduct[] =
     "%g : f32[b:8, h:16] = map(%d, %s) mul\noutput(%g) g";
 
-// What the tests below forbid, one thing each.
-TEST(RematerializeMaps, WhatIsReadLateIsMadeAgain) {
+// The tests below each violate one condition of this one.
+TEST(RematerializeMaps, ValueReadLateIsRematerialized) {
   const std::string after =
       AfterPass("rematerialize_maps", ReadLate(kNegated, kProduct));
   EXPECT_THAT(after, HasSubstr("%t : f32[b:8, h:16] = map(%x) [cast.f32($0); "
@@ -119,15 +119,15 @@ TEST(RematerializeMaps, WhatIsReadLateIsMadeAgain) {
                                "[cast.f32($1); neg($2); mul($0, $3)]\n"));
 }
 
-// Kept instead would be as many bytes: nothing is saved, so nothing is computed
-// twice.
-TEST(RematerializeMaps, OneOfTheSizeOfItsOperandStays) {
+// The operand to keep instead takes as many bytes: nothing is saved.
+TEST(RematerializeMaps, ValueOfTheSizeOfItsOperandIsKept) {
   ExpectUnchanged("rematerialize_maps",
                   ReadLate("%s : f32[b:8, h:16] = map(%y) neg", kProduct));
 }
 
-// Of numbers there is nothing to save, nor of one of other dimensions.
-TEST(RematerializeMaps, OneWithoutItsDimensionsStays) {
+// Scalars save nothing, and values of other dimensions cannot be recomputed in
+// the reader.
+TEST(RematerializeMaps, ScalarsAndReshapedValuesAreKept) {
   ExpectUnchanged("rematerialize_maps", R"(
 mesh{}
 %n : bf16[] = input n
@@ -146,8 +146,8 @@ output(%e) e
 )");
 }
 
-// The next product reads it from memory; after that it is gone.
-TEST(RematerializeMaps, WhatAnEinsumReadsAtOnceIsMadeAgain) {
+// The next einsum reads it from memory; after that it is freed.
+TEST(RematerializeMaps, ValueReadEarlyByAnEinsumIsRematerialized) {
   EXPECT_THAT(AfterPass("rematerialize_maps", R"(
 mesh{}
 %x : bf16[b:8, h:16] = input x
@@ -161,16 +161,17 @@ output(%g) g
               HasSubstr("%g : f32[b:8, h:16] = map(%d, %x) ["));
 }
 
-// The weight's gradient reads it from memory, so it is there for the other one.
-TEST(RematerializeMaps, WhatAnEinsumReadsLateStays) {
+// The gradient of the weight reads it from memory, so it is alive for the other
+// reader.
+TEST(RematerializeMaps, ValueReadLateByAnEinsumIsKept) {
   ExpectUnchanged("rematerialize_maps",
                   ReadLate(kNegated, absl::StrCat(kProduct, R"(
 %z : f32[h:16, o:4] = einsum(%s, %u) sum{b}
 output(%z) z)")));
 }
 
-// So does whoever reads a view of it.
-TEST(RematerializeMaps, WhatAViewKeepsStays) {
+// So does a reader of a view of it.
+TEST(RematerializeMaps, ValueKeptByAViewIsKept) {
   ExpectUnchanged(
       "rematerialize_maps",
       ReadLate(absl::StrCat(kNegated, "\n%v : f32[e:8, h:16] = reshape(%s)"),
@@ -179,8 +180,8 @@ TEST(RematerializeMaps, WhatAViewKeepsStays) {
 output(%z) z)")));
 }
 
-// What a variable is written from lasts as long as the step.
-TEST(RematerializeMaps, WhatIsWrittenToAVariableStays) {
+// A value written to a variable lives until the end of the step.
+TEST(RematerializeMaps, ValueWrittenToAVariableIsKept) {
   constexpr char kWritten[] = "\n%s.2 : f32[b:8, h:16] = write_variable(%s) s";
   ExpectUnchanged("rematerialize_maps",
                   ReadLate(absl::StrCat(kNegated, kWritten), kProduct));
@@ -188,9 +189,9 @@ TEST(RematerializeMaps, WhatIsWrittenToAVariableStays) {
                   ReadLate(kNegated, absl::StrCat(kProduct, kWritten)));
 }
 
-// A kernel would read the operand of four bytes where it read two, even of one
-// that somebody else keeps.
-TEST(RematerializeMaps, OneThatIsSmallerThanItsOperandStays) {
+// A kernel would read four bytes per element instead of two, even if the
+// operand is kept for another reader.
+TEST(RematerializeMaps, ValueSmallerThanItsOperandIsKept) {
   ExpectUnchanged("rematerialize_maps", R"(
 mesh{}
 %x : f32[b:8, h:16] = input x
@@ -205,36 +206,36 @@ output(%x) x
 )");
 }
 
-TEST(RematerializeMaps, WhatTakesTimeStays) {
+TEST(RematerializeMaps, ExpensiveFunctionIsKept) {
   ExpectUnchanged(
       "rematerialize_maps",
       ReadLate("%s : f32[b:8, h:16] = map(%x) [cast.f32($0); log($1)]",
                kProduct));
 }
 
-// Two operands of its elements would be kept in place of one.
-TEST(RematerializeMaps, OneOfTwoSuchOperandsStays) {
+// Two operands of its size would be kept instead of one.
+TEST(RematerializeMaps, ValueOfTwoEqualOperandsIsKept) {
   ExpectUnchanged("rematerialize_maps",
                   ReadLate("%s : f32[b:8, h:16] = map(%x, %y) [cast.f32($0); "
                            "add($2, $1)]",
                            absl::StrCat(kProduct, "\noutput(%y) y")));
 }
 
-// It would be made once for each element of o.
-TEST(RematerializeMaps, OneThatIsBroadcastStays) {
+// It would be recomputed for each element of o.
+TEST(RematerializeMaps, BroadcastValueIsKept) {
   ExpectUnchanged(
       "rematerialize_maps",
       ReadLate(kNegated,
                "%g : f32[b:8, h:16, o:4] = map(%u, %s) mul\noutput(%g) g"));
 }
 
-// What reads it last could be one kernel with it, and keeps it.
-TEST(RematerializeMaps, WhatIsKeptForItsOwnKernelStays) {
+// Its last reader can be in its own kernel, which keeps it.
+TEST(RematerializeMaps, ValueReadInItsOwnKernelIsKept) {
   constexpr char kBeside[] =
       "%m : f32[b:8, h:16] = map(%y, %s) mul\noutput(%m) m";
   ExpectUnchanged("rematerialize_maps",
                   ReadLate(kNegated, absl::StrCat(kProduct, "\n", kBeside)));
-  // Before the late one it does not.
+  // Before the late reader it does not.
   const std::string after =
       AfterPass("rematerialize_maps",
                 ReadLate(kNegated, absl::StrCat(kBeside, "\n", kProduct)));
@@ -242,8 +243,9 @@ TEST(RematerializeMaps, WhatIsKeptForItsOwnKernelStays) {
   EXPECT_THAT(after, HasSubstr("%g : f32[b:8, h:16] = map(%d, %x) ["));
 }
 
-// What reads the sum of all waits for it, so that one kernel cannot be both.
-TEST(RematerializeMaps, WhatWaitsForALongReductionIsLate) {
+// A reader of the sum over all elements waits for it, so the two cannot be one
+// kernel.
+TEST(RematerializeMaps, ReaderOfALongReductionIsLate) {
   const auto after = [](int64_t rows) {
     return AfterPass("rematerialize_maps",
                      absl::StrReplaceAll(R"(
@@ -264,9 +266,9 @@ output(%g) g
   EXPECT_THAT(after(8), HasSubstr("map(%s, %n) mul"));
 }
 
-// A sum with the result of an einsum is the matmul's to do, and so are logits
-// the business of attention, of what is added as it stands.
-TEST(RematerializeMaps, WhatAMatmulOrAttentionTakesStays) {
+// An addition to the result of an einsum is a matmul epilogue, and logits
+// belong to attention; both are matched with their operands as they are.
+TEST(RematerializeMaps, EpilogueOperandsAreKept) {
   for (const char* reader :
        {"%g : f32[b:8, h:16] = map(%d, %s) add\noutput(%g) g",
         "%g : f32[b:8, h:16] = map(%d, %s) [add($0, $1); gelu($2)]\n"
@@ -280,9 +282,9 @@ TEST(RematerializeMaps, WhatAMatmulOrAttentionTakesStays) {
   }
 }
 
-// Maps stay within bounds: the first has room for %s, the others for no more
-// steps and for no more operands.
-TEST(RematerializeMaps, WhatAReaderHasNoRoomForStays) {
+// Maps stay within the kernel limits: the first reader has room for %s, the
+// others for no more steps and for no more operands.
+TEST(RematerializeMaps, ValueIsKeptIfItsReaderIsFull) {
   const auto product = [](int steps, int rows) {
     std::string inputs, operands = "%d, %s", text = "mul($0, $1)";
     for (int i = 0; i < rows; ++i) {
@@ -305,9 +307,9 @@ TEST(RematerializeMaps, WhatAReaderHasNoRoomForStays) {
   EXPECT_THAT(after(46, 8), HasSubstr("map(%d, %s"));
 }
 
-// Behind the reader of %t only %s would be left, which takes less than the two
-// that it is made of.
-TEST(RematerializeMaps, MoreIsNotKeptForWhatIsReadLast) {
+// After the reader of %t only %s would be freed, which takes less than the two
+// operands kept for it.
+TEST(RematerializeMaps, KeepsNoMoreAtTheEndOfALifetime) {
   const std::string two = R"(
 mesh{}
 %x : f32[b:2, h:16] = input x
@@ -324,7 +326,7 @@ mesh{}
 output(%z) z
 )";
   ExpectUnchanged("rematerialize_maps", two);
-  // Both until the end are more than those two.
+  // Both together take more than the two operands.
   EXPECT_THAT(AfterPass("rematerialize_maps",
                         absl::StrReplaceAll(two, {{"map(%e, %s) mul",
                                                    "map(%e, %s, %t) "
@@ -333,8 +335,8 @@ output(%z) z
               Not(HasSubstr("%t : ")));
 }
 
-// Each step would be made again in each reader.
-TEST(RematerializeMaps, LongChainsAreMadeOfWhatIsNear) {
+// Each step would be repeated in each reader.
+TEST(RematerializeMaps, LongChainsAreRematerializedFromNearby) {
   std::string steps = "add($0, $0)";
   for (int i = 1; i < 6; ++i) {
     absl::StrAppend(&steps, "; add($", i, ", $", i, ")");
@@ -359,8 +361,8 @@ output(%g) g
   EXPECT_THAT(after, HasSubstr("%s, %n) ["));
 }
 
-// %s alone is not worth keeping %x and %r; when %r is kept for %v, it is.
-TEST(RematerializeMaps, WhatIsKeptForOneIsThereForAnother) {
+// %s alone does not justify keeping %x and %r; with %r kept for %v, it does.
+TEST(RematerializeMaps, OperandKeptForOneValueServesAnother) {
   const std::string after = AfterPass("rematerialize_maps", R"(
 mesh{}
 %x : bf16[b:8, h:2] = input x
@@ -383,10 +385,10 @@ output(%f) f
   EXPECT_THAT(after, HasSubstr("%f : f32[b:8, k:16] = map(%q, %z, %r) ["));
 }
 
-// Of such chains each value is made of the one before it, which is made again
-// itself, round by round: whatever that comes to, maps stay within bounds and
-// there is an end.
-TEST(RematerializeMaps, ChainsOfChainsStayWithinBounds) {
+// Each value of such a chain is recomputed from the one before it, which is
+// itself recomputed in a later round: maps stay within the kernel limits, and
+// the rounds end.
+TEST(RematerializeMaps, RepeatedRoundsStayWithinKernelLimits) {
   std::string forward = R"(
 mesh{}
 %v0 : f32[b:8, h:16] = input x
@@ -424,16 +426,16 @@ mesh{}
   EXPECT_NE(once, before);
   for (const Instruction& instruction : program->instructions) {
     if (HasExpression(instruction)) {
-      EXPECT_LE(ExpressionOf(instruction).steps.size(), kMostMapSteps);
+      EXPECT_LE(ExpressionOf(instruction).steps.size(), kMaxMapSteps);
     }
-    EXPECT_LE(instruction.operands.size(), kMostMapOperands);
+    EXPECT_LE(instruction.operands.size(), kMaxMapOperands);
   }
   ASSERT_OK(RunPass("rematerialize_maps", *program));
   EXPECT_EQ(TextOf(*program), once);
 }
 
-// Where the pass has run there is nothing left for it.
-TEST(RematerializeMaps, ASecondRunChangesNothing) {
+// After the pass there is nothing left to do.
+TEST(RematerializeMaps, IsIdempotent) {
   for (DType dtype : {kFloat32, kBFloat16}) {
     for (const std::string& preset : LayoutRules::PresetNames()) {
       Graph graph;
@@ -450,8 +452,8 @@ TEST(RematerializeMaps, ASecondRunChangesNothing) {
   }
 }
 
-// The kernel that makes it is the one that reads it, where a device fuses.
-TEST(RematerializeMaps, WhatIsReadAtOnceStays) {
+// A device that fuses reads it in the kernel that produces it.
+TEST(RematerializeMaps, ValueReadEarlyIsKept) {
   ExpectUnchanged("rematerialize_maps", R"(
 mesh{}
 %x : bf16[b:8, h:16] = input x
@@ -462,9 +464,9 @@ output(%g) g
 )");
 }
 
-// Of a reduction over ranks all behind it is late: what reads the value then
-// makes it again, in the forward pass too.
-TEST(RematerializeMaps, ACollectiveMakesLateWhatIsBehindIt) {
+// Everything after a reduction over ranks is late: a reader recomputes the
+// value there, in the forward pass too.
+TEST(RematerializeMaps, ReadersAfterACollectiveAreLate) {
   EXPECT_EQ(AfterPass("rematerialize_maps", R"(
 mesh{model:2}
 %x : bf16[b:4, h:16/model=8] = input x

@@ -4,7 +4,7 @@
 namespace mtf::testing {
 namespace {
 
-TEST(RemoveTrivialCollectives, ASliceThatUndoesAGatherIsWhatWasGathered) {
+TEST(RemoveTrivialCollectives, SliceThatUndoesAGatherIsRemoved) {
   EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
 mesh{data:2}
 %x : f32[b:8, h:16/data] = input x
@@ -21,7 +21,7 @@ output(%y) y
 )");
 }
 
-TEST(RemoveTrivialCollectives, TheGatherStaysWhereSomebodyElseReadsIt) {
+TEST(RemoveTrivialCollectives, GatherWithAnotherReaderIsKept) {
   EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
 mesh{data:2}
 %x : f32[b:8, h:16/data] = input x
@@ -43,7 +43,7 @@ output(%r) r
 )");
 }
 
-TEST(RemoveTrivialCollectives, ASliceIntoAnotherDimensionStays) {
+TEST(RemoveTrivialCollectives, SliceOfAnotherDimensionIsKept) {
   ExpectUnchanged("remove_trivial_collectives", R"(
 mesh{data:2}
 %x : f32[b:8, h:16/data] = input x
@@ -54,8 +54,8 @@ output(%y) y
 )");
 }
 
-// Every device can make its own part of these.
-TEST(RemoveTrivialCollectives, SourcesAreMadeCut) {
+// Every device can compute its own shard of these.
+TEST(RemoveTrivialCollectives, SourcesAreProducedSharded) {
   EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
 mesh{data:2}
 %in : f32[b:8] = input in
@@ -82,7 +82,7 @@ output(%c) c
 )");
 }
 
-TEST(RemoveTrivialCollectives, ASourceThatIsAlsoReadWholeStaysWhole) {
+TEST(RemoveTrivialCollectives, SourceAlsoReadReplicatedStaysReplicated) {
   ExpectUnchanged("remove_trivial_collectives", R"(
 mesh{data:2}
 %in : f32[b:8] = input in
@@ -94,8 +94,9 @@ output(%z) z
 )");
 }
 
-// The first slice is free; the second would take it from its other reader.
-TEST(RemoveTrivialCollectives, ASourceThatIsCutTwiceKeepsItsFirstCut) {
+// The first slice costs nothing; the second would take the source from its
+// other reader.
+TEST(RemoveTrivialCollectives, SourceSlicedTwoWaysKeepsItsFirstSharding) {
   EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
 mesh{data:2, model:2}
 %in : f32[b:8] = input in
@@ -117,7 +118,7 @@ output(%z) z
 )");
 }
 
-TEST(RemoveTrivialCollectives, ASourceThatIsCutInTwoStepsIsMadeSo) {
+TEST(RemoveTrivialCollectives, SourceSlicedInTwoStepsIsProducedSharded) {
   EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
 mesh{data:2, model:2}
 %in : f32[b:8] = input in
@@ -134,7 +135,7 @@ output(%z) z
 )");
 }
 
-TEST(RemoveTrivialCollectives, WhatNobodyReadsGoes) {
+TEST(RemoveTrivialCollectives, UnreadValuesAreRemoved) {
   EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
 mesh{model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -152,7 +153,7 @@ output(%z) z
 )");
 }
 
-TEST(RemoveTrivialCollectives, WritesAndOutputsStay) {
+TEST(RemoveTrivialCollectives, WritesAndOutputsAreKept) {
   ExpectUnchanged("remove_trivial_collectives", R"(
 mesh{model:2}
 %w : f32[b:8] = read_variable w

@@ -25,8 +25,8 @@ output(%all) s
 )");
 }
 
-// Its grain is 8, though some values of it are cut in two or not at all.
-TEST(ShardShapes, AnUnevenDimensionIsPaddedToItsGrain) {
+// Its grain is 8, although some values have two shards of it or one.
+TEST(ShardShapes, UnevenDimensionIsPaddedToItsGrain) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{data:2, model:4}
 %x : f32[b:13/data] = input x
@@ -45,7 +45,7 @@ output(%z) z
 )");
 }
 
-TEST(ShardShapes, ASumOverPaddingMasksItWithZero) {
+TEST(ShardShapes, SumOverPaddingIsMaskedWithZero) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{model:2}
 %x : f32[b:4, h:13/model] = input x
@@ -66,7 +66,7 @@ output(%all) s
 }
 
 // An input is padded with zeros, and these functions keep them.
-TEST(ShardShapes, ASumOverPaddingThatIsZeroNeedsNoMask) {
+TEST(ShardShapes, SumOverZeroPaddingNeedsNoMask) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{model:2}
 %x : f32[b:4, h:13/model] = input x
@@ -85,7 +85,7 @@ output(%all) s
 )");
 }
 
-TEST(ShardShapes, AMaximumMasksWithTheLowestNumber) {
+TEST(ShardShapes, MaximumIsMaskedWithTheLowestNumber) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{model:2}
 %x : f32[b:4, h:13/model] = input x
@@ -120,7 +120,7 @@ output(%l.max) l
 }
 
 // Zero times an infinity is not zero.
-TEST(ShardShapes, AnEinsumMasksWhatItSumsInBothOperands) {
+TEST(ShardShapes, EinsumMasksSummedDimensionsOfBothOperands) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{model:2}
 %x : f32[b:13, h:5/model] = input x
@@ -146,7 +146,7 @@ output(%y.sum) y
 }
 
 // Padding rows give padding rows.
-TEST(ShardShapes, AnEinsumLeavesThePaddingOfWhatItKeeps) {
+TEST(ShardShapes, EinsumDoesNotMaskKeptDimensions) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{data:2}
 %x : f32[b:13/data, h:4] = input x
@@ -165,7 +165,7 @@ output(%y) y
 )");
 }
 
-TEST(ShardShapes, TheSameMaskServesAllItsReaders) {
+TEST(ShardShapes, ReadersShareAMask) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{model:2}
 %x : f32[b:4, h:13/model] = input x
@@ -218,7 +218,7 @@ output(%m.max) m
 )");
 }
 
-TEST(ShardShapes, OnlyWhatIsReducedIsMasked) {
+TEST(ShardShapes, OnlyReducedDimensionsAreMasked) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{data:2, model:2}
 %x : f32[b:5/data, h:13/model] = input x
@@ -239,7 +239,7 @@ output(%all) s
 }
 
 // So that the next step may rely on it.
-TEST(ShardShapes, AWrittenVariableHoldsZerosInItsPadding) {
+TEST(ShardShapes, WrittenVariableHasZerosInItsPadding) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{data:2}
 %w : f32[i:5/data] = read_variable w
@@ -275,7 +275,7 @@ output(%all) s
 )");
 }
 
-TEST(ShardShapes, AnIotaCountsOnIntoThePadding) {
+TEST(ShardShapes, IotaCountsOnIntoThePadding) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{model:2}
 %i : f32[h:13/model] = map [iota.f32(h)]
@@ -293,7 +293,7 @@ output(%all) s
 )");
 }
 
-TEST(ShardShapes, AConcatLeavesZerosInThePaddingOfWhatItJoins) {
+TEST(ShardShapes, ConcatLeavesZerosInThePadding) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{model:2}
 %x : f32[b:4, h:13/model] = input x
@@ -316,7 +316,7 @@ output(%s) s
 )");
 }
 
-TEST(ShardShapes, ARenameKeepsThePaddingAsItIs) {
+TEST(ShardShapes, RenameKeepsThePadding) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{model:2}
 %x : f32[h:13/model] = input x
@@ -338,7 +338,7 @@ output(%all) s
 )");
 }
 
-TEST(ShardShapes, AReshapeThatMovesElementsLeavesZeros) {
+TEST(ShardShapes, ReshapeThatMovesElementsLeavesZeros) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{model:2}
 %x : f32[b:3, h:5/model] = input x
@@ -359,7 +359,7 @@ output(%s) s
 )");
 }
 
-TEST(ShardShapes, RunsAgainWithoutAnyChange) {
+TEST(ShardShapes, IsIdempotent) {
   ExpectUnchanged("shard_shapes", R"(
 mesh{model:2}
 %x : f32[b:4, h:13/model=7] = input x
@@ -371,18 +371,18 @@ output(%all) s
 )");
 }
 
-TEST(ShardShapes, ShardsBeyondAllMemoryAreAnError) {
+TEST(ShardShapes, HugeShardsAreAnError) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{model:2}
 %x : f32[b:4398046511104, h:9/model] = input x
 output(%x) x
 )"),
             "shard_shapes: RESOURCE_EXHAUSTED \"x\" f32[b=4398046511104, h=9] "
-            "takes 21990232555520 places on every device\n"
-            "  help     make it smaller, or cut it over more devices");
+            "takes 21990232555520 elements on every device\n"
+            "  help     make it smaller, or shard it over more devices");
 }
 
-// No text can say so: whoever builds a program did not tell its grains.
+// Unreachable from text: the program was built without declaring its grains.
 TEST(ShardShapesDeathTest, UnevenShardsAreNamed) {
   const Mesh mesh = *Mesh::Parse("x:2");
   Program program;
@@ -392,12 +392,12 @@ TEST(ShardShapesDeathTest, UnevenShardsAreNamed) {
   layout.dims[1] = {0};
   program.AddValue("h", kFloat32, {{"a", 4}, {"b", 3}}, layout);
   EXPECT_DEATH(ShardShapes(program).IgnoreError(),
-               "extent 3 of \"b\" of \"h\" is not cut evenly by 2 shards: "
-               "Grains::Allow was not told of x");
+               "extent 3 of \"b\" of \"h\" does not divide by 2 shards: "
+               "Grains::Allow was not called for x");
 }
 
-// Padding alone can do it.
-TEST(ShardShapes, SmallTensorsMayHaveEndlessPadding) {
+// Padding alone can exceed the limit.
+TEST(ShardShapes, HugePaddingIsAnError) {
   EXPECT_THAT(AfterPass("shard_shapes", R"(
 mesh{u:65536, v:32767}
 %x : f32[a:1/u, b:1, c:1, d:1] = input x

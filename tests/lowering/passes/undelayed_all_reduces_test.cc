@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What delay_all_reduces leaves where it is: a reduction that what follows
-// needs done, or that would cost more behind it.
+// What delay_all_reduces leaves unchanged: reductions whose readers need the
+// reduced value, or that would cost more later.
 #include "tests/lowering/pass_test.h"
 
 namespace mtf::testing {
 namespace {
 
-// Rounding before the sum would lose what the sum keeps.
-TEST(UndelayedAllReduces, ACastDownComesBehindTheReduction) {
+// Rounding before the reduction would lose precision.
+TEST(UndelayedAllReduces, NarrowingCastStaysAfterTheReduction) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -20,7 +20,7 @@ output(%narrow) s
 )");
 }
 
-TEST(UndelayedAllReduces, NeitherHalfPrecisionHoldsTheOther) {
+TEST(UndelayedAllReduces, CastBetween16BitFloatsStaysAfterTheReduction) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{model:2}
 %x : bf16[b:8, h:16/model] = input x
@@ -33,7 +33,7 @@ output(%other) s
 }
 
 // Each device would add the number once.
-TEST(UndelayedAllReduces, APadWithAnotherNumberComesBehindTheReduction) {
+TEST(UndelayedAllReduces, NonzeroPadStaysAfterTheReduction) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -45,7 +45,7 @@ output(%p) s
 )");
 }
 
-TEST(UndelayedAllReduces, AConcatWithSomethingWholeComesBehindTheReduction) {
+TEST(UndelayedAllReduces, ConcatWithAReplicatedValueStaysAfterTheReduction) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -58,7 +58,7 @@ output(%c) s
 )");
 }
 
-TEST(UndelayedAllReduces, AMaximumOfASumComesBehindTheReduction) {
+TEST(UndelayedAllReduces, MaximumOfASumStaysAfterTheReduction) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -71,7 +71,7 @@ output(%t) s
 }
 
 // Three times the bytes would be sent.
-TEST(UndelayedAllReduces, WhatMakesTheValueLargerComesBehindTheReduction) {
+TEST(UndelayedAllReduces, BroadcastStaysAfterTheReduction) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -83,7 +83,7 @@ output(%big) s
 )");
 }
 
-TEST(UndelayedAllReduces, ANonlinearFunctionComesBehindTheReduction) {
+TEST(UndelayedAllReduces, NonlinearFunctionStaysAfterTheReduction) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -95,7 +95,7 @@ output(%r) s
 )");
 }
 
-TEST(UndelayedAllReduces, AProductOfTwoSumsComesBehindTheReduction) {
+TEST(UndelayedAllReduces, ProductOfTwoSumsStaysAfterTheReduction) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -110,7 +110,7 @@ output(%p) s
 )");
 }
 
-// One would become one per device.
+// A one would become one per device.
 TEST(UndelayedAllReduces, AConstantIsNotAddedOnEveryDevice) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
@@ -123,8 +123,8 @@ output(%p) s
 )");
 }
 
-// Summands of both signs would give a NaN where their sum has one.
-TEST(UndelayedAllReduces, AnInfiniteFactorComesBehindTheReduction) {
+// Summands of both signs would give a NaN where the sum is infinite.
+TEST(UndelayedAllReduces, InfiniteFactorStaysAfterTheReduction) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -136,7 +136,7 @@ output(%p) s
 )");
 }
 
-TEST(UndelayedAllReduces, ADivisionByZeroComesBehindTheReduction) {
+TEST(UndelayedAllReduces, DivisionByZeroStaysAfterTheReduction) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -148,8 +148,8 @@ output(%p) s
 )");
 }
 
-// The second reader needs it anyway.
-TEST(UndelayedAllReduces, ASumWithASecondReaderIsReducedAtOnce) {
+// The second reader needs the reduced value anyway.
+TEST(UndelayedAllReduces, SumWithASecondReaderIsReducedImmediately) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -163,7 +163,7 @@ output(%r) r
 )");
 }
 
-TEST(UndelayedAllReduces, SumsOverDifferentAxesAreReducedEach) {
+TEST(UndelayedAllReduces, SumsOverDifferentAxesAreReducedSeparately) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -179,7 +179,7 @@ output(%s) s
 )");
 }
 
-TEST(UndelayedAllReduces, ASumAndSomethingWholeAreAddedBehindTheReduction) {
+TEST(UndelayedAllReduces, SumAndReplicatedValueAreAddedAfterTheReduction) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -192,7 +192,7 @@ output(%s) s
 )");
 }
 
-TEST(UndelayedAllReduces, AChainWithASecondReaderInItsMiddleStays) {
+TEST(UndelayedAllReduces, ChainWithASecondReaderInsideIsUnchanged) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/model] = input x
@@ -210,7 +210,7 @@ output(%t) t
 )");
 }
 
-TEST(UndelayedAllReduces, APendingMaximumIsReducedAtOnce) {
+TEST(UndelayedAllReduces, UnreducedMaximumIsReducedImmediately) {
   ExpectUnchanged("delay_all_reduces", R"(
 mesh{model:2}
 %x : f32[b:8, h:16/model] = input x

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When plan_buffers lets an update write over its variable, and when the
-// variable has to wait for the end of the step.
+// When plan_buffers lets an update overwrite its variable, and when the
+// variable is written at the end of the step.
 #include "tests/lowering/pass_test.h"
 
 namespace mtf::testing {
 namespace {
 
-TEST(UpdatesInPlace, AnUpdateWritesItsVariableInPlace) {
+TEST(UpdatesInPlace, UpdateWritesItsVariableInPlace) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %w : f32[i:100] = read_variable w
@@ -27,8 +27,8 @@ output(%g) g
 )");
 }
 
-// A step that fails before changes nothing.
-TEST(UpdatesInPlace, AnUpdateInPlaceCommitsAtItsMap) {
+// A step that fails before it changes nothing.
+TEST(UpdatesInPlace, UpdateInPlaceCommitsAtItsMap) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %w : f32[i:100] = read_variable w
@@ -53,7 +53,7 @@ buffers{arena:448, commit:3}
 }
 
 // The gather may be out of range: the variable is written at the end.
-TEST(UpdatesInPlace, NothingThatCanFailComesBehindAnUpdateInPlace) {
+TEST(UpdatesInPlace, UpdateBeforeAFailingInstructionIsNotInPlace) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %w : f32[i:100] = read_variable w
@@ -79,7 +79,7 @@ output(%r) r
 )");
 }
 
-TEST(UpdatesInPlace, AnUpdateBehindTheLastGatherIsInPlace) {
+TEST(UpdatesInPlace, UpdateAfterTheLastGatherIsInPlace) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %w : f32[i:100] = read_variable w
@@ -105,8 +105,8 @@ output(%r) r
 )");
 }
 
-// What each rank has updated of its share is gathered into the variable.
-TEST(UpdatesInPlace, AGatherOfWhatWasUpdatedIsInPlaceToo) {
+// The shards that each rank has updated are gathered into the variable.
+TEST(UpdatesInPlace, GatherOfUpdatedShardsIsInPlace) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %w : f32[i:128] = read_variable w
@@ -128,8 +128,8 @@ buffers{arena:512, commit:4}
 )");
 }
 
-// It would overwrite what is looked at afterwards.
-TEST(UpdatesInPlace, AGatherBeforeALaterReaderOfTheOldValueIsNot) {
+// It would overwrite the value that is read later.
+TEST(UpdatesInPlace, GatherBeforeAReaderOfTheOldValueIsNotInPlace) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %w : f32[i:128] = read_variable w
@@ -149,7 +149,7 @@ output(%w) w
 )");
 }
 
-TEST(UpdatesInPlace, ALaterReaderOfTheOldValueForbidsIt) {
+TEST(UpdatesInPlace, LaterReaderOfTheOldValuePreventsIt) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %w : f32[i:100] = read_variable w
@@ -169,7 +169,7 @@ output(%w) old
 )");
 }
 
-TEST(UpdatesInPlace, AReaderOfTheOldValueUnderAnotherNameForbidsIt) {
+TEST(UpdatesInPlace, LaterReaderOfAViewOfTheOldValuePreventsIt) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %w : f32[i:100] = read_variable w
@@ -193,7 +193,7 @@ output(%w3) old
 )");
 }
 
-TEST(UpdatesInPlace, WhatAReshapeGivesIsWrittenAtTheEnd) {
+TEST(UpdatesInPlace, ReshapedValueIsWrittenAtTheEnd) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %w : f32[i:10, k:10] = read_variable w
@@ -213,8 +213,8 @@ buffers{arena:896, commit:5}
 )");
 }
 
-// The map reads another place than it writes.
-TEST(UpdatesInPlace, AVariableThatIsReadTurnedIsNotOverwritten) {
+// The map reads at another offset than it writes.
+TEST(UpdatesInPlace, VariableReadTransposedIsNotOverwritten) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %w : f32[i:10, k:10] = read_variable w
@@ -232,7 +232,7 @@ buffers{arena:448, commit:4}
 )");
 }
 
-TEST(UpdatesInPlace, TwoVariablesThatSwapAreWrittenAtTheEnd) {
+TEST(UpdatesInPlace, SwappedVariablesAreWrittenAtTheEnd) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %a : f32[i:100] = read_variable a
@@ -251,7 +251,7 @@ buffers{arena:0, commit:4}
 }
 
 // a takes the old b at the end of the step, so b is not overwritten before.
-TEST(UpdatesInPlace, AVariableThatAnotherTakesKeepsItsOldValue) {
+TEST(UpdatesInPlace, VariableCopiedToAnotherKeepsItsOldValue) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %a : f32[i:100] = read_variable a
@@ -271,7 +271,7 @@ buffers{arena:448, commit:5}
 )");
 }
 
-TEST(UpdatesInPlace, AValueThatTwoVariablesTakeIsWrittenAtTheEnd) {
+TEST(UpdatesInPlace, ValueOfTwoVariablesIsWrittenAtTheEnd) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %w : f32[i:100] = read_variable w
@@ -291,7 +291,7 @@ buffers{arena:448, commit:5}
 )");
 }
 
-TEST(UpdatesInPlace, AnInitialValueIsMadeInItsPlace) {
+TEST(UpdatesInPlace, InitialValueIsComputedInPlace) {
   EXPECT_EQ(AfterPass("plan_buffers", R"(
 mesh{data:2}
 %n : f32[i:100] = random normal stream 0

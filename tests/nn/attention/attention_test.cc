@@ -321,7 +321,7 @@ TEST(AttentionErrors, TheModelDimensionIsNotLast) {
       graph.status(),
       StatusIs(absl::StatusCode::kInvalidArgument,
                AllOf(HasSubstr("the last dimension of \"x\" is \"length\", "
-                               "where the model dimension belongs"),
+                               "but must be the model dimension"),
                      HasSubstr("attention_test.cc:"))));
 }
 

@@ -61,7 +61,7 @@ TEST(EmbeddingErrors, FloatTokens) {
   nn::Embedding(tokens, kVocab, kModel);
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("tokens are of an integer dtype, not f32 "
+                       HasSubstr("tokens must have an integer dtype, not f32 "
                                  "(embedding, embedding_test.cc:")));
 }
 
@@ -92,12 +92,14 @@ TEST(EmbeddingErrors, ATableOfATable) {
   const Tensor table = nn::EmbeddingTable(graph, kVocab, kModel);
   ASSERT_OK(graph.status());
   nn::EmbeddingTable(graph, kVocab, kModel, {.table = table});
-  EXPECT_THAT(graph.status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("a new table is not made of another "
-                                       "(embedding_table \"embedding\", "
-                                       "embedding_test.cc:"),
-                             HasSubstr("give .table to Embedding()"))));
+  EXPECT_THAT(
+      graph.status(),
+      StatusIs(
+          absl::StatusCode::kInvalidArgument,
+          AllOf(HasSubstr("EmbeddingTable() creates a table and takes none "
+                          "(embedding_table \"embedding\", "
+                          "embedding_test.cc:"),
+                HasSubstr("give .table to Embedding()"))));
 }
 
 TEST(EmbeddingErrors, ATableOfAnotherDType) {
@@ -115,10 +117,11 @@ TEST(EmbeddingErrors, AStddevThatIsNegative) {
   Graph graph;
   const Tensor tokens = Input(graph, "tokens", kInt32, {kBatch});
   nn::Embedding(tokens, kVocab, kModel, {.stddev = -1});
-  EXPECT_THAT(graph.status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("stddev is -1, not a non-negative number of f32 "
-                                 "(random_normal, embedding_test.cc:")));
+  EXPECT_THAT(
+      graph.status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("stddev is -1, not a non-negative number of f32 "
+                         "(random_normal, embedding_test.cc:")));
 }
 
 TEST(EmbeddingErrors, PositionsOfAnotherLength) {

@@ -255,11 +255,12 @@ TEST(CrossEntropyErrors, TargetsOfOtherDimensions) {
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kLength, kModel});
   const Tensor targets = Input(graph, "targets", kInt32, {kBatch});
   nn::CrossEntropy(x, kVocab, targets);
-  EXPECT_THAT(graph.status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("the targets are over [batch=2] but the "
-                                 "positions of \"x\" are [batch=2, length=2] "
-                                 "(cross_entropy, cross_entropy_test.cc:")));
+  EXPECT_THAT(
+      graph.status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("the targets have the dimensions [batch=2] but the "
+                         "positions of \"x\" are [batch=2, length=2] "
+                         "(cross_entropy, cross_entropy_test.cc:")));
 }
 
 TEST(CrossEntropyErrors, FloatTargets) {
@@ -269,7 +270,7 @@ TEST(CrossEntropyErrors, FloatTargets) {
   nn::CrossEntropy(x, kVocab, targets);
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("targets are of an integer dtype, not f32 "
+                       HasSubstr("targets must have an integer dtype, not f32 "
                                  "(cross_entropy, cross_entropy_test.cc:")));
 }
 
@@ -320,22 +321,23 @@ TEST(CrossEntropyErrors, AKernelForLogits) {
   nn::SoftmaxCrossEntropy(e.logits, kVocab, e.targets, {.kernel = kernel});
   EXPECT_THAT(e.o.graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("nothing to project with a kernel: "
-                                       "these are the logits (cross_entropy, "
+                       AllOf(HasSubstr("a kernel is given, but logits need no "
+                                       "projection (cross_entropy, "
                                        "cross_entropy_test.cc:"),
-                             HasSubstr("give it to CrossEntropy()"))));
+                             HasSubstr("to CrossEntropy()"))));
 }
 
 TEST(CrossEntropyErrors, ZLoss) {
   for (const double z_loss : {-1e-4, 1e39, std::nan("")}) {
     Example e;
     nn::SoftmaxCrossEntropy(e.logits, kVocab, e.targets, {.z_loss = z_loss});
-    EXPECT_THAT(e.o.graph.status(),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr(absl::StrCat(
-                             ".z_loss is ", z_loss,
-                             ", not a non-negative number of f32 (cross_entropy, "
-                             "cross_entropy_test.cc:"))));
+    EXPECT_THAT(
+        e.o.graph.status(),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 HasSubstr(absl::StrCat(
+                     ".z_loss is ", z_loss,
+                     ", not a non-negative number of f32 (cross_entropy, "
+                     "cross_entropy_test.cc:"))));
   }
 }
 

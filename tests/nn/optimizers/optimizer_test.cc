@@ -94,10 +94,11 @@ TEST(OptimizerErrors, AGradientOfAnotherShape) {
   Graph graph;
   const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo}));
   nn::Sgd().Apply({Zeros(graph, kFloat32, {})}, {w});
-  EXPECT_THAT(graph.status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("has not the shape of variable \"w\" (sgd, "
-                                 "optimizer_test.cc:")));
+  EXPECT_THAT(
+      graph.status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("does not have the shape of variable \"w\" (sgd, "
+                         "optimizer_test.cc:")));
 }
 
 TEST(OptimizerErrors, WhatIsNoVariable) {
@@ -106,7 +107,7 @@ TEST(OptimizerErrors, WhatIsNoVariable) {
   nn::Sgd().Apply({w}, {Square(w)});
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("\"square\" is no float variable")));
+                       HasSubstr("\"square\" is not a float variable")));
 }
 
 TEST(OptimizerErrors, AVariableTwice) {
@@ -153,14 +154,16 @@ INSTANTIATE_TEST_SUITE_P(
             "SgdMomentumOfAlmostOne",
             [](Tensor l) { nn::Sgd({.momentum = 1 - 1e-12}).Minimize(l); },
             ".momentum is 1, not in [0, 1) (sgd, "},
-        WrongOption{"SgdDecay",
-                    [](Tensor l) { nn::Sgd({.weight_decay = -1}).Minimize(l); },
-                    ".weight_decay is -1, not a non-negative number of f32 (sgd"},
-        WrongOption{"SgdNorm",
-                    [](Tensor l) {
-                      nn::Sgd({.max_gradient_norm = kInfinity}).Minimize(l);
-                    },
-                    ".max_gradient_norm is inf, not a non-negative number of f32"},
+        WrongOption{
+            "SgdDecay",
+            [](Tensor l) { nn::Sgd({.weight_decay = -1}).Minimize(l); },
+            ".weight_decay is -1, not a non-negative number of f32 (sgd"},
+        WrongOption{
+            "SgdNorm",
+            [](Tensor l) {
+              nn::Sgd({.max_gradient_norm = kInfinity}).Minimize(l);
+            },
+            ".max_gradient_norm is inf, not a non-negative number of f32"},
         WrongOption{"SgdName",
                     [](Tensor l) { nn::Sgd({.name = "a\nb"}).Minimize(l); },
                     "the name \"a\\nb\" of a layer or scope has a control "
@@ -198,11 +201,12 @@ INSTANTIATE_TEST_SUITE_P(
         WrongOption{"AdafactorBeta1",
                     [](Tensor l) { nn::Adafactor({.beta1 = 1}).Minimize(l); },
                     ".beta1 is 1, not in [0, 1) (adafactor, "},
-        WrongOption{"AdafactorThreshold",
-                    [](Tensor l) {
-                      nn::Adafactor({.clipping_threshold = -1}).Minimize(l);
-                    },
-                    ".clipping_threshold is -1, not a non-negative number of f32"},
+        WrongOption{
+            "AdafactorThreshold",
+            [](Tensor l) {
+              nn::Adafactor({.clipping_threshold = -1}).Minimize(l);
+            },
+            ".clipping_threshold is -1, not a non-negative number of f32"},
         WrongOption{
             "AdafactorEpsilon1",
             [](Tensor l) { nn::Adafactor({.epsilon1 = 0}).Minimize(l); },
@@ -215,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(
                     [](Tensor l) {
                       nn::Adafactor({.min_factored_size = -1}).Minimize(l);
                     },
-                    ".min_factored_size is -1, not from 0 up (adafactor, "}),
+                    ".min_factored_size is -1, less than 0 (adafactor, "}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // What 0 stands for is documented: none of it.

@@ -87,10 +87,11 @@ TEST(ScheduleErrors, AnEmptyRange) {
   OracleGraph o;
   const Tensor w = o.Parameter("w", {}, {0.0});
   nn::Sgd({.learning_rate = nn::CosineDecay(20, 20)}).Minimize(w * 1.0);
-  EXPECT_THAT(o.graph.status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("a decay ends after it begins, not at 20 from "
-                                 "20 (cosine_decay, schedules_test.cc:")));
+  EXPECT_THAT(
+      o.graph.status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("a decay must end after it begins, not at 20 from "
+                         "20 (cosine_decay, schedules_test.cc:")));
 }
 
 TEST(ScheduleErrors, NoSteps) {
@@ -114,11 +115,14 @@ TEST(ScheduleErrors, Rates) {
         // Three of them in which one number is wrong.
         rate, nn::LinearDecay(0, 9, rate), nn::CosineDecay(0, 9, rate)};
     const std::vector<std::string> words = {
-        absl::StrCat("a schedule is ", rate, ", not a non-negative number of f32 ",
+        absl::StrCat("a schedule is ", rate,
+                     ", not a non-negative number of f32 ",
                      "(schedule, schedules_test.cc:", line, ")"),
-        absl::StrCat("final_value is ", rate, ", not a non-negative number of f32",
+        absl::StrCat("final_value is ", rate,
+                     ", not a non-negative number of f32",
                      " (linear_decay, schedules_test.cc:", line, ")"),
-        absl::StrCat("final_value is ", rate, ", not a non-negative number of f32",
+        absl::StrCat("final_value is ", rate,
+                     ", not a non-negative number of f32",
                      " (cosine_decay, schedules_test.cc:", line, ")")};
     for (size_t i = 0; i < 3; ++i) {
       OracleGraph o;

@@ -84,7 +84,7 @@ TEST_P(Forms, TextOfAnyWidthIsComplete) {
     for (const ExplainedCollective& c : e.collectives) {
       // Equal layers share one row, whose name has a range of layers.
       const internal::LayerName tensor = internal::SplitLayer(c.tensor);
-      EXPECT_THAT(table, HasSubstr(tensor.behind));
+      EXPECT_THAT(table, HasSubstr(tensor.suffix));
       EXPECT_THAT(table, HasSubstr(c.site));
       EXPECT_THAT(table, HasSubstr(c.rule));
       EXPECT_THAT(table, HasSubstr(c.rule_origin));
@@ -93,7 +93,7 @@ TEST_P(Forms, TextOfAnyWidthIsComplete) {
       // Rows of updates name the first operation and the number of others.
       const internal::LayerName operation = internal::SplitLayer(c.operation);
       if (operation.layer >= 0 || tensor.layer < 0) {
-        EXPECT_THAT(table, HasSubstr(operation.behind));
+        EXPECT_THAT(table, HasSubstr(operation.suffix));
       }
     }
     const std::string einsums = OneLine(TextAfter(text, "einsums, "));

@@ -144,7 +144,7 @@ TEST(Explain, RulesAreUsedUnusedOrShadowed) {
   EXPECT_EQ(rules.at("default io:one")->why, "its axis has size 1");
   EXPECT_EQ(rules.at("default hidden:far")->why, "the mesh lacks its axis");
   EXPECT_EQ(rules.at("parameters rank:b")->why,
-            "the default section says the same");
+            "the default section has the same rule");
   EXPECT_EQ(rules.at("parameters batch:b")->why,
             "no parameter has the dimension");
   EXPECT_EQ(e->notices.size(), 2u);

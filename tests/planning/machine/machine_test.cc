@@ -325,7 +325,7 @@ TEST(Machine, AMeshLargerThanTheMachineIsRefused) {
   EXPECT_OK(machine.CheckMesh(*Mesh::Parse("model:8")));
   EXPECT_THAT(machine.CheckMesh(*Mesh::Parse("data:2,model:8")),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("16 ranks, but machine \"h200_x8\" joins 8")));
+                       HasSubstr("16 ranks, but machine \"h200_x8\" connects only 8")));
   EXPECT_OK(
       Preset("a100_nvlink_ib").CheckMesh(*Mesh::Parse("data:512,model:8")));
 }
@@ -371,11 +371,11 @@ TEST_F(MachineFolder, APathIsReadAndAWrongOneIsToldTheNearestPreset) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("none.machine")));
   EXPECT_THAT(Machine::Load(folder_.string()),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("it is no plain file")));
+                       HasSubstr("not a regular file")));
   Write("large.machine", std::string((1 << 20) + 1, '#'));
   EXPECT_THAT(Machine::Load((folder_ / "large.machine").string()),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("and no more than 1048576 are read")));
+                       HasSubstr("the limit is 1048576")));
 }
 
 TEST(Units, ReadAndPrinted) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 //
-// The kernels that a GPU gets for the training step of the example under each
-// preset: their texts are the files of tests/golden/cuda/, and NVRTC compiles
-// every one of them for each generation of GPUs. A file has the kernels that no
-// preset before it has; a kernel without what all of them begin with, which is
-// in vocabulary.cu. To rewrite the files, run
+// The kernels of the example's training step under each preset. NVRTC compiles
+// all of them for each generation of GPUs. The texts of two presets are
+// reviewed as goldens: single.cu has all kernels of one device, data_model.cu
+// those that sharding adds. A golden omits the vocabulary that kernels begin
+// with (backends/cuda/codegen/kernel_vocabulary.cc). To update them, run
 //
-//   MTF_UPDATE_GOLDENS=1 train_test --gtest_filter='*Golden*'
+//   MTF_UPDATE_GOLDENS=1 train_kernels_test --gtest_filter='*Golden*'
 #include <filesystem>
-#include <map>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -32,14 +32,14 @@
 #include "tests/golden_files.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
+#include "tests/requirements.h"
 
 namespace mtf::testing {
 namespace {
 
-using cuda::KernelSource;
 using cuda::TextRuntime;
 
-// As large as the example; one layer has all kernels that several have.
+// The sizes of the example.
 TransformerSizes Sizes(DType dtype) {
   return {.layers = 2,
           .batch = 16,
@@ -56,9 +56,18 @@ int64_t RanksOf(const std::string& preset) {
   return preset == "single" ? 1 : preset == "three_axes" ? 8 : 4;
 }
 
-// Prepares the initialisation and a step on all ranks as virtual devices.
-absl::Status PrepareOn(const std::shared_ptr<TextRuntime>& runtime,
-                       const std::string& preset, DType dtype) {
+// The texts and library problems of a preset.
+struct PresetKernels {
+  std::string name;
+  TextRuntime::Texts kernels;
+  std::set<std::string> matmuls, attentions;
+};
+
+// Prepares the initialization and a training step on all ranks as virtual
+// devices. `runtimes` has a runtime for each rank, or one that they share.
+absl::Status PrepareOn(
+    const std::vector<std::shared_ptr<TextRuntime>>& runtimes,
+    const std::string& preset, DType dtype) {
   Graph graph;
   const Transformer model = BuildTransformer(graph, Sizes(dtype));
   const int64_t ranks = RanksOf(preset);
@@ -69,8 +78,8 @@ absl::Status PrepareOn(const std::shared_ptr<TextRuntime>& runtime,
       LowerPreset(graph, preset, ranks,
                   {.fetches = {model.loss}, .updates = {model.step}}));
   return LocalRanks(step.mesh).Run([&](Communicator& host) -> absl::Status {
-    const std::unique_ptr<Device> device =
-        cuda::CreateDeviceOver(runtime, "texts");
+    const std::unique_ptr<Device> device = cuda::CreateDeviceOver(
+        runtimes[host.rank() % static_cast<int64_t>(runtimes.size())], "texts");
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> connection,
                          device->Connect(host));
     VariableStore variables(*device);
@@ -84,33 +93,30 @@ absl::Status PrepareOn(const std::shared_ptr<TextRuntime>& runtime,
   });
 }
 
-struct PresetKernels {
-  std::string name;
-  std::vector<KernelSource> kernels;  // that none before has
-  std::vector<std::string> problems;  // of libraries
-};
+PresetKernels KernelsOf(const std::string& preset, DType dtype) {
+  const auto runtime = std::make_shared<TextRuntime>();
+  EXPECT_OK(PrepareOn({runtime}, preset, dtype));
+  return {
+      dtype == kFloat32 ? preset : absl::StrCat(preset, ".", DTypeName(dtype)),
+      runtime->kernels(), runtime->matmuls(), runtime->attentions()};
+}
 
-// What adds up replicas that several groups of NCCL reduce: for every kind of
-// float, one at a time and in words.
+// The kernels that add up replicas when several groups of NCCL reduce, for
+// every dtype of floats, by element and by word.
 PresetKernels KernelsOfReplicas() {
   TextRuntime runtime;
   cuda::OrderedSums sums(runtime);
   for (DType dtype : {kFloat32, kBFloat16, kFloat16}) {
-    EXPECT_OK(sums.Prepare(CollectiveKind::kAllReduce, /*places=*/8, 1000,
-                           dtype, ReduceKind::kSum));
+    EXPECT_OK(sums.Prepare(CollectiveKind::kAllReduce, /*ranks=*/8, 1000, dtype,
+                           ReduceKind::kSum));
   }
-  EXPECT_OK(sums.Prepare(CollectiveKind::kReduceScatter, /*places=*/3, 1000,
+  EXPECT_OK(sums.Prepare(CollectiveKind::kReduceScatter, /*ranks=*/3, 1000,
                          kFloat32, ReduceKind::kMax));
-  PresetKernels kernels;
-  kernels.name = "replicas";
-  for (const auto& [name, text] : runtime.kernels()) {
-    kernels.kernels.push_back({name, text});
-  }
-  return kernels;
+  return {"replicas", runtime.kernels(), {}, {}};
 }
 
-// A loss and the gradient of its logits over vocabularies that are kept in
-// shared memory, in words and one by one, and over one that is too long.
+// A loss and the gradient of its logits, with rows in shared memory that are
+// read by word and by element, and with rows too long for shared memory.
 PresetKernels KernelsOfLongRows() {
   const auto runtime = std::make_shared<TextRuntime>();
   for (int64_t vocab : {50304, 50257, 128256}) {
@@ -133,7 +139,7 @@ PresetKernels KernelsOfLongRows() {
   PresetKernels kernels;
   kernels.name = "long_rows";
   for (const auto& [name, text] : runtime->kernels()) {
-    if (name == "row_group") kernels.kernels.push_back({name, text});
+    if (name == "row_group") kernels.kernels.insert({name, text});
   }
   EXPECT_EQ(kernels.kernels.size(), 3u);
   return kernels;
@@ -143,32 +149,10 @@ PresetKernels KernelsOfLongRows() {
 const std::vector<PresetKernels>& AllKernels() {
   static const std::vector<PresetKernels>* all = [] {
     auto* presets = new std::vector<PresetKernels>;
-    std::set<std::pair<std::string, std::string>> seen;
-    std::vector<std::pair<std::string, DType>> cases = {{"single", kFloat32},
-                                                        {"single", kBFloat16}};
     for (const std::string& preset : LayoutRules::PresetNames()) {
-      if (preset != "single") cases.push_back({preset, kFloat32});
+      presets->push_back(KernelsOf(preset, kFloat32));
     }
-    for (const auto& [preset, dtype] : cases) {
-      const auto runtime = std::make_shared<TextRuntime>();
-      EXPECT_OK(PrepareOn(runtime, preset, dtype));
-      PresetKernels kernels;
-      kernels.name = dtype == kFloat32
-                         ? preset
-                         : absl::StrCat(preset, ".", DTypeName(dtype));
-      for (const auto& [name, text] : runtime->kernels()) {
-        if (seen.insert({name, text}).second) {
-          kernels.kernels.push_back({name, text});
-        }
-      }
-      for (const std::string& problem : runtime->matmuls()) {
-        kernels.problems.push_back(absl::StrCat("matmul ", problem));
-      }
-      for (const std::string& problem : runtime->attentions()) {
-        kernels.problems.push_back(absl::StrCat("attention ", problem));
-      }
-      presets->push_back(std::move(kernels));
-    }
+    presets->push_back(KernelsOf("single", kBFloat16));
     presets->push_back(KernelsOfReplicas());
     presets->push_back(KernelsOfLongRows());
     return presets;
@@ -176,12 +160,20 @@ const std::vector<PresetKernels>& AllKernels() {
   return *all;
 }
 
-// The text without the vocabulary, which it says that it has.
+const PresetKernels& Find(const std::string& name) {
+  for (const PresetKernels& preset : AllKernels()) {
+    if (preset.name == name) return preset;
+  }
+  ADD_FAILURE() << name;
+  return AllKernels()[0];
+}
+
+// The text without the vocabulary, whose sections the first line lists.
 std::string OwnText(absl::string_view text) {
   std::string own = "// after";
   bool plain = true;
-  const auto strip = [&](absl::string_view part, absl::string_view name) {
-    if (!absl::ConsumePrefix(&text, part)) return;
+  const auto strip = [&](absl::string_view section, absl::string_view name) {
+    if (!absl::ConsumePrefix(&text, section)) return;
     absl::StrAppend(&own, plain ? " " : ", ", name);
     plain = false;
   };
@@ -194,34 +186,33 @@ std::string OwnText(absl::string_view text) {
   return absl::StrCat(own, "\n", text, "\n");
 }
 
-TEST(CudaKernelsGolden, Vocabulary) {
-  ExpectGolden("cuda/vocabulary.cu",
-               absl::StrCat(cuda::BasicText(), cuda::ReduceText(),
-                            cuda::RandomText(), cuda::KeptText()));
+// The problems for libraries and the kernels of `preset`, except for kernels
+// that `reviewed` has too.
+std::string GoldenText(const PresetKernels& preset,
+                       const TextRuntime::Texts& reviewed) {
+  std::string text = "// SPDX-License-Identifier: Apache-2.0\n";
+  for (const std::string& problem : preset.matmuls) {
+    absl::StrAppend(&text, "// matmul ", problem, "\n");
+  }
+  for (const std::string& problem : preset.attentions) {
+    absl::StrAppend(&text, "// attention ", problem, "\n");
+  }
+  for (const auto& kernel : preset.kernels) {
+    if (reviewed.count(kernel) > 0) continue;
+    absl::StrAppend(&text, "\n", OwnText(kernel.second));
+  }
+  return text;
 }
 
-TEST(CudaKernelsGolden, TextsUnderEachPreset) {
-  size_t bytes = 0;
-  for (const PresetKernels& preset : AllKernels()) {
-    std::string text = "// SPDX-License-Identifier: Apache-2.0\n";
-    for (const std::string& problem : preset.problems) {
-      absl::StrAppend(&text, "// ", problem, "\n");
-    }
-    for (const KernelSource& kernel : preset.kernels) {
-      absl::StrAppend(&text, "\n", OwnText(kernel.text));
-    }
-    bytes += text.size();
-    ExpectGolden(absl::StrCat("cuda/", preset.name, ".cu"), text);
-  }
-  EXPECT_LT(bytes, 1 << 20) << "too much to be read";
+TEST(CudaKernelsGolden, TextsUnderTwoPresets) {
+  const PresetKernels& single = Find("single");
+  ExpectGolden("cuda/single.cu", GoldenText(single, {}));
+  ExpectGolden("cuda/data_model.cu",
+               GoldenText(Find("data_model"), single.kernels));
 }
 
-// A preset that goes leaves no file behind.
-TEST(CudaKernelsGolden, EachFileIsOfAPreset) {
-  std::set<std::string> names = {"vocabulary.cu", "scans.cu"};
-  for (const PresetKernels& preset : AllKernels()) {
-    names.insert(preset.name + ".cu");
-  }
+TEST(CudaKernelsGolden, EveryFileIsUsed) {
+  const std::set<std::string> names = {"single.cu", "data_model.cu"};
   for (const auto& entry :
        std::filesystem::directory_iterator(absl::StrCat(GOLDEN_DIR, "/cuda"))) {
     EXPECT_EQ(names.count(entry.path().filename().string()), 1u)
@@ -229,19 +220,63 @@ TEST(CudaKernelsGolden, EachFileIsOfAPreset) {
   }
 }
 
+// Layers of one shape and ranks share kernels, so a step has few.
+TEST(CudaKernelCounts, EveryPreset) {
+  struct Counts {
+    const char* preset;
+    size_t kernels, matmuls, attentions;
+  };
+  const Counts want[] = {{"single", 0, 0, 0}};
+  EXPECT_EQ(AllKernels().size(), std::size(want));
+  for (const Counts& counts : want) {
+    const PresetKernels& preset = Find(counts.preset);
+    EXPECT_EQ(preset.kernels.size(), counts.kernels) << preset.name;
+    EXPECT_EQ(preset.matmuls.size(), counts.matmuls) << preset.name;
+    EXPECT_EQ(preset.attentions.size(), counts.attentions) << preset.name;
+  }
+}
+
+// Texts depend neither on the rank nor on the run. Rank 0 also compiles the
+// kernels of collectives, which virtual devices share.
+TEST(CudaKernelTexts, AreTheSameOnEveryRankAndInEveryRun) {
+  for (const std::string& preset : LayoutRules::PresetNames()) {
+    std::vector<std::shared_ptr<TextRuntime>> runtimes;
+    for (int64_t rank = 0; rank < RanksOf(preset); ++rank) {
+      runtimes.push_back(std::make_shared<TextRuntime>());
+    }
+    ASSERT_OK(PrepareOn(runtimes, preset, kFloat32));
+    EXPECT_EQ(runtimes[0]->kernels(), Find(preset).kernels) << preset;
+    for (size_t rank = 1; rank < runtimes.size(); ++rank) {
+      for (const auto& kernel : runtimes[rank]->kernels()) {
+        EXPECT_EQ(runtimes[0]->kernels().count(kernel), 1u)
+            << preset << " rank " << rank << "\n"
+            << OwnText(kernel.second);
+      }
+      EXPECT_EQ(runtimes[rank]->kernels(), runtimes[1]->kernels()) << preset;
+      EXPECT_EQ(runtimes[rank]->matmuls(), runtimes[0]->matmuls()) << preset;
+    }
+  }
+}
+
 class CudaKernels : public ::testing::TestWithParam<int> {};
 
-// For the architectures that the toolkit knows: sm_80 is A100, sm_90 H100 and
-// H200, sm_100 B200.
+// sm_80 is A100, sm_90 H100 and H200, sm_100 B200. Skipped for architectures
+// that the toolkit does not support.
 TEST_P(CudaKernels, CompileForEveryGpu) {
+  SKIP_UNDER_SANITIZERS("compiles for minutes");
+  if (GetParam() != 90)
+    SKIP_UNLESS_THOROUGH("one generation of GPUs is compiled for");
   const auto tried = cuda::CompileForGpu(
       {"nothing", "extern \"C\" __global__ void nothing() {}\n"}, GetParam());
   if (!tried.ok()) GTEST_SKIP() << tried.status().message();
+  TextRuntime::Texts compiled;  // presets share many kernels
   for (const PresetKernels& preset : AllKernels()) {
-    for (const KernelSource& kernel : preset.kernels) {
-      const auto code = cuda::CompileForGpu(kernel, GetParam());
-      ASSERT_OK(code) << preset.name << " " << kernel.name << "\n"
-                      << OwnText(kernel.text);
+    for (const auto& kernel : preset.kernels) {
+      if (!compiled.insert(kernel).second) continue;
+      const auto code =
+          cuda::CompileForGpu({kernel.first, kernel.second}, GetParam());
+      ASSERT_OK(code) << preset.name << " " << kernel.first << "\n"
+                      << OwnText(kernel.second);
       EXPECT_FALSE(code->empty());
     }
   }

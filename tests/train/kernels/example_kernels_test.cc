@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (checks the output of other programs)
 //
-// The kernels that a GPU gets for the training step of every example under
-// every preset, as large as the examples are: NVRTC compiles them for each
-// generation of GPUs. Of texts that differ in numbers alone it compiles the
-// first.
+// NVRTC compiles the kernels of every example's training step under every
+// preset, at the sizes of the examples, for each generation of GPUs. Of texts
+// that differ in numbers only it compiles the first.
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -27,7 +27,8 @@
 #include "tests/backends/cuda/text_runtime.h"
 #include "tests/matchers.h"
 
-#ifdef TRANSFORMER_LM  // a build without the examples has none
+#ifdef TRANSFORMER_LM  // the build has the examples
+#include "tests/requirements.h"
 #include "tests/run_command.h"
 
 namespace mtf::testing {
@@ -52,7 +53,7 @@ std::vector<Example> Examples(const std::string& text) {
           {"02_change_the_layout", LESSON_2}};
 }
 
-// The step of `example` under `preset`, as its last pass leaves it.
+// The step of `example` under `preset` after the last pass.
 absl::StatusOr<Program> StepOf(const Example& example,
                                const std::string& preset) {
   const std::string file = Temporary("program.txt");
@@ -82,7 +83,7 @@ absl::Status Prepare(const std::shared_ptr<TextRuntime>& runtime,
   });
 }
 
-// Every row of digits as one.
+// Replaces each number by "#".
 std::string WithoutNumbers(absl::string_view text) {
   std::string kept;
   for (const char c : text) {
@@ -93,7 +94,7 @@ std::string WithoutNumbers(absl::string_view text) {
 }
 
 struct Kernels {
-  std::vector<KernelSource> different;
+  std::vector<KernelSource> different;  // not only in numbers
   std::map<std::string, int> of_example;
 };
 
@@ -132,6 +133,8 @@ class ExampleKernels : public ::testing::TestWithParam<int> {};
 
 // sm_80 is A100, sm_90 H100 and H200, sm_100 B200.
 TEST_P(ExampleKernels, CompileForEveryGpu) {
+  if (GetParam() != 90)
+    SKIP_UNLESS_THOROUGH("one generation of GPUs is compiled for");
   const auto tried = cuda::CompileForGpu(
       {"nothing", "extern \"C\" __global__ void nothing() {}\n"}, GetParam());
   if (!tried.ok()) GTEST_SKIP() << tried.status().message();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (trainer_test runs the same threads)
 //
 // The example as a user meets it: its output, and every kind of bad input. Each
 // is one message in words, on standard error, with an exit code that says what
@@ -181,7 +182,8 @@ INSTANTIATE_TEST_SUITE_P(
         {"--seed=x", 2, "INVALID_ARGUMENT flag --seed is \"x\""},
         {"--step=3", 2,
          "INVALID_ARGUMENT unknown flag --step; did you mean --steps?"},
-        {"stray", 2, "INVALID_ARGUMENT argument \"stray\" is no flag"},
+        {"stray", 2,
+         "INVALID_ARGUMENT unexpected argument \"stray\": flags start with --"},
         {"--flagfile=/no/such.flags", 66, "NOT_FOUND cannot read flagfile"},
         {"--log_json=/no/such/folder/log", 73,
          "PERMISSION_DENIED cannot write the log"},

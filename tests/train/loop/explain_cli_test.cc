@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (checks the output of other programs)
 //
 // --explain and --dry_run of the examples as users meet them. What they print
 // under each preset is in tests/golden/<preset>.<program>.explain.txt; to
@@ -178,7 +179,7 @@ TEST(ExplainCli, WrongValuesAreErrors) {
            {"--dry_run --mesh_shape=data:2 --layout=\"data, [budget], nothing "
             "over data\"",
             2,
-            "INVALID_ARGUMENT preset \"data\" stands beside other items in "
+            "INVALID_ARGUMENT preset \"data\" is combined with other items in "
             "--layout"},
            {"--dry_run --budget=\"nothin over data\"", 2, "INVALID_ARGUMENT "},
            {"--dry_run --machine=/no/such.machine", 66, "NOT_FOUND "},

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (checks the output of other programs)
 //
 // The example as a process of the system: under limits of memory and threads it
 // ends with one message and an exit code, and it keeps its name.
@@ -72,7 +73,7 @@ TEST(CliProcess, ThatMayHaveNoThreadsForItsRanks) {
   EXPECT_EQ(outcome.exit_code, 71);
   EXPECT_THAT(
       outcome.errors,
-      AllOf(StartsWith("RESOURCE_EXHAUSTED mesh \"data:256\" takes 256 threads "
+      AllOf(StartsWith("RESOURCE_EXHAUSTED mesh \"data:256\" needs 256 threads "
                        "of this process: cannot start a thread: "),
             Not(HasSubstr("terminate"))));
 }

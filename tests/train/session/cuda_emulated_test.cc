@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: alone (replaces operator new)
 //
 // Training on a GPU that this machine's cores play is training on the CPU: the
 // same plan, the same bits to begin with, the same losses, the same errors.
@@ -19,6 +20,7 @@
 #include "ops/gather.h"
 #include "ops/reduce.h"
 #include "tests/matchers.h"
+#include "tests/requirements.h"
 #include "tests/train/small_lm.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -62,6 +64,7 @@ class VirtualDevices : public ::testing::TestWithParam<Case> {};
 
 // Six steps: one plain, one recorded, the rest replayed.
 TEST_P(VirtualDevices, TrainAsTheCpuDoes) {
+  SKIP_UNDER_SANITIZERS("many kernels");
   const absl::StatusOr<SmallRun> cpu = RunOn("cpu", GetParam(), 6);
   const absl::StatusOr<SmallRun> gpu = RunOn(kDevice, GetParam(), 6);
   ASSERT_OK(cpu);

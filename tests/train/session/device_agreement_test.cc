@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (trains every device against every other)
 //
 // Every device trains like the CPU: from the same initial bits, with the same
 // dropout, to the same losses, alone and as a mesh of virtual devices. A device

@@ -21,6 +21,7 @@
 #include "ops/reduce.h"
 #include "tests/matchers.h"
 #include "tests/repeats.h"
+#include "tests/requirements.h"
 #include "tests/train/small_lm.h"
 #include "train/loop/flags.h"
 #include "train/loop/parse_flags.h"
@@ -61,7 +62,10 @@ void ExpectRoundedMasters(const std::map<std::string, HostTensor>& variables) {
   EXPECT_GT(masters, 10);
 }
 
-class PrecisionOnOneDevice : public ::testing::TestWithParam<std::string> {};
+class PrecisionOnOneDevice : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { SKIP_UNDER_SANITIZERS("no ranks, many steps"); }
+};
 
 TEST_P(PrecisionOnOneDevice, FiftyStepsAreThoseOfF32) {
   const SmallRun& reference = OneDevice("float32");
@@ -94,6 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Precisions, PrecisionOnOneDevice,
                          [](const auto& info) { return info.param; });
 
 TEST(PrecisionOnOneDevice, GradientsOfBf16Learn) {
+  SKIP_UNDER_SANITIZERS("no ranks, many steps");
   const SmallRun& run = OneDevice("bfloat16,gradients:bfloat16");
   EXPECT_LE(LargestLossDifference(run, OneDevice("float32")), 0.02);
   EXPECT_NE(run.losses, OneDevice("bfloat16").losses);
@@ -101,6 +106,7 @@ TEST(PrecisionOnOneDevice, GradientsOfBf16Learn) {
 
 // Whatever the logits are of, a text is drawn from the same numbers.
 TEST(PrecisionOnOneDevice, SamplesReadLogitsOfEveryFloat) {
+  SKIP_UNDER_SANITIZERS("no ranks, many steps");
   for (DType dtype : {kFloat32, kBFloat16, kFloat16, kInt32}) {
     Graph graph;
     const Dimension batch{"batch", 2}, length{"length", 3},
@@ -159,6 +165,7 @@ class PrecisionUnderLayouts : public ::testing::TestWithParam<Case> {};
 // Sums of 16-bit floats over devices round once more, so the losses are close
 // and no more; what is only copied, cast or drawn is equal to the bit.
 TEST_P(PrecisionUnderLayouts, FiftyStepsAreThoseOfOneDevice) {
+  SKIP_UNDER_THREAD_SANITIZER("a dtype changes no thread");
   const Case& c = GetParam();
   const SmallRun& reference = OneDevice(c.precision);
   const absl::StatusOr<SmallRun> run =

@@ -142,7 +142,7 @@ TEST(SessionErrors, TensorsOfAnotherGraphAreRefused) {
   ASSERT_OK((*session)->Initialize());
   EXPECT_THAT((*session)->Run({.fetches = {stranger.y}}),
               StatusIs(kInvalid, AllOf(HasSubstr("fetch 0, \""),
-                                       HasSubstr("\", is of another graph"))));
+                                       HasSubstr("\", belongs to another graph"))));
   EXPECT_THAT((*session)->Run({.updates = {Tensor()}}),
               StatusIs(kInvalid, HasSubstr("update 0 is an empty Tensor\n")));
 }

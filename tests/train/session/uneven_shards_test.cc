@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (edge_cases_test runs the same threads)
 //
 // Padding and rounding through a whole session: programs whose literals and
 // casts are not what was written have the one answer of one device, on every

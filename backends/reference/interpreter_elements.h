@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the interpreter walks over elements of tensors. Private to it.
-#ifndef BACKENDS_REFERENCE_INTERPRETER_PLACES_H_
-#define BACKENDS_REFERENCE_INTERPRETER_PLACES_H_
+// Iteration over the elements of tensors. Private to the interpreter.
+#ifndef BACKENDS_REFERENCE_INTERPRETER_ELEMENTS_H_
+#define BACKENDS_REFERENCE_INTERPRETER_ELEMENTS_H_
 
 #include <cmath>
 #include <cstdint>
@@ -17,24 +17,24 @@
 
 namespace mtf::oracle {
 
-// A tensor that is `value` everywhere.
+// A tensor with all elements equal to `value`.
 OracleTensor Filled(DType dtype, const Shape& shape, double value = 0);
 
-// How far apart in `tensor` the neighbours along each dimension of `space` are;
-// 0 along those that `tensor` lacks.
+// The strides of `tensor` along each dimension of `space`; 0 for dimensions
+// that `tensor` lacks.
 std::vector<int64_t> Strides(const Shape& tensor, const Shape& space);
 
-// How far apart in `tensor` the neighbours along `dimension` are.
+// The stride of `tensor` along `dimension`.
 int64_t StrideOf(const Shape& tensor, const std::string& dimension);
 
-// The same along each of `dims`, in their order.
+// The strides of `tensor` along each of `dims`, all of which it has.
 std::vector<int64_t> StridesOf(const Shape& tensor, const Shape& dims);
 
-// Walks over the elements of `space` in row-major order and says where each is
-// in every one of some tensors.
-class Places {
+// Iterates over the elements of `space` in row-major order. operator[] is the
+// offset of the current element in each of several tensors, given by strides.
+class ElementIterator {
  public:
-  Places(const Shape& space, std::vector<std::vector<int64_t>> strides)
+  ElementIterator(const Shape& space, std::vector<std::vector<int64_t>> strides)
       : space_(space),
         strides_(std::move(strides)),
         index_(space.rank(), 0),
@@ -66,10 +66,10 @@ class Places {
   int64_t left_;
 };
 
-// What a reduction of `kind` over nothing gives, as numbers of `dtype` go.
+// The result of a reduction of `kind` over no elements.
 double StartOf(ReduceKind kind, DType dtype);
 
-// One element more of a reduction of `kind`; a NaN among them stays.
+// One step of a reduction of `kind`; NaN propagates.
 inline double Reduced(ReduceKind kind, double sum, double element) {
   switch (kind) {
     case ReduceKind::kSum:
@@ -83,4 +83,4 @@ inline double Reduced(ReduceKind kind, double sum, double element) {
 
 }  // namespace mtf::oracle
 
-#endif  // BACKENDS_REFERENCE_INTERPRETER_PLACES_H_
+#endif  // BACKENDS_REFERENCE_INTERPRETER_ELEMENTS_H_

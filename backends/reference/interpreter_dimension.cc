@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the interpreter does along one dimension, which the caller names: cut,
-// pad, put together, look up, run along it and sort.
+// The instructions of the interpreter along one dimension: slice, pad, concat,
+// gather, scatter_add, scan and top_k.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "backends/reference/interpreter.h"
-#include "backends/reference/interpreter_places.h"
+#include "backends/reference/interpreter_elements.h"
 #include "backends/reference/interpreter_scalar.h"
 #include "mtf/check.h"
 #include "mtf/errors.h"
 
 namespace mtf {
 
+using oracle::ElementIterator;
 using oracle::Filled;
-using oracle::Places;
 using oracle::StrideOf;
 using oracle::Strides;
 using oracle::StridesOf;
@@ -27,11 +27,11 @@ Value ReferenceInterpreter::Slice(Value value, const std::string& dimension,
                                   int64_t begin, int64_t size) {
   const OracleTensor& x = Get(value);
   OracleTensor result = Filled(x.dtype, x.shape.Resized(dimension, size));
-  // In the shape of the result, `x` begins later and its dimension is cut.
+  // Iterate over the shape of the result with the strides of `x`.
   const std::vector<int64_t> strides = StridesOf(x.shape, x.shape);
   const int64_t first = begin * StrideOf(x.shape, dimension);
   int64_t i = 0;
-  for (Places at(result.shape, {strides}); !at.done(); at.Next()) {
+  for (ElementIterator at(result.shape, {strides}); !at.done(); at.Next()) {
     result.data[i++] = x.data[first + at[0]];
   }
   return Keep(std::move(result));
@@ -45,7 +45,7 @@ Value ReferenceInterpreter::Pad(Value value, const std::string& dimension,
   const std::vector<int64_t> strides = StridesOf(result.shape, x.shape);
   const int64_t first = before * StrideOf(result.shape, dimension);
   int64_t i = 0;
-  for (Places at(x.shape, {strides}); !at.done(); at.Next()) {
+  for (ElementIterator at(x.shape, {strides}); !at.done(); at.Next()) {
     result.data[first + at[0]] = x.data[i++];
   }
   return Keep(std::move(result));
@@ -63,7 +63,7 @@ Value ReferenceInterpreter::Concat(absl::Span<const Value> values,
     const std::vector<int64_t> strides = StridesOf(result.shape, x.shape);
     const int64_t first = begin * StrideOf(result.shape, dimension);
     int64_t i = 0;
-    for (Places at(x.shape, {strides}); !at.done(); at.Next()) {
+    for (ElementIterator at(x.shape, {strides}); !at.done(); at.Next()) {
       result.data[first + at[0]] = x.data[i++];
     }
     begin += x.shape.SizeOf(dimension);
@@ -89,18 +89,18 @@ Value ReferenceInterpreter::Gather(Value table, Value indices,
                                    const std::string& dimension,
                                    const Shape& shape) {
   const OracleTensor& rows = Get(table);
-  const OracleTensor& places = Get(indices);
+  const OracleTensor& index_tensor = Get(indices);
   const Dimension dim{dimension, rows.shape.SizeOf(dimension)};
-  if (absl::Status status = CheckIndices(places, dim); !status.ok()) {
+  if (absl::Status status = CheckIndices(index_tensor, dim); !status.ok()) {
     return Fail(std::move(status), rows.dtype, shape);
   }
   OracleTensor result = Filled(rows.dtype, shape);
   const int64_t stride = StrideOf(rows.shape, dimension);
   int64_t i = 0;
-  for (Places at(shape,
-                 {Strides(rows.shape, shape), Strides(places.shape, shape)});
+  for (ElementIterator at(shape, {Strides(rows.shape, shape),
+                                  Strides(index_tensor.shape, shape)});
        !at.done(); at.Next()) {
-    const auto index = static_cast<int64_t>(places.data[at[1]]);
+    const auto index = static_cast<int64_t>(index_tensor.data[at[1]]);
     result.data[i++] = rows.data[at[0] + index * stride];
   }
   return Keep(std::move(result));
@@ -110,18 +110,18 @@ Value ReferenceInterpreter::ScatterAdd(Value updates, Value indices,
                                        const std::string& dimension,
                                        const Shape& shape) {
   const OracleTensor& x = Get(updates);
-  const OracleTensor& places = Get(indices);
+  const OracleTensor& index_tensor = Get(indices);
   const Dimension dim{dimension, shape.SizeOf(dimension)};
-  if (absl::Status status = CheckIndices(places, dim); !status.ok()) {
+  if (absl::Status status = CheckIndices(index_tensor, dim); !status.ok()) {
     return Fail(std::move(status), x.dtype, shape);
   }
   OracleTensor result = Filled(x.dtype, shape);
   const int64_t stride = StrideOf(shape, dimension);
   int64_t i = 0;
-  for (Places at(x.shape,
-                 {Strides(shape, x.shape), Strides(places.shape, x.shape)});
+  for (ElementIterator at(x.shape, {Strides(shape, x.shape),
+                                    Strides(index_tensor.shape, x.shape)});
        !at.done(); at.Next()) {
-    const auto index = static_cast<int64_t>(places.data[at[1]]);
+    const auto index = static_cast<int64_t>(index_tensor.data[at[1]]);
     result.data[at[0] + index * stride] += x.data[i++];
   }
   for (double& y : result.data) y = WrapToDType(y, result.dtype);
@@ -137,7 +137,7 @@ Value ReferenceInterpreter::Scan(ReduceKind kind, Value value,
   const int64_t stride = StrideOf(x.shape, dimension);
   const Shape rows = x.shape.Without(dimension);
   const std::vector<int64_t> strides = StridesOf(x.shape, rows);
-  for (Places at(rows, {strides}); !at.done(); at.Next()) {
+  for (ElementIterator at(rows, {strides}); !at.done(); at.Next()) {
     double total = oracle::StartOf(kind, x.dtype);
     for (int64_t step = 0; step < size; ++step) {
       const int64_t i = at[0] + (reverse ? size - 1 - step : step) * stride;
@@ -158,7 +158,7 @@ Value ReferenceInterpreter::TopK(Value value, const std::string& dimension,
   const Shape rows = x.shape.Without(dimension);
   const std::vector<int64_t> strides = StridesOf(x.shape, rows);
   int64_t to = 0;
-  for (Places at(rows, {strides}); !at.done(); at.Next()) {
+  for (ElementIterator at(rows, {strides}); !at.done(); at.Next()) {
     std::vector<int64_t> order(size);
     for (int64_t i = 0; i < size; ++i) order[i] = i;
     std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {

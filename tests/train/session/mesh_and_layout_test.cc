@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/session/placement.h"
+#include "train/session/mesh_and_layout.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -19,20 +19,20 @@ using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-TEST(Placement, NothingIsOneDevice) {
-  const auto placement = ParsePlacement("", "", 0);
+TEST(MeshAndLayout, NothingIsOneDevice) {
+  const auto placement = ParseMeshAndLayout("", "", 0);
   ASSERT_OK(placement);
   EXPECT_EQ(placement->mesh.num_devices(), 1);
   EXPECT_TRUE(placement->rules.rules().empty());
 }
 
-TEST(Placement, TheRestOfOneLaunchedRankIsOne) {
-  EXPECT_THAT(ParsePlacement("data:-1", "batch:data", 0),
+TEST(MeshAndLayout, TheRestOfOneLaunchedRankIsOne) {
+  EXPECT_THAT(ParseMeshAndLayout("data:-1", "batch:data", 0),
               StatusIs(kInvalid, HasSubstr("\"data:-1\"")));
   setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
   setenv("OMPI_COMM_WORLD_RANK", "0", 1);
-  const auto placement = ParsePlacement("data:-1", "batch:data", 0);
-  const auto threads = ParsePlacement("data:2", "batch:data", 0);
+  const auto placement = ParseMeshAndLayout("data:-1", "batch:data", 0);
+  const auto threads = ParseMeshAndLayout("data:2", "batch:data", 0);
   unsetenv("OMPI_COMM_WORLD_SIZE");
   unsetenv("OMPI_COMM_WORLD_RANK");
   ASSERT_OK(placement);
@@ -41,50 +41,50 @@ TEST(Placement, TheRestOfOneLaunchedRankIsOne) {
   EXPECT_EQ(threads->mesh.num_devices(), 2);
 }
 
-TEST(Placement, ReadsMeshAndRules) {
+TEST(MeshAndLayout, ReadsMeshAndRules) {
   const auto placement =
-      ParsePlacement("data:2,model:3", " batch:data, d_ff:model ", 0);
+      ParseMeshAndLayout("data:2,model:3", " batch:data, d_ff:model ", 0);
   ASSERT_OK(placement);
   EXPECT_EQ(placement->mesh.ToString(), "data:2,model:3");
   EXPECT_EQ(placement->rules.rules().size(), 2u);
 }
 
-TEST(Placement, APresetBringsItsMesh) {
-  const auto placement = ParsePlacement("", "data_model", 4);
+TEST(MeshAndLayout, APresetBringsItsMesh) {
+  const auto placement = ParseMeshAndLayout("", "data_model", 4);
   ASSERT_OK(placement);
   EXPECT_EQ(placement->mesh.ToString(), "data:2,model:2");
-  EXPECT_EQ(ParsePlacement("", "megatron", 0)->mesh.num_devices(), 1);
+  EXPECT_EQ(ParseMeshAndLayout("", "megatron", 0)->mesh.num_devices(), 1);
   // A mesh that is given stays.
-  EXPECT_EQ(ParsePlacement("data:2,model:2", "megatron", 4)->mesh.ToString(),
+  EXPECT_EQ(ParseMeshAndLayout("data:2,model:2", "megatron", 4)->mesh.ToString(),
             "data:2,model:2");
 }
 
-TEST(Placement, ReadsALayoutFile) {
+TEST(MeshAndLayout, ReadsALayoutFile) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/my.layout");
   std::ofstream(path) << "# mine\nbatch:data\n[parameters]\nd_model:data\n";
-  const auto placement = ParsePlacement("data:2", absl::StrCat("@", path), 0);
+  const auto placement = ParseMeshAndLayout("data:2", absl::StrCat("@", path), 0);
   ASSERT_OK(placement);
   EXPECT_EQ(placement->rules.rules().size(), 2u);
 }
 
-TEST(Placement, WrongTextsAreExplained) {
-  EXPECT_THAT(ParsePlacement("data", "", 0),
+TEST(MeshAndLayout, WrongTextsAreExplained) {
+  EXPECT_THAT(ParseMeshAndLayout("data", "", 0),
               StatusIs(kInvalid, HasSubstr("mesh item \"data\" has no size")));
-  EXPECT_THAT(ParsePlacement("data:2", "batch:", 0),
+  EXPECT_THAT(ParseMeshAndLayout("data:2", "batch:", 0),
               StatusIs(kInvalid, HasSubstr("batch:")));
   EXPECT_THAT(
-      ParsePlacement("data:2", "@/no/such.layout", 0),
+      ParseMeshAndLayout("data:2", "@/no/such.layout", 0),
       StatusIs(absl::StatusCode::kNotFound, HasSubstr("/no/such.layout")));
-  EXPECT_THAT(ParsePlacement("data:2", "megatorn", 0),
+  EXPECT_THAT(ParseMeshAndLayout("data:2", "megatorn", 0),
               StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("did you mean \"megatron\"?")));
 }
 
-TEST(Placement, TheMeshMustHaveAllRanks) {
-  EXPECT_THAT(ParsePlacement("data:2", "", 4),
+TEST(MeshAndLayout, TheMeshMustHaveAllRanks) {
+  EXPECT_THAT(ParseMeshAndLayout("data:2", "", 4),
               StatusIs(kInvalid, AllOf(HasSubstr("has 2 devices"),
                                        HasSubstr("4 ranks"))));
-  EXPECT_THAT(ParsePlacement("", "", 4),
+  EXPECT_THAT(ParseMeshAndLayout("", "", 4),
               StatusIs(kInvalid, HasSubstr("4 ranks")));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/reference/interpreter_places.h"
+#include "backends/reference/interpreter_elements.h"
 
 #include <limits>
 
@@ -30,10 +30,10 @@ std::vector<int64_t> Strides(const Shape& tensor, const Shape& space) {
   std::vector<int64_t> strides(space.rank(), 0);
   int64_t stride = 1;
   for (int i = tensor.rank() - 1; i >= 0; --i) {
-    const int place = space.Find(tensor[i].name);
-    if (place >= 0) {
-      MTF_CHECK_EQ(space[place].size, tensor[i].size) << tensor[i].name;
-      strides[place] = stride;
+    const int dim = space.Find(tensor[i].name);
+    if (dim >= 0) {
+      MTF_CHECK_EQ(space[dim].size, tensor[i].size) << tensor[i].name;
+      strides[dim] = stride;
     }
     stride *= tensor[i].size;
   }

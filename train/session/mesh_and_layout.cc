@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/session/placement.h"
+#include "train/session/mesh_and_layout.h"
 
 #include <algorithm>
 #include <string>
@@ -15,19 +15,19 @@
 namespace mtf::train {
 namespace {
 
-// A preset is all of a layout: what to do where more stands behind its name.
-absl::Status CheckPresetStandsAlone(absl::string_view layout,
-                                    absl::string_view place) {
+// Returns an error if `layout` combines a preset with other items.
+absl::Status CheckPresetIsAlone(absl::string_view layout,
+                                absl::string_view source) {
   const absl::string_view first =
       layout.substr(0, layout.find_first_of(" ,;\n\t"));
   for (const std::string& preset : LayoutRules::PresetNames()) {
     if (first != preset) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "preset ", Quoted(preset), " stands beside other items in ", place,
-        DetailLine(place, Quoted(layout)),
+        "preset ", Quoted(preset), " is combined with other items in ", source,
+        DetailLine(source, Quoted(layout)),
         DetailLine("help",
                    absl::StrCat(
-                       place == "--layout"
+                       source == "--layout"
                            ? absl::StrCat("give --layout=", preset,
                                           " alone, and a budget with --budget")
                            : absl::StrCat("give ", preset, " alone"),
@@ -38,39 +38,39 @@ absl::Status CheckPresetStandsAlone(absl::string_view layout,
 
 }  // namespace
 
-absl::StatusOr<Placement> ParsePlacement(absl::string_view mesh,
-                                         absl::string_view layout,
-                                         int64_t num_ranks,
-                                         absl::string_view place) {
+absl::StatusOr<MeshAndLayout> ParseMeshAndLayout(absl::string_view mesh,
+                                                 absl::string_view layout,
+                                                 int64_t num_ranks,
+                                                 absl::string_view source) {
   mesh = absl::StripAsciiWhitespace(mesh);
   layout = absl::StripAsciiWhitespace(layout);
-  Placement placement;
+  MeshAndLayout parsed;
   absl::string_view path = layout;
-  // A rule has a colon; one name without it can only be meant as a preset.
+  // A rule has a colon, so a single name must be a preset.
   const bool is_preset = IsLayoutName(layout);
   if (absl::ConsumePrefix(&path, "@")) {
-    MTF_ASSIGN_OR_RETURN(placement.rules,
+    MTF_ASSIGN_OR_RETURN(parsed.rules,
                          LayoutRules::ReadFile(std::string(path)));
   } else if (is_preset) {
-    MTF_ASSIGN_OR_RETURN(placement.rules, LayoutRules::Preset(layout));
+    MTF_ASSIGN_OR_RETURN(parsed.rules, LayoutRules::Preset(layout));
   } else {
-    MTF_RETURN_IF_ERROR(CheckPresetStandsAlone(layout, place));
-    MTF_ASSIGN_OR_RETURN(placement.rules, LayoutRules::Parse(layout, place));
+    MTF_RETURN_IF_ERROR(CheckPresetIsAlone(layout, source));
+    MTF_ASSIGN_OR_RETURN(parsed.rules, LayoutRules::Parse(layout, source));
   }
   if (mesh.empty() && is_preset) {
     MTF_ASSIGN_OR_RETURN(
-        placement.mesh,
+        parsed.mesh,
         LayoutRules::PresetMesh(layout, std::max<int64_t>(num_ranks, 1)));
   } else {
-    // One rank of a launcher runs any mesh as threads, but what is left over
-    // for "-1" is that rank.
+    // Under a launcher with one rank the mesh runs as threads, but an axis of
+    // size -1 stands for that one rank.
     if (num_ranks == 0 && absl::StrContains(mesh, ":-1") &&
         !DetectLauncher().name.empty()) {
       num_ranks = 1;
     }
-    MTF_ASSIGN_OR_RETURN(placement.mesh, Mesh::Parse(mesh, num_ranks));
+    MTF_ASSIGN_OR_RETURN(parsed.mesh, Mesh::Parse(mesh, num_ranks));
   }
-  return placement;
+  return parsed;
 }
 
 }  // namespace mtf::train
