@@ -166,9 +166,9 @@ SANITIZED = {
         "*ReduceBlocksTest.GivesATotal*/{}", "*TopKTest.PaddingNeverWins/{}"),
     "backends_cuda_test": (
         "*AttentionMasks.RowsThatSeeNothing*/{}",
-        "*Groups.AreTheirParts/SoftmaxAndItsGradient_5x24_f32_on_{}",
-        "*Groups.AreTheirParts/SoftmaxAndItsGradient_2x8201_bf16_on_{}",
-        "*Groups.AreTheirParts/AdamW_5x24_f32_on_{}")}
+        "*Groups.MatchTheirMembersAlone/SoftmaxAndItsGradient_5x24_f32_on_{}",
+        "*Groups.MatchTheirMembersAlone/SoftmaxAndItsGradient_2x8201_bf16_on_{}",
+        "*Groups.MatchTheirMembersAlone/AdamW_5x24_f32_on_{}")}
 
 
 def sanitizer(suite, outcome, limit):

@@ -21,7 +21,7 @@ Elements::Elements(KernelWriter& writer, const MapExpression& expression,
       expression_(expression),
       operands_(operands.begin(), operands.end()),
       parameters_(operands.size()) {
-  // What the result does not depend on is not read.
+  // Operands that the result does not depend on are not read.
   const int count = static_cast<int>(operands.size());
   std::vector<bool> used(count, false);
   for (const MapStep& step : expression.steps) {
@@ -35,7 +35,7 @@ Elements::Elements(KernelWriter& writer, const MapExpression& expression,
         });
     MTF_CHECK(dim != space.end()) << "iota over " << step.dimension;
     if (offsets_.count(step.dimension) > 0) continue;
-    // A number, not a constant: ranks then share the kernel.
+    // A parameter, not a constant, so that all ranks share the kernel.
     offsets_[step.dimension] =
         dim->offset == 0 ? "" : writer.Number(dim->offset);
   }
@@ -65,7 +65,7 @@ int Elements::Width(const std::vector<Array>& more) const {
   if (packed.empty()) return 1;
   int64_t least = 8;
   for (const Array& array : packed) least = std::min(least, array.size);
-  // 16 bytes of the narrowest; 8 elements are enough.
+  // 16 bytes of the narrowest array, at most 8 elements.
   int64_t width = std::min<int64_t>(16 / least, 8);
   const auto fits = [&] {
     if (!inner.InnerDivides(width)) return false;
@@ -75,7 +75,7 @@ int Elements::Width(const std::vector<Array>& more) const {
       for (const LoopNest* nest : nests_) {
         const int64_t multiple = word / array.size;
         if (nest == nests_.back()
-                ? !nest->PlacesDivide(array.number, multiple)
+                ? !nest->OffsetsDivide(array.number, multiple)
                 : !nest->StridesDivide(array.number, multiple)) {
           return false;
         }
@@ -87,9 +87,9 @@ int Elements::Width(const std::vector<Array>& more) const {
   return static_cast<int>(width);
 }
 
-std::string Elements::Place(int array) const {
+std::string Elements::Offset(int array) const {
   std::vector<std::string> terms;
-  for (const LoopNest* nest : nests_) terms.push_back(nest->Place(array));
+  for (const LoopNest* nest : nests_) terms.push_back(nest->Offset(array));
   return SumText(terms);
 }
 
@@ -118,15 +118,15 @@ std::string Elements::KeptType(int operand) const {
 
 std::string Elements::KeptValue(int operand) const {
   const std::string& x = parameters_[operand];
-  const std::string place = Place(operand);
+  const std::string offset = Offset(operand);
   switch (AccessOf(operand, width_)) {
     case Access::kUniform:
-      return absl::StrCat(x, "[", place, "]");
+      return absl::StrCat(x, "[", offset, "]");
     case Access::kPacked:
-      return absl::StrCat("*(const ", KeptType(operand), "*)(", x, " + ", place,
-                          ")");
+      return absl::StrCat("*(const ", KeptType(operand), "*)(", x, " + ",
+                          offset, ")");
     case Access::kStrided:
-      return absl::StrCat(x, " + ", place);
+      return absl::StrCat(x, " + ", offset);
   }
   return "";
 }

@@ -14,7 +14,7 @@ constexpr char kUnseenText[] = "(-1267650600228229401496703205376.0f)";
 static_assert(kUnseen == -1267650600228229401496703205376.0f);
 constexpr int kLanes = 32;
 
-// "b * 12 + h * 4": strides of 0 are left out.
+// "b * 12 + h * 4"; terms with stride 0 are omitted.
 std::string PlaceText(int64_t batch, int64_t heads, int64_t length,
                       int64_t memory = 0) {
   std::string text;
@@ -32,7 +32,7 @@ std::string PlaceText(const AttentionGroup::Mask& mask) {
   return PlaceText(mask.batch, mask.heads, mask.length, mask.memory);
 }
 
-// The row of the bias that b, h and l read.
+// The row of the bias for b, h and l.
 std::string BiasRowText(const AttentionProblem& p) {
   const int64_t lengths = p.bias.length ? p.length : 1;
   const int64_t heads = p.bias.heads ? p.heads : 1;
@@ -40,7 +40,7 @@ std::string BiasRowText(const AttentionProblem& p) {
                    p.bias.heads ? lengths : 0, p.bias.length ? 1 : 0);
 }
 
-// b, h and l of a row of so many heads and lengths.
+// Declares b, h and l of a row, for so many heads and lengths.
 std::string CoordinatesText(int64_t heads, int64_t lengths) {
   return absl::StrCat("    const Index l = row % ", lengths, ", h = row / ",
                       lengths, " % ", heads, ", b = row / ", lengths * heads,
@@ -77,7 +77,7 @@ absl::StatusOr<Launch> PrepareAttentionBias(Runtime& runtime,
   const std::string first = writer.WriteAs(first_seen, "int", rows * 4);
   writer.SetIndexReach(std::max(
       {p.BiasElements() + rows * kLanes, Reach(visible), Reach(added)}));
-  // A row for each warp.
+  // A warp per row.
   writer.Add(
       "  const int lane = threadIdx.x % ", kLanes,
       ";\n  for (Index row = ((Index)blockIdx.x * ", writer.threads(),
@@ -111,7 +111,7 @@ absl::StatusOr<Launch> PrepareBlindRows(Runtime& runtime,
   const std::string y = writer.Write(o, p.dtype, rows * p.d);
   const std::string sums = writer.Write(stats, kFloat32, rows);
   writer.SetIndexReach(rows * p.d + rows);
-  // A causal row sees no more than itself.
+  // A row of causal attention sees no position after its own.
   const std::string last =
       p.causal ? absl::StrCat("min(l, (Index)", p.memory - 1, ")")
                : absl::StrCat(p.memory - 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cuda/kernels/step_counters.h"
+#include "backends/cuda/kernels/step_state.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace {
 constexpr int kMostSlots = 4096;
 constexpr uint64_t kNone = ~uint64_t{0};
 
-// The global row-major place of the local one.
+// The global row-major index of a local one.
 int64_t GlobalPlace(const Shape& shape,
                     const std::vector<ShardedDimension>& dims, int64_t local) {
   int64_t global = 0, size = 1;
@@ -27,16 +27,16 @@ int64_t GlobalPlace(const Shape& shape,
 
 }  // namespace
 
-StepCounters::Slot::~Slot() {
+StepState::Slot::~Slot() {
   const std::lock_guard<std::mutex> lock(owner_->mutex_);
   owner_->slots_[number_] = nullptr;
 }
 
-StepCounters::~StepCounters() {
+StepState::~StepState() {
   if (words_ != nullptr) runtime_.Free(words_);
 }
 
-absl::Status StepCounters::Allocate() {
+absl::Status StepState::Allocate() {
   if (words_ != nullptr) return absl::OkStatus();
   MTF_ASSIGN_OR_RETURN(void* words,
                        runtime_.Allocate((1 + 2 * kMostSlots) * 8));
@@ -44,25 +44,26 @@ absl::Status StepCounters::Allocate() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<const uint32_t*> StepCounters::SeedAndStep() {
+absl::StatusOr<const uint32_t*> StepState::SeedAndStep() {
   const std::lock_guard<std::mutex> lock(mutex_);
   MTF_RETURN_IF_ERROR(Allocate());
   return reinterpret_cast<const uint32_t*>(words_);
 }
 
-absl::StatusOr<std::unique_ptr<StepCounters::Slot>> StepCounters::NewSlot(
+absl::StatusOr<std::unique_ptr<StepState::Slot>> StepState::NewSlot(
     int64_t instruction, const BoundValue& indices) {
   const std::lock_guard<std::mutex> lock(mutex_);
   MTF_RETURN_IF_ERROR(Allocate());
   if (indices.elements() > UINT32_MAX) {
-    return absl::UnimplementedError(
-        absl::StrCat(indices.elements(), " indices in one instruction"));
+    return absl::UnimplementedError(absl::StrCat(
+        indices.elements(), " indices in one instruction are not supported"));
   }
   auto free = std::find(slots_.begin(), slots_.end(), nullptr);
   if (free == slots_.end()) {
     if (slots_.size() == kMostSlots) {
-      return absl::UnimplementedError(absl::StrCat(
-          "more than ", kMostSlots, " instructions that read indices"));
+      return absl::UnimplementedError(
+          absl::StrCat("more than ", kMostSlots,
+                       " instructions that read indices are not supported"));
     }
     free = slots_.insert(free, nullptr);
   }
@@ -77,7 +78,7 @@ absl::StatusOr<std::unique_ptr<StepCounters::Slot>> StepCounters::NewSlot(
   return slot;
 }
 
-void StepCounters::BeginStep(const StepContext& context) {
+void StepState::BeginStep(const StepContext& context) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (words_ == nullptr) return;
   host_.assign(1 + 2 * slots_.size(), kNone);
@@ -87,7 +88,7 @@ void StepCounters::BeginStep(const StepContext& context) {
                         static_cast<int64_t>(host_.size() * 8));
 }
 
-absl::Status StepCounters::Finish(StepContext& context) {
+absl::Status StepState::Finish(StepContext& context) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (slots_.empty()) return runtime_.Synchronize();
   host_.resize(1 + 2 * slots_.size());
