@@ -45,6 +45,7 @@ set(MTF_MPI_TEST_ENVIRONMENT
     OMPI_MCA_rmaps_base_oversubscribe=1
     PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
     OMPI_MCA_hwloc_base_binding_policy=none
+    OMPI_MCA_mpi_yield_when_idle=1
     OMP_NUM_THREADS=1
     OMP_WAIT_POLICY=passive)
 

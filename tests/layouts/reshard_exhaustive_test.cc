@@ -17,6 +17,7 @@
 #include "layouts/reshard_path.h"
 #include "layouts/simulate_reshard.h"
 #include "tests/matchers.h"
+#include "tests/requirements.h"
 
 namespace mtf {
 namespace {
@@ -43,8 +44,10 @@ std::ostream& operator<<(std::ostream& out, const ReshardCase& c) {
 
 class ReshardPairs : public ::testing::TestWithParam<ReshardCase> {};
 
-TEST_P(ReshardPairs, EveryPairOfLayoutsMovesEveryElementToItsPlace) {
+TEST_P(ReshardPairs, EveryElementArrivesForEveryPairOfLayouts) {
   const Mesh mesh = *Mesh::Parse(GetParam().mesh);
+  if (mesh.num_axes() == 3 && GetParam().rank > 1)
+    SKIP_UNDER_SANITIZERS("the largest mesh");
   ProveOptions options;
   options.seconds = 1e6;
   const auto proof = ProveReshards(mesh, GetParam().rank, options);
@@ -89,26 +92,26 @@ class WrongPaths : public ::testing::Test {
   TensorLayout source_;
 };
 
-TEST_F(WrongPaths, AStepThatIsLeftOutIsFound) {
+TEST_F(WrongPaths, MissingStepIsDetected) {
   TensorLayout target = TensorLayout::Replicated(2);
   target.dims[1] = {0};
   EXPECT_THAT(Changed(target, [](auto& path) { path.pop_back(); }),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("ends in")));
 }
 
-TEST_F(WrongPaths, AGatherAlongTheWrongDimensionIsFound) {
+TEST_F(WrongPaths, GatherAlongTheWrongDimensionIsDetected) {
   EXPECT_THAT(
       Changed(TensorLayout::Replicated(2), [](auto& path) { path[0].dim = 1; }),
       StatusIs(absl::StatusCode::kInternal, HasSubstr("is wrong")));
 }
 
-TEST_F(WrongPaths, AGatherOverTheWrongAxisIsFound) {
+TEST_F(WrongPaths, GatherOverTheWrongAxisIsDetected) {
   EXPECT_THAT(Changed(TensorLayout::Replicated(2),
                       [](auto& path) { path[0].axes = {1}; }),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("element")));
 }
 
-TEST_F(WrongPaths, ASumOverTheWrongAxisIsFound) {
+TEST_F(WrongPaths, SumOverTheWrongAxisIsDetected) {
   source_ = TensorLayout::Replicated(2);
   source_.unreduced = 0b01;
   EXPECT_THAT(Changed(TensorLayout::Replicated(2),
@@ -116,7 +119,7 @@ TEST_F(WrongPaths, ASumOverTheWrongAxisIsFound) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("element")));
 }
 
-TEST_F(WrongPaths, ASumThatIsOnlyClaimedIsFound) {
+TEST_F(WrongPaths, MissingSumIsDetected) {
   source_ = TensorLayout::Replicated(2);
   source_.unreduced = 0b10;
   EXPECT_THAT(Changed(TensorLayout::Replicated(2),
@@ -127,7 +130,7 @@ TEST_F(WrongPaths, ASumThatIsOnlyClaimedIsFound) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("is wrong")));
 }
 
-TEST_F(WrongPaths, ADetourThroughMemoryIsFound) {
+TEST_F(WrongPaths, DetourThroughMoreMemoryIsDetected) {
   TensorLayout target = TensorLayout::Replicated(2);
   target.dims[1] = {0};
   // Gather and slice, where one all_to_all would do.
@@ -140,7 +143,7 @@ TEST_F(WrongPaths, ADetourThroughMemoryIsFound) {
 }
 
 // No rule gives an axis of one device to a dimension.
-TEST(ProveReshards, LeavesOutAxesOfOneDevice) {
+TEST(ProveReshards, IgnoresAxesOfSizeOne) {
   const auto with = ProveReshards(*Mesh::Parse("a:1,b:2,c:1,d:3"), 2);
   const auto without = ProveReshards(*Mesh::Parse("b:2,d:3"), 2);
   ASSERT_OK(with);
@@ -152,7 +155,7 @@ TEST(ProveReshards, LeavesOutAxesOfOneDevice) {
   EXPECT_TRUE(one->complete());
 }
 
-TEST(ProveReshards, CountsWhatItLeavesOut) {
+TEST(ProveReshards, CountsSkippedPairs) {
   const Mesh mesh = *Mesh::Parse("x:2,y:4");
   ProveOptions options;
   options.seconds = 0;
