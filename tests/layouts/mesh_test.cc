@@ -111,7 +111,7 @@ std::ostream& operator<<(std::ostream& out, const BadMesh& bad) {
 
 class MeshErrors : public ::testing::TestWithParam<BadMesh> {};
 
-TEST_P(MeshErrors, NameTheItemItsPlaceAndAWayOut) {
+TEST_P(MeshErrors, NameTheItemItsPositionAndAWayOut) {
   const BadMesh& bad = GetParam();
   const absl::StatusOr<Mesh> mesh = Mesh::Parse(bad.text, bad.num_ranks);
   EXPECT_EQ(mesh.status().code(), absl::StatusCode::kInvalidArgument);
@@ -237,7 +237,7 @@ TEST(Mesh, DetailLinesFollowTheFirstIndentedAndPadded) {
                        "rest: \"data:2,model:-1\""));
 }
 
-TEST(Mesh, LongHostileTextIsShortenedInTheMessage) {
+TEST(Mesh, LongTextIsTruncatedInErrors) {
   const std::string text = "a:2," + std::string(1 << 20, '\x80');
   const absl::StatusOr<Mesh> mesh = Mesh::Parse(text);
   EXPECT_EQ(mesh.status().code(), absl::StatusCode::kInvalidArgument);

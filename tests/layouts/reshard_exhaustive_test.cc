@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The promise that the ancestor broke: every reshard between any two layouts
-// moves every element to its place. Proved by running each path on all ranks'
-// data, for all pairs of layouts on small meshes; and that the proof would
-// notice if it were not so.
+// Proves that every reshard between any two layouts moves every element to the
+// right position, by simulating each path on the shards of all ranks, for all
+// pairs of layouts on small meshes. Also tests that the proof detects errors.
 #include <ostream>
 #include <string>
 #include <vector>
@@ -53,8 +52,7 @@ TEST_P(ReshardPairs, EveryElementArrivesForEveryPairOfLayouts) {
   const auto proof = ProveReshards(mesh, GetParam().rank, options);
   ASSERT_OK(proof);
   EXPECT_TRUE(proof->complete());
-  // Counted a second time: a pair for each of the layouts that keep no more
-  // unreduced.
+  // An independent count of the pairs whose target has no new unreduced axes.
   int64_t pairs = 0;
   const auto layouts = AllLayouts(mesh, GetParam().rank, /*unreduced=*/true);
   for (const TensorLayout& source : layouts) {
@@ -66,7 +64,7 @@ TEST_P(ReshardPairs, EveryElementArrivesForEveryPairOfLayouts) {
   RecordProperty("pairs", static_cast<int>(pairs));
 }
 
-// A value [a=5, b=6] on four ranks, cut along "a" over x.
+// A value [a=5, b=6] on four ranks, with "a" sharded over x.
 class WrongPaths : public ::testing::Test {
  protected:
   WrongPaths() : mesh_(*Mesh::Parse("x:2,y:2")), grains_(mesh_) {
@@ -76,7 +74,7 @@ class WrongPaths : public ::testing::Test {
     source_.dims[0] = {0};
   }
 
-  // What ProveReshard says of the planned path after `change` had it.
+  // The result of ProveReshard for the planned path after `change`.
   template <class Change>
   absl::Status Changed(const TensorLayout& target, Change change) {
     std::vector<ReshardStep> path =
@@ -133,7 +131,7 @@ TEST_F(WrongPaths, MissingSumIsDetected) {
 TEST_F(WrongPaths, DetourThroughMoreMemoryIsDetected) {
   TensorLayout target = TensorLayout::Replicated(2);
   target.dims[1] = {0};
-  // Gather and slice, where one all_to_all would do.
+  // all_gather and all_slice in place of one all_to_all.
   EXPECT_THAT(Changed(target,
                       [&](auto& path) {
                         path =
@@ -142,7 +140,7 @@ TEST_F(WrongPaths, DetourThroughMoreMemoryIsDetected) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("more memory")));
 }
 
-// No rule gives an axis of one device to a dimension.
+// Rules do not shard a dimension over an axis of size 1.
 TEST(ProveReshards, IgnoresAxesOfSizeOne) {
   const auto with = ProveReshards(*Mesh::Parse("a:1,b:2,c:1,d:3"), 2);
   const auto without = ProveReshards(*Mesh::Parse("b:2,d:3"), 2);
@@ -226,8 +224,8 @@ std::vector<ReshardCase> AllCases() {
        {"x:2", "x:3", "x:4", "x:2,y:2", "x:2,y:3", "x:2,y:4", "x:2,y:2,z:2"}) {
     for (int rank : {1, 2, 3}) cases.push_back({mesh, rank});
   }
-  // Three axes of different sizes: an axis between two that trade places has
-  // another weight afterwards.
+  // Three axes of different sizes: an axis between two that swap positions has
+  // another stride afterwards.
   cases.push_back({"x:3,y:2,z:2", 1});
   cases.push_back({"x:4,y:3,z:2", 1});
   return cases;
