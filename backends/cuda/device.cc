@@ -216,7 +216,7 @@ class CudaDevice : public Device {
     if (einsums == 1) {
       KernelOr kernel = PrepareMatmulGroup(*runtime_, scratch_, bindings);
       if (!kernel.ok() || *kernel != nullptr) return kernel;
-      return PrepareInParts(bindings);
+      return PrepareSeparately(bindings);
     }
     if (einsums > 1) {
       return PrepareAttentionGroup(*runtime_, scratch_, bindings, bind);
@@ -270,7 +270,7 @@ class CudaDevice : public Device {
   // does not support the epilogue and the einsum's result has no memory: it
   // then uses that of the map's result. Null if members can be prepared one by
   // one.
-  KernelOr PrepareInParts(absl::Span<const Binding> members) {
+  KernelOr PrepareSeparately(absl::Span<const Binding> members) {
     Binding einsum = members.front(), map = members.back();
     if (einsum.instruction().opcode != Opcode::kEinsum ||
         einsum.results[0].data != nullptr) {

@@ -55,7 +55,7 @@ int Elements::Width(const std::vector<Array>& more) const {
   }
   for (size_t i = 0; i < operands_.size(); ++i) {
     const int number = static_cast<int>(i);
-    if (parameters_[i].empty() || given_.count(number) > 0 ||
+    if (parameters_[i].empty() || registers_.count(number) > 0 ||
         inner.inner_stride(number) != 1) {
       continue;
     }
@@ -100,10 +100,10 @@ Elements::Access Elements::AccessOf(int operand, int width) const {
 }
 
 bool Elements::IsRead(int operand) const {
-  return !parameters_[operand].empty() && given_.count(operand) == 0;
+  return !parameters_[operand].empty() && registers_.count(operand) == 0;
 }
 
-std::string Elements::KeptType(int operand) const {
+std::string Elements::ReadType(int operand) const {
   const absl::string_view type = StorageType(operands_[operand].dtype());
   switch (AccessOf(operand, width_)) {
     case Access::kUniform:
@@ -116,14 +116,14 @@ std::string Elements::KeptType(int operand) const {
   return "";
 }
 
-std::string Elements::KeptValue(int operand) const {
+std::string Elements::ReadValue(int operand) const {
   const std::string& x = parameters_[operand];
   const std::string offset = Offset(operand);
   switch (AccessOf(operand, width_)) {
     case Access::kUniform:
       return absl::StrCat(x, "[", offset, "]");
     case Access::kPacked:
-      return absl::StrCat("*(const ", KeptType(operand), "*)(", x, " + ",
+      return absl::StrCat("*(const ", ReadType(operand), "*)(", x, " + ",
                           offset, ")");
     case Access::kStrided:
       return absl::StrCat(x, " + ", offset);
@@ -138,20 +138,20 @@ std::string Elements::Reads(absl::string_view indent, int width) const {
   for (int i = 0; i < static_cast<int>(operands_.size()); ++i) {
     if (!IsRead(i)) continue;
     const bool strided = AccessOf(i, width) == Access::kStrided;
-    absl::StrAppend(&text, indent, strided ? "" : "const ", KeptType(i), " p",
-                    i, " = ", KeptValue(i), ";\n");
+    absl::StrAppend(&text, indent, strided ? "" : "const ", ReadType(i), " p",
+                    i, " = ", ReadValue(i), ";\n");
   }
   return text;
 }
 
-std::string Elements::Room(absl::string_view indent, int width,
-                           int shares) const {
+std::string Elements::Declarations(absl::string_view indent, int width,
+                                   int shares) const {
   width_ = width;
   share_ = "[s]";
   std::string text;
   for (int i = 0; i < static_cast<int>(operands_.size()); ++i) {
     if (!IsRead(i)) continue;
-    absl::StrAppend(&text, indent, KeptType(i), " p", i, "[", shares, "];\n");
+    absl::StrAppend(&text, indent, ReadType(i), " p", i, "[", shares, "];\n");
   }
   return text;
 }
@@ -160,7 +160,7 @@ std::string Elements::ReadsInto(absl::string_view indent) const {
   std::string text;
   for (int i = 0; i < static_cast<int>(operands_.size()); ++i) {
     if (!IsRead(i)) continue;
-    absl::StrAppend(&text, indent, "p", i, "[s] = ", KeptValue(i), ";\n");
+    absl::StrAppend(&text, indent, "p", i, "[s] = ", ReadValue(i), ";\n");
   }
   return text;
 }
@@ -198,9 +198,9 @@ StepText Elements::Steps(absl::string_view indent, absl::string_view j) const {
     const BoundValue& operand = operands_[i];
     names.push_back(absl::StrCat("a", i));
     dtypes.push_back(operand.dtype());
-    const auto given = given_.find(number);
+    const auto given = registers_.find(number);
     std::string value;
-    if (given != given_.end()) {
+    if (given != registers_.end()) {
       value = given->second;
     } else if (parameters_[i].empty()) {
       continue;

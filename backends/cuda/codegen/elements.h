@@ -44,7 +44,7 @@ class Elements {
            absl::Span<const SpaceDimension> space);
 
   // Whether the expression has an iota along `dimension`.
-  bool Counts(const std::string& dimension) const {
+  bool HasIota(const std::string& dimension) const {
     return offsets_.count(dimension) > 0;
   }
   // In every nest, arrays 0 to the number of operands are the operands.
@@ -52,7 +52,7 @@ class Elements {
     nests_ = std::move(nests);
   }
   // Takes operand `i` from the register `text`, not from memory.
-  void SetRegister(int i, std::string text) { given_[i] = std::move(text); }
+  void SetRegister(int i, std::string text) { registers_[i] = std::move(text); }
 
   // The widest pack that all operands and the `more` arrays, which are accessed
   // contiguously along the last nest, allow.
@@ -67,9 +67,10 @@ class Elements {
   std::string Offset(int array) const;
   // Statements that read `width` neighbours of each operand.
   std::string Reads(absl::string_view indent, int width) const;
-  // The same in two steps: Room declares registers for `shares` packs,
+  // The same in two steps: Declarations declares registers for `shares` packs,
   // ReadsInto reads pack number s. Steps then evaluates pack s.
-  std::string Room(absl::string_view indent, int width, int shares) const;
+  std::string Declarations(absl::string_view indent, int width,
+                           int shares) const;
   std::string ReadsInto(absl::string_view indent) const;
   // Bytes of operands that a thread reads per pack, not counting operands that
   // are the same for neighbouring packs.
@@ -84,8 +85,8 @@ class Elements {
   bool IsRead(int operand) const;
   // The type in which an operand's element is held after reading, and its
   // value.
-  std::string KeptType(int operand) const;
-  std::string KeptValue(int operand) const;
+  std::string ReadType(int operand) const;
+  std::string ReadValue(int operand) const;
   std::string IotaText(const std::string& dimension, absl::string_view j) const;
 
   KernelWriter& writer_;
@@ -93,9 +94,9 @@ class Elements {
   std::vector<BoundValue> operands_;
   std::vector<std::string> parameters_;         // "" if unused
   std::map<std::string, std::string> offsets_;  // by dimension: parameter or ""
-  std::map<int, std::string> given_;
+  std::map<int, std::string> registers_;
   std::vector<const LoopNest*> nests_;
-  // As in the last call of Reads or Room.
+  // As in the last call of Reads or Declarations.
   mutable int width_ = 1;
   mutable absl::string_view share_;  // "[s]" or ""
 };

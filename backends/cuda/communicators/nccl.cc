@@ -165,8 +165,8 @@ class Nccl : public Connection {
   }
   // Replicas must be bitwise equal, so other groups must add in the same order.
   static bool InOrder(const Group& group, DType dtype, ReduceKind kind) {
-    return OrderedSums::Matters(RanksIn(group), dtype, kind,
-                                group.replicated_outside);
+    return OrderedSums::IsNeeded(RanksIn(group), dtype, kind,
+                                 group.replicated_outside);
   }
   OrderedSums& SumsOf(const Group& group) {
     return group.asynchronous ? async_sums_ : sums_;

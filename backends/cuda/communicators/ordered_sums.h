@@ -40,8 +40,8 @@ class OrderedSums {
   // kernel before and after, and for 16-bit floats twice the bytes, since NCCL
   // has no such integers. They occur as one number per row of a sharded softmax
   // or loss: few bytes, gathered completely.
-  static bool Matters(int ranks, DType dtype, ReduceKind kind,
-                      bool replicated_outside) {
+  static bool IsNeeded(int ranks, DType dtype, ReduceKind kind,
+                       bool replicated_outside) {
     if (!IsFloat(dtype)) return false;
     return kind == ReduceKind::kSum ? replicated_outside && ranks > 2
                                     : ranks > 1;

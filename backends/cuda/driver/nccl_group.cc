@@ -189,14 +189,14 @@ class CudaNcclGroup : public NcclGroup {
 
   absl::Status Poll() override { return groups_.Poll(); }
 
-  absl::Status GivenUp() const {
+  absl::Status CheckNotAborted() const {
     if (communicator_ != nullptr) return absl::OkStatus();
     return absl::AbortedError(absl::StrCat(last_, " was aborted on ", Where(),
                                            ", because another clique failed"));
   }
   // NCCL's asynchronous error, if any.
   absl::Status AsyncError() {
-    MTF_RETURN_IF_ERROR(GivenUp());
+    MTF_RETURN_IF_ERROR(CheckNotAborted());
     ncclResult_t error = ncclSuccess;
     MTF_RETURN_IF_ERROR(
         MTF_NCCL(communicator_, ncclCommGetAsyncError(communicator_, &error)));
@@ -340,10 +340,10 @@ absl::Status NcclGroups::Poll() {
   return status;
 }
 
-absl::Status NcclGroups::GivenUp() {
+absl::Status NcclGroups::CheckNotAborted() {
   std::lock_guard<std::mutex> lock(mutex_);
   for (const CudaNcclGroup* group : groups_) {
-    MTF_RETURN_IF_ERROR(group->GivenUp());
+    MTF_RETURN_IF_ERROR(group->CheckNotAborted());
   }
   return absl::OkStatus();
 }

@@ -34,7 +34,7 @@ class NcclGroups {
   // The first error of any clique; all of them are then aborted.
   absl::Status Poll();
   // An error if a clique has been aborted.
-  absl::Status GivenUp();
+  absl::Status CheckNotAborted();
   // Aborts all cliques, so that no enqueued work waits for another process.
   void Abort();
   double timeout() const { return timeout_; }

@@ -321,7 +321,7 @@ class CudaRuntime : public Runtime {
     Clock::time_point looked = begin;
     while (true) {
       const cudaError_t code = cudaStreamQuery(gpu_->stream());
-      if (code == cudaSuccess) return groups_.GivenUp();
+      if (code == cudaSuccess) return groups_.CheckNotAborted();
       if (code != cudaErrorNotReady) return CheckCuda(code, "cudaStreamQuery");
       cudaGetLastError();
       const Clock::time_point now = Clock::now();

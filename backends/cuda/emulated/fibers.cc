@@ -170,7 +170,7 @@ bool BlockRunner::Release(int threads) {
   return released;
 }
 
-absl::Status BlockRunner::Stuck(int threads) const {
+absl::Status BlockRunner::DeadlockError(int threads) const {
   int count[4] = {}, first[4] = {-1, -1, -1, -1};
   for (int i = 0; i < threads; ++i) {
     const int state = static_cast<int>(fibers_[i].state);
@@ -216,7 +216,7 @@ MTF_SWITCHES absl::Status BlockRunner::Run(const EmulatedKernel& kernel,
       done += fiber.state == State::kDone;
     }
     if (done == threads) break;
-    if (!Release(threads)) status = Stuck(threads);
+    if (!Release(threads)) status = DeadlockError(threads);
   }
   running = before;
   return status;

@@ -43,7 +43,7 @@ class BlockRunner {
   // Resumes the fibers whose barrier or shuffle is complete; false if there are
   // none.
   bool Release(int threads);
-  absl::Status Stuck(int threads) const;
+  absl::Status DeadlockError(int threads) const;
 
   std::vector<Fiber> fibers_;
   void* scheduler_ = nullptr;

@@ -22,7 +22,7 @@ struct Copy {
 // The kernels for a mask: its bias before the call, and the rows without a
 // visible position after it.
 struct MaskKernels {
-  std::optional<Launch> bias, blind_rows;
+  std::optional<Launch> bias, masked_rows;
 };
 
 class AttentionKernel : public Kernel {
@@ -39,7 +39,7 @@ class AttentionKernel : public Kernel {
   void Run(StepContext&) override {
     if (masks_.bias.has_value()) masks_.bias->Enqueue(runtime_);
     call_->Run(buffers_);
-    if (masks_.blind_rows.has_value()) masks_.blind_rows->Enqueue(runtime_);
+    if (masks_.masked_rows.has_value()) masks_.masked_rows->Enqueue(runtime_);
     for (const Copy& copy : copies_) {
       runtime_.CopyOnDevice(copy.to, copy.from, copy.bytes);
     }
@@ -138,9 +138,9 @@ absl::StatusOr<MaskKernels> PrepareMasks(
                            reinterpret_cast<float*>(kept + group.bias_offset()),
                            first_seen));
   MTF_ASSIGN_OR_RETURN(
-      masks.blind_rows,
-      PrepareBlindRows(runtime, group.problem, first_seen, buffers.o,
-                       static_cast<float*>(buffers.stats)));
+      masks.masked_rows,
+      PrepareMaskedRows(runtime, group.problem, first_seen, buffers.o,
+                        static_cast<float*>(buffers.stats)));
   return masks;
 }
 

@@ -34,10 +34,10 @@ absl::StatusOr<Launch> PrepareAttentionBias(Runtime& runtime,
 // Writes zeros to output rows without a visible position, to which a library
 // assigns some mean of the values, and stats so large that their weights are 0
 // in the backward pass.
-absl::StatusOr<Launch> PrepareBlindRows(Runtime& runtime,
-                                        const AttentionProblem& problem,
-                                        const int* first_seen, void* o,
-                                        float* stats);
+absl::StatusOr<Launch> PrepareMaskedRows(Runtime& runtime,
+                                         const AttentionProblem& problem,
+                                         const int* first_seen, void* o,
+                                         float* stats);
 
 }  // namespace mtf::cuda
 

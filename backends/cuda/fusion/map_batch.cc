@@ -20,7 +20,7 @@ namespace {
 constexpr int kThreads = 256;
 // Packs that a thread reads before it computes: enough to have several reads in
 // flight, within its registers.
-constexpr int kMostShares = 4;
+constexpr int kMaxShares = 4;
 constexpr int kPacksAtOnce = 8;
 
 bool IsNumber(const BoundValue& value, int64_t elements) {
@@ -88,7 +88,7 @@ class SectionWriter {
     }
     for (int i : Stored()) see(members_[i].results[0]);
     pack_ = addresses % 16 == 0 ? static_cast<int>(16 / size) : 1;
-    shares_ = std::clamp(kPacksAtOnce / std::max(packs, 1), 1, kMostShares);
+    shares_ = std::clamp(kPacksAtOnce / std::max(packs, 1), 1, kMaxShares);
   }
 
   // Computes element `j` of a pack, or of a shorter rest if not `full_pack`.
@@ -196,8 +196,8 @@ struct Section {
 
 // Whether a section accesses memory that another one writes. Sections run in
 // any order, so such accesses are races.
-bool SectionsMeet(const std::vector<Section>& sections,
-                  const absl::flat_hash_map<const void*, int>& written_by) {
+bool SectionsOverlap(const std::vector<Section>& sections,
+                     const absl::flat_hash_map<const void*, int>& written_by) {
   for (size_t s = 0; s < sections.size(); ++s) {
     for (void* pointer : sections[s].pointers) {
       const auto writer = written_by.find(pointer);
@@ -266,7 +266,7 @@ std::optional<MapBatchSource> WriteMapBatch(absl::Span<const Binding> members) {
     blocks += written.blocks();
     used += written.elements() > 0 ? 1 : 0;
   }
-  if (used == 0 || SectionsMeet(sections, written_by)) return std::nullopt;
+  if (used == 0 || SectionsOverlap(sections, written_by)) return std::nullopt;
   const size_t record = 3 + most_pointers;
   MapBatchSource written;
   written.table = TableOf(sections, most_pointers);

@@ -121,8 +121,8 @@ int64_t RowPlan::BytesWritten() const {
   return bytes;
 }
 
-void RowPlan::Demand(const Source& source, const std::vector<bool>& done,
-                     Needs& needs) const {
+void RowPlan::AddNeeds(const Source& source, const std::vector<bool>& done,
+                       Needs& needs) const {
   if (!IsWide(source)) return;
   if (source.input >= 0) {
     needs.inputs[source.input] = true;
@@ -132,7 +132,7 @@ void RowPlan::Demand(const Source& source, const std::vector<bool>& done,
   needs.maps[source.member] = true;
   if (done[source.member]) return;
   for (const Source& operand : dataflow_.sources[source.member]) {
-    Demand(operand, done, needs);
+    AddNeeds(operand, done, needs);
   }
 }
 
@@ -144,11 +144,11 @@ RowPlan::Needs RowPlan::NeedsOf(int phase,
   for (int i = 0; i < members(); ++i) {
     if (!IsMap(i) && phase_[i] == phase) {
       for (const Source& source : dataflow_.sources[i]) {
-        Demand(source, done, needs);
+        AddNeeds(source, done, needs);
       }
     }
     if (phase == phases_ && IsStoredWide(i)) {
-      Demand({.member = i}, done, needs);
+      AddNeeds({.member = i}, done, needs);
     }
   }
   return needs;

@@ -85,8 +85,8 @@ class RowPlan {
                : space_.HasColumns(dataflow_.inputs[source.input]);
   }
   // Adds the values needed to compute `source`.
-  void Demand(const Source& source, const std::vector<bool>& done,
-              Needs& needs) const;
+  void AddNeeds(const Source& source, const std::vector<bool>& done,
+                Needs& needs) const;
   void FindPhases();
   void FindTiling(const GpuInfo& gpu);
   void FindStripes();

@@ -10,7 +10,7 @@ namespace mtf::cuda {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kMostThreads = 1024;
+constexpr int kMaxThreads = 1024;
 // Threads of a block that shares a multiprocessor with another block: one
 // computes while the other waits for memory.
 constexpr int kThreadsOfTwo = 512;
@@ -158,7 +158,7 @@ RowTiling RowTiling::For(const GpuInfo& gpu, int64_t columns, int64_t size,
   const int64_t share = std::max<int64_t>(1, kGoodShare / pack);
   const auto take = [&](int64_t threads) {
     tiling.threads = static_cast<int>(
-        std::clamp<int64_t>(RoundUp(threads, kWarp), kWarp, kMostThreads));
+        std::clamp<int64_t>(RoundUp(threads, kWarp), kWarp, kMaxThreads));
     tiling.shares = Ceil(tiling.packs, tiling.threads);
   };
   take(Ceil(tiling.packs, share));

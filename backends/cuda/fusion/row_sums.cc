@@ -16,7 +16,7 @@ constexpr int64_t kLanes = 32;
 // Stripes per thread below which there are fewer threads, and the most warps of
 // a block.
 constexpr int64_t kGoodShare = 8;
-constexpr int kMostWarps = 32;
+constexpr int kMaxWarps = 32;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowSums(
   const int64_t elements = count * stripes * columns;
   const int64_t tiles = (columns + kLanes - 1) / kLanes;
   int warps = 1;
-  while (warps < kMostWarps && warps * kGoodShare < stripes) warps *= 2;
+  while (warps < kMaxWarps && warps * kGoodShare < stripes) warps *= 2;
 
   KernelWriter writer("row_sums", static_cast<int>(warps * kLanes));
   writer.UseCombine();

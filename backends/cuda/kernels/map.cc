@@ -70,7 +70,7 @@ class MapWriter {
       }
       strides.push_back(result.stride(i));
       nest_.Add(space_[i].name, space_[i].extent, std::move(strides),
-                elements_.Counts(space_[i].name));
+                elements_.HasIota(space_[i].name));
     }
     writer_.SetIndexReach(result.elements());
     for (int i = 0; i < num_operands_; ++i) {
@@ -146,12 +146,13 @@ class MapWriter {
         "; ++s) {\n      const Index n = first + s * ", threads,
         ";\n      if (n >= ", packs, ") break;\n      const Index i = n * ",
         width, ";\n", nest_.Coordinates("      "));
-    const std::string room = elements_.Room("    ", width, shares);
+    const std::string declarations =
+        elements_.Declarations("    ", width, shares);
     const std::string reads = elements_.ReadsInto("      ");
     writer_.Add("  for (Index first = (Index)blockIdx.x * ", shares * threads,
                 " + threadIdx.x; first < ", packs,
                 "; first += (Index)gridDim.x * ", shares * threads, ") {\n",
-                room, each, reads, "    }\n", each);
+                declarations, each, reads, "    }\n", each);
     AddStore("      ", width, pack);
     writer_.Add("    }\n  }\n");
     return writer_.Compile(

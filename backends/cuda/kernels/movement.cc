@@ -107,9 +107,11 @@ KernelOr CopyRange(Runtime& runtime, const BoundValue& from, int64_t from_begin,
 
 // Concatenates `values` along a dimension after `before` elements of `fill`.
 // The remaining valid elements become `fill`, padding becomes zero.
-KernelOr PrepareJoin(Runtime& runtime, absl::Span<const BoundValue> values,
-                     const BoundValue& result, const std::string& dimension,
-                     int64_t before, double fill) {
+KernelOr PrepareConcatenation(Runtime& runtime,
+                              absl::Span<const BoundValue> values,
+                              const BoundValue& result,
+                              const std::string& dimension, int64_t before,
+                              double fill) {
   auto kernel = std::make_unique<KernelList>();
   const int dim = result.value->shape.Find(dimension);
   const ShardedDimension& local = result.dims[dim];
@@ -262,19 +264,19 @@ KernelOr PrepareReshape(Runtime& runtime, const Binding& binding) {
 
 KernelOr PrepareSlice(Runtime& runtime, const Binding& binding) {
   const Instruction& slice = binding.instruction();
-  return PrepareJoin(runtime, binding.operands, binding.results[0],
-                     slice.dimension, -slice.begin, 0);
+  return PrepareConcatenation(runtime, binding.operands, binding.results[0],
+                              slice.dimension, -slice.begin, 0);
 }
 
 KernelOr PreparePad(Runtime& runtime, const Binding& binding) {
   const Instruction& pad = binding.instruction();
-  return PrepareJoin(runtime, binding.operands, binding.results[0],
-                     pad.dimension, pad.begin, pad.fill);
+  return PrepareConcatenation(runtime, binding.operands, binding.results[0],
+                              pad.dimension, pad.begin, pad.fill);
 }
 
 KernelOr PrepareConcat(Runtime& runtime, const Binding& binding) {
-  return PrepareJoin(runtime, binding.operands, binding.results[0],
-                     binding.instruction().dimension, 0, 0);
+  return PrepareConcatenation(runtime, binding.operands, binding.results[0],
+                              binding.instruction().dimension, 0, 0);
 }
 
 KernelOr PrepareMask(Runtime& runtime, const Binding& binding) {

@@ -179,7 +179,7 @@ class ReduceWriter {
       }
       strides.push_back(StrideAlong(result_, sorted[i].name));
       nest.Add(sorted[i].name, sorted[i].extent, std::move(strides),
-               elements_.Counts(sorted[i].name));
+               elements_.HasIota(sorted[i].name));
     }
   }
 

@@ -19,7 +19,7 @@ constexpr int kThreads = 256;
 // Longest list that one thread adds up; longer ones take a block.
 constexpr int kLong = 64;
 // Most rows that can have lists, counting all matched coordinates.
-constexpr int64_t kMostRows = int64_t{1} << 30;
+constexpr int64_t kMaxRows = int64_t{1} << 30;
 
 class ScatterAddKernel : public LaunchSequence {
  public:
@@ -60,10 +60,10 @@ class ScatterWriter {
 
   int64_t rows() const { return rows_; }
   // Whether each index has rows of its own, so that no two updates collide.
-  bool NoneMeet() const { return walk_.matched() == count_; }
+  bool HasNoCollisions() const { return walk_.matched() == count_; }
 
   // Writes each update to its row of a table of zeros.
-  absl::Status WriteAlone(std::vector<Launch>& launches) {
+  absl::Status WriteWithoutLists(std::vector<Launch>& launches) {
     KernelWriter writer("scatter", kThreads);
     Prepare(writer);
     const int64_t packs = std::max<int64_t>(packs_, 1);
@@ -86,7 +86,7 @@ class ScatterWriter {
 
   // Builds the lists of all rows, then adds them up.
   absl::Status WriteLists(int* scratch, std::vector<Launch>& launches) {
-    Lay(scratch);
+    AssignScratch(scratch);
     MTF_RETURN_IF_ERROR(WriteCount(launches));
     if (packs_ == 0 || rows_ == 0) return absl::OkStatus();
     MTF_RETURN_IF_ERROR(WriteAllocate(launches));
@@ -140,7 +140,7 @@ class ScatterWriter {
     return absl::OkStatus();
   }
 
-  void Lay(int* scratch) {
+  void AssignScratch(int* scratch) {
     counts_ = scratch;           // by row; 0 again once lists are filled
     cursors_ = counts_ + rows_;  // entries of lists so far, long rows so far
     starts_ = cursors_ + 2;
@@ -346,16 +346,17 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareScatterAdd(
   int64_t bytes = table.elements() * DTypeSize(table.dtype());
   if (indices.elements() > 0) {
     ScatterWriter writer(runtime, binding, slot.get());
-    if (writer.NoneMeet() && binding.operands[0].dtype() == table.dtype()) {
-      MTF_RETURN_IF_ERROR(writer.WriteAlone(launches));
-    } else if (writer.rows() <= kMostRows) {
+    if (writer.HasNoCollisions() &&
+        binding.operands[0].dtype() == table.dtype()) {
+      MTF_RETURN_IF_ERROR(writer.WriteWithoutLists(launches));
+    } else if (writer.rows() <= kMaxRows) {
       bytes = writer.zeroed_ints() * 4;
       MTF_ASSIGN_OR_RETURN(zeroed, scratch.Reserve(writer.scratch_ints() * 4));
       MTF_RETURN_IF_ERROR(
           writer.WriteLists(static_cast<int*>(zeroed), launches));
     } else {
       return absl::UnimplementedError(absl::StrCat(
-          "scatter_add into ", writer.rows(), " rows, more than ", kMostRows));
+          "scatter_add into ", writer.rows(), " rows, more than ", kMaxRows));
     }
   }
   return std::make_unique<ScatterAddKernel>(

@@ -10,11 +10,11 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr int kMostSlots = 4096;
+constexpr int kMaxSlots = 4096;
 constexpr uint64_t kNone = ~uint64_t{0};
 
 // The global row-major index of a local one.
-int64_t GlobalPlace(const Shape& shape,
+int64_t GlobalIndex(const Shape& shape,
                     const std::vector<ShardedDimension>& dims, int64_t local) {
   int64_t global = 0, size = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
@@ -38,8 +38,7 @@ StepState::~StepState() {
 
 absl::Status StepState::Allocate() {
   if (words_ != nullptr) return absl::OkStatus();
-  MTF_ASSIGN_OR_RETURN(void* words,
-                       runtime_.Allocate((1 + 2 * kMostSlots) * 8));
+  MTF_ASSIGN_OR_RETURN(void* words, runtime_.Allocate((1 + 2 * kMaxSlots) * 8));
   words_ = static_cast<uint64_t*>(words);
   return absl::OkStatus();
 }
@@ -60,9 +59,9 @@ absl::StatusOr<std::unique_ptr<StepState::Slot>> StepState::NewSlot(
   }
   auto free = std::find(slots_.begin(), slots_.end(), nullptr);
   if (free == slots_.end()) {
-    if (slots_.size() == kMostSlots) {
+    if (slots_.size() == kMaxSlots) {
       return absl::UnimplementedError(
-          absl::StrCat("more than ", kMostSlots,
+          absl::StrCat("more than ", kMaxSlots,
                        " instructions that read indices are not supported"));
     }
     free = slots_.insert(free, nullptr);
@@ -102,7 +101,7 @@ absl::Status StepState::Finish(StepContext& context) {
     if (low == kNone && high == kNone) continue;
     context.Report(
         slot->instruction_,
-        GlobalPlace(slot->shape_, slot->dims_, static_cast<int64_t>(low >> 32)),
+        GlobalIndex(slot->shape_, slot->dims_, static_cast<int64_t>(low >> 32)),
         static_cast<int64_t>(high << 32 | (low & UINT32_MAX)));
   }
   return absl::OkStatus();

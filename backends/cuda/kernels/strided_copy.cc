@@ -21,20 +21,21 @@ constexpr int kTile = 32;  // rows and columns of a tile
 // The loop that is contiguous on the read side and the one on the written side,
 // or -1. If they differ, tiles are transposed in shared memory so that accesses
 // are contiguous across threads on both sides.
-struct Fast {
+struct ContiguousLoops {
   int from = -1, to = -1;
-  bool turns() const { return from >= 0 && to >= 0 && from != to; }
+  bool NeedTranspose() const { return from >= 0 && to >= 0 && from != to; }
 };
 
-Fast FastLoops(const StridedCopy& copy) {
-  Fast fast;
+ContiguousLoops FindContiguousLoops(const StridedCopy& copy) {
+  ContiguousLoops contiguous;
   for (size_t i = 0; i < copy.loops.size(); ++i) {
     const Loop& loop = copy.loops[i];
     // Tiles do not pay for short loops.
-    if (loop.from == 1 && loop.extent >= 8) fast.from = static_cast<int>(i);
-    if (loop.to == 1 && loop.extent >= 8) fast.to = static_cast<int>(i);
+    if (loop.from == 1 && loop.extent >= 8)
+      contiguous.from = static_cast<int>(i);
+    if (loop.to == 1 && loop.extent >= 8) contiguous.to = static_cast<int>(i);
   }
-  return fast;
+  return contiguous;
 }
 
 constexpr int64_t kWidest = 16;  // bytes of an access
@@ -100,13 +101,15 @@ std::string PlainBody(const StridedCopy& copy) {
       "  }\n");
 }
 
-std::string TurningBody(const StridedCopy& copy, const Fast& fast) {
-  const Loop& read = copy.loops[fast.from];   // contiguous in `from`
-  const Loop& written = copy.loops[fast.to];  // contiguous in `to`
+std::string TransposingBody(const StridedCopy& copy,
+                            const ContiguousLoops& contiguous) {
+  const Loop& read = copy.loops[contiguous.from];   // contiguous in `from`
+  const Loop& written = copy.loops[contiguous.to];  // contiguous in `to`
   std::vector<Loop> others;
   int64_t tiles = Tiles(read.extent) * Tiles(written.extent);
   for (size_t i = 0; i < copy.loops.size(); ++i) {
-    if (static_cast<int>(i) == fast.from || static_cast<int>(i) == fast.to) {
+    if (static_cast<int>(i) == contiguous.from ||
+        static_cast<int>(i) == contiguous.to) {
       continue;
     }
     others.push_back(copy.loops[i]);
@@ -252,26 +255,28 @@ KernelSource StridedCopySource(const StridedCopy& copy) {
                     " To;\n__device__ inline void Store(To& to, From from) { "
                     "Put(to, Value(from)); }\n");
   }
-  const Fast fast = FastLoops(copy);
-  absl::StrAppend(
-      &source.text, "extern \"C\" __global__ void __launch_bounds__(", kThreads,
-      ") strided_copy(\n",
-      "    const From* __restrict__ from, To* __restrict__ to) {\n",
-      fast.turns() ? TurningBody(copy, fast) : PlainBody(copy), "}\n");
+  const ContiguousLoops contiguous = FindContiguousLoops(copy);
+  absl::StrAppend(&source.text,
+                  "extern \"C\" __global__ void __launch_bounds__(", kThreads,
+                  ") strided_copy(\n",
+                  "    const From* __restrict__ from, To* __restrict__ to) {\n",
+                  contiguous.NeedTranspose() ? TransposingBody(copy, contiguous)
+                                             : PlainBody(copy),
+                  "}\n");
   return source;
 }
 
 LaunchShape StridedCopyShape(const StridedCopy& copy) {
-  const Fast fast = FastLoops(copy);
+  const ContiguousLoops contiguous = FindContiguousLoops(copy);
   int64_t blocks = (copy.elements() + kThreads - 1) / kThreads;
-  if (fast.turns()) {
-    const int64_t r = copy.loops[fast.from].extent;
-    const int64_t w = copy.loops[fast.to].extent;
+  if (contiguous.NeedTranspose()) {
+    const int64_t r = copy.loops[contiguous.from].extent;
+    const int64_t w = copy.loops[contiguous.to].extent;
     blocks = copy.elements() / (r * w) * Tiles(r) * Tiles(w);
   }
   // More blocks gain nothing; each then copies several tiles.
-  constexpr int64_t kMostBlocks = 1 << 16;
-  return {.blocks = std::clamp<int64_t>(blocks, 1, kMostBlocks),
+  constexpr int64_t kMaxBlocks = 1 << 16;
+  return {.blocks = std::clamp<int64_t>(blocks, 1, kMaxBlocks),
           .threads = kThreads};
 }
 

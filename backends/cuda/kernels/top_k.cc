@@ -257,7 +257,7 @@ class TopKWriter {
         "      for (int t = 255; t >= 0; --t) {\n",
         "        if (t == (int)threadIdx.x) above = all;\n",
         "        all += bins[t];\n      }\n",
-        "      // A line may have fewer than are asked for.\n",
+        "      // A line may have fewer than k elements.\n",
         "      if (d == 0 && all < want) want = wanted = all;\n",
         "      if (above < want && above + bins[threadIdx.x] >= want) {\n",
         "        chosen[0] = threadIdx.x;\n        chosen[1] = above;\n",

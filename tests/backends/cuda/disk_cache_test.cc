@@ -58,27 +58,27 @@ TEST_F(DiskCacheTest, DamagedFilesCountAsMissing) {
   Cache().Keep("key", content);
   ASSERT_EQ(Files().size(), 1u);
   const std::filesystem::path file = Files()[0];
-  std::string content;
+  std::string stored;
   {
     std::ifstream in(file, std::ios::binary);
-    content.assign(std::istreambuf_iterator<char>(in), {});
+    stored.assign(std::istreambuf_iterator<char>(in), {});
   }
   const auto write = [&](const std::string& text) {
     std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
   };
-  for (size_t size = 0; size < content.size(); size += 13) {
-    write(content.substr(0, size));
+  for (size_t size = 0; size < stored.size(); size += 13) {
+    write(stored.substr(0, size));
     EXPECT_EQ(Cache().Find("key"), std::nullopt) << size;
   }
-  for (size_t at = 0; at < content.size(); at += 7) {
-    std::string damaged = content;
+  for (size_t at = 0; at < stored.size(); at += 7) {
+    std::string damaged = stored;
     damaged[at] ^= 4;
     write(damaged);
     EXPECT_EQ(Cache().Find("key"), std::nullopt) << at;
   }
-  write(content + "more");
+  write(stored + "more");
   EXPECT_EQ(Cache().Find("key"), std::nullopt);
-  write(content);
+  write(stored);
   EXPECT_THAT(Cache().Find("key"), Optional(content));
 }
 

@@ -47,7 +47,7 @@ std::string Name(const Program& program, int index) {
 std::vector<std::string> Names(const Program& program,
                                const std::vector<int>& group) {
   std::vector<std::string> names;
-  for (int index : group) names.push_back(Name(program, place));
+  for (int index : group) names.push_back(Name(program, index));
   return names;
 }
 
