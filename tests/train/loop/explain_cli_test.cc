@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: optimised only (checks the output of other programs)
 //
-// --explain and --dry_run of the examples as users meet them. What they print
-// under some presets is in tests/golden/<preset>.transformer_lm.explain.txt; to
-// rewrite the files, run
+// --explain and --dry_run of the examples. Their output under some presets is in
+// tests/golden/<preset>.transformer_lm.explain.txt; to update it, run
 //
 //   MTF_UPDATE_GOLDENS=1 train_loop_test --gtest_filter='*Explanations*'
 
@@ -42,7 +41,7 @@ Outcome RunProgram(const std::string& program, const std::string& arguments) {
   return RunCommand(absl::StrCat("timeout 60 ", program, " ", arguments));
 }
 
-// The example on a text of its own: no machine need have one.
+// Runs the example on a text of the test.
 Outcome RunExample(const std::string& arguments) {
   const std::string text = Temporary("text.txt");
   std::ofstream(text) << std::string(4096, 'a');
@@ -160,7 +159,7 @@ TEST(ExplainCli, HtmlGoesToAFile) {
   std::remove(path.c_str());
 }
 
-TEST(ExplainCli, ExplainAloneIsTextAndNoexplainTakesItBack) {
+TEST(ExplainCli, ExplainAloneIsTextAndNoexplainUndoesIt) {
   const Outcome text = RunProgram(README_PROGRAM, "--explain");
   EXPECT_EQ(text.exit_code, 0);
   EXPECT_THAT(text.out, StartsWith("one device, machine h100_nvlink_ib\n"));
@@ -200,8 +199,8 @@ TEST(ExplainCli, WrongValuesAreErrors) {
   }
 }
 
-// A preset is a whole layout, so its budget has a flag of its own.
-TEST(ExplainCli, ABudgetStandsBesideAPreset) {
+// A preset is a complete layout, so its budget is given by a separate flag.
+TEST(ExplainCli, ABudgetIsAddedToAPreset) {
   const std::string step = "--dry_run --mesh_shape=data:2 --layout=data ";
   const Outcome within =
       RunProgram(README_PROGRAM, step + "--budget=\"at most 1 GiB over data\"");
@@ -224,8 +223,8 @@ TEST(ExplainCli, ABudgetStandsBesideAPreset) {
   std::remove(path.c_str());
 }
 
-// As a bad budget in a layout is: nothing is shown or written before.
-TEST(ExplainCli, ABadBudgetIsRefusedBeforeAnythingIsShown) {
+// As for an invalid budget in a layout, nothing is printed or written before.
+TEST(ExplainCli, AnInvalidBudgetIsAnErrorBeforeAnyOutput) {
   const std::string page = Temporary("page");
   const std::string program = Temporary("program");
   const std::string step = absl::StrCat(
@@ -253,7 +252,7 @@ TEST(ExplainCli, ABadBudgetIsRefusedBeforeAnythingIsShown) {
   }
 }
 
-// JSON with a line behind it would be none.
+// The notice must not be printed after the JSON.
 TEST(ExplainCli, ABudgetWithoutEffectIsANoticeOfTheExplanation) {
   const Outcome outcome =
       RunProgram(README_PROGRAM,
@@ -265,7 +264,7 @@ TEST(ExplainCli, ABudgetWithoutEffectIsANoticeOfTheExplanation) {
   EXPECT_THAT(json["notices"].dump(), HasSubstr("has no axis"));
 }
 
-// The step itself is held against it too, not only its explanation.
+// The budget is checked before a run too, not only in an explanation.
 TEST(ExplainCli, ABudgetStopsAStep) {
   const Outcome run = RunProgram(
       README_PROGRAM,
