@@ -30,7 +30,7 @@ def properties(suite, outcome, limit):
     """Random programs under random layouts on meshes of up to 8 virtual
     devices. Several processes share the GPU; each stops when its time is over."""
     if not suite.has("properties_test"):
-        outcome.fail("there is no properties_test")
+        outcome.fail("properties_test was not found")
         return
     limit = min(limit, suite.left())
     shards = min(suite.workers(), suite.flags.cases)
@@ -120,7 +120,7 @@ def nccl(suite, outcome, limit):
     this GPU, which NCCL treats as two hosts connected by sockets."""
     program = "device_communicator_test"
     if not suite.has(program):
-        outcome.fail(f"there is no {suite.bin / program}")
+        outcome.fail(f"{suite.bin / program} was not found")
         return
     status, text = suite.run(
         [*suite.command(program), suite.device], "nccl_one", limit / 3,
