@@ -67,7 +67,7 @@ inline void ExpectGolden(const std::string& name, const std::string& text) {
     return;
   }
   std::ifstream file(path, std::ios::binary);
-  ASSERT_TRUE(file.good()) << path << " is not there; write it with "
+  ASSERT_TRUE(file.good()) << path << " does not exist; write it with "
                            << "MTF_UPDATE_GOLDENS=1";
   std::stringstream content;
   content << file.rdbuf();
@@ -82,11 +82,12 @@ inline void ExpectGolden(const std::string& name, const std::string& text) {
   const auto at = [line](const std::vector<std::string>& lines) {
     return line < lines.size() ? lines[line] : std::string("<the end>");
   };
-  ADD_FAILURE() << name << " line " << line + 1 << " is\n  " << at(got)
-                << "\nand was\n  " << at(wanted) << "\n(" << got.size()
-                << " lines, and were " << wanted.size()
-                << "). If that is meant, run again with MTF_UPDATE_GOLDENS=1 "
-                   "and review the difference.";
+  ADD_FAILURE()
+      << name << " line " << line + 1 << " is\n  " << at(got) << "\nand was\n  "
+      << at(wanted) << "\n(" << got.size() << " lines, and were "
+      << wanted.size()
+      << "). If this is intended, run again with MTF_UPDATE_GOLDENS=1 "
+         "and review the difference.";
 }
 
 }  // namespace mtf::testing

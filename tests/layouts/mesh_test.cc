@@ -26,7 +26,7 @@ TEST(AxisList, KeepsOrderAndComparesByContent) {
   EXPECT_EQ(list.Prefix(1), AxisList{2});
   EXPECT_EQ(list.Suffix(1), (AxisList{0, 1}));
   list.pop_back();
-  EXPECT_EQ(list, (AxisList{2, 0})) << "nothing is left behind the end";
+  EXPECT_EQ(list, (AxisList{2, 0})) << "unused axes are cleared";
   EXPECT_EQ(SetOf(list), AxisSet{5});
   EXPECT_EQ(ListOf(5), (AxisList{0, 2}));
 }

@@ -194,9 +194,9 @@ TEST(PlanReshard, EightAxesAreBoundedInTimeAndByTheNaivePath) {
       std::vector<int> axes = {0, 1, 2, 3, 4, 5, 6, 7};
       std::shuffle(axes.begin(), axes.end(), random);
       for (int axis : axes) {
-        const int place = static_cast<int>(random() % 5);
-        if (place < 3) end.dims[place].push_back(axis);
-        if (place == 3 && &end == &ends[0]) end.unreduced |= 1u << axis;
+        const int choice = static_cast<int>(random() % 5);
+        if (choice < 3) end.dims[choice].push_back(axis);
+        if (choice == 3 && &end == &ends[0]) end.unreduced |= 1u << axis;
       }
     }
     const std::vector<ReshardStep> path = on.Plan(ends[0], ends[1]);
@@ -283,11 +283,11 @@ TEST(PermuteSource, IsAPermutationThatKeepsUnmovedShards) {
     const std::vector<TensorLayout> layouts =
         AllLayouts(mesh, rank_of_tensor, false);
     const auto shard = [&](const TensorLayout& layout, int64_t rank) {
-      std::vector<int64_t> place;
+      std::vector<int64_t> coordinates;
       for (const AxisList& axes : layout.dims) {
-        place.push_back(mesh.Coordinate(rank, axes));
+        coordinates.push_back(mesh.Coordinate(rank, axes));
       }
-      return place;
+      return coordinates;
     };
     for (const TensorLayout& source : layouts) {
       for (const TensorLayout& target : layouts) {

@@ -29,7 +29,7 @@ std::string Write(const std::string& name, const std::string& text) {
 
 TEST(ReadPlainFile, ReadsEveryByte) {
   std::string text("a\0b\n\xff", 5);
-  for (int i = 0; i < 20; ++i) text += text;  // several pieces
+  for (int i = 0; i < 20; ++i) text += text;  // several blocks
   const auto read = ReadPlainFile(Write("bytes", text), "text", 1 << 24);
   ASSERT_OK(read);
   EXPECT_TRUE(*read == text);

@@ -59,10 +59,10 @@ TEST(Gradients, AreEmptyWithoutDependence) {
   Graph graph;
   const Tensor x = Constant(graph, {1, 2}, kFloat32, {a});
   const Tensor apart = Constant(graph, {1, 2}, kFloat32, {a});
-  const Tensor whole = Constant(graph, {1, 2}, kInt32, {a});
+  const Tensor integers = Constant(graph, {1, 2}, kInt32, {a});
   const Tensor y = x * 2;
   const Tensor later = y * 2;
-  const auto g = Gradients(y, {apart, whole, Tensor(), later, x});
+  const auto g = Gradients(y, {apart, integers, Tensor(), later, x});
   EXPECT_FALSE(g[0].valid());
   EXPECT_FALSE(g[1].valid());
   EXPECT_FALSE(g[2].valid());
