@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device does with the parts of a language model, as lines of JSON
-// (benchmarks/peers/README.md): einsums, maps, norms, loss and optimizer as
-// shares of what a copy reaches, eight virtual devices beside one, memory
-// beside its plan. Runs on every device, if slowly.
-//
+// Measures a device on the building blocks of language models and prints lines
+// of JSON (benchmarks/peers/README.md): einsums; maps, norms, loss and
+// optimizer relative to a copy; eight virtual devices relative to one;
+// allocated memory relative to the plan. Runs on every device, though slowly on
+// some.
 //   gpu_benchmark --device=cuda
 //   gpu_benchmark --device=cpu --size=tiny --only=kernels
 #include "benchmarks/gpu_benchmark.h"
@@ -27,11 +27,11 @@
 #include "train/loop/flag_types.h"
 #include "train/loop/run_main.h"
 
-ABSL_FLAG(std::string, device, "cuda", "what computes");
+ABSL_FLAG(std::string, device, "cuda", "the device to measure");
 ABSL_FLAG(std::string, size, "full", "full or tiny");
 ABSL_FLAG(std::string, only, "copy,einsums,kernels,launches,meshes,memory",
           "the parts to run");
-ABSL_FLAG(mtf::train::Size, repeats, 20, "how often each is timed");
+ABSL_FLAG(mtf::train::Size, repeats, 20, "timed runs of each measurement");
 ABSL_FLAG(bool, list, false, "prints names and sizes of the einsums only");
 
 namespace mtf {
@@ -52,7 +52,7 @@ absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& run,
                .count() /
            static_cast<double>(times);
   };
-  // Clocks of an idle GPU are slow.
+  // Warms up: an idle GPU has low clocks.
   const double warm_ms = least_ms > 0 ? 200 : 0;
   const Clock::time_point begin = Clock::now();
   do {
@@ -104,18 +104,18 @@ void EmitSkip(const GpuBenchmark& settings, const std::string& name,
 
 namespace {
 
-struct Part {
+struct BenchmarkPart {
   const char* name;
   absl::Status (*measure)(const GpuBenchmark& settings);
 };
-constexpr Part kParts[] = {
+constexpr BenchmarkPart kParts[] = {
     {"copy", &MeasureCopy},       {"einsums", &MeasureEinsums},
     {"kernels", &MeasureKernels}, {"launches", &MeasureLaunches},
     {"meshes", &MeasureMeshes},   {"memory", &MeasureMemory}};
 
-// The files of CUDA's libraries in this process: their names tell the releases
-// that a figure was measured with.
-void TellLibraries() {
+// Prints the files of CUDA's libraries that this process has loaded, whose
+// names usually contain the version.
+void PrintLibraries() {
   std::set<std::string> paths;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -154,7 +154,7 @@ absl::Status Main() {
     return absl::OkStatus();
   }
   std::vector<std::string> known;
-  for (const Part& part : kParts) known.emplace_back(part.name);
+  for (const BenchmarkPart& part : kParts) known.emplace_back(part.name);
   const std::vector<std::string> chosen =
       absl::StrSplit(absl::GetFlag(FLAGS_only), ',');
   for (const std::string& name : chosen) {
@@ -162,10 +162,10 @@ absl::Status Main() {
       return Unknown("only", name, known);
     }
   }
-  // A wrong name is an error, a device that is not there a reason to skip.
+  // An unknown name is an error; a missing device is a reason to skip.
   const absl::StatusOr<std::unique_ptr<Device>> device = settings.Open();
   if (absl::IsInvalidArgument(device.status())) return device.status();
-  for (const Part& part : kParts) {
+  for (const BenchmarkPart& part : kParts) {
     if (std::find(chosen.begin(), chosen.end(), part.name) == chosen.end()) {
       continue;
     }
@@ -175,7 +175,7 @@ absl::Status Main() {
     }
     MTF_RETURN_IF_ERROR(part.measure(settings));
   }
-  TellLibraries();
+  PrintLibraries();
   return absl::OkStatus();
 }
 
@@ -184,5 +184,6 @@ absl::Status Main() {
 
 int main(int argc, char** argv) {
   return mtf::train::RunMain(
-      argc, argv, "Measures a device on parts of language models.", &mtf::Main);
+      argc, argv, "Measures a device on building blocks of language models.",
+      &mtf::Main);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parts of gpu_benchmark share. Figures are lines of JSON in the form
-// of benchmarks/peers/README.md.
+// Declarations shared by the parts of gpu_benchmark. Figures are lines of JSON
+// in the format of benchmarks/peers/README.md.
 #ifndef BENCHMARKS_GPU_BENCHMARK_H_
 #define BENCHMARKS_GPU_BENCHMARK_H_
 
@@ -18,8 +18,8 @@ namespace mtf {
 
 struct GpuBenchmark {
   std::string device;  // a name of DeviceNames()
-  bool tiny = false;   // sizes that a device of plain loops can do
-  int repeats = 20;    // of what is timed
+  bool tiny = false;   // sizes suitable for the reference device
+  int repeats = 20;    // timed runs of each measurement
 
   absl::StatusOr<std::unique_ptr<Device>> Open() const;
 };
@@ -29,34 +29,34 @@ struct Timing {
   double spread = 0;        // of the middle half, relative to the median
 };
 
-// Times `run`, which may only enqueue, to the end of `wait`: after a few runs
-// that do not count, `repeats` times at least `least_ms` each.
+// Times `run`, which may only enqueue, until `wait` returns. After a warm-up,
+// measures `repeats` times for at least `least_ms` each.
 absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& run,
                                const std::function<absl::Status()>& wait,
                                int repeats, double least_ms);
 
-// Prints a measurement; `more` is further fields, as ",\"bytes\":1".
+// Prints a measurement; `more` has further fields, as in ",\"bytes\":1".
 void Emit(const GpuBenchmark& settings, const std::string& name,
           const std::string& unit, double value, const Timing& timing,
           const std::string& more = "");
-// Prints why there is none.
+// Prints the reason for a missing measurement.
 void EmitSkip(const GpuBenchmark& settings, const std::string& name,
               const absl::Status& reason);
 
-// The parts. Each says by itself what it cannot do; an error is a failure.
+// The parts. Each prints what it cannot measure; an error is a failure.
 //
-// Large copies by the device, and einsums of GPT's shapes one by one.
+// Large copies on the device, and einsums of GPT's shapes one by one.
 absl::Status MeasureCopy(const GpuBenchmark& settings);
 absl::Status MeasureEinsums(const GpuBenchmark& settings);
-// Their names and sizes, for comparison with peers/einsum_torch.py --list.
+// Prints their names and sizes, to compare with peers/einsum_torch.py --list.
 void ListEinsums(bool tiny);
 // Maps, norms, softmax, loss and AdamW as steps of a session.
 absl::Status MeasureKernels(const GpuBenchmark& settings);
 // A training step of few tokens.
 absl::Status MeasureLaunches(const GpuBenchmark& settings);
-// A training step on eight virtual devices beside one that does all the work.
+// A training step on eight virtual devices, relative to one with all the work.
 absl::Status MeasureMeshes(const GpuBenchmark& settings);
-// What a training step takes of the device beside what its plan says.
+// The memory that a training step allocates, and that of its plan.
 absl::Status MeasureMemory(const GpuBenchmark& settings);
 
 }  // namespace mtf

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One kernel at a time, straight on the device.
+// Single kernels, prepared directly on the device.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -19,12 +19,12 @@ namespace {
 using Sizes = std::map<char, int64_t>;
 
 struct EinsumCase {
-  std::string name, x, y, z;  // letters of the dimensions
+  std::string name, x, y, z;  // one letter per dimension
   Sizes sizes;
   DType dtype;
 };
 
-// Batch, m, n and k of the plain matmul with the same work.
+// Batch, m, n and k of the matmul with the same work.
 std::vector<int64_t> MatmulSizes(const EinsumCase& einsum) {
   std::vector<int64_t> sizes(4, 1);
   for (const auto& [letter, size] : einsum.sizes) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is limited by memory, as steps of a session: the same work several times
-// on variables of its own, so that the host's part of a step does not count.
-// Bytes are those that must move: each input read once, each output written
-// once.
+// Memory-bound work as steps of a session. Each step does the same work several
+// times, on different variables, so that the host's share of a step is
+// negligible. Bytes are the minimum: each input is read once, each output
+// written once.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,7 +29,7 @@
 namespace mtf {
 namespace {
 
-// Makes the work numbered `i`, adds its updates and returns its bytes.
+// Adds work number `i` and its updates to the graph; returns its bytes.
 using Work =
     std::function<int64_t(Graph& graph, int i, std::vector<Tensor>& updates)>;
 
@@ -67,7 +67,7 @@ KernelCase Elementwise(const std::string& name, const Shape& shape, DType dtype,
           }};
 }
 
-// What training asks of a norm: the gradients of its operand and parameters.
+// The gradients of a norm's operand and parameters, as in training.
 int64_t AddNormBackward(Graph& graph, int i, const Shape& shape,
                         const Dimension& dim, DType dtype,
                         std::vector<Tensor>& updates) {
@@ -88,7 +88,7 @@ int64_t AddNormBackward(Graph& graph, int i, const Shape& shape,
   return 3 * BytesOf(x);
 }
 
-// The parameters of GPT-2 124M, or two rows of them.
+// The parameter shapes of GPT-2 124M, or two small ones.
 std::vector<Shape> ParameterShapes(bool tiny) {
   if (tiny) return {{{"vocab", 64}, {"d_model", 16}}, {{"d_model", 16}}};
   const Dimension d_model{"d_model", 768}, d_ff{"d_ff", 3072},
@@ -164,7 +164,7 @@ std::vector<KernelCase> Cases(bool tiny) {
     add("softmax_gradient", scores, 2, [=](Tensor x, Tensor dy) {
       return gradient(nn::Softmax(x, keys), x, dy);
     });
-    // Loss and gradient of the logits in one: one pass would do.
+    // Loss and gradient of the logits together; one pass is enough.
     cases.push_back(Elementwise(
         absl::StrCat("kernel/cross_entropy/", name), logits, dtype,
         tiny ? 1 : 2,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole training steps: eight virtual devices beside one, memory beside its
-// plan.
+// Complete training steps: eight virtual devices relative to one, and memory
+// relative to the plan.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -50,7 +50,7 @@ GptSizes SizesFor(const GpuBenchmark& settings) {
   return sizes;
 }
 
-// GPT-2 124M on so few tokens that what counts is how a step is launched.
+// GPT-2 124M with so few tokens that launches dominate.
 GptSizes LaunchBound(const GpuBenchmark& settings) {
   if (settings.tiny) return SizesFor(settings);
   GptSizes sizes;
@@ -66,7 +66,7 @@ GptSizes LaunchBound(const GpuBenchmark& settings) {
   return sizes;
 }
 
-// Tokens and targets that no shard of the vocabulary has to itself.
+// Tokens and targets that are spread over all shards of the vocabulary.
 std::map<std::string, HostTensor> FeedsOf(const GptSizes& sizes) {
   const Shape shape = {{"batch", sizes.batch}, {"length", sizes.length}};
   std::vector<int32_t> tokens(shape.num_elements());
@@ -94,10 +94,10 @@ absl::StatusOr<Timing> TimeStep(const GpuBenchmark& settings,
                  [] { return absl::OkStatus(); }, settings.repeats, 0);
 }
 
-// Counts what is allocated on a device and leaves the rest to it.
-class CountingDevice : public Device {
+// Counts allocations and forwards all calls to a device.
+class AllocationCountingDevice : public Device {
  public:
-  explicit CountingDevice(std::unique_ptr<Device> device)
+  explicit AllocationCountingDevice(std::unique_ptr<Device> device)
       : device_(std::move(device)) {}
 
   int64_t bytes() const { return bytes_; }
@@ -166,8 +166,8 @@ class CountingDevice : public Device {
   int64_t bytes_ = 0;
 };
 
-// Variables, the arena, and, where the host stays out of a step, what it is
-// going to fetch.
+// Variables, the arena and, if the host does not take part in a step, memory
+// for the fetches.
 int64_t PlannedBytes(const Program& program, const Device& device) {
   int64_t bytes = std::max<int64_t>(device.Plan(program).arena_bytes, 64);
   for (const Instruction& instruction : program.instructions) {
@@ -203,7 +203,7 @@ absl::Status MeasureMeshes(const GpuBenchmark& settings) {
         {"data:2,model:4", "data_model"}}) {
     MTF_ASSIGN_OR_RETURN(const Timing all,
                          TimeStep(settings, SizesFor(settings), mesh, layout));
-    // How much longer than one device with all of the work.
+    // Time relative to one device with all the work.
     Emit(settings, absl::StrCat("meshes/", mesh, "/", layout), "x",
          all.milliseconds / one.milliseconds, all);
   }
@@ -226,7 +226,7 @@ absl::Status MeasureMemory(const GpuBenchmark& settings) {
   MTF_RETURN_IF_ERROR(
       ranks.Run([&](Communicator& communicator) -> absl::Status {
         MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, settings.Open());
-        CountingDevice counting(std::move(device));
+        AllocationCountingDevice counting(std::move(device));
         MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> connection,
                              counting.Connect(communicator));
         Communicator& own = connection != nullptr ? *connection : communicator;
@@ -241,7 +241,7 @@ absl::Status MeasureMemory(const GpuBenchmark& settings) {
         MTF_ASSIGN_OR_RETURN(
             const std::unique_ptr<Executor> executor,
             Executor::Create(program, counting, own, variables));
-        // Plainly, then as it is recorded, then as it is replayed.
+        // Runs, records, replays.
         for (uint32_t i = 0; i < 3; ++i) {
           MTF_RETURN_IF_ERROR(executor->Run(FeedsOf(sizes), 0, i, &outputs));
         }

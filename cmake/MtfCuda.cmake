@@ -90,21 +90,21 @@ endif()
 # the shared object that it opens.
 function(mtf_link_cuda target)
   include(GNUInstallDirs)
-  set(place ${PROJECT_SOURCE_DIR}/backends/cuda/library.cc)
+  set(library_source ${PROJECT_SOURCE_DIR}/backends/cuda/library.cc)
   # CMake splits definitions at semicolons.
   string(REPLACE ";" "," summary "${MTF_CUDA_SUMMARY}")
-  set_property(SOURCE ${place} APPEND PROPERTY COMPILE_DEFINITIONS
+  set_property(SOURCE ${library_source} APPEND PROPERTY COMPILE_DEFINITIONS
     "MTF_CUDA_SUMMARY=\"${summary}\""
     "MTF_CUDA_INSTALL_FOLDER=\"${CMAKE_INSTALL_FULL_LIBDIR}\"")
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
   if(NOT MTF_HAVE_CUDA)
     return()
   endif()
-  set_property(SOURCE ${place} APPEND PROPERTY
+  set_property(SOURCE ${library_source} APPEND PROPERTY
                COMPILE_DEFINITIONS MTF_HAS_CUDA=1)
   if(NOT PROJECT_IS_TOP_LEVEL)
     # As a subproject: programs are in another folder.
-    set_property(SOURCE ${place} APPEND PROPERTY COMPILE_DEFINITIONS
+    set_property(SOURCE ${library_source} APPEND PROPERTY COMPILE_DEFINITIONS
                  "MTF_CUDA_BUILD_FOLDER=\"${PROJECT_BINARY_DIR}/bin\"")
   endif()
 

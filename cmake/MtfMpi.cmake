@@ -1,7 +1,7 @@
-# Finds MPI as MTF_WITH_MPI says (AUTO takes what there is, ON fails without,
-# OFF does not look) and sets
+# Finds MPI according to MTF_WITH_MPI (AUTO uses MPI if it is found, ON fails
+# without it, OFF does not look for it) and sets
 #   MTF_HAVE_MPI     TRUE or FALSE
-#   MTF_MPI_SUMMARY  what was found or why not, in one line
+#   MTF_MPI_SUMMARY  what was found, or why nothing was, in one line
 
 if(NOT MTF_WITH_MPI MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR
@@ -12,21 +12,21 @@ set(MTF_HAVE_MPI FALSE)
 if(MTF_WITH_MPI STREQUAL "OFF")
   set(MTF_MPI_SUMMARY "off (MTF_WITH_MPI=OFF)")
 else()
-  set(MPI_CXX_SKIP_MPICXX ON)  # the C interface is the one that lives on
+  set(MPI_CXX_SKIP_MPICXX ON)  # use the C interface; the C++ one was removed
   find_package(MPI QUIET COMPONENTS CXX)
   if(MPI_CXX_FOUND)
     set(MTF_HAVE_MPI TRUE)
     set(MTF_MPI_SUMMARY "on (MPI ${MPI_CXX_VERSION}, ${MPIEXEC_EXECUTABLE})")
   elseif(MTF_WITH_MPI STREQUAL "ON")
-    message(FATAL_ERROR "MTF_WITH_MPI=ON, but there is no MPI; install "
+    message(FATAL_ERROR "MTF_WITH_MPI=ON, but MPI was not found; install "
                         "libopenmpi-dev and openmpi-bin, or set AUTO or OFF")
   else()
-    set(MTF_MPI_SUMMARY "off (no MPI found; libopenmpi-dev has it)")
+    set(MTF_MPI_SUMMARY "off (MPI was not found; install libopenmpi-dev)")
   endif()
 endif()
 
-# mtf_link_mpi(TARGET): adds the MPI communicator to the backends library. The
-# part of it that exists without MPI tells the user so.
+# mtf_link_mpi(TARGET): adds the MPI communicator to the backends library.
+# Without MPI, requests for it are errors that say so.
 function(mtf_link_mpi target)
   if(MTF_HAVE_MPI)
     file(GLOB sources CONFIGURE_DEPENDS
@@ -37,23 +37,23 @@ function(mtf_link_mpi target)
   endif()
 endfunction()
 
-# Settings for mpirun in tests, as environment and not as flags: an MPI that
-# does not know them ignores them.
+# Settings for mpirun in tests. They are environment variables, not flags, because
+# an MPI that does not know them ignores them.
 set(MTF_MPI_TEST_ENVIRONMENT
     OMPI_ALLOW_RUN_AS_ROOT=1
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     OMPI_MCA_rmaps_base_oversubscribe=1
     PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
     OMPI_MCA_hwloc_base_binding_policy=none
+    OMPI_MCA_mpi_yield_when_idle=1
     OMP_NUM_THREADS=1
     OMP_WAIT_POLICY=passive)
 
 # add_mpi_test(NAME RANKS [COMMAND target arguments...] [TIMEOUT seconds]
 #              [ENVIRONMENT variable=value...])
 #
-# Runs COMMAND (the target NAME by itself) on RANKS ranks under the mpirun of
-# the build, as the CTest NAME.RANKS; several tests of one target and number of
-# ranks take a NAME of their own.
+# Adds the test NAME.RANKS, which runs COMMAND (by default the target NAME) on
+# RANKS ranks under the mpirun of the build.
 function(add_mpi_test name ranks)
   cmake_parse_arguments(ARG "" "TIMEOUT" "COMMAND;ENVIRONMENT" ${ARGN})
   if(NOT MTF_HAVE_MPI)

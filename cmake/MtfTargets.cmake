@@ -6,6 +6,7 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+option(MTF_JOIN_LIBRARIES "Compile a dozen library sources as one" OFF)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
@@ -16,16 +17,16 @@ find_package(Threads REQUIRED)
 add_library(mtf_flags INTERFACE)
 target_compile_options(mtf_flags INTERFACE -Wall -Wextra -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Collecting garbage takes a tenth of the time and saves memory that one
-  # source does not need.
+  # Without garbage collection the compiler is a tenth faster; one source does
+  # not need the memory.
   target_compile_options(mtf_flags INTERFACE --param=ggc-min-heapsize=524288)
 endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(mtf_flags INTERFACE -march=x86-64-v3)
 endif()
 if(MTF_SANITIZE)
-  # The sources of tests do without UndefinedBehaviorSanitizer, which doubles
-  # the time it takes to compile them; what they call has it.
+  # UndefinedBehaviorSanitizer doubles the time to compile, so the sources of
+  # tests do without it; the libraries they call have it.
   string(REPLACE "," ";" sanitizers "${MTF_SANITIZE}")
   foreach(sanitizer ${sanitizers})
     if(sanitizer STREQUAL "undefined")
@@ -36,14 +37,15 @@ if(MTF_SANITIZE)
     target_compile_options(mtf_flags INTERFACE
                            $<${where}:-fsanitize=${sanitizer}>)
     if(sanitizer STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      # It does not know the fences in Abseil's flags of several words, and says
-      # so. They are read before there are threads.
+      # GCC warns that it does not instrument fences. Abseil's flags of several
+      # words have some; they are read before there are threads.
       target_compile_options(mtf_flags INTERFACE -Wno-tsan)
     endif()
     if(sanitizer STREQUAL "undefined")
-      # Checks of each pointer double the time to compile. A null one traps, the
-      # processor reads what is not aligned, and no type is a wrong one without
-      # a cast; where no raw memory is touched none is past its end either.
+      # Checks of each pointer double the time to compile. Without them a null
+      # pointer still traps, the processor reads unaligned memory, and a type
+      # can only be wrong after a cast. Sources that touch no raw memory also do
+      # without pointer-overflow checks.
       set(values_only "$<BOOL:$<TARGET_PROPERTY:MTF_VALUES_ONLY>>")
       target_compile_options(
         mtf_flags INTERFACE -fno-sanitize=null,alignment,vptr
@@ -55,12 +57,13 @@ if(MTF_SANITIZE)
   target_link_options(mtf_flags INTERFACE -fsanitize=${MTF_SANITIZE})
 endif()
 
-# mtf_library(NAME [VALUES_ONLY] [OWN_FLAGS] [ALONE sources...]
-#             [DEPS targets...]): one library of every .cc in the folder, known
-# inside and outside the build as mtf::NAME. VALUES_ONLY says that it never
-# touches raw memory, OWN_FLAGS that it is compiled like no other, ALONE which
-# sources have a name in an unnamed namespace that another source has too, or
-# are linked only where they are called.
+# mtf_library(NAME [VALUES_ONLY] [OWN_FLAGS] [SOURCES sources...]
+#             [ALONE sources...] [DEPS targets...]): one library of every .cc in
+# the folder, known inside and outside the build as mtf::NAME. VALUES_ONLY says
+# that it never touches raw memory, OWN_FLAGS that its flags differ from those of
+# the other libraries. ALONE lists the sources that are not joined with others:
+# their unnamed namespace shares a name with another source, or they are linked
+# only where they are called.
 function(mtf_library name)
   cmake_parse_arguments(ARG "VALUES_ONLY;OWN_FLAGS" "" "DEPS;SOURCES;ALONE"
                         ${ARGN})
@@ -78,23 +81,23 @@ function(mtf_library name)
   set_target_properties(mtf_${name} PROPERTIES
                         MTF_VALUES_ONLY "${ARG_VALUES_ONLY}")
   set_property(GLOBAL APPEND PROPERTY MTF_LIBRARIES mtf_${name})
-  if(MTF_SANITIZE)
+  if(MTF_SANITIZE OR MTF_JOIN_LIBRARIES)
     # A dozen sources at a time: the templates and inline functions that they
-    # share are compiled once, which saves up to half of the time. A name that
-    # two of them have for their own is an error here; rename it, or put one of
-    # the sources under ALONE. The optimised libraries do without: that finds an
-    # include of ours that is missing.
+    # share are compiled once, which saves up to half of the time. If two of
+    # them define one name in their unnamed namespaces, that is an error here:
+    # rename it, or list one of the sources under ALONE. The release preset does
+    # not join sources, and so finds missing includes.
     set_target_properties(mtf_${name} PROPERTIES UNITY_BUILD ON
                                                  UNITY_BUILD_BATCH_SIZE 12)
     set_source_files_properties(${ARG_ALONE} PROPERTIES
                                 SKIP_UNITY_BUILD_INCLUSION ON)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      # A type of an unnamed namespace in a member: a mistake in a header, which
-      # the sources look like here.
+      # Warns of members whose type is in an unnamed namespace, a mistake in a
+      # header only; GCC takes joined sources for headers.
       target_compile_options(mtf_${name} PRIVATE -Wno-subobject-linkage)
     endif()
   endif()
-  # Libraries that are compiled alike share what the first has compiled.
+  # Libraries with the same flags share the precompiled headers of the first.
   set(kind MTF_HEADERS_OF_${ARG_VALUES_ONLY})
   get_property(owner GLOBAL PROPERTY ${kind})
   if(owner AND NOT ARG_OWN_FLAGS)
@@ -107,10 +110,9 @@ function(mtf_library name)
   endif()
 endfunction()
 
-# mtf_precompile_headers(TARGET [headers...]): compiles what most sources
-# include once for all of them: a third of the time of most. With
-# -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON a build finds which of them a source
-# forgets.
+# mtf_precompile_headers(TARGET [headers...]): compiles the headers that most
+# sources include once for all of them, a third of the time of most sources.
+# A build with -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON finds missing includes.
 function(mtf_precompile_headers target)
   target_precompile_headers(${target} PRIVATE
     ${ARGN} <algorithm> <cstdint> <functional> <map> <memory> <string> <utility>
@@ -120,14 +122,13 @@ function(mtf_precompile_headers target)
   mtf_cache_precompiled(${target})
 endfunction()
 
-# mtf_reuse_headers(TARGET OWNER): takes what OWNER has compiled.
+# mtf_reuse_headers(TARGET OWNER): uses the precompiled headers of OWNER.
 function(mtf_reuse_headers target owner)
   target_precompile_headers(${target} REUSE_FROM ${owner})
   mtf_cache_precompiled(${target})
 endfunction()
 
-# mtf_cache_precompiled(TARGET): lets ccache tell one precompiled header from
-# another.
+# mtf_cache_precompiled(TARGET): lets ccache distinguish precompiled headers.
 function(mtf_cache_precompiled target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -fpch-preprocess)

@@ -130,9 +130,9 @@ Tensor Graph::Fail(const absl::Status& status, absl::string_view what,
     // The location belongs to the first line, which is complete by itself.
     std::string message(status.message());
     const size_t end = message.find('\n');
-    const std::string place =
+    const std::string site =
         absl::StrCat(" (", what, ", ", SiteOf(location).ToString(), ")");
-    message.insert(end == std::string::npos ? message.size() : end, place);
+    message.insert(end == std::string::npos ? message.size() : end, site);
     status_ = absl::Status(status.code(), message);
   }
   if (!shape.Validate().ok()) shape = {};

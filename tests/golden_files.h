@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts that are compared with the files of tests/golden/, or take their place
-// when MTF_UPDATE_GOLDENS=1 asks for it.
+// Texts that are compared with the files of tests/golden/, or replace them
+// under MTF_UPDATE_GOLDENS=1.
 #ifndef TESTS_GOLDEN_FILES_H_
 #define TESTS_GOLDEN_FILES_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
@@ -22,7 +26,40 @@ inline bool UpdatesGoldens() {
   return update != nullptr && std::string(update) == "1";
 }
 
-// Fails with the first line that differs, which says more than two long texts.
+// Whether programs and explanations under a preset have golden files. The texts
+// of the other presets are checked by statements alone.
+inline bool HasGoldens(const std::string& preset) {
+  return preset == "data_model" || preset == "megatron_sequence" ||
+         preset == "zero3";
+}
+
+// Expects that the collectives that the text of an explanation lists add up to
+// its line "... N bytes sent in M calls ...".
+inline void ExpectCollectivesAddUp(const std::string& explanation) {
+  int64_t bytes = 0, calls = 0;
+  std::string list = explanation.substr(std::min(
+      explanation.find("\ncollectives, in order"), explanation.size()));
+  list = list.substr(0, list.find("\n\n"));
+  for (const absl::string_view line : absl::StrSplit(list, '\n')) {
+    // no, collective, axis, calls, bytes; other lines continue a row.
+    const std::vector<std::string> row =
+        absl::StrSplit(line, ' ', absl::SkipEmpty());
+    int number = 0;
+    int64_t row_calls = 0, row_bytes = 0;
+    if (row.size() > 4 && absl::SimpleAtoi(row[0], &number) &&
+        absl::SimpleAtoi(row[3], &row_calls) &&
+        absl::SimpleAtoi(row[4], &row_bytes)) {
+      calls += row_calls;
+      bytes += row_bytes;
+    }
+  }
+  EXPECT_TRUE(absl::StrContains(
+      explanation, absl::StrCat(" ", bytes, " bytes sent in ", calls, " call")))
+      << bytes << " bytes, " << calls << " calls in\n"
+      << explanation;
+}
+
+// Reports the first line that differs: two long texts are hard to compare.
 inline void ExpectGolden(const std::string& name, const std::string& text) {
   const std::string path = absl::StrCat(GOLDEN_DIR, "/", name);
   if (UpdatesGoldens()) {
@@ -30,7 +67,7 @@ inline void ExpectGolden(const std::string& name, const std::string& text) {
     return;
   }
   std::ifstream file(path, std::ios::binary);
-  ASSERT_TRUE(file.good()) << path << " is not there; write it with "
+  ASSERT_TRUE(file.good()) << path << " does not exist; write it with "
                            << "MTF_UPDATE_GOLDENS=1";
   std::stringstream content;
   content << file.rdbuf();
@@ -45,11 +82,12 @@ inline void ExpectGolden(const std::string& name, const std::string& text) {
   const auto at = [line](const std::vector<std::string>& lines) {
     return line < lines.size() ? lines[line] : std::string("<the end>");
   };
-  ADD_FAILURE() << name << " line " << line + 1 << " is\n  " << at(got)
-                << "\nand was\n  " << at(wanted) << "\n(" << got.size()
-                << " lines, and were " << wanted.size()
-                << "). If that is meant, run again with MTF_UPDATE_GOLDENS=1 "
-                   "and review the difference.";
+  ADD_FAILURE()
+      << name << " line " << line + 1 << " is\n  " << at(got) << "\nand was\n  "
+      << at(wanted) << "\n(" << got.size() << " lines, and were "
+      << wanted.size()
+      << "). If this is intended, run again with MTF_UPDATE_GOLDENS=1 "
+         "and review the difference.";
 }
 
 }  // namespace mtf::testing

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs of tests as text, without the line that ends a text: how many
-// instructions there are is counted, not kept up by hand.
+// Program texts in tests, without the final line "end{instructions:N}", which
+// is added with the number of instructions.
 #ifndef TESTS_PROGRAM_TEXT_H_
 #define TESTS_PROGRAM_TEXT_H_
 
@@ -17,7 +17,7 @@
 
 namespace mtf::testing {
 
-// `text` with its end, whatever is wrong with it otherwise.
+// `text` with its final line, also if the text is otherwise invalid.
 inline std::string Ended(absl::string_view text) {
   int instructions = 0;
   for (const LogicalLine& line : LogicalLines(text)) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How often a test repeats itself in each build.
+// The number of repetitions of a test, by build.
 #ifndef TESTS_REPEATS_H_
 #define TESTS_REPEATS_H_
 
 namespace mtf::testing {
 
-// `all` where code is optimised. `few` under a sanitizer, which makes each ten
-// times as slow and looks at memory and threads: the first repeats show it what
-// there is. What differs in kind (layouts, meshes, dtypes) is no repeat.
+// `all` in optimized builds, `few` under a sanitizer, where each repetition
+// takes ten times as long and the first ones exercise the same code. Cases that
+// differ in kind (layouts, meshes, dtypes) are not repetitions.
 //
 //   for (int seed = 0; seed < Repeats(400, 40); ++seed) ...
 constexpr int Repeats(int all, int few) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs started from tests as a user starts them.
+// Runs programs from tests as a user runs them.
 #ifndef TESTS_RUN_COMMAND_H_
 #define TESTS_RUN_COMMAND_H_
 
@@ -30,12 +30,12 @@ inline std::string ReadText(const std::string& path) {
   return text.str();
 }
 
-// Cases may run at the same time, each in a process of its own.
+// A temporary path. Unique per process, because tests run concurrently.
 inline std::string Temporary(const std::string& name) {
   return absl::StrCat(::testing::TempDir(), "/mtf_", getpid(), "_", name);
 }
 
-// Runs a line of shell; put "timeout 60" in it to make a hang a failure.
+// Runs a shell command. Include "timeout 60" to make a hang a failure.
 inline Outcome RunCommand(const std::string& command) {
   const std::string out = Temporary("out"), errors = Temporary("errors");
   const int status =

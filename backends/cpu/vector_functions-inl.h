@@ -125,9 +125,10 @@ HWY_INLINE Floats Exp(Floats x) {
     return hn::BitCast(d,
                        hn::ShiftLeft<23>(hn::Add(exponent, hn::Set(di, 127))));
   };
-  const auto whole = hn::ConvertTo(di, n);
-  const auto half = hn::ShiftRight<1>(whole);
-  return Floats(hn::Mul(hn::Mul(e, power(half)), power(hn::Sub(whole, half))));
+  const auto exponent = hn::ConvertTo(di, n);
+  const auto half = hn::ShiftRight<1>(exponent);
+  return Floats(
+      hn::Mul(hn::Mul(e, power(half)), power(hn::Sub(exponent, half))));
 #endif
 }
 

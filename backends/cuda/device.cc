@@ -21,7 +21,7 @@
 #include "backends/cuda/kernels/reduce.h"
 #include "backends/cuda/kernels/scan.h"
 #include "backends/cuda/kernels/scatter_add.h"
-#include "backends/cuda/kernels/step_counters.h"
+#include "backends/cuda/kernels/step_state.h"
 #include "backends/cuda/kernels/top_k.h"
 #include "backends/cuda/matmul/einsum.h"
 #include "backends/cuda/scratch.h"
@@ -49,7 +49,7 @@ std::vector<SpaceDimension> IterationOf(const Binding& binding) {
   return space;
 }
 
-// The dimensions of all three, those of the result first.
+// The dimensions of all three values, the result's first.
 std::vector<SpaceDimension> SpaceOf(const BoundValue& x, const BoundValue& y,
                                     const BoundValue& z) {
   std::vector<SpaceDimension> space;
@@ -81,21 +81,21 @@ class ZeroKernel : public Kernel {
   int64_t bytes_;
 };
 
-class SideStream : public AsyncRunner {
+class AsyncStream : public AsyncRunner {
  public:
-  SideStream(Runtime& runtime, std::unique_ptr<SideWork> work)
+  AsyncStream(Runtime& runtime, std::unique_ptr<AsyncWork> work)
       : runtime_(runtime), work_(std::move(work)) {}
   absl::Status Run(const std::function<absl::Status()>& work) override {
-    runtime_.EnterSide(*work_);
+    runtime_.EnterAsync(*work_);
     const absl::Status status = CatchExceptions(work);
-    runtime_.LeaveSide(*work_);
+    runtime_.LeaveAsync(*work_);
     return status;
   }
-  void Wait() override { runtime_.WaitForSide(*work_); }
+  void Wait() override { runtime_.WaitForAsync(*work_); }
 
  private:
   Runtime& runtime_;
-  std::unique_ptr<SideWork> work_;
+  std::unique_ptr<AsyncWork> work_;
 };
 
 class CudaDevice : public Device {
@@ -104,7 +104,7 @@ class CudaDevice : public Device {
       : name_(std::move(name)),
         runtime_(std::move(runtime)),
         scratch_(*runtime_),
-        words_(*runtime_) {}
+        step_state_(*runtime_) {}
 
   absl::string_view name() const override { return name_; }
   void EnterThread() override { runtime_->EnterThread(); }
@@ -130,7 +130,7 @@ class CudaDevice : public Device {
       case Opcode::kConstant:
         return PrepareConstant(runtime, binding);
       case Opcode::kRandom:
-        return PrepareRandom(runtime, words_, binding);
+        return PrepareRandom(runtime, step_state_, binding);
       case Opcode::kMap:
         return PrepareMap(runtime, ExpressionOf(instruction), binding.operands,
                           binding.results[0]);
@@ -149,9 +149,9 @@ class CudaDevice : public Device {
       case Opcode::kConcat:
         return PrepareConcat(runtime, binding);
       case Opcode::kGather:
-        return PrepareGather(runtime, words_, binding);
+        return PrepareGather(runtime, step_state_, binding);
       case Opcode::kScatterAdd:
-        return PrepareScatterAdd(runtime, scratch_, words_, binding);
+        return PrepareScatterAdd(runtime, scratch_, step_state_, binding);
       case Opcode::kScan:
         return PrepareScan(runtime, binding);
       case Opcode::kReduceBlocks:
@@ -174,14 +174,15 @@ class CudaDevice : public Device {
                                       const BlockCopy& copy) override {
     KernelOr kernel = PrepareBlockCopy(*runtime_, to, from, copy);
     if (kernel.ok()) return *std::move(kernel);
-    // There is no one to tell yet: the step ends with it.
+    // PrepareCopy cannot return an error: the step fails with it.
     if (failure_.ok()) failure_ = kernel.status();
     return std::make_unique<LaunchSequence>(*runtime_, std::vector<Launch>());
   }
 
   BufferPlan Plan(const Program& program) const override {
     return PlanBuffersOf(
-        program, GroupsInMemory(program, FindAttentionFor(*runtime_, program)));
+        program,
+        FindFusedGroups(program, FindAttentionFor(*runtime_, program)));
   }
   std::vector<std::vector<int>> Groups(const Program& program) const override {
     std::vector<bool> taken(program.instructions.size(), false);
@@ -216,7 +217,7 @@ class CudaDevice : public Device {
     if (einsums == 1) {
       KernelOr kernel = PrepareMatmulGroup(*runtime_, scratch_, bindings);
       if (!kernel.ok() || *kernel != nullptr) return kernel;
-      return PrepareInParts(bindings);
+      return PrepareSeparately(bindings);
     }
     if (einsums > 1) {
       return PrepareAttentionGroup(*runtime_, scratch_, bindings, bind);
@@ -239,20 +240,20 @@ class CudaDevice : public Device {
 
   absl::Status BeginStep(const StepContext& context) override {
     MTF_RETURN_IF_ERROR(failure_);
-    words_.BeginStep(context);
+    step_state_.BeginStep(context);
     return absl::OkStatus();
   }
   absl::Status Finish(StepContext& context) override {
     if (connection_ != nullptr) {
       MTF_RETURN_IF_ERROR(connection_->Synchronize());
     }
-    return words_.Finish(context);
+    return step_state_.Finish(context);
   }
 
   std::unique_ptr<AsyncRunner> PrepareAsyncRunner() override {
-    std::unique_ptr<SideWork> work = runtime_->NewSideWork();
+    std::unique_ptr<AsyncWork> work = runtime_->NewAsyncWork();
     if (work == nullptr) return nullptr;
-    return std::make_unique<SideStream>(*runtime_, std::move(work));
+    return std::make_unique<AsyncStream>(*runtime_, std::move(work));
   }
 
   void EnterRange(const char* name) override { runtime_->PushRange(name); }
@@ -266,19 +267,20 @@ class CudaDevice : public Device {
   }
 
  private:
-  // An einsum and the map of its result that the library does not do for it,
-  // where that result has no memory: it is where the map's goes. Null where
-  // members can be prepared one by one.
-  KernelOr PrepareInParts(absl::Span<const Binding> members) {
+  // Prepares an einsum and the map of its result as two kernels, if the library
+  // does not support the epilogue and the einsum's result has no memory: it
+  // then uses that of the map's result. Null if members can be prepared one by
+  // one.
+  KernelOr PrepareSeparately(absl::Span<const Binding> members) {
     Binding einsum = members.front(), map = members.back();
     if (einsum.instruction().opcode != Opcode::kEinsum ||
         einsum.results[0].data != nullptr) {
       return nullptr;
     }
-    void* const place = map.results[0].data;
-    einsum.results[0].data = place;
+    void* const memory = map.results[0].data;
+    einsum.results[0].data = memory;
     for (BoundValue& operand : map.operands) {
-      if (operand.data == nullptr) operand.data = place;
+      if (operand.data == nullptr) operand.data = memory;
     }
     auto parts = std::make_unique<KernelList>();
     MTF_RETURN_IF_ERROR(parts->Add(Prepare(einsum)));
@@ -306,7 +308,7 @@ class CudaDevice : public Device {
           MapExpression::Single(ScalarFunction::kMultiply, z.dtype(), 2),
           binding.operands, z);
     }
-    // Products of narrow floats are exact in float32.
+    // Products of 16-bit floats are exact in float32.
     const DType wide = IsFloat(z.dtype()) ? kFloat32 : z.dtype();
     return PrepareReduce(
         *runtime_, scratch_, ReduceKind::kSum,
@@ -317,9 +319,9 @@ class CudaDevice : public Device {
   std::string name_;
   std::shared_ptr<Runtime> runtime_;
   Scratch scratch_;
-  StepCounters words_;
-  absl::Status failure_;              // of PrepareCopy, which returns none
-  Connection* connection_ = nullptr;  // lives longer than any step
+  StepState step_state_;
+  absl::Status failure_;              // of PrepareCopy, which returns no Status
+  Connection* connection_ = nullptr;  // outlives every step
 };
 
 }  // namespace

@@ -11,20 +11,20 @@
 
 namespace mtf::cuda {
 
-// A GPU of this machine: generated kernels, cuBLASLt and cuDNN. The errors of
+// A GPU of this machine: generated kernels, cuBLASLt and cuDNN. Errors as for
 // OpenGpu (runtime.h).
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
     const DeviceOptions& options);
 
-// The device over any runtime, under a name of its own.
+// A device over any runtime, called `name`.
 std::unique_ptr<Device> CreateDeviceOver(std::shared_ptr<Runtime> runtime,
                                          std::string name);
 
-// Whether a GPU can be opened; found out once.
+// Whether a GPU can be opened; determined once.
 bool HasGpu();
 
-// The same device over a GPU that this machine's cores play: for tests of
-// everything above runtime.h where there is no GPU. Slow.
+// The same device over an emulated GPU, for tests on machines without a GPU.
+// Slow.
 absl::StatusOr<std::unique_ptr<Device>> CreateEmulatedDevice(
     const DeviceOptions& options);
 

@@ -22,7 +22,8 @@
 namespace mtf::cuda {
 namespace {
 
-// FNV-1a. Only names and damage: a file holds its whole key.
+// FNV-1a. Used for file names and to detect damage; a file contains its full
+// key.
 uint64_t Digest(absl::string_view text) {
   uint64_t digest = 14695981039346656037u;
   for (const char c : text) {
@@ -37,16 +38,17 @@ std::string Header(absl::string_view key, absl::string_view content) {
                       absl::Hex(Digest(content), absl::kZeroPad16), "\n");
 }
 
-// Once for each folder: what is not kept is made again at every start.
-void TellNotKept(const std::string& folder, const std::string& why) {
+// Warns once per folder.
+void ReportNotStored(const std::string& folder, const std::string& why) {
   static std::mutex mutex;
-  static std::set<std::string>& told = *new std::set<std::string>;
+  static std::set<std::string>& reported = *new std::set<std::string>;
   std::lock_guard<std::mutex> lock(mutex);
-  if (!told.insert(folder).second) return;
-  std::cerr << "note: nothing can be kept in " << folder << " (" << why
-            << "), so it is made again at every start; MTF_CACHE_DIR names "
-               "another folder"
-            << std::endl;
+  if (!reported.insert(folder).second) return;
+  std::cerr
+      << "note: cannot write the cache in " << folder << " (" << why
+      << "), so its contents are computed at every start; MTF_CACHE_DIR names "
+         "another folder"
+      << std::endl;
 }
 
 }  // namespace
@@ -76,9 +78,9 @@ std::optional<std::string> DiskCache::Find(absl::string_view key) const {
   if (folder_.empty()) return std::nullopt;
   std::ifstream file(PathOf(key), std::ios::binary);
   if (!file) return std::nullopt;
-  std::ostringstream whole;
-  whole << file.rdbuf();
-  const std::string text = whole.str();
+  std::ostringstream read;
+  read << file.rdbuf();
+  const std::string text = read.str();
   const size_t line = text.find('\n');
   if (line == std::string::npos) return std::nullopt;
   if (text.size() < line + 1 + key.size()) return std::nullopt;
@@ -94,8 +96,8 @@ void DiskCache::Keep(absl::string_view key, absl::string_view content) const {
   if (folder_.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
-  if (error) return TellNotKept(folder_, error.message());
-  chmod(folder_.c_str(), 0700);  // code that this user's programs will run
+  if (error) return ReportNotStored(folder_, error.message());
+  chmod(folder_.c_str(), 0700);  // it holds code that this user's programs run
   static std::atomic<int> count{0};
   const std::string path = PathOf(key);
   const std::string part = absl::StrCat(path, ".", getpid(), ".", count++);
@@ -106,10 +108,10 @@ void DiskCache::Keep(absl::string_view key, absl::string_view content) const {
     if (!file) {
       const std::string why = std::generic_category().message(errno);
       std::remove(part.c_str());
-      return TellNotKept(folder_, why);
+      return ReportNotStored(folder_, why);
     }
   }
-  // A reader sees the old file or the new one.
+  // Atomic: a reader sees the old file or the new one.
   if (std::rename(part.c_str(), path.c_str()) != 0) std::remove(part.c_str());
 }
 

@@ -9,27 +9,27 @@
 
 namespace mtf::cuda {
 
-// What took long to find out, kept in files for later processes. Never an
-// error: what cannot be read is not there, what cannot be written is not kept,
-// which is told once on standard error.
-// Any number of processes may share a folder.
+// A persistent cache of results that are slow to compute, one file each.
+// Failures are not errors: an unreadable entry counts as missing, and an entry
+// that cannot be written is dropped, which is reported once on standard error.
+// Processes may share a folder.
 //
 //   const DiskCache cache(DiskCache::Folder("kernels"));
 //   if (auto code = cache.Find(key)) ...
 //   cache.Keep(key, code);
 class DiskCache {
  public:
-  // The part `name` of the user's cache: below MTF_CACHE_DIR, else
-  // XDG_CACHE_HOME/mtf, else HOME/.cache/mtf; "" where none of them is set, or
+  // The subfolder `name` of the user's cache: below MTF_CACHE_DIR, else
+  // XDG_CACHE_HOME/mtf, else HOME/.cache/mtf. "" if none of them is set or
   // MTF_CACHE_DIR is empty.
   static std::string Folder(absl::string_view name);
 
-  // In `folder`, which is made on first use; "" keeps nothing.
+  // Stores in `folder`, which is created on first use; "" stores nothing.
   explicit DiskCache(std::string folder) : folder_(std::move(folder)) {}
 
-  // What was last kept under `key`; nothing where the file is damaged.
+  // The content last stored under `key`; nullopt if missing or damaged.
   std::optional<std::string> Find(absl::string_view key) const;
-  // Appears whole or not at all.
+  // Atomic: readers see the old entry or the new one.
   void Keep(absl::string_view key, absl::string_view content) const;
 
   const std::string& folder() const { return folder_; }

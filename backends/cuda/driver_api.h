@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The door between the library and libmtf_cuda.so, which is built from driver/
-// and opened at run time: programs start where there is no driver, and start
-// fast. Both sides are built from one tree by one compiler, so C++ types pass
-// through; the number below tells where they were not.
+// The interface between the library and libmtf_cuda.so, which is built from
+// driver/ and opened at run time, so that programs start fast, also on machines
+// without a driver. Both sides are built from one tree by one compiler, so C++
+// types may pass through it; kDriverAbi detects if they were not.
 #ifndef BACKENDS_CUDA_DRIVER_API_H_
 #define BACKENDS_CUDA_DRIVER_API_H_
 
@@ -18,11 +18,11 @@ namespace mtf::cuda {
 
 struct DriverOptions {
   int ordinal = 0;
-  double collective_timeout = 0;  // seconds; 0 waits for ever
+  double collective_timeout = 0;  // seconds; 0 waits forever
 };
 
-// Goes up with every change of runtime.h or of this file; what changes a size
-// is seen without.
+// Increase it with every change of runtime.h or of this file that does not
+// change one of the sizes below.
 inline constexpr int64_t kDriverAbi =
     4 +
     1000 * (sizeof(GpuInfo) + 3 * sizeof(MatmulProblem) +
@@ -31,18 +31,18 @@ inline constexpr int64_t kDriverAbi =
             13 * sizeof(PreparedAttention::Buffers) + 17 * sizeof(LaunchShape) +
             19 * sizeof(std::string) + 23 * sizeof(absl::Status));
 
-// What the shared object exports.
+// The functions that the shared object exports.
 extern "C" {
-// kDriverAbi of the other side: asked before anything else.
+// kDriverAbi of the shared object; called before anything else.
 using MtfCudaAbi = int64_t();
-// The runtime of a GPU, or why there is none.
+// Opens the runtime of a GPU, or says why it cannot.
 using MtfCudaOpen = void(const DriverOptions* options,
                          absl::StatusOr<std::shared_ptr<Runtime>>* runtime);
-// The machine code that a GPU of `architecture` would load; needs no GPU.
+// Compiles a kernel to the machine code of `architecture`; needs no GPU.
 using MtfCudaCompile = void(const KernelSource* source, int architecture,
                             absl::StatusOr<std::string>* code);
-// Whether the libraries accept the graph of `problem` on a GPU that `device`
-// describes as cuDNN does; needs no GPU. OK, or why not.
+// Returns OK if cuDNN supports `problem` on a GPU described by `device` (in
+// cuDNN's own format), otherwise the reason; needs no GPU.
 using MtfCudaCheckAttention = void(const AttentionProblem* problem,
                                    const std::string* device,
                                    absl::Status* status);

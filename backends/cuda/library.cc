@@ -16,7 +16,7 @@
 #include "backends/cuda/driver_api.h"
 #include "mtf/status.h"
 
-// How this build was configured, by MtfCuda.cmake.
+// The configuration of this build, set by MtfCuda.cmake.
 #ifndef MTF_CUDA_SUMMARY
 #define MTF_CUDA_SUMMARY "off"
 #endif
@@ -35,7 +35,7 @@ constexpr bool kBuiltWithCuda = true;
 constexpr bool kBuiltWithCuda = false;
 #endif
 
-// "" where there is none.
+// The folder of `path`, or "".
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash);
@@ -56,53 +56,53 @@ std::string FolderOfThisCode() {
   return FolderOf(info.dli_fname);
 }
 
-absl::Status Missing(const std::vector<std::string>& places) {
+absl::Status Missing(const std::vector<std::string>& paths) {
   if (!kBuiltWithCuda) {
     return absl::UnimplementedError(absl::StrCat(
         "this build has no device \"cuda\": CUDA is ", MTF_CUDA_SUMMARY,
         "\n  help     configure with -DMTF_WITH_CUDA=ON, or set ", kVariable,
         " to the ", kFile, " of a build of these sources"));
   }
-  return absl::NotFoundError(absl::StrCat(
-      "the CUDA driver library of mtf, ", kFile, ", is not where it should be",
-      "\n  looked   ", absl::StrJoin(places, "\n           "),
-      "\n  help     set ", kVariable, " to the file"));
+  return absl::NotFoundError(
+      absl::StrCat("the CUDA driver library of mtf, ", kFile, ", was not found",
+                   "\n  searched ", absl::StrJoin(paths, "\n           "),
+                   "\n  help     set ", kVariable, " to the file"));
 }
 
 absl::StatusOr<void*> OpenDriver() {
-  const std::vector<std::string> places = DriverPlaces();
+  const std::vector<std::string> paths = DriverPaths();
   std::string path;
-  for (const std::string& place : places) {
-    if (access(place.c_str(), R_OK) != 0) continue;
-    path = place;
+  for (const std::string& candidate : paths) {
+    if (access(candidate.c_str(), R_OK) != 0) continue;
+    path = candidate;
     break;
   }
   if (path.empty()) {
     const char* asked = std::getenv(kVariable);
-    if (asked == nullptr || *asked == '\0') return Missing(places);
+    if (asked == nullptr || *asked == '\0') return Missing(paths);
     return absl::NotFoundError(
-        absl::StrCat("there is no file \"", asked, "\", which ", kVariable,
-                     " names as the CUDA driver library of mtf"));
+        absl::StrCat("file \"", asked, "\" does not exist; ", kVariable,
+                     " must name the CUDA driver library of mtf"));
   }
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return absl::NotFoundError(absl::StrCat(
         "cannot load the CUDA driver library of mtf: ", dlerror(),
         "\n  file     ", path,
-        "\n  help     install the library that is named, or add its folder to "
+        "\n  help     install the missing library, or add its folder to "
         "LD_LIBRARY_PATH"));
   }
   auto* abi = reinterpret_cast<MtfCudaAbi*>(dlsym(library, kMtfCudaAbi));
   if (abi == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("\"", path, "\" is no CUDA driver library of mtf: it has ",
-                     "no function ", kMtfCudaAbi));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "\"", path, "\" is not a CUDA driver library of mtf: it has ",
+        "no function ", kMtfCudaAbi));
   }
   if (abi() != kDriverAbi) {
     return absl::FailedPreconditionError(
         absl::StrCat("\"", path,
                      "\" was built from other sources than this program: its "
-                     "interface is number ",
+                     "interface version is ",
                      abi(), ", not ", kDriverAbi,
                      "\n  help     build and install both together"));
   }
@@ -117,17 +117,17 @@ absl::StatusOr<F*> Find(const char* name) {
 
 }  // namespace
 
-std::vector<std::string> DriverPlaces() {
+std::vector<std::string> DriverPaths() {
   const char* asked = std::getenv(kVariable);
   if (asked != nullptr && *asked != '\0') return {asked};
-  std::vector<std::string> places;
+  std::vector<std::string> paths;
   const auto add = [&](const std::string& folder) {
     if (folder.empty()) return;
-    const std::string place = absl::StrCat(folder, "/", kFile);
-    for (const std::string& known : places) {
-      if (known == place) return;
+    const std::string candidate = absl::StrCat(folder, "/", kFile);
+    for (const std::string& known : paths) {
+      if (known == candidate) return;
     }
-    places.push_back(place);
+    paths.push_back(candidate);
   };
   const std::string program = FolderOfProgram();
   add(program);
@@ -137,16 +137,16 @@ std::vector<std::string> DriverPlaces() {
   add(MTF_CUDA_BUILD_FOLDER);
 #endif
   add(MTF_CUDA_INSTALL_FOLDER);
-  return places;
+  return paths;
 }
 
 absl::StatusOr<void*> FindDriverFunction(const char* name) {
-  // Opened once: another try would meet the same files. What was opened stays
-  // open, because runtimes hold code of it.
+  // Opened once, also if that fails: another try would give the same error.
+  // Never closed, because runtimes use its code.
   static std::mutex mutex;
-  static std::map<std::string, void*> libraries;  // by the places looked at
+  static std::map<std::string, void*> libraries;  // by the paths searched
   std::lock_guard<std::mutex> lock(mutex);
-  const std::string key = absl::StrJoin(DriverPlaces(), ":");
+  const std::string key = absl::StrJoin(DriverPaths(), ":");
   auto library = libraries.find(key);
   if (library == libraries.end()) {
     MTF_ASSIGN_OR_RETURN(void* opened, OpenDriver());

@@ -11,27 +11,27 @@
 
 namespace mtf::cuda {
 
-// Where the shared object of the driver is looked for, in order:
-// MTF_CUDA_LIBRARY alone where that is set; else beside the program, in the
-// folder lib beside the program's, beside the library that holds this code, and
-// where "cmake --install" puts it.
-std::vector<std::string> DriverPlaces();
+// Paths at which the driver's shared object is searched, in order:
+// MTF_CUDA_LIBRARY only, if set; else the program's folder, the folder lib next
+// to it, the folder of the library that contains this code, and the install
+// folder.
+std::vector<std::string> DriverPaths();
 
-// A function that the shared object exports (driver_api.h). Opens it once for
-// the life of the process. kUnimplemented in a build without CUDA, naming the
-// option; kNotFound where the file or a library that it needs is missing,
-// saying which; kFailedPrecondition where it was built from other sources.
+// Returns a function exported by the shared object (driver_api.h), which is
+// opened once per process. kUnimplemented in a build without CUDA names the
+// option; kNotFound names the missing file or library; kFailedPrecondition if
+// the shared object was built from other sources.
 absl::StatusOr<void*> FindDriverFunction(const char* name);
 
-// Machine code of a kernel for GPUs of `architecture` (90), as NVRTC makes it;
-// needs no GPU. Errors as above, and of Runtime::Compile.
+// Compiles a kernel with NVRTC to machine code for GPUs of `architecture` (90);
+// needs no GPU. Errors as above and as for Runtime::Compile.
 //
 //   MTF_ASSIGN_OR_RETURN(std::string code, CompileForGpu(source, 90));
 absl::StatusOr<std::string> CompileForGpu(const KernelSource& source,
                                           int architecture);
 
-// Whether cuDNN takes `problem` on a GPU as `device` describes it (a text of
-// cuDNN's own); needs no GPU.
+// OK if cuDNN supports `problem` on a GPU described by `device` (in cuDNN's own
+// format); needs no GPU.
 absl::Status CheckAttention(const AttentionProblem& problem,
                             const std::string& device);
 

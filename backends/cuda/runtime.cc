@@ -7,8 +7,8 @@
 namespace mtf::cuda {
 namespace {
 
-// "t/128" of a transposed matrix with 128 places between columns; what is not
-// as usual is added: "128+65536" with a batch stride, "@4" aligned to 4 bytes.
+// "t/128" of a transposed matrix with 128 elements between columns; unusual
+// properties follow: "128+65536" with a batch stride, "@4" aligned to 4 bytes.
 std::string Text(const MatmulProblem::Matrix& matrix) {
   std::string text =
       absl::StrCat(matrix.transposed ? "t/" : "", matrix.leading);
@@ -71,7 +71,7 @@ std::string MatmulProblem::ToString() const {
                   Text(y), " z ", Text(z));
   if (alpha != 1) absl::StrAppend(&text, " alpha ", alpha);
   if (beta != 0) absl::StrAppend(&text, " beta ", beta);
-  absl::StrAppend(&text, Text(epilogue), keeps ? " kept" : "",
+  absl::StrAppend(&text, Text(epilogue), stores_gelu_input ? " kept" : "",
                   tf32 ? " tf32" : "");
   return text;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the CUDA device needs of a GPU, and no more. Everything above this
-// header is plain C++ that writes kernels as text, chooses matmuls and binds
-// buffers; it builds and is tested on any machine. Two stand below it:
+// The interface between the CUDA device and a GPU. Everything above this header
+// is plain C++ that writes kernels as text, chooses matmuls and binds buffers;
+// it builds and is tested on any machine. There are two implementations:
 //
-//   driver/    CUDA itself (NVRTC, cuBLASLt, cuDNN, NCCL): a shared object of
-//              its own that is opened at run time (library.h)
-//   emulated/  kernels compiled by the host's compiler and run by its cores,
-//              thread by thread: slow, and the same text, so what it computes
-//              is what a GPU would
+//   driver/    CUDA itself (NVRTC, cuBLASLt, cuDNN, NCCL), in a shared object
+//              that is opened at run time (library.h)
+//   emulated/  compiles the same kernel texts with the host's compiler and runs
+//              them on its cores, thread by thread: slow, with the GPU's
+//              results
 #ifndef BACKENDS_CUDA_RUNTIME_H_
 #define BACKENDS_CUDA_RUNTIME_H_
 
@@ -27,14 +27,14 @@
 
 namespace mtf::cuda {
 
-// A GPU as kernels are shaped for it.
+// The properties of a GPU that the shapes of kernels depend on.
 struct GpuInfo {
   std::string name;       // "NVIDIA H200"
   int architecture = 90;  // compute capability, 10 * major + minor
   int multiprocessors = 1;
-  int64_t shared_bytes = 48 << 10;  // most that a block may ask for
+  int64_t shared_bytes = 48 << 10;  // most shared memory that a block may use
   int64_t memory_bytes = 0;
-  std::string uuid;  // what tells this GPU from others; "" where unknown
+  std::string uuid;  // identifies this GPU; "" if unknown
 };
 
 // One kernel: `text` defines `extern "C" __global__ void NAME(...)`.
@@ -56,16 +56,17 @@ class Function {
 };
 
 // z[b, m, n] = alpha * sum over k of x[b, m, k] * y[b, k, n] + beta * addend,
-// then the epilogue. Strides are in elements; of m, n and k each operand has
-// one of stride 1. Accumulates in float32.
+// followed by the epilogue. Strides are in elements. Each operand has stride 1
+// along one of m, n and k. Accumulates in float32.
 struct MatmulProblem {
-  // A matrix of `rows` x `columns`: row-major with `leading` places between
-  // rows, or, where `transposed`, column-major with as many between columns.
+  // A matrix of `rows` x `columns`. Row-major with `leading` elements between
+  // rows or, if `transposed`, column-major with `leading` elements between
+  // columns.
   struct Matrix {
     bool transposed = false;
     int64_t leading = 1;
     int64_t batch_stride = 0;
-    int alignment = 16;  // bytes that every address given is a multiple of
+    int alignment = 16;  // in bytes, of every address passed to Run
     friend bool operator==(const Matrix&, const Matrix&) = default;
   };
   enum class Epilogue : uint8_t {
@@ -73,10 +74,10 @@ struct MatmulProblem {
     kBias,         // + bias[n]
     kGelu,         // gelu(.), tanh form
     kBiasGelu,     // gelu(. + bias[n])
-    kGeluSlope,    // . * gelu'(kept)
-    kBiasOfSlope,  // . * gelu'(kept), and its sum over m in `bias`
-    kSumsOfX,      // as it is, and the sums of x over k, [m], in `bias`
-    kSumsOfY,      // as it is, and the sums of y over k, [n], in `bias`
+    kGeluSlope,    // . * gelu'(gelu_input)
+    kBiasOfSlope,  // . * gelu'(gelu_input), and its sum over m in `bias`
+    kSumsOfX,      // none, and the sums of x over k, [m], in `bias`
+    kSumsOfY,      // none, and the sums of y over k, [n], in `bias`
   };
   DType dtype = kFloat32;         // of x and y
   DType result_dtype = kFloat32;  // of z
@@ -84,21 +85,21 @@ struct MatmulProblem {
   Matrix x, y, z;
   float alpha = 1, beta = 0;
   Epilogue epilogue = Epilogue::kNone;
-  bool keeps = false;  // of kGelu and kBiasGelu: `kept` gets what gelu is of
-  bool tf32 = false;   // float32 operands may be rounded to 10 bits
+  bool stores_gelu_input = false;  // kGelu, kBiasGelu: also store `gelu_input`
+  bool tf32 = false;  // float32 operands may be rounded to 10 mantissa bits
 
-  // Elements of `bias`; 0 where the epilogue has none.
+  // Elements of `bias`; 0 if the epilogue has none.
   int64_t bias_elements() const;
 
-  // "bf16 batch 4 m 128 n 64 k 32 x t/128 ..."; equal texts, equal problems.
+  // "bf16 batch 4 m 128 n 64 k 32 x t/128 ..."; equal iff the problems are.
   std::string ToString() const;
   friend bool operator==(const MatmulProblem&, const MatmulProblem&) = default;
 };
 
 using ::mtf::AttentionProblem;
 
-// Work with fixed shapes, prepared once; Run enqueues it on the stream of the
-// runtime. Buffers come at Run, as the problem names them.
+// A matmul of fixed shapes, prepared once. Run enqueues it on the runtime's
+// stream.
 class PreparedMatmul {
  public:
   virtual ~PreparedMatmul() = default;
@@ -106,15 +107,16 @@ class PreparedMatmul {
     const void* x = nullptr;
     const void* y = nullptr;
     void* z = nullptr;
-    // Laid out and of the dtype as z is; null where it is z. Read unless beta
-    // is 0, in which case it may hold anything, NaN too.
+    // Same layout and dtype as z; null means z itself. Not read if beta is 0,
+    // in which case it may hold anything, including NaN.
     const void* addend = nullptr;
-    void* bias = nullptr;  // dense, of the dtype of z
-    void* kept = nullptr;  // laid out as z, of its dtype
+    void* bias = nullptr;        // dense, dtype of z
+    void* gelu_input = nullptr;  // layout and dtype of z
   };
   virtual void Run(const Buffers& buffers) = 0;
 };
 
+// Attention or its gradient with fixed shapes, prepared once.
 class PreparedAttention {
  public:
   virtual ~PreparedAttention() = default;
@@ -123,9 +125,9 @@ class PreparedAttention {
     const void* k = nullptr;
     const void* v = nullptr;
     void* o = nullptr;
-    void* stats = nullptr;  // float32 [batch, heads, length]: log of the sums
-    const void* bias = nullptr;  // as the problem has it; finite
-    // Backward alone: o and stats are read.
+    void* stats = nullptr;       // float32 [batch, heads, length]: logsumexp
+    const void* bias = nullptr;  // laid out as in the problem; finite
+    // Gradient only, which reads o and stats.
     const void* d_o = nullptr;
     void* d_q = nullptr;
     void* d_k = nullptr;
@@ -134,54 +136,54 @@ class PreparedAttention {
   virtual void Run(const Buffers& buffers) = 0;
 };
 
-// What a stretch of a stream enqueued, to be enqueued again in one call.
+// The work enqueued during a segment of a program, to be enqueued again by one
+// call.
 class Recording {
  public:
   virtual ~Recording() = default;
   virtual absl::Status Replay() = 0;
 };
 
-// What a thread has enqueued beside the stream between EnterSide and LeaveSide.
-// Each may be used again and again, by one thread at a time.
-class SideWork {
+// The work that a thread enqueues between EnterAsync and LeaveAsync. Reusable,
+// by one thread at a time.
+class AsyncWork {
  public:
-  virtual ~SideWork() = default;
+  virtual ~AsyncWork() = default;
 };
 
-// A clique of processes, one GPU each, over which NCCL moves data. Calls
-// enqueue on the second stream and order themselves behind the first, and the
-// first behind them; but for the threads that have entered the side, where the
-// second is what they enqueue on.
+// A clique of processes, one GPU each, whose collectives NCCL runs. Calls
+// enqueue on the second stream. That stream waits for the first before the
+// call, and the first waits for it after. Between EnterAsync and LeaveAsync a
+// thread's calls only enqueue on the second stream.
 class NcclGroup {
  public:
   virtual ~NcclGroup() = default;
-  struct Piece {
+  struct ReduceBuffer {
     const void* in = nullptr;
     void* out = nullptr;
     int64_t count = 0;
   };
-  virtual absl::Status AllReduce(absl::Span<const Piece> pieces, DType dtype,
-                                 ReduceKind kind) = 0;
+  virtual absl::Status AllReduce(absl::Span<const ReduceBuffer> buffers,
+                                 DType dtype, ReduceKind kind) = 0;
   virtual absl::Status AllGather(const void* in, void* out, int64_t bytes) = 0;
   virtual absl::Status ReduceScatter(const void* in, void* out, int64_t count,
                                      DType dtype, ReduceKind kind) = 0;
   virtual absl::Status AllToAll(const void* in, void* out, int64_t bytes) = 0;
-  // Places in the group.
+  // `source` and `destination` are ranks of the group.
   virtual absl::Status Permute(const void* in, void* out, int64_t bytes,
                                int source, int destination) = 0;
-  // The error that the library met asynchronously, if any; aborts the group.
+  // The asynchronous error of the library, if any; if so, aborts the group.
   virtual absl::Status Poll() = 0;
 };
 
-// Gathers a text of every rank of a clique, by rank. Collective.
-using ExchangeTexts =
+// Gathers one text of every rank of a clique, ordered by rank. Collective.
+using AllGatherTexts =
     std::function<absl::StatusOr<std::vector<std::string>>(const std::string&)>;
 
-// One GPU (or its emulation) with a stream on which everything is enqueued in
-// the order of the calls, but for what is to run beside it. Enqueued work
-// cannot answer with a Status: the first error is kept and returned by the next
-// Synchronize. Safe to call from several threads, which then share the stream:
-// n virtual devices on one GPU.
+// One GPU (or its emulation). Work runs in the order of the calls, except for
+// asynchronous work. Enqueueing cannot return a Status: the first error is kept
+// and returned by the next Synchronize. Thread-safe; n virtual devices of one
+// GPU are n threads that share its stream.
 class Runtime {
  public:
   virtual ~Runtime() = default;
@@ -190,82 +192,82 @@ class Runtime {
   // Binds the calling thread to this GPU.
   virtual void EnterThread() {}
 
-  // Aligned to 256 bytes and zeroed. kResourceExhausted with what was asked
-  // for, what is free and what there is in all.
+  // Aligned to 256 bytes and zeroed. kResourceExhausted states the requested,
+  // free and total bytes.
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
   virtual void Free(void* data) = 0;
 
-  // Enqueued; host memory may be used again at once after CopyToDevice, and
+  // Enqueued. The host memory may be reused on return from CopyToDevice, and
   // after Synchronize for CopyToHost.
   virtual void CopyToDevice(void* to, const void* from, int64_t bytes) = 0;
   virtual void CopyToHost(void* to, const void* from, int64_t bytes) = 0;
   virtual void CopyOnDevice(void* to, const void* from, int64_t bytes) = 0;
   virtual void SetZero(void* to, int64_t bytes) = 0;
 
-  // Compiles once per text, in this process and through a cache on disk in
-  // later ones. kInternal with the compiler's log and the text's place.
+  // Compiles each text once per process, with a cache on disk for later ones.
+  // kInternal contains the compiler's log and the path of the text.
   virtual absl::StatusOr<Function*> Compile(const KernelSource& source) = 0;
-  // `arguments` points at each parameter, as cudaLaunchKernel takes them.
+  // `arguments` points to each parameter, as for cudaLaunchKernel.
   virtual void Launch(Function& function, const LaunchShape& shape,
                       absl::Span<void* const> arguments) = 0;
 
-  // kUnimplemented where the libraries have nothing for the problem.
+  // kUnimplemented if the library does not support the problem.
   virtual absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareMatmul(
       const MatmulProblem& problem) = 0;
   virtual absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareAttention(
       const AttentionProblem& problem) = 0;
 
-  // Of a rank of a clique: gives the matmuls that were prepared since the last
-  // call the algorithms of rank 0 (matmul_choices.h). A note for the user, or
-  // "". Collective over the clique, while nothing runs that has them.
+  // Gives the matmuls prepared since the last call the algorithms of rank 0
+  // (matmul_choices.h). Returns a note for the user, or "". Collective over the
+  // clique of `rank`; none of these matmuls may be running.
   virtual absl::StatusOr<std::string> SettleMatmuls(
-      int /*rank*/, const ExchangeTexts& /*exchange*/) {
+      int /*rank*/, const AllGatherTexts& /*all_gather*/) {
     return std::string();
   }
 
-  // A second stream runs beside the first. From EnterSide on what the calling
-  // thread enqueues goes there, behind all that the first has by then, until
-  // LeaveSide. What is enqueued on the first after WaitForSide is behind it.
-  // A recording ends with all of its own waited for. Null where there is one
-  // stream only.
-  virtual std::unique_ptr<SideWork> NewSideWork() { return nullptr; }
-  virtual void EnterSide(SideWork& /*work*/) {}
-  virtual void LeaveSide(SideWork& /*work*/) {}
-  virtual void WaitForSide(SideWork& /*work*/) {}
+  // Asynchronous work runs on a second stream. What the calling thread enqueues
+  // between EnterAsync and LeaveAsync goes there and starts after everything
+  // enqueued on the first stream before EnterAsync. Work enqueued on the first
+  // stream after WaitForAsync starts after the asynchronous work has finished.
+  // At its end a recording waits for its own asynchronous work. NewAsyncWork
+  // returns null if there is only one stream.
+  virtual std::unique_ptr<AsyncWork> NewAsyncWork() { return nullptr; }
+  virtual void EnterAsync(AsyncWork& /*work*/) {}
+  virtual void LeaveAsync(AsyncWork& /*work*/) {}
+  virtual void WaitForAsync(AsyncWork& /*work*/) {}
 
-  // Waits for all that was enqueued, on both streams; the first error since the
-  // last call.
+  // Waits for all enqueued work of both streams. Returns the first error since
+  // the last call.
   virtual absl::Status Synchronize() = 0;
 
-  // Between the two, work is recorded and not run. One recording at a time.
-  // kUnimplemented where the runtime cannot.
+  // Work enqueued between these calls is recorded and does not run. One
+  // recording at a time. kUnimplemented if the runtime cannot record.
   virtual absl::Status BeginRecording() = 0;
   virtual absl::StatusOr<std::unique_ptr<Recording>> EndRecording() = 0;
 
-  // An id for a clique that does not exist yet; one process asks, all get it.
+  // The id of a new clique: one process creates it, all pass it to JoinNccl.
   virtual absl::StatusOr<std::string> NewNcclId() = 0;
-  // Collective over the clique.
+  // Joins a clique as `rank` of `size`. Collective over the clique.
   virtual absl::StatusOr<std::unique_ptr<NcclGroup>> JoinNccl(
-      const std::string& id, int size, int place) = 0;
-  // The part of `parent` (a group of this runtime) with equal `color`, placed
-  // by `key`. Collective over the parent.
+      const std::string& id, int size, int rank) = 0;
+  // Joins the group of the ranks of `parent` (a group of this runtime) that
+  // pass the same `color`, ordered by `key`. Collective over the parent.
   virtual absl::StatusOr<std::unique_ptr<NcclGroup>> SplitNccl(
       NcclGroup& parent, int color, int key) = 0;
 
-  // Ranges for profilers and, where a trace is asked for, for it.
+  // Named ranges for profilers and traces.
   virtual void PushRange(const char* name) = 0;
   virtual void PopRange() = 0;
 };
 
-// Opens GPU `ordinal` of those that this process sees, or the only one, through
-// the shared object of the driver;
-// kUnavailable where there is no GPU or no driver, kNotFound where a library is
-// missing, saying which, and kUnimplemented in a build without CUDA, naming the
-// option. One per process and GPU.
+// Opens GPU `ordinal` of those visible to this process (or the only one)
+// through the driver's shared object. kUnavailable if there is no GPU or no
+// driver; kNotFound names a missing library; kUnimplemented in a build without
+// CUDA names the option. One per process and GPU.
 absl::StatusOr<std::shared_ptr<Runtime>> OpenGpu(int ordinal);
 
-// A GPU played by this machine's cores (emulated/). Needs the C++ compiler that
-// built this library, or the one in CXX.
+// A GPU emulated by this machine's cores (emulated/). Needs the C++ compiler
+// that built this library, or the one in CXX.
 absl::StatusOr<std::shared_ptr<Runtime>> OpenEmulatedGpu();
 
 }  // namespace mtf::cuda

@@ -12,8 +12,8 @@
 
 namespace mtf::cuda {
 
-// Memory that kernels need while they run and no longer. Kernels of one stream
-// run one after the other, so all of them share what the largest needs.
+// Memory that kernels only need while they run. Kernels of one stream run one
+// after the other, so they share one block of the largest size.
 //
 //   MTF_ASSIGN_OR_RETURN(void* partial_sums, scratch.Reserve(bytes));
 class Scratch {
@@ -23,8 +23,9 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // At least `bytes`, aligned to 256, that stay in place as long as this does,
-  // because a recording keeps addresses. Asked for when a kernel is prepared.
+  // At least `bytes`, aligned to 256, at an address that is valid as long as
+  // this object, because recordings keep addresses. Called when a kernel is
+  // prepared.
   absl::StatusOr<void*> Reserve(int64_t bytes);
 
  private:

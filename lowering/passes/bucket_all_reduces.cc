@@ -53,9 +53,9 @@ std::vector<int> HoistReductions(const std::vector<Instruction>& instructions,
   return hoisted;
 }
 
-class Bucketer {
+class ReductionBucketer {
  public:
-  explicit Bucketer(Program& program)
+  explicit ReductionBucketer(Program& program)
       : program_(program), bucket_of_(program.values.size(), -1) {}
 
   void Run() {
@@ -175,7 +175,7 @@ absl::Status BucketAllReduces(Program& program) {
                    IsReduction)) {
     return absl::OkStatus();
   }
-  Bucketer(program).Run();
+  ReductionBucketer(program).Run();
   return absl::OkStatus();
 }
 

@@ -12,6 +12,77 @@
 namespace mtf {
 namespace {
 
+// Whether a map consists of additions only and uses every operand and step
+// once.
+bool IsSumTree(const Program& program, const Instruction& map) {
+  const MapExpression& expression = map.Get<MapAttributes>().expression;
+  if (expression.num_operands < 2) return false;
+  for (const MapStep& step : expression.steps) {
+    if (step.function != ScalarFunction::kAdd) return false;
+  }
+  const ProgramValue& result = program.values[map.results[0]];
+  absl::InlinedVector<int, 16> uses(
+      expression.num_operands + expression.steps.size(), 0);
+  for (const MapStep& step : expression.steps) {
+    for (int argument : step.arguments) ++uses[argument];
+  }
+  for (size_t i = 0; i + 1 < uses.size(); ++i) {
+    if (uses[i] != 1) return false;
+  }
+  for (int operand : map.operands) {
+    if (!program.values[operand].shape.SameDimensions(result.shape)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Marks the last addition of every chain: the one whose result is not read by
+// exactly one further addition.
+std::vector<bool> FindChainEnds(const Program& program,
+                                const std::vector<int>& readers,
+                                const std::vector<Instruction>& before) {
+  std::vector<bool> chain_ends(before.size(), false);
+  std::vector<int> producer(program.values.size(), -1);
+  for (size_t i = 0; i < before.size(); ++i) {
+    const Instruction& instruction = before[i];
+    chain_ends[i] =
+        instruction.opcode == Opcode::kMap && IsSumTree(program, instruction);
+    if (!chain_ends[i]) continue;
+    producer[instruction.results[0]] = static_cast<int>(i);
+    for (int operand : instruction.operands) {
+      if (readers[operand] == 1 && producer[operand] >= 0) {
+        chain_ends[producer[operand]] = false;
+      }
+    }
+  }
+  return chain_ends;
+}
+
+// The terms of a sum that are unreduced over the same axes.
+struct TermGroup {
+  AxisSet axes = 0;
+  std::vector<int> terms;
+};
+
+// Groups terms by their axes, in the order of their first terms.
+template <class AxesOf>
+std::vector<TermGroup> GroupByAxes(const absl::InlinedVector<int, 8>& terms,
+                                   const AxesOf& axes_of) {
+  std::vector<TermGroup> groups;
+  for (int term : terms) {
+    const AxisSet axes = axes_of(term);
+    auto group =
+        std::find_if(groups.begin(), groups.end(),
+                     [&](const TermGroup& each) { return each.axes == axes; });
+    if (group == groups.end()) group = groups.insert(group, {axes, {}});
+    group->terms.push_back(term);
+  }
+  return groups;
+}
+
+// Rewrites a program in order. A value is unwrapped when an instruction reads
+// the operand of its reduction in place of it.
 class ReductionDelayer {
  public:
   explicit ReductionDelayer(Program& program)
@@ -23,7 +94,8 @@ class ReductionDelayer {
     std::vector<Instruction> before = std::move(program_.instructions);
     program_.instructions.clear();
     rewritten_.reserve(before.size() + before.size() / 4);
-    const std::vector<bool> chain_ends = FindChainEnds(before);
+    const std::vector<bool> chain_ends =
+        FindChainEnds(program_, readers_, before);
     for (size_t i = 0; i < before.size(); ++i) {
       Instruction& instruction = before[i];
       for (int& operand : instruction.operands) {
@@ -50,27 +122,6 @@ class ReductionDelayer {
 
  private:
   using Values = absl::InlinedVector<int, 8>;
-
-  // Marks the last addition of every chain: the one whose result is not read by
-  // exactly one further addition.
-  std::vector<bool> FindChainEnds(
-      const std::vector<Instruction>& before) const {
-    std::vector<bool> chain_ends(before.size(), false);
-    std::vector<int> made_by(program_.values.size(), -1);
-    for (size_t i = 0; i < before.size(); ++i) {
-      const Instruction& instruction = before[i];
-      chain_ends[i] =
-          instruction.opcode == Opcode::kMap && IsSumTree(instruction);
-      if (!chain_ends[i]) continue;
-      made_by[instruction.results[0]] = static_cast<int>(i);
-      for (int operand : instruction.operands) {
-        if (readers_[operand] == 1 && made_by[operand] >= 0) {
-          chain_ends[made_by[operand]] = false;
-        }
-      }
-    }
-    return chain_ends;
-  }
 
   // The reshard that produces `value` by a reduction alone, if `value` has one
   // reader; else nullptr.
@@ -231,31 +282,6 @@ class ReductionDelayer {
     outer.operands = {Unwrap(value)};
   }
 
-  // Whether a map consists of additions only and uses every operand and step
-  // once.
-  bool IsSumTree(const Instruction& map) const {
-    const MapExpression& expression = map.Get<MapAttributes>().expression;
-    if (expression.num_operands < 2) return false;
-    for (const MapStep& step : expression.steps) {
-      if (step.function != ScalarFunction::kAdd) return false;
-    }
-    const ProgramValue& result = program_.values[map.results[0]];
-    absl::InlinedVector<int, 16> uses(
-        expression.num_operands + expression.steps.size(), 0);
-    for (const MapStep& step : expression.steps) {
-      for (int argument : step.arguments) ++uses[argument];
-    }
-    for (size_t i = 0; i + 1 < uses.size(); ++i) {
-      if (uses[i] != 1) return false;
-    }
-    for (int operand : map.operands) {
-      if (!program_.values[operand].shape.SameDimensions(result.shape)) {
-        return false;
-      }
-    }
-    return true;
-  }
-
   // The terms of the chain of additions that ends in `map`, and the values in
   // between.
   void CollectTerms(const Instruction& map, Values& terms,
@@ -273,7 +299,7 @@ class ReductionDelayer {
       const int producer = producer_[operand];
       if (producer >= 0 && readers_[operand] == 1 &&
           rewritten_[producer].opcode == Opcode::kMap &&
-          IsSumTree(rewritten_[producer])) {
+          IsSumTree(program_, rewritten_[producer])) {
         inner.push_back(operand);
         open.push_back({&rewritten_[producer], 0});
       } else {
@@ -292,21 +318,13 @@ class ReductionDelayer {
         })) {
       return;
     }
-    // Groups the terms by their unreduced axes.
-    std::vector<std::pair<AxisSet, std::vector<int>>> groups;
-    bool worthwhile = false;
-    for (int term : terms) {
-      const AxisSet axes = UnreducedAxesBefore(term);
-      auto group = std::find_if(groups.begin(), groups.end(),
-                                [&](const auto& g) { return g.first == axes; });
-      if (group == groups.end()) {
-        groups.push_back({axes, {}});
-        group = groups.end() - 1;
-      }
-      group->second.push_back(term);
-      worthwhile = worthwhile || (axes != 0 && group->second.size() > 1);
-    }
-    if (!worthwhile || groups.size() < 2) return;
+    const std::vector<TermGroup> groups = GroupByAxes(
+        terms, [this](int term) { return UnreducedAxesBefore(term); });
+    const bool has_pair =
+        std::any_of(groups.begin(), groups.end(), [](const TermGroup& group) {
+          return group.axes != 0 && group.terms.size() > 1;
+        });
+    if (!has_pair || groups.size() < 2) return;
 
     // Adds up each group, then the sums of the groups.
     for (int value : inner) {
@@ -324,30 +342,24 @@ class ReductionDelayer {
       sum.origin = map.origin;
       return sum;
     };
+    const auto add_value = [&](int x, int y) {
+      const int sum = program_.AddValue(result.name, result.dtype, result.shape,
+                                        result.layout);
+      Grow(sum);
+      readers_[sum] = 1;
+      Visit(add(x, y, sum));
+      return sum;
+    };
     int total = -1;
     for (size_t g = 0; g < groups.size(); ++g) {
-      int partial = -1;
-      for (int term : groups[g].second) {
-        if (partial < 0) {
-          partial = term;
-          continue;
-        }
-        const int next = program_.AddValue(result.name, result.dtype,
-                                           result.shape, result.layout);
-        Grow(next);
-        readers_[next] = 1;
-        Visit(add(partial, term, next));
-        partial = next;
+      int partial = groups[g].terms[0];
+      for (size_t i = 1; i < groups[g].terms.size(); ++i) {
+        partial = add_value(partial, groups[g].terms[i]);
       }
       if (total < 0) {
         total = partial;
       } else if (g + 1 < groups.size()) {
-        const int next = program_.AddValue(result.name, result.dtype,
-                                           result.shape, result.layout);
-        Grow(next);
-        readers_[next] = 1;
-        Visit(add(total, partial, next));
-        total = next;
+        total = add_value(total, partial);
       } else {
         map = add(total, partial, map.results[0]);
       }

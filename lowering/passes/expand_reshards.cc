@@ -43,13 +43,13 @@ absl::string_view SuffixOf(CollectiveKind kind, ReduceKind reduction) {
              : reduction == ReduceKind::kMax ? ".max"
                                              : ".min";
     case CollectiveKind::kAllGather:
-      return ".whole";
+      return ".gathered";
     case CollectiveKind::kAllSlice:
-      return ".cut";
+      return ".sliced";
     case CollectiveKind::kAllToAll:
-      return ".turned";
+      return ".all_to_all";
     case CollectiveKind::kCollectivePermute:
-      return ".moved";
+      return ".permuted";
   }
   return "";
 }

@@ -18,10 +18,10 @@ namespace mtf {
 // temporarily shards a dimension over axes that neither layout uses.
 //
 //   before  %z : f32[h:16] = reshard(%y) for{b/data}    %y unreduced{data:4}
-//   after   %y.cut : f32[h:16/model] unreduced{data} =
+//   after   %y.sliced : f32[h:16/model] unreduced{data} =
 //               all_slice(%y) h over{model} for{b/data}
 //           %y.sum : f32[h:16/model] =
-//               all_reduce(%y.cut) sum over{data} for{b/data}
+//               all_reduce(%y.sliced) sum over{data} for{b/data}
 //           %z : f32[h:16] = all_gather(%y.sum) h over{model} for{b/data}
 //
 // Runs after delay_all_reduces, which moves reshards while each is still one

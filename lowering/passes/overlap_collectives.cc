@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,131 @@ namespace {
 
 // The maximum number of collectives in flight that keep their operands alive.
 constexpr size_t kMaxHoldingOperands = 2;
+
+// Divides a program into segments that a device may run as one kernel. Position
+// k is directly before instruction k, and the number of instructions is the
+// end. Views, and instructions that move with a gather, belong to no segment.
+class KernelSegments {
+ public:
+  // All arguments must outlive this object.
+  KernelSegments(const Program& program, const std::vector<int>& producer,
+                 const std::vector<bool>& is_view,
+                 const std::vector<bool>& moves_with_gather)
+      : program_(program),
+        producer_(producer),
+        is_view_(is_view),
+        moves_with_gather_(moves_with_gather),
+        count_(static_cast<int>(program.instructions.size())),
+        begin_(count_ + 1),
+        next_(count_ + 1, count_),
+        kernels_before_(count_ + 1, 0),
+        previous_(count_, -1) {
+    FindSegments();
+  }
+
+  // By position: the begin of its segment, that of the next segment, and the
+  // number of kernels before it.
+  int begin(int position) const { return begin_[position]; }
+  int next(int position) const { return next_[position]; }
+  int kernels_before(int position) const { return kernels_before_[position]; }
+
+  // The first instruction that runs as a kernel; there must be one.
+  int FirstKernel() const {
+    return static_cast<int>(
+        std::find(kernels_before_.begin(), kernels_before_.end(), 1) -
+        kernels_before_.begin() - 1);
+  }
+
+  // The begin of the segment that contains `reader`. Two einsums with only maps
+  // and reductions between them may be attention, which is one kernel and reads
+  // only activations, no gathered parameters of its own.
+  int BeginOfReader(int reader) const {
+    const int before = reader < count_ ? previous_[reader] : -1;
+    if (before < 0 || instruction(reader).opcode != Opcode::kEinsum ||
+        !IsLoopFusible(instruction(before).opcode) ||
+        instruction(begin_[before]).opcode != Opcode::kEinsum) {
+      return begin_[reader];
+    }
+    for (int operand : instruction(reader).operands) {
+      const int producer = ProducerOf(operand);
+      if (producer >= begin_[before] && IsScheduled(producer))
+        return begin_[before];
+    }
+    return begin_[reader];
+  }
+
+  // The producer of `value`; views do not count, because they run no kernel.
+  int ProducerOf(int value) const {
+    int producer = producer_[value];
+    while (is_view_[producer])
+      producer = producer_[instruction(producer).operands[0]];
+    return producer;
+  }
+
+ private:
+  const Instruction& instruction(int i) const {
+    return program_.instructions[i];
+  }
+
+  // Whether instruction i runs at its own position: it is no view, does not
+  // move with a gather, and is computed by the step.
+  bool IsScheduled(int i) const {
+    return !is_view_[i] && !moves_with_gather_[i] &&
+           instruction(i).opcode != Opcode::kInput &&
+           instruction(i).opcode != Opcode::kReadVariable;
+  }
+
+  void FindSegments() {
+    // Elementwise instructions join the segment of the instruction scheduled
+    // before them, if they read from it.
+    int before = -1;  // the last scheduled instruction
+    for (int i = 0; i < count_; ++i) {
+      begin_[i] = i;
+      kernels_before_[i + 1] = kernels_before_[i];
+      const Opcode opcode = instruction(i).opcode;
+      if (!IsScheduled(i)) continue;
+      if (!Communicates(instruction(i).opcode) && opcode != Opcode::kOutput) {
+        ++kernels_before_[i + 1];
+      }
+      if (IsLoopFusible(opcode) && before >= 0 &&
+          (IsLoopFusible(instruction(before).opcode) ||
+           instruction(before).opcode == Opcode::kEinsum)) {
+        for (int operand : instruction(i).operands) {
+          const int producer = ProducerOf(operand);
+          if (producer >= begin_[before] && IsScheduled(producer)) {
+            begin_[i] = begin_[before];
+          }
+        }
+      }
+      previous_[i] = before;
+      before = i;
+    }
+    begin_[count_] = count_;
+    FindFusedAttention();
+    for (int i = count_; i-- > 0;) {
+      next_[i] = i + 1 == count_ ? count_ : next_[i + 1];
+      const int after = i + 1;
+      if (after < count_ && begin_[after] == after && IsScheduled(after)) {
+        next_[i] = after;
+      }
+    }
+  }
+  // Attention is one segment: devices may run it as one kernel.
+  void FindFusedAttention() {
+    for (const AttentionGroup& group : FindAttention(program_)) {
+      for (const std::vector<int>* members :
+           {&group.forward, &group.backward}) {
+        for (int member : *members) begin_[member] = begin_[members->front()];
+      }
+    }
+  }
+  const Program& program_;
+  const std::vector<int>& producer_;
+  const std::vector<bool>&is_view_, &moves_with_gather_;
+  const int count_;
+  std::vector<int> begin_, next_, kernels_before_;
+  std::vector<int> previous_;  // the instruction scheduled before it, or -1
+};
 
 // Decides where collectives start and where they are waited for. Positions are
 // those of the program before the pass: position k is directly before
@@ -39,8 +165,8 @@ class CollectiveScheduler {
     if (collectives_.empty()) return;
     FindReaders();
     FindGathersOfParameters();
-    FindSegments();
-    if (kernels_before_[count_] == 0) return;
+    segments_.emplace(program_, producer_, is_view_, moves_with_gather_);
+    if (segments_->kernels_before(count_) == 0) return;
     ScheduleGathers();
     ScheduleOthers();
     BoundHeldOperands();
@@ -142,72 +268,6 @@ class CollectiveScheduler {
     }
   }
 
-  // Divides the program into segments that a device may run as one kernel: for
-  // each position the begin of its segment and of the next, and the number of
-  // kernels before it.
-  void FindSegments() {
-    segment_begin_.resize(count_ + 1);
-    previous_.resize(count_, -1);
-    next_segment_.resize(count_ + 1, count_);
-    kernels_before_.resize(count_ + 1, 0);
-    int before = -1;  // the last scheduled instruction
-    for (int i = 0; i < count_; ++i) {
-      segment_begin_[i] = i;
-      kernels_before_[i + 1] = kernels_before_[i];
-      const Opcode opcode = instruction(i).opcode;
-      if (!IsScheduled(i)) continue;
-      if (!Communicates(instruction(i).opcode) && opcode != Opcode::kOutput) {
-        ++kernels_before_[i + 1];
-      }
-      if (IsLoopFusible(opcode) && before >= 0 &&
-          (IsLoopFusible(instruction(before).opcode) ||
-           instruction(before).opcode == Opcode::kEinsum)) {
-        for (int operand : instruction(i).operands) {
-          const int producer = ProducerOf(operand);
-          if (producer >= segment_begin_[before] && IsScheduled(producer)) {
-            segment_begin_[i] = segment_begin_[before];
-          }
-        }
-      }
-      previous_[i] = before;
-      before = i;
-    }
-    segment_begin_[count_] = count_;
-    FindFusedAttention();
-    for (int i = count_; i-- > 0;) {
-      next_segment_[i] = i + 1 == count_ ? count_ : next_segment_[i + 1];
-      const int after = i + 1;
-      if (after < count_ && segment_begin_[after] == after &&
-          IsScheduled(after)) {
-        next_segment_[i] = after;
-      }
-    }
-  }
-  // Attention is one segment: devices may run it as one kernel.
-  void FindFusedAttention() {
-    for (const AttentionGroup& group : FindAttention(program_)) {
-      for (const std::vector<int>* members :
-           {&group.forward, &group.backward}) {
-        for (int member : *members)
-          segment_begin_[member] = segment_begin_[members->front()];
-      }
-    }
-  }
-  // The producer of `value`; views do not count, because they run no kernel.
-  int ProducerOf(int value) const {
-    int producer = producer_[value];
-    while (is_view_[producer])
-      producer = producer_[instruction(producer).operands[0]];
-    return producer;
-  }
-  // Whether instruction i runs at its own position: it is no view, does not
-  // move with a gather, and is computed by the step.
-  bool IsScheduled(int i) const {
-    return !is_view_[i] && !moves_with_gather_[i] &&
-           instruction(i).opcode != Opcode::kInput &&
-           instruction(i).opcode != Opcode::kReadVariable;
-  }
-
   int64_t ResultBytes(const Collective& collective) const {
     int64_t bytes = 0;
     for (int result : instruction(collective.instruction).results) {
@@ -228,16 +288,14 @@ class CollectiveScheduler {
   void ScheduleGathers() {
     std::vector<GatherBatch> batches = GatherBatches();
     const int64_t limit = PeakGatheredBytes(batches);
-    const int first = static_cast<int>(
-        std::find(kernels_before_.begin(), kernels_before_.end(), 1) -
-        kernels_before_.begin() - 1);
+    const int first = segments_->FirstKernel();
     int64_t ahead = 0;  // gathered and not used yet
     size_t oldest = 0;  // of the batches that are ahead at the same time
     for (size_t b = 0; b < batches.size(); ++b) {
       ahead += batches[b].bytes;
       while (ahead > limit) ahead -= batches[oldest++].bytes;
       const int start = oldest == 0
-                            ? std::min(segment_begin_[first], batches[b].wait)
+                            ? std::min(segments_->begin(first), batches[b].wait)
                             : batches[oldest - 1].wait;
       for (int c : batches[b].gathers) Schedule(c, start, batches[b].wait);
     }
@@ -247,7 +305,7 @@ class CollectiveScheduler {
     std::vector<std::pair<int, int>> gathers;  // wait, collective
     for (size_t c = 0; c < collectives_.size(); ++c) {
       if (!collectives_[c].gathers_parameter) continue;
-      gathers.emplace_back(segment_begin_[ReaderOf(collectives_[c])],
+      gathers.emplace_back(segments_->begin(ReaderOf(collectives_[c])),
                            static_cast<int>(c));
     }
     std::sort(gathers.begin(), gathers.end());
@@ -287,26 +345,8 @@ class CollectiveScheduler {
       // Moved already, with another gather.
       if (moves_with_gather_[collective.instruction]) continue;
       Schedule(static_cast<int>(c), EarliestStart(collective),
-               SegmentBeginOf(ReaderOf(collective)));
+               segments_->BeginOfReader(ReaderOf(collective)));
     }
-  }
-
-  // The begin of the segment that contains `reader`. Two einsums with only maps
-  // and reductions between them may be attention, which is one kernel and reads
-  // only activations, no gathered parameters of its own.
-  int SegmentBeginOf(int reader) const {
-    const int before = reader < count_ ? previous_[reader] : -1;
-    if (before < 0 || instruction(reader).opcode != Opcode::kEinsum ||
-        !IsLoopFusible(instruction(before).opcode) ||
-        instruction(segment_begin_[before]).opcode != Opcode::kEinsum) {
-      return segment_begin_[reader];
-    }
-    for (int operand : instruction(reader).operands) {
-      const int producer = ProducerOf(operand);
-      if (producer >= segment_begin_[before] && IsScheduled(producer))
-        return segment_begin_[before];
-    }
-    return segment_begin_[reader];
   }
 
   // The position after the kernels that produce the operands.
@@ -318,7 +358,7 @@ class CollectiveScheduler {
     for (int operand : instruction(collective.instruction).operands) {
       // Collectives stay in program order.
       if (collective_of_[operand] >= 0) return collective.instruction;
-      start = std::max(start, next_segment_[ProducerOf(operand)]);
+      start = std::max(start, segments_->next(segments_->ProducerOf(operand)));
     }
     return std::min(start, collective.instruction);
   }
@@ -327,7 +367,8 @@ class CollectiveScheduler {
   // in between.
   void Schedule(int c, int start, int wait) {
     Collective& collective = collectives_[c];
-    collective.asynchronous = kernels_before_[wait] > kernels_before_[start];
+    collective.asynchronous =
+        segments_->kernels_before(wait) > segments_->kernels_before(start);
     collective.waits_before_starts =
         wait < count_ && Communicates(instruction(wait).opcode);
     // A synchronous collective keeps its position, except that a gather of a
@@ -367,8 +408,8 @@ class CollectiveScheduler {
       if (in_flight.size() == kMaxHoldingOperands) {
         Collective& oldest = collectives_[in_flight.front()];
         in_flight.pop_front();
-        oldest.asynchronous =
-            kernels_before_[start] > kernels_before_[oldest.start];
+        oldest.asynchronous = segments_->kernels_before(start) >
+                              segments_->kernels_before(oldest.start);
         oldest.wait = start;
         oldest.waits_before_starts = true;
       }
@@ -386,9 +427,7 @@ class CollectiveScheduler {
   // By instruction.
   std::vector<bool> is_view_;
   std::vector<bool> moves_with_gather_;  // to the gather of a parameter
-  // By position.
-  std::vector<int> segment_begin_, next_segment_, kernels_before_;
-  std::vector<int> previous_;  // the instruction scheduled before it, or -1
+  std::optional<KernelSegments> segments_;
 };
 
 }  // namespace

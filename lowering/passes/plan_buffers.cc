@@ -24,78 +24,57 @@ int64_t Aligned(int64_t bytes) {
   return std::max<int64_t>(1, (bytes + kUnit - 1) / kUnit) * kUnit;
 }
 
-// Plans the memory of one program. Values that share memory have one owner;
-// lifetimes and blocks are those of owners.
-class BufferPlanner {
+// The lifetimes of values in memory. Values that share memory have one owner;
+// lifetimes are those of owners.
+class BufferLifetimes {
  public:
-  BufferPlanner(const Program& program, absl::Span<const FusedGroup> groups)
+  // Both arguments must outlive this object.
+  BufferLifetimes(const Program& program, absl::Span<const FusedGroup> groups)
       : program_(program),
         groups_(groups),
         group_of_(program.instructions.size(), -1),
         ends_(FindEnds(program)),
         owner_(program.values.size()),
         last_reader_(program.values.size(), -1),
-        reused_by_group_(program.values.size(), false),
-        is_extra_input_(program.values.size(), false),
-        block_of_(program.values.size(), -1) {
+        is_extra_input_(program.values.size(), false) {
     for (size_t i = 0; i < groups.size(); ++i) {
       for (int member : groups[i].members) {
         group_of_[member] = static_cast<int>(i);
       }
     }
-  }
-
-  BufferPlan Run() {
-    plan_.buffers.resize(program_.values.size());
-    plan_.commit = static_cast<int>(program_.instructions.size());
     JoinViews();
     FindLastReaders();
-    UpdateInPlace();
-    // Inputs are filled before the first instruction runs.
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      if (program_.instructions[i].opcode == Opcode::kInput) {
-        AssignResults(static_cast<int>(i), /*begin=*/-1);
-      }
-    }
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      if (program_.instructions[i].opcode != Opcode::kInput) {
-        AssignResults(static_cast<int>(i), static_cast<int>(i));
-      }
-    }
-    Pack();
-    for (size_t v = 0; v < block_of_.size(); ++v) {
-      if (block_of_[v] >= 0) {
-        plan_.buffers[v].offset = blocks_[block_of_[v]].offset;
-      }
-    }
-    return std::move(plan_);
   }
 
- private:
-  using Storage = BufferPlan::Storage;
-
-  // Outputs of a group exist from its first member on, so blocks were not added
-  // in the order of their begin.
-  void Pack() {
-    std::vector<int> order(blocks_.size());
-    std::iota(order.begin(), order.end(), 0);
-    absl::c_stable_sort(order, [this](int a, int b) {
-      return blocks_[a].begin < blocks_[b].begin;
-    });
-    std::vector<MemoryBlock> sorted;
-    sorted.reserve(order.size());
-    for (int block : order) sorted.push_back(blocks_[block]);
-    plan_.arena_bytes = PackBlocks(sorted);
-    for (size_t i = 0; i < order.size(); ++i) blocks_[order[i]] = sorted[i];
+  int owner(int value) const { return owner_[value]; }
+  // By owner: the last instruction that reads it, or -1.
+  int last_reader(int owner) const { return last_reader_[owner]; }
+  // By instruction: where it ends (FindEnds).
+  int end(int instruction) const { return ends_[instruction]; }
+  // By owner: whether only a fused kernel reads it (FusedGroup::extra_inputs).
+  bool is_extra_input(int owner) const { return is_extra_input_[owner]; }
+  // The number of variables that an owner is written to.
+  int variables_written_from(int owner) const {
+    return static_cast<int>(absl::c_count(written_to_variables_, owner));
   }
 
-  BufferPlan::Buffer& buffer(int value) { return plan_.buffers[owner_[value]]; }
-
+  // The group of an instruction, or null.
   const FusedGroup* GroupOf(int instruction) const {
     const int group = group_of_[instruction];
     return group < 0 ? nullptr : &groups_[group];
   }
 
+  // Whether the results of instruction `i`, which reads `owner`, may reuse its
+  // memory: nothing else reads it later or, for an asynchronous collective,
+  // between its start and its wait.
+  bool IsLastReader(int owner, int i) const {
+    if (last_reader_[owner] != ends_[i]) return false;
+    if (ends_[i] == i) return true;
+    const auto async = only_async_reader_.find(owner);
+    return async != only_async_reader_.end() && async->second == i;
+  }
+
+ private:
   // A view has the owner of its operand; any other value owns itself.
   void JoinViews() {
     for (size_t v = 0; v < owner_.size(); ++v) owner_[v] = static_cast<int>(v);
@@ -153,14 +132,72 @@ class BufferPlanner {
     }
   }
 
-  // Whether the results of instruction `i`, which reads `owner`, may reuse its
-  // memory: nothing else reads it later or, for an asynchronous collective,
-  // between its start and its wait.
-  bool IsLastReader(int owner, int i) const {
-    if (last_reader_[owner] != ends_[i]) return false;
-    if (ends_[i] == i) return true;
-    const auto async = only_async_reader_.find(owner);
-    return async != only_async_reader_.end() && async->second == i;
+  const Program& program_;
+  absl::Span<const FusedGroup> groups_;
+  std::vector<int> group_of_;     // by instruction: index in groups_, or -1
+  std::vector<int> ends_;         // by instruction
+  std::vector<int> owner_;        // by value
+  std::vector<int> last_reader_;  // by owner
+  std::vector<int> written_to_variables_;  // owners
+  std::vector<bool> is_extra_input_;       // by owner
+  // By owner: the asynchronous collective that alone reads it after its start;
+  // kNone if something else does too.
+  absl::flat_hash_map<int, int> only_async_reader_;
+};
+
+// Plans the memory of one program. Blocks of the arena belong to owners.
+class BufferPlanner {
+ public:
+  BufferPlanner(const Program& program, absl::Span<const FusedGroup> groups)
+      : program_(program),
+        lifetimes_(program, groups),
+        reused_by_group_(program.values.size(), false),
+        block_of_(program.values.size(), -1) {}
+
+  BufferPlan Run() {
+    plan_.buffers.resize(program_.values.size());
+    plan_.commit = static_cast<int>(program_.instructions.size());
+    UpdateInPlace();
+    // Inputs are filled before the first instruction runs.
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      if (program_.instructions[i].opcode == Opcode::kInput) {
+        AssignResults(static_cast<int>(i), /*begin=*/-1);
+      }
+    }
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      if (program_.instructions[i].opcode != Opcode::kInput) {
+        AssignResults(static_cast<int>(i), static_cast<int>(i));
+      }
+    }
+    Pack();
+    for (size_t v = 0; v < block_of_.size(); ++v) {
+      if (block_of_[v] >= 0) {
+        plan_.buffers[v].offset = blocks_[block_of_[v]].offset;
+      }
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  using Storage = BufferPlan::Storage;
+
+  // Outputs of a group exist from its first member on, so blocks were not added
+  // in the order of their begin.
+  void Pack() {
+    std::vector<int> order(blocks_.size());
+    std::iota(order.begin(), order.end(), 0);
+    absl::c_stable_sort(order, [this](int a, int b) {
+      return blocks_[a].begin < blocks_[b].begin;
+    });
+    std::vector<MemoryBlock> sorted;
+    sorted.reserve(order.size());
+    for (int block : order) sorted.push_back(blocks_[block]);
+    plan_.arena_bytes = PackBlocks(sorted);
+    for (size_t i = 0; i < order.size(); ++i) blocks_[order[i]] = sorted[i];
+  }
+
+  BufferPlan::Buffer& buffer(int value) {
+    return plan_.buffers[lifetimes_.owner(value)];
   }
 
   // Whether an elementwise instruction visits result and operand at equal
@@ -200,10 +237,10 @@ class BufferPlanner {
       const int value = write.operands[0];
       const int producer = producers[value];
       const int at = producer < 0 ? -1 : RunsAt(producer);
-      if (owner_[value] != value || producer < 0 || at <= last_failure ||
+      if (lifetimes_.owner(value) != value || producer < 0 ||
+          at <= last_failure ||
           !MayUpdate(program_.instructions[producer].opcode) ||
-          std::count(written_to_variables_.begin(), written_to_variables_.end(),
-                     value) != 1) {
+          lifetimes_.variables_written_from(value) != 1) {
         continue;
       }
       bool can_overwrite = true;
@@ -220,14 +257,15 @@ class BufferPlanner {
   // The instruction at which `instruction` runs: its own index, or the first
   // member of its group.
   int RunsAt(int instruction) const {
-    const FusedGroup* group = GroupOf(instruction);
+    const FusedGroup* group = lifetimes_.GroupOf(instruction);
     return group == nullptr ? instruction : group->members.front();
   }
 
   // Whether `group` may write `result` to the memory of `old`: only members
   // read it from then on, and each element before it is written.
   bool GroupCanOverwrite(const FusedGroup& group, int old, int result) const {
-    if (last_reader_[old] > group.members.back() || is_extra_input_[old] ||
+    if (lifetimes_.last_reader(old) > group.members.back() ||
+        lifetimes_.is_extra_input(old) ||
         !absl::c_linear_search(group.in_place, result)) {
       return false;
     }
@@ -235,8 +273,8 @@ class BufferPlanner {
     for (size_t i = first; i < program_.instructions.size(); ++i) {
       if (static_cast<int>(i) > group.members.back()) break;
       for (int operand : program_.instructions[i].operands) {
-        if (owner_[operand] != old) continue;
-        if (GroupOf(static_cast<int>(i)) != &group) return false;
+        if (lifetimes_.owner(operand) != old) continue;
+        if (lifetimes_.GroupOf(static_cast<int>(i)) != &group) return false;
         if (!SameElements(operand, result)) return false;
       }
     }
@@ -246,14 +284,15 @@ class BufferPlanner {
   // Whether the instruction at `producer` may write to the memory of `old`:
   // nothing reads it later, and it reads each element before it writes it.
   bool CanOverwrite(int old, int producer) const {
-    if (const FusedGroup* group = GroupOf(producer); group != nullptr) {
+    if (const FusedGroup* group = lifetimes_.GroupOf(producer);
+        group != nullptr) {
       return GroupCanOverwrite(*group, old,
                                program_.instructions[producer].results[0]);
     }
-    if (last_reader_[old] > producer) return false;
+    if (lifetimes_.last_reader(old) > producer) return false;
     const Instruction& update = program_.instructions[producer];
     for (int operand : update.operands) {
-      if (owner_[operand] == old) return ReadsInStep(update, old);
+      if (lifetimes_.owner(operand) == old) return ReadsInStep(update, old);
     }
     return true;
   }
@@ -262,7 +301,8 @@ class BufferPlanner {
   // writes.
   bool ReadsInStep(const Instruction& map, int owner) const {
     for (int operand : map.operands) {
-      if (owner_[operand] == owner && !SameElements(operand, map.results[0])) {
+      if (lifetimes_.owner(operand) == owner &&
+          !SameElements(operand, map.results[0])) {
         return false;
       }
     }
@@ -279,8 +319,8 @@ class BufferPlanner {
     for (size_t o = 0; o < instruction.operands.size(); ++o) {
       if (instruction.opcode == Opcode::kAllReduce && o != index) continue;
       const int operand = instruction.operands[o];
-      const int owner = owner_[operand];
-      if (!IsLastReader(owner, i) ||
+      const int owner = lifetimes_.owner(operand);
+      if (!lifetimes_.IsLastReader(owner, i) ||
           buffer(operand).storage != Storage::kArena ||
           reused_.contains(owner) || !SameElements(operand, result)) {
         continue;
@@ -298,7 +338,7 @@ class BufferPlanner {
   int ReusableOperand(const FusedGroup& group, int result) const {
     for (int member : group.members) {
       for (int operand : program_.instructions[member].operands) {
-        const int owner = owner_[operand];
+        const int owner = lifetimes_.owner(operand);
         const int block = block_of_[owner];
         if (block < 0 || blocks_[block].begin >= group.members.front() ||
             reused_by_group_[owner] || !SameElements(operand, result) ||
@@ -315,12 +355,12 @@ class BufferPlanner {
   void AssignResults(int i, int begin) {
     const Instruction& instruction = program_.instructions[i];
     if (instruction.opcode == Opcode::kWait) return;
-    const FusedGroup* group = GroupOf(i);
+    const FusedGroup* group = lifetimes_.GroupOf(i);
     if (group != nullptr) begin = group->members.front();
     reused_.clear();
     for (size_t index = 0; index < instruction.results.size(); ++index) {
       const int result = instruction.results[index];
-      if (owner_[result] != result) continue;  // a view
+      if (lifetimes_.owner(result) != result) continue;  // a view
       BufferPlan::Buffer& assigned = plan_.buffers[result];
       if (assigned.storage == Storage::kVariable) continue;
       if (instruction.opcode == Opcode::kReadVariable) {
@@ -339,14 +379,15 @@ class BufferPlanner {
           bytes = override_bytes->second;
       }
       assigned.storage = Storage::kArena;
-      const int end = std::max(ends_[i], last_reader_[result]);
+      const int end =
+          std::max(lifetimes_.end(i), lifetimes_.last_reader(result));
       const int reused = group == nullptr
                              ? ReusableOperand(instruction, i, index)
                              : ReusableOperand(*group, result);
       if (reused >= 0) {
-        reused_[owner_[reused]] = true;
-        if (group != nullptr) reused_by_group_[owner_[reused]] = true;
-        block_of_[result] = block_of_[owner_[reused]];
+        reused_[lifetimes_.owner(reused)] = true;
+        if (group != nullptr) reused_by_group_[lifetimes_.owner(reused)] = true;
+        block_of_[result] = block_of_[lifetimes_.owner(reused)];
         blocks_[block_of_[result]].end = end;
         continue;
       }
@@ -356,21 +397,11 @@ class BufferPlanner {
   }
 
   const Program& program_;
-  absl::Span<const FusedGroup> groups_;
-  std::vector<int> group_of_;  // by instruction: index in groups_, or -1
+  const BufferLifetimes lifetimes_;
   BufferPlan plan_;
-  std::vector<int> ends_;                  // by instruction (FindEnds)
-  std::vector<int> owner_;                 // by value
-  std::vector<int> last_reader_;           // by owner: instruction, or -1
-  std::vector<int> written_to_variables_;  // owners
   std::vector<bool> reused_by_group_;  // by owner: a group writes to its block
-  std::vector<bool>
-      is_extra_input_;  // by owner: of some group (FusedGroup::extra_inputs)
   absl::flat_hash_map<int, bool> reused_;  // owners, by this instruction
-  // By owner: the asynchronous collective that alone reads it after its start;
-  // kNone if something else does too.
-  absl::flat_hash_map<int, int> only_async_reader_;
-  std::vector<int> block_of_;  // by owner: index in blocks_, or -1
+  std::vector<int> block_of_;              // by owner: index in blocks_, or -1
   std::vector<MemoryBlock> blocks_;
 };
 

@@ -59,44 +59,60 @@ bool AreCheap(const std::vector<MapStep>& steps) {
       steps, [](const MapStep& step) { return IsCheap(step.function); });
 }
 
-// Rewrites a program once. A rewrite can make further values cheaper to
-// recompute than to keep, so RematerializeMaps repeats it until nothing
-// changes.
-class MapRematerializer {
+constexpr int kNone = -1;
+
+// What a program keeps alive until when, and which readers are late.
+class LateReaders {
  public:
-  explicit MapRematerializer(Program& program)
+  explicit LateReaders(const Program& program)
       : program_(program),
         producers_(FindProducers(program)),
         readers_(program),
         segment_(program.instructions.size()),
         depth_(program.instructions.size(), 0),
-        last_reader_(program.values.size(), -1),
-        recompute_source_(program.values.size(), kNone),
-        last_late_reader_(program.values.size(), kNone),
-        chosen_root_(program.values.size(), kNone),
-        must_stay_(program.values.size(), false) {}
-
-  // Returns false if nothing changes.
-  bool Run() {
+        last_reader_(program.values.size(), kNone) {
     FindSegments();
     FindDepths();
     FindLastReaders();
-    for (const Instruction& instruction : program_.instructions) {
-      if (instruction.opcode == Opcode::kMap) FindCandidate(instruction);
+  }
+
+  // By value: the instruction that produces it, or kNone.
+  int producer(int value) const { return producers_[value]; }
+  // By value: the instruction until which it stays alive, or kNone.
+  int last_reader(int value) const { return last_reader_[value]; }
+  absl::Span<const int> readers(int value) const { return readers_[value]; }
+  // By instruction: equal if only maps and reductions run in between.
+  int segment(int instruction) const { return segment_[instruction]; }
+
+  // Whether a view of `value`, or a variable that it is written to, keeps it
+  // alive.
+  bool IsKeptByView(int value) const {
+    return absl::c_any_of(readers_[value], [&](int reader) {
+      const Instruction& reads = program_.instructions[reader];
+      if (reads.opcode == Opcode::kWriteVariable) return true;
+      if (!IsNoOp(program_, reads)) return false;
+      const int last = last_reader_[reads.results[0]];
+      return last != kNone && segment_[last] != segment_[producers_[value]];
+    });
+  }
+
+  // Whether `reader` has more kernels before it than the producer of `value`.
+  bool IsLate(int reader, int value) const {
+    return depth_[reader] != depth_[producers_[value]];
+  }
+
+  // The readers of `value` from the first late one on, in program order.
+  absl::Span<const int> Of(int value) const {
+    absl::Span<const int> readers = readers_[value];
+    while (!readers.empty() && !IsLate(readers.front(), value)) {
+      readers.remove_prefix(1);
     }
-    if (!ChooseValues()) return false;
-    Rewrite();
-    return true;
+    return readers;
   }
 
  private:
-  static constexpr int kNone = -1;
-
   const Instruction& ProducerOf(int value) const {
     return program_.instructions[producers_[value]];
-  }
-  int64_t BytesOf(int value) const {
-    return program_.values[value].local_bytes();
   }
 
   // Divides the program at the instructions that cannot fuse with maps.
@@ -144,6 +160,48 @@ class MapRematerializer {
     }
   }
 
+  const Program& program_;
+  const std::vector<int> producers_;  // by value
+  const ReaderLists readers_;         // by value
+  std::vector<int> segment_;          // by instruction
+  // By instruction: the number of kernels on the longest path of dependencies
+  // before it. Instructions of one depth never wait for each other through
+  // another kernel.
+  std::vector<int> depth_;
+  std::vector<int> last_reader_;  // by value
+};
+
+// Rewrites a program once. A rewrite can make further values cheaper to
+// recompute than to keep, so RematerializeMaps repeats it until nothing
+// changes.
+class MapRematerializer {
+ public:
+  explicit MapRematerializer(Program& program)
+      : program_(program),
+        late_readers_(program),
+        recompute_source_(program.values.size(), kNone),
+        last_late_reader_(program.values.size(), kNone),
+        chosen_root_(program.values.size(), kNone),
+        must_stay_(program.values.size(), false) {}
+
+  // Returns false if nothing changes.
+  bool Run() {
+    for (const Instruction& instruction : program_.instructions) {
+      if (instruction.opcode == Opcode::kMap) FindCandidate(instruction);
+    }
+    if (!ChooseValues()) return false;
+    Rewrite();
+    return true;
+  }
+
+ private:
+  const Instruction& ProducerOf(int value) const {
+    return program_.instructions[late_readers_.producer(value)];
+  }
+  int64_t BytesOf(int value) const {
+    return program_.values[value].local_bytes();
+  }
+
   // Finds the operand from which the result of `map` can be recomputed and, if
   // all late readers of the result could recompute it, the last of them.
   void FindCandidate(const Instruction& map) {
@@ -160,12 +218,12 @@ class MapRematerializer {
       source = operand;
     }
     recompute_source_[value] = source;
-    if (source == kNone || IsKeptByView(value)) return;
+    if (source == kNone || late_readers_.IsKeptByView(value)) return;
     int last = kNone;
-    for (int reader : LateReaders(value)) {
+    for (int reader : late_readers_.Of(value)) {
       const Instruction& reads = program_.instructions[reader];
       if (!HasExpression(reads) || !IteratesOver(program_, reads, value) ||
-          !IsLate(reader, value) || MayBeEpilogue(reads)) {
+          !late_readers_.IsLate(reader, value) || MayBeEpilogue(reads)) {
         return;
       }
       last = reader;
@@ -179,9 +237,9 @@ class MapRematerializer {
   // as they are.
   bool MayBeEpilogue(const Instruction& reader) const {
     const bool alone = absl::c_any_of(reader.operands, [&](int operand) {
-      return producers_[operand] >= 0 &&
+      return late_readers_.producer(operand) >= 0 &&
              ProducerOf(operand).opcode == Opcode::kEinsum &&
-             readers_[operand].size() == 1;
+             late_readers_.readers(operand).size() == 1;
     });
     if (reader.opcode != Opcode::kMap || !alone) return false;
     const auto& steps = ExpressionOf(reader).steps;
@@ -189,7 +247,7 @@ class MapRematerializer {
       return step.function == ScalarFunction::kAdd;
     });
     const bool is_logits =
-        absl::c_any_of(readers_[reader.results[0]], [&](int next) {
+        absl::c_any_of(late_readers_.readers(reader.results[0]), [&](int next) {
           const Instruction& reduce = program_.instructions[next];
           return reduce.opcode == Opcode::kReduce &&
                  ReductionOf(reduce) == ReduceKind::kMax;
@@ -197,35 +255,10 @@ class MapRematerializer {
     return adds || is_logits || !AreCheap(steps);
   }
 
-  // Whether a view of `value`, or a variable that it is written to, keeps it
-  // alive.
-  bool IsKeptByView(int value) const {
-    return absl::c_any_of(readers_[value], [&](int reader) {
-      const Instruction& reads = program_.instructions[reader];
-      if (reads.opcode == Opcode::kWriteVariable) return true;
-      if (!IsNoOp(program_, reads)) return false;
-      const int last = last_reader_[reads.results[0]];
-      return last != kNone && segment_[last] != segment_[producers_[value]];
-    });
-  }
-
-  // Whether `reader` has more kernels before it than the producer of `value`.
-  bool IsLate(int reader, int value) const {
-    return depth_[reader] != depth_[producers_[value]];
-  }
-
-  // The readers of `value` from the first late one on, in program order.
-  absl::Span<const int> LateReaders(int value) const {
-    absl::Span<const int> readers = readers_[value];
-    while (!readers.empty() && !IsLate(readers.front(), value)) {
-      readers.remove_prefix(1);
-    }
-    return readers;
-  }
-
   // Whether a value stays alive until `time` whatever is chosen.
   bool IsKept(int value, int time) const {
-    return last_late_reader_[value] == kNone && last_reader_[value] >= time;
+    return last_late_reader_[value] == kNone &&
+           late_readers_.last_reader(value) >= time;
   }
 
   // The best value to recompute `value` from, along the chain of sources: the
@@ -303,7 +336,7 @@ class MapRematerializer {
       operands += static_cast<int>(ProducerOf(link).operands.size());
     }
     bool fits = true;
-    for (int reader : LateReaders(value)) {
+    for (int reader : late_readers_.Of(value)) {
       const Instruction& reads = program_.instructions[reader];
       Growth& growth = growth_[reader];
       growth.steps += sign * steps;
@@ -326,7 +359,8 @@ class MapRematerializer {
     std::vector<int> late;
     for (int link = value; link != root; link = recompute_source_[link]) {
       for (int operand : ProducerOf(link).operands) {
-        if (producers_[operand] >= 0 && IsLate(producers_[link], operand)) {
+        if (late_readers_.producer(operand) >= 0 &&
+            late_readers_.IsLate(late_readers_.producer(link), operand)) {
           late.push_back(operand);
         }
       }
@@ -369,9 +403,10 @@ class MapRematerializer {
           kept += BytesOf(operand);
         }
       }
-      const bool ends = i + 1 == values.size() ||
-                        segment_[last_late_reader_[values[i + 1]]] !=
-                            segment_[last_late_reader_[value]];
+      const bool ends =
+          i + 1 == values.size() ||
+          late_readers_.segment(last_late_reader_[values[i + 1]]) !=
+              late_readers_.segment(last_late_reader_[value]);
       if (ends && kept > saved + saved / 8) return false;
     }
     return kept < saved;
@@ -386,7 +421,8 @@ class MapRematerializer {
       const auto operands = reader.operands;
       for (int value : operands) {
         const int root = chosen_root_[value];
-        if (root == kNone || !IsLate(static_cast<int>(i), value)) continue;
+        if (root == kNone || !late_readers_.IsLate(static_cast<int>(i), value))
+          continue;
         for (int link = value; link != root; link = recompute_source_[link]) {
           if (!absl::c_linear_search(reader.operands, link)) continue;
           const Instruction& producer = ProducerOf(link);
@@ -416,16 +452,8 @@ class MapRematerializer {
   };
 
   Program& program_;
-  const std::vector<int> producers_;  // by value
-  const ReaderLists readers_;         // by value
-  // By instruction: equal if only maps and reductions run in between.
-  std::vector<int> segment_;
-  // By instruction: the number of kernels on the longest path of dependencies
-  // before it. Instructions of one depth never wait for each other through
-  // another kernel.
-  std::vector<int> depth_;
+  const LateReaders late_readers_;
   // By value; kNone where there is none.
-  std::vector<int> last_reader_;
   std::vector<int> recompute_source_;  // operand to recompute it from
   std::vector<int> last_late_reader_;  // if all late readers can recompute it
   std::vector<int> chosen_root_;       // what it is recomputed from, if chosen

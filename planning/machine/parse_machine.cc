@@ -123,18 +123,18 @@ absl::Status MachineParser::Section() {
   }
   const std::vector<absl::string_view> words = WordsOf(inside);
   const std::string head(words.empty() ? "" : words[0]);
-  const std::string again = "put the entries into one section";
+  const std::string one_section = "put the entries into one section";
   section_line_ = number_;
   section_text_ = line_;
   if (head == "device" && words.size() == 1) {
-    if (device_) return Fail("section [device] is defined twice", again);
+    if (device_) return Fail("section [device] is defined twice", one_section);
     device_ = true;
     kind_ = Kind::kDevice;
   } else if (head == "matmul" && words.size() == 2) {
     MTF_RETURN_IF_ERROR(Matmul(words[1]));
   } else if (head == "attention" && words.size() == 1) {
     if (machine_.fuses_attention()) {
-      return Fail("section [attention] is defined twice", again);
+      return Fail("section [attention] is defined twice", one_section);
     }
     kind_ = Kind::kAttention;
   } else if (head == "link" && words.size() == 2) {
@@ -146,7 +146,7 @@ absl::Status MachineParser::Section() {
       if (link.name == words[1]) {
         return Fail(
             absl::StrCat("link ", Quoted(words[1]), " is defined twice"),
-            again);
+            one_section);
       }
     }
     machine_.links_.emplace_back().name = std::string(words[1]);

@@ -34,7 +34,7 @@ absl::StatusOr<double> ParseQuantity(absl::string_view text, Quantity quantity);
 bool ParseDecimal(absl::string_view text, double* number);
 
 // Formats a quantity in the largest unit in which it is at least 1: "4.3 TB/s".
-// Bytes use units of 1024 if the number is then whole.
+// Bytes use units of 1024 if that gives a whole number.
 std::string FormatQuantity(double value, Quantity quantity);
 
 namespace internal {

@@ -209,7 +209,7 @@ def run_gtest(suite, outcome, program, gtest_filter, limit, env=None,
     """Runs a test binary as `shards` processes that share its tests. Notes how
     many passed and the names of those that failed."""
     if not suite.has(program):
-        outcome.fail(f"there is no {suite.bin / program}")
+        outcome.fail(f"{suite.bin / program} was not found")
         return
     results = suite.run_all(
         [([*suite.command(program), f"--gtest_filter={gtest_filter}",
@@ -311,7 +311,7 @@ def run_gpt2(suite, outcome, name, limit, model, batch, length, precision,
              steps, watch=None):
     """Measures our training step; the figure has the format of a peer's."""
     if not suite.has("gpt2"):
-        outcome.fail(f"there is no {suite.bin / 'gpt2'}")
+        outcome.fail(f"{suite.bin / 'gpt2'} was not found")
         return None
     status, text = suite.run(
         [*suite.command("gpt2"), f"--model={model}", f"--batch={batch}",

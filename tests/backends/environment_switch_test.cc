@@ -21,7 +21,7 @@ bool With(const char* value, bool otherwise) {
   return is;
 }
 
-TEST(EnvironmentSwitch, IsOneOrZeroOrNotSet) {
+TEST(EnvironmentSwitch, IsOneZeroOrNotSet) {
   for (bool otherwise : {false, true}) {
     EXPECT_EQ(EnvironmentSwitch(kName, otherwise), otherwise);
     EXPECT_TRUE(With("1", otherwise));
@@ -29,7 +29,7 @@ TEST(EnvironmentSwitch, IsOneOrZeroOrNotSet) {
   }
 }
 
-TEST(EnvironmentSwitch, AnythingElseIsToldOnce) {
+TEST(EnvironmentSwitch, InvalidValuesAreReportedOnce) {
   static int runs = 0;
   const std::string name = absl::StrCat(kName, "_", ++runs);
   setenv(name.c_str(), "false", /*overwrite=*/1);

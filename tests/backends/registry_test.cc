@@ -15,7 +15,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Registry, KnowsTheDevicesOfEveryBuild) {
+TEST(Registry, ListsTheDevicesOfEveryBuild) {
   EXPECT_THAT(DeviceNames(), Contains("cpu"));
   EXPECT_THAT(DeviceNames(), Contains("reference"));
   EXPECT_THAT(DeviceNames(), Contains("cuda_emulated"));
@@ -26,21 +26,21 @@ TEST(Registry, KnowsTheDevicesOfEveryBuild) {
   }
 }
 
-TEST(Registry, ADeviceThatThisMachineLacksSaysWhy) {
+TEST(Registry, AnUnavailableDeviceReportsTheReason) {
   const auto device = CreateDevice("cuda", {});
   if (device.ok()) {
     EXPECT_THAT(DeviceNames(), Contains("cuda"));
     return;
   }
   EXPECT_THAT(DeviceNames(), Not(Contains("cuda")));
-  // No GPU, no driver, a library that is missing, or a build without CUDA.
+  // No GPU, no driver, a missing library, or a build without CUDA.
   EXPECT_THAT(device.status().code(),
               AnyOf(absl::StatusCode::kUnavailable, absl::StatusCode::kNotFound,
                     absl::StatusCode::kUnimplemented));
   EXPECT_FALSE(device.status().message().empty());
 }
 
-TEST(Registry, ADeviceThatThisMachineLacksIsStillTheNearestName) {
+TEST(Registry, AnUnavailableDeviceMayBeTheNearestName) {
   EXPECT_THAT(CreateDevice("cudo", {}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("did you mean \"cuda\"?")));
@@ -54,7 +54,7 @@ TEST(Registry, AnUnknownDeviceIsAnErrorWithTheNearestName) {
                              HasSubstr("reference"))));
 }
 
-TEST(Registry, NoThreadsIsAnError) {
+TEST(Registry, ZeroThreadsAreAnError) {
   EXPECT_THAT(
       CreateDevice("cpu", {.num_threads = 0}).status(),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("num_threads")));

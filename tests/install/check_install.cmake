@@ -4,7 +4,8 @@
 #         -D GENERATOR=... -P check_install.cmake
 cmake_minimum_required(VERSION 3.25)
 
-# run(WHAT COMMAND...): fails with the whole output; leaves it in `output`.
+# run(WHAT COMMAND...): runs COMMAND and sets `output`. Fails with the output if
+# the command fails.
 function(run what)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result
                   OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -16,7 +17,7 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK})
 run("install" ${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
-# A package that knows where it was installed would not survive this.
+# Move the package: it must not depend on the path where it was installed.
 file(RENAME ${WORK}/first ${WORK}/moved)
 
 run("configuring the consumer"
@@ -34,7 +35,7 @@ if(NOT output MATCHES "usage: mtfrun")
   message(FATAL_ERROR "mtfrun printed:\n${output}")
 endif()
 
-# A later minor version may break its users, so this one is not that one.
+# Another minor version is incompatible, so it must not be found.
 file(WRITE ${WORK}/later/CMakeLists.txt
      "cmake_minimum_required(VERSION 3.25)\nproject(later LANGUAGES CXX)\n"
      "find_package(mtf 0.999 REQUIRED)\n")

@@ -1,12 +1,12 @@
-# What machines without CUDA, or without some of it, compile otherwise, compiled
-# on one that may have it all:
+# Compiles the sources that differ without CUDA, or without some of its
+# libraries, on a machine that may have all of them:
 #
 #   cmake -D SOURCE=. -D WORK=DIR -D COMPILER=c++ [-D TOOLKIT=ON]
 #         -P check_without_cuda.cmake
 cmake_minimum_required(VERSION 3.24)
 
 # check(NAME REASON OPTIONS... OBJECTS objects...): configures with OPTIONS,
-# which has to say REASON, and compiles the objects.
+# checks that the output contains REASON, and compiles the objects.
 function(check name reason)
   cmake_parse_arguments(ARG "" "" "OPTIONS;OBJECTS" ${ARGN})
   set(build ${WORK}/${name})

@@ -61,7 +61,7 @@ TEST(Budget, NothingIsNoCollectiveOfAnyKind) {
   EXPECT_EQ(line.scope, "layer_*/attention");
 }
 
-TEST(Budget, BytesOfWhatIsSent) {
+TEST(Budget, BytesSent) {
   const BudgetLine line =
       ParseLine("at most 64 MiB of all_reduce of optimizer over pod+data in a");
   EXPECT_EQ(line.subject, BudgetSubject::kBytes);
@@ -153,7 +153,7 @@ TEST(Budget, PrintedLayoutsReadBack) {
   }
 }
 
-TEST(Budget, OneLineTextCanHoldItToo) {
+TEST(Budget, FitsIntoOneLine) {
   const absl::StatusOr<LayoutRules> rules = LayoutRules::Parse(
       "batch:data; [budget] nothing over model; memory at most 8 GiB "
       "[parameters] d_model:data",
@@ -162,7 +162,7 @@ TEST(Budget, OneLineTextCanHoldItToo) {
   ASSERT_EQ(rules->budget().lines().size(), 2u);
   EXPECT_EQ(rules->budget().lines()[0].origin, "--layout, characters 22-39");
   EXPECT_EQ(rules->budget().lines()[1].origin, "--layout, characters 42-61");
-  // Its lines are no rules.
+  // Its lines are not rules.
   EXPECT_EQ(rules->rules()[1].origin,
             "--layout, rule 2 of 2, characters 76-87");
 }
@@ -201,7 +201,7 @@ TEST(IsInScope, ComponentsMatchFromTheFirst) {
   EXPECT_FALSE(in("layer_7/attention", "layer_*/*/*"));
   EXPECT_FALSE(in("layer_7/attention", "layer"));
   EXPECT_FALSE(in("aba", "a*ba*a"));
-  // "*" does not reach over "/".
+  // "*" does not match "/".
   EXPECT_FALSE(in("decoder/layer_7", "*layer_7"));
 }
 
@@ -216,7 +216,7 @@ std::ostream& operator<<(std::ostream& out, const WrongBudget& wrong) {
 
 class WrongBudgetFiles : public ::testing::TestWithParam<WrongBudget> {};
 
-TEST_P(WrongBudgetFiles, NameTheWordThePlaceAndTheGrammar) {
+TEST_P(WrongBudgetFiles, NameTheWordThePositionAndTheGrammar) {
   const WrongBudget& wrong = GetParam();
   const std::string path =
       absl::StrCat(::testing::TempDir(), "/wrong_", wrong.name, ".layout");

@@ -8,7 +8,7 @@
 
 namespace mtf::testing {
 
-// The first line of an error, which must say everything by itself.
+// The first line of an error, which must be complete by itself.
 inline std::string FirstLine(const absl::Status& status) {
   const std::string text(status.message());
   return text.substr(0, text.find('\n'));

@@ -81,7 +81,7 @@ TEST(LayoutRules, FormerWordsAreErrorsThatNameTheNewOnes) {
                "  help     write [parameters keep_gathered]"));
 }
 
-TEST(LayoutRules, SectionsScopeTheRulesBehindThem) {
+TEST(LayoutRules, SectionsApplyToTheRulesAfterThem) {
   const LayoutRules rules = *LayoutRules::Parse(
       "batch:data  # activations\n"
       "[parameters]  # at rest\n"
@@ -128,7 +128,7 @@ TEST(LayoutRules, ParametersMayStayGathered) {
   }
 }
 
-TEST(LayoutRules, OneLineTextCanHoldSectionsToo) {
+TEST(LayoutRules, SectionsFitIntoOneLine) {
   const LayoutRules rules =
       *LayoutRules::Parse("batch:data; [parameters] d_model:data", "--layout");
   EXPECT_EQ(rules.rules()[1].section, RuleSection::kParameters);
@@ -161,7 +161,7 @@ std::ostream& operator<<(std::ostream& out, const BadRules& bad) {
 
 class LayoutRulesErrors : public ::testing::TestWithParam<BadRules> {};
 
-TEST_P(LayoutRulesErrors, NameTheRuleItsPlaceAndAWayOut) {
+TEST_P(LayoutRulesErrors, NameTheRuleItsPositionAndAWayOut) {
   const BadRules& bad = GetParam();
   const absl::StatusOr<LayoutRules> rules =
       LayoutRules::Parse(bad.text, "--layout");
@@ -320,7 +320,7 @@ TEST(ReadFile, MissingFileIsNotFound) {
                          "such file or directory")));
 }
 
-TEST(ReadFile, FoldersAndDevicesAreRefused) {
+TEST(ReadFile, RejectsFoldersAndDevices) {
   for (const char* path : {"/", "/dev/zero"}) {
     EXPECT_THAT(LayoutRules::ReadFile(path),
                 StatusIs(absl::StatusCode::kInvalidArgument,
@@ -328,7 +328,7 @@ TEST(ReadFile, FoldersAndDevicesAreRefused) {
   }
 }
 
-TEST(ReadFile, HugeFilesAreRefused) {
+TEST(ReadFile, RejectsLargeFiles) {
   const std::string path = ::testing::TempDir() + "/huge.layout";
   std::ofstream(path) << std::string((1 << 20) + 1, ' ');
   EXPECT_THAT(LayoutRules::ReadFile(path),

@@ -26,7 +26,7 @@ TEST(AxisList, KeepsOrderAndComparesByContent) {
   EXPECT_EQ(list.Prefix(1), AxisList{2});
   EXPECT_EQ(list.Suffix(1), (AxisList{0, 1}));
   list.pop_back();
-  EXPECT_EQ(list, (AxisList{2, 0})) << "nothing is left behind the end";
+  EXPECT_EQ(list, (AxisList{2, 0})) << "unused axes are cleared";
   EXPECT_EQ(SetOf(list), AxisSet{5});
   EXPECT_EQ(ListOf(5), (AxisList{0, 2}));
 }
@@ -111,7 +111,7 @@ std::ostream& operator<<(std::ostream& out, const BadMesh& bad) {
 
 class MeshErrors : public ::testing::TestWithParam<BadMesh> {};
 
-TEST_P(MeshErrors, NameTheItemItsPlaceAndAWayOut) {
+TEST_P(MeshErrors, NameTheItemItsPositionAndAWayOut) {
   const BadMesh& bad = GetParam();
   const absl::StatusOr<Mesh> mesh = Mesh::Parse(bad.text, bad.num_ranks);
   EXPECT_EQ(mesh.status().code(), absl::StatusCode::kInvalidArgument);
@@ -237,7 +237,7 @@ TEST(Mesh, DetailLinesFollowTheFirstIndentedAndPadded) {
                        "rest: \"data:2,model:-1\""));
 }
 
-TEST(Mesh, LongHostileTextIsShortenedInTheMessage) {
+TEST(Mesh, LongTextIsTruncatedInErrors) {
   const std::string text = "a:2," + std::string(1 << 20, '\x80');
   const absl::StatusOr<Mesh> mesh = Mesh::Parse(text);
   EXPECT_EQ(mesh.status().code(), absl::StatusCode::kInvalidArgument);

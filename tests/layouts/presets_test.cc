@@ -24,7 +24,7 @@ TEST(Presets, AreListedByName) {
                           "three_axes", "zero2", "zero3"));
 }
 
-TEST(Presets, SayWhatTheirNamesPromise) {
+TEST(Presets, HaveTheirRules) {
   const auto text = [](absl::string_view name) {
     return LayoutRules::Preset(name)->ToString();
   };
@@ -62,7 +62,7 @@ TEST(Presets, FitATransformerOnTheirMeshWithoutANotice) {
 }
 
 TEST(Presets, AreNotRejectedByOtherModels) {
-  // A rule set serves many models: what does not fit is reported, not refused.
+  // Rules serve many models: rules without effect are reported, not rejected.
   for (const std::string& name : LayoutRules::PresetNames()) {
     for (const char* mesh : {"", "all:8", "rows:2,cols:2", "x:2,y:2"}) {
       EXPECT_OK(ResolvedRules::Resolve(
@@ -123,7 +123,7 @@ TEST(PresetMesh, AlwaysHasAsManyDevicesAsRanks) {
   }
 }
 
-TEST(PresetMesh, NumbersOfRanksThatCannotBeAreErrors) {
+TEST(PresetMesh, RejectsImpossibleNumbersOfRanks) {
   EXPECT_THAT(LayoutRules::PresetMesh("data", 0),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        "preset \"data\" needs at least 1 rank, not 0"));
@@ -132,7 +132,7 @@ TEST(PresetMesh, NumbersOfRanksThatCannotBeAreErrors) {
                        HasSubstr("has a size above 2147483647")));
 }
 
-TEST(PresetFiles, DeclareTheirMeshAndTeach) {
+TEST(PresetFiles, DeclareTheirMeshAndUse) {
   for (const internal::PresetFile& file : internal::PresetFiles()) {
     EXPECT_EQ(file.text[0], '#') << file.name;
     EXPECT_THAT(std::string(file.text), HasSubstr("\n# mesh: ")) << file.name;

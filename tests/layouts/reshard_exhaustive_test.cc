@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The promise that the ancestor broke: every reshard between any two layouts
-// moves every element to its place. Proved by running each path on all ranks'
-// data, for all pairs of layouts on small meshes; and that the proof would
-// notice if it were not so.
+// Proves that every reshard between any two layouts moves every element to the
+// right position, by simulating each path on the shards of all ranks, for all
+// pairs of layouts on small meshes. Also tests that the proof detects errors.
 #include <ostream>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "layouts/reshard_path.h"
 #include "layouts/simulate_reshard.h"
 #include "tests/matchers.h"
+#include "tests/requirements.h"
 
 namespace mtf {
 namespace {
@@ -43,15 +43,16 @@ std::ostream& operator<<(std::ostream& out, const ReshardCase& c) {
 
 class ReshardPairs : public ::testing::TestWithParam<ReshardCase> {};
 
-TEST_P(ReshardPairs, EveryPairOfLayoutsMovesEveryElementToItsPlace) {
+TEST_P(ReshardPairs, EveryElementArrivesForEveryPairOfLayouts) {
   const Mesh mesh = *Mesh::Parse(GetParam().mesh);
+  if (mesh.num_axes() == 3 && GetParam().rank > 1)
+    SKIP_UNDER_SANITIZERS("the largest mesh");
   ProveOptions options;
   options.seconds = 1e6;
   const auto proof = ProveReshards(mesh, GetParam().rank, options);
   ASSERT_OK(proof);
   EXPECT_TRUE(proof->complete());
-  // Counted a second time: a pair for each of the layouts that keep no more
-  // unreduced.
+  // An independent count of the pairs whose target has no new unreduced axes.
   int64_t pairs = 0;
   const auto layouts = AllLayouts(mesh, GetParam().rank, /*unreduced=*/true);
   for (const TensorLayout& source : layouts) {
@@ -63,7 +64,7 @@ TEST_P(ReshardPairs, EveryPairOfLayoutsMovesEveryElementToItsPlace) {
   RecordProperty("pairs", static_cast<int>(pairs));
 }
 
-// A value [a=5, b=6] on four ranks, cut along "a" over x.
+// A value [a=5, b=6] on four ranks, with "a" sharded over x.
 class WrongPaths : public ::testing::Test {
  protected:
   WrongPaths() : mesh_(*Mesh::Parse("x:2,y:2")), grains_(mesh_) {
@@ -73,7 +74,7 @@ class WrongPaths : public ::testing::Test {
     source_.dims[0] = {0};
   }
 
-  // What ProveReshard says of the planned path after `change` had it.
+  // The result of ProveReshard for the planned path after `change`.
   template <class Change>
   absl::Status Changed(const TensorLayout& target, Change change) {
     std::vector<ReshardStep> path =
@@ -89,26 +90,26 @@ class WrongPaths : public ::testing::Test {
   TensorLayout source_;
 };
 
-TEST_F(WrongPaths, AStepThatIsLeftOutIsFound) {
+TEST_F(WrongPaths, MissingStepIsDetected) {
   TensorLayout target = TensorLayout::Replicated(2);
   target.dims[1] = {0};
   EXPECT_THAT(Changed(target, [](auto& path) { path.pop_back(); }),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("ends in")));
 }
 
-TEST_F(WrongPaths, AGatherAlongTheWrongDimensionIsFound) {
+TEST_F(WrongPaths, GatherAlongTheWrongDimensionIsDetected) {
   EXPECT_THAT(
       Changed(TensorLayout::Replicated(2), [](auto& path) { path[0].dim = 1; }),
       StatusIs(absl::StatusCode::kInternal, HasSubstr("is wrong")));
 }
 
-TEST_F(WrongPaths, AGatherOverTheWrongAxisIsFound) {
+TEST_F(WrongPaths, GatherOverTheWrongAxisIsDetected) {
   EXPECT_THAT(Changed(TensorLayout::Replicated(2),
                       [](auto& path) { path[0].axes = {1}; }),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("element")));
 }
 
-TEST_F(WrongPaths, ASumOverTheWrongAxisIsFound) {
+TEST_F(WrongPaths, SumOverTheWrongAxisIsDetected) {
   source_ = TensorLayout::Replicated(2);
   source_.unreduced = 0b01;
   EXPECT_THAT(Changed(TensorLayout::Replicated(2),
@@ -116,7 +117,7 @@ TEST_F(WrongPaths, ASumOverTheWrongAxisIsFound) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("element")));
 }
 
-TEST_F(WrongPaths, ASumThatIsOnlyClaimedIsFound) {
+TEST_F(WrongPaths, MissingSumIsDetected) {
   source_ = TensorLayout::Replicated(2);
   source_.unreduced = 0b10;
   EXPECT_THAT(Changed(TensorLayout::Replicated(2),
@@ -127,10 +128,10 @@ TEST_F(WrongPaths, ASumThatIsOnlyClaimedIsFound) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("is wrong")));
 }
 
-TEST_F(WrongPaths, ADetourThroughMemoryIsFound) {
+TEST_F(WrongPaths, DetourThroughMoreMemoryIsDetected) {
   TensorLayout target = TensorLayout::Replicated(2);
   target.dims[1] = {0};
-  // Gather and slice, where one all_to_all would do.
+  // all_gather and all_slice in place of one all_to_all.
   EXPECT_THAT(Changed(target,
                       [&](auto& path) {
                         path =
@@ -139,8 +140,8 @@ TEST_F(WrongPaths, ADetourThroughMemoryIsFound) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("more memory")));
 }
 
-// No rule gives an axis of one device to a dimension.
-TEST(ProveReshards, LeavesOutAxesOfOneDevice) {
+// Rules do not shard a dimension over an axis of size 1.
+TEST(ProveReshards, IgnoresAxesOfSizeOne) {
   const auto with = ProveReshards(*Mesh::Parse("a:1,b:2,c:1,d:3"), 2);
   const auto without = ProveReshards(*Mesh::Parse("b:2,d:3"), 2);
   ASSERT_OK(with);
@@ -152,7 +153,7 @@ TEST(ProveReshards, LeavesOutAxesOfOneDevice) {
   EXPECT_TRUE(one->complete());
 }
 
-TEST(ProveReshards, CountsWhatItLeavesOut) {
+TEST(ProveReshards, CountsSkippedPairs) {
   const Mesh mesh = *Mesh::Parse("x:2,y:4");
   ProveOptions options;
   options.seconds = 0;
@@ -223,8 +224,8 @@ std::vector<ReshardCase> AllCases() {
        {"x:2", "x:3", "x:4", "x:2,y:2", "x:2,y:3", "x:2,y:4", "x:2,y:2,z:2"}) {
     for (int rank : {1, 2, 3}) cases.push_back({mesh, rank});
   }
-  // Three axes of different sizes: an axis between two that trade places has
-  // another weight afterwards.
+  // Three axes of different sizes: an axis between two that swap positions has
+  // another stride afterwards.
   cases.push_back({"x:3,y:2,z:2", 1});
   cases.push_back({"x:4,y:3,z:2", 1});
   return cases;

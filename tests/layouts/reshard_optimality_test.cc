@@ -2,9 +2,9 @@
 // Build: optimised only (a large search)
 // Build: -O1 (most of the time is spent in its own loops)
 //
-// PlanReshard promises the fewest bytes and then the fewest calls. Checked
-// against all shortest paths of a small graph, whose edges are found by
-// comparing layouts in pairs instead of generating moves.
+// PlanReshard returns a path with the fewest bytes and then the fewest steps.
+// Compares it with all shortest paths of a small graph, whose edges are found
+// by comparing pairs of layouts instead of generating moves.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -28,7 +28,8 @@ using Cost = std::pair<int64_t, int>;  // bytes, calls
 constexpr Cost kNoPath = {std::numeric_limits<int64_t>::max(), 0};
 constexpr int kElementSize = 4;
 
-// The axes that `longer` has behind `shorter`; empty when it is no extension.
+// The axes of `longer` after its prefix `shorter`; empty if it has no such
+// prefix.
 AxisList Extension(const AxisList& shorter, const AxisList& longer) {
   if (shorter.size() >= longer.size()) return {};
   if (longer.Prefix(shorter.size()) != shorter) return {};

@@ -74,12 +74,12 @@ class Reshards {
   Shape shape_;
 };
 
-TEST(PlanReshard, NothingToDoIsNoStep) {
+TEST(PlanReshard, EqualLayoutsNeedNoStep) {
   const Reshards on("x:2,y:2", {3, 3});
   EXPECT_THAT(on.Steps(Cut({{0}, {1}}), Cut({{0}, {1}})), IsEmpty());
 }
 
-TEST(PlanReshard, TheCommonCasesAreOneCollective) {
+TEST(PlanReshard, CommonCasesAreOneCollective) {
   const Reshards on("x:2,y:4", {1, 3});
   EXPECT_THAT(on.Steps(Cut({{0}, {}}), Cut({{}, {}})),
               ElementsAre("all_gather x a"));
@@ -112,20 +112,20 @@ TEST(PlanReshard, SlicesBeforeItGathers) {
               ElementsAre("all_slice y b", "all_gather x a"));
 }
 
-TEST(PlanReshard, AGradientIsReducedOnlyWhereItIsKept) {
-  // zero3: the gradient of a parameter [a, b] at rest over "data" on a.
+TEST(PlanReshard, GradientIsReduceScattered) {
+  // zero3: the gradient of a parameter [a, b] with a sharded over "data".
   const Reshards on("data:8,model:2", {1, 2});
   EXPECT_THAT(on.Steps(Cut({{}, {1}}, 1), Cut({{0}, {1}})),
               ElementsAre("reduce_scatter data a"));
 }
 
-TEST(PlanReshard, ReplicasShareTheWorkOfAReductionWhereADimensionAllowsIt) {
+TEST(PlanReshard, ReplicasDivideAReductionIfADimensionAllowsIt) {
   const Reshards on("x:4,y:2", {2});
   EXPECT_THAT(on.Steps(Cut({{}}, 1), Cut({{}})),
               ElementsAre("all_slice y a", "all_reduce x", "all_gather y a"));
 }
 
-TEST(PlanReshard, TheReductionIsForgottenWithItsLastAxis) {
+TEST(PlanReshard, ReductionKindIsClearedWithItsLastAxis) {
   const Reshards on("x:2,y:2", {0});
   TensorLayout source = Cut({{}}, 3);
   source.reduction = ReduceKind::kMax;
@@ -184,7 +184,7 @@ TEST(PlanReshard, ASearchOnFourAxesAndFiveDimensionsTakesMilliseconds) {
   EXPECT_LT(took.count() / kPlans, 50);
 }
 
-TEST(PlanReshard, EightAxesEverywhereEndInTimeAndBelowTheNaivePath) {
+TEST(PlanReshard, EightAxesAreBoundedInTimeAndByTheNaivePath) {
   const Reshards on("a:2,b:2,c:2,d:2,e:2,f:2,g:2,h:2", {255, 255, 255}, 512);
   std::mt19937 random(3);
   for (int round = 0; round < 20; ++round) {
@@ -194,9 +194,9 @@ TEST(PlanReshard, EightAxesEverywhereEndInTimeAndBelowTheNaivePath) {
       std::vector<int> axes = {0, 1, 2, 3, 4, 5, 6, 7};
       std::shuffle(axes.begin(), axes.end(), random);
       for (int axis : axes) {
-        const int place = static_cast<int>(random() % 5);
-        if (place < 3) end.dims[place].push_back(axis);
-        if (place == 3 && &end == &ends[0]) end.unreduced |= 1u << axis;
+        const int choice = static_cast<int>(random() % 5);
+        if (choice < 3) end.dims[choice].push_back(axis);
+        if (choice == 3 && &end == &ends[0]) end.unreduced |= 1u << axis;
       }
     }
     const std::vector<ReshardStep> path = on.Plan(ends[0], ends[1]);
@@ -216,7 +216,7 @@ TEST(PlanReshard, EightAxesEverywhereEndInTimeAndBelowTheNaivePath) {
   }
 }
 
-TEST(PlanReshard, SizesBeyondEveryMemoryAreStillPlanned) {
+TEST(PlanReshard, PlansSizesBeyondAnyMemory) {
   const Reshards on("x:65536,y:32767", {3, 3, 3}, int64_t{1} << 40);
   EXPECT_FALSE(on.Plan(Cut({{0}, {1}, {}}), Cut({{}, {0}, {1}})).empty());
   const Reshards empty("x:2,y:2", {3, 3}, 0);
@@ -254,7 +254,7 @@ TEST(WireBytes, RoundsUpAndNeverOverflows) {
             int64_t{1} << 62);
 }
 
-TEST(PathBytes, AddsTheStepsOnWhatEachRankHolds) {
+TEST(PathBytes, AddsTheBytesOfAllSteps) {
   const Reshards on("x:4,y:2", {1, 2});
   const TensorLayout source = Cut({{0}, {}});
   // 48 * 48 / 8 elements of 4 bytes, times 3, in the gather; the slice is free.
@@ -273,7 +273,7 @@ TEST(CollectiveName, EveryKindHasItsName) {
             "collective_permute");
 }
 
-TEST(PermuteSource, IsAPermutationThatKeepsWhatIsInPlace) {
+TEST(PermuteSource, IsAPermutationThatKeepsUnmovedShards) {
   int pairs = 0;
   for (const char* text : {"x:2,y:2", "x:2,y:2,z:2", "x:2,y:4,z:2",
                            "z:2,x:3,y:3", "x:2,y:2,z:4", "x:2,y:2,z:2,w:2"}) {
@@ -283,11 +283,11 @@ TEST(PermuteSource, IsAPermutationThatKeepsWhatIsInPlace) {
     const std::vector<TensorLayout> layouts =
         AllLayouts(mesh, rank_of_tensor, false);
     const auto shard = [&](const TensorLayout& layout, int64_t rank) {
-      std::vector<int64_t> place;
+      std::vector<int64_t> coordinates;
       for (const AxisList& axes : layout.dims) {
-        place.push_back(mesh.Coordinate(rank, axes));
+        coordinates.push_back(mesh.Coordinate(rank, axes));
       }
-      return place;
+      return coordinates;
     };
     for (const TensorLayout& source : layouts) {
       for (const TensorLayout& target : layouts) {

@@ -51,7 +51,7 @@ TEST(ResolvedRules, SectionsFallBackToTheDefaultDimensionByDimension) {
   EXPECT_EQ(rules.AllAxesOf("unknown"), AxisSet{0});
 }
 
-TEST(ResolvedRules, AWholeDimensionHasARuleWithoutAxes) {
+TEST(ResolvedRules, ReplicatedDimensionHasARuleWithoutAxes) {
   const ResolvedRules rules =
       *Resolve("d_ff:model, d_model:replicated, [optimizer] d_ff:replicated",
                "model:2", {"d_ff", "d_model", "vocab"}, /*strict=*/true);
@@ -63,12 +63,12 @@ TEST(ResolvedRules, AWholeDimensionHasARuleWithoutAxes) {
   EXPECT_FALSE(rules.HasRule("vocab"));
 }
 
-TEST(ResolvedRules, AWholeDimensionThatDoesNotExistIsReported) {
+TEST(ResolvedRules, ReplicatedDimensionThatDoesNotExistIsReported) {
   EXPECT_THAT(Resolve("d_f:replicated", "model:2", {"batch"})->notices(),
               ElementsAre(HasSubstr("no tensor has a dimension \"d_f\"")));
 }
 
-TEST(ResolvedRules, ADimensionMayFollowAnother) {
+TEST(ResolvedRules, CopyRulesGivesTheRulesOfAnother) {
   ResolvedRules rules =
       *Resolve("length:data+model, [optimizer] length:model", "data:2,model:2",
                {"length", "block_length", "batch", "group"});
@@ -91,7 +91,7 @@ TEST(ResolvedRules, AxesOfSizeOneAreDroppedWithoutNotice) {
   EXPECT_THAT(rules.notices(), IsEmpty());
 }
 
-TEST(ResolvedRules, ARuleForAnAbsentDimensionIsInertAndReported) {
+TEST(ResolvedRules, RuleForAnAbsentDimensionIsReported) {
   const ResolvedRules rules =
       *Resolve("batch:data, experts:data", "data:2", {"batch"});
   EXPECT_THAT(rules.notices(),
@@ -101,7 +101,7 @@ TEST(ResolvedRules, ARuleForAnAbsentDimensionIsInertAndReported) {
   EXPECT_EQ(rules.RuleOf(kDefault, "experts"), nullptr);
 }
 
-TEST(ResolvedRules, ARuleForAnAbsentAxisIsInertAndReported) {
+TEST(ResolvedRules, RuleForAnAbsentAxisIsReported) {
   const ResolvedRules rules =
       *Resolve("batch:data, d_ff:model", "data:2", {"batch", "d_ff"});
   EXPECT_THAT(rules.notices(),
@@ -120,7 +120,7 @@ TEST(ResolvedRules, OneAbsentAxisOfSeveralLeavesTheOthers) {
                           "\"data:2,model:2\" lacks it"));
 }
 
-TEST(ResolvedRules, AnInertScopedRuleLeavesItsDimensionToTheDefault) {
+TEST(ResolvedRules, RuleWithoutEffectLeavesItsDimensionToTheDefault) {
   const ResolvedRules rules =
       *Resolve("d_ff:model, [parameters] d_ff:data", "model:2", {"d_ff"});
   EXPECT_EQ(rules.AxesOf(kParameters, "d_ff"), AxisList{0});
@@ -185,7 +185,7 @@ TEST(ResolvedRules, AnExactNameIsNeverAMisspelling) {
   EXPECT_EQ(rules->AxesOf(kDefault, "patch"), AxisList{0});
 }
 
-TEST(ResolvedRules, ShortAndNumberedNamesAreTakenAtTheirWord) {
+TEST(ResolvedRules, ShortAndNumberedNamesAreNotMisspellings) {
   const absl::StatusOr<ResolvedRules> rules =
       Resolve("d_ff:model, rows2:z, h:b2", "model:2,x:2,y:2,b1:2",
               {"d_kv", "rows1", "w"});
@@ -193,7 +193,7 @@ TEST(ResolvedRules, ShortAndNumberedNamesAreTakenAtTheirWord) {
   EXPECT_EQ(rules->notices().size(), 3u);
 }
 
-TEST(ResolvedRules, StrictMakesAnInertRuleAnError) {
+TEST(ResolvedRules, StrictMakesARuleWithoutEffectAnError) {
   EXPECT_THAT(Resolve("batch:data, experts:data", "data:2", {"batch"}, true),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        "rule \"experts:data\" (--layout, rule 2 of 2, "

@@ -26,7 +26,7 @@ Grains AllAxes(const Mesh& mesh, const Shape& shape) {
   return grains;
 }
 
-TEST(ShardOf, LateShardsMayBeShortOrEmpty) {
+TEST(ShardOf, LastShardsMayBeShortOrEmpty) {
   const Mesh mesh = *Mesh::Parse("x:4");
   const Shape shape = {{"a", 5}};
   const Grains grains = AllAxes(mesh, shape);
@@ -45,7 +45,7 @@ TEST(ShardOf, LateShardsMayBeShortOrEmpty) {
       << "a replicated value keeps the padding of its grain";
 }
 
-TEST(ShardOf, AnEmptyDimensionHasNoPlaces) {
+TEST(ShardOf, EmptyDimensionHasExtentZero) {
   const Mesh mesh = *Mesh::Parse("x:2");
   const Shape shape = {{"a", 0}};
   const Grains grains = AllAxes(mesh, shape);
@@ -88,7 +88,7 @@ TEST(ShardOf, FinerShardsNestInCoarserOnesForEverySize) {
   }
 }
 
-TEST(LocalElements, SaturatesWherePaddingLeavesEveryAddressSpace) {
+TEST(LocalElements, SaturatesBeyondTheAddressSpace) {
   const Mesh mesh = *Mesh::Parse("x:2147483647");
   const Shape shape = {{"a", 1}, {"b", 1}, {"c", 1}};
   EXPECT_EQ(
@@ -126,7 +126,7 @@ TEST(ScatterShard, FillsPaddingWithZeros) {
   EXPECT_THAT(shard(3), ElementsAre(9, 0, 0, 0));
 }
 
-TEST(ScatterShard, AScalarIsWholeOnEveryRank) {
+TEST(ScatterShard, ScalarIsReplicated) {
   const Grains grains(*Mesh::Parse("x:2"));
   const double global = 7;
   double shard = 0;
@@ -134,7 +134,7 @@ TEST(ScatterShard, AScalarIsWholeOnEveryRank) {
   EXPECT_EQ(shard, 7);
 }
 
-TEST(ScatterShard, AnEmptyTensorTouchesNothing) {
+TEST(ScatterShard, EmptyTensorWritesNothing) {
   const Mesh mesh = *Mesh::Parse("x:2");
   const Shape shape = {{"a", 0}, {"b", 3}};
   const Grains grains = AllAxes(mesh, shape);

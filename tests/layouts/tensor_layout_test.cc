@@ -29,7 +29,7 @@ TEST(TensorLayout, AnAxisIsUsedAtMostOnce) {
   EXPECT_FALSE(layout.IsLegal()) << "twice on one dimension";
 }
 
-TEST(TensorLayout, ReducedKeepsTheCutAndForgetsTheReduction) {
+TEST(TensorLayout, ReducedKeepsTheShardingOnly) {
   TensorLayout layout = TensorLayout::Replicated(1);
   layout.dims[0] = {0};
   TensorLayout unreduced = layout;
@@ -81,7 +81,7 @@ TEST(Grains, ExtentIsTheSmallestMultipleOfTheGrain) {
   EXPECT_EQ(grains.ExtentOf("x", int64_t{1} << 62) % 6, 0);
 }
 
-TEST(Grains, TiedNamesShareOneGrainWhateverTheOrder) {
+TEST(Grains, TiedNamesShareOneGrainInAnyOrder) {
   const Mesh mesh = *Mesh::Parse("a:2,b:3,c:5");
   Grains grains(mesh);
   grains.Allow("x", 0b001);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What moves the memory of a device between processes, run by every rank of an
-// mpirun: data is made on the host, copied to the device, moved there, and
-// comes back to be checked as for every communicator.
+// Checks the communicator of a device between processes, run by every rank of
+// an mpirun: data is created on the host, copied to the device, moved there and
+// copied back, with the checks for every communicator.
 //
 //   device_communicator_test [DEVICE]                     "cpu"
 //   mpirun -n 1 -x NCCL_HOSTID=a device_communicator_test cuda :
 //          -n 1 -x NCCL_HOSTID=b device_communicator_test cuda
 //
-// The second joins two processes on one GPU, which NCCL takes for two hosts.
-// Alone, a process on "cuda" also checks NCCL itself on a clique of one.
+// The second command runs two processes on one GPU, which NCCL treats as two
+// hosts. A single process on "cuda" also checks NCCL itself on one rank.
 #include <iostream>
 #include <memory>
 #include <string>
@@ -26,8 +26,8 @@
 namespace mtf {
 namespace {
 
-// Memory of a device with a copy of `bytes` bytes of the host and bytes behind
-// them that nobody may touch.
+// Device memory with a copy of `bytes` bytes of the host, followed by guard
+// bytes.
 class DeviceBytes {
  public:
   static absl::StatusOr<DeviceBytes> Copy(Device& device, const void* data,
@@ -54,7 +54,7 @@ class DeviceBytes {
     MTF_RETURN_IF_ERROR(
         device_.CopyToHost(content.data(), data_, content.size()));
     if (content.substr(bytes_) != std::string(kGuard, kMark)) {
-      return absl::InternalError("wrote behind its buffer");
+      return absl::InternalError("wrote past the end of its buffer");
     }
     content.copy(static_cast<char*>(to), bytes_);
     return absl::OkStatus();
@@ -70,7 +70,7 @@ class DeviceBytes {
   int64_t bytes_;
 };
 
-// A communicator of the host's memory that does all of its work on a device.
+// A communicator for host memory that runs all collectives on a device.
 class StagedCommunicator : public Communicator {
  public:
   StagedCommunicator(Device& device, Communicator& moves)
@@ -92,28 +92,28 @@ class StagedCommunicator : public Communicator {
     return moves_.GroupOver(group.axes).status();
   }
   absl::Status DoAllReduce(const Group& group,
-                           absl::Span<const ReduceBuffer> pieces, DType dtype,
+                           absl::Span<const ReduceBuffer> buffers, DType dtype,
                            ReduceKind kind) override {
     std::vector<DeviceBytes> in, out;
     std::vector<ReduceBuffer> staged;
-    for (const ReduceBuffer& piece : pieces) {
-      const int64_t bytes = piece.count * DTypeSize(dtype);
+    for (const ReduceBuffer& buffer : buffers) {
+      const int64_t bytes = buffer.count * DTypeSize(dtype);
       MTF_ASSIGN_OR_RETURN(DeviceBytes from,
-                           DeviceBytes::Copy(device_, piece.in, bytes));
+                           DeviceBytes::Copy(device_, buffer.in, bytes));
       in.push_back(std::move(from));
       MTF_ASSIGN_OR_RETURN(DeviceBytes to,
-                           DeviceBytes::Copy(device_, piece.out, bytes));
+                           DeviceBytes::Copy(device_, buffer.out, bytes));
       out.push_back(std::move(to));
-      const bool in_place = piece.in == piece.out;
-      staged.push_back(
-          {in.back().data(), (in_place ? in : out).back().data(), piece.count});
+      const bool in_place = buffer.in == buffer.out;
+      staged.push_back({in.back().data(), (in_place ? in : out).back().data(),
+                        buffer.count});
     }
     MTF_RETURN_IF_ERROR(OnDevice(group, [&](const Group& same) {
       return moves_.AllReduce(same, staged, dtype, kind);
     }));
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      const bool in_place = pieces[i].in == pieces[i].out;
-      MTF_RETURN_IF_ERROR((in_place ? in : out)[i].Read(pieces[i].out));
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const bool in_place = buffers[i].in == buffers[i].out;
+      MTF_RETURN_IF_ERROR((in_place ? in : out)[i].Read(buffers[i].out));
     }
     return absl::OkStatus();
   }
@@ -197,8 +197,8 @@ absl::Status CheckMesh(const std::string& text, const std::string& name) {
   return testing::CheckRepeats(staged, 50);
 }
 
-// Groups of one never reach NCCL, so it is asked itself: what it is given comes
-// back from every collective.
+// Calls NCCL directly, since groups of one rank do not use it: every collective
+// must return its operand.
 absl::Status CheckNcclAlone() {
   MTF_ASSIGN_OR_RETURN(const std::shared_ptr<cuda::Runtime> gpu,
                        cuda::OpenGpu(0));
@@ -227,9 +227,9 @@ absl::Status CheckNcclAlone() {
     };
     gpu->CopyToDevice(in, sent.data(), bytes);
     for (ReduceKind kind : testing::kAllReduceKinds) {
-      const cuda::NcclGroup::ReduceBuffer piece = {in, out, kCount};
+      const cuda::NcclGroup::ReduceBuffer buffer = {in, out, kCount};
       MTF_RETURN_IF_ERROR(
-          check("all_reduce", group->AllReduce({&piece, 1}, dtype, kind)));
+          check("all_reduce", group->AllReduce({&buffer, 1}, dtype, kind)));
       MTF_RETURN_IF_ERROR(
           check("reduce_scatter",
                 group->ReduceScatter(in, out, kCount, dtype, kind)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ends as the argument says, to see that a job of several ranks ends too:
+// Ends as the argument says, to test that a job of several ranks ends too:
 //   all    every rank returns 3 from main
 //   one    rank 1 returns 3 while the others wait for it in a collective
 //   abort  rank 1 calls AbortAllRanks(3) while the others wait for it

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains until its last rank fails on its own, "--alone", or stops, "--stall",
-// or until all ranks find their own error at the same place. With
-// "--another_program" the last rank computes something else from the start;
-// with
-// "--no_memory" it finds none when it prepares the step. Run by
+// Trains until its last rank fails alone ("--alone") or stops ("--stall"), or
+// until all ranks find their own error at the same step. With
+// "--another_program" the last rank runs another program from the start; with
+// "--no_memory" its allocation fails when it prepares the step. Run by
 // training_errors_test.cc and plan_check_test.cc.
 #include <sys/resource.h>
 #include <unistd.h>
@@ -39,7 +38,7 @@ ABSL_FLAG(bool, no_memory, false, "the last rank gets no more memory");
 namespace mtf {
 namespace {
 
-// Lets this process have `bytes` more of memory than it has.
+// Limits the memory of this process to `bytes` more than it has.
 void LimitMemory(uint64_t bytes) {
   uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
@@ -59,7 +58,7 @@ absl::Status Main() {
   const bool other = is_last && absl::GetFlag(FLAGS_another_program);
   Tensor step = Assign(sum, other ? ReduceMax(x, {}) : ReduceSum(x, {}));
   if (absl::GetFlag(FLAGS_no_memory)) {
-    // A step of many megabytes, with collectives that nothing else has.
+    // A step of many megabytes, with collectives of its own.
     Tensor row = Ones(graph, kFloat32, {{"wide", 4 << 20}});
     Tensor table = Einsum({x, row}, {x.shape()[0], row.shape()[0]});
     step = Group(
@@ -76,7 +75,7 @@ absl::Status Main() {
   if (is_last && absl::GetFlag(FLAGS_no_memory)) LimitMemory(16 << 20);
   const bool alone = absl::GetFlag(FLAGS_alone);
   const bool stall = absl::GetFlag(FLAGS_stall);
-  // Far more steps than the test has time for.
+  // Far more steps than run within the test.
   for (int64_t i = 0; i < 1000000000; ++i) {
     if (i == 10 && stall && is_last) {
       std::this_thread::sleep_for(std::chrono::hours(1));

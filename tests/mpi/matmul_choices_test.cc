@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes of an mpirun choose one algorithm for each matmul, where some have
-// chosen before, one's clock fails, and heuristics differ.
+// Processes of an mpirun choose the same algorithm for each matmul, even if
+// some have chosen before, timing fails on one, or heuristics differ.
 #include "backends/cuda/matmul/matmul_choices.h"
 
 #include <unistd.h>
@@ -29,8 +29,8 @@ MatmulProblem Problem(int64_t m) {
   return problem;
 }
 
-// Settles on a few problems in a folder of this process and says whether every
-// rank has the same, and the expected, algorithms.
+// Settles the choices for a few problems in a folder of this process and checks
+// that every rank has the expected algorithms.
 absl::Status Check(Communicator& ranks, const std::string& folder,
                    const std::function<void(FakeMatmuls&, DiskCache&)>& setup,
                    const std::vector<std::string>& expected) {
@@ -86,7 +86,7 @@ absl::Status Run(const std::string& folder) {
                               if (rank != 0) cache.Keep(key(library, 1), "0");
                             },
                             {"2", "1"}));
-  // Rank 0 cannot time, and names others than the rest.
+  // Rank 0 cannot time, and its heuristics name other algorithms.
   MTF_RETURN_IF_ERROR(Check(*ranks, absl::StrCat(folder, "/cold"),
                             [&](FakeMatmuls& library, DiskCache&) {
                               if (rank != 0) return;
@@ -94,7 +94,7 @@ absl::Status Run(const std::string& folder) {
                               library.heuristics = {"5", "6"};
                             },
                             {"5", "5", "5"}));
-  // The last cannot run what rank 0 chose.
+  // The last rank cannot run the choice of rank 0.
   return Check(*ranks, absl::StrCat(folder, "/refused"),
                [&](FakeMatmuls& library, DiskCache&) {
                  if (rank == ranks->size() - 1 && rank > 0)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The MPI communicator, run by every rank of an mpirun. Launches are slow, so
-// one launch checks every mesh of its number of ranks. What fails is printed by
-// the rank that found it, and ends the job.
+// one launch checks every mesh of its number of ranks. The rank that finds a
+// failure prints it and ends the job.
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -32,7 +32,7 @@ std::vector<std::string> MeshesOf(int64_t ranks) {
 
 absl::Status CheckMesh(const std::string& text) {
   MTF_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(text));
-  // Twice: a second communicator of a mesh takes over the groups of the first.
+  // Twice: a second communicator of a mesh reuses the groups of the first.
   for (int64_t largest : {mesh.num_devices() > 4 ? 9001 : 70001, 1001}) {
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
                          CreateMpiCommunicator(mesh));
@@ -42,7 +42,7 @@ absl::Status CheckMesh(const std::string& text) {
   return absl::OkStatus();
 }
 
-// Every rank must find the fault, and none may wait.
+// Every rank must return the error, and none may hang.
 absl::Status CheckDisagreement(int64_t ranks) {
   if (ranks == 1) return absl::OkStatus();
   MTF_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(absl::StrCat("x:", ranks)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs mtfrun as a user does. MTFRUN is its path; /bin/echo stands in for
-// mpirun where nothing needs to start.
+// Runs mtfrun as a user does. MTFRUN is its path; /bin/echo replaces mpirun
+// where no ranks need to start.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -25,7 +25,7 @@ struct Outcome {
   std::string output;  // both streams
 };
 
-// The settings of the tests themselves must not get in the way.
+// Removes settings of the test environment.
 constexpr char kCleanEnvironment[] =
     "env -u OMPI_MCA_rmaps_base_oversubscribe -u OMPI_MCA_mpi_yield_when_idle "
     "-u OMPI_MCA_hwloc_base_binding_policy -u OMPI_ALLOW_RUN_AS_ROOT "
@@ -50,7 +50,7 @@ Outcome RunMtfrun(const std::string& arguments,
 
 int Cores() { return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)); }
 
-TEST(Mtfrun, HandsTheProgramAndItsOptionsOn) {
+TEST(Mtfrun, PassesOnTheProgramAndItsOptions) {
   const Outcome outcome = RunMtfrun("-n 3 --print true --flag -n 7");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.output, EndsWith("/bin/echo -n 3 true --flag -n 7\n"));
@@ -61,7 +61,7 @@ TEST(Mtfrun, HandsTheProgramAndItsOptionsOn) {
   EXPECT_EQ(RunMtfrun("-n 3 true").output, "3 true");  // echo takes the -n
 }
 
-TEST(Mtfrun, TakesTheSettingsThatMpirunGetsWrong) {
+TEST(Mtfrun, SetsTheVariablesThatMpirunNeeds) {
   const std::string settings = RunMtfrun("-n 2 --print true").output;
   EXPECT_THAT(settings,
               AllOf(HasSubstr("OMPI_MCA_rmaps_base_oversubscribe=1\n"),
@@ -84,7 +84,7 @@ TEST(Mtfrun, MoreRanksThanCoresYield) {
               AllOf(Not(HasSubstr("yield")), Not(HasSubstr("passive"))));
 }
 
-TEST(Mtfrun, WhatTheUserSetsStays) {
+TEST(Mtfrun, KeepsVariablesOfTheUser) {
   EXPECT_THAT(RunMtfrun("-n 1 --print true",
                         "MTF_MPIRUN=/bin/echo OMP_NUM_THREADS=9999 "
                         "OMPI_MCA_hwloc_base_binding_policy=core")
@@ -115,7 +115,7 @@ struct WrongUse {
 
 class MtfrunErrors : public ::testing::TestWithParam<WrongUse> {};
 
-TEST_P(MtfrunErrors, SayWhatIsWrongAndWhatToDo) {
+TEST_P(MtfrunErrors, StateTheProblemAndTheRemedy) {
   const Outcome outcome = RunMtfrun(GetParam().arguments);
   EXPECT_EQ(outcome.status, GetParam().status);
   EXPECT_THAT(outcome.output,
@@ -153,8 +153,8 @@ TEST(Mtfrun, StartsRanksAndPassesTheirStatusOn) {
   EXPECT_EQ(RunMtfrun("-n 2 sh -c 'exit 7'", "").status, 7);
 }
 
-// However a rank ends, the job does, and with its status;
-// exit_status_program.cc says how each word makes it end.
+// The job ends with the status of the failed rank, however that rank ends;
+// exit_status_program.cc lists the ways.
 class JobsEnd : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(JobsEnd, WithTheStatusOfTheRankThatFailed) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a build without MPI says when it is asked for it.
+// The errors of a build without MPI.
 #include "backends/communicator.h"
 #include "tests/matchers.h"
 

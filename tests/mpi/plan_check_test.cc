@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that do not run the same, and a rank that stops: one message that names
-// them, soon, and an exit code.
+// Ranks that run different programs, and a rank that stops: one prompt message
+// that names the ranks, and an exit code.
 #include <unistd.h>
 
 #include <chrono>
@@ -35,7 +35,7 @@ void Write(const std::string& path, const std::string& text) {
 }
 
 // Runs `command` on three ranks, for at most a minute. Rank 2 first runs the
-// line `of_rank_2` of shell, which may change its arguments by "set --" and its
+// shell line `of_rank_2`, which may change its arguments by "set --" and its
 // environment.
 Outcome RunRanks(const std::string& command, const std::string& of_rank_2 = "",
                  const std::string& environment = "") {
@@ -74,8 +74,8 @@ constexpr char kTraining[] =
                    " --steps=3 --batch=4 --length=8 --layers=1 --d_model=12 "
                    "--heads=2 --mesh_shape=data:3 ";
 
-// What a launch of ranks that agree takes: the rest of a run with an error is
-// the check.
+// The time of a launch without errors, to be subtracted from that of a run with
+// an error.
 double PlainSeconds() {
   static const double seconds = [] {
     const Outcome outcome = RunRanks(std::string(kTraining) + "--layout=data");
@@ -85,8 +85,8 @@ double PlainSeconds() {
   return seconds;
 }
 
-// As RunRanks, again while it takes a second more than a launch: other work on
-// the machine may have held it up, but not three times.
+// As RunRanks, repeated up to three times if it takes a second more than a
+// launch, which other load on the machine may cause.
 Outcome RunRanksSoon(const std::string& command, const std::string& of_rank_2,
                      const std::string& environment = "") {
   Outcome outcome;
@@ -97,7 +97,7 @@ Outcome RunRanksSoon(const std::string& command, const std::string& of_rank_2,
   return outcome;
 }
 
-// One message, in under a second of the check.
+// Expects one message, with less than a second for the check.
 void ExpectOneMessage(const Outcome& outcome, const std::string& first_line) {
   EXPECT_EQ(outcome.exit_code, 78) << outcome.errors;
   EXPECT_EQ(Count(outcome.errors, "FAILED_PRECONDITION "), 1) << outcome.errors;
@@ -143,8 +143,8 @@ TEST(PlanCheck, HelpOnOneRank) {
   EXPECT_THAT(outcome.errors, HasSubstr("rank 2 has --help"));
 }
 
-// The first rank alone heeds it.
-TEST(PlanCheck, ALogOnOneRankIsNoDifference) {
+// Only rank 0 uses the flag.
+TEST(PlanCheck, ALogOnOneRankIsAllowed) {
   const std::string log = Temporary("log");
   const Outcome outcome = RunRanks(std::string(kTraining) + "--layout=data",
                                    "set -- \"$@\" --log_json=" + log);
@@ -152,7 +152,7 @@ TEST(PlanCheck, ALogOnOneRankIsNoDifference) {
   EXPECT_FALSE(std::ifstream(log).is_open());
 }
 
-// A rank that only explains would be done before the others begin.
+// A rank that only explains would exit before the others begin.
 TEST(PlanCheck, ExplanationOnOneRank) {
   ExpectOneMessage(RunRanksSoon(std::string(kTraining) + "--layout=data",
                                 "set -- \"$@\" --explain"),
@@ -170,10 +170,10 @@ TEST(PlanCheck, AnotherProgramFileOnOneRank) {
   std::remove(file.c_str());
 }
 
-// The path is the same on every rank, but what lies there is not, as on hosts
-// with disks of their own.
+// The path is the same on every rank, but the contents differ, as on hosts with
+// their own disks.
 TEST(PlanCheck, AnotherLayoutFileOnOneRank) {
-  // Each rank sees a folder of its own as its working directory.
+  // Each rank has its own working directory.
   const std::string folder = Temporary("folder");
   ASSERT_EQ(
       std::system(("mkdir -p " + folder + " " + folder + "_other").c_str()), 0);
@@ -186,7 +186,7 @@ TEST(PlanCheck, AnotherLayoutFileOnOneRank) {
   ExpectOneMessage(other,
                    "rank 2 has line 2 of the layout \"[optimizer] "
                    "vocab:data\", ranks 0-1 have \"[optimizer] d_ff:data\"\n");
-  // A file that one rank lacks is its error, and no wait.
+  // If one rank lacks the file, all get its error and none waits.
   std::remove((folder + "_other/x.layout").c_str());
   const Outcome missing =
       RunRanksSoon(std::string(kTraining) + "--layout_file=x.layout",
@@ -226,14 +226,15 @@ TEST(PlanCheck, RanksThatAgreeRun) {
   EXPECT_EQ(RunRanks(std::string(kTraining) + "--layout=zero3").exit_code, 0);
 }
 
-// The rank that stops, and where, is named within the limit and a little more.
+// Expects that the stopped rank and its position are reported soon after the
+// timeout.
 void ExpectStalledRank(const std::string& environment) {
   const Outcome outcome =
       RunRanks(FAILING_RANK_PROGRAM " --stall", "", environment);
   EXPECT_EQ(outcome.exit_code, 75) << outcome.errors;
   EXPECT_EQ(Count(outcome.errors, "DEADLINE_EXCEEDED"), 1) << outcome.errors;
   EXPECT_THAT(
-      // What a step writes has the name of the variable, "sum".
+      // The value written by a step has the name of the variable, "sum".
       outcome.errors,
       AllOf(HasSubstr("rank 2 is after 1, all_reduce of sum over data "
                       "(failing_rank_program.cc:"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a user of several ranks sees when something is wrong: one message,
-// whoever found it, an exit code, and no hang.
+// Errors of a run on several ranks: one message, whichever rank fails, an exit
+// code, and no hang.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -75,21 +75,21 @@ INSTANTIATE_TEST_SUITE_P(
          "INVALID_ARGUMENT flag --learning_rate is \"nan\""},
         {"--mesh_shape=data:3 --text=/no/such/text", 66,
          "NOT_FOUND cannot read text \"/no/such/text\""},
-        // Only rank 0 writes files, so only it finds out.
+        // Only rank 0 writes files, so only it fails.
         {"--mesh_shape=data:3 --text=" TEXT " --log_json=/no/such/folder/x", 73,
          "PERMISSION_DENIED cannot write the log"},
         {"--mesh_shape=data:3 --text=" TEXT " --dump_program=/no/such/folder/x",
          73, "PERMISSION_DENIED cannot write the program"},
     }));
 
-TEST(FailingRanks, TheFirstByRankSpeaks) {
+TEST(FailingRanks, TheFirstErrorByRankIsPrinted) {
   const Outcome outcome = RunRanks(FAILING_RANK_PROGRAM);
   EXPECT_EQ(outcome.exit_code, 74);
   EXPECT_THAT(outcome.errors, HasSubstr("DATA_LOSS rank 0 has lost its data"));
   EXPECT_EQ(Count(outcome.errors, "has lost its data"), 1) << outcome.errors;
 }
 
-TEST(FailingRanks, ARankThatFailsAloneTakesTheJobDown) {
+TEST(FailingRanks, ARankThatFailsAloneEndsTheJob) {
   const Outcome outcome = RunRanks(FAILING_RANK_PROGRAM " --alone");
   EXPECT_EQ(outcome.exit_code, 74);
   EXPECT_EQ(Count(outcome.errors, "rank 2: DATA_LOSS rank 2 has lost its data"),
@@ -106,7 +106,7 @@ TEST(FailingRanks, ARankWithoutMemoryForTheStepEndsTheJob) {
       << outcome.errors;
 }
 
-// Where a mesh is made of the ranks there are, so is that of a dry run.
+// If the mesh depends on the number of ranks, so does that of a dry run.
 TEST(DryRun, TakesTheRanksOfTheLauncher) {
   const std::string path =
       ::testing::TempDir() + "/dry_run_" + std::to_string(getpid());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fifty training steps on as many ranks as the launcher started, one process
-// each: under every preset layout the losses of one device, from the same bits,
-// with exactly the communication of the plan. Every rank checks, and the first
-// that finds a fault speaks.
+// Fifty training steps on the ranks of the launcher, one process each: under
+// every preset layout the losses equal those of one device, from bitwise equal
+// initial values, with exactly the communication of the plan. Every rank
+// checks.
 #include <iostream>
 #include <string>
 #include <vector>
@@ -22,8 +22,8 @@ namespace {
 
 constexpr int kSteps = 50;
 
-// How near losses are to those of one device: sums of bf16 over ranks round
-// once more than there.
+// The allowed difference of losses from those of one device: sums of bf16 over
+// ranks round once more.
 struct Numbers {
   const char* name;
   double tolerance;
@@ -63,7 +63,7 @@ absl::Status CheckLayout(const std::string& layout, const Numbers& numbers,
                             absl::StrCat("losses differ by ", difference)));
   MTF_RETURN_IF_ERROR(
       Check(run.counted == run.planned, layout, "counts are not the plan's"));
-  // Again, for fewer steps: the same bits.
+  // A second run of fewer steps is bitwise equal.
   MTF_ASSIGN_OR_RETURN(const SmallRun again, RunUnderMpi(layout, 5, precision));
   for (int i = 0; i < 5; ++i) {
     MTF_RETURN_IF_ERROR(Check(again.losses[i] == run.losses[i], layout,

@@ -102,8 +102,8 @@ TEST(HostTensor, ConvertsFromDoubles) {
   EXPECT_EQ(HostTensor::FromDoubles(one, kFloat32, {0.1}).At(0), 0.1f);
 }
 
-// No double becomes an integer by undefined behaviour.
-TEST(HostTensor, WhatNoIntegerHoldsIsTheLeastOrTheGreatest) {
+// Conversion of any double to an integer is defined.
+TEST(HostTensor, SaturatesAtTheLimitsOfIntegers) {
   const double inf = std::numeric_limits<double>::infinity();
   const double numbers[] = {inf,     0x1p63, 1e300,       -inf,
                             -0x1p63, -1e300, std::nan("")};
@@ -123,7 +123,7 @@ TEST(HostTensor, WhatNoIntegerHoldsIsTheLeastOrTheGreatest) {
                                      -kMost64 - 1, -kMost64 - 1, 0));
 }
 
-TEST(RoundToDType, IsWhatAnElementHolds) {
+TEST(RoundToDType, MatchesStoredElements) {
   EXPECT_EQ(RoundToDType(1e-8, kFloat16), 0);
   EXPECT_EQ(RoundToDType(1e-50, kFloat32), 0);
   EXPECT_EQ(RoundToDType(70000, kFloat16),

@@ -22,13 +22,13 @@ absl::Status StatusOf(const Error& error) {
   return CatchExceptions([&]() -> absl::Status { throw error; });
 }
 
-TEST(CatchExceptions, PassesAStatusOn) {
+TEST(CatchExceptions, ReturnsTheStatus) {
   EXPECT_OK(CatchExceptions([] { return absl::OkStatus(); }));
   EXPECT_THAT(CatchExceptions([] { return absl::DataLossError("torn"); }),
               StatusIs(absl::StatusCode::kDataLoss, "torn"));
 }
 
-TEST(CatchExceptions, WantOfMemoryOrThreadsIsResourceExhausted) {
+TEST(CatchExceptions, LackOfMemoryOrThreadsIsResourceExhausted) {
   constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
   EXPECT_THAT(StatusOf(std::bad_alloc()),
               StatusIs(kExhausted, StartsWith("no memory on the host\n")));
@@ -46,7 +46,7 @@ TEST(CatchExceptions, WantOfMemoryOrThreadsIsResourceExhausted) {
               StatusIs(kExhausted, StartsWith("no memory on the host\n")));
 }
 
-TEST(CatchExceptions, AnythingElseIsNoFaultOfTheUser) {
+TEST(CatchExceptions, OtherExceptionsAreInternal) {
   EXPECT_THAT(StatusOf(std::out_of_range("seven")),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("seven")));
   EXPECT_THAT(StatusOf(std::system_error(

@@ -72,7 +72,7 @@ TEST(Graph, SectionsNest) {
   EXPECT_EQ(Fake(graph).operation()->section(), LayoutSection::kDefault);
 }
 
-TEST(GradientScope, TakesAllFromTheForwardOperation) {
+TEST(GradientScope, TakesNameLineAndSectionFromTheForwardOperation) {
   Graph graph;
   Tensor forward;
   {
@@ -117,7 +117,7 @@ TEST(Graph, KeepsTheFirstError) {
                              HasSubstr(")\n  help     none"))));
 }
 
-TEST(Graph, RefusesWhatItCannotHold) {
+TEST(Graph, RejectsInvalidOperations) {
   const auto code = absl::StatusCode::kInvalidArgument;
   Graph graph;
   const Tensor refused = Fake(graph, {}, {{"a", 2}, {"a", 3}});
@@ -133,7 +133,7 @@ TEST(Graph, RefusesWhatItCannotHold) {
   EXPECT_THAT(third.status(), StatusIs(code, HasSubstr("another graph")));
 }
 
-TEST(Tensor, AnEmptyOneIsAHarmlessScalar) {
+TEST(Tensor, EmptyTensorIsAScalar) {
   const Tensor none;
   EXPECT_FALSE(none.valid());
   EXPECT_EQ(none.shape(), Shape());
@@ -172,7 +172,7 @@ TEST(Graph, Variables) {
                                  "graph_test.cc:")));
 }
 
-TEST(Scope, NamesHaveNoEmptyPartAndNoLineBreak) {
+TEST(Scope, RejectsEmptyComponentsAndLineBreaks) {
   for (const auto& [name, words] :
        std::vector<std::pair<std::string, std::string>>{
            {"", "the name \"\" of a layer or scope is empty"},

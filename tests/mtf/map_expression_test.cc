@@ -10,14 +10,14 @@ namespace {
 
 using F = ScalarFunction;
 
-TEST(MapExpression, OneFunctionOfAllOperandsIsItsBareName) {
+TEST(MapExpression, SingleFunctionPrintsAsItsName) {
   EXPECT_EQ(MapExpression::Single(F::kRelu, kFloat32, 1).ToString(), "relu");
   EXPECT_EQ(MapExpression::Single(F::kAdd, kFloat32, 2).ToString(), "add");
   EXPECT_EQ(MapExpression::Single(F::kSelect, kFloat32, 3).ToString(),
             "select");
 }
 
-TEST(MapExpression, OtherwiseStepsInBrackets) {
+TEST(MapExpression, OtherExpressionsPrintInBrackets) {
   const MapExpression gelu = {
       2,
       {{F::kAdd, kFloat32, {0, 1}, 0, ""}, {F::kGelu, kFloat32, {2}, 0, ""}}};
@@ -28,7 +28,7 @@ TEST(MapExpression, OtherwiseStepsInBrackets) {
   EXPECT_EQ(one_of_two.ToString(), "[exp($0)]");
 }
 
-TEST(MapExpression, CastsLiteralsAndIotasSayTheirDType) {
+TEST(MapExpression, CastsLiteralsAndIotasPrintTheirDType) {
   EXPECT_EQ(MapExpression::Cast(kBFloat16).ToString(), "[cast.bf16($0)]");
   EXPECT_EQ(MapExpression::Literal(0.5, kFloat32).ToString(),
             "[literal.f32(0.5)]");
@@ -46,8 +46,8 @@ TEST(MapExpression, LiteralsReadBackAsTheSameDouble) {
   }
 }
 
-// The text keeps what was written; nobody computes with it.
-TEST(MapExpression, ALiteralIsWorthWhatItsDTypeHolds) {
+// The text keeps the literal as written; computation uses the rounded number.
+TEST(MapExpression, LiteralIsRoundedToItsDType) {
   const auto number = [](double value, DType dtype) {
     return MapExpression::Literal(value, dtype).steps[0].number();
   };
@@ -69,7 +69,7 @@ TEST(ScalarFunctions, EveryNameReadsBack) {
   }
 }
 
-TEST(ScalarFunctions, AMisspeltNameIsOfferedItsNearest) {
+TEST(ScalarFunctions, MisspeltNameGetsTheNearest) {
   EXPECT_THAT(
       ParseScalarFunction("sigmiod"),
       testing::StatusIs(absl::StatusCode::kInvalidArgument,

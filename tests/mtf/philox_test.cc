@@ -14,7 +14,7 @@ using ::testing::ElementsAreArray;
 
 // The known answers of the authors' kat_vectors for philox4x32-10. The last
 // word of our counter is always 0, so only the first vector goes through
-// PhiloxAt; the others hold for the generator behind it.
+// PhiloxAt; the others are checked against the generator directly.
 TEST(Philox, KnownAnswerOfZeros) {
   EXPECT_THAT(
       PhiloxAt(0, 0, 0, 0).word,
@@ -34,7 +34,7 @@ TEST(Philox, KnownAnswersOfTheGenerator) {
       ElementsAreArray({0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u}));
 }
 
-TEST(Philox, EveryPartOfTheAddressMatters) {
+TEST(Philox, DependsOnSeedStreamStepAndElement) {
   const auto first = [](uint32_t seed, uint32_t stream, uint32_t step,
                         uint64_t element) {
     return PhiloxAt(seed, stream, step, element).word[0];
@@ -55,16 +55,15 @@ TEST(UniformFromWord, IsInTheHalfOpenUnitInterval) {
   EXPECT_EQ(UniformFromWord(~0u), 1.0f - 0x1p-24f);
 }
 
-// By the C library in double precision, which is right to more than a float
-// shows, at all ends of both words.
-TEST(NormalFromWords, IsTheMethodOfBoxAndMullerToTheLastDigit) {
+// Compares with the C library in double precision, at the limits of both words.
+TEST(NormalFromWords, MatchesBoxAndMullerToTheLastDigit) {
   const auto check = [](uint32_t w0, uint32_t w1) {
     const double u0 = UniformFromWord(w0), u1 = UniformFromWord(w1);
     const double want =
         std::sqrt(-2 * std::log(1 - u0)) * std::cos(2 * std::numbers::pi * u1);
     const double got = NormalFromWords(w0, w1);
-    // Half a unit in the last place of a float, and what doubles lose where
-    // the wave crosses zero.
+    // Half a unit in the last place of a float, plus the error of doubles near
+    // the zeros of the cosine.
     ASSERT_NEAR(got, want, 6.0e-8 * std::abs(want) + 1e-15) << w0 << " " << w1;
   };
   for (uint32_t i = 0; i < 3000; ++i) {

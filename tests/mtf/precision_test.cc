@@ -21,7 +21,7 @@ TEST(Precision, TheDefaultIsF32) {
   EXPECT_EQ(Graph().precision(), Precision());
 }
 
-TEST(Precision, AMasterHoldsWhatParametersHold) {
+TEST(Precision, MasterMustRepresentParameters) {
   for (DType master : kAllDTypes) {
     for (DType parameters : kAllDTypes) {
       const Precision precision = {.master = master, .parameters = parameters};
@@ -37,7 +37,7 @@ TEST(Precision, AMasterHoldsWhatParametersHold) {
                                            "parameters of f32\n  help ")));
 }
 
-TEST(Precision, OfFloatsOnly) {
+TEST(Precision, AcceptsOnlyFloats) {
   EXPECT_THAT(Precision{.activations = kInt32}.Validate(),
               StatusIs(kInvalid,
                        "the precision of activations is i32, not a "
@@ -63,7 +63,7 @@ TEST(PrecisionScope, LastsAsLongAsItLives) {
   EXPECT_OK(graph.status());
 }
 
-TEST(PrecisionScope, AWrongOneIsTheErrorOfTheGraph) {
+TEST(PrecisionScope, InvalidPrecisionIsAnErrorOfTheGraph) {
   Graph graph;
   PrecisionScope scope(graph, {.parameters = kInt64});
   EXPECT_EQ(graph.precision(), Precision());
@@ -102,7 +102,7 @@ TEST(PrecisionText, EveryPrecisionReadsBack) {
   EXPECT_EQ(count, 5 * 16);
 }
 
-TEST(PrecisionText, FieldsChangeTheNamed) {
+TEST(PrecisionText, FieldsOverrideTheName) {
   const Precision wanted = {kFloat32, kBFloat16, kBFloat16, kBFloat16};
   for (const char* text :
        {"bfloat16,gradients:bfloat16", "bfloat16 gradients:bf16",
@@ -118,7 +118,7 @@ struct Wrong {
   const char* words;
 };
 
-TEST(PrecisionText, WrongTextsHaveOneClearLine) {
+TEST(PrecisionText, ErrorsHaveOneLine) {
   for (const Wrong& wrong : {
            Wrong{"", "a precision is empty: it is one of float32, "},
            Wrong{" , ", "a precision is empty"},

@@ -29,7 +29,7 @@ std::string Write(const std::string& name, const std::string& text) {
 
 TEST(ReadPlainFile, ReadsEveryByte) {
   std::string text("a\0b\n\xff", 5);
-  for (int i = 0; i < 20; ++i) text += text;  // several pieces
+  for (int i = 0; i < 20; ++i) text += text;  // several blocks
   const auto read = ReadPlainFile(Write("bytes", text), "text", 1 << 24);
   ASSERT_OK(read);
   EXPECT_TRUE(*read == text);
@@ -51,7 +51,7 @@ TEST(ReadTextFile, LeavesOutAByteOrderMark) {
   }
 }
 
-TEST(ReadTextFile, NamesTheFirstByteThatNoTextHas) {
+TEST(ReadTextFile, ReportsTheFirstZeroByte) {
   EXPECT_THAT(ReadTextFile(Write("bytes", std::string("ab\0c\0", 5)),
                            "layout file", 100),
               StatusIs(absl::StatusCode::kInvalidArgument,
@@ -59,8 +59,8 @@ TEST(ReadTextFile, NamesTheFirstByteThatNoTextHas) {
                              HasSubstr("not a text file: byte 2 is zero"))));
 }
 
-// It says that it has no bytes.
-TEST(ReadPlainFile, ReadsFilesOfTheSystem) {
+// Files in /proc report the size 0.
+TEST(ReadPlainFile, ReadsFilesInProc) {
   const auto read = ReadPlainFile("/proc/self/status", "text", 1 << 20);
   ASSERT_OK(read);
   EXPECT_THAT(*read, HasSubstr("Pid:"));
@@ -74,7 +74,7 @@ TEST(ReadPlainFile, NamesWhatIsMissing) {
                          "or directory")));
 }
 
-TEST(ReadPlainFile, OpensNothingThatCouldWaitOrNeverEnd) {
+TEST(ReadPlainFile, RejectsPipesAndDevices) {
   const std::string pipe = Path("pipe");
   std::remove(pipe.c_str());
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -85,7 +85,7 @@ TEST(ReadPlainFile, OpensNothingThatCouldWaitOrNeverEnd) {
   }
 }
 
-TEST(ReadPlainFile, SaysHowMuchItTakes) {
+TEST(ReadPlainFile, ReportsTheSizeLimit) {
   EXPECT_OK(ReadPlainFile(Write("ten", "0123456789"), "text", 10));
   EXPECT_THAT(ReadPlainFile(Path("ten"), "text", 9),
               StatusIs(absl::StatusCode::kInvalidArgument,
@@ -95,8 +95,8 @@ TEST(ReadPlainFile, SaysHowMuchItTakes) {
                        HasSubstr("more than 9 bytes")));
 }
 
-// The first page of this process is not mapped.
-TEST(ReadPlainFile, AnErrorOnTheWayIsNoEnd) {
+// Reading /proc/self/mem fails: the first page of a process is not mapped.
+TEST(ReadPlainFile, ReadErrorIsNotEndOfFile) {
   EXPECT_THAT(ReadPlainFile("/proc/self/mem", "text", 1 << 20),
               StatusIs(absl::StatusCode::kDataLoss,
                        HasSubstr("reading stopped after byte 0")));

@@ -33,7 +33,7 @@ TEST(Shape, CopiesWithOneChange) {
   EXPECT_EQ(shape.Resized("a", 9), Shape({{"a", 9}, b}));
 }
 
-TEST(Shape, SameDimensionsWhateverTheOrder) {
+TEST(Shape, SameDimensionsInAnyOrder) {
   EXPECT_TRUE(Shape({a, b}).SameDimensions({b, a}));
   EXPECT_FALSE(Shape({a, b}).SameDimensions({a}));
   EXPECT_FALSE(Shape({a}).SameDimensions({a, b}));
@@ -73,7 +73,7 @@ TEST(ShapeValidate, Sizes) {
   EXPECT_OK(Invalid({{"x", large}, {"y", large}}));
   EXPECT_THAT(Invalid({{"x", large}, {"y", large + 1}}),
               testing::StatusIs(code, HasSubstr("more than 2^62 elements")));
-  // A dimension of size 0 does not make the others harmless.
+  // A dimension of size 0 does not allow the others to overflow.
   EXPECT_THAT(Invalid({{"n", 0}, {"x", INT64_MAX}, {"y", 2}}),
               testing::StatusIs(code, HasSubstr("more than 2^62 elements")));
 }

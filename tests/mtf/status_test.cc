@@ -47,7 +47,7 @@ TEST(NearestName, IsWithinOneEditForShortNames) {
   EXPECT_EQ(NearestName("a", {"b"}), "b");
 }
 
-TEST(NearestName, TakesOtherCaseForOneSlip) {
+TEST(NearestName, CountsCaseAsOneEdit) {
   EXPECT_EQ(NearestName("BATCH", {"beach", "batch"}), "batch");
   EXPECT_EQ(NearestName("D_KV", {"d_ff", "d_kv"}), "d_kv");
   EXPECT_EQ(NearestName("BACHT", {"batch"}), "");

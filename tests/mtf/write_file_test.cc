@@ -15,7 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(WriteFile, WritesOverWhatWasThere) {
+TEST(WriteFile, ReplacesAnExistingFile) {
   const std::string path = ::testing::TempDir() + "/write_file_test.txt";
   ASSERT_OK(WritePlainFile(path, "a longer text", "the text", ""));
   ASSERT_OK(WritePlainFile(path, std::string("a\0b", 3), "the text", ""));
@@ -25,7 +25,7 @@ TEST(WriteFile, WritesOverWhatWasThere) {
   std::remove(path.c_str());
 }
 
-TEST(WriteFile, AFullDiskIsNoQuestionOfPermission) {
+TEST(WriteFile, FullDiskIsResourceExhausted) {
   EXPECT_THAT(
       WritePlainFile("/dev/full", "text", "the text", "name a folder"),
       StatusIs(
@@ -36,7 +36,7 @@ TEST(WriteFile, AFullDiskIsNoQuestionOfPermission) {
                           "another disk"))));
 }
 
-TEST(WriteFile, AFolderThatIsNotThereIsSaid) {
+TEST(WriteFile, MissingFolderIsReported) {
   EXPECT_THAT(WritePlainFile("/no/such/folder/a", "text", "the text", ""),
               StatusIs(absl::StatusCode::kPermissionDenied,
                        HasSubstr("No such file or directory")));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A graph with values, for the tests of layers: runs it through the oracle and
-// checks its gradients against finite differences.
+// A graph with values for its variables, for tests of layers: evaluates it by
+// the oracle and checks gradients against finite differences.
 #ifndef TESTS_NN_ORACLE_H_
 #define TESTS_NN_ORACLE_H_
 
@@ -23,7 +23,7 @@
 
 namespace mtf::testing {
 
-// Values in [-1, 1] that follow no pattern: a linear congruential generator.
+// Pseudorandom values in [-1, 1], by a linear congruential generator.
 inline std::vector<double> SomeNumbers(int64_t count, uint64_t seed) {
   std::vector<double> numbers(count);
   uint64_t state = seed * 2654435761u + 12345;
@@ -40,7 +40,7 @@ class OracleGraph {
   OracleFeeds feeds;
   OracleVariables variables;
 
-  // A parameter with `values`, or with some numbers.
+  // A parameter with `values`, or with pseudorandom numbers.
   Tensor Parameter(const std::string& name, Shape shape,
                    std::vector<double> values = {}) {
     if (values.empty()) {
@@ -58,8 +58,9 @@ class OracleGraph {
     return Input(graph, name, kInt32, shape);
   }
 
-  // Gives all variables a value: what the test set, else some numbers for
-  // parameters, so that no scale is 1 and no bias 0, and 0 for the others.
+  // Sets all variables: to the value that the test has set; otherwise
+  // parameters to pseudorandom numbers, so that no scale is 1 and no bias 0,
+  // and others to 0.
   void Fill() {
     for (const VariableInfo& info : graph.variables()) {
       if (variables.contains(info.name)) continue;
@@ -84,15 +85,15 @@ class OracleGraph {
   }
   std::vector<double> Run(Tensor fetch) { return RunAll({fetch})[0]; }
 
-  // The value of `variable` as it is.
+  // The current value of `variable`.
   const std::vector<double>& Value(const std::string& variable) {
     Fill();
     EXPECT_TRUE(variables.contains(variable)) << variable;
     return variables[variable].data;
   }
 
-  // The gradients of the scalar `loss` for all parameters are the slopes of
-  // its values.
+  // Expects that the gradients of the scalar `loss` with respect to all
+  // parameters agree with finite differences.
   void ExpectGradientsOf(Tensor loss) {
     Fill();
     std::vector<std::string> names;
@@ -138,7 +139,7 @@ inline void ExpectNear(const std::vector<double>& actual,
   }
 }
 
-// A scalar that depends on every element of `x` in a way of its own.
+// A scalar that depends on each element of `x` with a different weight.
 inline Tensor Probe(OracleGraph& oracle, Tensor x) {
   const Tensor weights =
       Constant(oracle.graph, SomeNumbers(x.shape().num_elements(), 99),

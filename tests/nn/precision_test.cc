@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a precision makes of layers and optimizers.
+// The effect of a precision on layers and optimizers.
 #include "mtf/precision.h"
 
 #include <cmath>
@@ -73,7 +73,7 @@ void Build(Built& built, const std::string& precision) {
 
 class PrecisionTest : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(PrecisionTest, IsThatOfEveryParameterProductAndState) {
+TEST_P(PrecisionTest, AppliesToEveryParameterProductAndState) {
   const Precision precision = *ParsePrecision(GetParam());
   Built built;
   Build(built, GetParam());
@@ -110,7 +110,7 @@ TEST_P(PrecisionTest, IsThatOfEveryParameterProductAndState) {
   }
 }
 
-TEST_P(PrecisionTest, ParametersAreTheRoundedDrawsOfF32) {
+TEST_P(PrecisionTest, ParametersAreRoundedF32Draws) {
   const Precision precision = *ParsePrecision(GetParam());
   Built built, plain;
   Build(built, GetParam());
@@ -124,7 +124,7 @@ TEST_P(PrecisionTest, ParametersAreTheRoundedDrawsOfF32) {
     const std::vector<double>& values = built.o.Value(info.name);
     ASSERT_EQ(values.size(), draws.size()) << info.name;
     for (size_t i = 0; i < draws.size(); ++i) {
-      // The oracle keeps doubles; a master is as good as a parameter of f32.
+      // The oracle computes in doubles, so a master equals an f32 parameter.
       const double held = master && precision.master == kFloat32
                               ? draws[i]
                               : RoundToDType(draws[i], info.dtype);
@@ -134,7 +134,7 @@ TEST_P(PrecisionTest, ParametersAreTheRoundedDrawsOfF32) {
   }
 }
 
-TEST_P(PrecisionTest, LearnsAndKeepsParametersRoundedMasters) {
+TEST_P(PrecisionTest, LearnsWithParametersThatAreRoundedMasters) {
   Built built;
   Build(built, GetParam());
   const double first = built.o.Run(built.loss)[0];
@@ -161,9 +161,8 @@ INSTANTIATE_TEST_SUITE_P(All, PrecisionTest,
                          ::testing::ValuesIn(PrecisionNames()),
                          [](const auto& info) { return info.param; });
 
-// What a user who names his own dtypes gets is untouched by a precision that
-// says nothing of them.
-TEST(PrecisionOfLayers, AnEmptyOneFollowsTheInput) {
+// A precision with empty fields does not change the dtypes that the user chose.
+TEST(PrecisionOfLayers, DefaultsToTheInputDType) {
   Graph graph;
   const Tensor x = Zeros(graph, kFloat16, {kBatch, kModel});
   EXPECT_EQ(nn::Dense(x, {kModel}, {kHidden}).dtype(), kFloat16);
@@ -196,8 +195,8 @@ TEST(MasterCopies, AreSharedByOptimizers) {
   EXPECT_NE(middle, end);
 }
 
-// Steps of less than half a unit in the last place of bf16 add up.
-TEST(MasterCopies, KeepWhatRoundingWouldLose) {
+// Updates of less than half a unit in the last place of bf16 accumulate.
+TEST(MasterCopies, AccumulateSmallUpdates) {
   for (const bool has_master : {true, false}) {
     OracleGraph o;
     const Tensor one = Ones(o.graph, kFloat32, {});
@@ -225,8 +224,8 @@ TEST(MasterCopies, AreDecayedAndScaledWithoutRounding) {
   EXPECT_NEAR(o.Value("sgd/w/master")[0], 1.001 * 0.75, 1e-6);
 }
 
-// The loss w * x * 2^-40, through f16, whose least number is 2^-24: without a
-// scale its gradient is 0.
+// The loss w * x * 2^-40 in f16, whose least number is 2^-24: without a scale
+// the gradient is 0.
 struct SmallGradients {
   OracleGraph o;
   Tensor x, w, loss;
@@ -255,7 +254,7 @@ TEST(LossScale, KeepsGradientsAboveZero) {
   EXPECT_EQ(small.o.Value("sgd/loss_scale_updates")[0], 1);
 }
 
-TEST(LossScale, AStepThatIsNotFiniteChangesNothingButTheScale) {
+TEST(LossScale, NonFiniteStepChangesOnlyTheScale) {
   const double bad[] = {std::numeric_limits<double>::infinity(),
                         -std::numeric_limits<double>::infinity(), std::nan(""),
                         1e5};
@@ -284,7 +283,7 @@ TEST(LossScale, AStepThatIsNotFiniteChangesNothingButTheScale) {
   }
 }
 
-TEST(LossScale, GrowsAfterUpdatesInARow) {
+TEST(LossScale, GrowsAfterSuccessiveUpdates) {
   SmallGradients small(1);
   const Tensor step =
       nn::Sgd({.loss_scale = {.initial = 4, .growth_interval = 3, .most = 12}})
@@ -302,7 +301,7 @@ TEST(LossScale, GrowsAfterUpdatesInARow) {
   }
 }
 
-TEST(LossScale, IsForF16Alone) {
+TEST(LossScale, IsForF16Only) {
   for (const std::string& name : PrecisionNames()) {
     Built built;
     Build(built, name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that makes parts of its forward pass again has the gradients of one
-// that keeps them.
+// A program that rematerializes parts of its forward pass has the gradients of
+// one that keeps them.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole language model out of the layers, as a user writes it.
+// A complete language model built from the layers, as a user writes it.
 #include "absl/strings/str_cat.h"
 #include "nn/attention/attention.h"
 #include "nn/layers/embedding.h"
@@ -51,7 +51,7 @@ TEST(Transformer, LearnsARepeatingSequence) {
   EXPECT_LT(last, first / 50) << first << " -> " << last;
 }
 
-TEST(Transformer, APositionSeesNothingOfTheFuture) {
+TEST(Transformer, PositionsDoNotDependOnTheFuture) {
   std::vector<double> losses[2];
   for (int variant = 0; variant < 2; ++variant) {
     OracleGraph o;
@@ -63,14 +63,14 @@ TEST(Transformer, APositionSeesNothingOfTheFuture) {
         x, {.length = kLength, .heads = kHeads, .d_kv = kKey, .causal = true});
     losses[variant] = o.Run(x);
   }
-  // Position 3 of the second example differs: what comes before is equal.
+  // Position 3 of the second example differs: earlier positions are equal.
   const int same = (6 + 3) * 8;
   for (int i = 0; i < same; ++i) EXPECT_EQ(losses[0][i], losses[1][i]) << i;
   for (int i = same; i < 96; ++i) EXPECT_NE(losses[0][i], losses[1][i]) << i;
 }
 
-// The oracle rounds at casts only, so the two differ by little; what counts is
-// that every layer hands on the dtype it is given, and parameters stay f32.
+// The oracle rounds only at casts, so the two differ little. The test checks
+// that every layer returns the dtype of its input and that parameters are f32.
 TEST(Transformer, RunsInBf16FromF32Parameters) {
   double losses[2];
   for (DType dtype : {kFloat32, kBFloat16}) {
@@ -96,7 +96,7 @@ TEST(Transformer, RunsInBf16FromF32Parameters) {
   EXPECT_NEAR(losses[1], losses[0], 0.05 * losses[0]);
 }
 
-TEST(Transformer, GradientsAreSlopesThroughAllLayers) {
+TEST(Transformer, GradientsMatchDifferencesThroughAllLayers) {
   OracleGraph o;
   const Dimension batch{"batch", 1}, length{"length", 3}, model{"d_model", 4},
       heads{"heads", 2}, key{"d_kv", 2}, vocab{"vocab", 3};

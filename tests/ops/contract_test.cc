@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds for every operation: it stands at the user's line, and it asks for
-// the dimensions that it needs in one piece.
+// The contract of every operation: it has the call site of the user, and it
+// requests the dimensions that it cannot work on in shards to be replicated.
 #include "ops/concat.h"
 #include "ops/einsum.h"
 #include "ops/gather.h"
@@ -22,7 +22,7 @@ using ::testing::IsEmpty;
 
 const Dimension a{"a", 2}, b{"b", 3}, c{"c", 4};
 
-TEST(CallSite, EveryOperationStandsAtALineOfTheUser) {
+TEST(CallSite, EveryOperationHasALineOfTheUser) {
   Graph graph;
   const int first = __LINE__;
   const Tensor x = Input(graph, "x", kFloat32, {a, b, c});
@@ -80,7 +80,7 @@ TEST(CallSite, EveryOperationStandsAtALineOfTheUser) {
   }
 }
 
-// The oracle, noting what it is asked to make whole.
+// The oracle, recording the calls of Unshard.
 class NotesWhole : public ReferenceInterpreter {
  public:
   using ReferenceInterpreter::ReferenceInterpreter;
@@ -91,7 +91,7 @@ class NotesWhole : public ReferenceInterpreter {
   std::vector<std::string> asked;
 };
 
-// The dimensions that the last operation on the way to `x` asks for.
+// The dimensions that the operation of `x` unshards.
 std::vector<std::string> AskedBy(Tensor x) {
   const OracleFeeds feeds;
   NotesWhole emitter(feeds, nullptr, {});
@@ -104,7 +104,7 @@ std::vector<std::string> AskedBy(Tensor x) {
   return emitter.asked;
 }
 
-TEST(Whole, IsAskedForByWhatMovesAlongADimension) {
+TEST(Unshard, IsRequestedByOperationsThatMoveAlongADimension) {
   Graph graph;
   const Tensor x = Ones(graph, kFloat32, {a, b, c});
   EXPECT_THAT(AskedBy(Slice(x, "b", 0, 1)), ElementsAre("b"));
@@ -114,7 +114,7 @@ TEST(Whole, IsAskedForByWhatMovesAlongADimension) {
   EXPECT_THAT(AskedBy(Shift(x, "b", -1, false)), ElementsAre("b"));
 }
 
-TEST(Whole, IsNotAskedForByWhatWorksOnShards) {
+TEST(Unshard, IsNotRequestedByOperationsThatWorkOnShards) {
   Graph graph;
   const Tensor x = Ones(graph, kFloat32, {a, b, c});
   const Tensor i = Zeros(graph, kInt32, {{"d", 2}});

@@ -104,16 +104,16 @@ TEST_P(RandomEinsumTest, IsTheSumOfProducts) {
       if (!all.Contains(dim.name)) all = all.With(dim);
     }
   }
-  std::map<Place, double> expected;
-  ForEachPlace(all, [&](const Place& place) {
+  std::map<ElementIndex, double> expected;
+  ForEachElement(all, [&](const ElementIndex& index) {
     double product = 1;
-    for (const OracleTensor& value : values) product *= At(value, place);
-    Place kept;
-    for (const Dimension& dim : e.output) kept[dim.name] = place.at(dim.name);
+    for (const OracleTensor& value : values) product *= At(value, index);
+    ElementIndex kept;
+    for (const Dimension& dim : e.output) kept[dim.name] = index.at(dim.name);
     expected[kept] += product;
   });
   ExpectElements(Fetch(Einsum(inputs, e.output)),
-                 [&](const Place& place) { return expected.at(place); });
+                 [&](const ElementIndex& index) { return expected.at(index); });
 }
 
 TEST_P(RandomEinsumTest, GradientsAgreeWithDifferences) {
@@ -136,15 +136,15 @@ TEST(Einsum, SecondOrderGradients) {
                         });
 }
 
-TEST(Einsum, GradientOfATensorThatComesTwice) {
+TEST(Einsum, GradientOfARepeatedInput) {
   ExpectSecondGradients({Numbers({batch, io}, 1)},
                         [](Graph&, const std::vector<Tensor>& xs) {
                           return Einsum({xs[0], xs[0]}, {batch});
                         });
 }
 
-TEST(Einsum, GradientOfADimensionSummedAlone) {
-  // "io" is in no other factor: all its places get the same gradient.
+TEST(Einsum, GradientOfADimensionOfOneInput) {
+  // "io" is in no other factor: the gradient is broadcast along it.
   ExpectSecondGradients({Numbers({batch, io}, 1), Numbers({batch}, 2)},
                         [](Graph&, const std::vector<Tensor>& xs) {
                           return Einsum({xs[0], xs[1]}, {batch});
@@ -172,7 +172,7 @@ TEST(EinsumDType, TheResultMayBeWiderThanTheInputs) {
   ASSERT_OK(graph.status());
 }
 
-// Gradients are products of the inputs' dtype again, as the inputs are.
+// Gradients have the dtype of the inputs.
 TEST(EinsumDType, GradientsHaveTheDTypeOfTheInputs) {
   Graph graph;
   const Dimension i{"i", 2}, k{"k", 4};
@@ -186,7 +186,7 @@ TEST(EinsumDType, GradientsHaveTheDTypeOfTheInputs) {
   }
 }
 
-TEST(EinsumDTypeErrors, WhatIsNeitherTheirsNorF32) {
+TEST(EinsumDTypeErrors, NeitherTheInputsDTypeNorF32) {
   const struct {
     DType inputs, result;
     const char* words;
@@ -225,7 +225,7 @@ TEST(EinsumErrors, OneNameOfTwoSizes) {
                    "  output   [batch=64, io=512]\n"
                    "  help     give one size to the name, or Rename() one of "
                    "them"));
-  // The chain goes on with the intended shape.
+  // The call returns a tensor of the intended shape.
   EXPECT_EQ(y.shape(), Shape({{"batch", 64}, {"io", 512}}));
 }
 
@@ -237,7 +237,7 @@ TEST(EinsumErrors, OutputOfAnotherSize) {
       {"\"batch\" is 3 in \"constant\" but 4 in the output"});
 }
 
-TEST(EinsumErrors, OutputDimensionFromNowhere) {
+TEST(EinsumErrors, OutputDimensionInNoInput) {
   ExpectError([](Graph& g) { Einsum({Ones(g, kFloat32, {batch})}, {io}); },
               {"output dimension \"io\" is in no input", "Broadcast()"});
 }
@@ -281,12 +281,12 @@ TEST(EinsumErrors, RepeatedOutputDimension) {
       {"\"batch\" occurs twice"});
 }
 
-TEST(EinsumErrors, OfNoGraphIsAnEmptyTensor) {
+TEST(EinsumErrors, NoInputsGiveAnEmptyTensor) {
   EXPECT_FALSE(Einsum({}, {}).valid());
   EXPECT_FALSE(Einsum({Tensor()}, {batch}).valid());
 }
 
-TEST(EinsumErrors, AnErrorFlowsOnAndTheFirstStays) {
+TEST(EinsumErrors, FirstErrorIsKept) {
   Graph graph;
   const Tensor x = Ones(graph, kFloat32, {batch});
   const Tensor bad = Einsum({x}, {io});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests over all rows of the table of elementwise functions: a new row fails
-// here until its value is written down once more, in terms of <cmath>.
+// Tests over all rows of the table of elementwise functions. A new row fails
+// until its value in terms of <cmath> is added here.
 #include <numbers>
 
 #include "ops/elementwise.h"
@@ -55,7 +55,7 @@ std::vector<Row> NumericRows() {
 
 using Function = std::function<double(double, double)>;
 
-// Every row in the words of <cmath>, written apart from the table.
+// Every row in terms of <cmath>, independent of the table.
 const std::map<std::string, Function>& Definitions() {
   static const auto& map = *new std::map<std::string, Function>{
       {"sin", [](double x, double) { return std::sin(x); }},
@@ -124,7 +124,7 @@ bool PositiveOnly(const std::string& text) {
 
 class RowTest : public ::testing::TestWithParam<Row> {};
 
-TEST_P(RowTest, ValueIsThatOfCmath) {
+TEST_P(RowTest, ValueMatchesCmath) {
   const Row& row = GetParam();
   ASSERT_TRUE(Definitions().contains(row.text)) << "write its value down here";
   std::vector<double> points = {0.25, 0.5, 1, 1.75, 2, 3.5, 20};
@@ -141,14 +141,14 @@ TEST_P(RowTest, ValueIsThatOfCmath) {
   const Function& wanted = Definitions().at(row.text);
   ExpectElements(
       z,
-      [&](const Place& place) {
-        return wanted(points[place.at("i")],
-                      row.arity() == 1 ? 0 : points[place.at("j")]);
+      [&](const ElementIndex& index) {
+        return wanted(points[index.at("i")],
+                      row.arity() == 1 ? 0 : points[index.at("j")]);
       },
       1e-12);
 }
 
-TEST_P(RowTest, ANaNIsNeverHidden) {
+TEST_P(RowTest, PropagatesNaN) {
   const Row& row = GetParam();
   if (InfoOf(row.function).is_comparison) return;
   Graph graph;
@@ -179,7 +179,7 @@ TEST_P(RowTest, GradientsOfBothOrdersAgreeWithDifferences) {
                         });
 }
 
-TEST_P(RowTest, NothingFlowsThroughASteppedFunction) {
+TEST_P(RowTest, SteppedFunctionsHaveNoGradient) {
   const Row& row = GetParam();
   if (row.differentiable) return;
   Graph graph;
@@ -189,7 +189,7 @@ TEST_P(RowTest, NothingFlowsThroughASteppedFunction) {
   EXPECT_OK(graph.status());
 }
 
-TEST_P(RowTest, GradientOfABroadcastOperandIsSummedBack) {
+TEST_P(RowTest, GradientOfABroadcastOperandIsSummed) {
   const Row& row = GetParam();
   if (!row.differentiable || row.arity() != 2) return;
   const Dimension a{"a", 3}, b{"b", 2};
@@ -205,7 +205,7 @@ TEST_P(RowTest, GradientOfABroadcastOperandIsSummedBack) {
   }
 }
 
-TEST_P(RowTest, IntegersWorkWhereTheTableSaysSo) {
+TEST_P(RowTest, AcceptsIntegersAccordingToTheTable) {
   const Row& row = GetParam();
   Graph graph;
   const Tensor x = Constant(graph, {7, -7, 0, 4}, kInt32, {{"i", 4}});
@@ -221,12 +221,12 @@ TEST_P(RowTest, IntegersWorkWhereTheTableSaysSo) {
   const bool comparison = InfoOf(row.function).is_comparison;
   EXPECT_EQ(z.dtype(), comparison ? kBool : kInt32);
   const OracleTensor xs = Fetch(x), ys = Fetch(y);
-  ExpectElements(Fetch(z), [&](const Place& place) {
-    return Definitions().at(row.text)(At(xs, place), At(ys, place));
+  ExpectElements(Fetch(z), [&](const ElementIndex& index) {
+    return Definitions().at(row.text)(At(xs, index), At(ys, index));
   });
 }
 
-TEST_P(RowTest, BoolIsNoNumber) {
+TEST_P(RowTest, RejectsBool) {
   const Row& row = GetParam();
   Graph graph;
   const Tensor x = Ones(graph, kBool, {});

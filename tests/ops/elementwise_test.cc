@@ -15,7 +15,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const Dimension a{"a", 2}, b{"b", 3}, c{"c", 2};
 
-TEST(Broadcast, LongerListWinsWhereTheOtherIsASubsequence) {
+TEST(Broadcast, LongerListIfTheOtherIsASubsequence) {
   Graph graph;
   const Tensor abc = Ones(graph, kFloat32, {a, b, c});
   EXPECT_EQ((Ones(graph, kFloat32, {a, c}) + abc).shape(), Shape({a, b, c}));
@@ -23,7 +23,7 @@ TEST(Broadcast, LongerListWinsWhereTheOtherIsASubsequence) {
   EXPECT_EQ((Ones(graph, kFloat32, {b}) + abc).shape(), Shape({a, b, c}));
 }
 
-TEST(Broadcast, OtherwiseTheFirstThenWhatItLacks) {
+TEST(Broadcast, OtherwiseFirstThenNewDimensions) {
   Graph graph;
   const auto ones = [&](Shape shape) { return Ones(graph, kFloat32, shape); };
   EXPECT_EQ((ones({c, a}) + ones({a, b, c})).shape(), Shape({c, a, b}));
@@ -33,7 +33,7 @@ TEST(Broadcast, OtherwiseTheFirstThenWhatItLacks) {
             Shape({c, b, a}));
 }
 
-TEST(Broadcast, ElementsMeetByName) {
+TEST(Broadcast, MatchesElementsByName) {
   Graph graph;
   const Tensor x = Constant(graph, {1, 2, 3, 4, 5, 6}, kFloat32, {a, b});
   const Tensor y = Constant(graph, {10, 20, 30, 40, 50, 60}, kFloat32, {b, a});
@@ -92,7 +92,7 @@ TEST(Operators, TheUsersLineIsKept) {
   EXPECT_EQ(w.operation()->call_site().line, line + 2);
 }
 
-TEST(Select, NothingOfTheOtherSideIsSeen) {
+TEST(Select, IgnoresTheSideNotSelected) {
   Graph graph;
   const Tensor x = Constant(graph, {0, 4}, kFloat32, {a});
   const Tensor nan = Constant(graph, {kNaN, kNaN}, kFloat32, {a});
@@ -107,7 +107,7 @@ TEST(Select, NothingOfTheOtherSideIsSeen) {
   EXPECT_THAT(DataOf(Gradients(y, {nan})[0]), ElementsAre(0, 1));
 }
 
-TEST(Select, GradientsAreSummedBack) {
+TEST(Select, GradientsOfBroadcastOperandsAreSummed) {
   for (const auto& [first, second] : std::vector<std::pair<Shape, Shape>>{
            {{a, b}, {b}}, {{}, {c}}, {{b, a}, {a, b}}}) {
     ExpectSecondGradients(
@@ -119,7 +119,7 @@ TEST(Select, GradientsAreSummedBack) {
   }
 }
 
-TEST(Ties, MaximumAndMinimumShareTheGradient) {
+TEST(Ties, MaximumAndMinimumDivideTheGradient) {
   Graph graph;
   const Tensor x = Constant(graph, {1, 2, 3}, kFloat32, {b});
   const Tensor y = Constant(graph, {2, 2, 2}, kFloat32, {b});
@@ -131,7 +131,7 @@ TEST(Ties, MaximumAndMinimumShareTheGradient) {
   EXPECT_THAT(DataOf(min[1]), ElementsAre(0, 0.5, 1));
 }
 
-TEST(Ties, SlopesAtZeroAreTheLeftOnes) {
+TEST(Ties, SlopesAtZeroAreThoseOfNegativeNumbers) {
   Graph graph;
   const Tensor zero = Zeros(graph, kFloat32, {});
   EXPECT_THAT(DataOf(Gradients(Relu(zero), {zero})[0]), ElementsAre(0));
@@ -191,14 +191,14 @@ TEST(Cast, RoundsTruncatesAndTests) {
   EXPECT_EQ(Cast(x, kFloat32), x) << "nothing to do";
 }
 
-TEST(Cast, OutOfTheRangeOfAnIntegerIsItsEnd) {
+TEST(Cast, SaturatesBeyondTheRangeOfAnInteger) {
   Graph graph;
   const Tensor x = Constant(graph, {1e30, -1e30, kNaN}, kFloat32, {b});
   EXPECT_THAT(DataOf(Cast(x, kInt32)),
               ElementsAre(2147483647, -2147483648.0, 0));
 }
 
-TEST(Cast, OutOfTheRangeOfTheOtherIntegerWraps) {
+TEST(Cast, IntegersWrapAround) {
   Graph graph;
   const Tensor x = Constant(graph, {4294967297, -2147483649}, kInt64, {a});
   EXPECT_THAT(DataOf(Cast(x, kInt32)), ElementsAre(1, 2147483647));
@@ -260,7 +260,7 @@ TEST(ElementwiseErrors, NumberThatTheDTypeCannotHold) {
               {"the number 2 is not representable in dtype bool"});
 }
 
-TEST(ElementwiseErrors, ConditionThatIsNoBool) {
+TEST(ElementwiseErrors, ConditionThatIsNotBool) {
   ExpectError([](Graph& g) { Select(Input(g, "mask", kInt32, {a}), 1, 0); },
               {"the condition \"mask\" is i32, not bool (select, "});
 }
@@ -281,7 +281,7 @@ TEST(ElementwiseErrors, EmptyAndForeignTensors) {
   EXPECT_FALSE(AddN({Tensor(), Tensor()}).valid());
 }
 
-TEST(ElementwiseErrors, TheIntendedShapeFlowsOn) {
+TEST(ElementwiseErrors, ReturnsTheIntendedShape) {
   Graph graph;
   const Tensor x = Ones(graph, kFloat32, {a}), y = Ones(graph, kInt32, {b});
   const Tensor bad = x + y;

@@ -43,15 +43,15 @@ TEST(Gather, DimensionsInBothAreMatched) {
       Fetch(Gather(ConstantOf(graph, table),
                    Constant(graph, indices, kInt32, {length, batch}), "vocab"));
   EXPECT_EQ(y.shape, Shape({length, batch, model}));
-  ExpectElements(y, [&](const Place& place) {
-    Place from = place;
+  ExpectElements(y, [&](const ElementIndex& index) {
+    ElementIndex from = index;
     from["vocab"] = static_cast<int64_t>(
-        indices[place.at("length") * 2 + place.at("batch")]);
+        indices[index.at("length") * 2 + index.at("batch")]);
     return At(table, from);
   });
 }
 
-TEST(ScatterAdd, SumsUpdatesByPlace) {
+TEST(ScatterAdd, SumsUpdatesByIndex) {
   Graph graph;
   const Tensor updates =
       Constant(graph, {1, 2, 3, 4, 5, 6}, kFloat32, {length, model});
@@ -102,7 +102,7 @@ TEST(GatherGradient, OfEveryArrangement) {
   }
 }
 
-TEST(GatherGradient, IsAScatterAddAndNothingForTheIndices) {
+TEST(GatherGradient, IsAScatterAddForTheTableOnly) {
   Graph graph;
   const Tensor table = Ones(graph, kFloat32, {vocab, model});
   const Tensor indices = Zeros(graph, kInt32, {length});
@@ -112,7 +112,7 @@ TEST(GatherGradient, IsAScatterAddAndNothingForTheIndices) {
   EXPECT_FALSE(g[1].valid());
 }
 
-TEST(GatherOutOfRange, ReportsTheFirstPlaceInRowMajorOrder) {
+TEST(GatherOutOfRange, ReportsTheFirstIndexInRowMajorOrder) {
   Graph graph;
   const Tensor tokens =
       Input(graph, "tokens", kInt32, {{"batch", 3}, {"length", 4}});

@@ -37,7 +37,7 @@ TEST(Gradients, AddUpOverAllPaths) {
                         });
 }
 
-TEST(Gradients, OfAnXThatIsAlsoOnTheWayToAnother) {
+TEST(Gradients, OfAnXOnThePathToAnotherX) {
   Graph graph;
   const Tensor x = Constant(graph, 3, kFloat32, {});
   const Tensor h = x * x;
@@ -55,14 +55,14 @@ TEST(Gradients, OfADeepChain) {
   EXPECT_THAT(DataOf(Gradients(y, {x})[0]), ElementsAre(10001));
 }
 
-TEST(Gradients, AreInvalidWhereNothingFlows) {
+TEST(Gradients, AreEmptyWithoutDependence) {
   Graph graph;
   const Tensor x = Constant(graph, {1, 2}, kFloat32, {a});
   const Tensor apart = Constant(graph, {1, 2}, kFloat32, {a});
-  const Tensor whole = Constant(graph, {1, 2}, kInt32, {a});
+  const Tensor integers = Constant(graph, {1, 2}, kInt32, {a});
   const Tensor y = x * 2;
   const Tensor later = y * 2;
-  const auto g = Gradients(y, {apart, whole, Tensor(), later, x});
+  const auto g = Gradients(y, {apart, integers, Tensor(), later, x});
   EXPECT_FALSE(g[0].valid());
   EXPECT_FALSE(g[1].valid());
   EXPECT_FALSE(g[2].valid());
@@ -103,7 +103,7 @@ TEST(Gradients, KeepNameLineAndSectionOfTheForwardOperation) {
   }
   const Tensor z = Exp(y);
   const size_t before = graph.operations().size();
-  // Neither the scope nor the line of whoever asks for gradients matters.
+  // The scope and the line of the call of Gradients do not matter.
   Scope scope(graph, "optimizer");
   CallSiteScope site(graph, CallSite{"optimizer.cc", 1});
   Gradients(z, {w});
@@ -155,14 +155,14 @@ TEST(Gradients, TextOfASmallNetwork) {
 )");
 }
 
-// The dtypes of what `w`, given `gradient_dtype`, is used for.
+// The dtypes of uses of a variable `w` with `gradient_dtype`.
 struct Used {
   const char* name;
   std::function<Tensor(Tensor w, Tensor x)> use;
 };
 
-// What a parameter's gradients are made in: the products, sums and rows that
-// are added up, not only their sum.
+// The gradient dtype of a parameter applies to all summands (products, sums and
+// rows), not only to their sum.
 TEST(GradientDType, NoSummandIsRounded) {
   const Dimension k{"k", 4}, n{"n", 3};
   const std::vector<Used> uses = {
@@ -197,7 +197,7 @@ TEST(GradientDType, NoSummandIsRounded) {
       const std::vector<Tensor> gradients = Gradients(y, {w});
       ASSERT_OK(graph.status()) << used.name;
       EXPECT_EQ(gradients[0].dtype(), kFloat32) << used.name;
-      // Whatever has the shape of the parameter is as wide as it should be.
+      // Every tensor with the shape of the parameter has the gradient dtype.
       for (size_t i = forward; i < graph.operations().size(); ++i) {
         const Operation& operation = *graph.operations()[i];
         if (!operation.shape().SameDimensions(shape)) continue;
@@ -211,12 +211,12 @@ TEST(GradientDType, NoSummandIsRounded) {
   }
 }
 
-TEST(GradientDType, UsesAreAddedUpInIt) {
+TEST(GradientDType, UsesAccumulateInIt) {
   Graph graph;
   const Dimension k{"k", 2};
   const Tensor w = Variable(graph, "w", Ones(graph, kFloat32, {k}),
                             {.dtype = kBFloat16, .gradient_dtype = kFloat32});
-  // 256 + 1 is no bf16.
+  // bf16 does not represent 256 + 1.
   const Tensor y = w * 256.0 + w;
   const Tensor g = Gradients(y, {w})[0];
   ASSERT_OK(graph.status());
@@ -237,7 +237,7 @@ TEST(GradientDType, OfAVariableByItself) {
   ASSERT_OK(graph.status());
 }
 
-// Without it they are of the dtype of each use, as ever.
+// Without a gradient dtype, gradients have the dtype of each use.
 TEST(GradientDType, IsThatOfTheVariableByDefault) {
   Graph graph;
   const Dimension k{"k", 2};
@@ -288,7 +288,7 @@ TEST(GradientsErrors, OfAnEmptyTensorAreEmpty) {
   EXPECT_FALSE(g[0].valid());
 }
 
-TEST(GradientsErrors, FlowQuietlyThroughAWrongGraph) {
+TEST(GradientsErrors, KeepTheFirstErrorOfTheGraph) {
   Graph graph;
   const Tensor x = Ones(graph, kFloat32, {a});
   const Tensor wrong = x + Ones(graph, kFloat32, {{"a", 3}});

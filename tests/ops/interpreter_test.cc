@@ -26,8 +26,9 @@ TEST(Interpret, Fetches) {
               StatusIs(kInvalid, HasSubstr("fetch 0 is an empty Tensor\n"
                                            "  help     Einsum({}, ...)")));
   const Tensor x = Ones(graph, kFloat32, {}), y = Ones(other, kFloat32, {});
-  EXPECT_THAT(Interpret(graph, {}, {x, y}),
-              StatusIs(kInvalid, "fetch 1, \"constant\", belongs to another graph"));
+  EXPECT_THAT(
+      Interpret(graph, {}, {x, y}),
+      StatusIs(kInvalid, "fetch 1, \"constant\", belongs to another graph"));
   const auto none = Interpret(graph, {}, {});
   ASSERT_OK(none);
   EXPECT_TRUE(none->empty());
@@ -89,7 +90,7 @@ TEST(Interpret, DoesNotAllocateOnTrust) {
                        HasSubstr("(constant, interpreter_test.cc:")));
 }
 
-TEST(Interpret, LeavesOutWhatNoFetchNeeds) {
+TEST(Interpret, SkipsOperationsThatNoFetchNeeds) {
   Graph graph;
   const Tensor at = Constant(graph, 9, kInt32, {});
   const Tensor bad = Gather(Ones(graph, kFloat32, {a}), at, "a");

@@ -60,11 +60,11 @@ TEST(Shift, EveryOffsetOfASmallDimension) {
       Graph graph;
       const OracleTensor x = Numbers({a, b}, 1);
       ExpectElements(Fetch(Shift(ConstantOf(graph, x), "b", offset, wrap)),
-                     [&](const Place& place) {
-                       int64_t from = place.at("b") - offset;
+                     [&](const ElementIndex& index) {
+                       int64_t from = index.at("b") - offset;
                        if (wrap) from = ((from % 3) + 3) % 3;
                        if (from < 0 || from >= 3) return 0.0;
-                       return At(x, {{"a", place.at("a")}, {"b", from}});
+                       return At(x, {{"a", index.at("a")}, {"b", from}});
                      });
     }
   }

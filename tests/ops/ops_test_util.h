@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the tests of ops/ look at operations: values by named place, gradients
-// against finite differences, errors by code, words and line.
+// Helpers for tests of operations: values by named index, gradients against
+// finite differences, errors by code, text and line.
 #ifndef TESTS_OPS_OPS_TEST_UTIL_H_
 #define TESTS_OPS_OPS_TEST_UTIL_H_
 
@@ -24,7 +24,7 @@
 #include "ops/variable.h"
 #include "tests/matchers.h"
 
-// The place of this line as errors print it: "einsum_test.cc:41)".
+// This line as errors print it: "einsum_test.cc:41)".
 #define MTF_HERE \
   absl::StrCat(  \
       ::mtf::CallSite::Of(std::source_location::current()).ToString(), ")")
@@ -37,41 +37,42 @@ using ::testing::HasSubstr;
 
 inline constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
-// An element by name: {{"batch", 2}, {"length", 3}}.
-using Place = std::map<std::string, int64_t>;
+// The index of an element by dimension: {{"batch", 2}, {"length", 3}}.
+using ElementIndex = std::map<std::string, int64_t>;
 
-// Calls `visit(place)` for all places of `shape`, row-major.
-inline void ForEachPlace(const Shape& shape,
-                         const std::function<void(const Place&)>& visit) {
+// Calls visit(index) for each element of `shape` in row-major order.
+inline void ForEachElement(
+    const Shape& shape, const std::function<void(const ElementIndex&)>& visit) {
   for (int64_t i = 0; i < shape.num_elements(); ++i) {
-    Place place;
+    ElementIndex index;
     int64_t rest = i;
     for (int d = shape.rank() - 1; d >= 0; --d) {
-      place[shape[d].name] = rest % shape[d].size;
+      index[shape[d].name] = rest % shape[d].size;
       rest /= shape[d].size;
     }
-    visit(place);
+    visit(index);
   }
 }
 
-// Element `place` of `tensor`; names that the tensor lacks are ignored.
-inline double At(const OracleTensor& tensor, const Place& place) {
+// Element `index` of `tensor`; names that the tensor lacks are ignored.
+inline double At(const OracleTensor& tensor, const ElementIndex& index) {
   int64_t i = 0;
   for (const Dimension& dim : tensor.shape) {
-    i = i * dim.size + place.at(dim.name);
+    i = i * dim.size + index.at(dim.name);
   }
   return tensor.data.at(i);
 }
 
-// `tensor` holds `expected(place)` at every place.
-inline void ExpectElements(const OracleTensor& tensor,
-                           const std::function<double(const Place&)>& expected,
-                           double tolerance = 1e-9) {
+// Expects that every element of `tensor` is expected(index).
+inline void ExpectElements(
+    const OracleTensor& tensor,
+    const std::function<double(const ElementIndex&)>& expected,
+    double tolerance = 1e-9) {
   ASSERT_EQ(static_cast<int64_t>(tensor.data.size()),
             tensor.shape.num_elements());
   int64_t i = 0;
-  ForEachPlace(tensor.shape, [&](const Place& place) {
-    const double want = expected(place), got = tensor.data[i++];
+  ForEachElement(tensor.shape, [&](const ElementIndex& index) {
+    const double want = expected(index), got = tensor.data[i++];
     if (std::isnan(want) || std::isinf(want)) {
       EXPECT_TRUE(want == got || (std::isnan(want) && std::isnan(got)))
           << "element " << i - 1 << " of [" << tensor.shape.ToString()
@@ -83,7 +84,7 @@ inline void ExpectElements(const OracleTensor& tensor,
   });
 }
 
-// The value of `x` in a graph that is fed nothing.
+// The value of `x`, which depends on no feed.
 inline OracleTensor Fetch(Tensor x, InterpretOptions options = {}) {
   const auto values = Interpret(x.graph(), {}, {x}, nullptr, options);
   EXPECT_OK(values);
@@ -92,7 +93,7 @@ inline OracleTensor Fetch(Tensor x, InterpretOptions options = {}) {
 
 inline std::vector<double> DataOf(Tensor x) { return Fetch(x).data; }
 
-// Numbers in [low, high), the same for the same seed.
+// Pseudorandom numbers in [low, high), a function of the seed.
 inline OracleTensor Numbers(Shape shape, uint32_t seed, double low = -2,
                             double high = 2) {
   std::mt19937 random(seed);
@@ -107,8 +108,8 @@ inline Tensor ConstantOf(Graph& graph, const OracleTensor& tensor) {
   return Constant(graph, tensor.data, tensor.dtype, tensor.shape);
 }
 
-// `make` leaves `code` in its graph, with all `words` and the name of the file
-// that calls this.
+// Expects that `make` records an error with `code` in its graph, whose message
+// contains all `words` and the name of the calling file.
 inline void ExpectError(
     const std::function<void(Graph&)>& make,
     const std::vector<std::string>& words, absl::StatusCode code = kInvalid,
@@ -119,16 +120,15 @@ inline void ExpectError(
     EXPECT_THAT(graph.status(), StatusIs(code, HasSubstr(word)))
         << "called at line " << location.line();
   }
-  const std::string place =
-      absl::StrCat(", ", CallSite::Of(location).file, ":");
-  EXPECT_THAT(graph.status(), StatusIs(code, HasSubstr(place)))
+  const std::string site = absl::StrCat(", ", CallSite::Of(location).file, ":");
+  EXPECT_THAT(graph.status(), StatusIs(code, HasSubstr(site)))
       << "called at line " << location.line();
 }
 
 using Builder = std::function<Tensor(Graph&, const std::vector<Tensor>&)>;
 
-// y = build(xs) at `points`: Gradients() of y under a random dy agree with
-// central differences of the oracle, which computes in double precision.
+// Expects that the gradients of y = build(xs) at `points`, under a random dy,
+// agree with central differences, computed by the oracle in double precision.
 inline void ExpectGradients(const std::vector<OracleTensor>& points,
                             const Builder& build, double tolerance = 1e-6) {
   Graph graph;
@@ -172,7 +172,7 @@ inline void ExpectGradients(const std::vector<OracleTensor>& points,
   }
 }
 
-// The same, and then for the gradients as functions of the same points.
+// ExpectGradients for `build` and for its gradients.
 inline void ExpectSecondGradients(const std::vector<OracleTensor>& points,
                                   const Builder& build,
                                   double tolerance = 1e-5) {
@@ -180,7 +180,7 @@ inline void ExpectSecondGradients(const std::vector<OracleTensor>& points,
   const Builder gradient = [&](Graph& graph, const std::vector<Tensor>& xs) {
     const Tensor y = build(graph, xs);
     std::vector<Tensor> terms;
-    // Squares make even a linear function's second order something to check.
+    // Square y, so that the second order of a linear function is not 0.
     for (Tensor g : Gradients(Square(y), xs)) {
       if (!g.valid()) continue;
       const Tensor weights =

@@ -14,7 +14,7 @@ using namespace mtf::testing;  // NOLINT
 
 const Dimension a{"a", 3}, b{"b", 5};
 
-TEST(RandomUniform, IsPhiloxOfSeedStreamStepAndPlace) {
+TEST(RandomUniform, IsPhiloxOfSeedStreamStepAndElement) {
   Graph graph;
   const Tensor first = RandomUniform(graph, {a, b}, 0, 1);
   const Tensor second = RandomUniform(graph, {b, a}, 0, 1);
@@ -36,7 +36,7 @@ TEST(RandomNormal, IsBoxMullerOfTwoWords) {
   }
 }
 
-TEST(Random, StaysTheSameOverStepsOnRequestOnly) {
+TEST(Random, IsEqualInAllStepsOnRequestOnly) {
   Graph graph;
   const Tensor fresh = RandomUniform(graph, {a}, 0, 1);
   const Tensor fixed = RandomUniform(graph, {a}, 0, 1, {.per_step = false});
@@ -60,7 +60,7 @@ Moments MomentsOf(const OracleTensor& x) {
   return m;
 }
 
-TEST(Random, HasTheMomentsAskedFor) {
+TEST(Random, HasTheRequestedMoments) {
   Graph graph;
   const Shape many = {{"n", 20000}};
   const Moments uniform = MomentsOf(Fetch(RandomUniform(graph, many, -2, 4)));
@@ -86,7 +86,7 @@ TEST(Random, IsDrawnInFloat32AndCast) {
   }
 }
 
-// Rounded to the dtype, low is reached and high is not, also where a sum or a
+// After rounding to the dtype, low occurs and high does not, even if a sum or a
 // cast of the largest draws rounds up.
 TEST(RandomUniform, StaysBelowHigh) {
   struct Range {
@@ -124,7 +124,7 @@ TEST(RandomUniform, StaysBelowHigh) {
   }
 }
 
-TEST(RandomUniform, OfOneNumberIsThatNumber) {
+TEST(RandomUniform, OfAnEmptyRangeIsItsBound) {
   Graph graph;
   EXPECT_THAT(DataOf(RandomUniform(graph, {a}, 2.5, 2.5)),
               ElementsAre(2.5, 2.5, 2.5));
@@ -167,7 +167,7 @@ TEST(RandomErrors, DTypeAndRange) {
       {"\"a\" occurs twice"});
 }
 
-TEST(Random, AWrongCallTakesAStreamToo) {
+TEST(Random, CallWithAnErrorTakesAStreamToo) {
   Graph graph;
   RandomUniform(graph, {a}, 0, 1, {.dtype = kInt32});
   EXPECT_EQ(graph.NextRandomStream(), 1u);
@@ -203,7 +203,7 @@ TEST(Dropout, NoiseShapeSharesTheMask) {
   EXPECT_EQ(values.size(), 2u) << "some kept, some not";
 }
 
-TEST(Dropout, KeepsTheOrderWhateverThatOfTheNoise) {
+TEST(Dropout, KeepsTheOrderOfDimensions) {
   Graph graph;
   const Dimension n{"n", 6};
   const Tensor x = ConstantOf(graph, Numbers({n, a, b}, 3));
@@ -215,11 +215,11 @@ TEST(Dropout, KeepsTheOrderWhateverThatOfTheNoise) {
     const OracleTensor out = Fetch(y);
     const uint32_t stream = graph.NextRandomStream() - 1;
     int64_t i = 0;
-    ForEachPlace(x.shape(), [&](const Place& place) {
-      // The number of an element is that of its place in the noise.
+    ForEachElement(x.shape(), [&](const ElementIndex& index) {
+      // The number of an element is drawn for its index in the noise shape.
       int64_t at = 0;
       for (const Dimension& dim : noise) {
-        at = at * dim.size + place.at(dim.name);
+        at = at * dim.size + index.at(dim.name);
       }
       const bool kept =
           UniformFromWord(PhiloxAt(0, stream, 0, at).word[0]) >= 0.5;
@@ -243,7 +243,7 @@ TEST(Dropout, ADroppedInfinityIsZero) {
   for (double v : DataOf(Dropout(x, 0.5))) EXPECT_FALSE(std::isnan(v));
 }
 
-TEST(Dropout, RateZeroIsTheTensorItself) {
+TEST(Dropout, RateZeroReturnsX) {
   Graph graph;
   const Tensor x = Ones(graph, kFloat32, {a});
   EXPECT_EQ(Dropout(x, 0), x);

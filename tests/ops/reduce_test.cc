@@ -17,7 +17,7 @@ Tensor Table(Graph& graph, DType dtype = kFloat32) {
   return Constant(graph, {1, 5, 3, 6, 2, 4}, dtype, {a, b});
 }
 
-TEST(Reduce, ListsWhatRemains) {
+TEST(Reduce, KeepsTheListedDimensions) {
   Graph graph;
   const Tensor x = Table(graph);
   EXPECT_THAT(DataOf(ReduceSum(x, {a})), ElementsAre(9, 12));
@@ -30,7 +30,7 @@ TEST(Reduce, ListsWhatRemains) {
   EXPECT_NEAR(DataOf(ReduceLogSumExp(x, {a}))[0], log_sum, 1e-12);
 }
 
-TEST(Reduce, OfNoDimensionIsTheTensorInTheOrderAskedFor) {
+TEST(Reduce, OverNoDimensionTransposes) {
   Graph graph;
   EXPECT_THAT(DataOf(ReduceSum(Table(graph), {b, a})),
               ElementsAre(1, 6, 5, 2, 3, 4));
@@ -45,7 +45,7 @@ TEST(Reduce, OfIntegers) {
   EXPECT_THAT(DataOf(ReduceMin(x, {})), ElementsAre(1));
 }
 
-TEST(Reduce, OfNothing) {
+TEST(Reduce, OverNoElements) {
   Graph graph;
   const Shape empty = {a, {"none", 0}};
   const Tensor x = Zeros(graph, kFloat32, empty);
@@ -59,7 +59,7 @@ TEST(Reduce, OfNothing) {
               ElementsAre(-2147483648.0, -2147483648.0));
 }
 
-// A half float ends at 65504: neither a sum nor a count need fit into one.
+// The greatest f16 is 65504: a sum or a count may exceed it.
 TEST(Reduce, MeansAndCountsOfHalfFloatsAreF32) {
   for (const DType dtype : {kFloat16, kBFloat16}) {
     Graph graph;
@@ -83,7 +83,7 @@ TEST(Reduce, MeansAndCountsOfHalfFloatsAreF32) {
   }
 }
 
-TEST(Reduce, ANaNWins) {
+TEST(Reduce, PropagatesNaN) {
   Graph graph;
   const Tensor x = Constant(graph, {1, std::nan(""), 3}, kFloat32, {b});
   EXPECT_TRUE(std::isnan(DataOf(ReduceMax(x, {}))[0]));
@@ -91,7 +91,7 @@ TEST(Reduce, ANaNWins) {
   EXPECT_TRUE(std::isnan(DataOf(ReduceLogSumExp(x, {}))[0]));
 }
 
-TEST(ReduceGradient, TiesShareItEqually) {
+TEST(ReduceGradient, TiesDivideItEqually) {
   Graph graph;
   const Tensor x = Constant(graph, {2, 1, 2, 1, 1, 1}, kFloat32, {a, b});
   EXPECT_THAT(DataOf(Gradients(ReduceMax(x, {a}) * 6, {x})[0]),
@@ -201,7 +201,7 @@ TEST(ReduceErrors, MeanAndLogSumExpTakeFloats) {
               {"reduce_logsumexp takes a float dtype, not i32"});
 }
 
-TEST(ReduceErrors, ANearNameIsOffered) {
+TEST(ReduceErrors, SuggestTheNearestName) {
   ExpectError(
       [](Graph& g) {
         ReduceSum(Input(g, "x", kFloat32, {{"length", 2}}), {{"lenght", 2}});

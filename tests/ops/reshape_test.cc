@@ -33,7 +33,7 @@ TEST(Rename, ChangesNothingElse) {
   EXPECT_EQ(Rename(x, "a", "a"), x);
 }
 
-TEST(MergeDimensions, OfNeighbours) {
+TEST(MergeDimensions, OfAdjacentDimensions) {
   Graph graph;
   const Tensor x = ConstantOf(graph, Numbers({a, b, c}, 1));
   const Tensor y = MergeDimensions(x, {"b", "c"}, "bc");
@@ -41,13 +41,13 @@ TEST(MergeDimensions, OfNeighbours) {
   EXPECT_THAT(DataOf(y), ElementsAreArray(DataOf(x)));
 }
 
-TEST(MergeDimensions, OfDimensionsApartInTheOrderGiven) {
+TEST(MergeDimensions, OfOtherDimensionsInTheOrderGiven) {
   Graph graph;
   const OracleTensor x = Numbers({a, b, c}, 1);
   const OracleTensor y =
       Fetch(MergeDimensions(ConstantOf(graph, x), {"c", "a"}, "ca"));
   EXPECT_EQ(y.shape, Shape({b, {"ca", 8}}));
-  ExpectElements(y, [&](const Place& at) {
+  ExpectElements(y, [&](const ElementIndex& at) {
     return At(
         x, {{"a", at.at("ca") % 2}, {"b", at.at("b")}, {"c", at.at("ca") / 2}});
   });
@@ -168,7 +168,7 @@ TEST(TiedDimensions, OfEmptyTensors) {
   EXPECT_THAT(TiesOf({a, none}, {none, b}), IsEmpty());
 }
 
-TEST(SecondName, IsARenameThatSaysSo) {
+TEST(SecondName, IsAMarkedRename) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {a, b});
   const Tensor y = SecondName(x, "a", "inner_a");
@@ -181,7 +181,7 @@ TEST(SecondName, IsARenameThatSaysSo) {
   EXPECT_FALSE(SecondName(Tensor(), "a", "b").valid());
 }
 
-TEST(SecondName, TakesStreamsOfRandomNumbersFromNobody) {
+TEST(SecondName, DoesNotChangeRandomStreams) {
   std::string attributes[2];
   for (int i = 0; i < 2; ++i) {
     Graph graph;
@@ -230,7 +230,7 @@ TEST(ReshapeErrors, OtherNumberOfElements) {
       {"[c=4] has 4 elements but \"x\" has 6 (reshape, ", "f32[a=2, b=3]"});
 }
 
-TEST(ReshapeErrors, RenameToANameThatIsThere) {
+TEST(ReshapeErrors, RenameToAnExistingName) {
   ExpectError(
       [](Graph& g) {
         Rename(Input(g, "x", kFloat32, {a, b}), "a", "b");
@@ -238,7 +238,7 @@ TEST(ReshapeErrors, RenameToANameThatIsThere) {
       {"\"x\" already has a dimension \"b\" (rename, "});
 }
 
-TEST(ReshapeErrors, RenameFromANameThatIsNot) {
+TEST(ReshapeErrors, RenameFromAMissingName) {
   ExpectError([](Graph& g) { Rename(Ones(g, kFloat32, {a}), "q", "b"); },
               {"\"constant\" has no dimension \"q\" (rename, "});
   ExpectError([](Graph& g) { Rename(Ones(g, kFloat32, {a}), "q", "q"); },

@@ -20,7 +20,7 @@ Tensor Line(Graph& graph, std::vector<double> data, DType dtype = kFloat32) {
   return Constant(graph, data, dtype, {dim});
 }
 
-TEST(CumulativeSum, UpToEachPlace) {
+TEST(CumulativeSum, SumsUpToEachElement) {
   Graph graph;
   const Tensor x = Line(graph, {1, 2, 3, 4});
   EXPECT_THAT(DataOf(CumulativeSum(x, "length")), ElementsAre(1, 3, 6, 10));
@@ -39,10 +39,10 @@ TEST(CumulativeSum, AlongAnyDimension) {
     Graph graph;
     const OracleTensor y = Fetch(CumulativeSum(ConstantOf(graph, x), dim));
     EXPECT_EQ(y.shape, x.shape);
-    ExpectElements(y, [&](const Place& place) {
+    ExpectElements(y, [&](const ElementIndex& index) {
       double sum = 0;
-      Place at = place;
-      for (at[dim] = 0; at[dim] <= place.at(dim); ++at[dim]) sum += At(x, at);
+      ElementIndex at = index;
+      for (at[dim] = 0; at[dim] <= index.at(dim); ++at[dim]) sum += At(x, at);
       return sum;
     });
   }
@@ -56,12 +56,12 @@ TEST(CumulativeSum, OfIntegersWrapsAround) {
   EXPECT_THAT(DataOf(y), ElementsAre(2147483647, -2147483648.0, 2147483647));
 }
 
-TEST(CumulativeSum, OfNothingIsNothing) {
+TEST(CumulativeSum, OfNoElements) {
   Graph graph;
   EXPECT_THAT(DataOf(CumulativeSum(Line(graph, {}), "length")), ElementsAre());
 }
 
-TEST(CumulativeMax, ANanStaysAndTheIdentityComesFirst) {
+TEST(CumulativeMax, PropagatesNaNAndStartsWithTheIdentity) {
   Graph graph;
   const Tensor x = Line(graph, {1, 3, 2, kNan, 5});
   EXPECT_THAT(DataOf(CumulativeMax(x, "length")),
@@ -104,7 +104,7 @@ TEST(ScanGradient, OfEveryKindAndDirection) {
   }
 }
 
-TEST(ScanGradient, OfASumIsTheSumFromTheOtherEnd) {
+TEST(ScanGradient, OfASumIsTheSumInTheOtherDirection) {
   Graph graph;
   const Tensor x = Ones(graph, kFloat32, {length});
   const auto g =
@@ -124,7 +124,7 @@ TEST(ScanGradient, OfAMaximumGoesToTheFirstOfEqualOnes) {
   EXPECT_THAT(DataOf(back[0]), ElementsAre(1, 3, 0, 0, 1, 1, 0));
   const auto reverse =
       Gradients(CumulativeMin(x, "length", {.reverse = true}), {x});
-  // The NaN is what all before it show, an infinity too.
+  // All elements before the NaN, an infinity too, keep their maxima.
   EXPECT_THAT(DataOf(reverse[0]), ElementsAre(0, 0, 0, 0, 0, 6, 1));
 }
 

@@ -70,12 +70,11 @@ TEST(ConstantErrors, BeyondTheLargestNumberOfAFloat) {
       Constant(graph, std::nan(""), dtype, {a});
       Constant(graph, 1e-300, dtype, {a});  // nearly 0
       EXPECT_OK(graph.status());
-      ExpectError(
-          [&, type = dtype, value = sign * beyond](Graph& g) {
-            Constant(g, value, type, {a});
-          },
-          {absl::StrCat("the number ", sign * beyond, " is not representable in dtype ",
-                        DTypeName(dtype), " (constant, ")});
+      ExpectError([&, type = dtype, value = sign * beyond](
+                      Graph& g) { Constant(g, value, type, {a}); },
+                  {absl::StrCat("the number ", sign * beyond,
+                                " is not representable in dtype ",
+                                DTypeName(dtype), " (constant, ")});
     }
   }
   ExpectError([](Graph& g) { Ones(g, kFloat16, {a}) * 1e5; },
@@ -99,7 +98,7 @@ TEST(OneHot, OutsideOfTheDimensionIsAllZero) {
   EXPECT_THAT(DataOf(OneHot(indices, b)), Each(0));
 }
 
-// Notes what a map computes.
+// Records the expression of a map.
 class NotesMaps : public ReferenceInterpreter {
  public:
   using ReferenceInterpreter::ReferenceInterpreter;
@@ -111,8 +110,8 @@ class NotesMaps : public ReferenceInterpreter {
   std::string text;
 };
 
-// An i32 cannot count to more than 2^31, so it is compared as an i64.
-TEST(OneHot, OverMoreThanTheIndexCanTell) {
+// i32 cannot represent indices of 2^31 and more, so they are compared in i64.
+TEST(OneHot, OverMoreElementsThanAnI32Indexes) {
   const auto map_of = [](int64_t size) {
     Graph graph;
     const Tensor y = OneHot(Ones(graph, kInt32, {}), {"b", size});
@@ -128,7 +127,7 @@ TEST(OneHot, OverMoreThanTheIndexCanTell) {
             "[cast.i64($0); iota.i64(b); equal($1, $2); cast.f32($3)]");
 }
 
-TEST(OneHot, NothingFlowsBack) {
+TEST(OneHot, HasNoGradient) {
   Graph graph;
   const Tensor indices = Constant(graph, {2, 0}, kInt32, {a});
   const Tensor x = Ones(graph, kFloat32, {b});
@@ -162,7 +161,7 @@ TEST(Range, CountsFromZero) {
               {"range takes a float or integer dtype, not bool (range, "});
 }
 
-TEST(RangeErrors, NumbersThatTheDTypeCannotTellApart) {
+TEST(RangeErrors, NumbersThatTheDTypeCannotRepresent) {
   const auto range = [](DType dtype, int64_t size) {
     return [=](Graph& g) { Range(g, {"n", size}, dtype); };
   };
@@ -202,8 +201,8 @@ TEST(Input, KeepsItsNameInAScope) {
   EXPECT_EQ(PrintGraph(graph), "%encoder/tokens : i32[a:2] = input tokens\n");
 }
 
-// Whoever feeds a model asks for the name, which is not that of the operation.
-TEST(Input, TheGraphKnowsWhatItIsFedUnder) {
+// The feed name differs from the name of the operation within a scope.
+TEST(Input, GraphReturnsTheFeedName) {
   Graph graph;
   Scope scope(graph, "model");
   const Tensor x = Input(graph, "tokens", kInt32, {a});
@@ -227,8 +226,9 @@ TEST(InputErrors, Names) {
   ExpectError([](Graph& g) { Input(g, "x\ny", kFloat32, {a}); },
               {"the name \"x\\ny\" is not made of letters"});
   for (const char* name : {"/", "/x", "x/", "x//y"}) {
-    ExpectError([&](Graph& g) { Input(g, name, kFloat32, {a}); },
-                {absl::StrCat("the name \"", name, "\" has an empty component")});
+    ExpectError(
+        [&](Graph& g) { Input(g, name, kFloat32, {a}); },
+        {absl::StrCat("the name \"", name, "\" has an empty component")});
   }
 }
 

@@ -20,7 +20,7 @@ Tensor Line(Graph& graph, std::vector<double> data, DType dtype = kFloat32) {
   return Constant(graph, data, dtype, {dim});
 }
 
-TEST(TopK, TheGreatestFirstWithTheirPlaces) {
+TEST(TopK, GreatestFirstWithTheirIndices) {
   Graph graph;
   const Tensor x = Constant(graph, {3, 1, 4, 1, 5, 9, 2, 6, 5, 3}, kFloat32,
                             {batch, expert});
@@ -32,7 +32,7 @@ TEST(TopK, TheGreatestFirstWithTheirPlaces) {
   EXPECT_THAT(DataOf(top.indices), ElementsAre(4, 2, 0, 0, 2, 3));
 }
 
-TEST(TopK, OfEqualOnesTheLowerPlace) {
+TEST(TopK, LowerIndexFirstAmongEqualElements) {
   Graph graph;
   const TopKResult top =
       TopK(Line(graph, {1, 2, 2, 1, 2}, kInt32), "expert", {"k", 5});
@@ -43,7 +43,7 @@ TEST(TopK, OfEqualOnesTheLowerPlace) {
       ElementsAre(0, 1, 2));
 }
 
-TEST(TopK, ANanIsAboveInfinity) {
+TEST(TopK, NaNIsGreaterThanInfinity) {
   Graph graph;
   const TopKResult top = TopK(
       Line(graph, {1, kInfinity, kNan, -kInfinity, -kNan}), "expert", {"k", 5});
@@ -58,22 +58,22 @@ TEST(TopK, AlongAnyDimension) {
         TopK(ConstantOf(graph, x), dim.name, {"k", dim.size});
     EXPECT_EQ(top.values.shape(),
               x.shape.Without(dim.name).With({"k", dim.size}));
-    // Its rank is how many are greater; all of these differ.
+    // The rank of an element is the number of greater ones; all differ.
     const OracleTensor indices = Fetch(top.indices);
-    ForEachPlace(indices.shape, [&](const Place& place) {
-      Place at = place;
-      at[dim.name] = static_cast<int64_t>(At(indices, place));
+    ForEachElement(indices.shape, [&](const ElementIndex& index) {
+      ElementIndex at = index;
+      at[dim.name] = static_cast<int64_t>(At(indices, index));
       const double value = At(x, at);
       int64_t greater = 0;
       for (at[dim.name] = 0; at[dim.name] < dim.size; ++at[dim.name]) {
         greater += At(x, at) > value;
       }
-      EXPECT_EQ(greater, place.at("k"));
+      EXPECT_EQ(greater, index.at("k"));
     });
   }
 }
 
-TEST(ArgMax, IsThePlaceOfTheFirstGreatest) {
+TEST(ArgMax, IsTheIndexOfTheFirstGreatest) {
   Graph graph;
   const Tensor x = Constant(graph, {3, 5, 4, 5, 1, 9, 2, 6, 5, 3}, kFloat32,
                             {batch, expert});
@@ -81,13 +81,13 @@ TEST(ArgMax, IsThePlaceOfTheFirstGreatest) {
   EXPECT_EQ(y.shape(), Shape({batch}));
   EXPECT_THAT(DataOf(y), ElementsAre(1, 0));
   EXPECT_THAT(DataOf(ArgMax(x, "batch")), ElementsAre(1, 0, 1, 0, 1));
-  // The dimension that counts one is out of the way.
+  // The dimension of size 1 is removed.
   EXPECT_THAT(
       DataOf(ArgMax(Constant(graph, {1, 2}, kInt32, {{"first", 2}}), "first")),
       ElementsAre(1));
 }
 
-TEST(TopKGradient, FlowsThroughTheValuesAlone) {
+TEST(TopKGradient, IsThatOfTheValues) {
   for (const char* dim : {"batch", "expert", "model"}) {
     SCOPED_TRACE(dim);
     ExpectSecondGradients({Numbers({batch, expert, model}, 5)},
@@ -102,12 +102,12 @@ TEST(TopKGradient, FlowsThroughTheValuesAlone) {
   EXPECT_FALSE(Gradients(Cast(top.indices, kFloat32), {x})[0].valid());
 }
 
-TEST(TopKErrors, SayWhatIsWrongWithK) {
+TEST(TopKErrors, NameK) {
   const auto top = [](Dimension k, DType dtype = kFloat32) {
     return [=](Graph& graph) {
       const TopKResult top =
           TopK(Zeros(graph, dtype, {batch, expert}), "expert", k);
-      // The chain goes on.
+      // The call returns a tensor of the intended shape.
       EXPECT_EQ(top.values.dtype(), dtype);
       EXPECT_EQ(top.indices.dtype(), kInt32);
       EXPECT_EQ(top.values.shape(), top.indices.shape());

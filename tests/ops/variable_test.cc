@@ -93,7 +93,7 @@ TEST(Assign, LetsTheGradientThrough) {
   EXPECT_THAT(DataOf(Gradients(Assign(w, x * 3), {x})[0]), ElementsAre(3, 3));
 }
 
-TEST(Group, StandsForAll) {
+TEST(Group, RunsAllTensors) {
   Graph graph;
   const Tensor v = Variable(graph, "v", Zeros(graph, kFloat32, {a}));
   const Tensor w = Variable(graph, "w", Zeros(graph, kInt32, {}));
@@ -125,8 +125,8 @@ TEST(VariableErrors, ANameTwice) {
         Variable(g, "w", Ones(g, kFloat32, {a}));
         Variable(g, "w", Ones(g, kFloat32, {a}));
       },
-      {"variable \"layer/w\" was created at variable_test.cc:", "with shape [a=2]",
-       "(variable, "},
+      {"variable \"layer/w\" was created at variable_test.cc:",
+       "with shape [a=2]", "(variable, "},
       absl::StatusCode::kAlreadyExists);
 }
 
@@ -146,7 +146,7 @@ TEST(VariableErrors, InitialValues) {
               {"the name \"w 2\" is not made of letters"});
 }
 
-TEST(AssignErrors, WhatIsAssignedToWhat) {
+TEST(AssignErrors, VariableAndValue) {
   ExpectError(
       [](Graph& g) {
         const Tensor x = Input(g, "x", kFloat32, {a});
@@ -178,8 +178,8 @@ TEST(GroupErrors, EmptyTensor) {
               {"input 0 is an empty Tensor (group, "});
 }
 
-// 0.1 is no bf16; the nearest is 0.10009765625.
-TEST(VariableDType, TheVariableIsRoundedAndWhatItWasIsKnown) {
+// bf16 does not represent 0.1; the nearest number is 0.10009765625.
+TEST(VariableDType, KeepsTheUnroundedInitialValue) {
   Graph graph;
   const Tensor draw = RandomNormal(graph, {a, b}, 0, 1, {.per_step = false});
   const Tensor w = Variable(graph, "w", draw, {.dtype = kBFloat16});
@@ -241,7 +241,7 @@ TEST(VariableDTypeErrors, Values) {
                                            "not i32")));
 }
 
-TEST(VariableDTypeErrors, WhatHasNoMasterCopy) {
+TEST(VariableDTypeErrors, TensorsWithoutAMasterCopy) {
   Graph graph;
   const Tensor zeros = Zeros(graph, kFloat32, {a});
   const Tensor w = Variable(graph, "w", zeros);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A layer of experts, of which each token takes its two best while they have
-// room: the ranking and the running counts of a router give the same training
-// under every layout of four devices.
+// A layer of experts in which each token goes to its two best experts within
+// their capacity: the ranking and the running counts of the router give the
+// same training under every layout of four devices.
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -38,8 +38,8 @@ namespace {
 
 constexpr int kSteps = 12;
 
-// Few of which four devices divide. A choice beyond the capacity of its expert
-// is dropped, as happens here to about one in five.
+// Four devices divide few of these sizes. A choice beyond the capacity of its
+// expert is dropped, here about one in five.
 const Dimension kBatch{"batch", 3}, kLength{"length", 10}, kModel{"d_model", 6},
     kExpert{"expert", 5}, kHidden{"d_ff", 7}, kChoice{"choice", 2},
     kCapacity{"capacity", 4};
@@ -47,7 +47,7 @@ const Dimension kBatch{"batch", 3}, kLength{"length", 10}, kModel{"d_model", 6},
 struct Router {
   Tensor x, target, loss, step;
   Tensor chosen;  // experts of each token
-  Tensor slot;    // of each choice, its place among those of its expert
+  Tensor slot;    // of each choice among those of its expert
 };
 
 Router BuildRouter(Graph& graph) {
@@ -68,7 +68,7 @@ Router BuildRouter(Graph& graph) {
   const TopKResult top = TopK(gates, "expert", kChoice);
   router.chosen = top.indices;
   const Tensor share = top.values / ReduceSum(top.values, {kBatch, kLength});
-  // The first choices of all tokens are served before the second ones.
+  // The first choices of all tokens come before the second ones.
   const Tensor taken = OneHot(top.indices, kExpert);
   const Tensor of_choice = ReduceSum(taken, {kBatch, kChoice, kExpert});
   const Tensor before = CumulativeSum(taken, "length", {.exclusive = true}) +
@@ -156,7 +156,7 @@ absl::StatusOr<RouterRun> Train(const std::string& mesh_text,
   return run;
 }
 
-// Every dimension over all devices, and every two over two each.
+// Shards each dimension over all devices, and each pair over two devices each.
 std::vector<std::pair<std::string, std::string>> Layouts() {
   const Dimension dims[] = {kBatch,  kLength, kModel,   kExpert,
                             kHidden, kChoice, kCapacity};
@@ -177,7 +177,7 @@ TEST(ExpertRouter, TrainsTheSameUnderEveryLayoutOfFourDevices) {
   const absl::StatusOr<RouterRun> one = Train("x:1", "");
   ASSERT_OK(one);
   EXPECT_LT(one->losses.back(), one->losses.front());
-  // There is something to drop, and some tokens change their minds.
+  // Some choices are dropped, and some tokens change their experts.
   int dropped = 0, changed = 0;
   for (const HostTensor& slots : one->slots) {
     for (double slot : slots.ToDoubles()) dropped += slot >= kCapacity.size;

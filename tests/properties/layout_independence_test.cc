@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Any layout, same answer: random programs with gradients under random legal
-// layouts and meshes give what the oracle computes on whole tensors in double
-// precision, and what must be exact is so: as on one device. Every case is its
-// seed; replay one alone with
+// layouts and meshes agree with the oracle, which computes on global tensors in
+// double precision, and exact results are bitwise equal to those of one device.
+// A case is determined by its seed; to run a single one:
 //
 //   MTF_PROPERTY_SEED=<seed> properties_test
 //
-// MTF_PROPERTY_CASES sets how many cases each test runs, from that seed on
-// where both are there, and MTF_PROPERTY_DEVICE which device runs them besides
-// those that every machine has. With MTF_PROPERTY_SECONDS a test starts no case
-// after that time; it names every seed before it runs it, and at the end how
-// many cases there were.
+// MTF_PROPERTY_CASES sets the number of cases per test, starting from the seed
+// if both are set. MTF_PROPERTY_DEVICE adds a device to those that every
+// machine has. With MTF_PROPERTY_SECONDS a test starts no case after that time;
+// it prints every seed before it runs and the number of cases at the end.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -42,7 +41,7 @@ namespace {
 
 using cuda::StreamOrder;
 
-// Cases of each seed where MTF_PROPERTY_CASES is not set.
+// Number of cases if MTF_PROPERTY_CASES is not set.
 constexpr int64_t kCases = 500;
 
 int64_t NumberFromEnvironment(const char* name, int64_t otherwise) {
@@ -50,7 +49,7 @@ int64_t NumberFromEnvironment(const char* name, int64_t otherwise) {
   return text == nullptr ? otherwise : std::atoll(text);
 }
 
-// Threads and communicators of a mesh are dear; cases share them.
+// Cases share the threads and communicators of a mesh, which are expensive.
 LocalRanks& RanksOf(const Mesh& mesh) {
   static auto& pool = *new std::map<std::string, std::unique_ptr<LocalRanks>>;
   std::unique_ptr<LocalRanks>& ranks = pool[mesh.ToString()];
@@ -78,13 +77,13 @@ std::string Compare(const std::string& what, const OracleTensor& wanted,
   return "";
 }
 
-// Equal numbers; NaN equals NaN, and zeros of either sign are one.
+// Compares for equality; NaN equals NaN, and -0 equals 0.
 std::string CompareExact(const std::string& what, const HostTensor& wanted,
                          const HostTensor& got) {
   if (wanted == got) return "";
   for (int64_t i = 0; i < wanted.num_elements(); ++i) {
     const double a = wanted.At(i), b = got.At(i);
-    // Neighbours among the greatest int64 are one double.
+    // Neighbouring large int64 round to the same double.
     const bool same = got.dtype() == kInt64
                           ? static_cast<const int64_t*>(wanted.data())[i] ==
                                 static_cast<const int64_t*>(got.data())[i]
@@ -96,7 +95,7 @@ std::string CompareExact(const std::string& what, const HostTensor& wanted,
   return "";
 }
 
-// A parameter is its master copy, rounded.
+// Checks that a parameter is its rounded master copy.
 std::string CompareRounded(const std::string& what, const HostTensor& value,
                            const HostTensor& master) {
   const HostTensor rounded = HostTensor::FromDoubles(
@@ -136,7 +135,7 @@ class Case {
       }
       const absl::Status bad =
           initialize.ok() ? step.status() : initialize.status();
-      // The one thing that may be wrong with random rules.
+      // The only error that random rules may cause.
       if (bad.code() != absl::StatusCode::kInvalidArgument ||
           rules.rules().empty()) {
         return bad;
@@ -159,7 +158,7 @@ class Case {
                          Interpret(*program_.graph, program_.feeds, fetches,
                                    &variables, {.seed = seed, .step = 3}));
     MTF_RETURN_IF_ERROR(RunOnOneDevice(seed));
-    // What collectives leave open is run in every order.
+    // Also run in other orders that the collectives allow.
     constexpr StreamOrder kOrders[] = {StreamOrder::kAsyncLate,
                                        StreamOrder::kAsyncEarly,
                                        StreamOrder::kRandom};
@@ -178,7 +177,7 @@ class Case {
   }
 
  private:
-  // What is printed can be read, and prints the same.
+  // The printed program parses and prints the same.
   absl::Status CheckText() {
     const std::string text = PrintProgram(step_);
     MTF_ASSIGN_OR_RETURN(const Program parsed, ParseProgram(text));
@@ -188,7 +187,7 @@ class Case {
     return absl::OkStatus();
   }
 
-  // Leaves what `exact` of the program is there in exact_.
+  // Stores the values of the program's `exact` in exact_.
   absl::Status RunOnOneDevice(uint32_t seed) {
     if (program_.exact.empty()) return absl::OkStatus();
     const Mesh mesh = *Mesh::Parse("x:1");
@@ -246,7 +245,7 @@ class Case {
           exact.name(), exact_.at(exact.name()), outputs[exact.name()]);
       if (!wrong.empty()) return absl::InternalError(wrong);
     }
-    // The updated variables, read by a program of their own.
+    // Read the updated variables by a separate program.
     Targets targets;
     for (const VariableInfo& variable : program_.graph->variables()) {
       targets.fetches.push_back(variable.read);
@@ -271,7 +270,7 @@ class Case {
     return absl::OkStatus();
   }
 
-  // Bytes and calls at run time are the plan's, exactly.
+  // Bytes and calls at run time equal those of the plan.
   absl::Status CheckCounts(const Communicator& communicator) const {
     const auto planned = CountCollectives(step_);
     if (planned.size() != communicator.counts().size()) {
@@ -316,7 +315,7 @@ void RunCases(const std::string& device, uint64_t first, int64_t cases,
     const uint64_t seed = first + static_cast<uint64_t>(done);
     if (seconds > 0) {
       if (std::chrono::steady_clock::now() >= end) break;
-      // Whoever kills a case that hangs learns which one it was.
+      // So that the seed of a case that hangs is known.
       std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
       std::fflush(stdout);
     }
@@ -333,7 +332,7 @@ void RunCases(const std::string& device, uint64_t first, int64_t cases,
   }
 }
 
-// Ten tests, so that a runner with several cores shares them out.
+// Ten tests, so that a runner can distribute them over cores.
 class LayoutIndependence : public ::testing::TestWithParam<int> {};
 
 TEST_P(LayoutIndependence, CpuEqualsOracle) {
@@ -355,7 +354,7 @@ TEST_P(LayoutIndependence, MixedPrecisionStepEqualsOracle) {
            MakeMixedPrecisionStep);
 }
 
-// Kernels of a new case are compiled first, so cases are few.
+// Fewer cases, because each compiles its kernels.
 TEST_P(LayoutIndependence, EmulatedGpuEqualsOracle) {
   const int64_t cases = std::max<int64_t>(
       1, NumberFromEnvironment("MTF_PROPERTY_CASES", 1500) / 100);

@@ -75,7 +75,7 @@ class Generator {
                           ? Variable(graph(), name, initial)
                           : NarrowVariable(graph(), name, initial);
     variables_.push_back(variable);
-    // Of either dtype, the oracle has the same numbers.
+    // The oracle has the same numbers for both dtypes.
     random_.Keep(Cast(variable, kFloat32), true);
   }
 
@@ -111,7 +111,8 @@ class Generator {
 
   RandomProgram program_;
   RandomGraph random_;
-  std::mt19937_64 precision_;  // so that the rest is the same without
+  std::mt19937_64
+      precision_;  // separate, so that other draws do not depend on it
   std::vector<Tensor> variables_;
 };
 

@@ -16,43 +16,44 @@
 
 namespace mtf::testing {
 
-// A valid program over few names, drawn from a seed: inputs, variables, a
-// chain of operations, gradients (sometimes second order) and an update. Values
-// stay of order one, and functions with jumps see only what float and double
-// agree on to the last bit, so that any difference is a defect.
+// A valid program over few names, generated from a seed: inputs, variables, a
+// chain of operations, gradients (sometimes of second order) and an update.
+// Values are of order one, and functions with jumps are applied only to values
+// that are equal in float and double, so that any difference is a defect.
 //
-// Some variables are bf16, with a master copy and gradients of f32: after a
-// step each is its master, rounded, to the bit.
+// Some variables are bf16, with a master copy and gradients in f32: after a
+// step each is bitwise equal to its rounded master.
 //
-// AsyncRunner them are numbers of all magnitudes in all dtypes, with literals
-// that no dtype holds, casts and comparisons. Those round as they may, but
-// under every layout alike: nothing in them depends on the order of a sum.
+// Further values are numbers of all magnitudes in all dtypes, with casts,
+// comparisons and literals that no dtype represents. They round, but equally
+// under every layout: none depends on the order of a sum.
 struct RandomProgram {
   std::unique_ptr<Graph> graph;
   std::map<std::string, HostTensor> feeds;
-  std::vector<Tensor> fetches;  // near to what the oracle computes
-  std::vector<Tensor> exact;    // the same as on one device
+  std::vector<Tensor> fetches;  // compared with the oracle within `tolerance`
+  std::vector<Tensor> exact;    // bitwise equal to one device
   std::vector<Tensor> updates;
-  // How near, relative to the largest magnitude of a tensor or to one: by
-  // default what float sums of these lengths can lose against double.
+  // Relative to the largest magnitude of a tensor or to one. The default is the
+  // error of float sums of these lengths.
   double tolerance = 1e-4;
 };
 
 RandomProgram MakeRandomProgram(uint64_t seed);
 
 // A training step of a few layers in mixed precision: parameters and
-// activations of bf16, gradients and master copies of f32. The oracle rounds
-// where there is a cast and nowhere else, so `tolerance` is that of bf16.
+// activations in bf16, gradients and master copies in f32. The oracle rounds
+// only at casts, so `tolerance` is that of bf16.
 RandomProgram MakeMixedPrecisionStep(uint64_t seed);
 
 // A mesh of at most `most_devices` devices and at most three axes.
 Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices);
 
-// Rules for names of `graph` over axes of `mesh`, several axes per dimension
-// and scoped sections among them. Not every set is legal for the graph.
+// Random rules for the names of `graph` over the axes of `mesh`, some with
+// several axes per dimension or in scoped sections. They may be illegal for the
+// graph.
 LayoutRules MakeRandomRules(std::mt19937_64& random, const Graph& graph,
                             const Mesh& mesh);
-// The same without rule `drop`.
+// `rules` without rule `drop`.
 LayoutRules WithoutRule(const LayoutRules& rules, int drop);
 
 }  // namespace mtf::testing

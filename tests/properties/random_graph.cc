@@ -31,7 +31,7 @@ Tensor RandomGraph::Any() {
 Tensor RandomGraph::Partner(Tensor x) {
   for (int tries = 0; tries < 8; ++tries) {
     Tensor y = Any();
-    if (CanMeet(x, y) &&
+    if (CanCombine(x, y) &&
         Union(x.shape(), y.shape()).num_elements() <= kMostElements &&
         Union(x.shape(), y.shape()).rank() <= kMostRank + 1) {
       return y;
@@ -84,7 +84,7 @@ void RandomGraph::Keep(Tensor tensor, bool exact) {
   if (exact) exact_.push_back(tensor);
 }
 
-bool CanMeet(Tensor x, Tensor y) {
+bool CanCombine(Tensor x, Tensor y) {
   for (const Dimension& dim : x.shape()) {
     const int i = y.shape().Find(dim.name);
     if (i >= 0 && y.shape()[i].size != dim.size) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A graph that grows by draws from a seed: the values so far, and what picks
-// among them. random_operations.h adds to it.
+// A random graph under construction: its values so far, and random choices
+// among them. random_operations.h adds operations.
 #ifndef TESTS_PROPERTIES_RANDOM_GRAPH_H_
 #define TESTS_PROPERTIES_RANDOM_GRAPH_H_
 
@@ -16,23 +16,23 @@
 
 namespace mtf::testing {
 
-// Programs stay small enough to run hundreds of them.
+// Limits that keep programs small enough to run hundreds of them.
 inline constexpr int64_t kMostElements = 3000;
 inline constexpr int kMostRank = 4;
 
 class RandomGraph {
  public:
-  // Draws the sizes of the dimensions. Both must outlive this.
+  // Draws the sizes of the dimensions. Both arguments must outlive this object.
   RandomGraph(uint64_t seed, Graph& graph,
               std::map<std::string, HostTensor>& feeds);
 
   Graph& graph() { return graph_; }
   std::mt19937_64& random() { return random_; }
-  // Names of dimensions with their sizes; some names are of one size.
+  // The dimensions; some names have equal sizes.
   const std::map<std::string, int64_t>& sizes() const { return sizes_; }
   std::map<std::string, HostTensor>& feeds() { return feeds_; }
   const std::vector<Tensor>& values() const { return values_; }
-  // Those that are equal in float and in double.
+  // The values that are equal in float and double.
   const std::vector<Tensor>& exact() const { return exact_; }
 
   int Int(int low, int high) {
@@ -46,18 +46,18 @@ class RandomGraph {
     return from[Int(0, static_cast<int>(from.size()) - 1)];
   }
 
-  // A value, late ones more often, so that chains grow.
+  // A random value, more often a recent one, so that chains grow.
   Tensor Any();
-  // A value that can meet `x`; `x` itself if none is found.
+  // A value that can be combined with `x`; `x` itself if none is found.
   Tensor Partner(Tensor x);
   Shape RandomShape(int most_rank);
   Shape Shuffled(const Shape& shape);
-  // Each dimension of `shape` with probability `keep`.
+  // A subset of the dimensions of `shape`, each with probability `keep`.
   Shape Subset(const Shape& shape, double keep);
   // Multiples of 1/64 in [-1, 1]: exact in every float.
   std::vector<double> Numbers(int64_t n);
 
-  // Makes `tensor` one of the values, unless it is none or too large.
+  // Adds `tensor` to the values, unless it is invalid or too large.
   void Keep(Tensor tensor, bool exact = false);
 
  private:
@@ -69,8 +69,8 @@ class RandomGraph {
   std::vector<Tensor> exact_;
 };
 
-// Two tensors may meet where every shared name has one size.
-bool CanMeet(Tensor x, Tensor y);
+// Whether every dimension name that both tensors have has the same size.
+bool CanCombine(Tensor x, Tensor y);
 Shape Union(const Shape& x, const Shape& y);
 
 }  // namespace mtf::testing

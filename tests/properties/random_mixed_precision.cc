@@ -21,8 +21,8 @@ RandomProgram MakeMixedPrecisionStep(uint64_t seed) {
     return 1 + static_cast<int64_t>(random() % 13);
   };
   RandomProgram program;
-  // ExpressionNumbering of up to four, wrong by 2^-8 of themselves, 13 of them
-  // with signs that follow no pattern: 4 * 2^-8 * sqrt(13).
+  // 13 terms of up to four with relative errors of 2^-8 and random signs:
+  // 4 * 2^-8 * sqrt(13).
   program.tolerance = 0.0563;
   program.graph = std::make_unique<Graph>();
   Graph& graph = *program.graph;

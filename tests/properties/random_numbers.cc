@@ -22,7 +22,7 @@ class Numbers {
           std::map<std::string, HostTensor>* feeds)
       : random_(random), graph_(graph), feeds_(feeds) {}
 
-  // A chain of steps, reduced in a way that is exact in any order.
+  // A chain of steps, followed by a reduction that is exact in any order.
   Tensor Make(const Shape& shape, const Shape& output) {
     Tensor x = ExactSource(shape), y = ExactSource(shape);
     const int steps = Int(1, 6);
@@ -52,9 +52,9 @@ class Numbers {
     return std::uniform_real_distribution<double>(0, 1)(random_) < p;
   }
 
-  // A number of any magnitude, down to what a dtype takes for zero and up to
-  // its ends; of an integer whole, else it is none. 0 and 1 are what padding is
-  // made of.
+  // A number of any magnitude, from those that a dtype rounds to zero up to the
+  // end of its range; a whole number for an integer dtype. 0 and 1 are the
+  // values of padding.
   double AnyNumber(DType dtype) {
     static const double kSpecial[] = {
         0,     1,     -1,   0.1,    0.3,    0.5,    0.7,   2,
@@ -97,8 +97,8 @@ class Numbers {
     return Input(graph_, name, dtype, shape);
   }
 
-  // One function of `x` and of a tensor or a literal of its dtype. None is
-  // written in several roundings, which devices may contract.
+  // One function of `x` and of a tensor or a literal of its dtype. Only
+  // functions with a single rounding, since devices may contract several.
   Tensor ExactStep(Tensor x, Tensor y) {
     const DType dtype = x.dtype();
     if (Chance(0.25)) return Cast(x, AnyDType());

@@ -12,10 +12,9 @@
 namespace mtf::testing {
 
 // A chain of elementwise functions over numbers of all magnitudes and dtypes,
-// with literals that no dtype holds, casts and comparisons, reduced from
-// `shape` to `output`. Everything rounds, but in one way: any layout gives what
-// one device does. Adds what it is to be fed to `feeds`. Not for the oracle,
-// which does not round.
+// with casts, comparisons and literals that no dtype represents, reduced from
+// `shape` to `output`. All steps round, but equally under any layout. Adds its
+// inputs to `feeds`. Not for the oracle, which does not round.
 Tensor MakeRandomNumbers(std::mt19937_64& random, Graph& graph,
                          const Shape& shape, const Shape& output,
                          std::map<std::string, HostTensor>* feeds);

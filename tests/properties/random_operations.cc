@@ -33,7 +33,7 @@ void AddEinsum(RandomGraph& r) {
   for (int i = 1; i < count; ++i) {
     Tensor y = r.Partner(operands.back());
     bool meets = true;
-    for (const Tensor& x : operands) meets = meets && CanMeet(x, y);
+    for (const Tensor& x : operands) meets = meets && CanCombine(x, y);
     if (!meets) continue;
     if (Union(both, y.shape()).rank() > 6) continue;
     operands.push_back(y);
@@ -46,7 +46,7 @@ void AddEinsum(RandomGraph& r) {
   }
   const double terms = static_cast<double>(both.num_elements()) /
                        static_cast<double>(output.num_elements());
-  // Scaled, so that values stay of order one.
+  // Scaled, so that values are of order one.
   r.Keep(Einsum(operands, output) * (1.0 / terms));
 }
 
@@ -209,10 +209,10 @@ void AddRandom(RandomGraph& r) {
   }
 }
 
-// Functions with jumps, of exact values only.
+// Adds a function with jumps of an exact value.
 void AddJump(RandomGraph& r) {
   Tensor x = r.Pick(r.exact()), y = r.Pick(r.exact());
-  if (!CanMeet(x, y)) y = x;
+  if (!CanCombine(x, y)) y = x;
   if (Union(x.shape(), y.shape()).num_elements() > kMostElements ||
       Union(x.shape(), y.shape()).rank() > kMostRank) {
     return;
@@ -245,7 +245,7 @@ void AddScan(RandomGraph& r) {
     return r.Keep(CumulativeSum(x, dim.name, options) *
                   (1.0 / static_cast<double>(dim.size)));
   }
-  // Nothing stands before the first of an exclusive one but an infinity.
+  // The first element of an exclusive scan of max or min is infinite.
   options.exclusive = false;
   r.Keep(r.Chance(0.5) ? CumulativeMax(x, dim.name, options)
                        : CumulativeMin(x, dim.name, options),

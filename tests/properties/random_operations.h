@@ -6,9 +6,9 @@
 
 namespace mtf::testing {
 
-// Draws an operation of any kind and keeps what it gives, or nothing where the
-// operands drawn do not fit it. Values stay of order one; functions with jumps
-// are of exact values only.
+// Adds a random operation of random operands, or nothing if the operands do not
+// fit. Values are of order one; functions with jumps are applied only to exact
+// values.
 void AddRandomOperation(RandomGraph& random);
 
 }  // namespace mtf::testing

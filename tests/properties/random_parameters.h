@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parameters of random programs, and how a step changes them.
+// Parameters of random programs, and their updates.
 #ifndef TESTS_PROPERTIES_RANDOM_PARAMETERS_H_
 #define TESTS_PROPERTIES_RANDOM_PARAMETERS_H_
 
@@ -11,10 +11,10 @@
 
 namespace mtf::testing {
 
-// A variable of bf16, and its master copy.
+// A bf16 variable with a master copy.
 Tensor NarrowVariable(Graph& graph, const std::string& name, Tensor initial);
 
-// Adds a step against `gradient` to `updates`, as optimizers make it.
+// Adds a gradient step to `updates`, as an optimizer does.
 void Descend(Tensor variable, Tensor gradient, std::vector<Tensor>& updates);
 
 }  // namespace mtf::testing

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every rename, merge and split between every pair of layouts on small meshes,
-// through lowering and the executor: the ancestor's one wrong lowering was
-// here. Sizes include ones that divide nothing. Bytes never exceed those of
-// gathering everything first.
+// through lowering and the executor; the ancestor permutes data here. Sizes
+// include ones that no axis divides. Bytes never exceed those of gathering
+// everything first.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -30,12 +30,12 @@
 namespace mtf::testing {
 namespace {
 
-// Every way to cut `dims` dimensions over ordered axes of `mesh`, each axis at
-// most once.
-std::vector<std::vector<AxisList>> AllCuts(const Mesh& mesh, int dims) {
+// Every way to shard `dims` dimensions over ordered axes of `mesh`, each axis
+// at most once.
+std::vector<std::vector<AxisList>> AllShardings(const Mesh& mesh, int dims) {
   std::vector<std::vector<AxisList>> all = {std::vector<AxisList>(dims)};
-  // Cuts grow one axis at a time at the end of one list; the order in which
-  // axes of different lists were added does not matter, so duplicates go.
+  // Extend one list of axes at a time. The order of additions to different
+  // lists does not matter, so remove duplicates.
   for (size_t i = 0; i < all.size(); ++i) {
     AxisSet used = 0;
     for (const AxisList& axes : all[i]) used |= SetOf(axes);
@@ -53,7 +53,7 @@ std::vector<std::vector<AxisList>> AllCuts(const Mesh& mesh, int dims) {
   return all;
 }
 
-// Rules for the names of `shape` that `known` lacks.
+// Rules for the names of `shape` that are not in `known`.
 std::string RulesOf(const Mesh& mesh, const Shape& shape,
                     const std::vector<AxisList>& cut, const Shape& known) {
   std::string text;
@@ -71,14 +71,14 @@ LocalRanks& RanksOf(const Mesh& mesh) {
   return *ranks;
 }
 
-// Runs a reshape of 0, 1, 2, ... from `before` to `after` under both cuts and
-// checks every rank's shard.
+// Runs a reshape of 0, 1, 2, ... from `before` to `after` under both shardings
+// and checks every rank's shard.
 absl::Status RunOne(const Mesh& mesh, const Shape& before,
                     const std::vector<AxisList>& before_cut, const Shape& after,
                     const std::vector<AxisList>& after_cut) {
   Graph graph;
   Tensor x = Input(graph, "x", kFloat32, before);
-  // The sum puts the result under the rules of its own names.
+  // The sum reshards the result by the rules of its own names.
   Tensor y = Reshape(x, after) + 1.0;
   MTF_RETURN_IF_ERROR(graph.status());
   const std::string text = RulesOf(mesh, before, before_cut, {}) +
@@ -91,15 +91,17 @@ absl::Status RunOne(const Mesh& mesh, const Shape& before,
       const Program program,
       Lower(graph, binding, {.fetches = {y}, .fetch_shards = true}));
 
-  // Gathering the whole tensor first, the naive way, brings every rank all
-  // that it does not hold.
+  // The naive way gathers the tensor first: every rank receives all that it
+  // does not hold.
   TensorLayout source;
   for (const AxisList& axes : before_cut) source.dims.push_back(axes);
-  int64_t whole = 4;
-  for (const Dimension& dim : before) whole *= binding.grains.ExtentOf(dim);
-  int64_t naive = whole - 4 * LocalElements(binding.grains, before, source);
-  // One element that is cut takes a place on every device, so what has it
-  // behind the reshape is as many times larger.
+  int64_t global_bytes = 4;
+  for (const Dimension& dim : before)
+    global_bytes *= binding.grains.ExtentOf(dim);
+  int64_t naive =
+      global_bytes - 4 * LocalElements(binding.grains, before, source);
+  // A sharded dimension of one element has one element on every device, so the
+  // result is larger by that factor.
   for (const Dimension& dim : after) {
     if (dim.size == 1) naive *= binding.grains.ExtentOf(dim);
   }
@@ -140,7 +142,7 @@ absl::Status RunOne(const Mesh& mesh, const Shape& before,
           }
           if (shard.At(i) != static_cast<double>(index) + 1) {
             return absl::InternalError(
-                absl::StrCat("rank ", communicator.rank(), " place ", i,
+                absl::StrCat("rank ", communicator.rank(), " element ", i,
                              " holds ", shard.At(i), ", not ", index + 1));
           }
           for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
@@ -175,9 +177,9 @@ TEST_P(EveryReshape, GivesEveryRankItsElements) {
   if (mesh.num_axes() > 1) SKIP_UNDER_THREAD_SANITIZER("a large mesh");
   const ReshapeCase& reshape = std::get<1>(GetParam());
   int failures = 0, runs = 0;
-  for (const auto& before : AllCuts(mesh, reshape.before.rank())) {
-    for (const auto& after : AllCuts(mesh, reshape.after.rank())) {
-      // A name on both sides has one rule.
+  for (const auto& before : AllShardings(mesh, reshape.before.rank())) {
+    for (const auto& after : AllShardings(mesh, reshape.after.rank())) {
+      // A name in both shapes has one rule.
       bool consistent = true;
       for (int i = 0; i < reshape.before.rank(); ++i) {
         const int j = reshape.after.Find(reshape.before[i].name);
@@ -226,8 +228,7 @@ INSTANTIATE_TEST_SUITE_P(
       return absl::StrCat(std::get<1>(info.param).name, "On", mesh);
     });
 
-// A dimension of size 1 ties no other, whatever the size of that and wherever
-// it stands.
+// A dimension of size 1 does not constrain the sharding of others.
 TEST(Reshape, DimensionsOfSizeOneAreFree) {
   const Mesh mesh = *Mesh::Parse("x:2");
   const Dimension one{"one", 1}, other{"other", 1};
@@ -255,7 +256,7 @@ TEST(Reshape, DimensionsOfSizeOneAreFree) {
   }
 }
 
-// The smallest case that the ancestor gets wrong.
+// The smallest case in which the ancestor permutes data.
 TEST(Reshape, RenameFromColsToRowsKeepsTheOrder) {
   const Mesh mesh = *Mesh::Parse("rows:2,cols:4");
   EXPECT_OK(RunOne(mesh, {{"a", 8}}, {{1}}, {{"a2", 8}}, {{0}}));

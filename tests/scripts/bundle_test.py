@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/bundle: what it packs runs from a folder that was moved, alone and as
-several processes, with libraries of the bundle, of glibc and of libstdc++ and
-no others."""
+"""scripts/bundle: its programs run from a moved folder, alone and as several
+processes, and load only libraries of the bundle, glibc and libstdc++."""
 
 import os
 import pathlib
@@ -13,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["MTF_BUILD"])
-# What every machine has: glibc, libstdc++ and what Python's interpreter is not.
+# Libraries that every machine has: glibc and libstdc++.
 SYSTEM = re.compile(
     r"^(ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libutil|"
     r"libstdc\+\+|libgcc_s|libnss_\w+)\.so(\.\d+)*$")
@@ -32,7 +31,7 @@ class Bundle(unittest.TestCase):
         outcome = bundle(f"--out={cls.work}/made",
                          "--programs=readme_program,mtfrun,compare_runs")
         assert outcome.returncode == 0, outcome.stderr
-        cls.said = outcome.stdout
+        cls.output = outcome.stdout
         (cls.work / "made").rename(cls.work / "moved")
         cls.bundle = cls.work / "moved"
 
@@ -47,8 +46,8 @@ class Bundle(unittest.TestCase):
                               capture_output=True, text=True, timeout=60,
                               env=env, cwd=self.work)
 
-    def test_says_how_large_it_is(self):
-        self.assertRegex(self.said, r"bundle: .*made, \d+ MB of at most 60 MB, "
+    def test_reports_its_size(self):
+        self.assertRegex(self.output, r"bundle: .*made, \d+ MB of at most 60 MB, "
                          r"3 programs")
 
     def test_runs_alone_and_as_several_processes(self):
@@ -64,7 +63,7 @@ class Bundle(unittest.TestCase):
             self.assertEqual(two.stdout.splitlines()[-1], last)
             self.assertIn("mesh data:2", two.stdout)
 
-    def test_any_command_gets_the_environment_and_finds_programs(self):
+    def test_exec_sets_the_environment_and_path(self):
         outcome = self.run_in("--exec", "sh", "-c", "command -v readme_program")
         self.assertEqual(outcome.returncode, 0, outcome.stderr)
         with open(outcome.stdout.strip(), "rb") as program:
@@ -72,8 +71,8 @@ class Bundle(unittest.TestCase):
         outcome = self.run_in("--exec", outcome.stdout.strip(), "--help")
         self.assertEqual(outcome.stderr, "")
 
-    def test_loads_nothing_from_elsewhere(self):
-        # The loader's own account of each process, plugins too.
+    def test_loads_no_other_libraries(self):
+        # The loader's log of each process, including plugins.
         logs = self.work / "loaded"
         logs.mkdir()
         outcome = self.run_in("mpirun", "-n", "2", "readme_program",
@@ -84,28 +83,28 @@ class Bundle(unittest.TestCase):
         for log in logs.iterdir():
             text = log.read_text(errors="replace")
             if str(self.bundle) not in text:
-                continue  # the shell's own programs
+                continue  # a program of the shell
             for path in re.findall(r"calling init: (\S+)", text):
                 name = os.path.basename(path)
                 if path.startswith(str(self.work)):
                     inside.add(name)
                 elif not SYSTEM.match(name):
                     foreign.add(path)
-        self.assertEqual(self.shells(foreign), set())
+        self.assertEqual(self.without_shell(foreign), set())
         self.assertTrue(any(name.startswith("libmpi.so") for name in inside))
         self.assertTrue(any(name.startswith("libdnnl.so") for name in inside))
         self.assertTrue(any(name.startswith("mca_pml") for name in inside))
 
     @staticmethod
-    def shells(paths):
-        """Without what bash and Python load for themselves before and while
-        `run` works."""
+    def without_shell(paths):
+        """Returns `paths` without the libraries of bash and Python, which run
+        `run` itself."""
         return {path for path in paths
                 if not re.search(r"lib(tinfo|python|z|expat|selinux|pcre2-8|"
                                  r"acl|attr)[-.\d]", path)
                 and "python" not in path}
 
-    def test_a_missing_program_and_an_unknown_one_are_told(self):
+    def test_missing_and_unknown_programs_are_errors(self):
         outcome = bundle(f"--out={self.work}/other", "--programs=nosuch")
         self.assertEqual(outcome.returncode, 1)
         self.assertIn("bin/nosuch", outcome.stderr)
@@ -115,14 +114,14 @@ class Bundle(unittest.TestCase):
         outcome = bundle("--size=3")
         self.assertEqual(outcome.returncode, 2)
 
-    def test_too_much_fails_with_a_list(self):
+    def test_a_bundle_that_is_too_large_is_an_error_with_a_list(self):
         outcome = bundle(f"--out={self.work}/large", "--most_mb=3",
                          "--programs=readme_program")
         self.assertEqual(outcome.returncode, 1)
         self.assertIn("more than 3 MB; the largest:", outcome.stderr)
         self.assertIn("lib/libdnnl.so", outcome.stderr)
 
-    def test_a_folder_of_somebody_else_stays_as_it_is(self):
+    def test_a_folder_that_is_not_a_bundle_is_kept(self):
         other = self.work / "other_folder"
         other.mkdir()
         (other / "file").write_text("mine")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""examples/gpt2.cc as a user meets it: what it counts, what it learns from, and
-that a layout changes no number."""
+"""examples/gpt2.cc from the command line: its counts, its inputs, and equal
+losses under every layout."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class Gpt2(unittest.TestCase):
         for a, b in zip(one, other):
             self.assertLess(abs(a - b), tolerance * abs(b))
 
-    def test_says_what_a_step_is_and_how_long_it_takes(self):
+    def test_prints_the_work_and_the_time_of_a_step(self):
         outcome = run(*TINY)
         self.assertEqual(outcome.returncode, 0, outcome.stderr)
         # V h + s h + L (12 h^2 + 13 h) + 2 h
@@ -49,16 +49,16 @@ class Gpt2(unittest.TestCase):
         self.assertLess(abs(rate * ms / (4 * 16 * 1e3) - 1), 0.02)
         self.assertLess(abs(float(numbers[4]) - rate * flops / 1e12), 1e-3)
 
-    def test_parameters_of_124m_are_those_of_the_formula(self):
+    def test_parameters_of_124m_match_the_formula(self):
         outcome = run("--model=124M", "--batch=1", "--dry_run",
                       "--explain=json", "--precision=float32")
         self.assertEqual(outcome.returncode, 0, outcome.stderr)
         memory = json.loads(outcome.stdout)["memory"]
         self.assertEqual(memory["parameters"], 4 * 124475904)
-        # Two moments and a counter of steps.
+        # Two moments and a step counter.
         self.assertEqual(memory["optimizer_state"] // 8, 124475904)
 
-    def test_memory_planned_is_that_of_the_explanation(self):
+    def test_planned_memory_matches_the_explanation(self):
         explained = json.loads(run(*TINY, "--explain=json").stdout)
         printed = re.search(r"memory planned for each rank: ([\d.]+) MiB",
                             run(*TINY).stdout)
@@ -69,7 +69,7 @@ class Gpt2(unittest.TestCase):
         curve = losses("--steps=120")
         self.assertLess(curve[-1], 0.9 * curve[0])
 
-    def test_a_layout_changes_no_loss(self):
+    def test_layouts_do_not_change_losses(self):
         one = losses()
         for layout in ("data", "zero3"):
             self.assert_close(losses("--mesh_shape=data:3",
@@ -77,7 +77,7 @@ class Gpt2(unittest.TestCase):
         self.assert_close(losses("--mesh_shape=data:2,model:2",
                                  "--layout=data_model"), one, 1e-5)
 
-    def test_half_precision_stays_beside_single(self):
+    def test_half_precision_stays_close_to_single(self):
         self.assert_close(losses("--precision=bfloat16"), losses(), 0.02)
 
     def test_learns_from_a_file_of_tokens(self):
@@ -97,7 +97,7 @@ class Gpt2(unittest.TestCase):
             self.assertIn(f'token 1000 of file "{path}" is 256, but the '
                           "vocabulary has 256 tokens", outcome.stderr)
 
-    def test_unknown_models_are_told(self):
+    def test_unknown_models_are_errors(self):
         outcome = run("--model=2B")
         self.assertEqual(outcome.returncode, 2)
         self.assertIn('no model is called "2B"', outcome.stderr)

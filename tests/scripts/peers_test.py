@@ -41,7 +41,7 @@ class Peers(unittest.TestCase):
             self.assertEqual(outcome.returncode, 0, script)
             self.assertIn("--device", outcome.stdout)
 
-    def test_wrong_flags_are_told(self):
+    def test_wrong_flags_are_errors(self):
         for script, arguments, message in (
                 ("gpt2_torch.py", ["--batch=0"], "0 is below 1"),
                 ("gpt2_torch.py", ["--model=2B"], "invalid choice: '2B'"),
@@ -69,13 +69,13 @@ class Peers(unittest.TestCase):
                     self.assertIn(figure["program"].split("/")[0],
                                   ("torch", "jax"))
 
-    def test_names_of_training_steps_are_those_of_the_suite(self):
+    def test_training_steps_have_the_names_of_the_suite(self):
         flags = measure.training_flags("x", ("a",)).parse_args(
             ["--model=350M", "--batch=8", "--length=512"])
         self.assertEqual(measure.training_name(flags),
                          "gpt2/350M/8x512/bfloat16")
 
-    def test_parameters_and_operations_are_the_published_ones(self):
+    def test_parameters_and_operations_match_published_numbers(self):
         for model, parameters, flops in (
                 ("124M", 124475904, 803478528), ("350M", 354871296, 2280222720),
                 ("774M", None, 4927656960), ("1558M", None, 9817977600)):
@@ -83,14 +83,14 @@ class Peers(unittest.TestCase):
                 self.assertEqual(measure.parameters(model, 1024), parameters)
             self.assertEqual(measure.flops_per_token(model, 1024), flops)
 
-    def test_models_are_those_of_the_example(self):
+    def test_models_match_the_example(self):
         source = (ROOT / "examples" / "gpt2.cc").read_text()
         rows = re.findall(r'\{"(\w+)", (\d+), (\d+), (\d+), (\d+)\}', source)
         self.assertEqual({row[0]: tuple(map(int, row[1:])) for row in rows},
                          measure.MODELS)
 
     def test_median_and_spread(self):
-        clock, durations = [0.0], iter([5, 4, 1, 3, 2])  # the first: how many
+        clock, durations = [0.0], iter([5, 4, 1, 3, 2])  # the first sets the count
 
         def work():
             clock[0] += 1e-3 * next(durations)
@@ -104,15 +104,15 @@ class Peers(unittest.TestCase):
         self.assertAlmostEqual(median, 3)
         self.assertAlmostEqual(spread, (3 - 2) / 3)
 
-    def test_steps_are_waited_for_in_groups(self):
+    def test_steps_are_synchronized_in_groups(self):
         calls = []
         measure.steps_milliseconds(lambda: calls.append("step"),
                                    lambda: calls.append("wait"), 11)
         groups = "".join(call[0] for call in calls).split("w")
-        # The first is run to know how long one takes.
+        # The first measures how long a step takes.
         self.assertEqual(groups[-3:], ["s" * 5, "s" * 5, ""])
 
-    def test_einsums_are_those_of_gpu_benchmark(self):
+    def test_einsums_match_gpu_benchmark(self):
         benchmark = pathlib.Path(os.environ.get("MTF_BUILD", "")) / "bin" / \
             "gpu_benchmark"
         if not benchmark.is_file():

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: alone (defines the table of devices)
 //
-// A session over devices that keep a log. This binary has a table of devices of
-// its own, in place of backends/registry.cc: whatever a session calls its
-// backend, it gets one of these.
+// A session over devices that keep a log. This binary replaces
+// backends/registry.cc: a session gets a logging device for any backend name.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -35,11 +34,11 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// What devices and communicators of all ranks were asked, in order.
+// The calls of devices and communicators of all ranks, in order.
 struct Log {
   std::mutex mutex;
   std::vector<std::string> events;
-  absl::Status prepare, settle;  // what rank 1 answers
+  absl::Status prepare, settle;  // returned on rank 1
 
   void Add(absl::string_view what, int64_t rank) {
     const std::lock_guard<std::mutex> lock(mutex);
@@ -55,7 +54,7 @@ Log& TheLog() {
   return log;
 }
 
-// Moves nothing: the programs of these tests have no collective.
+// Without collectives: the programs of these tests have none.
 class LoggedCommunicator : public Communicator {
  public:
   explicit LoggedCommunicator(Communicator& host)
@@ -63,7 +62,7 @@ class LoggedCommunicator : public Communicator {
 
   absl::Status SettleChoices() override {
     TheLog().Add("settle", rank());
-    // Collective: it comes back when all ranks are here.
+    // Collective: returns after all ranks have called it.
     MTF_RETURN_IF_ERROR(host_.Barrier());
     return rank() == 1 ? TheLog().settle : absl::OkStatus();
   }
@@ -163,7 +162,7 @@ class SettledSession : public ::testing::Test {
     return session_->Run({.fetches = fetches, .updates = updates}).status();
   }
 
-  // The log without what each device prepares, of which there may be anything.
+  // The log without the instructions that each device prepares.
   static std::vector<std::string> Without(const std::vector<std::string>& log,
                                           absl::string_view what) {
     std::vector<std::string> rest;

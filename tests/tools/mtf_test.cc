@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (checks the output of other programs)
 //
 // The command mtf as a user meets it: what it prints.
 #include <cstdio>

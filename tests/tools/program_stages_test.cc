@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 //
 // A dumped program says by what it has which passes it has been through. What
 // a line "# after PASS" above it says is held against that.
@@ -12,6 +13,7 @@
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
 #include "tests/matchers.h"
+#include "tests/requirements.h"
 #include "tools/read_program.h"
 
 namespace mtf::tools {
@@ -58,6 +60,7 @@ std::string CostOf(const Program& program) {
 class EveryHeading : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EveryHeading, ExplainsTheSameOrIsRefused) {
+  if (GetParam() != "zero3") SKIP_UNDER_SANITIZERS("one program is enough");
   const std::vector<Stage> stages = StagesUnder(GetParam());
   ASSERT_EQ(stages.size(), 15u);
   const absl::StatusOr<Program> whole = ParseDump(stages.back().text, "p.txt");

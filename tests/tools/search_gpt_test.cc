@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (large searches)
 //
 // The search on models of published sizes: against layouts that people have
 // chosen, and against the whole model where it is priced on a few blocks.

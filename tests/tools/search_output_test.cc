@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (checks the output of other programs)
 //
 // Where mtf search writes to is looked at before it searches, and a file that
 // is there stays as it is until there is a result.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The model of examples/transformer_lm.cc in a small size, with dropout, and
-// what the tests of training under layouts compare.
+// the runs that tests of training compare.
 #ifndef TESTS_TRAIN_SMALL_LM_H_
 #define TESTS_TRAIN_SMALL_LM_H_
 
@@ -37,10 +37,10 @@ namespace mtf::train {
 
 struct SmallLm {
   Tensor tokens, targets, logits, loss, step;
-  Tensor mask;  // of a dropout of its own, drawn anew in each step
+  Tensor mask;  // of a separate dropout, new in each step
 };
 
-// Sizes of which few divide by the sizes of a mesh.
+// Few of its sizes are divisible by the sizes of a mesh.
 inline SmallLm BuildSmallLm(Graph& graph, const Precision& precision = {}) {
   const PrecisionScope scope(graph, precision);
   const Dimension batch{"batch", 6}, length{"length", 10},
@@ -74,7 +74,7 @@ inline SmallLm BuildSmallLm(Graph& graph, const Precision& precision = {}) {
   return model;
 }
 
-// A text with some structure to learn.
+// A text with structure that a model can learn.
 inline TextDataset SmallText() {
   std::string text;
   for (int i = 0; i < 400; ++i) {
@@ -83,13 +83,13 @@ inline TextDataset SmallText() {
   return *TextDataset::FromText(text, "multiplication");
 }
 
-// What a run of the small model leaves behind.
+// The results of a run of the small model.
 struct SmallRun {
   std::map<std::string, HostTensor> initial;  // variables by name
   std::map<std::string, HostTensor> final;
   std::vector<HostTensor> masks;  // of the first steps
   std::vector<double> losses;     // of every step
-  // Of a step: what the communicator counted and what the plan says.
+  // Of a step: the counts of the communicator and those of the plan.
   CollectiveCounts counted;
   CollectiveCounts planned;
 };

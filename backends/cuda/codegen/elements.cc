@@ -21,7 +21,7 @@ Elements::Elements(KernelWriter& writer, const MapExpression& expression,
       expression_(expression),
       operands_(operands.begin(), operands.end()),
       parameters_(operands.size()) {
-  // What the result does not depend on is not read.
+  // Operands that the result does not depend on are not read.
   const int count = static_cast<int>(operands.size());
   std::vector<bool> used(count, false);
   for (const MapStep& step : expression.steps) {
@@ -35,7 +35,7 @@ Elements::Elements(KernelWriter& writer, const MapExpression& expression,
         });
     MTF_CHECK(dim != space.end()) << "iota over " << step.dimension;
     if (offsets_.count(step.dimension) > 0) continue;
-    // A number, not a constant: ranks then share the kernel.
+    // A parameter, not a constant, so that all ranks share the kernel.
     offsets_[step.dimension] =
         dim->offset == 0 ? "" : writer.Number(dim->offset);
   }
@@ -55,7 +55,7 @@ int Elements::Width(const std::vector<Array>& more) const {
   }
   for (size_t i = 0; i < operands_.size(); ++i) {
     const int number = static_cast<int>(i);
-    if (parameters_[i].empty() || given_.count(number) > 0 ||
+    if (parameters_[i].empty() || registers_.count(number) > 0 ||
         inner.inner_stride(number) != 1) {
       continue;
     }
@@ -65,7 +65,7 @@ int Elements::Width(const std::vector<Array>& more) const {
   if (packed.empty()) return 1;
   int64_t least = 8;
   for (const Array& array : packed) least = std::min(least, array.size);
-  // 16 bytes of the narrowest; 8 elements are enough.
+  // 16 bytes of the narrowest array, at most 8 elements.
   int64_t width = std::min<int64_t>(16 / least, 8);
   const auto fits = [&] {
     if (!inner.InnerDivides(width)) return false;
@@ -75,7 +75,7 @@ int Elements::Width(const std::vector<Array>& more) const {
       for (const LoopNest* nest : nests_) {
         const int64_t multiple = word / array.size;
         if (nest == nests_.back()
-                ? !nest->PlacesDivide(array.number, multiple)
+                ? !nest->OffsetsDivide(array.number, multiple)
                 : !nest->StridesDivide(array.number, multiple)) {
           return false;
         }
@@ -87,9 +87,9 @@ int Elements::Width(const std::vector<Array>& more) const {
   return static_cast<int>(width);
 }
 
-std::string Elements::Place(int array) const {
+std::string Elements::Offset(int array) const {
   std::vector<std::string> terms;
-  for (const LoopNest* nest : nests_) terms.push_back(nest->Place(array));
+  for (const LoopNest* nest : nests_) terms.push_back(nest->Offset(array));
   return SumText(terms);
 }
 
@@ -100,10 +100,10 @@ Elements::Access Elements::AccessOf(int operand, int width) const {
 }
 
 bool Elements::IsRead(int operand) const {
-  return !parameters_[operand].empty() && given_.count(operand) == 0;
+  return !parameters_[operand].empty() && registers_.count(operand) == 0;
 }
 
-std::string Elements::KeptType(int operand) const {
+std::string Elements::ReadType(int operand) const {
   const absl::string_view type = StorageType(operands_[operand].dtype());
   switch (AccessOf(operand, width_)) {
     case Access::kUniform:
@@ -116,17 +116,17 @@ std::string Elements::KeptType(int operand) const {
   return "";
 }
 
-std::string Elements::KeptValue(int operand) const {
+std::string Elements::ReadValue(int operand) const {
   const std::string& x = parameters_[operand];
-  const std::string place = Place(operand);
+  const std::string offset = Offset(operand);
   switch (AccessOf(operand, width_)) {
     case Access::kUniform:
-      return absl::StrCat(x, "[", place, "]");
+      return absl::StrCat(x, "[", offset, "]");
     case Access::kPacked:
-      return absl::StrCat("*(const ", KeptType(operand), "*)(", x, " + ", place,
-                          ")");
+      return absl::StrCat("*(const ", ReadType(operand), "*)(", x, " + ",
+                          offset, ")");
     case Access::kStrided:
-      return absl::StrCat(x, " + ", place);
+      return absl::StrCat(x, " + ", offset);
   }
   return "";
 }
@@ -138,20 +138,20 @@ std::string Elements::Reads(absl::string_view indent, int width) const {
   for (int i = 0; i < static_cast<int>(operands_.size()); ++i) {
     if (!IsRead(i)) continue;
     const bool strided = AccessOf(i, width) == Access::kStrided;
-    absl::StrAppend(&text, indent, strided ? "" : "const ", KeptType(i), " p",
-                    i, " = ", KeptValue(i), ";\n");
+    absl::StrAppend(&text, indent, strided ? "" : "const ", ReadType(i), " p",
+                    i, " = ", ReadValue(i), ";\n");
   }
   return text;
 }
 
-std::string Elements::Room(absl::string_view indent, int width,
-                           int shares) const {
+std::string Elements::Declarations(absl::string_view indent, int width,
+                                   int shares) const {
   width_ = width;
   share_ = "[s]";
   std::string text;
   for (int i = 0; i < static_cast<int>(operands_.size()); ++i) {
     if (!IsRead(i)) continue;
-    absl::StrAppend(&text, indent, KeptType(i), " p", i, "[", shares, "];\n");
+    absl::StrAppend(&text, indent, ReadType(i), " p", i, "[", shares, "];\n");
   }
   return text;
 }
@@ -160,7 +160,7 @@ std::string Elements::ReadsInto(absl::string_view indent) const {
   std::string text;
   for (int i = 0; i < static_cast<int>(operands_.size()); ++i) {
     if (!IsRead(i)) continue;
-    absl::StrAppend(&text, indent, "p", i, "[s] = ", KeptValue(i), ";\n");
+    absl::StrAppend(&text, indent, "p", i, "[s] = ", ReadValue(i), ";\n");
   }
   return text;
 }
@@ -198,9 +198,9 @@ StepText Elements::Steps(absl::string_view indent, absl::string_view j) const {
     const BoundValue& operand = operands_[i];
     names.push_back(absl::StrCat("a", i));
     dtypes.push_back(operand.dtype());
-    const auto given = given_.find(number);
+    const auto given = registers_.find(number);
     std::string value;
-    if (given != given_.end()) {
+    if (given != registers_.end()) {
       value = given->second;
     } else if (parameters_[i].empty()) {
       continue;

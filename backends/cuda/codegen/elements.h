@@ -17,24 +17,25 @@
 
 namespace mtf::cuda {
 
-// A dimension of the space that a kernel runs over.
+// A dimension of the iteration space of a kernel.
 struct SpaceDimension {
   std::string name;
   int64_t extent = 1;
-  int64_t offset = 0;  // the global index of the first, for iotas
+  int64_t offset = 0;  // global index of the first element, for iotas
 };
 
-// Strides of `value` along `dimension`, 0 where it lacks it.
+// Stride of `value` along `dimension`, 0 if it lacks the dimension.
 int64_t StrideAlong(const BoundValue& value, const std::string& dimension);
 
-// Writes what an expression is worth at the places of a few loop nests, for one
-// element or for a pack of neighbours along the innermost loop of the last one.
+// Writes the statements that read the operands of an expression at the current
+// indices of some loop nests and evaluate it there, for one element or for a
+// pack of `width` neighbours along the innermost loop of the last nest.
 //
 //   Elements elements(writer, expression, operands, space);
-//   LoopNest nest = ...;                          // an array per operand first
+//   LoopNest nest = ...;                        // operands are arrays 0..
 //   elements.SetNests({&nest});
 //   const int width = elements.Width(...);
-//   writer.Add(elements.Reads("    ", width));    // const Pack<float, 4> p0 =
+//   writer.Add(elements.Reads("    ", width));  // const Pack<float, 4> p0 =
 //   .. const StepText steps = elements.Steps("      ", "j");
 class Elements {
  public:
@@ -42,58 +43,60 @@ class Elements {
            absl::Span<const BoundValue> operands,
            absl::Span<const SpaceDimension> space);
 
-  // Whether an iota counts `dimension`.
-  bool Counts(const std::string& dimension) const {
+  // Whether the expression has an iota along `dimension`.
+  bool HasIota(const std::string& dimension) const {
     return offsets_.count(dimension) > 0;
   }
-  // Arrays 0 to the number of operands of every nest are the operands.
+  // In every nest, arrays 0 to the number of operands are the operands.
   void SetNests(std::vector<const LoopNest*> nests) {
     nests_ = std::move(nests);
   }
-  // Reads operand `i` by `text` instead, a register.
-  void SetRegister(int i, std::string text) { given_[i] = std::move(text); }
+  // Takes operand `i` from the register `text`, not from memory.
+  void SetRegister(int i, std::string text) { registers_[i] = std::move(text); }
 
-  // The widest pack for the operands and further arrays that are read or
-  // written one behind the other along the last nest: (number of the array,
-  // memory, size of an element).
+  // The widest pack that all operands and the `more` arrays, which are accessed
+  // contiguously along the last nest, allow.
   struct Array {
-    int number;
-    const void* data;
-    int64_t size;
+    int number;        // in the nests
+    const void* data;  // its memory
+    int64_t size;      // of an element, in bytes
   };
   int Width(const std::vector<Array>& more) const;
 
-  // "x0 + i * 12 + o": where an array is read at the present places.
-  std::string Place(int array) const;
-  // Statements that read operands at the present places; `width` neighbours.
+  // "x0 + i * 12 + o": offset of an array's element at the current indices.
+  std::string Offset(int array) const;
+  // Statements that read `width` neighbours of each operand.
   std::string Reads(absl::string_view indent, int width) const;
-  // The same in two: declarations of room for `shares` packs, and what reads
-  // pack number s. Steps then takes pack s.
-  std::string Room(absl::string_view indent, int width, int shares) const;
+  // The same in two steps: Declarations declares registers for `shares` packs,
+  // ReadsInto reads pack number s. Steps then evaluates pack s.
+  std::string Declarations(absl::string_view indent, int width,
+                           int shares) const;
   std::string ReadsInto(absl::string_view indent) const;
-  // Bytes that one thread reads of operands for a pack, of what differs between
-  // neighbouring packs.
+  // Bytes of operands that a thread reads per pack, not counting operands that
+  // are the same for neighbouring packs.
   int64_t BytesOfPack(int width) const;
-  // Statements for one of them, `j` (a number or a variable; "" for width 1).
+  // Statements that evaluate neighbour `j` (a number or a variable; "" for
+  // width 1).
   StepText Steps(absl::string_view indent, absl::string_view j) const;
 
  private:
   enum class Access { kUniform, kPacked, kStrided };
   Access AccessOf(int operand, int width) const;
   bool IsRead(int operand) const;
-  // What memory holds of an operand is kept in: its type, and its value.
-  std::string KeptType(int operand) const;
-  std::string KeptValue(int operand) const;
+  // The type in which an operand's element is held after reading, and its
+  // value.
+  std::string ReadType(int operand) const;
+  std::string ReadValue(int operand) const;
   std::string IotaText(const std::string& dimension, absl::string_view j) const;
 
   KernelWriter& writer_;
   const MapExpression& expression_;
   std::vector<BoundValue> operands_;
-  std::vector<std::string> parameters_;         // "" where nothing uses it
+  std::vector<std::string> parameters_;         // "" if unused
   std::map<std::string, std::string> offsets_;  // by dimension: parameter or ""
-  std::map<int, std::string> given_;
+  std::map<int, std::string> registers_;
   std::vector<const LoopNest*> nests_;
-  // As the last Reads or Room had it.
+  // As in the last call of Reads or Declarations.
   mutable int width_ = 1;
   mutable absl::string_view share_;  // "[s]" or ""
 };

@@ -12,7 +12,7 @@
 
 namespace mtf::cuda {
 
-// Kernels one after the other.
+// Runs kernels one after the other.
 class KernelList : public Kernel {
  public:
   void Add(std::unique_ptr<Kernel> kernel) {

@@ -16,7 +16,7 @@ struct Row {
   absl::string_view name, value;
 };
 
-// The rows of the table as text, in the order of the enum.
+// The rows of the table as text, in the order of ScalarFunction.
 const Row& RowOf(ScalarFunction function) {
   static constexpr Row kRows[] = {
 #define ROW(Name, text, value, ...) {#Name, #value},
@@ -50,7 +50,7 @@ int64_t IntegerOf(double number, DType dtype) {
 }
 
 std::string IntegerText(int64_t number) {
-  // The least has no literal: a minus is an operator.
+  // The least integer has no literal: its minus is an operator.
   if (number == std::numeric_limits<int64_t>::min()) return "kLeast";
   return absl::StrCat(number, "LL");
 }
@@ -89,9 +89,9 @@ std::string LiteralText(double number, DType dtype) {
 }
 
 void RowText::Add(ScalarFunction function) {
-  const int place = static_cast<int>(function);
-  if (added_[place] || !IsRow(function)) return;
-  added_[place] = true;
+  const int number = static_cast<int>(function);
+  if (added_[number] || !IsRow(function)) return;
+  added_[number] = true;
   const Row& row = RowOf(function);
   const bool binary = InfoOf(function).arity == 2;
   absl::StrAppend(&text_, "template <class T>\n__device__ inline auto Row",
@@ -113,7 +113,7 @@ StepText WriteSteps(
     const DType from =
         step.arguments.empty() ? step.dtype : types[step.arguments.back()];
     const FunctionDomain domain = InfoOf(step.function).domain;
-    // Bools are numbers, 0 and 1, to functions of numbers.
+    // Functions of numbers take bools as 0 and 1.
     const bool counts =
         from == kBool && step.function != F::kIdentity &&
         (domain == FunctionDomain::kFloat || domain == FunctionDomain::kNumber);
@@ -122,10 +122,10 @@ StepText WriteSteps(
       return counts ? absl::StrCat("Number(", name, ")") : name;
     };
     std::string value;
-    // What the value is before it is rounded to the dtype of the step.
+    // The type of the value before it is rounded to the dtype of the step.
     DType made = counts ? kFloat32 : from;
     if (step.function == F::kLiteral) {
-      // As its dtype holds it, not as it was written.
+      // The literal as rounded to its dtype.
       value = LiteralText(step.number(), step.dtype);
       made = step.dtype;
     } else if (step.function == F::kIota) {
@@ -146,12 +146,12 @@ StepText WriteSteps(
       }
       value += ")";
       if (InfoOf(step.function).is_comparison) made = kBool;
-      // A function of 16-bit floats is a float before it is rounded.
+      // Functions of 16-bit floats give float32 before rounding.
       if (IsFloat(made) && step.function != F::kIdentity) made = kFloat32;
-      // One of int32 is an int64.
+      // Functions of int32 give int64.
       if (IsInteger(made) && step.function != F::kIdentity) made = kInt64;
     }
-    // What is a value of the dtype already is not rounded.
+    // Skips the rounding of values that the dtype already represents.
     if (made != step.dtype) {
       const bool holds = (step.dtype == kFloat32 && IsFloat(made)) ||
                          (step.dtype == kInt64 && IsInteger(made));

@@ -77,7 +77,7 @@ __device__ inline F Number(bool x) { return x ? 1.0f : 0.0f; }
 __device__ inline void Put(float& to, F x) { to = x.v; }
 __device__ inline void Put(BF16& to, F x) {
 #ifdef __CUDACC__
-  // Pairs are converted at full speed, one by itself at a quarter of it.
+  // Pairs are converted at full speed, single numbers at a quarter of it.
   u32 pair;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(x.v));
   to.bits = (u16)pair;
@@ -126,7 +126,7 @@ __device__ inline auto Rounded(R x) {
   return Value(memory);
 }
 #ifdef __CUDACC__
-// The upper one of a pair above zero is the float already.
+// With a lower half of zero, the pair is the bits of the rounded float.
 template <>
 __device__ inline auto Rounded<BF16, F>(F x) {
   u32 pair;
@@ -135,8 +135,8 @@ __device__ inline auto Rounded<BF16, F>(F x) {
 }
 #endif
 
-// Writes a pack in as few accesses as its size allows: the compiler takes plain
-// copies apart and does not always join them again.
+// Writes a pack in as few accesses as its size allows: the compiler splits plain
+// copies and does not always merge them again.
 template <class P>
 __device__ inline void Store(P* to, const P& x) {
 #ifdef __CUDACC__
@@ -162,7 +162,7 @@ __device__ inline void Store(P* to, const P& x) {
   *to = x;
 }
 
-// The primitives of the rows.
+// The primitives that scalar functions use.
 __device__ inline F Sin(F x) { return sinf(x.v); }
 __device__ inline F Cos(F x) { return cosf(x.v); }
 __device__ inline F Exp(F x) { return expf(x.v); }
@@ -245,7 +245,7 @@ struct Min {
   }
   static __device__ i64 Of(i64 x, i64 y) { return x < y ? x : y; }
 };
-// What a register is to a sum, and back.
+// Conversions between registers and the numbers that are combined.
 __device__ inline float Plain(F x) { return x.v; }
 __device__ inline i64 Plain(I x) { return x.v; }
 __device__ inline float Plain(bool x) { return x ? 1.0f : 0.0f; }
@@ -265,7 +265,8 @@ __device__ inline T AcrossLanes(T x) {
   }
   return x;
 }
-// All n threads of the block must come; `shared` is theirs until all have left.
+// All n threads of the block must call it and use `shared` for nothing else until all
+// have returned.
 template <class Kind, int n, class T>
 __device__ inline T AcrossBlock(T x, T (&shared)[32]) {
   x = AcrossLanes<Kind, 32>(x);

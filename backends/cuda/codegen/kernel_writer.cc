@@ -118,7 +118,7 @@ KernelSource KernelWriter::Source() const {
   absl::StrAppend(&text, "typedef ", wide_ ? "i64" : "int", " Index;\n");
   absl::StrAppend(&text, "extern \"C\" __global__ void __launch_bounds__(",
                   threads_, ")\n", name_, "(");
-  // What nothing else touches may be read ahead and out of order.
+  // __restrict__ allows the compiler to reorder reads.
   const bool overlaps = Overlaps();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = parameters_[i];

@@ -17,7 +17,7 @@
 
 namespace mtf::cuda {
 
-// A compiled kernel with its arguments: addresses and numbers of 64 bits.
+// A compiled kernel with its arguments: addresses and 64-bit numbers.
 struct Launch {
   Function* function = nullptr;
   LaunchShape shape;
@@ -26,7 +26,7 @@ struct Launch {
   void Enqueue(Runtime& runtime) const;
 };
 
-// Launches one after the other.
+// Enqueues launches one after the other.
 class LaunchSequence : public Kernel {
  public:
   LaunchSequence(Runtime& runtime, std::vector<Launch> launches)
@@ -40,7 +40,8 @@ class LaunchSequence : public Kernel {
   std::vector<Launch> launches_;
 };
 
-// Writes one kernel: collects parameters with their arguments, and lines.
+// Writes the text of one kernel and collects its parameters with their
+// arguments.
 //
 //   KernelWriter writer("double_it");
 //   const std::string x = writer.Read(from, kFloat32, n);     // "x0"
@@ -50,8 +51,8 @@ class LaunchSequence : public Kernel {
 //   writer.Add("    Put(", y, "[i], Value(", x, "[i]) * 2.0);\n  }\n");
 //   MTF_ASSIGN_OR_RETURN(Launch launch, writer.Compile(runtime, blocks));
 //
-// Equal kernels have equal texts wherever their buffers lie, so that they are
-// compiled once. What differs between ranks alone goes into a Number.
+// The text does not depend on buffer addresses, so equal kernels are compiled
+// once. Values that differ between ranks are parameters added by Number.
 class KernelWriter {
  public:
   explicit KernelWriter(std::string name, int threads = 256)
@@ -59,17 +60,17 @@ class KernelWriter {
 
   int threads() const { return threads_; }
 
-  // Adds a parameter for `elements` of memory, or finds the one there is.
+  // The name of the parameter for `data`, which has `elements`; added if new.
   std::string Read(const void* data, DType dtype, int64_t elements);
   std::string Write(void* data, DType dtype, int64_t elements);
-  // Memory of a C type of its own, such as "double".
+  // The same for memory of another C type, such as "double".
   std::string ReadAs(const void* data, absl::string_view type, int64_t bytes);
   std::string WriteAs(void* data, absl::string_view type, int64_t bytes);
-  // A parameter of type i64.
+  // Adds a parameter of type i64; returns its name.
   std::string Number(int64_t value);
 
-  // `Index` is int where every index and place is below `reach`, with room for
-  // the step of a loop over the grid.
+  // Makes `Index` an int if every index and offset is below `reach`, with room
+  // for one more step of a loop over the grid; otherwise it is 64 bits wide.
   void SetIndexReach(int64_t reach);
 
   template <class... Text>
@@ -79,15 +80,15 @@ class KernelWriter {
   // "  for (Index i = ...; i < count; i += ...) {\n" over all threads of the
   // grid.
   std::string GridLoop(absl::string_view index, int64_t count) const;
-  // Blocks for so many threads: enough to fill the GPU several times over, and
-  // no more.
+  // Blocks for this many threads, limited to a few times of what the GPU runs
+  // at once.
   LaunchShape ShapeFor(const GpuInfo& info, int64_t threads) const;
 
   RowText& rows() { return rows_; }
   void UseCombine() { combine_ = true; }
   void UseReduce() { reduce_ = true; }
   void UseRandom() { random_ = true; }
-  // Definitions between the vocabulary and the kernel.
+  // Adds definitions between the vocabulary and the kernel.
   void Define(absl::string_view text) { absl::StrAppend(&defined_, text); }
 
   KernelSource Source() const;
@@ -96,7 +97,7 @@ class KernelWriter {
 
  private:
   struct Parameter {
-    std::string type;  // of an element, or "" for a number
+    std::string type;  // of an element; "" for a number
     std::string name;
     const void* data = nullptr;
     int64_t bytes = 0;
@@ -105,7 +106,7 @@ class KernelWriter {
   };
   std::string AddMemory(const void* data, absl::string_view type, int64_t bytes,
                         bool written);
-  // Whether anything written is read or written under another name too.
+  // Whether memory that is written is also accessed through another parameter.
   bool Overlaps() const;
 
   std::string name_;

@@ -40,7 +40,7 @@ int64_t LoopNest::inner_stride(int array) const {
   return loops_.empty() ? 0 : loops_.back().strides[array];
 }
 
-bool LoopNest::PlacesDivide(int array, int64_t width) const {
+bool LoopNest::OffsetsDivide(int array, int64_t width) const {
   for (size_t i = 0; i < loops_.size(); ++i) {
     const int64_t stride = loops_[i].strides[array];
     if (i + 1 == loops_.size() && stride == 1) continue;
@@ -97,7 +97,7 @@ std::string LoopNest::Coordinates(absl::string_view indent) const {
   return text;
 }
 
-std::string LoopNest::Place(int array) const {
+std::string LoopNest::Offset(int array) const {
   const auto times = [](const std::string& name, int64_t stride) {
     return stride == 1 ? name : absl::StrCat(name, " * ", stride);
   };

@@ -37,10 +37,10 @@ absl::StatusOr<std::unique_ptr<Connection>> Connect(
     std::shared_ptr<Runtime> runtime, Communicator& host) {
   char name[256] = {};
   gethostname(name, sizeof(name) - 1);
-  MTF_ASSIGN_OR_RETURN(
-      const std::vector<std::string> processes,
-      host.Exchange(absl::StrCat(name, " ", getpid(), " ",
-                                 reinterpret_cast<uintptr_t>(runtime.get()))));
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> processes,
+                       host.AllGatherText(absl::StrCat(
+                           name, " ", getpid(), " ",
+                           reinterpret_cast<uintptr_t>(runtime.get()))));
   const size_t different =
       std::set<std::string>(processes.begin(), processes.end()).size();
   if (different == 1) return ConnectLoopback(std::move(runtime), host);

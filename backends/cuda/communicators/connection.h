@@ -15,9 +15,9 @@
 
 namespace mtf::cuda {
 
-// What joins the GPU of one rank to those of the others: moves their memory,
-// and takes its control traffic, placement and positions from a communicator of
-// the host. A collective is enqueued, and done when Synchronize returns.
+// The communicator of a rank's GPU. It moves device memory, and uses a host
+// communicator for control messages, placement and positions. Collectives are
+// enqueued, and complete when Synchronize returns.
 class Connection : public Communicator {
  public:
   Connection(std::shared_ptr<Runtime> runtime, Communicator& host)
@@ -27,9 +27,9 @@ class Connection : public Communicator {
     SharePositions(host);
   }
 
-  // What Device::RunOrReplay and Device::Finish of this rank do. The first run
-  // of a stretch is plain, so that whatever libraries do at first use is over
-  // when the second is recorded. A replay counts its collectives like a run.
+  // Implements Device::RunOrReplay and Device::Finish of this rank. The first
+  // run of a segment is not recorded, because libraries initialize at first
+  // use; the second is recorded. A replay counts its collectives like a run.
   virtual absl::Status RunOrReplay(const std::function<absl::Status()>& work,
                                    std::unique_ptr<Replay>& replay) = 0;
   virtual absl::Status Synchronize() = 0;
@@ -39,9 +39,9 @@ class Connection : public Communicator {
     return host_.Agree(error);
   }
   absl::Status Barrier() override { return host_.Barrier(); }
-  absl::StatusOr<std::vector<std::string>> Exchange(
+  absl::StatusOr<std::vector<std::string>> AllGatherText(
       const std::string& text) override {
-    return host_.Exchange(text);
+    return host_.AllGatherText(text);
   }
 
  protected:
@@ -62,12 +62,12 @@ class Connection : public Communicator {
   Communicator& host_;
 };
 
-// Joins `runtime` to those of the other ranks of `host`: ranks of one process,
-// which share it, through kernels of our own (loopback.h), processes through
-// NCCL (nccl.h). Collective. `host` outlives the result.
+// Connects `runtime` to those of the other ranks of `host`. Ranks of one
+// process share it and use our own kernels (loopback.h); processes use NCCL
+// (nccl.h). Collective. `host` must outlive the result.
 //
-// kFailedPrecondition where two processes have the same GPU, which NCCL
-// refuses; the errors of Runtime::JoinNccl.
+// kFailedPrecondition if two processes have the same GPU, which NCCL does not
+// support; errors of Runtime::JoinNccl.
 absl::StatusOr<std::unique_ptr<Connection>> Connect(
     std::shared_ptr<Runtime> runtime, Communicator& host);
 

@@ -23,25 +23,25 @@ namespace {
 
 using Stage = RecordedSegment::Stage;
 
-// What the virtual devices of one process share. Each writes its slot before a
-// meeting and reads those of others behind it, until the next.
+// State shared by the virtual devices of one process. Each rank writes its slot
+// before a meeting and reads the others' slots until the next one.
 struct Meeting {
   Meeting(Runtime& runtime, int64_t ranks)
       : kernels(runtime), slots(ranks), stages(ranks) {}
 
   struct Slot {
     CollectiveCall call;
-    absl::Span<const Communicator::Piece> pieces;
+    absl::Span<const Communicator::ReduceBuffer> buffers;
     const void* in = nullptr;
     void* out = nullptr;
     int64_t destination = 0;
   };
   LoopbackKernels kernels;
   std::vector<Slot> slots;    // by rank
-  std::vector<Stage> stages;  // by rank, of the stretch that is to run
-  // Ranks that have enqueued what is recorded, or failed to.
+  std::vector<Stage> stages;  // by rank, of the next segment
+  // Number of ranks that have enqueued the work to record, or failed to.
   std::atomic<int64_t> enqueued{0};
-  // Written by rank 0 alone.
+  // Written by rank 0 only.
   absl::Status began;
   std::shared_ptr<Recording> recording;
 };
@@ -61,8 +61,9 @@ class Loopback : public Connection {
 
  protected:
   absl::Status OpenGroup(const Group& group) override;
-  absl::Status DoAllReduce(const Group& group, absl::Span<const Piece> pieces,
-                           DType dtype, ReduceKind kind) override;
+  absl::Status DoAllReduce(const Group& group,
+                           absl::Span<const ReduceBuffer> buffers, DType dtype,
+                           ReduceKind kind) override;
   absl::Status DoAllGather(const Group& group, const void* in, void* out,
                            int64_t bytes) override;
   absl::Status DoReduceScatter(const Group& group, const void* in, void* out,
@@ -75,11 +76,11 @@ class Loopback : public Connection {
                          int64_t destination) override;
 
  private:
-  // Shows `slot` to the group; when all of it have come, place 0 calls
-  // `enqueue`; returns when that is over.
+  // Publishes `slot` to the group. When all have arrived, the first rank calls
+  // `enqueue`. Returns after that.
   absl::Status Meet(const Group& group, const Meeting::Slot& slot,
                     const std::function<absl::Status()>& enqueue);
-  // Meets for one block per place, all alike.
+  // A meeting for a collective with one equal block per rank.
   absl::Status MeetForBlocks(const Group& group, const Meeting::Slot& slot,
                              const LoopbackCall& call);
   const Meeting::Slot& SlotOf(int64_t rank) const {
@@ -87,24 +88,24 @@ class Loopback : public Connection {
   }
   bool IsLeader() const { return rank() == 0; }
   absl::Status Record(const std::function<absl::Status()>& work,
-                      RecordedSegment& kept);
+                      RecordedSegment& segment);
 
   std::shared_ptr<Meeting> meeting_;
 };
 
 absl::Status Loopback::OpenGroup(const Group& group) {
-  if (group.ranks.size() <= kMostLoopbackPlaces) return absl::OkStatus();
+  if (group.ranks.size() <= kMaxLoopbackRanks) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "a group of ", group.ranks.size(), " virtual devices over mesh axes ",
       mesh().AxisNames(group.axes),
-      DetailLine("help",
-                 absl::StrCat("one GPU plays at most ", kMostLoopbackPlaces))));
+      DetailLine("help", absl::StrCat("one GPU emulates at most ",
+                                      kMaxLoopbackRanks))));
 }
 
 absl::Status Loopback::PrepareCollective(CollectiveKind kind,
                                          const Group& group, int64_t count,
                                          DType dtype, ReduceKind reduce) {
-  if (group.ranks.size() < 2 || group.place != 0) return absl::OkStatus();
+  if (group.ranks.size() < 2 || group.index != 0) return absl::OkStatus();
   LoopbackCall call = {.kind = kind,
                        .dtype = dtype,
                        .reduce = reduce,
@@ -127,7 +128,7 @@ absl::Status Loopback::Meet(const Group& group, const Meeting::Slot& slot,
     for (int64_t other : group.ranks) calls.push_back(SlotOf(other).call);
     return CheckSameCall(group, calls);
   }
-  if (group.place == 0) MTF_RETURN_IF_ERROR(enqueue());
+  if (group.index == 0) MTF_RETURN_IF_ERROR(enqueue());
   return host().Barrier();
 }
 
@@ -135,38 +136,39 @@ absl::Status Loopback::MeetForBlocks(const Group& group,
                                      const Meeting::Slot& slot,
                                      const LoopbackCall& call) {
   return Meet(group, slot, [&] {
-    LoopbackCall whole = call;
+    LoopbackCall group_call = call;
     for (int64_t other : group.ranks) {
-      whole.in.push_back(SlotOf(other).in);
-      // What a permute moves goes to the buffer of another.
-      whole.out.push_back(whole.kind == CollectiveKind::kCollectivePermute
-                              ? SlotOf(SlotOf(other).destination).out
-                              : SlotOf(other).out);
+      group_call.in.push_back(SlotOf(other).in);
+      // A permute writes to the destination's buffer.
+      group_call.out.push_back(group_call.kind ==
+                                       CollectiveKind::kCollectivePermute
+                                   ? SlotOf(SlotOf(other).destination).out
+                                   : SlotOf(other).out);
     }
-    return meeting_->kernels.Enqueue(whole);
+    return meeting_->kernels.Enqueue(group_call);
   });
 }
 
 absl::Status Loopback::DoAllReduce(const Group& group,
-                                   absl::Span<const Piece> pieces, DType dtype,
-                                   ReduceKind kind) {
+                                   absl::Span<const ReduceBuffer> buffers,
+                                   DType dtype, ReduceKind kind) {
   int64_t count = 0;
-  for (const Piece& piece : pieces) count += piece.count;
+  for (const ReduceBuffer& buffer : buffers) count += buffer.count;
   Meeting::Slot slot;
   slot.call =
-      CallOf(CollectiveKind::kAllReduce, count, dtype, kind, pieces.size());
-  slot.pieces = pieces;
+      CallOf(CollectiveKind::kAllReduce, count, dtype, kind, buffers.size());
+  slot.buffers = buffers;
   return Meet(group, slot, [&]() -> absl::Status {
-    for (size_t i = 0; i < pieces.size(); ++i) {
+    for (size_t i = 0; i < buffers.size(); ++i) {
       LoopbackCall call = {.kind = CollectiveKind::kAllReduce,
                            .dtype = dtype,
                            .reduce = kind,
-                           .count = pieces[i].count,
+                           .count = buffers[i].count,
                            .in = {},
                            .out = {}};
       for (int64_t other : group.ranks) {
-        call.in.push_back(SlotOf(other).pieces[i].in);
-        call.out.push_back(SlotOf(other).pieces[i].out);
+        call.in.push_back(SlotOf(other).buffers[i].in);
+        call.out.push_back(SlotOf(other).buffers[i].out);
       }
       MTF_RETURN_IF_ERROR(meeting_->kernels.Enqueue(call));
     }
@@ -229,37 +231,37 @@ absl::Status Loopback::DoPermute(const Group& group, const void* in, void* out,
 
 absl::Status Loopback::RunOrReplay(const std::function<absl::Status()>& work,
                                    std::unique_ptr<Replay>& replay) {
-  RecordedSegment& kept = RecordedSegmentIn(replay);
-  // After a failure ranks may have come to different stages: the earliest
-  // holds. Behind this meeting the feeds of all ranks are enqueued.
-  meeting_->stages[rank()] = kept.stage;
+  RecordedSegment& segment = RecordedSegmentIn(replay);
+  // After a failure ranks may be at different stages: the earliest counts.
+  // After this barrier the feeds of all ranks are enqueued.
+  meeting_->stages[rank()] = segment.stage;
   MTF_RETURN_IF_ERROR(host().Barrier());
   const Stage stage =
       *std::min_element(meeting_->stages.begin(), meeting_->stages.end());
-  // The meeting at the end keeps `stages` as they are until all have read them.
+  // The meeting at the end keeps `stages` unchanged until all have read them.
   if (stage == Stage::kNew || RecordingIsOff()) {
     MTF_RETURN_IF_ERROR(work());
-    kept.stage = Stage::kHasRun;
+    segment.stage = Stage::kHasRun;
     return host().Barrier();
   }
   if (stage == Stage::kHasRun) {
-    MTF_RETURN_IF_ERROR(Record(work, kept));
-    if (kept.recording == nullptr) {  // this runtime cannot
+    MTF_RETURN_IF_ERROR(Record(work, segment));
+    if (segment.recording == nullptr) {  // this runtime cannot record
       MTF_RETURN_IF_ERROR(work());
       return host().Barrier();
     }
   } else {
-    AddCounts(kept.counts);
+    AddCounts(segment.counts);
   }
-  if (IsLeader()) MTF_RETURN_IF_ERROR(kept.recording->Replay());
+  if (IsLeader()) MTF_RETURN_IF_ERROR(segment.recording->Replay());
   return host().Barrier();
 }
 
-// Leaves the recording of all ranks in `kept` of each, and its collectives
-// counted; none where the runtime cannot record.
+// Records the work of all ranks into each rank's `segment` and counts its
+// collectives; leaves no recording if the runtime cannot record.
 absl::Status Loopback::Record(const std::function<absl::Status()>& work,
-                              RecordedSegment& kept) {
-  kept.recording = nullptr;
+                              RecordedSegment& segment) {
+  segment.recording = nullptr;
   if (IsLeader()) {
     meeting_->recording = nullptr;
     meeting_->enqueued = 0;
@@ -267,24 +269,24 @@ absl::Status Loopback::Record(const std::function<absl::Status()>& work,
   }
   MTF_RETURN_IF_ERROR(host().Barrier());
   if (absl::IsUnimplemented(meeting_->began)) {
-    kept.stage = Stage::kHasRun;
+    segment.stage = Stage::kHasRun;
     return host().Barrier();
   }
   MTF_RETURN_IF_ERROR(meeting_->began);
   absl::Status recorded = CatchExceptions([&]() -> absl::Status {
-    MTF_ASSIGN_OR_RETURN(kept.counts, Counted(work));
+    MTF_ASSIGN_OR_RETURN(segment.counts, Counted(work));
     return absl::OkStatus();
   });
   ++meeting_->enqueued;
   if (recorded.ok()) recorded = host().Barrier();
   if (IsLeader()) {
-    // After a failure of another rank some may still enqueue, which must not
-    // run. They wait for nobody any more, so that this is soon over. Where rank
-    // 0 itself has failed they may wait for it, so that it does not for them.
+    // After a failure of another rank some ranks may still enqueue work that
+    // must not run. They no longer wait for others, so this ends soon. If rank
+    // 0 itself failed they may be waiting for it, so it must not wait for them.
     while (absl::IsAborted(recorded) && meeting_->enqueued < size()) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
-    // Also after a failure: the stream is to run again.
+    // Also after a failure, so that the stream runs again.
     absl::StatusOr<std::unique_ptr<Recording>> ended = runtime().EndRecording();
     MTF_RETURN_IF_ERROR(recorded);
     MTF_RETURN_IF_ERROR(ended.status());
@@ -292,8 +294,8 @@ absl::Status Loopback::Record(const std::function<absl::Status()>& work,
   }
   MTF_RETURN_IF_ERROR(recorded);
   MTF_RETURN_IF_ERROR(host().Barrier());
-  kept.recording = meeting_->recording;
-  kept.stage = Stage::kRecorded;
+  segment.recording = meeting_->recording;
+  segment.stage = Stage::kRecorded;
   return host().Barrier();
 }
 
@@ -301,14 +303,14 @@ absl::Status Loopback::Record(const std::function<absl::Status()>& work,
 
 absl::StatusOr<std::unique_ptr<Connection>> ConnectLoopback(
     std::shared_ptr<Runtime> runtime, Communicator& host) {
-  // Rank 0 makes what all share; the others find it by its address.
+  // Rank 0 creates the shared state; the others receive its address.
   std::shared_ptr<Meeting> meeting;
   if (host.rank() == 0) {
     meeting = std::make_shared<Meeting>(*runtime, host.size());
   }
   MTF_ASSIGN_OR_RETURN(
       const std::vector<std::string> addresses,
-      host.Exchange(absl::StrCat(reinterpret_cast<uintptr_t>(&meeting))));
+      host.AllGatherText(absl::StrCat(reinterpret_cast<uintptr_t>(&meeting))));
   uint64_t address = 0;
   if (!absl::SimpleAtoi(addresses[0], &address)) {
     return absl::InternalError(
@@ -316,7 +318,7 @@ absl::StatusOr<std::unique_ptr<Connection>> ConnectLoopback(
   }
   std::shared_ptr<Meeting> shared =
       *reinterpret_cast<const std::shared_ptr<Meeting>*>(address);
-  // Rank 0 stays until all have it.
+  // Rank 0 keeps it alive until all have it.
   MTF_RETURN_IF_ERROR(host.Barrier());
   return std::make_unique<Loopback>(std::move(runtime), host,
                                     std::move(shared));

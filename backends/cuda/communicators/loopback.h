@@ -9,17 +9,17 @@
 
 namespace mtf::cuda {
 
-// Joins n virtual devices: threads of one process that share one runtime, and
-// so one stream. The threads meet at each collective; then all that makes its
-// operands is enqueued, and one of them enqueues one kernel that works for the
-// whole group. What follows is behind it in the stream. No data passes through
-// the host and nothing waits on the GPU.
+// Connects n virtual devices: threads of one process that share a runtime and
+// so a stream. The threads meet at each collective. Then all its operands are
+// enqueued, and one thread enqueues one kernel that serves the whole group;
+// later work follows it in the stream. No data passes through the host and
+// nothing waits for the GPU.
 //
-// Reductions add in the order of places and round as ReduceInOrder does
+// Reductions add in rank order and round as ReduceInOrder does
 // (backends/communicators/reduce_in_order.h): the same bits as on CPUs.
 //
-// A step is recorded for all ranks at once, and one of them replays it.
-// Collective, by ranks of one process.
+// A step is recorded once for all ranks, and one of them replays it. Collective
+// over the ranks of one process.
 absl::StatusOr<std::unique_ptr<Connection>> ConnectLoopback(
     std::shared_ptr<Runtime> runtime, Communicator& host);
 

@@ -19,7 +19,7 @@ bool Reduces(CollectiveKind kind) {
          kind == CollectiveKind::kReduceScatter;
 }
 
-// Bytes are moved in words of their alignment.
+// The type of the unit in which bytes are moved, by alignment.
 absl::string_view UnitText(int bytes) {
   switch (bytes) {
     case 16:
@@ -35,51 +35,51 @@ absl::string_view UnitText(int bytes) {
   }
 }
 
-// What one thread does for the pack `i` of `packs` of a block. A block is what
-// one place has for another, or all of an operand of all_reduce.
+// The statements of one thread for pack `i` of `packs` of a block. A block is
+// the data from one rank to another, or all of an all_reduce's operand.
 absl::string_view BodyText(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::kAllReduce:
       return R"(  const Pack<Element, n> result = Combined<n>(p, i);
 #pragma unroll
-  for (int q = 0; q < kPlaces; ++q) At<n>(p.out[q], i) = result;
+  for (int q = 0; q < kRanks; ++q) At<n>(p.out[q], i) = result;
 )";
     case CollectiveKind::kReduceScatter:
       return R"(#pragma unroll
-  for (int q = 0; q < kPlaces; ++q) {
+  for (int q = 0; q < kRanks; ++q) {
     At<n>(p.out[q], i) = Combined<n>(p, q * packs + i);
   }
 )";
     case CollectiveKind::kAllGather:
       return R"(#pragma unroll
-  for (int q = 0; q < kPlaces; ++q) {
+  for (int q = 0; q < kRanks; ++q) {
     const Element word = p.in[q][i];
 #pragma unroll
-    for (int to = 0; to < kPlaces; ++to) p.out[to][q * packs + i] = word;
+    for (int to = 0; to < kRanks; ++to) p.out[to][q * packs + i] = word;
   }
 )";
     case CollectiveKind::kAllToAll:
       return R"(#pragma unroll
-  for (int q = 0; q < kPlaces; ++q) {
+  for (int q = 0; q < kRanks; ++q) {
 #pragma unroll
-    for (int to = 0; to < kPlaces; ++to) {
+    for (int to = 0; to < kRanks; ++to) {
       p.out[to][q * packs + i] = p.in[q][to * packs + i];
     }
   }
 )";
     default:
       return R"(#pragma unroll
-  for (int q = 0; q < kPlaces; ++q) p.out[q][i] = p.in[q][i];
+  for (int q = 0; q < kRanks; ++q) p.out[q][i] = p.in[q][i];
 )";
   }
 }
 
-// How many elements, or bytes where nothing is reduced, a thread takes at once:
-// as wide a word as every pointer and every block begins at.
+// Elements (or bytes, without a reduction) per access: the widest word to which
+// all pointers and blocks are aligned.
 int PackOf(const LoopbackCall& call) {
   const int64_t size = Reduces(call.kind) ? DTypeSize(call.dtype) : 1;
   uintptr_t bits = kWord;
-  // An all_reduce has one block; its end may be less than a word.
+  // An all_reduce has one block, whose tail may be shorter than a word.
   if (call.kind != CollectiveKind::kAllReduce) bits |= call.count * size;
   for (const void* in : call.in) bits |= reinterpret_cast<uintptr_t>(in);
   for (const void* out : call.out) bits |= reinterpret_cast<uintptr_t>(out);
@@ -108,11 +108,11 @@ KernelSource LoopbackSource(const LoopbackCall& call, int pack) {
   source.name = std::string(CollectiveName(call.kind));
   source.text = std::string(BasicText());
   absl::StrAppend(
-      &source.text, "\nconstexpr int kPlaces = ", call.in.size(), ";\ntypedef ",
+      &source.text, "\nconstexpr int kRanks = ", call.in.size(), ";\ntypedef ",
       reduces ? StorageType(call.dtype) : UnitText(pack), " Element;\n");
   absl::StrAppend(&source.text, R"(struct Pointers {
-  const Element* in[kPlaces];
-  Element* out[kPlaces];
+  const Element* in[kRanks];
+  Element* out[kRanks];
 };
 )");
   if (reduces) {
@@ -125,7 +125,7 @@ template <int n>
 __device__ inline const Pack<Element, n>& At(const Element* p, i64 i) {
   return ((const Pack<Element, n>*)p)[i];
 }
-// In the order of places, rounded once.
+// In rank order, rounded once.
 template <int n>
 __device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
   )",
@@ -133,7 +133,7 @@ __device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
   const Pack<Element, n> first = At<n>(p.in[0], i);
   for (int j = 0; j < n; ++j) total[j] = Value(first.at[j]);
 #pragma unroll
-  for (int q = 1; q < kPlaces; ++q) {
+  for (int q = 1; q < kRanks; ++q) {
     const Pack<Element, n> next = At<n>(p.in[q], i);
     for (int j = 0; j < n; ++j) {
       const auto x = total[j], y = )",
@@ -148,8 +148,8 @@ __device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
 }
 )");
   }
-  // A parameter for each pointer: no memory to fill, and loops over places
-  // become straight code over registers.
+  // One parameter per pointer: no array to fill in device memory, and loops
+  // over ranks unroll into registers.
   std::string parameters, ins, outs;
   for (size_t q = 0; q < call.in.size(); ++q) {
     absl::StrAppend(&parameters, "const Element* in", q, ", Element* out", q,
@@ -172,7 +172,7 @@ extern "C" __global__ void )",
   const int n = reduces ? pack : 1;
   absl::StrAppend(&source.text, "  for (i64 i = first; i < count / ", n,
                   "; i += stride) Move<", n, ">(p, count / ", n, ", i);\n");
-  // Blocks of a reduce_scatter are whole packs: WordOf sees to that.
+  // Blocks of a reduce_scatter are complete packs, which PackOf ensures.
   if (n > 1 && call.kind == CollectiveKind::kAllReduce) {
     absl::StrAppend(
         &source.text, "  for (i64 i = count / ", n, " * ", n,

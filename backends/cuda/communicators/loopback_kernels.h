@@ -18,43 +18,44 @@
 
 namespace mtf::cuda {
 
-// A collective of a whole group, whose operands and results all lie in the
-// memory of one GPU. Pointers are by place.
+// A collective of a whole group whose operands and results are all in the
+// memory of one GPU. Pointers are indexed by the rank within the group.
 struct LoopbackCall {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   DType dtype = kFloat32;  // of reductions
   ReduceKind reduce = ReduceKind::kSum;
-  // Of all_reduce: elements of each operand; of reduce_scatter: of each result;
-  // otherwise bytes of what one place sends to another.
+  // all_reduce: elements of each operand; reduce_scatter: elements of each
+  // result; otherwise bytes that one rank sends to another.
   int64_t count = 0;
   std::vector<const void*> in;
-  // Of collective_permute: out[i] takes in[i], wherever it lies.
+  // For collective_permute, out[i] receives in[i], on whichever rank it is.
   std::vector<void*> out;
 };
 
-// The most places of a group: their pointers are parameters of a kernel, which
-// has 4 KiB for them.
-inline constexpr int kMostLoopbackPlaces = 240;
+// The largest group: its pointers are kernel parameters, which are limited to 4
+// KiB.
+inline constexpr int kMaxLoopbackRanks = 240;
 
-// How registers x and y of two places are combined, as ReduceInOrder does:
+// The text that combines registers x and y of two ranks, as ReduceInOrder does:
 // "x + y".
 absl::string_view CombinedText(DType dtype, ReduceKind kind);
 
-// The text that works for a call: `pack` elements, or bytes, at a time.
+// The kernel for a call, which processes `pack` elements or bytes at a time.
 KernelSource LoopbackSource(const LoopbackCall& call, int pack);
 
 // Enqueues such calls; compiles each text once.
 class LoopbackKernels {
  public:
   explicit LoopbackKernels(Runtime& runtime) : runtime_(runtime) {}
-  // Compiles what `call` takes; its pointers, null, stand for aligned buffers.
+  // Compiles the kernel for `call`, whose null pointers stand for aligned
+  // buffers.
   absl::Status Prepare(const LoopbackCall& call);
   absl::Status Enqueue(const LoopbackCall& call);
 
  private:
   absl::StatusOr<Function*> Find(const LoopbackCall& call, int pack);
 
-  // Kind, dtype, reduction, places, pack.
+  // Kind, dtype, reduction, ranks, pack.
   using Key = std::tuple<CollectiveKind, int, ReduceKind, size_t, int>;
   Runtime& runtime_;
   std::mutex mutex_;  // groups enqueue at the same time

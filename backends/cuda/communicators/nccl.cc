@@ -28,12 +28,12 @@ std::string Environment(const char* name) {
   return text == nullptr ? "" : text;
 }
 
-// The first error by rank, on every rank: NCCL's own calls may fail on one
-// alone, and the others would wait for it in the next.
+// Returns the first error by rank, on every rank: an NCCL call may fail on one
+// rank only, and the others would wait for it in the next collective.
 absl::Status AgreeOn(Communicator& host, const absl::Status& status) {
   MTF_ASSIGN_OR_RETURN(
       const std::vector<std::string> errors,
-      host.Exchange(status.ok() ? "" : std::string(status.message())));
+      host.AllGatherText(status.ok() ? "" : std::string(status.message())));
   if (!status.ok()) return status;
   for (size_t rank = 0; rank < errors.size(); ++rank) {
     if (errors[rank].empty()) continue;
@@ -55,14 +55,14 @@ class Nccl : public Connection {
         id, static_cast<int>(size()), static_cast<int>(rank()));
     MTF_RETURN_IF_ERROR(AgreeOn(host(), world.status()));
     world_ = *std::move(world);
-    // Off for one is off for all: RunOrReplay says why.
+    // Recording must be on or off for all ranks; see RunOrReplay.
     MTF_ASSIGN_OR_RETURN(const std::vector<std::string> off,
-                         host().Exchange(RecordingIsOff() ? "off" : ""));
+                         host().AllGatherText(RecordingIsOff() ? "off" : ""));
     records_ = std::count(off.begin(), off.end(), "off") == 0;
     return CheckTf32();
   }
 
-  // Each group has rings and trees of its own.
+  // Each group has its own rings and trees.
   bool reduces_in_order() const override { return false; }
 
   absl::Status PrepareCollective(CollectiveKind kind, const Group& group,
@@ -71,23 +71,24 @@ class Nccl : public Connection {
     const bool reduces = kind == CollectiveKind::kAllReduce ||
                          kind == CollectiveKind::kReduceScatter;
     if (!reduces || !InOrder(group, dtype, reduce)) return absl::OkStatus();
-    return SumsOf(group).Prepare(kind, Places(group), count, dtype, reduce);
+    return SumsOf(group).Prepare(kind, RanksIn(group), count, dtype, reduce);
   }
 
   absl::Status SettleChoices() override {
     MTF_ASSIGN_OR_RETURN(
         const std::string note,
-        runtime().SettleMatmuls(
-            static_cast<int>(rank()),
-            [this](const std::string& text) { return host().Exchange(text); }));
+        runtime().SettleMatmuls(static_cast<int>(rank()),
+                                [this](const std::string& text) {
+                                  return host().AllGatherText(text);
+                                }));
     if (rank() == 0 && !note.empty()) {
       std::cerr << "note: " << note << std::endl;
     }
     return absl::OkStatus();
   }
 
-  // What is enqueued waits for others without a word to the host.
-  bool waits_for_ever() const override { return true; }
+  // Enqueued collectives wait for other ranks without notice to the host.
+  bool can_wait_forever() const override { return true; }
 
   absl::Status RunOrReplay(const std::function<absl::Status()>& work,
                            std::unique_ptr<Replay>& replay) override;
@@ -99,19 +100,20 @@ class Nccl : public Connection {
       if (axes == group.axes) return absl::OkStatus();
     }
     absl::StatusOr<std::unique_ptr<NcclGroup>> clique = runtime().SplitNccl(
-        *world_, static_cast<int>(group.ranks[0]), group.place);
+        *world_, static_cast<int>(group.ranks[0]), group.index);
     MTF_RETURN_IF_ERROR(AgreeOn(host(), clique.status()));
     cliques_.emplace_back(group.axes, *std::move(clique));
     return absl::OkStatus();
   }
-  absl::Status DoAllReduce(const Group& group, absl::Span<const Piece> pieces,
-                           DType dtype, ReduceKind kind) override {
-    std::vector<NcclGroup::Piece> all;
-    for (const Piece& piece : pieces) {
-      all.push_back({piece.in, piece.out, piece.count});
+  absl::Status DoAllReduce(const Group& group,
+                           absl::Span<const ReduceBuffer> buffers, DType dtype,
+                           ReduceKind kind) override {
+    std::vector<NcclGroup::ReduceBuffer> all;
+    for (const ReduceBuffer& buffer : buffers) {
+      all.push_back({buffer.in, buffer.out, buffer.count});
     }
     if (InOrder(group, dtype, kind)) {
-      return SumsOf(group).AllReduce(Of(group), Places(group), all, dtype,
+      return SumsOf(group).AllReduce(Of(group), RanksIn(group), all, dtype,
                                      kind);
     }
     return Of(group).AllReduce(all, dtype, kind);
@@ -124,7 +126,7 @@ class Nccl : public Connection {
                                int64_t count, DType dtype,
                                ReduceKind kind) override {
     if (InOrder(group, dtype, kind)) {
-      return SumsOf(group).ReduceScatter(Of(group), Places(group), in, out,
+      return SumsOf(group).ReduceScatter(Of(group), RanksIn(group), in, out,
                                          count, dtype, kind);
     }
     return Of(group).ReduceScatter(in, out, count, dtype, kind);
@@ -142,15 +144,15 @@ class Nccl : public Connection {
   }
 
  private:
-  // What ranks compute alike must be alike.
+  // Replicas must be bitwise equal.
   absl::Status CheckTf32() {
     MTF_ASSIGN_OR_RETURN(const std::vector<std::string> allowed,
-                         host().Exchange(Tf32IsAllowed() ? "1" : "0"));
+                         host().AllGatherText(Tf32IsAllowed() ? "1" : "0"));
     for (size_t rank = 1; rank < allowed.size(); ++rank) {
       if (allowed[rank] == allowed[0]) continue;
       return absl::FailedPreconditionError(absl::StrCat(
           "MTF_CUDA_TF32 is ", allowed[0], " on rank 0 and ", allowed[rank],
-          " on rank ", rank, ", so that replicas would differ",
+          " on rank ", rank, ", so replicas would differ",
           DetailLine("help",
                      "give all ranks one environment, as mpirun -x "
                      "MTF_CUDA_TF32 does")));
@@ -158,13 +160,13 @@ class Nccl : public Connection {
     return absl::OkStatus();
   }
 
-  static int Places(const Group& group) {
+  static int RanksIn(const Group& group) {
     return static_cast<int>(group.ranks.size());
   }
-  // Replicas are equal to the last bit, so other groups must add alike.
+  // Replicas must be bitwise equal, so other groups must add in the same order.
   static bool InOrder(const Group& group, DType dtype, ReduceKind kind) {
-    return OrderedSums::Matters(Places(group), dtype, kind,
-                                group.replicated_outside);
+    return OrderedSums::IsNeeded(RanksIn(group), dtype, kind,
+                                 group.replicated_outside);
   }
   OrderedSums& SumsOf(const Group& group) {
     return group.asynchronous ? async_sums_ : sums_;
@@ -178,47 +180,47 @@ class Nccl : public Connection {
   }
 
   bool records_ = true;
-  std::unique_ptr<NcclGroup> world_;  // the groups are parts of it
+  std::unique_ptr<NcclGroup> world_;  // the groups are split from it
   std::vector<std::pair<AxisList, std::unique_ptr<NcclGroup>>> cliques_;
   OrderedSums sums_, async_sums_;
 };
 
-// Each process records its own stream. NCCL wants a collective to be recorded
-// by all ranks of its clique or by none, and what they recorded together to be
-// replayed together. Ranks come to each stage in the same step, and go on from
-// the recording only where all have one.
+// Each process records its own stream. NCCL requires that a collective is
+// recorded by all ranks of its clique or by none, and that collectives recorded
+// together are replayed together. Ranks reach each stage in the same step, and
+// replay only if all have a recording.
 absl::Status Nccl::RunOrReplay(const std::function<absl::Status()>& work,
                                std::unique_ptr<Replay>& replay) {
-  RecordedSegment& kept = RecordedSegmentIn(replay);
-  if (kept.stage == Stage::kNew || !records_) {
+  RecordedSegment& segment = RecordedSegmentIn(replay);
+  if (segment.stage == Stage::kNew || !records_) {
     MTF_RETURN_IF_ERROR(work());
-    kept.stage = Stage::kHasRun;
+    segment.stage = Stage::kHasRun;
     return absl::OkStatus();
   }
-  if (kept.stage == Stage::kRecorded) {
-    // Cliques that were given up are not told so by a recording: their
-    // collectives would end at once and leave anything.
+  if (segment.stage == Stage::kRecorded) {
+    // A replay does not notice aborted cliques: their collectives would end at
+    // once with undefined results.
     MTF_RETURN_IF_ERROR(world_->Poll());
-    AddCounts(kept.counts);
-    return kept.recording->Replay();
+    AddCounts(segment.counts);
+    return segment.recording->Replay();
   }
   absl::Status status = runtime().BeginRecording();
   if (absl::IsUnimplemented(status)) return work();
   std::unique_ptr<Recording> recording;
   if (status.ok()) {
     status = CatchExceptions([&]() -> absl::Status {
-      MTF_ASSIGN_OR_RETURN(kept.counts, Counted(work));
+      MTF_ASSIGN_OR_RETURN(segment.counts, Counted(work));
       return absl::OkStatus();
     });
-    // Also after a failure: the stream is to run again.
+    // Also after a failure, so that the stream runs again.
     absl::StatusOr<std::unique_ptr<Recording>> ended = runtime().EndRecording();
     status.Update(ended.status());
     if (ended.ok()) recording = *std::move(ended);
   }
   MTF_RETURN_IF_ERROR(AgreeOn(host(), status));
-  kept.recording = std::move(recording);
-  kept.stage = Stage::kRecorded;
-  return kept.recording->Replay();
+  segment.recording = std::move(recording);
+  segment.stage = Stage::kRecorded;
+  return segment.recording->Replay();
 }
 
 }  // namespace
@@ -271,7 +273,7 @@ absl::StatusOr<std::unique_ptr<Connection>> ConnectNccl(
   mine.host_id = Environment("NCCL_HOSTID");
   mine.may_share = Environment("NCCL_MULTI_RANK_GPU_ENABLE") == "1";
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                       host.Exchange(mine.ToText()));
+                       host.AllGatherText(mine.ToText()));
   std::vector<GpuSeat> seats;
   for (const std::string& text : texts) {
     seats.push_back(GpuSeat::FromText(text));
@@ -287,7 +289,8 @@ absl::StatusOr<std::unique_ptr<Connection>> ConnectNccl(
                    "share the GPU")));
   }
   MTF_RETURN_IF_ERROR(AgreeOn(host, id.status()));
-  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> ids, host.Exchange(*id));
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> ids,
+                       host.AllGatherText(*id));
   auto connection = std::make_unique<Nccl>(std::move(runtime), host);
   MTF_RETURN_IF_ERROR(connection->Join(ids[0]));
   return connection;

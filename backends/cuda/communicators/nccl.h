@@ -13,19 +13,19 @@
 
 namespace mtf::cuda {
 
-// Joins processes with a GPU each through NCCL: one clique of all ranks, from
-// which each group over mesh axes is split. The id of the clique goes round by
-// `host`. Collectives are enqueued; Synchronize is where their errors come out,
-// and the runtime looks for those while it waits.
+// Connects processes with a GPU each through NCCL: one clique of all ranks,
+// from which the group over each set of mesh axes is split. `host` distributes
+// the id of the clique. Collectives are enqueued; Synchronize reports their
+// errors, which the runtime polls for while it waits.
 //
-// kFailedPrecondition where ranks share a GPU (CheckOwnGpus). Collective.
+// kFailedPrecondition if ranks share a GPU (CheckOwnGpus). Collective.
 absl::StatusOr<std::unique_ptr<Connection>> ConnectNccl(
     std::shared_ptr<Runtime> runtime, Communicator& host);
 
-// A rank as NCCL tells it from others.
+// The properties by which NCCL distinguishes ranks.
 struct GpuSeat {
   std::string machine;     // the name of its host
-  std::string gpu;         // what tells this GPU from others; "" where unknown
+  std::string gpu;         // uuid; "" if unknown
   std::string host_id;     // NCCL_HOSTID, or ""
   bool may_share = false;  // NCCL_MULTI_RANK_GPU_ENABLE is set
 
@@ -33,9 +33,9 @@ struct GpuSeat {
   static GpuSeat FromText(absl::string_view text);
 };
 
-// kFailedPrecondition where two ranks have one GPU, which NCCL refuses with a
-// message that does not say what to do. Allowed where every process has a
-// NCCL_HOSTID of its own, which makes NCCL take them for two machines.
+// kFailedPrecondition, with a remedy, if two ranks have the same GPU, which
+// NCCL refuses with an unhelpful message. Allowed if every process has its own
+// NCCL_HOSTID, which makes NCCL treat them as different machines.
 absl::Status CheckOwnGpus(absl::Span<const GpuSeat> seats);
 
 }  // namespace mtf::cuda

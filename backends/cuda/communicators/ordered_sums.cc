@@ -16,30 +16,30 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int64_t kWord = 16;  // bytes of the widest access
-// Operands up to this are gathered whole: one call instead of two, and few
-// bytes more.
-constexpr int64_t kLittle = 32 << 10;
-// Operands of one call that go together.
-constexpr int64_t kBatch = 4 << 20;
+// Operands up to this size are gathered completely: one call instead of two,
+// and few bytes more.
+constexpr int64_t kSmallBytes = 32 << 10;
+// Bytes of operands that are reduced by one call.
+constexpr int64_t kBatchBytes = 4 << 20;
 
 int64_t RoundUp(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
-// The part of each place, of an operand of `bytes`. Parts begin at words where
-// they do not come out even.
-int64_t PartBytes(int64_t bytes, int places, DType dtype) {
-  const int64_t even = bytes / places;
-  return even * places == bytes && even % DTypeSize(dtype) == 0
+// The bytes of each rank's shard of an operand of `bytes`. Uneven shards begin
+// at multiples of a word.
+int64_t ShardBytes(int64_t bytes, int ranks, DType dtype) {
+  const int64_t even = bytes / ranks;
+  return even * ranks == bytes && even % DTypeSize(dtype) == 0
              ? even
-             : RoundUp((bytes + places - 1) / places, kWord);
+             : RoundUp((bytes + ranks - 1) / ranks, kWord);
 }
 
-// Room for what a place has of all, twice, and for its own part.
-int64_t RoomFor(int64_t bytes, int places, DType dtype) {
-  const int64_t part = RoundUp(PartBytes(bytes, places, dtype), kWord);
-  return std::max((2 * places + 1) * part, (places + 1) * kLittle);
+// Scratch for the received shards, twice, and for the own one.
+int64_t ScratchBytes(int64_t bytes, int ranks, DType dtype) {
+  const int64_t shard = RoundUp(ShardBytes(bytes, ranks, dtype), kWord);
+  return std::max((2 * ranks + 1) * shard, (ranks + 1) * kSmallBytes);
 }
 
-KernelSource CombineSource(int places, DType dtype, ReduceKind kind, int pack) {
+KernelSource CombineSource(int ranks, DType dtype, ReduceKind kind, int pack) {
   KernelSource source;
   source.name = "sum_in_order";
   source.text = absl::StrCat(
@@ -54,7 +54,7 @@ KernelSource CombineSource(int places, DType dtype, ReduceKind kind, int pack) {
       "];\n    Packed next = in[i];\n    for (int j = 0; j < ", pack,
       "; ++j) total[j] = Value(next.at[j]);\n#pragma unroll 8\n"
       "    for (int q = 1; q < ",
-      places,
+      ranks,
       "; ++q) {\n      next = in[q * block + i];\n"
       "#pragma unroll\n      for (int j = 0; j < ",
       pack, "; ++j) {\n        const ", RegisterType(dtype),
@@ -66,38 +66,40 @@ KernelSource CombineSource(int places, DType dtype, ReduceKind kind, int pack) {
 
 }  // namespace
 
-int64_t OrderedSums::BatchBytes() const { return std::max(largest_, kBatch); }
+int64_t OrderedSums::BatchBytes() const {
+  return std::max(largest_, kBatchBytes);
+}
 
-absl::Status OrderedSums::Prepare(CollectiveKind collective, int places,
+absl::Status OrderedSums::Prepare(CollectiveKind collective, int ranks,
                                   int64_t count, DType dtype, ReduceKind kind) {
   const int64_t bytes = count * DTypeSize(dtype);
   if (collective == CollectiveKind::kAllReduce) {
     largest_ = std::max(largest_, bytes);
     MTF_RETURN_IF_ERROR(
-        room_.Reserve(RoomFor(BatchBytes(), places, dtype)).status());
+        scratch_.Reserve(ScratchBytes(BatchBytes(), ranks, dtype)).status());
   } else {
-    MTF_RETURN_IF_ERROR(room_.Reserve(places * bytes).status());
+    MTF_RETURN_IF_ERROR(scratch_.Reserve(ranks * bytes).status());
   }
-  return Find(places, dtype, kind).status();
+  return Find(ranks, dtype, kind).status();
 }
 
-absl::StatusOr<OrderedSums::Kernels> OrderedSums::Find(int places, DType dtype,
+absl::StatusOr<OrderedSums::Kernels> OrderedSums::Find(int ranks, DType dtype,
                                                        ReduceKind kind) {
-  Kernels& kernels = kernels_[{places, dtype, kind}];
+  Kernels& kernels = kernels_[{ranks, dtype, kind}];
   if (kernels.packed != nullptr) return kernels;
   MTF_ASSIGN_OR_RETURN(kernels.single,
-                       runtime_.Compile(CombineSource(places, dtype, kind, 1)));
+                       runtime_.Compile(CombineSource(ranks, dtype, kind, 1)));
   const auto pack = static_cast<int>(kWord / DTypeSize(dtype));
   MTF_ASSIGN_OR_RETURN(kernels.packed, runtime_.Compile(CombineSource(
-                                           places, dtype, kind, pack)));
+                                           ranks, dtype, kind, pack)));
   return kernels;
 }
 
-absl::Status OrderedSums::Combine(int places, const void* in, void* out,
+absl::Status OrderedSums::Combine(int ranks, const void* in, void* out,
                                   int64_t block, int64_t count, DType dtype,
                                   ReduceKind kind) {
   if (count == 0) return absl::OkStatus();
-  MTF_ASSIGN_OR_RETURN(const Kernels kernels, Find(places, dtype, kind));
+  MTF_ASSIGN_OR_RETURN(const Kernels kernels, Find(ranks, dtype, kind));
   const int64_t pack = kWord / DTypeSize(dtype);
   const bool packed = block % pack == 0 && count % pack == 0 &&
                       reinterpret_cast<uintptr_t>(in) % kWord == 0 &&
@@ -116,83 +118,85 @@ absl::Status OrderedSums::Combine(int places, const void* in, void* out,
   return absl::OkStatus();
 }
 
-absl::Status OrderedSums::AllReduce(NcclGroup& group, int places,
-                                    absl::Span<const NcclGroup::Piece> pieces,
-                                    DType dtype, ReduceKind kind) {
+absl::Status OrderedSums::AllReduce(
+    NcclGroup& group, int ranks,
+    absl::Span<const NcclGroup::ReduceBuffer> buffers, DType dtype,
+    ReduceKind kind) {
   const int64_t most = BatchBytes();
   size_t begin = 0;
   int64_t bytes = 0;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const int64_t more = RoundUp(pieces[i].count * DTypeSize(dtype), kWord);
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const int64_t more = RoundUp(buffers[i].count * DTypeSize(dtype), kWord);
     if (i > begin && bytes + more > most) {
       MTF_RETURN_IF_ERROR(ReduceBatch(
-          group, places, pieces.subspan(begin, i - begin), dtype, kind));
+          group, ranks, buffers.subspan(begin, i - begin), dtype, kind));
       begin = i;
       bytes = 0;
     }
     bytes += more;
   }
-  return ReduceBatch(group, places, pieces.subspan(begin), dtype, kind);
+  return ReduceBatch(group, ranks, buffers.subspan(begin), dtype, kind);
 }
 
-absl::Status OrderedSums::ReduceBatch(NcclGroup& group, int places,
-                                      absl::Span<const NcclGroup::Piece> pieces,
-                                      DType dtype, ReduceKind kind) {
+absl::Status OrderedSums::ReduceBatch(
+    NcclGroup& group, int ranks,
+    absl::Span<const NcclGroup::ReduceBuffer> buffers, DType dtype,
+    ReduceKind kind) {
   const int64_t size = DTypeSize(dtype);
-  const bool one = pieces.size() == 1;
+  const bool one = buffers.size() == 1;
   int64_t bytes = 0;
   std::vector<int64_t> offsets;
-  for (const NcclGroup::Piece& piece : pieces) {
+  for (const NcclGroup::ReduceBuffer& buffer : buffers) {
     offsets.push_back(bytes);
-    bytes += one ? piece.count * size : RoundUp(piece.count * size, kWord);
+    bytes += one ? buffer.count * size : RoundUp(buffer.count * size, kWord);
   }
   if (bytes == 0) return absl::OkStatus();
   MTF_ASSIGN_OR_RETURN(void* const room,
-                       room_.Reserve(RoomFor(bytes, places, dtype)));
+                       scratch_.Reserve(ScratchBytes(bytes, ranks, dtype)));
   char* const joined = static_cast<char*>(room);
-  const bool little = bytes <= kLittle;
-  const int64_t part = little ? bytes : PartBytes(bytes, places, dtype);
-  // One operand whose parts come out even needs no other place.
-  const bool direct = one && (little || part * places == bytes);
+  const bool small = bytes <= kSmallBytes;
+  const int64_t shard = small ? bytes : ShardBytes(bytes, ranks, dtype);
+  // A single operand with even shards is reduced without copies.
+  const bool direct = one && (small || shard * ranks == bytes);
   char* const received =
-      joined + (direct ? 0 : RoundUp(little ? bytes : part * places, kWord));
-  const void* in = direct ? pieces[0].in : joined;
-  void* out = direct ? pieces[0].out : joined;
+      joined + (direct ? 0 : RoundUp(small ? bytes : shard * ranks, kWord));
+  const void* in = direct ? buffers[0].in : joined;
+  void* out = direct ? buffers[0].out : joined;
   if (!direct) {
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      runtime_.CopyOnDevice(joined + offsets[i], pieces[i].in,
-                            pieces[i].count * size);
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      runtime_.CopyOnDevice(joined + offsets[i], buffers[i].in,
+                            buffers[i].count * size);
     }
   }
-  if (little) {
+  if (small) {
     MTF_RETURN_IF_ERROR(group.AllGather(in, received, bytes));
-    MTF_RETURN_IF_ERROR(Combine(places, received, out, bytes / size,
-                                bytes / size, dtype, kind));
-  } else {
-    char* const mine = received + RoundUp(part * places, kWord);
-    MTF_RETURN_IF_ERROR(group.AllToAll(in, received, part));
     MTF_RETURN_IF_ERROR(
-        Combine(places, received, mine, part / size, part / size, dtype, kind));
-    MTF_RETURN_IF_ERROR(group.AllGather(mine, out, part));
+        Combine(ranks, received, out, bytes / size, bytes / size, dtype, kind));
+  } else {
+    char* const mine = received + RoundUp(shard * ranks, kWord);
+    MTF_RETURN_IF_ERROR(group.AllToAll(in, received, shard));
+    MTF_RETURN_IF_ERROR(Combine(ranks, received, mine, shard / size,
+                                shard / size, dtype, kind));
+    MTF_RETURN_IF_ERROR(group.AllGather(mine, out, shard));
   }
   if (!direct) {
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      runtime_.CopyOnDevice(pieces[i].out, joined + offsets[i],
-                            pieces[i].count * size);
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      runtime_.CopyOnDevice(buffers[i].out, joined + offsets[i],
+                            buffers[i].count * size);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status OrderedSums::ReduceScatter(NcclGroup& group, int places,
+absl::Status OrderedSums::ReduceScatter(NcclGroup& group, int ranks,
                                         const void* in, void* out,
                                         int64_t count, DType dtype,
                                         ReduceKind kind) {
   const int64_t bytes = count * DTypeSize(dtype);
   if (bytes == 0) return absl::OkStatus();
-  MTF_ASSIGN_OR_RETURN(void* const received, room_.Reserve(places * bytes));
+  MTF_ASSIGN_OR_RETURN(void* const received, scratch_.Reserve(ranks * bytes));
   MTF_RETURN_IF_ERROR(group.AllToAll(in, received, bytes));
-  return Combine(places, received, out, count, count, dtype, kind);
+  return Combine(ranks, received, out, count, count, dtype, kind);
 }
 
 }  // namespace mtf::cuda

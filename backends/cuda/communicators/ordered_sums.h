@@ -15,71 +15,72 @@
 
 namespace mtf::cuda {
 
-// Reductions whose order is that of places, over a library that promises none:
-// every place gets the same part of what all have, adds it up with a kernel of
-// our own, and hands it round. It moves the bytes of a ring, 2 (n - 1) / n of
-// the operand for all_reduce, in two calls instead of one; little is gathered
-// whole and added up everywhere.
+// Reductions in rank order, built on a library that guarantees no order. Each
+// rank receives the same shard of all operands (all_to_all), adds them up with
+// our own kernel and all_gathers the result. An all_reduce moves the bytes of a
+// ring, 2 (n - 1) / n of the operand, in two calls instead of one; small
+// operands are gathered completely and added up on every rank.
 //
-// All of one object run on one stream, and share room on it.
+// All reductions of one object run on one stream and share scratch memory.
 //
-// Groups that reduce replicas of one value then get the same bits, whatever the
-// library would do in each; and a maximum is NaN where one of its numbers is.
+// Groups that reduce replicas of one value therefore get the same bits, and a
+// maximum is NaN if any of its numbers is.
 class OrderedSums {
  public:
-  explicit OrderedSums(Runtime& runtime) : runtime_(runtime), room_(runtime) {}
+  explicit OrderedSums(Runtime& runtime)
+      : runtime_(runtime), scratch_(runtime) {}
 
-  // Whether it makes a difference. Of floats: to sums of three or more where
-  // others hold replicas, for two floats have one sum; and to every maximum and
-  // minimum, because NCCL compares by fmaxf (its device/reduce_kernel.h), which
-  // drops NaN and may take either zero, and our devices do neither.
+  // Whether a reduction needs a fixed order. Sums of floats do from three ranks
+  // on if other groups hold replicas; the sum of two floats has only one order.
+  // Maxima and minima of floats always do: NCCL compares with fmaxf (its
+  // device/reduce_kernel.h), which drops NaN and may return either zero, unlike
+  // our devices.
   //
-  // Floats as integers of their order would keep it to one call of the library,
-  // but they take a kernel before and one behind, and those of 16 bits twice
-  // the bytes, since it has no such integers. What is reduced so is a number
-  // per row, of a softmax or loss whose rows are cut: little, and gathered
-  // whole.
-  static bool Matters(int places, DType dtype, ReduceKind kind,
-                      bool replicated_outside) {
+  // Maxima could be one call on order-preserving integers, but would need a
+  // kernel before and after, and for 16-bit floats twice the bytes, since NCCL
+  // has no such integers. They occur as one number per row of a sharded softmax
+  // or loss: few bytes, gathered completely.
+  static bool IsNeeded(int ranks, DType dtype, ReduceKind kind,
+                       bool replicated_outside) {
     if (!IsFloat(dtype)) return false;
-    return kind == ReduceKind::kSum ? replicated_outside && places > 2
-                                    : places > 1;
+    return kind == ReduceKind::kSum ? replicated_outside && ranks > 2
+                                    : ranks > 1;
   }
 
-  // Makes room and kernels, which come with the first call otherwise, for
-  // reductions of up to `count` elements: of an operand of
-  // all_reduce, of a result of reduce_scatter.
-  absl::Status Prepare(CollectiveKind collective, int places, int64_t count,
+  // Allocates memory and compiles kernels, which otherwise happens at the first
+  // call, for reductions of up to `count` elements: of an all_reduce's operand,
+  // of a reduce_scatter's result.
+  absl::Status Prepare(CollectiveKind collective, int ranks, int64_t count,
                        DType dtype, ReduceKind kind);
 
-  // As NcclGroup has them.
-  absl::Status AllReduce(NcclGroup& group, int places,
-                         absl::Span<const NcclGroup::Piece> pieces, DType dtype,
-                         ReduceKind kind);
-  absl::Status ReduceScatter(NcclGroup& group, int places, const void* in,
+  // The same as in NcclGroup.
+  absl::Status AllReduce(NcclGroup& group, int ranks,
+                         absl::Span<const NcclGroup::ReduceBuffer> buffers,
+                         DType dtype, ReduceKind kind);
+  absl::Status ReduceScatter(NcclGroup& group, int ranks, const void* in,
                              void* out, int64_t count, DType dtype,
                              ReduceKind kind);
 
  private:
-  // Elements of which one at a time is taken, or 16 bytes of them.
+  // Kernels that process one element, or 16 bytes of elements, at a time.
   struct Kernels {
     Function* single = nullptr;
     Function* packed = nullptr;
   };
   using Key = std::tuple<int, DType, ReduceKind>;
 
-  absl::StatusOr<Kernels> Find(int places, DType dtype, ReduceKind kind);
-  // What fits into a batch of operands, in bytes.
+  absl::StatusOr<Kernels> Find(int ranks, DType dtype, ReduceKind kind);
+  // Most bytes of a batch of operands.
   int64_t BatchBytes() const;
-  absl::Status ReduceBatch(NcclGroup& group, int places,
-                           absl::Span<const NcclGroup::Piece> pieces,
+  absl::Status ReduceBatch(NcclGroup& group, int ranks,
+                           absl::Span<const NcclGroup::ReduceBuffer> buffers,
                            DType dtype, ReduceKind kind);
-  // out[i] = the sum of in[place * block + i] over all places.
-  absl::Status Combine(int places, const void* in, void* out, int64_t block,
+  // out[i] = the sum of in[rank * block + i] over all ranks.
+  absl::Status Combine(int ranks, const void* in, void* out, int64_t block,
                        int64_t count, DType dtype, ReduceKind kind);
 
   Runtime& runtime_;
-  Scratch room_;
+  Scratch scratch_;
   int64_t largest_ = 0;  // bytes of an operand
   std::map<Key, Kernels> kernels_;
 };

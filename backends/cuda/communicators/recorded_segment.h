@@ -11,7 +11,7 @@
 
 namespace mtf::cuda {
 
-// What a rank keeps of a stretch between its runs.
+// The state of a segment of a program between its runs on a rank.
 struct RecordedSegment : public Replay {
   enum class Stage : uint8_t { kNew, kHasRun, kRecorded };
   Stage stage = Stage::kNew;
@@ -19,7 +19,7 @@ struct RecordedSegment : public Replay {
   CollectiveCounts counts;  // of one run
 };
 
-// The state behind `replay`, made where there is none.
+// The state stored in `replay`, created if missing.
 inline RecordedSegment& RecordedSegmentIn(std::unique_ptr<Replay>& replay) {
   if (replay == nullptr) replay = std::make_unique<RecordedSegment>();
   return static_cast<RecordedSegment&>(*replay);

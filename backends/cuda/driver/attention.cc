@@ -13,15 +13,15 @@
 namespace mtf::cuda {
 namespace {
 
-// Earlier ones get gradients wrong where memory is no multiple of 128, and some
-// of them leave their buffers (NVIDIA, cudnn-frontend, checks of
+// Older versions compute wrong gradients if memory is not a multiple of 128,
+// and some write outside of their buffers (NVIDIA, cudnn-frontend, checks of
 // scaled_dot_product_flash_attention.h).
 constexpr size_t kOldestCudnn = 91600;
 
-// The gradient's kernel for GPUs of capability 9 takes memory by tiles of 128
-// and finds out what is beyond the end by 64: where half a tile is left, and
-// the sum of a row is small enough, it gives NaN (NVIDIA, cudnn-frontend, pull
-// request 628). Where places see those up to themselves alone, none sees it.
+// On GPUs of capability 9 the gradient's kernel processes memory in tiles of
+// 128 but masks its end in units of 64. If half a tile is left and the sum of a
+// row is small enough, it gives NaN (NVIDIA, cudnn-frontend, pull request 628).
+// Causal attention with length <= memory never sees that half.
 absl::Status CheckTiles(const GpuInfo& gpu, const AttentionProblem& problem) {
   const bool hides_the_end = problem.causal && problem.length <= problem.memory;
   if (!problem.backward || gpu.architecture / 10 != 9 ||
@@ -29,22 +29,22 @@ absl::Status CheckTiles(const GpuInfo& gpu, const AttentionProblem& problem) {
     return absl::OkStatus();
   }
   return absl::UnimplementedError(absl::StrCat(
-      "gradients of attention over ", problem.memory,
-      " places are not safe on ", gpu.name, ", whose tiles have 128"));
+      "gradients of attention over memory ", problem.memory,
+      " are not safe on ", gpu.name, ", whose tiles have length 128"));
 }
 
 int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
-// A planned graph with the memory that it works on.
+// A planned graph and its workspace.
 class AttentionPlan {
  public:
   static absl::StatusOr<std::shared_ptr<AttentionPlan>> Create(
       Gpu& gpu, cudnnHandle_t handle, std::mutex& mutex,
       const AttentionProblem& problem) {
-    // Beyond what every engine demands nothing is asked of cuDNN: it says
-    // itself what it does not take.
+    // Only what every engine requires is checked here; cuDNN itself rejects
+    // other problems.
     MTF_RETURN_IF_ERROR(CheckFusedAttention(problem));
     MTF_RETURN_IF_ERROR(CheckTiles(gpu.info(), problem));
     std::shared_ptr<AttentionPlan> made(
@@ -71,10 +71,10 @@ class AttentionPlan {
     char* workspace = d_q_sums + Aligned(graph_.d_q_sums_bytes);
     std::vector<int64_t> ids;
     std::vector<void*> data;
-    const auto give = [&](CudnnTensor tensor, const void* place) {
+    const auto give = [&](CudnnTensor tensor, const void* address) {
       if (tensor == CudnnGraph::kNone) return;
       ids.push_back(CudnnGraph::Id(tensor));
-      data.push_back(const_cast<void*>(place));
+      data.push_back(const_cast<void*>(address));
     };
     give(graph_.q, buffers.q);
     give(graph_.k, buffers.k);
@@ -99,11 +99,11 @@ class AttentionPlan {
                                  CUDNN_TYPE_INT64, count, ids.data()));
     MTF_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
                                  CUDNN_TYPE_VOID_PTR, count, data.data()));
-    void* const place = workspace;
+    void* const address = workspace;
     MTF_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
-                                 CUDNN_TYPE_VOID_PTR, 1, &place));
+                                 CUDNN_TYPE_VOID_PTR, 1, &address));
     MTF_RETURN_IF_ERROR(pack.Finalize());
-    // A handle is for one thread at a time.
+    // A handle must be used by one thread at a time.
     std::lock_guard<std::mutex> lock(mutex_);
     return MTF_CUDNN(
         cudnnBackendExecute(handle_, plan_.plan.get(), pack.get()));
@@ -124,7 +124,7 @@ class AttentionPlan {
   AttentionGraph graph_;
   CudnnPlan plan_;
   void* memory_ = nullptr;
-  // cuDNN reads them when the graph is run.
+  // cuDNN reads these when the graph runs.
   float scale_;
   float masked_ = -std::numeric_limits<float>::infinity();
   float one_ = 1;
@@ -179,7 +179,8 @@ absl::StatusOr<std::unique_ptr<PreparedAttention>> Attentions::Prepare(
   if (known == plans_.end()) {
     absl::StatusOr<std::shared_ptr<AttentionPlan>> plan =
         AttentionPlan::Create(gpu_, handle_, mutex_, problem);
-    // A refusal is as final as a plan and takes as long; room may come.
+    // A refusal is permanent and as slow as planning, so it is cached; lack of
+    // memory is not.
     if (!plan.ok() && !absl::IsUnimplemented(plan.status())) {
       return plan.status();
     }

@@ -18,27 +18,27 @@ namespace mtf::cuda {
 
 class AttentionPlan;
 
-// Attention of one GPU by cuDNN's fused engines; a plan for each problem, which
-// layers share.
+// Attention on one GPU by cuDNN's fused engines, with one plan per problem,
+// which layers share.
 class Attentions {
  public:
   explicit Attentions(Gpu& gpu);
   ~Attentions();
 
-  // kUnimplemented where no engine takes the problem.
+  // kUnimplemented if no engine supports the problem.
   absl::StatusOr<std::unique_ptr<PreparedAttention>> Prepare(
       const AttentionProblem& problem);
 
  private:
   Gpu& gpu_;
   std::mutex mutex_;
-  cudnnHandle_t handle_ = nullptr;  // made on first use: it takes a while
-  // By problem; kUnimplemented of what no engine takes.
+  cudnnHandle_t handle_ = nullptr;  // created on first use: that is slow
+  // By problem; kUnimplemented if no engine supports it.
   std::map<std::string, absl::StatusOr<std::shared_ptr<AttentionPlan>>> plans_;
 };
 
-// Whether an engine takes `problem` on the GPU that cuDNN's text `device`
-// describes.
+// Whether an engine supports `problem` on the GPU described by `device` in
+// cuDNN's format.
 absl::Status CheckAttentionGraph(const AttentionProblem& problem,
                                  const std::string& device);
 

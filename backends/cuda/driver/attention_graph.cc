@@ -13,10 +13,10 @@ cudnnDataType_t TypeOf(DType dtype) {
   return dtype == kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
 
-// Writes both graphs; [b, h, l, m] are the scores.
-class Writer {
+// Writes the forward and the gradient graph; [b, h, l, m] are the scores.
+class AttentionGraphWriter {
  public:
-  Writer(const AttentionProblem& problem, AttentionGraph* out)
+  AttentionGraphWriter(const AttentionProblem& problem, AttentionGraph* out)
       : p_(problem), out_(*out), graph_(out->graph) {
     scores_ = {p_.batch, p_.heads, p_.length, p_.memory};
     rows_ = {p_.batch, p_.heads, p_.length, 1};
@@ -72,7 +72,7 @@ class Writer {
     const CudnnTensor shifted = Scores(), weights = Scores();
     graph_.Pointwise(CUDNN_POINTWISE_SUB, scores, out_.stats, shifted);
     graph_.Pointwise(CUDNN_POINTWISE_EXP, shifted, CudnnGraph::kNone, weights);
-    graph_.Matmul(Turned(weights), out_.d_o, out_.d_v);
+    graph_.Matmul(TransposedScores(weights), out_.d_o, out_.d_v);
 
     // d_scores = (d_o v' - sums) * weights * scale, and d_k = d_scores' q.
     const CudnnTensor d_weights = Scores(), centred = Scores(),
@@ -81,10 +81,10 @@ class Writer {
     graph_.Pointwise(CUDNN_POINTWISE_SUB, d_weights, out_.sums, centred);
     graph_.Pointwise(CUDNN_POINTWISE_MUL, centred, weights, d_scores);
     graph_.Pointwise(CUDNN_POINTWISE_MUL, d_scores, out_.scale, scaled);
-    graph_.Matmul(Turned(scaled), out_.q, out_.d_k);
+    graph_.Matmul(TransposedScores(scaled), out_.q, out_.d_k);
 
-    // d_q = d_scores k; blocks of memory meet in it in the order they come,
-    // unless that must be the same at every run.
+    // d_q = d_scores k. Blocks along memory add to it in any order, unless runs
+    // must be reproducible.
     const CudnnTensor k =
         Virtual({p_.batch, p_.heads, p_.memory, p_.d},
                 {p_.k.batch, p_.k.heads, p_.k.length, 1}, TypeOf(p_.dtype));
@@ -102,7 +102,7 @@ class Writer {
   }
 
  private:
-  // [b, h, length, d] as it lies in memory.
+  // [b, h, length, d] with its strides in memory.
   CudnnTensor Operand(int64_t length, const Strides& strides) {
     return graph_.Tensor(
         {.dims = {p_.batch, p_.heads, length, p_.d},
@@ -134,17 +134,17 @@ class Writer {
   CudnnTensor Rows() { return Dense(rows_, CUDNN_DATA_FLOAT, true); }
   CudnnTensor Number() { return graph_.Tensor({.by_value = true}); }
 
-  // The scores with length and memory in each other's place.
-  CudnnTensor Turned(CudnnTensor scores) {
+  // The scores with length and memory transposed.
+  CudnnTensor TransposedScores(CudnnTensor scores) {
     const int64_t lm = p_.length * p_.memory;
-    const CudnnTensor turned =
+    const CudnnTensor transposed =
         Virtual({p_.batch, p_.heads, p_.memory, p_.length},
                 {p_.heads * lm, lm, 1, p_.memory}, TypeOf(p_.dtype));
-    graph_.Reshape(scores, turned);
-    return turned;
+    graph_.Reshape(scores, transposed);
+    return transposed;
   }
 
-  // q k' * scale + bias, and -inf where a place may not see.
+  // q k' * scale + bias, and -inf at masked positions.
   CudnnTensor MaskedScores() {
     out_.scale = Number();
     const CudnnTensor products = Scores();
@@ -185,7 +185,7 @@ class Writer {
 
 AttentionGraph WriteAttentionGraph(const AttentionProblem& problem) {
   AttentionGraph graph;
-  Writer writer(problem, &graph);
+  AttentionGraphWriter writer(problem, &graph);
   problem.backward ? writer.Backward() : writer.Forward();
   return graph;
 }

@@ -9,26 +9,26 @@
 
 namespace mtf::cuda {
 
-// The graph of an attention in the form that cuDNN's fused engines look for:
-// which operations, in which order, and what is virtual is theirs to say. With
-// the tensors that get their data when it is run.
+// An attention as the graph that cuDNN's fused engines recognize: they
+// prescribe the operations, their order and the virtual tensors. Includes the
+// tensors that are bound to data when the graph runs.
 struct AttentionGraph {
   CudnnGraph graph;
   CudnnTensor q = CudnnGraph::kNone, k = CudnnGraph::kNone,
               v = CudnnGraph::kNone, o = CudnnGraph::kNone,
               stats = CudnnGraph::kNone, bias = CudnnGraph::kNone;
-  // Backward alone.
+  // Gradient only.
   CudnnTensor d_o = CudnnGraph::kNone, d_q = CudnnGraph::kNone,
               d_k = CudnnGraph::kNone, d_v = CudnnGraph::kNone;
-  // Numbers that lie with the host: the scale, what masked places hold, and 1.
+  // Numbers in host memory: the scale, the score of masked positions, and 1.
   CudnnTensor scale = CudnnGraph::kNone, masked = CudnnGraph::kNone,
               one = CudnnGraph::kNone;
-  // Float32 that the graph works on, and how much of each it needs.
+  // Float32 workspaces of the graph, with their sizes.
   CudnnTensor sums = CudnnGraph::kNone, d_q_sums = CudnnGraph::kNone;
   int64_t sums_bytes = 0, d_q_sums_bytes = 0;
 };
 
-// Errors of cuDNN are kept in the graph.
+// The graph keeps errors of cuDNN.
 AttentionGraph WriteAttentionGraph(const AttentionProblem& problem);
 
 }  // namespace mtf::cuda

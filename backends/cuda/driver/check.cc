@@ -46,7 +46,7 @@ absl::Status CheckCuda(cudaError_t code, const char* call) {
   } else if (code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice) {
     status = absl::StatusCode::kUnavailable;
   }
-  // What only this call met is not to be met again by the next one that asks.
+  // Clears the error, so that the next call that checks does not report it.
   cudaGetLastError();
   return Failed(status, call, cudaGetErrorName(code), code,
                 cudaGetErrorString(code));
@@ -75,7 +75,7 @@ absl::Status CheckCudnn(cudnnStatus_t code, const char* call) {
   if (code == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
   char reason[1024] = "";
   cudnnGetLastErrorString(reason, sizeof(reason));
-  // The thousands tell the kind: 3000 is all that is not supported.
+  // The thousands digit is the category; 3000 means not supported.
   const bool unsupported = code / 1000 * 1000 == CUDNN_STATUS_NOT_SUPPORTED;
   return Failed(unsupported ? absl::StatusCode::kUnimplemented
                             : absl::StatusCode::kInternal,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One macro for each library: the Status of a call, which on failure names the
-// call, the code, what the library says of it, and where this process is.
+// One macro per library that turns the result of a call into a Status, which on
+// failure names the call, the code, the library's message and this process.
 #ifndef BACKENDS_CUDA_DRIVER_CHECK_H_
 #define BACKENDS_CUDA_DRIVER_CHECK_H_
 
@@ -27,22 +27,22 @@
 
 namespace mtf::cuda {
 
-// What errors say of where they were met: "GPU 0", and once this process is in
-// a clique "GPU 0, place 3 of 8".
+// The location that errors state: "GPU 0", or for a member of a clique "GPU 0,
+// rank 3 of 8".
 void SetWhere(const std::string& where);
 std::string Where();
 
 // "cudaMalloc failed on GPU 0: cudaErrorMemoryAllocation (2), out of memory".
-// `call` is cut behind the name. kResourceExhausted where memory ran out,
-// kUnavailable where there is no driver or no GPU, kInternal otherwise.
+// Only the name of `call` is printed. kResourceExhausted if memory is
+// exhausted, kUnavailable if there is no driver or no GPU, otherwise kInternal.
 absl::Status CheckCuda(cudaError_t code, const char* call);
-// kUnimplemented where cuBLASLt or cuDNN do not support what they were asked.
+// kUnimplemented if cuBLASLt or cuDNN do not support the request.
 absl::Status CheckCublas(cublasStatus_t code, const char* call);
 absl::Status CheckNvrtc(nvrtcResult code, const char* call);
 #ifdef MTF_HAS_CUDNN
 absl::Status CheckCudnn(cudnnStatus_t code, const char* call);
 #endif
-// With what NCCL says of `communicator`, which may be null.
+// Adds NCCL's message for `communicator`, which may be null.
 #ifdef MTF_HAS_NCCL
 absl::Status CheckNccl(ncclResult_t code, const char* call,
                        ncclComm_t communicator);

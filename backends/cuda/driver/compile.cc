@@ -16,8 +16,7 @@
 namespace mtf::cuda {
 namespace {
 
-// What NVRTC is asked for: code of a real architecture, or PTX of a virtual
-// one.
+// The output of NVRTC: code of a real architecture or PTX of a virtual one.
 struct Target {
   int architecture = 0;
   bool ptx = false;
@@ -70,7 +69,7 @@ std::string FirstLineNamed(const std::string& log, const KernelSource& source) {
   return absl::StrCat("\n  line ", line, "  ", lines[line - 1]);
 }
 
-// Ends with the scope.
+// Destroys the program at the end of its scope.
 struct ProgramOwner {
   nvrtcProgram program = nullptr;
   ~ProgramOwner() {
@@ -110,7 +109,7 @@ absl::StatusOr<std::string> CompileKernel(const KernelSource& source,
   std::string code;
   if (target.ptx) {
     MTF_RETURN_IF_ERROR(MTF_NVRTC(nvrtcGetPTXSize(owner.program, &size)));
-    code.resize(size);  // with the null that ends it
+    code.resize(size);  // includes the terminating null
     MTF_RETURN_IF_ERROR(MTF_NVRTC(nvrtcGetPTX(owner.program, code.data())));
   } else {
     MTF_RETURN_IF_ERROR(MTF_NVRTC(nvrtcGetCUBINSize(owner.program, &size)));
@@ -167,7 +166,7 @@ absl::StatusOr<Function*> KernelLibrary::Find(const KernelSource& source) {
       absl::StrCat("nvrtc ", Version(), " sm_", architecture_, " ",
                    absl::StrJoin(Options(), " "), "\n", key);
   if (const auto code = cache_.Find(disk_key); code.has_value()) {
-    // A file that this driver does not take is made anew.
+    // A cached file that this driver rejects is replaced.
     if (Load(*code, source.name, &loaded).ok()) return loaded.function.get();
   }
   MTF_ASSIGN_OR_RETURN(const std::string code,

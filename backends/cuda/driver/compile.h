@@ -15,9 +15,9 @@
 
 namespace mtf::cuda {
 
-// Machine code of `source` for GPUs of `architecture` (90), or, where NVRTC is
-// older than they are, PTX that their driver compiles. kInternal with the
-// compiler's log and the line of the text that it names first.
+// Compiles `source` to machine code for GPUs of `architecture` (90). If NVRTC
+// does not know the architecture, compiles to PTX, which the driver compiles.
+// kInternal contains the compiler's log and the first line that it mentions.
 absl::StatusOr<std::string> CompileKernel(const KernelSource& source,
                                           int architecture);
 
@@ -28,7 +28,7 @@ class CudaFunction : public Function {
   cudaKernel_t kernel() const { return kernel_; }
   const std::string& name() const { return name_; }
 
-  // Lets a block ask for `bytes` of shared memory at launch.
+  // Allows a launch to use `bytes` of shared memory per block.
   absl::Status AllowShared(int64_t bytes, int device);
 
  private:
@@ -38,8 +38,8 @@ class CudaFunction : public Function {
   int64_t allowed_ = 0;
 };
 
-// The kernels of one GPU, compiled once per text: in this process, and on disk
-// for later ones by text, architecture and version of the compiler.
+// The kernels of one GPU, compiled once per text in this process, and cached on
+// disk by text, architecture and compiler version.
 class KernelLibrary {
  public:
   KernelLibrary(int device, int architecture);

@@ -50,7 +50,7 @@ absl::Status CudnnDescriptor::Finalize() {
 void CudnnGraph::Keep(const absl::Status& status) { status_.Update(status); }
 
 CudnnTensor CudnnGraph::Tensor(const CudnnTensorOptions& options) {
-  const CudnnTensor place = static_cast<CudnnTensor>(tensors_.size());
+  const CudnnTensor index = static_cast<CudnnTensor>(tensors_.size());
   tensors_.emplace_back();
   const auto make = [&]() -> absl::Status {
     MTF_ASSIGN_OR_RETURN(
@@ -62,7 +62,7 @@ CudnnTensor CudnnGraph::Tensor(const CudnnTensorOptions& options) {
                                    CUDNN_TYPE_INT64, 4, options.dims.data()));
     MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64,
                                    4, options.strides.data()));
-    const int64_t id = Id(place), alignment = 16;
+    const int64_t id = Id(index), alignment = 16;
     MTF_RETURN_IF_ERROR(
         tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id));
     MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT,
@@ -77,14 +77,14 @@ CudnnTensor CudnnGraph::Tensor(const CudnnTensorOptions& options) {
                                      CUDNN_TYPE_BOOLEAN, 1, &yes));
     }
     MTF_RETURN_IF_ERROR(tensor.Finalize());
-    tensors_[place] = std::move(tensor);
+    tensors_[index] = std::move(tensor);
     return absl::OkStatus();
   };
   if (status_.ok()) Keep(make());
-  return place;
+  return index;
 }
 
-// Calls `build` with a new operation and, once that is filled in, keeps it.
+// Creates an operation, fills it in with `build`, and keeps it.
 template <typename Build>
 void CudnnGraph::Add(cudnnBackendDescriptorType_t type, const Build& build) {
   if (!status_.ok()) return;
@@ -234,7 +234,7 @@ absl::Status CudnnGraph::Finish(cudnnHandle_t handle) {
 
 namespace {
 
-// Whether the engine of `choice` says that its bits may differ between runs.
+// Whether the engine of `choice` declares that its bits may vary between runs.
 absl::StatusOr<bool> Varies(const CudnnDescriptor& choice) {
   MTF_ASSIGN_OR_RETURN(
       const CudnnDescriptor engine,
@@ -272,7 +272,8 @@ absl::StatusOr<CudnnDescriptor> Heuristics(const CudnnGraph& graph,
   return heuristics;
 }
 
-// What the heuristics of `mode` name and this machine can run, best first.
+// The engines that the heuristics of `mode` list and this machine supports,
+// best first.
 absl::StatusOr<std::vector<CudnnDescriptor>> Choices(
     const CudnnGraph& graph, const CudnnDescriptor& device,
     cudnnBackendHeurMode_t mode) {
@@ -342,7 +343,7 @@ absl::StatusOr<CudnnPlan> PlanCudnnGraph(const CudnnGraph& graph,
         const absl::StatusOr<bool> varies = Varies(choice);
         if (!varies.ok() || *varies) {
           first.Update(varies.ok() ? absl::UnimplementedError(
-                                         "its bits differ between runs")
+                                         "its results vary between runs")
                                    : varies.status());
           continue;
         }
@@ -353,7 +354,7 @@ absl::StatusOr<CudnnPlan> PlanCudnnGraph(const CudnnGraph& graph,
     }
   }
   return absl::UnimplementedError(
-      absl::StrCat("no engine of cuDNN takes the graph",
+      absl::StrCat("no cuDNN engine can run the graph",
                    first.ok() ? "" : absl::StrCat(": ", first.message())));
 }
 
@@ -362,14 +363,14 @@ absl::Status CheckCudnnGraph(const CudnnGraph& graph,
   MTF_ASSIGN_OR_RETURN(const std::vector<CudnnDescriptor> choices,
                        Choices(graph, device, CUDNN_HEUR_MODE_A));
   if (!choices.empty()) return absl::OkStatus();
-  // Why none of those named would do here.
+  // The reasons why no listed engine supports the graph here.
   std::string reasons(1 << 16, '\0');
   cudnnGetLastErrorString(reasons.data(), reasons.size());
   if (absl::StrContains(reasons, "RUNTIME_PREREQUISITE_MISSING")) {
     return absl::OkStatus();
   }
   return absl::UnimplementedError(
-      absl::StrCat("no engine of cuDNN knows the graph: ", reasons.c_str()));
+      absl::StrCat("no cuDNN engine supports the graph: ", reasons.c_str()));
 }
 
 absl::StatusOr<CudnnDescriptor> DescribeDevice(const std::string& text) {

@@ -15,7 +15,7 @@
 
 namespace mtf::cuda {
 
-// A descriptor of cuDNN's graphs, destroyed with the object.
+// An owned descriptor of cuDNN's backend API.
 class CudnnDescriptor {
  public:
   CudnnDescriptor() = default;
@@ -37,26 +37,27 @@ class CudnnDescriptor {
   cudnnBackendDescriptor_t descriptor_ = nullptr;
 };
 
-// A tensor of a graph by its place; what its data is said to lie at by `Id`.
+// The index of a tensor in its graph; `Id` is the tensor's id in variant packs.
 using CudnnTensor = int;
 
 struct CudnnTensorOptions {
   std::array<int64_t, 4> dims = {1, 1, 1, 1};
   std::array<int64_t, 4> strides = {1, 1, 1, 1};
   cudnnDataType_t dtype = CUDNN_DATA_FLOAT;
-  bool is_virtual = false;  // never in memory
-  bool by_value = false;    // read from the host when the graph is run
+  bool is_virtual = false;  // has no memory
+  bool by_value = false;    // read from host memory when the graph runs
 };
 
-// A graph of operations that cuDNN runs as one kernel. The first error is kept
-// and returned by Finish, so that a graph is written as a chain of expressions.
+// A graph of operations that cuDNN runs as one kernel. Keeps the first error,
+// which Finish returns, so that a graph is written as a chain of expressions.
 class CudnnGraph {
  public:
   CudnnTensor Tensor(const CudnnTensorOptions& options);
   static int64_t Id(CudnnTensor tensor) { return tensor + 1; }
 
   void Matmul(CudnnTensor x, CudnnTensor y, CudnnTensor z);
-  // z = x mode y; without y for functions of one operand; `axis` of an index.
+  // z = mode(x, y), or mode(x) for unary functions. `axis` is for index
+  // functions.
   void Pointwise(cudnnPointwiseMode_t mode, CudnnTensor x, CudnnTensor y,
                  CudnnTensor z, cudnnDataType_t compute = CUDNN_DATA_FLOAT,
                  int64_t axis = -1);
@@ -67,7 +68,7 @@ class CudnnGraph {
   void Reshape(CudnnTensor x, CudnnTensor z);
   static constexpr CudnnTensor kNone = -1;
 
-  // For `handle`, or, where that is null, for the GPU that `device` describes.
+  // Finalizes the graph for `handle`; null if it is for a described GPU.
   absl::Status Finish(cudnnHandle_t handle);
   const CudnnDescriptor& graph() const { return graph_; }
 
@@ -77,33 +78,33 @@ class CudnnGraph {
   void Keep(const absl::Status& status);
 
   std::vector<CudnnDescriptor> tensors_;
-  std::vector<CudnnDescriptor> parts_;  // what operations refer to
+  std::vector<CudnnDescriptor> parts_;  // referenced by operations
   std::vector<CudnnDescriptor> operations_;
   CudnnDescriptor graph_;
   absl::Status status_;
 };
 
-// What runs a graph.
+// An execution plan of a graph.
 struct CudnnPlan {
   CudnnDescriptor plan;
   int64_t workspace_bytes = 0;
 };
 
-// The first engine of cuDNN's heuristics that takes the graph; with
-// `reproducible`, of those that give the same bits at every run. For `handle`,
-// or for the GPU of `device` where that is null. kUnimplemented where there is
-// none.
+// The first engine of cuDNN's heuristics that supports the graph and, if
+// `reproducible`, gives the same bits in every run. Plans for `handle` or, if
+// that is null, for the GPU of `device`. kUnimplemented if there is no such
+// engine.
 absl::StatusOr<CudnnPlan> PlanCudnnGraph(const CudnnGraph& graph,
                                          cudnnHandle_t handle,
                                          const CudnnDescriptor& device,
                                          bool reproducible);
 
-// Whether a fused engine knows the graph on the GPU of `device`, wherever this
-// is asked: where nothing but a driver is missing to run it, it is OK too.
+// Whether a fused engine supports the graph on the GPU of `device`. Also OK if
+// only a driver is missing to run it here.
 absl::Status CheckCudnnGraph(const CudnnGraph& graph,
                              const CudnnDescriptor& device);
 
-// The GPU that cuDNN's own text describes.
+// Parses a GPU's description in cuDNN's own format.
 absl::StatusOr<CudnnDescriptor> DescribeDevice(const std::string& text);
 
 }  // namespace mtf::cuda

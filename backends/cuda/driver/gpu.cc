@@ -12,17 +12,17 @@ namespace mtf::cuda {
 namespace {
 
 constexpr char kHelp[] =
-    "\n  help     nvidia-smi shows what there is; --backend=cpu runs the same "
+    "\n  help     nvidia-smi lists the GPUs; --backend=cpu runs the same "
     "program without a GPU";
 
-// The GPU that is meant by `ordinal`.
+// The CUDA ordinal of the GPU selected by `ordinal`.
 absl::StatusOr<int> FindOrdinal(int ordinal) {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
-  // A stub library is what programs are linked with where no driver is.
+  // Programs may be linked with a stub library on machines without a driver.
   if (code == cudaErrorInsufficientDriver || code == cudaErrorStubLibrary) {
     int version = 0;
-    // Without a driver the answer is 0, not an error.
+    // Without a driver this gives 0, not an error.
     cudaDriverGetVersion(&version);
     const int major = CUDART_VERSION / 1000, minor = CUDART_VERSION % 1000 / 10;
     cudaGetLastError();
@@ -40,15 +40,13 @@ absl::StatusOr<int> FindOrdinal(int ordinal) {
   if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0)) {
     cudaGetLastError();
     return absl::UnavailableError(absl::StrCat(
-        "no GPU can be seen by this process (CUDA_VISIBLE_DEVICES may hide "
-        "those there are)",
-        kHelp));
+        "this process sees no GPU (CUDA_VISIBLE_DEVICES may hide it)", kHelp));
   }
   if (code != cudaSuccess) {
     MTF_RETURN_IF_ERROR(CheckCuda(code, "cudaGetDeviceCount"));
   }
-  // A launcher may show each process one of several. Two that see the same one
-  // are told so when they join.
+  // A launcher may show each process one of several GPUs. Two processes with
+  // the same GPU get an error when they connect.
   if (count == 1) return 0;
   if (ordinal < 0 || ordinal >= count) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -60,7 +58,7 @@ absl::StatusOr<int> FindOrdinal(int ordinal) {
   return ordinal;
 }
 
-// Makes it the GPU of the calling thread, which remembers: every Gpu asks here.
+// Makes it the calling thread's GPU, which is cached: all switches come here.
 absl::Status SetDevice(int ordinal) {
   thread_local int current = -1;
   if (current == ordinal) return absl::OkStatus();
@@ -69,8 +67,8 @@ absl::Status SetDevice(int ordinal) {
   return absl::OkStatus();
 }
 
-// Whose second stream the thread enqueues on, if it does.
-thread_local const Gpu* beside_of_thread = nullptr;
+// The Gpu on whose second stream the thread enqueues, or null.
+thread_local const Gpu* async_gpu_of_thread = nullptr;
 
 thread_local const char* range_of_thread = nullptr;
 
@@ -109,7 +107,8 @@ absl::StatusOr<std::unique_ptr<Gpu>> Gpu::Open(int wanted) {
       cudaStreamCreateWithFlags(&gpu->stream_, cudaStreamNonBlocking)));
   MTF_RETURN_IF_ERROR(MTF_CUDA(
       cudaStreamCreateWithFlags(&gpu->setup_stream_, cudaStreamNonBlocking)));
-  // Those that wait for a collective are many; what it runs on are few blocks.
+  // Collectives get priority: they use few blocks, and much work waits for
+  // them.
   int least = 0, greatest = 0;
   MTF_RETURN_IF_ERROR(
       MTF_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest)));
@@ -133,30 +132,31 @@ void Gpu::Enter() {
   if (!status.ok()) Keep(status);
 }
 
-bool Gpu::is_asynchronous() const { return beside_of_thread == this; }
+bool Gpu::is_asynchronous() const { return async_gpu_of_thread == this; }
 
-void Gpu::EnterSide(cudaEvent_t begin) {
+void Gpu::EnterAsync(cudaEvent_t begin) {
   Enter();
-  has_side_ = true;
+  has_async_work_ = true;
   Keep(MTF_CUDA(cudaEventRecord(begin, stream_)));
   Keep(MTF_CUDA(cudaStreamWaitEvent(communication_stream_, begin, 0)));
-  beside_of_thread = this;
+  async_gpu_of_thread = this;
 }
 
-void Gpu::LeaveSide(cudaEvent_t end) {
-  beside_of_thread = nullptr;
+void Gpu::LeaveAsync(cudaEvent_t end) {
+  async_gpu_of_thread = nullptr;
   Keep(MTF_CUDA(cudaEventRecord(end, communication_stream_)));
 }
 
-void Gpu::WaitForSide(cudaEvent_t end) {
+void Gpu::WaitForAsync(cudaEvent_t end) {
   Enter();
   Keep(MTF_CUDA(cudaStreamWaitEvent(stream_, end, 0)));
 }
 
-void Gpu::JoinSide() {
-  // A thread that finds nothing to join is behind the one that has joined.
-  std::lock_guard<std::mutex> lock(side_mutex_);
-  if (!has_side_.exchange(false)) return;
+void Gpu::JoinAsync() {
+  // Under the lock: a thread that has nothing left to join must come after the
+  // join.
+  std::lock_guard<std::mutex> lock(async_mutex_);
+  if (!has_async_work_.exchange(false)) return;
   Keep(MTF_CUDA(cudaEventRecord(joined_, communication_stream_)));
   Keep(MTF_CUDA(cudaStreamWaitEvent(stream_, joined_, 0)));
 }
@@ -170,7 +170,7 @@ absl::StatusOr<void*> Gpu::Allocate(int64_t bytes) {
     size_t free = 0, all = 0;
     cudaMemGetInfo(&free, &all);
     return absl::ResourceExhaustedError(
-        absl::StrCat("GPU ", ordinal_, " has no room for ", bytes,
+        absl::StrCat("GPU ", ordinal_, " cannot allocate ", bytes,
                      " bytes: ", free, " of ", all, " are free"));
   }
   MTF_RETURN_IF_ERROR(status);

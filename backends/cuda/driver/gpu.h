@@ -15,8 +15,8 @@
 
 namespace mtf::cuda {
 
-// What the parts of the CUDA runtime share: the GPU, its streams, and the first
-// error of what was enqueued. Safe to use from several threads.
+// State shared by all components of the CUDA runtime: the GPU, its streams, and
+// the first error of enqueued work. Thread-safe.
 class Gpu {
  public:
   static absl::StatusOr<std::unique_ptr<Gpu>> Open(int ordinal);
@@ -24,48 +24,49 @@ class Gpu {
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  // Makes it the GPU of the calling thread; cheap where it is already.
+  // Makes it the calling thread's GPU; cheap if it already is.
   void Enter();
 
   int ordinal() const { return ordinal_; }
   const GpuInfo& info() const { return info_; }
-  // Everything that computes is enqueued here; it is what is recorded.
+  // The stream of all computation, which is the one that is recorded.
   cudaStream_t stream() const { return stream_; }
-  // What the calling thread enqueues on: `stream`, or what is beside it.
+  // The stream on which the calling thread enqueues.
   cudaStream_t current_stream() const {
     return is_asynchronous() ? communication_stream_ : stream_;
   }
-  // Of the calling thread, between EnterSide and LeaveSide.
+  // Whether the calling thread is between EnterAsync and LeaveAsync.
   bool is_asynchronous() const;
-  // What must happen at once, whatever is being recorded; waited for.
+  // For work that must run immediately, even during a recording; the host waits
+  // for it.
   cudaStream_t setup_stream() const { return setup_stream_; }
-  // Collectives, ordered by events behind and before `stream`.
+  // For collectives; ordered with respect to `stream` by events.
   cudaStream_t communication_stream() const { return communication_stream_; }
 
-  // The communication stream from here on is behind `stream` as it is, and the
-  // calling thread enqueues there.
-  void EnterSide(cudaEvent_t begin);
-  // `end` stands for what it has enqueued there.
-  void LeaveSide(cudaEvent_t end);
-  // `stream` from here on is behind `end`.
-  void WaitForSide(cudaEvent_t end);
-  // `stream` from here on is behind all that is beside it.
-  void JoinSide();
+  // The communication stream waits for the current end of `stream`, and the
+  // calling thread enqueues on it from now on.
+  void EnterAsync(cudaEvent_t begin);
+  // Records `end` after the work that the thread has enqueued there.
+  void LeaveAsync(cudaEvent_t end);
+  // Later work on `stream` waits for `end`.
+  void WaitForAsync(cudaEvent_t end);
+  // Later work on `stream` waits for all asynchronous work.
+  void JoinAsync();
 
-  // Of at least one byte, aligned to 256 and zeroed.
+  // Aligned to 256 and zeroed; at least one byte.
   absl::StatusOr<void*> Allocate(int64_t bytes);
   void Free(void* data);
 
-  // What the calling thread enqueues is part of `name`, which lives until it is
-  // set to another or to null.
+  // Names the instruction whose work the calling thread enqueues. `name` must
+  // live until it is replaced by another one or null.
   static void SetRange(const char* name);
-  // That name, "" where there is none.
+  // The current name, or "".
   static const char* Range();
 
-  // Keeps an error of work that cannot answer; the first one stays.
+  // Stores the first error of work that cannot return one.
   void Keep(const absl::Status& status);
   absl::Status TakeError();
-  // Whether there ever was one, taken or not.
+  // Whether there ever was an error, taken or not.
   bool has_failed();
 
  private:
@@ -76,8 +77,8 @@ class Gpu {
   cudaStream_t stream_ = nullptr, setup_stream_ = nullptr;
   cudaStream_t communication_stream_ = nullptr;
   cudaEvent_t joined_ = nullptr;
-  std::atomic<bool> has_side_{false};  // something may run beside
-  std::mutex side_mutex_, mutex_;
+  std::atomic<bool> has_async_work_{false};
+  std::mutex async_mutex_, mutex_;
   absl::Status error_;
   bool has_failed_ = false;
 };

@@ -31,16 +31,16 @@ cublasLtEpilogue_t EpilogueOf(const MatmulProblem& problem) {
     case Epilogue::kBias:
       return CUBLASLT_EPILOGUE_BIAS;
     case Epilogue::kGelu:
-      return problem.keeps ? CUBLASLT_EPILOGUE_GELU_AUX
-                           : CUBLASLT_EPILOGUE_GELU;
+      return problem.stores_gelu_input ? CUBLASLT_EPILOGUE_GELU_AUX
+                                       : CUBLASLT_EPILOGUE_GELU;
     case Epilogue::kBiasGelu:
-      return problem.keeps ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
-                           : CUBLASLT_EPILOGUE_GELU_BIAS;
+      return problem.stores_gelu_input ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                                       : CUBLASLT_EPILOGUE_GELU_BIAS;
     case Epilogue::kGeluSlope:
       return CUBLASLT_EPILOGUE_DGELU;
     case Epilogue::kBiasOfSlope:
       return CUBLASLT_EPILOGUE_DGELU_BGRAD;
-    // A is y, and B is x.
+    // The operands are swapped: A is y, and B is x.
     case Epilogue::kSumsOfX:
       return CUBLASLT_EPILOGUE_BGRADB;
     case Epilogue::kSumsOfY:
@@ -54,8 +54,9 @@ bool SumsOperand(const MatmulProblem& problem) {
          problem.epilogue == Epilogue::kSumsOfY;
 }
 
-bool HasKept(const MatmulProblem& problem) {
-  return problem.keeps || problem.epilogue == Epilogue::kGeluSlope ||
+bool HasGeluInput(const MatmulProblem& problem) {
+  return problem.stores_gelu_input ||
+         problem.epilogue == Epilogue::kGeluSlope ||
          problem.epilogue == Epilogue::kBiasOfSlope;
 }
 
@@ -80,8 +81,8 @@ absl::Status Set(cublasLtMatmulPreference_t preference,
       preference, attribute, &value, sizeof(value)));
 }
 
-// A row-major matrix of `rows` x `columns` is a column-major one of `columns` x
-// `rows`, and a transposed one is column-major as it is.
+// Describes a row-major matrix of `rows` x `columns` as a column-major one of
+// `columns` x `rows`, and a transposed one as column-major unchanged.
 absl::Status MakeLayout(DType dtype, const Matrix& matrix, int64_t rows,
                         int64_t columns, int64_t batch,
                         cublasLtMatrixLayout_t* layout) {
@@ -98,28 +99,29 @@ absl::Status CheckSizes(const MatmulProblem& problem) {
   for (int64_t size : {problem.batch, problem.m, problem.n, problem.k}) {
     if (size > INT32_MAX) {
       return absl::UnimplementedError(absl::StrCat(
-          "cuBLASLt takes no extent over 2^31: ", problem.ToString()));
+          "cuBLASLt does not support extents over 2^31: ", problem.ToString()));
     }
   }
   if (problem.z.transposed) {
     return absl::UnimplementedError(absl::StrCat(
-        "a result has columns beside each other: ", problem.ToString()));
+        "the columns of a result are not contiguous: ", problem.ToString()));
   }
-  // As the header of cuBLASLt has it.
-  if (HasKept(problem) &&
+  // A requirement stated in cuBLASLt's header.
+  if (HasGeluInput(problem) &&
       (problem.z.leading % 8 != 0 || problem.z.batch_stride % 8 != 0)) {
     return absl::UnimplementedError(absl::StrCat(
-        "cuBLASLt keeps rows of multiples of 8 only: ", problem.ToString()));
+        "cuBLASLt only stores gelu inputs whose rows are multiples of 8: ",
+        problem.ToString()));
   }
-  // BGRADA takes no transposed A, BGRADB no other than a transposed B, and of a
-  // batch neither says what it adds up.
-  const bool beside = problem.epilogue == Epilogue::kSumsOfX
-                          ? problem.x.transposed
-                          : !problem.y.transposed;
-  if (SumsOperand(problem) && (problem.batch > 1 || !beside)) {
+  // BGRADA does not support a transposed A, BGRADB only a transposed B. For
+  // batches the documentation does not say what they sum.
+  const bool supported = problem.epilogue == Epilogue::kSumsOfX
+                             ? problem.x.transposed
+                             : !problem.y.transposed;
+  if (SumsOperand(problem) && (problem.batch > 1 || !supported)) {
     return absl::UnimplementedError(
-        absl::StrCat("cuBLASLt adds up an operand of one matmul, along which "
-                     "neighbours are rows or columns: ",
+        absl::StrCat("cuBLASLt does not sum operands of a batch, or along "
+                     "their contiguous dimension: ",
                      problem.ToString()));
   }
   return absl::OkStatus();
@@ -137,7 +139,7 @@ absl::StatusOr<std::unique_ptr<LtCall>> LtCall::Create(
 
 absl::Status LtCall::Init() {
   const MatmulProblem& p = problem_;
-  // 16-bit operands are multiplied exactly and added up in float32.
+  // Products of 16-bit operands are exact, and accumulated in float32.
   const cublasComputeType_t compute = p.tf32 && p.dtype == kFloat32
                                           ? CUBLAS_COMPUTE_32F_FAST_TF32
                                           : CUBLAS_COMPUTE_32F;
@@ -151,7 +153,7 @@ absl::Status LtCall::Init() {
           static_cast<int32_t>(p.x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N)));
   MTF_RETURN_IF_ERROR(Set(call_, CUBLASLT_MATMUL_DESC_EPILOGUE,
                           static_cast<uint32_t>(EpilogueOf(p))));
-  if (HasKept(p)) {
+  if (HasGeluInput(p)) {
     MTF_RETURN_IF_ERROR(
         Set(call_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.z.leading));
     MTF_RETURN_IF_ERROR(Set(call_,
@@ -161,7 +163,7 @@ absl::Status LtCall::Init() {
   MTF_RETURN_IF_ERROR(MakeLayout(p.dtype, p.x, p.m, p.k, p.batch, &x_));
   MTF_RETURN_IF_ERROR(MakeLayout(p.dtype, p.y, p.k, p.n, p.batch, &y_));
   MTF_RETURN_IF_ERROR(MakeLayout(p.result_dtype, p.z, p.m, p.n, p.batch, &z_));
-  // The heuristics read the alignment of pointers off their values.
+  // The heuristics derive the alignment from pointer values.
   void* aligned =
       reinterpret_cast<void*>(static_cast<uintptr_t>(p.z.alignment));
   return SetPointers(aligned, aligned);
@@ -174,13 +176,13 @@ LtCall::~LtCall() {
   }
 }
 
-absl::Status LtCall::SetPointers(const void* bias, const void* kept) {
+absl::Status LtCall::SetPointers(const void* bias, const void* gelu_input) {
   if (problem_.bias_elements() > 0) {
     MTF_RETURN_IF_ERROR(Set(call_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
   }
-  if (HasKept(problem_)) {
+  if (HasGeluInput(problem_)) {
     MTF_RETURN_IF_ERROR(
-        Set(call_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, kept));
+        Set(call_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, gelu_input));
   }
   return absl::OkStatus();
 }
@@ -198,14 +200,14 @@ absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> LtCall::Candidates(
   absl::Status status =
       Set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
           static_cast<uint64_t>(workspace));
-  // Parts of a sum are added up before they are rounded: left to itself, an
-  // algorithm that splits k may add them up as 16-bit floats.
+  // Split sums must be accumulated before rounding: by default an algorithm
+  // that splits k may accumulate in 16-bit floats.
   if (DTypeSize(problem_.result_dtype) == 2) {
     constexpr uint32_t kInFloat = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     status.Update(
         Set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kInFloat));
   }
-  // A is y, and B is x.
+  // The operands are swapped: A is y, and B is x.
   status.Update(
       set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem_.y.alignment));
   status.Update(
@@ -218,7 +220,7 @@ absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> LtCall::Candidates(
     const cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(
         handle, call_, y_, x_, z_, z_, preference, most, results.data(),
         &count);
-    // "Impossible" is no more than "not supported": callers know another way.
+    // Invalid value means "not supported" here; callers have a fallback.
     status = CheckCublas(code == CUBLAS_STATUS_INVALID_VALUE
                              ? CUBLAS_STATUS_NOT_SUPPORTED
                              : code,
@@ -234,7 +236,7 @@ absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> LtCall::Candidates(
   }
   if (candidates.empty()) {
     return absl::UnimplementedError(
-        absl::StrCat("cuBLASLt has nothing for ", problem_.ToString()));
+        absl::StrCat("cuBLASLt has no algorithm for ", problem_.ToString()));
   }
   return candidates;
 }
@@ -252,7 +254,7 @@ absl::Status LtCall::Run(cublasLtHandle_t handle,
                          const PreparedMatmul::Buffers& buffers,
                          void* workspace, size_t workspace_bytes,
                          cudaStream_t stream) {
-  MTF_RETURN_IF_ERROR(SetPointers(buffers.bias, buffers.kept));
+  MTF_RETURN_IF_ERROR(SetPointers(buffers.bias, buffers.gelu_input));
   const void* addend = buffers.addend != nullptr ? buffers.addend : buffers.z;
   return MTF_CUBLAS(cublasLtMatmul(handle, call_, &problem_.alpha, buffers.y,
                                    y_, buffers.x, x_, &problem_.beta, addend,

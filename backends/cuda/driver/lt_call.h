@@ -13,16 +13,16 @@
 
 namespace mtf::cuda {
 
-// A MatmulProblem as cuBLASLt is told it. Its matrices are column-major and
-// ours row-major, so it computes z' = y' x': the operands trade places, n is
-// its number of rows, and nothing is transposed that was not.
+// A MatmulProblem as a cuBLASLt call. cuBLASLt's matrices are column-major and
+// ours are row-major, so it computes z' = y' x': the operands are swapped, n is
+// its number of rows, and the transpositions stay as they are.
 class LtCall {
  public:
   static absl::StatusOr<std::unique_ptr<LtCall>> Create(
       const MatmulProblem& problem);
   ~LtCall();
 
-  // What the heuristics name for at most `workspace` bytes, best first.
+  // Algorithms from the heuristics with at most `workspace` bytes, best first.
   absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> Candidates(
       cublasLtHandle_t handle, size_t workspace, int most);
   // Whether this library on this GPU can run `algorithm` for the problem.
@@ -36,7 +36,7 @@ class LtCall {
  private:
   explicit LtCall(const MatmulProblem& problem) : problem_(problem) {}
   absl::Status Init();
-  absl::Status SetPointers(const void* bias, const void* kept);
+  absl::Status SetPointers(const void* bias, const void* gelu_input);
 
   MatmulProblem problem_;
   cublasLtMatmulDesc_t call_ = nullptr;

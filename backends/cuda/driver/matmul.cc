@@ -18,9 +18,9 @@ namespace {
 
 using Matrix = MatmulProblem::Matrix;
 
-constexpr int kRuns = 3;  // of each, behind one that does not count
+constexpr int kRuns = 3;  // timed runs of each, after one warm-up
 
-// Algorithms travel and are kept as the bytes of the library's struct.
+// Algorithms are serialized as the bytes of cuBLASLt's struct.
 std::string BytesOf(const cublasLtMatmulAlgo_t& algorithm) {
   return std::string(reinterpret_cast<const char*>(&algorithm),
                      sizeof(algorithm));
@@ -57,10 +57,10 @@ class LtMatmul : public PreparedMatmul {
   std::unique_ptr<LtCall> call_;
   std::shared_ptr<const MatmulChoices::Choice> choice_;
   void* workspace_;
-  std::mutex& mutex_;  // of the workspace
+  std::mutex& mutex_;  // guards the workspace
 };
 
-// Bytes from the first to behind the last element of a batch of matrices.
+// The bytes between the first and the end of the last element of a batch.
 int64_t SpanBytes(DType dtype, const Matrix& matrix, int64_t rows,
                   int64_t columns, int64_t batch) {
   if (matrix.transposed) std::swap(rows, columns);
@@ -69,8 +69,8 @@ int64_t SpanBytes(DType dtype, const Matrix& matrix, int64_t rows,
   return (last + 1) * DTypeSize(dtype);
 }
 
-// Operands to time with, in one allocation; fails where memory is short, which
-// is no error: the heuristics' first choice is good.
+// Operands for timing, in one allocation. If memory is short there are none,
+// which is not an error: the heuristics' first choice is used.
 class Operands {
  public:
   explicit Operands(const MatmulProblem& p) {
@@ -79,9 +79,9 @@ class Operands {
                              SpanBytes(p.dtype, p.y, p.k, p.n, p.batch), z, z,
                              p.bias_elements() * DTypeSize(p.result_dtype)};
     int64_t all = 0;
-    std::array<int64_t, 5> places;
-    for (size_t i = 0; i < places.size(); ++i) {
-      places[i] = all;
+    std::array<int64_t, 5> offsets;
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      offsets[i] = all;
       all += (sizes[i] + 255) / 256 * 256;
     }
     size_t free = 0, total = 0;
@@ -93,11 +93,11 @@ class Operands {
       return;
     }
     char* data = static_cast<char*>(data_);
-    buffers.x = data + places[0];
-    buffers.y = data + places[1];
-    buffers.z = data + places[2];
-    buffers.kept = data + places[3];
-    buffers.bias = data + places[4];
+    buffers.x = data + offsets[0];
+    buffers.y = data + offsets[1];
+    buffers.z = data + offsets[2];
+    buffers.gelu_input = data + offsets[3];
+    buffers.bias = data + offsets[4];
     bytes_ = all;
   }
   ~Operands() {
@@ -105,7 +105,7 @@ class Operands {
   }
   bool ok() const { return data_ != nullptr; }
 
-  // Small numbers in every dtype; zeros would be multiplied faster.
+  // Small numbers in every dtype; zeros would run faster.
   absl::Status Fill(cudaStream_t stream) {
     return MTF_CUDA(cudaMemsetAsync(data_, 0x2c, bytes_, stream));
   }
@@ -117,7 +117,7 @@ class Operands {
   int64_t bytes_ = 0;
 };
 
-// Two events around what is timed.
+// A pair of events for timing.
 class Stopwatch {
  public:
   absl::Status Init() {
@@ -128,7 +128,7 @@ class Stopwatch {
     if (begin_ != nullptr) cudaEventDestroy(begin_);
     if (end_ != nullptr) cudaEventDestroy(end_);
   }
-  // Milliseconds of `work` on the stream.
+  // Runs `work` on the stream and returns its milliseconds.
   template <typename Work>
   absl::StatusOr<float> Time(cudaStream_t stream, const Work& work) {
     MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventRecord(begin_, stream)));
@@ -145,7 +145,7 @@ class Stopwatch {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-// The place of the fastest of `candidates`; none where they cannot be timed.
+// The index of the fastest of `candidates`; nullopt if they cannot be timed.
 std::optional<size_t> Fastest(LtCall& call, cublasLtHandle_t handle,
                               const MatmulProblem& problem,
                               absl::Span<const std::string> candidates,
@@ -173,7 +173,7 @@ std::optional<size_t> Fastest(LtCall& call, cublasLtHandle_t handle,
       if (!time.ok()) return best;
       if (least < 0 || *time < least) least = *time;
     }
-    // A later one must be faster by more than clocks vary.
+    // A later candidate must be faster by more than the noise.
     if (best_time < 0 || least < 0.98f * best_time) {
       best = i;
       best_time = least;
@@ -220,7 +220,7 @@ class LtLibrary : public MatmulLibrary {
       absl::Span<const std::string> candidates) override {
     const auto call = LtCall::Create(problem);
     if (!call.ok()) return std::nullopt;
-    // Behind what computes at present, with the workspace of the stream.
+    // Runs after the current work, with the stream's workspace.
     return cuda::Fastest(**call, handle_, problem, candidates, workspace_,
                          mutex_, gpu_.stream());
   }
@@ -262,9 +262,9 @@ absl::StatusOr<std::unique_ptr<PreparedMatmul>> Matmuls::Prepare(
 }
 
 absl::StatusOr<std::string> Matmuls::Settle(int rank,
-                                            const ExchangeTexts& exchange) {
+                                            const AllGatherTexts& all_gather) {
   gpu_.Enter();
-  return choices_->Settle(rank, exchange);
+  return choices_->Settle(rank, all_gather);
 }
 
 }  // namespace mtf::cuda

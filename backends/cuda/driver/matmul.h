@@ -17,19 +17,20 @@ namespace mtf::cuda {
 
 class LtLibrary;
 
-// Matmuls of one GPU by cuBLASLt, with the algorithms of MatmulChoices.
+// Matmuls on one GPU by cuBLASLt, with algorithms from MatmulChoices.
 class Matmuls {
  public:
   static absl::StatusOr<std::unique_ptr<Matmuls>> Create(Gpu& gpu);
   ~Matmuls();
 
-  // `may_time`: false while something is recorded.
+  // `may_time` is false during a recording.
   absl::StatusOr<std::unique_ptr<PreparedMatmul>> Prepare(
       const MatmulProblem& problem, bool may_time);
 
-  // As MatmulChoices has them.
+  // See MatmulChoices.
   void JoinClique() { choices_->JoinClique(); }
-  absl::StatusOr<std::string> Settle(int rank, const ExchangeTexts& exchange);
+  absl::StatusOr<std::string> Settle(int rank,
+                                     const AllGatherTexts& all_gather);
 
   static constexpr size_t kWorkspaceBytes = 32 << 20;
 
@@ -38,8 +39,9 @@ class Matmuls {
 
   Gpu& gpu_;
   cublasLtHandle_t handle_ = nullptr;
-  // Of the stream: its matmuls share it. A matmul may be several launches that
-  // leave things for each other there, so no other thread's comes between.
+  // Shared by the matmuls of the stream. A matmul may be several launches that
+  // pass data through it, so launches of other threads must not come in
+  // between.
   void* workspace_ = nullptr;
   std::mutex mutex_;
   std::unique_ptr<LtLibrary> library_;

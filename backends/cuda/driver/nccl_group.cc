@@ -35,7 +35,7 @@ ncclDataType_t TypeOf(DType dtype) {
   return ncclUint8;
 }
 
-// A sum of bools, which are 0 and 1, is whether any of them is 1.
+// A sum of bools, stored as 0 and 1, is a logical or.
 ncclRedOp_t OperatorOf(ReduceKind kind, DType dtype) {
   switch (kind) {
     case ReduceKind::kSum:
@@ -48,9 +48,9 @@ ncclRedOp_t OperatorOf(ReduceKind kind, DType dtype) {
   return ncclSum;
 }
 
-// Calls `work`, which waits for other processes, on a thread of its own, so
-// that this one need not wait longer than `seconds` (0: for ever). A thread
-// that does not come back is left behind with what it holds.
+// Calls `work`, which waits for other processes, on its own thread, and waits
+// at most `seconds` for it (0: forever). A thread that does not return is
+// abandoned with the objects it holds.
 absl::Status CallWithin(double seconds, const std::string& what,
                         std::function<absl::Status()> work) {
   if (seconds <= 0) return work();
@@ -81,12 +81,12 @@ absl::Status CallWithin(double seconds, const std::string& what,
       " for other processes; MTF_COLLECTIVE_TIMEOUT sets the seconds"));
 }
 
-// How long errors wait for cliques to end. The GPU is free at once; the call
-// comes back when no recording has one of their collectives in it, and those
-// live as long as the programs that they are of.
+// How long an error waits for cliques to be aborted. The GPU is free
+// immediately, but the call returns only when no recording contains a
+// collective of the clique, and recordings live as long as their programs.
 constexpr double kAbortSeconds = 2;
 
-// All at the same time: what one has enqueued may be behind another's.
+// Aborts all concurrently: the work of one may wait for another's.
 void Abort(std::vector<ncclComm_t> communicators, int ordinal) {
   if (communicators.empty()) return;
   CallWithin(kAbortSeconds, "ncclCommAbort", [=] {
@@ -128,7 +128,7 @@ class CudaNcclGroup : public NcclGroup {
       if (event != nullptr) cudaEventDestroy(event);
     }
     if (communicator_ == nullptr) return;
-    // After an error others may wait in a collective that never ends.
+    // After an error others may wait in a collective that never completes.
     if (gpu_.has_failed()) {
       Abort({communicator_}, gpu_.ordinal());
     } else {
@@ -136,13 +136,13 @@ class CudaNcclGroup : public NcclGroup {
     }
   }
 
-  absl::Status AllReduce(absl::Span<const Piece> pieces, DType dtype,
+  absl::Status AllReduce(absl::Span<const ReduceBuffer> buffers, DType dtype,
                          ReduceKind kind) override {
     return Enqueue("all_reduce", [&]() -> absl::Status {
-      for (const Piece& piece : pieces) {
+      for (const ReduceBuffer& buffer : buffers) {
         MTF_RETURN_IF_ERROR(MTF_NCCL(
             communicator_,
-            ncclAllReduce(piece.in, piece.out, piece.count, TypeOf(dtype),
+            ncclAllReduce(buffer.in, buffer.out, buffer.count, TypeOf(dtype),
                           OperatorOf(kind, dtype), communicator_, stream())));
       }
       return absl::OkStatus();
@@ -168,11 +168,11 @@ class CudaNcclGroup : public NcclGroup {
 
   absl::Status AllToAll(const void* in, void* out, int64_t bytes) override {
     return Enqueue("all_to_all", [&]() -> absl::Status {
-      for (int place = 0; place < size_; ++place) {
+      for (int rank = 0; rank < size_; ++rank) {
         MTF_RETURN_IF_ERROR(
-            Send(static_cast<const char*>(in) + place * bytes, bytes, place));
+            Send(static_cast<const char*>(in) + rank * bytes, bytes, rank));
         MTF_RETURN_IF_ERROR(
-            Receive(static_cast<char*>(out) + place * bytes, bytes, place));
+            Receive(static_cast<char*>(out) + rank * bytes, bytes, rank));
       }
       return absl::OkStatus();
     });
@@ -181,7 +181,7 @@ class CudaNcclGroup : public NcclGroup {
   absl::Status Permute(const void* in, void* out, int64_t bytes, int source,
                        int destination) override {
     return Enqueue("collective_permute", [&]() -> absl::Status {
-      // To oneself too: NCCL copies.
+      // Also to this rank itself: NCCL copies.
       MTF_RETURN_IF_ERROR(Send(in, bytes, destination));
       return Receive(out, bytes, source);
     });
@@ -189,14 +189,14 @@ class CudaNcclGroup : public NcclGroup {
 
   absl::Status Poll() override { return groups_.Poll(); }
 
-  absl::Status GivenUp() const {
+  absl::Status CheckNotAborted() const {
     if (communicator_ != nullptr) return absl::OkStatus();
-    return absl::AbortedError(absl::StrCat(last_, " was given up on ", Where(),
+    return absl::AbortedError(absl::StrCat(last_, " was aborted on ", Where(),
                                            ", because another clique failed"));
   }
-  // The error that NCCL met on its own, if any.
+  // NCCL's asynchronous error, if any.
   absl::Status AsyncError() {
-    MTF_RETURN_IF_ERROR(GivenUp());
+    MTF_RETURN_IF_ERROR(CheckNotAborted());
     ncclResult_t error = ncclSuccess;
     MTF_RETURN_IF_ERROR(
         MTF_NCCL(communicator_, ncclCommGetAsyncError(communicator_, &error)));
@@ -204,31 +204,32 @@ class CudaNcclGroup : public NcclGroup {
       return absl::OkStatus();
     return CheckNccl(error, last_.c_str(), communicator_);
   }
-  // Gives up the communicator, which the caller ends.
+  // Releases the communicator, which the caller must destroy.
   ncclComm_t Release() { return std::exchange(communicator_, nullptr); }
   ncclComm_t communicator() const { return communicator_; }
 
  private:
   cudaStream_t stream() const { return gpu_.communication_stream(); }
 
-  absl::Status Send(const void* data, int64_t bytes, int place) {
-    return MTF_NCCL(communicator_, ncclSend(data, bytes, ncclUint8, place,
+  absl::Status Send(const void* data, int64_t bytes, int rank) {
+    return MTF_NCCL(communicator_, ncclSend(data, bytes, ncclUint8, rank,
                                             communicator_, stream()));
   }
-  absl::Status Receive(void* data, int64_t bytes, int place) {
-    return MTF_NCCL(communicator_, ncclRecv(data, bytes, ncclUint8, place,
+  absl::Status Receive(void* data, int64_t bytes, int rank) {
+    return MTF_NCCL(communicator_, ncclRecv(data, bytes, ncclUint8, rank,
                                             communicator_, stream()));
   }
 
-  // Enqueues what `calls` calls as one group behind all that the compute stream
-  // has, and the compute stream behind it; a thread that has entered the side
-  // sees to both itself. After an error nothing may wait for what others never
-  // enqueue, not even the end of this process, so all cliques are given up.
+  // Enqueues the NCCL calls of `calls` as one group, which waits for all work
+  // on the compute stream, and makes the compute stream wait for the group. A
+  // thread between EnterAsync and LeaveAsync handles both waits itself. After
+  // an error nothing, not even the end of this process, may wait for
+  // collectives that other ranks never enqueue, so all cliques are aborted.
   template <typename Calls>
   absl::Status Enqueue(const char* name, const Calls& calls) {
     gpu_.Enter();
     last_ = name;
-    // The instruction that it is of.
+    // The instruction that enqueues the collective.
     if (*Gpu::Range() != '\0') absl::StrAppend(&last_, " of ", Gpu::Range());
     const absl::Status status = TryEnqueue(calls);
     if (!status.ok()) {
@@ -247,7 +248,8 @@ class CudaNcclGroup : public NcclGroup {
     }
     MTF_RETURN_IF_ERROR(MTF_NCCL(communicator_, ncclGroupStart()));
     const absl::Status called = calls();
-    // Ended even so, or every later group of this thread would be part of it.
+    // The group is ended even after an error, or later groups of this thread
+    // would become part of it.
     const absl::Status ended = MTF_NCCL(communicator_, ncclGroupEnd());
     MTF_RETURN_IF_ERROR(called);
     MTF_RETURN_IF_ERROR(ended);
@@ -261,7 +263,7 @@ class CudaNcclGroup : public NcclGroup {
   ncclComm_t communicator_;
   cudaEvent_t before_ = nullptr, after_ = nullptr;
   int place_ = 0, size_ = 1;
-  std::string last_ = "no collective";  // enqueued last, for errors
+  std::string last_ = "no collective";  // last enqueued, for errors
 };
 
 absl::StatusOr<std::string> NcclGroups::NewId() {
@@ -282,16 +284,15 @@ absl::StatusOr<std::unique_ptr<NcclGroup>> NcclGroups::Add(
 }
 
 absl::StatusOr<std::unique_ptr<NcclGroup>> NcclGroups::Join(
-    const std::string& id, int size, int place) {
+    const std::string& id, int size, int rank) {
   ncclUniqueId unique;
   if (id.size() != sizeof(unique.internal)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "an NCCL id has ", sizeof(unique.internal), " bytes, not ", id.size()));
   }
   std::memcpy(unique.internal, id.data(), sizeof(unique.internal));
-  SetWhere(
-      absl::StrCat("GPU ", gpu_.ordinal(), ", place ", place, " of ", size));
-  // Shared with a thread that may stay behind.
+  SetWhere(absl::StrCat("GPU ", gpu_.ordinal(), ", rank ", rank, " of ", size));
+  // Shared with a thread that may be abandoned.
   auto made = std::make_shared<ncclComm_t>(nullptr);
   const int ordinal = gpu_.ordinal();
   MTF_RETURN_IF_ERROR(
@@ -299,8 +300,8 @@ absl::StatusOr<std::unique_ptr<NcclGroup>> NcclGroups::Join(
         MTF_RETURN_IF_ERROR(MTF_CUDA(cudaSetDevice(ordinal)));
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         config.blocking = 1;
-        return MTF_NCCL(nullptr, ncclCommInitRankConfig(
-                                     made.get(), size, unique, place, &config));
+        return MTF_NCCL(nullptr, ncclCommInitRankConfig(made.get(), size,
+                                                        unique, rank, &config));
       }));
   return Add(*made);
 }
@@ -339,10 +340,10 @@ absl::Status NcclGroups::Poll() {
   return status;
 }
 
-absl::Status NcclGroups::GivenUp() {
+absl::Status NcclGroups::CheckNotAborted() {
   std::lock_guard<std::mutex> lock(mutex_);
   for (const CudaNcclGroup* group : groups_) {
-    MTF_RETURN_IF_ERROR(group->GivenUp());
+    MTF_RETURN_IF_ERROR(group->CheckNotAborted());
   }
   return absl::OkStatus();
 }

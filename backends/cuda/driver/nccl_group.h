@@ -18,24 +18,24 @@ namespace mtf::cuda {
 
 class CudaNcclGroup;
 
-// The cliques of one process. What waits for the GPU asks it now and then
-// whether a clique has failed, because the GPU itself would wait for ever.
+// The cliques of one process. A thread that waits for the GPU polls for failed
+// cliques, because the GPU itself would wait for them forever.
 class NcclGroups {
  public:
   NcclGroups(Gpu& gpu, double timeout) : gpu_(gpu), timeout_(timeout) {}
 
   absl::StatusOr<std::string> NewId();
   absl::StatusOr<std::unique_ptr<NcclGroup>> Join(const std::string& id,
-                                                  int size, int place);
+                                                  int size, int rank);
   absl::StatusOr<std::unique_ptr<NcclGroup>> Split(NcclGroup& parent, int color,
                                                    int key);
 
   bool empty();
   // The first error of any clique; all of them are then aborted.
   absl::Status Poll();
-  // An error where a clique has been ended before its time.
-  absl::Status GivenUp();
-  // Ends all cliques, so that nothing enqueued waits for another process.
+  // An error if a clique has been aborted.
+  absl::Status CheckNotAborted();
+  // Aborts all cliques, so that no enqueued work waits for another process.
   void Abort();
   double timeout() const { return timeout_; }
 
@@ -45,7 +45,7 @@ class NcclGroups {
   absl::StatusOr<std::unique_ptr<NcclGroup>> Add(ncclComm_t communicator);
 
   Gpu& gpu_;
-  const double timeout_;  // seconds; 0 waits for ever
+  const double timeout_;  // seconds; 0 waits forever
   std::mutex mutex_;
   std::vector<CudaNcclGroup*> groups_;
 };

@@ -48,11 +48,11 @@ class GraphRecording : public Recording {
   cudaGraphExec_t graph_;
 };
 
-// Events on both streams, where what is beside begins and ends.
-class CudaSideWork : public SideWork {
+// Events on both streams at the begin and the end of asynchronous work.
+class CudaAsyncWork : public AsyncWork {
  public:
-  explicit CudaSideWork(Gpu& gpu) : gpu_(gpu) {}
-  ~CudaSideWork() override {
+  explicit CudaAsyncWork(Gpu& gpu) : gpu_(gpu) {}
+  ~CudaAsyncWork() override {
     gpu_.Enter();
     for (cudaEvent_t event : {begin_, end_}) {
       if (event != nullptr) cudaEventDestroy(event);
@@ -87,8 +87,8 @@ class CudaRuntime : public Runtime {
 
   ~CudaRuntime() override {
     gpu_->Enter();
-    // What is enqueued uses what goes now.
-    gpu_->JoinSide();
+    // Enqueued work may use memory that is freed here.
+    gpu_->JoinAsync();
     cudaStreamSynchronize(gpu_->stream());
   }
 
@@ -107,8 +107,8 @@ class CudaRuntime : public Runtime {
   void CopyToHost(void* to, const void* from, int64_t bytes) override {
     if (bytes == 0 || !MayTouchHost("CopyToHost")) return;
 #ifdef MTF_HAS_NCCL
-    // The call comes back when the copy is over, unless `to` is pinned, and
-    // would not see that what it waits for never ends.
+    // Unless `to` is pinned, cudaMemcpyAsync returns only when the copy has
+    // finished, and would not notice a collective that never completes.
     if (!groups_.empty()) {
       const absl::Status waited = WaitForOthers();
       if (!waited.ok()) return gpu_->Keep(waited);
@@ -159,8 +159,8 @@ class CudaRuntime : public Runtime {
   }
 
   absl::StatusOr<std::string> SettleMatmuls(
-      int rank, const ExchangeTexts& exchange) override {
-    return matmuls_->Settle(rank, exchange);
+      int rank, const AllGatherTexts& all_gather) override {
+    return matmuls_->Settle(rank, all_gather);
   }
 
   absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareAttention(
@@ -173,31 +173,31 @@ class CudaRuntime : public Runtime {
 #endif
   }
 
-  std::unique_ptr<SideWork> NewSideWork() override {
-    auto work = std::make_unique<CudaSideWork>(*gpu_);
+  std::unique_ptr<AsyncWork> NewAsyncWork() override {
+    auto work = std::make_unique<CudaAsyncWork>(*gpu_);
     const absl::Status made = work->Init();
     if (made.ok()) return work;
     gpu_->Keep(made);
     return nullptr;
   }
-  void EnterSide(SideWork& work) override {
-    gpu_->EnterSide(static_cast<CudaSideWork&>(work).begin());
+  void EnterAsync(AsyncWork& work) override {
+    gpu_->EnterAsync(static_cast<CudaAsyncWork&>(work).begin());
   }
-  void LeaveSide(SideWork& work) override {
-    gpu_->LeaveSide(static_cast<CudaSideWork&>(work).end());
+  void LeaveAsync(AsyncWork& work) override {
+    gpu_->LeaveAsync(static_cast<CudaAsyncWork&>(work).end());
   }
-  void WaitForSide(SideWork& work) override {
-    gpu_->WaitForSide(static_cast<CudaSideWork&>(work).end());
+  void WaitForAsync(AsyncWork& work) override {
+    gpu_->WaitForAsync(static_cast<CudaAsyncWork&>(work).end());
   }
 
   absl::Status Synchronize() override {
     gpu_->Enter();
     if (recording_) {
       return absl::FailedPreconditionError(
-          "what is recorded does not run, so nothing can wait for it");
+          "recorded work does not run, so nothing can wait for it");
     }
-    // What a step that failed has left there.
-    gpu_->JoinSide();
+    // Asynchronous work left over from a failed step.
+    gpu_->JoinAsync();
     gpu_->Keep(WaitForStream());
     return gpu_->TakeError();
   }
@@ -205,9 +205,9 @@ class CudaRuntime : public Runtime {
   absl::Status BeginRecording() override {
     gpu_->Enter();
     if (recording_.exchange(true)) {
-      return absl::FailedPreconditionError("a recording is under way");
+      return absl::FailedPreconditionError("a recording is already active");
     }
-    // Relaxed: NCCL and other threads go on with what is theirs meanwhile.
+    // Relaxed mode: NCCL and other threads may make any call meanwhile.
     const absl::Status begun = MTF_CUDA(
         cudaStreamBeginCapture(gpu_->stream(), cudaStreamCaptureModeRelaxed));
     if (!begun.ok()) recording_ = false;
@@ -217,13 +217,13 @@ class CudaRuntime : public Runtime {
   absl::StatusOr<std::unique_ptr<Recording>> EndRecording() override {
     gpu_->Enter();
     if (!recording_) {
-      return absl::FailedPreconditionError("no recording is under way");
+      return absl::FailedPreconditionError("no recording is active");
     }
     cudaGraph_t graph = nullptr;
     absl::Status status =
         MTF_CUDA(cudaStreamEndCapture(gpu_->stream(), &graph));
     recording_ = false;
-    // What could not be enqueued is why a recording is incomplete.
+    // A call that failed to enqueue makes the recording incomplete.
     const absl::Status kept = gpu_->TakeError();
     if (!kept.ok()) status = kept;
     cudaGraphExec_t executable = nullptr;
@@ -246,10 +246,10 @@ class CudaRuntime : public Runtime {
   }
   absl::StatusOr<std::unique_ptr<NcclGroup>> JoinNccl(const std::string& id,
                                                       int size,
-                                                      int place) override {
+                                                      int rank) override {
     gpu_->Enter();
     if (size > 1) matmuls_->JoinClique();
-    return groups_.Join(id, size, place);
+    return groups_.Join(id, size, rank);
   }
   absl::StatusOr<std::unique_ptr<NcclGroup>> SplitNccl(NcclGroup& parent,
                                                        int color,
@@ -295,7 +295,8 @@ class CudaRuntime : public Runtime {
     static_cast<void>(timeout);
   }
 
-  // A recording is run again and again, but the host's memory has moved on.
+  // Recordings are replayed when the host memory may be gone, so they must not
+  // access it.
   bool MayTouchHost(const char* what) {
     gpu_->Enter();
     if (!recording_) return true;
@@ -312,20 +313,20 @@ class CudaRuntime : public Runtime {
   }
 
 #ifdef MTF_HAS_NCCL
-  // A collective ends when all have come; the GPU would wait for ever for one
-  // that has failed, so the host looks after it.
+  // A collective completes when all ranks arrive. The GPU would wait forever
+  // for a rank that has failed, so the host polls.
   absl::Status WaitForOthers() {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point begin = Clock::now();
     Clock::time_point looked = begin;
     while (true) {
       const cudaError_t code = cudaStreamQuery(gpu_->stream());
-      if (code == cudaSuccess) return groups_.GivenUp();
+      if (code == cudaSuccess) return groups_.CheckNotAborted();
       if (code != cudaErrorNotReady) return CheckCuda(code, "cudaStreamQuery");
       cudaGetLastError();
       const Clock::time_point now = Clock::now();
       const std::chrono::duration<double> waited = now - begin;
-      // Most steps end soon; a long one need not be watched closely.
+      // Most steps end soon; longer ones are polled less often.
       if (waited.count() > 0.001) {
         std::this_thread::sleep_for(std::chrono::microseconds(20));
       }
@@ -336,15 +337,15 @@ class CudaRuntime : public Runtime {
         groups_.Abort();
         return absl::DeadlineExceededError(absl::StrCat(
             "collectives of a step did not end within ", groups_.timeout(),
-            " seconds on ", Where(), ": another process has not come",
+            " seconds on ", Where(), ": another process did not reach them",
             "\n  help     --collective_timeout or MTF_COLLECTIVE_TIMEOUT sets "
-            "the seconds, 0 waits for ever"));
+            "the seconds, 0 waits forever"));
       }
     }
   }
 #endif
 
-  // In this order: what comes later uses what comes before.
+  // Order matters for destruction: later members use earlier ones.
   std::unique_ptr<Gpu> gpu_;
   KernelLibrary kernels_;
   Staging staging_;
@@ -361,7 +362,7 @@ class CudaRuntime : public Runtime {
 }  // namespace
 }  // namespace mtf::cuda
 
-// What the shared object exports; everything else is hidden.
+// The functions exported by the shared object; all others are hidden.
 #define MTF_EXPORT extern "C" __attribute__((visibility("default")))
 
 MTF_EXPORT int64_t mtf_cuda_abi() { return mtf::cuda::kDriverAbi; }

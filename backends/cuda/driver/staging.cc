@@ -11,28 +11,28 @@ namespace mtf::cuda {
 
 Staging::~Staging() {
   gpu_.Enter();
-  for (Piece& piece : pieces_) {
-    if (piece.done != nullptr) {
-      cudaEventSynchronize(piece.done);
-      cudaEventDestroy(piece.done);
+  for (Buffer& buffer : buffers_) {
+    if (buffer.done != nullptr) {
+      cudaEventSynchronize(buffer.done);
+      cudaEventDestroy(buffer.done);
     }
-    if (piece.data != nullptr) cudaFreeHost(piece.data);
+    if (buffer.data != nullptr) cudaFreeHost(buffer.data);
   }
 }
 
 absl::Status Staging::Fill() {
-  while (static_cast<int>(pieces_.size()) < kPieces) {
-    // Kept even where its second part fails, so that the end frees the first.
-    Piece& piece = pieces_.emplace_back();
+  while (static_cast<int>(buffers_.size()) < kBuffers) {
+    // Kept even if creating its event fails, so that the destructor frees it.
+    Buffer& buffer = buffers_.emplace_back();
     absl::Status status =
-        MTF_CUDA(cudaHostAlloc(&piece.data, kBytes, cudaHostAllocDefault));
+        MTF_CUDA(cudaHostAlloc(&buffer.data, kBytes, cudaHostAllocDefault));
     if (status.ok()) {
       status = MTF_CUDA(
-          cudaEventCreateWithFlags(&piece.done, cudaEventDisableTiming));
+          cudaEventCreateWithFlags(&buffer.done, cudaEventDisableTiming));
     }
     if (!status.ok()) {
-      if (piece.data != nullptr) cudaFreeHost(piece.data);
-      pieces_.pop_back();
+      if (buffer.data != nullptr) cudaFreeHost(buffer.data);
+      buffers_.pop_back();
       return status;
     }
   }
@@ -43,16 +43,16 @@ absl::Status Staging::CopyToDevice(void* to, const void* from, int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
   MTF_RETURN_IF_ERROR(Fill());
   for (int64_t at = 0; at < bytes; at += kBytes) {
-    Piece& piece = pieces_[next_];
-    next_ = (next_ + 1) % kPieces;
+    Buffer& buffer = buffers_[next_];
+    next_ = (next_ + 1) % kBuffers;
     const size_t size = std::min(kBytes, bytes - at);
-    // An event that was never recorded is done.
-    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventSynchronize(piece.done)));
-    std::memcpy(piece.data, static_cast<const char*>(from) + at, size);
+    // An event that was never recorded counts as complete.
+    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventSynchronize(buffer.done)));
+    std::memcpy(buffer.data, static_cast<const char*>(from) + at, size);
     MTF_RETURN_IF_ERROR(
-        MTF_CUDA(cudaMemcpyAsync(static_cast<char*>(to) + at, piece.data, size,
+        MTF_CUDA(cudaMemcpyAsync(static_cast<char*>(to) + at, buffer.data, size,
                                  cudaMemcpyHostToDevice, gpu_.stream())));
-    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventRecord(piece.done, gpu_.stream())));
+    MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventRecord(buffer.done, gpu_.stream())));
   }
   return absl::OkStatus();
 }

@@ -11,9 +11,9 @@
 
 namespace mtf::cuda {
 
-// Copies from the host that are enqueued and yet leave the host's memory free
-// at once: through a ring of pinned pieces, each of which waits until the copy
-// that last went through it is done.
+// Enqueues copies from host memory that may be reused on return: the data goes
+// through a ring of pinned buffers, each of which is reused after its last copy
+// has finished.
 class Staging {
  public:
   explicit Staging(Gpu& gpu) : gpu_(gpu) {}
@@ -22,18 +22,18 @@ class Staging {
   absl::Status CopyToDevice(void* to, const void* from, int64_t bytes);
 
  private:
-  struct Piece {
+  struct Buffer {
     void* data = nullptr;
     cudaEvent_t done = nullptr;
   };
   absl::Status Fill();
 
-  static constexpr int kPieces = 4;
+  static constexpr int kBuffers = 4;
   static constexpr int64_t kBytes = 4 << 20;
 
   Gpu& gpu_;
   std::mutex mutex_;
-  std::vector<Piece> pieces_;
+  std::vector<Buffer> buffers_;
   int next_ = 0;
 };
 

@@ -16,7 +16,7 @@ namespace {
 using Strides = AttentionProblem::Strides;
 using Buffers = PreparedAttention::Buffers;
 
-// One head of a batch: [rows, d] as doubles, and back.
+// Converts one head of a batch to [rows, d] doubles, and back.
 std::vector<double> LoadHead(const AttentionProblem& p, const void* data,
                              const Strides& strides, int64_t base,
                              int64_t rows) {
@@ -66,7 +66,7 @@ class EmulatedAttention : public PreparedAttention {
   static int64_t Base(const Strides& strides, int64_t b, int64_t h) {
     return b * strides.batch + h * strides.heads;
   }
-  // How many places of the memory place i sees.
+  // The number of memory positions that position i sees.
   static int64_t Seen(const AttentionProblem& p, int64_t i) {
     return p.causal ? std::min(p.memory, i + 1) : p.memory;
   }
@@ -155,7 +155,7 @@ absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareEmulatedAttention(
     const AttentionProblem& problem, EnqueueWork enqueue) {
   if (problem.dtype != kBFloat16 && problem.dtype != kFloat16) {
     return absl::UnimplementedError(
-        "attention is for 16-bit floats, as cuDNN has it");
+        "fused attention supports 16-bit floats only, as in cuDNN");
   }
   return std::make_unique<EmulatedAttention>(problem, std::move(enqueue));
 }

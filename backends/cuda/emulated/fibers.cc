@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "mtf/check.h"
 
-// Saves the registers that a call keeps and the stack pointer at *save, and
-// goes on where `load` was saved.
+// Saves the callee-saved registers and the stack pointer to *save, and resumes
+// the context saved in `load`.
 extern "C" void mtf_switch_fiber(void** save, void* load);
 
 #if defined(__x86_64__)
@@ -75,8 +75,8 @@ mtf_switch_fiber:
 #error "no switch of fibers for this processor"
 #endif
 
-// Fibers leave functions in another order than they entered them, which the
-// race detector does not follow.
+// The race detector cannot follow fibers, which leave functions in another
+// order than they entered them.
 #if defined(__SANITIZE_THREAD__)
 #define MTF_SWITCHES __attribute__((no_sanitize("thread")))
 #else
@@ -87,11 +87,11 @@ namespace mtf::cuda {
 namespace {
 
 constexpr int64_t kStackBytes = 64 << 10;
-constexpr int64_t kGuardBytes = 64 << 10;  // a page of any machine
+constexpr int64_t kGuardBytes = 64 << 10;  // a multiple of any page size
 constexpr int64_t kAllBytes = kGuardBytes + kStackBytes;
 constexpr int kWarp = 32;
 
-// Who runs on this thread: kernels call back without saying.
+// The runner of this thread, for callbacks from kernels.
 thread_local BlockRunner* running = nullptr;
 
 }  // namespace
@@ -105,13 +105,13 @@ void BlockRunner::Prepare(Fiber& fiber) {
     void* stack = mmap(nullptr, kAllBytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     MTF_CHECK(stack != MAP_FAILED) << "no memory for the stack of a fiber";
-    // A stack that is too small ends the program instead of what lies below.
+    // A stack overflow faults instead of overwriting other memory.
     mprotect(stack, kGuardBytes, PROT_NONE);
     fiber.stack = static_cast<char*>(stack) + kGuardBytes;
   }
   void** top = reinterpret_cast<void**>(fiber.stack + kStackBytes);
 #if defined(__x86_64__)
-  // As a call would leave it: an address to return to, misaligned by one word.
+  // The stack as after a call: a return address, misaligned by one word.
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(&BlockRunner::Enter);
   top -= 6;
@@ -139,7 +139,7 @@ MTF_SWITCHES void BlockRunner::SyncThreads() {
   running->Yield(State::kAtBarrier);
 }
 
-MTF_SWITCHES uint64_t BlockRunner::Exchange(uint64_t value, int lane) {
+MTF_SWITCHES uint64_t BlockRunner::Shuffle(uint64_t value, int lane) {
   BlockRunner* runner = running;
   const int warp = runner->current_ / kWarp * kWarp;
   runner->offered_[runner->current_] = value;
@@ -170,7 +170,7 @@ bool BlockRunner::Release(int threads) {
   return released;
 }
 
-absl::Status BlockRunner::Stuck(int threads) const {
+absl::Status BlockRunner::DeadlockError(int threads) const {
   int count[4] = {}, first[4] = {-1, -1, -1, -1};
   for (int i = 0; i < threads; ++i) {
     const int state = static_cast<int>(fibers_[i].state);
@@ -180,20 +180,20 @@ absl::Status BlockRunner::Stuck(int threads) const {
     const int s = static_cast<int>(state);
     return count[s] == 0 ? ""
                          : absl::StrCat("\n  ", count[s], " ", what,
-                                        ", the first of them ", first[s]);
+                                        ", first thread ", first[s]);
   };
-  return absl::InternalError(absl::StrCat(
-      "the threads of a block wait for each other in vain, ", threads,
-      " in all", threads_at(State::kAtBarrier, "at a barrier"),
-      threads_at(State::kAtShuffle, "at a shuffle"),
-      threads_at(State::kDone, "at the end")));
+  return absl::InternalError(
+      absl::StrCat("deadlock of the threads of a block, ", threads, " in all",
+                   threads_at(State::kAtBarrier, "at a barrier"),
+                   threads_at(State::kAtShuffle, "at a shuffle"),
+                   threads_at(State::kDone, "at the end")));
 }
 
 MTF_SWITCHES absl::Status BlockRunner::Run(const EmulatedKernel& kernel,
                                            void* const* arguments, int threads,
                                            bool backwards) {
   static const EmulatedCalls calls = {&BlockRunner::SyncThreads,
-                                      &BlockRunner::Exchange};
+                                      &BlockRunner::Shuffle};
   kernel_ = &kernel;
   arguments_ = arguments;
   *kernel.calls = &calls;
@@ -216,7 +216,7 @@ MTF_SWITCHES absl::Status BlockRunner::Run(const EmulatedKernel& kernel,
       done += fiber.state == State::kDone;
     }
     if (done == threads) break;
-    if (!Release(threads)) status = Stuck(threads);
+    if (!Release(threads)) status = DeadlockError(threads);
   }
   running = before;
   return status;

@@ -11,11 +11,11 @@
 
 namespace mtf::cuda {
 
-// Runs the threads of a block as fibers of the calling thread: each until it
-// waits for others, then the next. A barrier that some threads never reach, or
-// a shuffle that some lanes never reach, is an error, which a GPU would not
-// always tell. Every second block runs its threads from last to first, so that
-// what only works in one order shows.
+// Runs the threads of a block as fibers of the calling thread. Each runs until
+// it has to wait for others, then the next one runs. A barrier or shuffle that
+// some threads never reach is an error, which a GPU would not always report.
+// Every second block runs its threads in reverse order, which reveals code that
+// depends on the order.
 class BlockRunner {
  public:
   BlockRunner() = default;
@@ -23,7 +23,7 @@ class BlockRunner {
   BlockRunner(const BlockRunner&) = delete;
   BlockRunner& operator=(const BlockRunner&) = delete;
 
-  // The block whose number the kernel's variables hold already.
+  // Runs the block whose index is in the kernel's variables.
   absl::Status Run(const EmulatedKernel& kernel, void* const* arguments,
                    int threads, bool backwards);
 
@@ -31,25 +31,26 @@ class BlockRunner {
   enum class State : uint8_t { kReady, kAtBarrier, kAtShuffle, kDone };
   struct Fiber {
     char* stack = nullptr;
-    void* saved = nullptr;  // its stack pointer while it does not run
+    void* saved = nullptr;  // its stack pointer while it is suspended
     State state = State::kReady;
   };
 
   static void Enter();
   static void SyncThreads();
-  static uint64_t Exchange(uint64_t value, int lane);
+  static uint64_t Shuffle(uint64_t value, int lane);
   void Prepare(Fiber& fiber);
   void Yield(State state);
-  // Lets go whoever has no one left to wait for. False where none is.
+  // Resumes the fibers whose barrier or shuffle is complete; false if there are
+  // none.
   bool Release(int threads);
-  absl::Status Stuck(int threads) const;
+  absl::Status DeadlockError(int threads) const;
 
   std::vector<Fiber> fibers_;
   void* scheduler_ = nullptr;
   int current_ = 0;
   const EmulatedKernel* kernel_ = nullptr;
   void* const* arguments_ = nullptr;
-  // What the lanes of each warp hand over, and what was handed over last.
+  // For the lanes of each warp: values of the current and of the last shuffle.
   std::vector<uint64_t> offered_, taken_;
 };
 

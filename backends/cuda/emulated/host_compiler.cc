@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// FNV-1a twice, from two starts: 128 bits.
+// FNV-1a from two starting values: 128 bits.
 std::string HashText(absl::string_view text) {
   uint64_t a = 0xcbf29ce484222325u, b = 0x84222325cbf29ce4u;
   for (const char c : text) {
@@ -58,7 +58,7 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
-// Runs a program with its errors in `log`; whether it ended well.
+// Runs a program with its errors in `log`; returns whether it succeeded.
 bool RunProgram(const std::vector<std::string>& arguments,
                 const std::string& log) {
   std::vector<char*> argv;
@@ -92,7 +92,7 @@ HostCompiler::HostCompiler() {
   const char* compiler = std::getenv("CXX");
   compiler_ =
       compiler != nullptr && *compiler != '\0' ? compiler : MTF_HOST_COMPILER;
-  // Nothing may be contracted that a kernel writes apart.
+  // The compiler must not contract separate operations.
   options_ =
       "-std=c++20 -O1 -fPIC -shared -w -pipe -ffp-contract=off "
       "-fno-math-errno -fno-exceptions -fno-asynchronous-unwind-tables";
@@ -122,7 +122,7 @@ const EmulatedKernel* HostCompiler::Find(const std::string& key) {
   if (it != kernels_.end()) return it->second;
   const std::string path = absl::StrCat(folder_, "/", key, ".so");
   if (access(path.c_str(), R_OK) != 0) return nullptr;
-  // Never closed: kernels last as long as the process.
+  // Never closed: kernels live as long as the process.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;
   const auto* kernel = static_cast<const EmulatedKernel*>(
@@ -134,7 +134,7 @@ const EmulatedKernel* HostCompiler::Find(const std::string& key) {
 absl::Status HostCompiler::Compile(absl::Span<const KernelSource> sources) {
   if (sources.empty()) return absl::OkStatus();
   if (folder_.empty()) {
-    return absl::InternalError("no folder for compiled kernels can be made");
+    return absl::InternalError("cannot create a folder for compiled kernels");
   }
   const std::string base =
       absl::StrCat(folder_, "/", KeyOf(sources[0]), "_", getpid());
@@ -144,7 +144,7 @@ absl::Status HostCompiler::Compile(absl::Span<const KernelSource> sources) {
     std::ofstream file(text_path);
     file << EmulationPrelude();
     for (size_t i = 0; i < sources.size(); ++i) {
-      // Each in a namespace of its own; entry points are outside of any.
+      // Each text has its own namespace; entry points are outside of it.
       const std::string name = absl::StrCat(sources[i].name, "_", i);
       file << "#define " << sources[i].name << " " << name << "\nnamespace k"
            << i << " {\n"
@@ -165,17 +165,17 @@ absl::Status HostCompiler::Compile(absl::Span<const KernelSource> sources) {
   if (!RunProgram(arguments, log)) {
     const std::string said = ReadText(log);
     std::remove(log.c_str());
-    return absl::InternalError(
-        absl::StrCat("the host's compiler refuses kernel ", sources[0].name,
-                     sources.size() > 1 ? " or others with it" : "",
-                     "\n  text  ", text_path, "\n", said.substr(0, 4000)));
+    return absl::InternalError(absl::StrCat(
+        "the host's compiler rejects kernel ", sources[0].name,
+        sources.size() > 1 ? " or another one compiled with it" : "",
+        "\n  text  ", text_path, "\n", said.substr(0, 4000)));
   }
-  // One library under the key of each of its kernels, in place of what may be
-  // there: it was asked for, and could not be loaded.
+  // Links one library per kernel under its key. Replaces an existing file,
+  // which must be one that could not be loaded.
   for (const KernelSource& source : sources) {
     const std::string path = absl::StrCat(folder_, "/", KeyOf(source), ".so");
     const std::string linked = absl::StrCat(path, ".", getpid());
-    std::remove(linked.c_str());  // of a process that was killed here
+    std::remove(linked.c_str());  // left over from a killed process
     if (link(made.c_str(), linked.c_str()) == 0 &&
         std::rename(linked.c_str(), path.c_str()) == 0) {
       continue;

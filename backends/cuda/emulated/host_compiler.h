@@ -14,12 +14,11 @@
 
 namespace mtf::cuda {
 
-// Makes kernels callable with the host's C++ compiler: CXX where the
-// environment has one, else the compiler that built this library. What was
-// compiled stays in the folder "emulated" of the user's cache (disk_cache.h),
-// by the content of its text and the compiler, or in a temporary one where
-// there is none. Not safe for several threads at once; several processes may
-// share a folder.
+// Compiles kernels with the host's C++ compiler: CXX from the environment, else
+// the compiler that built this library. Libraries are cached in the folder
+// "emulated" of the user's cache (disk_cache.h), by a hash of text and
+// compiler, or in a temporary folder if there is no cache. Not thread-safe;
+// processes may share a folder.
 class HostCompiler {
  public:
   HostCompiler();
@@ -27,12 +26,12 @@ class HostCompiler {
   HostCompiler(const HostCompiler&) = delete;
   HostCompiler& operator=(const HostCompiler&) = delete;
 
-  // A name for the text under these options, equal for equal ones.
+  // The key of the text under the current options.
   std::string KeyOf(const KernelSource& source) const;
-  // The kernel of that key where it has been compiled, else null.
+  // The kernel of this key, or null if it has not been compiled.
   const EmulatedKernel* Find(const std::string& key);
-  // Compiles all at once; Find has them then. kInternal with what the compiler
-  // says, and where the text is.
+  // Compiles all texts, which Find then returns. kInternal contains the
+  // compiler's errors and the path of the text.
   absl::Status Compile(absl::Span<const KernelSource> sources);
 
  private:

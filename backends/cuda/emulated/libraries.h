@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What cuBLASLt and cuDNN do on a GPU, in plain loops.
+// Plain loops in place of cuBLASLt and cuDNN.
 #ifndef BACKENDS_CUDA_EMULATED_LIBRARIES_H_
 #define BACKENDS_CUDA_EMULATED_LIBRARIES_H_
 

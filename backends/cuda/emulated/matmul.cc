@@ -15,15 +15,15 @@ namespace {
 using Matrix = MatmulProblem::Matrix;
 using Epilogue = MatmulProblem::Epilogue;
 
-int64_t Place(const Matrix& matrix, int64_t batch, int64_t row,
-              int64_t column) {
+int64_t ElementOffset(const Matrix& matrix, int64_t batch, int64_t row,
+                      int64_t column) {
   return batch * matrix.batch_stride + (matrix.transposed
                                             ? column * matrix.leading + row
                                             : row * matrix.leading + column);
 }
 
 double Gelu(double x) { return EvaluateScalar(ScalarFunction::kGelu, x); }
-// The slope of the tanh form.
+// The derivative of the tanh form of gelu.
 double SlopeOfGelu(double x) {
   constexpr double kScale = 0.7978845608028654, kCube = 0.044715;
   const double t = std::tanh(kScale * (x + kCube * x * x * x));
@@ -31,14 +31,14 @@ double SlopeOfGelu(double x) {
          0.5 * x * (1 - t * t) * kScale * (1 + 3 * kCube * x * x);
 }
 
-// A batch of `matrix` as dense rows of floats.
+// Copies matrix `batch` to dense rows of floats.
 std::vector<float> Dense(const void* data, DType dtype, const Matrix& matrix,
                          int64_t batch, int64_t rows, int64_t columns) {
   std::vector<float> dense(rows * columns);
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
       dense[r * columns + c] = static_cast<float>(
-          LoadElement(data, dtype, Place(matrix, batch, r, c)));
+          LoadElement(data, dtype, ElementOffset(matrix, batch, r, c)));
     }
   }
   return dense;
@@ -70,17 +70,17 @@ class EmulatedMatmul : public PreparedMatmul {
         for (int64_t n = 0; n < p.n; ++n) sums[n] += factor * row[n];
       }
       for (int64_t n = 0; n < p.n; ++n) {
-        const int64_t place = Place(p.z, b, m, n);
+        const int64_t offset = ElementOffset(p.z, b, m, n);
         float z = p.alpha * sums[n];
         if (p.beta != 0) {
           const void* addend =
               buffers.addend != nullptr ? buffers.addend : buffers.z;
           z += p.beta *
-               static_cast<float>(LoadElement(addend, p.result_dtype, place));
+               static_cast<float>(LoadElement(addend, p.result_dtype, offset));
         }
-        const double result = Finish(p, buffers, place, n, z);
-        StoreElement(buffers.z, p.result_dtype, place, result);
-        columns[n] += LoadElement(buffers.z, p.result_dtype, place);
+        const double result = Finish(p, buffers, offset, n, z);
+        StoreElement(buffers.z, p.result_dtype, offset, result);
+        columns[n] += LoadElement(buffers.z, p.result_dtype, offset);
       }
     }
     switch (p.epilogue) {
@@ -95,8 +95,8 @@ class EmulatedMatmul : public PreparedMatmul {
     }
   }
 
-  // `count` sums of k elements each, which are `step` apart, as the sums are
-  // `apart`.
+  // `count` sums of k elements each. Elements of a sum are `step` apart, the
+  // first elements of consecutive sums `apart`.
   static std::vector<double> Sums(const std::vector<float>& dense,
                                   int64_t count, int64_t apart, int64_t step,
                                   int64_t k) {
@@ -117,9 +117,9 @@ class EmulatedMatmul : public PreparedMatmul {
     }
   }
 
-  // The epilogue of one element in column n.
+  // Applies the epilogue to one element in column n.
   static double Finish(const MatmulProblem& p, const Buffers& buffers,
-                       int64_t place, int64_t n, double z) {
+                       int64_t offset, int64_t n, double z) {
     const DType dtype = p.result_dtype;
     switch (p.epilogue) {
       case Epilogue::kNone:
@@ -133,11 +133,12 @@ class EmulatedMatmul : public PreparedMatmul {
         if (p.epilogue == Epilogue::kBiasGelu) {
           z += LoadElement(buffers.bias, dtype, n);
         }
-        if (p.keeps) StoreElement(buffers.kept, dtype, place, z);
+        if (p.stores_gelu_input)
+          StoreElement(buffers.gelu_input, dtype, offset, z);
         return Gelu(z);
       case Epilogue::kGeluSlope:
       case Epilogue::kBiasOfSlope:
-        return z * SlopeOfGelu(LoadElement(buffers.kept, dtype, place));
+        return z * SlopeOfGelu(LoadElement(buffers.gelu_input, dtype, offset));
     }
     return z;
   }
@@ -151,19 +152,21 @@ class EmulatedMatmul : public PreparedMatmul {
 absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareEmulatedMatmul(
     const MatmulProblem& problem, EnqueueWork enqueue) {
   if (!IsFloat(problem.dtype) || !IsFloat(problem.result_dtype)) {
-    return absl::UnimplementedError("a matmul of numbers that are no floats");
+    return absl::UnimplementedError("matmuls support floats only");
   }
   const bool sums = problem.epilogue == Epilogue::kBiasOfSlope ||
                     problem.epilogue == Epilogue::kSumsOfX ||
                     problem.epilogue == Epilogue::kSumsOfY;
   if (sums && problem.batch > 1) {
-    return absl::UnimplementedError("the sums of rows or columns of a batch");
+    return absl::UnimplementedError("epilogues cannot sum over a batch");
   }
-  // As cuBLASLt, whose callers have another way.
-  const bool kept = problem.keeps || problem.epilogue == Epilogue::kGeluSlope ||
+  // The same restriction as cuBLASLt's, for which callers have a fallback.
+  const bool kept = problem.stores_gelu_input ||
+                    problem.epilogue == Epilogue::kGeluSlope ||
                     problem.epilogue == Epilogue::kBiasOfSlope;
   if (kept && (problem.z.leading % 8 != 0 || problem.z.batch_stride % 8 != 0)) {
-    return absl::UnimplementedError("kept rows that are no multiples of 8");
+    return absl::UnimplementedError(
+        "rows of gelu inputs must be multiples of 8");
   }
   return std::make_unique<EmulatedMatmul>(problem, std::move(enqueue));
 }

@@ -7,7 +7,7 @@
 namespace mtf::cuda {
 
 absl::string_view EmulationPrelude() {
-  // No header: a kernel compiles in a few hundredths of a second.
+  // No includes, so a kernel compiles in a few hundredths of a second.
   return R"(#define __global__
 #define __device__
 #define __host__
@@ -39,50 +39,50 @@ static EmulatedDim threadIdx, blockIdx, blockDim = {1, 1, 1},
                                         gridDim = {1, 1, 1};
 struct EmulatedCalls {
   void (*sync_threads)();
-  unsigned long (*exchange)(unsigned long, int);
+  unsigned long (*shuffle)(unsigned long, int);
 };
 static const EmulatedCalls* emulated_calls;
 static char* emulated_dynamic_shared;
-// So that the section is there even where a kernel shares nothing.
+// Creates the section even if a kernel has no shared memory.
 __attribute__((section("mtf_shared"), used)) static char emulated_shared[16];
 extern char __start_mtf_shared[] __attribute__((visibility("hidden")));
 extern char __stop_mtf_shared[] __attribute__((visibility("hidden")));
 
 static inline void __syncthreads() { emulated_calls->sync_threads(); }
 static inline void __syncwarp(unsigned = ~0u) {
-  emulated_calls->exchange(0, threadIdx.x % 32);
+  emulated_calls->shuffle(0, threadIdx.x % 32);
 }
 template <class T>
-static inline T EmulatedExchange(T value, int lane) {
+static inline T EmulatedShuffle(T value, int lane) {
   unsigned long bits = 0;
   memcpy(&bits, &value, sizeof(T));
-  bits = emulated_calls->exchange(bits, lane);
+  bits = emulated_calls->shuffle(bits, lane);
   memcpy(&value, &bits, sizeof(T));
   return value;
 }
-// A lane beyond the group gives the caller's own value.
+// A lane outside the group gives the caller's own value.
 static inline int EmulatedLane(int lane, int from, int width) {
   return from / width == lane / width && from >= 0 ? from : lane;
 }
 template <class T>
 static inline T __shfl_xor_sync(unsigned, T value, int mask, int width = 32) {
   const int lane = threadIdx.x % 32;
-  return EmulatedExchange(value, EmulatedLane(lane, lane ^ mask, width));
+  return EmulatedShuffle(value, EmulatedLane(lane, lane ^ mask, width));
 }
 template <class T>
 static inline T __shfl_down_sync(unsigned, T value, int by, int width = 32) {
   const int lane = threadIdx.x % 32;
-  return EmulatedExchange(value, EmulatedLane(lane, lane + by, width));
+  return EmulatedShuffle(value, EmulatedLane(lane, lane + by, width));
 }
 template <class T>
 static inline T __shfl_up_sync(unsigned, T value, int by, int width = 32) {
   const int lane = threadIdx.x % 32;
-  return EmulatedExchange(value, EmulatedLane(lane, lane - by, width));
+  return EmulatedShuffle(value, EmulatedLane(lane, lane - by, width));
 }
 template <class T>
 static inline T __shfl_sync(unsigned, T value, int from, int width = 32) {
   const int lane = threadIdx.x % 32;
-  return EmulatedExchange(value, lane / width * width + from % width);
+  return EmulatedShuffle(value, lane / width * width + from % width);
 }
 
 template <class To, class From>
@@ -160,22 +160,22 @@ static inline T atomicMax(T* to, T x) {
 static inline void __threadfence() {}
 
 template <int... n>
-struct EmulatedPlaces {};
+struct EmulatedIndices {};
 template <int n, int... rest>
 struct EmulatedCount : EmulatedCount<n - 1, n - 1, rest...> {};
 template <int... rest>
 struct EmulatedCount<0, rest...> {
-  using Places = EmulatedPlaces<rest...>;
+  using Indices = EmulatedIndices<rest...>;
 };
 template <class... P, int... n>
 static inline void EmulatedCall(void (*kernel)(P...), void* const* arguments,
-                                EmulatedPlaces<n...>) {
+                                EmulatedIndices<n...>) {
   kernel(*(P*)arguments[n]...);
 }
 template <class... P>
 static inline void EmulatedCall(void (*kernel)(P...), void* const* arguments) {
   EmulatedCall(kernel, arguments,
-               typename EmulatedCount<sizeof...(P)>::Places());
+               typename EmulatedCount<sizeof...(P)>::Indices());
 }
 struct EmulatedKernel {
   void (*run_thread)(void* const*);

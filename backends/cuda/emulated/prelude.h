@@ -9,19 +9,19 @@
 
 namespace mtf::cuda {
 
-// What a kernel calls of the machinery that runs it.
+// Functions that a kernel calls back.
 struct EmulatedCalls {
   // Waits for all threads of the block.
   void (*sync_threads)();
-  // Hands `value` over among the lanes of a warp: all come, each gets that of
-  // the lane it asks for.
-  uint64_t (*exchange)(uint64_t value, int lane);
+  // Publishes `value` to the lanes of the warp and returns the value of `lane`.
+  // All lanes must call it.
+  uint64_t (*shuffle)(uint64_t value, int lane);
 };
 
-// How a compiled kernel is entered; the text behind the prelude ends with one
-// of these, called kEmulatedEntry.
+// The entry points of a compiled kernel. The epilogue of its text defines one,
+// called kEmulatedEntry.
 struct EmulatedKernel {
-  // One thread, or all of a block in turn where none waits for another.
+  // Runs one thread, or one after the other if none waits for another.
   void (*run_thread)(void* const* arguments);
   void (*run_block)(void* const* arguments);
   unsigned* thread;      // threadIdx.x
@@ -30,17 +30,17 @@ struct EmulatedKernel {
   unsigned* grid_size;   // gridDim.x
   const EmulatedCalls** calls;
   char** dynamic_shared;
-  char *shared_begin, *shared_end;  // what is declared __shared__
+  char *shared_begin, *shared_end;  // its __shared__ variables
 };
 
-// CUDA's own vocabulary in C++ for the host, as far as kernels here use it:
-// what comes before the text of a kernel.
+// The part of CUDA's vocabulary that our kernels use, in C++ for the host. Goes
+// before the text of a kernel.
 absl::string_view EmulationPrelude();
-// What comes behind it.
+// Goes after the text.
 std::string EmulationEpilogue(absl::string_view kernel,
                               absl::string_view entry);
 
-// Whether threads of a kernel wait for each other.
+// Whether a kernel uses barriers or shuffles.
 bool HasBarriers(absl::string_view text);
 
 }  // namespace mtf::cuda

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GPU played by the host: what is enqueued waits until something needs it to
-// be over and then runs on that thread, in an order that the two streams allow
-// (streams.h), or is recorded. Kernels are compiled when one of them is first
-// launched, all that wait for it together; an error of the compiler is then
-// that of the launch.
+// A GPU emulated by the host. Enqueued work is recorded, or waits until
+// something needs its result and then runs on that thread, in an order that the
+// two streams allow (streams.h). Kernels are compiled when the first of them is
+// launched, all pending ones together; compile errors are reported as errors of
+// the launch.
 #include "backends/cuda/runtime.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ using Entry = EmulatedStreams::Entry;
 using Kind = EmulatedStreams::Kind;
 using Work = EmulatedStreams::Work;
 
-// Whether the calling thread enqueues beside the first stream.
+// Whether the calling thread enqueues on the second stream.
 thread_local bool is_asynchronous = false;
 
 class EmulatedFunction : public Function {
@@ -41,14 +41,14 @@ class EmulatedFunction : public Function {
 
   KernelSource source;
   bool has_barriers;
-  const EmulatedKernel* kernel = nullptr;  // once it is compiled
-  absl::Status status;                     // why it cannot be
+  const EmulatedKernel* kernel = nullptr;  // null until it is compiled
+  absl::Status status;                     // the error of its compilation
 };
 
-// What is enqueued may be all that is left of a mark.
-struct SharedSideWork : public SideWork {
-  const std::shared_ptr<EmulatedSideWork> mark =
-      std::make_shared<EmulatedSideWork>();
+// Shared, because enqueued entries may outlive this object.
+struct SharedAsyncWork : public AsyncWork {
+  const std::shared_ptr<EmulatedAsyncWork> mark =
+      std::make_shared<EmulatedAsyncWork>();
 };
 
 class EmulatedRuntime : public Runtime {
@@ -65,7 +65,7 @@ class EmulatedRuntime : public Runtime {
 
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
     void* data = nullptr;
-    // No more than was asked for, so that a sanitizer sees what lies behind it.
+    // Not rounded up, so that sanitizers detect accesses beyond the end.
     if (posix_memalign(&data, 256, std::max<int64_t>(bytes, 1)) != 0) {
       return absl::ResourceExhaustedError(
           absl::StrCat("no memory for a buffer of ", bytes, " bytes"));
@@ -74,7 +74,7 @@ class EmulatedRuntime : public Runtime {
     return data;
   }
   void Free(void* data) override {
-    Finish();  // what is enqueued may use it
+    Finish();  // enqueued work may use the memory
     std::free(data);
   }
 
@@ -110,7 +110,7 @@ class EmulatedRuntime : public Runtime {
 
   void Launch(Function& function, const LaunchShape& shape,
               absl::Span<void* const> arguments) override {
-    // Arguments are copied, as a launch does: 8 bytes are enough for each.
+    // Arguments are copied at the launch; each fits into 8 bytes.
     std::vector<uint64_t> copies;
     for (const void* argument : arguments) {
       copies.emplace_back();
@@ -144,19 +144,19 @@ class EmulatedRuntime : public Runtime {
                                     });
   }
 
-  std::unique_ptr<SideWork> NewSideWork() override {
-    return std::make_unique<SharedSideWork>();
+  std::unique_ptr<AsyncWork> NewAsyncWork() override {
+    return std::make_unique<SharedAsyncWork>();
   }
-  void EnterSide(SideWork& work) override {
+  void EnterAsync(AsyncWork& work) override {
     Mark(Kind::kBegin, work);
     Mark(Kind::kWaitForBegin, work);
     is_asynchronous = true;
   }
-  void LeaveSide(SideWork& work) override {
+  void LeaveAsync(AsyncWork& work) override {
     is_asynchronous = false;
     Mark(Kind::kEnd, work);
   }
-  void WaitForSide(SideWork& work) override { Mark(Kind::kWaitForEnd, work); }
+  void WaitForAsync(AsyncWork& work) override { Mark(Kind::kWaitForEnd, work); }
 
   absl::Status Synchronize() override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -171,7 +171,8 @@ class EmulatedRuntime : public Runtime {
 
   absl::Status BeginRecording() override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (records_) return absl::FailedPreconditionError("records already");
+    if (records_)
+      return absl::FailedPreconditionError("a recording is already active");
     records_ = true;
     recorded_.clear();
     return absl::OkStatus();
@@ -193,12 +194,13 @@ class EmulatedRuntime : public Runtime {
       std::vector<Entry> entries_;
     };
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!records_) return absl::FailedPreconditionError("records nothing");
+    if (!records_)
+      return absl::FailedPreconditionError("no recording is active");
     records_ = false;
     std::vector<Entry> entries = std::exchange(recorded_, {});
-    if (LeavesSideOpen(entries)) {
+    if (LeavesAsyncOpen(entries)) {
       return absl::FailedPreconditionError(
-          "a recording ends before what runs beside it is waited for");
+          "the recording ends before its asynchronous work is waited for");
     }
     return std::make_unique<List>(*this, std::move(entries));
   }
@@ -228,8 +230,8 @@ class EmulatedRuntime : public Runtime {
   void Enqueue(Work work) {
     Enqueue(Entry{Kind::kWork, is_asynchronous, std::move(work)});
   }
-  void Mark(Kind kind, SideWork& work) {
-    Enqueue(Entry{kind, false, {}, static_cast<SharedSideWork&>(work).mark});
+  void Mark(Kind kind, AsyncWork& work) {
+    Enqueue(Entry{kind, false, {}, static_cast<SharedAsyncWork&>(work).mark});
   }
   void Enqueue(Entry entry) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -239,8 +241,8 @@ class EmulatedRuntime : public Runtime {
       streams_.Enqueue(entry);
     }
   }
-  // As CUDA has it: what has left the first stream must have come back.
-  static bool LeavesSideOpen(const std::vector<Entry>& entries) {
+  // CUDA's rule: work forked from the recorded stream must be joined to it.
+  static bool LeavesAsyncOpen(const std::vector<Entry>& entries) {
     const Entry* last = nullptr;
     for (const Entry& entry : entries) {
       if (entry.kind == Kind::kEnd) last = &entry;
@@ -252,8 +254,8 @@ class EmulatedRuntime : public Runtime {
     return last != nullptr;
   }
 
-  // Compiles whatever is not yet, so many at once that the compiler's memory
-  // and time for one text stay small.
+  // Compiles all pending kernels, in batches that limit the compiler's memory
+  // and time.
   void CompileWaiting() {
     constexpr size_t kAtOnce = 16;
     std::vector<EmulatedFunction*> functions;
@@ -265,7 +267,7 @@ class EmulatedRuntime : public Runtime {
     for (size_t i = 0; i < all.size(); i += kAtOnce) {
       const auto some = all.subspan(i, kAtOnce);
       if (CompileTogether(some).ok()) continue;
-      // Which of them is it?
+      // Finds the text that failed.
       for (size_t j = 0; j < some.size(); ++j) {
         some[j]->status = CompileTogether(some.subspan(j, 1));
       }
@@ -308,7 +310,7 @@ class EmulatedRuntime : public Runtime {
         kernel.run_block(arguments);
         continue;
       }
-      // Shared memory begins as anything: here as numbers that are none.
+      // Shared memory is undefined at first: fills it with NaN.
       std::memset(kernel.shared_begin, 0xff,
                   kernel.shared_end - kernel.shared_begin);
       std::memset(dynamic.data(), 0xff, dynamic.size());
@@ -340,7 +342,7 @@ class EmulatedRuntime : public Runtime {
 
 namespace {
 
-// One for the process, so that what is compiled is compiled once.
+// One per process, so that each kernel is compiled once.
 const std::shared_ptr<EmulatedRuntime>& TheEmulatedGpu() {
   static const auto& runtime = *new std::shared_ptr<EmulatedRuntime>(
       std::make_shared<EmulatedRuntime>());

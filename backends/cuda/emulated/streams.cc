@@ -17,30 +17,31 @@ void EmulatedStreams::Enqueue(const Entry& entry) {
     return;
   }
   Queued queued{entry};
-  bool side = entry.side;
+  bool second = entry.asynchronous;
   switch (entry.kind) {
     case Kind::kWork:
       break;
     case Kind::kBegin:
-      side = false;
+      second = false;
       queued.number = ++entry.mark->begins;
       break;
     case Kind::kWaitForBegin:
-      side = true;
+      second = true;
       queued.number = entry.mark->begins;
       break;
     case Kind::kEnd:
-      side = true;
+      second = true;
       queued.number = ++entry.mark->ends;
       break;
     case Kind::kWaitForEnd:
-      side = false;
+      second = false;
       queued.number = entry.mark->ends;
       break;
   }
-  (side ? side_ : first_).push_back(std::move(queued));
-  // Nothing can come before what the first stream does now.
-  if (order_ == StreamOrder::kSideLate) Run(/*all=*/false);
+  (second ? second_ : first_).push_back(std::move(queued));
+  // Work of the first stream runs at once, before any pending work of the
+  // second.
+  if (order_ == StreamOrder::kAsyncLate) Run(/*all=*/false);
 }
 
 bool EmulatedStreams::IsReady(const std::deque<Queued>& stream) const {
@@ -76,20 +77,21 @@ void EmulatedStreams::RunFirst(std::deque<Queued>& stream) {
 void EmulatedStreams::Finish() { Run(/*all=*/true); }
 
 void EmulatedStreams::Run(bool all) {
-  while (!first_.empty() || (all && !side_.empty())) {
-    const bool first = IsReady(first_), side = IsReady(side_);
-    if (!first && !side) {
-      Keep(absl::InternalError("two streams wait for each other"));
+  while (!first_.empty() || (all && !second_.empty())) {
+    const bool first = IsReady(first_), second = IsReady(second_);
+    if (!first && !second) {
+      Keep(
+          absl::InternalError("deadlock: the two streams wait for each other"));
       first_.clear();
-      side_.clear();
+      second_.clear();
       return;
     }
-    bool takes_side = side;
-    if (first && side) {
-      takes_side = order_ == StreamOrder::kSideEarly ||
-                   (order_ == StreamOrder::kRandom && random_() % 2 == 0);
+    bool takes_second = second;
+    if (first && second) {
+      takes_second = order_ == StreamOrder::kAsyncEarly ||
+                     (order_ == StreamOrder::kRandom && random_() % 2 == 0);
     }
-    RunFirst(takes_side ? side_ : first_);
+    RunFirst(takes_second ? second_ : first_);
   }
 }
 

@@ -14,49 +14,49 @@
 
 namespace mtf::cuda {
 
-// In which order the emulated GPU runs what its two streams leave open. A
-// program is right only if every order gives the same numbers: one that lacks a
-// wait, or gives memory away too early, is found out by some.
+// The order in which the emulated GPU runs work that its two streams do not
+// order. A program is right only if every order gives the same numbers; missing
+// waits and memory reused too early show in some order.
 enum class StreamOrder : uint8_t {
   kAsEnqueued,  // at once, as if there were one stream
-  kSideLate,    // the second stream only when something waits for it
-  kSideEarly,   // the first stream only when the second has nothing to do
+  kAsyncLate,   // the second stream only when something waits for it
+  kAsyncEarly,  // the first stream only when the second has nothing to do
   kRandom,      // by a seed
 };
 
-// Waits for all that is enqueued on the emulated GPU, and orders what comes.
-// While nothing is recorded.
+// Waits for all enqueued work of the emulated GPU, then sets the order of later
+// work. Not during a recording.
 void SetStreamOrder(StreamOrder order, uint32_t seed = 0);
 
-// What was enqueued between EnterSide and LeaveSide: the first stream has come
-// to its begin, the second to its end.
-struct EmulatedSideWork : public SideWork {
-  // How often each was enqueued, and reached.
+// Counts how often the first stream has reached the begin of some asynchronous
+// work, and the second stream its end.
+struct EmulatedAsyncWork : public AsyncWork {
+  // The number of times that each was enqueued, and reached.
   int64_t begins = 0, begun = 0, ends = 0, ended = 0;
 };
 
-// Two queues of work that wait for each other. For one thread at a time.
+// Two queues of work that wait for each other. Not thread-safe.
 class EmulatedStreams {
  public:
   using Work = std::function<absl::Status()>;
   enum class Kind : uint8_t {
     kWork,
-    kBegin,         // of the first stream: EnterSide
-    kWaitForBegin,  // of the second
-    kEnd,           // of the second: LeaveSide
-    kWaitForEnd,    // of the first: WaitForSide
+    kBegin,         // EnterAsync, on the first stream
+    kWaitForBegin,  // on the second stream
+    kEnd,           // LeaveAsync, on the second stream
+    kWaitForEnd,    // WaitForAsync, on the first stream
   };
-  // What can be enqueued again and again.
+  // An entry; recordings enqueue it repeatedly.
   struct Entry {
     Kind kind = Kind::kWork;
-    bool side = false;  // of work
+    bool asynchronous = false;  // kWork only
     Work work = {};
-    std::shared_ptr<EmulatedSideWork> mark = {};
+    std::shared_ptr<EmulatedAsyncWork> mark = {};
   };
 
   void SetOrder(StreamOrder order, uint32_t seed);
   void Enqueue(const Entry& entry);
-  // Runs all that is enqueued.
+  // Runs all enqueued work.
   void Finish();
   // The first error since the last call.
   absl::Status TakeError();
@@ -64,17 +64,17 @@ class EmulatedStreams {
  private:
   struct Queued {
     Entry entry;
-    int64_t number = 0;  // of a mark: which time it is
+    int64_t number = 0;  // of a mark: its sequence number
   };
-  // Until both streams are empty, or the first.
+  // Runs until both streams are empty, or only the first.
   void Run(bool all);
   bool IsReady(const std::deque<Queued>& stream) const;
   void RunFirst(std::deque<Queued>& stream);
   void Keep(const absl::Status& status);
 
-  StreamOrder order_ = StreamOrder::kSideLate;
+  StreamOrder order_ = StreamOrder::kAsyncLate;
   std::mt19937 random_;
-  std::deque<Queued> first_, side_;
+  std::deque<Queued> first_, second_;
   absl::Status error_;
 };
 

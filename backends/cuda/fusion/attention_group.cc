@@ -19,9 +19,10 @@ struct Copy {
   int64_t bytes;
 };
 
-// Of an attention with a mask: its bias, and what it leaves out.
+// The kernels for a mask: its bias before the call, and the rows without a
+// visible position after it.
 struct MaskKernels {
-  std::optional<Launch> bias, blind_rows;  // before and behind the call
+  std::optional<Launch> bias, masked_rows;
 };
 
 class AttentionKernel : public Kernel {
@@ -38,7 +39,7 @@ class AttentionKernel : public Kernel {
   void Run(StepContext&) override {
     if (masks_.bias.has_value()) masks_.bias->Enqueue(runtime_);
     call_->Run(buffers_);
-    if (masks_.blind_rows.has_value()) masks_.blind_rows->Enqueue(runtime_);
+    if (masks_.masked_rows.has_value()) masks_.masked_rows->Enqueue(runtime_);
     for (const Copy& copy : copies_) {
       runtime_.CopyOnDevice(copy.to, copy.from, copy.bytes);
     }
@@ -49,14 +50,14 @@ class AttentionKernel : public Kernel {
   std::unique_ptr<PreparedAttention> call_;
   PreparedAttention::Buffers buffers_;
   MaskKernels masks_;
-  std::vector<Copy> copies_;  // behind all of them
+  std::vector<Copy> copies_;  // run last
 };
 
 int64_t BytesOf(const BoundValue& value) {
   return value.elements() * DTypeSize(value.dtype());
 }
 
-// The operand or result `value` of any member; null where there is none.
+// The operand or result `value` of any member, or null.
 const BoundValue* Find(absl::Span<const Binding> members, int value) {
   for (const Binding& member : members) {
     const Instruction& instruction = member.instruction();
@@ -81,34 +82,34 @@ bool Overlap(const Range& x, const Range& y) {
   return x.begin < y.begin + y.bytes && y.begin < x.begin + x.bytes;
 }
 
-// Where results go: in place, or, where something that the kernel reads lies
-// there, into scratch memory and from there to their place.
+// Assigns memory to results: their own or, if it overlaps an operand of the
+// kernel, scratch memory that is copied to their own afterwards.
 class Results {
  public:
   explicit Results(std::vector<Range> reads) : reads_(std::move(reads)) {}
 
-  void Add(const BoundValue& result, void** place) {
-    *place = result.data;
+  void Add(const BoundValue& result, void** address) {
+    *address = result.data;
     for (const Range& read : reads_) {
       if (!Overlap(read, RangeOf(result))) continue;
-      moved_.push_back({&result, place, bytes_});
+      moved_.push_back({&result, address, bytes_});
       bytes_ += (BytesOf(result) + 255) / 256 * 256;
       return;
     }
   }
-  // Memory that nobody looks at later.
-  void AddScratch(int64_t bytes, void** place) {
-    moved_.push_back({nullptr, place, bytes_});
+  // Adds memory whose contents are not used afterwards.
+  void AddScratch(int64_t bytes, void** address) {
+    moved_.push_back({nullptr, address, bytes_});
     bytes_ += bytes;
   }
   absl::Status Finish(Scratch& scratch, std::vector<Copy>* copies) {
     if (moved_.empty()) return absl::OkStatus();
     MTF_ASSIGN_OR_RETURN(void* memory, scratch.Reserve(bytes_));
     for (const Moved& moved : moved_) {
-      *moved.place = static_cast<char*>(memory) + moved.offset;
+      *moved.address = static_cast<char*>(memory) + moved.offset;
       if (moved.result == nullptr) continue;
       copies->push_back(
-          {moved.result->data, *moved.place, BytesOf(*moved.result)});
+          {moved.result->data, *moved.address, BytesOf(*moved.result)});
     }
     return absl::OkStatus();
   }
@@ -116,7 +117,7 @@ class Results {
  private:
   struct Moved {
     const BoundValue* result;
-    void** place;
+    void** address;
     int64_t offset;
   };
   std::vector<Range> reads_;
@@ -137,9 +138,9 @@ absl::StatusOr<MaskKernels> PrepareMasks(
                            reinterpret_cast<float*>(kept + group.bias_offset()),
                            first_seen));
   MTF_ASSIGN_OR_RETURN(
-      masks.blind_rows,
-      PrepareBlindRows(runtime, group.problem, first_seen, buffers.o,
-                       static_cast<float*>(buffers.stats)));
+      masks.masked_rows,
+      PrepareMaskedRows(runtime, group.problem, first_seen, buffers.o,
+                        static_cast<float*>(buffers.stats)));
   return masks;
 }
 
@@ -171,7 +172,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
     if (!group.backward.empty()) {
       for (const BoundValue* value : {q, k, v, o}) {
         if (Overlap(all_kept, RangeOf(*value))) {
-          return absl::InternalError("the plan is not that of the device");
+          return absl::InternalError(
+              "the buffers were not planned with the device's groups");
         }
       }
       buffers.stats = kept;
@@ -208,8 +210,9 @@ std::vector<AttentionGroup> FindAttentionFor(Runtime& runtime,
                                              const Program& program) {
   return FindAttention(program, [&](const AttentionProblem& problem) {
     const absl::Status status = runtime.PrepareAttention(problem).status();
-    // Where there is no room for what a kernel works on, there is none for the
-    // weights of the parts either: the error comes when it is prepared.
+    // If there is no memory for the kernel's workspace, there is none for the
+    // weights of composed attention either. The error is reported at
+    // preparation.
     return status.ok() || absl::IsResourceExhausted(status);
   });
 }
@@ -217,17 +220,18 @@ std::vector<AttentionGroup> FindAttentionFor(Runtime& runtime,
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareAttentionGroup(
     Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members,
     BindValue bind) {
-  std::vector<int> places;
-  for (const Binding& member : members) places.push_back(member.index);
+  std::vector<int> indices;
+  for (const Binding& member : members) indices.push_back(member.index);
   for (const AttentionGroup& group :
        FindAttentionFor(runtime, *members[0].program)) {
-    if (places == group.forward || places == group.backward) {
-      return Prepare(runtime, scratch, group, places == group.backward, members,
-                     bind);
+    if (indices == group.forward || indices == group.backward) {
+      return Prepare(runtime, scratch, group, indices == group.backward,
+                     members, bind);
     }
   }
-  // Its parts have no memory of their own.
-  return absl::InternalError("the members are no attention of the program");
+  // Attention cannot fall back to single members: they have no memory.
+  return absl::InternalError(
+      "internal error: attention group not found in the program");
 }
 
 }  // namespace mtf::cuda

@@ -14,13 +14,13 @@
 
 namespace mtf::cuda {
 
-// The groups of FindAttention of which this GPU takes the problems.
+// The groups of FindAttention whose problems this GPU's libraries support.
 std::vector<AttentionGroup> FindAttentionFor(Runtime& runtime,
                                              const Program& program);
 
 // One kernel for the forward or the backward members of such a group, in a
-// program that is bound by the plan of its FusedGroups. What would be written
-// over something that is still read goes through `scratch`.
+// program with buffers planned by FusedGroups. A result that would overwrite an
+// operand goes through `scratch`.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareAttentionGroup(
     Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members,
     BindValue bind);

@@ -14,8 +14,8 @@ constexpr char kUnseenText[] = "(-1267650600228229401496703205376.0f)";
 static_assert(kUnseen == -1267650600228229401496703205376.0f);
 constexpr int kLanes = 32;
 
-// "b * 12 + h * 4": strides of 0 are left out.
-std::string PlaceText(int64_t batch, int64_t heads, int64_t length,
+// "b * 12 + h * 4"; terms with stride 0 are omitted.
+std::string IndexText(int64_t batch, int64_t heads, int64_t length,
                       int64_t memory = 0) {
   std::string text;
   for (const auto& [name, stride] :
@@ -28,19 +28,19 @@ std::string PlaceText(int64_t batch, int64_t heads, int64_t length,
   }
   return text.empty() ? "0" : text;
 }
-std::string PlaceText(const AttentionGroup::Mask& mask) {
-  return PlaceText(mask.batch, mask.heads, mask.length, mask.memory);
+std::string IndexText(const AttentionGroup::Mask& mask) {
+  return IndexText(mask.batch, mask.heads, mask.length, mask.memory);
 }
 
-// The row of the bias that b, h and l read.
+// The row of the bias for b, h and l.
 std::string BiasRowText(const AttentionProblem& p) {
   const int64_t lengths = p.bias.length ? p.length : 1;
   const int64_t heads = p.bias.heads ? p.heads : 1;
-  return PlaceText(p.bias.batch ? heads * lengths : 0,
+  return IndexText(p.bias.batch ? heads * lengths : 0,
                    p.bias.heads ? lengths : 0, p.bias.length ? 1 : 0);
 }
 
-// b, h and l of a row of so many heads and lengths.
+// Declares b, h and l of a row, for so many heads and lengths.
 std::string CoordinatesText(int64_t heads, int64_t lengths) {
   return absl::StrCat("    const Index l = row % ", lengths, ", h = row / ",
                       lengths, " % ", heads, ", b = row / ", lengths * heads,
@@ -66,18 +66,18 @@ absl::StatusOr<Launch> PrepareAttentionBias(Runtime& runtime,
     seen = absl::StrCat(
         "Value(",
         writer.Read(visible->data, visible->dtype(), visible->elements()), "[",
-        PlaceText(group.visible), "])");
+        IndexText(group.visible), "])");
   }
   if (added != nullptr) {
     x = absl::StrCat(
         "Value(", writer.Read(added->data, added->dtype(), added->elements()),
-        "[", PlaceText(group.added), "])");
+        "[", IndexText(group.added), "])");
   }
   const std::string y = writer.Write(bias, kFloat32, p.BiasElements());
   const std::string first = writer.WriteAs(first_seen, "int", rows * 4);
   writer.SetIndexReach(std::max(
       {p.BiasElements() + rows * kLanes, Reach(visible), Reach(added)}));
-  // A row for each warp.
+  // A warp per row.
   writer.Add(
       "  const int lane = threadIdx.x % ", kLanes,
       ";\n  for (Index row = ((Index)blockIdx.x * ", writer.threads(),
@@ -100,18 +100,18 @@ absl::StatusOr<Launch> PrepareAttentionBias(Runtime& runtime,
                         writer.ShapeFor(runtime.info(), rows * kLanes));
 }
 
-absl::StatusOr<Launch> PrepareBlindRows(Runtime& runtime,
-                                        const AttentionProblem& problem,
-                                        const int* first_seen, void* o,
-                                        float* stats) {
+absl::StatusOr<Launch> PrepareMaskedRows(Runtime& runtime,
+                                         const AttentionProblem& problem,
+                                         const int* first_seen, void* o,
+                                         float* stats) {
   const AttentionProblem& p = problem;
   const int64_t rows = p.batch * p.heads * p.length;
-  KernelWriter writer("blind_rows");
+  KernelWriter writer("masked_rows");
   const std::string first = writer.ReadAs(first_seen, "int", p.BiasRows() * 4);
   const std::string y = writer.Write(o, p.dtype, rows * p.d);
   const std::string sums = writer.Write(stats, kFloat32, rows);
   writer.SetIndexReach(rows * p.d + rows);
-  // A causal row sees no more than itself.
+  // A row of causal attention sees no position after its own.
   const std::string last =
       p.causal ? absl::StrCat("min(l, (Index)", p.memory - 1, ")")
                : absl::StrCat(p.memory - 1);
@@ -119,7 +119,7 @@ absl::StatusOr<Launch> PrepareBlindRows(Runtime& runtime,
              "    if (", first, "[", BiasRowText(p), "] <= ", last,
              ") continue;\n    for (int c = 0; c < ", p.d,
              "; ++c) {\n      Put(", y, "[",
-             PlaceText(p.o.batch, p.o.heads, p.o.length),
+             IndexText(p.o.batch, p.o.heads, p.o.length),
              " + c], F(0.0f));\n    }\n    ", sums, "[row] = -", kUnseenText,
              ";\n  }\n");
   return writer.Compile(runtime, writer.ShapeFor(runtime.info(), rows));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Masks of attention as the one bias that libraries take.
+// Attention masks, converted to the one additive bias that libraries support.
 #ifndef BACKENDS_CUDA_FUSION_ATTENTION_MASK_H_
 #define BACKENDS_CUDA_FUSION_ATTENTION_MASK_H_
 
@@ -14,30 +14,30 @@
 
 namespace mtf::cuda {
 
-// What a bias has where a place is not seen. It is finite, since a row of
-// infinities is NaN and libraries work on parts of rows; what is added to it is
-// lost, so that the exponential is 0 wherever a row has anything else; and it
-// stays finite where a library counts in powers of two.
+// The bias of a masked position. It is finite, since a row of infinities is NaN
+// and libraries process parts of rows. It absorbs any score added to it, so
+// that the exponential is 0 if the row has any other position, and stays finite
+// in libraries that compute powers of two.
 inline constexpr float kUnseen = -0x1p100f;
 
-// Writes the bias of the problem of `group`, float32, and for each row of it
-// the first place that is seen, or `memory` where none is. `visible` and
-// `added` are null where the group has none.
+// Writes the float32 bias for the problem of `group` and, for each of its rows,
+// the first visible position, or `memory` if there is none. `visible` and
+// `added` are null if the group has no such mask.
 //
-// The least that is added is kUnseen / 2, and -infinity is a place that is not
-// seen.
+// Added values are clamped to kUnseen / 2; -infinity means masked.
 absl::StatusOr<Launch> PrepareAttentionBias(Runtime& runtime,
                                             const AttentionGroup& group,
                                             const BoundValue* visible,
                                             const BoundValue* added,
                                             float* bias, int* first_seen);
 
-// Writes zeros for the rows that see nothing, which a library gives some mean
-// of the values, and stats so large that backward all their weights are 0.
-absl::StatusOr<Launch> PrepareBlindRows(Runtime& runtime,
-                                        const AttentionProblem& problem,
-                                        const int* first_seen, void* o,
-                                        float* stats);
+// Writes zeros to output rows without a visible position, to which a library
+// assigns some mean of the values, and stats so large that their weights are 0
+// in the backward pass.
+absl::StatusOr<Launch> PrepareMaskedRows(Runtime& runtime,
+                                         const AttentionProblem& problem,
+                                         const int* first_seen, void* o,
+                                         float* stats);
 
 }  // namespace mtf::cuda
 

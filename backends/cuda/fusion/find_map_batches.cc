@@ -11,8 +11,8 @@
 namespace mtf::cuda {
 namespace {
 
-// A map that works place by place: nothing is broadcast but single numbers, and
-// no place asks where it is.
+// Whether a map works on flat memory: only single numbers are broadcast, and
+// there is no iota.
 bool IsFlat(const Program& program, const Instruction& map) {
   const ProgramValue& result = program.values[map.results[0]];
   for (int operand : map.operands) {
@@ -28,7 +28,7 @@ bool IsFlat(const Program& program, const Instruction& map) {
   return true;
 }
 
-// A batch under way.
+// A batch under construction.
 class Batch {
  public:
   explicit Batch(const Program& program) : program_(program) {}
@@ -36,33 +36,35 @@ class Batch {
   const std::vector<int>& maps() const { return maps_; }
   const std::vector<std::vector<int>>& sections() const { return sections_; }
 
-  // False, and nothing changes, where the map cannot be in this batch.
-  bool Add(int place) {
-    const Instruction& map = program_.instructions[place];
+  // Adds a map; returns false and changes nothing if it does not fit this
+  // batch.
+  bool Add(int index) {
+    const Instruction& map = program_.instructions[index];
     const ProgramValue& result = program_.values[map.results[0]];
     const bool number = result.local_elements() == 1;
     if (!maps_.empty() && number != numbers_) return false;
-    // The section whose values it reads, if any.
+    // The section whose results it reads, if any.
     int section = -1;
     for (int operand : map.operands) {
       const auto made = section_of_.find(operand);
       if (made == section_of_.end()) continue;
-      const bool own_place =
+      const bool same_element =
           program_.values[operand].local_elements() == result.local_elements();
-      if (!own_place || (section >= 0 && section != made->second)) return false;
+      if (!same_element || (section >= 0 && section != made->second))
+        return false;
       section = made->second;
     }
     if (section < 0) section = SectionLike(result);
     numbers_ = number;
     sections_[section].push_back(static_cast<int>(maps_.size()));
     section_of_[map.results[0]] = section;
-    maps_.push_back(place);
+    maps_.push_back(index);
     return true;
   }
 
  private:
-  // The last section if its results are like `result`, otherwise a new one:
-  // neighbours share operands more often than strangers.
+  // The last section if its results have the dimensions of `result`, otherwise
+  // a new one: neighbouring maps are more likely to share operands.
   int SectionLike(const ProgramValue& result) {
     if (!sections_.empty()) {
       const int first = maps_[sections_.back().front()];
@@ -78,7 +80,7 @@ class Batch {
 
   const Program& program_;
   std::vector<int> maps_;                     // instructions
-  std::vector<std::vector<int>> sections_;    // places in maps_
+  std::vector<std::vector<int>> sections_;    // indices in maps_
   absl::flat_hash_map<int, int> section_of_;  // by value
   bool numbers_ = false;                      // every result is one number
 };
@@ -97,13 +99,13 @@ std::vector<std::vector<int>> FindMapBatches(const Program& program,
   };
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
-    const int place = static_cast<int>(i);
+    const int index = static_cast<int>(i);
     if (instruction.opcode == Opcode::kMap && !taken[i] &&
         IsFlat(program, instruction)) {
-      if (batch.has_value() && batch->Add(place)) continue;
+      if (batch.has_value() && batch->Add(index)) continue;
       close();
       batch.emplace(program);
-      batch->Add(place);
+      batch->Add(index);
     } else if (taken[i] || !IsNoOp(program, instruction)) {
       close();
     }
@@ -115,7 +117,7 @@ std::vector<std::vector<int>> FindMapBatches(const Program& program,
 std::vector<std::vector<int>> SectionsOf(const Program& program,
                                          const std::vector<int>& batch) {
   Batch sections(program);
-  for (int place : batch) MTF_CHECK(sections.Add(place));
+  for (int index : batch) MTF_CHECK(sections.Add(index));
   return sections.sections();
 }
 

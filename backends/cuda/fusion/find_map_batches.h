@@ -8,23 +8,23 @@
 
 namespace mtf::cuda {
 
-// Runs of maps that one kernel can compute: what an optimizer does to all
-// parameters is one launch instead of three for each of them.
+// Finds batches of maps that one kernel can compute: an optimizer's update of
+// all parameters is one launch instead of three per parameter.
 //
 //   %m1 = map(%m, %g) ...      // [d_model, d_ff]
-//   %w1 = map(%w, %m1) ...     // reads %m1 at its own place
+//   %w1 = map(%w, %m1) ...     // reads %m1 at the same element
 //   %n1 = map(%n, %h) ...      // [vocab, d_model]: another section
 //
-// A batch is a list of sections; the maps of a section have results of the same
-// dimensions in the same order, and each operand either has them too or is one
-// number. A section reads what another one makes nowhere in a batch. A batch
-// has two maps or more and nothing that runs between them, and no instruction
-// that is `taken` by a group of another kind. Single numbers keep to
-// themselves, because what follows reads them everywhere.
+// A batch is a list of sections. The maps of a section have results of the same
+// dimensions in the same order, and each operand has these dimensions too or is
+// a single number. No section reads another's results. A batch has at least two
+// maps, no other instructions run between them, and none is `taken` by another
+// kind of group. Maps of single numbers form batches of their own, because many
+// later instructions read them.
 std::vector<std::vector<int>> FindMapBatches(const Program& program,
                                              const std::vector<bool>& taken);
 
-// The sections of a batch, as places in it.
+// Splits a batch into its sections, as indices into `batch`.
 std::vector<std::vector<int>> SectionsOf(const Program& program,
                                          const std::vector<int>& batch);
 

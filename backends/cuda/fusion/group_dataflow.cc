@@ -17,19 +17,19 @@ bool Overlap(const BoundValue& a, const BoundValue& b) {
   return x < y + BytesOf(b) && y < x + BytesOf(a);
 }
 
-// The results of `members` that instructions besides them read.
+// By member: whether an instruction outside the group reads its result.
 std::vector<bool> ReadElsewhere(absl::Span<const Binding> members) {
   std::vector<bool> read(members.size(), false);
-  absl::flat_hash_set<int> places;
+  absl::flat_hash_set<int> members_at;
   absl::flat_hash_map<int, size_t> made;  // value to member
   for (size_t i = 0; i < members.size(); ++i) {
-    places.insert(members[i].index);
+    members_at.insert(members[i].index);
     made[members[i].instruction().results[0]] = i;
   }
   const std::vector<Instruction>& all = members[0].program->instructions;
-  // Nobody reads a value before it is made.
+  // All readers follow the first member.
   for (size_t i = members[0].index; i < all.size(); ++i) {
-    if (places.contains(static_cast<int>(i))) continue;
+    if (members_at.contains(static_cast<int>(i))) continue;
     for (int operand : all[i].operands) {
       const auto it = made.find(operand);
       if (it != made.end()) read[it->second] = true;
@@ -40,7 +40,7 @@ std::vector<bool> ReadElsewhere(absl::Span<const Binding> members) {
 
 }  // namespace
 
-bool SameElements(const BoundValue& a, const BoundValue& b) {
+bool SameLocalShape(const BoundValue& a, const BoundValue& b) {
   if (!(a.value->shape == b.value->shape)) return false;
   for (size_t i = 0; i < a.dims.size(); ++i) {
     if (a.dims[i].extent != b.dims[i].extent) return false;
@@ -49,33 +49,33 @@ bool SameElements(const BoundValue& a, const BoundValue& b) {
 }
 
 GroupDataflow GroupDataflow::Of(absl::Span<const Binding> members) {
-  GroupDataflow wiring;
-  wiring.stored = ReadElsewhere(members);
+  GroupDataflow dataflow;
+  dataflow.stored = ReadElsewhere(members);
   absl::flat_hash_map<const ProgramValue*, int> made;
   for (size_t i = 0; i < members.size(); ++i) {
-    std::vector<Source>& sources = wiring.sources.emplace_back();
+    std::vector<Source>& sources = dataflow.sources.emplace_back();
     for (const BoundValue& operand : members[i].operands) {
       Source source;
       const auto it = made.find(operand.value);
       if (it != made.end()) {
         source.member = it->second;
       } else {
-        source.input = wiring.AddInput(operand);
+        source.input = dataflow.AddInput(operand);
       }
       sources.push_back(source);
     }
     made[members[i].results[0].value] = static_cast<int>(i);
   }
-  return wiring;
+  return dataflow;
 }
 
 int GroupDataflow::AddInput(const BoundValue& operand) {
   const auto size = static_cast<int>(inputs.size());
   for (int i = 0; i < size; ++i) {
-    // Views of one value are one input.
+    // Views of the same memory are one input.
     if (inputs[i].data == operand.data &&
         inputs[i].dtype() == operand.dtype() &&
-        SameElements(inputs[i], operand)) {
+        SameLocalShape(inputs[i], operand)) {
       return i;
     }
   }
@@ -90,7 +90,7 @@ bool GroupDataflow::StoresAreSafe(absl::Span<const Binding> members) const {
     for (const BoundValue& input : inputs) {
       if (!Overlap(result, input)) continue;
       const bool in_place =
-          result.data == input.data && SameElements(result, input) &&
+          result.data == input.data && SameLocalShape(result, input) &&
           DTypeSize(result.dtype()) == DTypeSize(input.dtype());
       if (!in_place) return false;
     }

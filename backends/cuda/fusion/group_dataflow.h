@@ -9,34 +9,34 @@
 
 namespace mtf::cuda {
 
-// How the members of a group of maps and reductions hang together: what comes
-// from memory, what one member hands to the next in registers, and what has to
-// be stored because somebody else reads it.
+// The data flow within a group of maps and reductions: inputs from memory,
+// values passed between members in registers, and results stored because
+// instructions outside the group read them.
 struct GroupDataflow {
-  // Of an operand: one of the two.
+  // The source of an operand; exactly one of the two is set.
   struct Source {
-    int input = -1;   // place in `inputs`
+    int input = -1;   // index in `inputs`
     int member = -1;  // whose result it is
   };
   std::vector<std::vector<Source>> sources;  // by member and operand
-  std::vector<BoundValue> inputs;            // each once
-  std::vector<bool> stored;                  // by member: its result
+  std::vector<BoundValue> inputs;            // without duplicates
+  std::vector<bool> stored;                  // by member: result is stored
 
-  // The values of a group whose operands all come from before it, or from
-  // within.
+  // The operands of `members` must come from before the group or from within
+  // it.
   static GroupDataflow Of(absl::Span<const Binding> members);
 
-  // Whether results may be stored while operands of the group are still to be
-  // read: no stored result lies over an input, but for one of the same places
-  // as its own (`in_place`), or over another stored result.
+  // Whether results may be stored before all operands have been read: no stored
+  // result overlaps another one, or an input, except for an input of the same
+  // elements as the result (`in_place`).
   bool StoresAreSafe(absl::Span<const Binding> members) const;
 
  private:
   int AddInput(const BoundValue& operand);
 };
 
-// Whether `a` and `b` have the same local dimensions in one order.
-bool SameElements(const BoundValue& a, const BoundValue& b);
+// Whether `a` and `b` have the same local dimensions in the same order.
+bool SameLocalShape(const BoundValue& a, const BoundValue& b);
 
 }  // namespace mtf::cuda
 

@@ -18,27 +18,27 @@ namespace mtf::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// Packs that a thread reads before it computes: enough to have several reads
-// under way, and no more registers than it has.
-constexpr int kMostShares = 4;
+// Packs that a thread reads before it computes: enough to have several reads in
+// flight, within its registers.
+constexpr int kMaxShares = 4;
 constexpr int kPacksAtOnce = 8;
 
 bool IsNumber(const BoundValue& value, int64_t elements) {
   return value.elements() == 1 && elements != 1;
 }
 
-// A section as the kernel has it. Its text takes `at` (pointers), `elements`
-// and `block`; equal texts are one case of the kernel.
+// Writes the text of a section, which uses the variables `at` (pointers),
+// `elements` and `block`. Sections with equal texts share a case of the kernel.
 class SectionWriter {
  public:
   SectionWriter(const std::vector<Binding>& members,
-                const GroupDataflow& wiring, RowText& rows)
+                const GroupDataflow& dataflow, RowText& rows)
       : members_(members),
-        wiring_(wiring),
+        dataflow_(dataflow),
         rows_(rows),
         elements_(members[0].results[0].elements()) {
     FindPack();
-    for (const BoundValue& input : wiring.inputs) {
+    for (const BoundValue& input : dataflow.inputs) {
       pointers_.push_back(input.data);
     }
     for (int i : Stored()) pointers_.push_back(members[i].results[0].data);
@@ -49,15 +49,15 @@ class SectionWriter {
   const std::vector<void*>& pointers() const { return pointers_; }
   int64_t elements() const { return elements_; }
   int64_t blocks() const {
-    const int64_t stretch = int64_t{kThreads} * shares_ * pack_;
-    return (elements_ + stretch - 1) / stretch;
+    const int64_t segment = int64_t{kThreads} * shares_ * pack_;
+    return (elements_ + segment - 1) / segment;
   }
 
  private:
   std::vector<int> Stored() const {
     std::vector<int> stored;
     for (size_t i = 0; i < members_.size(); ++i) {
-      if (wiring_.stored[i]) stored.push_back(static_cast<int>(i));
+      if (dataflow_.stored[i]) stored.push_back(static_cast<int>(i));
     }
     return stored;
   }
@@ -72,7 +72,7 @@ class SectionWriter {
     absl::StrAppend(&text_, std::string(2 * depth, ' '), text..., "\n");
   }
 
-  // Neighbouring elements that a thread takes at once, and how often.
+  // Chooses the pack of neighbouring elements and the packs per thread.
   void FindPack() {
     int64_t size = 2;
     uintptr_t addresses = 0;
@@ -82,60 +82,60 @@ class SectionWriter {
       size = std::max(size, DTypeSize(value.dtype()));
       addresses |= reinterpret_cast<uintptr_t>(value.data);
     };
-    for (const BoundValue& input : wiring_.inputs) {
+    for (const BoundValue& input : dataflow_.inputs) {
       see(input);
       packs += IsNumber(input, elements_) ? 0 : 1;
     }
     for (int i : Stored()) see(members_[i].results[0]);
     pack_ = addresses % 16 == 0 ? static_cast<int>(16 / size) : 1;
-    shares_ = std::clamp(kPacksAtOnce / std::max(packs, 1), 1, kMostShares);
+    shares_ = std::clamp(kPacksAtOnce / std::max(packs, 1), 1, kMaxShares);
   }
 
-  // Computes the element at `j` of a pack, or of what is less than one.
-  void WriteElement(int depth, bool whole) {
-    for (size_t i = 0; i < wiring_.inputs.size(); ++i) {
-      const BoundValue& input = wiring_.inputs[i];
+  // Computes element `j` of a pack, or of a shorter rest if not `full_pack`.
+  void WriteElement(int depth, bool full_pack) {
+    for (size_t i = 0; i < dataflow_.inputs.size(); ++i) {
+      const BoundValue& input = dataflow_.inputs[i];
       if (IsNumber(input, elements_)) continue;
       Line(depth, "const ", RegisterType(input.dtype()), " x", i, " = Value(",
-           whole ? absl::StrCat("pack", i, ".at[j]")
-                 : absl::StrCat("in", i, "[e + j]"),
+           full_pack ? absl::StrCat("pack", i, ".at[j]")
+                     : absl::StrCat("in", i, "[e + j]"),
            ");");
     }
     for (size_t i = 0; i < members_.size(); ++i) {
       std::vector<std::string> names;
       std::vector<DType> dtypes;
-      for (const GroupDataflow::Source& source : wiring_.sources[i]) {
+      for (const GroupDataflow::Source& source : dataflow_.sources[i]) {
         const bool made = source.member >= 0;
         names.push_back(made ? absl::StrCat("m", source.member)
                              : absl::StrCat("x", source.input));
         dtypes.push_back(made ? DTypeOf(source.member)
-                              : wiring_.inputs[source.input].dtype());
+                              : dataflow_.inputs[source.input].dtype());
       }
       const StepText steps =
           WriteSteps(ExpressionOf(members_[i].instruction()), names, dtypes,
                      absl::StrCat("s", i, "_"), std::string(2 * depth, ' '),
                      rows_, [](const std::string&) -> std::string {
-                       MTF_CHECK(false) << "a batch has no places";
+                       MTF_CHECK(false) << "section not found in its batch";
                        return "";
                      });
       text_ += steps.statements;
       Line(depth, "const ", RegisterType(DTypeOf(static_cast<int>(i))), " m", i,
            " = ", steps.result, ";");
-      if (!wiring_.stored[i]) {
+      if (!dataflow_.stored[i]) {
         Line(depth, "(void)m", i, ";");
         continue;
       }
       Line(depth, "Put(",
-           whole ? absl::StrCat("to", i, ".at[j]")
-                 : absl::StrCat("out", i, "[e + j]"),
+           full_pack ? absl::StrCat("to", i, ".at[j]")
+                     : absl::StrCat("out", i, "[e + j]"),
            ", m", i, ");");
     }
   }
 
   void Write() {
     int pointer = 0;
-    for (size_t i = 0; i < wiring_.inputs.size(); ++i) {
-      const BoundValue& input = wiring_.inputs[i];
+    for (size_t i = 0; i < dataflow_.inputs.size(); ++i) {
+      const BoundValue& input = dataflow_.inputs[i];
       const absl::string_view type = StorageType(input.dtype());
       Line(3, "const ", type, "* in", i, " = (const ", type, "*)at[", pointer++,
            "];");
@@ -154,8 +154,8 @@ class SectionWriter {
     Line(4, "const i64 e = first + ((i64)share * ", kThreads,
          " + threadIdx.x) * ", pack_, ";");
     Line(4, "if (e + ", pack_, " <= elements) {");
-    for (size_t i = 0; i < wiring_.inputs.size(); ++i) {
-      const BoundValue& input = wiring_.inputs[i];
+    for (size_t i = 0; i < dataflow_.inputs.size(); ++i) {
+      const BoundValue& input = dataflow_.inputs[i];
       if (IsNumber(input, elements_)) continue;
       const std::string type = PackType(input.dtype());
       Line(5, "const ", type, " pack", i, " = *(const ", type, "*)(in", i,
@@ -164,7 +164,7 @@ class SectionWriter {
     for (int i : Stored()) Line(5, PackType(DTypeOf(i)), " to", i, ";");
     Line(0, "#pragma unroll");
     Line(5, "for (int j = 0; j < ", pack_, "; ++j) {");
-    WriteElement(6, /*whole=*/true);
+    WriteElement(6, /*full_pack=*/true);
     Line(5, "}");
     for (int i : Stored()) {
       Line(5, "Store((", PackType(DTypeOf(i)), "*)(out", i, " + e), to", i,
@@ -172,14 +172,14 @@ class SectionWriter {
     }
     Line(4, "} else {");
     Line(5, "for (int j = 0; e + j < elements; ++j) {");
-    WriteElement(6, /*whole=*/false);
+    WriteElement(6, /*full_pack=*/false);
     Line(5, "}");
     Line(4, "}");
     Line(3, "}");
   }
 
   const std::vector<Binding>& members_;
-  const GroupDataflow& wiring_;
+  const GroupDataflow& dataflow_;
   RowText& rows_;
   int64_t elements_;
   int pack_ = 1, shares_ = 1;
@@ -187,17 +187,17 @@ class SectionWriter {
   std::vector<void*> pointers_;
 };
 
-// What is left of a section once its text is written.
+// The data of a section besides its text.
 struct Section {
-  int kind = 0;  // of text
+  int kind = 0;  // index of its text
   std::vector<void*> pointers;
   int64_t elements = 0, blocks = 0;
 };
 
-// Whether a section reads or writes what another one writes: it would find it
-// changed already, or not yet.
-bool SectionsMeet(const std::vector<Section>& sections,
-                  const absl::flat_hash_map<const void*, int>& written_by) {
+// Whether a section accesses memory that another one writes. Sections run in
+// any order, so such accesses are races.
+bool SectionsOverlap(const std::vector<Section>& sections,
+                     const absl::flat_hash_map<const void*, int>& written_by) {
   for (size_t s = 0; s < sections.size(); ++s) {
     for (void* pointer : sections[s].pointers) {
       const auto writer = written_by.find(pointer);
@@ -209,7 +209,7 @@ bool SectionsMeet(const std::vector<Section>& sections,
   return false;
 }
 
-// Records of: first block, kind, elements, pointers.
+// Records of (first block, kind, elements, pointers).
 std::vector<int64_t> TableOf(const std::vector<Section>& sections,
                              size_t most_pointers) {
   std::vector<int64_t> table;
@@ -233,7 +233,7 @@ std::vector<int64_t> TableOf(const std::vector<Section>& sections,
 }  // namespace
 
 std::optional<MapBatchSource> WriteMapBatch(absl::Span<const Binding> members) {
-  // No section may write where another one reads or writes.
+  // No section may write memory that another one accesses.
   if (!GroupDataflow::Of(members).StoresAreSafe(members)) return std::nullopt;
   std::vector<int> batch;
   for (const Binding& member : members) batch.push_back(member.index);
@@ -244,19 +244,19 @@ std::optional<MapBatchSource> WriteMapBatch(absl::Span<const Binding> members) {
   absl::flat_hash_map<const void*, int> written_by;
   size_t most_pointers = 0;
   int64_t blocks = 0, used = 0;
-  for (const std::vector<int>& places :
+  for (const std::vector<int>& section :
        SectionsOf(*members[0].program, batch)) {
     std::vector<Binding> own;
-    for (int place : places) own.push_back(members[place]);
-    // Who reads a result is asked of the whole batch: sections read nothing of
-    // each other, so what is stored for one is stored for all.
-    const GroupDataflow wiring = GroupDataflow::Of(own);
+    for (int i : section) own.push_back(members[i]);
+    // Computed for the whole batch. Sections read nothing of each other, so
+    // what is stored in a section's data flow is stored in the batch's.
+    const GroupDataflow dataflow = GroupDataflow::Of(own);
     for (size_t i = 0; i < own.size(); ++i) {
-      if (!wiring.stored[i]) continue;
+      if (!dataflow.stored[i]) continue;
       written_by.emplace(own[i].results[0].data,
                          static_cast<int>(sections.size()));
     }
-    const SectionWriter written(own, wiring, writer.rows());
+    const SectionWriter written(own, dataflow, writer.rows());
     const auto [it, is_new] =
         kinds.emplace(written.text(), static_cast<int>(bodies.size()));
     if (is_new) bodies.push_back(written.text());
@@ -266,12 +266,12 @@ std::optional<MapBatchSource> WriteMapBatch(absl::Span<const Binding> members) {
     blocks += written.blocks();
     used += written.elements() > 0 ? 1 : 0;
   }
-  if (used == 0 || SectionsMeet(sections, written_by)) return std::nullopt;
+  if (used == 0 || SectionsOverlap(sections, written_by)) return std::nullopt;
   const size_t record = 3 + most_pointers;
   MapBatchSource written;
   written.table = TableOf(sections, most_pointers);
   written.shape = {.blocks = blocks, .threads = kThreads};
-  // The last section that begins at this block or before it.
+  // Finds the last section that begins at or before this block.
   const std::string table = writer.ReadAs(nullptr, "i64", 0);
   writer.Add("  int low = 0, high = ", used,
              ";\n  while (high - low > 1) {\n"
@@ -295,7 +295,7 @@ std::optional<MapBatchSource> WriteMapBatch(absl::Span<const Binding> members) {
 
 namespace {
 
-// A launch whose table lives as long as it.
+// Launches that own the table they read.
 class MapBatchKernel : public LaunchSequence {
  public:
   MapBatchKernel(Runtime& runtime, Launch launch, void* table)

@@ -14,13 +14,13 @@
 
 namespace mtf::cuda {
 
-// One kernel for a batch that FindMapBatches found. A block works on a stretch
-// of one section; a thread reads each operand of an element once, takes it
-// through the maps of the section and writes what others read. Sections that
-// differ in nothing but addresses and sizes share their text, so the kernel of
-// an optimizer is as long as its update, whatever the number of parameters.
+// One kernel for a batch found by FindMapBatches. A block of threads works on a
+// segment of one section. A thread reads each operand of an element once,
+// applies the maps of the section and writes the results that others read.
+// Sections that differ only in addresses and sizes share their text, so the
+// text of an optimizer's kernel does not grow with the number of parameters.
 //
-// Null where the buffers do not allow it.
+// Null if buffers overlap in a way that the kernel does not support.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareMapBatch(
     Runtime& runtime, absl::Span<const Binding> members);
 
@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareMapBatch(
 struct MapBatchSource {
   KernelSource source;
   LaunchShape shape;
-  std::vector<int64_t> table;  // what its parameter points at
+  std::vector<int64_t> table;  // the contents of its parameter
 };
 std::optional<MapBatchSource> WriteMapBatch(absl::Span<const Binding> members);
 

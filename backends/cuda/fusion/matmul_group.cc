@@ -13,7 +13,7 @@ namespace {
 using Epilogue = MatmulProblem::Epilogue;
 
 Epilogue EpilogueOf(const MatmulGroup& group) {
-  if (group.slope_at >= 0) return Epilogue::kGeluSlope;
+  if (group.gelu_gradient_input >= 0) return Epilogue::kGeluSlope;
   if (group.bias < 0) return group.gelu ? Epilogue::kGelu : Epilogue::kNone;
   return group.gelu ? Epilogue::kBiasGelu : Epilogue::kBias;
 }
@@ -46,8 +46,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
   const BoundValue& z = *Find(members, group.result);
   MatmulFinish finish;
   finish.epilogue = EpilogueOf(group);
-  // Nothing may be written over what the matmul still reads, but for a sum that
-  // takes the place of what is added.
+  // The result must not overlap operands of the matmul, except that it may
+  // replace the addend.
   std::vector<const BoundValue*> reads = {&x, &y};
   if (group.addend >= 0) {
     const BoundValue& addend = *Find(members, group.addend);
@@ -59,16 +59,16 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
     finish.bias = bias.data;
     reads.push_back(&bias);
   }
-  if (group.slope_at >= 0) {
-    const BoundValue& x = *Find(members, group.slope_at);
-    finish.kept = x.data;
+  if (group.gelu_gradient_input >= 0) {
+    const BoundValue& x = *Find(members, group.gelu_gradient_input);
+    finish.gelu_input = x.data;
     reads.push_back(&x);
   }
   std::vector<const BoundValue*> writes = {&z};
   if (group.kept >= 0) {
     const BoundValue& kept = *Find(members, group.kept);
-    finish.kept = kept.data;
-    finish.keeps = true;
+    finish.gelu_input = kept.data;
+    finish.stores_gelu_input = true;
     writes.push_back(&kept);
     if (Overlap(kept, z)) return std::unique_ptr<Kernel>();
   }
@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
   return kernel;
 }
 
-// A matmul that adds up one of its operands beside.
+// A matmul that also sums one of its operands.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareBiasGradient(
     Runtime& runtime, Scratch& scratch, const Binding& einsum,
     const Binding& reduce) {
@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmulGroup(
   if (is_sum(first)) return PrepareBiasGradient(runtime, scratch, last, first);
   if (is_sum(last)) return PrepareBiasGradient(runtime, scratch, first, last);
   const Program& program = *members[0].program;
-  // Others hold what is not the group's.
+  // Only the members themselves may form a group.
   std::vector<bool> taken(program.instructions.size(), true);
   for (int i = members.front().index; i <= members.back().index; ++i) {
     taken[i] = false;

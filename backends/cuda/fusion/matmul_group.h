@@ -15,8 +15,8 @@ namespace mtf::cuda {
 
 // One kernel for the members of a group of FindMatmulGroups
 // (lowering/fusion/matmul_groups.h) or FindBiasGradients
-// (lowering/fusion/bias_gradients.h); null where they are none, where the
-// buffers do not allow it, or the libraries have nothing for it.
+// (lowering/fusion/bias_gradients.h). Null if the members are not such a group,
+// if buffers overlap, or if the library does not support it.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmulGroup(
     Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members);
 

@@ -16,21 +16,22 @@
 namespace mtf::cuda {
 namespace {
 
-// Whether rows may be stored while others are still to be read.
+// Whether rows may be stored before other rows have been read.
 bool StoresAreSafe(absl::Span<const Binding> members,
-                   const GroupDataflow& wiring) {
-  if (!wiring.StoresAreSafe(members)) return false;
+                   const GroupDataflow& dataflow) {
+  if (!dataflow.StoresAreSafe(members)) return false;
   const RowSpace space(members);
   for (size_t i = 0; i < members.size(); ++i) {
     const BoundValue& result = members[i].results[0];
     const bool is_whole = space.HasRows(result) && space.HasColumns(result);
     const bool is_map = members[i].instruction().opcode == Opcode::kMap;
-    if (!wiring.stored[i] || is_whole ||
+    if (!dataflow.stored[i] || is_whole ||
         (!is_map && space.HasColumns(result))) {
       continue;
     }
-    // One thread writes what others may not have read yet.
-    for (const BoundValue& input : wiring.inputs) {
+    // A value without rows is written by one thread, while others may still
+    // read.
+    for (const BoundValue& input : dataflow.inputs) {
       if (input.data == result.data) return false;
     }
   }
@@ -41,16 +42,16 @@ bool StoresAreSafe(absl::Span<const Binding> members,
 
 std::optional<RowGroupSource> WriteRowGroup(const GpuInfo& gpu,
                                             absl::Span<const Binding> members) {
-  const GroupDataflow wiring = GroupDataflow::Of(members);
-  if (!StoresAreSafe(members, wiring)) return std::nullopt;
-  const RowPlan plan(gpu, members, wiring);
+  const GroupDataflow dataflow = GroupDataflow::Of(members);
+  if (!StoresAreSafe(members, dataflow)) return std::nullopt;
+  const RowPlan plan(gpu, members, dataflow);
   RowGroupSource written;
   written.source = {"row_group", RowGroupWriter(plan).Write()};
-  for (const BoundValue& input : wiring.inputs) {
+  for (const BoundValue& input : dataflow.inputs) {
     written.pointers.push_back(input.data);
   }
   for (int i = 0; i < plan.members(); ++i) {
-    if (!wiring.stored[i] || plan.IsRowSum(i)) continue;
+    if (!dataflow.stored[i] || plan.IsRowSum(i)) continue;
     written.pointers.push_back(plan.result(i).data);
   }
   written.row_sums = plan.row_sums();
@@ -62,8 +63,8 @@ std::optional<RowGroupSource> WriteRowGroup(const GpuInfo& gpu,
   const int threads = plan.tiling().threads * block_rows;
   written.shape.threads = threads;
   written.shape.shared_bytes = plan.tiling().shared_bytes;
-  // Four rounds of blocks that are on the GPU at once: the last is never much
-  // of the time, and what a block begins with is done for many rows.
+  // Four waves of resident blocks: the partially filled last one costs little,
+  // and the per-block setup is shared by many rows.
   const int64_t at_once =
       int64_t{gpu.multiprocessors} * std::max(1, 2048 / threads);
   const int64_t units =

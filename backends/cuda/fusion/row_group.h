@@ -15,20 +15,20 @@
 
 namespace mtf::cuda {
 
-// One kernel for a group that FindRowGroups found: softmax, layer norm, the
-// sums of a loss and its gradient. A warp or a block takes a row through all
-// members; operands are read once, into registers or, where a row is too long
-// for them, into shared memory; of a row that is longer yet the rest is read
-// again for each of the reductions. What nobody else reads is not written, and
-// a result may lie over an operand of the same places.
+// One kernel for a group found by FindRowGroups: softmax, layer norm, the sums
+// of a loss and its gradient. A warp or a block takes a row through all
+// members. Each operand is read once, into registers or, if a row is too long
+// for them, into shared memory; the part of a row that exceeds shared memory is
+// read again for each reduction. Only results with readers outside are written,
+// and a result may share memory with an operand of the same elements.
 //
-// In bits it is its parts but for the order of sums, which are in float for a
-// few elements and in double beyond. Sums over the rows themselves leave
-// partial results in `scratch` for a second kernel (row_sums.h), stripe by
-// stripe; how long a stripe is depends on the number of rows alone.
+// The bits are those of the single instructions except for the order of sums,
+// which are in float32 for a few elements and in double beyond. Sums over the
+// rows themselves leave partial results in `scratch`, one per stripe of rows,
+// for a second kernel (row_sums.h); the length of a stripe depends on the
+// number of rows only.
 //
-// Null where the buffers do not allow it, which the plan of the device does
-// (FusedRows).
+// Null if buffers overlap; plans by the device (FusedRows) avoid that.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowGroup(
     Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members);
 
@@ -36,13 +36,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowGroup(
 struct RowGroupSource {
   KernelSource source;
   LaunchShape shape;
-  std::vector<void*> pointers;  // its parameters, before that of `row_sums`
-  // Members that sum over rows: the float32 results of `stripes` stripes one
-  // after the other, of one such member behind those of another.
+  std::vector<void*> pointers;  // its parameters, except that of `row_sums`
+  // Members that sum over rows. Their partial results are float32 [member,
+  // stripe, column].
   std::vector<int> row_sums;
   int64_t stripes = 0;
   RowTiling::Kept kept = RowTiling::Kept::kNowhere;
-  // Of memory; what is the same for all rows is counted once.
+  // Memory traffic; values that are the same for all rows count once.
   int64_t bytes_read = 0, bytes_written = 0;
 };
 std::optional<RowGroupSource> WriteRowGroup(const GpuInfo& gpu,

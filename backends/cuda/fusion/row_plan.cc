@@ -8,16 +8,16 @@
 namespace mtf::cuda {
 namespace {
 
-// Rows that are added up in float before they go to double; fewer where there
-// would not be stripes for all of a GPU. Constants, so that the order of a sum
-// does not depend on the GPU.
+// Rows that are added in float32 before the sum becomes a double; fewer if
+// there would not be enough stripes to fill a GPU. Constants, so that the order
+// of a sum does not depend on the GPU.
 constexpr int64_t kLongStripe = 64, kShortStripe = 8, kManyStripes = 512;
 
 }  // namespace
 
 RowPlan::RowPlan(const GpuInfo& gpu, absl::Span<const Binding> members,
-                 const GroupDataflow& wiring)
-    : members_(members), wiring_(wiring), space_(members) {
+                 const GroupDataflow& dataflow)
+    : members_(members), dataflow_(dataflow), space_(members) {
   FindPhases();
   FindTiling(gpu);
   FindStripes();
@@ -27,12 +27,12 @@ bool RowPlan::IsInShared(int input) const {
   return std::count(kept_.begin(), kept_.end(), input) > 0;
 }
 
-// A reduction ends the phase in which its operands are known; what reads its
-// result belongs to a later one.
+// A reduction ends the phase in which its operands are known. Its readers
+// belong to a later phase.
 void RowPlan::FindPhases() {
   for (int i = 0; i < members(); ++i) {
     int phase = 0;
-    for (const Source& source : wiring_.sources[i]) {
+    for (const Source& source : dataflow_.sources[i]) {
       if (source.member < 0) continue;
       phase = std::max(
           phase, phase_[source.member] + (IsReduce(source.member) ? 1 : 0));
@@ -43,17 +43,18 @@ void RowPlan::FindPhases() {
 }
 
 void RowPlan::FindTiling(const GpuInfo& gpu) {
-  // Packs: every value that is read or written whole allows them. What is the
-  // same for all rows stays in the cache, and takes as many words as it needs.
+  // The pack must suit every value that is read or written completely. Values
+  // that are the same for all rows stay in the cache and may take several
+  // words.
   int64_t size = 1, alignment = 16;
   const auto see = [&](const BoundValue& value) {
     if (!space_.HasColumns(value) || !space_.IsDense(value)) return;
     if (space_.HasRows(value)) size = std::max(size, DTypeSize(value.dtype()));
     if (reinterpret_cast<uintptr_t>(value.data) % 16 != 0) alignment = 1;
   };
-  for (const BoundValue& input : wiring_.inputs) see(input);
+  for (const BoundValue& input : dataflow_.inputs) see(input);
   for (int i = 0; i < members(); ++i) {
-    if (wiring_.stored[i] && !IsRowSum(i)) see(result(i));
+    if (dataflow_.stored[i] && !IsRowSum(i)) see(result(i));
   }
   passes_.assign(inputs(), 0);
   const std::vector<bool> done(members_.size(), false);
@@ -64,7 +65,7 @@ void RowPlan::FindTiling(const GpuInfo& gpu) {
   std::vector<int64_t> sizes;
   for (int i = 0; i < inputs(); ++i) {
     const BoundValue& input = this->input(i);
-    // What is the same for all rows stays in the cache.
+    // Values that are the same for all rows stay in the cache.
     if (passes_[i] < 2 || !space_.IsDense(input) || !space_.HasRows(input)) {
       continue;
     }
@@ -80,7 +81,7 @@ void RowPlan::FindStripes() {
     if (IsRowSum(i)) row_sums_.push_back(i);
   }
   if (row_sums_.empty()) return;
-  // Finders see to it that a thread has few columns.
+  // FindRowGroups limits the columns per thread of such groups.
   MTF_CHECK(InRegisters()) << space_.columns() << " columns";
   stripe_ = std::clamp<int64_t>(space_.rows() / kManyStripes, kShortStripe,
                                 kLongStripe);
@@ -114,14 +115,14 @@ int64_t RowPlan::BytesRead() const {
 int64_t RowPlan::BytesWritten() const {
   int64_t bytes = PartialBytes();
   for (int i = 0; i < members(); ++i) {
-    if (!wiring_.stored[i]) continue;
+    if (!dataflow_.stored[i]) continue;
     bytes += result(i).elements() * DTypeSize(result(i).dtype());
   }
   return bytes;
 }
 
-void RowPlan::Demand(const Source& source, const std::vector<bool>& done,
-                     Needs& needs) const {
+void RowPlan::AddNeeds(const Source& source, const std::vector<bool>& done,
+                       Needs& needs) const {
   if (!IsWide(source)) return;
   if (source.input >= 0) {
     needs.inputs[source.input] = true;
@@ -130,8 +131,8 @@ void RowPlan::Demand(const Source& source, const std::vector<bool>& done,
   if (needs.maps[source.member]) return;
   needs.maps[source.member] = true;
   if (done[source.member]) return;
-  for (const Source& operand : wiring_.sources[source.member]) {
-    Demand(operand, done, needs);
+  for (const Source& operand : dataflow_.sources[source.member]) {
+    AddNeeds(operand, done, needs);
   }
 }
 
@@ -142,12 +143,12 @@ RowPlan::Needs RowPlan::NeedsOf(int phase,
   needs.maps.resize(members_.size(), false);
   for (int i = 0; i < members(); ++i) {
     if (!IsMap(i) && phase_[i] == phase) {
-      for (const Source& source : wiring_.sources[i]) {
-        Demand(source, done, needs);
+      for (const Source& source : dataflow_.sources[i]) {
+        AddNeeds(source, done, needs);
       }
     }
     if (phase == phases_ && IsStoredWide(i)) {
-      Demand({.member = i}, done, needs);
+      AddNeeds({.member = i}, done, needs);
     }
   }
   return needs;

@@ -10,15 +10,15 @@ namespace mtf::cuda {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kMostThreads = 1024;
-// Threads of a block that shares a multiprocessor with another one: while one
-// waits for its row, the other computes.
+constexpr int kMaxThreads = 1024;
+// Threads of a block that shares a multiprocessor with another block: one
+// computes while the other waits for memory.
 constexpr int kThreadsOfTwo = 512;
-// Elements of a row that a thread had better have before there are more
-// threads; and the most that it keeps of each value in registers, of which it
-// has 64 for the few values that are alive.
+// Elements of a row per thread below which a row gets fewer threads; also the
+// most elements of each value that a thread holds in registers, of which it has
+// 64 for the few live values.
 constexpr int64_t kGoodShare = 8;
-// What a kernel declares besides, and the system takes.
+// Shared memory that the kernel declares elsewhere and the system reserves.
 constexpr int64_t kOtherShared = 2048;
 
 int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -66,9 +66,10 @@ bool RowSpace::IsDense(const BoundValue& value) const {
   const int columns = static_cast<int>(column_dims_.size());
   if (rank < columns) return false;
   for (int i = 0; i < columns; ++i) {
-    const int place = rank - columns + i;
-    if (value.value->shape[place].name != column_dims_[i].name) return false;
-    if (value.dims[place].extent != column_dims_[i].extent) return false;
+    const int dim_index = rank - columns + i;
+    if (value.value->shape[dim_index].name != column_dims_[i].name)
+      return false;
+    if (value.dims[dim_index].extent != column_dims_[i].extent) return false;
   }
   return true;
 }
@@ -76,10 +77,10 @@ bool RowSpace::IsDense(const BoundValue& value) const {
 std::string RowSpace::RowOffset(const BoundValue& value) const {
   std::string text;
   for (size_t i = 0; i < row_dims_.size(); ++i) {
-    const int place = value.value->shape.Find(row_dims_[i].name);
-    if (place < 0 || value.dims[place].extent == 1) continue;
+    const int dim_index = value.value->shape.Find(row_dims_[i].name);
+    if (dim_index < 0 || value.dims[dim_index].extent == 1) continue;
     absl::StrAppend(&text, text.empty() ? "" : " + ", "row", i, " * ",
-                    value.stride(place), "LL");
+                    value.stride(dim_index), "LL");
   }
   return text.empty() ? "0" : text;
 }
@@ -89,15 +90,15 @@ std::string RowSpace::ColumnOffset(const BoundValue& value) const {
   int64_t below = columns_;
   for (const Dim& dim : column_dims_) {
     below /= std::max<int64_t>(dim.extent, 1);
-    const int place = value.value->shape.Find(dim.name);
-    if (place < 0 || dim.extent == 1) continue;
+    const int dim_index = value.value->shape.Find(dim.name);
+    if (dim_index < 0 || dim.extent == 1) continue;
     std::string index = "column";
     if (below > 1) index = absl::StrCat(index, " / ", below);
     if (below * dim.extent < columns_) {
       index = absl::StrCat("(", index, ") % ", dim.extent);
     }
     absl::StrAppend(&text, text.empty() ? "" : " + ", "(i64)(", index, ") * ",
-                    value.stride(place));
+                    value.stride(dim_index));
   }
   return text.empty() ? "0" : text;
 }
@@ -109,9 +110,9 @@ std::string RowSpace::IotaText(const Binding& member,
       reduce != nullptr ? reduce->iteration : member.results[0].value->shape;
   const std::vector<ShardedDimension>& dims =
       reduce != nullptr ? member.iteration : member.results[0].dims;
-  const int place = shape.Find(dimension);
-  MTF_CHECK_GE(place, 0);
-  const std::string offset = absl::StrCat(dims[place].offset, "LL");
+  const int dim_index = shape.Find(dimension);
+  MTF_CHECK_GE(dim_index, 0);
+  const std::string offset = absl::StrCat(dims[dim_index].offset, "LL");
   for (size_t i = 0; i < row_dims_.size(); ++i) {
     if (row_dims_[i].name == dimension) {
       return absl::StrCat(offset, " + row", i);
@@ -156,7 +157,7 @@ RowTiling RowTiling::For(const GpuInfo& gpu, int64_t columns, int64_t size,
   const int64_t share = std::max<int64_t>(1, kGoodShare / pack);
   const auto take = [&](int64_t threads) {
     tiling.threads = static_cast<int>(
-        std::clamp<int64_t>(RoundUp(threads, kWarp), kWarp, kMostThreads));
+        std::clamp<int64_t>(RoundUp(threads, kWarp), kWarp, kMaxThreads));
     tiling.shares = Ceil(tiling.packs, tiling.threads);
   };
   take(Ceil(tiling.packs, share));

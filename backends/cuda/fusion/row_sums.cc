@@ -11,12 +11,12 @@
 namespace mtf::cuda {
 namespace {
 
-// Neighbouring columns that the lanes of a warp take.
+// Neighbouring columns taken by the lanes of a warp.
 constexpr int64_t kLanes = 32;
-// Stripes that a thread has before there are more threads, and the most warps
-// of a block.
+// Stripes per thread below which there are fewer threads, and the most warps of
+// a block.
 constexpr int64_t kGoodShare = 8;
-constexpr int kMostWarps = 32;
+constexpr int kMaxWarps = 32;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowSums(
   const int64_t elements = count * stripes * columns;
   const int64_t tiles = (columns + kLanes - 1) / kLanes;
   int warps = 1;
-  while (warps < kMostWarps && warps * kGoodShare < stripes) warps *= 2;
+  while (warps < kMaxWarps && warps * kGoodShare < stripes) warps *= 2;
 
   KernelWriter writer("row_sums", static_cast<int>(warps * kLanes));
   writer.UseCombine();
@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowSums(
              "; ++w) total = Sum::Of(total, shared[w][lane]);\n");
   for (int64_t i = 0; i < count; ++i) {
     const BoundValue& sum = sums[i];
-    if (sum.data == nullptr) continue;  // nobody reads it
+    if (sum.data == nullptr) continue;  // has no reader
     writer.Add("      if (sum == ", i, ") Put(",
                writer.Write(sum.data, sum.dtype(), columns),
                "[c], Register(total));\n");

@@ -12,11 +12,11 @@
 
 namespace mtf::cuda {
 
-// Adds up what the stripes of a row group leave, of all of its sums over rows
-// in one kernel: `partial` is float32 [sums, stripes, columns], and each of
-// `sums` has the columns. A thread adds every so many stripes of a column in
-// double, and their sums are added in order; the order depends on the number of
-// stripes alone.
+// Adds up the stripes' partial results for all of a row group's sums over rows,
+// in one kernel. `partial` is float32 [sums, stripes, columns], and each of
+// `sums` has the columns. Each thread adds every n-th stripe of a column in
+// double, and these sums are added in order; the order depends on the number of
+// stripes only.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowSums(
     Runtime& runtime, const void* partial, int64_t stripes,
     absl::Span<const BoundValue> sums);

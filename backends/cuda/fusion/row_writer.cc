@@ -29,7 +29,7 @@ std::string RowGroupWriter::PackAddress(const std::string& array,
 StepText RowGroupWriter::Steps(int member) {
   std::vector<std::string> names;
   std::vector<DType> dtypes;
-  for (const Source& source : plan_.wiring().sources[member]) {
+  for (const Source& source : plan_.dataflow().sources[member]) {
     names.push_back(Register(source));
     dtypes.push_back(DTypeOf(source));
   }
@@ -50,7 +50,7 @@ void RowGroupWriter::WriteRowInputs() {
   }
 }
 
-// The whole row at once: nothing of it waits for anything.
+// Fetches the complete row at once, so that all copies overlap.
 void RowGroupWriter::WriteFetches() {
   if (plan_.kept().empty()) return;
   Open(absl::StrCat("for (int pack = lane; pack < ", plan_.tiling().kept_packs,
@@ -64,7 +64,7 @@ void RowGroupWriter::WriteFetches() {
   Line("AwaitFetched();");
 }
 
-// The maps without columns that become known in `phase`, in order.
+// Writes the maps without columns that become known in `phase`, in order.
 void RowGroupWriter::WriteRowMaps(int phase) {
   for (int i = 0; i < plan_.members(); ++i) {
     if (!plan_.IsMap(i) || plan_.IsWide(i) || plan_.phase(i) != phase) continue;
@@ -132,7 +132,7 @@ void RowGroupWriter::WriteWideInput(int i, bool keep) {
   if (keep) Line(absl::StrCat("kx", i, "[share][j] = x", i, ";"));
 }
 
-// Computes what is needed of one column, inside of the loops over columns.
+// Computes the needed values of one column, inside the loops over columns.
 void RowGroupWriter::WriteElements(const Needs& needs, bool keep) {
   for (int i = 0; i < plan_.inputs(); ++i) {
     if (needs.inputs[i]) WriteWideInput(i, keep);
@@ -158,21 +158,22 @@ void RowGroupWriter::WritePhase(int phase) {
     if (plan_.IsReduce(i) && plan_.phase(i) == phase) reductions.push_back(i);
   }
   if (plan_.InRegisters()) {
-    // What is kept needs a place that outlives the loop.
-    const std::string place = absl::StrCat("[", plan_.tiling().shares, "][",
-                                           plan_.tiling().pack, "];");
+    // Kept values are declared outside of the loop.
+    const std::string extents = absl::StrCat("[", plan_.tiling().shares, "][",
+                                             plan_.tiling().pack, "];");
     for (int i = 0; i < plan_.inputs(); ++i) {
       if (!needs.inputs[i] || done_inputs_[i]) continue;
-      Line(absl::StrCat(RegisterType(plan_.input(i).dtype()), " kx", i, place));
+      Line(absl::StrCat(RegisterType(plan_.input(i).dtype()), " kx", i,
+                        extents));
     }
     for (int i = 0; i < plan_.members(); ++i) {
       if (!needs.maps[i] || done_maps_[i]) continue;
-      Line(
-          absl::StrCat(RegisterType(plan_.result(i).dtype()), " km", i, place));
+      Line(absl::StrCat(RegisterType(plan_.result(i).dtype()), " km", i,
+                        extents));
     }
   }
   struct Total {
-    std::string type, run, identity;  // run: within a pack
+    std::string type, run, identity;  // run: type within a pack
     absl::string_view kind;
   };
   std::vector<Total> totals;
@@ -181,7 +182,7 @@ void RowGroupWriter::WritePhase(int phase) {
     const DType dtype = reduce.expression.result_dtype();
     Total& total = totals.emplace_back();
     total.type = TotalType(reduce.kind, dtype);
-    // Floats of a pack add up in float, as in a reduction by itself.
+    // Floats of a pack are added in float32, as in a single reduction.
     total.run = total.type == "double" ? "float" : total.type;
     total.identity = IdentityText(reduce.kind, dtype);
     total.kind = ReduceKindText(reduce.kind);
@@ -228,7 +229,7 @@ void RowGroupWriter::WritePhase(int phase) {
   }
 }
 
-// Adds the columns of a thread to what it has of the rows before.
+// Adds a thread's columns of this row to its sums over previous rows.
 void RowGroupWriter::WriteRowSums(int phase) {
   for (int i = 0; i < plan_.members(); ++i) {
     if (!plan_.IsRowSum(i) || plan_.phase(i) != phase) continue;
@@ -259,7 +260,7 @@ void RowGroupWriter::WriteStores() {
     WriteRowSums(plan_.phases());
     Close();
     for (int i : wide) {
-      // What all rows have in common is for the first to write.
+      // The first row writes values that are the same for all rows.
       Line(absl::StrCat(
           plan_.space().HasRows(plan_.result(i)) ? "" : "if (row == 0) ",
           "Store(", PackAddress(absl::StrCat("out", i), plan_.result(i), true),
@@ -268,7 +269,7 @@ void RowGroupWriter::WriteStores() {
     Close();
   }
   for (int i = 0; i < plan_.members(); ++i) {
-    if (!plan_.wiring().stored[i] || plan_.IsWide(i) || plan_.IsRowSum(i))
+    if (!plan_.dataflow().stored[i] || plan_.IsWide(i) || plan_.IsRowSum(i))
       continue;
     Line(absl::StrCat("if (lane == 0) Put(out", i, "[",
                       plan_.space().RowOffset(plan_.result(i)), "], m", i,
@@ -276,7 +277,7 @@ void RowGroupWriter::WriteStores() {
   }
 }
 
-// What a stripe adds up to, behind its last row.
+// Writes the sums of a stripe after its last row.
 void RowGroupWriter::WritePartial() {
   OpenColumns();
   for (size_t k = 0; k < plan_.row_sums().size(); ++k) {
@@ -295,7 +296,8 @@ void RowGroupWriter::WritePartial() {
   Close();
 }
 
-// The loop over rows, or over stripes of them where something adds up rows.
+// Writes the loop over rows, or over stripes of rows if there are sums over
+// rows.
 void RowGroupWriter::WriteRows() {
   depth_ = 1;
   const auto loop = [&](const char* unit, int64_t end) {
@@ -346,7 +348,7 @@ std::string RowGroupWriter::Write() {
         absl::StrCat("const ", StorageType(plan_.input(i).dtype()), "* in", i));
   }
   for (int i = 0; i < plan_.members(); ++i) {
-    if (!plan_.wiring().stored[i] || plan_.IsRowSum(i)) continue;
+    if (!plan_.dataflow().stored[i] || plan_.IsRowSum(i)) continue;
     parameters.push_back(
         absl::StrCat(StorageType(plan_.result(i).dtype()), "* out", i));
   }

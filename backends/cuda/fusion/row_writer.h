@@ -12,8 +12,9 @@
 
 namespace mtf::cuda {
 
-// Writes the kernel of one group of rows: its parameters are the inputs, what
-// is stored by member but for sums over rows, and the partial results of those.
+// Writes the kernel of a row group. Its parameters are the inputs, the stored
+// results by member except for sums over rows, and the partial results of
+// those.
 class RowGroupWriter {
  public:
   explicit RowGroupWriter(const RowPlan& plan)
@@ -21,14 +22,14 @@ class RowGroupWriter {
         done_inputs_(plan.inputs(), false),
         done_maps_(plan.members(), false) {}
 
-  // Once.
+  // Call once.
   std::string Write();
 
  private:
   using Needs = RowPlan::Needs;
   using Source = RowPlan::Source;
 
-  // Registers and how they are written.
+  // Register names and their texts.
   std::string Register(const Source& source) const;
   DType DTypeOf(const Source& source) const;
   std::string PackType(DType dtype) const {
@@ -69,7 +70,7 @@ class RowGroupWriter {
   std::string Indent() const { return std::string(2 * depth_, ' '); }
 
   const RowPlan& plan_;
-  std::vector<bool> done_inputs_, done_maps_;  // are in registers already
+  std::vector<bool> done_inputs_, done_maps_;  // already in registers
   RowText row_text_;
   std::string body_;
   int depth_ = 1;

@@ -17,7 +17,7 @@ IndexWalk::IndexWalk(const Binding& binding, const BoundValue& table,
       rows_(rows),
       indices_("i", 3),
       columns_("c", 2),
-      matched_places_("m", 1) {
+      matched_offsets_("m", 1) {
   const std::string& dimension = DimensionOf(binding.instruction());
   const Shape& table_shape = table.value->shape;
   const Shape& shape = indices.value->shape;
@@ -29,7 +29,7 @@ IndexWalk::IndexWalk(const Binding& binding, const BoundValue& table,
   const auto matched = [&](const std::string& name) {
     return name == dimension ? -1 : table_shape.Find(name);
   };
-  // Innermost first, to number the matched places.
+  // Numbers the matched coordinates, the innermost first.
   std::vector<int64_t> number(shape.rank(), 0);
   for (int i = shape.rank() - 1; i >= 0; --i) {
     if (matched(shape[i].name) < 0) continue;
@@ -48,7 +48,7 @@ IndexWalk::IndexWalk(const Binding& binding, const BoundValue& table,
                  {in_table, other < 0 ? 0 : rows.stride(other), number[i]},
                  padded);
     if (there >= 0) {
-      matched_places_.Add(name, local.extent, {in_table}, false);
+      matched_offsets_.Add(name, local.extent, {in_table}, false);
     }
   }
   for (int i = 0; i < table_shape.rank(); ++i) {
@@ -71,7 +71,7 @@ int IndexWalk::PackWidth(int64_t most) const {
       const BoundValue& value = array == 0 ? table_ : rows_;
       const auto address = reinterpret_cast<uintptr_t>(value.data);
       if (columns_.inner_stride(array) != 1 ||
-          !columns_.PlacesDivide(array, width) ||
+          !columns_.OffsetsDivide(array, width) ||
           !indices_.StridesDivide(array, width) ||
           address % (width * DTypeSize(value.dtype())) != 0) {
         return false;
@@ -83,8 +83,7 @@ int IndexWalk::PackWidth(int64_t most) const {
   return static_cast<int>(width);
 }
 
-std::string IndexWalk::RowOf(KernelWriter& writer,
-                             const StepCounters::Slot* slot,
+std::string IndexWalk::RowOf(KernelWriter& writer, const StepState::Slot* slot,
                              absl::string_view indent,
                              absl::string_view reports) const {
   const std::string x =
@@ -120,24 +119,24 @@ std::string IndexWalk::RowOf(KernelWriter& writer,
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareGather(Runtime& runtime,
-                                                      StepCounters& words,
+                                                      StepState& state,
                                                       const Binding& binding) {
-  // The slot of its errors lives as long as the kernel.
+  // Owns its error slot.
   class GatherKernel : public LaunchSequence {
    public:
     GatherKernel(Runtime& runtime, std::vector<Launch> launches,
-                 std::unique_ptr<StepCounters::Slot> slot)
+                 std::unique_ptr<StepState::Slot> slot)
         : LaunchSequence(runtime, std::move(launches)),
           slot_(std::move(slot)) {}
 
    private:
-    std::unique_ptr<StepCounters::Slot> slot_;
+    std::unique_ptr<StepState::Slot> slot_;
   };
   const BoundValue& table = binding.operands[0];
   const BoundValue& indices = binding.operands[1];
   const BoundValue& result = binding.results[0];
-  MTF_ASSIGN_OR_RETURN(std::unique_ptr<StepCounters::Slot> slot,
-                       words.NewSlot(binding.index, indices));
+  MTF_ASSIGN_OR_RETURN(std::unique_ptr<StepState::Slot> slot,
+                       state.NewSlot(binding.index, indices));
   const IndexWalk walk(binding, table, indices, result);
   std::vector<Launch> launches;
   const int64_t count = walk.indices().elements();
@@ -170,10 +169,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareGather(Runtime& runtime,
           columns.Coordinates("    "), "    ", access,
           " element = {};\n    if (row >= 0) {\n      element = *(const ",
           access, "*)(", x, " + ",
-          SumText({rows.Place(0), columns.Place(0),
+          SumText({rows.Offset(0), columns.Offset(0),
                    absl::StrCat("(Index)row * ", walk.row_stride())}),
           ");\n    }\n    *(", access, "*)(", y, " + ",
-          SumText({rows.Place(1), columns.Place(1)}), ") = element;\n");
+          SumText({rows.Offset(1), columns.Offset(1)}), ") = element;\n");
     }
     writer.Add("  }\n");
     launches.emplace_back();

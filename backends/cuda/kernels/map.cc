@@ -17,12 +17,12 @@ namespace mtf::cuda {
 namespace {
 
 constexpr int kTile = 32;
-// What a kernel may declare of shared memory, on every GPU.
+// Static shared memory that every GPU supports.
 constexpr int64_t kStaticShared = 48 << 10;
-// Shorter loops are read across: a tile would be mostly empty.
+// Shorter loops are read with a stride: a tile would be mostly empty.
 constexpr int64_t kShortest = 8;
 
-// Only puts the dimensions of its operand in another order.
+// Whether the map only permutes the dimensions of its operand.
 bool IsTranspose(const MapExpression& expression,
                  absl::Span<const BoundValue> operands,
                  const BoundValue& result) {
@@ -70,7 +70,7 @@ class MapWriter {
       }
       strides.push_back(result.stride(i));
       nest_.Add(space_[i].name, space_[i].extent, std::move(strides),
-                elements_.Counts(space_[i].name));
+                elements_.HasIota(space_[i].name));
     }
     writer_.SetIndexReach(result.elements());
     for (int i = 0; i < num_operands_; ++i) {
@@ -79,19 +79,20 @@ class MapWriter {
   }
 
   absl::StatusOr<Launch> Compile(Runtime& runtime) {
-    const std::vector<int> turned = FindTurned();
-    return turned.empty() ? CompilePlain(runtime)
-                          : CompileTiles(runtime, turned);
+    const std::vector<int> transposed = FindTransposed();
+    return transposed.empty() ? CompilePlain(runtime)
+                              : CompileTiles(runtime, transposed);
   }
 
  private:
   const std::vector<LoopNest::Loop>& loops() const { return nest_.loops(); }
 
-  // Operands whose neighbours lie along another loop than the innermost, `p_`,
-  // which is that of most elements.
-  std::vector<int> FindTurned() {
-    std::vector<int> turned;
-    if (loops().size() < 2 || nest_.inner_extent() < kShortest) return turned;
+  // Operands whose contiguous dimension is another loop than the innermost.
+  // Sets `p_` to that loop, for the largest such operand.
+  std::vector<int> FindTransposed() {
+    std::vector<int> transposed;
+    if (loops().size() < 2 || nest_.inner_extent() < kShortest)
+      return transposed;
     int64_t most = 0;
     const auto along = [&](int operand) {
       if (nest_.inner_stride(operand) <= 1) return -1;
@@ -108,7 +109,7 @@ class MapWriter {
       most = operands_[i].elements();
       p_ = along(i);
     }
-    // Those that find no room in the shared memory of a block are read across.
+    // Operands that do not fit into shared memory are read with a stride.
     int64_t room = kStaticShared;
     for (int i = 0; i < num_operands_; ++i) {
       if (along(i) < 0 || along(i) != p_) continue;
@@ -116,9 +117,9 @@ class MapWriter {
           kTile * (kTile + 1) * DTypeSize(operands_[i].dtype());
       if (bytes > room) continue;
       room -= bytes;
-      turned.push_back(i);
+      transposed.push_back(i);
     }
-    return turned;
+    return transposed;
   }
 
   absl::StatusOr<Launch> CompilePlain(Runtime& runtime) {
@@ -145,20 +146,21 @@ class MapWriter {
         "; ++s) {\n      const Index n = first + s * ", threads,
         ";\n      if (n >= ", packs, ") break;\n      const Index i = n * ",
         width, ";\n", nest_.Coordinates("      "));
-    const std::string room = elements_.Room("    ", width, shares);
+    const std::string declarations =
+        elements_.Declarations("    ", width, shares);
     const std::string reads = elements_.ReadsInto("      ");
     writer_.Add("  for (Index first = (Index)blockIdx.x * ", shares * threads,
                 " + threadIdx.x; first < ", packs,
                 "; first += (Index)gridDim.x * ", shares * threads, ") {\n",
-                room, each, reads, "    }\n", each);
+                declarations, each, reads, "    }\n", each);
     AddStore("      ", width, pack);
     writer_.Add("    }\n  }\n");
     return writer_.Compile(
         runtime, writer_.ShapeFor(runtime.info(), packs / shares + threads));
   }
 
-  // How many packs a thread reads before it works on the first: enough bytes on
-  // their way to keep memory busy, where there is that much to do.
+  // How many packs a thread reads before it processes the first: enough bytes
+  // in flight to saturate memory, if there is enough work.
   int SharesOf(int width, int64_t packs) const {
     constexpr int64_t kBytes = 64, kMany = 1 << 15;
     const int64_t bytes = elements_.BytesOfPack(width);
@@ -182,10 +184,10 @@ class MapWriter {
                 " + i) = q;\n");
   }
 
-  // Tiles of p, along which the turned operands have their neighbours, and q,
-  // along which the result has: what is read one way is written the other.
+  // Tiles over p, the loop along which the transposed operands are contiguous,
+  // and q, along which the result is: shared memory transposes them.
   absl::StatusOr<Launch> CompileTiles(Runtime& runtime,
-                                      const std::vector<int>& turned) {
+                                      const std::vector<int>& transposed) {
     LoopNest others("o", num_operands_ + 1), p("p", num_operands_ + 1),
         q("q", num_operands_ + 1);
     others.AddSingles(nest_);
@@ -205,7 +207,7 @@ class MapWriter {
                      "; j += ", rows, ") {\n");
     const auto inside = absl::StrCat("      if (p < ", p.elements(), " && q < ",
                                      q.elements(), ") {\n");
-    for (int i : turned) {
+    for (int i : transposed) {
       writer_.Add("  __shared__ ", StorageType(operands_[i].dtype()), " tile",
                   i, "[", kTile, "][", kTile + 1, "];\n");
       elements_.SetRegister(i, absl::StrCat("Value(tile", i, "[column][j])"));
@@ -220,18 +222,18 @@ class MapWriter {
     writer_.Add(each_row,
                 "      const Index p = p_first + column, q = q_first + j;\n",
                 inside);
-    for (int i : turned) {
+    for (int i : transposed) {
       writer_.Add("        tile", i, "[j][column] = ",
                   writer_.Read(operands_[i].data, operands_[i].dtype(),
                                operands_[i].elements()),
-                  "[", elements_.Place(i), "];\n");
+                  "[", elements_.Offset(i), "];\n");
     }
     writer_.Add("      }\n    }\n    __syncthreads();\n", each_row,
                 "      const Index p = p_first + j, q = q_first + column;\n",
                 inside, elements_.Reads("        ", 1));
     const StepText steps = elements_.Steps("        ", "");
     writer_.Add(steps.statements, "        Put(", y_, "[",
-                elements_.Place(num_operands_), "], ", steps.result,
+                elements_.Offset(num_operands_), "], ", steps.result,
                 ");\n      }\n    }\n    __syncthreads();\n  }\n");
     writer_.SetIndexReach(tiles * kTile);
     return writer_.Compile(

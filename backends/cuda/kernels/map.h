@@ -12,11 +12,11 @@
 
 namespace mtf::cuda {
 
-// An elementwise function of operands broadcast by name to the result, as one
-// kernel: accesses of 16 bytes where the places allow them, through tiles of
-// shared memory where an operand lies in another order than the result. The
-// result may share memory with an operand of the same dimensions in the same
-// order and a dtype of the same size.
+// An elementwise function of operands, broadcast by name to the result, as one
+// kernel. Uses accesses of 16 bytes where alignment allows, and tiles of shared
+// memory for operands whose dimensions are in another order than the result's.
+// The result may share memory with an operand of the same dimensions in the
+// same order and a dtype of the same size.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareMap(
     Runtime& runtime, const MapExpression& expression,
     absl::Span<const BoundValue> operands, const BoundValue& result);

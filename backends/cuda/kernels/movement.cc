@@ -22,7 +22,7 @@
 namespace mtf::cuda {
 namespace {
 
-// Words of `size` bytes: what only moves has no other type.
+// The word type of `size` bytes: kernels that only move data ignore dtypes.
 absl::string_view WordType(int64_t size) {
   switch (size) {
     case 1:
@@ -79,8 +79,8 @@ KernelOr PrepareFill(Runtime& runtime, const BoundValue& value, int dim,
   return OneLaunch(runtime, writer, outer * run);
 }
 
-// `count` places along dimension `dim` of the result, and all of every other
-// dimension, from the operand.
+// Copies `count` indices along dimension `dim`, and everything along the
+// others, from the operand to the result.
 KernelOr CopyRange(Runtime& runtime, const BoundValue& from, int64_t from_begin,
                    const BoundValue& to, int dim, int64_t to_begin,
                    int64_t count) {
@@ -105,16 +105,18 @@ KernelOr CopyRange(Runtime& runtime, const BoundValue& from, int64_t from_begin,
       static_cast<std::byte*>(to.data) + to_begin * to.stride(dim) * size);
 }
 
-// Joins `values` along a dimension behind `before` elements of `fill`; what
-// they leave of the valid elements is `fill` too, padding is zero.
-KernelOr PrepareJoin(Runtime& runtime, absl::Span<const BoundValue> values,
-                     const BoundValue& result, const std::string& dimension,
-                     int64_t before, double fill) {
+// Concatenates `values` along a dimension after `before` elements of `fill`.
+// The remaining valid elements become `fill`, padding becomes zero.
+KernelOr PrepareConcatenation(Runtime& runtime,
+                              absl::Span<const BoundValue> values,
+                              const BoundValue& result,
+                              const std::string& dimension, int64_t before,
+                              double fill) {
   auto kernel = std::make_unique<KernelList>();
   const int dim = result.value->shape.Find(dimension);
   const ShardedDimension& local = result.dims[dim];
   const uint64_t filler = Encode(result.dtype(), fill);
-  // Walks the local places of the result along the dimension.
+  // The next local index of the result along the dimension.
   int64_t at = 0;
   const auto fill_to = [&](int64_t end, uint64_t element) {
     end = std::min(end, local.extent);
@@ -131,7 +133,7 @@ KernelOr PrepareJoin(Runtime& runtime, absl::Span<const BoundValue> values,
     const int64_t begin = std::max(at, held);
     const int64_t end = std::min(local.valid, held + shard.valid);
     if (begin < end) {
-      MTF_RETURN_IF_ERROR(fill_to(begin, 0));  // what another rank holds
+      MTF_RETURN_IF_ERROR(fill_to(begin, 0));  // held by another rank
       MTF_RETURN_IF_ERROR(kernel->Add(CopyRange(
           runtime, value, begin - held, result, dim, begin, end - begin)));
       at = end;
@@ -144,7 +146,7 @@ KernelOr PrepareJoin(Runtime& runtime, absl::Span<const BoundValue> values,
   return kernel;
 }
 
-// What a rename keeps: dimensions of more than one place.
+// The dimensions that a rename preserves: those of extent above 1.
 std::vector<std::pair<int64_t, ShardedDimension>> Skeleton(
     const BoundValue& value) {
   std::vector<std::pair<int64_t, ShardedDimension>> skeleton;
@@ -159,7 +161,7 @@ std::vector<std::pair<int64_t, ShardedDimension>> Skeleton(
 }  // namespace
 
 KernelOr PrepareConstant(Runtime& runtime, const Binding& binding) {
-  // The local elements are cut out and converted once; a step copies them.
+  // The local elements are sliced and converted once; a step copies them.
   class ConstantKernel : public Kernel {
    public:
     ConstantKernel(Runtime& runtime, void* from, void* to, int64_t bytes)
@@ -201,8 +203,8 @@ KernelOr PrepareConstant(Runtime& runtime, const Binding& binding) {
   return std::make_unique<ConstantKernel>(runtime, kept, result.data, count);
 }
 
-// Finds each element by its index in the whole: no run of places has to line
-// up, so one kernel does for every reshape.
+// Computes each element's global index and from it its offset in the operand,
+// so one kernel covers every reshape.
 KernelOr PrepareReshape(Runtime& runtime, const Binding& binding) {
   const BoundValue &x = binding.operands[0], &result = binding.results[0];
   const int64_t size = DTypeSize(result.dtype());
@@ -221,9 +223,10 @@ KernelOr PrepareReshape(Runtime& runtime, const Binding& binding) {
   writer.SetIndexReach(x.elements());
   writer.SetIndexReach(result.elements());
   writer.SetIndexReach(result.value->shape.num_elements());
-  // Coordinates from the innermost outwards; `global` gathers the index.
+  // Splits the index into coordinates from the innermost outwards; `global`
+  // accumulates the global index.
   writer.Add(writer.GridLoop("i", result.elements()),
-             "    Index rest = i, global = 0, place = 0, at;\n"
+             "    Index rest = i, global = 0, offset = 0, at;\n"
              "    bool here = true;\n");
   int64_t stride = 1;
   for (auto dim = to.rbegin(); dim != to.rend(); ++dim) {
@@ -252,29 +255,29 @@ KernelOr PrepareReshape(Runtime& runtime, const Binding& binding) {
       writer.Add("    here = here && at >= 0 && at < ",
                  writer.Number(local.valid), ";\n");
     }
-    writer.Add("    place += at * ", stride, ";\n");
+    writer.Add("    offset += at * ", stride, ";\n");
     stride *= local.extent;
   }
-  writer.Add("    ", y, "[i] = here ? ", source, "[place] : (", type,
+  writer.Add("    ", y, "[i] = here ? ", source, "[offset] : (", type,
              ")0;\n  }\n");
   return OneLaunch(runtime, writer, result.elements());
 }
 
 KernelOr PrepareSlice(Runtime& runtime, const Binding& binding) {
   const auto& slice = binding.instruction().Get<SliceAttributes>();
-  return PrepareJoin(runtime, binding.operands, binding.results[0],
-                     slice.dimension, -slice.begin, 0);
+  return PrepareConcatenation(runtime, binding.operands, binding.results[0],
+                              slice.dimension, -slice.begin, 0);
 }
 
 KernelOr PreparePad(Runtime& runtime, const Binding& binding) {
   const auto& pad = binding.instruction().Get<PadAttributes>();
-  return PrepareJoin(runtime, binding.operands, binding.results[0],
-                     pad.dimension, pad.before, pad.fill);
+  return PrepareConcatenation(runtime, binding.operands, binding.results[0],
+                              pad.dimension, pad.before, pad.fill);
 }
 
 KernelOr PrepareConcat(Runtime& runtime, const Binding& binding) {
-  return PrepareJoin(runtime, binding.operands, binding.results[0],
-                     DimensionOf(binding.instruction()), 0, 0);
+  return PrepareConcatenation(runtime, binding.operands, binding.results[0],
+                              DimensionOf(binding.instruction()), 0, 0);
 }
 
 KernelOr PrepareMask(Runtime& runtime, const Binding& binding) {
@@ -308,7 +311,7 @@ KernelOr PrepareAllSlice(Runtime& runtime, const Binding& binding) {
 
 KernelOr PrepareBlockCopy(Runtime& runtime, void* to, const void* from,
                           const BlockCopy& copy) {
-  // Words of 16 bytes where every address is a multiple of it.
+  // The widest word that divides every address, up to 16 bytes.
   uintptr_t all = reinterpret_cast<uintptr_t>(to) |
                   reinterpret_cast<uintptr_t>(from) | copy.inner |
                   copy.from_outer | copy.from_block | copy.to_outer |
@@ -325,14 +328,14 @@ KernelOr PrepareBlockCopy(Runtime& runtime, void* to, const void* from,
       writer.ReadAs(from, type, reach(copy.from_outer, copy.from_block));
   const std::string y =
       writer.WriteAs(to, type, reach(copy.to_outer, copy.to_block));
-  // Numbers, so that all copies share three kernels. A block copies so many
-  // words of a row.
-  constexpr int64_t kStretch = 1024;
-  const int64_t stretches = (words + kStretch - 1) / kStretch;
+  // The sizes are parameters, so that all copies share three kernels. A block
+  // of threads copies kSegmentWords words of a row.
+  constexpr int64_t kSegmentWords = 1024;
+  const int64_t segments = (words + kSegmentWords - 1) / kSegmentWords;
   writer.SetIndexReach(int64_t{1} << 40);
-  const std::string units = writer.Number(rows * stretches),
+  const std::string units = writer.Number(rows * segments),
                     count = writer.Number(words),
-                    per_row = writer.Number(stretches),
+                    per_row = writer.Number(segments),
                     blocks = writer.Number(copy.blocks),
                     x_outer = writer.Number(copy.from_outer / word),
                     x_block = writer.Number(copy.from_block / word),
@@ -341,15 +344,16 @@ KernelOr PrepareBlockCopy(Runtime& runtime, void* to, const void* from,
   writer.Add("  for (Index unit = blockIdx.x; unit < ", units,
              "; unit += gridDim.x) {\n    const Index row = unit / ", per_row,
              ", o = row / ", blocks, ", b = row % ", blocks,
-             ";\n    const Index first = unit % ", per_row, " * ", kStretch,
-             ";\n    const Index last = first + ", kStretch, " < ", count,
-             " ? first + ", kStretch, " : ", count, ";\n    const ", type,
-             "* from = ", x, " + o * ", x_outer, " + b * ", x_block, ";\n    ",
-             type, "* to = ", y, " + o * ", y_outer, " + b * ", y_block,
+             ";\n    const Index first = unit % ", per_row, " * ",
+             kSegmentWords, ";\n    const Index last = first + ", kSegmentWords,
+             " < ", count, " ? first + ", kSegmentWords, " : ", count,
+             ";\n    const ", type, "* from = ", x, " + o * ", x_outer,
+             " + b * ", x_block, ";\n    ", type, "* to = ", y, " + o * ",
+             y_outer, " + b * ", y_block,
              ";\n    for (Index i = first + threadIdx.x; i < last; "
              "i += blockDim.x) to[i] = from[i];\n  }\n");
   return OneLaunch(runtime, writer,
-                   rows * stretches * static_cast<int64_t>(writer.threads()));
+                   rows * segments * static_cast<int64_t>(writer.threads()));
 }
 
 }  // namespace mtf::cuda

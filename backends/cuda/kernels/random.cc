@@ -11,7 +11,7 @@
 namespace mtf::cuda {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareRandom(Runtime& runtime,
-                                                      StepCounters& words,
+                                                      StepState& step_state,
                                                       const Binding& binding) {
   const auto& random = binding.instruction().Get<RandomAttributes>();
   const BoundValue& result = binding.results[0];
@@ -20,12 +20,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRandom(Runtime& runtime,
   if (count == 0) {
     return std::make_unique<LaunchSequence>(runtime, std::move(launches));
   }
-  MTF_ASSIGN_OR_RETURN(const uint32_t* seed_and_step, words.SeedAndStep());
+  MTF_ASSIGN_OR_RETURN(const uint32_t* seed_and_step, step_state.SeedAndStep());
   KernelWriter writer("random");
   writer.UseRandom();
   const std::string state = writer.ReadAs(seed_and_step, "u32", 8);
   const std::string y = writer.Write(result.data, result.dtype(), count);
-  // Array 0 is the whole tensor, whose places the counter counts.
+  // Array 0 is the global tensor, whose element index is the counter.
   LoopNest nest("i", 1);
   const Shape& shape = result.value->shape;
   int64_t first = 0;
@@ -35,14 +35,14 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRandom(Runtime& runtime,
     nest.Add(shape[i].name, result.dims[i].extent, {stride}, false);
     first += result.dims[i].offset * stride;
   }
-  // Places of the whole tensor may be many more than those here.
+  // The global tensor may have more elements than the local shard.
   writer.SetIndexReach(shape.num_elements() + count);
   const std::string start = writer.Number(first);
   const bool uniform = random.kind == RandomKind::kUniform;
   const std::string stream = writer.Number(random.stream);
   writer.Add(writer.GridLoop("i", count), nest.Coordinates("    "),
              "    const u64 element = (u64)(", start, " + ",
-             SumText({nest.Place(0)}), ");\n    const Words words = PhiloxAt(",
+             SumText({nest.Offset(0)}), ");\n    const Words words = PhiloxAt(",
              state, "[0], (u32)", stream, ", ",
              random.per_step ? state + "[1]" : "0u", ", element);\n    Put(", y,
              "[i], ", uniform ? "Uniform" : "Normal", "(words));\n  }\n");

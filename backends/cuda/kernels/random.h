@@ -6,14 +6,14 @@
 
 #include "absl/status/statusor.h"
 #include "backends/backend.h"
-#include "backends/cuda/kernels/step_counters.h"
+#include "backends/cuda/kernels/step_state.h"
 #include "backends/cuda/runtime.h"
 
 namespace mtf::cuda {
 
-// Numbers of mtf/philox.h, the same bits as on every device.
+// Random numbers by mtf/philox.h, the same bits as on every device.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareRandom(Runtime& runtime,
-                                                      StepCounters& words,
+                                                      StepState& step_state,
                                                       const Binding& binding);
 
 }  // namespace mtf::cuda

@@ -17,11 +17,11 @@ namespace mtf::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// Floats that are added up in float before they go to double.
+// Floats that are added in float32 before the sum is added to a double.
 constexpr int kFloatRun = 64;
-// What a row has for a thread of a warp before a block takes it.
+// Packs per thread of a warp above which a row takes a block.
 constexpr int64_t kPacksOfWarp = 256;
-// Blocks that keep any GPU busy. A constant, so that the order of a sum does
+// Enough blocks to fill any GPU. A constant, so that the order of a sum does
 // not depend on the GPU.
 constexpr int64_t kBusyBlocks = 512;
 
@@ -38,6 +38,53 @@ double Identity(ReduceKind kind, DType dtype) {
   if (dtype == kBool) return kind == ReduceKind::kMin;
   const double infinity = std::numeric_limits<double>::infinity();
   return kind == ReduceKind::kMax ? -infinity : infinity;
+}
+
+// The partial results [part, o, c] of a reduction.
+struct PartialResults {
+  const void* data = nullptr;
+  int64_t parts = 1;
+  absl::string_view kind, total, identity;  // of kernel_text.h
+  const LoopNest &o, &c;
+  int result_array = 0;  // in the nests
+};
+
+// The kernel that combines them, by a warp each if they are few, else by a
+// thread each.
+absl::StatusOr<Launch> CompileCombine(Runtime& runtime,
+                                      const PartialResults& partial,
+                                      const BoundValue& result) {
+  KernelWriter writer("combine", kThreads);
+  writer.UseReduce();
+  const LoopNest &o = partial.o, &c = partial.c;
+  const int64_t results = o.elements() * c.elements();
+  const int lanes = results < 4096 ? 32 : 1;
+  const int per_block = kThreads / lanes;
+  const std::string x =
+      writer.ReadAs(partial.data, partial.total, partial.parts * results * 8);
+  const std::string y =
+      writer.Write(result.data, result.dtype(), result.elements());
+  writer.SetIndexReach(partial.parts * results);
+  writer.SetIndexReach(o.Reach(partial.result_array) +
+                       c.Reach(partial.result_array));
+  writer.Add(
+      "  const int lane = threadIdx.x % ", lanes,
+      ";\n  for (Index first = (Index)blockIdx.x * ", per_block, "; first < ",
+      results, "; first += (Index)gridDim.x * ", per_block,
+      ") {\n    const Index i = first + threadIdx.x / ", lanes, ";\n    ",
+      partial.total, " total = ", partial.identity, ";\n    if (i < ", results,
+      ") {\n#pragma unroll 4\n", "      for (Index part = lane; part < ",
+      partial.parts, "; part += ", lanes, ") {\n        total = ", partial.kind,
+      "::Of(total, ", x, "[part * ", results,
+      " + i]);\n      }\n    }\n    total = AcrossLanes<", partial.kind, ", ",
+      lanes, ">(total);\n    if (lane == 0 && i < ", results,
+      ") {\n      const Index o = i / ", c.elements(), ", c = i % ",
+      c.elements(), ";\n", o.Coordinates("      "), c.Coordinates("      "),
+      "      Put(", y, "[",
+      SumText({o.Offset(partial.result_array), c.Offset(partial.result_array)}),
+      "], Register(total));\n    }\n  }\n");
+  return writer.Compile(runtime,
+                        writer.ShapeFor(runtime.info(), results * lanes));
 }
 
 class ReduceWriter {
@@ -88,15 +135,18 @@ class ReduceWriter {
                         writer_.ShapeFor(runtime.info(), units_ * kThreads)));
     if (parts_ > 1) {
       launches.emplace_back();
-      MTF_ASSIGN_OR_RETURN(launches[1], CompileCombine(runtime));
+      const PartialResults partial = {partial_,  parts_, kind_, total_,
+                                      identity_, o_,     c_,    num_operands_};
+      MTF_ASSIGN_OR_RETURN(launches[1],
+                           CompileCombine(runtime, partial, result_));
     }
     return launches;
   }
 
  private:
-  // The space in the order of memory of the largest operand, as dimensions that
-  // are kept, those that are reduced, and those that are kept and lie
-  // innermost: both rows and columns are read from front to back.
+  // Sorts the space by the strides of the largest operand and splits it into
+  // kept dimensions, reduced dimensions, and kept dimensions that are
+  // innermost. Thus both rows and columns are read in memory order.
   void Order(absl::Span<const BoundValue> operands,
              absl::Span<const SpaceDimension> space) {
     const BoundValue* lead = nullptr;
@@ -106,12 +156,12 @@ class ReduceWriter {
       }
     }
     std::vector<SpaceDimension> sorted(space.begin(), space.end());
-    const auto place = [&](const SpaceDimension& dim) {
+    const auto position = [&](const SpaceDimension& dim) {
       return lead == nullptr ? -1 : lead->value->shape.Find(dim.name);
     };
     std::stable_sort(sorted.begin(), sorted.end(),
                      [&](const SpaceDimension& a, const SpaceDimension& b) {
-                       return place(a) < place(b);
+                       return position(a) < position(b);
                      });
     const auto kept = [&](const SpaceDimension& dim) {
       return result_.value->shape.Contains(dim.name);
@@ -129,14 +179,14 @@ class ReduceWriter {
       }
       strides.push_back(StrideAlong(result_, sorted[i].name));
       nest.Add(sorted[i].name, sorted[i].extent, std::move(strides),
-               elements_.Counts(sorted[i].name));
+               elements_.HasIota(sorted[i].name));
     }
   }
 
-  // "y0[...]" where results go, or their place among partial results.
+  // "y0[...]" of the result, or of the partial result.
   std::string Result() const {
     return absl::StrCat(
-        y_, "[", SumText({o_.Place(num_operands_), c_.Place(num_operands_)}),
+        y_, "[", SumText({o_.Offset(num_operands_), c_.Offset(num_operands_)}),
         "]");
   }
   void SetResult() {
@@ -149,14 +199,14 @@ class ReduceWriter {
     return absl::OkStatus();
   }
 
-  // Declares `add`, which takes the elements at `index` into `target`, a part
-  // of `parameter`.
+  // Declares `add`, which combines the elements at `index` into `target`, an
+  // element of `parameter`.
   void WriteAdd(absl::string_view indent, absl::string_view index,
-                absl::string_view parameter, absl::string_view place,
+                absl::string_view parameter, absl::string_view coordinates,
                 absl::string_view target) {
     const std::string in = absl::StrCat(indent, "  ");
     writer_.Add(indent, "const auto add = [&](Index ", index, ", ", parameter,
-                ") {\n", place, r_.Coordinates(in),
+                ") {\n", coordinates, r_.Coordinates(in),
                 elements_.Reads(in, width_));
     if (width_ > 1) {
       writer_.Add("#pragma unroll\n", in, "for (int j = 0; j < ", width_,
@@ -170,9 +220,9 @@ class ReduceWriter {
     writer_.Add(indent, "};\n");
   }
 
-  // The loop that calls `add` from `first` to `end` by `step`: whole runs
-  // without a question in between, so that several reads are on their way at
-  // once. `declare` and `merge` begin and end a run.
+  // A loop that calls `add` from `first` to `end` by `step`. Complete runs have
+  // no bounds checks in between, so that several reads are in flight. `declare`
+  // and `merge` begin and end a run.
   void WriteRuns(absl::string_view indent, absl::string_view index,
                  absl::string_view first, absl::string_view end, int step,
                  int64_t run, absl::string_view declare,
@@ -188,8 +238,8 @@ class ReduceWriter {
                 "}\n");
   }
 
-  // Adds packs of a row, from `first` to `end` by `step`, to a variable called
-  // total that is declared already.
+  // Adds the packs of a row from `first` to `end` by `step` to the declared
+  // variable `total`.
   void WriteRowLoop(absl::string_view indent, const std::string& first,
                     const std::string& end, int step) {
     WriteAdd(indent, "n", absl::StrCat(run_, "& run"),
@@ -203,7 +253,7 @@ class ReduceWriter {
     writer_.SetIndexReach(r_.elements() + int64_t{kFloatRun} * step);
   }
 
-  // `lanes` neighbouring threads to a row.
+  // `lanes` neighbouring threads per row.
   void WriteShortRows(int lanes) {
     SetResult();
     const int rows = kThreads / lanes;
@@ -221,7 +271,7 @@ class ReduceWriter {
                 Result(), ", Register(total));\n  }\n");
   }
 
-  // A block to a row, or to a part of one.
+  // A block per row or per part of a row.
   absl::Status WriteLongRows(Scratch& scratch) {
     const int64_t packs = r_.elements() / width_;
     ChooseParts(o_.elements(), packs, kThreads * 4);
@@ -249,8 +299,8 @@ class ReduceWriter {
     return absl::OkStatus();
   }
 
-  // How many parts `count` steps of each of `units` reductions are cut into, so
-  // that there is work for a GPU and enough, `least`, in each.
+  // Splits `count` steps of each of `units` reductions into parts: enough parts
+  // to fill a GPU, with at least `least` steps in each.
   void ChooseParts(int64_t units, int64_t count, int64_t least) {
     parts_ = std::min(Ceil(kBusyBlocks, units), count / least);
     parts_ = std::max<int64_t>(parts_, 1);
@@ -259,8 +309,8 @@ class ReduceWriter {
     units_ = units * parts_;
   }
 
-  // A block to a tile of columns, or to a part of its rows: neighbouring
-  // threads have neighbouring columns.
+  // A block per tile of columns or part of its rows; neighbouring threads have
+  // neighbouring columns.
   absl::Status WriteColumns(Scratch& scratch) {
     const int lanes = PowerFrom(c_.elements() / width_, 32);
     const int groups = kThreads / lanes, columns = lanes * width_;
@@ -312,39 +362,6 @@ class ReduceWriter {
     writer_.Add("      }\n    }\n    __syncthreads();\n  }\n");
     writer_.SetIndexReach(c_.elements() + columns);
     return absl::OkStatus();
-  }
-
-  // Combines the partial results: a warp to each where there are few, a thread
-  // where there are many.
-  absl::StatusOr<Launch> CompileCombine(Runtime& runtime) {
-    KernelWriter writer("combine", kThreads);
-    writer.UseReduce();
-    const int64_t results = o_.elements() * c_.elements();
-    const int lanes = results < 4096 ? 32 : 1;
-    const int per_block = kThreads / lanes;
-    const std::string x = writer.ReadAs(partial_, total_, parts_ * results * 8);
-    y_ = writer.Write(result_.data, result_.dtype(), result_.elements());
-    writer.SetIndexReach(parts_ * results);
-    for (int i = num_operands_; i <= num_operands_; ++i) {
-      writer.SetIndexReach(o_.Reach(i) + c_.Reach(i));
-    }
-    writer.Add("  const int lane = threadIdx.x % ", lanes,
-               ";\n  for (Index first = (Index)blockIdx.x * ", per_block,
-               "; first < ", results, "; first += (Index)gridDim.x * ",
-               per_block, ") {\n    const Index i = first + threadIdx.x / ",
-               lanes, ";\n    ", total_, " total = ", identity_,
-               ";\n    if (i < ", results, ") {\n#pragma unroll 4\n",
-               "      for (Index part = lane; part < ", parts_,
-               "; part += ", lanes, ") {\n        total = ", kind_,
-               "::Of(total, ", x, "[part * ", results,
-               " + i]);\n      }\n    }\n    total = AcrossLanes<", kind_, ", ",
-               lanes, ">(total);\n    if (lane == 0 && i < ", results,
-               ") {\n      const Index o = i / ", c_.elements(), ", c = i % ",
-               c_.elements(), ";\n", o_.Coordinates("      "),
-               c_.Coordinates("      "), "      Put(", Result(),
-               ", Register(total));\n    }\n  }\n");
-    return writer.Compile(runtime,
-                          writer.ShapeFor(runtime.info(), results * lanes));
   }
 
   const BoundValue& result_;

@@ -16,11 +16,11 @@
 namespace mtf::cuda {
 
 // Reduces an elementwise function of the operands over every dimension of
-// `space` that the result lacks, in the order of memory: rows by a few lanes, a
-// warp or a block each, columns by tiles, and in two kernels with partial
-// results in `scratch` where there are few results of much. Floats add up in
-// float within some 64 elements and in double beyond, integers in int64; the
-// order depends on the extents alone, so every run gives the same bits.
+// `space` that the result lacks, reading in memory order. A row is reduced by a
+// few lanes, a warp or a block, columns by tiles; few but long reductions take
+// two kernels with partial results in `scratch`. Floats are added in float32
+// for about 64 elements and in double beyond, integers in int64. The order
+// depends on the extents only, so every run gives the same bits.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareReduce(
     Runtime& runtime, Scratch& scratch, ReduceKind kind,
     const MapExpression& expression, absl::Span<const BoundValue> operands,

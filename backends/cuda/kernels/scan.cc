@@ -14,12 +14,12 @@
 namespace mtf::cuda {
 namespace {
 
-// Places of a line that a thread scans by itself. Odd, so that the threads of a
-// warp meet in no bank of shared memory.
+// Elements of a line that a thread scans by itself. Odd, to avoid conflicts of
+// shared memory banks.
 constexpr int kItems = 5;
-// Up to so many places a warp takes a line, beyond them a block.
+// Longest line that a warp takes; a longer one takes a block.
 constexpr int64_t kLineOfWarp = 1024;
-// From so many places on a block has as many threads as there can be.
+// From this length on a block has the maximum number of threads.
 constexpr int64_t kLongColumn = 512;
 
 int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -54,7 +54,7 @@ class ScanWriter {
         exclusive_(scans &&
                    binding.instruction().Get<ScanAttributes>().exclusive),
         reverse_(scans && binding.instruction().Get<ScanAttributes>().reverse) {
-    // That of a sum is a double elsewhere.
+    // Other kernels add floats in double.
     if (identity_ == "0.0") identity_ = "0.0f";
     writer_.UseReduce();
     const auto read = [&](const BoundValue& value) {
@@ -75,14 +75,14 @@ class ScanWriter {
   }
 
  private:
-  // Declares, for block b of a line, how many elements it has, from `begin` on.
+  // Declares the first index and the number of elements of block b of a line.
   std::string Count() const {
     return absl::StrCat("    const Index begin = b * ", lines_.block,
                         ", left = (Index)", valid_, " - begin;\n",
                         "    const Index count = left < 0 ? 0 : left < ",
                         lines_.block, " ? left : ", lines_.block, ";\n");
   }
-  // The place along the line of the q-th element as the scan goes.
+  // The index along the line of the q-th element in scan order.
   std::string At(absl::string_view q) const {
     return reverse_ ? absl::StrCat("begin + count - 1 - (", q, ")")
                     : absl::StrCat("begin + ", q);
@@ -102,7 +102,7 @@ class ScanWriter {
   std::string Add(absl::string_view to, absl::string_view x) const {
     return absl::StrCat(to, " = ", kind_, "::Of(", to, ", ", x, ");");
   }
-  // Zeros from the end of the elements to that of the block, by `step` threads.
+  // Fills the block with zeros after its last element, using `step` threads.
   std::string Zeros(absl::string_view first, int step) const {
     return absl::StrCat("    for (Index q = count + ", first, "; q < ",
                         lines_.block, "; q += ", step, ") Put(", y_, "[(o * ",
@@ -110,7 +110,7 @@ class ScanWriter {
                         " + c], Register((", total_, ")0));\n");
   }
 
-  // Lines of neighbours. Returns how many threads there is work for.
+  // Contiguous lines. Returns the number of threads that have work.
   int64_t WriteRows() {
     const int threads = writer_.threads();
     const int lanes = lines_.block <= kLineOfWarp ? 32 : threads;
@@ -148,8 +148,9 @@ class ScanWriter {
     return units * lanes;
   }
 
-  // The line in tiles of kItems places for each of `lanes` threads. Reads and
-  // writes go to neighbours; in between, a thread has neighbours to itself.
+  // Scans the line in tiles of kItems elements for each of `lanes` threads.
+  // Accesses to memory are contiguous across threads; in shared memory each
+  // thread has contiguous elements.
   void WriteTiles(int lanes) {
     const int64_t tile = int64_t{kItems} * lanes;
     const std::string barrier =
@@ -158,13 +159,13 @@ class ScanWriter {
         "#pragma unroll\n      for (int j = 0; j < ", kItems, "; ++j) ");
     const std::string mine = absl::StrCat("tile[lane * ", kItems, " + j]");
     const std::string q = absl::StrCat("p + j * ", lanes, " + lane");
-    const std::string shared_place =
+    const std::string shared_element =
         absl::StrCat("tile[j * ", lanes, " + lane]");
     writer_.SetIndexReach(lines_.extent + tile);
     writer_.Add("    ", total_, " carry = ", identity_,
                 ";\n    if (here) carry = ", Start(),
                 ";\n    for (Index p = 0; p < ", lines_.block, "; p += ", tile,
-                ") {\n", each, shared_place, " = here && ", q, " < count ? ",
+                ") {\n", each, shared_element, " = here && ", q, " < count ? ",
                 Read(q), " : ", identity_, ";\n", barrier, "      ", total_,
                 " own[", kItems, "], total = ", identity_, ";\n", each,
                 "{\n        own[j] = ", mine, ";\n        ",
@@ -196,12 +197,12 @@ class ScanWriter {
         exclusive_ ? "" : absl::StrCat("        ", mine, " = running;\n"),
         "      }\n      ", Add("carry", "all"), "\n", barrier, each,
         "if (here && ", q, " < count) Put(", y_, "[", Element(q),
-        "], Register(", shared_place, "));\n", barrier, "    }\n",
+        "], Register(", shared_element, "));\n", barrier, "    }\n",
         "    if (here) {\n  ", Zeros("lane", lanes), "    }\n");
   }
 
-  // Lines side by side: `lanes` of them by a block, whose groups of threads
-  // have a stretch of each.
+  // Strided lines: `lanes` of them per block, whose groups of threads have a
+  // segment of each.
   int64_t WriteColumns() {
     const int threads = writer_.threads();
     const int lanes = PowerFrom(lines_.inner, 32), groups = threads / lanes;

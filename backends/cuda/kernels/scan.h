@@ -10,9 +10,9 @@
 
 namespace mtf::cuda {
 
-// Lines of neighbours go through shared memory, a tile at a time, by a warp or
-// a block each; lines side by side are cut into stretches that groups of
-// threads add up before they scan them. Floats are added up in float.
+// Contiguous lines go through shared memory, one tile at a time, by a warp or a
+// block each. Strided lines are split into segments that groups of threads add
+// up before they scan them. Floats are added in float32.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareScan(Runtime& runtime,
                                                     const Binding& binding);
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareReduceBlocks(

@@ -16,16 +16,16 @@ namespace mtf::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// Entries of a row that one thread adds up; more are shared by a block.
+// Longest list that one thread adds up; longer ones take a block.
 constexpr int kLong = 64;
-// Rows that lists are kept for, of all matched places together.
-constexpr int64_t kMostRows = int64_t{1} << 30;
+// Most rows that can have lists, counting all matched coordinates.
+constexpr int64_t kMaxRows = int64_t{1} << 30;
 
 class ScatterAddKernel : public LaunchSequence {
  public:
   ScatterAddKernel(Runtime& runtime, void* zeroed, int64_t bytes,
                    std::vector<Launch> launches,
-                   std::unique_ptr<StepCounters::Slot> slot)
+                   std::unique_ptr<StepState::Slot> slot)
       : LaunchSequence(runtime, std::move(launches)),
         runtime_(runtime),
         zeroed_(zeroed),
@@ -40,13 +40,13 @@ class ScatterAddKernel : public LaunchSequence {
   Runtime& runtime_;
   void* zeroed_;
   int64_t bytes_;
-  std::unique_ptr<StepCounters::Slot> slot_;
+  std::unique_ptr<StepState::Slot> slot_;
 };
 
 class ScatterWriter {
  public:
   ScatterWriter(Runtime& runtime, const Binding& binding,
-                const StepCounters::Slot* slot)
+                const StepState::Slot* slot)
       : runtime_(runtime),
         slot_(slot),
         updates_(binding.operands[0]),
@@ -59,11 +59,11 @@ class ScatterWriter {
         packs_(walk_.columns().elements() / width_) {}
 
   int64_t rows() const { return rows_; }
-  // Each index has rows of its own: none meet.
-  bool NoneMeet() const { return walk_.matched() == count_; }
+  // Whether each index has rows of its own, so that no two updates collide.
+  bool HasNoCollisions() const { return walk_.matched() == count_; }
 
-  // Writes each update to its place in a table of zeros.
-  absl::Status WriteAlone(std::vector<Launch>& launches) {
+  // Writes each update to its row of a table of zeros.
+  absl::Status WriteWithoutLists(std::vector<Launch>& launches) {
     KernelWriter writer("scatter", kThreads);
     Prepare(writer);
     const int64_t packs = std::max<int64_t>(packs_, 1);
@@ -75,18 +75,18 @@ class ScatterWriter {
       const std::string y = Table(writer), x = Updates(writer);
       writer.Add("    if (row >= 0) {\n", walk_.columns().Coordinates("      "),
                  "      *(", Pack(table_), "*)(", y, " + ",
-                 SumText({walk_.indices().Place(0), RowPlace(),
-                          walk_.columns().Place(0)}),
+                 SumText({walk_.indices().Offset(0), RowOffset(),
+                          walk_.columns().Offset(0)}),
                  ") =\n          *(const ", Pack(updates_), "*)(", x, " + ",
-                 UpdatePlace(), ");\n    }\n");
+                 UpdateOffset(), ");\n    }\n");
     }
     writer.Add("  }\n");
     return Compile(writer, count_ * packs, launches);
   }
 
-  // The lists of all rows, then their sums.
+  // Builds the lists of all rows, then adds them up.
   absl::Status WriteLists(int* scratch, std::vector<Launch>& launches) {
-    Lay(scratch);
+    AssignScratch(scratch);
     MTF_RETURN_IF_ERROR(WriteCount(launches));
     if (packs_ == 0 || rows_ == 0) return absl::OkStatus();
     MTF_RETURN_IF_ERROR(WriteAllocate(launches));
@@ -95,7 +95,8 @@ class ScatterWriter {
     MTF_RETURN_IF_ERROR(WriteShortSums(launches));
     return count_ > kLong ? WriteLongSums(launches) : absl::OkStatus();
   }
-  // In ints: what WriteLists needs, and how much of it is zeroed before.
+  // Size of the scratch memory of WriteLists in ints; the first zeroed_ints()
+  // must be zeroed.
   int64_t scratch_ints() const {
     return zeroed_ints() + 2 * rows_ + 2 * count_ + count_ / kLong + 1;
   }
@@ -118,13 +119,13 @@ class ScatterWriter {
     const absl::string_view type = StorageType(value.dtype());
     return absl::StrCat("Pack<", type, ", ", width_, ">");
   }
-  std::string RowPlace() const {
+  std::string RowOffset() const {
     return absl::StrCat("(Index)row * ", walk_.row_stride());
   }
-  std::string UpdatePlace() const {
-    return SumText({walk_.indices().Place(1), walk_.columns().Place(1)});
+  std::string UpdateOffset() const {
+    return SumText({walk_.indices().Offset(1), walk_.columns().Offset(1)});
   }
-  // The number of the row that index i means, where row is not -1.
+  // The number of the row that index i selects, if row is not -1.
   std::string RowNumber() const {
     return absl::StrCat("((Index)(", walk_.MatchedNumber(), ") * ", extent_,
                         " + (Index)row)");
@@ -139,8 +140,8 @@ class ScatterWriter {
     return absl::OkStatus();
   }
 
-  void Lay(int* scratch) {
-    counts_ = scratch;           // by row; 0 again when lists are filled
+  void AssignScratch(int* scratch) {
+    counts_ = scratch;           // by row; 0 again once lists are filled
     cursors_ = counts_ + rows_;  // entries of lists so far, long rows so far
     starts_ = cursors_ + 2;
     lengths_ = starts_ + rows_;
@@ -167,8 +168,8 @@ class ScatterWriter {
     return Compile(writer, count_, launches);
   }
 
-  // A warp asks for its rows together; in which order stretches lie makes no
-  // difference.
+  // Allocates for all rows of a warp at once. The order of the segments does
+  // not affect the result.
   absl::Status WriteAllocate(std::vector<Launch>& launches) const {
     KernelWriter writer("allocate_lists", kThreads);
     Prepare(writer);
@@ -244,20 +245,20 @@ class ScatterWriter {
         "; ++k) {\n", indent, "  const Index i = ", ordered, "[start + k];\n",
         walk_.indices().Coordinates(absl::StrCat(indent, "  ")), indent,
         "  const ", Pack(updates_), " p = *(const ", Pack(updates_), "*)(", x,
-        " + ", UpdatePlace(), ");\n#pragma unroll\n", indent,
+        " + ", UpdateOffset(), ");\n#pragma unroll\n", indent,
         "  for (int j = 0; j < ", width_,
         "; ++j) sum[j] = Sum::Of(sum[j], Plain(Value(p.at[j])));\n", indent,
         "}\n");
   }
-  // Where row d of the table begins, from "row" and "m".
+  // Declares the offset of row d of the table, as "row" and "m".
   std::string RowStart() const {
     return absl::StrCat("    const Index m = d / ", extent_, ", row = d % ",
                         extent_, ";\n",
-                        walk_.matched_places().Coordinates("    "));
+                        walk_.matched_offsets().Coordinates("    "));
   }
-  std::string TablePlace() const {
-    return SumText({walk_.matched_places().Place(0), RowPlace(),
-                    walk_.columns().Place(0)});
+  std::string TableOffset() const {
+    return SumText({walk_.matched_offsets().Offset(0), RowOffset(),
+                    walk_.columns().Offset(0)});
   }
 
   absl::Status WriteShortSums(std::vector<Launch>& launches) const {
@@ -275,12 +276,12 @@ class ScatterWriter {
                "    ", Pack(table_), " q;\n#pragma unroll\n",
                "    for (int j = 0; j < ", width_,
                "; ++j) Put(q.at[j], Register(sum[j]));\n    *(", Pack(table_),
-               "*)(", y, " + ", TablePlace(), ") = q;\n  }\n");
+               "*)(", y, " + ", TableOffset(), ") = q;\n  }\n");
     return Compile(writer, rows_ * packs_, launches);
   }
 
-  // A block to 32 packs of columns of a long row: each warp adds up a stretch
-  // of its list, then the stretches are added in order.
+  // A block per 32 packs of columns of a long row: each warp adds up a segment
+  // of its list, then the segments' sums are added in order.
   absl::Status WriteLongSums(std::vector<Launch>& launches) const {
     constexpr int kWarps = kThreads / 32;
     KernelWriter writer("sum_long_lists", kThreads);
@@ -314,13 +315,13 @@ class ScatterWriter {
         "; ++j) {\n        for (int w = 1; w < ", kWarps,
         "; ++w) sum[j] = Sum::Of(sum[j], shared[w][j * 32 + lane]);\n",
         "        Put(q.at[j], Register(sum[j]));\n      }\n      *(",
-        Pack(table_), "*)(", y, " + ", TablePlace(),
+        Pack(table_), "*)(", y, " + ", TableOffset(),
         ") = q;\n    }\n    __syncthreads();\n  }\n");
     return Compile(writer, (count_ / kLong + 1) * tiles * kThreads, launches);
   }
 
   Runtime& runtime_;
-  const StepCounters::Slot* slot_;
+  const StepState::Slot* slot_;
   const BoundValue &updates_, &table_;
   IndexWalk walk_;
   int64_t count_, extent_, rows_;
@@ -334,27 +335,28 @@ class ScatterWriter {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareScatterAdd(
-    Runtime& runtime, Scratch& scratch, StepCounters& words,
+    Runtime& runtime, Scratch& scratch, StepState& state,
     const Binding& binding) {
   const BoundValue& indices = binding.operands[1];
   const BoundValue& table = binding.results[0];
-  MTF_ASSIGN_OR_RETURN(std::unique_ptr<StepCounters::Slot> slot,
-                       words.NewSlot(binding.index, indices));
+  MTF_ASSIGN_OR_RETURN(std::unique_ptr<StepState::Slot> slot,
+                       state.NewSlot(binding.index, indices));
   std::vector<Launch> launches;
   void* zeroed = table.data;
   int64_t bytes = table.elements() * DTypeSize(table.dtype());
   if (indices.elements() > 0) {
     ScatterWriter writer(runtime, binding, slot.get());
-    if (writer.NoneMeet() && binding.operands[0].dtype() == table.dtype()) {
-      MTF_RETURN_IF_ERROR(writer.WriteAlone(launches));
-    } else if (writer.rows() <= kMostRows) {
+    if (writer.HasNoCollisions() &&
+        binding.operands[0].dtype() == table.dtype()) {
+      MTF_RETURN_IF_ERROR(writer.WriteWithoutLists(launches));
+    } else if (writer.rows() <= kMaxRows) {
       bytes = writer.zeroed_ints() * 4;
       MTF_ASSIGN_OR_RETURN(zeroed, scratch.Reserve(writer.scratch_ints() * 4));
       MTF_RETURN_IF_ERROR(
           writer.WriteLists(static_cast<int*>(zeroed), launches));
     } else {
       return absl::UnimplementedError(absl::StrCat(
-          "scatter_add into ", writer.rows(), " rows, more than ", kMostRows));
+          "scatter_add into ", writer.rows(), " rows, more than ", kMaxRows));
     }
   }
   return std::make_unique<ScatterAddKernel>(

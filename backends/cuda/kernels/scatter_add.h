@@ -6,25 +6,25 @@
 
 #include "absl/status/statusor.h"
 #include "backends/backend.h"
-#include "backends/cuda/kernels/step_counters.h"
+#include "backends/cuda/kernels/step_state.h"
 #include "backends/cuda/runtime.h"
 #include "backends/cuda/scratch.h"
 
 namespace mtf::cuda {
 
-// A table of sums of updates, the same bits in every run: no two threads add to
-// one place. First the indices of each row are listed in order,
+// A table of sums of updates, deterministic because no two threads add to the
+// same element. First the indices that select each row are listed in order:
 //
-//   count     how many indices mean each row (integers: any order will do)
-//   allocate  a stretch of a list for each row
-//   fill      the stretches, in any order
-//   order     each stretch by counting what comes before each entry
+//   count     the number of indices that select each row (by integer atomics)
+//   allocate  a segment of a list for each row
+//   fill      the segments, in any order
+//   order     each segment, by counting the smaller entries for each entry
 //
-// then a thread takes an element of each row through its list, and where a list
-// is long several groups of a block take parts of it, which are added in order.
-// Float32 sums, integers in int64.
+// Then a thread per element adds up the updates of its row's list. Long lists
+// are split among the warps of a block, whose sums are added in order. Floats
+// are added in float32, integers in int64.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareScatterAdd(
-    Runtime& runtime, Scratch& scratch, StepCounters& words,
+    Runtime& runtime, Scratch& scratch, StepState& state,
     const Binding& binding);
 
 }  // namespace mtf::cuda

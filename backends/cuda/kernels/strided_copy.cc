@@ -16,30 +16,31 @@ namespace {
 using Loop = StridedCopy::Loop;
 
 constexpr int kThreads = 256;
-constexpr int kTile = 32;  // rows and columns turned over by a block at once
+constexpr int kTile = 32;  // rows and columns of a tile
 
-// Which loop is contiguous where it is read, and which where it is written;
-// -1: none. Where the two differ a tile is turned over in shared memory, so
-// that neighbouring threads touch neighbouring places on both sides.
-struct Fast {
+// The loop that is contiguous on the read side and the one on the written side,
+// or -1. If they differ, tiles are transposed in shared memory so that accesses
+// are contiguous across threads on both sides.
+struct ContiguousLoops {
   int from = -1, to = -1;
-  bool turns() const { return from >= 0 && to >= 0 && from != to; }
+  bool NeedTranspose() const { return from >= 0 && to >= 0 && from != to; }
 };
 
-Fast FastLoops(const StridedCopy& copy) {
-  Fast fast;
+ContiguousLoops FindContiguousLoops(const StridedCopy& copy) {
+  ContiguousLoops contiguous;
   for (size_t i = 0; i < copy.loops.size(); ++i) {
     const Loop& loop = copy.loops[i];
-    // Short loops are not worth a tile.
-    if (loop.from == 1 && loop.extent >= 8) fast.from = static_cast<int>(i);
-    if (loop.to == 1 && loop.extent >= 8) fast.to = static_cast<int>(i);
+    // Tiles do not pay for short loops.
+    if (loop.from == 1 && loop.extent >= 8)
+      contiguous.from = static_cast<int>(i);
+    if (loop.to == 1 && loop.extent >= 8) contiguous.to = static_cast<int>(i);
   }
-  return fast;
+  return contiguous;
 }
 
 constexpr int64_t kWidest = 16;  // bytes of an access
 
-// What is only copied are words of its size.
+// The word type of `bytes`: copies ignore dtypes.
 absl::string_view WordType(int64_t bytes) {
   switch (bytes) {
     case 1:
@@ -55,7 +56,8 @@ absl::string_view WordType(int64_t bytes) {
   }
 }
 
-// Whether 32 bits hold every index and place, with room for a step of the grid.
+// Whether 32 bits hold every index and offset, with room for a step of the
+// grid.
 bool IsShort(const StridedCopy& copy) {
   int64_t reach = copy.elements();
   for (bool reads : {true, false}) {
@@ -68,7 +70,7 @@ bool IsShort(const StridedCopy& copy) {
   return reach < int64_t{1} << 30;
 }
 
-// "from_at += place % 12 * 64; to_at += ...": spreads `place` over `loops`.
+// "from_at += place % 12 * 64; to_at += ...": splits `place` into `loops`.
 std::string Unravel(const std::vector<Loop>& loops) {
   std::string text;
   for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
@@ -99,13 +101,15 @@ std::string PlainBody(const StridedCopy& copy) {
       "  }\n");
 }
 
-std::string TurningBody(const StridedCopy& copy, const Fast& fast) {
-  const Loop& read = copy.loops[fast.from];   // contiguous in `from`
-  const Loop& written = copy.loops[fast.to];  // contiguous in `to`
+std::string TransposingBody(const StridedCopy& copy,
+                            const ContiguousLoops& contiguous) {
+  const Loop& read = copy.loops[contiguous.from];   // contiguous in `from`
+  const Loop& written = copy.loops[contiguous.to];  // contiguous in `to`
   std::vector<Loop> others;
   int64_t tiles = Tiles(read.extent) * Tiles(written.extent);
   for (size_t i = 0; i < copy.loops.size(); ++i) {
-    if (static_cast<int>(i) == fast.from || static_cast<int>(i) == fast.to) {
+    if (static_cast<int>(i) == contiguous.from ||
+        static_cast<int>(i) == contiguous.to) {
       continue;
     }
     others.push_back(copy.loops[i]);
@@ -217,7 +221,7 @@ StridedCopy Packed(StridedCopy copy, uintptr_t addresses) {
     return copy;
   }
   const int64_t size = DTypeSize(copy.to_dtype);
-  // What every place is a multiple of, in elements.
+  // A common divisor of all offsets, in elements.
   int64_t all = std::gcd(copy.loops.back().extent, kWidest / size);
   all = std::gcd(all, static_cast<int64_t>(addresses | kWidest) / size);
   for (size_t i = 0; i + 1 < copy.loops.size(); ++i) {
@@ -251,26 +255,28 @@ KernelSource StridedCopySource(const StridedCopy& copy) {
                     " To;\n__device__ inline void Store(To& to, From from) { "
                     "Put(to, Value(from)); }\n");
   }
-  const Fast fast = FastLoops(copy);
-  absl::StrAppend(
-      &source.text, "extern \"C\" __global__ void __launch_bounds__(", kThreads,
-      ") strided_copy(\n",
-      "    const From* __restrict__ from, To* __restrict__ to) {\n",
-      fast.turns() ? TurningBody(copy, fast) : PlainBody(copy), "}\n");
+  const ContiguousLoops contiguous = FindContiguousLoops(copy);
+  absl::StrAppend(&source.text,
+                  "extern \"C\" __global__ void __launch_bounds__(", kThreads,
+                  ") strided_copy(\n",
+                  "    const From* __restrict__ from, To* __restrict__ to) {\n",
+                  contiguous.NeedTranspose() ? TransposingBody(copy, contiguous)
+                                             : PlainBody(copy),
+                  "}\n");
   return source;
 }
 
 LaunchShape StridedCopyShape(const StridedCopy& copy) {
-  const Fast fast = FastLoops(copy);
+  const ContiguousLoops contiguous = FindContiguousLoops(copy);
   int64_t blocks = (copy.elements() + kThreads - 1) / kThreads;
-  if (fast.turns()) {
-    const int64_t r = copy.loops[fast.from].extent;
-    const int64_t w = copy.loops[fast.to].extent;
+  if (contiguous.NeedTranspose()) {
+    const int64_t r = copy.loops[contiguous.from].extent;
+    const int64_t w = copy.loops[contiguous.to].extent;
     blocks = copy.elements() / (r * w) * Tiles(r) * Tiles(w);
   }
-  // More blocks than this gain nothing: each goes over several parts.
-  constexpr int64_t kMostBlocks = 1 << 16;
-  return {.blocks = std::clamp<int64_t>(blocks, 1, kMostBlocks),
+  // More blocks gain nothing; each then copies several tiles.
+  constexpr int64_t kMaxBlocks = 1 << 16;
+  return {.blocks = std::clamp<int64_t>(blocks, 1, kMaxBlocks),
           .threads = kThreads};
 }
 

@@ -14,9 +14,9 @@
 
 namespace mtf::cuda {
 
-// Copies elements between two orders, converting floats where the dtypes
-// differ: element [i, j, ...] of the loops goes from place i * from_i + j *
-// from_j + ... to place i * to_i + j * to_j + ...
+// Copies elements between two layouts, converting floats if the dtypes differ:
+// element [i, j, ...] of the loops goes from offset i * from_i + j * from_j +
+// ... to offset i * to_i + j * to_j + ...
 struct StridedCopy {
   struct Loop {
     int64_t extent = 1;
@@ -25,7 +25,7 @@ struct StridedCopy {
   };
   DType from_dtype = kFloat32, to_dtype = kFloat32;
   std::vector<Loop> loops;  // outermost first
-  // Elements that are copied as one: extents and strides then count these.
+  // Elements that are copied as one; extents and strides then count packs.
   int pack = 1;
 
   int64_t elements() const {
@@ -36,14 +36,14 @@ struct StridedCopy {
   friend bool operator==(const StridedCopy&, const StridedCopy&) = default;
 };
 
-// Without loops of one place, and with neighbours folded where the strides of
-// both sides allow it; ordered by the strides written.
+// Removes loops of extent 1, orders loops by the strides written and merges
+// neighbours where the strides of both sides allow it.
 StridedCopy Folded(StridedCopy copy);
-// A folded copy that takes up to 16 bytes at once, where both sides have them
-// one behind the other and `addresses`, those of both together, allow it.
+// Widens the accesses of a folded copy to up to 16 bytes where both sides are
+// contiguous and `addresses`, the bitwise or of both, is aligned.
 StridedCopy Packed(StridedCopy copy, uintptr_t addresses);
 
-// The text of the kernel for a folded copy, and how it is launched.
+// The kernel text for a folded copy, and its launch shape.
 KernelSource StridedCopySource(const StridedCopy& copy);
 LaunchShape StridedCopyShape(const StridedCopy& copy);
 

@@ -15,16 +15,17 @@ namespace mtf::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// So many are found one after the other.
+// Largest k that is found one element after the other.
 constexpr int64_t kFew = 16;
-// Up to so many places a warp takes a line, beyond them a block.
+// Longest line that a warp takes; a longer one takes a block.
 constexpr int64_t kLineOfWarp = 1024;
-// Keys of that many bytes are sorted in shared memory.
+// Keys of up to this many bytes are sorted in shared memory.
 constexpr int64_t kSharedBytes = 32 << 10;
 
-// Keys are in the order that is asked for, no two are equal, and none is kNone
-// or kAll: the bits of the value so that they compare as numbers without sign
-// (a NaN above infinity, 0 as -0), then the place along the line, backwards.
+// Keys compare in the order of the result, no two are equal, and none is kNone
+// or kAll. A key has the bits of the value, mapped to compare as unsigned
+// integers (a NaN above infinity, 0 as -0), then the inverted index along the
+// line.
 constexpr absl::string_view kNarrowKey = R"(
 typedef u64 Key;
 #define kNone 0ULL
@@ -37,10 +38,10 @@ __device__ inline u32 BitsOf(F x) {
 }
 __device__ inline u32 BitsOf(I x) { return (u32)(u64)x.v ^ 0x80000000u; }
 template <class R>
-__device__ inline Key KeyOf(R x, i64 place) {
-  return (u64)BitsOf(x) << 32 | (0xfffffffeu - (u32)place);
+__device__ inline Key KeyOf(R x, i64 index) {
+  return (u64)BitsOf(x) << 32 | (0xfffffffeu - (u32)index);
 }
-__device__ inline i64 PlaceOf(Key x) { return 0xfffffffeu - (u32)x; }
+__device__ inline i64 IndexOf(Key x) { return 0xfffffffeu - (u32)x; }
 __device__ inline bool Above(Key x, Key y) { return x > y; }
 __device__ inline Key FromLane(Key x, int lane) {
   return __shfl_xor_sync(0xffffffffu, x, lane);
@@ -62,10 +63,10 @@ struct Key {
 #define kNone Key{0, 0}
 #define kAll Key{0xffffffffffffffffULL, 0xffffffffu}
 #define kDigits 12
-__device__ inline Key KeyOf(I x, i64 place) {
-  return {(u64)x.v ^ 0x8000000000000000ULL, 0xfffffffeu - (u32)place};
+__device__ inline Key KeyOf(I x, i64 index) {
+  return {(u64)x.v ^ 0x8000000000000000ULL, 0xfffffffeu - (u32)index};
 }
-__device__ inline i64 PlaceOf(Key x) { return 0xfffffffeu - x.order; }
+__device__ inline i64 IndexOf(Key x) { return 0xfffffffeu - x.order; }
 __device__ inline bool Above(Key x, Key y) {
   return x.value > y.value || (x.value == y.value && x.order > y.order);
 }
@@ -128,8 +129,8 @@ class TopKWriter {
   }
 
  private:
-  // Declares where line and block of `unit` are: blocks lie next to each other
-  // in the results, and lines as those of a value without the dimension.
+  // Declares the offsets of line and block of `unit`. In the results, blocks
+  // are contiguous and lines are ordered as in a value without the dimension.
   std::string Where() const {
     return absl::StrCat(
         "    const Index b = unit % ", lines_.blocks, ", o = unit / ",
@@ -140,7 +141,7 @@ class TopKWriter {
         " ? left : ", lines_.block, ";\n    const Index base = (o * ",
         lines_.extent, " + begin) * ", lines_.inner, " + c;\n");
   }
-  // Declares `key` of element q, or goes on to the next where it has no label.
+  // Declares `key` of element q, or continues with the next if it has no label.
   std::string Key(absl::string_view indent) const {
     return absl::StrCat(
         labels_.empty() ? ""
@@ -149,12 +150,12 @@ class TopKWriter {
         indent, "const Key key = KeyOf(Value(", x_, "[base + q * ",
         lines_.inner, "]), q);\n");
   }
-  // Writes `key`, or that there is none, as the r-th of `unit`.
+  // Writes `key`, or "none", as the r-th result of `unit`.
   std::string Write(absl::string_view indent, absl::string_view key) const {
     std::string text =
         absl::StrCat(indent, "const Index to = unit * ", k_.extent, " + r;\n",
                      indent, "const bool found = Above(", key, ", kNone);\n",
-                     indent, "const Index q = found ? (Index)PlaceOf(", key,
+                     indent, "const Index q = found ? (Index)IndexOf(", key,
                      ") : 0;\n", indent, places_, "[to] = found ? ");
     if (labels_.empty()) {
       absl::StrAppend(&text, "(int)(", offset_, " + begin + q)");
@@ -182,8 +183,8 @@ class TopKWriter {
                         "    }\n");
   }
 
-  // `lanes` threads to a line: one where lines lie side by side, for then
-  // neighbours read neighbours.
+  // `lanes` threads per line; one for strided lines, where neighbouring threads
+  // then read neighbouring elements.
   void WriteFew(int lanes) {
     const int groups = kThreads / lanes;
     if (lanes == kThreads) writer_.Add("  __shared__ Key shared[8];\n");
@@ -220,11 +221,11 @@ class TopKWriter {
     writer_.Add("  }\n");
   }
 
-  // A block to a line. Digit by digit it finds the k-th key, collects the keys
-  // from that on, in whatever order, and sorts them: the keys are what they are
-  // whoever comes first.
+  // A block per line. Finds the k-th key digit by digit, collects the greater
+  // keys in any order, and sorts them; keys are distinct, so the result is
+  // deterministic.
   absl::StatusOr<Launch> CompileMany(Runtime& runtime, Scratch& scratch) {
-    int64_t size = 1;  // of what is sorted
+    int64_t size = 1;  // keys to sort
     while (size < k_.valid) size *= 2;
     const bool in_shared = size * key_bytes_ <= kSharedBytes;
     LaunchShape shape = writer_.ShapeFor(runtime.info(), units_ * kThreads);
@@ -256,7 +257,7 @@ class TopKWriter {
         "      for (int t = 255; t >= 0; --t) {\n",
         "        if (t == (int)threadIdx.x) above = all;\n",
         "        all += bins[t];\n      }\n",
-        "      // A line may have fewer than are asked for.\n",
+        "      // A line may have fewer than k elements.\n",
         "      if (d == 0 && all < want) want = wanted = all;\n",
         "      if (above < want && above + bins[threadIdx.x] >= want) {\n",
         "        chosen[0] = threadIdx.x;\n        chosen[1] = above;\n",

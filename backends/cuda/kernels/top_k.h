@@ -11,9 +11,10 @@
 
 namespace mtf::cuda {
 
-// Few are found one after the other, each the greatest below the one before, by
-// a thread, a warp or a block for each line. Many are those from the k-th on,
-// whose digits a block finds by counting, and then sorts.
+// Small k: finds the elements one after the other, each the greatest below the
+// one before, with a thread, a warp or a block per line. Large k: a block finds
+// the k-th key by a radix selection, collects the keys from it on, and sorts
+// them.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareTopK(Runtime& runtime,
                                                     Scratch& scratch,
                                                     const Binding& binding);

@@ -11,10 +11,10 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr int kMostAlignment = 16;  // bytes; the widest access of a GPU
+constexpr int kMaxAlignment = 16;  // bytes; the widest access of a GPU
 
-// One row or column may be told either way; the leading dimension must still be
-// that of a whole matrix.
+// A single row or column fits either order; the leading dimension must still be
+// valid for the matrix.
 MatmulProblem::Matrix MatrixOf(int64_t rows, int64_t row_stride,
                                int64_t columns, int64_t column_stride) {
   MatmulProblem::Matrix matrix;
@@ -27,7 +27,7 @@ MatmulProblem::Matrix MatrixOf(int64_t rows, int64_t row_stride,
   return matrix;
 }
 
-// From an operand in place to a dense packed form of it.
+// The copy that packs an operand into dense memory.
 StridedCopy PackCopy(DType dtype, const std::vector<StridedDimension>& pack) {
   StridedCopy copy{dtype, dtype, {}};
   int64_t dense = 1;
@@ -47,19 +47,19 @@ StridedCopy UnpackCopy(DType from, DType to,
   return copy;
 }
 
-// Elements that z spans: it is dense, packed or not.
+// Number of elements of z, which is dense, packed or not.
 int64_t ResultElements(const EinsumPlan& plan) {
   int64_t elements = plan.m.extent * plan.n.extent;
   for (const EinsumLoop& loop : plan.batch) elements *= loop.extent;
   return elements;
 }
 
-// Calls `body` with the offsets of every place of `loops`, the last fastest.
+// Calls `body` with the offsets at every index of `loops`, the last fastest.
 template <typename Body>
-void ForEachPlace(const std::vector<EinsumLoop>& loops, const Body& body) {
-  int64_t places = 1;
-  for (const EinsumLoop& loop : loops) places *= loop.extent;
-  for (int64_t i = 0; i < places; ++i) {
+void ForEachIndex(const std::vector<EinsumLoop>& loops, const Body& body) {
+  int64_t count = 1;
+  for (const EinsumLoop& loop : loops) count *= loop.extent;
+  for (int64_t i = 0; i < count; ++i) {
     int64_t rest = i, x = 0, y = 0, z = 0;
     for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
       const int64_t at = rest % loop->extent;
@@ -72,10 +72,10 @@ void ForEachPlace(const std::vector<EinsumLoop>& loops, const Body& body) {
   }
 }
 
-// The largest power of two up to `alignment` that divides all the offsets.
+// The largest power of two up to `alignment` that divides all offsets.
 int AlignmentOf(int alignment, int64_t offsets, DType dtype) {
   const int64_t both = std::gcd<int64_t>(alignment, offsets * DTypeSize(dtype));
-  return static_cast<int>(std::min<int64_t>(both, kMostAlignment));
+  return static_cast<int>(std::min<int64_t>(both, kMaxAlignment));
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ MatmulCalls ChooseMatmul(const EinsumPlan& plan, DType dtype, DType result,
   problem.x = MatrixOf(problem.m, plan.m.x, problem.k, plan.k.x);
   problem.y = MatrixOf(problem.k, plan.k.y, problem.n, plan.n.y);
   problem.z = MatrixOf(problem.m, plan.m.z, problem.n, plan.n.z);
-  // The library takes the longest loop, the innermost of equals.
+  // The library iterates over the longest loop, the innermost if several are.
   const auto longest = std::max_element(
       loops.begin(), loops.end(), [](const EinsumLoop& a, const EinsumLoop& b) {
         return a.extent <= b.extent;
@@ -145,8 +145,8 @@ MatmulCalls ChooseMatmul(const EinsumPlan& plan, DType dtype, DType result,
 
   int64_t all_x = 0, all_y = 0, all_z = 0;  // divisors of the offsets
   bool first = true;
-  ForEachPlace(plan.outer_k, [&](int64_t outer_x, int64_t outer_y, int64_t) {
-    ForEachPlace(loops, [&](int64_t x, int64_t y, int64_t z) {
+  ForEachIndex(plan.outer_k, [&](int64_t outer_x, int64_t outer_y, int64_t) {
+    ForEachIndex(loops, [&](int64_t x, int64_t y, int64_t z) {
       calls.calls.push_back({first ? 0 : 1, outer_x + x, outer_y + y, z});
       all_x = std::gcd(all_x, outer_x + x);
       all_y = std::gcd(all_y, outer_y + y);

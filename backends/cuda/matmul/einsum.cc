@@ -60,27 +60,28 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(
   MatmulCalls chosen =
       ChooseMatmul(plan, x.dtype(), z.dtype(),
                    AlignmentOf({x_data, y_data, z_data, finish.addend,
-                                finish.bias, finish.kept}));
+                                finish.bias, finish.gelu_input}));
   const bool finishes = finish.epilogue != MatmulProblem::Epilogue::kNone ||
                         finish.addend != nullptr;
   if (finishes && (chosen.calls.size() != 1 || chosen.unpack_z.has_value())) {
     return absl::UnimplementedError(
-        "a matmul of several calls has no epilogue");
+        "a matmul of several calls supports no epilogue");
   }
 
-  // Packed operands one behind the other.
+  // Packed operands are stored one after the other.
   const DType sum = chosen.problems[0].result_dtype;
   int64_t bytes = 0;
-  const auto place = [&](const std::optional<StridedCopy>& copy, DType dtype) {
+  const auto reserve = [&](const std::optional<StridedCopy>& copy,
+                           DType dtype) {
     const int64_t at = bytes;
     if (copy.has_value()) {
       bytes += (copy->elements() * DTypeSize(dtype) + 255) / 256 * 256;
     }
     return at;
   };
-  const int64_t x_at = place(chosen.pack_x, x.dtype());
-  const int64_t y_at = place(chosen.pack_y, x.dtype());
-  const int64_t z_at = place(chosen.unpack_z, sum);
+  const int64_t x_at = reserve(chosen.pack_x, x.dtype());
+  const int64_t y_at = reserve(chosen.pack_y, x.dtype());
+  const int64_t z_at = reserve(chosen.unpack_z, sum);
   char* packed = nullptr;
   if (bytes > 0) {
     MTF_ASSIGN_OR_RETURN(void* reserved, scratch.Reserve(bytes));
@@ -109,7 +110,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(
 
   for (MatmulProblem& problem : chosen.problems) {
     problem.epilogue = finish.epilogue;
-    problem.keeps = finish.keeps;
+    problem.stores_gelu_input = finish.stores_gelu_input;
     if (finish.addend != nullptr) problem.beta = 1;
     problem.tf32 = problem.dtype == kFloat32 && Tf32IsAllowed();
     MTF_ASSIGN_OR_RETURN(std::unique_ptr<PreparedMatmul> matmul,
@@ -123,7 +124,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(
     buffers.z = Advance(z_data, call.z, sum);
     buffers.addend = finish.addend;
     buffers.bias = finish.bias;
-    buffers.kept = finish.kept;
+    buffers.gelu_input = finish.gelu_input;
     kernel->calls.push_back({kernel->matmuls[call.problem].get(), buffers});
   }
   return kernel;

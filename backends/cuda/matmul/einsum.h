@@ -14,25 +14,24 @@
 
 namespace mtf::cuda {
 
-// What a matmul does to its result before it is written; z is laid out as the
-// result of the einsum is.
+// Extra work of a matmul before it writes its result z.
 struct MatmulFinish {
   MatmulProblem::Epilogue epilogue = MatmulProblem::Epilogue::kNone;
-  const void* addend = nullptr;  // added first, laid out as z; may be z
+  const void* addend = nullptr;  // added first; layout of z, may be z
   void* bias = nullptr;          // read, or written by epilogues that sum
-  void* kept = nullptr;
-  bool keeps = false;  // of a gelu: `kept` gets what it is of
+  void* gelu_input = nullptr;
+  bool stores_gelu_input = false;  // of a gelu: writes `gelu_input`
 };
 
-// Whether the user lets matmuls round float32 operands to the 10 bits that
-// tensor cores take (MTF_CUDA_TF32=1).
+// Whether the user allows matmuls to round float32 operands to TF32, which has
+// 10 mantissa bits (MTF_CUDA_TF32=1).
 bool Tf32IsAllowed();
 
 // z = sum of x * y over the dimensions that z lacks, by the calls of
 // choose_matmul.h; the einsum is kMatmul. Operands are packed into memory of
-// `scratch`, which outlives the kernel. kUnimplemented for a `finish` where the
-// einsum takes several calls, or a copy of its result: the caller then does
-// what it says by itself.
+// `scratch`, which must outlive the kernel. kUnimplemented if there is a
+// `finish` but the einsum takes several calls or a copy of its result; the
+// caller then prepares the work of `finish` separately.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(
     Runtime& runtime, Scratch& scratch, const EinsumPlan& plan,
     const BoundValue& x, const BoundValue& y, const BoundValue& z,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shared object of the CUDA driver is built with this file too.
+// This file is also built into the shared object of the CUDA driver.
 #include "backends/cuda/matmul/matmul_choices.h"
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 namespace mtf::cuda {
 namespace {
 
-constexpr int kCandidates = 8;  // of the heuristics, to be timed
+constexpr int kCandidates = 8;  // taken from the heuristics and timed
 
-// A proposal as Proposal writes it.
+// A parsed proposal, as written by Proposal.
 struct Proposed {
   std::string version;
-  // Each problem, with the algorithm; "" where none is proposed.
+  // Each problem with its algorithm, or "" if none is proposed.
   std::vector<std::pair<std::string, std::string>> choices;
 };
 
@@ -52,7 +52,7 @@ absl::StatusOr<std::string> MatmulChoices::ChooseAlone(
   const std::optional<size_t> best =
       candidates.size() == 1 ? std::optional<size_t>(0)
                              : library_.Fastest(problem, candidates);
-  // What cannot be timed now, for want of memory, may be the next time.
+  // Not cached if it was not timed, for lack of memory: a later process may.
   if (best.has_value()) cache_.Keep(key, candidates[*best]);
   return candidates[best.value_or(0)];
 }
@@ -60,7 +60,7 @@ absl::StatusOr<std::string> MatmulChoices::ChooseAlone(
 absl::StatusOr<std::shared_ptr<const MatmulChoices::Choice>>
 MatmulChoices::Choose(const MatmulProblem& problem, bool may_time) {
   const std::string text = problem.ToString();
-  // One at a time: what is timed wants the GPU for itself.
+  // Serialized: timing needs the GPU for itself.
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto known = chosen_.find(text);
   if (known != chosen_.end()) return known->second;
@@ -89,7 +89,8 @@ std::string MatmulChoices::Proposal(int rank) {
   for (const Pending& pending : pending_) {
     std::string algorithm;
     if (rank == 0) {
-      // An error is no proposal; it came out, or will, where it is prepared.
+      // An error is reported where the matmul is prepared; here it means no
+      // proposal.
       absl::StatusOr<std::string> chosen =
           ChooseAlone(pending.problem, /*may_time=*/true);
       if (chosen.ok()) algorithm = *std::move(chosen);
@@ -114,11 +115,10 @@ std::string MatmulChoices::Adopt(const std::vector<std::string>& proposals,
   for (size_t rank = 1; rank < proposals.size(); ++rank) {
     const std::string version = ReadProposal(proposals[rank]).version;
     if (version == first.version) continue;
-    notes.push_back(
-        absl::StrCat("rank ", rank, " multiplies by ", version,
-                     " and rank 0 by ", first.version,
-                     ": what they compute alike may differ in the last bits"));
-    break;  // the first of them is enough
+    notes.push_back(absl::StrCat("rank ", rank, " runs matmuls with ", version,
+                                 " and rank 0 with ", first.version,
+                                 ": replicas may differ in the last bits"));
+    break;  // one report is enough
   }
   int refused = 0;
   std::string refusal;
@@ -132,24 +132,23 @@ std::string MatmulChoices::Adopt(const std::vector<std::string>& proposals,
           first.choices[i].second;
     } else if (++refused == 1) {
       refusal = absl::StrCat("rank ", no - answers.begin(),
-                             " has not what rank 0 chose for ",
+                             " cannot run the choice of rank 0 for ",
                              first.choices[i].first);
     }
   }
   if (refused > 0) {
     notes.push_back(absl::StrCat(
         refused, " of ", first.choices.size(),
-        " matmuls take what the heuristics of each rank name first: ",
-        refusal));
+        " matmuls use the first choice of each rank's heuristics: ", refusal));
   }
   return absl::StrJoin(notes, "; ");
 }
 
 absl::StatusOr<std::string> MatmulChoices::Settle(
-    int rank, const ExchangeTexts& exchange) {
+    int rank, const AllGatherTexts& all_gather) {
   const std::lock_guard<std::mutex> lock(mutex_);
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> proposals,
-                       exchange(Proposal(rank)));
+                       all_gather(Proposal(rank)));
   const Proposed first = ReadProposal(proposals[0]);
   std::string note;
   if (!first.choices.empty()) {
@@ -161,7 +160,7 @@ absl::StatusOr<std::string> MatmulChoices::Settle(
       answer.push_back(yes ? 'y' : 'n');
     }
     MTF_ASSIGN_OR_RETURN(const std::vector<std::string> answers,
-                         exchange(answer));
+                         all_gather(answer));
     note = Adopt(proposals, answers);
   }
   pending_.clear();

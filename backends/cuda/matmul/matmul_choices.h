@@ -17,36 +17,37 @@
 
 namespace mtf::cuda {
 
-// A library that knows several algorithms for a matmul, each told as bytes.
+// A library with several algorithms for a matmul, each described by bytes.
 class MatmulLibrary {
  public:
   virtual ~MatmulLibrary() = default;
-  // What timings hold for: the library and the GPU, in one line.
+  // The library's version and the GPU in one line; timings are valid for both.
   virtual std::string Version() const = 0;
-  // At least one, what its heuristics think the fastest first;
-  // kUnimplemented where it has nothing for `problem`.
+  // Up to `most` algorithms, the fastest first according to the heuristics; at
+  // least one. kUnimplemented if the library does not support `problem`.
   virtual absl::StatusOr<std::vector<std::string>> Candidates(
       const MatmulProblem& problem, int most) = 0;
   // Whether this library on this GPU can run `algorithm`, which may come from
-  // another of either.
+  // another library version or GPU.
   virtual bool Accepts(const MatmulProblem& problem,
                        const std::string& algorithm) = 0;
-  // The place of the fastest; none where they cannot be timed.
+  // The index of the fastest; nullopt if they cannot be timed.
   virtual std::optional<size_t> Fastest(
       const MatmulProblem& problem,
       absl::Span<const std::string> candidates) = 0;
 };
 
-// One algorithm for each problem. A process alone takes the fastest of those
-// that the heuristics name, and keeps it on disk by version and problem.
+// Chooses one algorithm per problem. A single process takes the fastest of
+// those that the heuristics propose, and caches it on disk by version and
+// problem.
 //
-// What ranks of a clique compute alike must be alike to the last bit, and only
-// one algorithm gives that, which clocks would not: each rank begins with the
-// first of its heuristics, and where all ranks meet (Settle) rank 0's choice,
-// from its disk or its clocks, takes the place of that on all of them.
+// In a clique, replicas must be bitwise equal, so all ranks must run the same
+// algorithm, and timings differ between ranks. Each rank starts with the first
+// candidate of its heuristics. Settle, which is collective, replaces it on all
+// ranks by rank 0's choice, from its disk or its timings.
 class MatmulChoices {
  public:
-  // What a matmul runs; Settle may write it until the first run.
+  // The algorithm that a matmul runs. Settle may change it until the first run.
   struct Choice {
     std::string algorithm;
   };
@@ -55,22 +56,23 @@ class MatmulChoices {
   MatmulChoices(MatmulLibrary& library, DiskCache cache)
       : library_(library), cache_(std::move(cache)) {}
 
-  // `may_time`: false while the GPU records. Errors of Candidates.
+  // `may_time` is false during a recording. Errors of Candidates.
   absl::StatusOr<std::shared_ptr<const Choice>> Choose(
       const MatmulProblem& problem, bool may_time);
 
-  // This process is a rank of several from now on, and chooses anew.
+  // From now on this process is a rank of a clique, and chooses again.
   void JoinClique();
 
-  // Agrees on the problems that are new since the last call; `rank` is that in
-  // the clique. Two exchanges whatever the ranks bring (one where rank 0 has
-  // nothing new): a cache that is warm on some ranks only, clocks that fail, or
-  // problems that not all have, make none of them wait for another.
+  // Agrees on the problems added since the last call; `rank` is that in the
+  // clique. Always gathers twice (once if rank 0 has nothing new), so ranks do
+  // not wait for each other if only some have a warm cache, if timings fail, or
+  // if some lack a problem.
   //
-  // A choice that some rank cannot run, or a problem that it has not, leaves
-  // each with its heuristics. What the user should know of that is returned, on
-  // every rank; "" where there is nothing. Errors of `exchange`.
-  absl::StatusOr<std::string> Settle(int rank, const ExchangeTexts& exchange);
+  // If some rank cannot run a choice or lacks its problem, all ranks keep their
+  // heuristics. Returns a note about that for the user, the same on every rank,
+  // or "". Errors of `all_gather`.
+  absl::StatusOr<std::string> Settle(int rank,
+                                     const AllGatherTexts& all_gather);
 
  private:
   struct Pending {
@@ -78,13 +80,13 @@ class MatmulChoices {
     std::shared_ptr<Choice> choice;
   };
 
-  // What a process that is alone takes.
+  // The choice of a single process.
   absl::StatusOr<std::string> ChooseAlone(const MatmulProblem& problem,
                                           bool may_time);
-  // What this rank tells the others: its version, and a line for each pending
-  // problem; of rank 0 with its choice.
+  // This rank's proposal: its version and a line per pending problem; rank 0's
+  // also contains its choices.
   std::string Proposal(int rank);
-  // Takes over what rank 0 has proposed where the answers of all ranks say yes.
+  // Adopts rank 0's proposal where all ranks accept it.
   std::string Adopt(const std::vector<std::string>& proposals,
                     const std::vector<std::string>& answers);
   Pending* FindPending(absl::string_view problem);
@@ -94,7 +96,7 @@ class MatmulChoices {
   std::mutex mutex_;
   bool alone_ = true;
   std::map<std::string, std::shared_ptr<Choice>> chosen_;  // by problem
-  std::vector<Pending> pending_;                           // as they came
+  std::vector<Pending> pending_;  // in order of arrival
 };
 
 }  // namespace mtf::cuda

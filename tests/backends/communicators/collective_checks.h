@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that every communicator must pass, written once for threads and for
-// processes: each rank makes its data from its number, so it knows what every
-// other rank sends and what has to come out.
+// Checks that every communicator must pass, for threads and for processes. Each
+// rank derives its data from its number, so it can compute what every other
+// rank sends and the expected results.
 #ifndef TESTS_BACKENDS_COMMUNICATORS_COLLECTIVE_CHECKS_H_
 #define TESTS_BACKENDS_COMMUNICATORS_COLLECTIVE_CHECKS_H_
 
@@ -21,7 +21,7 @@
 
 namespace mtf::testing {
 
-// A buffer with bytes before and behind that nobody may touch.
+// A buffer with guard bytes before and after it.
 class Guarded {
  public:
   explicit Guarded(int64_t bytes) : data_(bytes + 2 * kGuard, kMark) {}
@@ -64,7 +64,8 @@ inline std::string Describe(const Communicator& communicator,
                       communicator.mesh().ToString(), ": ", what);
 }
 
-// The counters grew by one call of `kind` over the group with `operand` bytes.
+// Checks that the counters grew by one call of `kind` over the group with
+// `operand` bytes.
 class CountCheck {
  public:
   CountCheck(const Communicator& communicator, const Group& group,
@@ -97,7 +98,7 @@ inline absl::Status CheckAllReduce(Communicator& communicator,
                             in_place ? " in place" : ""));
   std::vector<Guarded> in, out;
   std::vector<std::string> expected;
-  std::vector<Communicator::ReduceBuffer> pieces;
+  std::vector<Communicator::ReduceBuffer> buffers;
   int64_t begin = 0;
   for (int64_t count : counts) {
     in.emplace_back(MakeData(dtype, communicator.rank(), begin, count));
@@ -106,12 +107,12 @@ inline absl::Status CheckAllReduce(Communicator& communicator,
     begin += count;
   }
   for (size_t i = 0; i < counts.size(); ++i) {
-    pieces.push_back(
+    buffers.push_back(
         {in[i].data(), in_place ? in[i].data() : out[i].data(), counts[i]});
   }
   const CountCheck count(communicator, group, CollectiveKind::kAllReduce,
                          begin * DTypeSize(dtype));
-  MTF_RETURN_IF_ERROR(communicator.AllReduce(group, pieces, dtype, kind));
+  MTF_RETURN_IF_ERROR(communicator.AllReduce(group, buffers, dtype, kind));
   for (size_t i = 0; i < counts.size(); ++i) {
     MTF_RETURN_IF_ERROR((in_place ? in : out)[i].Expect(expected[i], what));
   }
@@ -174,7 +175,7 @@ inline absl::Status CheckAllToAll(Communicator& communicator,
   return count.Check(what);
 }
 
-// Place p receives from place `source_of(p)`, a permutation.
+// Rank p of the group receives from rank `source_of(p)`, a permutation.
 inline absl::Status CheckPermute(
     Communicator& communicator, const Group& group, int64_t bytes,
     const std::function<int64_t(int64_t)>& source_of) {
@@ -196,7 +197,7 @@ inline absl::Status CheckPermute(
   return count.Check(what);
 }
 
-// Every ordered list of distinct axes of a mesh, the empty one too.
+// Every ordered list of distinct axes of a mesh, including the empty one.
 inline std::vector<AxisList> AllAxisLists(const Mesh& mesh) {
   std::vector<AxisList> lists = {AxisList()};
   for (size_t i = 0; i < lists.size(); ++i) {
@@ -210,12 +211,12 @@ inline std::vector<AxisList> AllAxisLists(const Mesh& mesh) {
   return lists;
 }
 
-// All collectives over one group, with messages on both sides of every
-// threshold up to `largest` elements.
+// Checks all collectives over one group, with message sizes on both sides of
+// every threshold up to `largest` elements.
 inline absl::Status CheckGroup(Communicator& communicator, const Group& group,
                                int64_t largest) {
   if (group.ranks[group.index] != communicator.rank()) {
-    return absl::InternalError("a group does not know this rank's place");
+    return absl::InternalError("a group has a wrong index for this rank");
   }
   const int64_t n = static_cast<int64_t>(group.ranks.size());
   for (int64_t size : {int64_t{0}, int64_t{1}, int64_t{3}, int64_t{64},
@@ -229,7 +230,7 @@ inline absl::Status CheckGroup(Communicator& communicator, const Group& group,
                                      [&](int64_t p) { return n - 1 - p; }));
     for (DType dtype : kAllDTypes) {
       for (ReduceKind kind : kAllReduceKinds) {
-        // Large messages in every dtype, but not in every kind.
+        // Large messages in every dtype, but only for one kind of reduction.
         if (size > 64 && kind != ReduceKind::kSum && dtype != kFloat32) {
           continue;
         }
@@ -250,7 +251,7 @@ inline absl::Status CheckGroup(Communicator& communicator, const Group& group,
   return absl::OkStatus();
 }
 
-// The smallest error wins, whoever has it; nobody has one at first.
+// The smallest error is agreed on, whichever rank has it; at first none has.
 inline absl::Status CheckAgree(Communicator& communicator) {
   const auto expect = [&](const StepError& mine, int64_t instruction,
                           int64_t position, int64_t index) -> absl::Status {
@@ -305,7 +306,7 @@ inline absl::Status CheckControl(Communicator& communicator) {
   return absl::OkStatus();
 }
 
-// Everything above over every group of the mesh.
+// Runs all checks above over every group of the mesh.
 inline absl::Status CheckCommunicator(Communicator& communicator,
                                       int64_t largest) {
   for (const AxisList& axes : AllAxisLists(communicator.mesh())) {
@@ -317,8 +318,8 @@ inline absl::Status CheckCommunicator(Communicator& communicator,
   return CheckControl(communicator);
 }
 
-// Many small collectives back to back over changing groups: what a slot or a
-// segment that is reused too early would show.
+// Runs many small collectives over changing groups, to detect slots or segments
+// that are reused too early.
 inline absl::Status CheckRepeats(Communicator& communicator, int repeats) {
   std::vector<const Group*> groups;
   for (const AxisList& axes : AllAxisLists(communicator.mesh())) {

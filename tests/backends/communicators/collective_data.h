@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each rank gives to a collective, made from its number, and what a
-// reduction of it has to give, bit for bit.
+// The operands of collectives, derived from the rank, and the expected results
+// of reductions, bit for bit.
 #ifndef TESTS_BACKENDS_COMMUNICATORS_COLLECTIVE_DATA_H_
 #define TESTS_BACKENDS_COMMUNICATORS_COLLECTIVE_DATA_H_
 
@@ -24,8 +24,8 @@ inline uint64_t Mix(uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
-// Element `i` of what `rank` sends: floats whose sums round, so that the order
-// of addition shows, integers that overflow.
+// Writes element `i` of the operand of `rank`: floats whose sums round, so that
+// the order of addition matters, and integers that overflow.
 inline void PutElement(DType dtype, int64_t rank, int64_t i, char* to) {
   const uint64_t bits = Mix(rank * 1000003 + i);
   const float real = static_cast<float>(static_cast<int64_t>(bits)) * 0x1p-60f;
@@ -80,7 +80,7 @@ T Combine(ReduceKind kind, T a, T b) {
   return static_cast<T>(a + b);
 }
 
-// One element reduced over `ranks` in their order, one element at a time.
+// Reduces one element over `ranks` in their order.
 inline void ReduceElement(DType dtype, ReduceKind kind,
                           const std::vector<int64_t>& ranks, int64_t i,
                           char* to) {

@@ -68,15 +68,15 @@ TEST_P(LocalRanksOnMesh, AFailedRankReleasesTheOthers) {
     EXPECT_THAT(ranks.Run([&](Communicator& communicator) -> absl::Status {
       MTF_ASSIGN_OR_RETURN(const auto* group,
                            communicator.GroupOver(AllAxes(mesh)));
-      // Buffers that end with the body: whoever still reads them is found.
+      // The buffers end with the body, so sanitizers detect later reads.
       for (int i = 0;; ++i) {
         if (communicator.rank() == failing && i == 5) {
           return absl::OutOfRangeError("the reason");
         }
         std::vector<float> in(5000, 1.0f), out(5000);
-        const Communicator::ReduceBuffer piece = {in.data(), out.data(), 5000};
-        const absl::Status status =
-            communicator.AllReduce(*group, {piece}, kFloat32, ReduceKind::kSum);
+        const Communicator::ReduceBuffer buffer = {in.data(), out.data(), 5000};
+        const absl::Status status = communicator.AllReduce(
+            *group, {buffer}, kFloat32, ReduceKind::kSum);
         if (status.code() == absl::StatusCode::kAborted) ++aborted;
         if (!status.ok()) return status;
       }
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Meshes, LocalRanksOnMesh,
                                            "x:2,y:2", "x:2,y:3", "x:1,y:3",
                                            "x:2,y:2,z:2", "x:8"));
 
-TEST(LocalRanks, ARankThatFindsNoMemoryReleasesTheOthers) {
+TEST(LocalRanks, ARankWithoutMemoryReleasesTheOthers) {
   LocalRanks ranks(ParseMesh("data:3"));
   const absl::Status status =
       ranks.Run([](Communicator& communicator) -> absl::Status {
@@ -114,7 +114,7 @@ TEST(LocalRanks, AMeshWithoutAxesIsOneRank) {
   }));
 }
 
-TEST(LocalRanks, SumsDoNotDependOnTheSizeOfTheMessage) {
+TEST(LocalRanks, SumsDoNotDependOnTheMessageSize) {
   // 0.1 + 0.2 + 0.3 differs from 0.3 + 0.2 + 0.1 in the last bit.
   LocalRanks ranks(ParseMesh("x:3"));
   EXPECT_OK(ranks.Run([](Communicator& communicator) -> absl::Status {
@@ -123,10 +123,10 @@ TEST(LocalRanks, SumsDoNotDependOnTheSizeOfTheMessage) {
     const float sum = (0.1f + 0.2f) + 0.1f * 3.0f;
     for (int64_t count : {1, 100, 5000, 100000}) {
       std::vector<float> data(count, mine);
-      const Communicator::ReduceBuffer piece = {data.data(), data.data(),
-                                                count};
+      const Communicator::ReduceBuffer buffer = {data.data(), data.data(),
+                                                 count};
       MTF_RETURN_IF_ERROR(
-          communicator.AllReduce(*group, {piece}, kFloat32, ReduceKind::kSum));
+          communicator.AllReduce(*group, {buffer}, kFloat32, ReduceKind::kSum));
       if (std::count(data.begin(), data.end(), sum) != count) {
         return absl::InternalError(absl::StrCat("a sum of ", count, " moved"));
       }
@@ -135,7 +135,7 @@ TEST(LocalRanks, SumsDoNotDependOnTheSizeOfTheMessage) {
   }));
 }
 
-TEST(LocalRanks, RanksThatDisagreeAreToldWhoCallsWhat) {
+TEST(LocalRanks, DifferentCallsAreAnErrorWithBothCalls) {
   LocalRanks ranks(ParseMesh("x:2"));
   const auto run = [&](auto of_rank_1) {
     return ranks.Run([&](Communicator& communicator) -> absl::Status {
@@ -219,9 +219,9 @@ TEST(LocalRanks, RunsKeepTheirThreads) {
   EXPECT_NE(first[0], std::this_thread::get_id());
 }
 
-TEST(GroupBarrier, ABreakIsSeenByAllOrByNone) {
-  // One rank gives up at a random moment of a round of four. Either all four
-  // passed the round or none did.
+TEST(GroupBarrier, ARoundPassesForAllOrForNone) {
+  // One rank times out at a random moment of a round of four. Either all four
+  // pass the round or none does.
   for (int round = 0; round < 2000; ++round) {
     GroupBarrier barrier;
     std::atomic<bool> abort{false};
@@ -242,7 +242,7 @@ TEST(GroupBarrier, ABreakIsSeenByAllOrByNone) {
   }
 }
 
-TEST(ReduceInOrder, NansWinOverNumbersOnEitherSide) {
+TEST(ReduceInOrder, NanPropagatesFromEitherSide) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float a[4] = {nan, 1, 2, nan}, b[4] = {1, nan, 3, nan};
   for (ReduceKind kind : testing::kAllReduceKinds) {
@@ -312,7 +312,7 @@ TEST(Launcher, RanksShareTheCoresOfTheJob) {
   EXPECT_EQ(ThreadsPerRank(3, 8, 8), 2);
 }
 
-TEST(Launcher, WarnsOfRanksBoundToTooFewCores) {
+TEST(Launcher, RanksBoundToTooFewCoresGiveAWarning) {
   EXPECT_THAT(BindingWarning(1, 1, 2),
               AllOf(HasSubstr("bound to 1 of 2 cores"), HasSubstr("mtfrun"),
                     HasSubstr("--bind-to none")));

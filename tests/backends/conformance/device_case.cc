@@ -19,10 +19,10 @@ double Rounded(DType dtype, double value) {
   return LoadElement(&bits, dtype, 0);
 }
 
-int64_t Offset(const LocalTensor& tensor, const Place& place) {
+int64_t Offset(const LocalTensor& tensor, const Coordinates& here) {
   int64_t offset = 0;
   for (int i = 0; i < tensor.shape.rank(); ++i) {
-    offset = offset * tensor.dims[i].extent + place.at(tensor.shape[i].name);
+    offset = offset * tensor.dims[i].extent + here.at(tensor.shape[i].name);
   }
   return offset;
 }
@@ -35,8 +35,7 @@ double SmallNumber(DType dtype, int64_t i) {
   return static_cast<double>(scattered - 30) / 8;
 }
 
-// Device memory with a guard behind it, so that a kernel that writes too far is
-// caught.
+// Device memory followed by a guard that detects writes past the end.
 class DeviceMemory {
  public:
   DeviceMemory(Device& device, const LocalTensor& tensor)
@@ -61,7 +60,7 @@ class DeviceMemory {
     std::vector<char> host(bytes_ + kGuard);
     EXPECT_OK(device_.CopyToHost(host.data(), data_, bytes_ + kGuard));
     for (int i = 0; i < kGuard; ++i) {
-      EXPECT_EQ(host[bytes_ + i], kMark) << "written behind the end: " << i;
+      EXPECT_EQ(host[bytes_ + i], kMark) << "written past the end: " << i;
     }
     std::vector<double> values(bytes_ / DTypeSize(dtype_));
     for (size_t i = 0; i < values.size(); ++i) {
@@ -97,43 +96,44 @@ int64_t LocalTensor::elements() const {
   return elements;
 }
 
-double LocalTensor::At(const Place& place) const {
-  return values[Offset(*this, place)];
+double LocalTensor::At(const Coordinates& here) const {
+  return values[Offset(*this, here)];
 }
-double& LocalTensor::At(const Place& place) {
-  return values[Offset(*this, place)];
+double& LocalTensor::At(const Coordinates& here) {
+  return values[Offset(*this, here)];
 }
 
 LocalTensor Shard(Shape shape, std::vector<ShardedDimension> dims, DType dtype,
                   std::vector<double> values) {
   LocalTensor tensor{std::move(shape), dtype, std::move(dims),
                      std::move(values)};
-  const bool made_up = tensor.values.empty();
-  if (made_up) tensor.values.resize(tensor.elements());
+  const bool generated = tensor.values.empty();
+  if (generated) tensor.values.resize(tensor.elements());
   EXPECT_EQ(static_cast<int64_t>(tensor.values.size()), tensor.elements());
   for (size_t i = 0; i < tensor.values.size(); ++i) {
     double& value = tensor.values[i];
-    value = Rounded(dtype, made_up ? SmallNumber(dtype, i) : value);
+    value = Rounded(dtype, generated ? SmallNumber(dtype, i) : value);
   }
   return tensor;
 }
 
-LocalTensor Whole(Shape shape, DType dtype, std::vector<double> values) {
+LocalTensor Unsharded(Shape shape, DType dtype, std::vector<double> values) {
   std::vector<ShardedDimension> dims;
   for (const Dimension& dim : shape) dims.push_back({dim.size, 0, dim.size});
   return Shard(std::move(shape), std::move(dims), dtype, std::move(values));
 }
 
-void ForEachPlace(const Shape& shape, const std::vector<ShardedDimension>& dims,
-                  const std::function<void(const Place&)>& body) {
-  Place place;
+void ForEachElement(const Shape& shape,
+                    const std::vector<ShardedDimension>& dims,
+                    const std::function<void(const Coordinates&)>& body) {
+  Coordinates here;
   const std::function<void(int)> walk = [&](int i) {
     if (i == shape.rank()) {
-      body(place);
+      body(here);
       return;
     }
     for (int64_t at = 0; at < dims[i].extent; ++at) {
-      place[shape[i].name] = at;
+      here[shape[i].name] = at;
       walk(i + 1);
     }
   };
@@ -182,15 +182,16 @@ LocalTensor DeviceCase::Run(const std::string& device_name, int num_threads) {
             strided(operands[0]), strided(operands[1]), strided(result)));
   }
   program.instructions.push_back(instruction);
-  // Values stay where they are from here on.
+  // No value is added from here on, so pointers to them stay valid.
   for (size_t i = 0; i < operands.size(); ++i) {
     binding.operands.push_back({memory[i]->data(),
                                 &program.values[instruction.operands[i]],
                                 operands[i].dims});
   }
-  DeviceMemory& place = in_place ? *memory.front() : *memory.back();
-  binding.results.push_back(
-      {place.data(), &program.values[instruction.results[0]], result.dims});
+  DeviceMemory& result_memory = in_place ? *memory.front() : *memory.back();
+  binding.results.push_back({result_memory.data(),
+                             &program.values[instruction.results[0]],
+                             result.dims});
   for (size_t i = 0; i < more.size(); ++i) {
     binding.results.push_back({more[i]->data(),
                                &program.values[instruction.results[i + 1]],
@@ -199,17 +200,17 @@ LocalTensor DeviceCase::Run(const std::string& device_name, int num_threads) {
   auto kernel = (*device)->Prepare(binding);
   EXPECT_OK(kernel);
   if (!kernel.ok()) return out;
-  // Twice, because a kernel runs in every step and may leave nothing behind.
+  // Run twice, because a kernel runs in every step and must not keep state.
   for (int run = in_place ? 1 : 0; run < 2; ++run) {
     EXPECT_OK((*device)->BeginStep(context));
     (*kernel)->Run(context);
     EXPECT_OK((*device)->Finish(context));
   }
-  out.values = place.Read();
+  out.values = result_memory.Read();
   for (size_t i = 0; i < more.size(); ++i) {
     more_results[i].values = more[i]->Read();
   }
-  // Operands are only read.
+  // Operands must be unchanged.
   for (size_t i = in_place ? 1 : 0; i < operands.size(); ++i) {
     LocalTensor after = operands[i];
     after.values = memory[i]->Read();
@@ -239,14 +240,14 @@ void ExpectClose(const LocalTensor& got, const LocalTensor& want,
   ASSERT_EQ(got.values.size(), want.values.size());
   size_t i = 0;
   int failures = 0;
-  ForEachPlace(want.shape, want.dims, [&](const Place& place) {
+  ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
     const double g = got.values[i], w = want.values[i];
     ++i;
     if (std::isnan(g) && std::isnan(w)) return;
     if (g == w || std::abs(g - w) <= Tolerance(want.dtype, w, scale)) return;
     if (++failures > 5) return;
     std::string where;
-    for (const auto& [name, at] : place) {
+    for (const auto& [name, at] : here) {
       where += name + ":" + std::to_string(at) + " ";
     }
     ADD_FAILURE() << "got " << g << ", want " << w << " at " << where;

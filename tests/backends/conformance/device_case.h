@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What conformance tests are written with: one instruction on one device, over
-// tensors given as plain numbers.
+// A test harness that runs one instruction on one device, with tensors given as
+// plain numbers.
 #ifndef TESTS_BACKENDS_CONFORMANCE_DEVICE_CASE_H_
 #define TESTS_BACKENDS_CONFORMANCE_DEVICE_CASE_H_
 
@@ -20,61 +20,64 @@
 namespace mtf::testing {
 
 // Coordinates by name.
-using Place = std::map<std::string, int64_t>;
+using Coordinates = std::map<std::string, int64_t>;
 
-// A shard as numbers: `values` in row-major order of the local extents.
+// A shard: `values` in row-major order of the local extents.
 struct LocalTensor {
   Shape shape;
   DType dtype = kFloat32;
   std::vector<ShardedDimension> dims;
   std::vector<double> values;
 
-  // The element at the places of its own dimensions; others are ignored.
-  double At(const Place& place) const;
-  double& At(const Place& place);
+  // The element at the coordinates of its own dimensions; others are ignored.
+  double At(const Coordinates& here) const;
+  double& At(const Coordinates& here);
   int64_t elements() const;
 };
 
-// A whole tensor: no padding. `values` are rounded to `dtype`; without any the
-// tensor holds distinct small numbers, of both signs where the dtype has them.
-LocalTensor Whole(Shape shape, DType dtype = kFloat32,
-                  std::vector<double> values = {});
+// An unsharded tensor without padding. `values` are rounded to `dtype`; if
+// empty, the tensor holds distinct small numbers, of both signs if the dtype
+// has them.
+LocalTensor Unsharded(Shape shape, DType dtype = kFloat32,
+                      std::vector<double> values = {});
 // The same for a shard with padding.
 LocalTensor Shard(Shape shape, std::vector<ShardedDimension> dims,
                   DType dtype = kFloat32, std::vector<double> values = {});
 
-// Calls `body` with every place below the extents.
-void ForEachPlace(const Shape& shape, const std::vector<ShardedDimension>& dims,
-                  const std::function<void(const Place&)>& body);
+// Calls `body` with the coordinates of every element, padding included.
+void ForEachElement(const Shape& shape,
+                    const std::vector<ShardedDimension>& dims,
+                    const std::function<void(const Coordinates&)>& body);
 
 // One instruction. Fill in `instruction`, add operands, describe the result.
 struct DeviceCase {
   Instruction instruction;
   std::vector<LocalTensor> operands;
-  LocalTensor result;  // its values are what the memory holds before the run
+  LocalTensor result;  // its values are the initial contents of the memory
   std::vector<LocalTensor> more_results;    // in and out
   std::vector<ShardedDimension> iteration;  // of a reduce
   Mesh mesh;
   int64_t rank = 0;
   StepContext context;    // in and out
-  bool in_place = false;  // the result takes the memory of operand 0
+  bool in_place = false;  // the result shares the memory of operand 0
 
-  // Prepares and runs it; records a failure of the calling test on error.
+  // Prepares and runs the instruction; an error fails the calling test.
   LocalTensor Run(const std::string& device, int num_threads = 1);
 };
 
-// How far a device may be from double precision: a few units in the last place
-// of the dtype, of `scale` (the size of what was added up) where larger.
+// The allowed difference from double precision: a few units in the last place
+// of the dtype, relative to `value` or, if larger, to `scale`, the size of the
+// summands.
 double Tolerance(DType dtype, double value, double scale = 0);
 
 // Expects equal valid and padded elements, up to Tolerance with `scale`; NaN
 // equals NaN.
 void ExpectClose(const LocalTensor& got, const LocalTensor& want,
                  double scale = 0);
-// Expects equal bits.
+// Expects bitwise equal elements.
 void ExpectSame(const LocalTensor& got, const LocalTensor& want);
 
-// The suite of one device, instantiated for all that this build has.
+// Tests of one device, instantiated for all devices of this build.
 class DeviceTest : public ::testing::TestWithParam<std::string> {};
 #define MTF_INSTANTIATE_FOR_ALL_DEVICES(Suite)                                 \
   INSTANTIATE_TEST_SUITE_P(Devices, Suite, ::testing::ValuesIn(DeviceNames()), \

@@ -30,9 +30,9 @@ DeviceCase EinsumCase(const std::string& x, const std::string& y,
                       const std::map<char, int64_t>& sizes, DType dtype) {
   DeviceCase test;
   test.instruction = Instruction(Opcode::kEinsum);
-  test.operands = {Whole(ShapeOf(x, sizes), dtype),
-                   Whole(ShapeOf(y, sizes), dtype)};
-  test.result = Whole(ShapeOf(z, sizes), dtype);
+  test.operands = {Unsharded(ShapeOf(x, sizes), dtype),
+                   Unsharded(ShapeOf(y, sizes), dtype)};
+  test.result = Unsharded(ShapeOf(z, sizes), dtype);
   return test;
 }
 
@@ -48,10 +48,10 @@ LocalTensor Expected(const DeviceCase& test, double* scale) {
   }
   std::vector<ShardedDimension> dims;
   for (const Dimension& dim : space) dims.push_back({dim.size, 0, dim.size});
-  ForEachPlace(space, dims, [&](const Place& place) {
-    const double x = test.operands[0].At(place) * test.operands[1].At(place);
-    want.At(place) += x;
-    absolute.At(place) += std::abs(x);
+  ForEachElement(space, dims, [&](const Coordinates& here) {
+    const double x = test.operands[0].At(here) * test.operands[1].At(here);
+    want.At(here) += x;
+    absolute.At(here) += std::abs(x);
   });
   *scale = 0;
   for (double value : absolute.values) *scale = std::max(*scale, value);
@@ -87,7 +87,7 @@ TEST_P(EinsumTest, EveryOrderOfAMatmul) {
   }
 }
 
-TEST_P(EinsumTest, EveryRoleMayBeMissing) {
+TEST_P(EinsumTest, EveryRoleOfDimensionMayBeMissing) {
   const std::map<char, int64_t> sizes = {
       {'a', 1}, {'b', 3}, {'m', 4}, {'n', 5}, {'k', 6}};
   const std::vector<std::vector<std::string>> cases = {
@@ -107,11 +107,11 @@ TEST_P(EinsumTest, EveryRoleMayBeMissing) {
   }
 }
 
-TEST_P(EinsumTest, OrdersThatDoNotFoldUnderRandomSizes) {
+TEST_P(EinsumTest, RandomSizesWithDimensionsThatDoNotMerge) {
   std::mt19937 random(7);
   for (int round = 0; round < 150; ++round) {
     std::map<char, int64_t> sizes;
-    // Two dimensions of each role, which random orders seldom let fold.
+    // Two dimensions of each role, which can seldom be merged in random orders.
     for (char letter : std::string("bcmpnqkl"))
       sizes[letter] = 1 + random() % 4;
     std::string batch, rows, columns, sums;
@@ -159,8 +159,8 @@ TEST_P(EinsumTest, ShapesOfATransformer) {
 
 TEST_P(EinsumTest, PlansThatPackAndPlansThatSweep) {
   SKIP_UNDER_SANITIZERS("large sums");
-  // k and l lie in opposite orders: a large x is swept in parts, a small y is
-  // packed.
+  // k and l are in opposite orders: a large x is processed in several sweeps, a
+  // small y is packed.
   const std::map<char, int64_t> sizes = {
       {'m', 200}, {'n', 40}, {'k', 40}, {'l', 6}, {'j', 5}};
   for (DType dtype : {kFloat32, kBFloat16}) {
@@ -178,7 +178,7 @@ TEST_P(EinsumTest, PlansThatPackAndPlansThatSweep) {
 
 TEST_P(EinsumTest, ManyRows) {
   SKIP_UNDER_SANITIZERS("large sums");
-  // Enough of them that a device may bring the other operand into its order.
+  // Enough rows that a device may pack the other operand.
   const std::map<char, int64_t> sizes = {{'m', 700}, {'n', 45}, {'k', 37}};
   for (DType dtype : {kFloat32, kBFloat16, kFloat16}) {
     for (const std::string y : {"kn", "nk"}) {
@@ -190,7 +190,7 @@ TEST_P(EinsumTest, ManyRows) {
   }
 }
 
-TEST_P(EinsumTest, BfloatsAddUpInFloat) {
+TEST_P(EinsumTest, BFloat16SumsAreInFloat) {
   const std::map<char, int64_t> sizes = {{'m', 4}, {'n', 32}, {'k', 4096}};
   DeviceCase test = EinsumCase("mk", "kn", "mn", sizes, kBFloat16);
   for (LocalTensor& operand : test.operands) {
@@ -199,7 +199,7 @@ TEST_P(EinsumTest, BfloatsAddUpInFloat) {
   for (double value : test.Run(GetParam()).values) EXPECT_EQ(value, 4096);
 }
 
-// 4097 is no bf16 and no f16.
+// 4097 is neither a bf16 nor an f16.
 TEST_P(EinsumTest, ASumInFloatIsNotRounded) {
   const std::map<char, int64_t> sizes = {{'m', 4}, {'n', 32}, {'k', 4097}};
   for (DType dtype : {kBFloat16, kFloat16}) {
@@ -217,7 +217,7 @@ TEST_P(EinsumTest, ASumInFloatIsNotRounded) {
   }
 }
 
-TEST_P(EinsumTest, SixteenBitsGiveFloats) {
+TEST_P(EinsumTest, SixteenBitOperandsGiveFloatResults) {
   const std::map<char, int64_t> sizes = {
       {'b', 3}, {'l', 17}, {'m', 19},  {'d', 24},  {'h', 4},
       {'k', 8}, {'f', 40}, {'r', 600}, {'p', 200}, {'q', 6}};
@@ -247,7 +247,7 @@ TEST_P(EinsumTest, EmptySumsAreZero) {
   }
 }
 
-TEST_P(EinsumTest, APoisonedNumberSpreadsToItsRowAlone) {
+TEST_P(EinsumTest, ANanAffectsOnlyItsRow) {
   const std::map<char, int64_t> sizes = {{'m', 6}, {'n', 20}, {'k', 9}};
   DeviceCase test = EinsumCase("mk", "kn", "mn", sizes, kFloat32);
   test.operands[0].At({{"m", 2}, {"k", 8}}) = std::nan("");

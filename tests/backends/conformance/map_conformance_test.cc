@@ -48,16 +48,16 @@ DeviceCase RowCase(F function, DType dtype, const Shape& shape) {
   test.instruction = Instruction(Opcode::kMap);
   ExpressionOf(test.instruction) =
       MapExpression::Single(function, ResultOf(function, dtype), arity);
-  test.result = Whole(shape, ResultOf(function, dtype));
+  test.result = Unsharded(shape, ResultOf(function, dtype));
   return test;
 }
 
-// What the row is for one element. Of integers divided by zero nothing fits,
-// and everything is left over.
+// The value of the row for one element. An integer divided by zero has the
+// quotient 0 and the remainder of the dividend.
 double Expected(F function, const std::vector<LocalTensor>& operands,
-                const Place& place) {
+                const Coordinates& here) {
   double x[3] = {0, 0, 0};
-  for (size_t i = 0; i < operands.size(); ++i) x[i] = operands[i].At(place);
+  for (size_t i = 0; i < operands.size(); ++i) x[i] = operands[i].At(here);
   const bool divides = function == F::kFloorDivide || function == F::kMod;
   if (divides && x[1] == 0 && IsInteger(operands[0].dtype)) {
     return function == F::kMod ? x[0] : 0;
@@ -67,8 +67,8 @@ double Expected(F function, const std::vector<LocalTensor>& operands,
 
 LocalTensor ExpectedResult(const DeviceCase& test, F function) {
   LocalTensor want = test.result;
-  ForEachPlace(want.shape, want.dims, [&](const Place& place) {
-    want.At(place) = Expected(function, test.operands, place);
+  ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
+    want.At(here) = Expected(function, test.operands, here);
   });
   return want;
 }
@@ -84,15 +84,16 @@ TEST_P(MapTest, EveryRowOnEveryDType) {
       DeviceCase test = RowCase(function, dtype, shape);
       for (int i = 0; i < info.arity; ++i) {
         const bool condition = function == F::kSelect && i == 0;
-        LocalTensor x = Whole(shape, condition ? kBool : dtype);
-        // Other numbers in the second, among them zero and negative ones.
+        LocalTensor x = Unsharded(shape, condition ? kBool : dtype);
+        // Different numbers in the second operand, including zero and
+        // negatives.
         for (size_t j = 0; i > 0 && !condition && j < x.values.size(); ++j) {
           x.values[j] = dtype == kBool ? double(j % 3 == 0)
                                        : double(int64_t(j * 11 % 9) - 4);
         }
         test.operands.push_back(std::move(x));
       }
-      // Sums inside a row lose digits where they cancel.
+      // Sums within a row lose digits by cancellation.
       ExpectClose(test.Run(GetParam()), ExpectedResult(test, function), 0.05);
     }
   }
@@ -113,16 +114,16 @@ TEST_P(MapTest, SpecialNumbers) {
     if (info.domain == FunctionDomain::kLogical || function == F::kSelect) {
       continue;
     }
-    // Where the quotient has more digits than a float, so has its floor.
+    // If the quotient has more digits than a float, so has its floor.
     if (function == F::kFloorDivide || function == F::kMod) continue;
     SCOPED_TRACE(std::string(info.text));
     DeviceCase test = RowCase(function, kFloat32, shape);
-    test.operands.push_back(Whole({{"x", n}}, kFloat32, special));
+    test.operands.push_back(Unsharded({{"x", n}}, kFloat32, special));
     if (info.arity > 1) {
-      test.operands.push_back(Whole({{"y", n}}, kFloat32, special));
+      test.operands.push_back(Unsharded({{"y", n}}, kFloat32, special));
     }
     LocalTensor want = ExpectedResult(test, function);
-    // What no float holds is infinite in every device.
+    // Numbers beyond the range of float are infinite on every device.
     for (double& value : want.values) value = static_cast<float>(value);
     ExpectClose(test.Run(GetParam()), want, 1e-4);
   }
@@ -141,7 +142,7 @@ TEST_P(MapTest, OperandsBroadcastInAnyOrder) {
         SCOPED_TRACE(x.ToString() + " - " + y.ToString() + " -> " +
                      result.ToString());
         DeviceCase test = RowCase(F::kSubtract, kFloat32, result);
-        test.operands = {Whole(x), Whole(y)};
+        test.operands = {Unsharded(x), Unsharded(y)};
         ExpectClose(test.Run(GetParam()), ExpectedResult(test, F::kSubtract));
       }
     }
@@ -164,8 +165,8 @@ TEST_P(MapTest, EveryCast) {
       if (IsInteger(from)) {
         for (double& value : values) value = std::trunc(value);
       }
-      test.operands = {Whole(shape, from, values)};
-      test.result = Whole(shape, to);
+      test.operands = {Unsharded(shape, from, values)};
+      test.result = Unsharded(shape, to);
       LocalTensor want = test.result;
       for (size_t i = 0; i < want.values.size(); ++i) {
         const double x = test.operands[0].values[i];
@@ -178,14 +179,14 @@ TEST_P(MapTest, EveryCast) {
   }
 }
 
-TEST_P(MapTest, FloatsThatNoIntegerHoldsSaturate) {
+TEST_P(MapTest, FloatsOutOfIntegerRangeSaturate) {
   const double inf = std::numeric_limits<double>::infinity();
   DeviceCase test;
   test.instruction = Instruction(Opcode::kMap);
   ExpressionOf(test.instruction) = MapExpression::Cast(kInt32);
   test.operands = {
-      Whole({{"a", 5}}, kFloat32, {inf, -inf, 3e9, -3e9, std::nan("")})};
-  test.result = Whole({{"a", 5}}, kInt32);
+      Unsharded({{"a", 5}}, kFloat32, {inf, -inf, 3e9, -3e9, std::nan("")})};
+  test.result = Unsharded({{"a", 5}}, kInt32);
   LocalTensor want = test.result;
   want.values = {2147483647.0, -2147483648.0, 2147483647.0, -2147483648.0, 0};
   ExpectSame(test.Run(GetParam()), want);
@@ -196,14 +197,14 @@ TEST_P(MapTest, IntegersWrapAfterEveryStep) {
   DeviceCase test;
   test.instruction = Instruction(Opcode::kMap);
   test.operands = {
-      Whole(shape, kInt32, {2147483647, -2147483648.0, 65536, 100003})};
-  test.result = Whole(shape, kInt32);
+      Unsharded(shape, kInt32, {2147483647, -2147483648.0, 65536, 100003})};
+  test.result = Unsharded(shape, kInt32);
   LocalTensor want = test.result;
   const MapStep square{F::kSquare, kInt32, {0}, 0, ""};
   ExpressionOf(test.instruction) = {1, {square}};
   want.values = {1, 0, 0, 1410665417};
   ExpectSame(test.Run(GetParam()), want);
-  // Within an expression too, where registers may be wider.
+  // The same within an expression, where registers may be wider.
   ExpressionOf(test.instruction) = {1,
                                     {square,
                                      {F::kLiteral, kInt32, {}, 2, ""},
@@ -224,8 +225,8 @@ TEST_P(MapTest, Int64sWrapToo) {
   const Shape shape{{"a", 3}};
   DeviceCase test;
   test.instruction = Instruction(Opcode::kMap);
-  test.operands = {Whole(shape, kInt64, {-0x1p63, 0x1p62, 0x1p32})};
-  test.result = Whole(shape, kInt64);
+  test.operands = {Unsharded(shape, kInt64, {-0x1p63, 0x1p62, 0x1p32})};
+  test.result = Unsharded(shape, kInt64);
   LocalTensor want = test.result;
   for (const auto& [function, values] :
        std::vector<std::pair<F, std::vector<double>>>{
@@ -239,7 +240,7 @@ TEST_P(MapTest, Int64sWrapToo) {
   }
 }
 
-TEST_P(MapTest, ALiteralIsWhatItsDTypeHolds) {
+TEST_P(MapTest, ALiteralIsRoundedToItsDType) {
   if (GetParam() == "cuda_emulated") SKIP_UNDER_SANITIZERS("many kernels");
   const double inf = std::numeric_limits<double>::infinity();
   for (DType dtype : kAllDTypes) {
@@ -251,16 +252,16 @@ TEST_P(MapTest, ALiteralIsWhatItsDTypeHolds) {
       DeviceCase test;
       test.instruction = Instruction(Opcode::kMap);
       ExpressionOf(test.instruction) = MapExpression::Literal(number, dtype);
-      test.result = Whole({{"a", 3}}, dtype);
-      // Rounded as memory rounds it.
+      test.result = Unsharded({{"a", 3}}, dtype);
+      // Rounded as in memory.
       ExpectSame(test.Run(GetParam()),
-                 Whole({{"a", 3}}, dtype, {number, number, number}));
+                 Unsharded({{"a", 3}}, dtype, {number, number, number}));
     }
   }
 }
 
-// A causal mask with everything that is no row: casts, literals and iotas of a
-// shard, whose global indices start at its offset.
+// A causal mask with all functions that are not rows of the table: casts,
+// literals and iotas of a shard, whose global indices start at its offset.
 DeviceCase FusedCase(DType dtype) {
   const Shape shape{{"heads", 3}, {"query", 40}, {"key", 13}};
   const std::vector<ShardedDimension> dims = {
@@ -286,7 +287,7 @@ DeviceCase FusedCase(DType dtype) {
   };
   test.operands = {Shard(Shape{{"query", 40}, {"heads", 3}, {"key", 13}},
                          {{20, 20, 20}, {3, 0, 3}, {13, 0, 13}}, dtype),
-                   Whole({{"key", 13}})};
+                   Unsharded({{"key", 13}})};
   test.result = Shard(shape, dims, dtype);
   return test;
 }
@@ -296,12 +297,12 @@ TEST_P(MapTest, AFusedExpression) {
     SCOPED_TRACE(std::string(DTypeName(dtype)));
     DeviceCase test = FusedCase(dtype);
     LocalTensor want = test.result;
-    ForEachPlace(want.shape, want.dims, [&](const Place& place) {
-      const bool seen = place.at("query") + 20 >= place.at("key") + 7;
-      const double x = test.operands[0].At(place) * 0.125;
-      want.At(place) = (seen ? x : -1e30) + test.operands[1].At(place);
+    ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
+      const bool seen = here.at("query") + 20 >= here.at("key") + 7;
+      const double x = test.operands[0].At(here) * 0.125;
+      want.At(here) = (seen ? x : -1e30) + test.operands[1].At(here);
       if (dtype == kFloat16 && !seen) {
-        want.At(place) = -std::numeric_limits<double>::infinity();
+        want.At(here) = -std::numeric_limits<double>::infinity();
       }
     });
     ExpectClose(test.Run(GetParam()), want);
@@ -311,7 +312,8 @@ TEST_P(MapTest, AFusedExpression) {
 TEST_P(MapTest, FusingKeepsTheBits) {
   // (gelu(x) * y) of bfloat16 in one map and in two.
   const Shape shape{{"a", 33}, {"b", 29}};
-  const LocalTensor x = Whole(shape, kBFloat16), y = Whole(shape, kBFloat16);
+  const LocalTensor x = Unsharded(shape, kBFloat16),
+                    y = Unsharded(shape, kBFloat16);
   DeviceCase fused;
   fused.instruction = Instruction(Opcode::kMap);
   ExpressionOf(fused.instruction) = {
@@ -319,7 +321,7 @@ TEST_P(MapTest, FusingKeepsTheBits) {
       {{F::kGelu, kBFloat16, {0}, 0, ""},
        {F::kMultiply, kBFloat16, {2, 1}, 0, ""}}};
   fused.operands = {x, y};
-  fused.result = Whole(shape, kBFloat16);
+  fused.result = Unsharded(shape, kBFloat16);
   DeviceCase first = RowCase(F::kGelu, kBFloat16, shape);
   first.operands = {x};
   DeviceCase second = RowCase(F::kMultiply, kBFloat16, shape);
@@ -327,13 +329,14 @@ TEST_P(MapTest, FusingKeepsTheBits) {
   ExpectSame(fused.Run(GetParam()), second.Run(GetParam()));
 }
 
-// What is cast up has been rounded, even where nothing is done behind it.
-TEST_P(MapTest, ACastUpOfARoundedStepIsRounded) {
+// An operand of a cast to a wider dtype has been rounded, even if the cast is
+// the last step.
+TEST_P(MapTest, ACastToAWiderDTypeKeepsTheRounding) {
   DeviceCase test;
   test.instruction = Instruction(Opcode::kMap);
-  test.operands = {Whole({{"a", 3}}, kBFloat16, {256, 3, 1}),
-                   Whole({{"a", 3}}, kBFloat16, {1, 128, 1.0078125})};
-  test.result = Whole({{"a", 3}}, kFloat32);
+  test.operands = {Unsharded({{"a", 3}}, kBFloat16, {256, 3, 1}),
+                   Unsharded({{"a", 3}}, kBFloat16, {1, 128, 1.0078125})};
+  test.result = Unsharded({{"a", 3}}, kFloat32);
   ExpressionOf(test.instruction) = {
       2,
       {{F::kAdd, kBFloat16, {0, 1}, 0, ""}, {F::kCast, kFloat32, {2}, 0, ""}}};
@@ -345,13 +348,13 @@ TEST_P(MapTest, ACastUpOfARoundedStepIsRounded) {
   ExpectSame(test.Run(GetParam()), want);
 }
 
-TEST_P(MapTest, BitsDependOnNeitherPlaceNorThreads) {
+TEST_P(MapTest, BitsDependOnNeitherIndexNorThreads) {
   const int64_t n = 40000;
   for (F function : {F::kTanh, F::kExp, F::kSin, F::kGelu, F::kPow}) {
     SCOPED_TRACE(std::string(InfoOf(function).text));
     DeviceCase test = RowCase(function, kFloat32, {{"a", n}});
     for (int i = 0; i < InfoOf(function).arity; ++i) {
-      test.operands.push_back(Whole({{"a", n}}));
+      test.operands.push_back(Unsharded({{"a", n}}));
       for (double& value : test.operands[i].values) value = 0.7f;
     }
     const LocalTensor once = test.Run(GetParam());
@@ -362,19 +365,19 @@ TEST_P(MapTest, BitsDependOnNeitherPlaceNorThreads) {
 
 TEST_P(MapTest, InPlace) {
   DeviceCase test = RowCase(F::kAdd, kFloat32, {{"a", 3}, {"b", 700}});
-  test.operands = {Whole({{"a", 3}, {"b", 700}}), Whole({{"b", 700}})};
+  test.operands = {Unsharded({{"a", 3}, {"b", 700}}), Unsharded({{"b", 700}})};
   const LocalTensor want = ExpectedResult(test, F::kAdd);
   test.in_place = true;
   ExpectClose(test.Run(GetParam()), want);
 }
 
-// Where a device may take several elements of a thread at once, up to the end.
+// A device may process several elements per thread, up to the end.
 TEST_P(MapTest, ManyElements) {
   for (int64_t rows : {140000, 140001}) {
     for (bool in_place : {false, true}) {
       const Shape shape{{"a", rows}, {"b", 2}};
       DeviceCase test = RowCase(F::kSubtract, kFloat32, shape);
-      test.operands = {Whole(shape), Whole({{"b", 2}})};
+      test.operands = {Unsharded(shape), Unsharded({{"b", 2}})};
       const LocalTensor want = ExpectedResult(test, F::kSubtract);
       test.in_place = in_place;
       ExpectSame(test.Run(GetParam(), 2), want);
@@ -389,21 +392,21 @@ TEST_P(MapTest, ALiteralFillsAndAnIotaCounts) {
     DeviceCase test;
     test.instruction = Instruction(Opcode::kMap);
     ExpressionOf(test.instruction) = MapExpression::Literal(-2, dtype);
-    test.result = Whole({{"a", 600}, {"b", 3}}, dtype);
+    test.result = Unsharded({{"a", 600}, {"b", 3}}, dtype);
     LocalTensor want = test.result;
     for (double& value : want.values) value = -2;
     ExpectSame(test.Run(GetParam()), want);
     ExpressionOf(test.instruction) = MapExpression::Iota("a", dtype);
-    ForEachPlace(want.shape, want.dims, [&](const Place& place) {
-      want.At(place) = static_cast<double>(place.at("a"));
+    ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
+      want.At(here) = static_cast<double>(here.at("a"));
     });
     ExpectClose(test.Run(GetParam()), want);
   }
 }
 
-TEST_P(MapTest, NothingToDo) {
+TEST_P(MapTest, EmptyTensors) {
   DeviceCase test = RowCase(F::kExp, kFloat32, {{"a", 0}, {"b", 5}});
-  test.operands = {Whole({{"b", 5}, {"a", 0}})};
+  test.operands = {Unsharded({{"b", 5}, {"a", 0}})};
   EXPECT_TRUE(test.Run(GetParam()).values.empty());
 }
 

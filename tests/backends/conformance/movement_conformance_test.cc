@@ -30,37 +30,37 @@ TEST_P(MovementTest, SliceKeepsPaddingOfOtherDimensionsAndZeroesItsOwn) {
       DeviceCase test;
       test.instruction =
           Instruction(Opcode::kSlice, SliceAttributes{"b", begin});
-      // b of 8 in 9 places; a of 3 in 4 places.
+      // b has 8 elements and extent 9, a has 3 elements and extent 4.
       test.operands = {
           Shard({kA, kB, kC}, {{4, 0, 3}, {9, 0, 8}, {5, 0, 5}}, dtype)};
       test.result = Filled(
           Shard({kA, {"b", 4}, kC}, {{4, 0, 3}, {6, 0, 4}, {5, 0, 5}}, dtype),
           1);
       LocalTensor want = test.result;
-      ForEachPlace(want.shape, want.dims, [&](const Place& place) {
-        Place there = place;
+      ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
+        Coordinates there = here;
         there["b"] += begin;
-        want.At(place) = place.at("b") < 4 ? test.operands[0].At(there) : 0;
+        want.At(here) = here.at("b") < 4 ? test.operands[0].At(there) : 0;
       });
       ExpectSame(test.Run(GetParam()), want);
     }
   }
 }
 
-TEST_P(MovementTest, PadFillsBeforeAndBehind) {
+TEST_P(MovementTest, PadFillsBeforeAndAfter) {
   for (DType dtype : {kFloat32, kBFloat16, kInt64, kBool}) {
     DeviceCase test;
     test.instruction = Instruction(Opcode::kPad, PadAttributes{"b", 2, 1});
     test.operands = {Shard({kB, kA}, {{9, 0, 8}, {3, 0, 3}}, dtype)};
-    // 2 before, 8, 3 behind, and a place of padding.
+    // 2 before, 8 elements, 3 after, and one element of padding.
     test.result = Shard({{"b", 13}, kA}, {{14, 0, 13}, {3, 0, 3}}, dtype);
     LocalTensor want = test.result;
-    ForEachPlace(want.shape, want.dims, [&](const Place& place) {
-      Place there = place;
+    ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
+      Coordinates there = here;
       const int64_t at = there["b"] -= 2;
-      want.At(place) = at >= 0 && at < 8 ? test.operands[0].At(there)
-                       : at < 11         ? 1
-                                         : 0;
+      want.At(here) = at >= 0 && at < 8 ? test.operands[0].At(there)
+                      : at < 11         ? 1
+                                        : 0;
     });
     ExpectSame(test.Run(GetParam()), want);
   }
@@ -71,8 +71,8 @@ TEST_P(MovementTest, PadWithInfinity) {
   test.instruction = Instruction(
       Opcode::kPad,
       PadAttributes{"a", 0, -std::numeric_limits<double>::infinity()});
-  test.operands = {Whole({kA})};
-  test.result = Whole({{"a", 4}});
+  test.operands = {Unsharded({kA})};
+  test.result = Unsharded({{"a", 4}});
   EXPECT_EQ(test.Run(GetParam()).values[3], FillOf(test.instruction));
 }
 
@@ -94,15 +94,15 @@ TEST_P(MovementTest, ConcatJoinsValidElements) {
     dims[dim] = {8, 0, total};
     test.result = Shard(Shape{kA, kB, kC}.Resized(name, total), dims);
     LocalTensor want = test.result;
-    ForEachPlace(want.shape, want.dims, [&](const Place& place) {
-      Place there = place;
+    ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
+      Coordinates there = here;
       double x = 0;
       for (const LocalTensor& operand : test.operands) {
         const int64_t size = operand.shape.SizeOf(name);
         if (there[name] >= 0 && there[name] < size) x = operand.At(there);
         there[name] -= size;
       }
-      want.At(place) = x;
+      want.At(here) = x;
     });
     ExpectSame(test.Run(GetParam()), want);
   }
@@ -119,8 +119,8 @@ TEST_P(MovementTest, MaskFillsPaddingOfItsDimensions) {
       test.result = Shard({kA, kB, kC}, dims, dtype);
       test.in_place = in_place;
       LocalTensor want = test.operands[0];
-      ForEachPlace(want.shape, want.dims, [&](const Place& place) {
-        if (place.at("a") >= 3 || place.at("c") >= 2) want.At(place) = -7;
+      ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
+        if (here.at("a") >= 3 || here.at("c") >= 2) want.At(here) = -7;
       });
       ExpectSame(test.Run(GetParam()), want);
     }
@@ -135,7 +135,7 @@ TEST_P(MovementTest, MaskOfIntegersByAnIdentity) {
   test.operands = {Shard({kA}, {{4, 0, 3}}, kInt32)};
   test.result = test.operands[0];
   EXPECT_EQ(test.Run(GetParam()).values[3], -2147483648.0);
-  // The greatest int64, not the double below it: 2^63 - 1 reads as 2^63.
+  // The largest int64, not the double below it: 2^63 - 1 reads as 2^63.
   test.instruction.Get<MaskAttributes>().fill =
       std::numeric_limits<double>::infinity();
   test.operands = {Shard({kA}, {{4, 0, 3}}, kInt64)};
@@ -152,21 +152,21 @@ TEST_P(MovementTest, AllSliceTakesTheBlockOfItsRank) {
         CollectiveAttributes{.axes = {2, 0}, .dim = 1});  // z major, x minor
     test.mesh = mesh;
     test.rank = rank;
-    test.operands = {Whole({kA, kB, kC})};
+    test.operands = {Unsharded({kA, kB, kC})};
     test.result = Shard({kA, kB, kC}, {{3, 0, 3}, {2, 0, 2}, {5, 0, 5}});
     const int64_t block =
         mesh.Coordinate(rank, 2) * 2 + mesh.Coordinate(rank, 0);
     LocalTensor want = test.result;
-    ForEachPlace(want.shape, want.dims, [&](const Place& place) {
-      Place there = place;
+    ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
+      Coordinates there = here;
       there["b"] += 2 * block;
-      want.At(place) = test.operands[0].At(there);
+      want.At(here) = test.operands[0].At(there);
     });
     ExpectSame(test.Run(GetParam()), want);
   }
 }
 
-TEST_P(MovementTest, ConstantsAreCutToTheShard) {
+TEST_P(MovementTest, AConstantWritesTheShard) {
   for (DType dtype : kAllDTypes) {
     DeviceCase test;
     test.instruction = Instruction(Opcode::kConstant);
@@ -174,8 +174,8 @@ TEST_P(MovementTest, ConstantsAreCutToTheShard) {
     for (int i = 0; i < 24; ++i) elements.push_back(i % 2);
     test.result = Shard({kA, kB}, {{3, 0, 3}, {4, 6, 2}}, dtype);
     LocalTensor want = test.result;
-    ForEachPlace(want.shape, want.dims, [&](const Place& place) {
-      want.At(place) = place.at("b") < 2 ? place.at("b") % 2 : 0;
+    ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
+      want.At(here) = here.at("b") < 2 ? here.at("b") % 2 : 0;
     });
     ExpectSame(test.Run(GetParam()), want);
   }
@@ -183,12 +183,12 @@ TEST_P(MovementTest, ConstantsAreCutToTheShard) {
 
 // Reshapes -------------------------------------------------------------------
 
-// The global row-major index of a valid place, or -1.
-int64_t GlobalIndex(const LocalTensor& tensor, const Place& place) {
+// The global row-major index of a valid element, or -1.
+int64_t GlobalIndex(const LocalTensor& tensor, const Coordinates& here) {
   int64_t index = 0;
   for (int i = 0; i < tensor.shape.rank(); ++i) {
     const ShardedDimension& dim = tensor.dims[i];
-    const int64_t at = place.at(tensor.shape[i].name);
+    const int64_t at = here.at(tensor.shape[i].name);
     if (at >= dim.valid) return -1;
     index = index * tensor.shape[i].size + dim.offset + at;
   }
@@ -265,15 +265,15 @@ TEST_P(MovementTest, ReshapesFollowTrueSizes) {
       test.operands = {Shard(spec.from, spec.from_dims, dtype)};
       test.result = Filled(Shard(spec.to, spec.to_dims, dtype), 1);
       std::map<int64_t, double> elements;
-      ForEachPlace(spec.from, spec.from_dims, [&](const Place& place) {
-        const int64_t index = GlobalIndex(test.operands[0], place);
-        if (index >= 0) elements[index] = test.operands[0].At(place);
+      ForEachElement(spec.from, spec.from_dims, [&](const Coordinates& here) {
+        const int64_t index = GlobalIndex(test.operands[0], here);
+        if (index >= 0) elements[index] = test.operands[0].At(here);
       });
       LocalTensor want = test.result;
       int64_t found = 0;
-      ForEachPlace(spec.to, spec.to_dims, [&](const Place& place) {
-        const int64_t index = GlobalIndex(want, place);
-        want.At(place) = index < 0 ? 0 : elements.at(index);
+      ForEachElement(spec.to, spec.to_dims, [&](const Coordinates& here) {
+        const int64_t index = GlobalIndex(want, here);
+        want.At(here) = index < 0 ? 0 : elements.at(index);
         found += index >= 0;
       });
       EXPECT_EQ(found, static_cast<int64_t>(elements.size()));
@@ -307,7 +307,7 @@ DeviceCase RandomCase(RandomKind kind, LocalTensor result) {
 
 TEST_P(MovementTest, UniformNumbersArePhiloxBits) {
   const LocalTensor got =
-      RandomCase(RandomKind::kUniform, Whole({kA, kB, kC})).Run(GetParam());
+      RandomCase(RandomKind::kUniform, Unsharded({kA, kB, kC})).Run(GetParam());
   for (int64_t i = 0; i < got.elements(); ++i) {
     EXPECT_EQ(got.values[i], UniformFromWord(PhiloxAt(11, 5, 3, i).word[0]));
   }
@@ -315,14 +315,14 @@ TEST_P(MovementTest, UniformNumbersArePhiloxBits) {
 
 TEST_P(MovementTest, NormalNumbersAreTheSameBitsEverywhere) {
   const LocalTensor got =
-      RandomCase(RandomKind::kNormal, Whole({{"n", 3001}})).Run(GetParam());
+      RandomCase(RandomKind::kNormal, Unsharded({{"n", 3001}})).Run(GetParam());
   for (int64_t i = 0; i < got.elements(); ++i) {
     EXPECT_EQ(got.values[i], NormalFromWords(PhiloxAt(11, 5, 3, i)));
   }
 }
 
-TEST_P(MovementTest, NumbersOfAConstantStreamLeaveOutTheStep) {
-  DeviceCase test = RandomCase(RandomKind::kUniform, Whole({kA}));
+TEST_P(MovementTest, AStreamThatIsNotPerStepIgnoresTheStep) {
+  DeviceCase test = RandomCase(RandomKind::kUniform, Unsharded({kA}));
   test.instruction.Get<RandomAttributes>().per_step = false;
   EXPECT_EQ(test.Run(GetParam()).values[2],
             UniformFromWord(PhiloxAt(11, 5, 0, 2).word[0]));
@@ -330,7 +330,8 @@ TEST_P(MovementTest, NumbersOfAConstantStreamLeaveOutTheStep) {
 
 TEST_P(MovementTest, NormalNumbersHaveTheMomentsOfOne) {
   const LocalTensor got =
-      RandomCase(RandomKind::kNormal, Whole({{"n", 40000}})).Run(GetParam());
+      RandomCase(RandomKind::kNormal, Unsharded({{"n", 40000}}))
+          .Run(GetParam());
   double sum = 0, squares = 0;
   for (double x : got.values) {
     ASSERT_TRUE(std::isfinite(x));
@@ -345,17 +346,17 @@ TEST_P(MovementTest, RandomBitsDependOnNeitherLayoutNorThreads) {
   for (RandomKind kind : {RandomKind::kUniform, RandomKind::kNormal}) {
     for (DType dtype : {kFloat32, kBFloat16}) {
       const Shape shape{{"a", 30}, {"b", 301}};
-      const LocalTensor whole =
-          RandomCase(kind, Whole(shape, dtype)).Run(GetParam(), 2);
+      const LocalTensor full =
+          RandomCase(kind, Unsharded(shape, dtype)).Run(GetParam(), 2);
       DeviceCase test =
           RandomCase(kind, Shard(shape, {{12, 24, 6}, {101, 202, 99}}, dtype));
-      const LocalTensor part = test.Run(GetParam());
-      ForEachPlace(part.shape, part.dims, [&](const Place& place) {
-        if (place.at("a") >= 6 || place.at("b") >= 99) return;
-        Place there = place;
+      const LocalTensor shard = test.Run(GetParam());
+      ForEachElement(shard.shape, shard.dims, [&](const Coordinates& here) {
+        if (here.at("a") >= 6 || here.at("b") >= 99) return;
+        Coordinates there = here;
         there["a"] += 24;
         there["b"] += 202;
-        ASSERT_EQ(part.At(place), whole.At(there));
+        ASSERT_EQ(shard.At(here), full.At(there));
       });
     }
   }

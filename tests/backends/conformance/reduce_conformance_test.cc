@@ -44,25 +44,25 @@ double IdentityOf(ReduceKind kind, DType dtype) {
   return kind == ReduceKind::kMin ? bound : -bound;
 }
 
-// The product of the operands reduced in the plainest way; `scale` gets the
-// largest sum of absolute values.
+// The product of the operands, reduced by one loop. Sets `scale` to the largest
+// sum of absolute values.
 LocalTensor Expected(const DeviceCase& test, double* scale) {
   LocalTensor want = test.result, absolute = test.result;
   const ReduceKind kind = ReductionOf(test.instruction);
   for (double& value : want.values) value = IdentityOf(kind, want.dtype);
   for (double& value : absolute.values) value = 0;
-  ForEachPlace(test.instruction.Get<ReduceAttributes>().iteration,
-               test.iteration, [&](const Place& place) {
-                 double x = 1;
-                 for (const LocalTensor& operand : test.operands) {
-                   x *= operand.At(place);
-                 }
-                 double& sum = want.At(place);
-                 sum = kind == ReduceKind::kSum   ? sum + x
-                       : kind == ReduceKind::kMax ? std::max(sum, x)
-                                                  : std::min(sum, x);
-                 absolute.At(place) += std::abs(x);
-               });
+  ForEachElement(test.instruction.Get<ReduceAttributes>().iteration,
+                 test.iteration, [&](const Coordinates& here) {
+                   double x = 1;
+                   for (const LocalTensor& operand : test.operands) {
+                     x *= operand.At(here);
+                   }
+                   double& sum = want.At(here);
+                   sum = kind == ReduceKind::kSum   ? sum + x
+                         : kind == ReduceKind::kMax ? std::max(sum, x)
+                                                    : std::min(sum, x);
+                   absolute.At(here) += std::abs(x);
+                 });
   *scale = 0;
   for (double value : absolute.values) *scale = std::max(*scale, value);
   return want;
@@ -79,8 +79,8 @@ TEST_P(ReduceTest, EveryKindEveryDTypeEverySetOfDimensions) {
         SCOPED_TRACE(std::string(DTypeName(dtype)) + " kind " +
                      std::to_string(static_cast<int>(kind)) + " to " +
                      shape.ToString());
-        DeviceCase test = ReduceCase(kind, {Whole({a, b, c}, dtype)},
-                                     Whole(shape, dtype), {a, b, c});
+        DeviceCase test = ReduceCase(kind, {Unsharded({a, b, c}, dtype)},
+                                     Unsharded(shape, dtype), {a, b, c});
         double scale = 0;
         const LocalTensor want = Expected(test, &scale);
         ExpectClose(test.Run(GetParam()), want, scale);
@@ -121,8 +121,9 @@ TEST_P(ReduceTest, LongReductionsUnderAnyThreads) {
     for (ReduceKind kind : {ReduceKind::kSum, ReduceKind::kMax}) {
       for (DType dtype : {kFloat32, kInt32}) {
         SCOPED_TRACE(sizes.name + " " + std::string(DTypeName(dtype)));
-        DeviceCase test = ReduceCase(kind, {Whole(sizes.operand, dtype)},
-                                     Whole(sizes.result, dtype), sizes.operand);
+        DeviceCase test =
+            ReduceCase(kind, {Unsharded(sizes.operand, dtype)},
+                       Unsharded(sizes.result, dtype), sizes.operand);
         double scale = 0;
         const LocalTensor want = Expected(test, &scale);
         const LocalTensor once = test.Run(GetParam());
@@ -133,36 +134,37 @@ TEST_P(ReduceTest, LongReductionsUnderAnyThreads) {
   }
 }
 
-TEST_P(ReduceTest, AMapInFront) {
+TEST_P(ReduceTest, AMapBeforeTheReduction) {
   // sum over k of x[r, k] * y[k], read in another order than it is stored.
   const Dimension r{"r", 37}, k{"k", 60};
-  DeviceCase test = ReduceCase(ReduceKind::kSum, {Whole({k, r}), Whole({k})},
-                               Whole({r}), {r, k});
+  DeviceCase test =
+      ReduceCase(ReduceKind::kSum, {Unsharded({k, r}), Unsharded({k})},
+                 Unsharded({r}), {r, k});
   double scale = 0;
   const LocalTensor want = Expected(test, &scale);
   ExpectClose(test.Run(GetParam()), want, scale);
 }
 
-TEST_P(ReduceTest, BfloatsAddUpInFloat) {
+TEST_P(ReduceTest, BFloat16SumsAreInFloat) {
   // 4096 ones are 4096; adding in bfloat16 would stop at 256.
   const Dimension k{"k", 4096}, c{"c", 3};
   for (const Shape& shape : {Shape{k, c}, Shape{c, k}}) {
-    LocalTensor ones = Whole(shape, kBFloat16);
+    LocalTensor ones = Unsharded(shape, kBFloat16);
     for (double& value : ones.values) value = 1;
     DeviceCase test =
-        ReduceCase(ReduceKind::kSum, {ones}, Whole({c}, kBFloat16), shape);
+        ReduceCase(ReduceKind::kSum, {ones}, Unsharded({c}, kBFloat16), shape);
     for (double value : test.Run(GetParam()).values) EXPECT_EQ(value, 4096);
   }
 }
 
-TEST_P(ReduceTest, NotANumberIsNeverHidden) {
+TEST_P(ReduceTest, NanPropagates) {
   const Dimension r{"r", 40}, k{"k", 70};
   for (const Shape& shape : {Shape{r, k}, Shape{k, r}}) {
     for (ReduceKind kind : {ReduceKind::kMax, ReduceKind::kMin}) {
-      LocalTensor x = Whole(shape);
+      LocalTensor x = Unsharded(shape);
       x.At({{"r", 3}, {"k", 69}}) = std::nan("");
       x.At({{"r", 8}, {"k", 0}}) = std::nan("");
-      DeviceCase test = ReduceCase(kind, {x}, Whole({r}), shape);
+      DeviceCase test = ReduceCase(kind, {x}, Unsharded({r}), shape);
       const LocalTensor got = test.Run(GetParam());
       for (int64_t i = 0; i < r.size; ++i) {
         EXPECT_EQ(std::isnan(got.values[i]), i == 3 || i == 8) << i;
@@ -171,14 +173,14 @@ TEST_P(ReduceTest, NotANumberIsNeverHidden) {
   }
 }
 
-TEST_P(ReduceTest, NothingReducesToTheIdentity) {
+TEST_P(ReduceTest, EmptyReductionsGiveTheIdentity) {
   const Dimension r{"r", 4}, k{"k", 0}, c{"c", 3};
   for (ReduceKind kind :
        {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kMin}) {
     for (DType dtype : {kFloat32, kBFloat16, kInt32, kBool}) {
       for (const Shape& shape : {Shape{r, k, c}, Shape{r, c, k}}) {
-        DeviceCase test = ReduceCase(kind, {Whole(shape, dtype)},
-                                     Whole({r, c}, dtype), shape);
+        DeviceCase test = ReduceCase(kind, {Unsharded(shape, dtype)},
+                                     Unsharded({r, c}, dtype), shape);
         for (double value : test.Run(GetParam()).values) {
           EXPECT_EQ(value, IdentityOf(kind, dtype)) << DTypeName(dtype);
         }
@@ -190,8 +192,8 @@ TEST_P(ReduceTest, NothingReducesToTheIdentity) {
 TEST_P(ReduceTest, BoolsAnyAndAll) {
   const Dimension r{"r", 20}, k{"k", 3};
   for (ReduceKind kind : {ReduceKind::kMax, ReduceKind::kMin}) {
-    DeviceCase test =
-        ReduceCase(kind, {Whole({r, k}, kBool)}, Whole({r}, kBool), {r, k});
+    DeviceCase test = ReduceCase(kind, {Unsharded({r, k}, kBool)},
+                                 Unsharded({r}, kBool), {r, k});
     double scale = 0;
     ExpectSame(test.Run(GetParam()), Expected(test, &scale));
   }

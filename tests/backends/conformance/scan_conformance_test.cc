@@ -58,7 +58,7 @@ DeviceCase Scan(ReduceKind kind, LocalTensor x, bool exclusive, bool reverse) {
   return test;
 }
 
-// Of the places that are elements; zeros behind them along the dimension.
+// The scan of the valid elements; padding along the dimension is zero.
 LocalTensor ExpectedScan(const DeviceCase& test) {
   const LocalTensor& x = test.operands[0];
   const bool blocks = test.operands.size() == 2;
@@ -68,9 +68,9 @@ LocalTensor ExpectedScan(const DeviceCase& test) {
       blocks ? extent / test.operands[1].dims[dim].extent : extent;
   const auto& scan = test.instruction.Get<ScanAttributes>();
   LocalTensor want = test.result;
-  ForEachPlace(want.shape, want.dims, [&](const Place& place) {
-    if (place.at("length") > 0) return;
-    Place at = place;
+  ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
+    if (here.at("length") > 0) return;
+    Coordinates at = here;
     for (int64_t b = 0; block > 0 && b < extent / block; ++b) {
       at["length"] = b;
       double total =
@@ -89,7 +89,7 @@ LocalTensor ExpectedScan(const DeviceCase& test) {
 
 void Check(DeviceCase test, const std::string& device, int num_threads = 1) {
   const LocalTensor want = ExpectedScan(test);
-  // Nothing is rounded on the way, so equal is equal up to the result's dtype.
+  // The sums are exact, so results are equal up to the rounding of the dtype.
   ExpectClose(test.Run(device, num_threads), want, 30);
 }
 
@@ -105,7 +105,7 @@ TEST_P(ScanTest, AlongEveryDimensionOfEveryDType) {
                 shape.ToString() + " " + std::string(DTypeName(dtype)) +
                 " kind " + std::to_string(static_cast<int>(kind)) +
                 (exclusive ? " exclusive" : "") + (reverse ? " reverse" : ""));
-            Check(Scan(kind, Whole(shape, dtype), exclusive, reverse),
+            Check(Scan(kind, Unsharded(shape, dtype), exclusive, reverse),
                   GetParam());
           }
         }
@@ -114,16 +114,16 @@ TEST_P(ScanTest, AlongEveryDimensionOfEveryDType) {
   }
 }
 
-TEST_P(ScanTest, PaddingIsLeftOutAndZeroed) {
+TEST_P(ScanTest, PaddingIsIgnoredAndZeroed) {
   for (const int64_t valid : {0, 1, 5, 8}) {
     for (const bool reverse : {false, true}) {
       for (ReduceKind kind : kKinds) {
         SCOPED_TRACE(valid);
         LocalTensor x = Shard({kBatch, {"length", 13}, kModel},
                               {{3, 0, 3}, {8, 5, valid}, {5, 0, 5}});
-        ForEachPlace(x.shape, x.dims, [&](const Place& place) {
-          if (place.at("length") >= valid) {
-            x.At(place) = std::numeric_limits<double>::quiet_NaN();
+        ForEachElement(x.shape, x.dims, [&](const Coordinates& here) {
+          if (here.at("length") >= valid) {
+            x.At(here) = std::numeric_limits<double>::quiet_NaN();
           }
         });
         Check(Scan(kind, x, true, reverse), GetParam());
@@ -133,7 +133,7 @@ TEST_P(ScanTest, PaddingIsLeftOutAndZeroed) {
   }
 }
 
-TEST_P(ScanTest, BlocksStartFromWhatStandsBeforeThem) {
+TEST_P(ScanTest, BlocksStartFromTheirInitialValues) {
   for (DType dtype : kNumbers) {
     for (ReduceKind kind : kKinds) {
       for (const bool exclusive : {false, true}) {
@@ -157,11 +157,11 @@ TEST_P(ScanTest, BlocksStartFromWhatStandsBeforeThem) {
   }
 }
 
-TEST_P(ScanTest, ANanStays) {
+TEST_P(ScanTest, NanPropagates) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (ReduceKind kind : kKinds) {
     for (DType dtype : {kFloat32, kBFloat16, kFloat16}) {
-      Check(Scan(kind, Whole({kLength}, dtype, {1, -2, nan, 3, nan, -9, 9}),
+      Check(Scan(kind, Unsharded({kLength}, dtype, {1, -2, nan, 3, nan, -9, 9}),
                  false, false),
             GetParam());
     }
@@ -169,22 +169,22 @@ TEST_P(ScanTest, ANanStays) {
 }
 
 TEST_P(ScanTest, IntegersWrapAround) {
-  LocalTensor x = Whole({kLength}, kInt32, {2147483647, 1, 0, 0, 0, 0, 0});
+  LocalTensor x = Unsharded({kLength}, kInt32, {2147483647, 1, 0, 0, 0, 0, 0});
   DeviceCase test = Scan(ReduceKind::kSum, x, false, false);
   EXPECT_EQ(test.Run(GetParam()).values[1], -2147483648.0);
 }
 
-TEST_P(ScanTest, HalvesAddUpInFloat) {
+TEST_P(ScanTest, SixteenBitSumsAreInFloat) {
   const Dimension many{"length", 2000};
   for (DType dtype : {kBFloat16, kFloat16}) {
-    LocalTensor x = Whole({many}, dtype);
+    LocalTensor x = Unsharded({many}, dtype);
     for (double& value : x.values) value = 1;
     DeviceCase test = Scan(ReduceKind::kSum, x, false, false);
     EXPECT_EQ(test.Run(GetParam()).values.back(), 2000);
   }
 }
 
-TEST_P(ScanTest, LongAndWideOnesOnSeveralThreads) {
+TEST_P(ScanTest, LongAndWideTensorsOnSeveralThreads) {
   if (GetParam() != "cpu") SKIP_UNDER_SANITIZERS("long scans");
   for (const Shape& shape :
        {Shape({{"batch", 5}, {"length", 5003}}),
@@ -192,7 +192,8 @@ TEST_P(ScanTest, LongAndWideOnesOnSeveralThreads) {
         Shape({{"batch", 301}, {"length", 70}, {"model", 3}})}) {
     for (const bool reverse : {false, true}) {
       SCOPED_TRACE(shape.ToString());
-      DeviceCase test = Scan(ReduceKind::kSum, Whole(shape), false, reverse);
+      DeviceCase test =
+          Scan(ReduceKind::kSum, Unsharded(shape), false, reverse);
       const LocalTensor once = test.Run(GetParam());
       ExpectSame(test.Run(GetParam(), 3), once);
       const LocalTensor want = ExpectedScan(test);
@@ -201,10 +202,10 @@ TEST_P(ScanTest, LongAndWideOnesOnSeveralThreads) {
   }
 }
 
-TEST_P(ScanTest, OfNoElements) {
+TEST_P(ScanTest, EmptyTensors) {
   for (const Shape& shape :
        {Shape({kBatch, {"length", 0}}), Shape({{"batch", 0}, kLength})}) {
-    Check(Scan(ReduceKind::kSum, Whole(shape), false, false), GetParam());
+    Check(Scan(ReduceKind::kSum, Unsharded(shape), false, false), GetParam());
   }
 }
 
@@ -235,20 +236,20 @@ TEST_P(ReduceBlocksTest, GivesATotalForEachBlock) {
           test.result =
               Shard(totals, blocks, IsFloat(dtype) ? DType{kFloat32} : dtype);
           LocalTensor want = test.result;
-          ForEachPlace(want.shape, want.dims, [&](const Place& place) {
+          ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
             double total = IdentityOf(kind, want.dtype);
-            Place at = place;
+            Coordinates at = here;
             for (int64_t i = 0; i < 2; ++i) {
-              at["length"] = place.at("length") * 2 + i;
+              at["length"] = here.at("length") * 2 + i;
               if (at["length"] < valid) {
                 total = Combine(kind, total, x.At(at));
               }
             }
-            want.At(place) = total;
+            want.At(here) = total;
           });
           if (IsFloat(dtype)) {
-            ForEachPlace(x.shape, x.dims, [&](const Place& place) {
-              if (place.at("length") >= valid) x.At(place) = nan;
+            ForEachElement(x.shape, x.dims, [&](const Coordinates& here) {
+              if (here.at("length") >= valid) x.At(here) = nan;
             });
           }
           test.operands = {x};
@@ -267,18 +268,18 @@ TEST_P(ReduceBlocksTest, LongBlocks) {
     test.instruction =
         Instruction(Opcode::kReduceBlocks,
                     ReduceBlocksAttributes{ReduceKind::kSum, "length"});
-    test.operands = {Whole(shape)};
-    test.result = Whole(shape.Resized("length", 3));
+    test.operands = {Unsharded(shape)};
+    test.result = Unsharded(shape.Resized("length", 3));
     LocalTensor want = test.result;
     const int64_t block = shape.SizeOf("length") / 3;
-    ForEachPlace(want.shape, want.dims, [&](const Place& place) {
-      Place at = place;
+    ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
+      Coordinates at = here;
       double total = 0;
       for (int64_t i = 0; i < block; ++i) {
-        at["length"] = place.at("length") * block + i;
+        at["length"] = here.at("length") * block + i;
         total += test.operands[0].At(at);
       }
-      want.At(place) = total;
+      want.At(here) = total;
     });
     const LocalTensor once = test.Run(GetParam());
     ExpectClose(once, want, 300);

@@ -21,7 +21,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr DType kNumbers[] = {kFloat32, kBFloat16, kFloat16, kInt32, kInt64};
 
-// Few different numbers, so that many are equal.
+// Replaces the elements by few different numbers, so that many are equal.
 LocalTensor Ties(LocalTensor x, uint32_t seed) {
   std::mt19937 random(seed);
   for (double& value : x.values) {
@@ -34,8 +34,8 @@ LocalTensor Ties(LocalTensor x, uint32_t seed) {
   return x;
 }
 
-// `blocks` of the ranked dimension "expert", or none: then the places in all of
-// it, from labels if there are any.
+// A ranking of dimension "expert": in `blocks` blocks, or, without blocks, over
+// all of it, with the given labels if there are any.
 struct Ranking {
   LocalTensor x;
   int64_t k = 1, k_extent = 1;
@@ -49,7 +49,7 @@ DeviceCase TopK(const Ranking& ranking) {
   test.operands = {ranking.x};
   const Shape& shape = ranking.x.shape;
   if (ranking.labels) {
-    // Neither in order nor all there.
+    // Labels are unordered, and some are missing.
     LocalTensor labels = ranking.x;
     labels.dtype = kInt32;
     for (size_t i = 0; i < labels.values.size(); ++i) {
@@ -80,21 +80,21 @@ bool IsAbove(double x, double y) {
   return std::isnan(x) ? !std::isnan(y) : x > y;
 }
 
-// What a stable sort of each line gives.
+// Compares with a stable sort of each line.
 void Check(const Ranking& ranking, const std::string& device,
            int num_threads = 1) {
   DeviceCase test = TopK(ranking);
   const bool in_blocks = ranking.blocks > 0;
-  LocalTensor places = in_blocks ? test.more_results[0] : test.result;
-  LocalTensor values = places;
+  LocalTensor indices = in_blocks ? test.more_results[0] : test.result;
+  LocalTensor values = indices;
   values.dtype = ranking.x.dtype;
   const LocalTensor& x = test.operands[0];
   const ShardedDimension line = x.dims[x.shape.Find("expert")];
   const int64_t block = in_blocks ? line.extent / ranking.blocks : line.extent;
-  ForEachPlace(places.shape, places.dims, [&](const Place& place) {
-    const int64_t b = in_blocks ? place.at("expert") : 0;
+  ForEachElement(indices.shape, indices.dims, [&](const Coordinates& here) {
+    const int64_t b = in_blocks ? here.at("expert") : 0;
     std::vector<std::pair<double, double>> sorted;
-    Place at = place;
+    Coordinates at = here;
     for (int64_t i = b * block; i < std::min((b + 1) * block, line.valid);
          ++i) {
       at["expert"] = i;
@@ -106,15 +106,15 @@ void Check(const Ranking& ranking, const std::string& device,
     std::stable_sort(
         sorted.begin(), sorted.end(),
         [](const auto& a, const auto& b) { return IsAbove(a.first, b.first); });
-    const int64_t i = place.at("k");
+    const int64_t i = here.at("k");
     const bool padding = i >= ranking.k;
     const bool found = !padding && i < static_cast<int64_t>(sorted.size());
-    places.At(place) = found ? sorted[i].second : padding ? 0 : -1;
-    values.At(place) = found ? sorted[i].first : 0;
+    indices.At(here) = found ? sorted[i].second : padding ? 0 : -1;
+    values.At(here) = found ? sorted[i].first : 0;
   });
   const LocalTensor got = test.Run(device, num_threads);
   if (in_blocks) ExpectSame(got, values);
-  ExpectSame(in_blocks ? test.more_results[0] : got, places);
+  ExpectSame(in_blocks ? test.more_results[0] : got, indices);
 }
 
 TEST_P(TopKTest, EveryDTypeAlongEveryDimension) {
@@ -127,28 +127,29 @@ TEST_P(TopKTest, EveryDTypeAlongEveryDimension) {
       for (const int64_t k : {2, 9}) {
         SCOPED_TRACE(shape.ToString() + " " + std::string(DTypeName(dtype)) +
                      " k " + std::to_string(k));
-        Check({.x = Ties(Whole(shape, dtype), ++seed), .k = k, .k_extent = k},
-              GetParam());
+        Check(
+            {.x = Ties(Unsharded(shape, dtype), ++seed), .k = k, .k_extent = k},
+            GetParam());
       }
     }
   }
 }
 
-TEST_P(TopKTest, PaddingNeverWins) {
+TEST_P(TopKTest, PaddingIsNeverSelected) {
   for (const int64_t valid : {1, 4, 7, 8}) {
     for (const int64_t k : {int64_t{1}, valid}) {
       LocalTensor x = Shard({{"batch", 3}, {"expert", 13}, {"model", 2}},
                             {{3, 0, 3}, {8, 5, valid}, {2, 0, 2}});
-      ForEachPlace(x.shape, x.dims, [&](const Place& place) {
-        if (place.at("expert") >= valid) x.At(place) = kNan;
+      ForEachElement(x.shape, x.dims, [&](const Coordinates& here) {
+        if (here.at("expert") >= valid) x.At(here) = kNan;
       });
-      // Nor has the padding of k a place.
+      // The padding of k has no index either.
       Check({.x = x, .k = k, .k_extent = k + 3}, GetParam());
     }
   }
 }
 
-TEST_P(TopKTest, BlocksGiveValuesAndPlacesInTheWholeDimension) {
+TEST_P(TopKTest, BlocksGiveValuesAndGlobalIndices) {
   uint32_t seed = 100;
   for (DType dtype : {kFloat32, kFloat16, kInt64}) {
     for (const int64_t valid : {0, 1, 7, 12}) {
@@ -159,11 +160,11 @@ TEST_P(TopKTest, BlocksGiveValuesAndPlacesInTheWholeDimension) {
                        std::to_string(blocks));
           const bool first = rest.Contains("batch");
           const Dimension other = rest[0];
-          const ShardedDimension whole{other.size, 0, other.size};
+          const ShardedDimension full{other.size, 0, other.size};
           LocalTensor x = first ? Shard({other, {"expert", 30}},
-                                        {whole, {12, 12, valid}}, dtype)
+                                        {full, {12, 12, valid}}, dtype)
                                 : Shard({{"expert", 30}, other},
-                                        {{12, 12, valid}, whole}, dtype);
+                                        {{12, 12, valid}, full}, dtype);
           for (const int64_t k : {1, 4}) {
             Check(
                 {.x = Ties(x, ++seed), .k = k, .k_extent = k, .blocks = blocks},
@@ -175,46 +176,46 @@ TEST_P(TopKTest, BlocksGiveValuesAndPlacesInTheWholeDimension) {
   }
 }
 
-TEST_P(TopKTest, WhatHasNoLabelNeverWins) {
+TEST_P(TopKTest, ElementsWithoutLabelAreNeverSelected) {
   uint32_t seed = 200;
   for (DType dtype : {kFloat32, kBFloat16, kInt64}) {
     for (const int64_t k : {1, 3, 6}) {
       SCOPED_TRACE(std::string(DTypeName(dtype)) + " k " + std::to_string(k));
       const LocalTensor x =
-          Ties(Whole({{"batch", 4}, {"expert", 9}}, dtype), ++seed);
+          Ties(Unsharded({{"batch", 4}, {"expert", 9}}, dtype), ++seed);
       Check({.x = x, .k = k, .k_extent = k, .labels = true}, GetParam());
     }
   }
 }
 
-TEST_P(TopKTest, GreatIntegersAreToldApart) {
+TEST_P(TopKTest, LargeIntegersAreDistinguished) {
   const double most = 0x1p62, near = 0x1p62 - 1024;
-  Check({.x = Whole({{"expert", 4}}, kInt64, {near, -most, most, near}),
+  Check({.x = Unsharded({{"expert", 4}}, kInt64, {near, -most, most, near}),
          .k = 4,
          .k_extent = 4},
         GetParam());
-  Check({.x = Whole({{"expert", 3}}, kInt32,
-                    {-2147483648.0, 2147483647, 2147483646}),
+  Check({.x = Unsharded({{"expert", 3}}, kInt32,
+                        {-2147483648.0, 2147483647, 2147483646}),
          .k = 3,
          .k_extent = 3},
         GetParam());
 }
 
-TEST_P(TopKTest, ManyOfLongLines) {
+TEST_P(TopKTest, LargeKOfLongLines) {
   SKIP_UNDER_SANITIZERS("many long lines");
   uint32_t seed = 300;
   for (const Shape& shape : {Shape({{"batch", 3}, {"expert", 5003}}),
                              Shape({{"expert", 601}, {"batch", 40}})}) {
     for (const int64_t k : {1, 8, 33, 600}) {
       SCOPED_TRACE(shape.ToString() + " k " + std::to_string(k));
-      const LocalTensor x = Ties(Whole(shape), ++seed);
+      const LocalTensor x = Ties(Unsharded(shape), ++seed);
       Check({.x = x, .k = k, .k_extent = k}, GetParam(), 3);
     }
   }
 }
 
-TEST_P(TopKTest, OfNoLines) {
-  Check({.x = Whole({{"batch", 0}, {"expert", 4}}), .k = 2, .k_extent = 2},
+TEST_P(TopKTest, EmptyTensors) {
+  Check({.x = Unsharded({{"batch", 0}, {"expert", 4}}), .k = 2, .k_extent = 2},
         GetParam());
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 //
-// cuDNN's fused engines know graphs by their form alone, so whether they know
-// ours can be seen without a GPU, on GPUs described to it.
+// cuDNN's fused engines recognize graphs by their form, so whether they support
+// ours can be checked without a GPU, on descriptions of GPUs.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +15,7 @@
 namespace mtf::cuda {
 namespace {
 
-// What cuDNN 9 writes of a GPU of capability `version` / 100.
+// The description that cuDNN 9 writes for a GPU of capability `version` / 100.
 std::string Device(int version) {
   return absl::StrCat(
       "{\"deviceName\":\"GPU\",\"cudaDeviceId\":0,\"deviceVer\":", version,
@@ -31,7 +32,7 @@ std::string Device(int version) {
       "\"totalGlobalMem\":150754820096}");
 }
 
-// Heads between length and d, as layers leave them.
+// Heads between length and d, as in our layers.
 AttentionProblem Problem(int64_t length, int64_t d) {
   AttentionProblem problem;
   problem.batch = 4;
@@ -58,7 +59,7 @@ class AttentionGraphTest : public ::testing::Test {
   }
 };
 
-TEST_F(AttentionGraphTest, EnginesOfEveryGpuKnowBothDirections) {
+TEST_F(AttentionGraphTest, EnginesOfEveryGpuSupportForwardAndGradient) {
   for (int version : {800, 900, 1000}) {
     for (DType dtype : {kBFloat16, kFloat16}) {
       for (bool backward : {false, true}) {
@@ -78,7 +79,7 @@ TEST_F(AttentionGraphTest, EnginesOfEveryGpuKnowBothDirections) {
   }
 }
 
-TEST_F(AttentionGraphTest, LengthsAndDepthsAreAny) {
+TEST_F(AttentionGraphTest, AnyLengthAndDepthIsSupported) {
   for (int64_t length : {2, 77, 1000, 4096}) {
     for (int64_t d : {8, 40, 128}) {
       for (bool backward : {false, true}) {
@@ -91,9 +92,9 @@ TEST_F(AttentionGraphTest, LengthsAndDepthsAreAny) {
   }
 }
 
-// A bias of any of the dimensions. That what it has one place of is read there
-// for all is cuDNN's word alone (NVIDIA, "Attention", bias mask).
-TEST_F(AttentionGraphTest, EnginesKnowABiasBeforeTheMask) {
+// A bias over any of the dimensions. That extents of 1 are broadcast is only
+// stated in cuDNN's documentation (NVIDIA, "Attention", bias mask).
+TEST_F(AttentionGraphTest, EnginesSupportABiasBeforeTheMask) {
   for (int version : {800, 900, 1000}) {
     for (int form = 0; form < 8; ++form) {
       for (bool backward : {false, true}) {
@@ -113,7 +114,7 @@ TEST_F(AttentionGraphTest, EnginesKnowABiasBeforeTheMask) {
   }
 }
 
-TEST_F(AttentionGraphTest, WhatNoEngineTakesIsUnimplemented) {
+TEST_F(AttentionGraphTest, UnsupportedProblemsAreUnimplemented) {
   AttentionProblem wide = Problem(1024, 64);
   wide.dtype = kFloat32;
   EXPECT_EQ(CheckAttention(wide, Device(900)).code(),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 //
-// Attention on the device, against its parts; where it is found is tested in
-// tests/lowering/fusion/find_attention_test.cc.
+// Fused attention on the device, against composed attention; detection is
+// tested in tests/lowering/fusion/find_attention_test.cc.
 #include <cmath>
 #include <map>
 #include <memory>
@@ -49,7 +50,7 @@ absl::StatusOr<Values> RunOn(const std::string& device_name,
   return outputs;
 }
 
-TEST(AttentionGroups, GiveWhatTheirPartsGive) {
+TEST(AttentionGroups, MatchTheirMembers) {
   for (bool causal : {false, true}) {
     for (bool gradient : {false, true}) {
       for (int64_t length : {40, 29}) {
@@ -82,7 +83,7 @@ TEST(AttentionGroups, GiveWhatTheirPartsGive) {
           const float* w = static_cast<const float*>(numbers.data());
           const float* g = static_cast<const float*>(got->at(name).data());
           for (int64_t i = 0; i < numbers.num_elements(); ++i) {
-            // The parts round their weights and their gradients to bf16.
+            // Composed attention rounds its weights and gradients to bf16.
             ASSERT_NEAR(g[i], w[i], 0.03 + 0.02 * std::abs(w[i]))
                 << name << " " << i << " causal " << causal << " length "
                 << length;

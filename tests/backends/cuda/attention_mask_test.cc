@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 //
-// Attention with masks on the device, under layouts, against the oracle's
-// parts; which masks are matched is tested in
+// Attention with masks on the device, under layouts, against composed attention
+// on the oracle; detection of masks is tested in
 // tests/lowering/fusion/find_attention_test.cc.
 #include "backends/cuda/fusion/attention_mask.h"
 
@@ -25,6 +26,7 @@
 #include "tests/lowering/fusion/attention_parts.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/repeats.h"
+#include "tests/requirements.h"
 
 namespace mtf::cuda {
 namespace {
@@ -36,7 +38,7 @@ using ::mtf::testing::Repeats;
 
 using Values = std::map<std::string, HostTensor>;
 
-// What rank 0 fetches.
+// The fetches of rank 0.
 absl::StatusOr<Values> RunOn(const std::string& device_name,
                              const Program& program, const Values& feeds) {
   std::vector<Values> outputs(program.mesh.num_devices());
@@ -60,8 +62,8 @@ absl::StatusOr<Values> RunOn(const std::string& device_name,
   return outputs[0];
 }
 
-// Numbers for q, k, v and the weight of the loss; masks with any share of
-// places that are seen, and some rows that see nothing.
+// Random q, k, v and weights of the loss; masks with any share of visible
+// positions, and some rows without any.
 Values RandomFeeds(const Program& program, std::mt19937& random) {
   const double infinity = std::numeric_limits<double>::infinity();
   const double shares[] = {0.0, 0.1, 0.5, 0.9, 1.0};
@@ -93,7 +95,7 @@ void ExpectSame(const Values& want, const Values& got) {
     for (int64_t i = 0; i < numbers.num_elements(); ++i) {
       const double w = LoadElement(numbers.data(), kFloat32, i);
       const double g = LoadElement(other.data(), kFloat32, i);
-      // The parts round their weights and their gradients to bf16.
+      // Composed attention rounds its weights and gradients to bf16.
       ASSERT_NEAR(g, w, 0.03 + 0.02 * std::abs(w)) << name << " " << i;
     }
   }
@@ -101,7 +103,7 @@ void ExpectSame(const Values& want, const Values& got) {
 
 class AttentionMasks : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(AttentionMasks, GiveWhatTheirPartsGiveUnderRandomLayouts) {
+TEST_P(AttentionMasks, MatchTheirMembersUnderRandomLayouts) {
   std::mt19937 random(7);
   const char* forms[] = {"m", "bm", "mb", "lm", "blm", "bhlm", "mlhb", "bl"};
   const char* layouts[] = {"",
@@ -146,8 +148,8 @@ TEST_P(AttentionMasks, GiveWhatTheirPartsGiveUnderRandomLayouts) {
   EXPECT_GE(fused, kRuns / 2);
 }
 
-// Exactly: what no place is seen of is not some mean of the values.
-TEST_P(AttentionMasks, RowsThatSeeNothingAreZeroAndGiveNoGradient) {
+// Exactly zero, not some mean of the values.
+TEST_P(AttentionMasks, RowsWithoutVisiblePositionsAreZeroWithoutGradient) {
   for (bool causal : {false, true}) {
     for (const char* mask : {"bm", "blm"}) {
       Graph graph;
@@ -160,7 +162,7 @@ TEST_P(AttentionMasks, RowsThatSeeNothingAreZeroAndGiveNoGradient) {
       Values feeds = RandomFeeds(*program, random);
       HostTensor& seen = feeds.at("mask");
       for (int64_t i = 0; i < seen.num_elements(); ++i) {
-        // The second of the batch sees nothing, the first all.
+        // The second batch element sees nothing, the first everything.
         StoreElement(seen.data(), kBool, i, i < seen.num_elements() / 2);
       }
       const auto got = RunOn(GetParam(), *program, feeds);
@@ -180,8 +182,9 @@ TEST_P(AttentionMasks, RowsThatSeeNothingAreZeroAndGiveNoGradient) {
   }
 }
 
-// The toolkit takes the texts of both kernels, whatever a mask is over.
+// NVRTC compiles both kernels, for masks over any dimensions.
 TEST(AttentionMaskKernels, CompileForEveryGpu) {
+  SKIP_UNDER_SANITIZERS("compiles for minutes");
   const auto tried = CompileForGpu(
       {"nothing", "extern \"C\" __global__ void nothing() {}\n"}, 90);
   if (!tried.ok()) GTEST_SKIP() << tried.status().message();
@@ -216,7 +219,7 @@ TEST(AttentionMaskKernels, CompileForEveryGpu) {
   EXPECT_GE(compiled, 7);
 }
 
-// On a GPU too, where there is one.
+// The GPU too, if there is one.
 std::vector<std::string> Devices() {
   std::vector<std::string> devices = {"cuda_emulated"};
   if (HasGpu()) devices.push_back("cuda");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 #include "backends/cuda/matmul/choose_matmul.h"
 
 #include <cmath>
@@ -14,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
+#include "tests/requirements.h"
 
 namespace mtf::cuda {
 namespace {
@@ -48,7 +50,7 @@ MatmulCalls Choose(const std::string& x, const std::string& y,
 const Sizes kGpt = {{'b', 8},  {'l', 256}, {'m', 256},  {'d', 768},
                     {'h', 12}, {'k', 64},  {'f', 3072}, {'v', 8192}};
 
-TEST(ChooseMatmul, AProjectionIsOneCall) {
+TEST(ChooseMatmul, ProjectionIsOneCall) {
   const MatmulCalls calls = Choose("bld", "dhk", "blhk", kGpt, kBFloat16);
   EXPECT_EQ(calls.ToString(), "m 2048 n 768 k 768");
   ASSERT_EQ(calls.problems.size(), 1u);
@@ -62,14 +64,14 @@ TEST(ChooseMatmul, AProjectionIsOneCall) {
   EXPECT_THAT(calls.calls, ::testing::ElementsAre(Call{}));
 }
 
-TEST(ChooseMatmul, AGradientOfAWeightReadsBothOperandsAsTheyLie) {
+TEST(ChooseMatmul, WeightGradientNeedsNoCopies) {
   const MatmulCalls calls = Choose("bld", "blf", "df", kGpt);
   EXPECT_EQ(calls.ToString(), "m 768 n 3072 k 2048");
   EXPECT_EQ(calls.problems[0].x, (Matrix{true, 768, 0, 16}));
   EXPECT_EQ(calls.problems[0].y, (Matrix{false, 3072, 0, 16}));
 }
 
-TEST(ChooseMatmul, TheLongestLoopOfTheBatchGoesToTheLibrary) {
+TEST(ChooseMatmul, LibraryIteratesOverLongestBatchLoop) {
   const MatmulCalls calls = Choose("blhk", "bmhk", "bhlm", kGpt);
   EXPECT_EQ(calls.ToString(), "8 x batch 12 m 256 n 256 k 64");
   EXPECT_EQ(calls.problems.size(), 1u);
@@ -79,12 +81,12 @@ TEST(ChooseMatmul, TheLongestLoopOfTheBatchGoesToTheLibrary) {
   EXPECT_EQ(calls.calls[1], (Call{0, 256 * 768, 256 * 768, 12 * 65536}));
 }
 
-TEST(ChooseMatmul, ABatchThatLiesOutsideIsOneCall) {
+TEST(ChooseMatmul, OutermostBatchIsOneCall) {
   EXPECT_EQ(Choose("bhlk", "bhmk", "bhlm", kGpt).ToString(),
             "batch 96 m 256 n 256 k 64");
 }
 
-TEST(ChooseMatmul, SweepsAddUpInFloatsOfTheirOwnWhereTheResultIsNarrow) {
+TEST(ChooseMatmul, SumsOverSeveralCallsAccumulateInFloat32) {
   const Sizes sizes = {{'a', 2}, {'b', 4096}, {'m', 64}, {'n', 64}};
   const MatmulCalls wide = Choose("amb", "bna", "mn", sizes);
   EXPECT_EQ(wide.ToString(), "2 x m 64 n 64 k 4096, packs y");
@@ -100,7 +102,7 @@ TEST(ChooseMatmul, SweepsAddUpInFloatsOfTheirOwnWhereTheResultIsNarrow) {
             (StridedCopy{kFloat32, kBFloat16, {{64 * 64, 1, 1}}}));
 }
 
-TEST(ChooseMatmul, OffsetsThatAreOddSayHowTheyAreAligned) {
+TEST(ChooseMatmul, OddOffsetsReduceTheAlignment) {
   // Rows of 3 bf16 numbers begin at multiples of 2 bytes only.
   const MatmulCalls calls =
       Choose("abmk", "bank", "abmn",
@@ -111,15 +113,15 @@ TEST(ChooseMatmul, OffsetsThatAreOddSayHowTheyAreAligned) {
   EXPECT_EQ(calls.problems[0].z.alignment, 4);
 }
 
-TEST(ChooseMatmul, NothingToSumIsNoCall) {
+TEST(ChooseMatmul, EmptySumNeedsNoCall) {
   EXPECT_TRUE(
       Choose("mk", "kn", "mn", {{'m', 4}, {'n', 3}, {'k', 0}}).calls.empty());
 }
 
-// Everything a GPT does under every preset: one call without copies, but for
-// the two einsums of attention and their gradients, whose heads lie between
-// length and d_kv: a call for each example, or one call where a rank has but
-// one head.
+// The einsums of a GPT under every preset are one call without copies.
+// Exceptions are the two einsums of attention and their gradients, whose heads
+// are between length and d_kv: one call per example, or one in all if a rank
+// has one head.
 TEST(ChooseMatmul, EinsumsOfAGptAreOneCallEachUnderEveryPreset) {
   for (const std::string& preset : LayoutRules::PresetNames()) {
     SCOPED_TRACE(preset);
@@ -141,7 +143,7 @@ TEST(ChooseMatmul, EinsumsOfAGptAreOneCallEachUnderEveryPreset) {
         graph, preset, ranks,
         {.fetches = {model.loss}, .updates = {model.step}});
     ASSERT_TRUE(program.ok()) << program.status();
-    int einsums = 0, whole = 0;
+    int einsums = 0, single_calls = 0;
     for (const Instruction& instruction : program->instructions) {
       if (instruction.opcode != Opcode::kEinsum) continue;
       ++einsums;
@@ -155,19 +157,19 @@ TEST(ChooseMatmul, EinsumsOfAGptAreOneCallEachUnderEveryPreset) {
       EXPECT_EQ(calls.problems.size(), 1u) << calls.ToString();
       const bool attention = absl::StrContains(z.name, "dot_product");
       EXPECT_LE(calls.calls.size(), attention ? 16u : 1u) << calls.ToString();
-      whole += calls.calls.size() == 1;
+      single_calls += calls.calls.size() == 1;
     }
-    // 6 weights and 2 products of attention, each with its two gradients; the
-    // gradient of the embedding is none.
+    // 6 weights and 2 products of attention, each with two gradients; the
+    // embedding's gradient is not an einsum.
     EXPECT_EQ(einsums, 3 * (4 + 2 + 2 + 1)) << preset;
-    EXPECT_GE(whole, 3 * (4 + 2 + 1));
+    EXPECT_GE(single_calls, 3 * (4 + 2 + 1));
   }
 }
 
 // Random plans ---------------------------------------------------------------
 
-double& At(std::vector<double>& numbers, int64_t place) {
-  return numbers.at(static_cast<size_t>(place));
+double& At(std::vector<double>& numbers, int64_t index) {
+  return numbers.at(static_cast<size_t>(index));
 }
 
 std::vector<double> Copied(const StridedCopy& copy, std::vector<double> from,
@@ -187,13 +189,14 @@ std::vector<double> Copied(const StridedCopy& copy, std::vector<double> from,
   return to;
 }
 
-int64_t Place(const Matrix& matrix, int64_t b, int64_t row, int64_t column) {
+int64_t ElementOffset(const Matrix& matrix, int64_t b, int64_t row,
+                      int64_t column) {
   return b * matrix.batch_stride + (matrix.transposed
                                         ? column * matrix.leading + row
                                         : row * matrix.leading + column);
 }
 
-// As the contract of MatmulProblem says.
+// Implements the contract of MatmulProblem.
 void Multiply(const MatmulProblem& problem, const Call& call,
               std::vector<double>& x, std::vector<double>& y,
               std::vector<double>& z) {
@@ -202,10 +205,10 @@ void Multiply(const MatmulProblem& problem, const Call& call,
       for (int64_t n = 0; n < problem.n; ++n) {
         double sum = 0;
         for (int64_t k = 0; k < problem.k; ++k) {
-          sum += At(x, call.x + Place(problem.x, b, m, k)) *
-                 At(y, call.y + Place(problem.y, b, k, n));
+          sum += At(x, call.x + ElementOffset(problem.x, b, m, k)) *
+                 At(y, call.y + ElementOffset(problem.y, b, k, n));
         }
-        double& to = At(z, call.z + Place(problem.z, b, m, n));
+        double& to = At(z, call.z + ElementOffset(problem.z, b, m, n));
         to = problem.alpha * sum + (problem.beta == 0 ? 0 : problem.beta * to);
       }
     }
@@ -224,7 +227,7 @@ std::vector<double> Execute(const MatmulCalls& calls, std::vector<double> x,
   return calls.unpack_z ? Copied(*calls.unpack_z, z, results) : z;
 }
 
-// What cuBLASLt demands of matrices that it is given.
+// Requirements of cuBLASLt on matrices.
 void CheckMatrices(const MatmulCalls& calls) {
   std::set<std::string> seen;
   for (const MatmulProblem& p : calls.problems) {
@@ -256,7 +259,8 @@ int64_t Elements(const std::string& letters, const Sizes& sizes) {
   return elements;
 }
 
-TEST(ChooseMatmul, CallsOfRandomPlansCompute) {
+TEST(ChooseMatmul, CallsOfRandomPlansMatchLoops) {
+  SKIP_UNDER_SANITIZERS("hundreds of random plans");
   std::mt19937 random(11);
   int loops = 0, batches = 0, copies = 0, sweeps = 0, rounds = 0;
   while (rounds < 4000) {
@@ -295,12 +299,13 @@ TEST(ChooseMatmul, CallsOfRandomPlansCompute) {
         at[*letter] = rest % sizes[*letter];
         rest /= sizes[*letter];
       }
-      const auto place = [&](const std::string& letters) {
-        int64_t place = 0;
-        for (char letter : letters) place = place * sizes[letter] + at[letter];
-        return place;
+      const auto offset = [&](const std::string& letters) {
+        int64_t offset = 0;
+        for (char letter : letters)
+          offset = offset * sizes[letter] + at[letter];
+        return offset;
       };
-      want[place(z)] += vx[place(x)] * vy[place(y)];
+      want[offset(z)] += vx[offset(x)] * vy[offset(y)];
     }
     const EinsumPlan plan = Plan(x, y, z, sizes);
     const DType dtype = random() % 2 ? kBFloat16 : kFloat32;
@@ -315,7 +320,7 @@ TEST(ChooseMatmul, CallsOfRandomPlansCompute) {
     copies += calls.pack_x || calls.pack_y || calls.unpack_z;
     sweeps += calls.problems.size() > 1;
   }
-  // Each kind was met.
+  // Every kind occurred.
   EXPECT_GT(loops, 100);
   EXPECT_GT(batches, 100);
   EXPECT_GT(copies, 100);

@@ -11,7 +11,7 @@
 
 namespace mtf::cuda {
 
-// Hands everything on, and counts the groups that became kernels.
+// Forwards all calls and counts the groups that became kernels.
 class CountingDevice : public Device {
  public:
   CountingDevice(std::unique_ptr<Device> device, int* groups)

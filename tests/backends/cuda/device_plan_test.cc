@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an explanation tells of memory is what the device takes, to the byte.
+// The memory in explanations is that of the device's plan, to the byte.
 #include <memory>
 #include <ostream>
 #include <string>
@@ -33,8 +33,8 @@ struct Case {
 
 class DevicePlan : public ::testing::TestWithParam<Case> {};
 
-// A small GPT-2: its heads of 64, its lengths and its ratios.
-TEST_P(DevicePlan, IsWhatIsTold) {
+// A small GPT-2: the same head size, lengths and ratios.
+TEST_P(DevicePlan, MatchesTheExplanation) {
   const Case& c = GetParam();
   Graph graph;
   const TransformerSizes sizes = {.layers = 3,
@@ -49,18 +49,18 @@ TEST_P(DevicePlan, IsWhatIsTold) {
                                   .biases = c.biases};
   const Transformer model = BuildTransformer(graph, sizes);
   const Targets targets = {.fetches = {model.loss}, .updates = {model.step}};
-  const auto device = CreateDevice("cuda_emulated", {});
+  const auto device = mtf::CreateDevice("cuda_emulated", {});
   ASSERT_OK(device);
   const Machine machine = *Machine::Load("h200_x8");
-  const auto told =
+  const auto explained =
       Explain(graph, *Mesh::Parse(c.mesh),
               *LayoutRules::Parse(c.layout, "--layout"), targets, machine);
-  ASSERT_OK(told);
+  ASSERT_OK(explained);
   auto program = testing::LowerText(graph, c.mesh, c.layout, targets);
   ASSERT_OK(program);
   const BufferPlan taken = (*device)->Plan(*program);
-  EXPECT_EQ(told->attention.fused, c.attention);
-  EXPECT_EQ(told->memory.arena, taken.arena_bytes);
+  EXPECT_EQ(explained->attention.fused, c.attention);
+  EXPECT_EQ(explained->memory.arena, taken.arena_bytes);
   if (c.attention > 0) {
     EXPECT_LT(taken.arena_bytes, program->buffers.arena_bytes);
   }
@@ -70,7 +70,7 @@ TEST_P(DevicePlan, IsWhatIsTold) {
     EXPECT_EQ(program->buffers.buffers[v].storage, taken.buffers[v].storage);
     EXPECT_EQ(program->buffers.buffers[v].offset, taken.buffers[v].offset);
   }
-  // Everything that is planned without memory is inside of a group that runs.
+  // Every value without memory is inside a group that runs.
   std::vector<bool> inside(program->values.size(), false);
   for (const std::vector<int>& group : (*device)->Groups(*program)) {
     for (int member : group) {

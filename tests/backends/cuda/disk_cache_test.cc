@@ -43,7 +43,7 @@ class DiskCacheTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(DiskCacheTest, WhatIsKeptIsFoundByALaterOne) {
+TEST_F(DiskCacheTest, StoredEntryIsFoundByALaterCache) {
   EXPECT_EQ(Cache().Find("key"), std::nullopt);
   const std::string content("bytes\0and more\n", 15);
   Cache().Keep("key", content);
@@ -53,36 +53,36 @@ TEST_F(DiskCacheTest, WhatIsKeptIsFoundByALaterOne) {
   EXPECT_THAT(Cache().Find("key"), Optional(std::string("new")));
 }
 
-TEST_F(DiskCacheTest, DamagedFilesAreNotThere) {
+TEST_F(DiskCacheTest, DamagedFilesCountAsMissing) {
   const std::string content(1000, 'x');
   Cache().Keep("key", content);
   ASSERT_EQ(Files().size(), 1u);
   const std::filesystem::path file = Files()[0];
-  std::string whole;
+  std::string stored;
   {
     std::ifstream in(file, std::ios::binary);
-    whole.assign(std::istreambuf_iterator<char>(in), {});
+    stored.assign(std::istreambuf_iterator<char>(in), {});
   }
   const auto write = [&](const std::string& text) {
     std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
   };
-  for (size_t size = 0; size < whole.size(); size += 13) {
-    write(whole.substr(0, size));
+  for (size_t size = 0; size < stored.size(); size += 13) {
+    write(stored.substr(0, size));
     EXPECT_EQ(Cache().Find("key"), std::nullopt) << size;
   }
-  for (size_t at = 0; at < whole.size(); at += 7) {
-    std::string damaged = whole;
+  for (size_t at = 0; at < stored.size(); at += 7) {
+    std::string damaged = stored;
     damaged[at] ^= 4;
     write(damaged);
     EXPECT_EQ(Cache().Find("key"), std::nullopt) << at;
   }
-  write(whole + "more");
+  write(stored + "more");
   EXPECT_EQ(Cache().Find("key"), std::nullopt);
-  write(whole);
+  write(stored);
   EXPECT_THAT(Cache().Find("key"), Optional(content));
 }
 
-TEST_F(DiskCacheTest, ManyWritersLeaveOneWholeFile) {
+TEST_F(DiskCacheTest, ConcurrentWritersLeaveOneCompleteFile) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, i] {
@@ -99,7 +99,7 @@ TEST_F(DiskCacheTest, ManyWritersLeaveOneWholeFile) {
   EXPECT_EQ(Files().size(), 1u);
 }
 
-TEST_F(DiskCacheTest, AFolderThatCannotBeMadeIsNoError) {
+TEST_F(DiskCacheTest, FolderThatCannotBeCreatedIsNotAnError) {
   const DiskCache nowhere("/proc/nowhere/cache");
   nowhere.Keep("key", "content");
   EXPECT_EQ(nowhere.Find("key"), std::nullopt);
@@ -108,7 +108,7 @@ TEST_F(DiskCacheTest, AFolderThatCannotBeMadeIsNoError) {
   EXPECT_EQ(none.Find("key"), std::nullopt);
 }
 
-TEST_F(DiskCacheTest, TheUserSaysWhereItLies) {
+TEST_F(DiskCacheTest, EnvironmentVariablesSetTheFolder) {
   const char* before = std::getenv("MTF_CACHE_DIR");
   const std::string kept = before == nullptr ? "" : before;
   setenv("MTF_CACHE_DIR", "/some/where", 1);
@@ -119,17 +119,17 @@ TEST_F(DiskCacheTest, TheUserSaysWhereItLies) {
                     : setenv("MTF_CACHE_DIR", kept.c_str(), 1);
 }
 
-// Once for each folder, however often it is tried.
-TEST_F(DiskCacheTest, WhatCannotBeKeptIsTold) {
+// Reported once per folder, however often it fails.
+TEST_F(DiskCacheTest, FailureToWriteIsReportedOnce) {
   std::filesystem::create_directories(folder_);
   std::ofstream(folder_ / "kernels") << "a file where the folder would be";
   ::testing::internal::CaptureStderr();
   Cache().Keep("key", "content");
   Cache().Keep("key", "content");
-  const std::string told = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(told, AllOf(HasSubstr((folder_ / "kernels").string()),
+  const std::string printed = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(printed, AllOf(HasSubstr((folder_ / "kernels").string()),
                           HasSubstr("MTF_CACHE_DIR")));
-  EXPECT_EQ(told.find("note:"), told.rfind("note:")) << told;
+  EXPECT_EQ(printed.find("note:"), printed.rfind("note:")) << printed;
   EXPECT_EQ(Cache().Find("key"), std::nullopt);
 }
 

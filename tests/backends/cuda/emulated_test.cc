@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 //
-// The GPU that the host plays: threads that wait for each other, what a real
-// GPU would not tell, recordings, and the library calls against loops.
+// The emulated GPU: barriers and shuffles, errors that a real GPU would not
+// detect, recordings, and library calls against loops.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -55,7 +56,7 @@ class EmulatedGpu : public ::testing::Test {
     return values;
   }
 
-  // Runs a kernel called k over int* x, and returns how that ended.
+  // Runs a kernel called k over int* x; returns its status.
   absl::Status Run(const std::string& body, int* x, int64_t blocks,
                    int threads) {
     auto function = runtime_->Compile(
@@ -84,7 +85,7 @@ TEST_F(EmulatedGpu, EveryThreadOfEveryBlockRuns) {
   }
 }
 
-TEST_F(EmulatedGpu, ABarrierShowsWhatAllHaveWritten) {
+TEST_F(EmulatedGpu, BarrierMakesWritesVisible) {
   int* x = Put(std::vector<int>(2 * 96, 0));
   ASSERT_OK(
       Run("__shared__ int shared[96];\n"
@@ -99,7 +100,7 @@ TEST_F(EmulatedGpu, ABarrierShowsWhatAllHaveWritten) {
   for (int i = 0; i < 2 * 96; ++i) ASSERT_EQ(got[i], 3 * (95 - i % 96) + 3);
 }
 
-TEST_F(EmulatedGpu, ShufflesTradeWithinAWarp) {
+TEST_F(EmulatedGpu, ShufflesStayWithinAWarp) {
   int* x = Put(std::vector<int>(64 * 4, -1));
   ASSERT_OK(
       Run("const int t = threadIdx.x;\n"
@@ -118,20 +119,19 @@ TEST_F(EmulatedGpu, ShufflesTradeWithinAWarp) {
   }
 }
 
-TEST_F(EmulatedGpu, ABarrierThatSomeDoNotReachIsAnError) {
+TEST_F(EmulatedGpu, BarrierThatSomeThreadsMissIsAnError) {
   int* x = Put(std::vector<int>(64, 0));
-  EXPECT_THAT(
-      Run("if (threadIdx.x < 40) __syncthreads();", x, 2, 64),
-      StatusIs(
-          absl::StatusCode::kInternal,
-          AllOf(HasSubstr("kernel k, block 0"), HasSubstr("40 at a barrier"),
-                HasSubstr("24 at the end, the first of them 40"))));
-  // The next launch is none the worse.
+  EXPECT_THAT(Run("if (threadIdx.x < 40) __syncthreads();", x, 2, 64),
+              StatusIs(absl::StatusCode::kInternal,
+                       AllOf(HasSubstr("kernel k, block 0"),
+                             HasSubstr("40 at a barrier"),
+                             HasSubstr("24 at the end, first thread 40"))));
+  // Later launches are not affected.
   ASSERT_OK(Run("__syncthreads(); x[threadIdx.x] = 1;", x, 1, 64));
   EXPECT_THAT(Get(x, 64), Each(1));
 }
 
-TEST_F(EmulatedGpu, AShuffleThatSomeLanesDoNotReachIsAnError) {
+TEST_F(EmulatedGpu, ShuffleThatSomeLanesMissIsAnError) {
   int* x = Put(std::vector<int>(64, 0));
   EXPECT_THAT(
       Run("if (threadIdx.x % 32 != 3) {\n"
@@ -140,9 +140,9 @@ TEST_F(EmulatedGpu, AShuffleThatSomeLanesDoNotReachIsAnError) {
       StatusIs(absl::StatusCode::kInternal, HasSubstr("62 at a shuffle")));
 }
 
-// Threads run in one order in one block and in the other in the next, so what
-// lacks a barrier does not come out right by luck.
-TEST_F(EmulatedGpu, AMissingBarrierShows) {
+// Blocks alternate between two thread orders, so code that lacks a barrier
+// cannot be right by chance.
+TEST_F(EmulatedGpu, MissingBarrierGivesWrongResults) {
   int* x = Put(std::vector<int>(128, 0));
   ASSERT_OK(
       Run("__shared__ int shared[64];\n"
@@ -158,7 +158,7 @@ TEST_F(EmulatedGpu, AMissingBarrierShows) {
   }
 }
 
-TEST_F(EmulatedGpu, SharedMemoryBeginsAsNoNumber) {
+TEST_F(EmulatedGpu, SharedMemoryStartsAsNaN) {
   float* x = Put(std::vector<float>(64, 0));
   auto function =
       runtime_->Compile({"k",
@@ -176,17 +176,17 @@ TEST_F(EmulatedGpu, SharedMemoryBeginsAsNoNumber) {
   EXPECT_EQ(got[1], 1);
 }
 
-TEST_F(EmulatedGpu, WhatTheCompilerRefusesIsToldWithItsWords) {
+TEST_F(EmulatedGpu, CompileErrorContainsTheCompilersMessage) {
   int* x = Put(std::vector<int>(32, 0));
   EXPECT_THAT(Run("x[0] = no_such_name;", x, 1, 32),
               StatusIs(absl::StatusCode::kInternal,
                        AllOf(HasSubstr("kernel k"), HasSubstr("text  "),
                              HasSubstr("no_such_name"))));
-  EXPECT_OK(runtime_->Synchronize()) << "told once";
+  EXPECT_OK(runtime_->Synchronize()) << "reported once";
 }
 
-// Kernels are compiled together; one that cannot be does not take others along.
-TEST_F(EmulatedGpu, ABadKernelSpoilsNoOther) {
+// Kernels are compiled together; one with an error does not affect the others.
+TEST_F(EmulatedGpu, BadKernelDoesNotAffectOthers) {
   int* x = Put(std::vector<int>(32, 0));
   auto bad = runtime_->Compile(
       {"bad", "extern \"C\" __global__ void bad(int* x) { nonsense; }\n"});
@@ -203,8 +203,8 @@ TEST_F(EmulatedGpu, ABadKernelSpoilsNoOther) {
   EXPECT_EQ(Get(x, 1)[0], 4);
 }
 
-// What another process left half written is compiled again.
-TEST(HostCompilerTest, ADamagedLibraryIsReplaced) {
+// A library that another process left incomplete is compiled again.
+TEST(HostCompilerTest, DamagedLibraryIsReplaced) {
   const std::string folder =
       absl::StrCat(::testing::TempDir(), "/host_compiler.", getpid());
   const char* const before = std::getenv("MTF_CACHE_DIR");
@@ -226,7 +226,7 @@ TEST(HostCompilerTest, ADamagedLibraryIsReplaced) {
   std::filesystem::remove_all(folder);
 }
 
-TEST_F(EmulatedGpu, ALaunchThatNoGpuTakesIsAnError) {
+TEST_F(EmulatedGpu, InvalidLaunchShapeIsAnError) {
   int* x = Put(std::vector<int>(32, 0));
   for (int threads : {0, 33, 2048}) {
     EXPECT_THAT(
@@ -235,7 +235,7 @@ TEST_F(EmulatedGpu, ALaunchThatNoGpuTakesIsAnError) {
   }
 }
 
-TEST_F(EmulatedGpu, WhatIsRecordedRunsWhenItIsReplayed) {
+TEST_F(EmulatedGpu, RecordedWorkRunsAtReplay) {
   int* x = Put(std::vector<int>(32, 1));
   int* y = Put(std::vector<int>(32, 0));
   ASSERT_OK(runtime_->BeginRecording());
@@ -252,7 +252,7 @@ TEST_F(EmulatedGpu, WhatIsRecordedRunsWhenItIsReplayed) {
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-TEST_F(EmulatedGpu, APlaceBeyondABufferShows) {
+TEST_F(EmulatedGpu, AccessBeyondABufferIsDetected) {
   int* x = Put(std::vector<int>(32, 0));
   EXPECT_DEATH((void)Run("x[threadIdx.x + 1] = 1;", x, 1, 32),
                "AddressSanitizer: heap-buffer-overflow");
@@ -274,7 +274,7 @@ double Slope(double x) {
   return (gelu(x + h) - gelu(x - h)) / (2 * h);
 }
 
-TEST_F(EmulatedGpu, AMatmulWithEachEpilogue) {
+TEST_F(EmulatedGpu, MatmulsWithEveryEpilogueMatchLoops) {
   using Epilogue = MatmulProblem::Epilogue;
   constexpr int64_t kM = 3, kN = 8, kK = 5;
   std::vector<float> x(kM * kK), y(kK * kN), z(kM * kN), bias(kN),
@@ -297,7 +297,7 @@ TEST_F(EmulatedGpu, AMatmulWithEachEpilogue) {
       SCOPED_TRACE(absl::StrCat(static_cast<int>(epilogue), transposed));
       MatmulProblem problem;
       problem.m = kM, problem.n = kN, problem.k = kK;
-      // x lies as [k, m] where it is transposed.
+      // x is stored as [k, m] if it is transposed.
       problem.x = {transposed, transposed ? kM : kK, 0};
       problem.y = {false, kN, 0};
       problem.z = {false, kN, 0};
@@ -305,12 +305,13 @@ TEST_F(EmulatedGpu, AMatmulWithEachEpilogue) {
       problem.epilogue = epilogue;
       const bool gelu =
           epilogue == Epilogue::kGelu || epilogue == Epilogue::kBiasGelu;
-      problem.keeps = gelu;
+      problem.stores_gelu_input = gelu;
       float *gx = Put(x), *gy = Put(y), *gz = Put(z), *gbias = Put(bias),
             *gkept = Put(kept);
       auto matmul = runtime_->PrepareMatmul(problem);
       ASSERT_OK(matmul);
-      (*matmul)->Run({.x = gx, .y = gy, .z = gz, .bias = gbias, .kept = gkept});
+      (*matmul)->Run(
+          {.x = gx, .y = gy, .z = gz, .bias = gbias, .gelu_input = gkept});
       ASSERT_OK(runtime_->Synchronize());
       const std::vector<float> got = Get(gz, z.size()),
                                kept_after = Get(gkept, kept.size()),
@@ -342,7 +343,7 @@ TEST_F(EmulatedGpu, AMatmulWithEachEpilogue) {
           EXPECT_NEAR(bias_after[n], column, 1e-4);
         }
       }
-      // Not scaled by alpha.
+      // These sums are not scaled by alpha.
       const bool of_x = epilogue == Epilogue::kSumsOfX;
       if (!of_x && epilogue != Epilogue::kSumsOfY) continue;
       EXPECT_EQ(problem.bias_elements(), of_x ? kM : kN);
@@ -359,7 +360,7 @@ TEST_F(EmulatedGpu, AMatmulWithEachEpilogue) {
   }
 }
 
-TEST_F(EmulatedGpu, AnAddendOfItsOwnMayBeAnythingWhereBetaIsZero) {
+TEST_F(EmulatedGpu, AddendIsNotReadIfBetaIsZero) {
   MatmulProblem problem;
   problem.z = problem.y = problem.x = {false, 1, 0};
   float *x = Put<float>({3}), *y = Put<float>({5}), *z = Put<float>({7}),
@@ -378,8 +379,8 @@ TEST_F(EmulatedGpu, AnAddendOfItsOwnMayBeAnythingWhereBetaIsZero) {
 
 // Attention -------------------------------------------------------------------
 
-// The gradients of sum(o * w) against differences of the forward pass.
-TEST_F(EmulatedGpu, AttentionAndItsGradients) {
+// The gradients of sum(o * w) against finite differences of the forward pass.
+TEST_F(EmulatedGpu, AttentionAndGradientsMatchDifferences) {
   AttentionProblem problem;
   problem.dtype = kFloat16;
   problem.batch = 2, problem.heads = 2, problem.length = 3, problem.memory = 4;
@@ -415,7 +416,7 @@ TEST_F(EmulatedGpu, AttentionAndItsGradients) {
     buffers.d_q = d_q, buffers.d_k = d_k, buffers.d_v = d_v;
     (*backward)->Run(buffers);
     ASSERT_OK(runtime_->Synchronize());
-    // In double precision, by the definition.
+    // The loss in double precision, by definition.
     const auto loss = [&](const std::vector<Float16>& query,
                           const std::vector<Float16>& key,
                           const std::vector<Float16>& value) {
@@ -469,7 +470,7 @@ TEST_F(EmulatedGpu, AttentionAndItsGradients) {
   }
 }
 
-TEST_F(EmulatedGpu, AttentionIsForNarrowFloats) {
+TEST_F(EmulatedGpu, AttentionNeedsSixteenBitFloats) {
   AttentionProblem problem;
   problem.dtype = kFloat32;
   EXPECT_THAT(

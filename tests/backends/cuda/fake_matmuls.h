@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library for matmuls whose algorithms add in another order each, so that
-// bits tell which one ran.
+// A matmul library whose algorithms add in different orders, so that the bits
+// reveal which one ran.
 #ifndef TESTS_BACKENDS_CUDA_FAKE_MATMULS_H_
 #define TESTS_BACKENDS_CUDA_FAKE_MATMULS_H_
 
@@ -19,7 +19,7 @@
 
 namespace mtf::cuda::testing {
 
-// An algorithm is the place of k where its sums begin, in letters: "3".
+// An algorithm is the index of k at which its sums begin, as text: "3".
 class FakeMatmuls : public MatmulLibrary {
  public:
   std::string Version() const override { return version; }
@@ -48,7 +48,7 @@ class FakeMatmuls : public MatmulLibrary {
   std::atomic<int> timings{0};
 };
 
-// Runs where it is called, on float32.
+// Runs at the call, on float32.
 class FakeMatmul : public PreparedMatmul {
  public:
   FakeMatmul(const MatmulProblem& problem,
@@ -67,15 +67,15 @@ class FakeMatmul : public PreparedMatmul {
         float sum = 0;
         for (int64_t i = 0; i < p.k; ++i) {
           const int64_t k = (i + begin) % p.k;
-          sum += x[Place(p.x, m, k)] * y[Place(p.y, k, n)];
+          sum += x[ElementOffset(p.x, m, k)] * y[ElementOffset(p.y, k, n)];
         }
-        z[Place(p.z, m, n)] = sum;
+        z[ElementOffset(p.z, m, n)] = sum;
       }
     }
   }
 
  private:
-  static int64_t Place(const MatmulProblem::Matrix& matrix, int64_t row,
+  static int64_t ElementOffset(const MatmulProblem::Matrix& matrix, int64_t row,
                        int64_t column) {
     return matrix.transposed ? column * matrix.leading + row
                              : row * matrix.leading + column;

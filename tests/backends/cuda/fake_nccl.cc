@@ -19,7 +19,7 @@
 
 namespace mtf::cuda::testing {
 
-// The ranks of a group, and what each shows the others while they meet.
+// The ranks of a group, with the data they publish when they meet.
 struct FakeClique {
   struct Slot {
     const void* in = nullptr;
@@ -47,7 +47,7 @@ struct FakeClique {
 
 namespace {
 
-// As NCCL does it: fmaxf and fminf, which drop NaN.
+// NCCL's fmaxf and fminf, which drop NaN.
 void ReduceAsNccl(DType dtype, ReduceKind kind,
                   const std::vector<const void*>& sources, void* out,
                   int64_t count) {
@@ -68,20 +68,20 @@ void ReduceAsNccl(DType dtype, ReduceKind kind,
 class FakeGroup : public NcclGroup {
  public:
   FakeGroup(FakeFabric& fabric, int rank, std::string name,
-            std::shared_ptr<FakeClique> clique, int place)
+            std::shared_ptr<FakeClique> clique, int group_rank)
       : fabric(fabric),
         rank(rank),
         name(std::move(name)),
         clique(std::move(clique)),
-        place(place) {}
+        group_rank(group_rank) {}
 
   int size() const { return static_cast<int>(clique->slots.size()); }
 
-  // Shows `slot`; `make` fills what this place gets from what all show, which
-  // is written once nobody reads any more.
-  void Exchange(const FakeClique::Slot& slot, void* out, int64_t bytes,
-                const std::function<void(char* to)>& make) {
-    clique->slots[place] = slot;
+  // Publishes `slot`; `make` computes this rank's result from all slots. It is
+  // written when no rank reads any more.
+  void Meet(const FakeClique::Slot& slot, void* out, int64_t bytes,
+            const std::function<void(char* to)>& make) {
+    clique->slots[group_rank] = slot;
     clique->Meet();
     std::vector<char> made(bytes);
     make(made.data());
@@ -96,11 +96,11 @@ class FakeGroup : public NcclGroup {
     return ins;
   }
 
-  // In which reductions take them.
+  // The order in which reductions take the operands.
   std::vector<const void*> Reduced(int64_t offset) const {
     std::vector<const void*> ins = Ins(offset);
     if (fabric.own_orders) {
-      // That of its color, the end of the name.
+      // Rotated by the group's color, the end of its name.
       const int color = std::atoi(&name[name.rfind('/') + 1]);
       std::rotate(ins.begin(),
                   ins.begin() + color % static_cast<int>(ins.size()),
@@ -109,18 +109,18 @@ class FakeGroup : public NcclGroup {
     return ins;
   }
 
-  absl::Status AllReduce(absl::Span<const Piece> pieces, DType dtype,
+  absl::Status AllReduce(absl::Span<const ReduceBuffer> buffers, DType dtype,
                          ReduceKind kind) override {
-    for (const Piece& piece : pieces) {
-      Exchange({.in = piece.in}, piece.out, piece.count * DTypeSize(dtype),
-               [&](char* to) {
-                 ReduceAsNccl(dtype, kind, Reduced(0), to, piece.count);
-               });
+    for (const ReduceBuffer& buffer : buffers) {
+      Meet({.in = buffer.in}, buffer.out, buffer.count * DTypeSize(dtype),
+           [&](char* to) {
+             ReduceAsNccl(dtype, kind, Reduced(0), to, buffer.count);
+           });
     }
     return absl::OkStatus();
   }
   absl::Status AllGather(const void* in, void* out, int64_t bytes) override {
-    Exchange({.in = in}, out, size() * bytes, [&](char* to) {
+    Meet({.in = in}, out, size() * bytes, [&](char* to) {
       for (const void* block : Ins(0)) {
         std::memcpy(to, block, bytes);
         to += bytes;
@@ -131,14 +131,14 @@ class FakeGroup : public NcclGroup {
   absl::Status ReduceScatter(const void* in, void* out, int64_t count,
                              DType dtype, ReduceKind kind) override {
     const int64_t bytes = count * DTypeSize(dtype);
-    Exchange({.in = in}, out, bytes, [&](char* to) {
-      ReduceAsNccl(dtype, kind, Reduced(place * bytes), to, count);
+    Meet({.in = in}, out, bytes, [&](char* to) {
+      ReduceAsNccl(dtype, kind, Reduced(group_rank * bytes), to, count);
     });
     return absl::OkStatus();
   }
   absl::Status AllToAll(const void* in, void* out, int64_t bytes) override {
-    Exchange({.in = in}, out, size() * bytes, [&](char* to) {
-      for (const void* block : Ins(place * bytes)) {
+    Meet({.in = in}, out, size() * bytes, [&](char* to) {
+      for (const void* block : Ins(group_rank * bytes)) {
         std::memcpy(to, block, bytes);
         to += bytes;
       }
@@ -151,9 +151,9 @@ class FakeGroup : public NcclGroup {
     slot.in = in;
     slot.destination = destination;
     absl::Status status;
-    Exchange(slot, out, bytes, [&](char* to) {
-      if (clique->slots[source].destination != place) {
-        status = absl::InternalError("the source sends to another place");
+    Meet(slot, out, bytes, [&](char* to) {
+      if (clique->slots[source].destination != group_rank) {
+        status = absl::InternalError("the source sends to another rank");
       }
       std::memcpy(to, clique->slots[source].in, bytes);
     });
@@ -165,7 +165,7 @@ class FakeGroup : public NcclGroup {
   const int rank;
   const std::string name;
   const std::shared_ptr<FakeClique> clique;
-  const int place;
+  const int group_rank;
   int splits = 0;
 };
 
@@ -196,7 +196,7 @@ class FakeRuntime : public Runtime {
   }
   void SetZero(void* to, int64_t bytes) override { std::memset(to, 0, bytes); }
 
-  // Kernels run on the cores, at once.
+  // Kernels run on the host at once.
   absl::StatusOr<Function*> Compile(const KernelSource& source) override {
     if (cores_ == nullptr) {
       MTF_ASSIGN_OR_RETURN(cores_, OpenEmulatedGpu());
@@ -217,9 +217,9 @@ class FakeRuntime : public Runtime {
     return std::make_unique<FakeMatmul>(problem, std::move(choice));
   }
   absl::StatusOr<std::string> SettleMatmuls(
-      int rank, const ExchangeTexts& exchange) override {
+      int rank, const AllGatherTexts& all_gather) override {
     if (choices_ == nullptr) return std::string();
-    return choices_->Settle(rank, exchange);
+    return choices_->Settle(rank, all_gather);
   }
   absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareAttention(
       const AttentionProblem&) override {
@@ -258,12 +258,12 @@ class FakeRuntime : public Runtime {
   }
   absl::StatusOr<std::unique_ptr<NcclGroup>> JoinNccl(const std::string& id,
                                                       int size,
-                                                      int place) override {
+                                                      int rank) override {
     if (fabric_.fails_to_join == rank_) {
       return absl::UnavailableError("no route to the others");
     }
     if (choices_ != nullptr) choices_->JoinClique();
-    return Open(id, size, place);
+    return Open(id, size, rank);
   }
   absl::StatusOr<std::unique_ptr<NcclGroup>> SplitNccl(NcclGroup& group,
                                                        int color,
@@ -273,31 +273,30 @@ class FakeRuntime : public Runtime {
       return absl::ResourceExhaustedError("no memory for a group");
     }
     if (fabric_.fails_to_split >= 0) {
-      // The real one gives up after a while.
+      // The real library gives up after a timeout.
       return absl::UnavailableError("a rank did not come");
     }
     FakeClique::Slot slot;
     slot.color = color;
     slot.key = key;
-    parent.clique->slots[parent.place] = slot;
+    parent.clique->slots[parent.group_rank] = slot;
     parent.clique->Meet();
-    int size = 0, place = 0;
+    int size = 0, rank = 0;
     for (const FakeClique::Slot& other : parent.clique->slots) {
       if (other.color != color) continue;
       ++size;
-      place += other.key < key ? 1 : 0;
+      rank += other.key < key ? 1 : 0;
     }
     parent.clique->Meet();
     return Open(absl::StrCat(parent.name, "/", parent.splits++, "/", color),
-                size, place);
+                size, rank);
   }
 
   void PushRange(const char*) override {}
   void PopRange() override {}
 
  private:
-  std::unique_ptr<NcclGroup> Open(const std::string& name, int size,
-                                  int place) {
+  std::unique_ptr<NcclGroup> Open(const std::string& name, int size, int rank) {
     std::shared_ptr<FakeClique> clique;
     {
       const std::lock_guard<std::mutex> lock(fabric_.mutex);
@@ -306,7 +305,7 @@ class FakeRuntime : public Runtime {
       clique = known;
     }
     return std::make_unique<FakeGroup>(fabric_, rank_, name, std::move(clique),
-                                       place);
+                                       rank);
   }
 
   FakeFabric& fabric_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL where there is none: ranks are threads, their GPUs the host's memory,
-// and what NCCL may do wrong happens when it is asked for.
+// A fake NCCL: ranks are threads, their GPU memory is host memory, and failures
+// are injected.
 #ifndef TESTS_BACKENDS_CUDA_FAKE_NCCL_H_
 #define TESTS_BACKENDS_CUDA_FAKE_NCCL_H_
 
@@ -19,20 +19,19 @@ namespace mtf::cuda::testing {
 
 struct FakeClique;
 
-// What the ranks of a test share.
+// State shared by the ranks of a test.
 struct FakeFabric {
-  // Faults: the rank whose JoinNccl, SplitNccl or EndRecording fails; the rank
-  // whose GPU has lost the others.
+  // Faults: the rank whose JoinNccl, SplitNccl or EndRecording fails, and the
+  // rank whose GPU has lost the others.
   int fails_to_join = -1;
   int fails_to_split = -1;
   int fails_to_record = -1;
   std::atomic<int> stuck{-1};
-  // Whether each group reduces in an order of its own, as NCCL may.
+  // Whether each group reduces in its own order, as NCCL may.
   bool own_orders = false;
-  // By rank, what its GPU multiplies by; none: it does not.
+  // By rank: its matmul library, or none.
   std::vector<MatmulLibrary*> matmuls;
-  // Whether the GPUs record, which is to say that work runs when it is replayed
-  // and does nothing; and how often one has replayed.
+  // Whether the GPUs record (replays do nothing), and the number of replays.
   bool records = false;
   std::atomic<int> replays{0};
 

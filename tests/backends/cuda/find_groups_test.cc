@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 //
-// Which instructions the CUDA device runs as one kernel, as data: the groups
-// that it finds in the programs of layers.
+// The groups that the CUDA device finds in programs of layers.
 #include <functional>
 #include <string>
 #include <vector>
@@ -38,8 +38,8 @@ using ::testing::SizeIs;
 const Dimension kBatch{"batch", 6}, kLength{"length", 4}, kModel{"d_model", 8},
     kVocab{"vocab", 12};
 
-std::string Name(const Program& program, int place) {
-  const Instruction& instruction = program.instructions[place];
+std::string Name(const Program& program, int index) {
+  const Instruction& instruction = program.instructions[index];
   return absl::StrCat(OpcodeName(instruction.opcode), " ",
                       program.values[instruction.results[0]].name);
 }
@@ -47,7 +47,7 @@ std::string Name(const Program& program, int place) {
 std::vector<std::string> Names(const Program& program,
                                const std::vector<int>& group) {
   std::vector<std::string> names;
-  for (int place : group) names.push_back(Name(program, place));
+  for (int index : group) names.push_back(Name(program, index));
   return names;
 }
 
@@ -63,7 +63,7 @@ std::vector<std::vector<std::string>> RowGroups(
   return groups;
 }
 
-TEST(FindRowGroups, ASoftmaxIsOneGroup) {
+TEST(FindRowGroups, SoftmaxIsOneGroup) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
   const Tensor y = nn::Softmax(x, kVocab);
@@ -74,7 +74,7 @@ TEST(FindRowGroups, ASoftmaxIsOneGroup) {
                               "map softmax/reciprocal", "map softmax/mul")));
 }
 
-TEST(FindRowGroups, RowsThatAreCutAreRowsAllTheSame) {
+TEST(FindRowGroups, ShardedRowsFormTheSameGroups) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
   const Tensor y = nn::Softmax(x, kVocab);
@@ -83,7 +83,7 @@ TEST(FindRowGroups, RowsThatAreCutAreRowsAllTheSame) {
       ElementsAre(SizeIs(6)));
 }
 
-TEST(FindRowGroups, ColumnsThatAreCutEndAGroupAtTheCollective) {
+TEST(FindRowGroups, ShardedColumnsEndAGroupAtTheCollective) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
   const Tensor y = nn::Softmax(x, kVocab);
@@ -93,7 +93,7 @@ TEST(FindRowGroups, ColumnsThatAreCutEndAGroupAtTheCollective) {
                               "reduce softmax/reduce_sum")));
 }
 
-TEST(FindRowGroups, ALayerNormTakesTheResidualSumAlong) {
+TEST(FindRowGroups, LayerNormIncludesTheResidualSum) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
   const Tensor y = Input(graph, "y", kFloat32, {kBatch, kModel});
@@ -104,7 +104,7 @@ TEST(FindRowGroups, ALayerNormTakesTheResidualSumAlong) {
   EXPECT_EQ(groups[0].back(), "map layer_norm/add_1");
 }
 
-TEST(FindRowGroups, ALayerNormAndItsGradientAreOneGroupWhereNothingIsBetween) {
+TEST(FindRowGroups, AdjacentLayerNormAndGradientAreOneGroup) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
   const Tensor loss = ReduceSum(
@@ -118,9 +118,9 @@ TEST(FindRowGroups, ALayerNormAndItsGradientAreOneGroupWhereNothingIsBetween) {
   EXPECT_EQ(groups[0].back(), "map x_grad");
 }
 
-// The sum over positions stands between the sums over the vocabulary and the
+// The sum over positions is between the sums over the vocabulary and the
 // gradient, which does not need it.
-TEST(FindRowGroups, ALossAndTheGradientOfItsLogitsAreOneGroup) {
+TEST(FindRowGroups, LossAndLogitGradientAreOneGroup) {
   Graph graph;
   const Tensor x = Input(graph, "x", kBFloat16, {kBatch, kVocab});
   const Tensor targets = Input(graph, "targets", kInt32, {kBatch});
@@ -132,21 +132,21 @@ TEST(FindRowGroups, ALossAndTheGradientOfItsLogitsAreOneGroup) {
   EXPECT_EQ(groups[0].front(), "map cross_entropy/cast");
   EXPECT_EQ(groups[0].back(), "map cross_entropy/cast_grad");
   const std::vector<bool> taken(program->instructions.size(), false);
-  const std::vector<std::vector<int>> places = FindRowGroups(*program, taken);
-  const std::vector<FusedGroup> fused = FusedRows(*program, places);
+  const std::vector<std::vector<int>> members = FindRowGroups(*program, taken);
+  const std::vector<FusedGroup> fused = FusedRows(*program, members);
   std::vector<std::string> outputs;
   for (int value : fused[0].outputs) {
     outputs.push_back(absl::StrCat(program->values[value].name));
   }
-  // Two numbers of each row for the loss, and the gradient.
+  // Two numbers per row for the loss, and the gradient.
   EXPECT_THAT(outputs,
               ElementsAre("cross_entropy/reduce_sum_1", "cross_entropy/max_1",
                           "cross_entropy/cast_grad"));
 }
 
-// So are those of positions that weigh something: what all weigh together is
-// known before any logit is, on several devices too.
-TEST(FindRowGroups, AWeightedLossAndTheGradientOfItsLogitsAreOneGroup) {
+// The same for weighted positions: the sum of the weights is known before the
+// logits, on several devices too.
+TEST(FindRowGroups, WeightedLossAndLogitGradientAreOneGroup) {
   for (const char* mesh : {"", "data:2"}) {
     for (const Shape& of_weights :
          {Shape{kBatch, kLength}, Shape{kLength, kBatch}, Shape{kLength}}) {
@@ -171,7 +171,7 @@ TEST(FindRowGroups, AWeightedLossAndTheGradientOfItsLogitsAreOneGroup) {
                 "map cross_entropy/cast_1_grad");
       const std::vector<FusedGroup> fused = FusedRows(*program, groups);
       EXPECT_THAT(fused[0].in_place, SizeIs(1));
-      // Nothing but numbers of rows besides.
+      // All other outputs are numbers per row.
       for (int value : fused[0].outputs) {
         EXPECT_EQ(program->values[value].shape.Contains("vocab"),
                   value == fused[0].in_place[0]);
@@ -180,8 +180,8 @@ TEST(FindRowGroups, AWeightedLossAndTheGradientOfItsLogitsAreOneGroup) {
   }
 }
 
-// What the gradient is over has to be known before the first of the group.
-TEST(FindRowGroups, WhatNeedsASumOverPositionsFromWithinIsNotReached) {
+// The divisor of the gradient must be known before the first member.
+TEST(FindRowGroups, ReaderOfASumOverPositionsIsNotAMember) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
   const Tensor y = nn::Softmax(x, kVocab);
@@ -192,14 +192,14 @@ TEST(FindRowGroups, WhatNeedsASumOverPositionsFromWithinIsNotReached) {
   EXPECT_EQ(groups[0].back(), "map softmax/mul");
 }
 
-TEST(FindRowGroups, AScaleThatIsMadeInBetweenComesAlong) {
+TEST(FindRowGroups, ComputedScaleIsAMember) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
   const Tensor scale = Input(graph, "scale", kFloat32, {kModel});
   const Tensor norm = nn::LayerNorm(x, kModel, {.scale = false, .bias = false});
   const Tensor wide = Exp(scale);
   const Tensor z = norm * wide;
-  // Read by two, or it would be a part of the product.
+  // Two readers, otherwise it would join the product.
   const auto groups =
       RowGroups(LowerText(graph, "", "", {.fetches = {z, wide}}));
   ASSERT_THAT(groups, SizeIs(1));
@@ -207,7 +207,7 @@ TEST(FindRowGroups, AScaleThatIsMadeInBetweenComesAlong) {
   EXPECT_EQ(groups[0].back(), "map mul");
 }
 
-TEST(FindRowGroups, WhatHasNothingInCommonIsNoGroup) {
+TEST(FindRowGroups, UnrelatedInstructionsFormNoGroup) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
   const Tensor y = Input(graph, "y", kFloat32, {kBatch, kModel});
@@ -216,8 +216,8 @@ TEST(FindRowGroups, WhatHasNothingInCommonIsNoGroup) {
               IsEmpty());
 }
 
-// The gradients of scale and bias add up the rows that the gradient of x goes
-// through.
+// The gradients of scale and bias sum the rows that the gradient of x
+// processes.
 TEST(FindRowGroups, SumsOverRowsAreMembers) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
@@ -232,7 +232,7 @@ TEST(FindRowGroups, SumsOverRowsAreMembers) {
   const auto groups = RowGroups(program);
   ASSERT_THAT(groups, SizeIs(1));
   EXPECT_EQ(groups[0].front(), "reduce layer_norm/reduce_sum");
-  // Nothing is left to run by itself.
+  // No reduction or map runs by itself.
   int runs = 0;
   for (const Instruction& instruction : program->instructions) {
     runs += instruction.opcode == Opcode::kMap ||
@@ -242,8 +242,8 @@ TEST(FindRowGroups, SumsOverRowsAreMembers) {
       << absl::StrJoin(groups[0], "\n");
 }
 
-// Each takes registers for every column.
-TEST(FindRowGroups, SumsOverRowsAreFewAndOfFewColumns) {
+// Each sum takes registers for every column.
+TEST(FindRowGroups, SumsOverRowsAreLimitedInNumberAndColumns) {
   for (int64_t columns : {8192, 8208}) {
     Graph graph;
     const Dimension wide{"wide", columns};
@@ -263,8 +263,8 @@ TEST(FindRowGroups, SumsOverRowsAreFewAndOfFewColumns) {
   }
 }
 
-// What needs a sum over all rows needs the group to be over.
-TEST(FindRowGroups, WhatReadsASumOverRowsIsLeftOut) {
+// A sum over all rows is only known after the group.
+TEST(FindRowGroups, ReaderOfASumOverRowsIsNotAMember) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
   const Tensor y = nn::Softmax(x, kModel);
@@ -274,14 +274,14 @@ TEST(FindRowGroups, WhatReadsASumOverRowsIsLeftOut) {
   EXPECT_EQ(groups[0].back(), "reduce reduce_sum");
 }
 
-TEST(FindRowGroups, AReductionByItselfIsNone) {
+TEST(FindRowGroups, SingleReductionIsNotAGroup) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
   const Tensor y = ReduceSum(x, {kBatch});
   EXPECT_THAT(RowGroups(LowerText(graph, "", "", {.fetches = {y}})), IsEmpty());
 }
 
-TEST(FindRowGroups, OuterDimensionsAreNoColumns) {
+TEST(FindRowGroups, OuterDimensionsAreNotColumns) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
   const Tensor y = ReduceSum(x, {kVocab});
@@ -289,7 +289,7 @@ TEST(FindRowGroups, OuterDimensionsAreNoColumns) {
   EXPECT_THAT(RowGroups(LowerText(graph, "", "", {.fetches = {z}})), IsEmpty());
 }
 
-// Every section in brackets.
+// Each section in brackets.
 std::vector<std::string> Batches(const absl::StatusOr<Program>& program) {
   EXPECT_OK(program);
   std::vector<std::string> texts;
@@ -298,7 +298,7 @@ std::vector<std::string> Batches(const absl::StatusOr<Program>& program) {
   for (const std::vector<int>& batch : FindMapBatches(*program, taken)) {
     std::string text;
     for (std::vector<int>& section : SectionsOf(*program, batch)) {
-      for (int& place : section) place = batch[place];
+      for (int& index : section) index = batch[index];
       absl::StrAppend(&text, "[", absl::StrJoin(Names(*program, section), ", "),
                       "]");
     }
@@ -307,7 +307,7 @@ std::vector<std::string> Batches(const absl::StatusOr<Program>& program) {
   return texts;
 }
 
-TEST(FindMapBatches, AnOptimizerIsOneBatchWithASectionForEachParameter) {
+TEST(FindMapBatches, OptimizerIsOneBatchWithASectionPerParameter) {
   const std::vector<nn::AdamWOptions> all = {
       {},
       {.learning_rate = nn::Schedule(1e-3) * nn::LinearWarmup(100),
@@ -325,14 +325,14 @@ TEST(FindMapBatches, AnOptimizerIsOneBatchWithASectionForEachParameter) {
     const std::vector<std::vector<int>> batches =
         FindMapBatches(*program, taken);
     ASSERT_FALSE(batches.empty());
-    // Moments and the parameter, for the kernel and for the bias.
+    // Moments and the parameter, of the kernel and of the bias.
     EXPECT_THAT(SectionsOf(*program, batches.back()),
                 ElementsAre(SizeIs(3), SizeIs(3)))
         << absl::StrJoin(Batches(program), "\n");
   }
 }
 
-TEST(FindMapBatches, ASumBetweenTwoMapsEndsABatch) {
+TEST(FindMapBatches, SumBetweenTwoMapsEndsABatch) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch});
   const Tensor a = Exp(x), b = Sin(x);
@@ -342,7 +342,7 @@ TEST(FindMapBatches, ASumBetweenTwoMapsEndsABatch) {
               ElementsAre("[map exp, map sin]", "[map mul, map mul_1]"));
 }
 
-TEST(FindMapBatches, WhatIsBroadcastIsLeftOut) {
+TEST(FindMapBatches, BroadcastOperandsAreNotBatched) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch});
   const Tensor y = Input(graph, "y", kFloat32, {kBatch, kModel});

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 //
-// What generated kernels are made of, and the shapes that they take: accesses
-// of 16 bytes where places allow them, tiles where an operand lies across, two
-// kernels where few results take many elements.
+// The text of generated kernels: literals, accesses of 16 bytes where alignment
+// allows, tiles for transposed operands, two kernels for long reductions with
+// few results.
 #include "backends/cuda/codegen/kernel_text.h"
 
 #include <cmath>
@@ -25,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-TEST(LiteralText, IsTheNumberAsItsDTypeHoldsIt) {
+TEST(LiteralText, RoundsToItsDType) {
   const double inf = std::numeric_limits<double>::infinity();
   EXPECT_EQ(LiteralText(0.1, kFloat32), "F(0.100000001f)");
   EXPECT_EQ(LiteralText(2, kBFloat16), "F(2.0f)");
@@ -38,8 +39,8 @@ TEST(LiteralText, IsTheNumberAsItsDTypeHoldsIt) {
   EXPECT_EQ(LiteralText(3, kBool), "true");
 }
 
-// Every row is its own text, so that a new one needs nothing here.
-TEST(RowText, IsTheRowOfTheTable) {
+// Rows are taken from the table, so new ones need no change here.
+TEST(RowText, MatchesTheTable) {
   RowText rows;
   rows.Add(F::kSoftplus);
   rows.Add(F::kSoftplus);
@@ -60,7 +61,7 @@ StepText Steps(const MapExpression& expression,
                     [](const std::string& dimension) { return dimension; });
 }
 
-TEST(WriteSteps, RoundsWhereADTypeHoldsLessAndNowhereElse) {
+TEST(WriteSteps, RoundsOnlyToNarrowerDTypes) {
   const StepText narrow = Steps(
       {2,
        {{F::kAdd, kBFloat16, {0, 1}, 0, ""}, {F::kCast, kFloat32, {2}, 0, ""}}},
@@ -82,14 +83,14 @@ TEST(WriteSteps, RoundsWhereADTypeHoldsLessAndNowhereElse) {
             "const bool t0 = RowLess(a0, a1);\n");
 }
 
-TEST(WriteSteps, BoolsAreNumbersToFunctionsOfNumbers) {
+TEST(WriteSteps, FunctionsOfNumbersTakeBools) {
   EXPECT_EQ(Steps(MapExpression::Single(F::kMaximum, kBool, 2), {kBool, kBool})
                 .statements,
             "const bool t0 = Rounded<Bool>(RowMaximum(Number(a0), "
             "Number(a1)));\n");
 }
 
-// Kernels of one instruction on a GPU of texts -------------------------------
+// Kernels of one instruction, prepared on a TextRuntime -----------------------
 
 class KernelShapes : public ::testing::Test {
  protected:
@@ -112,7 +113,7 @@ class KernelShapes : public ::testing::Test {
     return bound;
   }
 
-  // The texts, without what all kernels begin with, of an instruction.
+  // The texts of an instruction's kernels without the vocabulary.
   std::string Texts(Instruction instruction, std::vector<BoundValue> operands,
                     BoundValue result) {
     Program program;
@@ -155,19 +156,19 @@ class KernelShapes : public ::testing::Test {
 
 const Dimension kRows{"rows", 64}, kColumns{"columns", 48};
 
-TEST_F(KernelShapes, NeighboursAreReadInWordsOfSixteenBytes) {
+TEST_F(KernelShapes, NeighboursAreReadSixteenBytesAtATime) {
   EXPECT_THAT(
       MapText(F::kExp, {Value({kRows, kColumns})}, Value({kRows, kColumns})),
       AllOf(HasSubstr("Pack<float, 4>"), Not(HasSubstr("i_0"))));
 }
 
-TEST_F(KernelShapes, NarrowNeighboursAreMoreToAWord) {
+TEST_F(KernelShapes, NarrowElementsGiveWiderPacks) {
   EXPECT_THAT(MapText(F::kExp, {Value({kRows, kColumns}, kBFloat16)},
                       Value({kRows, kColumns}, kBFloat16)),
               HasSubstr("Pack<BF16, 8>"));
 }
 
-TEST_F(KernelShapes, AddressesThatAreNoMultiplesTakeSmallerWords) {
+TEST_F(KernelShapes, UnalignedAddressesGiveNarrowerPacks) {
   EXPECT_THAT(MapText(F::kExp, {Value({kRows, kColumns}, kFloat32, 8)},
                       Value({kRows, kColumns})),
               HasSubstr("Pack<float, 2>"));
@@ -176,20 +177,20 @@ TEST_F(KernelShapes, AddressesThatAreNoMultiplesTakeSmallerWords) {
               HasSubstr("RowTanh(a0)"));
 }
 
-TEST_F(KernelShapes, OddRowsUnderABroadcastAreReadOneByOne) {
+TEST_F(KernelShapes, OddRowsUnderABroadcastAreReadByElement) {
   const Dimension odd{"odd", 33};
   EXPECT_THAT(MapText(F::kAdd, {Value({kRows, odd}), Value({kRows})},
                       Value({kRows, odd})),
               AllOf(Not(HasSubstr("Pack<")), HasSubstr("i_0 = i / 33")));
 }
 
-TEST_F(KernelShapes, ABroadcastRowIsReadByItsColumns) {
+TEST_F(KernelShapes, BroadcastRowIsIndexedByColumn) {
   EXPECT_THAT(MapText(F::kAdd, {Value({kRows, kColumns}), Value({kColumns})},
                       Value({kRows, kColumns})),
               AllOf(HasSubstr("i_1 = i % 48"), HasSubstr("(x1 + i_1)")));
 }
 
-TEST_F(KernelShapes, AnOperandThatLiesAcrossGoesThroughTiles) {
+TEST_F(KernelShapes, TransposedOperandUsesTiles) {
   EXPECT_THAT(
       MapText(F::kAdd, {Value({kRows, kColumns}), Value({kColumns, kRows})},
               Value({kRows, kColumns})),
@@ -198,8 +199,8 @@ TEST_F(KernelShapes, AnOperandThatLiesAcrossGoesThroughTiles) {
             HasSubstr("Value(tile1[column][j])")));
 }
 
-// More than 48 KiB cannot be declared: the assembler refuses the kernel.
-TEST_F(KernelShapes, OperandsThatTilesHaveNoRoomForAreReadAcross) {
+// Static shared memory is limited to 48 KiB.
+TEST_F(KernelShapes, OperandsBeyondSharedMemoryAreReadStrided) {
   constexpr int kOperands = 13;
   Instruction map(Opcode::kMap);
   MapExpression& expression = ExpressionOf(map);
@@ -218,22 +219,22 @@ TEST_F(KernelShapes, OperandsThatTilesHaveNoRoomForAreReadAcross) {
                     Not(HasSubstr("tile11[")), HasSubstr("Value(p11)")));
 }
 
-TEST_F(KernelShapes, WhatIsWrittenInPlaceIsNotReadAhead) {
+TEST_F(KernelShapes, InPlaceOperandIsNotRestrict) {
   const BoundValue x = Value({kRows, kColumns});
   EXPECT_THAT(MapText(F::kExp, {x}, x), Not(HasSubstr("__restrict__")));
   EXPECT_THAT(MapText(F::kTanh, {x}, Value({kRows, kColumns})),
               HasSubstr("const float* __restrict__ x0"));
 }
 
-TEST_F(KernelShapes, ALargeMapHasSeveralReadsOnTheirWay) {
+TEST_F(KernelShapes, LargeMapHasSeveralReadsInFlight) {
   const Dimension many{"many", 1 << 18};
   EXPECT_THAT(MapText(F::kExp, {Value({many})}, Value({many})),
               AllOf(HasSubstr("Pack<float, 4> p0[4];"),
                     HasSubstr("p0[s] = *(const Pack<float, 4>*)(x0 + i)")));
 }
 
-// Of all layers of one shape, and of all ranks, one kernel is compiled.
-TEST_F(KernelShapes, NoAddressAndNoOffsetIsInTheText) {
+// Layers of one shape and all ranks share one kernel.
+TEST_F(KernelShapes, TextContainsNoAddressOrOffset) {
   for (int64_t rank = 0; rank < 3; ++rank) {
     const BoundValue x = Value({kRows, kColumns});
     BoundValue y = Value({kRows, kColumns});
@@ -261,7 +262,7 @@ TEST_F(KernelShapes, LongRowsTakeABlock) {
   EXPECT_THAT(runtime_->kernels(), SizeIs(1));
 }
 
-TEST_F(KernelShapes, FewResultsOfMuchTakeTwoKernels) {
+TEST_F(KernelShapes, LongReductionsWithFewResultsTakeTwoKernels) {
   const Dimension all{"all", 1 << 20};
   EXPECT_THAT(ReduceText(Value({all}), Value({})), HasSubstr("combine(const "
                                                              "double*"));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 #include "backends/cuda/library.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ using ::testing::Not;
 
 constexpr char kVariable[] = "MTF_CUDA_LIBRARY";
 
-// Sets the variable for one test.
+// Sets the environment variable for one test.
 class DriverLibrary : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -42,7 +43,7 @@ class DriverLibrary : public ::testing::Test {
   }
   void Use(const std::string& path) { setenv(kVariable, path.c_str(), 1); }
 
-  // A shared object of `source`; "" where this machine has no compiler.
+  // Builds a shared object of `source`; "" if there is no compiler.
   std::string Build(const std::string& name, const std::string& source,
                     const std::string& options = "") {
     const std::string from = absl::StrCat(folder_.string(), "/", name, ".cc");
@@ -58,31 +59,31 @@ class DriverLibrary : public ::testing::Test {
   std::string before_;
 };
 
-TEST_F(DriverLibrary, TheVariableIsTheOnlyPlaceWhereItIsSet) {
+TEST_F(DriverLibrary, EnvironmentVariableIsTheOnlyPath) {
   Use("/somewhere/else.so");
-  EXPECT_THAT(DriverPlaces(), ElementsAre("/somewhere/else.so"));
+  EXPECT_THAT(DriverPaths(), ElementsAre("/somewhere/else.so"));
 }
 
-TEST_F(DriverLibrary, OtherwiseItLiesBesideTheProgramOrInLib) {
+TEST_F(DriverLibrary, DefaultPathsAreTheProgramsFolderAndLib) {
   unsetenv(kVariable);
-  const std::vector<std::string> places = DriverPlaces();
-  ASSERT_GE(places.size(), 3u);
+  const std::vector<std::string> paths = DriverPaths();
+  ASSERT_GE(paths.size(), 3u);
   const std::filesystem::path program =
       std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  EXPECT_EQ(places[0], (program / "libmtf_cuda.so").string());
-  EXPECT_EQ(places[1], (program.parent_path() / "lib/libmtf_cuda.so").string());
+  EXPECT_EQ(paths[0], (program / "libmtf_cuda.so").string());
+  EXPECT_EQ(paths[1], (program.parent_path() / "lib/libmtf_cuda.so").string());
 }
 
-TEST_F(DriverLibrary, AFileThatIsNotThereIsNamed) {
+TEST_F(DriverLibrary, MissingFileIsNamed) {
   Use("/nowhere/libmtf_cuda.so");
   const absl::Status status = OpenGpu(0).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("there is no file \"/nowhere/libmtf_cuda.so\", which "
-                        "MTF_CUDA_LIBRARY names"));
+              HasSubstr("file \"/nowhere/libmtf_cuda.so\" does not exist; "
+                        "MTF_CUDA_LIBRARY must name"));
 }
 
-TEST_F(DriverLibrary, WhatIsNoLibraryIsNamedWithTheReason) {
+TEST_F(DriverLibrary, InvalidLibraryIsNamedWithTheReason) {
   const std::string path = absl::StrCat(folder_.string(), "/text.so");
   std::ofstream(path) << "text";
   Use(path);
@@ -93,7 +94,7 @@ TEST_F(DriverLibrary, WhatIsNoLibraryIsNamedWithTheReason) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(path));
 }
 
-TEST_F(DriverLibrary, ALibraryThatItNeedsAndIsNotThereIsNamed) {
+TEST_F(DriverLibrary, MissingDependencyIsNamed) {
   const std::string needed =
       Build("libneeded_by_it", "int needed() { return 1; }");
   if (needed.empty()) GTEST_SKIP() << "this machine has no compiler c++";
@@ -106,20 +107,20 @@ TEST_F(DriverLibrary, ALibraryThatItNeedsAndIsNotThereIsNamed) {
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("libneeded_by_it.so"));
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("install the library that is named"));
+              HasSubstr("install the missing library"));
 }
 
-TEST_F(DriverLibrary, ALibraryOfSomethingElseIsNotUsed) {
+TEST_F(DriverLibrary, UnrelatedLibraryIsRejected) {
   const std::string path = Build("other", "int f() { return 1; }");
   if (path.empty()) GTEST_SKIP() << "this machine has no compiler c++";
   Use(path);
   const absl::Status status = OpenGpu(0).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("is no CUDA driver library of mtf"));
+              HasSubstr("is not a CUDA driver library of mtf"));
 }
 
-TEST_F(DriverLibrary, ALibraryOfOtherSourcesIsNotUsed) {
+TEST_F(DriverLibrary, LibraryOfOtherSourcesIsRejected) {
   const std::string path =
       Build("old", "extern \"C\" long mtf_cuda_abi() { return 7; }");
   if (path.empty()) GTEST_SKIP() << "this machine has no compiler c++";
@@ -128,10 +129,10 @@ TEST_F(DriverLibrary, ALibraryOfOtherSourcesIsNotUsed) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(
       std::string(status.message()),
-      HasSubstr(absl::StrCat("its interface is number 7, not ", kDriverAbi)));
+      HasSubstr(absl::StrCat("its interface version is 7, not ", kDriverAbi)));
 }
 
-TEST_F(DriverLibrary, ABuildWithoutCudaNamesTheOption) {
+TEST_F(DriverLibrary, BuildWithoutCudaNamesTheOption) {
   unsetenv(kVariable);
   const auto code =
       CompileForGpu({"f", "extern \"C\" __global__ void f() {}"}, 90);
@@ -141,27 +142,27 @@ TEST_F(DriverLibrary, ABuildWithoutCudaNamesTheOption) {
               HasSubstr("configure with -DMTF_WITH_CUDA=ON"));
 }
 
-// True where this build has the driver library.
+// Whether this build has the driver library.
 bool HasDriver() { return FindDriverFunction(kMtfCudaOpen).ok(); }
 
-TEST_F(DriverLibrary, NoDriverAndNoGpuAreOneClearError) {
+TEST_F(DriverLibrary, MissingDriverOrGpuIsAClearError) {
   if (!HasDriver()) GTEST_SKIP() << "this build has no CUDA";
   const auto runtime = OpenGpu(0);
   if (runtime.ok()) GTEST_SKIP() << "this machine has a GPU";
   EXPECT_EQ(runtime.status().code(), absl::StatusCode::kUnavailable);
   const std::string message(runtime.status().message());
   EXPECT_TRUE(absl::StrContains(message, "no NVIDIA driver") ||
-              absl::StrContains(message, "no GPU can be seen") ||
+              absl::StrContains(message, "this process sees no GPU") ||
               absl::StrContains(message, "older than the CUDA"))
       << message;
   EXPECT_THAT(message, HasSubstr("--backend=cpu"));
 }
 
-TEST_F(DriverLibrary, AGpuBeyondThoseThereAreIsNamed) {
+TEST_F(DriverLibrary, InvalidOrdinalIsNamed) {
   if (!HasDriver()) GTEST_SKIP() << "this build has no CUDA";
   if (!OpenGpu(0).ok()) GTEST_SKIP() << "this machine has no GPU";
   const absl::Status status = OpenGpu(99).status();
-  // A launcher may show each process one of several.
+  // A launcher may show each process one of several GPUs.
   if (status.ok()) GTEST_SKIP() << "this process sees one GPU and takes that";
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
@@ -181,7 +182,7 @@ TEST_F(DriverLibrary, KernelsCompileWithoutAGpu) {
   }
 }
 
-TEST_F(DriverLibrary, WhatDoesNotCompileIsShownWithItsLine) {
+TEST_F(DriverLibrary, CompileErrorShowsTheLine) {
   if (!HasDriver()) GTEST_SKIP() << "this build has no CUDA";
   const auto code = CompileForGpu(
       {"wrong", "extern \"C\" __global__ void wrong() {\n  nonsense();\n}\n"},
@@ -193,8 +194,8 @@ TEST_F(DriverLibrary, WhatDoesNotCompileIsShownWithItsLine) {
   EXPECT_THAT(message, HasSubstr("line 2    nonsense();"));
 }
 
-// A GPU of a later generation than the compiler gets code for any.
-TEST_F(DriverLibrary, GpusThatTheCompilerDoesNotKnowGetPtx) {
+// Architectures newer than the compiler's get code for any GPU.
+TEST_F(DriverLibrary, UnknownArchitecturesGetPtx) {
   if (!HasDriver()) GTEST_SKIP() << "this build has no CUDA";
   const KernelSource source{"f", "extern \"C\" __global__ void f() {}"};
   const auto later = CompileForGpu(source, 990);

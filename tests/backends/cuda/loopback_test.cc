@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: -O1 (most of the time is spent in its own loops)
 //
-// Virtual devices of one GPU, which this machine's cores play. Its memory is
-// the host's, so what every communicator must pass holds for it as it is.
+// Virtual devices of one emulated GPU. Its memory is host memory, so the checks
+// of all communicators apply unchanged.
 #include "backends/cuda/communicators/loopback.h"
 
 #include <memory>
@@ -37,7 +38,7 @@ AxisList AllAxes(const Mesh& mesh) {
   return axes;
 }
 
-// Ranks of `mesh`, each with its connection.
+// The ranks of `mesh` with their connections.
 class Virtual {
  public:
   explicit Virtual(const std::string& mesh)
@@ -75,25 +76,25 @@ TEST_P(LoopbackOnMesh, EveryCollectiveOverEveryGroup) {
   }));
 }
 
-TEST_P(LoopbackOnMesh, AFailedRankReleasesTheOthers) {
+TEST_P(LoopbackOnMesh, FailedRankReleasesTheOthers) {
   Virtual devices(GetParam());
   for (int64_t failing = 0; failing < devices.mesh().num_devices(); ++failing) {
     EXPECT_THAT(devices.Run([&](Connection& connection) -> absl::Status {
       MTF_ASSIGN_OR_RETURN(const auto* group,
                            connection.GroupOver(AllAxes(devices.mesh())));
       std::vector<float> in(500, 1.0f), out(500);
-      const Communicator::Piece piece = {in.data(), out.data(), 500};
+      const Communicator::ReduceBuffer buffer = {in.data(), out.data(), 500};
       for (int i = 0;; ++i) {
         if (connection.rank() == failing && i == 3) {
           return absl::OutOfRangeError("the reason");
         }
         MTF_RETURN_IF_ERROR(
-            connection.AllReduce(*group, {piece}, kFloat32, ReduceKind::kSum));
+            connection.AllReduce(*group, {buffer}, kFloat32, ReduceKind::kSum));
       }
     }),
                 StatusIs(absl::StatusCode::kOutOfRange, "the reason"));
   }
-  // And all is well again.
+  // Later collectives work again.
   EXPECT_OK(devices.Run([](Connection& connection) {
     return mtf::testing::CheckRepeats(connection, 5);
   }));
@@ -103,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Meshes, LoopbackOnMesh,
                          ::testing::Values("x:1", "x:2", "x:3", "x:2,y:2",
                                            "x:2,y:1,z:2", "x:2,y:3"));
 
-TEST(Loopback, RanksThatDisagreeAreTold) {
+TEST(Loopback, MismatchedCollectivesAreReported) {
   Virtual devices("x:2");
   EXPECT_THAT(
       devices.Run([&](Connection& connection) -> absl::Status {
@@ -117,7 +118,7 @@ TEST(Loopback, RanksThatDisagreeAreTold) {
                          "all_gather of 256 bytes")));
 }
 
-// Adds 1 to what the ranks have and sums that; the sum is fed back.
+// Adds 1 to each rank's value and sums over ranks; the sum is fed back.
 struct Loop {
   std::vector<float> in = std::vector<float>(8), out = std::vector<float>(8);
   std::unique_ptr<Replay> replay;
@@ -125,7 +126,7 @@ struct Loop {
   CollectiveCounts counts;
 };
 
-TEST(Loopback, AStepIsRecordedOnceForAllAndCountedAtEveryReplay) {
+TEST(Loopback, StepIsRecordedOnceAndCountedAtEveryReplay) {
   Virtual devices("x:2,y:2");
   std::vector<Loop> loops(4);
   for (int step = 0; step < 5; ++step) {
@@ -138,8 +139,9 @@ TEST(Loopback, AStepIsRecordedOnceForAllAndCountedAtEveryReplay) {
       connection.ResetCounts();
       const auto work = [&]() -> absl::Status {
         ++mine.enqueued;
-        const Communicator::Piece piece = {mine.in.data(), mine.out.data(), 8};
-        return connection.AllReduce(*group, {piece}, kFloat32,
+        const Communicator::ReduceBuffer buffer = {mine.in.data(),
+                                                   mine.out.data(), 8};
+        return connection.AllReduce(*group, {buffer}, kFloat32,
                                     ReduceKind::kSum);
       };
       MTF_RETURN_IF_ERROR(connection.RunOrReplay(work, mine.replay));
@@ -155,13 +157,13 @@ TEST(Loopback, AStepIsRecordedOnceForAllAndCountedAtEveryReplay) {
       ASSERT_EQ(loops[rank].counts.size(), 1u);
       EXPECT_EQ(loops[rank].counts.begin()->second.calls, 1);
       EXPECT_EQ(loops[rank].counts.begin()->second.bytes, 32);
-      // Once plain, once to record.
+      // Once to run, once to record.
       EXPECT_EQ(loops[rank].enqueued, std::min(step + 1, 2));
     }
   }
 }
 
-TEST(Loopback, AStretchThatFailsWhileItIsRecordedLeavesTheStreamRunning) {
+TEST(Loopback, FailureDuringARecordingLeavesTheStreamRunning) {
   Virtual devices("x:2");
   std::vector<Loop> loops(2);
   const auto run = [&](int64_t failing) {
@@ -173,8 +175,9 @@ TEST(Loopback, AStretchThatFailsWhileItIsRecordedLeavesTheStreamRunning) {
         if (connection.rank() == failing) {
           return absl::ResourceExhaustedError("the reason");
         }
-        const Communicator::Piece piece = {mine.in.data(), mine.out.data(), 8};
-        return connection.AllReduce(*group, {piece}, kFloat32,
+        const Communicator::ReduceBuffer buffer = {mine.in.data(),
+                                                   mine.out.data(), 8};
+        return connection.AllReduce(*group, {buffer}, kFloat32,
                                     ReduceKind::kSum);
       };
       MTF_RETURN_IF_ERROR(connection.RunOrReplay(work, mine.replay));
@@ -195,7 +198,7 @@ TEST(Loopback, AStretchThatFailsWhileItIsRecordedLeavesTheStreamRunning) {
   }
 }
 
-// For A100, H100 and B200.
+// A100, H100 and B200.
 class LoopbackKernelsFor : public ::testing::TestWithParam<int> {};
 
 TEST_P(LoopbackKernelsFor, Compile) {
@@ -207,16 +210,16 @@ TEST_P(LoopbackKernelsFor, Compile) {
         << LoopbackSource(call, pack).text;
   };
   LoopbackCall call;
-  for (const int places : {2, 8}) {
-    call.in.resize(places);
-    call.out.resize(places);
+  for (const int ranks : {2, 8}) {
+    call.in.resize(ranks);
+    call.out.resize(ranks);
     for (const CollectiveKind kind :
          {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter}) {
       call.kind = kind;
       for (const DType dtype :
            {kFloat32, kBFloat16, kFloat16, kInt32, kInt64, kBool}) {
         call.dtype = dtype;
-        call.reduce = places == 2 ? ReduceKind::kMax : ReduceKind::kSum;
+        call.reduce = ranks == 2 ? ReduceKind::kMax : ReduceKind::kSum;
         compile(call, static_cast<int>(16 / DTypeSize(dtype)));
       }
       call.reduce = ReduceKind::kMin;
@@ -236,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(Architectures, LoopbackKernelsFor,
                            return absl::StrCat("sm_", info.param);
                          });
 
-TEST(LoopbackKernels, HalvesAreSummedInTheOrderOfPlacesAndRoundedOnce) {
+TEST(LoopbackKernels, SixteenBitFloatsAreSummedInRankOrderAndRoundedOnce) {
   LoopbackCall call;
   call.kind = CollectiveKind::kAllReduce;
   call.dtype = kBFloat16;
@@ -260,7 +263,7 @@ template <int n>
 __device__ inline const Pack<Element, n>& At(const Element* p, i64 i) {
   return ((const Pack<Element, n>*)p)[i];
 }
-// In the order of places, rounded once.
+// In rank order, rounded once.
 template <int n>
 __device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
   F total[n];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks multiply by one algorithm, whatever their clocks, caches and heuristics
-// say, and none waits for another that has less to say.
+// Ranks use one algorithm, whatever their timings, caches and heuristics, and
+// none waits for a rank with fewer problems.
 #include "backends/cuda/matmul/matmul_choices.h"
 
 #include <unistd.h>
@@ -49,7 +49,7 @@ MatmulProblem Problem(int64_t m) {
   return problem;
 }
 
-// Ranks as threads, each with a library and a folder of its own.
+// Ranks as threads, each with its own library and cache folder.
 class Choosing : public ::testing::Test {
  protected:
   static constexpr int kRanks = 4;
@@ -79,7 +79,7 @@ class Choosing : public ::testing::Test {
     CacheOf(rank).Keep(KeyOf(rank, m), algorithm);
   }
 
-  // Each rank prepares the problems `of_rank(rank)`, and they settle.
+  // Each rank prepares the problems `of_rank(rank)`, then all settle.
   absl::Status Settle(const std::function<std::vector<int64_t>(int)>& of_rank) {
     return threads_.Run([&](Communicator& communicator) -> absl::Status {
       const auto rank = static_cast<int>(communicator.rank());
@@ -96,7 +96,7 @@ class Choosing : public ::testing::Test {
       MTF_ASSIGN_OR_RETURN(
           mine.note, mine.choices->Settle(rank, [&](const std::string& text) {
             ++mine.exchanges;
-            return communicator.Exchange(text);
+            return communicator.AllGatherText(text);
           }));
       return absl::OkStatus();
     });
@@ -130,11 +130,11 @@ TEST_F(Choosing, OneRankTimesForAll) {
   EXPECT_THAT(Algorithms(16), Each("2"));
   EXPECT_THAT(Timings(), ElementsAre(2, 0, 0, 0));
   for (const Rank& rank : ranks_) EXPECT_EQ(rank.note, "");
-  // And rank 0 knows the next time.
+  // Rank 0 has cached it.
   EXPECT_EQ(CacheOf(0).Find(KeyOf(0, 8)), "2");
 }
 
-TEST_F(Choosing, WhatIsSettledIsNotSettledAgain) {
+TEST_F(Choosing, SettledProblemsAreNotSettledAgain) {
   ASSERT_OK(Settle({8}));
   for (Rank& rank : ranks_) rank.library.fastest = "2";
   ASSERT_OK(Settle({8, 16}));
@@ -144,7 +144,7 @@ TEST_F(Choosing, WhatIsSettledIsNotSettledAgain) {
   for (const Rank& rank : ranks_) EXPECT_EQ(rank.exchanges, 5);
 }
 
-TEST_F(Choosing, AWarmCacheOfRankZeroHoldsForAll) {
+TEST_F(Choosing, WarmCacheOfRankZeroIsUsedByAll) {
   Warm(0, 8, "2");
   ASSERT_OK(Settle({8, 16}));
   EXPECT_THAT(Algorithms(8), Each("2"));
@@ -152,7 +152,7 @@ TEST_F(Choosing, AWarmCacheOfRankZeroHoldsForAll) {
   EXPECT_THAT(Timings(), ElementsAre(1, 0, 0, 0));
 }
 
-TEST_F(Choosing, AWarmCacheOfAnotherRankDoesNot) {
+TEST_F(Choosing, WarmCacheOfAnotherRankIsIgnored) {
   Warm(1, 8, "2");
   Warm(3, 16, "0");
   ASSERT_OK(Settle({8, 16}));
@@ -160,15 +160,15 @@ TEST_F(Choosing, AWarmCacheOfAnotherRankDoesNot) {
   EXPECT_THAT(Algorithms(16), Each("1"));
 }
 
-// What was kept by another library is no choice.
-TEST_F(Choosing, AWarmCacheThatNoLongerHoldsIsTimedAgain) {
+// An entry cached by another library version is not used.
+TEST_F(Choosing, StaleCacheIsTimedAgain) {
   Warm(0, 8, "old");
   ranks_[0].library.refused = "old";
   ASSERT_OK(Settle({8}));
   EXPECT_THAT(Algorithms(8), Each("1"));
 }
 
-TEST_F(Choosing, WhereTheClockFailsAllTakeTheFirstOfRankZero) {
+TEST_F(Choosing, WithoutTimingsAllUseTheFirstChoiceOfRankZero) {
   ranks_[0].library.clock_fails = true;
   ranks_[0].library.heuristics = {"2", "1"};
   ASSERT_OK(Settle({8}));
@@ -176,7 +176,7 @@ TEST_F(Choosing, WhereTheClockFailsAllTakeTheFirstOfRankZero) {
   EXPECT_EQ(CacheOf(0).Find(KeyOf(0, 8)), std::nullopt);
 }
 
-TEST_F(Choosing, HeuristicsThatDifferMakeNoDifference) {
+TEST_F(Choosing, DifferentHeuristicsGiveOneChoice) {
   ranks_[1].library.heuristics = {"2"};
   ranks_[2].library.heuristics = {"7", "8", "9"};
   ASSERT_OK(Settle({8}));
@@ -184,7 +184,7 @@ TEST_F(Choosing, HeuristicsThatDifferMakeNoDifference) {
   EXPECT_EQ(ranks_[2].note, "");
 }
 
-TEST_F(Choosing, WhatARankCannotRunIsLeftToTheHeuristics) {
+TEST_F(Choosing, ChoiceThatARankCannotRunIsDropped) {
   ranks_[2].library.refused = "1";
   ASSERT_OK(Settle({8, 16}));
   EXPECT_THAT(Algorithms(8), Each("0"));
@@ -195,17 +195,17 @@ TEST_F(Choosing, WhatARankCannotRunIsLeftToTheHeuristics) {
   }
 }
 
-TEST_F(Choosing, AnotherLibraryIsTold) {
+TEST_F(Choosing, DifferentVersionsAreReported) {
   ranks_[3].library.version = "fake 2";
   ASSERT_OK(Settle({8}));
   EXPECT_THAT(Algorithms(8), Each("1"));
   EXPECT_THAT(ranks_[1].note,
-              AllOf(HasSubstr("rank 3 multiplies by fake 2"),
-                    HasSubstr("rank 0 by fake 1"), HasSubstr("last bits")));
+              AllOf(HasSubstr("rank 3 runs matmuls with fake 2"),
+                    HasSubstr("rank 0 with fake 1"), HasSubstr("last bits")));
 }
 
-// As after a program that failed on one of them.
-TEST_F(Choosing, RanksThatHavePreparedDifferentProblemsDoNotWait) {
+// As after a program that failed on one rank.
+TEST_F(Choosing, RanksWithDifferentProblemsDoNotWait) {
   ASSERT_OK(Settle([](int rank) -> std::vector<int64_t> {
     if (rank == 1) return {16};
     if (rank == 2) return {16, 8};
@@ -222,7 +222,7 @@ TEST_F(Choosing, RanksThatHavePreparedDifferentProblemsDoNotWait) {
   EXPECT_THAT(Algorithms(8), Each("0"));
 }
 
-TEST_F(Choosing, WhatNoLibraryHasIsSaidWhereItIsPrepared) {
+TEST_F(Choosing, UnsupportedProblemFailsAtPreparation) {
   ranks_[0].library.heuristics.clear();
   MatmulChoices choices(ranks_[0].library, CacheOf(0));
   EXPECT_THAT(choices.Choose(Problem(8), true).status(),
@@ -232,7 +232,7 @@ TEST_F(Choosing, WhatNoLibraryHasIsSaidWhereItIsPrepared) {
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("nothing")));
 }
 
-TEST_F(Choosing, AProcessAloneTimesUnlessTheGpuRecords) {
+TEST_F(Choosing, SingleProcessTimesUnlessRecording) {
   MatmulChoices choices(ranks_[0].library, CacheOf(0));
   const auto recorded = choices.Choose(Problem(8), /*may_time=*/false);
   ASSERT_OK(recorded);
@@ -243,7 +243,7 @@ TEST_F(Choosing, AProcessAloneTimesUnlessTheGpuRecords) {
   EXPECT_THAT(Timings(), ElementsAre(1, 0, 0, 0));
 }
 
-TEST_F(Choosing, AnExchangeThatFailsIsTheError) {
+TEST_F(Choosing, FailedAllGatherIsTheError) {
   MatmulChoices choices(ranks_[0].library, CacheOf(0));
   choices.JoinClique();
   ASSERT_OK(choices.Choose(Problem(8), true));
@@ -255,8 +255,7 @@ TEST_F(Choosing, AnExchangeThatFailsIsTheError) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("gone")));
 }
 
-// A step of four ranks, each with its own idea of what is fast: its product
-// lies on all of them.
+// A step of four ranks with different heuristics; its product is replicated.
 absl::StatusOr<std::vector<std::vector<char>>> RunStep(bool settle) {
   MTF_ASSIGN_OR_RETURN(Program program,
                        mtf::testing::ParseText(R"(mesh{data:2, model:2}
@@ -311,7 +310,7 @@ output(%y) y
 TEST(SettledChoices, GiveReplicasTheSameBits) {
   const auto apart = RunStep(/*settle=*/false);
   ASSERT_OK(apart);
-  EXPECT_NE((*apart)[0], (*apart)[1]);  // what the test can see
+  EXPECT_NE((*apart)[0], (*apart)[1]);  // the test detects differences
   const auto results = RunStep(/*settle=*/true);
   ASSERT_OK(results);
   for (const std::vector<char>& result : *results) {

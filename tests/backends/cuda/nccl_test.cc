@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What surrounds NCCL, over a fake one: groups, errors, ranks on one GPU.
+// The NCCL communicator over a fake library: groups, errors, ranks on one GPU.
 #include "backends/cuda/communicators/nccl.h"
 
 #include <memory>
@@ -30,7 +30,7 @@ Mesh ParseMesh(const std::string& text) {
   return *std::move(mesh);
 }
 
-// Ranks as threads, each with a GPU of its own unless the uuids say otherwise.
+// Ranks as threads, each with its own GPU unless uuids say otherwise.
 class Processes {
  public:
   Processes(const std::string& mesh, FakeFabric& fabric,
@@ -79,21 +79,21 @@ INSTANTIATE_TEST_SUITE_P(Meshes, NcclOnMesh,
                          ::testing::Values("x:1", "x:2", "x:2,y:2",
                                            "x:2,y:1,z:3"));
 
-TEST(Nccl, WhatNcclMeetsComesOutWhereARankWaits) {
+TEST(Nccl, AsynchronousErrorsAreReportedAtSynchronize) {
   FakeFabric fabric;
   Processes processes("x:2,y:2", fabric);
   ASSERT_OK(processes.Connect());
   fabric.stuck = 2;
   EXPECT_THAT(processes.Run([&](Connection& connection) -> absl::Status {
-    EXPECT_TRUE(connection.waits_for_ever());
+    EXPECT_TRUE(connection.can_wait_forever());
     return connection.Synchronize();
   }),
               StatusIs(absl::StatusCode::kUnavailable,
                        HasSubstr("remote process exited")));
 }
 
-// Without recordings the work runs each time.
-TEST(Nccl, StepsRunWhereTheGpuCannotRecordThem) {
+// Without recordings the work runs in each step.
+TEST(Nccl, StepsRunWithoutRecordings) {
   FakeFabric fabric;
   Processes processes("x:2", fabric);
   ASSERT_OK(processes.Connect());
@@ -113,8 +113,7 @@ TEST(Nccl, StepsRunWhereTheGpuCannotRecordThem) {
   EXPECT_EQ(runs, (std::vector<int>{3, 3}));
 }
 
-// A stretch of `processes`, run `steps` times: how often each rank did the
-// work.
+// Runs a segment `steps` times; returns how often each rank did the work.
 absl::StatusOr<std::vector<int>> RunSteps(
     Processes& processes, int steps,
     std::vector<std::unique_ptr<Replay>>& replays) {
@@ -133,7 +132,7 @@ absl::StatusOr<std::vector<int>> RunSteps(
   return runs;
 }
 
-TEST(Nccl, TheSecondStepIsRecordedAndReplayedByAll) {
+TEST(Nccl, SecondStepIsRecordedAndReplayedByAll) {
   FakeFabric fabric;
   fabric.records = true;
   Processes processes("x:3", fabric);
@@ -145,9 +144,9 @@ TEST(Nccl, TheSecondStepIsRecordedAndReplayedByAll) {
   EXPECT_EQ(fabric.replays, 9);
 }
 
-// NCCL wants what ranks replay together to be recorded together: one that has
-// no recording keeps the others from replaying theirs.
-TEST(Nccl, ARankThatCannotRecordIsToldToAllAndNoneReplays) {
+// NCCL requires collectives that are replayed together to be recorded together,
+// so a rank without a recording keeps the others from replaying.
+TEST(Nccl, RankThatCannotRecordKeepsAllFromReplaying) {
   for (int rank : {0, 1, 2}) {
     FakeFabric fabric;
     fabric.records = true;
@@ -159,7 +158,7 @@ TEST(Nccl, ARankThatCannotRecordIsToldToAllAndNoneReplays) {
                 StatusIs(absl::StatusCode::kUnavailable,
                          HasSubstr("no memory for a recording")));
     EXPECT_EQ(fabric.replays, 0);
-    // All are still where they can record.
+    // All ranks are still at the stage before the recording.
     fabric.fails_to_record = -1;
     const absl::StatusOr<std::vector<int>> runs =
         RunSteps(processes, 2, replays);
@@ -169,7 +168,7 @@ TEST(Nccl, ARankThatCannotRecordIsToldToAllAndNoneReplays) {
   }
 }
 
-TEST(Nccl, ARankThatCannotJoinIsToldToAll) {
+TEST(Nccl, FailureToJoinIsReportedToAllRanks) {
   for (int rank : {0, 1, 2}) {
     FakeFabric fabric;
     fabric.fails_to_join = rank;
@@ -180,7 +179,7 @@ TEST(Nccl, ARankThatCannotJoinIsToldToAll) {
   }
 }
 
-TEST(Nccl, AGroupThatCannotBeMadeIsToldToAll) {
+TEST(Nccl, FailureToSplitIsReportedToAllRanks) {
   FakeFabric fabric;
   Processes processes("x:2,y:2", fabric);
   ASSERT_OK(processes.Connect());
@@ -196,7 +195,7 @@ TEST(Nccl, AGroupThatCannotBeMadeIsToldToAll) {
   }));
 }
 
-TEST(Nccl, TwoRanksOnOneGpuAreRefusedWithAWayOut) {
+TEST(Nccl, TwoRanksOnOneGpuAreAnErrorWithARemedy) {
   FakeFabric fabric;
   Processes processes("x:3", fabric, {"GPU-a", "GPU-b", "GPU-a"});
   EXPECT_THAT(
@@ -208,7 +207,7 @@ TEST(Nccl, TwoRanksOnOneGpuAreRefusedWithAWayOut) {
                      HasSubstr("NCCL_HOSTID"))));
 }
 
-TEST(CheckOwnGpus, WhatNcclAllowsIsAllowed) {
+TEST(CheckOwnGpus, SettingsThatNcclAcceptsAreAccepted) {
   const GpuSeat a = {"m", "GPU-a", "", false};
   const GpuSeat b = {"m", "GPU-b", "", false};
   const GpuSeat elsewhere = {"n", "GPU-a", "", false};
@@ -224,7 +223,7 @@ TEST(CheckOwnGpus, WhatNcclAllowsIsAllowed) {
   shares.may_share = true;
   EXPECT_OK(CheckOwnGpus({shares, shares}));
   EXPECT_FALSE(CheckOwnGpus({shares, a}).ok());
-  // And seats travel as text.
+  // Seats are exchanged as text.
   const GpuSeat again = GpuSeat::FromText(two.ToText());
   EXPECT_EQ(again.ToText(), two.ToText());
   EXPECT_EQ(again.host_id, "2");

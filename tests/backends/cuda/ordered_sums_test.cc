@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replicas that different groups reduce are equal to the last bit, over a
-// library that adds in another order in each of them; and NaN goes through
-// maxima, which the library drops.
+// Replicas reduced by different groups are bitwise equal, over a library that
+// adds in another order in each group; and maxima propagate NaN, which the
+// library drops.
 #include "backends/cuda/communicators/ordered_sums.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ struct SumCase {
   ReduceKind kind;
   std::vector<int64_t> counts;
   std::string mesh = "x:3,y:2";  // reduced over x
-  int64_t places() const { return Mesh::Parse(mesh)->axis_size(0); }
+  int64_t ranks() const { return Mesh::Parse(mesh)->axis_size(0); }
   friend std::ostream& operator<<(std::ostream& out, const SumCase& c) {
     return out << DTypeName(c.dtype)
                << (c.kind == ReduceKind::kSum   ? " sum"
@@ -54,62 +54,62 @@ struct SumCase {
 };
 
 // Numbers whose sum depends on the order, and zeros of both signs.
-Bytes Numbers(DType dtype, int64_t count, int place) {
+Bytes Numbers(DType dtype, int64_t count, int rank) {
   const double numbers[] = {1.0 / 3, 3e4 / 7, -3e4 / 11, 1.0 / 3000,
                             -0.0,    2.0 / 7, 900.0 / 13};
   Bytes bytes(count * DTypeSize(dtype));
   for (int64_t i = 0; i < count; ++i) {
-    StoreElement(bytes.data(), dtype, i, numbers[(i * 5 + place * 3) % 7]);
+    StoreElement(bytes.data(), dtype, i, numbers[(i * 5 + rank * 3) % 7]);
   }
   return bytes;
 }
 
-// All pairs of what floats compare oddly.
-Bytes OddNumbers(DType dtype, int64_t count, int place) {
+// All pairs of values with special comparisons.
+Bytes OddNumbers(DType dtype, int64_t count, int rank) {
   const double infinity = std::numeric_limits<double>::infinity();
   const double numbers[] = {std::nan(""), 0.0, -0.0, infinity,
                             -infinity,    1,   -2};
   Bytes bytes(count * DTypeSize(dtype));
   int64_t divisor = 1;
-  for (int i = 0; i < place; ++i) divisor *= 7;
+  for (int i = 0; i < rank; ++i) divisor *= 7;
   for (int64_t i = 0; i < count; ++i) {
     StoreElement(bytes.data(), dtype, i, numbers[i / divisor % 7]);
   }
   return bytes;
 }
 
-// Ranks of which those with one y reduce and those with one x hold replicas.
+// Ranks with the same y reduce; those with the same x hold replicas.
 class Replicas : public ::testing::TestWithParam<SumCase> {
  protected:
-  virtual Bytes Given(DType dtype, int64_t count, int place) const {
-    return Numbers(dtype, count, place);
+  virtual Bytes Given(DType dtype, int64_t count, int rank) const {
+    return Numbers(dtype, count, rank);
   }
 
-  // What every rank has, by rank.
+  // The result of every rank.
   absl::StatusOr<std::vector<Bytes>> AllReduce(bool replicated_outside) {
     return Run([&](Connection& connection) -> absl::StatusOr<Bytes> {
       const SumCase& c = GetParam();
       MTF_ASSIGN_OR_RETURN(const Communicator::Group* group,
                            connection.GroupOver({0}, replicated_outside));
       std::vector<Bytes> ins, outs;
-      std::vector<Communicator::Piece> pieces;
+      std::vector<Communicator::ReduceBuffer> buffers;
       int64_t largest = 0;
       for (int64_t count : c.counts) {
-        ins.push_back(Given(c.dtype, count, group->place));
+        ins.push_back(Given(c.dtype, count, group->index));
         outs.emplace_back(ins.back().size());
         largest = std::max(largest, count);
       }
       for (size_t i = 0; i < ins.size(); ++i) {
-        // The last in place.
+        // The last one is in place.
         const bool in_place = i + 1 == ins.size();
-        pieces.push_back({ins[i].data(),
-                          in_place ? ins[i].data() : outs[i].data(),
-                          c.counts[i]});
+        buffers.push_back({ins[i].data(),
+                           in_place ? ins[i].data() : outs[i].data(),
+                           c.counts[i]});
       }
       MTF_RETURN_IF_ERROR(connection.PrepareCollective(
           CollectiveKind::kAllReduce, *group, largest, c.dtype, c.kind));
       MTF_RETURN_IF_ERROR(
-          connection.AllReduce(*group, pieces, c.dtype, c.kind));
+          connection.AllReduce(*group, buffers, c.dtype, c.kind));
       Bytes all;
       for (size_t i = 0; i < ins.size(); ++i) {
         const Bytes& out = i + 1 == ins.size() ? ins[i] : outs[i];
@@ -125,7 +125,7 @@ class Replicas : public ::testing::TestWithParam<SumCase> {
       MTF_ASSIGN_OR_RETURN(const Communicator::Group* group,
                            connection.GroupOver({0}, replicated_outside));
       const int64_t count = c.counts[0];
-      const Bytes in = Given(c.dtype, count * c.places(), group->place);
+      const Bytes in = Given(c.dtype, count * c.ranks(), group->index);
       Bytes out(count * DTypeSize(c.dtype));
       MTF_RETURN_IF_ERROR(connection.PrepareCollective(
           CollectiveKind::kReduceScatter, *group, count, c.dtype, c.kind));
@@ -135,13 +135,13 @@ class Replicas : public ::testing::TestWithParam<SumCase> {
     });
   }
 
-  // The sum in the order of places.
+  // The sum in rank order.
   Bytes Wanted(int64_t count) const {
     const SumCase& c = GetParam();
     std::vector<Bytes> all;
     std::vector<const void*> sources;
-    for (int place = 0; place < c.places(); ++place) {
-      all.push_back(Given(c.dtype, count, place));
+    for (int rank = 0; rank < c.ranks(); ++rank) {
+      all.push_back(Given(c.dtype, count, rank));
     }
     for (const Bytes& one : all) sources.push_back(one.data());
     Bytes wanted(count * DTypeSize(c.dtype));
@@ -172,7 +172,7 @@ class Replicas : public ::testing::TestWithParam<SumCase> {
   }
 };
 
-TEST_P(Replicas, OfAnAllReduceAreTheSumInTheOrderOfPlaces) {
+TEST_P(Replicas, OfAllReduceAreSumsInRankOrder) {
   const auto results = AllReduce(/*replicated_outside=*/true);
   ASSERT_OK(results);
   Bytes wanted;
@@ -183,7 +183,7 @@ TEST_P(Replicas, OfAnAllReduceAreTheSumInTheOrderOfPlaces) {
   for (const Bytes& result : *results) EXPECT_TRUE(result == wanted);
 }
 
-TEST_P(Replicas, OfAReduceScatterAreTheSumInTheOrderOfPlaces) {
+TEST_P(Replicas, OfReduceScatterAreSumsInRankOrder) {
   const auto results = ReduceScatter(/*replicated_outside=*/true);
   ASSERT_OK(results);
   const Bytes wanted = Wanted(GetParam().counts[0] * 3);
@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(SumCase{kFloat32, ReduceKind::kSum, {5}},
                       SumCase{kFloat32, ReduceKind::kSum, {0}},
                       SumCase{kFloat32, ReduceKind::kSum, {12, 0, 1, 7}},
-                      // Parts that come out even, and those that do not.
+                      // Even and uneven shards.
                       SumCase{kFloat32, ReduceKind::kSum, {30000}},
                       SumCase{kFloat32, ReduceKind::kSum, {30001}},
                       SumCase{kBFloat16, ReduceKind::kSum, {20003, 6, 40000}},
@@ -208,18 +208,18 @@ INSTANTIATE_TEST_SUITE_P(
                       SumCase{kFloat32, ReduceKind::kSum, {700000, 700001, 3}},
                       SumCase{kFloat16, ReduceKind::kSum, {33}},
                       SumCase{kFloat32, ReduceKind::kMax, {50000}},
-                      // Integers have one sum in any order.
+                      // Sums of integers do not depend on the order.
                       SumCase{kInt32, ReduceKind::kSum, {17, 20000}}));
 
 class Extremes : public Replicas {
  protected:
-  Bytes Given(DType dtype, int64_t count, int place) const override {
-    return OddNumbers(dtype, count, place);
+  Bytes Given(DType dtype, int64_t count, int rank) const override {
+    return OddNumbers(dtype, count, rank);
   }
 };
 
-// Whoever holds replicas: the bits are those of every other device.
-TEST_P(Extremes, OfAnAllReduceAreNaNWhereANumberIs) {
+// With or without replicas: the bits are those of every other device.
+TEST_P(Extremes, OfAllReducePropagateNaN) {
   for (bool replicated_outside : {false, true}) {
     const auto results = AllReduce(replicated_outside);
     ASSERT_OK(results);
@@ -235,13 +235,13 @@ TEST_P(Extremes, OfAnAllReduceAreNaNWhereANumberIs) {
   }
 }
 
-TEST_P(Extremes, OfAReduceScatterAreNaNWhereANumberIs) {
+TEST_P(Extremes, OfReduceScatterPropagateNaN) {
   const auto results = ReduceScatter(/*replicated_outside=*/false);
   ASSERT_OK(results);
-  const int64_t places = GetParam().places();
-  const Bytes wanted = Wanted(GetParam().counts[0] * places);
-  const size_t bytes = wanted.size() / places;
-  const int64_t replicas = static_cast<int64_t>(results->size()) / places;
+  const int64_t ranks = GetParam().ranks();
+  const Bytes wanted = Wanted(GetParam().counts[0] * ranks);
+  const size_t bytes = wanted.size() / ranks;
+  const int64_t replicas = static_cast<int64_t>(results->size()) / ranks;
   for (size_t rank = 0; rank < results->size(); ++rank) {
     const auto begin = wanted.begin() + (rank / replicas) * bytes;
     EXPECT_TRUE((*results)[rank] == Bytes(begin, begin + bytes)) << rank;
@@ -258,7 +258,7 @@ INSTANTIATE_TEST_SUITE_P(
                       SumCase{kFloat16, ReduceKind::kMin, {343}, "x:3"},
                       SumCase{kFloat32, ReduceKind::kMax, {30001}, "x:2,y:2"}));
 
-TEST(OrderedSums, OfEveryKindCompileForGpus) {
+TEST(OrderedSums, OfEveryDTypeCompileForGpus) {
   const auto tried = CompileForGpu(
       {"nothing", "extern \"C\" __global__ void nothing() {}\n"}, 90);
   if (!tried.ok()) GTEST_SKIP() << tried.status().message();
@@ -278,9 +278,9 @@ TEST(OrderedSums, OfEveryKindCompileForGpus) {
 
 class Order : public Replicas {};
 
-// What the tests above are for: a library that is left alone gives replicas
-// that differ.
-TEST_P(Order, MattersWhereTheLibraryAddsByItself) {
+// Shows that the tests above can fail: a library that reduces by itself gives
+// replicas that differ.
+TEST_P(Order, DiffersIfTheLibraryReduces) {
   const auto results = AllReduce(/*replicated_outside=*/false);
   ASSERT_OK(results);
   EXPECT_FALSE((*results)[0] == (*results)[1]);
@@ -293,7 +293,7 @@ INSTANTIATE_TEST_SUITE_P(Sums, Order,
                          ::testing::Values(SumCase{
                              kFloat32, ReduceKind::kSum, {100}}));
 
-// What a rank has of a step: each of its rows of x is a number times `place`.
+// The results of a step in which rank r's rows of x are multiples of r's input.
 absl::StatusOr<std::vector<Bytes>> RunStep(const std::string& text) {
   MTF_ASSIGN_OR_RETURN(Program program, mtf::testing::ParseText(text));
   MTF_RETURN_IF_ERROR(PlanBuffers(program));
@@ -325,8 +325,8 @@ absl::StatusOr<std::vector<Bytes>> RunStep(const std::string& text) {
   return results;
 }
 
-// The axis "model" neither cuts %y nor is reduced: its ranks hold replicas.
-TEST(OrderedSums, AreWhatAStepTakesForReplicas) {
+// The axis "model" neither shards %y nor is reduced: its ranks hold replicas.
+TEST(OrderedSums, AreUsedByAStepForReplicas) {
   const auto results = RunStep(R"(mesh{data:3, model:2}
 %x : f32[b:6/data=2, c:80] = input x
 %s : f32[c:80] unreduced{data} = reduce(%x) sum
@@ -339,7 +339,7 @@ output(%y) y
   }
 }
 
-TEST(OrderedSums, AreWhatAStepTakesForReplicasOfShards) {
+TEST(OrderedSums, AreUsedByAStepForReplicasOfShards) {
   const auto results = RunStep(R"(mesh{data:3, model:2}
 %x : f32[b:6/data=2, c:90] = input x
 %s : f32[c:90] unreduced{data} = reduce(%x) sum

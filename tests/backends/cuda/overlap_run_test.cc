@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives beside compute on the emulated GPU, whose two streams run in
-// whatever order hurts most: with its waits and places in memory a step gives
-// what it gives in the order of the program, and without them it does not.
+// Asynchronous collectives on the emulated GPU, whose two streams run in the
+// most adverse order. With its waits and its buffer plan a step gives the same
+// result as in program order, and without them it does not.
 #include <functional>
 #include <map>
 #include <memory>
@@ -35,16 +35,16 @@ namespace {
 using ::mtf::testing::LowerText;
 using Values = std::map<std::string, HostTensor>;
 
-// What a test leaves behind is the order that others expect.
+// Restores the order that other tests expect.
 class OrderOfStreams {
  public:
   explicit OrderOfStreams(StreamOrder order, uint32_t seed = 0) {
     SetStreamOrder(order, seed);
   }
-  ~OrderOfStreams() { SetStreamOrder(StreamOrder::kSideLate); }
+  ~OrderOfStreams() { SetStreamOrder(StreamOrder::kAsyncLate); }
 };
 
-// A few layers whose parameters rest in shards, and a step of AdamW.
+// A few layers with sharded parameters, and a step of AdamW.
 struct Model {
   Graph graph;
   Tensor loss, step;
@@ -83,7 +83,7 @@ constexpr char kMesh[] = "data:3";
 constexpr char kLayout[] =
     "batch:data [parameters] width:data [optimizer] width:data";
 
-// The loss and all variables behind `steps` steps of `step`, of rank 0.
+// The loss and all variables of rank 0 after `steps` steps of `step`.
 absl::StatusOr<Values> RunSteps(const Model& model, const Program& step,
                                 const std::string& device_name, int steps) {
   MTF_ASSIGN_OR_RETURN(
@@ -100,7 +100,7 @@ absl::StatusOr<Values> RunSteps(const Model& model, const Program& step,
   Values all;
   MTF_RETURN_IF_ERROR(ranks.Run([&](Communicator& host) -> absl::Status {
     MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                         CreateDevice(device_name, {}));
+                         mtf::CreateDevice(device_name, {}));
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> connection,
                          device->Connect(host));
     Communicator& communicator = connection != nullptr ? *connection : host;
@@ -127,7 +127,7 @@ absl::StatusOr<Program> LowerStep(const Model& model) {
   return LowerText(model.graph, kMesh, kLayout, model.step_targets());
 }
 
-// How many of the tensors are other bits.
+// The number of tensors whose bits differ.
 int Different(const Values& got, const Values& want) {
   int different = got.size() == want.size() ? 0 : 1;
   for (const auto& [name, value] : want) {
@@ -153,11 +153,11 @@ TEST_P(OverlapInOrder, GivesTheSameBits) {
   const Model model;
   const auto step = LowerStep(model);
   ASSERT_OK(step);
-  int beside = 0;
+  int asynchronous = 0;
   for (const Instruction& instruction : step->instructions) {
-    beside += IsAsynchronous(instruction);
+    asynchronous += IsAsynchronous(instruction);
   }
-  EXPECT_GT(beside, 6) << PrintProgram(*step);
+  EXPECT_GT(asynchronous, 6) << PrintProgram(*step);
   absl::StatusOr<Values> want;
   {
     const OrderOfStreams order(StreamOrder::kAsEnqueued);
@@ -172,8 +172,8 @@ TEST_P(OverlapInOrder, GivesTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(
     Orders, OverlapInOrder,
-    ::testing::Values(Order{"Late", StreamOrder::kSideLate},
-                      Order{"Early", StreamOrder::kSideEarly},
+    ::testing::Values(Order{"Late", StreamOrder::kAsyncLate},
+                      Order{"Early", StreamOrder::kAsyncEarly},
                       Order{"Random", StreamOrder::kRandom, 1},
                       Order{"Random", StreamOrder::kRandom, 2},
                       Order{"Random", StreamOrder::kRandom, 3}),
@@ -181,8 +181,8 @@ INSTANTIATE_TEST_SUITE_P(
       return absl::StrCat(info.param.name, info.param.seed);
     });
 
-// Without marks the program is the same.
-TEST(Overlap, GivesWhatPlainCollectivesGive) {
+// Without asynchronous collectives the program is the same.
+TEST(Overlap, MatchesSynchronousCollectives) {
   const Model model;
   const auto step = LowerStep(model);
   ASSERT_OK(step);
@@ -197,24 +197,24 @@ TEST(Overlap, GivesWhatPlainCollectivesGive) {
   EXPECT_EQ(Different(*got, *want), 0);
 }
 
-// The program whose wait at `place` comes at the end instead.
-Program WithWaitInTheEnd(Program program, size_t place) {
-  Instruction wait = std::move(program.instructions[place]);
+// Moves the wait at `index` to the end of the program.
+Program WithWaitInTheEnd(Program program, size_t index) {
+  Instruction wait = std::move(program.instructions[index]);
   program.instructions.erase(program.instructions.begin() +
-                             static_cast<std::ptrdiff_t>(place));
+                             static_cast<std::ptrdiff_t>(index));
   program.instructions.push_back(std::move(wait));
   program.buffers.commit -=
-      program.buffers.commit > static_cast<int>(place) ? 1 : 0;
+      program.buffers.commit > static_cast<int>(index) ? 1 : 0;
   return program;
 }
 
-// A wait that is left out is found out. By luck alone a gather may find in its
-// place what another of the same parameter has left there.
-TEST(Overlap, WithoutAWaitNumbersAreWrong) {
+// A missing wait is detected. By chance a gather may find the data of another
+// one of the same parameter.
+TEST(Overlap, MissingWaitGivesWrongNumbers) {
   const Model model;
   const auto step = LowerStep(model);
   ASSERT_OK(step);
-  const OrderOfStreams order(StreamOrder::kSideLate);
+  const OrderOfStreams order(StreamOrder::kAsyncLate);
   const auto want = RunSteps(model, *step, "cuda_emulated", 3);
   ASSERT_OK(want);
   int waits = 0;
@@ -234,8 +234,8 @@ TEST(Overlap, WithoutAWaitNumbersAreWrong) {
   EXPECT_EQ(lucky.find(','), std::string::npos) << lucky;
 }
 
-// So is memory that is given away while a collective is under way.
-TEST(Overlap, PlacesOfAPlainProgramAreNoPlan) {
+// So is memory that is reused while a collective runs.
+TEST(Overlap, SynchronousBufferPlanGivesWrongNumbers) {
   const Model model;
   auto step = LowerStep(model);
   ASSERT_OK(step);
@@ -245,9 +245,9 @@ TEST(Overlap, PlacesOfAPlainProgramAreNoPlan) {
       collective->asynchronous = false;
     }
   }
-  const BufferPlan places = PlanBuffersOf(plain, {});
-  ASSERT_LT(places.arena_bytes, step->buffers.arena_bytes);
-  step->buffers = places;
+  const BufferPlan buffers = PlanBuffersOf(plain, {});
+  ASSERT_LT(buffers.arena_bytes, step->buffers.arena_bytes);
+  step->buffers = buffers;
   EXPECT_FALSE(VerifyProgram(*step).ok());
 }
 

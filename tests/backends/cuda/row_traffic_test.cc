@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kernels for rows read and write of the memory of a GPU, as data: a loss
-// over logits, softmax, layer norm, RMS norm and their gradients.
+// The memory traffic of row kernels: a loss over logits, softmax, layer norm,
+// RMS norm and their gradients.
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -36,7 +36,7 @@ using Kept = RowTiling::Kept;
 
 constexpr int64_t kRows = 64;
 
-// Keeps what the kernels for rows would be.
+// Records the row kernels that would run.
 class RowsDevice : public CountingDevice {
  public:
   RowsDevice(std::unique_ptr<Device> device, const GpuInfo& gpu,
@@ -61,7 +61,7 @@ class RowsDevice : public CountingDevice {
   std::vector<RowGroupSource>* sources_;
 };
 
-// The kernels for rows of a step that fetches `fetches`.
+// The row kernels of a step that fetches `fetches`.
 std::vector<RowGroupSource> KernelsOf(Graph& graph,
                                       const std::vector<Tensor>& fetches,
                                       int64_t* arena = nullptr) {
@@ -91,8 +91,8 @@ struct Traffic {
       build;
   DType dtype;
   int64_t columns;
-  // Bytes for each element, over all kernels for rows; numbers of whole rows
-  // and what all rows share come on top, which is less than a byte.
+  // Bytes per element over all row kernels. Numbers per row and values shared
+  // by all rows come on top, less than a byte.
   int64_t read, written;
   Kept kept;
   friend std::ostream& operator<<(std::ostream& out, const Traffic& c) {
@@ -108,7 +108,7 @@ std::vector<Tensor> Loss(Graph& graph, Dimension rows, Dimension columns,
   const Tensor loss = nn::SoftmaxCrossEntropy(x, columns, targets);
   return {loss, Gradients(loss, {x})[0]};
 }
-// Tokens of which some do not count.
+// Some tokens have weight 0.
 std::vector<Tensor> MaskedLoss(Graph& graph, Dimension rows, Dimension columns,
                                DType dtype) {
   const Tensor x = Input(graph, "x", dtype, {rows, columns});
@@ -130,7 +130,7 @@ std::vector<Tensor> RmsNorm(Graph& graph, Dimension rows, Dimension columns,
   return {nn::RmsNorm(Input(graph, "x", dtype, {rows, columns}), columns)};
 }
 
-// The gradient of a norm reads what it is of and the slope of the result.
+// The gradient of a norm reads its operand and the gradient of its result.
 std::vector<Tensor> NormGradient(Graph& graph, Dimension rows,
                                  Dimension columns, DType dtype) {
   const Tensor x = Input(graph, "x", dtype, {rows, columns});
@@ -144,7 +144,7 @@ std::vector<Tensor> NormGradient(Graph& graph, Dimension rows,
 
 class RowTraffic : public ::testing::TestWithParam<Traffic> {};
 
-TEST_P(RowTraffic, IsThisMuchForEachElement) {
+TEST_P(RowTraffic, HasTheExpectedBytesPerElement) {
   const Traffic& c = GetParam();
   Graph graph;
   const std::vector<Tensor> fetches =
@@ -161,7 +161,7 @@ TEST_P(RowTraffic, IsThisMuchForEachElement) {
 INSTANTIATE_TEST_SUITE_P(
     OnAnH200, RowTraffic,
     ::testing::Values(
-        // The logits and, over them, their gradient.
+        // The logits, overwritten by their gradient.
         Traffic{"Loss", Loss, kBFloat16, 50304, 2, 2, Kept::kShared},
         Traffic{"Loss", Loss, kBFloat16, 50257, 2, 2, Kept::kShared},
         Traffic{"Loss", Loss, kFloat32, 50304, 4, 4, Kept::kShared},
@@ -179,8 +179,8 @@ INSTANTIATE_TEST_SUITE_P(
         Traffic{"NormGradient", NormGradient, kFloat32, 1024, 8, 4,
                 Kept::kRegisters}));
 
-// 128256 numbers of 2 bytes are a little more than a block may have.
-TEST(RowTraffic, OfARowThatDoesNotFitTheRestIsReadAgain) {
+// 128256 numbers of 2 bytes slightly exceed the shared memory of a block.
+TEST(RowTraffic, RowsBeyondSharedMemoryAreReadAgain) {
   Graph graph;
   const auto fetches = Loss(graph, Dimension{"rows", kRows},
                             Dimension{"columns", 128256}, kBFloat16);
@@ -194,8 +194,8 @@ TEST(RowTraffic, OfARowThatDoesNotFitTheRestIsReadAgain) {
   EXPECT_LT(read, 2.8);
 }
 
-// What a loss takes at its peak: its logits, and some numbers for each row.
-TEST(RowTraffic, ALossNeedsNoMemoryButItsLogits) {
+// The peak memory of a loss: its logits, and some numbers per row.
+TEST(RowTraffic, LossNeedsMemoryForItsLogitsOnly) {
   for (const auto& build : {Loss, MaskedLoss}) {
     Graph graph;
     const auto fetches = build(graph, Dimension{"rows", kRows},

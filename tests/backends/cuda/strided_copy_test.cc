@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
 //
-// Copies between two orders: how many neighbours go at once, and that every
-// element arrives wherever the two buffers begin.
+// Copies between two layouts: the width of accesses, and that every element
+// arrives for any alignment of the two buffers.
 #include "backends/cuda/kernels/strided_copy.h"
 
 #include <memory>
@@ -20,14 +21,14 @@ StridedCopy CopyOf(DType dtype, Loops loops) {
   return {dtype, dtype, std::move(loops)};
 }
 
-TEST(Packed, TakesSixteenBytesWhereEveryPlaceIsAMultipleOfThem) {
+TEST(Packed, TakesSixteenBytesIfAligned) {
   const StridedCopy copy =
       Packed(CopyOf(kBFloat16, {{4, 64, 32}, {32, 1, 1}}), 1 << 10);
   EXPECT_EQ(copy.pack, 8);
   EXPECT_EQ(copy.loops, (Loops{{4, 8, 4}, {4, 1, 1}}));
 }
 
-TEST(Packed, TakesLessWhereAnExtentAStrideOrAnAddressIsAMultipleOfLess) {
+TEST(Packed, TakesFewerBytesIfLessAligned) {
   EXPECT_EQ(Packed(CopyOf(kBFloat16, {{4, 64, 12}, {12, 1, 1}}), 0).pack, 4);
   EXPECT_EQ(Packed(CopyOf(kBFloat16, {{4, 34, 32}, {32, 1, 1}}), 0).pack, 2);
   EXPECT_EQ(Packed(CopyOf(kBFloat16, {{4, 64, 34}, {32, 1, 1}}), 0).pack, 2);
@@ -37,7 +38,7 @@ TEST(Packed, TakesLessWhereAnExtentAStrideOrAnAddressIsAMultipleOfLess) {
   EXPECT_EQ(Packed(CopyOf(kInt64, {{4, 64, 32}, {32, 1, 1}}), 0).pack, 2);
 }
 
-TEST(Packed, LeavesWhatIsNotBesideEachOtherOnBothSidesOrIsConverted) {
+TEST(Packed, LeavesStridedAndConvertingCopies) {
   const StridedCopy turned = CopyOf(kFloat32, {{32, 1, 32}, {32, 32, 1}});
   EXPECT_EQ(Packed(turned, 0), turned);
   StridedCopy converts = CopyOf(kFloat32, {{4, 64, 32}, {32, 1, 1}});
@@ -45,14 +46,14 @@ TEST(Packed, LeavesWhatIsNotBesideEachOtherOnBothSidesOrIsConverted) {
   EXPECT_EQ(Packed(converts, 0), converts);
 }
 
-TEST(Packed, ARunThatIsOneWordFoldsAway) {
+TEST(Packed, RunOfOneWordFoldsAway) {
   const StridedCopy copy =
       Packed(CopyOf(kBFloat16, {{16, 64, 8}, {8, 1, 1}}), 0);
   EXPECT_EQ(copy.pack, 8);
   EXPECT_EQ(copy.loops, (Loops{{16, 8, 1}}));
 }
 
-TEST(StridedCopy, PlacesBeyondThirtyTwoBitsAreCountedInMore) {
+TEST(StridedCopy, OffsetsBeyondThirtyTwoBitsUseWiderIndices) {
   const auto text = [](int64_t stride) {
     return StridedCopySource(CopyOf(kFloat32, {{2, stride, 64}, {64, 1, 1}}))
         .text;
@@ -76,7 +77,7 @@ void PrintTo(const Case& c, std::ostream* os) {
 
 class StridedCopyRuns : public ::testing::TestWithParam<Case> {};
 
-TEST_P(StridedCopyRuns, ToWhereItShouldFromAnyAddress) {
+TEST_P(StridedCopyRuns, CorrectlyFromAnyAddress) {
   const Case& c = GetParam();
   const absl::StatusOr<std::shared_ptr<Runtime>> opened = OpenEmulatedGpu();
   ASSERT_OK(opened);
@@ -90,7 +91,7 @@ TEST_P(StridedCopyRuns, ToWhereItShouldFromAnyAddress) {
   for (int64_t from_at : {0, 1, 2, 4, 8}) {
     for (int64_t to_at : {0, 1, 4}) {
       std::vector<char> want(kElements * size), got(want.size());
-      const auto place = [&](int64_t i, bool reads) {
+      const auto offset = [&](int64_t i, bool reads) {
         int64_t at = reads ? from_at : to_at;
         for (auto loop = c.loops.rbegin(); loop != c.loops.rend(); ++loop) {
           at += i % loop->extent * (reads ? loop->from : loop->to);
@@ -100,7 +101,7 @@ TEST_P(StridedCopyRuns, ToWhereItShouldFromAnyAddress) {
       };
       const StridedCopy copy = CopyOf(c.dtype, c.loops);
       for (int64_t i = 0; i < copy.elements(); ++i) {
-        std::copy_n(&from[place(i, true)], size, &want[place(i, false)]);
+        std::copy_n(&from[offset(i, true)], size, &want[offset(i, false)]);
       }
       const auto bytes = static_cast<int64_t>(from.size());
       auto* x = static_cast<char*>(*runtime.Allocate(bytes));
@@ -127,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{kFloat32, {{3, 100, 30}, {30, 1, 1}}},
                       Case{kInt64, {{7, 10, 6}, {6, 1, 1}}},
                       Case{kBool, {{7, 48, 48}, {32, 1, 1}}},
-                      // Words of 16 bytes that are turned over.
+                      // Words of 16 bytes that are transposed.
                       Case{kBFloat16, {{9, 8, 96}, {12, 72, 8}, {8, 1, 1}}},
                       Case{kFloat32, {{33, 1, 40}, {40, 33, 1}}}));
 

@@ -13,14 +13,14 @@
 
 namespace mtf::cuda {
 
-// A GPU on which programs can be prepared and never run: keeps the texts of
-// kernels and the problems that libraries are asked for. Its memory is
-// addresses, so that models of any size fit.
+// A runtime on which programs can be prepared but not run. Records the kernel
+// texts and the problems for libraries. Memory is only addresses, so models of
+// any size fit.
 class TextRuntime : public Runtime {
  public:
   using Texts = std::set<std::pair<std::string, std::string>>;  // name, text
 
-  // In the order of names and texts, whatever the threads that asked.
+  // Ordered by name and text, independent of threads.
   Texts kernels() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return kernels_;

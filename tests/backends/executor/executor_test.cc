@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a step is cut into stretches for a device that replays, and whose name
-// its errors bear. The device is the reference one, watched.
+// How a step is split into segments for a device that replays, and which
+// instructions errors name. The device is the reference device with a log.
 #include "backends/executor/executor.h"
 
 #include <cstdlib>
@@ -35,11 +35,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Notes what is asked of it: "BeginStep", "[" and "]" around a stretch, the
-// opcodes of kernels, "to" and "from" for copies of the host, "Finish".
-class WatchedDevice : public Device {
+// Logs its calls: "BeginStep", "[" and "]" around a segment, the opcodes of
+// kernels, "to" and "from" for copies to and from the device, "Finish".
+class LoggingDevice : public Device {
  public:
-  WatchedDevice() : device_(*CreateDevice("reference", {})) {}
+  LoggingDevice() : device_(*CreateDevice("reference", {})) {}
 
   absl::string_view name() const override { return "watched"; }
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
@@ -111,7 +111,7 @@ class WatchedDevice : public Device {
 
   std::vector<std::string> log;
   std::vector<std::vector<int>> groups;
-  Opcode fails_to_prepare = Opcode::kOutput;  // which nobody prepares
+  Opcode fails_to_prepare = Opcode::kOutput;  // which is never prepared
   Opcode fails_to_run = Opcode::kOutput;
 
  private:
@@ -124,7 +124,7 @@ class WatchedDevice : public Device {
         device->error_ = absl::InternalError("an illegal address");
       }
     }
-    WatchedDevice* device = nullptr;
+    LoggingDevice* device = nullptr;
     std::string name;
     Opcode opcode = Opcode::kInput;
     std::unique_ptr<Kernel> kernel;
@@ -145,8 +145,8 @@ class WatchedDevice : public Device {
 
 const Dimension kBatch{"batch", 3}, kVocab{"vocab", 5};
 
-// A variable that becomes itself plus what is read from it, and the sum of
-// that. `indices` of the input "tokens".
+// A model that adds to a variable the rows gathered from it, and fetches their
+// sum. The input "tokens" has the shape of `indices`.
 struct Model {
   explicit Model(const std::function<Tensor(Tensor)>& indices) {
     const Tensor tokens = Input(graph, "tokens", kInt32, {kBatch});
@@ -181,7 +181,7 @@ Tensor OneMore(Tensor tokens) {
 // A rank with its executor.
 class Step {
  public:
-  Step(const Model& model, WatchedDevice& device)
+  Step(const Model& model, LoggingDevice& device)
       : initialize_(model.LowerStep(/*initialize=*/true)),
         program_(model.LowerStep()),
         device_(device),
@@ -189,7 +189,7 @@ class Step {
         variables_(device),
         name_(model.sum.name()) {}
 
-  // `groups` are those of the step.
+  // `groups` are the groups that the device fuses.
   absl::Status Prepare(const std::vector<std::vector<int>>& groups = {}) {
     return ranks_.Run([&](Communicator& communicator) -> absl::Status {
       MTF_ASSIGN_OR_RETURN(
@@ -218,16 +218,16 @@ class Step {
 
  private:
   const Program initialize_, program_;
-  WatchedDevice& device_;
+  LoggingDevice& device_;
   LocalRanks ranks_;
   VariableStore variables_;
   const std::string name_;
   std::unique_ptr<Executor> executor_;
 };
 
-TEST(Executor, FedIndicesThatAreGoodMakeTheStepOneStretch) {
+TEST(Executor, ValidFedIndicesMakeTheStepOneSegment) {
   const Model model(AsTheyAre);
-  WatchedDevice device;
+  LoggingDevice device;
   Step step(model, device);
   ASSERT_OK(step.Prepare());
   for (int round = 1; round < 3; ++round) {
@@ -235,16 +235,16 @@ TEST(Executor, FedIndicesThatAreGoodMakeTheStepOneStretch) {
     ASSERT_OK(sum);
     // 1 becomes 1 + 3, which becomes 4 + 12.
     EXPECT_EQ(*sum, round == 1 ? 3 : 12);
-    // Nothing of the host's between the brackets, and no memory.
+    // No host copies and no allocations within a segment.
     EXPECT_THAT(device.log,
                 ElementsAre("to", "BeginStep", "[", "gather", "reduce", "map",
                             "copy", "]", "Finish", "from"));
   }
 }
 
-TEST(Executor, FedIndicesThatAreBadRunUpToTheAgreement) {
+TEST(Executor, InvalidFedIndicesRunUpToTheAgreement) {
   const Model model(AsTheyAre);
-  WatchedDevice device;
+  LoggingDevice device;
   Step step(model, device);
   ASSERT_OK(step.Prepare());
   EXPECT_THAT(step.Run({0, 5, 4}),
@@ -257,9 +257,9 @@ TEST(Executor, FedIndicesThatAreBadRunUpToTheAgreement) {
   EXPECT_EQ(*sum, 3) << "as if nothing had been";
 }
 
-TEST(Executor, ComputedIndicesMakeTheStepTwoStretches) {
+TEST(Executor, ComputedIndicesMakeTheStepTwoSegments) {
   const Model model(OneMore);
-  WatchedDevice device;
+  LoggingDevice device;
   Step step(model, device);
   ASSERT_OK(step.Prepare());
   const absl::StatusOr<double> sum = step.Run({0, 3, 3});
@@ -273,23 +273,23 @@ TEST(Executor, ComputedIndicesMakeTheStepTwoStretches) {
   EXPECT_THAT(*step.Run({0, 3, 3}), 12);
 }
 
-// The place of the first such instruction.
-int PlaceOf(const Program& program, Opcode opcode) {
+// The index of the first instruction with this opcode.
+int IndexOf(const Program& program, Opcode opcode) {
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     if (program.instructions[i].opcode == opcode) return static_cast<int>(i);
   }
   return -1;
 }
 
-TEST(Executor, AGroupThatChangesVariablesWaitsForTheAgreement) {
+TEST(Executor, AGroupThatChangesVariablesRunsAfterTheAgreement) {
   const Model model(OneMore);
   const Program program = model.LowerStep();
-  const int gather = PlaceOf(program, Opcode::kGather);
-  const int reduce = PlaceOf(program, Opcode::kReduce);
+  const int gather = IndexOf(program, Opcode::kGather);
+  const int reduce = IndexOf(program, Opcode::kReduce);
   const int update = program.buffers.commit;
   ASSERT_LT(gather, reduce);
   ASSERT_LT(reduce, update);
-  WatchedDevice device;
+  LoggingDevice device;
   Step step(model, device);
   ASSERT_OK(step.Prepare({{reduce, update}}));
   ASSERT_OK(step.Run({0, 3, 3}));
@@ -298,12 +298,13 @@ TEST(Executor, AGroupThatChangesVariablesWaitsForTheAgreement) {
                                       "Finish", "from"));
 }
 
-TEST(Executor, AGroupAcrossWhatMayFailIsTakenApartWhereItChangesVariables) {
+TEST(Executor,
+     AGroupThatWritesVariablesBeforeAnInstructionThatCanFailIsNotFused) {
   const Model model(OneMore);
   const Program program = model.LowerStep();
-  const int indices = PlaceOf(program, Opcode::kMap);
-  ASSERT_LT(indices, PlaceOf(program, Opcode::kGather));
-  WatchedDevice device;
+  const int indices = IndexOf(program, Opcode::kMap);
+  ASSERT_LT(indices, IndexOf(program, Opcode::kGather));
+  LoggingDevice device;
   Step step(model, device);
   ASSERT_OK(step.Prepare({{indices, program.buffers.commit}}));
   ASSERT_OK(step.Run({0, 3, 3}));
@@ -314,7 +315,7 @@ TEST(Executor, AGroupAcrossWhatMayFailIsTakenApartWhereItChangesVariables) {
 
 TEST(Executor, AnInstructionThatCannotBePreparedIsNamed) {
   const Model model(AsTheyAre);
-  WatchedDevice device;
+  LoggingDevice device;
   device.fails_to_prepare = Opcode::kGather;
   Step step(model, device);
   EXPECT_THAT(step.Prepare(),
@@ -323,9 +324,9 @@ TEST(Executor, AnInstructionThatCannotBePreparedIsNamed) {
                              HasSubstr("= gather gather (executor_test.cc:"))));
 }
 
-TEST(Executor, AStepThatFailsOnTheDeviceSaysHowToFindOutWhere) {
+TEST(Executor, AnErrorOfTheDeviceSaysHowToFindTheInstruction) {
   const Model model(AsTheyAre);
-  WatchedDevice device;
+  LoggingDevice device;
   Step step(model, device);
   ASSERT_OK(step.Prepare());
   device.fails_to_run = Opcode::kReduce;
@@ -338,7 +339,7 @@ TEST(Executor, AStepThatFailsOnTheDeviceSaysHowToFindOutWhere) {
 TEST(Executor, BlockingNamesTheInstructionThatFails) {
   setenv("MTF_CUDA_BLOCKING", "1", 1);
   const Model model(AsTheyAre);
-  WatchedDevice device;
+  LoggingDevice device;
   Step step(model, device);
   const absl::Status prepared = step.Prepare();
   unsetenv("MTF_CUDA_BLOCKING");

@@ -26,20 +26,20 @@ std::string LimitsOf(const std::string& text) {
   return found;
 }
 
-TEST(FedIndices, ThoseOfInputsHaveTheSmallestTableAsLimit) {
+TEST(FedIndices, TheLimitOfAnInputIsItsSmallestTable) {
   EXPECT_EQ(LimitsOf(R"(
 mesh{x:2}
 %i : i32[batch:8/x] = input i
 %all : i32[batch:8] = all_gather(%i) batch over{x}
 %t : f32[vocab:10, d:4] = read_variable t
-%u : f32[place:7, d:4] = read_variable u
+%u : f32[row:7, d:4] = read_variable u
 %a : f32[batch:8, d:4] = gather(%t, %all) vocab
-%b : f32[batch:8/x, d:4] = gather(%u, %i) place
+%b : f32[batch:8/x, d:4] = gather(%u, %i) row
 )"),
             "i < 7; ");
 }
 
-TEST(FedIndices, WhatIsComputedMayBeAnything) {
+TEST(FedIndices, ComputedIndicesHaveNoLimits) {
   EXPECT_EQ(LimitsOf(R"(
 mesh{x:2}
 %i : i32[batch:8/x] = input i
@@ -50,7 +50,7 @@ mesh{x:2}
             "computed");
 }
 
-TEST(FedIndices, PlacesOfTheGreatestAreGood) {
+TEST(FedIndices, IndicesOfTopKAreInRange) {
   const std::string ranked = R"(
 mesh{x:2}
 %x : f32[batch:8, expert:12/x] = input x
@@ -65,7 +65,7 @@ mesh{x:2}
       LimitsOf(ranked + "%y : f32[batch:8, k:3] unreduced{x} = gather(%x, %i) "
                         "expert\n"),
       "");
-  // In twelve, but not in eleven.
+  // In a dimension of twelve, but not of eleven.
   EXPECT_EQ(
       LimitsOf(ranked + "%t : f32[expert:11] = read_variable t\n"
                         "%y : f32[batch:8, k:3] = gather(%t, %i) expert\n"),

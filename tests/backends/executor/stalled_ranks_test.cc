@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank that does not come to a collective is named, with where it is.
+// The error of a timeout names the rank that is missing, and its position.
 #include "backends/executor/stalled_ranks.h"
 
 #include <atomic>
@@ -37,7 +37,7 @@ TEST(RankPosition, FitsIntoAWord) {
         RankPosition{16383, 16777215, 33554431, true}}) {
     EXPECT_EQ(RankPosition::Unpack(position.Pack()), position);
   }
-  // A longer run counts on from 0.
+  // The step wraps around.
   EXPECT_EQ(RankPosition::Unpack(RankPosition{1, 1 << 24, 5, true}.Pack()),
             (RankPosition{1, 0, 5, true}));
 }
@@ -70,14 +70,14 @@ void Sleep(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-// However slow the machine is: until the condition holds, or a minute.
+// Waits until the condition holds, for at most a minute.
 template <class Condition>
 void WaitUntil(const Condition& condition) {
   for (int i = 0; i < 6000 && !condition(); ++i) Sleep(0.01);
 }
 
-// Ranks that run a program step by step. One for which `is_late` stays away
-// until another has given up.
+// Ranks that run a program step by step. A rank for which `is_late` waits until
+// another one has timed out.
 absl::Status RunSteps(
     const std::string& mesh, double timeout, int steps,
     const std::function<bool(int64_t rank, int step)>& is_late) {
@@ -108,7 +108,7 @@ absl::Status RunSteps(
   });
 }
 
-TEST(StalledRanks, TheOneThatStaysAwayIsNamedWithItsPlace) {
+TEST(StalledRanks, AMissingRankIsNamedWithItsPosition) {
   const absl::Status status =
       RunSteps("model:4", 2, 10,
                [](int64_t rank, int step) { return rank == 3 && step == 7; });
@@ -128,7 +128,7 @@ TEST(StalledRanks, TheOneThatStaysAwayIsNamedWithItsPlace) {
                      HasSubstr("--collective_timeout"))));
 }
 
-TEST(StalledRanks, RanksThatWaitForThoseThatWaitAreToldToo) {
+TEST(StalledRanks, RanksThatWaitForWaitingRanksAreReportedToo) {
   const absl::Status status =
       RunSteps("data:2,model:2", 2, 10,
                [](int64_t rank, int step) { return rank == 3 && step == 7; });
@@ -140,7 +140,7 @@ TEST(StalledRanks, RanksThatWaitForThoseThatWaitAreToldToo) {
                              Not(HasSubstr("the other")))));
 }
 
-TEST(StalledRanks, ARankThatHasNotBegunIsToldSo) {
+TEST(StalledRanks, ARankThatHasNotStartedIsReported) {
   EXPECT_THAT(
       RunSteps("model:2", 0.5, 1, [](int64_t rank, int) { return rank == 0; }),
       StatusIs(absl::StatusCode::kDeadlineExceeded,
@@ -159,7 +159,7 @@ TEST(StalledRanks, SlowRanksWithinTheLimitAreWaitedFor) {
   }));
 }
 
-TEST(StalledRanksDeathTest, OneThatNeverComesEndsTheProcess) {
+TEST(StalledRanksDeathTest, ARankThatNeverReturnsEndsTheProcess) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(
       (void)RunSteps("model:3", 2, 3,
@@ -172,8 +172,8 @@ TEST(StalledRanksDeathTest, OneThatNeverComesEndsTheProcess) {
       "model .*the others are at 1");
 }
 
-// A rank that has shown that it is at a collective, and then stops.
-TEST(StalledRanks, OneThatStopsWithinACollectiveIsNamedFirst) {
+// A rank that has published that it is at a collective, and then stops.
+TEST(StalledRanks, ARankThatStopsWithinACollectiveIsNamedFirst) {
   Graph graph;
   const Program program = TwoSums(graph, "model:3");
   SetCollectiveTimeout(0.3);
@@ -211,7 +211,7 @@ TEST(StalledRanks, OneThatStopsWithinACollectiveIsNamedFirst) {
                              HasSubstr(" waited 0.3 s for rank 1 to join"))));
 }
 
-// Ranks of which some are on another host.
+// Ranks some of which are on another host.
 class OtherHosts : public Communicator {
  public:
   explicit OtherHosts(const Mesh& mesh) : Communicator(mesh, 0) {
@@ -256,7 +256,7 @@ class OtherHosts : public Communicator {
   RankPositionSlot slots_[2];
 };
 
-TEST(StalledRanks, OfOtherHostsNothingIsMadeUp) {
+TEST(StalledRanks, PositionsOnOtherHostsAreUnknown) {
   Graph graph;
   const Program program = TwoSums(graph, "data:2,model:2");
   OtherHosts communicator(program.mesh);
@@ -272,7 +272,7 @@ TEST(StalledRanks, OfOtherHostsNothingIsMadeUp) {
             HasSubstr("; ranks 2-3 are on other hosts, positions unknown\n"),
             HasSubstr("\n  waited   rank 0 waited\n"),
             ::testing::EndsWith("\n  help     wait")));
-  // Who is known to be waited for is not told to be there.
+  // A rank that is known to be missing is not reported to be at the collective.
   absl::Status with_missing = timeout;
   with_missing.SetPayload(kMissingRanks, absl::Cord("1"));
   communicator.slot(1).word = here.Pack();
@@ -287,7 +287,7 @@ TEST(StalledRanks, OfOtherHostsNothingIsMadeUp) {
       std::string(
           NameStalledRanks(timeout, program, here, communicator).message()),
       StartsWith("ranks 0-1 are at 2, all_reduce of "));
-  // A rank in the program of an evaluation, say.
+  // A rank in another program, such as an evaluation.
   communicator.slot(1).word = RankPosition{2, 4, 1, true}.Pack();
   EXPECT_THAT(
       std::string(
@@ -295,7 +295,7 @@ TEST(StalledRanks, OfOtherHostsNothingIsMadeUp) {
       HasSubstr("rank 1 is in another program"));
 }
 
-TEST(StalledRanks, OtherErrorsStayAsTheyAre) {
+TEST(StalledRanks, OtherErrorsAreUnchanged) {
   Graph graph;
   const Program program = TwoSums(graph, "model:2");
   OtherHosts communicator(program.mesh);
@@ -321,7 +321,7 @@ TEST(StallWatchDeathTest, EndsAProcessThatWaitsForMessages) {
       "another host");
 }
 
-TEST(StallWatch, ARankThatMovesOnOrComputesIsLeftAlone) {
+TEST(StallWatch, IgnoresRanksThatAdvanceOrCompute) {
   Graph graph;
   const Program program = TwoSums(graph, "data:2,model:2");
   OtherHosts communicator(program.mesh);

@@ -246,13 +246,13 @@ mesh{data:2}
 %x : f32[b:8/data, h:16] = input x
 %y : f32[b:8/data, h:16, k:4] = input y
 %a : f32[h:16] unreduced{data} = reduce(%x) sum
-%a.cut : f32[h:16/data] = reduce_scatter(%a) sum h over{data}
+%a.shard : f32[h:16/data] = reduce_scatter(%a) sum h over{data}
 %b : f32[h:16, k:4] unreduced{data} = reduce(%y) sum
-%b.cut : f32[h:16, k:4/data] = reduce_scatter(%b) sum k over{data}
+%b.shard : f32[h:16, k:4/data] = reduce_scatter(%b) sum k over{data}
 %c : f32[] unreduced{data} = reduce(%x) sum
 %c.sum : f32[] = all_reduce(%c) sum over{data}
-output(%a.cut) a
-output(%b.cut) b
+output(%a.shard) a
+output(%b.shard) b
 output(%c.sum) c
 )"),
             R"(
@@ -262,9 +262,9 @@ mesh{data:2}
 %a : f32[h:16] unreduced{data} = reduce(%x) sum
 %b : f32[h:16, k:4] unreduced{data} = reduce(%y) sum
 %c : f32[] unreduced{data} = reduce(%x) sum
-%a.cut : f32[h:16/data], %b.cut : f32[h:16, k:4/data] = reduce_scatter(%a, %b) sum h, k over{data}
-output(%a.cut) a
-output(%b.cut) b
+%a.shard : f32[h:16/data], %b.shard : f32[h:16, k:4/data] = reduce_scatter(%a, %b) sum h, k over{data}
+output(%a.shard) a
+output(%b.shard) b
 %c.sum : f32[] = all_reduce(%c) sum over{data}
 output(%c.sum) c
 )");

@@ -80,14 +80,14 @@ TEST(ExpandReshards, ShardedToReplicatedIsOneAllGather) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/data] = input x
-%whole : f32[b:8, h:16] = reshard(%x)
-output(%whole) s
+%full : f32[b:8, h:16] = reshard(%x)
+output(%full) s
 )"),
             R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/data] = input x
-%whole : f32[b:8, h:16] = all_gather(%x) h over{data}
-output(%whole) s
+%full : f32[b:8, h:16] = all_gather(%x) h over{data}
+output(%full) s
 )");
 }
 
@@ -95,14 +95,14 @@ TEST(ExpandReshards, AxesOfOneDimensionAreGatheredTogether) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/data+model] = input x
-%whole : f32[b:8, h:16] = reshard(%x)
-output(%whole) s
+%full : f32[b:8, h:16] = reshard(%x)
+output(%full) s
 )"),
             R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16/data+model] = input x
-%whole : f32[b:8, h:16] = all_gather(%x) h over{data, model}
-output(%whole) s
+%full : f32[b:8, h:16] = all_gather(%x) h over{data, model}
+output(%full) s
 )");
 }
 
@@ -125,14 +125,14 @@ TEST(ExpandReshards, ReplicatedToShardedIsOneAllSlice) {
   EXPECT_EQ(AfterPass("expand_reshards", R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16] = input x
-%cut : f32[b:8, h:16/data] = reshard(%x)
-output(%cut) s
+%shard : f32[b:8, h:16/data] = reshard(%x)
+output(%shard) s
 )"),
             R"(
 mesh{data:2, model:2}
 %x : f32[b:8, h:16] = input x
-%cut : f32[b:8, h:16/data] = all_slice(%x) h over{data}
-output(%cut) s
+%shard : f32[b:8, h:16/data] = all_slice(%x) h over{data}
+output(%shard) s
 )");
 }
 
@@ -171,16 +171,16 @@ TEST(ExpandReshards, IntermediateValuesHaveNames) {
 mesh{data:2, model:4}
 %x : f32[b:8/data, h:16/model] = input x
 %y : f32[b:8/data] unreduced{model} = reduce(%x) sum
-%whole : f32[b:8] = reshard(%y)
-output(%whole) s
+%full : f32[b:8] = reshard(%y)
+output(%full) s
 )"),
             R"(
 mesh{data:2, model:4}
 %x : f32[b:8/data, h:16/model] = input x
 %y : f32[b:8/data] unreduced{model} = reduce(%x) sum
 %y.sum : f32[b:8/data] = all_reduce(%y) sum over{model}
-%whole : f32[b:8] = all_gather(%y.sum) b over{data}
-output(%whole) s
+%full : f32[b:8] = all_gather(%y.sum) b over{data}
+output(%full) s
 )");
 }
 
@@ -202,8 +202,8 @@ output(%all) s
 rule b:data from "x"
 %x : f32[b:8/data, h:16] = input x
 %y : f32[h:16] unreduced{data} = reduce(%x) sum
-%y.cut : f32[h:16/model] unreduced{data} = all_slice(%y) h over{model} for{b/data rule 0}
-%y.sum : f32[h:16/model] = all_reduce(%y.cut) sum over{data} for{b/data rule 0}
+%y.sliced : f32[h:16/model] unreduced{data} = all_slice(%y) h over{model} for{b/data rule 0}
+%y.sum : f32[h:16/model] = all_reduce(%y.sliced) sum over{data} for{b/data rule 0}
 %all : f32[h:16] = all_gather(%y.sum) h over{model} for{b/data rule 0}
 output(%all) s
 )");

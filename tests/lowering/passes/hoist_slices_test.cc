@@ -22,8 +22,8 @@ mesh{model:2}
 %y : f32[l:8, d:4] unreduced{model} = einsum(%x, %v) sum{f}
 %y.sum : f32[l:8, d:4] = all_reduce(%y) sum over{model}
 %z : f32[l:8, d:4] = map(%y.sum, %bias) add
-%cut : f32[l:8/model, d:4] = all_slice(%z) l over{model}
-output(%cut) z
+%shard : f32[l:8/model, d:4] = all_slice(%z) l over{model}
+output(%shard) z
 )"),
             R"(
 mesh{model:2}
@@ -33,8 +33,8 @@ mesh{model:2}
 %y : f32[l:8, d:4] unreduced{model} = einsum(%x, %v) sum{f}
 %y.sum : f32[l:8, d:4] = all_reduce(%y) sum over{model}
 %y.sum_1 : f32[l:8/model, d:4] = all_slice(%y.sum) l over{model}
-%cut : f32[l:8/model, d:4] = map(%y.sum_1, %bias) add
-output(%cut) z
+%shard : f32[l:8/model, d:4] = map(%y.sum_1, %bias) add
+output(%shard) z
 )");
 }
 
@@ -50,8 +50,8 @@ mesh{model:2}
 %z : f32[l:8, d:4] = map(%s, %y.sum) mul
 %w : bf16[l:8, d:4] = map(%z) [cast.bf16($0)]
 %u : bf16[l:8, d:4] = reshape(%w)
-%cut : bf16[l:8/model, d:4] = all_slice(%u) l over{model}
-output(%cut) z
+%shard : bf16[l:8/model, d:4] = all_slice(%u) l over{model}
+output(%shard) z
 )"),
             R"(
 mesh{model:2}
@@ -63,8 +63,8 @@ mesh{model:2}
 %y.sum_1 : f32[l:8/model, d:4] = reduce_scatter(%y) sum l over{model}
 %z : f32[l:8/model, d:4] = map(%s_1, %y.sum_1) mul
 %w : bf16[l:8/model, d:4] = map(%z) [cast.bf16($0)]
-%cut : bf16[l:8/model, d:4] = reshape(%w)
-output(%cut) z
+%shard : bf16[l:8/model, d:4] = reshape(%w)
+output(%shard) z
 )");
 }
 
@@ -73,8 +73,8 @@ TEST(HoistSlices, SliceWithoutAnAllReduceIsUnchanged) {
 mesh{model:2}
 %x : f32[l:8, d:4] = input x
 %z : f32[l:8, d:4] = map(%x) relu
-%cut : f32[l:8/model, d:4] = all_slice(%z) l over{model}
-output(%cut) z
+%shard : f32[l:8/model, d:4] = all_slice(%z) l over{model}
+output(%shard) z
 )");
 }
 
@@ -85,8 +85,8 @@ mesh{data:2, model:2}
 %y : f32[l:8] unreduced{data} = reduce(%x) sum
 %y.sum : f32[l:8] = all_reduce(%y) sum over{data}
 %z : f32[l:8] = map(%y.sum) relu
-%cut : f32[l:8/model] = all_slice(%z) l over{model}
-output(%cut) z
+%shard : f32[l:8/model] = all_slice(%z) l over{model}
+output(%shard) z
 )");
 }
 
@@ -97,8 +97,8 @@ mesh{model:2}
 %y : f32[l:8] unreduced{model} = reduce(%x) sum
 %y.sum : f32[l:8] = all_reduce(%y) sum over{model}
 %z : f32[l:8] = map(%y.sum) relu
-%cut : f32[l:8/model] = all_slice(%z) l over{model}
-output(%cut) z
+%shard : f32[l:8/model] = all_slice(%z) l over{model}
+output(%shard) z
 output(%y.sum) y
 )");
 }
@@ -110,8 +110,8 @@ mesh{model:2}
 %y : f32[l:8] unreduced{model} = reduce(%x) sum
 %y.sum : f32[l:8] = all_reduce(%y) sum over{model}
 %z : f32[l:8] = map(%y.sum) relu
-%cut : f32[l:8/model] = all_slice(%z) l over{model}
-output(%cut) z
+%shard : f32[l:8/model] = all_slice(%z) l over{model}
+output(%shard) z
 output(%z) y
 )");
 }
@@ -124,8 +124,8 @@ mesh{model:2}
 %y : f32[l:8] unreduced{model} = reduce(%x) sum
 %y.sum : f32[l:8] = all_reduce(%y) sum over{model}
 %z : f32[a:4, l:2] = reshape(%y.sum)
-%cut : f32[a:4/model, l:2] = all_slice(%z) a over{model}
-output(%cut) z
+%shard : f32[a:4/model, l:2] = all_slice(%z) a over{model}
+output(%shard) z
 )");
 }
 

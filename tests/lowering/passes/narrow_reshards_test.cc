@@ -22,8 +22,8 @@ mesh{model:2}
 %v : bf16[h:16/model, o:4] = input v
 %y : bf16[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
 %wide : f32[b:8, o:4] unreduced{model} = map(%y) [cast.f32($0)]
-%whole : f32[b:8, o:4] = reshard(%wide)
-output(%whole) s
+%full : f32[b:8, o:4] = reshard(%wide)
+output(%full) s
 )"),
             R"(
 mesh{model:2}
@@ -31,8 +31,8 @@ mesh{model:2}
 %v : bf16[h:16/model, o:4] = input v
 %y : bf16[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
 %y_1 : bf16[b:8, o:4] = reshard(%y)
-%whole : f32[b:8, o:4] = map(%y_1) [cast.f32($0)]
-output(%whole) s
+%full : f32[b:8, o:4] = map(%y_1) [cast.f32($0)]
+output(%full) s
 )");
 }
 
@@ -41,15 +41,15 @@ TEST(NarrowReshards, WideningCastMovesAfterAGather) {
 mesh{model:2}
 %x : bf16[b:8/model] = input x
 %wide : f32[b:8/model] = map(%x) [cast.f32($0)]
-%whole : f32[b:8] = reshard(%wide)
-output(%whole) s
+%full : f32[b:8] = reshard(%wide)
+output(%full) s
 )"),
             R"(
 mesh{model:2}
 %x : bf16[b:8/model] = input x
 %x_1 : bf16[b:8] = reshard(%x)
-%whole : f32[b:8] = map(%x_1) [cast.f32($0)]
-output(%whole) s
+%full : f32[b:8] = map(%x_1) [cast.f32($0)]
+output(%full) s
 )");
 }
 
@@ -57,8 +57,8 @@ TEST(NarrowReshards, NarrowingCastMovesBeforeAGather) {
   EXPECT_EQ(AfterPass(kPass, R"(
 mesh{data:2}
 %w : f32[io:8/data] = read_variable w
-%whole : f32[io:8] = reshard(%w)
-%half : bf16[io:8] = map(%whole) [cast.bf16($0)]
+%full : f32[io:8] = reshard(%w)
+%half : bf16[io:8] = map(%full) [cast.bf16($0)]
 output(%half) s
 )"),
             R"(
@@ -76,8 +76,8 @@ TEST(NarrowReshards, NarrowingCastStaysAfterASum) {
 mesh{data:2}
 %x : f32[b:8/data, o:4] = input x
 %sum : f32[o:4] unreduced{data} = reduce(%x) sum
-%whole : f32[o:4] = reshard(%sum)
-%half : bf16[o:4] = map(%whole) [cast.bf16($0)]
+%full : f32[o:4] = reshard(%sum)
+%half : bf16[o:4] = map(%full) [cast.bf16($0)]
 output(%half) s
 )");
 }
@@ -87,17 +87,17 @@ TEST(NarrowReshards, CastWithASecondReaderIsUnchanged) {
 mesh{model:2}
 %x : bf16[b:8/model] = input x
 %wide : f32[b:8/model] = map(%x) [cast.f32($0)]
-%whole : f32[b:8] = reshard(%wide)
-output(%whole) s
+%full : f32[b:8] = reshard(%wide)
+output(%full) s
 output(%wide) t
 )");
   ExpectUnchanged(kPass, R"(
 mesh{data:2}
 %w : f32[io:8/data] = read_variable w
-%whole : f32[io:8] = reshard(%w)
-%half : bf16[io:8] = map(%whole) [cast.bf16($0)]
+%full : f32[io:8] = reshard(%w)
+%half : bf16[io:8] = map(%full) [cast.bf16($0)]
 output(%half) s
-output(%whole) t
+output(%full) t
 )");
 }
 
@@ -106,8 +106,8 @@ TEST(NarrowReshards, CastBetweenEqualSizesIsUnchanged) {
 mesh{model:2}
 %x : i32[b:8/model] = input x
 %float : f32[b:8/model] = map(%x) [cast.f32($0)]
-%whole : f32[b:8] = reshard(%float)
-output(%whole) s
+%full : f32[b:8] = reshard(%float)
+output(%full) s
 )");
 }
 

@@ -94,34 +94,34 @@ TEST(OverlapCollectives, NextParameterIsGatheredDuringTheUseOfThisOne) {
 mesh{x:2}
 %a : f32[b:4, c:8] = input a
 %u : f32[c:8/x=4, d:8] = read_variable u
-%u.whole : f32[c:8, d:8] = all_gather(%u) c over{x}
-%h : f32[b:4, d:8] = einsum(%a, %u.whole) sum{c} by{m 4 n 8 k 8}
+%u.full : f32[c:8, d:8] = all_gather(%u) c over{x}
+%h : f32[b:4, d:8] = einsum(%a, %u.full) sum{c} by{m 4 n 8 k 8}
 %v : f32[d:8/x=4, e:8] = read_variable v
-%v.whole : f32[d:8, e:8] = all_gather(%v) d over{x}
-%i : f32[b:4, e:8] = einsum(%h, %v.whole) sum{d} by{m 4 n 8 k 8}
+%v.full : f32[d:8, e:8] = all_gather(%v) d over{x}
+%i : f32[b:4, e:8] = einsum(%h, %v.full) sum{d} by{m 4 n 8 k 8}
 %w : f32[e:8/x=4, f:8] = read_variable w
 %w.half : bf16[e:8/x=4, f:8] = map(%w) [cast.bf16($0)]
-%w.whole : bf16[e:8, f:8] = all_gather(%w.half) e over{x}
+%w.full : bf16[e:8, f:8] = all_gather(%w.half) e over{x}
 %i.half : bf16[b:4, e:8] = map(%i) [cast.bf16($0)]
-%j : bf16[b:4, f:8] = einsum(%i.half, %w.whole) sum{e} by{m 4 n 8 k 8}
+%j : bf16[b:4, f:8] = einsum(%i.half, %w.full) sum{e} by{m 4 n 8 k 8}
 output(%j) j
 )"),
             R"(
 mesh{x:2}
 %a : f32[b:4, c:8] = input a
 %u : f32[c:8/x=4, d:8] = read_variable u
-%u.whole : f32[c:8, d:8] = all_gather(%u) c over{x}
+%u.full : f32[c:8, d:8] = all_gather(%u) c over{x}
 %v : f32[d:8/x=4, e:8] = read_variable v
-%v.whole : f32[d:8, e:8] = all_gather(%v) d over{x} asynchronous
-%h : f32[b:4, d:8] = einsum(%a, %u.whole) sum{c} by{m 4 n 8 k 8}
+%v.full : f32[d:8, e:8] = all_gather(%v) d over{x} asynchronous
+%h : f32[b:4, d:8] = einsum(%a, %u.full) sum{c} by{m 4 n 8 k 8}
 %w : f32[e:8/x=4, f:8] = read_variable w
 %w.half : bf16[e:8/x=4, f:8] = map(%w) [cast.bf16($0)]
-%w.whole : bf16[e:8, f:8] = all_gather(%w.half) e over{x} asynchronous
-wait(%v.whole)
-%i : f32[b:4, e:8] = einsum(%h, %v.whole) sum{d} by{m 4 n 8 k 8}
+%w.full : bf16[e:8, f:8] = all_gather(%w.half) e over{x} asynchronous
+wait(%v.full)
+%i : f32[b:4, e:8] = einsum(%h, %v.full) sum{d} by{m 4 n 8 k 8}
 %i.half : bf16[b:4, e:8] = map(%i) [cast.bf16($0)]
-wait(%w.whole)
-%j : bf16[b:4, f:8] = einsum(%i.half, %w.whole) sum{e} by{m 4 n 8 k 8}
+wait(%w.full)
+%j : bf16[b:4, f:8] = einsum(%i.half, %w.full) sum{e} by{m 4 n 8 k 8}
 output(%j) j
 )");
 }
@@ -135,14 +135,14 @@ mesh{x:2}
 %v : f32[c:8/x=4] = read_variable v
 %w : f32[c:8/x=4] = read_variable w
 %a : f32[c:8] = input a
-%w.whole : f32[c:8] = all_gather(%w) c over{x}
-%w.named : f32[d:8] = reshape(%w.whole)
-%u.whole : f32[c:8] = all_gather(%u) c over{x}
-%h : f32[c:8] = map(%a, %u.whole) add
-%v.whole : f32[c:8] = all_gather(%v) c over{x}
-%i : f32[c:8] = map(%a, %v.whole) mul
-%t.whole : f32[c:8] = all_gather(%t) c over{x}
-%k : f32[c:8] = map(%a, %t.whole) add
+%w.full : f32[c:8] = all_gather(%w) c over{x}
+%w.named : f32[d:8] = reshape(%w.full)
+%u.full : f32[c:8] = all_gather(%u) c over{x}
+%h : f32[c:8] = map(%a, %u.full) add
+%v.full : f32[c:8] = all_gather(%v) c over{x}
+%i : f32[c:8] = map(%a, %v.full) mul
+%t.full : f32[c:8] = all_gather(%t) c over{x}
+%k : f32[c:8] = map(%a, %t.full) add
 %l : f32[c:8, d:8] = map(%a, %w.named) add
 output(%h) h
 output(%i) i
@@ -156,17 +156,17 @@ mesh{x:2}
 %v : f32[c:8/x=4] = read_variable v
 %w : f32[c:8/x=4] = read_variable w
 %a : f32[c:8] = input a
-%u.whole : f32[c:8] = all_gather(%u) c over{x}
-%v.whole : f32[c:8] = all_gather(%v) c over{x} asynchronous
-%t.whole : f32[c:8] = all_gather(%t) c over{x} asynchronous
-%h : f32[c:8] = map(%a, %u.whole) add
-%w.whole : f32[c:8] = all_gather(%w) c over{x} asynchronous
-wait(%v.whole)
-%i : f32[c:8] = map(%a, %v.whole) mul
-wait(%t.whole)
-%k : f32[c:8] = map(%a, %t.whole) add
-wait(%w.whole)
-%w.named : f32[d:8] = reshape(%w.whole)
+%u.full : f32[c:8] = all_gather(%u) c over{x}
+%v.full : f32[c:8] = all_gather(%v) c over{x} asynchronous
+%t.full : f32[c:8] = all_gather(%t) c over{x} asynchronous
+%h : f32[c:8] = map(%a, %u.full) add
+%w.full : f32[c:8] = all_gather(%w) c over{x} asynchronous
+wait(%v.full)
+%i : f32[c:8] = map(%a, %v.full) mul
+wait(%t.full)
+%k : f32[c:8] = map(%a, %t.full) add
+wait(%w.full)
+%w.named : f32[d:8] = reshape(%w.full)
 %l : f32[c:8, d:8] = map(%a, %w.named) add
 output(%h) h
 output(%i) i
@@ -184,8 +184,8 @@ mesh{x:2}
 %v : f32[d:8/x=4] = read_variable v
 %t : f32[b:4, c:8] = map(%a) exp
 %h : f32[b:4, d:8] = einsum(%t, %w) sum{c} by{m 4 n 8 k 8}
-%v.whole : f32[d:8] = all_gather(%v) d over{x}
-%i : f32[b:4, d:8] = map(%h, %v.whole) add
+%v.full : f32[d:8] = all_gather(%v) d over{x}
+%i : f32[b:4, d:8] = map(%h, %v.full) add
 %j : f32[b:4, d:8] = map(%i) relu
 output(%j) j
 )"),
@@ -194,11 +194,11 @@ mesh{x:2}
 %a : f32[b:4, c:8] = input a
 %w : f32[c:8, d:8] = input w
 %v : f32[d:8/x=4] = read_variable v
-%v.whole : f32[d:8] = all_gather(%v) d over{x} asynchronous
+%v.full : f32[d:8] = all_gather(%v) d over{x} asynchronous
 %t : f32[b:4, c:8] = map(%a) exp
-wait(%v.whole)
+wait(%v.full)
 %h : f32[b:4, d:8] = einsum(%t, %w) sum{c} by{m 4 n 8 k 8}
-%i : f32[b:4, d:8] = map(%h, %v.whole) add
+%i : f32[b:4, d:8] = map(%h, %v.full) add
 %j : f32[b:4, d:8] = map(%i) relu
 output(%j) j
 )");
@@ -335,8 +335,8 @@ mesh{x:2}
 %w : f32[d:8] = read_variable w
 %v.part : f32[d:8/x=4] = all_slice(%v) d over{x}
 %v.new : f32[d:8/x=4] = map(%v.part) exp
-%v.whole : f32[d:8] = all_gather(%v.new) d over{x}
-%v.kept : f32[d:8] = write_variable(%v.whole) v
+%v.full : f32[d:8] = all_gather(%v.new) d over{x}
+%v.kept : f32[d:8] = write_variable(%v.full) v
 %w.new : f32[d:8] = map(%w) exp
 %w.kept : f32[d:8] = write_variable(%w.new) w
 )"),
@@ -346,11 +346,11 @@ mesh{x:2}
 %w : f32[d:8] = read_variable w
 %v.part : f32[d:8/x=4] = all_slice(%v) d over{x}
 %v.new : f32[d:8/x=4] = map(%v.part) exp
-%v.whole : f32[d:8] = all_gather(%v.new) d over{x} asynchronous
+%v.full : f32[d:8] = all_gather(%v.new) d over{x} asynchronous
 %w.new : f32[d:8] = map(%w) exp
 %w.kept : f32[d:8] = write_variable(%w.new) w
-wait(%v.whole)
-%v.kept : f32[d:8] = write_variable(%v.whole) v
+wait(%v.full)
+%v.kept : f32[d:8] = write_variable(%v.full) v
 )");
 }
 

@@ -78,20 +78,20 @@ std::string Program1(absl::string_view section, absl::string_view between) {
 %w : f32[d:8/data] = read_variable w
 )",
                       kOthers,
-                      "%w.whole : f32[d:8] = all_gather(%w) d over{data} "
+                      "%w.full : f32[d:8] = all_gather(%w) d over{data} "
                       "for{d/data rule 0}\n",
-                      kOthersGathered,
-                      "%y : f32[d:8] = map(%x, %w.whole) mul\n", between,
-                      "%z : f32[d:8] = map(%q, %w.whole) mul\noutput(%z) z\n");
+                      kOthersGathered, "%y : f32[d:8] = map(%x, %w.full) mul\n",
+                      between,
+                      "%z : f32[d:8] = map(%q, %w.full) mul\noutput(%z) z\n");
 }
 
 // Every gather directly precedes its first reader, and is repeated for a
 // distant one.
 TEST(RegatherParameters, DistantReadersGatherAgain) {
   EXPECT_EQ(Order(Program1("[parameters] ", OtherLayers("y", "q"))),
-            "w.whole(w) y(x,w.whole) o0(p0) q0(y,o0) o1(p1) q1(q0,o1) o2(p2) "
-            "q2(q1,o2) o3(p3) q3(q2,o3) o4(p4) q(q3,o4) w.whole_1(w) "
-            "z(q,w.whole_1) output");
+            "w.full(w) y(x,w.full) o0(p0) q0(y,o0) o1(p1) q1(q0,o1) o2(p2) "
+            "q2(q1,o2) o3(p3) q3(q2,o3) o4(p4) q(q3,o4) w.full_1(w) "
+            "z(q,w.full_1) output");
 }
 
 TEST(RegatherParameters, NearbyReadersShareACopy) {
@@ -99,8 +99,8 @@ TEST(RegatherParameters, NearbyReadersShareACopy) {
                            "%q : f32[d:8] = map(%y, %o0, %o1, %o2, %o3) "
                            "[add($0, $1); add($5, $2); add($6, $3); "
                            "add($7, $4)]\n")),
-            "w.whole(w) y(x,w.whole) o0(p0) o1(p1) o2(p2) o3(p3) "
-            "q(y,o0,o1,o2,o3) z(q,w.whole) output");
+            "w.full(w) y(x,w.full) o0(p0) o1(p1) o2(p2) o3(p3) "
+            "q(y,o0,o1,o2,o3) z(q,w.full) output");
 }
 
 // Parameters read repeatedly in between count once: the steps of a recurrent
@@ -118,22 +118,22 @@ TEST(RegatherParameters, StepsOfARecurrentCellGatherOnce) {
   }
   const std::string order = Order(Program1("[parameters] ", steps));
   EXPECT_THAT(order, ::testing::Not(::testing::HasSubstr("o0_1")));
-  EXPECT_THAT(order, ::testing::HasSubstr("z(q,w.whole) "));
+  EXPECT_THAT(order, ::testing::HasSubstr("z(q,w.full) "));
 }
 
 TEST(RegatherParameters, KeepGatheredGathersOnce) {
   EXPECT_EQ(
       Order(Program1("[parameters keep_gathered] ", OtherLayers("y", "q"))),
-      "w.whole(w) y(x,w.whole) o0(p0) q0(y,o0) o1(p1) q1(q0,o1) o2(p2) "
-      "q2(q1,o2) o3(p3) q3(q2,o3) o4(p4) q(q3,o4) z(q,w.whole) output");
+      "w.full(w) y(x,w.full) o0(p0) q0(y,o0) o1(p1) q1(q0,o1) o2(p2) "
+      "q2(q1,o2) o3(p3) q3(q2,o3) o4(p4) q(q3,o4) z(q,w.full) output");
 }
 
 // Under a rule of the default section a gather belongs to one operation.
 TEST(RegatherParameters, GathersOfOtherSectionsAreUnchanged) {
   for (const char* section : {"", "[optimizer] "}) {
     EXPECT_EQ(Order(Program1(section, OtherLayers("y", "q"))),
-              "w.whole(w) o0(p0) o1(p1) o2(p2) o3(p3) o4(p4) y(x,w.whole) "
-              "q0(y,o0) q1(q0,o1) q2(q1,o2) q3(q2,o3) q(q3,o4) z(q,w.whole) "
+              "w.full(w) o0(p0) o1(p1) o2(p2) o3(p3) o4(p4) y(x,w.full) "
+              "q0(y,o0) q1(q0,o1) q2(q1,o2) q3(q2,o3) q(q3,o4) z(q,w.full) "
               "output");
   }
 }
@@ -148,8 +148,8 @@ rule [parameters] d:data from "a.layout:2"
 %x : bf16[e:8] = input x
 %w : f32[d:8/data] = read_variable w
 %half : bf16[d:8/data] = map(%w) [cast.bf16($0)]
-%whole : bf16[d:8] = all_gather(%half) d over{data} for{d/data rule 0}
-%v : bf16[e:8] = reshape(%whole)
+%full : bf16[d:8] = all_gather(%half) d over{data} for{d/data rule 0}
+%v : bf16[e:8] = reshape(%full)
 )",
                         more, R"(%a : f32[d:8/data] = read_variable a
 %b : f32[d:8/data] = read_variable b
@@ -172,14 +172,14 @@ output(%z) z
 )");
   };
   EXPECT_EQ(Order(text("")),
-            "half(w) whole(half) v(whole) y(x,v) a1(a) output b1(b) output "
-            "c1(c) output f1(f) output g1(g) output half_1(w) whole_1(half_1) "
-            "v_1(whole_1) z(y,v_1) output");
+            "half(w) full(half) v(full) y(x,v) a1(a) output b1(b) output "
+            "c1(c) output f1(f) output g1(g) output half_1(w) full_1(half_1) "
+            "v_1(full_1) z(y,v_1) output");
   EXPECT_EQ(Order(text("%s : bf16[d:8/data] = map(%half) relu\noutput(%s) "
                        "s\n")),
-            "half(w) s(half) output whole(half) v(whole) y(x,v) a1(a) output "
+            "half(w) s(half) output full(half) v(full) y(x,v) a1(a) output "
             "b1(b) output c1(c) output f1(f) output g1(g) output "
-            "whole_1(half) v_1(whole_1) z(y,v_1) output");
+            "full_1(half) v_1(full_1) z(y,v_1) output");
 }
 
 // A table looked up in f32 and multiplied in bf16, as when the embedding is the
@@ -194,20 +194,20 @@ rule [parameters] d:data from "a.layout:2"
 %w : f32[d:8/data] = read_variable w
 )",
                         kOthers, R"(
-%whole : f32[d:8] = all_gather(%w) d over{data} for{d/data rule 0}
+%full : f32[d:8] = all_gather(%w) d over{data} for{d/data rule 0}
 )",
                         kOthersGathered, R"(
-%y : f32[d:8] = map(%x, %whole) mul
+%y : f32[d:8] = map(%x, %full) mul
 )",
                         between, R"(
-%half : bf16[d:8] = map(%whole) [cast.bf16($0)]
+%half : bf16[d:8] = map(%full) [cast.bf16($0)]
 output(%half) z
 output(%y) y
 )");
   };
-  EXPECT_EQ(Order(text("")), "whole(w) y(x,whole) half(whole) output output");
+  EXPECT_EQ(Order(text("")), "full(w) y(x,full) half(full) output output");
   EXPECT_EQ(Order(text(OtherLayers("q", "u"))),
-            "whole(w) y(x,whole) o0(p0) u0(q,o0) o1(p1) u1(u0,o1) o2(p2) "
+            "full(w) y(x,full) o0(p0) u0(q,o0) o1(p1) u1(u0,o1) o2(p2) "
             "u2(u1,o2) o3(p3) u3(u2,o3) o4(p4) u(u3,o4) half_1(w) "
             "half(half_1) output output");
 }
@@ -217,11 +217,11 @@ TEST(RegatherParameters, InstructionMayReadACopyTwice) {
 mesh{data:2}
 rule [parameters] d:data from "a.layout:2"
 %w : f32[d:8/data] = read_variable w
-%whole : f32[d:8] = all_gather(%w) d over{data} for{d/data rule 0}
-%y : f32[d:8] = map(%whole, %whole) mul
+%full : f32[d:8] = all_gather(%w) d over{data} for{d/data rule 0}
+%y : f32[d:8] = map(%full, %full) mul
 output(%y) y
 )"),
-            "whole(w) y(whole,whole) output");
+            "full(w) y(full,full) output");
 }
 
 // Longer than a repeated chain may be: the first map beyond the limit is a

@@ -8,9 +8,9 @@ TEST(RemoveTrivialCollectives, SliceThatUndoesAGatherIsRemoved) {
   EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
 mesh{data:2}
 %x : f32[b:8, h:16/data] = input x
-%whole : f32[b:8, h:16] = all_gather(%x) h over{data}
-%cut : f32[b:8, h:16/data] = all_slice(%whole) h over{data}
-%y : f32[b:8, h:16/data] = map(%cut) relu
+%full : f32[b:8, h:16] = all_gather(%x) h over{data}
+%shard : f32[b:8, h:16/data] = all_slice(%full) h over{data}
+%y : f32[b:8, h:16/data] = map(%shard) relu
 output(%y) y
 )"),
             R"(
@@ -25,19 +25,19 @@ TEST(RemoveTrivialCollectives, GatherWithAnotherReaderIsKept) {
   EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
 mesh{data:2}
 %x : f32[b:8, h:16/data] = input x
-%whole : f32[b:8, h:16] = all_gather(%x) h over{data}
-%cut : f32[b:8, h:16/data] = all_slice(%whole) h over{data}
-%y : f32[b:8, h:16/data] = map(%cut) relu
-%r : f32[b:8, h:16] = map(%whole) relu
+%full : f32[b:8, h:16] = all_gather(%x) h over{data}
+%shard : f32[b:8, h:16/data] = all_slice(%full) h over{data}
+%y : f32[b:8, h:16/data] = map(%shard) relu
+%r : f32[b:8, h:16] = map(%full) relu
 output(%y) y
 output(%r) r
 )"),
             R"(
 mesh{data:2}
 %x : f32[b:8, h:16/data] = input x
-%whole : f32[b:8, h:16] = all_gather(%x) h over{data}
+%full : f32[b:8, h:16] = all_gather(%x) h over{data}
 %y : f32[b:8, h:16/data] = map(%x) relu
-%r : f32[b:8, h:16] = map(%whole) relu
+%r : f32[b:8, h:16] = map(%full) relu
 output(%y) y
 output(%r) r
 )");
@@ -47,9 +47,9 @@ TEST(RemoveTrivialCollectives, SliceOfAnotherDimensionIsKept) {
   ExpectUnchanged("remove_trivial_collectives", R"(
 mesh{data:2}
 %x : f32[b:8, h:16/data] = input x
-%whole : f32[b:8, h:16] = all_gather(%x) h over{data}
-%cut : f32[b:8/data, h:16] = all_slice(%whole) b over{data}
-%y : f32[b:8/data, h:16] = map(%cut) relu
+%full : f32[b:8, h:16] = all_gather(%x) h over{data}
+%shard : f32[b:8/data, h:16] = all_slice(%full) b over{data}
+%y : f32[b:8/data, h:16] = map(%shard) relu
 output(%y) y
 )");
 }
@@ -59,16 +59,16 @@ TEST(RemoveTrivialCollectives, SourcesAreProducedSharded) {
   EXPECT_EQ(AfterPass("remove_trivial_collectives", R"(
 mesh{data:2}
 %in : f32[b:8] = input in
-%in.cut : f32[b:8/data] = all_slice(%in) b over{data}
+%in.shard : f32[b:8/data] = all_slice(%in) b over{data}
 %c : f32[b:2] = constant {1, 2}
-%c.cut : f32[b:2/data] = all_slice(%c) b over{data}
+%c.shard : f32[b:2/data] = all_slice(%c) b over{data}
 %n : f32[b:8] = random normal stream 3
-%n.cut : f32[b:8/data] = all_slice(%n) b over{data}
+%n.shard : f32[b:8/data] = all_slice(%n) b over{data}
 %i : f32[b:8] = map [iota.f32(b)]
-%i.cut : f32[b:8/data] = all_slice(%i) b over{data}
-%s : f32[b:8/data] = map(%in.cut, %n.cut, %i.cut) [add($0, $1); add($3, $2)]
+%i.shard : f32[b:8/data] = all_slice(%i) b over{data}
+%s : f32[b:8/data] = map(%in.shard, %n.shard, %i.shard) [add($0, $1); add($3, $2)]
 output(%s) s
-output(%c.cut) c
+output(%c.shard) c
 )"),
             R"(
 mesh{data:2}
@@ -86,8 +86,8 @@ TEST(RemoveTrivialCollectives, SourceAlsoReadReplicatedStaysReplicated) {
   ExpectUnchanged("remove_trivial_collectives", R"(
 mesh{data:2}
 %in : f32[b:8] = input in
-%cut : f32[b:8/data] = all_slice(%in) b over{data}
-%y : f32[b:8/data] = map(%cut) relu
+%shard : f32[b:8/data] = all_slice(%in) b over{data}
+%y : f32[b:8/data] = map(%shard) relu
 %z : f32[b:8] = map(%in) relu
 output(%y) y
 output(%z) z

@@ -111,20 +111,20 @@ TEST(UpdatesInPlace, GatherOfUpdatedShardsIsInPlace) {
 mesh{data:2}
 %w : f32[i:128] = read_variable w
 %g : f32[i:128/data=64] = input g
-%cut : f32[i:128/data=64] = all_slice(%w) i over{data}
-%n : f32[i:128/data=64] = map(%cut, %g) sub
-%whole : f32[i:128] = all_gather(%n) i over{data}
-%w.new : f32[i:128] = write_variable(%whole) w
+%shard : f32[i:128/data=64] = all_slice(%w) i over{data}
+%n : f32[i:128/data=64] = map(%shard, %g) sub
+%full : f32[i:128] = all_gather(%n) i over{data}
+%w.new : f32[i:128] = write_variable(%full) w
 )"),
             R"(
 mesh{data:2}
 buffers{arena:512, commit:4}
 %w : f32[i:128] @w = read_variable w
 %g : f32[i:128/data=64] @0 = input g
-%cut : f32[i:128/data=64] @256 = all_slice(%w) i over{data}
-%n : f32[i:128/data=64] @256 = map(%cut, %g) sub
-%whole : f32[i:128] @w = all_gather(%n) i over{data}
-%w.new : f32[i:128] = write_variable(%whole) w
+%shard : f32[i:128/data=64] @256 = all_slice(%w) i over{data}
+%n : f32[i:128/data=64] @256 = map(%shard, %g) sub
+%full : f32[i:128] @w = all_gather(%n) i over{data}
+%w.new : f32[i:128] = write_variable(%full) w
 )");
 }
 
@@ -134,8 +134,8 @@ TEST(UpdatesInPlace, GatherBeforeAReaderOfTheOldValueIsNotInPlace) {
 mesh{data:2}
 %w : f32[i:128] = read_variable w
 %g : f32[i:128/data=64] = input g
-%whole : f32[i:128] = all_gather(%g) i over{data}
-%w.new : f32[i:128] = write_variable(%whole) w
+%full : f32[i:128] = all_gather(%g) i over{data}
+%w.new : f32[i:128] = write_variable(%full) w
 output(%w) w
 )"),
             R"(
@@ -143,8 +143,8 @@ mesh{data:2}
 buffers{arena:768, commit:5}
 %w : f32[i:128] @w = read_variable w
 %g : f32[i:128/data=64] @0 = input g
-%whole : f32[i:128] @256 = all_gather(%g) i over{data}
-%w.new : f32[i:128] = write_variable(%whole) w
+%full : f32[i:128] @256 = all_gather(%g) i over{data}
+%w.new : f32[i:128] = write_variable(%full) w
 output(%w) w
 )");
 }

@@ -116,11 +116,11 @@ TEST(DotProductAttention, IsTheFormula) {
                                   [](int, int, int) { return true; }));
 }
 
-TEST(DotProductAttention, CausalAndAMaskBothHide) {
+TEST(DotProductAttention, CausalAndMaskCombine) {
   OracleGraph o;
   const Qkv t(o);
   // Key 1 is padding in the first example, keys 0 and 1 in the second, whose
-  // first two queries see nothing at all.
+  // first two queries attend to no key.
   const Tensor padding =
       o.Integers("padding", {kBatch, kMemory}, {0, 1, 0, 0, 1, 1, 0, 0});
   nn::DotProductAttentionOptions options = Options();
@@ -158,14 +158,14 @@ TEST(DotProductAttention, KeysWithoutHeadsAreShared) {
                   [](int, int, int) { return true; }));
 }
 
-TEST(DotProductAttention, DropoutThinsTheWeights) {
+TEST(DotProductAttention, DropoutDropsWeights) {
   OracleGraph o;
   const Tensor q = Zeros(o.graph, kFloat32, {kLength, kKey});
   const Tensor k = Zeros(o.graph, kFloat32, {kMemory, kKey});
   const Tensor v = Ones(o.graph, kFloat32, {kMemory, kKey});
   nn::DotProductAttentionOptions options = Options();
   options.dropout = 0.5;
-  // Equal weights of 1/4, each gone or doubled: multiples of 1/2.
+  // Equal weights of 1/4, each dropped or doubled: multiples of 1/2.
   double mean = 0;
   const Tensor y = nn::DotProductAttention(q, k, v, options);
   constexpr int kSteps = 200;
@@ -194,7 +194,7 @@ TEST(SelfAttention, IsTheFormula) {
   }
 }
 
-TEST(SelfAttention, GradientsAreSlopes) {
+TEST(SelfAttention, GradientsMatchDifferences) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
   const Tensor y = nn::SelfAttention(x, {.length = kLength,
@@ -217,7 +217,7 @@ std::vector<std::string> RenamesOf(const Graph& graph, bool second) {
   return renames;
 }
 
-TEST(SelfAttention, RenamesItsMemoryOnceAndGoesBack) {
+TEST(SelfAttention, RenamesItsMemoryOnceAndBack) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
   nn::SelfAttention(x, {.length = kLength, .heads = kHeads, .d_kv = kKey});
@@ -228,7 +228,7 @@ TEST(SelfAttention, RenamesItsMemoryOnceAndGoesBack) {
                   "attention_heads to heads", "block_length to length"));
 }
 
-TEST(SelfAttention, GivesSecondNamesInsideOfTheBlockAndOfAttention) {
+TEST(SelfAttention, GivesSecondNamesWithinTheLayerAndAttention) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
   nn::SelfAttention(x, {.length = kLength, .heads = kHeads, .d_kv = kKey});
@@ -242,7 +242,7 @@ TEST(SelfAttention, GivesSecondNamesInsideOfTheBlockAndOfAttention) {
                           "heads to attention_heads"));
 }
 
-// A name that is there stays what it is.
+// A name that the user has given to another dimension is not used.
 TEST(SelfAttention, GivesNoSecondNameThatIsTaken) {
   OracleGraph o;
   const Tensor x = o.Parameter(
@@ -258,7 +258,7 @@ TEST(SelfAttention, GivesNoSecondNameThatIsTaken) {
   o.ExpectGradientsOf(testing::Probe(o, y));
 }
 
-TEST(SelfAttention, AMaskUnderTheUsersNames) {
+TEST(SelfAttention, AcceptsAMaskWithTheUsersNames) {
   const Shape shapes[] = {{kLength, {"memory_length", kL}},
                           {kHeads, kLength, {"memory_length", kL}},
                           {kBatch, {"memory_length", kL}}};
@@ -275,7 +275,7 @@ TEST(SelfAttention, AMaskUnderTheUsersNames) {
   }
 }
 
-TEST(SelfAttention, ACausalMaskIsNeverAConstant) {
+TEST(SelfAttention, CausalMaskIsNotAConstant) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
   const size_t before = o.graph.operations().size();

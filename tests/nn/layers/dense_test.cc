@@ -58,7 +58,7 @@ TEST(Dense, ReducesSeveralDimensions) {
   testing::ExpectNear(actual, expected);
 }
 
-TEST(Dense, GradientsAreSlopes) {
+TEST(Dense, GradientsMatchDifferences) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kModel});
   const Tensor y = nn::Dense(x, {kModel}, {kHeads, kKey}, {.activation = Gelu});
@@ -74,7 +74,7 @@ TEST(Dense, ANameMayBeOnBothSides) {
   EXPECT_EQ(o.graph.variables()[1].shape, Shape({{"d_model_in", 3}, kModel}));
 }
 
-TEST(Dense, TwoInOneScopeHaveParametersOfTheirOwn) {
+TEST(Dense, TwoInOneScopeHaveSeparateParameters) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kModel});
   Scope scope(o.graph, "block");
@@ -97,7 +97,7 @@ TEST(Dense, KernelStartsWithTheVarianceOfItsFanIn) {
     sum += w;
     squares += w * w;
   }
-  // 10000 draws: the mean within 4 of its standard errors, as the variance.
+  // 10000 draws: mean and variance are within 4 standard errors.
   EXPECT_NEAR(sum / 1e4, 0, 4 * 0.1 / 100);
   EXPECT_NEAR(squares / 1e4, 2.0 / 200, 4 * 0.01 * 0.0142);
 }

@@ -59,7 +59,7 @@ TEST(FeedForward, GatedMultipliesTheActivation) {
                       Multiplied(h, o.Value("feed_forward/out/kernel"), 4, 3));
 }
 
-TEST(FeedForward, GradientsAreSlopes) {
+TEST(FeedForward, GradientsMatchDifferences) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kModel});
   const Tensor y =
@@ -67,7 +67,7 @@ TEST(FeedForward, GradientsAreSlopes) {
   o.ExpectGradientsOf(testing::Probe(o, y));
 }
 
-TEST(FeedForward, TakesAFunctionOfTheUsersOwn) {
+TEST(FeedForward, AcceptsAUserFunction) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kModel});
   const Tensor y =
@@ -75,7 +75,7 @@ TEST(FeedForward, TakesAFunctionOfTheUsersOwn) {
   o.ExpectGradientsOf(testing::Probe(o, y));
 }
 
-TEST(FeedForward, TheLengthHasASecondNameInside) {
+TEST(FeedForward, LengthHasASecondNameWithin) {
   for (const auto& [length, named] :
        {std::pair("length", true), std::pair("", false),
         std::pair("d_model", false), std::pair("time", false)}) {

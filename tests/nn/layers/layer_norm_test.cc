@@ -44,7 +44,7 @@ TEST(LayerNorm, IsTheFormula) {
                             o.Value("layer_norm/bias")));
 }
 
-TEST(LayerNorm, ALargeMeanDoesNoHarm) {
+TEST(LayerNorm, LargeMeanLosesNoPrecision) {
   OracleGraph o;
   std::vector<double> values = testing::SomeNumbers(12, 3), large = values;
   for (double& value : large) value += 1e6;
@@ -68,7 +68,7 @@ TEST(LayerNorm, WorksOverAnyDimension) {
   }
 }
 
-TEST(LayerNorm, GradientsAreSlopes) {
+TEST(LayerNorm, GradientsMatchDifferences) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kModel});
   o.ExpectGradientsOf(testing::Probe(o, nn::LayerNorm(x, kModel)));
@@ -106,7 +106,7 @@ TEST(RmsNorm, IsTheFormula) {
   testing::ExpectNear(actual, expected);
 }
 
-TEST(RmsNorm, GradientsAreSlopes) {
+TEST(RmsNorm, GradientsMatchDifferences) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kModel});
   o.ExpectGradientsOf(testing::Probe(o, nn::RmsNorm(x, kModel)));
@@ -132,7 +132,7 @@ TEST(LayerNormErrors, AnotherSize) {
                                  "in \"x\" (rms_norm, layer_norm_test.cc:")));
 }
 
-TEST(LayerNormErrors, AnEpsilonThatDoesNotKeepZerosAway) {
+TEST(LayerNormErrors, EpsilonThatIsNotPositive) {
   for (const double epsilon : {0.0, -1e-5, 1e-60, 1e60, std::nan("")}) {
     Graph graph, second;
     const int line = __LINE__ + 1;

@@ -46,19 +46,19 @@ TEST(Softmax, LargeLogitsDoNotOverflow) {
       {std::log(0.75), std::log(0.25), -2e4 + std::log(0.75), -1e30});
 }
 
-TEST(Softmax, GradientsAreSlopes) {
+TEST(Softmax, GradientsMatchDifferences) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kVocab});
   o.ExpectGradientsOf(testing::Probe(o, nn::Softmax(x, kVocab)));
 }
 
-TEST(Softmax, GradientsAreSlopesOfTheLogarithm) {
+TEST(Softmax, LogarithmGradientsMatchDifferences) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kVocab});
   o.ExpectGradientsOf(testing::Probe(o, nn::LogSoftmax(x, kVocab)));
 }
 
-// A sum of exactly 1 is no tie between it and anything else.
+// A sum of exactly 1 is not a tie with the lower limit of the sum.
 TEST(Softmax, GradientOfOneDominantLogit) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kVocab}, {0.3, -kInfinity, -1e4, -1e4});

@@ -104,7 +104,7 @@ TEST(SoftmaxCrossEntropy, ForEachPositionInAnyOrderOfDimensions) {
   }
 }
 
-TEST(SoftmaxCrossEntropy, LargeLogitsLoseNoDigits) {
+TEST(SoftmaxCrossEntropy, LargeLogitsLoseNoPrecision) {
   std::vector<double> values = testing::SomeNumbers(20, 5);
   for (int i = 0; i < 20; ++i) values[i] += i < 10 ? 1e4 : -1e4;
   values[3] = -1e4;
@@ -114,7 +114,7 @@ TEST(SoftmaxCrossEntropy, LargeLogitsLoseNoDigits) {
   testing::ExpectNear(e.o.Run(loss), LossesOf(values), 1e-9);
 }
 
-// A sum of exactly 1 is no tie between it and anything else.
+// A sum of exactly 1 is not a tie with the lower limit of the sum.
 TEST(SoftmaxCrossEntropy, GradientOfOneDominantLogit) {
   std::vector<double> values(20, -1e4);
   for (int p = 0; p < 4; ++p) values[p * 5 + 1] = 0;
@@ -128,7 +128,7 @@ TEST(SoftmaxCrossEntropy, GradientOfOneDominantLogit) {
   testing::ExpectNear(e.o.Run(Gradients(loss, {e.logits})[0]), expected);
 }
 
-TEST(SoftmaxCrossEntropy, MaskedLogitsHaveNoPart) {
+TEST(SoftmaxCrossEntropy, MaskedLogitsAreIgnored) {
   std::vector<double> values = testing::SomeNumbers(20, 6);
   for (int p = 0; p < 4; ++p) values[p * 5 + 1] = -kInfinity;
   Example e(values);
@@ -139,7 +139,7 @@ TEST(SoftmaxCrossEntropy, MaskedLogitsHaveNoPart) {
   }
 }
 
-TEST(SoftmaxCrossEntropy, AFullyMaskedRowOfWeightZeroIsNotSeen) {
+TEST(SoftmaxCrossEntropy, FullyMaskedRowOfWeightZeroIsIgnored) {
   std::vector<double> values = testing::SomeNumbers(20, 7);
   for (int v = 0; v < 5; ++v) values[v] = -kInfinity;
   Example e(values);
@@ -167,7 +167,7 @@ TEST(SoftmaxCrossEntropy, WeightsMayLackDimensions) {
   testing::ExpectNear(e.o.Run(loss), {(l[0] + l[1] + 3 * l[2] + 3 * l[3]) / 8});
 }
 
-TEST(SoftmaxCrossEntropy, PositionsKeepTheirOrderWhateverThatOfTheWeights) {
+TEST(SoftmaxCrossEntropy, PositionsKeepTheirOrder) {
   Example e;
   const Tensor weights =
       e.o.Integers("weights", {kLength, kBatch}, {1, 2, 3, 4});
@@ -226,7 +226,7 @@ TEST(CrossEntropy, SharesTheTableOfTheEmbedding) {
   o.ExpectGradientsOf(loss);
 }
 
-TEST(CrossEntropy, TakesNoGatherAndNoOneHotProduct) {
+TEST(CrossEntropy, UsesNoGatherAndNoOneHotProduct) {
   Example e;
   const Tensor loss = nn::SoftmaxCrossEntropy(e.logits, kVocab, e.targets);
   const Tensor gradient = Gradients(loss, {e.logits})[0];
@@ -242,7 +242,7 @@ TEST(CrossEntropy, TakesNoGatherAndNoOneHotProduct) {
     EXPECT_NE(operation.kind(), "gather");
     EXPECT_NE(operation.kind(), "scatter_add");
     EXPECT_NE(operation.kind(), "einsum");
-    // Over a sharded vocabulary each of these is an all-reduce.
+    // Over a sharded vocabulary each of these is an all_reduce.
     if (operation.kind().substr(0, 6) != "reduce") continue;
     reductions += operation.input(0).shape().Contains("vocab") ? 1 : 0;
   }

@@ -76,7 +76,7 @@ TEST(Adafactor, FactoredFollowsThePaper) {
   testing::ExpectNear(f.o.Value("adafactor/w/vc"), column, 1e-9);
 }
 
-TEST(Adafactor, WholeWithMomentumAndARateOfItsOwn) {
+TEST(Adafactor, UnfactoredWithMomentumAndRelativeStep) {
   Matrix f;
   const Tensor step = nn::Adafactor({.learning_rate = 0.1,
                                      .multiply_by_parameter_scale = false,

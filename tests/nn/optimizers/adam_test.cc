@@ -44,11 +44,11 @@ TEST(AdamW, DecayIsDecoupled) {
   });
 }
 
-TEST(AdamW, DecaysWhatItIsTold) {
+TEST(AdamW, DecaysSelectedParameters) {
   OracleGraph o;
   const Tensor a = o.Parameter("a", {kIo}, {1, 1, 1});
   const Tensor b = o.Parameter("b", {}, {1});
-  // No slope, so that only decay moves anything.
+  // The gradient is 0, so that only decay changes parameters.
   const Tensor loss = ReduceSum(a, {}) * 0.0 + b * 0.0;
   const Tensor step = nn::AdamW({.learning_rate = 0.5,
                                  .weight_decay = 0.5,
@@ -107,7 +107,7 @@ TEST(Adam, Bf16ParametersHaveF32State) {
   EXPECT_EQ(graph.variables()[2].dtype, kFloat32);
 }
 
-TEST(Adam, TwoInOneGraphCountForThemselves) {
+TEST(Adam, TwoInOneGraphHaveSeparateState) {
   OracleGraph o;
   const Tensor a = o.Parameter("a", {}, {1.0});
   const Tensor b = o.Parameter("b", {}, {1.0});
@@ -116,7 +116,7 @@ TEST(Adam, TwoInOneGraphCountForThemselves) {
   const Tensor step_b = adam.Minimize(b * 1.0);
   ASSERT_OK(o.graph.status());
   for (int i = 0; i < 5; ++i) o.Run(step_a);
-  // A constant slope: every corrected update is the learning rate.
+  // A constant gradient: every corrected update is the learning rate.
   EXPECT_NEAR(o.Value("a")[0], 0.5, 1e-6);
   EXPECT_EQ(o.Value("b")[0], 1.0);
   o.Run(step_b);

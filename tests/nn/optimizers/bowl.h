@@ -12,7 +12,7 @@ namespace mtf::testing {
 
 inline const Dimension& kIo = *new Dimension{"io", 3};
 
-// The loss sum(w^2 * c / 2), whose gradient is c * w: another one every step.
+// The loss sum(w^2 * c / 2), whose gradient c * w differs in every step.
 struct Bowl {
   OracleGraph o;
   const std::vector<double> start = {1.0, -2.0, 0.5};
@@ -21,7 +21,8 @@ struct Bowl {
   Tensor loss = ReduceSum(
       0.5 * Square(w) * Constant(o.graph, curvature, kFloat32, {kIo}), {});
 
-  // Steps along with `update(i, w, gradient, t)`, t = 1 for the first.
+  // Follows the steps with update(i, w, gradient, t), where t is 1 for the
+  // first.
   template <class Update>
   void ExpectTrajectory(Tensor step, const Update& update, int steps = 6) {
     ASSERT_OK(o.graph.status());

@@ -32,7 +32,7 @@ TEST(ClipByGlobalNorm, ScalesAllByTheNormOfAll) {
   testing::ExpectNear(values[2], {0.8});
 }
 
-TEST(ClipByGlobalNorm, LeavesSmallGradientsAndZerosAlone) {
+TEST(ClipByGlobalNorm, KeepsSmallGradientsAndZeros) {
   for (double g : {0.0, 0.25}) {
     OracleGraph o;
     const Tensor a = o.Parameter("a", {kIo}, {g, -g});
@@ -52,7 +52,7 @@ TEST(ClipByGlobalNorm, BelongsToTheOptimizersSection) {
   }
 }
 
-TEST(ClipByGlobalNorm, ANaNIsNeverHidden) {
+TEST(ClipByGlobalNorm, PropagatesNaN) {
   OracleGraph o;
   const Tensor a = o.Parameter("a", {kIo}, {std::nan(""), 1});
   const auto clipped = nn::ClipByGlobalNorm({a}, 1.0);

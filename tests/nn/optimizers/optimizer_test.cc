@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 const Dimension kIo{"io", 3};
 
-TEST(Minimize, LeavesAloneWhatTheLossDoesNotSee) {
+TEST(Minimize, SkipsParametersTheLossDoesNotDependOn) {
   OracleGraph o;
   const Tensor w = o.Parameter("w", {}, {1.0});
   o.Parameter("other", {}, {1.0});
@@ -43,12 +43,12 @@ TEST(Apply, TakesGradientsOfAnyOrigin) {
   const Tensor step =
       nn::Sgd({.learning_rate = 1.0}).Apply({g, Tensor()}, {w, unused});
   o.Run(step);
-  // Dimensions meet by name: row-major [out, io] against [io, out].
+  // Dimensions are matched by name: row-major [out, io] and [io, out].
   testing::ExpectNear(o.Value("w"), {0, -2, 1, -1, 2, 0});
   EXPECT_EQ(o.Value("unused")[0], 1);
 }
 
-TEST(OptimizerErrors, ALossThatIsNoScalar) {
+TEST(OptimizerErrors, LossThatIsNotAScalar) {
   Graph graph;
   const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo}));
   const int line = __LINE__ + 1;
@@ -71,7 +71,7 @@ TEST(OptimizerErrors, NothingToTrain) {
                                  "parameter (sgd, optimizer_test.cc:")));
 }
 
-TEST(OptimizerErrors, AnEarlierErrorIsTheOneThatIsTold) {
+TEST(OptimizerErrors, EarlierErrorIsReported) {
   Graph graph;
   const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo}));
   const Tensor loss = ReduceSum(w, {{"absent", 1}});
@@ -101,7 +101,7 @@ TEST(OptimizerErrors, AGradientOfAnotherShape) {
                          "optimizer_test.cc:")));
 }
 
-TEST(OptimizerErrors, WhatIsNoVariable) {
+TEST(OptimizerErrors, NotAVariable) {
   Graph graph;
   const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo}));
   nn::Sgd().Apply({w}, {Square(w)});
@@ -119,7 +119,7 @@ TEST(OptimizerErrors, AVariableTwice) {
                        HasSubstr("variable \"w\" is listed twice")));
 }
 
-// One option that is wrong, and what is said of it.
+// A wrong option and its error.
 struct WrongOption {
   const char* name;
   std::function<void(Tensor loss)> minimize;
@@ -222,8 +222,8 @@ INSTANTIATE_TEST_SUITE_P(
                     ".min_factored_size is -1, less than 0 (adafactor, "}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// What 0 stands for is documented: none of it.
-TEST(OptimizerOptions, ZeroIsNone) {
+// The value 0 disables these options.
+TEST(OptimizerOptions, ZeroDisables) {
   OracleGraph o;
   const Tensor w = o.Parameter("w", {kIo}, {1, 1, 1});
   const Tensor loss = ReduceSum(Square(w), {});
@@ -238,8 +238,8 @@ TEST(OptimizerOptions, ZeroIsNone) {
   EXPECT_OK(o.graph.status());
 }
 
-// There is no graph to tell of lists without any tensor; the step tells.
-TEST(Apply, NothingToNothingIsAnEmptyStep) {
+// Empty lists have no graph to record an error in; the step reports it.
+TEST(Apply, NoTensorsGiveAnEmptyTensor) {
   const Tensor step = nn::Sgd().Apply({}, {});
   EXPECT_FALSE(step.valid());
   Graph graph;

@@ -33,7 +33,7 @@ TEST(Schedules, ANumberIsConstant) {
   testing::ExpectNear(ValuesAt(0.25, {0, 1, 1000}), {0.25, 0.25, 0.25});
 }
 
-TEST(Schedules, WarmupMovesAtOnceAndEndsAtOne) {
+TEST(Schedules, WarmupStartsAboveZeroAndEndsAtOne) {
   testing::ExpectNear(ValuesAt(nn::LinearWarmup(4), {0, 1, 3, 4, 100}),
                       {0.25, 0.5, 1, 1, 1});
 }
@@ -65,7 +65,7 @@ TEST(Schedules, ProductsWithNumbers) {
   testing::ExpectNear(ValuesAt(nn::Product({}), {3}), {1});
 }
 
-TEST(Schedules, AFunctionOfTheUsersOwn) {
+TEST(Schedules, UserFunction) {
   const nn::Schedule schedule([](Tensor step) { return step * step + 1.0; });
   testing::ExpectNear(ValuesAt(schedule, {0, 3}), {1, 10});
 }
@@ -112,7 +112,7 @@ TEST(ScheduleErrors, Rates) {
   for (const double rate : {-0.1, infinity, 1e39, std::nan("")}) {
     const int line = __LINE__ + 3;
     const std::vector<nn::Schedule> schedules = {
-        // Three of them in which one number is wrong.
+        // Three schedules with one wrong number each.
         rate, nn::LinearDecay(0, 9, rate), nn::CosineDecay(0, 9, rate)};
     const std::vector<std::string> words = {
         absl::StrCat("a schedule is ", rate,

@@ -15,7 +15,7 @@ TEST(Sgd, Plain) {
                         [](int, double, double g, int) { return 0.1 * g; });
 }
 
-// The velocity moves the parameter in the step that makes it, not in the next.
+// The update of a step uses the velocity of that step, not of the previous one.
 TEST(Sgd, Momentum) {
   Bowl bowl;
   const Tensor step =

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (large models)
 //
 // What is told of a change of rules from few layers is what all layers cost:
 // every change that is tried, of models of many sizes, presets and meshes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long fused attention takes, held against what was published of cuDNN.
+// Estimates of fused attention compared with published times of cuDNN.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -26,7 +26,7 @@ AttentionProblem Problem(int64_t batch, int64_t heads, int64_t length,
   return problem;
 }
 
-TEST(AttentionProblem, CountsWhatIsSeenAndWhatMoves) {
+TEST(AttentionProblem, CountsVisiblePairsAndMovedBytes) {
   AttentionProblem p = Problem(2, 3, 4, 8, false, false);
   p.memory = 6;
   EXPECT_EQ(p.Flops(), 2 * 2 * (2 * 3) * (4 * 6) * 8);
@@ -34,14 +34,14 @@ TEST(AttentionProblem, CountsWhatIsSeenAndWhatMoves) {
   EXPECT_EQ(p.Bytes(), 2 * 3 * 8 * 2 * (2 * 4 + 2 * 6) + 2 * 3 * 4 * 4);
   p.causal = true;
   EXPECT_EQ(p.Flops(), 2 * 2 * (2 * 3) * (1 + 2 + 3 + 4) * 8);
-  p.length = 9;  // rows from the sixth on see all six places
+  p.length = 9;  // rows from the sixth on attend to all six positions
   EXPECT_EQ(p.Flops(), 2 * 2 * (2 * 3) * (21 + 3 * 6) * 8);
   const double forward = p.Flops();
   p.backward = true;
   EXPECT_EQ(p.Flops(), 2.5 * forward);
 }
 
-TEST(AttentionProblem, CountsABiasWhereItIsMadeAndRead) {
+TEST(AttentionProblem, CountsABiasWhereItIsWrittenAndRead) {
   AttentionProblem p = Problem(2, 3, 4, 8, false, false);
   p.memory = 6;
   const int64_t plain = p.Bytes();
@@ -82,8 +82,8 @@ TEST(CheckFusedAttention, TakesNarrowFloatsAndHeadsOfEights) {
                                 ::testing::HasSubstr("lengths")));
 }
 
-// Published TFLOP/s, half of a causal product counted: single lengths within a
-// quarter, series in the mean within a twelfth.
+// Published TFLOP/s with causal products counted half. Single lengths agree
+// within a quarter, series in the mean within a twelfth.
 struct Published {
   std::string machine;
   int64_t d, heads, tokens;  // tokens 0: one sequence
@@ -91,7 +91,7 @@ struct Published {
   std::vector<std::pair<int64_t, double>> rates;  // by length
 };
 
-TEST(AttentionSeconds, AreThoseOfPublishedRuns) {
+TEST(AttentionSeconds, AgreeWithPublishedRuns) {
   const std::vector<Published> all = {
       {"h200_x8",
        128,
@@ -151,7 +151,7 @@ TEST(AttentionSeconds, AreThoseOfPublishedRuns) {
   }
 }
 
-TEST(AttentionSeconds, OfShortOnesAreTheLaunchOrTheMemory) {
+TEST(AttentionSeconds, OfShortSequencesAreBoundByLaunchOrMemory) {
   const Machine machine = *Machine::Load("h200_x8");
   const AttentionProblem small = Problem(1, 1, 8, 8, true, false);
   EXPECT_GT(machine.AttentionSeconds(small), machine.CopySeconds(0));
@@ -160,7 +160,7 @@ TEST(AttentionSeconds, OfShortOnesAreTheLaunchOrTheMemory) {
   EXPECT_EQ(machine.AttentionSeconds(wide), machine.CopySeconds(wide.Bytes()));
 }
 
-TEST(Machine, OnlyThoseOfTodayFuseAttention) {
+TEST(Machine, RecentGpusFuseAttention) {
   for (const std::string& name : Machine::PresetNames()) {
     if (name == "this_host") continue;
     const Machine machine = *Machine::Load(name);

@@ -26,7 +26,7 @@ const std::vector<std::pair<double, double>>& PublishedAllReduce() {
   return *rows;
 }
 
-TEST(TimeCurve, EightH200ReduceAsPublishedAtEverySize) {
+TEST(TimeCurve, ReproducesThePublishedAllReduceOfEightH200) {
   const Mesh mesh = *Mesh::Parse("model:8");
   const Machine machine = *Machine::Load("h200_x8");
   for (const auto& [bytes, rate] : PublishedAllReduce()) {
@@ -37,9 +37,9 @@ TEST(TimeCurve, EightH200ReduceAsPublishedAtEverySize) {
   }
 }
 
-// Sizes between the points, and beyond them: leaves out one and asks for it.
-// Its neighbours are then a factor of four apart, twice as far as in the file.
-TEST(TimeCurve, APointLeftOutOfThePublishedCurveComesBack) {
+// Leaves out one point and evaluates the curve there. Its neighbours are then a
+// factor of four apart, twice as far as in the file.
+TEST(TimeCurve, PredictsAPointLeftOutOfThePublishedCurve) {
   const auto& rows = PublishedAllReduce();
   for (size_t left_out = 0; left_out < rows.size(); ++left_out) {
     std::vector<TimeCurve::Point> points;
@@ -55,27 +55,27 @@ TEST(TimeCurve, APointLeftOutOfThePublishedCurveComesBack) {
 }
 
 TEST(TimeCurve, AFloorLastsUntilBytesTakeLonger) {
-  // From 4 on twice the bytes take twice as long: at 2.5 as long as the floor.
+  // From 4 on the time is proportional to the size: at 2.5 it equals the floor.
   const TimeCurve curve({{1, 2.5}, {2, 2.5}, {4, 4}, {8, 8}});
   EXPECT_DOUBLE_EQ(curve.At(2), 2.5);
   EXPECT_DOUBLE_EQ(curve.At(2.4), 2.5);
   EXPECT_DOUBLE_EQ(curve.At(3), 3);
   EXPECT_DOUBLE_EQ(curve.At(4), 4);
-  // Noise is a floor too.
+  // Noisy points form a floor too.
   EXPECT_DOUBLE_EQ(TimeCurve({{1, 2.6}, {2, 2.4}, {4, 4}, {8, 8}}).At(2.4),
                    2.5);
-  // Where bytes take longer more slowly than that, the time starts to rise at
-  // the end of the floor, and does not jump there.
+  // If the time grows more slowly than that, it starts to rise at the end of
+  // the floor, without a jump.
   const TimeCurve slow({{1, 1}, {2, 1}, {4, 4}, {8, 5}});
   EXPECT_NEAR(slow.At(2.0001), 1, 1e-3);
-  // One point is no floor, nor is there a law behind the last but one.
+  // A single point is not a floor, and there is no law after the last but one.
   EXPECT_DOUBLE_EQ(TimeCurve({{2, 2}, {4, 4}, {8, 64}}).At(3), 3);
   EXPECT_NEAR(TimeCurve({{1, 2}, {4, 2}, {16, 4}}).At(8),
               (8.0 / 3 + std::sqrt(8)) / 2, 1e-12);
 }
 
-// Random curves rise from point to point and go through what they are made of.
-TEST(TimeCurve, NeverFallsAndNeverJumps) {
+// Random curves are non-decreasing and pass through their points.
+TEST(TimeCurve, IsContinuousAndNonDecreasing) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> factor(1.5, 3);
   for (int trial = 0; trial < 200; ++trial) {

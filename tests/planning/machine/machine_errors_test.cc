@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Wrong machine files: each has one clear message with its line and a way out.
+// Invalid machine files: each gives one message with its line and a hint.
 #include <ostream>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ using ::mtf::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// A machine that is right; every case makes one line of it wrong.
+// A valid machine; every case makes one line of it invalid.
 constexpr char kRight[] = R"(machine right
 [device]
 memory 80 GiB
@@ -48,7 +48,7 @@ latency 9 us
 
 struct WrongFile {
   std::string from, to;  // the part of kRight that is replaced
-  std::string message;   // its first line holds this
+  std::string message;   // contained in the first line
   std::string help;
   friend std::ostream& operator<<(std::ostream& out, const WrongFile& wrong) {
     return out << (wrong.from.empty() ? wrong.to : wrong.from) << " -> "
@@ -58,7 +58,7 @@ struct WrongFile {
 
 class WrongMachineFile : public ::testing::TestWithParam<WrongFile> {};
 
-TEST_P(WrongMachineFile, IsToldWhereAndWhatToDo) {
+TEST_P(WrongMachineFile, ErrorHasItsLineAndAHint) {
   const WrongFile& wrong = GetParam();
   ASSERT_OK(Machine::Parse(kRight, "right.machine"));
   std::string text = kRight;
@@ -234,7 +234,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "[matmul f32]\npeak 1 TFLOP/s",
                   "has no section [link NAME]", "[link nvlink]"}));
 
-// Whatever stands in a file, it is read or refused.
+// Any text is parsed or rejected.
 TEST(Machine, NoTextCrashes) {
   const std::string right = kRight;
   for (size_t i = 0; i < right.size(); ++i) {

@@ -47,7 +47,7 @@ double Seconds(const Machine& machine, CollectiveKind kind,
                                    static_cast<int64_t>(bytes));
 }
 
-TEST(Machine, MoreBytesNeverTakeLess) {
+TEST(Machine, SecondsAreNonDecreasingInBytes) {
   for (const std::string& name : Machine::PresetNames()) {
     if (name == "this_host") continue;
     const Machine machine = Preset(name);
@@ -101,7 +101,7 @@ latency 100 us
 
 Machine Plain() { return *Machine::Parse(kPlain, "test"); }
 
-TEST(Machine, WithoutATableItIsMessagesAndBytesOnTheWire) {
+TEST(Machine, WithoutATableUsesMessagesAndBytesOnTheWire) {
   const Machine machine = Plain();
   const auto seconds = [&](CollectiveKind kind) {
     return Seconds(machine, kind, "x:4", {"x"}, 4e6);
@@ -115,7 +115,7 @@ TEST(Machine, WithoutATableItIsMessagesAndBytesOnTheWire) {
   EXPECT_EQ(seconds(CollectiveKind::kAllSlice), 0);
 }
 
-TEST(Machine, NeighboursShareANodeAndDistantRanksDoNot) {
+TEST(Machine, MembersCountsRanksWithinANode) {
   const Machine machine = Plain();
   const auto members = [&](const std::string& text,
                            const std::vector<std::string>& axes) {
@@ -129,17 +129,17 @@ TEST(Machine, NeighboursShareANodeAndDistantRanksDoNot) {
   EXPECT_THAT(members("x:4,y:2", {"x"}), ElementsAre(2, 4));
   EXPECT_THAT(members("x:4,y:2,z:2", {"x", "z"}), ElementsAre(2, 8));
   EXPECT_THAT(members("x:2,y:8", {"y"}), ElementsAre(4, 8));
-  // A mesh smaller than a node is inside of it, whatever its sizes.
+  // A mesh smaller than a node is within one node, for any sizes.
   EXPECT_THAT(members("x:3", {"x"}), ElementsAre(3, 3));
-  // Groups of 3 do not line up with nodes of 4: some have a member on each of
-  // two nodes, and nothing is taken to be inside.
+  // Groups of 3 do not align with nodes of 4: some span two nodes, so no two
+  // ranks are assumed to share one.
   EXPECT_THAT(members("x:4,y:3", {"y"}), ElementsAre(1, 3));
-  // Groups of 6: pairs do.
+  // Groups of 6: pairs of ranks do.
   EXPECT_THAT(members("x:2,y:6", {"y"}), ElementsAre(2, 6));
 }
 
-// No block that is said to be inside of a node crosses its border.
-TEST(Machine, MembersOfABlockAreInOneNodeOnEveryMesh) {
+// No block that Members counts within a node spans two nodes.
+TEST(Machine, MembersNeverCountsRanksOfTwoNodes) {
   const Machine machine = Plain();
   for (int a = 1; a <= 6; ++a) {
     for (int b = 1; b <= 6; ++b) {
@@ -162,14 +162,14 @@ TEST(Machine, MembersOfABlockAreInOneNodeOnEveryMesh) {
   }
 }
 
-TEST(Machine, TheSlowestLinkSetsTheTimeAndTheOthersAddTheirLatency) {
+TEST(Machine, TheSlowestLinkDeterminesTheTimeAndOthersAddLatency) {
   const Machine machine = Plain();
-  // Four inside, three nodes: each of four carries a quarter of what a ring of
-  // twelve sends out of its node.
+  // Three nodes of four: each rank carries a quarter of the bytes that a ring
+  // of twelve sends out of a node.
   EXPECT_DOUBLE_EQ(
       Seconds(machine, CollectiveKind::kAllReduce, "x:3,y:4", {"x", "y"}, 4e6),
       2.0 * 11 / 12 * 1e6 / 1e8 + 2 * std::log2(3) * 1e-4 + 4 * 1e-5);
-  // Of 12 blocks 8 go to other nodes.
+  // 8 of 12 blocks go to other nodes.
   EXPECT_DOUBLE_EQ(
       Seconds(machine, CollectiveKind::kAllToAll, "x:3,y:4", {"x", "y"}, 12e6),
       8e6 / 1e8 + 2 * 1e-4 + 3 * 1e-5);
@@ -178,9 +178,9 @@ TEST(Machine, TheSlowestLinkSetsTheTimeAndTheOthersAddTheirLatency) {
                    1e6 / 1e8 + 1e-4);
 }
 
-// A per cent of bytes more is never much more time: where another link becomes
-// the slowest, nothing jumps.
-TEST(Machine, TheTimeDoesNotJumpWhereAnotherLinkBecomesTheSlowest) {
+// One per cent more bytes never takes much more time, also where another link
+// becomes the slowest.
+TEST(Machine, SecondsAreContinuousWhereAnotherLinkBecomesTheSlowest) {
   for (const std::string& name : Machine::PresetNames()) {
     if (name == "this_host") continue;
     const Machine machine = Preset(name);
@@ -211,7 +211,7 @@ TEST(Machine, FourNodesReduceAsPublished) {
   EXPECT_NEAR(2.0 * 31 / 32 * 4 * kGiB / seconds / 1e9, 364.9, 0.05 * 364.9);
 }
 
-TEST(Machine, ATableServesOtherNumbersOfRanks) {
+TEST(Machine, ATableIsUsedForOtherNumbersOfRanks) {
   const Machine machine = *Machine::Parse(absl::StrCat(R"([device]
 memory 1 GiB
 bandwidth 10 GB/s
@@ -231,14 +231,14 @@ all_reduce over 8
     return Seconds(machine, CollectiveKind::kAllReduce, mesh, {"x"}, bytes);
   };
   EXPECT_DOUBLE_EQ(seconds("x:8", kMiB), 1e-3);
-  // Two ranks put 4/7 as much on the wire and need 4 messages less.
+  // Two ranks put 4/7 of the bytes on the wire and need 4 messages less.
   EXPECT_NEAR(seconds("x:2", kMiB * 7 / 4), 1e-3 - 4e-5, 1e-9);
   // 16 need 2 more.
   EXPECT_NEAR(seconds("x:16", kMiB * 14 / 15), 1e-3 + 2e-5, 1e-9);
   EXPECT_GT(seconds("x:2", 0), 0);
 }
 
-TEST(Machine, TheTableOfTheNearestNumberOfRanksIsTaken) {
+TEST(Machine, UsesTheTableOfTheNearestNumberOfRanks) {
   const Machine machine = *Machine::Parse(R"([device]
 memory 1 GiB
 bandwidth 10 GB/s
@@ -260,7 +260,7 @@ all_gather over 16
       Seconds(machine, CollectiveKind::kAllGather, "x:2", {"x"}, kMiB), 2e-3);
   EXPECT_DOUBLE_EQ(
       Seconds(machine, CollectiveKind::kAllGather, "x:16", {"x"}, kMiB), 4e-3);
-  // One wide table does not change another kind.
+  // A table does not affect other kinds of collectives.
   EXPECT_DOUBLE_EQ(
       Seconds(machine, CollectiveKind::kReduceScatter, "x:2", {"x"}, 1e6),
       0.5e-3 + 1e-5);
@@ -274,20 +274,20 @@ TEST(Machine, AMatmulIsBoundByFlopsOrByBytes) {
   // A batch counts as one launch.
   EXPECT_NEAR(machine.MatmulSeconds(kFloat32, 2, 1000, 1000, 250),
               5e-6 + 1e9 / (1e12 * 0.4), 1e-9);
-  // Short sides waste the unit: 4 of 16 is half of the way from 0.25 to 1.
+  // Short sides leave the unit partly idle: 4 of 16 is halfway from 0.25 to 1.
   EXPECT_NEAR(machine.MatmulSeconds(kFloat32, 1, 4, 100000, 12500),
               std::max(5e-6 + 1e10 / (1e12 * 0.5 * 0.625),
                        5e-6 + 4 * (4 * 12500.0 + 12500 * 1e5 + 4e5) / 1e10),
               1e-6);
-  // A product with a vector reads its matrix.
+  // A product with a vector is bound by reading its matrix.
   EXPECT_NEAR(machine.MatmulSeconds(kFloat32, 1, 1, 10000, 10000),
               5e-6 + 4 * (1e4 + 1e8 + 1e4) / 1e10, 1e-9);
   EXPECT_DOUBLE_EQ(machine.CopySeconds(10000000), 5e-6 + 1e-3);
-  // No rates of its own: those of f32.
+  // A dtype without rates uses those of f32.
   EXPECT_GT(machine.MatmulSeconds(kBFloat16, 1, 1000, 1000, 1000), 0);
 }
 
-TEST(Machine, PrintedTextReadsBackTheSame) {
+TEST(Machine, PrintedTextParsesToTheSameMachine) {
   for (const std::string& name : Machine::PresetNames()) {
     if (name == "this_host") continue;
     const Machine machine = Preset(name);
@@ -320,12 +320,13 @@ TEST(Machine, TheDocumentedTextIsAMachine) {
   EXPECT_EQ(machine->links().size(), 2u);
 }
 
-TEST(Machine, AMeshLargerThanTheMachineIsRefused) {
+TEST(Machine, AMeshLargerThanTheMachineIsAnError) {
   const Machine machine = Preset("h200_x8");
   EXPECT_OK(machine.CheckMesh(*Mesh::Parse("model:8")));
-  EXPECT_THAT(machine.CheckMesh(*Mesh::Parse("data:2,model:8")),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("16 ranks, but machine \"h200_x8\" connects only 8")));
+  EXPECT_THAT(
+      machine.CheckMesh(*Mesh::Parse("data:2,model:8")),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("16 ranks, but machine \"h200_x8\" connects only 8")));
   EXPECT_OK(
       Preset("a100_nvlink_ib").CheckMesh(*Mesh::Parse("data:512,model:8")));
 }
@@ -348,7 +349,7 @@ class MachineFolder : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(MachineFolder, HoldsThisHostOnceItIsMeasured) {
+TEST_F(MachineFolder, ContainsThisHostAfterCalibration) {
   EXPECT_THAT(
       Machine::Load("this_host"),
       StatusIs(absl::StatusCode::kNotFound, HasSubstr("run mtf calibrate")));
@@ -360,7 +361,7 @@ TEST_F(MachineFolder, HoldsThisHostOnceItIsMeasured) {
             (folder_ / "this_host.machine").string());
 }
 
-TEST_F(MachineFolder, APathIsReadAndAWrongOneIsToldTheNearestPreset) {
+TEST_F(MachineFolder, APathIsReadAndAnUnknownNameSuggestsTheNearestPreset) {
   Write("mine.machine", kPlain);
   EXPECT_OK(Machine::Load((folder_ / "mine.machine").string()));
   EXPECT_OK(Machine::Load("mine"));
@@ -378,7 +379,7 @@ TEST_F(MachineFolder, APathIsReadAndAWrongOneIsToldTheNearestPreset) {
                        HasSubstr("the limit is 1048576")));
 }
 
-TEST(Units, ReadAndPrinted) {
+TEST(Units, ParseAndFormat) {
   EXPECT_EQ(*ParseQuantity("80GiB", Quantity::kBytes), 80 * kGiB);
   EXPECT_EQ(*ParseQuantity(" 1.5  GB/s", Quantity::kBytesPerSecond), 1.5e9);
   EXPECT_DOUBLE_EQ(*ParseQuantity("1e3us", Quantity::kSeconds), 1e-3);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (large searches)
 //
 // What is found keeps to a budget, or it is told which line is in the way.
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (large searches)
 //
 // Searches of spaces that count as large: some layouts, and then rule by rule.
 // They are small enough to try everything, so it is known what was missed.
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "planning/search/search_layouts.h"
@@ -16,6 +18,7 @@
 #include "tests/lowering/small_transformer.h"
 #include "tests/matchers.h"
 #include "tests/planning/search/search_everything.h"
+#include "tests/requirements.h"
 
 namespace mtf {
 namespace {
@@ -72,6 +75,9 @@ class LargeSearch : public ::testing::TestWithParam<LargeCase> {
 
 // Though the sections were all or nothing at first.
 TEST_P(LargeSearch, FindsTheBestOfAllByChangesOfSingleRules) {
+  if (GetParam().name != absl::string_view("large_layers")) {
+    SKIP_UNLESS_THOROUGH("one of the spaces is searched");
+  }
   const Everything everything(graph_, targets_, mesh_, prices_,
                               options_.dimensions, true);
   std::set<int64_t> sizes;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "planning/search/search_bounds.h"
@@ -18,6 +19,7 @@
 #include "tests/lowering/small_transformer.h"
 #include "tests/matchers.h"
 #include "tests/planning/search/search_everything.h"
+#include "tests/requirements.h"
 
 namespace mtf {
 namespace {
@@ -45,6 +47,15 @@ struct SearchCase {
 
 class Search : public ::testing::TestWithParam<SearchCase> {
  protected:
+  void SetUp() override {
+    for (const char* large :
+         {"two_axes", "two_axes_with_sections", "nodes_with_sections",
+          "large_layers_with_sections"}) {
+      if (GetParam().name == absl::string_view(large)) {
+        SKIP_UNDER_SANITIZERS("a large search");
+      }
+    }
+  }
   Search() : mesh_(*Mesh::Parse(GetParam().mesh)) {
     const auto model = BuildTransformer(graph_, GetParam().sizes);
     targets_.fetches = {model.loss};

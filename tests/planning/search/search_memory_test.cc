@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (large searches)
 //
 // What many blocks hold, told from two and four of them, against the program of
 // all blocks.

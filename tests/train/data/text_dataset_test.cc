@@ -45,7 +45,7 @@ TEST(TextDataset, AMissingFileIsNamed) {
                              HasSubstr("No such file or directory"))));
 }
 
-TEST(TextDataset, ADirectoryAndADeviceAreNoTexts) {
+TEST(TextDataset, ADirectoryAndADeviceAreErrors) {
   for (const char* path : {"/tmp", "/dev/zero"}) {
     EXPECT_THAT(
         TextDataset::Open(path),
@@ -74,7 +74,7 @@ TEST(TextDataset, ATextShorterThanAWindowIsNamed) {
   EXPECT_OK(text->Draw(0, 0, {"batch", 1}, {"length", 9}));
 }
 
-TEST(TextDataset, AnAbsurdBatchIsRefused) {
+TEST(TextDataset, ATooLargeBatchIsAnError) {
   const TextDataset text = *TextDataset::FromText("abcdef", "six");
   EXPECT_THAT(text.Draw(0, 0, {"batch", int64_t{1} << 40}, {"length", 5}),
               StatusIs(absl::StatusCode::kResourceExhausted,
@@ -82,7 +82,7 @@ TEST(TextDataset, AnAbsurdBatchIsRefused) {
                                  "bytes")));
 }
 
-TEST(TextDataset, TargetsAreOneByteBehindTokens) {
+TEST(TextDataset, TargetsAreTheNextBytes) {
   const TextDataset text = *TextDataset::FromText(Alphabet(), "alphabet");
   const absl::StatusOr<TextDataset::Batch> batch =
       text.Draw(1, 2, {"batch", 5}, {"length", 7});
@@ -97,7 +97,7 @@ TEST(TextDataset, TargetsAreOneByteBehindTokens) {
   }
 }
 
-TEST(TextDataset, WindowsDependOnSeedStepAndRowOnly) {
+TEST(TextDataset, WindowsDependOnlyOnSeedStepAndRow) {
   const TextDataset text = *TextDataset::FromText(Alphabet(), "alphabet");
   const Dimension batch{"batch", 8}, length{"length", 7};
   EXPECT_TRUE(text.Draw(1, 2, batch, length)->tokens ==
@@ -106,7 +106,7 @@ TEST(TextDataset, WindowsDependOnSeedStepAndRowOnly) {
                text.Draw(1, 3, batch, length)->tokens);
   EXPECT_FALSE(text.Draw(1, 2, batch, length)->tokens ==
                text.Draw(2, 2, batch, length)->tokens);
-  // A row starts at the same place in a smaller batch.
+  // A row has the same offset in a smaller batch.
   const auto small = text.Draw(1, 2, {"batch", 3}, length);
   const auto large = text.Draw(1, 2, batch, length);
   for (int i = 0; i < 3 * 7; ++i) {
@@ -124,11 +124,11 @@ TEST(TextDataset, WindowsReachBothEndsOfTheText) {
   EXPECT_EQ(starts, (std::set<double>{'a', 'b', 'c', 'd'}));
 }
 
-TEST(BigramEntropy, OfATextWithoutAChoiceIsZero) {
+TEST(BigramEntropy, OfADeterministicTextIsZero) {
   EXPECT_DOUBLE_EQ(TextDataset::FromText("abababab", "ab")->BigramEntropy(), 0);
 }
 
-TEST(BigramEntropy, IsThatOfTheCounts) {
+TEST(BigramEntropy, EqualsTheEntropyOfTheCounts) {
   // Pairs: a->a 1, a->b 1, b->b 2. After a, two bytes are equally likely in
   // two of four cases; b is certain after b.
   EXPECT_NEAR(TextDataset::FromText("aabbb", "x")->BigramEntropy(),
@@ -139,7 +139,7 @@ TEST(BigramEntropy, IsThatOfTheCounts) {
               1e-12);
 }
 
-TEST(BigramEntropy, CountsBytesAboveAsciiToo) {
+TEST(BigramEntropy, CountsBytesBeyondAscii) {
   EXPECT_NEAR(
       TextDataset::FromText("\xff\xff\xfe\xfe\xfe", "x")->BigramEntropy(),
       2 * std::log(2.0) / 4, 1e-12);

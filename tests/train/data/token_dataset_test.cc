@@ -42,7 +42,7 @@ TEST(TokenDataset, ReadsNumbersOfSixteenBits) {
   EXPECT_EQ(text->At(2), 50256);
 }
 
-TEST(TokenDataset, PassesOverTheHeaderOfLlmC) {
+TEST(TokenDataset, SkipsTheHeaderOfLlmC) {
   constexpr int32_t kMagic = 20240520;
   std::string bytes(1024, '\0');
   std::memcpy(bytes.data(), &kMagic, 4);
@@ -53,14 +53,14 @@ TEST(TokenDataset, PassesOverTheHeaderOfLlmC) {
   EXPECT_EQ(text->At(0), 7);
 }
 
-TEST(TokenDataset, TargetsAreOneTokenBehind) {
+TEST(TokenDataset, TargetsAreTheNextTokens) {
   const std::vector<int> tokens = Count(1000);
   const auto text = TokenDataset::FromBytes(Bytes(tokens), "text", 50257);
   ASSERT_OK(text);
   const auto batch = text->Draw(3, 5, {"batch", 4}, {"length", 16});
   ASSERT_OK(batch);
   for (int row = 0; row < 4; ++row) {
-    // The numbers count in steps of 37, so a window tells where it begins.
+    // Tokens increase in steps of 37, so a window shows its offset.
     const int begin = static_cast<int>(batch->tokens.At(row * 16)) / 37;
     for (int i = 0; i < 16; ++i) {
       EXPECT_EQ(batch->tokens.At(row * 16 + i), tokens[begin + i]);
@@ -81,7 +81,7 @@ TEST(TokenDataset, WindowsDependOnSeedStepAndRow) {
   EXPECT_NE(first(1, 2).At(0), first(1, 2).At(16));
 }
 
-TEST(TokenDataset, SyntheticTokensAreCommonOnesAndTheirMirrors) {
+TEST(TokenDataset, SyntheticTokensAreFrequentOnesAndTheirMirrors) {
   const auto text = TokenDataset::Synthetic(20001, 50304, 7);
   ASSERT_OK(text);
   ASSERT_EQ(text->size(), 20001);
@@ -100,7 +100,7 @@ TEST(TokenDataset, SyntheticTokensAreCommonOnesAndTheirMirrors) {
                        HasSubstr("100 tokens of 16 bits out of 65537")));
 }
 
-TEST(TokenDataset, AFileOfOneWindowIsReadWhole) {
+TEST(TokenDataset, AFileOfOneWindowHasOneBatch) {
   const auto text = TokenDataset::FromBytes(Bytes(Count(17)), "text", 50257);
   ASSERT_OK(text);
   const auto batch = text->Draw(0, 0, {"batch", 1}, {"length", 16});
@@ -109,7 +109,7 @@ TEST(TokenDataset, AFileOfOneWindowIsReadWhole) {
   EXPECT_EQ(batch->targets.At(15), 16 * 37);
 }
 
-TEST(TokenDataset, SaysWhatIsWrongWithAFile) {
+TEST(TokenDataset, InvalidFilesAreErrors) {
   EXPECT_THAT(TokenDataset::ReadFile("/no/such/file", 50257),
               StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("cannot read tokens \"/no/such/file\"")));

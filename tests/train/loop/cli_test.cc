@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: no ThreadSanitizer (trainer_test runs the same threads)
 //
-// The example as a user meets it: its output, and every kind of bad input. Each
-// is one message in words, on standard error, with an exit code that says what
-// kind it was.
+// The example as a user runs it: its output, and every kind of invalid input,
+// each with one message on standard error and an exit code.
 
 #include <cstdio>
 #include <fstream>
@@ -34,8 +33,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Runs the example with a tiny model; `arguments` come last, so they win. The
-// time limit turns a hang into a failure.
+// Runs the example with a tiny model; `arguments` come last, so they take
+// precedence. The time limit turns a hang into a failure.
 Outcome RunExample(const std::string& arguments) {
   const std::string text = Temporary("text.txt");
   std::ofstream file(text);
@@ -63,7 +62,7 @@ TEST(Example, TrainsPrintsAndSamples) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("\r")));
 }
 
-TEST(Example, RunsAWholeMeshInOneProcess) {
+TEST(Example, RunsAMeshInOneProcess) {
   const std::string log = Temporary("log.json");
   const Outcome outcome = RunExample(
       absl::StrCat("--mesh_shape='data:2;model:2' --layout=data_model "
@@ -113,7 +112,7 @@ TEST(Example, HelpListsTheFlags) {
 struct BadInput {
   std::string arguments;
   int exit_code;
-  std::string message;  // how standard error begins
+  std::string message;  // the beginning of standard error
 };
 
 void PrintTo(const BadInput& bad, std::ostream* out) { *out << bad.arguments; }

@@ -27,7 +27,7 @@ using ::testing::Not;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-// Flags are global: every test leaves them as it found them.
+// Flags are global, so every test restores them.
 class Flags : public ::testing::Test {
  protected:
   std::string WriteFile(const std::string& name, const std::string& text) {
@@ -57,7 +57,7 @@ TEST_F(Flags, BoolsTakeBothNegations) {
   EXPECT_FALSE(absl::GetFlag(FLAGS_test_switch));
 }
 
-TEST_F(Flags, TheLastOfARepeatedFlagStays) {
+TEST_F(Flags, TheLastValueOfARepeatedFlagApplies) {
   ASSERT_OK(ParseFlags({"--steps=7", "--steps=8"}));
   EXPECT_EQ(absl::GetFlag(FLAGS_steps), 8);
 }
@@ -76,7 +76,7 @@ struct BadValue {
 
 class BadValues : public ::testing::TestWithParam<BadValue> {};
 
-TEST_P(BadValues, AreRefusedWithTheRange) {
+TEST_P(BadValues, AreErrorsWithTheRange) {
   const absl::FlagSaver saver;
   EXPECT_THAT(ParseFlags({GetParam().argument}),
               StatusIs(kInvalid, HasSubstr(GetParam().allowed)))
@@ -107,13 +107,13 @@ INSTANTIATE_TEST_SUITE_P(
         {"--test_switch=maybe", "\"maybe\", not true or false"},
     }));
 
-TEST_F(Flags, ARefusedValueLeavesTheFlagAsItWas) {
+TEST_F(Flags, AnInvalidValueKeepsTheFlag) {
   ASSERT_OK(ParseFlags({"--learning_rate=0.25"}));
   EXPECT_THAT(ParseFlags({"--learning_rate=nan"}), Not(mtf::testing::IsOk()));
   EXPECT_EQ(absl::GetFlag(FLAGS_learning_rate), 0.25);
 }
 
-TEST_F(Flags, AnUnknownFlagGetsTheNearestName) {
+TEST_F(Flags, AnUnknownFlagSuggestsTheNearestName) {
   EXPECT_THAT(ParseFlags({"--step=7"}),
               StatusIs(kInvalid, HasSubstr("unknown flag --step; did you mean "
                                            "--steps?")));
@@ -123,7 +123,7 @@ TEST_F(Flags, AnUnknownFlagGetsTheNearestName) {
               StatusIs(kInvalid, AllOf(HasSubstr("unknown flag "
                                                  "--nothing_like_it"),
                                        Not(HasSubstr("did you mean")))));
-  // "no" before a flag that is no bool.
+  // "no" before a flag that is not a bool.
   EXPECT_THAT(ParseFlags({"--nosteps"}),
               StatusIs(kInvalid, HasSubstr("unknown flag --nosteps")));
 }
@@ -136,9 +136,9 @@ TEST_F(Flags, AMissingValueIsAnError) {
 TEST_F(Flags, AStrayArgumentIsAnError) {
   for (const char* stray : {"data:2", "", "-"}) {
     EXPECT_THAT(ParseFlags({"--steps=7", stray}),
-                StatusIs(kInvalid, HasSubstr(absl::StrCat(
-                                       "unexpected argument \"", stray,
-                                       "\": flags start with --"))));
+                StatusIs(kInvalid,
+                         HasSubstr(absl::StrCat("unexpected argument \"", stray,
+                                                "\": flags start with --"))));
   }
   // The shell splits a layout without quotes at its blanks.
   EXPECT_THAT(
@@ -146,7 +146,7 @@ TEST_F(Flags, AStrayArgumentIsAnError) {
       StatusIs(kInvalid, HasSubstr("unexpected argument \"d_ff:model\"")));
 }
 
-TEST_F(Flags, TheCommandLineWinsOverAFlagfile) {
+TEST_F(Flags, TheCommandLineTakesPrecedenceOverAFlagfile) {
   const std::string path = WriteFile(
       "run.flags",
       "# a comment\n\n  --steps=7  \n--layout=batch:data, d_ff:model\n"
@@ -169,7 +169,7 @@ TEST_F(Flags, ErrorsInAFlagfileNameIt) {
                        HasSubstr("cannot read flagfile \"/no/such.flags\"")));
 }
 
-TEST_F(Flags, AFlagfileThatNamesItselfIsAnError) {
+TEST_F(Flags, AFlagfileThatIncludesItselfIsAnError) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/circle.flags");
   WriteFile("circle.flags", absl::StrCat("--flagfile=", path, "\n"));
   EXPECT_THAT(ParseFlags({absl::StrCat("--flagfile=", path)}),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: optimised only (checks the output of other programs)
 //
-// The example as a process of the system: under limits of memory and threads it
-// ends with one message and an exit code, and it keeps its name.
+// The example as a process: under limits of memory and threads it ends with one
+// message and an exit code, and it keeps its name.
 
 #include <cstdio>
 #include <fstream>
@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Runs lines of shell, where "$LM" starts the example with a tiny model.
+// Runs shell lines in which "$LM" starts the example with a tiny model.
 Outcome RunShell(const std::string& script) {
   const std::string text = Temporary("text"), path = Temporary("script");
   std::ofstream file(text);
@@ -43,7 +43,7 @@ Outcome RunShell(const std::string& script) {
   return outcome;
 }
 
-TEST(CliProcess, ThatMayHaveNoMemoryForItsBatch) {
+TEST(CliProcess, WithoutMemoryForItsBatchFails) {
   const Outcome outcome = RunShell(
       "ulimit -v 1500000\n"
       "exec $LM --batch=33000000\n");
@@ -53,8 +53,8 @@ TEST(CliProcess, ThatMayHaveNoMemoryForItsBatch) {
                     HasSubstr("\n  help     "), Not(HasSubstr("terminate"))));
 }
 
-// A loss that nobody could read is no success.
-TEST(CliProcess, ThatCannotWriteItsOutput) {
+// A run whose output is lost is not a success.
+TEST(CliProcess, ThatCannotWriteItsOutputFails) {
   for (const char* flags : {"", "--explain", "--help"}) {
     const Outcome outcome =
         RunShell(absl::StrCat("exec $LM ", flags, " > /dev/full\n"));
@@ -64,7 +64,7 @@ TEST(CliProcess, ThatCannotWriteItsOutput) {
   }
 }
 
-TEST(CliProcess, ThatMayHaveNoThreadsForItsRanks) {
+TEST(CliProcess, WithoutThreadsForItsRanksFails) {
   // The stack of a thread counts as memory: 64 GB for all of them.
   const Outcome outcome = RunShell(
       "ulimit -s 262144\n"
@@ -78,7 +78,7 @@ TEST(CliProcess, ThatMayHaveNoThreadsForItsRanks) {
             Not(HasSubstr("terminate"))));
 }
 
-// Programs start themselves again to set up their thread pool.
+// Programs restart themselves to set up their thread pool.
 TEST(CliProcess, KeepsItsNameAndItsArguments) {
   const Outcome outcome = RunShell(
       "unset GOMP_SPINCOUNT OMP_WAIT_POLICY\n"

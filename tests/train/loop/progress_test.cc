@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Progress, APlainLineAtEveryTenthOffATerminal) {
+TEST(Progress, WithoutATerminalPrintsALineEveryTenth) {
   std::ostringstream out;
   Progress progress(out, /*terminal=*/false, /*silent=*/false, 100);
   for (int step = 0; step < 100; ++step) progress.Show(step, 2.5, 18234, step);
@@ -27,7 +27,7 @@ TEST(Progress, APlainLineAtEveryTenthOffATerminal) {
                               "0:00 left\n"));
 }
 
-TEST(Progress, FewStepsShowOneByOne) {
+TEST(Progress, FewStepsHaveALineEach) {
   std::ostringstream out;
   Progress progress(out, false, false, 3);
   for (int step = 0; step < 3; ++step) progress.Show(step, 1, 1, step);
@@ -35,7 +35,7 @@ TEST(Progress, FewStepsShowOneByOne) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
 }
 
-TEST(Progress, ATerminalGetsABarThatRedrawsItself) {
+TEST(Progress, OnATerminalRedrawsABar) {
   std::ostringstream out;
   Progress progress(out, true, false, 2);
   progress.Show(0, 1.25, 500, 60);
@@ -49,7 +49,7 @@ TEST(Progress, ATerminalGetsABarThatRedrawsItself) {
                              "  500 tokens/s  0:00 left\n"));
 }
 
-TEST(Progress, ATerminalIsNotRedrawnMoreOftenThanTheEyeSees) {
+TEST(Progress, TheBarIsNotRedrawnTooOften) {
   std::ostringstream out;
   Progress progress(out, true, false, 1000);
   for (int step = 0; step < 1000; ++step) {

@@ -26,7 +26,8 @@ using ::mtf::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// One number that learns to be 3. It runs away with a learning rate over 1.
+// A single parameter that converges to 3, and diverges for learning rates
+// over 1.
 struct Toy {
   explicit Toy(Graph& graph, double learning_rate) {
     const Dimension batch{"batch", 4};
@@ -70,7 +71,7 @@ TEST(Train, LowersTheLossAndLogsEveryStep) {
     EXPECT_EQ((*steps)[i].collectives, (*steps)[0].collectives);
     EXPECT_GT((*steps)[i].tokens_per_s, 0);
   }
-  // The median of the 19 steps behind the first: ten are no slower.
+  // The median of the 19 steps after the first: ten are at most as slow.
   int no_slower = 0;
   for (int i = 1; i < 20; ++i) {
     if (4 / (*steps)[i].tokens_per_s <= result->median_step_s * (1 + 1e-6)) {
@@ -134,14 +135,14 @@ TEST(SampleFromLogits, FollowsTheSoftmax) {
   EXPECT_EQ(SampleFromLogits(logits, 1, 0.999999), 3);
 }
 
-TEST(SampleFromLogits, ALowTemperatureTakesTheLikeliest) {
+TEST(SampleFromLogits, ALowTemperatureSelectsTheMostLikely) {
   const std::vector<float> logits = {1.0f, 1.5f, 1.4f};
   for (const double uniform : {0.001, 0.3, 0.6, 0.999}) {
     EXPECT_EQ(SampleFromLogits(logits, 1e-3, uniform), 1);
   }
 }
 
-// A "model" whose logits say that byte t + 1 comes behind byte t.
+// A "model" whose logits predict byte t + 1 after byte t.
 struct Successor {
   explicit Successor(Graph& graph) {
     const Dimension batch{"batch", 2}, length{"length", 4}, vocab{"vocab", 256};
@@ -155,13 +156,13 @@ struct Successor {
   Tensor tokens, logits;
 };
 
-TEST(SampleText, ReadsTheLogitsBehindTheLastByte) {
+TEST(SampleText, ReadsTheLogitsAtTheLastByte) {
   for (const char* layout : {"", "batch:data", "length:data", "vocab:data"}) {
     Graph graph;
     const Successor model(graph);
     auto session = Session::Create(graph, "data:2", layout);
     ASSERT_OK(session);
-    // Longer than the model's window, so that it has to slide.
+    // Longer than the model's window, so that the window slides.
     EXPECT_EQ(*SampleText(**session, model.tokens, model.logits,
                           {.prompt = "ab", .bytes = 8, .temperature = 0.01}),
               "abcdefghij");

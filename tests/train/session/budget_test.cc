@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session plans within the budget of its layout, or not at all.
+// A session rejects programs that exceed the budget of its layout.
 #include <map>
 #include <memory>
 #include <string>
@@ -28,7 +28,7 @@ using ::testing::StartsWith;
 
 const Dimension kBatch{"batch", 8}, kIo{"io", 4}, kHidden{"hidden", 6};
 
-// A parameter that rests in shards and is gathered for its use.
+// A parameter that is stored sharded and gathered for use.
 struct Model {
   explicit Model(Graph& graph) {
     x = Input(graph, "x", kFloat32, {kBatch, kIo});
@@ -49,7 +49,7 @@ absl::Status RunStep(absl::string_view budget) {
           graph, "data:2",
           absl::StrCat("batch:data [parameters] io:data [budget] ", budget)));
   MTF_RETURN_IF_ERROR(session->Initialize());
-  // The whole parameter for the host: no step, so no line on collectives.
+  // Reading the parameter is not a step, so lines on collectives do not apply.
   MTF_RETURN_IF_ERROR(session->ReadVariable("layer_0/w").status());
   return session
       ->Run({.feeds = {{"x", HostTensor(model.x.shape(), kFloat32)}},
@@ -58,13 +58,13 @@ absl::Status RunStep(absl::string_view budget) {
       .status();
 }
 
-TEST(SessionBudget, AStepWithinItRuns) {
+TEST(SessionBudget, AStepWithinTheBudgetRuns) {
   EXPECT_OK(
       RunStep("at most 1 MiB over data, no all_to_all, memory at most "
               "1 MiB"));
 }
 
-TEST(SessionBudget, AStepOverItIsNotPlanned) {
+TEST(SessionBudget, AStepOverTheBudgetIsAnError) {
   EXPECT_THAT(
       RunStep("no all_gather of parameters in layer_*"),
       StatusIs(absl::StatusCode::kResourceExhausted,
@@ -75,7 +75,7 @@ TEST(SessionBudget, AStepOverItIsNotPlanned) {
                      HasSubstr("rule io:data (--layout, rule 2 of 2, "))));
 }
 
-TEST(SessionBudget, MemoryHoldsForWhateverRuns) {
+TEST(SessionBudget, MemoryLimitsApplyToEveryProgram) {
   Graph graph;
   const Model model(graph);
   const auto session = Session::Create(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What communicators count while a GPT trains is what the plan says, to the
-// byte and to the call, under each layout of the literature on 2, 4 and 8
-// ranks, and the losses are those of one device.
+// The calls and bytes that communicators count while a GPT trains equal those
+// of the plan, under each layout of the literature on 2, 4 and 8 ranks, and the
+// losses are those of one device.
 #include <cmath>
 #include <memory>
 #include <ostream>
@@ -107,7 +107,7 @@ std::vector<Case> Cases() {
     };
     add("Data", gpt_layouts::kData, "data");
     add("ZeroOneAndTwo", gpt_layouts::kZero1, "data");
-    // Parameters of bf16 change what is sent where they are whole at rest.
+    // bf16 parameters change the bytes sent if they are replicated at rest.
     if (parameters == kBFloat16) continue;
     add("ZeroThree", gpt_layouts::kZero3, "data");
     add("Megatron", gpt_layouts::kMegatron, "model");
@@ -130,7 +130,7 @@ std::string MeshOf(const Case& c, int ranks) {
 
 class BytesAtRunTime : public ::testing::TestWithParam<Case> {};
 
-TEST_P(BytesAtRunTime, AreThoseOfThePlanAndLossesThoseOfOneDevice) {
+TEST_P(BytesAtRunTime, EqualThePlanAndLossesEqualOneDevice) {
   const Case& c = GetParam();
   if (c.dtype == kBFloat16)
     SKIP_UNDER_THREAD_SANITIZER("a dtype changes no thread");
@@ -139,8 +139,8 @@ TEST_P(BytesAtRunTime, AreThoseOfThePlanAndLossesThoseOfOneDevice) {
   ASSERT_OK(one);
   EXPECT_TRUE(one->counted.empty());
   EXPECT_LT(one->losses.back(), one->losses.front());
-  // A sum over ranks is in another order; in bf16 its summands are rounded too,
-  // by 2^-9 at most.
+  // Sums over ranks have another order; in bf16 their summands are also
+  // rounded, by at most 2^-9.
   const double tolerance = c.dtype == kFloat32 ? 1e-5 : 4e-3;
   for (const int ranks : {2, 4, 8}) {
     const absl::StatusOr<Training> run =

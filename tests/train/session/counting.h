@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small program for tests of sessions: what it does to its variables is told
-// from its numbers.
+// A small program for tests of sessions: the values of its variables show which
+// steps have run.
 #ifndef TESTS_TRAIN_SESSION_COUNTING_H_
 #define TESTS_TRAIN_SESSION_COUNTING_H_
 
@@ -19,7 +19,7 @@ namespace mtf::train {
 inline const Dimension kBatch{"batch", 5};
 inline const Dimension kIo{"io", 3};
 
-// counter += 1 and total += sum of x, with something to fetch.
+// A step does counter += 1 and total += sum of x.
 struct Counting {
   explicit Counting(Graph& graph) {
     x = Input(graph, "x", kFloat32, {kBatch, kIo});

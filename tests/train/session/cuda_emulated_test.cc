@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: alone (replaces operator new)
 //
-// Training on a GPU that this machine's cores play is training on the CPU: the
-// same plan, the same bits to begin with, the same losses, the same errors.
-// What differs between a played GPU and a real one lies below runtime.h.
+// Training on the emulated GPU equals training on the CPU: the same plan,
+// bitwise equal initial values, the same losses, the same errors. An emulated
+// and a real GPU differ only below runtime.h.
 #include <malloc.h>
 
 #include <atomic>
@@ -24,7 +24,7 @@
 #include "tests/train/small_lm.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// Where the memory of a played GPU comes from, counted.
+// Counts the allocations of the emulated GPU.
 namespace {
 std::atomic<int64_t> device_allocations{0};
 }  // namespace
@@ -63,7 +63,7 @@ absl::StatusOr<SmallRun> RunOn(const std::string& backend, const Case& c,
 class VirtualDevices : public ::testing::TestWithParam<Case> {};
 
 // Six steps: one plain, one recorded, the rest replayed.
-TEST_P(VirtualDevices, TrainAsTheCpuDoes) {
+TEST_P(VirtualDevices, TrainLikeTheCpu) {
   SKIP_UNDER_SANITIZERS("many kernels");
   const absl::StatusOr<SmallRun> cpu = RunOn("cpu", GetParam(), 6);
   const absl::StatusOr<SmallRun> gpu = RunOn(kDevice, GetParam(), 6);
@@ -97,7 +97,7 @@ std::vector<Case> Cases() {
 
 INSTANTIATE_TEST_SUITE_P(Meshes, VirtualDevices, ::testing::ValuesIn(Cases()));
 
-// A model that reads a table where it is told to.
+// A model that gathers from a table at fed indices.
 struct Lookup {
   explicit Lookup(bool computed) {
     const Dimension batch{"batch", 4}, length{"length", 6}, vocab{"vocab", 10},
@@ -110,10 +110,10 @@ struct Lookup {
     step = nn::AdamW({.learning_rate = 0.1}).Minimize(loss);
   }
 
-  absl::StatusOr<double> Step(Session& session, int place, int index) {
+  absl::StatusOr<double> Step(Session& session, int element, int index) {
     RunRequest request = {.fetches = {loss}, .updates = {step}};
     HostTensor feed(tokens.shape(), kInt32);
-    StoreElement(feed.data(), kInt32, place, index);
+    StoreElement(feed.data(), kInt32, element, index);
     request.feeds.emplace("tokens", std::move(feed));
     MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> values,
                          session.Run(request));
@@ -126,7 +126,7 @@ struct Lookup {
 
 class BadIndices : public ::testing::TestWithParam<bool> {};
 
-TEST_P(BadIndices, EndTheStepAsOnTheCpuAndChangeNothing) {
+TEST_P(BadIndices, FailTheStepAsOnTheCpuAndChangeNothing) {
   std::vector<std::string> errors;
   for (const std::string backend : {"cpu", kDevice}) {
     Lookup model(/*computed=*/GetParam());
@@ -136,7 +136,7 @@ TEST_P(BadIndices, EndTheStepAsOnTheCpuAndChangeNothing) {
         Session::Create(model.graph, "x:2,y:2", "batch:x, vocab:y", options);
     ASSERT_OK(session);
     ASSERT_OK((*session)->Initialize());
-    // Before there is a recording and after, and good steps in between.
+    // Before and after the recording, with valid steps in between.
     std::string said;
     for (int round = 0; round < 3; ++round) {
       const HostTensor before = *(*session)->ReadVariable("embedding/table");
@@ -158,7 +158,7 @@ TEST_P(BadIndices, EndTheStepAsOnTheCpuAndChangeNothing) {
 
 INSTANTIATE_TEST_SUITE_P(FedAndComputed, BadIndices, ::testing::Bool());
 
-// Each rank alone sees what it is fed; all end the step.
+// Only one rank sees the index; all ranks end the step.
 TEST(VirtualDevice, ABadIndexInTheShardOfOneRankEndsTheStepOfAll) {
   std::vector<std::string> errors;
   for (const std::string backend : {"cpu", kDevice}) {
@@ -202,7 +202,7 @@ std::vector<double> LossesWith(const char* variable, const char* value) {
   return run.ok() ? run->losses : std::vector<double>();
 }
 
-TEST(VirtualDevice, RecordedStepsGiveTheBitsOfPlainOnes) {
+TEST(VirtualDevice, RecordedStepsAreBitwiseEqualToPlainOnes) {
   const std::vector<double> recorded = LossesWith(nullptr, "");
   EXPECT_EQ(recorded.size(), 4u);
   EXPECT_EQ(LossesWith("MTF_CUDA_RECORD", "0"), recorded);

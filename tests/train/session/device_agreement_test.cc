@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: optimised only (trains every device against every other)
 //
-// Every device trains like the CPU: from the same initial bits, with the same
-// dropout, to the same losses, alone and as a mesh of virtual devices. A device
-// that is not there skips, and says why.
+// Every device trains like the CPU: from bitwise equal initial values, with the
+// same dropout, to the same losses, alone and as a mesh of virtual devices.
+// Tests of unavailable devices are skipped with the reason.
 #include <memory>
 #include <ostream>
 #include <string>
@@ -43,8 +43,8 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-// Fifty on hardware. Those that stand in for it are slow, and what is wrong
-// shows in the first gradients.
+// Fifty steps on hardware. Emulated devices are slow, and errors show in the
+// first gradients.
 int StepsOn(const std::string& device) { return device == "cuda" ? 50 : 3; }
 
 absl::StatusOr<SmallRun> RunOn(const Case& c, const Precision& precision = {}) {
@@ -62,7 +62,7 @@ const SmallRun& OneCpu() {
   return *run;
 }
 
-// How far `losses` are from the first of `wanted`, relative to them.
+// The largest relative difference of `losses` from the first of `wanted`.
 double LossDifference(const std::vector<double>& losses,
                       const std::vector<double>& wanted) {
   double largest = 0;
@@ -102,7 +102,7 @@ TEST_P(DeviceAgreement, TrainsLikeTheCpu) {
   EXPECT_EQ(run->counted, run->planned);
 }
 
-TEST_P(DeviceAgreement, HalfPrecisionStaysBesideSingle) {
+TEST_P(DeviceAgreement, HalfPrecisionStaysCloseToSingle) {
   const absl::StatusOr<SmallRun> run =
       RunOn(GetParam(), {.activations = kBFloat16});
   ASSERT_OK(run);

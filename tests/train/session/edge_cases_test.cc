@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The corners of operations through a whole session, on both devices and under
-// several layouts: empty dimensions, integer division by zero, indices of rows
-// without elements, variables that are assigned twice or made too late.
+// Edge cases of operations in a session, on both devices and under several
+// layouts: empty dimensions, integer division by zero, indices of rows without
+// elements, variables that are assigned twice or created too late.
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -44,7 +44,7 @@ class EdgeCases
   std::unique_ptr<Session> session_;
 };
 
-TEST_P(EdgeCases, LogSumExpOfNothingIsMinusInfinity) {
+TEST_P(EdgeCases, LogSumExpOfNoElementsIsMinusInfinity) {
   for (int64_t b : {1, 4}) {
     Graph graph;
     Tensor p = Input(graph, "p", kFloat32, {{"a", 0}, {"b", b}});
@@ -59,7 +59,7 @@ TEST_P(EdgeCases, LogSumExpOfNothingIsMinusInfinity) {
   }
 }
 
-TEST_P(EdgeCases, AnIntegerModuloZeroIsWhatIsLeft) {
+TEST_P(EdgeCases, AnIntegerModuloZeroIsItself) {
   for (DType dtype : {kInt32, kInt64}) {
     Graph graph;
     Tensor x = Constant(graph, {-4, 5}, dtype, {{"a", 2}});
@@ -86,7 +86,7 @@ TEST_P(EdgeCases, MeansOfManyHalfFloats) {
   }
 }
 
-// The largest draws round up to high in a sum or a cast.
+// The largest numbers round up to `high` in a sum or a cast.
 TEST_P(EdgeCases, UniformNumbersStayBelowHigh) {
   const auto dtypes = {kFloat32, kBFloat16, kFloat16};
   Graph graph;
@@ -99,7 +99,7 @@ TEST_P(EdgeCases, UniformNumbersStayBelowHigh) {
   }
   const auto values = Run(graph, {.fetches = fetches});
   ASSERT_OK(values);
-  // 1000 and 1001 are one number of bf16.
+  // 1000 and 1001 round to the same bf16.
   const std::vector<double> high = {1, 1001, 1, 1000.5, 1, 1001};
   for (size_t i = 0; i < fetches.size(); ++i) {
     for (const double value : (*values)[i].ToDoubles()) {
@@ -109,7 +109,7 @@ TEST_P(EdgeCases, UniformNumbersStayBelowHigh) {
   }
 }
 
-TEST_P(EdgeCases, IndicesOfEmptyRowsAreCheckedToo) {
+TEST_P(EdgeCases, IndicesOfEmptyRowsAreChecked) {
   Graph graph;
   Tensor updates = Ones(graph, kFloat32, {{"c", 3}, {"z", 0}});
   Tensor indices = Constant(graph, {0, 9, 1}, kInt32, {{"c", 3}});
@@ -128,7 +128,7 @@ TEST_P(EdgeCases, TwoAssignmentsOfOneVariableInAStepAreAnError) {
                              HasSubstr("edge_cases_test.cc"))));
 }
 
-TEST_P(EdgeCases, AVariableMadeAfterTheSessionIsAnError) {
+TEST_P(EdgeCases, AVariableCreatedAfterTheSessionIsAnError) {
   Graph graph;
   Tensor w = Variable(graph, "w", Ones(graph, kFloat32, {{"a", 4}}));
   ASSERT_OK(Run(graph, {.fetches = {w}}));
@@ -138,7 +138,7 @@ TEST_P(EdgeCases, AVariableMadeAfterTheSessionIsAnError) {
                        HasSubstr("variable \"late\" was made after")));
 }
 
-TEST_P(EdgeCases, ATensorBeyondAllMemoryIsAnErrorThatNamesIt) {
+TEST_P(EdgeCases, ATooLargeTensorIsAnErrorThatNamesIt) {
   Graph graph;
   Tensor w =
       Ones(graph, kFloat32, {{"c", int64_t{1} << 30}, {"d", int64_t{1} << 30}});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The promise: fifty steps of training give the same losses under every layout
-// and on every number of ranks, from the same bits.
+// Fifty steps of training give the same losses under every layout and on every
+// number of ranks, from bitwise equal initial values.
 #include <string>
 #include <vector>
 
@@ -36,9 +36,9 @@ std::vector<Case> Cases() {
           {LayoutRules::PresetMesh(preset, ranks)->ToString(), preset});
     }
   }
-  // Beyond the presets: an axis that cuts the stream between the blocks, one
-  // dimension over two axes, two orders of them, and other layouts at rest than
-  // at work.
+  // Besides the presets: activations between the blocks sharded over an axis,
+  // one dimension over two axes, in both orders, and parameters stored in
+  // another layout than they are used in.
   cases.push_back({"data:2,model:3", "batch:data, d_model:model"});
   cases.push_back({"a:2,b:2", "batch:a+b"});
   cases.push_back({"a:2,b:3", "vocab:b+a, d_ff:a+b, heads:b"});
@@ -60,7 +60,7 @@ const SmallRun& OneDevice() {
 
 class LayoutAgreement : public ::testing::TestWithParam<Case> {};
 
-TEST_P(LayoutAgreement, FiftyStepsAreThoseOfOneDevice) {
+TEST_P(LayoutAgreement, FiftyStepsEqualOneDevice) {
   const Mesh mesh = *Mesh::Parse(GetParam().mesh);
   if ((mesh.num_axes() == 1 && mesh.num_devices() > 4) ||
       GetParam().mesh == "data:4,model:2") {

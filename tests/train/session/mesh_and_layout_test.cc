@@ -19,14 +19,14 @@ using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-TEST(MeshAndLayout, NothingIsOneDevice) {
+TEST(MeshAndLayout, EmptyTextIsOneDevice) {
   const auto placement = ParseMeshAndLayout("", "", 0);
   ASSERT_OK(placement);
   EXPECT_EQ(placement->mesh.num_devices(), 1);
   EXPECT_TRUE(placement->rules.rules().empty());
 }
 
-TEST(MeshAndLayout, TheRestOfOneLaunchedRankIsOne) {
+TEST(MeshAndLayout, MinusOneUnderALauncherWithOneRankIsOne) {
   EXPECT_THAT(ParseMeshAndLayout("data:-1", "batch:data", 0),
               StatusIs(kInvalid, HasSubstr("\"data:-1\"")));
   setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
@@ -49,25 +49,27 @@ TEST(MeshAndLayout, ReadsMeshAndRules) {
   EXPECT_EQ(placement->rules.rules().size(), 2u);
 }
 
-TEST(MeshAndLayout, APresetBringsItsMesh) {
+TEST(MeshAndLayout, APresetDefinesItsMesh) {
   const auto placement = ParseMeshAndLayout("", "data_model", 4);
   ASSERT_OK(placement);
   EXPECT_EQ(placement->mesh.ToString(), "data:2,model:2");
   EXPECT_EQ(ParseMeshAndLayout("", "megatron", 0)->mesh.num_devices(), 1);
-  // A mesh that is given stays.
-  EXPECT_EQ(ParseMeshAndLayout("data:2,model:2", "megatron", 4)->mesh.ToString(),
-            "data:2,model:2");
+  // A given mesh takes precedence.
+  EXPECT_EQ(
+      ParseMeshAndLayout("data:2,model:2", "megatron", 4)->mesh.ToString(),
+      "data:2,model:2");
 }
 
 TEST(MeshAndLayout, ReadsALayoutFile) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/my.layout");
   std::ofstream(path) << "# mine\nbatch:data\n[parameters]\nd_model:data\n";
-  const auto placement = ParseMeshAndLayout("data:2", absl::StrCat("@", path), 0);
+  const auto placement =
+      ParseMeshAndLayout("data:2", absl::StrCat("@", path), 0);
   ASSERT_OK(placement);
   EXPECT_EQ(placement->rules.rules().size(), 2u);
 }
 
-TEST(MeshAndLayout, WrongTextsAreExplained) {
+TEST(MeshAndLayout, InvalidTextsAreErrors) {
   EXPECT_THAT(ParseMeshAndLayout("data", "", 0),
               StatusIs(kInvalid, HasSubstr("mesh item \"data\" has no size")));
   EXPECT_THAT(ParseMeshAndLayout("data:2", "batch:", 0),
@@ -80,7 +82,7 @@ TEST(MeshAndLayout, WrongTextsAreExplained) {
                        HasSubstr("did you mean \"megatron\"?")));
 }
 
-TEST(MeshAndLayout, TheMeshMustHaveAllRanks) {
+TEST(MeshAndLayout, TheMeshMustMatchTheNumberOfRanks) {
   EXPECT_THAT(ParseMeshAndLayout("data:2", "", 4),
               StatusIs(kInvalid, AllOf(HasSubstr("has 2 devices"),
                                        HasSubstr("4 ranks"))));

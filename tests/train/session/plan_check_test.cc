@@ -32,8 +32,8 @@ using ::testing::StartsWith;
 
 using Fields = std::vector<PlanField>;
 
-// The check on `count` ranks that are threads, each with the fields that
-// `fields` gives it. Every rank must find the same.
+// Runs the check on `count` ranks as threads, with the fields `fields(rank)`.
+// Every rank must return the same status.
 absl::Status Check(int count, const std::function<Fields(int64_t)>& fields) {
   LocalRanks ranks(*Mesh::Parse(absl::StrCat("ranks:", count)));
   std::vector<absl::Status> found(count);
@@ -49,7 +49,7 @@ absl::Status Check(int count, const std::function<Fields(int64_t)>& fields) {
 constexpr absl::string_view kHelp =
     "\n  help     start every rank with the same flags, environment and files";
 
-TEST(PlanCheck, EqualFieldsAreFine) {
+TEST(PlanCheck, EqualFieldsAreOk) {
   for (int ranks : {1, 2, 3, 8}) {
     EXPECT_OK(Check(ranks, [](int64_t) {
       return Fields{{"--layout", "zero3"}, {"the program", "a\nb\nc"}};
@@ -58,7 +58,7 @@ TEST(PlanCheck, EqualFieldsAreFine) {
   }
 }
 
-TEST(PlanCheck, TheOddRankAndBothValuesAreNamed) {
+TEST(PlanCheck, TheDifferingRankAndBothValuesAreNamed) {
   for (int64_t odd : {0, 1, 3}) {
     const std::string rest = odd == 0   ? "ranks 1-3"
                              : odd == 1 ? "ranks 0, 2-3"
@@ -76,7 +76,7 @@ TEST(PlanCheck, TheOddRankAndBothValuesAreNamed) {
   }
 }
 
-TEST(PlanCheck, OfTwoRanksThatOfRank0ComesLast) {
+TEST(PlanCheck, OfTwoRanksRank0ComesLast) {
   EXPECT_THAT(Check(2,
                     [](int64_t rank) {
                       return Fields{{"backend", rank == 0 ? "cpu" : "gpu"}};
@@ -86,7 +86,7 @@ TEST(PlanCheck, OfTwoRanksThatOfRank0ComesLast) {
                                   "\"cpu\"\n")));
 }
 
-TEST(PlanCheck, EveryDifferingFieldIsTold) {
+TEST(PlanCheck, EveryDifferingFieldIsReported) {
   EXPECT_THAT(std::string(Check(3,
                                 [](int64_t rank) {
                                   return Fields{
@@ -103,7 +103,7 @@ TEST(PlanCheck, EveryDifferingFieldIsTold) {
                   kHelp));
 }
 
-TEST(PlanCheck, AFieldThatSomeRanksLackIsTold) {
+TEST(PlanCheck, AFieldThatSomeRanksLackIsReported) {
   const auto fields = [](int64_t rank) {
     Fields fields = {{"z", "1"}};
     if (rank == 1) fields.push_back({"MTF_X", ""});
@@ -113,7 +113,7 @@ TEST(PlanCheck, AFieldThatSomeRanksLackIsTold) {
               StartsWith("rank 1 has MTF_X \"\", ranks 0, 2 have no MTF_X\n"));
 }
 
-TEST(PlanCheck, OfManyLinesTheFirstThatDiffersIsTold) {
+TEST(PlanCheck, OfManyLinesTheFirstThatDiffersIsReported) {
   const auto program = [](int64_t lines, int64_t other) {
     std::string text;
     for (int64_t i = 0; i < lines; ++i) {
@@ -134,7 +134,7 @@ TEST(PlanCheck, OfManyLinesTheFirstThatDiffersIsTold) {
             "rank 1 has line ", other + 1, " of the program \"line ", other,
             " differs\", ranks 0, 2 have \"line ", other, "\"\n")));
   }
-  // A text that ends early, and all ranks that differ, each elsewhere.
+  // A text that ends early; texts that differ on all ranks at different lines.
   EXPECT_THAT(
       std::string(Check(2,
                         [&](int64_t rank) {
@@ -151,7 +151,7 @@ TEST(PlanCheck, OfManyLinesTheFirstThatDiffersIsTold) {
                          "1-3 have \"line 10\"\n"));
 }
 
-TEST(PlanCheck, LongValuesAreShownWhereTheyDiffer) {
+TEST(PlanCheck, LongValuesAreAbbreviatedToTheDifference) {
   const std::string begin(5000, 'x');
   const std::string message(
       Check(2, [&](int64_t rank) {
@@ -161,7 +161,7 @@ TEST(PlanCheck, LongValuesAreShownWhereTheyDiffer) {
   EXPECT_THAT(message, AllOf(HasSubstr("xxa:b\""), HasSubstr("xxa:c\"")));
 }
 
-TEST(PlanCheck, AHostileValueStaysOnItsLine) {
+TEST(PlanCheck, ControlCharactersInValuesAreEscaped) {
   const std::string message(
       Check(2, [&](int64_t rank) {
         return Fields{{"--text", rank == 1 ? "\x1b[2J\r\xff" : "t"}};
@@ -169,7 +169,7 @@ TEST(PlanCheck, AHostileValueStaysOnItsLine) {
   EXPECT_THAT(message, HasSubstr(R"(rank 1 has --text "\x1b[2J\r\xff")"));
 }
 
-TEST(PlanCheck, ManyRanksAreToldInShort) {
+TEST(PlanCheck, ManyRanksAreAbbreviated) {
   const std::string message(
       Check(64, [&](int64_t rank) {
         return Fields{{"seed", rank % 2 == 0 ? "0" : "1"}};
@@ -201,9 +201,9 @@ TEST(PlanCheck, ALargeProgramIsComparedToo) {
                        StartsWith("rank 3 has line 3")));
 }
 
-TEST(PlanFields, OfAProcessAreItsFlagsAndEnvironment) {
+TEST(PlanFields, OfProcessAreFlagsAndEnvironment) {
   ASSERT_EQ(setenv("MTF_SOMETHING", "7", 1), 0);
-  ASSERT_EQ(absl::GetFlag(FLAGS_seed), 0u);  // so that the flags are linked
+  ASSERT_EQ(absl::GetFlag(FLAGS_seed), 0u);  // links the flags
   ASSERT_EQ(setenv("MTF_TERMINAL", "1", 1), 0);
   const char* const threads = getenv("OMP_NUM_THREADS");
   const std::string threads_before = threads == nullptr ? "" : threads;
@@ -224,12 +224,12 @@ TEST(PlanFields, OfAProcessAreItsFlagsAndEnvironment) {
       AllOf(HasSubstr("version of the library=0."), HasSubstr("\n--seed=0\n"),
             HasSubstr("\n--layout=\n"), HasSubstr("\nMTF_SOMETHING=7\n"),
             HasSubstr("\nOMP_NUM_THREADS=7\n"),
-            // Two builds of one version are told apart.
+            // Distinguishes two builds of one version.
             ::testing::ContainsRegex("build of the program=[0-9a-f]{16}"),
             Not(HasSubstr("MTF_TERMINAL")), Not(HasSubstr("log_json"))));
 }
 
-// The contents of the file --text names, as a field.
+// The field of the file given by --text.
 std::string FieldOfText(const std::string& path, const std::string& contents) {
   std::ofstream(path, std::ios::binary) << contents;
   const std::string before = absl::GetFlag(FLAGS_text);
@@ -242,24 +242,24 @@ std::string FieldOfText(const std::string& path, const std::string& contents) {
   return fields[0].value;
 }
 
-TEST(PlanFields, OfInputFilesAreTheirContents) {
+TEST(PlanFields, OfInputFilesDependOnTheirContents) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/plan_text");
   const std::string text(200'000, 'x');
   const std::string field = FieldOfText(path, text);
   EXPECT_THAT(field, StartsWith("200000 bytes of checksum "));
   EXPECT_EQ(FieldOfText(path, text), field);
-  // One byte anywhere, in every piece that is read.
-  for (size_t place : {0, 65535, 65536, 131071, 199'999}) {
+  // A change of one byte in any chunk.
+  for (size_t offset : {0, 65535, 65536, 131071, 199'999}) {
     std::string other = text;
-    other[place] = 'y';
-    EXPECT_NE(FieldOfText(path, other), field) << place;
+    other[offset] = 'y';
+    EXPECT_NE(FieldOfText(path, other), field) << offset;
   }
-  // Pieces that change their places.
+  // A permutation of chunks.
   EXPECT_NE(
       FieldOfText(path, std::string(65536, 'a') + std::string(65536, 'b')),
       FieldOfText(path, std::string(65536, 'b') + std::string(65536, 'a')));
   EXPECT_THAT(FieldOfText(path, ""), StartsWith("0 bytes of checksum "));
-  // Too large to be read as a whole: its begin and its end are.
+  // Too large to be read completely: the beginning and the end are read.
   std::string large(70 << 20, 'x');
   const std::string of_large = FieldOfText(path, large);
   large.back() = 'y';
@@ -269,7 +269,7 @@ TEST(PlanFields, OfInputFilesAreTheirContents) {
   EXPECT_NE(FieldOfText(path, large), of_large);
 }
 
-TEST(PlanFields, OfWhatIsNoPlainFileThereAreNone) {
+TEST(PlanFields, OfFilesThatAreNotRegularAreSkipped) {
   const std::string before = absl::GetFlag(FLAGS_text);
   for (const char* path : {"", "/no/such/file", "/dev/zero", "/tmp"}) {
     absl::SetFlag(&FLAGS_text, path);
@@ -278,7 +278,7 @@ TEST(PlanFields, OfWhatIsNoPlainFileThereAreNone) {
   absl::SetFlag(&FLAGS_text, before);
 }
 
-TEST(PlanFields, OfAMachineAndABudgetAreTheirFiles) {
+TEST(PlanFields, OfMachineAndBudgetAreTheirFiles) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/plan_file");
   std::ofstream(path) << "x";
   absl::SetFlag(&FLAGS_machine, path);
@@ -294,7 +294,7 @@ TEST(PlanFields, OfAMachineAndABudgetAreTheirFiles) {
   EXPECT_EQ(fields[1].name, absl::StrCat("file ", path, " (--budget)"));
 }
 
-TEST(PlanFields, OfASessionShowEachRuleAndBudgetLine) {
+TEST(PlanFields, OfSessionHaveEachRuleAndBudgetLine) {
   const auto check = [](const char* layout_of_1, const char* mesh_of_1,
                         bool strict_of_1, uint32_t seed_of_1,
                         const char* backend_of_1) {
@@ -330,7 +330,7 @@ TEST(PlanFields, OfASessionShowEachRuleAndBudgetLine) {
                        HasSubstr("rank 1 has backend \"reference\"")));
 }
 
-TEST(PlanFields, OfAProgramNameTheInstruction) {
+TEST(PlanFields, OfProgramNameTheInstruction) {
   const auto check = [](const std::string& function) {
     return Check(2, [&](int64_t rank) {
       const auto program = testing::ParseText(absl::StrCat(
@@ -348,7 +348,7 @@ TEST(PlanFields, OfAProgramNameTheInstruction) {
                                  "f32[b:16/x] = map(%a) relu\"")));
 }
 
-TEST(PlanFields, OfFeedsAreTheirContents) {
+TEST(PlanFields, OfFeedsDependOnTheirContents) {
   const auto check = [](float of_rank_1) {
     return Check(2, [=](int64_t rank) {
       const HostTensor x = HostTensor::Of<float>(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training in mixed precision: as good as f32, and the same under every layout.
+// Training in mixed precision reaches the losses of f32, and the same under
+// every layout.
 #include "mtf/precision.h"
 
 #include <map>
@@ -47,7 +48,7 @@ HostTensor Rounded(const HostTensor& x, DType dtype) {
   return HostTensor::FromDoubles(x.shape(), dtype, x.ToDoubles());
 }
 
-// Every parameter that has a master copy is that copy, rounded.
+// Expects every parameter with a master copy to be its rounded value.
 void ExpectRoundedMasters(const std::map<std::string, HostTensor>& variables) {
   int masters = 0;
   for (const auto& [name, master] : variables) {
@@ -67,7 +68,7 @@ class PrecisionOnOneDevice : public ::testing::TestWithParam<std::string> {
   void SetUp() override { SKIP_UNDER_SANITIZERS("no ranks, many steps"); }
 };
 
-TEST_P(PrecisionOnOneDevice, FiftyStepsAreThoseOfF32) {
+TEST_P(PrecisionOnOneDevice, FiftyStepsAreCloseToF32) {
   const SmallRun& reference = OneDevice("float32");
   const SmallRun& run = OneDevice(GetParam());
   EXPECT_NE(run.losses, reference.losses);
@@ -75,7 +76,7 @@ TEST_P(PrecisionOnOneDevice, FiftyStepsAreThoseOfF32) {
   EXPECT_LT(run.losses.back(), 0.7 * run.losses.front());
 }
 
-TEST_P(PrecisionOnOneDevice, StartsFromTheDrawsOfF32) {
+TEST_P(PrecisionOnOneDevice, StartsFromTheInitialValuesOfF32) {
   const Precision precision = *ParsePrecision(GetParam());
   const SmallRun& reference = OneDevice("float32");
   for (const auto& [name, value] : OneDevice(GetParam()).initial) {
@@ -86,7 +87,7 @@ TEST_P(PrecisionOnOneDevice, StartsFromTheDrawsOfF32) {
     } else if (!absl::StartsWith(name, "adamw/")) {
       EXPECT_EQ(value.dtype(), precision.parameters) << name;
     }
-    if (!reference.initial.contains(source)) continue;  // of the loss scale
+    if (!reference.initial.contains(source)) continue;  // the loss scale
     EXPECT_TRUE(value == Rounded(reference.initial.at(source), value.dtype()))
         << name;
   }
@@ -97,22 +98,22 @@ INSTANTIATE_TEST_SUITE_P(Precisions, PrecisionOnOneDevice,
                                            "float16", "mixed_float16"),
                          [](const auto& info) { return info.param; });
 
-TEST(PrecisionOnOneDevice, GradientsOfBf16Learn) {
+TEST(PrecisionOnOneDevice, TrainsWithBf16Gradients) {
   SKIP_UNDER_SANITIZERS("no ranks, many steps");
   const SmallRun& run = OneDevice("bfloat16,gradients:bfloat16");
   EXPECT_LE(LargestLossDifference(run, OneDevice("float32")), 0.02);
   EXPECT_NE(run.losses, OneDevice("bfloat16").losses);
 }
 
-// Whatever the logits are of, a text is drawn from the same numbers.
-TEST(PrecisionOnOneDevice, SamplesReadLogitsOfEveryFloat) {
+// Sampling works for logits of every float dtype.
+TEST(PrecisionOnOneDevice, SamplesFromLogitsOfEveryFloatDType) {
   SKIP_UNDER_SANITIZERS("no ranks, many steps");
   for (DType dtype : {kFloat32, kBFloat16, kFloat16, kInt32}) {
     Graph graph;
     const Dimension batch{"batch", 2}, length{"length", 3},
         vocab{"vocab", TextDataset::kVocabularySize};
     const Tensor tokens = Input(graph, "tokens", kInt32, {batch, length});
-    // The byte behind x is x + 1, all but surely.
+    // The byte after x is almost surely x + 1.
     const Tensor logits =
         Cast(Select(Equal(tokens + 1.0, Range(graph, vocab)), 30.0,
                     Zeros(graph, kFloat32, {batch, length, vocab})),
@@ -162,9 +163,9 @@ std::vector<Case> Cases() {
 
 class PrecisionUnderLayouts : public ::testing::TestWithParam<Case> {};
 
-// Sums of 16-bit floats over devices round once more, so the losses are close
-// and no more; what is only copied, cast or drawn is equal to the bit.
-TEST_P(PrecisionUnderLayouts, FiftyStepsAreThoseOfOneDevice) {
+// Sums of 16-bit floats over devices round once more, so losses are only close;
+// values that are copied, cast or random are bitwise equal.
+TEST_P(PrecisionUnderLayouts, FiftyStepsAreCloseToOneDevice) {
   SKIP_UNDER_THREAD_SANITIZER("a dtype changes no thread");
   const Case& c = GetParam();
   const SmallRun& reference = OneDevice(c.precision);
@@ -209,7 +210,7 @@ TEST(PrecisionUnderLayouts, TwoRunsOfOneLayoutAreBitwiseEqual) {
   EXPECT_TRUE(a->final == b->final);
 }
 
-// 257 is no bf16, and 2049 no f16.
+// 257 is not a bf16, and 2049 not an f16.
 TEST(EinsumOfF32, AddsUpWithoutRoundingUnderEveryLayout) {
   const Dimension i{"i", 3}, j{"j", 5}, k{"k", 257}, l{"l", 2049};
   for (const char* layout :
@@ -226,7 +227,7 @@ TEST(EinsumOfF32, AddsUpWithoutRoundingUnderEveryLayout) {
       const std::vector<std::pair<Tensor, double>> cases = {
           {Einsum({ones({i, long_one})}, {i}, f32), sum},
           {Einsum({ones({i, long_one}), ones({long_one})}, {i}, f32), sum},
-          // Summed by itself, before it meets the other.
+          // Summed separately before it is added to the other.
           {Einsum({ones({i, long_one}), ones({i, j})}, {i}, f32), 5 * sum},
           {Einsum({ones({i}), ones({i, j}), ones({long_one})}, {i}, f32),
            5 * sum},
@@ -249,8 +250,8 @@ TEST(EinsumOfF32, AddsUpWithoutRoundingUnderEveryLayout) {
   }
 }
 
-// A gradient that overflows on one rank alone holds all of them back.
-TEST(LossScaleUnderLayouts, AStepIsLeftOutByAllRanksOrByNone) {
+// If a gradient overflows on one rank, all ranks skip the step.
+TEST(LossScaleUnderLayouts, AStepIsSkippedByAllRanksOrNone) {
   for (const char* layout :
        {"", "batch:x", "batch:x [parameters] d:x [optimizer] d:x", "d:x",
         "batch:x [optimizer] e:x"}) {
@@ -302,7 +303,7 @@ TEST(LossScaleUnderLayouts, AStepIsLeftOutByAllRanksOrByNone) {
   }
 }
 
-TEST(PrecisionFlag, IsANameAndWhatDiffersFromIt) {
+TEST(PrecisionFlag, IsANameWithExceptions) {
   const absl::FlagSaver saver;
   const auto precision = []() -> Precision {
     return absl::GetFlag(FLAGS_precision);

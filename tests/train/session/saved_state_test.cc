@@ -62,7 +62,7 @@ struct Move {
   const char *precision, *mesh, *layout;
 };
 
-// Under every pair of them: f32 to bf16 and back, from one layout to another.
+// For every pair: f32 to bf16 and back, from one layout to another.
 TEST(SavedState, IsTheSameInEveryPrecisionAndLayout) {
   const Move moves[] = {
       {"float32", "data:2", "data"},
@@ -80,7 +80,8 @@ TEST(SavedState, IsTheSameInEveryPrecisionAndLayout) {
       Trained target(to.precision, to.mesh, to.layout, 4);
       EXPECT_FALSE(target.Save() == saved);
       ASSERT_OK(target.state->Load(*target.session, saved));
-      EXPECT_EQ(target.session->step(), 0) << "loading is no step";
+      EXPECT_EQ(target.session->step(), 0)
+          << "loading does not advance the step";
       EXPECT_TRUE(target.Save() == saved);
       for (const VariableInfo& info : target.graph.variables()) {
         if (info.master < 0) continue;
@@ -93,7 +94,7 @@ TEST(SavedState, IsTheSameInEveryPrecisionAndLayout) {
   }
 }
 
-TEST(SavedState, TrainingGoesOnAsItWas) {
+TEST(SavedState, TrainingContinuesUnchanged) {
   Trained source("bfloat16", "data:2", "zero3", 3);
   for (int step = 0; step < 3; ++step) source.Step(step);
   const SavedState::Values saved = source.Save();
@@ -106,7 +107,7 @@ TEST(SavedState, TrainingGoesOnAsItWas) {
   }
 }
 
-TEST(SavedState, AModelWithoutAnOptimizerRoundsWhatItLoads) {
+TEST(SavedState, AModelWithoutAnOptimizerRoundsLoadedValues) {
   Trained source("float32", "", "", 3);
   const SavedState::Values saved = source.Save();
   Graph graph;
@@ -124,7 +125,7 @@ TEST(SavedState, AModelWithoutAnOptimizerRoundsWhatItLoads) {
   EXPECT_TRUE(*value == Rounded(saved.at("embedding/table"), kBFloat16));
 }
 
-TEST(SavedStateErrors, NothingChangesThen) {
+TEST(SavedStateErrors, KeepVariables) {
   Trained source("float32", "", "", 3);
   const SavedState::Values saved = source.Save();
   Trained pure("pure_bfloat16", "", "", 4);
@@ -137,7 +138,7 @@ TEST(SavedStateErrors, NothingChangesThen) {
                                "bf16[vocab=256, d_model=20]\n"),
                      HasSubstr("\n  help     load it into a model with "))));
   EXPECT_TRUE(pure.Save() == before);
-  // The other way loses nothing.
+  // The other direction needs no rounding.
   Trained wide("float32", "", "", 5);
   ASSERT_OK(wide.state->Load(*wide.session, before));
   EXPECT_EQ(wide.Save().at("embedding/table").ToDoubles(),
@@ -171,7 +172,7 @@ TEST(SavedStateErrors, NothingChangesThen) {
                          "value    f32[vocab=3]")));
 }
 
-// The scale of the loss is state of a model in f16 alone.
+// Only models in f16 have a loss scale.
 TEST(SavedStateErrors, AnotherOptimizersState) {
   Trained half("float16", "", "", 3), wide("float32", "", "", 4);
   EXPECT_THAT(half.state->Load(*half.session, wide.Save()),

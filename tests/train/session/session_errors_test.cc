@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session is wrongly asked for is an error that names it, and the
-// session goes on.
+// Invalid requests are errors that name the problem; the session stays usable.
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +23,7 @@ using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-TEST(SessionErrors, TheFirstErrorOfTheGraphComesBack) {
+TEST(SessionErrors, TheFirstErrorOfTheGraphIsReturned) {
   Graph graph;
   Tensor x = Input(graph, "x", kFloat32, {kBatch, kIo});
   Tensor w = Input(graph, "w", kFloat32, {{"io", 4}, {"hidden", 2}});
@@ -40,7 +39,7 @@ TEST(SessionErrors, TheFirstErrorOfTheGraphComesBack) {
   }
 }
 
-TEST(SessionErrors, WrongTextsAreErrors) {
+TEST(SessionErrors, InvalidTextsAreErrors) {
   Graph graph;
   const Counting program(graph);
   EXPECT_THAT(Session::Create(graph, "data:two", "batch:data"),
@@ -85,7 +84,7 @@ TEST(SessionErrors, InertRulesAreNoticesOrErrorsWhenStrict) {
               StatusIs(kInvalid, HasSubstr("experts")));
 }
 
-TEST(SessionErrors, RunsBeforeInitializeAreRefused) {
+TEST(SessionErrors, RunsBeforeInitializeAreErrors) {
   Graph graph;
   const Counting program(graph);
   auto session = Session::Create(graph, "", "");
@@ -95,7 +94,7 @@ TEST(SessionErrors, RunsBeforeInitializeAreRefused) {
                        HasSubstr("Initialize()")));
 }
 
-TEST(SessionErrors, WrongFeedsAreErrorsAndTheSessionGoesOn) {
+TEST(SessionErrors, InvalidFeedsAreErrorsAndTheSessionStaysUsable) {
   Graph graph;
   const Counting program(graph);
   auto session = Session::Create(graph, "data:2", "batch:data");
@@ -121,7 +120,7 @@ TEST(SessionErrors, WrongFeedsAreErrorsAndTheSessionGoesOn) {
       (*session)->Run({.feeds = {{"x", Ascending()}}, .fetches = fetches}));
 }
 
-TEST(SessionErrors, UnknownNamesGetTheNearest) {
+TEST(SessionErrors, UnknownNamesSuggestTheNearest) {
   Graph graph;
   const Counting program(graph);
   auto session = Session::Create(graph, "", "");
@@ -134,15 +133,16 @@ TEST(SessionErrors, UnknownNamesGetTheNearest) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"z\"")));
 }
 
-TEST(SessionErrors, TensorsOfAnotherGraphAreRefused) {
+TEST(SessionErrors, TensorsOfAnotherGraphAreErrors) {
   Graph graph, other;
   const Counting program(graph), stranger(other);
   auto session = Session::Create(graph, "", "");
   ASSERT_OK(session);
   ASSERT_OK((*session)->Initialize());
-  EXPECT_THAT((*session)->Run({.fetches = {stranger.y}}),
-              StatusIs(kInvalid, AllOf(HasSubstr("fetch 0, \""),
-                                       HasSubstr("\", belongs to another graph"))));
+  EXPECT_THAT(
+      (*session)->Run({.fetches = {stranger.y}}),
+      StatusIs(kInvalid, AllOf(HasSubstr("fetch 0, \""),
+                               HasSubstr("\", belongs to another graph"))));
   EXPECT_THAT((*session)->Run({.updates = {Tensor()}}),
               StatusIs(kInvalid, HasSubstr("update 0 is an empty Tensor\n")));
 }

@@ -30,36 +30,36 @@ using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-struct Place {
+struct MeshAndRules {
   const char* mesh;
   const char* layout;
 };
 
-class SessionOnMeshes : public ::testing::TestWithParam<Place> {
+class SessionOnMeshes : public ::testing::TestWithParam<MeshAndRules> {
  protected:
   absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph) {
     return Session::Create(graph, GetParam().mesh, GetParam().layout);
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Meshes, SessionOnMeshes,
-                         ::testing::Values(Place{"", ""},
-                                           Place{"data:2", "batch:data"},
-                                           Place{"data:3", "batch:data"},
-                                           Place{"a:2,b:2", "batch:a, io:b"},
-                                           Place{"a:2,b:3", "batch:b+a"},
-                                           Place{"data:8", "batch:data"}),
-                         [](const ::testing::TestParamInfo<Place>& info) {
-                           std::string name = "mesh_";
-                           name += info.param.mesh;
-                           for (char& c : name) {
-                             if (!isalnum(static_cast<unsigned char>(c)))
-                               c = '_';
-                           }
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Meshes, SessionOnMeshes,
+    ::testing::Values(MeshAndRules{"", ""},
+                      MeshAndRules{"data:2", "batch:data"},
+                      MeshAndRules{"data:3", "batch:data"},
+                      MeshAndRules{"a:2,b:2", "batch:a, io:b"},
+                      MeshAndRules{"a:2,b:3", "batch:b+a"},
+                      MeshAndRules{"data:8", "batch:data"}),
+    [](const ::testing::TestParamInfo<MeshAndRules>& info) {
+      std::string name = "mesh_";
+      name += info.param.mesh;
+      for (char& c : name) {
+        if (!isalnum(static_cast<unsigned char>(c))) c = '_';
+      }
+      return name;
+    });
 
-TEST_P(SessionOnMeshes, FetchesAreWholeAndInTheOrderAskedFor) {
+TEST_P(SessionOnMeshes, FetchesAreGlobalAndInTheRequestedOrder) {
   Graph graph;
   const Counting program(graph);
   auto session = Create(graph);
@@ -76,7 +76,7 @@ TEST_P(SessionOnMeshes, FetchesAreWholeAndInTheOrderAskedFor) {
   EXPECT_TRUE((*values)[2] == (*values)[0]);
 }
 
-TEST_P(SessionOnMeshes, UpdatesStayAndAdvanceTheStep) {
+TEST_P(SessionOnMeshes, UpdatesPersistAndAdvanceTheStep) {
   Graph graph;
   const Counting program(graph);
   auto session = Create(graph);
@@ -84,7 +84,7 @@ TEST_P(SessionOnMeshes, UpdatesStayAndAdvanceTheStep) {
   ASSERT_OK((*session)->Initialize());
   for (int step = 0; step < 3; ++step) {
     EXPECT_EQ((*session)->step(), step);
-    // What is fetched is what was there when the step began.
+    // Fetches have the values before the step.
     const auto values = (*session)->Run({.feeds = {{"x", Ascending()}},
                                          .fetches = {program.counter},
                                          .updates = {program.update}});
@@ -94,14 +94,14 @@ TEST_P(SessionOnMeshes, UpdatesStayAndAdvanceTheStep) {
   EXPECT_THAT((*session)->ReadVariable("rows")->ToDoubles(),
               ElementsAre(9, 36, 63, 90, 117));
   EXPECT_EQ((*session)->ReadVariable("counter")->At(0), 3);
-  // Reading is no step; starting again is a fresh run.
+  // Reading does not advance the step; Initialize starts a new run.
   EXPECT_EQ((*session)->step(), 3);
   ASSERT_OK((*session)->Initialize());
   EXPECT_EQ((*session)->step(), 0);
   EXPECT_EQ((*session)->ReadVariable("counter")->At(0), 0);
 }
 
-TEST_P(SessionOnMeshes, ShardsPutTogetherAreTheWhole) {
+TEST_P(SessionOnMeshes, ShardsTogetherAreTheGlobalTensor) {
   Graph graph;
   const Counting program(graph);
   auto session = Create(graph);
@@ -109,13 +109,13 @@ TEST_P(SessionOnMeshes, ShardsPutTogetherAreTheWhole) {
   ASSERT_OK((*session)->Initialize());
   const RunRequest request = {.feeds = {{"x", Ascending()}},
                               .fetches = {program.y, program.sum}};
-  const auto whole = (*session)->Run(request);
+  const auto global = (*session)->Run(request);
   const auto shards = (*session)->RunShards(request);
-  ASSERT_OK(whole);
+  ASSERT_OK(global);
   ASSERT_OK(shards);
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ((*shards)[i].size(), (*session)->mesh().num_devices());
-    HostTensor together((*whole)[i].shape(), kFloat32);
+    HostTensor together((*global)[i].shape(), kFloat32);
     for (const TensorShard& shard : (*shards)[i]) {
       ASSERT_EQ(shard.dims.size(), together.shape().dims().size());
       for (size_t k = 0; k < shard.dims.size(); ++k) {
@@ -123,7 +123,7 @@ TEST_P(SessionOnMeshes, ShardsPutTogetherAreTheWhole) {
       }
       CopyShard(shard, together);
     }
-    EXPECT_TRUE(together == (*whole)[i]);
+    EXPECT_TRUE(together == (*global)[i]);
   }
 }
 
@@ -162,7 +162,7 @@ TEST_P(SessionOnMeshes, ShardsCanBeFed) {
               StatusIs(kInvalid, HasSubstr("in both feeds and feed_shards")));
 }
 
-TEST_P(SessionOnMeshes, CountsAreThoseOfThePlan) {
+TEST_P(SessionOnMeshes, CountsEqualThePlan) {
   Graph graph;
   const Counting program(graph);
   auto session = Create(graph);
@@ -218,7 +218,7 @@ TEST_P(SessionOnMeshes, InitialValuesDoNotDependOnTheMesh) {
   EXPECT_TRUE(initial(GetParam().mesh, GetParam().layout) == initial("", ""));
 }
 
-TEST(Session, TheSeedDecidesRandomNumbers) {
+TEST(Session, TheSeedDeterminesRandomNumbers) {
   const auto draw = [](uint32_t seed) {
     Graph graph;
     Tensor x = RandomUniform(graph, {kBatch}, 0, 1);
@@ -230,7 +230,7 @@ TEST(Session, TheSeedDecidesRandomNumbers) {
   EXPECT_FALSE(draw(1)[0] == draw(2)[0]);
 }
 
-// Of this process, in megabytes.
+// Resident memory of this process.
 int64_t ResidentMegabytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -242,7 +242,7 @@ int64_t ResidentMegabytes() {
   return 0;
 }
 
-TEST(SessionPrograms, AreDroppedWhenManyOthersHaveRun) {
+TEST(SessionPrograms, AreEvictedAfterManyOthersHaveRun) {
   SKIP_UNDER_THREAD_SANITIZER("programs kept change no thread");
   constexpr int kMany = 100;
   const Dimension wide{"wide", 1 << 20};
@@ -267,13 +267,13 @@ TEST(SessionPrograms, AreDroppedWhenManyOthersHaveRun) {
         (*session)->Run({.feeds = {{"x", ones}}, .fetches = {products[i]}});
     ASSERT_OK(values);
     ASSERT_EQ((*values)[0].At(wide.size - 1), i + 1);
-    // One that is used in between stays or not: that is not to be seen.
+    // A program used in between gives the same results, evicted or not.
     ASSERT_OK((*session)->Run({.updates = {update}}));
   }
-  // Each of them holds at least 8 megabytes. A part of that for sanitizers,
-  // which keep what was freed.
+  // Each program holds at least 8 megabytes. Allow for sanitizers, which keep
+  // freed memory.
   EXPECT_LT(ResidentMegabytes() - megabytes, kMany / 2 * 8 * 3 / 4);
-  // What was dropped runs again; the rest is as it was.
+  // An evicted program runs again; variables are unchanged.
   const auto again =
       (*session)->Run({.feeds = {{"x", ones}}, .fetches = {products[0]}});
   ASSERT_OK(again);
@@ -282,8 +282,8 @@ TEST(SessionPrograms, AreDroppedWhenManyOthersHaveRun) {
   EXPECT_EQ((*session)->ReadVariable("counter")->At(0), kMany);
 }
 
-// What is in use stays, whatever else runs.
-TEST(SessionPrograms, ThoseUsedLastStay) {
+// Recently used programs are kept.
+TEST(SessionPrograms, RecentlyUsedOnesAreKept) {
   SKIP_UNDER_THREAD_SANITIZER("programs kept change no thread");
   Graph graph;
   Tensor x = Input(graph, "x", kFloat32, {kBatch, kIo});

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --trace: what ranks did in the first steps, as a file that trace viewers
-// open.
+// --trace: a file for trace viewers with the first steps of all ranks.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -58,7 +57,7 @@ absl::StatusOr<Traced> Train(const std::string& path, int64_t steps,
   const auto feeds = TextFeeds(text, model.tokens, model.targets, 7);
   Traced traced;
   for (int step = 0; step < 5; ++step) {
-    // What makes no step is not traced.
+    // Runs without updates are not traced.
     MTF_RETURN_IF_ERROR(session->Run({.fetches = {model.mask}}).status());
     RunRequest request = {.fetches = {model.loss}, .updates = {model.step}};
     MTF_ASSIGN_OR_RETURN(request.feeds, feeds(step));
@@ -78,7 +77,7 @@ std::string TracePath(const std::string& name) {
 
 class TraceOn : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(TraceOn, HasARowForEachRankWithWhatTookTime) {
+TEST_P(TraceOn, HasARowForEachRankWithItsInstructions) {
   const absl::StatusOr<Traced> traced = Train(TracePath("rows"), 2, GetParam());
   ASSERT_OK(traced);
   std::map<int, int64_t> instructions, wire_bytes;
@@ -88,7 +87,7 @@ TEST_P(TraceOn, HasARowForEachRankWithWhatTookTime) {
     const int rank = event["pid"];
     if (event["ph"] == "M") continue;
     ASSERT_EQ(event["ph"], "X");
-    // A rank does one thing after the other.
+    // The events of a rank do not overlap.
     const double begin = event["ts"], duration = event["dur"];
     EXPECT_GE(begin, last_end[rank] - 0.002);
     EXPECT_GE(duration, 0);
@@ -104,7 +103,7 @@ TEST_P(TraceOn, HasARowForEachRankWithWhatTookTime) {
     wire_bytes[rank] += arguments["wire_bytes"].get<int64_t>();
     EXPECT_THAT(arguments["axes"].get<std::string>(),
                 ::testing::AnyOf("data", "model", "data+model"));
-    // The group of a rank has it among its ranks.
+    // The group of a rank contains it.
     const std::string ranks =
         absl::StrCat(",", arguments["ranks"].get<std::string>(), ",");
     EXPECT_THAT(ranks, HasSubstr(absl::StrCat(",", rank, ",")));
@@ -126,7 +125,7 @@ TEST_P(TraceOn, HasARowForEachRankWithWhatTookTime) {
   EXPECT_TRUE(from_here) << "no line of the user";
 }
 
-TEST_P(TraceOn, DoesNotChangeWhatIsComputedOrCounted) {
+TEST_P(TraceOn, DoesNotChangeResultsOrCounts) {
   const absl::StatusOr<Traced> plain = Train("", 3, GetParam());
   const absl::StatusOr<Traced> traced = Train(TracePath("same"), 3, GetParam());
   ASSERT_OK(plain);
@@ -139,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, TraceOn,
                          ::testing::Values("cpu", "cuda_emulated"),
                          [](const auto& info) { return info.param; });
 
-TEST(Trace, HoldsAsManyStepsAsAskedFor) {
+TEST(Trace, HasTheRequestedNumberOfSteps) {
   std::map<int64_t, size_t> events;
   for (int64_t steps : {1, 2, 100}) {
     const absl::StatusOr<Traced> traced = Train(TracePath("steps"), steps);
@@ -150,7 +149,7 @@ TEST(Trace, HoldsAsManyStepsAsAskedFor) {
   EXPECT_EQ(events[100], 5 * events[1]) << "five steps are all there were";
 }
 
-TEST(Trace, AFileThatCannotBeWrittenEndsTheStep) {
+TEST(Trace, AFileThatCannotBeWrittenIsAnErrorOfTheStep) {
   EXPECT_THAT(Train("/no/such/folder/trace.json", 1),
               StatusIs(absl::StatusCode::kPermissionDenied,
                        HasSubstr("cannot write the trace to "

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: no ThreadSanitizer (edge_cases_test runs the same threads)
 //
-// Padding and rounding through a whole session: programs whose literals and
-// casts are not what was written have the one answer of one device, on every
-// device and under every layout, to the last bit.
+// Padding and rounding in a session: programs whose literals and casts round
+// are bitwise equal to one device, on every device and under every layout.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -61,7 +60,7 @@ class UnevenShards : public ::testing::TestWithParam<const char*> {
     return values[0];
   }
 
-  // The fetch is `want` under every layout.
+  // Expects the fetch to be `want` under every layout.
   template <class T>
   static void ExpectEverywhere(const std::vector<T>& want, const Build& build,
                                const Feeds& feeds = {}) {
@@ -84,7 +83,7 @@ class UnevenShards : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(UnevenShards, ALiteralBelowTheLeastHalf) {
+TEST_P(UnevenShards, ALiteralBelowTheSmallestHalf) {
   ExpectEverywhere<float>(
       {5},
       [](Graph& g) {
@@ -93,7 +92,7 @@ TEST_P(UnevenShards, ALiteralBelowTheLeastHalf) {
       Fed(kFloat16, {1, 2, 3, 4, 5}));
 }
 
-TEST_P(UnevenShards, ALiteralBelowTheLeastFloat) {
+TEST_P(UnevenShards, ALiteralBelowTheSmallestFloat) {
   ExpectEverywhere<float>(
       {5},
       [](Graph& g) {
@@ -113,7 +112,7 @@ TEST_P(UnevenShards, ACastOfAConstantThatRounds) {
   });
 }
 
-TEST_P(UnevenShards, ADifferenceOfWhatTwoDTypesHold) {
+TEST_P(UnevenShards, ADifferenceOfValuesRoundedToTwoDTypes) {
   ExpectEverywhere<float>({5}, [](Graph& g) {
     return Count(NotEqual(Cast(Constant(g, 0.1, kBFloat16, {kA}), kFloat32) -
                               Constant(g, 0.1, kFloat32, {kA}),
@@ -121,7 +120,7 @@ TEST_P(UnevenShards, ADifferenceOfWhatTwoDTypesHold) {
   });
 }
 
-TEST_P(UnevenShards, TheGreatestAndTheLeastInt64) {
+TEST_P(UnevenShards, TheLargestAndTheSmallestInt64) {
   const auto input = [](Graph& g) { return Input(g, "x", kInt64, {kA}); };
   for (int64_t value : {kMost, kMost - 1, kLeast, kLeast + 1}) {
     const std::map<std::string, HostTensor> feeds = {
@@ -133,7 +132,7 @@ TEST_P(UnevenShards, TheGreatestAndTheLeastInt64) {
   }
 }
 
-TEST_P(UnevenShards, Int64sBeyondThoseOfDoubles) {
+TEST_P(UnevenShards, Int64sBeyondThePrecisionOfDouble) {
   const std::vector<int64_t> x = {
       (int64_t{1} << 53) + 1, (int64_t{1} << 60) + 7, 3 - (int64_t{1} << 61),
       12345678901234567, 99};
@@ -155,7 +154,7 @@ TEST_P(UnevenShards, Int64sBeyondThoseOfDoubles) {
          [](Tensor x) { return Mod(x, 10); });
   expect([](int64_t v) { return int64_t{static_cast<int32_t>(v)}; },
          [](Tensor x) { return Cast(Cast(x, kInt32), kInt64); });
-  // Literals, constants and fills hold a power of two beyond 2^53.
+  // Literals, constants and fills can be a power of two beyond 2^53.
   expect([](int64_t v) { return v + (int64_t{1} << 60); },
          [](Tensor x) { return x + 0x1p60; });
   expect([](int64_t v) { return v - (int64_t{1} << 62); },
@@ -182,7 +181,7 @@ TEST_P(UnevenShards, IntegersWrap) {
   int64_t sum = 0;
   for (int64_t value : x) {
     squares.push_back(wrap(value * value));
-    // Also within a chain that one kernel computes.
+    // Also within a fused chain.
     halves.push_back(
         wrap(static_cast<int64_t>(std::floor(wrap(value * value) / 2.0))));
     greatest = std::max(greatest, squares.back());
@@ -207,15 +206,15 @@ TEST_P(UnevenShards, IntegersWrap) {
       feeds);
 }
 
-// The words name the operation, whatever values the layout had to make.
-TEST_P(UnevenShards, AnErrorNamesTheIndicesAsTheUserDid) {
+// The message names the user's operation, not the values that the layout adds.
+TEST_P(UnevenShards, AnErrorUsesTheUsersNameOfTheIndices) {
   const Dimension rows{"rows", 3}, table{"table", 4};
   std::string first;
   for (const Layout& layout : kLayouts) {
     const auto got = Run(
         layout,
         [&](Graph& g) {
-          // A slice makes a reshard of "idx", a value of the same name.
+          // A slice needs a reshard of "idx", a value of the same name.
           const Tensor other = Input(g, "idx", kInt32, {kA});
           const Tensor sliced = ReduceSum(Slice(other, "a", 1, 3), {});
           const Tensor indices = Input(g, "idx_1", kInt32, {rows});
