@@ -247,8 +247,8 @@ Tensor MultiHeadAttention(Tensor x, Tensor memory, AttentionOptions options,
   const bool fits = x.valid() && memory.valid() &&
                     &x.graph() == &memory.graph() &&
                     Fits(x, memory.shape(), options);
-  const Names names(x, memory.valid() ? memory.shape() : Shape(), options,
-                    fits);
+  const AttentionNames names(x, memory.valid() ? memory.shape() : Shape(),
+                             options, fits);
   options.length = names.block.Enter(options.length);
   options.mask = names.block.Enter(options.mask);
   x = names.block.Enter(x);

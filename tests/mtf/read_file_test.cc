@@ -89,7 +89,7 @@ TEST(ReadPlainFile, ReportsTheSizeLimit) {
   EXPECT_OK(ReadPlainFile(Write("ten", "0123456789"), "text", 10));
   EXPECT_THAT(ReadPlainFile(Path("ten"), "text", 9),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("10 bytes"), HasSubstr("than 9 are"))));
+                       AllOf(HasSubstr("10 bytes"), HasSubstr("limit is 9"))));
   EXPECT_THAT(ReadPlainFile("/proc/self/status", "text", 9),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("more than 9 bytes")));

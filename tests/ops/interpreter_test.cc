@@ -60,7 +60,7 @@ TEST(Interpret, FeedsOfTheWrongKind) {
               StatusIs(kInvalid, HasSubstr("but is fed i32[b=2]")));
   EXPECT_THAT(
       run("tokns", HostTensor({a}, kInt32)),
-      StatusIs(kInvalid, AllOf(HasSubstr("feed \"tokns\" is for no input"),
+      StatusIs(kInvalid, AllOf(HasSubstr("feed \"tokns\" is not an input"),
                                HasSubstr("did you mean \"tokens\"?"))));
 }
 

@@ -134,9 +134,9 @@ TEST(MovementErrors, Slice) {
   ExpectError(slice("b", 2, 2),
               {"2 elements from 2 exceed dimension \"b\" of \"x\", which is 3 "
                "(slice, "});
-  ExpectError(slice("b", -1, 2), {"2 elements from -1 leave"});
-  ExpectError(slice("b", 0, -1), {"-1 elements from 0 leave"});
-  ExpectError(slice("b", INT64_MAX, INT64_MAX), {"leave dimension \"b\""});
+  ExpectError(slice("b", -1, 2), {"2 elements from -1 exceed"});
+  ExpectError(slice("b", 0, -1), {"-1 elements from 0 exceed"});
+  ExpectError(slice("b", INT64_MAX, INT64_MAX), {"exceed dimension \"b\""});
   EXPECT_FALSE(Slice(Tensor(), "b", 0, 1).valid());
 }
 

@@ -116,8 +116,10 @@ TEST(TopKErrors, NameK) {
   ExpectError(top({"k", 6}),
               {"k is \"k\" of size 6, but dimension \"expert\" of \"constant\" "
                "has 5 (top_k, "});
-  ExpectError(top({"k", 0}), {"k is \"k\" of size 0, but at least 1"});
-  ExpectError(top({"k", -1}), {"k is \"k\" of size -1, but at least 1"});
+  ExpectError(top({"k", 0}),
+              {"k is \"k\" of size 0, which must be at least 1"});
+  ExpectError(top({"k", -1}),
+              {"k is \"k\" of size -1, which must be at least 1"});
   ExpectError(top({"batch", 2}),
               {"already has a dimension \"batch\", the name of k",
                "give k another name"});

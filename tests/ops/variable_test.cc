@@ -247,7 +247,7 @@ TEST(VariableDTypeErrors, TensorsWithoutAMasterCopy) {
   const Tensor w = Variable(graph, "w", zeros);
   Variable(graph, "master", zeros, {.master_of = w});
   EXPECT_THAT(graph.status(),
-              StatusIs(kInvalid, HasSubstr("\"w\" is no variable that was "
+              StatusIs(kInvalid, HasSubstr("\"w\" is not a variable that was "
                                            "rounded from another dtype")));
   Graph other;
   const Tensor x =
