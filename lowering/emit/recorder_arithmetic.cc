@@ -149,16 +149,14 @@ Value Recorder::Reduce(ReduceKind kind, Value value, const Shape& shape) {
     return Map(MapExpression::Single(ScalarFunction::kIdentity, dtype, 1),
                {value}, shape);
   }
-  Instruction instruction(
-      Opcode::kReduce,
-      ReduceAttributes{
-          kind,
-          MapExpression::Single(ScalarFunction::kIdentity, dtype, 1),
-          operand,
-          RuleLayout(operand),
-          {}});
-  const TensorLayout& iteration_layout =
-      instruction.Get<ReduceAttributes>().iteration_layout;
+  Instruction instruction(Opcode::kReduce);
+  auto& reduce = instruction.Get<ReduceAttributes>();
+  reduce.kind = kind;
+  reduce.expression =
+      MapExpression::Single(ScalarFunction::kIdentity, dtype, 1);
+  reduce.iteration = operand;
+  reduce.iteration_layout = RuleLayout(operand);
+  const TensorLayout& iteration_layout = reduce.iteration_layout;
   instruction.operands = {Demand(value.id, iteration_layout)};
   TensorLayout layout = RuleLayout(shape);
   absl::InlinedVector<Cause, 1> causes;
