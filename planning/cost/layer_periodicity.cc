@@ -256,7 +256,7 @@ bool LayerPeriodicity::HoldAllSent(int period) {
     if (more_bytes_[i] == 0) continue;
     all = IsSum(instruction(i).opcode) &&
           operand_bytes_[i] + more_bytes_[i] <
-              FullBucketBytes(program_.mesh.SizeOf(instruction(i).axes));
+              MaxBucketBytes(program_.mesh.SizeOf(instruction(i).axes));
   }
   return all;
 }
@@ -275,7 +275,7 @@ LayerPeriodicity::Guess LayerPeriodicity::GuessFromCalls() const {
   int first = 0;  // the repeat that is like one before it
   for (const auto& [kind, bytes] : sums) {
     const int64_t full =
-        FullBucketBytes(program_.mesh.SizeOf(std::get<1>(kind)));
+        MaxBucketBytes(program_.mesh.SizeOf(std::get<1>(kind)));
     absl::flat_hash_map<int64_t, int> seen;  // by bytes that wait: repeats
     int64_t waits = 0;
     for (int repeat = 0; repeat < kMost; ++repeat) {
