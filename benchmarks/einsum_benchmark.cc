@@ -94,7 +94,7 @@ struct EinsumCase {
 void RunCase(benchmark::State& state, const EinsumCase& einsum,
              const Sizes& sizes, DType dtype, int threads) {
   OneInstruction device(threads);
-  device.instruction.opcode = Opcode::kEinsum;
+  device.instruction = Instruction(Opcode::kEinsum);
   device.AddOperand(ShapeOf(einsum.x, sizes), dtype);
   device.AddOperand(ShapeOf(einsum.y, sizes), dtype);
   device.SetResult(ShapeOf(einsum.z, sizes), dtype);

@@ -151,7 +151,7 @@ absl::Status MeasureEinsums(const GpuBenchmark& settings) {
   for (const EinsumCase& einsum : Cases(settings.tiny)) {
     MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, settings.Open());
     OneInstruction one(std::move(device));
-    one.instruction.opcode = Opcode::kEinsum;
+    one.instruction = Instruction(Opcode::kEinsum);
     one.AddOperand(ShapeOf(einsum.x, einsum.sizes), einsum.dtype);
     one.AddOperand(ShapeOf(einsum.y, einsum.sizes), einsum.dtype);
     one.SetResult(ShapeOf(einsum.z, einsum.sizes), einsum.dtype);

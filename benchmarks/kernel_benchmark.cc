@@ -118,10 +118,14 @@ std::vector<KernelCase> Cases() {
 
 void RunCase(benchmark::State& state, const KernelCase& kernel) {
   OneInstruction device(1);
-  device.instruction.opcode = kernel.opcode;
-  device.instruction.expression = kernel.expression;
-  device.instruction.reduce_kind = kernel.kind;
-  device.instruction.iteration = kernel.iteration;
+  device.instruction = Instruction(kernel.opcode);
+  if (HasExpression(device.instruction)) {
+    ExpressionOf(device.instruction) = kernel.expression;
+  }
+  if (auto* reduce = device.instruction.Find<ReduceAttributes>()) {
+    reduce->kind = kernel.kind;
+    reduce->iteration = kernel.iteration;
+  }
   double bytes = 0, elements = 0;
   const auto count = [&](const std::pair<Shape, DType>& value) {
     const double n = static_cast<double>(value.first.num_elements());

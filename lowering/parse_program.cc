@@ -22,8 +22,8 @@ absl::Status Verify(const ParsedProgram& parsed) {
   if (valid.ok()) return valid;
   const std::string position =
       bad >= 0 ? absl::StrCat("line ", parsed.lines[bad], ", column 1")
-      : bad == kBadArena && parsed.has_buffers  ? parsed.arena_place
-      : bad == kBadCommit && parsed.has_buffers ? parsed.commit_place
+      : bad == kBadArena && parsed.has_buffers  ? parsed.arena_position
+      : bad == kBadCommit && parsed.has_buffers ? parsed.commit_position
                                                 : "line 1, column 1";
   return internal::WithoutLongLines(absl::InvalidArgumentError(
       absl::StrCat(position, ": ", valid.message())));
@@ -37,11 +37,12 @@ absl::Status PlanAndCheckEinsums(ParsedProgram& parsed) {
   }
   MTF_RETURN_IF_ERROR(PlanEinsums(parsed.program));
   for (const ParsedProgram::EinsumText& given : parsed.einsum_plans) {
-    const std::string plan =
-        parsed.program.instructions[given.instruction].einsum->ToString();
+    const std::string plan = parsed.program.instructions[given.instruction]
+                                 .Get<EinsumAttributes>()
+                                 .plan->ToString();
     if (given.plan == plan) continue;
     return internal::WithoutLongLines(absl::InvalidArgumentError(absl::StrCat(
-        given.place, ": the plan of this einsum is not by{", given.plan, "}",
+        given.position, ": the plan of this einsum is not by{", given.plan, "}",
         DetailLine("help",
                    absl::StrCat("write by{", plan, "}, or leave it out")))));
   }

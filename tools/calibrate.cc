@@ -65,7 +65,7 @@ class Calibration {
   absl::StatusOr<double> Product(DType dtype, int64_t m, int64_t n, int64_t k,
                                  double allowance) {
     OneInstruction product(threads_);
-    product.instruction.opcode = Opcode::kEinsum;
+    product.instruction = Instruction(Opcode::kEinsum);
     product.AddOperand({{"m", m}, {"k", k}}, dtype);
     product.AddOperand({{"k", k}, {"n", n}}, dtype);
     product.SetResult({{"m", m}, {"n", n}}, dtype);
@@ -105,8 +105,7 @@ class Calibration {
         [&](double bytes, double allowance) {
           const Shape shape = {{"x", static_cast<int64_t>(bytes) / 12}};
           OneInstruction map(threads_);
-          map.instruction.opcode = Opcode::kMap;
-          map.instruction.expression =
+          ExpressionOf(map.instruction) =
               MapExpression::Single(ScalarFunction::kAdd, kFloat32, 2);
           map.AddOperand(shape, kFloat32);
           map.AddOperand(shape, kFloat32);
@@ -126,8 +125,7 @@ class Calibration {
           using F = ScalarFunction;
           const Shape shape = {{"x", static_cast<int64_t>(bytes) / 4}};
           OneInstruction map(threads_);
-          map.instruction.opcode = Opcode::kMap;
-          map.instruction.expression = {
+          ExpressionOf(map.instruction) = {
               1,
               {{F::kMultiply, kFloat32, {0, 0}, 0, ""},
                {F::kMultiply, kFloat32, {1, 0}, 0, ""},

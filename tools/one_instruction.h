@@ -59,9 +59,11 @@ class OneInstruction {
       return dims;
     };
     if (instruction.opcode == Opcode::kEinsum) {
-      instruction.einsum = std::make_shared<const EinsumPlan>(PlanEinsum(
-          strided(instruction.operands[0]), strided(instruction.operands[1]),
-          strided(instruction.results[0])));
+      instruction.Get<EinsumAttributes>().plan =
+          std::make_shared<const EinsumPlan>(
+              PlanEinsum(strided(instruction.operands[0]),
+                         strided(instruction.operands[1]),
+                         strided(instruction.results[0])));
     }
     program_.instructions.push_back(instruction);
     Binding binding;
@@ -70,8 +72,10 @@ class OneInstruction {
       binding.operands.push_back(Bind(operand));
     }
     binding.results.push_back(Bind(instruction.results[0]));
-    for (const Dimension& dim : instruction.iteration) {
-      binding.iteration.push_back({dim.size, 0, dim.size});
+    if (const auto* reduce = instruction.Find<ReduceAttributes>()) {
+      for (const Dimension& dim : reduce->iteration) {
+        binding.iteration.push_back({dim.size, 0, dim.size});
+      }
     }
     MTF_ASSIGN_OR_RETURN(kernel_, device_->Prepare(binding));
     return device_->BeginStep(context_);

@@ -62,13 +62,14 @@ class ProgramStageFinder {
         reshards = true;
       } else if (instruction.opcode == Opcode::kWait) {
         From("overlap_collectives", "has a wait");
-      } else if (instruction.einsum != nullptr) {
+      } else if (const auto* einsum = instruction.Find<EinsumAttributes>();
+                 einsum != nullptr && einsum->plan != nullptr) {
         From("plan_einsums", "has plans of einsums, by{...}");
       }
       if (!IsCollective(instruction.opcode)) continue;
       if (collective == nullptr) collective = &instruction;
       if (instruction.operands.size() > 1) bucket = &instruction;
-      if (instruction.asynchronous) {
+      if (IsAsynchronous(instruction)) {
         From("overlap_collectives",
              absl::StrCat("has an asynchronous collective, ",
                           NameOf(instruction.results[0])));

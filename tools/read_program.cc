@@ -110,7 +110,9 @@ absl::Status RunPasses(size_t first, Program& program) {
     // If nothing is sharded, the text may also be of a later stage.
     for (ProgramValue& value : program.values) value.local.clear();
     for (Instruction& instruction : program.instructions) {
-      instruction.iteration_local.clear();
+      if (auto* reduce = instruction.Find<ReduceAttributes>()) {
+        reduce->iteration_local.clear();
+      }
     }
   }
   // Plans of einsums that the text leaves out follow from the rest.
@@ -157,8 +159,7 @@ absl::StatusOr<Program> ParseDump(absl::string_view text,
   }
   if (std::none_of(program->instructions.begin(), program->instructions.end(),
                    [](const Instruction& instruction) {
-                     return instruction.opcode == Opcode::kOutput ||
-                            instruction.opcode == Opcode::kWriteVariable;
+                     return HasEffect(instruction.opcode);
                    })) {
     return absl::InvalidArgumentError(
         absl::StrCat("the program of ", Quoted(path),

@@ -25,7 +25,8 @@ namespace {
 
 std::vector<SpaceDimension> IterationOf(const Binding& binding) {
   std::vector<SpaceDimension> space;
-  const Shape& iteration = binding.instruction().iteration;
+  const Shape& iteration =
+      binding.instruction().Get<ReduceAttributes>().iteration;
   for (int i = 0; i < iteration.rank(); ++i) {
     space.push_back({iteration[i].name, binding.iteration[i].extent,
                      binding.iteration[i].offset});
@@ -82,15 +83,16 @@ class CpuDevice : public Device {
       case Opcode::kRandom:
         return PrepareRandom(binding);
       case Opcode::kMap:
-        return PrepareMap(instruction.expression, binding.operands,
+        return PrepareMap(ExpressionOf(instruction), binding.operands,
                           binding.results[0]);
       case Opcode::kEinsum:
-        return PrepareEinsum(*instruction.einsum, binding.operands[0],
-                             binding.operands[1], binding.results[0]);
-      case Opcode::kReduce:
-        return PrepareReduce(instruction.reduce_kind, instruction.expression,
-                             binding.operands, IterationOf(binding),
+        return PrepareEinsum(*instruction.Get<EinsumAttributes>().plan,
+                             binding.operands[0], binding.operands[1],
                              binding.results[0]);
+      case Opcode::kReduce:
+        return PrepareReduce(ReductionOf(instruction),
+                             ExpressionOf(instruction), binding.operands,
+                             IterationOf(binding), binding.results[0]);
       case Opcode::kReshape:
         return PrepareReshape(binding);
       case Opcode::kSlice:

@@ -34,7 +34,7 @@ class IndexWalk {
   IndexWalk(const Binding& binding, const BoundValue& table,
             const BoundValue& indices, const BoundValue& rows)
       : instruction_(binding.index), indices_(indices) {
-    const std::string& dimension = binding.instruction().dimension;
+    const std::string& dimension = DimensionOf(binding.instruction());
     const int dim = table.value->shape.Find(dimension);
     MTF_CHECK_LE(0, dim) << dimension;
     size_ = table.value->shape[dim].size;

@@ -182,7 +182,8 @@ std::unique_ptr<Kernel> PrepareConstant(const Binding& binding) {
     void* to_;
   };
   const BoundValue& result = binding.results[0];
-  const std::vector<double>& data = binding.instruction().data;
+  const std::vector<double>& data =
+      binding.instruction().Get<ConstantAttributes>().elements;
   const int rank = result.value->shape.rank();
   std::vector<std::byte> bytes(result.elements() * DTypeSize(result.dtype()));
   for (int64_t i = 0; i < result.elements(); ++i) {
@@ -215,24 +216,24 @@ std::unique_ptr<Kernel> PrepareReshape(const Binding& binding) {
 }
 
 std::unique_ptr<Kernel> PrepareSlice(const Binding& binding) {
-  const Instruction& slice = binding.instruction();
+  const auto& slice = binding.instruction().Get<SliceAttributes>();
   return PrepareJoin(binding.operands, binding.results[0], slice.dimension,
                      -slice.begin, 0);
 }
 
 std::unique_ptr<Kernel> PreparePad(const Binding& binding) {
-  const Instruction& pad = binding.instruction();
+  const auto& pad = binding.instruction().Get<PadAttributes>();
   return PrepareJoin(binding.operands, binding.results[0], pad.dimension,
-                     pad.begin, pad.fill);
+                     pad.before, pad.fill);
 }
 
 std::unique_ptr<Kernel> PrepareConcat(const Binding& binding) {
   return PrepareJoin(binding.operands, binding.results[0],
-                     binding.instruction().dimension, 0, 0);
+                     DimensionOf(binding.instruction()), 0, 0);
 }
 
 std::unique_ptr<Kernel> PrepareMask(const Binding& binding) {
-  const Instruction& mask = binding.instruction();
+  const auto& mask = binding.instruction().Get<MaskAttributes>();
   const BoundValue &x = binding.operands[0], &result = binding.results[0];
   auto kernel = std::make_unique<MoveKernel>(result);
   const int size = static_cast<int>(DTypeSize(result.dtype()));
@@ -241,7 +242,7 @@ std::unique_ptr<Kernel> PrepareMask(const Binding& binding) {
         CopyTask{StridedCopy(size, {{result.elements(), 1, 1}}), x.data, 0, 0});
   }
   const Element filler = Encode(result.dtype(), mask.fill);
-  for (int dim : mask.mask_dims) {
+  for (int dim : mask.dims) {
     const ShardedDimension& local = result.dims[dim];
     if (local.valid == local.extent) continue;
     kernel->Add(RangeFill{DimensionView(result, dim), local.valid, local.extent,
@@ -251,7 +252,7 @@ std::unique_ptr<Kernel> PrepareMask(const Binding& binding) {
 }
 
 std::unique_ptr<Kernel> PrepareAllSlice(const Binding& binding) {
-  const Instruction& slice = binding.instruction();
+  const auto& slice = binding.instruction().Get<CollectiveAttributes>();
   const BoundValue& result = binding.results[0];
   const int64_t count = result.dims[slice.dim].extent;
   const int64_t block =

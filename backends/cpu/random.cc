@@ -16,16 +16,14 @@ class RandomKernel : public Kernel {
  public:
   explicit RandomKernel(const Binding& binding)
       : result_(binding.results[0]),
-        kind_(binding.instruction().random_kind),
-        stream_(binding.instruction().stream),
-        per_step_(binding.instruction().per_step) {}
+        attributes_(binding.instruction().Get<RandomAttributes>()) {}
 
   void Run(StepContext& context) override {
     const int rank = result_.value->shape.rank();
     const int64_t row = rank == 0 ? 1 : result_.dims[rank - 1].extent;
     if (result_.elements() == 0) return;
     const int64_t rows = result_.elements() / row;
-    const uint32_t step = per_step_ ? context.step : 0;
+    const uint32_t step = attributes_.per_step ? context.step : 0;
     ParallelFor(rows, 4096 / row + 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         FillRow(context.seed, step, GlobalStart(i), row, i * row);
@@ -56,8 +54,8 @@ class RandomKernel : public Kernel {
       const int64_t n = std::min(kBuffer, count - done);
       for (int64_t i = 0; i < n; ++i) {
         const PhiloxWords words =
-            PhiloxAt(seed, stream_, step, global + done + i);
-        buffer[i] = kind_ == RandomKind::kUniform
+            PhiloxAt(seed, attributes_.stream, step, global + done + i);
+        buffer[i] = attributes_.kind == RandomKind::kUniform
                         ? UniformFromWord(words.word[0])
                         : NormalFromWords(words);
       }
@@ -66,9 +64,7 @@ class RandomKernel : public Kernel {
   }
 
   BoundValue result_;
-  RandomKind kind_;
-  uint32_t stream_;
-  bool per_step_;
+  RandomAttributes attributes_;
 };
 
 }  // namespace

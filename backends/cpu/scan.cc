@@ -73,15 +73,15 @@ class ScanKernel : public Kernel {
  public:
   explicit ScanKernel(const Binding& binding)
       : lines_(LinesOf(
-            binding.operands[0], binding.instruction().dimension,
+            binding.operands[0], DimensionOf(binding.instruction()),
             binding.operands.size() == 2 ? &binding.operands[1] : nullptr)),
         x_(static_cast<const T*>(binding.operands[0].data)),
         starts_(binding.operands.size() == 2
                     ? static_cast<const A*>(binding.operands[1].data)
                     : nullptr),
         y_(static_cast<T*>(binding.results[0].data)),
-        exclusive_(binding.instruction().exclusive),
-        reverse_(binding.instruction().reverse) {}
+        exclusive_(binding.instruction().Get<ScanAttributes>().exclusive),
+        reverse_(binding.instruction().Get<ScanAttributes>().reverse) {}
 
   void Run(StepContext&) override {
     const int64_t across = lines_.inner == 1 ? lines_.outer : lines_.inner;
@@ -190,7 +190,7 @@ class ReduceBlocksKernel : public Kernel {
 
  public:
   explicit ReduceBlocksKernel(const Binding& binding)
-      : lines_(LinesOf(binding.operands[0], binding.instruction().dimension,
+      : lines_(LinesOf(binding.operands[0], DimensionOf(binding.instruction()),
                        &binding.results[0])),
         x_(static_cast<const T*>(binding.operands[0].data)),
         y_(static_cast<A*>(binding.results[0].data)) {}
@@ -239,7 +239,7 @@ class ReduceBlocksKernel : public Kernel {
 
 template <template <class, ReduceKind> class K, class T>
 std::unique_ptr<Kernel> PrepareKind(const Binding& binding) {
-  switch (binding.instruction().reduce_kind) {
+  switch (ReductionOf(binding.instruction())) {
     case ReduceKind::kSum:
       return std::make_unique<K<T, ReduceKind::kSum>>(binding);
     case ReduceKind::kMax:

@@ -45,7 +45,7 @@ class TopKKernel : public Kernel {
  public:
   explicit TopKKernel(const Binding& binding)
       : lines_(LinesOf(
-            binding.operands[0], binding.instruction().dimension,
+            binding.operands[0], DimensionOf(binding.instruction()),
             binding.results.size() == 2 ? &binding.results[1] : nullptr)),
         k_(binding.results[0].dims.back()),
         x_(static_cast<const T*>(binding.operands[0].data)),

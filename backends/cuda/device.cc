@@ -40,7 +40,8 @@ using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
 std::vector<SpaceDimension> IterationOf(const Binding& binding) {
   std::vector<SpaceDimension> space;
-  const Shape& iteration = binding.instruction().iteration;
+  const Shape& iteration =
+      binding.instruction().Get<ReduceAttributes>().iteration;
   for (int i = 0; i < iteration.rank(); ++i) {
     space.push_back({iteration[i].name, binding.iteration[i].extent,
                      binding.iteration[i].offset});
@@ -135,13 +136,13 @@ class CudaDevice : public Device {
       case Opcode::kRandom:
         return PrepareRandom(runtime, step_state_, binding);
       case Opcode::kMap:
-        return PrepareMap(runtime, instruction.expression, binding.operands,
+        return PrepareMap(runtime, ExpressionOf(instruction), binding.operands,
                           binding.results[0]);
       case Opcode::kEinsum:
         return PrepareEinsum(binding);
       case Opcode::kReduce:
-        return PrepareReduce(runtime, scratch_, instruction.reduce_kind,
-                             instruction.expression, binding.operands,
+        return PrepareReduce(runtime, scratch_, ReductionOf(instruction),
+                             ExpressionOf(instruction), binding.operands,
                              IterationOf(binding), binding.results[0]);
       case Opcode::kReshape:
         return PrepareReshape(runtime, binding);
@@ -292,7 +293,8 @@ class CudaDevice : public Device {
   }
 
   KernelOr PrepareEinsum(const Binding& binding) {
-    const EinsumPlan& plan = *binding.instruction().einsum;
+    const EinsumPlan& plan =
+        *binding.instruction().Get<EinsumAttributes>().plan;
     const BoundValue &x = binding.operands[0], &y = binding.operands[1];
     const BoundValue& z = binding.results[0];
     EinsumKind kind = KindOfEinsum(plan, z.dtype());

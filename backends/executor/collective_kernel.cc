@@ -117,9 +117,9 @@ class BoundCollective : public CollectiveKernel {
         count = std::max(count, buffer.count);
       }
     }
-    return communicator_.PrepareCollective(CollectiveOf(instruction_.opcode),
-                                           group_, count, dtype_,
-                                           instruction_.reduce_kind);
+    return communicator_.PrepareCollective(
+        CollectiveOf(instruction_.opcode), group_, count, dtype_,
+        instruction_.Get<CollectiveAttributes>().reduction);
   }
 
   absl::Status Run() override {
@@ -149,13 +149,15 @@ class BoundCollective : public CollectiveKernel {
   absl::Status Move() {
     switch (instruction_.opcode) {
       case Opcode::kAllReduce:
-        return communicator_.AllReduce(group_, buffers_, dtype_,
-                                       instruction_.reduce_kind);
+        return communicator_.AllReduce(
+            group_, buffers_, dtype_,
+            instruction_.Get<CollectiveAttributes>().reduction);
       case Opcode::kAllGather:
         return communicator_.AllGather(group_, in_, out_, MoveCount());
       case Opcode::kReduceScatter:
-        return communicator_.ReduceScatter(group_, in_, out_, MoveCount(),
-                                           dtype_, instruction_.reduce_kind);
+        return communicator_.ReduceScatter(
+            group_, in_, out_, MoveCount(), dtype_,
+            instruction_.Get<CollectiveAttributes>().reduction);
       case Opcode::kAllToAll:
         return communicator_.AllToAll(group_, in_, out_, MoveCount());
       case Opcode::kCollectivePermute:
@@ -185,8 +187,9 @@ bool NeedsPacking(const Instruction& instruction) {
 
 // The dimension along which the received blocks are concatenated, or -1.
 int ConcatDim(const Instruction& instruction) {
-  if (instruction.opcode == Opcode::kAllGather) return instruction.dim;
-  if (instruction.opcode == Opcode::kAllToAll) return instruction.from_dim;
+  const auto& collective = instruction.Get<CollectiveAttributes>();
+  if (instruction.opcode == Opcode::kAllGather) return collective.dim;
+  if (instruction.opcode == Opcode::kAllToAll) return collective.from_dim;
   return -1;
 }
 
@@ -194,16 +197,13 @@ int ConcatDim(const Instruction& instruction) {
 // are replicas, which must be bitwise equal.
 bool IsReplicatedOutside(const Program& program,
                          const Instruction& instruction) {
-  if (instruction.opcode != Opcode::kAllReduce &&
-      instruction.opcode != Opcode::kReduceScatter) {
-    return false;
-  }
+  if (!ReducesAxes(instruction.opcode)) return false;
+  const AxisList& axes = instruction.Get<CollectiveAttributes>().axes;
   for (int result : instruction.results) {
     const TensorLayout& layout = program.values[result].layout;
     for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
       const AxisSet bit = AxisSet{1} << axis;
-      if (program.mesh.axis_size(axis) > 1 &&
-          !instruction.axes.Contains(axis) &&
+      if (program.mesh.axis_size(axis) > 1 && !axes.Contains(axis) &&
           ((layout.Sharded() | layout.unreduced) & bit) == 0) {
         return true;
       }
@@ -215,9 +215,10 @@ bool IsReplicatedOutside(const Program& program,
 absl::StatusOr<const Communicator::Group*> GroupOf(
     const Program& program, const Instruction& instruction,
     Communicator& communicator) {
-  return communicator.GroupOver(instruction.axes,
+  const auto& collective = instruction.Get<CollectiveAttributes>();
+  return communicator.GroupOver(collective.axes,
                                 IsReplicatedOutside(program, instruction),
-                                instruction.asynchronous);
+                                collective.asynchronous);
 }
 
 }  // namespace
@@ -238,7 +239,7 @@ StagingBytes StagingBytesOf(const Program& program,
   }
   if (NeedsPacking(instruction)) {
     const ProgramValue& value = program.values[instruction.operands[0]];
-    if (RowsOf(value, instruction.dim).outer > 1) {
+    if (RowsOf(value, instruction.Get<CollectiveAttributes>().dim).outer > 1) {
       bytes.before = value.local_bytes();
     }
   }
@@ -252,7 +253,7 @@ StagingBytes StagingBytesOf(const Program& program,
 
 absl::Status OpenGroups(const Program& program, Communicator& communicator) {
   for (const Instruction& instruction : program.instructions) {
-    if (!MovesBetweenRanks(instruction.opcode)) continue;
+    if (!Communicates(instruction.opcode)) continue;
     MTF_RETURN_IF_ERROR(GroupOf(program, instruction, communicator).status());
   }
   return absl::OkStatus();
@@ -279,7 +280,7 @@ absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
     }
     kernel->JoinOperands(binding, device, rows, ranks, before, after);
   } else if (NeedsPacking(instruction)) {
-    const Rows rows = RowsOf(from, instruction.dim);
+    const Rows rows = RowsOf(from, instruction.Get<CollectiveAttributes>().dim);
     if (rows.outer > 1) kernel->PackInto(before, device, Packing(rows, ranks));
   }
   const int concat_dim = ConcatDim(instruction);

@@ -21,11 +21,6 @@ class CollectiveKernel {
   virtual absl::Status Run() = 0;
 };
 
-// True for all collectives except all_slice, which needs no communication.
-inline bool MovesBetweenRanks(Opcode opcode) {
-  return IsCollective(opcode) && opcode != Opcode::kAllSlice;
-}
-
 // Bytes of the staging buffers of a collective.
 struct StagingBytes {
   int64_t before = 0;  // packed operands

@@ -49,18 +49,19 @@ HostTensor ValidElements(const ProgramValue& value,
 
 absl::Status Executor::Impl::Feed(const HostTensors& feeds) {
   for (const Instruction* input : inputs) {
+    const std::string& name = input->Get<NameAttributes>().name;
     const int value = input->results[0];
     const ProgramValue& wanted = program.values[value];
-    const auto it = feeds.find(input->symbol);
+    const auto it = feeds.find(name);
     if (it == feeds.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "input \"", input->symbol, "\" ", DTypeName(wanted.dtype), "[",
-          wanted.shape.ToString(), "] is not fed"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("input \"", name, "\" ", DTypeName(wanted.dtype), "[",
+                       wanted.shape.ToString(), "] is not fed"));
     }
     const HostTensor& feed = it->second;
     if (feed.dtype() != wanted.dtype || !(feed.shape() == wanted.shape)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "input \"", input->symbol, "\" is ",
+          "input \"", name, "\" is ",
           DescribeTensor(wanted.dtype, wanted.shape), " but is fed ",
           DescribeTensor(feed.dtype(), feed.shape())));
     }
@@ -82,7 +83,8 @@ absl::StatusOr<bool> Executor::Impl::FeedsAreInRange(const HostTensors& feeds) {
   for (const Instruction* input : inputs) {
     const auto limit = fed_indices->find(input->results[0]);
     if (limit != fed_indices->end() &&
-        !AllWithin(feeds.at(input->symbol), limit->second)) {
+        !AllWithin(feeds.at(input->Get<NameAttributes>().name),
+                   limit->second)) {
       bad.instruction = 0;
     }
   }
@@ -96,7 +98,7 @@ absl::Status Executor::Impl::Fetch(const Instruction& output, const void* data,
   const int64_t bytes = described.local_bytes();
   host.resize(std::max<size_t>(host.size(), bytes));
   MTF_RETURN_IF_ERROR(device.CopyToHost(host.data(), data, bytes));
-  (*outputs)[output.symbol] =
+  (*outputs)[output.Get<NameAttributes>().name] =
       ValidElements(described,
                     ShardOf(program.grains, described.shape, described.layout,
                             communicator.rank()),
@@ -117,10 +119,11 @@ absl::Status Executor::Impl::AgreeOnErrors(const StepContext& context) {
       program.values[instruction.opcode == Opcode::kGather
                          ? instruction.operands[0]
                          : instruction.results[0]];
+  const auto& gather = instruction.Get<GatherAttributes>();
   const Origin& origin = program.origins[instruction.origin];
   return IndexOutOfRange(
-      error.index, error.position, indices.shape, instruction.symbol,
-      {instruction.dimension, table.shape.SizeOf(instruction.dimension)},
+      error.index, error.position, indices.shape, gather.indices_name,
+      {gather.dimension, table.shape.SizeOf(gather.dimension)},
       OpcodeName(instruction.opcode), origin.operation, origin.site);
 }
 

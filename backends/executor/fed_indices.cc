@@ -9,22 +9,6 @@
 namespace mtf {
 namespace {
 
-// Whether every valid element of the result is an element of the operand.
-bool OnlyMoves(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kReshape:
-    case Opcode::kSlice:
-    case Opcode::kMask:
-    case Opcode::kAllSlice:
-    case Opcode::kAllGather:
-    case Opcode::kAllToAll:
-    case Opcode::kCollectivePermute:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Without branches, so that the compiler can vectorize the loop.
 template <class T>
 bool Within(const T* indices, int64_t n, int64_t limit) {
@@ -42,11 +26,11 @@ std::optional<IndexLimits> FindFedIndices(const Program& program) {
   const std::vector<int> producers = FindProducers(program);
   IndexLimits limits;
   for (const Instruction& instruction : program.instructions) {
+    if (!CanFail(instruction.opcode)) continue;
     const bool gather = instruction.opcode == Opcode::kGather;
-    if (!gather && instruction.opcode != Opcode::kScatterAdd) continue;
     const int table = gather ? instruction.operands[0] : instruction.results[0];
     const int64_t size =
-        program.values[table].shape.SizeOf(instruction.dimension);
+        program.values[table].shape.SizeOf(DimensionOf(instruction));
     int value = instruction.operands[1];
     const Instruction* producer = nullptr;
     while (producers[value] >= 0) {
@@ -62,7 +46,7 @@ std::optional<IndexLimits> FindFedIndices(const Program& program) {
     if (producer->opcode == Opcode::kTopK) {
       // The indices are below the size of the ranked dimension.
       const Shape& ranked = program.values[producer->operands[0]].shape;
-      if (ranked.SizeOf(producer->dimension) <= size) continue;
+      if (ranked.SizeOf(DimensionOf(*producer)) <= size) continue;
     }
     if (producer->opcode != Opcode::kInput) return std::nullopt;
     const auto [known, added] = limits.emplace(value, size);

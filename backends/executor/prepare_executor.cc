@@ -19,11 +19,6 @@
 namespace mtf {
 namespace {
 
-bool CanFail(const Instruction& instruction) {
-  return instruction.opcode == Opcode::kGather ||
-         instruction.opcode == Opcode::kScatterAdd;
-}
-
 BlockCopy ContiguousCopy(int64_t bytes) {
   BlockCopy copy;
   copy.inner = bytes;
@@ -86,7 +81,7 @@ absl::Status Executor::Impl::ReserveStaging(bool asynchronous,
                                             Staging& staging) {
   StagingBytes bytes;
   for (const Instruction& instruction : program.instructions) {
-    if ((overlaps && instruction.asynchronous) != asynchronous) continue;
+    if ((overlaps && IsAsynchronous(instruction)) != asynchronous) continue;
     const StagingBytes need = StagingBytesOf(program, instruction);
     bytes.before = std::max(bytes.before, need.before);
     bytes.after = std::max(bytes.after, need.after);
@@ -133,10 +128,7 @@ void Executor::Impl::AssignAddresses() {
     for (int result : instruction.results) {
       addresses[result] = Address(result);
     }
-    const bool view = instruction.opcode == Opcode::kWriteVariable ||
-                      (instruction.opcode == Opcode::kReshape &&
-                       IsView(program, instruction));
-    if (view) {
+    if (IsView(program, instruction)) {
       addresses[instruction.results[0]] = addresses[instruction.operands[0]];
     }
   }
@@ -166,10 +158,9 @@ Binding Executor::Impl::BindInstruction(int index) const {
   for (int result : instruction.results) {
     binding.results.push_back(Bind(result));
   }
-  if (instruction.opcode == Opcode::kReduce) {
-    binding.iteration =
-        ShardOf(program.grains, instruction.iteration,
-                instruction.iteration_layout, communicator.rank());
+  if (const auto* reduce = instruction.Find<ReduceAttributes>()) {
+    binding.iteration = ShardOf(program.grains, reduce->iteration,
+                                reduce->iteration_layout, communicator.rank());
   }
   return binding;
 }
@@ -180,7 +171,7 @@ const char* Executor::Impl::NameOf(int index) const {
     return program.values[instruction.operands[0]].name.c_str();
   }
   return instruction.results.empty()
-             ? instruction.symbol.c_str()
+             ? instruction.Get<NameAttributes>().name.c_str()
              : program.values[instruction.results[0]].name.c_str();
 }
 
@@ -200,7 +191,7 @@ absl::Status Executor::Impl::Named(const absl::Status& status,
 void Executor::Impl::FindFailures() {
   commit = plan.commit;
   for (const Instruction& instruction : program.instructions) {
-    can_fail = can_fail || CanFail(instruction);
+    can_fail = can_fail || CanFail(instruction.opcode);
   }
   if (can_fail && device.replays()) fed_indices = FindFedIndices(program);
 }
@@ -230,7 +221,7 @@ absl::StatusOr<bool> Executor::Impl::PrepareGroup(
     // The group changes variables at the position of its first member, so ranks
     // must agree before it. This works if nothing in between can fail.
     for (int i = first; i < commit; ++i) {
-      if (CanFail(program.instructions[i])) return false;
+      if (CanFail(program.instructions[i].opcode)) return false;
     }
     commit = first;
   }
@@ -263,7 +254,7 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
     case Opcode::kReshard:
       return absl::InternalError("a reshard was not expanded");
     case Opcode::kReshape:
-      if (IsView(program, instruction)) return absl::OkStatus();
+      if (IsFreeReshape(program, instruction)) return absl::OkStatus();
       break;
     default:
       break;
@@ -280,7 +271,7 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
                                      "values have no memory"),
                  index);
   }
-  if (MovesBetweenRanks(instruction.opcode)) {
+  if (Communicates(instruction.opcode)) {
     return Named(PrepareCollective(binding), index);
   }
   absl::StatusOr<std::unique_ptr<Kernel>> kernel = device.Prepare(binding);
@@ -292,7 +283,7 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
 }
 
 absl::Status Executor::Impl::PrepareCollective(const Binding& binding) {
-  const bool asynchronous = overlaps && binding.instruction().asynchronous;
+  const bool asynchronous = overlaps && IsAsynchronous(binding.instruction());
   const Staging& through = asynchronous ? async_staging : staging;
   MTF_ASSIGN_OR_RETURN(std::unique_ptr<CollectiveKernel> collective,
                        PrepareCollectiveKernel(binding, device, communicator,
@@ -345,7 +336,7 @@ absl::Status Executor::Impl::PrepareCommits() {
   std::vector<std::unique_ptr<Kernel>> last;
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kWriteVariable) continue;
-    void* const to = storage.at(instruction.symbol);
+    void* const to = storage.at(instruction.Get<NameAttributes>().name);
     const void* from = addresses[instruction.operands[0]];
     const int64_t bytes = program.values[instruction.operands[0]].local_bytes();
     if (to == from || bytes == 0) continue;  // updated in place

@@ -92,8 +92,8 @@ void StepTrace::AddInstruction(int index, Clock::time_point begin,
   absl::StrAppend(&arguments,
                   Field("bytes", LocalBytes(program_, instruction.results)));
   if (collective) {
-    const std::vector<int64_t> ranks =
-        program_.mesh.Group(rank_, instruction.axes);
+    const AxisList& axes = instruction.Get<CollectiveAttributes>().axes;
+    const std::vector<int64_t> ranks = program_.mesh.Group(rank_, axes);
     int64_t operand_bytes = 0;
     for (int operand : instruction.operands) {
       operand_bytes += program_.values[operand].local_bytes();
@@ -103,7 +103,7 @@ void StepTrace::AddInstruction(int index, Clock::time_point begin,
         Field("wire_bytes",
               WireBytes(CollectiveOf(instruction.opcode),
                         static_cast<int64_t>(ranks.size()), operand_bytes)),
-        Field("axes", program_.mesh.AxisNames(instruction.axes)),
+        Field("axes", program_.mesh.AxisNames(axes)),
         Field("ranks", absl::StrJoin(ranks, ",")));
   }
   const std::string name = instruction.results.empty()

@@ -15,7 +15,7 @@ namespace {
 class Expression {
  public:
   Expression(const Binding& binding, Frame space)
-      : expression_(binding.instruction().expression),
+      : expression_(ExpressionOf(binding.instruction())),
         operands_(binding.operands),
         space_(std::move(space)) {}
 
@@ -89,7 +89,8 @@ Number Combine(ReduceKind kind, DType dtype, Number x, Number y) {
 
 Body MakeConstant(const Binding& binding) {
   const BoundValue result = binding.results[0];
-  const std::vector<double> data = binding.instruction().data;
+  const std::vector<double> data =
+      binding.instruction().Get<ConstantAttributes>().elements;
   return [result, data](StepContext&) {
     const Frame frame(result);
     ForEach(frame.Extents(), [&](const Coordinates& at) {
@@ -101,19 +102,17 @@ Body MakeConstant(const Binding& binding) {
 
 Body MakeRandom(const Binding& binding) {
   const BoundValue result = binding.results[0];
-  const RandomKind kind = binding.instruction().random_kind;
-  const uint32_t stream = binding.instruction().stream;
-  const bool per_step = binding.instruction().per_step;
+  const auto random = binding.instruction().Get<RandomAttributes>();
   return [=](StepContext& context) {
     const Frame frame(result);
     ForEach(frame.Extents(), [&](const Coordinates& at) {
       if (!frame.IsValid(at)) return;
-      const PhiloxWords words =
-          PhiloxAt(context.seed, stream, per_step ? context.step : 0,
-                   static_cast<uint64_t>(GlobalIndex(frame, at)));
+      const PhiloxWords words = PhiloxAt(
+          context.seed, random.stream, random.per_step ? context.step : 0,
+          static_cast<uint64_t>(GlobalIndex(frame, at)));
       Store(result, frame.Offset(at),
-            kind == RandomKind::kUniform ? UniformFromWord(words.word[0])
-                                         : NormalFromWords(words));
+            random.kind == RandomKind::kUniform ? UniformFromWord(words.word[0])
+                                                : NormalFromWords(words));
     });
   };
 }
@@ -131,8 +130,9 @@ Body MakeMap(const Binding& binding) {
 
 Body MakeReduce(const Binding& binding) {
   const BoundValue result = binding.results[0];
-  const ReduceKind kind = binding.instruction().reduce_kind;
-  const Frame space(binding.instruction().iteration, binding.iteration);
+  const auto& reduce = binding.instruction().Get<ReduceAttributes>();
+  const ReduceKind kind = reduce.kind;
+  const Frame space(reduce.iteration, binding.iteration);
   const Expression expression(binding, space);
   return [=](StepContext&) {
     const Frame frame(result);

@@ -38,8 +38,8 @@ bool IsAbove(Number x, Number y) {
 Body MakeScan(const Binding& binding) {
   const std::vector<BoundValue> operands = binding.operands;
   const BoundValue result = binding.results[0];
-  const Instruction& scan = binding.instruction();
-  const ReduceKind kind = scan.reduce_kind;
+  const auto& scan = binding.instruction().Get<ScanAttributes>();
+  const ReduceKind kind = scan.kind;
   const bool exclusive = scan.exclusive, reverse = scan.reverse;
   const int dim = FindDim(result, scan.dimension);
   return [=](StepContext&) {
@@ -75,8 +75,8 @@ Body MakeScan(const Binding& binding) {
 
 Body MakeReduceBlocks(const Binding& binding) {
   const BoundValue x = binding.operands[0], result = binding.results[0];
-  const Instruction& reduce = binding.instruction();
-  const ReduceKind kind = reduce.reduce_kind;
+  const auto& reduce = binding.instruction().Get<ReduceBlocksAttributes>();
+  const ReduceKind kind = reduce.kind;
   const int dim = FindDim(result, reduce.dimension);
   return [=](StepContext&) {
     const Frame from(x), to(result);
@@ -98,7 +98,7 @@ Body MakeReduceBlocks(const Binding& binding) {
 Body MakeTopK(const Binding& binding) {
   const std::vector<BoundValue> operands = binding.operands;
   const std::vector<BoundValue> results = binding.results;
-  const std::string dimension = binding.instruction().dimension;
+  const std::string dimension = DimensionOf(binding.instruction());
   const int dim = FindDim(operands[0], dimension);
   return [=](StepContext&) {
     const BoundValue &x = operands[0], &indices = results.back();

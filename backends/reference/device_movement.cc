@@ -144,25 +144,25 @@ Body MakeReshape(const Binding& binding) {
 }
 
 Body MakeSlice(const Binding& binding) {
-  const Instruction& slice = binding.instruction();
+  const auto& slice = binding.instruction().Get<SliceAttributes>();
   return Join(binding.operands, binding.results[0], slice.dimension,
               -slice.begin, 0);
 }
 
 Body MakePad(const Binding& binding) {
-  const Instruction& pad = binding.instruction();
-  return Join(binding.operands, binding.results[0], pad.dimension, pad.begin,
+  const auto& pad = binding.instruction().Get<PadAttributes>();
+  return Join(binding.operands, binding.results[0], pad.dimension, pad.before,
               pad.fill);
 }
 
 Body MakeConcat(const Binding& binding) {
   return Join(binding.operands, binding.results[0],
-              binding.instruction().dimension, 0, 0);
+              DimensionOf(binding.instruction()), 0, 0);
 }
 
 Body MakeGather(const Binding& binding) {
   const BoundValue table = binding.operands[0], result = binding.results[0];
-  const int dim = FindDim(table, binding.instruction().dimension);
+  const int dim = FindDim(table, DimensionOf(binding.instruction()));
   const IndexReader indices(binding, binding.operands[1],
                             table.value->shape[dim], table.dims[dim]);
   return [=](StepContext& context) {
@@ -180,7 +180,7 @@ Body MakeGather(const Binding& binding) {
 
 Body MakeScatterAdd(const Binding& binding) {
   const BoundValue updates = binding.operands[0], result = binding.results[0];
-  const int dim = FindDim(result, binding.instruction().dimension);
+  const int dim = FindDim(result, DimensionOf(binding.instruction()));
   const IndexReader indices(binding, binding.operands[1],
                             result.value->shape[dim], result.dims[dim]);
   return [=](StepContext& context) {
@@ -204,22 +204,21 @@ Body MakeScatterAdd(const Binding& binding) {
 
 Body MakeMask(const Binding& binding) {
   const BoundValue x = binding.operands[0], result = binding.results[0];
-  const std::vector<int> dims = binding.instruction().mask_dims;
-  const double fill = binding.instruction().fill;
+  const auto mask = binding.instruction().Get<MaskAttributes>();
   return [=](StepContext&) {
     const Frame frame(result);
     ForEach(frame.Extents(), [&](const Coordinates& at) {
       bool keep = true;
-      for (int dim : dims) keep = keep && at[dim] < frame.dims[dim].valid;
+      for (int dim : mask.dims) keep = keep && at[dim] < frame.dims[dim].valid;
       const int64_t offset = frame.Offset(at);
-      Store(result, offset, keep ? Load(x, offset) : fill);
+      Store(result, offset, keep ? Load(x, offset) : mask.fill);
     });
   };
 }
 
 Body MakeAllSlice(const Binding& binding) {
   const BoundValue x = binding.operands[0], result = binding.results[0];
-  const Instruction& slice = binding.instruction();
+  const auto& slice = binding.instruction().Get<CollectiveAttributes>();
   const int dim = slice.dim;
   const int64_t begin =
       binding.program->mesh.Coordinate(binding.rank, slice.axes) *

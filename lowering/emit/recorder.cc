@@ -159,11 +159,9 @@ int Recorder::Demand(int value, const TensorLayout& target) {
   }
   if (source != value) return Demand(source, target);
 
-  Instruction reshard;
-  reshard.opcode = Opcode::kReshard;
+  Instruction reshard(Opcode::kReshard);
   reshard.operands = {value};
   const ProgramValue from = program_.values[value];  // values will move
-  reshard.reduce_kind = from.layout.reduction;
   for (const Cause& cause : from.causes) {
     if ((target.unreduced >> cause.axis & 1) == 0) {
       reshard.causes.push_back(cause);

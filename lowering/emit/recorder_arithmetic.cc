@@ -38,8 +38,7 @@ Value Recorder::Map(const MapExpression& expression,
   }
   // In its place from the start: most of a program are maps.
   Instruction& map = program_.instructions.emplace_back();
-  map.opcode = Opcode::kMap;
-  map.expression = expression;
+  map.Get<MapAttributes>().expression = expression;
   map.operands = std::move(places);
   return AddFirstResult(expression.result_dtype(), shape, std::move(layout));
 }
@@ -128,8 +127,7 @@ Value Recorder::BinaryEinsum(Value x, Value y, const Shape& shape,
     return Map(MapExpression::Single(ScalarFunction::kMultiply, dtype, 2),
                operands, shape);
   }
-  Instruction instruction;
-  instruction.opcode = Opcode::kEinsum;
+  Instruction instruction(Opcode::kEinsum);
   TensorLayout layout = RuleLayout(shape);
   absl::InlinedVector<Cause, 1> causes;
   for (const Value& operand : operands) {
@@ -151,19 +149,20 @@ Value Recorder::Reduce(ReduceKind kind, Value value, const Shape& shape) {
     return Map(MapExpression::Single(ScalarFunction::kIdentity, dtype, 1),
                {value}, shape);
   }
-  Instruction instruction;
-  instruction.opcode = Opcode::kReduce;
-  instruction.reduce_kind = kind;
-  instruction.expression =
-      MapExpression::Single(ScalarFunction::kIdentity, dtype, 1);
-  instruction.iteration = operand;
-  instruction.iteration_layout = RuleLayout(operand);
-  const int id = Demand(value.id, instruction.iteration_layout);
-  instruction.operands = {id};
+  Instruction instruction(
+      Opcode::kReduce,
+      ReduceAttributes{
+          kind,
+          MapExpression::Single(ScalarFunction::kIdentity, dtype, 1),
+          operand,
+          RuleLayout(operand),
+          {}});
+  const TensorLayout& iteration_layout =
+      instruction.Get<ReduceAttributes>().iteration_layout;
+  instruction.operands = {Demand(value.id, iteration_layout)};
   TensorLayout layout = RuleLayout(shape);
   absl::InlinedVector<Cause, 1> causes;
-  LeaveUnreduced(operand, instruction.iteration_layout, shape, kind, layout,
-                 causes);
+  LeaveUnreduced(operand, iteration_layout, shape, kind, layout, causes);
   const Value result =
       Append(std::move(instruction), dtype, shape, std::move(layout));
   program_.values[result.id].causes = std::move(causes);

@@ -21,13 +21,9 @@ namespace mtf {
 Value Recorder::Scan(ReduceKind kind, Value value, const std::string& dimension,
                      bool exclusive, bool reverse) {
   const auto scan = [&](int operand, bool without) {
-    Instruction instruction;
-    instruction.opcode = Opcode::kScan;
+    Instruction instruction(Opcode::kScan,
+                            ScanAttributes{kind, dimension, without, reverse});
     instruction.operands = {operand};
-    instruction.dimension = dimension;
-    instruction.reduce_kind = kind;
-    instruction.exclusive = without;
-    instruction.reverse = reverse;
     return instruction;
   };
   const DType dtype = at(value).dtype;
@@ -47,11 +43,9 @@ Value Recorder::Scan(ReduceKind kind, Value value, const std::string& dimension,
   }
   value = {Demand(value.id, at(value).layout.Reduced())};
   const TensorLayout layout = at(value).layout;
-  Instruction reduce;
-  reduce.opcode = Opcode::kReduceBlocks;
+  Instruction reduce(Opcode::kReduceBlocks,
+                     ReduceBlocksAttributes{kind, dimension});
   reduce.operands = {value.id};
-  reduce.dimension = dimension;
-  reduce.reduce_kind = kind;
   const Shape block_shape = shape.Resized(dimension, blocks);
   const Value totals = Unshard(
       Append(std::move(reduce), total_dtype, block_shape, TensorLayout(layout)),
@@ -75,10 +69,8 @@ Value Recorder::Scan(ReduceKind kind, Value value, const std::string& dimension,
 Value Recorder::TopK(Value value, const std::string& dimension,
                      const Dimension& k) {
   const auto top_k = [&](int operand) {
-    Instruction instruction;
-    instruction.opcode = Opcode::kTopK;
+    Instruction instruction(Opcode::kTopK, TopKAttributes{dimension});
     instruction.operands = {operand};
-    instruction.dimension = dimension;
     return instruction;
   };
   const DType dtype = at(value).dtype;

@@ -15,8 +15,7 @@ Value Recorder::Reshape(Value value, const Shape& shape) {
   CheckUnion(shapes);
   const ReshapeLayouts layouts = LineUpReshape(
       binding_.grains, at(value).shape, at(value).layout.Reduced(), shape);
-  Instruction instruction;
-  instruction.opcode = Opcode::kReshape;
+  Instruction instruction(Opcode::kReshape);
   instruction.operands = {Demand(value.id, layouts.before)};
   const Value result =
       Append(std::move(instruction), at(value).dtype, shape, layouts.after);
@@ -40,11 +39,8 @@ Value Recorder::Slice(Value value, const std::string& dimension, int64_t begin,
                       int64_t size) {
   const std::string dims[] = {dimension};
   value = Unshard(value, dims);
-  Instruction instruction;
-  instruction.opcode = Opcode::kSlice;
+  Instruction instruction(Opcode::kSlice, SliceAttributes{dimension, begin});
   instruction.operands = {value.id};
-  instruction.dimension = dimension;
-  instruction.begin = begin;
   const Shape shape = at(value).shape.Resized(dimension, size);
   return Append(std::move(instruction), at(value).dtype, shape,
                 TensorLayout(at(value).layout));
@@ -54,12 +50,8 @@ Value Recorder::Pad(Value value, const std::string& dimension, int64_t before,
                     int64_t after, double fill) {
   const std::string dims[] = {dimension};
   value = Unshard(value, dims);
-  Instruction instruction;
-  instruction.opcode = Opcode::kPad;
+  Instruction instruction(Opcode::kPad, PadAttributes{dimension, before, fill});
   instruction.operands = {value.id};
-  instruction.dimension = dimension;
-  instruction.begin = before;
-  instruction.fill = fill;
   const Shape shape = at(value).shape.Resized(
       dimension, before + at(value).shape.SizeOf(dimension) + after);
   return Append(std::move(instruction), at(value).dtype, shape,
@@ -68,9 +60,7 @@ Value Recorder::Pad(Value value, const std::string& dimension, int64_t before,
 
 Value Recorder::Concat(absl::Span<const Value> values,
                        const std::string& dimension) {
-  Instruction instruction;
-  instruction.opcode = Opcode::kConcat;
-  instruction.dimension = dimension;
+  Instruction instruction(Opcode::kConcat, ConcatAttributes{dimension});
   int64_t size = 0;
   Shape shape;
   TensorLayout layout;
@@ -100,10 +90,8 @@ Value Recorder::Gather(Value table, Value indices, const std::string& dimension,
   const Shape table_shape = at(table).shape, indices_shape = at(indices).shape;
   const Shape* shapes[] = {&table_shape, &indices_shape};
   CheckUnion(shapes);
-  Instruction instruction;
-  instruction.opcode = Opcode::kGather;
-  instruction.dimension = dimension;
-  instruction.symbol = InputName(1, indices);
+  Instruction instruction(Opcode::kGather,
+                          GatherAttributes{dimension, InputName(1, indices)});
   const int rows = DemandRules(table);
   instruction.operands = {rows, DemandRules(indices)};
   TensorLayout layout = RuleLayout(shape);
@@ -123,10 +111,8 @@ Value Recorder::ScatterAdd(Value updates, Value indices,
   const Shape updates_shape = at(updates).shape;
   const Shape* shapes[] = {&updates_shape, &shape};
   CheckUnion(shapes);
-  Instruction instruction;
-  instruction.opcode = Opcode::kScatterAdd;
-  instruction.dimension = dimension;
-  instruction.symbol = InputName(1, indices);
+  Instruction instruction(Opcode::kScatterAdd,
+                          GatherAttributes{dimension, InputName(1, indices)});
   const int added = DemandRules(updates);
   instruction.operands = {added, DemandRules(indices)};
   TensorLayout layout = RuleLayout(shape);

@@ -20,9 +20,7 @@ RuleSection SectionOf(const VariableInfo& variable) {
 
 Value Recorder::Input(const std::string& name, DType dtype,
                       const Shape& shape) {
-  Instruction instruction;
-  instruction.opcode = Opcode::kInput;
-  instruction.symbol = name;
+  Instruction instruction(Opcode::kInput, NameAttributes{name});
   return Append(std::move(instruction), dtype, shape, RuleLayout(shape));
 }
 
@@ -39,9 +37,7 @@ int Recorder::AddVariable(const VariableInfo& variable) {
 
 Value Recorder::ReadVariable(const VariableInfo& variable) {
   const int place = AddVariable(variable);
-  Instruction instruction;
-  instruction.opcode = Opcode::kReadVariable;
-  instruction.symbol = variable.name;
+  Instruction instruction(Opcode::kReadVariable, NameAttributes{variable.name});
   return Append(std::move(instruction), variable.dtype, variable.shape,
                 program_.variables[place].layout);
 }
@@ -65,35 +61,28 @@ Value Recorder::WriteVariable(const VariableInfo& variable, Value value) {
             {value}, variable.shape);
   }
   const TensorLayout layout = program_.variables[place].layout;
-  Instruction instruction;
-  instruction.opcode = Opcode::kWriteVariable;
-  instruction.symbol = variable.name;
+  Instruction instruction(Opcode::kWriteVariable,
+                          NameAttributes{variable.name});
   instruction.operands = {Demand(value.id, layout)};
   return Append(std::move(instruction), variable.dtype, variable.shape, layout);
 }
 
 Value Recorder::Constant(std::vector<double> data, DType dtype,
                          const Shape& shape) {
-  Instruction instruction;
-  instruction.opcode = Opcode::kConstant;
-  instruction.data = std::move(data);
+  Instruction instruction(Opcode::kConstant,
+                          ConstantAttributes{std::move(data)});
   return Append(std::move(instruction), dtype, shape, RuleLayout(shape));
 }
 
 Value Recorder::Random(RandomKind kind, uint32_t stream, bool per_step,
                        DType dtype, const Shape& shape) {
-  Instruction instruction;
-  instruction.opcode = Opcode::kRandom;
-  instruction.random_kind = kind;
-  instruction.stream = stream;
-  instruction.per_step = per_step;
+  Instruction instruction(Opcode::kRandom,
+                          RandomAttributes{kind, stream, per_step});
   return Append(std::move(instruction), dtype, shape, RuleLayout(shape));
 }
 
 void Recorder::Output(Value value, const std::string& name, bool as_shards) {
-  Instruction instruction;
-  instruction.opcode = Opcode::kOutput;
-  instruction.symbol = name;
+  Instruction instruction(Opcode::kOutput, NameAttributes{name});
   const TensorLayout layout =
       as_shards ? at(value).layout.Reduced()
                 : TensorLayout::Replicated(at(value).shape.rank());

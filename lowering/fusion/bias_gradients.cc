@@ -12,15 +12,15 @@ namespace {
 
 // Whether `reduce` sums one operand unchanged or cast to float32.
 bool IsPlainSum(const Program& program, const Instruction& reduce) {
-  if (reduce.opcode != Opcode::kReduce ||
-      reduce.reduce_kind != ReduceKind::kSum || reduce.operands.size() != 1 ||
-      reduce.expression.steps.size() != 1) {
+  const auto* sum = reduce.Find<ReduceAttributes>();
+  if (sum == nullptr || sum->kind != ReduceKind::kSum ||
+      reduce.operands.size() != 1 || sum->expression.steps.size() != 1) {
     return false;
   }
   const ProgramValue& from = program.values[reduce.operands[0]];
-  const MapStep& step = reduce.expression.steps[0];
-  if (!IsFloat(from.dtype) || reduce.iteration != from.shape ||
-      reduce.iteration_local != from.local) {
+  const MapStep& step = sum->expression.steps[0];
+  if (!IsFloat(from.dtype) || sum->iteration != from.shape ||
+      sum->iteration_local != from.local) {
     return false;
   }
   return (step.function == ScalarFunction::kIdentity &&
@@ -67,7 +67,7 @@ int SummedOperand(const Program& program, const Instruction& einsum,
   }
   const int operand = reduce.operands[0] == einsum.operands[0] ? 0 : 1;
   if (reduce.operands[0] != einsum.operands[operand]) return -1;
-  const EinsumPlan& plan = *einsum.einsum;
+  const EinsumPlan& plan = *einsum.Get<EinsumAttributes>().plan;
   const ProgramValue& from = program.values[reduce.operands[0]];
   const ProgramValue& product = program.values[einsum.results[0]];
   const ProgramValue& sum = program.values[reduce.results[0]];

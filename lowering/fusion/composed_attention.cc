@@ -39,8 +39,10 @@ std::vector<int> ExponentialDistances(const Program& program) {
       continue;
     }
     int& result = distance[instruction.results[0]];
-    for (const MapStep& step : instruction.expression.steps) {
-      if (step.function == F::kExp) result = 0;
+    if (HasExpression(instruction)) {
+      for (const MapStep& step : ExpressionOf(instruction).steps) {
+        if (step.function == F::kExp) result = 0;
+      }
     }
     for (int operand : instruction.operands) {
       result = std::min(result, distance[operand] + 1);

@@ -68,7 +68,7 @@ const std::string* ExpressionNumbering::ReducedDimension(
     const Instruction& instruction) const {
   const Shape& result = program_.values[instruction.results[0]].shape;
   const std::string* reduced = nullptr;
-  for (const Dimension& dim : instruction.iteration) {
+  for (const Dimension& dim : instruction.Get<ReduceAttributes>().iteration) {
     if (result.Contains(dim.name)) continue;
     if (reduced != nullptr) return nullptr;
     reduced = &dim.name;
@@ -83,7 +83,7 @@ int ExpressionNumbering::Compose(const Instruction& instruction) {
     numbers.push_back(number_of_value_[operand]);
     types.push_back(program_.values[operand].dtype);
   }
-  for (const MapStep& step : instruction.expression.steps) {
+  for (const MapStep& step : ExpressionOf(instruction).steps) {
     Arguments arguments;
     for (int argument : step.arguments) arguments.push_back(numbers[argument]);
     int expression;
@@ -100,7 +100,7 @@ int ExpressionNumbering::Compose(const Instruction& instruction) {
     types.push_back(step.dtype);
   }
   if (instruction.opcode == Opcode::kMap) return numbers.back();
-  return Reduce(instruction.reduce_kind, *ReducedDimension(instruction),
+  return Reduce(ReductionOf(instruction), *ReducedDimension(instruction),
                 numbers.back());
 }
 

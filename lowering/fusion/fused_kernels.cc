@@ -19,11 +19,6 @@ constexpr int64_t kMaxBlockReduction = 1 << 16;
 // first kernel that reads it computes it.
 constexpr int kNoDepth = -1;
 
-bool IsElementwise(Opcode opcode) {
-  return opcode == Opcode::kMap || opcode == Opcode::kReduce ||
-         opcode == Opcode::kRandom || opcode == Opcode::kMask;
-}
-
 class FusedKernelFinder {
  public:
   FusedKernelFinder(const Program& program, const std::vector<bool>& is_grouped)
@@ -53,7 +48,7 @@ class FusedKernelFinder {
     return !is_grouped_.empty() && is_grouped_[i];
   }
   bool CanFuse(size_t i) const {
-    return IsElementwise(instruction(i).opcode) && !IsTaken(i);
+    return IsLoopFusible(instruction(i).opcode) && !IsTaken(i);
   }
 
   // Finds the producer of each value and, for views, the value whose memory
@@ -61,8 +56,7 @@ class FusedKernelFinder {
   void FindViews() {
     is_view_.resize(count());
     for (size_t i = 0; i < count(); ++i) {
-      is_view_[i] = instruction(i).opcode == Opcode::kReshape &&
-                    IsView(program_, instruction(i));
+      is_view_[i] = IsFreeReshape(program_, instruction(i));
       for (int result : instruction(i).results) {
         if (is_view_[i]) {
           storage_[result] = storage_[instruction(i).operands[0]];
@@ -242,9 +236,10 @@ class FusedKernelFinder {
 }  // namespace
 
 bool IsLongReduce(const Program& program, const Instruction& instruction) {
-  if (instruction.opcode != Opcode::kReduce) return false;
+  const auto* reduce = instruction.Find<ReduceAttributes>();
+  if (reduce == nullptr) return false;
   int64_t elements = 1;
-  for (int64_t extent : instruction.iteration_local) elements *= extent;
+  for (int64_t extent : reduce->iteration_local) elements *= extent;
   const int64_t results =
       program.values[instruction.results[0]].local_elements();
   return elements > kMaxBlockReduction * std::max<int64_t>(1, results);

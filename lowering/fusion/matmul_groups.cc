@@ -33,7 +33,7 @@ struct SumMap {
   bool gelu = false;
 };
 std::optional<SumMap> MatchSum(const Instruction& map, DType dtype) {
-  const MapExpression& expression = map.expression;
+  const MapExpression& expression = map.Get<MapAttributes>().expression;
   // The operands added up by each operand and step so far.
   std::vector<std::vector<int>> sums;
   for (int i = 0; i < expression.num_operands; ++i) sums.push_back({i});
@@ -78,19 +78,20 @@ class MatmulGroupFinder {
     const int y = einsum.results[0];
     const ProgramValue& value = program_.values[y];
     const ProgramValue& x = program_.values[einsum.operands[0]];
+    const EinsumPlan& plan = *einsum.Get<EinsumAttributes>().plan;
     if (!IsFloat(value.dtype) ||
-        KindOfEinsum(*einsum.einsum, x.dtype) != EinsumKind::kMatmul) {
+        KindOfEinsum(plan, x.dtype) != EinsumKind::kMatmul ||
+        !IsOneMatmul(plan)) {
       return std::nullopt;
     }
-    if (!IsOneMatmul(*einsum.einsum)) return std::nullopt;
     MatmulGroup group;
     group.members = {index};
     group.result = y;
     if (AddGeluGradient(&group)) return group;
     // At most one map adds operands, and at most one more is the GELU.
-    while (AddMap(*einsum.einsum, NextMap(group.members.back()), &group)) {
+    while (AddMap(plan, NextMap(group.members.back()), &group)) {
     }
-    if (group.members.size() == 1 && !AddLateMap(*einsum.einsum, &group)) {
+    if (group.members.size() == 1 && !AddLateMap(plan, &group)) {
       return std::nullopt;
     }
     return group;
@@ -136,11 +137,11 @@ class MatmulGroupFinder {
         !SameMemory(before, program_.values[map.results[0]])) {
       return false;
     }
-    for (const MapStep& step : map.expression.steps) {
+    const MapExpression& expression = map.Get<MapAttributes>().expression;
+    for (const MapStep& step : expression.steps) {
       if (step.dtype != before.dtype) return false;
     }
-    const std::optional<GeluGradient> gradient =
-        FindGeluGradient(map.expression);
+    const std::optional<GeluGradient> gradient = FindGeluGradient(expression);
     if (!gradient.has_value()) return false;
     const int x = map.operands[gradient->x];
     if (map.operands[gradient->slope] != slope ||

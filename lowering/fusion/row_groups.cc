@@ -45,9 +45,11 @@ bool HasDimensions(const ProgramValue& value, const RowSpace& space, int begin,
 // reduction, or if there are no elements to reduce.
 std::optional<RowSpace> RowsOf(const Program& program,
                                const Instruction& reduce) {
+  const auto* attributes = reduce.Find<ReduceAttributes>();
+  if (attributes == nullptr) return std::nullopt;
   RowSpace space;
-  space.shape = reduce.iteration;
-  space.local = reduce.iteration_local;
+  space.shape = attributes->iteration;
+  space.local = attributes->iteration_local;
   const ProgramValue& result = program.values[reduce.results[0]];
   const int rank = space.shape.rank();
   space.columns = rank - result.shape.rank();
@@ -79,12 +81,12 @@ std::optional<RowSpace> SpaceOf(const Program& program,
 // its columns, so their number is limited.
 bool SumsRows(const Program& program, const Instruction& reduce,
               const RowSpace& space) {
+  const auto* sum = reduce.Find<ReduceAttributes>();
+  if (sum == nullptr) return false;
   const ProgramValue& result = program.values[reduce.results[0]];
   const int rank = space.shape.rank();
-  return reduce.opcode == Opcode::kReduce && IsFloat(result.dtype) &&
-         reduce.reduce_kind == ReduceKind::kSum &&
-         reduce.iteration == space.shape &&
-         reduce.iteration_local == space.local &&
+  return IsFloat(result.dtype) && sum->kind == ReduceKind::kSum &&
+         sum->iteration == space.shape && sum->iteration_local == space.local &&
          result.local_elements() <= kMaxSummedColumns &&
          HasDimensions(result, space, rank - space.columns, rank);
 }

@@ -29,8 +29,8 @@ void Append(std::vector<MapStep> steps, const IndexOf& index_of,
 bool IteratesOver(const Program& program, const Instruction& reader,
                   int value) {
   const ProgramValue& produced = program.values[value];
-  if (reader.opcode == Opcode::kReduce) {
-    return produced.shape.SameDimensions(reader.iteration);
+  if (const auto* reduce = reader.Find<ReduceAttributes>()) {
+    return produced.shape.SameDimensions(reduce->iteration);
   }
   return produced.shape.SameDimensions(program.values[reader.results[0]].shape);
 }
@@ -57,7 +57,8 @@ void AbsorbMap(const Instruction& producer, std::vector<MapStep> steps,
   // The steps of the producer, then those of the reader.
   MapExpression fused;
   fused.num_operands = num_operands;
-  const int producer_operands = producer.expression.num_operands;
+  const int producer_operands =
+      producer.Get<MapAttributes>().expression.num_operands;
   Append(
       std::move(steps),
       [&](int argument) {
@@ -69,22 +70,23 @@ void AbsorbMap(const Instruction& producer, std::vector<MapStep> steps,
   // The step of the fused expression that yields `value`.
   const int value_step =
       num_operands + static_cast<int>(fused.steps.size()) - 1;
-  const int shift = value_step + 1 - reader.expression.num_operands;
+  MapExpression& expression = ExpressionOf(reader);
+  const int shift = value_step + 1 - expression.num_operands;
   // The identity step of a plain reduction would only copy `value`.
   const bool is_identity =
-      reader.expression.steps.size() == 1 &&
-      reader.expression.steps[0].function == ScalarFunction::kIdentity;
+      expression.steps.size() == 1 &&
+      expression.steps[0].function == ScalarFunction::kIdentity;
   if (!is_identity) {
-    const int reader_operands = reader.expression.num_operands;
+    const int reader_operands = expression.num_operands;
     Append(
-        std::move(reader.expression.steps),
+        std::move(expression.steps),
         [&](int argument) {
           if (argument >= reader_operands) return argument + shift;
           return reader_map[argument] < 0 ? value_step : reader_map[argument];
         },
         fused.steps);
   }
-  reader.expression = std::move(fused);
+  expression = std::move(fused);
   reader.operands = std::move(operands);
 }
 

@@ -14,13 +14,6 @@ namespace mtf {
 inline constexpr size_t kMaxMapSteps = 48;
 inline constexpr size_t kMaxMapOperands = 10;
 
-// Whether an instruction computes an expression, so that the map that produces
-// an operand can be fused into it.
-inline bool CanAbsorbMaps(const Instruction& instruction) {
-  return instruction.opcode == Opcode::kMap ||
-         instruction.opcode == Opcode::kReduce;
-}
-
 // Whether `reader`, a map or a reduction, iterates over exactly the elements of
 // `value`.
 bool IteratesOver(const Program& program, const Instruction& reader, int value);

@@ -98,7 +98,8 @@ class ReductionBucketer {
         DTypeSize(value.dtype);
     const int level =
         bucket_of_[operand] < 0 ? 0 : buckets_[bucket_of_[operand]].level + 1;
-    const int64_t full = MaxBucketBytes(program_.mesh.SizeOf(instruction.axes));
+    const int64_t full = MaxBucketBytes(
+        program_.mesh.SizeOf(instruction.Get<CollectiveAttributes>().axes));
     int bucket = FindOpen(instruction, level);
     if (bucket < 0) {
       bucket = static_cast<int>(buckets_.size());
@@ -132,11 +133,13 @@ class ReductionBucketer {
   // The open bucket that `instruction` can be added to, or -1.
   int FindOpen(const Instruction& instruction, int level) const {
     const DType dtype = program_.values[instruction.operands[0]].dtype;
+    const auto& collective = instruction.Get<CollectiveAttributes>();
     for (int bucket : open_) {
       const Instruction& call = buckets_[bucket].call;
+      const auto& other = call.Get<CollectiveAttributes>();
       if (buckets_[bucket].level == level &&
-          call.opcode == instruction.opcode && call.axes == instruction.axes &&
-          call.reduce_kind == instruction.reduce_kind &&
+          call.opcode == instruction.opcode && other.axes == collective.axes &&
+          other.reduction == collective.reduction &&
           program_.values[call.operands[0]].dtype == dtype) {
         return bucket;
       }

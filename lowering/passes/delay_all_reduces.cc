@@ -15,7 +15,7 @@ namespace {
 // Whether a map consists of additions only and uses every operand and step
 // once.
 bool IsSumTree(const Program& program, const Instruction& map) {
-  const MapExpression& expression = map.expression;
+  const MapExpression& expression = map.Get<MapAttributes>().expression;
   if (expression.num_operands < 2) return false;
   for (const MapStep& step : expression.steps) {
     if (step.function != ScalarFunction::kAdd) return false;
@@ -167,16 +167,16 @@ class ReductionDelayer {
     switch (instruction.opcode) {
       case Opcode::kMap:
         return result.shape.num_elements() <= largest &&
-               (IsLinear(instruction.expression, dtypes) ||
+               (IsLinear(ExpressionOf(instruction), dtypes) ||
                 IsCastOfLookup(instruction));
       case Opcode::kReduce:
-        return instruction.reduce_kind == ReduceKind::kSum;
+        return mtf::ReductionOf(instruction) == ReduceKind::kSum;
       case Opcode::kReshape:
       case Opcode::kSlice:
       case Opcode::kConcat:
         return true;
       case Opcode::kPad:
-        return instruction.fill == 0;
+        return FillOf(instruction) == 0;
       default:
         return false;
     }
@@ -186,10 +186,7 @@ class ReductionDelayer {
   // Rounding before the reduction gives the same result: all summands but one
   // are 0.
   bool IsCastOfLookup(const Instruction& map) const {
-    if (map.operands.size() != 1 || map.expression.steps.size() != 1 ||
-        map.expression.steps[0].function != ScalarFunction::kCast) {
-      return false;
-    }
+    if (map.operands.size() != 1 || !IsCast(map)) return false;
     const int source = producer_[ReductionOf(map.operands[0])->operands[0]];
     return source >= 0 && rewritten_[source].opcode == Opcode::kGather;
   }
@@ -261,8 +258,7 @@ class ReductionDelayer {
     for (const Cause& cause : pending.causes) {
       program_.values[delayed].causes.push_back(cause);
     }
-    Instruction reshard;
-    reshard.opcode = Opcode::kReshard;
+    Instruction reshard(Opcode::kReshard);
     reshard.operands = {delayed};
     reshard.results = {reduced};
     reshard.origin = first.origin;
@@ -338,10 +334,9 @@ class ReductionDelayer {
     }
     const ProgramValue result = program_.values[map.results[0]];
     const auto add = [&](int x, int y, int into) {
-      Instruction sum;
-      sum.opcode = Opcode::kMap;
-      sum.expression =
-          MapExpression::Single(ScalarFunction::kAdd, result.dtype, 2);
+      Instruction sum(Opcode::kMap,
+                      MapAttributes{MapExpression::Single(ScalarFunction::kAdd,
+                                                          result.dtype, 2)});
       sum.operands = {x, y};
       sum.results = {into};
       sum.origin = map.origin;

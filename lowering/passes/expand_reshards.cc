@@ -98,13 +98,13 @@ absl::Status ExpandReshards(Program& program) {
     // Writes one collective per step of the path.
     for (size_t i = 0; i < path.size(); ++i) {
       const ReshardStep& step = path[i];
-      Instruction collective;
-      collective.opcode = OpcodeOf(step.kind);
+      Instruction collective(
+          OpcodeOf(step.kind),
+          CollectiveAttributes{.axes = step.axes,
+                               .reduction = from.layout.reduction,
+                               .dim = step.dim,
+                               .from_dim = step.from_dim});
       collective.operands = {value};
-      collective.reduce_kind = from.layout.reduction;
-      collective.dim = step.dim;
-      collective.from_dim = step.from_dim;
-      collective.axes = step.axes;
       collective.origin = instruction.origin;
       for (const Cause& cause : instruction.causes) {
         if (step.axes.Contains(cause.axis)) collective.causes.push_back(cause);

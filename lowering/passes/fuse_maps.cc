@@ -21,7 +21,7 @@ class MapFuser {
 
   void Run() {
     for (Instruction& reader : program_.instructions) {
-      if (!CanAbsorbMaps(reader)) continue;
+      if (!HasExpression(reader)) continue;
       for (size_t operand = 0; operand < reader.operands.size();) {
         // Fusing renumbers the operands, so start over.
         operand =
@@ -52,19 +52,20 @@ class MapFuser {
         !(readers_[value] == reads && IteratesOver(program_, reader, value))) {
       return false;
     }
-    if (reader.expression.steps.size() + producer.expression.steps.size() >
-            kMaxMapSteps ||
+    const size_t reader_steps = ExpressionOf(reader).steps.size();
+    std::vector<MapStep>& producer_steps =
+        producer.Get<MapAttributes>().expression.steps;
+    if (reader_steps + producer_steps.size() > kMaxMapSteps ||
         reader.operands.size() + producer.operands.size() > kMaxMapOperands) {
       return false;
     }
     for (int operand : reader.operands) --readers_[operand];
     std::vector<MapStep> steps;
     if (readers_[value] == 0) {
-      steps = std::move(producer.expression.steps);  // the last reader
+      steps = std::move(producer_steps);  // the last reader
     } else {
-      const std::vector<MapStep>& copied = producer.expression.steps;
-      steps.reserve(copied.size() + reader.expression.steps.size());
-      steps.insert(steps.end(), copied.begin(), copied.end());
+      steps.reserve(producer_steps.size() + reader_steps);
+      steps.insert(steps.end(), producer_steps.begin(), producer_steps.end());
     }
     AbsorbMap(producer, std::move(steps), value, reader);
     for (int operand : reader.operands) ++readers_[operand];

@@ -17,14 +17,16 @@ absl::Status FuseReduceScatters(Program& program) {
     if (readers[sum] != 1 || producers[sum] < 0) continue;
     // The slice becomes a reduce_scatter of the operand of the all_reduce.
     const Instruction& reduce = program.instructions[producers[sum]];
-    if (reduce.opcode != Opcode::kAllReduce || reduce.operands.size() != 1 ||
-        SetOf(reduce.axes) != SetOf(slice.axes)) {
+    if (reduce.opcode != Opcode::kAllReduce || reduce.operands.size() != 1) {
       continue;
     }
+    const auto& summed = reduce.Get<CollectiveAttributes>();
+    auto& scattered = slice.Get<CollectiveAttributes>();
+    if (SetOf(summed.axes) != SetOf(scattered.axes)) continue;
     dead[producers[sum]] = true;
     slice.opcode = Opcode::kReduceScatter;
     slice.operands = {reduce.operands[0]};
-    slice.reduce_kind = reduce.reduce_kind;
+    scattered.reduction = summed.reduction;
     slice.causes = reduce.causes;
   }
   EraseInstructions(dead, program);

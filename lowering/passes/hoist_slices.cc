@@ -52,10 +52,11 @@ class SliceHoister {
   bool FindPath(const Instruction& slice) {
     passed_.clear();
     sliced_operands_.clear();
+    const int slice_dim = slice.Get<CollectiveAttributes>().dim;
     const AxisList& unsliced_axes =
-        value(slice.operands[0]).layout.dims[slice.dim];
+        value(slice.operands[0]).layout.dims[slice_dim];
     bool reaches_sum = false;
-    std::vector<std::pair<int, int>> open = {{slice.operands[0], slice.dim}};
+    std::vector<std::pair<int, int>> open = {{slice.operands[0], slice_dim}};
     if (!CanPass(slice.operands[0])) return false;
     while (!open.empty()) {
       const auto [id, dim] = open.back();
@@ -108,12 +109,14 @@ class SliceHoister {
     if (producers_[id] < 0 || readers_[id] != 1) return false;
     const Instruction& sum = program_.instructions[producers_[id]];
     return sum.opcode == Opcode::kAllReduce && sum.operands.size() == 1 &&
-           SetOf(sum.axes) == SetOf(slice.axes);
+           SetOf(sum.Get<CollectiveAttributes>().axes) ==
+               SetOf(slice.Get<CollectiveAttributes>().axes);
   }
 
   void Hoist(const Instruction& slice) {
+    const int slice_dim = slice.Get<CollectiveAttributes>().dim;
     // The values between the reduction and the slice are sharded from now on.
-    const AxisList sharded = value(slice.results[0]).layout.dims[slice.dim];
+    const AxisList sharded = value(slice.results[0]).layout.dims[slice_dim];
     for (const auto& [id, dim] : passed_) {
       program_.values[id].layout.dims[dim] = sharded;
     }
@@ -128,7 +131,7 @@ class SliceHoister {
       const ProgramValue from = value(operand);  // AddValue may reallocate
       TensorLayout layout = from.layout;
       layout.dims[each.dim] = sharded;
-      moved.dim = each.dim;
+      moved.Get<CollectiveAttributes>().dim = each.dim;
       moved.operands = {operand};
       moved.results = {program_.AddValue(from.name, from.dtype, from.shape,
                                          std::move(layout))};

@@ -10,10 +10,8 @@ namespace mtf {
 namespace {
 
 // Whether `instruction` only casts a value of the same shape.
-bool IsCast(const Program& program, const Instruction& instruction) {
-  return instruction.opcode == Opcode::kMap &&
-         instruction.expression.steps.size() == 1 &&
-         instruction.expression.steps[0].function == ScalarFunction::kCast &&
+bool IsCastInShape(const Program& program, const Instruction& instruction) {
+  return IsCast(instruction) &&
          program.values[instruction.operands[0]].shape ==
              program.values[instruction.results[0]].shape;
 }
@@ -23,7 +21,7 @@ bool IsNarrower(const ProgramValue& a, const ProgramValue& b) {
 }
 
 bool IsWideningCast(const Program& program, const Instruction& instruction) {
-  return IsCast(program, instruction) &&
+  return IsCastInShape(program, instruction) &&
          IsNarrower(program.values[instruction.operands[0]],
                     program.values[instruction.results[0]]);
 }
@@ -44,7 +42,7 @@ bool CanSwap(const Program& program, const Instruction& earlier,
                      &middle = program.values[later.operands[0]],
                      &result = program.values[later.results[0]];
   if (later.opcode == Opcode::kReshard) {
-    return IsCast(program, earlier) && IsNarrower(source, middle) &&
+    return IsCastInShape(program, earlier) && IsNarrower(source, middle) &&
            source.layout == middle.layout;
   }
   // Before a reduction a narrowing cast would lose precision.
@@ -60,7 +58,8 @@ SwappedPairs FindPairs(const Program& program) {
   pairs.has_partner.assign(program.instructions.size(), false);
   for (size_t i = 0; i < pairs.earlier.size(); ++i) {
     const Instruction& later = program.instructions[i];
-    if (later.opcode != Opcode::kReshard && !IsCast(program, later)) continue;
+    if (later.opcode != Opcode::kReshard && !IsCastInShape(program, later))
+      continue;
     pairs.any = pairs.any || IsWideningCast(program, later);
     const int earlier = producers[later.operands[0]];
     if (earlier < 0 || pairs.has_partner[earlier] ||

@@ -20,16 +20,6 @@ namespace {
 // The maximum number of collectives in flight that keep their operands alive.
 constexpr size_t kMaxHoldingOperands = 2;
 
-bool MovesData(const Instruction& instruction) {
-  return IsCollective(instruction.opcode) &&
-         instruction.opcode != Opcode::kAllSlice;
-}
-
-bool IsElementwise(Opcode opcode) {
-  return opcode == Opcode::kMap || opcode == Opcode::kReduce ||
-         opcode == Opcode::kMask || opcode == Opcode::kRandom;
-}
-
 // Divides a program into segments that a device may run as one kernel. Position
 // k is directly before instruction k, and the number of instructions is the
 // end. Views, and instructions that move with a gather, belong to no segment.
@@ -70,7 +60,7 @@ class KernelSegments {
   int BeginOfReader(int reader) const {
     const int before = reader < count_ ? previous_[reader] : -1;
     if (before < 0 || instruction(reader).opcode != Opcode::kEinsum ||
-        !IsElementwise(instruction(before).opcode) ||
+        !IsLoopFusible(instruction(before).opcode) ||
         instruction(begin_[before]).opcode != Opcode::kEinsum) {
       return begin_[reader];
     }
@@ -112,11 +102,11 @@ class KernelSegments {
       kernels_before_[i + 1] = kernels_before_[i];
       const Opcode opcode = instruction(i).opcode;
       if (!IsScheduled(i)) continue;
-      if (!MovesData(instruction(i)) && opcode != Opcode::kOutput) {
+      if (!Communicates(instruction(i).opcode) && opcode != Opcode::kOutput) {
         ++kernels_before_[i + 1];
       }
-      if (IsElementwise(opcode) && before >= 0 &&
-          (IsElementwise(instruction(before).opcode) ||
+      if (IsLoopFusible(opcode) && before >= 0 &&
+          (IsLoopFusible(instruction(before).opcode) ||
            instruction(before).opcode == Opcode::kEinsum)) {
         for (int operand : instruction(i).operands) {
           const int producer = ProducerOf(operand);
@@ -197,7 +187,7 @@ class CollectiveScheduler {
 
   void FindCollectives() {
     for (int i = 0; i < count_; ++i) {
-      if (!MovesData(instruction(i))) continue;
+      if (!Communicates(instruction(i).opcode)) continue;
       for (int result : instruction(i).results) {
         collective_of_[result] = static_cast<int>(collectives_.size());
       }
@@ -217,8 +207,7 @@ class CollectiveScheduler {
     for (int i = 0; i < count_; ++i) {
       const Instruction& each = instruction(i);
       for (int result : each.results) producer_[result] = i;
-      is_view_[i] = each.opcode == Opcode::kWriteVariable ||
-                    (each.opcode == Opcode::kReshape && IsView(program_, each));
+      is_view_[i] = IsView(program_, each);
       if (!is_view_[i]) continue;
       const int collective = collective_of_[each.operands[0]];
       if (collective < 0) continue;
@@ -381,7 +370,7 @@ class CollectiveScheduler {
     collective.asynchronous =
         segments_->kernels_before(wait) > segments_->kernels_before(start);
     collective.waits_before_starts =
-        wait < count_ && MovesData(instruction(wait));
+        wait < count_ && Communicates(instruction(wait).opcode);
     // A synchronous collective keeps its position, except that a gather of a
     // parameter moves before the segment that it would interrupt.
     if (collective.asynchronous) {
@@ -444,11 +433,12 @@ class CollectiveScheduler {
 }  // namespace
 
 absl::Status OverlapCollectives(Program& program) {
-  const bool has_waits = std::any_of(
-      program.instructions.begin(), program.instructions.end(),
-      [](const Instruction& instruction) {
-        return instruction.asynchronous || instruction.opcode == Opcode::kWait;
-      });
+  const bool has_waits =
+      std::any_of(program.instructions.begin(), program.instructions.end(),
+                  [](const Instruction& instruction) {
+                    return IsAsynchronous(instruction) ||
+                           instruction.opcode == Opcode::kWait;
+                  });
   if (!has_waits) CollectiveScheduler(program).Run();
   return absl::OkStatus();
 }

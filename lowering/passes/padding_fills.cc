@@ -89,10 +89,11 @@ PaddingFills::Fills PaddingFills::MaskedFills(const Instruction& mask) const {
   // The padding of two dimensions overlaps in corners, so the mask invalidates
   // a different fill along a dimension that it does not mask.
   Fills fills = fills_[mask.operands[0]];
+  const auto& [dims, fill] = mask.Get<MaskAttributes>();
   for (Fill& other : fills) {
-    if (!SameFill(other, mask.fill)) other.reset();
+    if (!SameFill(other, fill)) other.reset();
   }
-  for (int dim : mask.mask_dims) fills[dim] = mask.fill;
+  for (int dim : dims) fills[dim] = fill;
   return fills;
 }
 
@@ -104,7 +105,7 @@ PaddingFills::Fill PaddingFills::EvaluateFill(const Instruction& map,
     known.push_back(
         Reliable(FillOf(operand, name), program_.values[operand].dtype));
   }
-  for (const MapStep& step : map.expression.steps) {
+  for (const MapStep& step : ExpressionOf(map).steps) {
     Fill result;
     if (step.function == ScalarFunction::kLiteral) {
       result = step.number();
@@ -147,7 +148,7 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       break;
     case Opcode::kReduce:
       carry(instruction.operands[0]);
-      if (instruction.reduce_kind == ReduceKind::kSum) KeepZeros(fills);
+      if (ReductionOf(instruction) == ReduceKind::kSum) KeepZeros(fills);
       break;
     case Opcode::kSlice:
     case Opcode::kPad:
@@ -161,10 +162,11 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
         // New elements along the dimension also fill the padding of the other
         // dimensions, where they contain zeros; so only zeros stay known.
         if (fills[i].has_value() && *fills[i] != 0) fills[i].reset();
-        if (instruction.opcode == Opcode::kPad && instruction.fill != 0) {
+        if (instruction.opcode == Opcode::kPad &&
+            mtf::FillOf(instruction) != 0) {
           fills[i].reset();
         }
-        if (name == instruction.dimension) fills[i] = 0.0;
+        if (name == DimensionOf(instruction)) fills[i] = 0.0;
       }
       break;
     case Opcode::kReshape:
@@ -182,7 +184,7 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
     case Opcode::kScatterAdd:
       carry(instruction.operands[0]);
       KeepZeros(fills);
-      fills[result.shape.Find(instruction.dimension)] = 0.0;
+      fills[result.shape.Find(DimensionOf(instruction))] = 0.0;
       break;
     case Opcode::kScan:
     case Opcode::kReduceBlocks:
@@ -190,11 +192,11 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       // last valid element along the dimension.
       for (int i = 0; i < result.shape.rank(); ++i) {
         const std::string& name = result.shape[i].name;
-        bool zeros = instruction.reduce_kind == ReduceKind::kSum;
+        bool zeros = ReductionOf(instruction) == ReduceKind::kSum;
         for (int operand : instruction.operands) {
           zeros = zeros && SameFill(FillOf(operand, name), 0);
         }
-        if (zeros || name == instruction.dimension) fills[i] = 0.0;
+        if (zeros || name == DimensionOf(instruction)) fills[i] = 0.0;
       }
       break;
     case Opcode::kTopK:
@@ -212,7 +214,7 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
     case Opcode::kAllReduce:
     case Opcode::kReduceScatter:
       carry(instruction.operands[index]);
-      if (instruction.reduce_kind == ReduceKind::kSum) KeepZeros(fills);
+      if (ReductionOf(instruction) == ReduceKind::kSum) KeepZeros(fills);
       break;
     case Opcode::kRandom:
     case Opcode::kEinsum:

@@ -24,11 +24,6 @@ int64_t Aligned(int64_t bytes) {
   return std::max<int64_t>(1, (bytes + kUnit - 1) / kUnit) * kUnit;
 }
 
-bool CanFail(const Instruction& instruction) {
-  return instruction.opcode == Opcode::kGather ||
-         instruction.opcode == Opcode::kScatterAdd;
-}
-
 // The lifetimes of values in memory. Values that share memory have one owner;
 // lifetimes are those of owners.
 class BufferLifetimes {
@@ -84,10 +79,7 @@ class BufferLifetimes {
   void JoinViews() {
     for (size_t v = 0; v < owner_.size(); ++v) owner_[v] = static_cast<int>(v);
     for (const Instruction& instruction : program_.instructions) {
-      const bool view = instruction.opcode == Opcode::kWriteVariable ||
-                        (instruction.opcode == Opcode::kReshape &&
-                         IsView(program_, instruction));
-      if (view) {
+      if (IsView(program_, instruction)) {
         owner_[instruction.results[0]] = owner_[instruction.operands[0]];
       }
     }
@@ -104,7 +96,7 @@ class BufferLifetimes {
         for (int value : values) {
           last_reader_[owner_[value]] =
               std::max(last_reader_[owner_[value]], until);
-          if (instruction.asynchronous) continue;
+          if (IsAsynchronous(instruction)) continue;
           const auto async = only_async_reader_.find(owner_[value]);
           if (async != only_async_reader_.end()) async->second = kNone;
         }
@@ -115,7 +107,7 @@ class BufferLifetimes {
         for (int value : group->extra_inputs)
           is_extra_input_[owner_[value]] = true;
       }
-      if (instruction.asynchronous) {
+      if (IsAsynchronous(instruction)) {
         for (int result : instruction.results) last_reader_[result] = until;
         NoteAsyncReads(static_cast<int>(i));
       }
@@ -233,13 +225,15 @@ class BufferPlanner {
     absl::flat_hash_map<std::string, std::vector<int>> reads;
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
-      if (CanFail(instruction)) last_failure = static_cast<int>(i);
+      if (CanFail(instruction.opcode)) last_failure = static_cast<int>(i);
       if (instruction.opcode == Opcode::kReadVariable) {
-        reads[instruction.symbol].push_back(instruction.results[0]);
+        reads[instruction.Get<NameAttributes>().name].push_back(
+            instruction.results[0]);
       }
     }
     for (const Instruction& write : program_.instructions) {
       if (write.opcode != Opcode::kWriteVariable) continue;
+      const std::string& variable = write.Get<NameAttributes>().name;
       const int value = write.operands[0];
       const int producer = producers[value];
       const int at = producer < 0 ? -1 : RunsAt(producer);
@@ -250,12 +244,12 @@ class BufferPlanner {
         continue;
       }
       bool can_overwrite = true;
-      for (int old : reads[write.symbol]) {
+      for (int old : reads[variable]) {
         can_overwrite = can_overwrite && CanOverwrite(old, producer);
       }
       if (!can_overwrite) continue;
       plan_.buffers[value].storage = Storage::kVariable;
-      plan_.buffers[value].symbol = write.symbol;
+      plan_.buffers[value].symbol = variable;
       plan_.commit = std::min(plan_.commit, at);
     }
   }
@@ -371,7 +365,7 @@ class BufferPlanner {
       if (assigned.storage == Storage::kVariable) continue;
       if (instruction.opcode == Opcode::kReadVariable) {
         assigned.storage = Storage::kVariable;
-        assigned.symbol = instruction.symbol;
+        assigned.symbol = instruction.Get<NameAttributes>().name;
         continue;
       }
       int64_t bytes = program_.values[result].local_bytes();

@@ -48,7 +48,7 @@ absl::Status PlanEinsums(Program& program) {
       plan->second = std::make_shared<const EinsumPlan>(
           PlanEinsum(StridesOf(x), StridesOf(y), StridesOf(z)));
     }
-    instruction.einsum = plan->second;
+    instruction.Get<EinsumAttributes>().plan = plan->second;
   }
   return absl::OkStatus();
 }

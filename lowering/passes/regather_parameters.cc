@@ -65,10 +65,11 @@ class ParameterRegatherer {
       if (instruction.opcode == Opcode::kReadVariable) {
         const int next = static_cast<int>(variables.size());
         copies_[instruction.results[0]].variable =
-            variables.try_emplace(instruction.symbol, next).first->second;
+            variables.try_emplace(instruction.Get<NameAttributes>().name, next)
+                .first->second;
         continue;
       }
-      if (!IsLight(instruction)) continue;
+      if (!IsUnaryMapOrMove(instruction)) continue;
       const Copy& from = copies_[instruction.operands[0]];
       if (from.variable < 0 || from.depth == kMaxCopyDepth) continue;
       Copy& copy = copies_[instruction.results[0]];
@@ -166,9 +167,7 @@ class ParameterRegatherer {
     const Copy& from = copies_[cast.operands[0]];
     const ProgramValue &wide = program_.values[cast.operands[0]],
                        &narrow = program_.values[cast.results[0]];
-    return cast.opcode == Opcode::kMap && cast.expression.steps.size() == 1 &&
-           cast.expression.steps[0].function == ScalarFunction::kCast &&
-           from.is_deferred &&
+    return IsCast(cast) && from.is_deferred &&
            before_[from.producer].opcode == Opcode::kAllGather &&
            wide.shape == narrow.shape &&
            DTypeSize(narrow.dtype) < DTypeSize(wide.dtype);

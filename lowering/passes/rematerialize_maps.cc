@@ -121,7 +121,7 @@ class LateReaders {
     for (size_t i = 0; i < segment_.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
       const bool ends =
-          !CanAbsorbMaps(instruction) && !IsNoOp(program_, instruction);
+          !HasExpression(instruction) && !IsNoOp(program_, instruction);
       segment_[i] = ends ? ++segment : segment;
     }
   }
@@ -136,7 +136,7 @@ class LateReaders {
         const bool passes =
             IsNoOp(program_, producer) || producer.opcode == Opcode::kRandom ||
             producer.opcode == Opcode::kMask ||
-            (CanAbsorbMaps(producer) && !IsLongReduce(program_, producer));
+            (HasExpression(producer) && !IsLongReduce(program_, producer));
         depth_[i] =
             std::max(depth_[i], depth_[producers_[operand]] + (passes ? 0 : 1));
       }
@@ -209,7 +209,7 @@ class MapRematerializer {
     const ProgramValue& produced = program_.values[value];
     // Scalars are not worth it.
     if (produced.shape.rank() == 0) return;
-    if (!AreCheap(map.expression.steps)) return;
+    if (!AreCheap(ExpressionOf(map).steps)) return;
     int source = kNone;
     for (int operand : map.operands) {
       const ProgramValue& read = program_.values[operand];
@@ -222,7 +222,7 @@ class MapRematerializer {
     int last = kNone;
     for (int reader : late_readers_.Of(value)) {
       const Instruction& reads = program_.instructions[reader];
-      if (!CanAbsorbMaps(reads) || !IteratesOver(program_, reads, value) ||
+      if (!HasExpression(reads) || !IteratesOver(program_, reads, value) ||
           !late_readers_.IsLate(reader, value) || MayBeEpilogue(reads)) {
         return;
       }
@@ -242,7 +242,7 @@ class MapRematerializer {
              late_readers_.readers(operand).size() == 1;
     });
     if (reader.opcode != Opcode::kMap || !alone) return false;
-    const auto& steps = reader.expression.steps;
+    const auto& steps = ExpressionOf(reader).steps;
     const bool adds = absl::c_all_of(steps, [](const MapStep& step) {
       return step.function == ScalarFunction::kAdd;
     });
@@ -250,7 +250,7 @@ class MapRematerializer {
         absl::c_any_of(late_readers_.readers(reader.results[0]), [&](int next) {
           const Instruction& reduce = program_.instructions[next];
           return reduce.opcode == Opcode::kReduce &&
-                 reduce.reduce_kind == ReduceKind::kMax;
+                 ReductionOf(reduce) == ReduceKind::kMax;
         });
     return adds || is_logits || !AreCheap(steps);
   }
@@ -266,7 +266,7 @@ class MapRematerializer {
   // larger than `value`. kNone if there is none.
   int RootOf(int value) const {
     int root = kNone;
-    size_t steps = ProducerOf(value).expression.steps.size();
+    size_t steps = ExpressionOf(ProducerOf(value)).steps.size();
     for (int source = recompute_source_[value];
          source != kNone && steps <= kMaxChainSteps;
          source = recompute_source_[source]) {
@@ -275,7 +275,7 @@ class MapRematerializer {
         if (IsKept(source, last_late_reader_[value])) break;
       }
       if (recompute_source_[source] != kNone) {
-        steps += ProducerOf(source).expression.steps.size();
+        steps += ExpressionOf(ProducerOf(source)).steps.size();
       }
     }
     return root;
@@ -332,7 +332,7 @@ class MapRematerializer {
   bool AddGrowth(int value, int root, int sign) {
     int steps = 0, operands = 0;
     for (int link = value; link != root; link = recompute_source_[link]) {
-      steps += static_cast<int>(ProducerOf(link).expression.steps.size());
+      steps += static_cast<int>(ExpressionOf(ProducerOf(link)).steps.size());
       operands += static_cast<int>(ProducerOf(link).operands.size());
     }
     bool fits = true;
@@ -342,7 +342,7 @@ class MapRematerializer {
       growth.steps += sign * steps;
       growth.operands += sign * operands;
       fits = fits &&
-             reads.expression.steps.size() + growth.steps <= kMaxMapSteps &&
+             ExpressionOf(reads).steps.size() + growth.steps <= kMaxMapSteps &&
              reads.operands.size() + growth.operands <= kMaxMapOperands;
     }
     return fits;
@@ -416,7 +416,7 @@ class MapRematerializer {
   void Rewrite() {
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       Instruction& reader = program_.instructions[i];
-      if (!CanAbsorbMaps(reader)) continue;
+      if (!HasExpression(reader)) continue;
       // AbsorbMap changes the operands of the reader.
       const auto operands = reader.operands;
       for (int value : operands) {
@@ -426,7 +426,7 @@ class MapRematerializer {
         for (int link = value; link != root; link = recompute_source_[link]) {
           if (!absl::c_linear_search(reader.operands, link)) continue;
           const Instruction& producer = ProducerOf(link);
-          AbsorbMap(producer, producer.expression.steps, link, reader);
+          AbsorbMap(producer, ExpressionOf(producer).steps, link, reader);
         }
       }
     }

@@ -11,7 +11,7 @@ namespace {
 
 // Whether every device can produce the result in any sharding without
 // communication.
-bool IsSource(const Instruction& instruction) {
+bool CanMakeAnyShard(const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::kInput:
     case Opcode::kConstant:
@@ -47,7 +47,7 @@ absl::Status RemoveTrivialCollectives(Program& program) {
         program.values[producer.operands[0]].layout ==
             program.values[result].layout) {
       source = producer.operands[0];
-    } else if (IsSource(producer) && readers[operand] == 1) {
+    } else if (CanMakeAnyShard(producer) && readers[operand] == 1) {
       program.values[operand].layout = program.values[result].layout;
       source = operand;
     }
@@ -63,10 +63,7 @@ absl::Status RemoveTrivialCollectives(Program& program) {
   std::vector<bool> dead(program.instructions.size(), false);
   for (int i = static_cast<int>(program.instructions.size()) - 1; i >= 0; --i) {
     const Instruction& instruction = program.instructions[i];
-    if (instruction.opcode == Opcode::kOutput ||
-        instruction.opcode == Opcode::kWriteVariable) {
-      continue;
-    }
+    if (HasEffect(instruction.opcode)) continue;
     bool read = false;
     for (int result : instruction.results) read = read || readers[result] > 0;
     if (read) continue;

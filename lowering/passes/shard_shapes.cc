@@ -29,8 +29,10 @@ class ExtentSetter {
     SetExtents(value.shape, value.layout, value.name, value.local);
   }
   void SetLocal(Instruction& reduce) {
-    SetExtents(reduce.iteration, reduce.iteration_layout,
-               program_.values[reduce.results[0]].name, reduce.iteration_local);
+    auto& attributes = reduce.Get<ReduceAttributes>();
+    SetExtents(attributes.iteration, attributes.iteration_layout,
+               program_.values[reduce.results[0]].name,
+               attributes.iteration_local);
   }
 
   // Whether any dimension so far has padding.
@@ -108,12 +110,9 @@ class MaskWriter {
         program_.AddValue(from.name, from.dtype, from.shape, from.layout);
     extents_.SetLocal(program_.values[result]);
     program_.values[result].causes = from.causes;
-    Instruction mask;
-    mask.opcode = Opcode::kMask;
+    Instruction mask(Opcode::kMask, MaskAttributes{wrong, fill});
     mask.operands = {value};
     mask.results = {result};
-    mask.mask_dims = wrong;
-    mask.fill = fill;
     mask.origin = instruction.origin;
     fills_.Propagate(mask);
     program_.instructions.push_back(std::move(mask));
@@ -141,7 +140,7 @@ class MaskWriter {
         const ProgramValue& result = program_.values[instruction.results[0]];
         const Shape kept = result.shape;
         const double identity =
-            ReduceIdentity(instruction.reduce_kind, result.dtype);
+            ReduceIdentity(ReductionOf(instruction), result.dtype);
         const Shape shape = program_.values[instruction.operands[0]].shape;
         std::vector<int> reduced;
         for (int i = 0; i < shape.rank(); ++i) {

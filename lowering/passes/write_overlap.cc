@@ -83,8 +83,9 @@ class OverlapWriter {
   // Writes a collective, after the instructions that move with it.
   void Start(const Collective& collective) {
     if (written_[collective.instruction]) return;
-    program_.instructions[collective.instruction].asynchronous =
-        collective.asynchronous;
+    program_.instructions[collective.instruction]
+        .Get<CollectiveAttributes>()
+        .asynchronous = collective.asynchronous;
     WriteProducers(instruction(collective.instruction));
     Write(collective.instruction);
   }
@@ -101,8 +102,7 @@ class OverlapWriter {
 
   // Writes one wait for several collectives, then the views of their results.
   void Wait(const std::vector<int>& collectives) {
-    Instruction wait;
-    wait.opcode = Opcode::kWait;
+    Instruction wait(Opcode::kWait);
     for (int c : collectives) {
       wait.operands.push_back(collectives_[c].first_result);
     }

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "layouts/shard.h"
-#include "lowering/program/preserves_value.h"
 
 namespace mtf {
 namespace {
@@ -36,15 +35,17 @@ void AppendOnce(std::string& list, absl::string_view item,
   absl::StrAppend(&list, separator, item);
 }
 
-// By value, the variable that it becomes. To the user it has that name, not one
-// of the arithmetic of an update. Padding is filled on the way.
-absl::flat_hash_map<int, const std::string*> VariablesToBe(
+// By value, the variable that it is written to, directly or through
+// instructions that preserve the value. The user knows it by that name, not by
+// the name of a step of the update.
+absl::flat_hash_map<int, const std::string*> WrittenVariables(
     const Program& program) {
   absl::flat_hash_map<int, const std::string*> variables;
   for (size_t i = program.instructions.size(); i-- > 0;) {
     const Instruction& instruction = program.instructions[i];
     if (instruction.opcode == Opcode::kWriteVariable) {
-      variables[instruction.operands[0]] = &instruction.symbol;
+      variables[instruction.operands[0]] =
+          &instruction.Get<NameAttributes>().name;
     } else if (PreservesValue(instruction)) {
       const auto variable = variables.find(instruction.results[0]);
       if (variable == variables.end()) continue;
@@ -58,19 +59,17 @@ absl::flat_hash_map<int, const std::string*> VariablesToBe(
 }  // namespace
 
 std::vector<CollectiveCost> ListCollectives(const Program& program) {
-  const auto variables = VariablesToBe(program);
+  const auto variables = WrittenVariables(program);
   std::vector<CollectiveCost> costs;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
-    if (!IsCollective(instruction.opcode) ||
-        instruction.opcode == Opcode::kAllSlice) {
-      continue;
-    }
+    if (!Communicates(instruction.opcode)) continue;
+    const AxisList& axes = instruction.Get<CollectiveAttributes>().axes;
     CollectiveCost cost;
     cost.instruction = static_cast<int>(i);
     cost.kind = CollectiveOf(instruction.opcode);
-    cost.axes = instruction.axes;
-    cost.group_size = program.mesh.SizeOf(instruction.axes);
+    cost.axes = axes;
+    cost.group_size = program.mesh.SizeOf(axes);
     cost.bytes = WireBytes(cost.kind, cost.group_size,
                            OperandBytes(program, instruction));
     cost.tensor = program.values[instruction.operands[0]].name;
@@ -85,7 +84,7 @@ std::vector<CollectiveCost> ListCollectives(const Program& program) {
       AppendOnce(cost.dimension, cause.dimension, ", ");
       if (cause.rule < 0) continue;
       AppendOnce(cost.rule, program.rules[cause.rule].ToString(), ", ");
-      // Origins have commas of their own, "--layout, rule 1 of 2".
+      // Origins contain commas, "--layout, rule 1 of 2".
       AppendOnce(cost.rule_origin, program.rules[cause.rule].origin, "; ");
     }
     if (instruction.origin >= 0) {

@@ -13,28 +13,29 @@
 
 namespace mtf {
 
-// One collective of a program and its cause.
+// One collective of a program, what it sends and why it is there.
 struct CollectiveCost {
-  int instruction = 0;  // place in Program::instructions
+  int instruction = 0;  // index in Program::instructions
   CollectiveKind kind;
   AxisList axes;
   int64_t group_size = 1;
   int64_t bytes = 0;  // on the wire per rank and step (WireBytes)
-  // What moves, "layer_0/ffn/einsum_1", or the variable that it becomes.
+  // The tensor that is sent, "layer_0/ffn/einsum_1", or the variable that it is
+  // written to.
   std::string tensor;
-  std::string dimension;  // whose cut causes it, "d_ff"
+  std::string dimension;  // whose sharding causes it, "d_ff"
   std::string rule;       // "d_ff:model"
   std::string rule_origin;
   std::string operation;  // the user's, "layer_0/ffn/einsum_1"
   CallSite site;          // the user's line
 };
 
-// Every collective of a lowered program in order, all_slice left out: it moves
+// The collectives of a program in order, without all_slice, which sends
 // nothing.
 std::vector<CollectiveCost> ListCollectives(const Program& program);
 
-// Calls and bytes per kind and axes: what the communicator must count in one
-// step, exactly.
+// Calls and bytes per kind and axes: exactly what a communicator counts in one
+// step.
 std::map<std::pair<CollectiveKind, AxisSet>, std::pair<int64_t, int64_t>>
 CountCollectives(const Program& program);
 

@@ -3,28 +3,14 @@
 
 namespace mtf {
 
-bool IsLight(const Instruction& instruction) {
-  switch (instruction.opcode) {
-    case Opcode::kMap:
-    case Opcode::kReshape:
-    case Opcode::kSlice:
-    case Opcode::kAllGather:
-    case Opcode::kAllSlice:
-    case Opcode::kAllToAll:
-    case Opcode::kCollectivePermute:
-      return instruction.operands.size() == 1;
-    default:
-      return false;
-  }
-}
-
 std::vector<bool> FindDerivedFromVariables(const Program& program) {
   std::vector<bool> values(program.values.size(), false);
   std::vector<bool> instructions(program.instructions.size(), false);
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
-    instructions[i] = instruction.opcode == Opcode::kReadVariable ||
-                      (IsLight(instruction) && values[instruction.operands[0]]);
+    instructions[i] =
+        instruction.opcode == Opcode::kReadVariable ||
+        (IsUnaryMapOrMove(instruction) && values[instruction.operands[0]]);
     if (instructions[i]) values[instruction.results[0]] = true;
   }
   return instructions;

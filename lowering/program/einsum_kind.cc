@@ -21,20 +21,20 @@ bool FoldsInto(const EinsumLoop& outer, const EinsumLoop& inner) {
 
 EinsumKind KindOfEinsum(const EinsumPlan& plan, DType dtype) {
   if (plan.flops() == 0) return EinsumKind::kZero;
-  const int64_t sweeps = Count(plan.outer_k);
-  if (plan.k.extent * sweeps == 1) return EinsumKind::kProduct;
+  const int64_t repeats = Count(plan.outer_k);
+  if (plan.k.extent * repeats == 1) return EinsumKind::kProduct;
   if (!IsFloat(dtype) || (plan.m.extent == 1 && plan.n.extent == 1)) {
     return EinsumKind::kReduce;
   }
-  // To start a matmul takes a GPU as long as a reduction takes for about this
-  // much work, and the longest loop of the batch starts but once.
-  constexpr int64_t kFlopsPerStart = 2'000'000;
+  // Launching a matmul takes a GPU as long as reducing about this many
+  // products. The longest loop of the batch is one launch.
+  constexpr int64_t kFlopsPerLaunch = 2'000'000;
   int64_t longest = 1;
   for (const EinsumLoop& loop : plan.batch) {
     longest = std::max(longest, loop.extent);
   }
-  const int64_t starts = sweeps * (Count(plan.batch) / longest);
-  if (starts >= 16 && plan.flops() / starts < kFlopsPerStart) {
+  const int64_t launches = repeats * (Count(plan.batch) / longest);
+  if (launches >= 16 && plan.flops() / launches < kFlopsPerLaunch) {
     return EinsumKind::kReduce;
   }
   return EinsumKind::kMatmul;
@@ -49,7 +49,7 @@ std::vector<EinsumLoop> FoldBatch(std::vector<EinsumLoop> loops) {
       if (i == j || !FoldsInto(loops[i], loops[j])) continue;
       loops[j].extent *= loops[i].extent;
       loops.erase(loops.begin() + i);
-      i = static_cast<size_t>(-1);  // begin again
+      i = static_cast<size_t>(-1);  // start over
       break;
     }
   }

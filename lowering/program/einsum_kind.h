@@ -10,23 +10,23 @@
 
 namespace mtf {
 
-// What computes an einsum on a device that calls a library for matmuls.
+// How a device that calls a library for matmuls computes an einsum.
 enum class EinsumKind : uint8_t {
-  kZero,     // nothing to sum: the result is zeros
-  kProduct,  // no sum: a map of kMultiply over both operands
-  kReduce,   // of integers, without rows and columns of its own, or of so many
-             // small matmuls that one reduction of the products is faster
-  kMatmul,   // one call of the library or several
+  kZero,     // the sum is over no elements: zeros
+  kProduct,  // nothing is summed: a map of kMultiply over both operands
+  kReduce,   // a reduction of the products: of integers, of dot products, or if
+             // it is faster than many small matmuls
+  kMatmul,   // one or several calls of the library
 };
 EinsumKind KindOfEinsum(const EinsumPlan& plan, DType dtype);
 
-// The loops of a batch with those folded that are one loop in all operands. The
-// plan folds dimensions of one role; loops over rows of one operand and loops
-// of both may fold as well.
+// Folds loops of a batch that are one loop in both operands and the result. The
+// plan has folded dimensions of the same role; this folds loops of different
+// roles too.
 std::vector<EinsumLoop> FoldBatch(std::vector<EinsumLoop> loops);
 
-// Whether a kMatmul is one call that writes the result where it belongs: what
-// comes behind it can be part of it.
+// Whether a kMatmul is a single call that writes the result in place, so that
+// an epilogue can be fused into it.
 bool IsOneMatmul(const EinsumPlan& plan);
 
 }  // namespace mtf

@@ -4,18 +4,36 @@
 #include "lowering/program/reshape_layout.h"
 
 namespace mtf {
+namespace {
 
-bool IsView(const Program& program, const Instruction& instruction) {
+bool HasPadding(const Program& program, const ProgramValue& value) {
+  for (const Dimension& dim : value.shape) {
+    if (program.grains.ExtentOf(dim) != dim.size) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool IsFreeReshape(const Program& program, const Instruction& instruction) {
+  if (instruction.opcode != Opcode::kReshape) return false;
   const ProgramValue& from = program.values[instruction.operands[0]];
   const ProgramValue& to = program.values[instruction.results[0]];
-  const auto full = [&program](const ProgramValue& value) {
-    for (const Dimension& dim : value.shape) {
-      if (program.grains.ExtentOf(dim) != dim.size) return false;
-    }
-    return true;
-  };
-  // Without padding, row-major order is all there is.
-  return (full(from) && full(to)) || IsRelabel(from, to);
+  // Without padding, both are the same elements in row-major order.
+  return (!HasPadding(program, from) && !HasPadding(program, to)) ||
+         IsRelabel(from, to);
+}
+
+bool IsView(const Program& program, const Instruction& instruction) {
+  return InfoOf(instruction.opcode).may_be_view &&
+         (instruction.opcode != Opcode::kReshape ||
+          IsFreeReshape(program, instruction));
+}
+
+bool IsNoOp(const Program& program, const Instruction& instruction) {
+  return instruction.opcode == Opcode::kInput ||
+         instruction.opcode == Opcode::kReadVariable ||
+         IsView(program, instruction);
 }
 
 }  // namespace mtf

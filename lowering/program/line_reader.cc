@@ -26,13 +26,13 @@ bool InWord(char c, absl::string_view further = "") {
 
 }  // namespace
 
-std::string LogicalLine::Place(size_t at) const {
-  const Piece* piece = &pieces[0];
-  for (const Piece& other : pieces) {
-    if (other.begin <= at) piece = &other;
+std::string LogicalLine::Position(size_t at) const {
+  const Segment* segment = &segments[0];
+  for (const Segment& other : segments) {
+    if (other.begin <= at) segment = &other;
   }
-  return absl::StrCat("line ", piece->number, ", column ",
-                      piece->column + at - piece->begin);
+  return absl::StrCat("line ", segment->number, ", column ",
+                      segment->column + at - segment->begin);
 }
 
 std::vector<LogicalLine> LogicalLines(absl::string_view text) {
@@ -40,12 +40,12 @@ std::vector<LogicalLine> LogicalLines(absl::string_view text) {
   int number = 0;
   for (absl::string_view raw : absl::StrSplit(text, '\n')) {
     ++number;
-    absl::ConsumeSuffix(&raw, "\r");  // of a file that went through Windows
+    absl::ConsumeSuffix(&raw, "\r");  // Windows line ends
     const size_t indent = std::min(raw.find_first_not_of(' '), raw.size());
     if (indent > 0 && !lines.empty() && !lines.back().text.empty()) {
       LogicalLine& line = lines.back();
       line.text += " ";
-      line.pieces.push_back({line.text.size(), number, indent + 1});
+      line.segments.push_back({line.text.size(), number, indent + 1});
       absl::StrAppend(&line.text, raw.substr(indent));
     } else {
       lines.push_back({std::string(raw), {{0, number, 1}}});
@@ -147,9 +147,9 @@ double LineReader::Real(absl::string_view of) {
   return value;
 }
 
-std::string LineReader::Place() {
+std::string LineReader::Position() {
   SkipSpace();
-  return line_.Place(at_);
+  return line_.Position(at_);
 }
 
 void LineReader::FailWord(absl::string_view what, absl::string_view help) {
@@ -162,7 +162,7 @@ void LineReader::Fail(absl::string_view what, absl::string_view help) {
   if (!status_.ok()) return;
   const absl::string_view rest = text_.substr(std::min(at_, text_.size()));
   status_ = absl::InvalidArgumentError(absl::StrCat(
-      line_.Place(at_), ": ", what,
+      line_.Position(at_), ": ", what,
       rest.empty()
           ? " at the end of the line"
           : absl::StrCat(" at \"", absl::CHexEscape(rest.substr(0, 20)), "\""),

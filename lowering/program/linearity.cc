@@ -9,16 +9,16 @@
 namespace mtf {
 namespace {
 
-// How the value of a step depends on the operands.
+// How a step depends on the operands.
 enum class Linearity { kConstant, kLinear, kOther };
 
 struct Term {
   Linearity linearity = Linearity::kOther;
   DType dtype = kFloat32;
-  double number = 0;  // of a constant, as its dtype holds it
+  double number = 0;  // of a constant, rounded to its dtype
 };
 
-// Functions that only pass on, scale or add what they take.
+// Functions that copy, scale or add their arguments.
 bool IsLinearFunction(ScalarFunction function) {
   switch (function) {
     case ScalarFunction::kIdentity:
@@ -34,8 +34,9 @@ bool IsLinearFunction(ScalarFunction function) {
   }
 }
 
-// Of a function of constants alone. Summands times an infinity may have two
-// signs, their sum has one: what is not finite in its dtype is no factor.
+// A step that depends on constants only. A constant that is not finite in its
+// dtype does not count as a factor: summands of different signs times infinity
+// do not add up to their sum times infinity.
 Term Constant(double number, DType dtype) {
   number = RoundToDType(number, dtype);
   if (!std::isfinite(number)) return {Linearity::kOther, dtype, 0};
@@ -48,7 +49,7 @@ Linearity LinearityOf(const MapStep& step, const Term& x, const Term& y) {
     case ScalarFunction::kNegate:
       return x.linearity;
     case ScalarFunction::kCast:
-      // No f16 is a bf16, nor the other way round.
+      // f16 and bf16 cannot represent each other.
       return IsFloat(x.dtype) &&
                      (step.dtype == kFloat32 || step.dtype == x.dtype)
                  ? x.linearity

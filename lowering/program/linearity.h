@@ -8,11 +8,10 @@
 
 namespace mtf {
 
-// Whether `expression` is linear in all its operands taken together, so that
-// it may be applied to each summand of a pending sum instead of to the sum:
-// additions, negations, products with literals, and casts that lose nothing.
-// A cast down rounds, and rounding before the sum would lose what the sum
-// keeps.
+// Whether `expression` is linear in all its operands together, so that it can
+// be applied to the summands of an unreduced value instead of to their sum.
+// Such expressions add, negate, multiply by literals and cast to wider dtypes.
+// A cast to a narrower dtype is not linear: it would round every summand.
 bool IsLinear(const MapExpression& expression,
               absl::Span<const DType> operand_dtypes);
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands behind the operands of an instruction.
+// ProgramParser: the attributes of an instruction, struct by struct in the
+// order of print_attributes.cc, which writes them.
 #include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -30,7 +32,7 @@ ReduceKind ProgramParser::Reduction(LineReader& line) {
   return ReduceKind::kSum;
 }
 
-int ProgramParser::DimensionOf(LineReader& line, int value) {
+int ProgramParser::DimensionIndexOf(LineReader& line, int value) {
   const std::string name = line.Word();
   if (!line.ok()) return 0;
   const int dim = program_.values[value].shape.Find(name);
@@ -38,27 +40,25 @@ int ProgramParser::DimensionOf(LineReader& line, int value) {
   return std::max(dim, 0);
 }
 
-std::string ProgramParser::OwnDimension(LineReader& line,
-                                        const Instruction& instruction) {
+std::string ProgramParser::DimensionNameOf(LineReader& line, int value) {
   std::string name = line.Word();
-  const int value = instruction.opcode == Opcode::kScatterAdd
-                        ? instruction.results[0]
-                        : instruction.operands[0];
   if (line.ok() && !program_.values[value].shape.Contains(name)) {
     line.FailWord(NoDimension(program_.values[value], name));
   }
   return name;
 }
 
-void ProgramParser::Over(LineReader& line, Instruction& instruction) {
+AxisList ProgramParser::Over(LineReader& line) {
+  AxisList axes;
   line.Expect("over{");
-  ParseAxes(line, ",", instruction.axes);
+  ParseAxes(line, ",", axes);
   line.Expect("}");
+  return axes;
 }
 
 void ProgramParser::ParseExpression(LineReader& line,
-                                    Instruction& instruction) {
-  MapExpression& expression = instruction.expression;
+                                    const Instruction& instruction,
+                                    MapExpression& expression) {
   const int operands = static_cast<int>(instruction.operands.size());
   expression.num_operands = operands;
   const DType result = program_.values[instruction.results[0]].dtype;
@@ -125,22 +125,22 @@ void ProgramParser::ParseExpression(LineReader& line,
     }
     line.Expect(")");
     if (!line.ok()) return;
-    if (!typed) step.dtype = StepDType(instruction, step);
+    if (!typed) step.dtype = StepDType(instruction, expression, step);
     expression.steps.push_back(std::move(step));
   } while (line.Take(";"));
   line.Expect("]");
 }
 
 DType ProgramParser::StepDType(const Instruction& instruction,
+                               const MapExpression& expression,
                                const MapStep& step) const {
   if (InfoOf(step.function).is_comparison) return kBool;
   const int last = step.arguments.back();
   const int operands = static_cast<int>(instruction.operands.size());
   return last < operands ? program_.values[instruction.operands[last]].dtype
-                         : instruction.expression.steps[last - operands].dtype;
+                         : expression.steps[last - operands].dtype;
 }
 
-// Whose rules lay out a variable: nothing is said of a parameter.
 RuleSection ProgramParser::VariableSection(LineReader& line) {
   if (!line.Take("[")) return RuleSection::kParameters;
   if (!line.TakeWord(RuleSectionName(RuleSection::kOptimizer))) {
@@ -151,190 +151,229 @@ RuleSection ProgramParser::VariableSection(LineReader& line) {
   return RuleSection::kOptimizer;
 }
 
+void ProgramParser::AddVariable(LineReader& line, const ProgramValue& value,
+                                const std::string& name, RuleSection section) {
+  const auto [known, is_new] =
+      variables_.try_emplace(name, program_.variables.size());
+  if (is_new) {
+    program_.variables.push_back(
+        {name, value.dtype, value.shape, value.layout, section});
+  } else if (program_.variables[known->second].section != section) {
+    line.Fail(
+        absl::StrCat("variable \"", name, "\" is of another section above"));
+  }
+}
+
 void ProgramParser::ParseAttributes(LineReader& line,
                                     Instruction& instruction) {
-  const int first = instruction.operands.empty() ? -1 : instruction.operands[0];
+  std::visit([&](auto& attributes) { Parse(line, instruction, attributes); },
+             instruction.attributes);
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          MapAttributes& map) {
+  ParseExpression(line, instruction, map.expression);
+}
+
+void ProgramParser::Parse(LineReader&, const Instruction&, NoAttributes&) {}
+
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          NameAttributes& named) {
+  named.name = line.Name();
+  if (instruction.opcode != Opcode::kReadVariable &&
+      instruction.opcode != Opcode::kWriteVariable) {
+    return;
+  }
+  const RuleSection section = VariableSection(line);
+  if (!line.ok()) return;
+  AddVariable(line, program_.values[instruction.results[0]], named.name,
+              section);
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          ConstantAttributes& constant) {
+  line.Expect("{");
+  while (line.ok() && !line.Take("}")) {
+    constant.elements.push_back(line.Real("constant"));
+    if (!line.Take(",")) {
+      line.Expect("}");
+      break;
+    }
+  }
+  const ProgramValue& value = program_.values[instruction.results[0]];
+  if (line.ok() && static_cast<int64_t>(constant.elements.size()) !=
+                       value.shape.num_elements()) {
+    line.Fail(absl::StrCat("constant has one number per element: %", value.name,
+                           " has ", value.shape.num_elements(), ", not ",
+                           constant.elements.size()));
+  }
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction&,
+                          RandomAttributes& random) {
+  if (!line.TakeWord("uniform")) {
+    line.Expect("normal");
+    random.kind = RandomKind::kNormal;
+  }
+  line.Expect("stream");
+  random.stream = static_cast<uint32_t>(
+      line.Integer(0, std::numeric_limits<uint32_t>::max()));
+  random.per_step = line.TakeWord("per_step");
+}
+
+// The plan in the text is kept and compared once einsums are planned.
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          EinsumAttributes&) {
+  line.Expect("sum{");
+  ParseSummed(line, instruction);
+  if (line.Take("by{")) ParsePlan(line);
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          ReduceAttributes& reduce) {
+  reduce.kind = Reduction(line);
+  const bool is_plain = line.AtEnd() || line.Sees("for{") || line.Sees("at ");
+  if (!is_plain) {
+    ParseExpression(line, instruction, reduce.expression);
+    line.Expect("over");
+    ParsedType type;
+    ParseDimensions(line, type);
+    reduce.iteration = type.shape;
+    reduce.iteration_layout = type.layout;
+    reduce.iteration_local = type.local;
+    return;
+  }
+  if (instruction.operands.size() != 1) {
+    return line.Fail(absl::StrCat(
+        "reduce of ",
+        Plural(static_cast<int64_t>(instruction.operands.size()), "operand"),
+        " needs an expression, as in \"sum mul over [b:8]\""));
+  }
+  const int operand = instruction.operands[0];
+  const ProgramValue& value = program_.values[operand];
+  reduce.expression =
+      MapExpression::Single(ScalarFunction::kIdentity, value.dtype, 1);
+  reduce.iteration = value.shape;
+  reduce.iteration_layout = value.layout.Reduced();
+  reduce.iteration_local = given_extents_[operand];
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction&,
+                          SliceAttributes& slice) {
+  slice.dimension = line.Word();
+  line.Expect("begin");
+  slice.begin = line.Integer();
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction&,
+                          PadAttributes& pad) {
+  pad.dimension = line.Word();
+  line.Expect("before");
+  pad.before = line.Integer();
+  line.Expect("fill");
+  pad.fill = line.Real("pad");
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          ConcatAttributes& concat) {
+  concat.dimension = DimensionNameOf(line, instruction.operands[0]);
+}
+
+// The table is the first operand of a gather and the result of a scatter_add.
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          GatherAttributes& gather) {
+  const int table = instruction.opcode == Opcode::kScatterAdd
+                        ? instruction.results[0]
+                        : instruction.operands[0];
+  gather.dimension = DimensionNameOf(line, table);
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          ScanAttributes& scan) {
+  scan.kind = Reduction(line);
+  scan.dimension = DimensionNameOf(line, instruction.operands[0]);
+  scan.exclusive = line.TakeWord("exclusive");
+  scan.reverse = line.TakeWord("reverse");
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          ReduceBlocksAttributes& blocks) {
+  blocks.kind = Reduction(line);
+  blocks.dimension = DimensionNameOf(line, instruction.operands[0]);
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          TopKAttributes& top_k) {
+  top_k.dimension = DimensionNameOf(line, instruction.operands[0]);
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          MaskAttributes& mask) {
+  do {
+    mask.dims.push_back(DimensionIndexOf(line, instruction.operands[0]));
+  } while (line.ok() && line.Take(","));
+  line.Expect("fill");
+  mask.fill = line.Real("mask");
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          CollectiveAttributes& collective) {
+  const auto& operands = instruction.operands;
   switch (instruction.opcode) {
-    case Opcode::kInput:
-    case Opcode::kOutput:
-      instruction.symbol = line.Name();
-      break;
-    case Opcode::kReadVariable:
-    case Opcode::kWriteVariable: {
-      instruction.symbol = line.Name();
-      const RuleSection section = VariableSection(line);
-      if (!line.ok()) return;
-      const ProgramValue& value = program_.values[instruction.results[0]];
-      const auto [place, is_new] =
-          variables_.try_emplace(instruction.symbol, program_.variables.size());
-      if (is_new) {
-        program_.variables.push_back({instruction.symbol, value.dtype,
-                                      value.shape, value.layout, section});
-      } else if (program_.variables[place->second].section != section) {
-        line.Fail(absl::StrCat("variable \"", instruction.symbol,
-                               "\" is of another section above"));
-      }
-      break;
-    }
-    case Opcode::kConstant:
-      line.Expect("{");
-      while (line.ok() && !line.Take("}")) {
-        instruction.data.push_back(line.Real("constant"));
-        if (!line.Take(",")) {
-          line.Expect("}");
-          break;
-        }
-      }
-      if (line.ok() &&
-          static_cast<int64_t>(instruction.data.size()) !=
-              program_.values[instruction.results[0]].shape.num_elements()) {
-        const ProgramValue& value = program_.values[instruction.results[0]];
-        line.Fail(absl::StrCat("constant has one number per element: %",
-                               value.name, " has ", value.shape.num_elements(),
-                               ", not ", instruction.data.size()));
-      }
-      break;
-    case Opcode::kRandom:
-      if (!line.TakeWord("uniform")) {
-        line.Expect("normal");
-        instruction.random_kind = RandomKind::kNormal;
-      }
-      line.Expect("stream");
-      instruction.stream = static_cast<uint32_t>(
-          line.Integer(0, std::numeric_limits<uint32_t>::max()));
-      instruction.per_step = line.TakeWord("per_step");
-      break;
-    case Opcode::kMap:
-      ParseExpression(line, instruction);
-      break;
-    case Opcode::kEinsum:
-      line.Expect("sum{");
-      ParseSummed(line, instruction);
-      if (line.Take("by{")) ParsePlan(line);
-      break;
-    case Opcode::kReduce: {
-      instruction.reduce_kind = Reduction(line);
-      if (line.AtEnd() || line.Sees("for{") || line.Sees("at ")) {
-        if (instruction.operands.size() != 1) {
-          return line.Fail(absl::StrCat(
-              "reduce of ",
-              Plural(static_cast<int64_t>(instruction.operands.size()),
-                     "operand"),
-              " needs an expression, as in \"sum mul over [b:8]\""));
-        }
-        const ProgramValue& value = program_.values[first];
-        instruction.expression =
-            MapExpression::Single(ScalarFunction::kIdentity, value.dtype, 1);
-        instruction.iteration = value.shape;
-        instruction.iteration_layout = value.layout.Reduced();
-        instruction.iteration_local = given_extents_[first];
-      } else {
-        ParseExpression(line, instruction);
-        line.Expect("over");
-        ParsedType type;
-        ParseDimensions(line, type);
-        instruction.iteration = type.shape;
-        instruction.iteration_layout = type.layout;
-        instruction.iteration_local = type.local;
-      }
-      break;
-    }
-    case Opcode::kSlice:
-      instruction.dimension = line.Word();
-      line.Expect("begin");
-      instruction.begin = line.Integer();
-      break;
-    case Opcode::kPad:
-      instruction.dimension = line.Word();
-      line.Expect("before");
-      instruction.begin = line.Integer();
-      line.Expect("fill");
-      instruction.fill = line.Real("pad");
-      break;
-    case Opcode::kConcat:
-    case Opcode::kGather:
-    case Opcode::kScatterAdd:
-    case Opcode::kTopK:
-      instruction.dimension = OwnDimension(line, instruction);
-      break;
-    case Opcode::kReduceBlocks:
-    case Opcode::kScan:
-      instruction.reduce_kind = Reduction(line);
-      instruction.dimension = OwnDimension(line, instruction);
-      if (instruction.opcode == Opcode::kScan) {
-        instruction.exclusive = line.TakeWord("exclusive");
-        instruction.reverse = line.TakeWord("reverse");
-      }
-      break;
-    case Opcode::kMask:
-      do {
-        instruction.mask_dims.push_back(DimensionOf(line, first));
-      } while (line.ok() && line.Take(","));
-      line.Expect("fill");
-      instruction.fill = line.Real("mask");
-      break;
-    case Opcode::kReshape:
-    case Opcode::kReshard:
-    case Opcode::kWait:
-      break;
     case Opcode::kAllReduce:
-      instruction.reduce_kind = Reduction(line);
-      Over(line, instruction);
-      break;
-    case Opcode::kAllGather:
-    case Opcode::kAllSlice:
-      instruction.dim = DimensionOf(line, first);
-      Over(line, instruction);
+      collective.reduction = Reduction(line);
       break;
     case Opcode::kReduceScatter:
-      instruction.reduce_kind = Reduction(line);
-      instruction.dim = DimensionOf(line, first);
+      collective.reduction = Reduction(line);
+      collective.dim = DimensionIndexOf(line, operands[0]);
       // Those of further operands follow from their layouts.
-      for (size_t i = 1; i < instruction.operands.size() && line.ok(); ++i) {
+      for (size_t i = 1; i < operands.size() && line.ok(); ++i) {
         line.Expect(",");
-        DimensionOf(line, instruction.operands[i]);
+        DimensionIndexOf(line, operands[i]);
       }
-      Over(line, instruction);
       break;
     case Opcode::kAllToAll:
-      instruction.from_dim = DimensionOf(line, first);
+      collective.from_dim = DimensionIndexOf(line, operands[0]);
       line.Expect("to");
-      instruction.dim = DimensionOf(line, first);
-      Over(line, instruction);
+      collective.dim = DimensionIndexOf(line, operands[0]);
       break;
     case Opcode::kCollectivePermute:
-      Over(line, instruction);
+      break;
+    default:  // all_gather, all_slice
+      collective.dim = DimensionIndexOf(line, operands[0]);
       break;
   }
+  collective.axes = Over(line);
+  collective.asynchronous = line.TakeWord("asynchronous");
 }
 
 void ProgramParser::ParseSummed(LineReader& line,
                                 const Instruction& instruction) {
-  std::vector<std::string> said, meant;
+  std::vector<std::string> stated, expected;
   while (line.ok() && !line.Take("}")) {
-    said.push_back(line.Word());
+    stated.push_back(line.Word());
     line.Take(",");
   }
   const Shape& kept = program_.values[instruction.results[0]].shape;
   for (int operand : instruction.operands) {
     for (const Dimension& dim : program_.values[operand].shape) {
-      if (!kept.Contains(dim.name)) meant.push_back(dim.name);
+      if (!kept.Contains(dim.name)) expected.push_back(dim.name);
     }
   }
-  for (std::vector<std::string>* names : {&said, &meant}) {
+  for (std::vector<std::string>* names : {&stated, &expected}) {
     std::sort(names->begin(), names->end());
     names->erase(std::unique(names->begin(), names->end()), names->end());
   }
-  if (line.ok() && said != meant) {
+  if (line.ok() && stated != expected) {
     line.FailWord(absl::StrCat("the result leaves out other dimensions: sum{",
-                               absl::StrJoin(meant, ", "), "}"));
+                               absl::StrJoin(expected, ", "), "}"));
   }
 }
 
 void ProgramParser::ParsePlan(LineReader& line) {
   ParsedProgram::EinsumText given;
   given.instruction = program_.instructions.size();
-  given.place = line.Place();
+  given.position = line.Position();
   while (line.ok() && !line.Take("}")) {
     absl::StrAppend(&given.plan, given.plan.empty() ? "" : " ", line.Word());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,7 +9,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "layouts/text_items.h"
-#include "lowering/program/operand_counts.h"
 #include "lowering/program/program_parser.h"
 
 namespace mtf::internal {
@@ -112,7 +112,7 @@ int ProgramParser::Operand(LineReader& line) {
   return it->second;
 }
 
-void ProgramParser::ParsePlace(LineReader& line, BufferPlan::Buffer& buffer) {
+void ProgramParser::ParseBuffer(LineReader& line, BufferPlan::Buffer& buffer) {
   if (!has_buffers_) {
     return line.Fail(
         "a value has a place, but the text has no buffers{...}",
@@ -121,55 +121,23 @@ void ProgramParser::ParsePlace(LineReader& line, BufferPlan::Buffer& buffer) {
   }
   line.Expect("@");
   bool quoted = false;
-  const std::string place = line.Name(&quoted);
-  if (!quoted && absl::SimpleAtoi(place, &buffer.offset)) {
+  const std::string text = line.Name(&quoted);
+  if (!quoted && absl::SimpleAtoi(text, &buffer.offset)) {
     buffer.storage = BufferPlan::Storage::kArena;
     if (buffer.offset < 0) line.FailWord("a place before the arena");
   } else {
     buffer.storage = BufferPlan::Storage::kVariable;
-    buffer.symbol = place;
+    buffer.symbol = text;
   }
 }
 
 void ProgramParser::ParseInstruction(LineReader& line) {
-  Instruction instruction;
-  while (line.ok() && line.Take("%")) {
-    const std::string name = line.Name();
-    line.Expect(":");
-    ParsedType type = ParseType(line);
-    BufferPlan::Buffer buffer;
-    if (line.Sees("@")) ParsePlace(line, buffer);
-    if (!line.ok()) return;
-    if (ids_.contains(name)) {
-      return line.Fail(absl::StrCat("%", name, " is made twice"));
-    }
-    const int id = program_.AddValue(name, type.dtype, type.shape, type.layout);
-    program_.values[id].name = name;
-    program_.buffers.buffers.push_back(buffer);
-    given_extents_.push_back(type.local);
-    ids_[name] = id;
-    instruction.results.push_back(id);
-    if (!line.Take(",")) break;
-  }
-  if (!instruction.results.empty()) line.Expect("=");
-  const std::string opcode = line.Word();
+  const absl::InlinedVector<int, 1> results = ParseResults(line);
   if (!line.ok()) return;
-  bool known = false;
-  for (int i = 0; i <= static_cast<int>(Opcode::kCollectivePermute); ++i) {
-    if (OpcodeName(static_cast<Opcode>(i)) == opcode) {
-      instruction.opcode = static_cast<Opcode>(i);
-      known = true;
-    }
-  }
-  if (!known) {
-    return line.FailWord(absl::StrCat("no instruction ", Quoted(opcode)));
-  }
-  const bool gives = instruction.opcode != Opcode::kOutput &&
-                     instruction.opcode != Opcode::kWait;
-  if (gives == instruction.results.empty()) {
-    return line.FailWord(gives ? "a result is missing"
-                               : absl::StrCat(opcode, " gives nothing"));
-  }
+  const std::optional<Opcode> opcode = ParseOpcode(line, results.size());
+  if (!opcode.has_value()) return;
+  Instruction instruction(*opcode);
+  instruction.results = results;
   if (line.Take("(")) {
     while (line.ok() && !line.Take(")")) {
       instruction.operands.push_back(Operand(line));
@@ -181,24 +149,60 @@ void ProgramParser::ParseInstruction(LineReader& line) {
   }
   if (!line.ok()) return;
   if (const std::string wrong =
-          WrongOperandCount(instruction.opcode, instruction.operands.size());
+          WrongOperandCount(*opcode, instruction.operands.size());
       !wrong.empty()) {
     return line.Fail(wrong);
   }
-  if (instruction.results.size() > 1 &&
-      instruction.opcode != Opcode::kAllReduce &&
-      instruction.opcode != Opcode::kReduceScatter &&
-      instruction.opcode != Opcode::kTopK) {
-    return line.Fail(absl::StrCat(opcode, " gives 1 result, not ",
-                                  instruction.results.size()));
+  if (InfoOf(*opcode).results.most == 1 && results.size() > 1) {
+    return line.Fail(absl::StrCat(OpcodeName(*opcode), " gives 1 result, not ",
+                                  results.size()));
   }
   ParseAttributes(line, instruction);
-  instruction.asynchronous =
-      IsCollective(instruction.opcode) && line.TakeWord("asynchronous");
   ParseOrigin(line, instruction);
   if (!line.ok()) return;
   program_.instructions.push_back(std::move(instruction));
   lines_.push_back(line.number());
+}
+
+absl::InlinedVector<int, 1> ProgramParser::ParseResults(LineReader& line) {
+  absl::InlinedVector<int, 1> results;
+  while (line.ok() && line.Take("%")) {
+    const std::string name = line.Name();
+    line.Expect(":");
+    ParsedType type = ParseType(line);
+    BufferPlan::Buffer buffer;
+    if (line.Sees("@")) ParseBuffer(line, buffer);
+    if (!line.ok()) return results;
+    if (ids_.contains(name)) {
+      line.Fail(absl::StrCat("%", name, " is made twice"));
+      return results;
+    }
+    const int id = program_.AddValue(name, type.dtype, type.shape, type.layout);
+    program_.values[id].name = name;
+    program_.buffers.buffers.push_back(buffer);
+    given_extents_.push_back(type.local);
+    ids_[name] = id;
+    results.push_back(id);
+    if (!line.Take(",")) break;
+  }
+  if (!results.empty()) line.Expect("=");
+  return results;
+}
+
+std::optional<Opcode> ProgramParser::ParseOpcode(LineReader& line,
+                                                 size_t results) {
+  const std::string name = line.Word();
+  if (!line.ok()) return std::nullopt;
+  const std::optional<Opcode> opcode = FindOpcode(name);
+  if (!opcode.has_value()) {
+    line.FailWord(absl::StrCat("no instruction ", Quoted(name)));
+    return std::nullopt;
+  }
+  const bool has_results = InfoOf(*opcode).results.most > 0;
+  if (has_results == (results > 0)) return opcode;
+  line.FailWord(has_results ? "a result is missing"
+                            : absl::StrCat(name, " gives nothing"));
+  return std::nullopt;
 }
 
 void ProgramParser::ParseOrigin(LineReader& line, Instruction& instruction) {
@@ -231,11 +235,11 @@ void ProgramParser::ParseOrigin(LineReader& line, Instruction& instruction) {
   origin.site.line =
       static_cast<int>(line.Integer(0, std::numeric_limits<int>::max()));
   if (!line.ok()) return;
-  const auto [place, is_new] =
+  const auto [known, is_new] =
       origins_.try_emplace({origin.operation, origin.site.ToString()},
                            static_cast<int>(program_.origins.size()));
   if (is_new) program_.origins.push_back(std::move(origin));
-  instruction.origin = place->second;
+  instruction.origin = known->second;
 }
 
 }  // namespace mtf::internal

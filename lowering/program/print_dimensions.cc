@@ -10,19 +10,19 @@
 namespace mtf::internal {
 namespace {
 
-// A dimension as the program shows it.
-struct Shown {
-  absl::string_view name;  // the first that is seen
-  AxisSet axes = 0;        // that cut some value
+// A dimension with the names and axes that occur in the program.
+struct SeenDimension {
+  absl::string_view name;  // the first of its names
+  AxisSet axes = 0;        // that shard it in some value
 };
 
-class Printer {
+class DimensionsPrinter {
  public:
-  explicit Printer(const Program& program) : program_(program) {}
+  explicit DimensionsPrinter(const Program& program) : program_(program) {}
 
   std::string Run(bool with_rules) {
-    // What a rule cuts is what other names are called after. Of what causes an
-    // instruction, nothing else need be left.
+    // The name in a rule is the one that other names are tied to. The dimension
+    // of a cause may have no value left that shows it.
     if (with_rules) {
       for (const LayoutRule& rule : program_.rules) See(rule.dimension, 0);
     }
@@ -34,10 +34,12 @@ class Printer {
         const ProgramValue& value = program_.values[result];
         See(value.shape, value.layout);
       }
-      See(instruction.iteration, instruction.iteration_layout);
+      if (const auto* reduce = instruction.Find<ReduceAttributes>()) {
+        See(reduce->iteration, reduce->iteration_layout);
+      }
     }
     std::string grains;
-    for (const Shown& dimension : shown_) {
+    for (const SeenDimension& dimension : seen_) {
       const AxisSet unseen =
           program_.grains.AxesOf(dimension.name) & ~dimension.axes;
       if (unseen == 0) continue;
@@ -56,32 +58,32 @@ class Printer {
     }
   }
   void See(absl::string_view name, AxisSet axes) {
-    const auto [place, inserted] = places_.try_emplace(name, shown_.size());
-    if (inserted) place->second = PlaceOf(name);
-    shown_[place->second].axes |= axes;
+    const auto [index, inserted] = index_.try_emplace(name, seen_.size());
+    if (inserted) index->second = AddName(name);
+    seen_[index->second].axes |= axes;
   }
-  // The place of a name that is seen for the first time.
-  size_t PlaceOf(absl::string_view name) {
-    for (size_t i = 0; i < shown_.size(); ++i) {
-      if (!program_.grains.Tied(shown_[i].name, name)) continue;
+  // The index in `seen_` of a name that occurs for the first time.
+  size_t AddName(absl::string_view name) {
+    for (size_t i = 0; i < seen_.size(); ++i) {
+      if (!program_.grains.Tied(seen_[i].name, name)) continue;
       absl::StrAppend(&tied_, tied_.empty() ? "tied{" : ", ", name, ":",
-                      shown_[i].name);
+                      seen_[i].name);
       return i;
     }
-    shown_.push_back({name});
-    return shown_.size() - 1;
+    seen_.push_back({name});
+    return seen_.size() - 1;
   }
 
   const Program& program_;
-  std::vector<Shown> shown_;
-  absl::flat_hash_map<absl::string_view, size_t> places_;  // in shown_, by name
+  std::vector<SeenDimension> seen_;
+  absl::flat_hash_map<absl::string_view, size_t> index_;  // in seen_, by name
   std::string tied_;
 };
 
 }  // namespace
 
 std::string PrintDimensions(const Program& program, bool with_rules) {
-  return Printer(program).Run(with_rules);
+  return DimensionsPrinter(program).Run(with_rules);
 }
 
 }  // namespace mtf::internal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the printer that knows what a text must say of dimensions, where
-// its values do not show it. Not for others: they call PrintProgram.
+// A part of PrintProgram: what the text must state about dimensions because its
+// values do not show it.
 #ifndef LOWERING_PROGRAM_PRINT_DIMENSIONS_H_
 #define LOWERING_PROGRAM_PRINT_DIMENSIONS_H_
 
@@ -11,13 +11,14 @@
 
 namespace mtf::internal {
 
-// Two lines, or "" for each that says nothing:
+// Up to two lines:
 //
-//   tied{block_length:length}   names of one dimension, the first name last
-//   grains{d_model:data}        axes that a dimension may be cut over, though
-//                               no value here is: its padding follows from them
+//   tied{block_length:length}   other names of a dimension, each with its first
+//   grains{d_model:data}        axes that may shard a dimension, so that it is
+//                               padded for them, though no value here is
+//                               sharded
 //
-// `with_rules` where the text has rules and causes, whose names count too.
+// `with_rules`: the text has rules and causes, whose names count too.
 std::string PrintDimensions(const Program& program, bool with_rules);
 
 }  // namespace mtf::internal

@@ -9,7 +9,7 @@
 
 namespace mtf {
 
-// The program as text, one typed instruction a line:
+// The program as text, one typed instruction per line:
 //
 //   mesh{rows:2, cols:2}
 //   %h : f32[batch:8/rows, hidden:16/cols] = map(%a) relu
@@ -17,15 +17,15 @@ namespace mtf {
 //   %y.sum : f32[batch:8/rows, io:4] = all_reduce(%y) sum over{cols}
 //   end{instructions:3}
 //
-// Once shards have local extents, a cut or padded dimension also shows its
-// places on every rank, "batch:13/rows=7". A line "grains{d_model:rows}" names
-// the axes that a dimension is padded for though no value here is cut over
-// them, "tied{block_length:length}" names of one dimension. Printing what
-// ParseProgram read gives the same text.
+// Once shards have local extents, a sharded or padded dimension also shows its
+// extent on every rank, "batch:13/rows=7". A line "grains{d_model:rows}" lists
+// axes that a dimension is padded for though no value here is sharded over
+// them, and "tied{block_length:length}" other names of a dimension. Printing a
+// program that ParseProgram returned yields the text that was parsed.
 //
-// kWithOrigins adds what explains a program without its graph: a line for each
-// layout rule, counted from 0, and behind each instruction the cuts that cause
-// it and the operation and line of the user that made it.
+// kWithOrigins adds what is needed to explain a program without its graph: a
+// line for each layout rule, numbered from 0, and after each instruction its
+// causes and the user's operation and line.
 //
 //   rule d_ff:model from "preset megatron:8"
 //   %y.sum : f32[batch:8, d_model:16] = all_reduce(%y) sum over{model}

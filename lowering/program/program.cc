@@ -4,89 +4,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "mtf/check.h"
 
 namespace mtf {
-
-absl::string_view OpcodeName(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kInput:
-      return "input";
-    case Opcode::kReadVariable:
-      return "read_variable";
-    case Opcode::kWriteVariable:
-      return "write_variable";
-    case Opcode::kOutput:
-      return "output";
-    case Opcode::kConstant:
-      return "constant";
-    case Opcode::kRandom:
-      return "random";
-    case Opcode::kMap:
-      return "map";
-    case Opcode::kEinsum:
-      return "einsum";
-    case Opcode::kReduce:
-      return "reduce";
-    case Opcode::kReshape:
-      return "reshape";
-    case Opcode::kSlice:
-      return "slice";
-    case Opcode::kPad:
-      return "pad";
-    case Opcode::kConcat:
-      return "concat";
-    case Opcode::kGather:
-      return "gather";
-    case Opcode::kScatterAdd:
-      return "scatter_add";
-    case Opcode::kScan:
-      return "scan";
-    case Opcode::kReduceBlocks:
-      return "reduce_blocks";
-    case Opcode::kTopK:
-      return "top_k";
-    case Opcode::kMask:
-      return "mask";
-    case Opcode::kReshard:
-      return "reshard";
-    case Opcode::kWait:
-      return "wait";
-    case Opcode::kAllReduce:
-      return "all_reduce";
-    case Opcode::kAllGather:
-      return "all_gather";
-    case Opcode::kAllSlice:
-      return "all_slice";
-    case Opcode::kReduceScatter:
-      return "reduce_scatter";
-    case Opcode::kAllToAll:
-      return "all_to_all";
-    case Opcode::kCollectivePermute:
-      return "collective_permute";
-  }
-  return "?";
-}
-
-CollectiveKind CollectiveOf(Opcode opcode) {
-  MTF_CHECK(IsCollective(opcode)) << OpcodeName(opcode);
-  return static_cast<CollectiveKind>(static_cast<int>(opcode) -
-                                     static_cast<int>(Opcode::kAllReduce));
-}
-
-Opcode OpcodeOf(CollectiveKind kind) {
-  return static_cast<Opcode>(static_cast<int>(kind) +
-                             static_cast<int>(Opcode::kAllReduce));
-}
 
 int Program::AddValue(absl::string_view name, DType dtype, Shape shape,
                       TensorLayout layout) {
   std::string unique(name);
-  // Who has reserved room for values gives each of them a name.
+  // Every value gets a name, so as many names as values are reserved.
   if (name_counts_.empty()) name_counts_.reserve(values.capacity());
   const auto [known, is_new] = name_counts_.try_emplace(name, 1);
   if (!is_new) {
-    // A suffixed name may be taken by another value's own name.
+    // Another value may have been added under the suffixed name.
     int count = known->second;
     while (
         !name_counts_.try_emplace(absl::StrCat(name, "_", count), 1).second) {

@@ -15,12 +15,13 @@
 namespace mtf::internal {
 namespace {
 
-// Longest text, and most elements of a constant, that are read on trust.
-constexpr size_t kMostText = size_t{1} << 28;
-// Longest line of an error: names and instructions may fill a file.
-constexpr size_t kMostErrorLine = 300;
-// No device has as much memory.
-constexpr int64_t kMostArena = int64_t{1} << 60;
+// The longest text that is parsed.
+constexpr size_t kMaxText = size_t{1} << 28;
+// The longest line of an error: a name or an instruction may be as long as the
+// file.
+constexpr size_t kMaxErrorLine = 300;
+// More memory than any device has.
+constexpr int64_t kMaxArena = int64_t{1} << 60;
 
 }  // namespace
 
@@ -28,14 +29,14 @@ absl::Status WithoutLongLines(const absl::Status& status) {
   std::string text;
   for (absl::string_view line : absl::StrSplit(status.message(), '\n')) {
     absl::StrAppend(&text, text.empty() ? "" : "\n",
-                    line.substr(0, kMostErrorLine),
-                    line.size() > kMostErrorLine ? "..." : "");
+                    line.substr(0, kMaxErrorLine),
+                    line.size() > kMaxErrorLine ? "..." : "");
   }
   return absl::Status(status.code(), text);
 }
 
 absl::StatusOr<ParsedProgram> ProgramParser::Run(absl::string_view text) {
-  if (text.size() > kMostText) {
+  if (text.size() > kMaxText) {
     return absl::InvalidArgumentError("the text is longer than 256 MiB");
   }
   const std::vector<LogicalLine> lines = LogicalLines(text);
@@ -66,15 +67,15 @@ absl::StatusOr<ParsedProgram> ProgramParser::Run(absl::string_view text) {
   parsed.lines = std::move(lines_);
   parsed.einsum_plans = std::move(plans_);
   parsed.has_buffers = has_buffers_;
-  parsed.arena_place = std::move(arena_place_);
-  parsed.commit_place = std::move(commit_place_);
+  parsed.arena_position = std::move(arena_position_);
+  parsed.commit_position = std::move(commit_position_);
   return parsed;
 }
 
 absl::Status ProgramParser::ParseLine(const LogicalLine& text) {
   LineReader line(text);
   if (line.AtEnd() || line.Take("#")) return absl::OkStatus();
-  bool rules = false;  // of which there are many
+  bool several = false;  // a text may have several rules
   if (has_end_) {
     line.Fail("the program has ended above");
   } else if (line.TakeWord("mesh")) {
@@ -87,7 +88,7 @@ absl::Status ProgramParser::ParseLine(const LogicalLine& text) {
     ParseGrains(line);
   } else if (TakeHeader(line, "buffers", has_buffers_)) {
     ParseBuffers(line);
-  } else if (TakeHeader(line, "rule", rules)) {
+  } else if (TakeHeader(line, "rule", several)) {
     ParseRule(line);
   } else if (line.TakeWord("end")) {
     ParseEnd(line);
@@ -111,18 +112,18 @@ bool ProgramParser::TakeHeader(LineReader& line, absl::string_view word,
 }
 
 void ProgramParser::ParseEnd(LineReader& line) {
-  const auto made = static_cast<int64_t>(program_.instructions.size());
+  const auto count = static_cast<int64_t>(program_.instructions.size());
   line.Expect("{instructions:");
-  const int64_t said = line.Integer(0);
+  const int64_t stated = line.Integer(0);
   has_end_ = line.ok();
-  if (line.ok() && said != made) {
+  if (line.ok() && stated != count) {
     return line.FailWord(
-        absl::StrCat("the text above has ", Plural(made, "instruction"),
-                     ", not ", said),
-        absl::StrCat(said > made ? "lines are missing" : "lines were added",
+        absl::StrCat("the text above has ", Plural(count, "instruction"),
+                     ", not ", stated),
+        absl::StrCat(stated > count ? "lines are missing" : "lines were added",
                      ": take the text as it was written, or, where it is meant "
                      "to be as it is, end it in \"end{instructions:",
-                     made, "}\""));
+                     count, "}\""));
   }
   line.Expect("}");
 }
@@ -130,7 +131,7 @@ void ProgramParser::ParseEnd(LineReader& line) {
 absl::Status ProgramParser::CheckEnd(const LogicalLine& last) const {
   if (has_end_) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      last.Place(last.text.size()),
+      last.Position(last.text.size()),
       ": the text is cut: it ends without end{...}",
       DetailLine(
           "help",
@@ -151,7 +152,7 @@ void ProgramParser::ParseMesh(LineReader& line) {
     if (!line.ok()) return;
     const absl::StatusOr<Mesh> parsed = Mesh::Parse(text);
     if (!parsed.ok()) {
-      // Without its place in `text`, which nobody sees.
+      // Without the position in `text`, which the user does not see.
       const std::string what = FirstLine(parsed.status());
       return line.FailWord(what.substr(0, what.rfind(" (item ")));
     }
@@ -189,10 +190,10 @@ void ProgramParser::ParseGrains(LineReader& line) {
 
 void ProgramParser::ParseBuffers(LineReader& line) {
   line.Expect("{arena:");
-  arena_place_ = line.Place();
-  program_.buffers.arena_bytes = line.Integer(0, kMostArena);
+  arena_position_ = line.Position();
+  program_.buffers.arena_bytes = line.Integer(0, kMaxArena);
   line.Expect(", commit:");
-  commit_place_ = line.Place();
+  commit_position_ = line.Position();
   program_.buffers.commit =
       static_cast<int>(line.Integer(0, std::numeric_limits<int>::max()));
   line.Expect("}");
@@ -229,24 +230,28 @@ void ProgramParser::FinishExtents() {
   } else {
     program_.buffers = {};
   }
-  bool cut = false;
+  bool has_other_extents = false;  // than the sizes
   for (const ProgramValue& value : program_.values) {
     for (int i = 0; i < value.shape.rank(); ++i) {
-      cut = cut || LocalExtent(program_.grains, value.shape, value.layout, i) !=
-                       value.shape[i].size;
+      has_other_extents = has_other_extents ||
+                          LocalExtent(program_.grains, value.shape,
+                                      value.layout, i) != value.shape[i].size;
     }
   }
-  const bool local = !cut || has_local_ || has_buffers_ || !plans_.empty();
+  const bool local =
+      !has_other_extents || has_local_ || has_buffers_ || !plans_.empty();
   for (size_t v = 0; v < program_.values.size() && local; ++v) {
     ProgramValue& value = program_.values[v];
     value.local = given_extents_[v];
     SetExtents(value.shape, value.local);
   }
   for (Instruction& instruction : program_.instructions) {
+    auto* reduce = instruction.Find<ReduceAttributes>();
+    if (reduce == nullptr) continue;
     if (local) {
-      SetExtents(instruction.iteration, instruction.iteration_local);
+      SetExtents(reduce->iteration, reduce->iteration_local);
     } else {
-      instruction.iteration_local.clear();
+      reduce->iteration_local.clear();
     }
   }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What reads the text of a program, line by line: parse_program.cc what stands
-// above the instructions and the whole, parse_instruction.cc the instructions,
-// parse_attributes.cc what each kind of them says behind its operands.
+// Parses the text of a program, line by line: program_parser.cc the lines
+// before and after the instructions, parse_instruction.cc an instruction,
+// parse_attributes.cc its attributes.
 #ifndef LOWERING_PROGRAM_PROGRAM_PARSER_H_
 #define LOWERING_PROGRAM_PROGRAM_PARSER_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +20,7 @@
 
 namespace mtf::internal {
 
-// What stands behind the ":" of a value.
+// The type of a value, which follows its ":".
 struct ParsedType {
   DType dtype = kFloat32;
   Shape shape;
@@ -27,12 +28,12 @@ struct ParsedType {
   absl::InlinedVector<int64_t, 5> local;
 };
 
-// A program as its text says it is, and where the text says so.
+// A program as stated by its text, with positions for errors.
 struct ParsedProgram {
-  // The plan that the text gives an einsum, and its line and column.
+  // The plan that the text states for an einsum, and its line and column.
   struct EinsumText {
     size_t instruction;
-    std::string place;
+    std::string position;
     std::string plan;
   };
 
@@ -40,35 +41,35 @@ struct ParsedProgram {
   std::vector<int> lines;  // by instruction
   std::vector<EinsumText> einsum_plans;
   bool has_buffers = false;
-  // Line and column of the arena's size and of the commit, if any.
-  std::string arena_place, commit_place;
+  // Line and column of the arena size and of the commit, if stated.
+  std::string arena_position, commit_position;
 };
 
-// `status` with its long lines shortened: names and instructions may fill a
-// file.
+// `status` with long lines truncated: a name or an instruction may be as long
+// as the file.
 absl::Status WithoutLongLines(const absl::Status& status);
 
-// Reads one program; see ParseProgram of lowering/parse_program.h.
+// Parses one program; see ParseProgram of lowering/parse_program.h.
 class ProgramParser {
  public:
-  // Returns kInvalidArgument with line and column for text that is no program.
-  // The program is not verified and its einsums are not planned.
+  // Returns kInvalidArgument with line and column if the text is not a program.
+  // Does not verify the program or plan its einsums.
   absl::StatusOr<ParsedProgram> Run(absl::string_view text);
 
  private:
   absl::Status ParseLine(const LogicalLine& text);
-  // Takes `word` where it begins the line; an error where it comes twice or
-  // behind an instruction.
+  // Takes `word` if the line begins with it. Fails if it occurred before or
+  // follows an instruction.
   bool TakeHeader(LineReader& line, absl::string_view word, bool& seen);
   void ParseMesh(LineReader& line);
-  // The names of one dimension.
+  // Other names of dimensions.
   void ParseTied(LineReader& line);
-  // The axes that a dimension may be cut over though nothing here is.
+  // Axes that may shard a dimension though no value of the text is sharded.
   void ParseGrains(LineReader& line);
   void ParseBuffers(LineReader& line);
-  // What a rule says is taken as it stands: the layouts below show its effect.
+  // A rule is not applied: the layouts of the values show its effect.
   void ParseRule(LineReader& line);
-  // The end tells a text that was cut, or lost a line.
+  // The end line detects text that was truncated or lost a line.
   void ParseEnd(LineReader& line);
   absl::Status CheckEnd(const LogicalLine& last) const;
   static std::string FirstLine(const absl::Status& status);
@@ -77,45 +78,74 @@ class ProgramParser {
   void ParseDimensions(LineReader& line, ParsedType& type);
   static DType ParsedDType(LineReader& line);
   ParsedType ParseType(LineReader& line);
-  // Where a value is in memory: what follows its "@".
-  void ParsePlace(LineReader& line, BufferPlan::Buffer& buffer);
+  // Where a value is stored: what follows its "@".
+  void ParseBuffer(LineReader& line, BufferPlan::Buffer& buffer);
   int Operand(LineReader& line);
   void ParseInstruction(LineReader& line);
-  // Why the instruction is there and who made it, where the text says so.
+  // Adds the values up to the "=".
+  absl::InlinedVector<int, 1> ParseResults(LineReader& line);
+  // Fails unless an instruction of that name has results or none, as given.
+  std::optional<Opcode> ParseOpcode(LineReader& line, size_t results);
+  // The causes and the user's operation, if the text states them.
   void ParseOrigin(LineReader& line, Instruction& instruction);
   ReduceKind Reduction(LineReader& line);
-  int DimensionOf(LineReader& line, int value);
-  void Over(LineReader& line, Instruction& instruction);
-  void ParseExpression(LineReader& line, Instruction& instruction);
-  // The dtype that a step without one in the text has: bool for a comparison,
-  // else that of its last argument (a select's first is its condition).
-  DType StepDType(const Instruction& instruction, const MapStep& step) const;
+  // The index, or the name, of a dimension that `value` must have.
+  int DimensionIndexOf(LineReader& line, int value);
+  std::string DimensionNameOf(LineReader& line, int value);
+  // "over{rows, cols}".
+  AxisList Over(LineReader& line);
+  void ParseExpression(LineReader& line, const Instruction& instruction,
+                       MapExpression& expression);
+  // The dtype of a step that states none: bool for a comparison, otherwise that
+  // of its last argument (the first of a select is its condition).
+  DType StepDType(const Instruction& instruction,
+                  const MapExpression& expression, const MapStep& step) const;
+  // The section that follows the name of a variable; parameters have none.
   static RuleSection VariableSection(LineReader& line);
+  // Lists a variable when its name first occurs.
+  void AddVariable(LineReader& line, const ProgramValue& value,
+                   const std::string& name, RuleSection section);
+  // What follows the operands. The opcode, operands and results are set, and
+  // their numbers are right.
   void ParseAttributes(LineReader& line, Instruction& instruction);
-  // The names that follow "sum{": exactly those that the result leaves out.
+  void Parse(LineReader&, const Instruction&, MapAttributes&);
+  void Parse(LineReader&, const Instruction&, NoAttributes&);
+  void Parse(LineReader&, const Instruction&, NameAttributes&);
+  void Parse(LineReader&, const Instruction&, ConstantAttributes&);
+  void Parse(LineReader&, const Instruction&, RandomAttributes&);
+  void Parse(LineReader&, const Instruction&, EinsumAttributes&);
+  void Parse(LineReader&, const Instruction&, ReduceAttributes&);
+  void Parse(LineReader&, const Instruction&, SliceAttributes&);
+  void Parse(LineReader&, const Instruction&, PadAttributes&);
+  void Parse(LineReader&, const Instruction&, ConcatAttributes&);
+  void Parse(LineReader&, const Instruction&, GatherAttributes&);
+  void Parse(LineReader&, const Instruction&, ScanAttributes&);
+  void Parse(LineReader&, const Instruction&, ReduceBlocksAttributes&);
+  void Parse(LineReader&, const Instruction&, TopKAttributes&);
+  void Parse(LineReader&, const Instruction&, MaskAttributes&);
+  void Parse(LineReader&, const Instruction&, CollectiveAttributes&);
+  // The names after "sum{", which must be those that the result lacks.
   void ParseSummed(LineReader& line, const Instruction& instruction);
-  // What follows "by{".
+  // The plan after "by{".
   void ParsePlan(LineReader& line);
-  // A name that must be one of the dimension of the operand; of the result,
-  // where that is the table of a scatter_add.
-  std::string OwnDimension(LineReader& line, const Instruction& instruction);
-  // Extents are known once every line has said which axes it uses. Shards have
-  // them where the text gives any, and where they are the sizes anyway. What
-  // the text says they are is checked with everything else.
+  // Sets local extents once all lines are parsed: whether shards have extents
+  // depends on the whole text. They do if the text states any, or if they equal
+  // the sizes. The verifier checks them.
   void FinishExtents();
-  // An extent that the text leaves out is the size.
+  // An extent that the text does not state is the size.
   static void SetExtents(const Shape& shape,
                          absl::InlinedVector<int64_t, 5>& extents);
 
   Program program_;
   absl::flat_hash_map<std::string, int> ids_;
-  absl::flat_hash_map<std::string, size_t> variables_;  // their places
+  absl::flat_hash_map<std::string, size_t> variables_;  // indices
   absl::flat_hash_map<std::pair<std::string, std::string>, int> origins_;
   std::vector<int> lines_;  // by instruction
-  // By value: the extents of its shards, -1 where the text gives none.
+  // By value: the local extents, -1 if the text states none.
   std::vector<absl::InlinedVector<int64_t, 5>> given_extents_;
   std::vector<ParsedProgram::EinsumText> plans_;
-  std::string arena_place_, commit_place_;  // in the text, "line 2, column 15"
+  std::string arena_position_,
+      commit_position_;  // in the text, "line 2, column 15"
   bool has_mesh_ = false;
   bool has_tied_ = false;
   bool has_grains_ = false;

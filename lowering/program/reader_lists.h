@@ -11,8 +11,8 @@
 
 namespace mtf {
 
-// The instructions that read each value, ascending, each once. In
-// two arrays: a large model has too many values for a list of each.
+// By value, the instructions that read it: ascending, each once. Stored in two
+// arrays, because a large model has too many values for a vector each.
 class ReaderLists {
  public:
   explicit ReaderLists(const Program& program)
@@ -40,7 +40,7 @@ class ReaderLists {
   }
 
  private:
-  std::vector<int> begins_, ends_;  // by value: places in readers_
+  std::vector<int> begins_, ends_;  // by value: indices in readers_
   std::vector<int> readers_;
 };
 

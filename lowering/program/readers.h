@@ -10,7 +10,7 @@
 
 namespace mtf {
 
-// How many operand places read each value.
+// By value, how many operands read it.
 inline std::vector<int> CountReaders(const Program& program) {
   std::vector<int> readers(program.values.size(), 0);
   for (const Instruction& instruction : program.instructions) {
@@ -19,7 +19,7 @@ inline std::vector<int> CountReaders(const Program& program) {
   return readers;
 }
 
-// The instruction that makes each value, or -1.
+// By value, the instruction that produces it, or -1.
 inline std::vector<int> FindProducers(const Program& program) {
   std::vector<int> producers(program.values.size(), -1);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -30,22 +30,22 @@ inline std::vector<int> FindProducers(const Program& program) {
   return producers;
 }
 
-// By instruction, where it is over at the latest: at its wait, of a collective
-// that runs beside, else where it stands.
+// By instruction, the index at which it has completed: that of its wait for an
+// asynchronous collective, its own otherwise.
 inline std::vector<int> FindEnds(const Program& program) {
   std::vector<int> ends(program.instructions.size());
-  std::vector<std::pair<int, int>> beside;  // first result, instruction
+  std::vector<std::pair<int, int>> in_flight;  // first result, instruction
   for (size_t i = 0; i < ends.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     ends[i] = static_cast<int>(i);
-    if (instruction.asynchronous) {
-      beside.emplace_back(instruction.results[0], static_cast<int>(i));
+    if (IsAsynchronous(instruction)) {
+      in_flight.emplace_back(instruction.results[0], static_cast<int>(i));
     } else if (instruction.opcode == Opcode::kWait) {
       for (int operand : instruction.operands) {
-        for (size_t b = 0; b < beside.size(); ++b) {
-          if (beside[b].first != operand) continue;
-          ends[beside[b].second] = static_cast<int>(i);
-          beside.erase(beside.begin() + static_cast<std::ptrdiff_t>(b));
+        for (size_t b = 0; b < in_flight.size(); ++b) {
+          if (in_flight[b].first != operand) continue;
+          ends[in_flight[b].second] = static_cast<int>(i);
+          in_flight.erase(in_flight.begin() + static_cast<std::ptrdiff_t>(b));
           break;
         }
       }
@@ -54,8 +54,8 @@ inline std::vector<int> FindEnds(const Program& program) {
   return ends;
 }
 
-// Removes the instructions whose flag is set. In place: a program of a large
-// model takes megabytes, and fresh memory costs more than the work.
+// Removes the instructions whose flag is set. In place, because a program of a
+// large model takes megabytes, and allocating them costs more than moving.
 inline void EraseInstructions(const std::vector<bool>& dead, Program& program) {
   std::vector<Instruction>& instructions = program.instructions;
   size_t kept = 0;

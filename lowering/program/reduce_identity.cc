@@ -16,7 +16,7 @@ double ReduceIdentity(ReduceKind kind, DType dtype) {
     case kBool:
       return kind == ReduceKind::kMax ? 0 : 1;
     default:
-      // In int64 too, whose greatest number is no double.
+      // For int64 too, because a double cannot hold its greatest value.
       return sign * std::numeric_limits<double>::infinity();
   }
 }

@@ -7,10 +7,10 @@
 
 namespace mtf {
 
-// The value that changes no reduction of `kind`: 0, or the lowest or highest
-// number of `dtype`; an infinity stands for the least or greatest int64, which
-// a fill becomes when it is stored. Padding holds it where a reduction runs
-// over padding.
+// The identity of a reduction: 0 for a sum, the lowest or highest value of
+// `dtype` for a maximum or minimum. For int64 an infinity stands for it and is
+// converted when it is stored. Padding is filled with it before a reduction
+// over a padded dimension.
 double ReduceIdentity(ReduceKind kind, DType dtype);
 
 }  // namespace mtf

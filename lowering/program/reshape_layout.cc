@@ -6,44 +6,46 @@
 namespace mtf {
 namespace {
 
-// The cut of a run of dimensions taken as one row-major dimension: the axes of
-// the most significant dimension, followed by those of the next where the one
-// before is cut down to single elements. Nothing where shards would not be
-// contiguous, or where padding stands between elements. The one element of a
-// whole dimension of size 1 stands first, so that nothing stands between.
-std::optional<AxisList> FlattenCut(const Grains& grains, const Shape& shape,
-                                   const TensorLayout& layout, int begin,
-                                   int end) {
+// The mesh axes that shard dimensions [begin, end) taken as one row-major
+// dimension: those of the most significant dimension, followed by those of the
+// next if the shards of the one before are single elements. nullopt if shards
+// are not contiguous or padding lies between elements; a replicated dimension
+// of size 1 may be padded, because its one element comes first.
+std::optional<AxisList> FlattenSharding(const Grains& grains,
+                                        const Shape& shape,
+                                        const TensorLayout& layout, int begin,
+                                        int end) {
   AxisList axes;
-  bool open = true;  // every dimension so far is cut to single elements
+  bool single = true;  // shards of all dimensions so far are single elements
   for (int i = begin; i < end; ++i) {
     const Dimension& dim = shape[i];
     if (dim.size == 1 && layout.dims[i].empty()) continue;
     if (grains.ExtentOf(dim) != dim.size) return std::nullopt;
-    if (!layout.dims[i].empty() && !open) return std::nullopt;
+    if (!layout.dims[i].empty() && !single) return std::nullopt;
     axes.Append(layout.dims[i]);
-    open = open && grains.mesh().SizeOf(layout.dims[i]) == dim.size;
+    single = single && grains.mesh().SizeOf(layout.dims[i]) == dim.size;
   }
   return axes;
 }
 
-// The inverse: gives `axes` to the dimensions of a run, most significant first.
-bool SpreadCut(const Grains& grains, const Shape& shape, int begin, int end,
-               AxisList axes, TensorLayout& layout) {
+// The inverse of FlattenSharding: distributes `axes` over dimensions [begin,
+// end), most significant first. False if that is not possible.
+bool SpreadSharding(const Grains& grains, const Shape& shape, int begin,
+                    int end, AxisList axes, TensorLayout& layout) {
   const Mesh& mesh = grains.mesh();
   for (int i = begin; i < end; ++i) {
     const Dimension& dim = shape[i];
     if (dim.size == 1) continue;
     if (grains.ExtentOf(dim) != dim.size) return false;
-    AxisList& cut = layout.dims[i];
+    AxisList& sharding = layout.dims[i];
     int64_t shards = 1;
     int taken = 0;
     while (taken < axes.size() && shards < dim.size) {
       shards *= mesh.axis_size(axes[taken]);
-      cut.push_back(axes[taken++]);
+      sharding.push_back(axes[taken++]);
     }
     if (dim.size == 0 || dim.size % shards != 0) return false;
-    if ((SetOf(cut) & ~grains.AxesOf(dim.name)) != 0) return false;
+    if ((SetOf(sharding) & ~grains.AxesOf(dim.name)) != 0) return false;
     axes = axes.Suffix(taken);
     if (shards < dim.size && !axes.empty()) return false;
   }
@@ -58,7 +60,7 @@ std::vector<ReshapeGroup> GroupReshape(const Shape& before,
   int i = 0, j = 0;
   while (i < before.rank() || j < after.rank()) {
     ReshapeGroup group{i, i, j, j};
-    // A dimension of size 1 on one side alone is nobody else's concern.
+    // A dimension of size 1 on one side only is a group of its own.
     const bool unit_before = i < before.rank() && before[i].size == 1;
     const bool unit_after = j < after.rank() && after[j].size == 1;
     if (unit_before != unit_after) {
@@ -71,7 +73,7 @@ std::vector<ReshapeGroup> GroupReshape(const Shape& before,
     if (i < before.rank()) left = before[i++].size;
     if (j < after.rank()) right = after[j++].size;
     while (left != right) {
-      // A zero on one side pairs with whatever remains on the other.
+      // A size of 0 on one side is grouped with all that remains on the other.
       if ((left < right && left != 0 && i < before.rank()) ||
           j >= after.rank()) {
         if (i >= before.rank()) break;
@@ -104,11 +106,12 @@ ReshapeLayouts LineUpReshape(const Grains& grains, const Shape& before,
              (SetOf(axes) & ~grains.AxesOf(to.name)) == 0;
       if (kept) result.after.dims[group.after_begin] = axes;
     } else {
-      const std::optional<AxisList> axes = FlattenCut(
+      const std::optional<AxisList> axes = FlattenSharding(
           grains, before, layout, group.before_begin, group.before_end);
       TensorLayout spread = result.after;
-      kept = axes.has_value() && SpreadCut(grains, after, group.after_begin,
-                                           group.after_end, *axes, spread);
+      kept =
+          axes.has_value() && SpreadSharding(grains, after, group.after_begin,
+                                             group.after_end, *axes, spread);
       if (kept) result.after = spread;
     }
     if (!kept) {

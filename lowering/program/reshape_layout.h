@@ -11,36 +11,38 @@
 
 namespace mtf {
 
-// A run of dimensions before a reshape that holds the same elements as a run
-// of dimensions after it: [before_begin, before_end) and [after_begin,
+// Consecutive dimensions before a reshape, [before_begin, before_end), that
+// hold the same elements as consecutive dimensions after it, [after_begin,
 // after_end).
 struct ReshapeGroup {
   int before_begin = 0, before_end = 0;
   int after_begin = 0, after_end = 0;
 };
 
-// The shortest such runs, left to right. A dimension of size 1 is in a run of
-// its own, opposite another or none, or within a run that needs more.
+// Divides a reshape into the smallest such groups, left to right. A dimension
+// of size 1 is a group of its own, with or without one of size 1 on the other
+// side, or part of a larger group.
 std::vector<ReshapeGroup> GroupReshape(const Shape& before, const Shape& after);
 
-// The layouts between which a reshape is local.
+// Layouts of operand and result between which a reshape needs no communication.
 struct ReshapeLayouts {
   TensorLayout before;
   TensorLayout after;
 };
 
-// Carries `layout` of `before` through a reshape to `after`. A rename keeps its
-// cuts. A merge or split keeps the cut of the most significant dimension where
-// the shards are the same elements on both sides, which needs sizes that
-// divide; any other cut is given up: `before` has those dimensions whole, which
-// the caller reaches by a gather that the plan shows.
+// Carries `layout` of `before` through a reshape to `after`. A renamed
+// dimension keeps its sharding. Merged or split dimensions keep the sharding of
+// the most significant dimension if the shards hold the same elements on both
+// sides, which needs sizes that divide. Otherwise the dimensions are replicated
+// in ReshapeLayouts::before, and the caller emits a gather, which the plan
+// shows.
 ReshapeLayouts LineUpReshape(const Grains& grains, const Shape& before,
                              const TensorLayout& layout, const Shape& after);
 
-// Pairs the dimensions of two values on one device, leaving out those of a
-// single place, where a reshape between them only gives new names: equal sizes
-// in equally many places, in the same order. Then memory stays as it is,
-// padding included. `pairs` is empty and the result false for any other.
+// Whether a reshape between two values only renames dimensions: without those
+// of size 1, both have the same sizes and local extents in the same order, so
+// memory stays unchanged, padding included. `pairs` receives the corresponding
+// dimensions, or is empty if the result is false.
 bool IsRelabel(const ProgramValue& from, const ProgramValue& to,
                std::vector<std::pair<int, int>>* pairs = nullptr);
 

@@ -11,9 +11,9 @@
 
 namespace mtf::internal {
 
-// Remembers what follows from a shape. Copies of a shape share their
-// dimensions, and most shapes of a program are copies, so to look up one
-// pointer takes the place of looking up every name.
+// Caches a result per shape. Copies of a shape share their dimensions, and most
+// shapes of a program are copies, so one pointer lookup replaces a lookup of
+// every name.
 template <class Result>
 class ShapeCache {
  public:
@@ -21,10 +21,10 @@ class ShapeCache {
   ShapeCache(const ShapeCache&) = delete;
   ShapeCache& operator=(const ShapeCache&) = delete;
 
-  // `make(shape)`, or what it returned before. Holds until the next call.
+  // `make(shape)`, or its cached result. Valid until the next call.
   template <class Make>
   const Result& Get(const Shape& shape, const Make& make) {
-    // Most operations have the shape of the one before.
+    // Most operations have the shape of the previous one.
     if (&shape.dims() == last_) return *last_result_;
     const auto [known, is_new] = known_.try_emplace(&shape.dims());
     if (is_new) known->second = {shape, make(shape)};
@@ -34,7 +34,7 @@ class ShapeCache {
   }
 
  private:
-  // With the shape, so that no other takes its address.
+  // Holds the shape, so that its address is not reused.
   absl::flat_hash_map<const std::vector<Dimension>*, std::pair<Shape, Result>>
       known_;
   const std::vector<Dimension>* last_ = nullptr;

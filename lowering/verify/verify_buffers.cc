@@ -21,9 +21,9 @@ namespace {
 
 using Storage = BufferPlan::Storage;
 
-class Verifier {
+class BufferVerifier {
  public:
-  explicit Verifier(const Program& program)
+  explicit BufferVerifier(const Program& program)
       : program_(program),
         plan_(program.buffers),
         count_(static_cast<int>(program.instructions.size())) {
@@ -68,12 +68,6 @@ class Verifier {
     int owner = -1;
   };
 
-  bool IsViewOfOperand(const Instruction& instruction) const {
-    return instruction.opcode == Opcode::kWriteVariable ||
-           (instruction.opcode == Opcode::kReshape &&
-            IsView(program_, instruction));
-  }
-
   // Values that share memory have one owner: a view has that of its operand.
   void FindUses() {
     ends_ = FindEnds(program_);
@@ -85,14 +79,14 @@ class Verifier {
     written_.resize(owner_.size());
     for (int i = 0; i < count_; ++i) {
       const Instruction& instruction = program_.instructions[i];
-      if (IsViewOfOperand(instruction)) {
+      if (IsView(program_, instruction)) {
         owner_[instruction.results[0]] = owner_[instruction.operands[0]];
       }
       for (int operand : instruction.operands) {
         const int owner = owner_[operand];
         // What is written is copied to its variable when the step ends.
         const bool writes = instruction.opcode == Opcode::kWriteVariable;
-        if (writes) written_[owner] = &instruction.symbol;
+        if (writes) written_[owner] = &instruction.Get<NameAttributes>().name;
         readers_[owner].push_back(i);
         last_[owner] = std::max(last_[owner], writes ? count_ : ends_[i]);
       }
@@ -128,10 +122,7 @@ class Verifier {
           absl::StrCat("the commit is ", plan_.commit, ", but ", is));
     }
     for (int i = changed; i < count_; ++i) {
-      if (all[i].opcode != Opcode::kGather &&
-          all[i].opcode != Opcode::kScatterAdd) {
-        continue;
-      }
+      if (!CanFail(all[i].opcode)) continue;
       *bad = i;
       return absl::InternalError(
           absl::StrCat(OpcodeName(all[i].opcode),
@@ -189,8 +180,9 @@ class Verifier {
     const std::string what =
         absl::StrCat("%", value.name, " is at @", offset, ", ");
     if (instruction.opcode == Opcode::kReadVariable) {
-      return absl::InternalError(absl::StrCat(
-          what, "but a variable is read where it is: @", instruction.symbol));
+      return absl::InternalError(
+          absl::StrCat(what, "but a variable is read where it is: @",
+                       instruction.Get<NameAttributes>().name));
     }
     if (offset < 0 || offset % kArenaAlignment != 0) {
       return absl::InternalError(
@@ -248,9 +240,10 @@ class Verifier {
     }
     std::vector<int>& owners = in_variable_[symbol];
     if (instruction.opcode == Opcode::kReadVariable) {
-      if (symbol != instruction.symbol) {
-        return absl::InternalError(absl::StrCat(
-            what, "but a variable is read where it is: @", instruction.symbol));
+      if (symbol != instruction.Get<NameAttributes>().name) {
+        return absl::InternalError(
+            absl::StrCat(what, "but a variable is read where it is: @",
+                         instruction.Get<NameAttributes>().name));
       }
       owners.push_back(result);
       return absl::OkStatus();
@@ -300,7 +293,7 @@ class Verifier {
     const auto is_asynchronous = [&](int instruction) {
       return instruction >= 0 && instruction < begin &&
              ends_[instruction] >= begin &&
-             program_.instructions[instruction].asynchronous;
+             IsAsynchronous(program_.instructions[instruction]);
     };
     const std::vector<int>& readers = readers_[owner];
     const std::string written =
@@ -348,7 +341,7 @@ absl::Status VerifyBuffers(const Program& program, int* bad) {
   if (plan.buffers.empty() && plan.arena_bytes == 0 && plan.commit == 0) {
     return absl::OkStatus();
   }
-  return Verifier(program).Run(bad);
+  return BufferVerifier(program).Run(bad);
 }
 
 }  // namespace mtf::internal

@@ -55,7 +55,10 @@ absl::Status VerifyCauses(const Program& program,
   int inside = 0;
   for (const Cause& cause : instruction.causes) {
     MTF_RETURN_IF_ERROR(VerifyCause(program, cause));
-    if (instruction.axes.Contains(cause.axis)) ++inside;
+    if (collective &&
+        instruction.Get<CollectiveAttributes>().axes.Contains(cause.axis)) {
+      ++inside;
+    }
   }
   // A collective over axes that nothing changes has the causes of the reshard
   // that it is a step of (expand_reshards.h).

@@ -14,8 +14,8 @@ absl::Status BadStep(const MapStep& step, absl::string_view what) {
 
 // Step number `place` of the expression of `instruction`.
 absl::Status VerifyStep(const Program& program, const Instruction& instruction,
-                        const Shape& space, size_t place) {
-  const MapExpression& expression = instruction.expression;
+                        const MapExpression& expression, const Shape& space,
+                        size_t place) {
   const MapStep& step = expression.steps[place];
   const ScalarFunctionInfo& info = InfoOf(step.function);
   if (static_cast<int>(step.arguments.size()) != info.arity) {
@@ -77,8 +77,8 @@ absl::Status VerifyWithin(const Shape& part, const Shape& whole) {
 
 absl::Status VerifyExpression(const Program& program,
                               const Instruction& instruction,
+                              const MapExpression& expression,
                               const Shape& space) {
-  const MapExpression& expression = instruction.expression;
   if (expression.num_operands !=
           static_cast<int>(instruction.operands.size()) ||
       expression.steps.empty() ||
@@ -91,7 +91,7 @@ absl::Status VerifyExpression(const Program& program,
     MTF_RETURN_IF_ERROR(VerifyWithin(program.values[operand].shape, space));
   }
   for (size_t i = 0; i < expression.steps.size(); ++i) {
-    MTF_RETURN_IF_ERROR(VerifyStep(program, instruction, space, i));
+    MTF_RETURN_IF_ERROR(VerifyStep(program, instruction, expression, space, i));
   }
   return absl::OkStatus();
 }

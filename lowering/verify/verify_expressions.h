@@ -16,6 +16,7 @@ namespace mtf::internal {
 // kInternal, without saying which instruction it is.
 absl::Status VerifyExpression(const Program& program,
                               const Instruction& instruction,
+                              const MapExpression& expression,
                               const Shape& space);
 
 // Checks that every dimension of `part` is one of `whole`, in the same size.

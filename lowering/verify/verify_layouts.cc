@@ -10,9 +10,9 @@
 namespace mtf::internal {
 namespace {
 
-class Verifier {
+class LayoutVerifier {
  public:
-  Verifier(const Program& program, const std::vector<bool>& looked_up)
+  LayoutVerifier(const Program& program, const std::vector<bool>& looked_up)
       : program_(program), looked_up_(looked_up) {}
 
   absl::Status Check(const Instruction& instruction) const {
@@ -43,7 +43,7 @@ class Verifier {
             (instruction.operands.size() == 1 ||
              instruction.opcode == Opcode::kTopK)) {
           const ProgramValue& value = operand(instruction, 0);
-          const int dim = value.shape.Find(instruction.dimension);
+          const int dim = value.shape.Find(DimensionOf(instruction));
           if (!value.layout.dims[dim].empty()) {
             return CutDimension(instruction);
           }
@@ -117,8 +117,8 @@ class Verifier {
       MTF_RETURN_IF_ERROR(
           add(program_.values[id].shape, program_.values[id].layout));
     }
-    if (instruction.opcode == Opcode::kReduce) {
-      return add(instruction.iteration, instruction.iteration_layout);
+    if (const auto* reduce = instruction.Find<ReduceAttributes>()) {
+      return add(reduce->iteration, reduce->iteration_layout);
     }
     return absl::OkStatus();
   }
@@ -141,16 +141,13 @@ class Verifier {
     switch (instruction.opcode) {
       case Opcode::kMap:
         // Of the summands of rows that were looked up, all but one are zero.
-        linear =
-            IsLinear(instruction.expression, dtypes) ||
-            (looked_up_[instruction.operands[0]] &&
-             instruction.operands.size() == 1 &&
-             instruction.expression.steps.size() == 1 &&
-             instruction.expression.steps[0].function == ScalarFunction::kCast);
+        linear = IsLinear(ExpressionOf(instruction), dtypes) ||
+                 (looked_up_[instruction.operands[0]] &&
+                  instruction.operands.size() == 1 && IsCast(instruction));
         break;
       case Opcode::kReduce:
-        linear = instruction.reduce_kind == ReduceKind::kSum &&
-                 IsLinear(instruction.expression, dtypes);
+        linear = ReductionOf(instruction) == ReduceKind::kSum &&
+                 IsLinear(ExpressionOf(instruction), dtypes);
         break;
       case Opcode::kReshape:
       case Opcode::kSlice:
@@ -159,7 +156,7 @@ class Verifier {
         break;
       case Opcode::kPad:
       case Opcode::kMask:
-        linear = instruction.fill == 0;
+        linear = FillOf(instruction) == 0;
         break;
       default:
         break;
@@ -196,13 +193,15 @@ class Verifier {
           sum_away(program_.values[id].shape, program_.values[id].layout);
         }
         break;
-      case Opcode::kReduce:
-        sum_away(instruction.iteration, instruction.iteration_layout);
+      case Opcode::kReduce: {
+        const auto& reduce = instruction.Get<ReduceAttributes>();
+        sum_away(reduce.iteration, reduce.iteration_layout);
         break;
+      }
       case Opcode::kGather: {
         const ProgramValue& table = operand(instruction, 0);
-        expected |=
-            SetOf(table.layout.dims[table.shape.Find(instruction.dimension)]);
+        expected |= SetOf(
+            table.layout.dims[table.shape.Find(DimensionOf(instruction))]);
         break;
       }
       case Opcode::kScatterAdd:
@@ -218,7 +217,7 @@ class Verifier {
     }
     if (expected != 0 &&
         result.layout.reduction != (instruction.opcode == Opcode::kReduce
-                                        ? instruction.reduce_kind
+                                        ? ReductionOf(instruction)
                                         : ReduceKind::kSum)) {
       return Bad("the result is pending by another kind of reduction");
     }
@@ -229,28 +228,30 @@ class Verifier {
   absl::Status CheckWhole(const Instruction& instruction) const {
     const auto whole = [&](int id) {
       const ProgramValue& value = program_.values[id];
-      return value.layout.dims[value.shape.Find(instruction.dimension)].empty();
+      return value.layout.dims[value.shape.Find(DimensionOf(instruction))]
+          .empty();
     };
     bool good = whole(instruction.results[0]);
     for (int id : instruction.operands) good = good && whole(id);
     return good ? absl::OkStatus() : CutDimension(instruction);
   }
   static absl::Status CutDimension(const Instruction& instruction) {
-    return Bad(absl::StrCat("dimension \"", instruction.dimension,
+    return Bad(absl::StrCat("dimension \"", DimensionOf(instruction),
                             "\" is cut where it must be whole"));
   }
 
   // A step of a reshard changes the layout as its attributes say.
   absl::Status CheckCollective(const Instruction& instruction) const {
+    const auto& collective = instruction.Get<CollectiveAttributes>();
     for (size_t i = 0; i < instruction.operands.size(); ++i) {
       const ProgramValue& from = program_.values[instruction.operands[i]];
       const ProgramValue& to = program_.values[instruction.results[i]];
       TensorLayout expected = from.layout;
-      const AxisSet axes = SetOf(instruction.axes);
+      const AxisSet axes = SetOf(collective.axes);
       const auto drop_suffix = [&](int dim) {
-        for (int k = instruction.axes.size() - 1; k >= 0; --k) {
+        for (int k = collective.axes.size() - 1; k >= 0; --k) {
           AxisList& list = expected.dims[dim];
-          if (list.empty() || list.back() != instruction.axes[k]) return false;
+          if (list.empty() || list.back() != collective.axes[k]) return false;
           list.pop_back();
         }
         return true;
@@ -260,7 +261,7 @@ class Verifier {
         if (((expected.Sharded() | expected.unreduced) & axes) != 0) {
           return false;
         }
-        expected.dims[dim].Append(instruction.axes);
+        expected.dims[dim].Append(collective.axes);
         return true;
       };
       bool legal = true;
@@ -272,14 +273,14 @@ class Verifier {
                                     " over an axis that nothing is pending "
                                     "over"));
           }
-          if (from.layout.reduction != instruction.reduce_kind) {
+          if (from.layout.reduction != collective.reduction) {
             return Bad("the operand is pending by another kind of reduction");
           }
           expected.unreduced &= ~axes;
           if (instruction.opcode == Opcode::kReduceScatter) {
             const int dim =
                 program_.ScatteredDim(instruction, static_cast<int>(i));
-            if (dim < 0 || (i == 0 && dim != instruction.dim)) {
+            if (dim < 0 || (i == 0 && dim != collective.dim)) {
               return Bad(
                   "the result's layout is not what the collective gives");
             }
@@ -287,18 +288,18 @@ class Verifier {
           }
           break;
         case Opcode::kAllGather:
-          if (!drop_suffix(instruction.dim)) {
+          if (!drop_suffix(collective.dim)) {
             return Bad("all_gather of axes that do not end the dimension's");
           }
           break;
         case Opcode::kAllSlice:
-          legal = append(instruction.dim);
+          legal = append(collective.dim);
           break;
         case Opcode::kAllToAll:
-          if (!drop_suffix(instruction.from_dim)) {
+          if (!drop_suffix(collective.from_dim)) {
             return Bad("all_to_all of axes that do not end the dimension's");
           }
-          legal = append(instruction.dim);
+          legal = append(collective.dim);
           break;
         default:  // collective_permute
           for (int d = 0; d < from.shape.rank(); ++d) {
@@ -327,7 +328,7 @@ class Verifier {
 absl::Status VerifyLayouts(const Program& program,
                            const Instruction& instruction,
                            const std::vector<bool>& looked_up) {
-  return Verifier(program, looked_up).Check(instruction);
+  return LayoutVerifier(program, looked_up).Check(instruction);
 }
 
 }  // namespace mtf::internal

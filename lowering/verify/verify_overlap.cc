@@ -10,16 +10,16 @@
 namespace mtf::internal {
 namespace {
 
-class Verifier {
+class OverlapVerifier {
  public:
-  explicit Verifier(const Program& program)
+  explicit OverlapVerifier(const Program& program)
       : program_(program), made_by_(program.values.size(), -1) {}
 
   absl::Status Run(int* bad) {
     const bool overlaps =
         std::any_of(program_.instructions.begin(), program_.instructions.end(),
                     [](const Instruction& instruction) {
-                      return instruction.asynchronous ||
+                      return IsAsynchronous(instruction) ||
                              instruction.opcode == Opcode::kWait;
                     });
     if (!overlaps) return absl::OkStatus();
@@ -41,9 +41,8 @@ class Verifier {
       return absl::InternalError(absl::StrCat(
           "%", program_.values[operand].name, " is read before its wait"));
     }
-    if (!instruction.asynchronous) return absl::OkStatus();
-    if (!IsCollective(instruction.opcode) ||
-        instruction.opcode == Opcode::kAllSlice) {
+    if (!IsAsynchronous(instruction)) return absl::OkStatus();
+    if (!Communicates(instruction.opcode)) {
       return absl::InternalError(
           "only what moves between ranks can run beside");
     }
@@ -80,7 +79,7 @@ class Verifier {
 }  // namespace
 
 absl::Status VerifyOverlap(const Program& program, int* bad) {
-  return Verifier(program).Run(bad);
+  return OverlapVerifier(program).Run(bad);
 }
 
 }  // namespace mtf::internal

@@ -23,9 +23,9 @@ namespace {
 // Bytes of a whole program must fit 64 bits: shard_shapes says so of a graph.
 constexpr int64_t kMostPlaces = int64_t{1} << 44;
 
-class Verifier {
+class ProgramVerifier {
  public:
-  explicit Verifier(const Program& program) : program_(program) {}
+  explicit ProgramVerifier(const Program& program) : program_(program) {}
 
   absl::Status Run(int* bad) {
     defined_.resize(program_.values.size(), false);
@@ -83,7 +83,7 @@ class Verifier {
 
   // The value that a variable is read as, or written from, lies as it does.
   absl::Status CheckVariable(const Instruction& instruction) const {
-    const auto found = variables_.find(instruction.symbol);
+    const auto found = variables_.find(instruction.Get<NameAttributes>().name);
     if (found == variables_.end()) return Bad("there is no such variable");
     const ProgramVariable& variable = *found->second;
     const ProgramValue& value = program_.values[instruction.results[0]];
@@ -115,14 +115,14 @@ class Verifier {
       default:
         return absl::OkStatus();
     }
-    if (handed_.insert({instruction.opcode, instruction.symbol}).second) {
+    const std::string& name = instruction.Get<NameAttributes>().name;
+    if (handed_.insert({instruction.opcode, name}).second) {
       return absl::OkStatus();
     }
     return Bad(absl::StrCat(instruction.opcode == Opcode::kWriteVariable
                                 ? "variable"
                                 : OpcodeName(instruction.opcode),
-                            " \"", instruction.symbol, "\" is ", how,
-                            " twice"));
+                            " \"", name, "\" is ", how, " twice"));
   }
 
   // From shard_shapes on every value has the extents of its shards.
@@ -169,15 +169,17 @@ class Verifier {
       }
       MTF_RETURN_IF_ERROR(CheckExtents(value.shape, value.layout, value.local));
     }
-    if (static_cast<int>(instruction.iteration_layout.dims.size()) !=
-        instruction.iteration.rank()) {
+    const auto* reduce = instruction.Find<ReduceAttributes>();
+    if (reduce != nullptr &&
+        static_cast<int>(reduce->iteration_layout.dims.size()) !=
+            reduce->iteration.rank()) {
       return Bad("the layout of the iteration is not legal");
     }
     MTF_RETURN_IF_ERROR(internal::VerifyShapes(program_, instruction));
-    if (instruction.opcode == Opcode::kReduce) {
-      MTF_RETURN_IF_ERROR(CheckExtents(instruction.iteration,
-                                       instruction.iteration_layout,
-                                       instruction.iteration_local));
+    if (reduce != nullptr) {
+      MTF_RETURN_IF_ERROR(CheckExtents(reduce->iteration,
+                                       reduce->iteration_layout,
+                                       reduce->iteration_local));
     }
     if (instruction.opcode == Opcode::kReadVariable ||
         instruction.opcode == Opcode::kWriteVariable) {
@@ -202,7 +204,7 @@ class Verifier {
 
 absl::Status VerifyProgram(const Program& program, int* bad) {
   int place = kBadProgram;
-  const absl::Status status = Verifier(program).Run(&place);
+  const absl::Status status = ProgramVerifier(program).Run(&place);
   if (bad != nullptr) *bad = place;
   return status;
 }

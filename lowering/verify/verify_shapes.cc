@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <string>
+#include <variant>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
-#include "lowering/program/operand_counts.h"
 #include "lowering/verify/verify_expressions.h"
 
 namespace mtf::internal {
@@ -14,77 +14,35 @@ namespace {
 
 absl::Status Bad(absl::string_view what) { return absl::InternalError(what); }
 
-class Checker {
+class ShapeVerifier {
  public:
-  Checker(const Program& program, const Instruction& instruction)
+  ShapeVerifier(const Program& program, const Instruction& instruction)
       : program_(program), instruction_(instruction) {}
 
   absl::Status Run() const {
     const Opcode opcode = instruction_.opcode;
+    if (!instruction_.HasItsAttributes()) {
+      return Bad(
+          absl::StrCat("the attributes are not those of ", OpcodeName(opcode)));
+    }
     if (const std::string wrong =
             WrongOperandCount(opcode, instruction_.operands.size());
         !wrong.empty()) {
       return Bad(wrong);
     }
-    if (opcode == Opcode::kOutput || opcode == Opcode::kWait) {
+    const ValueCount& results = InfoOf(opcode).results;
+    if (results.most == 0) {
       return instruction_.results.empty()
                  ? absl::OkStatus()
                  : Bad(absl::StrCat(OpcodeName(opcode), " gives nothing"));
     }
     if (instruction_.results.empty()) return Bad("there is no result");
-    const size_t most = opcode == Opcode::kTopK ? 2 : 1;
-    if (instruction_.results.size() > most && !IsCollective(opcode)) {
+    if (instruction_.results.size() > results.most) {
       return Bad("there is more than one result");
     }
-    switch (opcode) {
-      case Opcode::kInput:
-      case Opcode::kOutput:
-      case Opcode::kReadVariable:
-      case Opcode::kRandom:
-        return absl::OkStatus();
-      case Opcode::kConstant:
-        return static_cast<int64_t>(instruction_.data.size()) ==
-                       result().shape.num_elements()
-                   ? absl::OkStatus()
-                   : Bad("a constant has one number per element");
-      case Opcode::kMap:
-        return VerifyExpression(program_, instruction_, result().shape);
-      case Opcode::kReduce:
-        MTF_RETURN_IF_ERROR(
-            VerifyExpression(program_, instruction_, instruction_.iteration));
-        return VerifyWithin(result().shape, instruction_.iteration);
-      case Opcode::kEinsum:
-        return CheckEinsum();
-      case Opcode::kReshape:
-        if (operand(0).shape.num_elements() != result().shape.num_elements()) {
-          return Bad("a reshape keeps the number of elements");
-        }
-        return CheckDType(operand(0));
-      case Opcode::kSlice:
-      case Opcode::kPad:
-      case Opcode::kConcat:
-        return CheckMovement();
-      case Opcode::kGather:
-        return CheckGather(operand(0), result());
-      case Opcode::kScatterAdd:
-        return CheckGather(result(), operand(0));
-      case Opcode::kScan:
-        return CheckScan();
-      case Opcode::kReduceBlocks:
-        return CheckBlockSums(operand(0), result());
-      case Opcode::kTopK:
-        return CheckTopK();
-      case Opcode::kMask:
-        for (int dim : instruction_.mask_dims) {
-          if (!IsPlace(dim)) return Bad("a mask of no dimension");
-        }
-        return CheckSameType();
-      case Opcode::kWriteVariable:
-      case Opcode::kReshard:
-        return CheckSameType();
-      default:
-        return CheckCollective();
-    }
+    return std::visit(
+        [this](const auto& attributes) { return Check(attributes); },
+        instruction_.attributes);
   }
 
  private:
@@ -94,20 +52,38 @@ class Checker {
   const ProgramValue& result(size_t i = 0) const {
     return program_.values[instruction_.results[i]];
   }
-  bool IsPlace(int dim) const {
+  bool IsDimension(int dim) const {
     return dim >= 0 && dim < operand(0).shape.rank();
   }
 
-  absl::Status CheckDType(const ProgramValue& operand) const {
-    return operand.dtype == result().dtype ? absl::OkStatus()
-                                           : Bad("the dtype changes");
+  absl::Status Check(const MapAttributes& map) const {
+    return VerifyExpression(program_, instruction_, map.expression,
+                            result().shape);
   }
-  absl::Status CheckSameType() const {
-    if (!(operand(0).shape == result().shape)) return Bad("the shape changes");
+
+  absl::Status Check(const NoAttributes&) const {
+    if (instruction_.opcode != Opcode::kReshape) return CheckSameType();
+    if (operand(0).shape.num_elements() != result().shape.num_elements()) {
+      return Bad("a reshape keeps the number of elements");
+    }
     return CheckDType(operand(0));
   }
 
-  absl::Status CheckEinsum() const {
+  absl::Status Check(const NameAttributes&) const {
+    return instruction_.opcode == Opcode::kWriteVariable ? CheckSameType()
+                                                         : absl::OkStatus();
+  }
+
+  absl::Status Check(const ConstantAttributes& constant) const {
+    return static_cast<int64_t>(constant.elements.size()) ==
+                   result().shape.num_elements()
+               ? absl::OkStatus()
+               : Bad("a constant has one number per element");
+  }
+
+  absl::Status Check(const RandomAttributes&) const { return absl::OkStatus(); }
+
+  absl::Status Check(const EinsumAttributes&) const {
     const Shape &x = operand(0).shape, &y = operand(1).shape;
     const DType dtype = operand(0).dtype;
     if (operand(1).dtype != dtype ||
@@ -132,12 +108,158 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // slice, pad and concat: all keep every dimension but one.
-  absl::Status CheckMovement() const {
-    const std::string& moved = instruction_.dimension;
+  absl::Status Check(const ReduceAttributes& reduce) const {
+    MTF_RETURN_IF_ERROR(VerifyExpression(program_, instruction_,
+                                         reduce.expression, reduce.iteration));
+    return VerifyWithin(result().shape, reduce.iteration);
+  }
+
+  absl::Status Check(const SliceAttributes& slice) const {
+    MTF_RETURN_IF_ERROR(CheckMovement(slice.dimension));
+    const int64_t before = operand(0).shape.SizeOf(slice.dimension);
+    const int64_t size = result().shape.SizeOf(slice.dimension);
+    return CheckRange(slice.dimension, slice.begin, size, before);
+  }
+
+  absl::Status Check(const PadAttributes& pad) const {
+    MTF_RETURN_IF_ERROR(CheckMovement(pad.dimension));
+    const int64_t before = operand(0).shape.SizeOf(pad.dimension);
+    const int64_t size = result().shape.SizeOf(pad.dimension);
+    return CheckRange(pad.dimension, pad.before, before, size);
+  }
+
+  absl::Status Check(const ConcatAttributes& concat) const {
+    MTF_RETURN_IF_ERROR(CheckMovement(concat.dimension));
+    int64_t size = 0;
+    for (size_t i = 0; i < instruction_.operands.size(); ++i) {
+      size += operand(i).shape.SizeOf(concat.dimension);
+    }
+    return size == result().shape.SizeOf(concat.dimension)
+               ? absl::OkStatus()
+               : BadDimension(concat.dimension, "does not fit into its range");
+  }
+
+  // A scatter_add relates updates and table as a gather relates its result and
+  // the table.
+  absl::Status Check(const GatherAttributes& gather) const {
+    return instruction_.opcode == Opcode::kGather
+               ? CheckGather(gather.dimension, operand(0), result())
+               : CheckGather(gather.dimension, result(), operand(0));
+  }
+
+  absl::Status Check(const ScanAttributes& scan) const {
+    MTF_RETURN_IF_ERROR(CheckSameType());
+    if (!operand(0).shape.Contains(scan.dimension)) {
+      return BadDimension(scan.dimension, "is not in the operand");
+    }
+    if (instruction_.operands.size() == 1) return absl::OkStatus();
+    return CheckBlocks(scan.dimension, operand(0), operand(1));
+  }
+
+  absl::Status Check(const ReduceBlocksAttributes& blocks) const {
+    return CheckBlocks(blocks.dimension, operand(0), result());
+  }
+
+  absl::Status Check(const TopKAttributes& top_k) const {
+    const ProgramValue& value = operand(0);
+    const int dim = value.shape.Find(top_k.dimension);
+    if (dim < 0) {
+      return BadDimension(top_k.dimension, "is not in the operand");
+    }
+    const bool blocks = instruction_.results.size() == 2;
+    const bool labelled = instruction_.operands.size() == 2;
+    if (blocks && labelled) return Bad("what has labels is not cut in blocks");
+    if (labelled &&
+        (operand(1).dtype != kInt32 || !(operand(1).shape == value.shape))) {
+      return Bad("the labels are no i32 for each element");
+    }
+    if (result(blocks ? 1 : 0).dtype != kInt32) {
+      return Bad("the places are no i32");
+    }
+    if (value.dtype == kBool) return Bad("bools are not ranked");
+    const Shape row = value.shape.Without(top_k.dimension);
+    const int64_t grain = program_.grains.GrainOf(top_k.dimension);
+    const Shape kept = blocks ? row.With({top_k.dimension, grain}) : row;
+    const Shape& after = result().shape;
+    if (after.rank() != kept.rank() + 1 ||
+        !(after == kept.With(after[after.rank() - 1]))) {
+      return Bad(
+          "the result is not the operand with one dimension for another");
+    }
+    if (blocks) {
+      MTF_RETURN_IF_ERROR(CheckDType(value));
+      if (!(result(1).shape == after) ||
+          !(result(1).layout == result().layout)) {
+        return Bad("values and places differ in shape or layout");
+      }
+    }
+    const int last = after.rank() - 1;
+    if (!result().layout.dims[last].empty()) {
+      return BadDimension(after[last].name, "is cut where it must be whole");
+    }
+    const int64_t most =
+        blocks ? program_.grains.ExtentOf(value.shape[dim]) / grain
+               : value.shape[dim].size;
+    return after[last].size <= most
+               ? absl::OkStatus()
+               : BadDimension(after[last].name, "is more than there is");
+  }
+
+  absl::Status Check(const MaskAttributes& mask) const {
+    for (int dim : mask.dims) {
+      if (!IsDimension(dim)) return Bad("a mask of no dimension");
+    }
+    return CheckSameType();
+  }
+
+  absl::Status Check(const CollectiveAttributes& collective) const {
+    if (instruction_.operands.size() != instruction_.results.size()) {
+      return Bad("a collective gives one result per operand");
+    }
+    for (size_t i = 0; i < instruction_.operands.size(); ++i) {
+      if (operand(i).dtype != result(i).dtype ||
+          !(operand(i).shape == result(i).shape)) {
+        return Bad("a collective keeps dtype and shape");
+      }
+    }
+    if (collective.axes.empty()) return Bad("a collective over no axis");
+    AxisSet axes = 0;
+    for (int axis : collective.axes) {
+      if (axis < 0 || axis >= program_.mesh.num_axes() || (axes >> axis & 1)) {
+        return Bad("a collective over an axis twice, or over none of the mesh");
+      }
+      axes |= AxisSet{1} << axis;
+    }
+    switch (instruction_.opcode) {
+      case Opcode::kAllReduce:
+      case Opcode::kCollectivePermute:
+        return absl::OkStatus();
+      case Opcode::kAllToAll:
+        if (!IsDimension(collective.from_dim) ||
+            collective.from_dim == collective.dim) {
+          return Bad("an all_to_all is between two dimensions");
+        }
+        [[fallthrough]];
+      default:
+        return IsDimension(collective.dim)
+                   ? absl::OkStatus()
+                   : Bad("a collective of no dimension");
+    }
+  }
+
+  absl::Status CheckDType(const ProgramValue& operand) const {
+    return operand.dtype == result().dtype ? absl::OkStatus()
+                                           : Bad("the dtype changes");
+  }
+  absl::Status CheckSameType() const {
+    if (!(operand(0).shape == result().shape)) return Bad("the shape changes");
+    return CheckDType(operand(0));
+  }
+
+  // slice, pad and concat keep every dimension but one.
+  absl::Status CheckMovement(const std::string& moved) const {
     const Shape& after = result().shape;
     const int at = after.Find(moved);
-    int64_t before = 0;
     for (size_t i = 0; i < instruction_.operands.size(); ++i) {
       MTF_RETURN_IF_ERROR(CheckDType(operand(i)));
       const Shape& shape = operand(i).shape;
@@ -149,24 +271,24 @@ class Checker {
           return BadDimension(after[d].name, "changes");
         }
       }
-      before += shape[at].size;
     }
-    const int64_t size = after[at].size, begin = instruction_.begin;
-    bool fits = size == before;  // concat
-    if (instruction_.opcode == Opcode::kSlice) {
-      fits = begin >= 0 && begin <= before && size <= before - begin;
-    } else if (instruction_.opcode == Opcode::kPad) {
-      fits = begin >= 0 && before <= size && begin <= size - before;
-    }
+    return absl::OkStatus();
+  }
+
+  // `size` elements from `begin` on are within `limit`. Written as differences,
+  // which cannot overflow.
+  static absl::Status CheckRange(const std::string& dimension, int64_t begin,
+                                 int64_t size, int64_t limit) {
+    const bool fits = begin >= 0 && begin <= limit && size <= limit - begin;
     return fits ? absl::OkStatus()
-                : BadDimension(moved, "does not fit into its range");
+                : BadDimension(dimension, "does not fit into its range");
   }
 
   // Rows of `table` by the indices; a scatter_add is the same backwards.
-  absl::Status CheckGather(const ProgramValue& table,
+  absl::Status CheckGather(const std::string& dimension,
+                           const ProgramValue& table,
                            const ProgramValue& rows) const {
     const ProgramValue& indices = operand(1);
-    const std::string& dimension = instruction_.dimension;
     if (!IsInteger(indices.dtype)) return Bad("the indices are no integers");
     if (table.dtype != rows.dtype) return Bad("the dtype changes");
     if (!table.shape.Contains(dimension) || indices.shape.Contains(dimension)) {
@@ -201,114 +323,21 @@ class Checker {
     return absl::OkStatus();
   }
 
-  absl::Status CheckScan() const {
-    MTF_RETURN_IF_ERROR(CheckSameType());
-    if (!operand(0).shape.Contains(instruction_.dimension)) {
-      return BadDimension(instruction_.dimension, "is not in the operand");
+  // `sums` has one element for each block of the dimension of `value`.
+  absl::Status CheckBlocks(const std::string& dimension,
+                           const ProgramValue& value,
+                           const ProgramValue& sums) const {
+    if (!value.shape.Contains(dimension)) {
+      return BadDimension(dimension, "is not in the operand");
     }
-    if (instruction_.operands.size() == 1) return absl::OkStatus();
-    return CheckBlockSums(operand(0), operand(1));
-  }
-
-  // The shape of `value` with one place for each block of the dimension.
-  Shape Blocks(const ProgramValue& value) const {
-    const std::string& dimension = instruction_.dimension;
-    return value.shape.Resized(dimension, program_.grains.GrainOf(dimension));
-  }
-
-  // `sums` has a place for each block of the dimension of `value`.
-  absl::Status CheckBlockSums(const ProgramValue& value,
-                              const ProgramValue& sums) const {
-    if (!value.shape.Contains(instruction_.dimension)) {
-      return BadDimension(instruction_.dimension, "is not in the operand");
-    }
-    if (!(sums.shape == Blocks(value))) {
-      return BadDimension(instruction_.dimension,
-                          "has not one place for each block");
+    if (!(sums.shape ==
+          value.shape.Resized(dimension, program_.grains.GrainOf(dimension)))) {
+      return BadDimension(dimension, "has not one place for each block");
     }
     if (value.dtype == kBool) return Bad("bools are not reduced in blocks");
     return sums.dtype == (IsFloat(value.dtype) ? kFloat32 : value.dtype)
                ? absl::OkStatus()
                : Bad("blocks of floats are reduced in f32");
-  }
-
-  absl::Status CheckTopK() const {
-    const ProgramValue& value = operand(0);
-    const int dim = value.shape.Find(instruction_.dimension);
-    if (dim < 0) {
-      return BadDimension(instruction_.dimension, "is not in the operand");
-    }
-    const bool blocks = instruction_.results.size() == 2;
-    const bool labelled = instruction_.operands.size() == 2;
-    if (blocks && labelled) return Bad("what has labels is not cut in blocks");
-    if (labelled &&
-        (operand(1).dtype != kInt32 || !(operand(1).shape == value.shape))) {
-      return Bad("the labels are no i32 for each element");
-    }
-    if (result(blocks ? 1 : 0).dtype != kInt32) {
-      return Bad("the places are no i32");
-    }
-    if (value.dtype == kBool) return Bad("bools are not ranked");
-    const Shape row = value.shape.Without(instruction_.dimension);
-    const int64_t grain = program_.grains.GrainOf(instruction_.dimension);
-    const Shape kept = blocks ? row.With({instruction_.dimension, grain}) : row;
-    const Shape& after = result().shape;
-    if (after.rank() != kept.rank() + 1 ||
-        !(after == kept.With(after[after.rank() - 1]))) {
-      return Bad(
-          "the result is not the operand with one dimension for another");
-    }
-    if (blocks) {
-      MTF_RETURN_IF_ERROR(CheckDType(value));
-      if (!(result(1).shape == after) ||
-          !(result(1).layout == result().layout)) {
-        return Bad("values and places differ in shape or layout");
-      }
-    }
-    const int last = after.rank() - 1;
-    if (!result().layout.dims[last].empty()) {
-      return BadDimension(after[last].name, "is cut where it must be whole");
-    }
-    const int64_t most =
-        blocks ? program_.grains.ExtentOf(value.shape[dim]) / grain
-               : value.shape[dim].size;
-    return after[last].size <= most
-               ? absl::OkStatus()
-               : BadDimension(after[last].name, "is more than there is");
-  }
-
-  absl::Status CheckCollective() const {
-    if (instruction_.operands.size() != instruction_.results.size()) {
-      return Bad("a collective gives one result per operand");
-    }
-    for (size_t i = 0; i < instruction_.operands.size(); ++i) {
-      if (operand(i).dtype != result(i).dtype ||
-          !(operand(i).shape == result(i).shape)) {
-        return Bad("a collective keeps dtype and shape");
-      }
-    }
-    if (instruction_.axes.empty()) return Bad("a collective over no axis");
-    AxisSet axes = 0;
-    for (int axis : instruction_.axes) {
-      if (axis < 0 || axis >= program_.mesh.num_axes() || (axes >> axis & 1)) {
-        return Bad("a collective over an axis twice, or over none of the mesh");
-      }
-      axes |= AxisSet{1} << axis;
-    }
-    switch (instruction_.opcode) {
-      case Opcode::kAllReduce:
-      case Opcode::kCollectivePermute:
-        return absl::OkStatus();
-      case Opcode::kAllToAll:
-        if (!IsPlace(instruction_.from_dim) ||
-            instruction_.from_dim == instruction_.dim) {
-          return Bad("an all_to_all is between two dimensions");
-        }
-        [[fallthrough]];
-      default:
-        return IsPlace(instruction_.dim) ? absl::OkStatus()
-                                         : Bad("a collective of no dimension");
-    }
   }
 
   const Program& program_;
@@ -319,7 +348,7 @@ class Checker {
 
 absl::Status VerifyShapes(const Program& program,
                           const Instruction& instruction) {
-  return Checker(program, instruction).Run();
+  return ShapeVerifier(program, instruction).Run();
 }
 
 }  // namespace mtf::internal

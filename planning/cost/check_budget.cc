@@ -11,7 +11,6 @@
 #include "layouts/text_items.h"
 #include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/count_costs.h"
-#include "lowering/program/preserves_value.h"
 #include "planning/cost/lifetimes.h"
 #include "planning/cost/memory_use.h"
 #include "planning/machine/units.h"
@@ -32,7 +31,8 @@ std::vector<const ProgramVariable*> FindVariableOfValues(
   std::vector<const ProgramVariable*> variables(program.values.size(), nullptr);
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode == Opcode::kReadVariable) {
-      variables[instruction.results[0]] = by_name[instruction.symbol];
+      variables[instruction.results[0]] =
+          by_name[instruction.Get<NameAttributes>().name];
     } else if (PreservesValue(instruction)) {
       variables[instruction.results[0]] = variables[instruction.operands[0]];
     }
@@ -43,7 +43,7 @@ std::vector<const ProgramVariable*> FindVariableOfValues(
     if (!written && !PreservesValue(instruction)) continue;
     const ProgramVariable*& operand = variables[instruction.operands[0]];
     if (operand == nullptr) {
-      operand = written ? by_name[instruction.symbol]
+      operand = written ? by_name[instruction.Get<NameAttributes>().name]
                         : variables[instruction.results[0]];
     }
   }
@@ -119,8 +119,8 @@ class BudgetMatcher {
     if (matches > 1) {
       absl::StrAppend(&found->tensor, " and ", matches - 1, " more");
     }
-    found->bytes =
-        WireBytes(kind, program_.mesh.SizeOf(instruction.axes), operand_bytes);
+    const AxisList& axes = instruction.Get<CollectiveAttributes>().axes;
+    found->bytes = WireBytes(kind, program_.mesh.SizeOf(axes), operand_bytes);
     return matches > 0;
   }
 
@@ -128,7 +128,7 @@ class BudgetMatcher {
   // Whether the collective runs over an axis of the line.
   bool RunsOver(const BudgetLine& line, const Instruction& instruction) const {
     if (line.axes.empty()) return true;
-    for (int axis : instruction.axes) {
+    for (int axis : instruction.Get<CollectiveAttributes>().axes) {
       const std::string& name = program_.mesh.axes()[axis].name;
       if (std::find(line.axes.begin(), line.axes.end(), name) !=
           line.axes.end()) {
@@ -309,10 +309,7 @@ std::vector<BudgetUse> MeasureBudget(const Program& program,
   const BudgetMatcher matcher(program);
   int number = 0;
   for (const Instruction& instruction : program.instructions) {
-    if (!IsCollective(instruction.opcode) ||
-        instruction.opcode == Opcode::kAllSlice) {
-      continue;
-    }
+    if (!Communicates(instruction.opcode)) continue;
     for (BudgetUse& use : uses) {
       BudgetUse::Collective found;
       if (use.line.subject == BudgetSubject::kMemory ||

@@ -26,7 +26,7 @@ class Arrivals {
     absl::flat_hash_map<std::pair<int, int>, int> seen, twins;
     for (size_t i = 0; i < twin_.size(); ++i) {
       const Instruction& instruction = program.instructions[i];
-      if (!Sends(instruction) || !instruction.asynchronous) continue;
+      if (!IsAsynchronous(instruction)) continue;
       const Place& place = stretches.PlaceOf(instruction.results[0]);
       if (place.run < 0) continue;
       const int id = stretches.Id(place);
@@ -156,11 +156,11 @@ class Replay {
       }
     }
     if (seconds_[i] < 0) return;
-    const bool sends = Sends(at);
+    const bool sends = Communicates(at.opcode);
     const double end =
         (sends ? std::max(compute_free_, links_free_) : compute_free_) +
         (sends ? Send(i) : seconds_[i]);
-    const bool asynchronous = at.asynchronous && machine_.overlaps();
+    const bool asynchronous = IsAsynchronous(at) && machine_.overlaps();
     if (!asynchronous) compute_free_ = end;
     if (sends) links_free_ = end;
     if (asynchronous) arrivals_.Set(i, RepeatOf(i, i), end);
@@ -168,13 +168,13 @@ class Replay {
   double Send(int i) {
     const Instruction& at = program_.instructions[i];
     const CollectiveKind kind = CollectiveOf(at.opcode);
+    const AxisList& axes = at.Get<CollectiveAttributes>().axes;
     const int64_t more = stretches_.MoreBytes(i);
     const int64_t bytes = stretches_.OperandBytes(i) + more;
-    cost_.wire_bytes[i] +=
-        WireBytes(kind, program_.mesh.SizeOf(at.axes), bytes);
-    return more == 0 ? seconds_[i]
-                     : machine_.CollectiveSeconds(kind, program_.mesh, at.axes,
-                                                  bytes);
+    cost_.wire_bytes[i] += WireBytes(kind, program_.mesh.SizeOf(axes), bytes);
+    return more == 0
+               ? seconds_[i]
+               : machine_.CollectiveSeconds(kind, program_.mesh, axes, bytes);
   }
 
   void AddVariables() {

@@ -51,7 +51,7 @@ class InstructionCosts {
                    ? -1
                    : CopySeconds(2 * OperandBytes(instruction));
       case Opcode::kReshape:
-        if (IsView(program_, instruction)) return -1;
+        if (IsFreeReshape(program_, instruction)) return -1;
         return CopySeconds(OperandBytes(instruction) +
                            ResultBytes(instruction));
       case Opcode::kEinsum:
@@ -152,20 +152,21 @@ class InstructionCosts {
     const BufferPlan::Buffer& buffer =
         program_.buffers.buffers[write.operands[0]];
     return buffer.storage == BufferPlan::Storage::kVariable &&
-           buffer.symbol == write.symbol;
+           buffer.symbol == write.Get<NameAttributes>().name;
   }
 
   // Evaluations of scalar functions: steps of the expression times elements. A
   // reduction without a map has the identity as its expression, which counts as
   // its addition.
   double FunctionEvaluations(const Instruction& instruction) const {
+    if (!HasExpression(instruction)) return 0;
     double elements = static_cast<double>(
         program_.values[instruction.results[0]].local_elements());
     const double steps =
-        static_cast<double>(instruction.expression.steps.size());
-    if (instruction.opcode == Opcode::kReduce) {
+        static_cast<double>(ExpressionOf(instruction).steps.size());
+    if (const auto* reduce = instruction.Find<ReduceAttributes>()) {
       elements = 1;
-      for (int64_t extent : instruction.iteration_local) {
+      for (int64_t extent : reduce->iteration_local) {
         elements *= static_cast<double>(extent);
       }
     }
@@ -173,7 +174,7 @@ class InstructionCosts {
   }
 
   double EinsumSeconds(const Instruction& instruction) const {
-    const EinsumPlan& plan = *instruction.einsum;
+    const EinsumPlan& plan = *instruction.Get<EinsumAttributes>().plan;
     int64_t batch = 1, runs = 1;
     for (const EinsumLoop& loop : plan.batch) batch *= loop.extent;
     for (const EinsumLoop& loop : plan.outer_k) runs *= loop.extent;
@@ -190,13 +191,13 @@ class InstructionCosts {
 
   double CollectiveSeconds(const Instruction& instruction) const {
     const CollectiveKind kind = CollectiveOf(instruction.opcode);
+    const AxisList& axes = instruction.Get<CollectiveAttributes>().axes;
     int64_t bytes = 0;
     for (int operand : instruction.operands) bytes += Bytes(operand);
     if (kind == CollectiveKind::kAllGather) {
-      bytes *= program_.mesh.SizeOf(instruction.axes);
+      bytes *= program_.mesh.SizeOf(axes);
     }
-    return machine_.CollectiveSeconds(kind, program_.mesh, instruction.axes,
-                                      bytes);
+    return machine_.CollectiveSeconds(kind, program_.mesh, axes, bytes);
   }
 
   const Program& program_;
@@ -269,14 +270,13 @@ StepEstimate EstimateStep(const Program& program, const Machine& machine,
     if (seconds < 0) continue;
     TimedInstruction timed;
     timed.instruction = static_cast<int>(i);
-    timed.is_collective = IsCollective(instruction.opcode) &&
-                          instruction.opcode != Opcode::kAllSlice;
+    timed.is_collective = Communicates(instruction.opcode);
     // Collectives run one after another, each after the compute before it.
     // Synchronous ones block the compute after them.
     timed.begin =
         timed.is_collective ? std::max(compute_free, links_free) : compute_free;
     timed.end = timed.begin + seconds;
-    const bool overlaps = instruction.asynchronous && machine.overlaps();
+    const bool overlaps = IsAsynchronous(instruction) && machine.overlaps();
     if (!overlaps) compute_free = timed.end;
     if (timed.is_collective) links_free = timed.end;
     if (overlaps) ready[instruction.results[0]] = timed.end;

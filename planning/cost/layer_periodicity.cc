@@ -21,16 +21,7 @@ Purpose PurposeOf(MemoryKind kind) {
                                        : kActivations;
 }
 
-bool IsSum(Opcode opcode) {
-  return opcode == Opcode::kAllReduce || opcode == Opcode::kReduceScatter;
-}
-
 }  // namespace
-
-bool Sends(const Instruction& instruction) {
-  return IsCollective(instruction.opcode) &&
-         instruction.opcode != Opcode::kAllSlice;
-}
 
 LayerPeriodicity::LayerPeriodicity(const Program& program,
                                    const MachinePlan& plan,
@@ -85,7 +76,7 @@ void LayerPeriodicity::FindPlaces() {
   for (int i = 0; i < count_; ++i) {
     const Instruction& at = instruction(i);
     if (at.origin >= 0) places_[i] = of_origin[at.origin];
-    const bool sends = Sends(at);
+    const bool sends = Communicates(at.opcode);
     for (size_t r = 0; r < at.results.size(); ++r) {
       of_value_[at.results[r]] = places_[i];
       if (!sends) continue;
@@ -162,9 +153,15 @@ void LayerPeriodicity::AddSweep(int run, std::vector<int> begins) {
 
 bool LayerPeriodicity::Alike(int a, int b) const {
   const Instruction &x = instruction(a), &y = instruction(b);
-  return x.opcode == y.opcode && x.asynchronous == y.asynchronous &&
-         x.axes == y.axes && seconds_[a] == seconds_[b] &&
-         operand_bytes_[a] == operand_bytes_[b] &&
+  if (x.opcode != y.opcode) return false;
+  if (IsCollective(x.opcode)) {
+    const auto& of_x = x.Get<CollectiveAttributes>();
+    const auto& of_y = y.Get<CollectiveAttributes>();
+    if (of_x.asynchronous != of_y.asynchronous || of_x.axes != of_y.axes) {
+      return false;
+    }
+  }
+  return seconds_[a] == seconds_[b] && operand_bytes_[a] == operand_bytes_[b] &&
          x.operands.size() == y.operands.size() && change_[a] == change_[b];
 }
 
@@ -222,7 +219,7 @@ void LayerPeriodicity::VisitSent(
     absl::FunctionRef<void(int i, int operand, const Place&)> visit) const {
   for (int i = 0; i < count_; ++i) {
     const Instruction& at = instruction(i);
-    if (!Sends(at)) continue;
+    if (!Communicates(at.opcode)) continue;
     for (size_t r = 0; r < at.results.size(); ++r) {
       const Place& place = of_value_[at.results[r]];
       if (place.run >= 0) visit(i, at.operands[r], place);
@@ -254,9 +251,10 @@ bool LayerPeriodicity::HoldAllSent(int period) {
   // A call that would be full is written sooner.
   for (int i = 0; i < count_ && all; ++i) {
     if (more_bytes_[i] == 0) continue;
-    all = IsSum(instruction(i).opcode) &&
+    all = ReducesAxes(instruction(i).opcode) &&
           operand_bytes_[i] + more_bytes_[i] <
-              MaxBucketBytes(program_.mesh.SizeOf(instruction(i).axes));
+              MaxBucketBytes(program_.mesh.SizeOf(
+                  instruction(i).Get<CollectiveAttributes>().axes));
   }
   return all;
 }
@@ -265,8 +263,9 @@ LayerPeriodicity::Guess LayerPeriodicity::GuessFromCalls() const {
   // By kind of call: the sums of one repeat, in the order they are made in.
   std::map<std::tuple<Opcode, AxisSet, DType>, std::vector<int64_t>> sums;
   VisitSent([&](int i, int operand, const Place& place) {
-    if (!Counts(place, 1) || !IsSum(instruction(i).opcode)) return;
-    sums[{instruction(i).opcode, SetOf(instruction(i).axes),
+    if (!Counts(place, 1) || !ReducesAxes(instruction(i).opcode)) return;
+    sums[{instruction(i).opcode,
+          SetOf(instruction(i).Get<CollectiveAttributes>().axes),
           program_.values[operand].dtype}]
         .push_back(LocalBytes(program_, operand));
   });
@@ -318,7 +317,8 @@ bool LayerPeriodicity::HoldAllMemory(int period) {
     std::vector<int64_t> inside(2 * ids, 0), wanted = inside;
     std::vector<int> place_of(2 * ids, -1);
     const auto id_of = [&](const Lifetime& lifetime, const Place& place) {
-      return Id(place) + (Sends(instruction(lifetime.maker)) ? ids : 0);
+      return Id(place) +
+             (Communicates(instruction(lifetime.maker).opcode) ? ids : 0);
     };
     VisitMemory(begins,
                 [&](const Lifetime& lifetime, const Place& place, int at) {

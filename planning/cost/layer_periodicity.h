@@ -38,9 +38,6 @@ inline int64_t Sum(const AliveBytes& bytes) {
   return bytes[kGradients] + bytes[kCopies] + bytes[kActivations];
 }
 
-// Whether an instruction sends something: all collectives but all_slice.
-bool Sends(const Instruction& instruction);
-
 // One pass over the layers of a run, from the first to the last or back, in the
 // forward pass, the backward pass or the update.
 struct Sweep {
@@ -119,7 +116,8 @@ class LayerPeriodicity {
     return program_.instructions[i];
   }
   bool Computes(int i) const {
-    return seconds_[i] >= 0 && !Sends(instruction(i)) && places_[i].run >= 0;
+    return seconds_[i] >= 0 && !Communicates(instruction(i).opcode) &&
+           places_[i].run >= 0;
   }
 
   void FindPlaces();

@@ -64,10 +64,9 @@ double LeastSeconds(const Program& program, const Machine& machine,
       FindLayer(program.origins[instruction.origin].operation, &scope, &layer);
     }
     Seconds& sum = scopes[scope][layer];
-    if (!instruction.asynchronous || !machine.overlaps())
+    if (!IsAsynchronous(instruction) || !machine.overlaps())
       sum.held += seconds[i];
-    if (IsCollective(instruction.opcode) &&
-        instruction.opcode != Opcode::kAllSlice) {
+    if (Communicates(instruction.opcode)) {
       sum.sent += seconds[i];
     }
   }

@@ -58,8 +58,7 @@ std::vector<Lifetime> Lifetimes(const Program& program,
   for (int i = 0; i < instructions; ++i) {
     const Instruction& instruction = program.instructions[i];
     const bool writes = instruction.opcode == Opcode::kWriteVariable;
-    if (writes || (instruction.opcode == Opcode::kReshape &&
-                   IsView(program, instruction))) {
+    if (IsView(program, instruction)) {
       owner[instruction.results[0]] = owner[instruction.operands[0]];
     }
     for (int operand : instruction.operands) {

@@ -12,23 +12,6 @@
 namespace mtf::internal {
 namespace {
 
-// Whether an instruction only moves or slices its operand.
-bool OnlyMoves(Opcode opcode) {
-  return opcode == Opcode::kReshape || opcode == Opcode::kSlice ||
-         opcode == Opcode::kPad || opcode == Opcode::kAllGather ||
-         opcode == Opcode::kAllSlice || opcode == Opcode::kAllToAll ||
-         opcode == Opcode::kCollectivePermute;
-}
-
-bool IsElementwise(Opcode opcode) {
-  return opcode == Opcode::kMap || opcode == Opcode::kMask;
-}
-
-bool IsSource(Opcode opcode) {
-  return opcode == Opcode::kInput || opcode == Opcode::kConstant ||
-         opcode == Opcode::kRandom || opcode == Opcode::kReadVariable;
-}
-
 class PurposeFinder {
  public:
   explicit PurposeFinder(const Program& program)
@@ -102,7 +85,8 @@ class PurposeFinder {
     };
     if (IsCollective(instruction.opcode)) {
       count(OperandOf(instruction, result));
-    } else if (OnlyMoves(instruction.opcode)) {
+    } else if (OnlyMoves(instruction.opcode) ||
+               instruction.opcode == Opcode::kPad) {
       count(instruction.operands[0]);
     } else if (IsElementwise(instruction.opcode)) {
       for (int operand : instruction.operands) {

@@ -60,7 +60,7 @@ class MovedBytes {
         for (int operand : instruction.operands) {
           CountOperand(operand, static_cast<int>(i));
         }
-      } else if (Reduces(instruction.opcode)) {
+      } else if (ReducesAxes(instruction.opcode)) {
         CountSums(instruction);
       }
     }
@@ -69,13 +69,10 @@ class MovedBytes {
   double of(int instruction) const { return bytes_[instruction]; }
 
  private:
-  static bool Reduces(Opcode opcode) {
-    return opcode == Opcode::kAllReduce || opcode == Opcode::kReduceScatter;
-  }
-
   double WireBytesOf(const Instruction& instruction, int operand) const {
+    const AxisList& axes = instruction.Get<CollectiveAttributes>().axes;
     return static_cast<double>(WireBytes(CollectiveOf(instruction.opcode),
-                                         program_.mesh.SizeOf(instruction.axes),
+                                         program_.mesh.SizeOf(axes),
                                          LocalBytes(program_, operand)));
   }
 
@@ -108,10 +105,11 @@ class MovedBytes {
   // Divides the bytes of a reduction among the einsums whose unreduced results
   // it sums.
   void CountSums(const Instruction& reduction) {
+    const AxisSet axes = SetOf(reduction.Get<CollectiveAttributes>().axes);
     for (int operand : reduction.operands) {
       std::vector<int> einsums;
       absl::flat_hash_set<int> seen;
-      FindEinsums(operand, SetOf(reduction.axes), einsums, seen);
+      FindEinsums(operand, axes, einsums, seen);
       for (int einsum : einsums) {
         bytes_[einsum] += WireBytesOf(reduction, operand) /
                           static_cast<double>(einsums.size());

@@ -139,7 +139,7 @@ std::vector<ExplainedCollective> Collectives(
     collective.site = cost.site.ToString();
     collective.bytes = cost.bytes;
     collective.asynchronous =
-        program.instructions[cost.instruction].asynchronous;
+        IsAsynchronous(program.instructions[cost.instruction]);
     collective.no_change = collective.rule.empty() ? kNoRule : "not tried";
   }
   return collectives;
@@ -195,8 +195,9 @@ std::vector<TensorPlacement> TensorPlacements(const Program& program) {
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kInput) continue;
     const ProgramValue& value = program.values[instruction.results[0]];
-    tensors.push_back(PlacementOf(program, instruction.symbol, "input",
-                                  value.dtype, value.shape, value.layout));
+    tensors.push_back(
+        PlacementOf(program, instruction.Get<NameAttributes>().name, "input",
+                    value.dtype, value.shape, value.layout));
   }
   for (const ProgramVariable& variable : program.variables) {
     const bool state = variable.section == RuleSection::kOptimizer;

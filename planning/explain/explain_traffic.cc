@@ -16,7 +16,8 @@ absl::string_view SourceOf(const Program& program,
                            const std::vector<int>& producers, int value) {
   while (producers[value] >= 0) {
     const Instruction& producer = program.instructions[producers[value]];
-    if (producer.opcode == Opcode::kReadVariable) return producer.symbol;
+    if (producer.opcode == Opcode::kReadVariable)
+      return producer.Get<NameAttributes>().name;
     if (!IsCollective(producer.opcode)) {
       if (producer.origin < 0) break;
       return program.origins[producer.origin].operation;

@@ -56,8 +56,7 @@ HeldBytes HeldAlong(const Program& program,
   const std::vector<bool> ahead = FindDerivedFromVariables(program);
   for (size_t i = 0; i < count; ++i) {
     const Instruction& instruction = program.instructions[i];
-    const bool joins = instruction.opcode == Opcode::kAllReduce ||
-                       instruction.opcode == Opcode::kReduceScatter;
+    const bool joins = ReducesAxes(instruction.opcode);
     uint64_t key =
         Mixed(static_cast<uint64_t>(instruction.opcode),
               instruction.origin < 0 ? 0 : names[instruction.origin]);

@@ -42,8 +42,7 @@ std::vector<bool> FindWaits(const Program& program, double& stops) {
       case Opcode::kReshape:  // may be a view; if not, it only adds time
         return false;
       default:
-        return !IsCollective(instruction.opcode) ||
-               instruction.opcode == Opcode::kAllSlice;
+        return !Communicates(instruction.opcode);
     }
   };
   const int count = static_cast<int>(program.instructions.size());
@@ -95,10 +94,7 @@ Moves MovesOf(const Graph& graph, const Program& program,
   const std::vector<bool> waits = FindWaits(program, stops);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
-    if (!IsCollective(instruction.opcode) ||
-        instruction.opcode == Opcode::kAllSlice) {
-      continue;
-    }
+    if (!Communicates(instruction.opcode)) continue;
     const std::string name =
         instruction.origin < 0 ? ""
                                : program.origins[instruction.origin].operation;

@@ -243,17 +243,15 @@ class Counter {
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
       if (instruction.opcode == Opcode::kReadVariable) {
-        const ProgramVariable* of = program_.FindVariable(instruction.symbol);
+        const ProgramVariable* of =
+            program_.FindVariable(instruction.Get<NameAttributes>().name);
         if (of->section == RuleSection::kParameters) {
           variable[instruction.results[0]] = instruction.results[0];
         }
         continue;
       }
       const bool casts =
-          instruction.opcode == Opcode::kMap &&
-          instruction.operands.size() == 1 &&
-          instruction.expression.steps.size() == 1 &&
-          instruction.expression.steps[0].function == ScalarFunction::kCast;
+          instruction.operands.size() == 1 && IsCast(instruction);
       for (int operand : instruction.operands) {
         if (variable[operand] < 0 || Updates(instruction)) continue;
         if (casts) {

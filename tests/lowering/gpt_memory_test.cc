@@ -58,7 +58,8 @@ std::vector<int> GradientsIn(const Graph& graph, const Program& program) {
   std::vector<int> gradients;
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kWriteVariable) continue;
-    const VariableInfo& info = *infos.at(instruction.symbol);
+    const VariableInfo& info =
+        *infos.at(instruction.Get<NameAttributes>().name);
     if (info.kind != VariableKind::kParameter) continue;
     for (int source :
          SourcesOf(program, producers, instruction.operands[0],

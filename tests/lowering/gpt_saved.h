@@ -43,10 +43,9 @@ inline Saved SavedOf(const Graph&, const Program& program) {
   for (const Instruction& instruction : program.instructions) {
     backward = backward || is_backward(instruction);
     for (int result : instruction.results) {
-      owner[result] =
-          instruction.opcode == Opcode::kReshape && IsView(program, instruction)
-              ? owner[instruction.operands[0]]
-              : result;
+      owner[result] = IsFreeReshape(program, instruction)
+                          ? owner[instruction.operands[0]]
+                          : result;
       forward[result] = !backward;
     }
     if (!backward) continue;

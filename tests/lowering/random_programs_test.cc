@@ -109,7 +109,8 @@ class MemoryCheck {
     }
     for (const Instruction& instruction : program_.instructions) {
       if (instruction.opcode == Opcode::kWriteVariable &&
-          last_write_[instruction.symbol] == instruction.results[0]) {
+          last_write_[instruction.Get<NameAttributes>().name] ==
+              instruction.results[0]) {
         Read(instruction.operands[0]);  // copied when the step ends
       }
     }
@@ -174,7 +175,7 @@ class MemoryCheck {
     if (instruction.opcode == Opcode::kInput)
       return false;  // filled before the step
     if (instruction.opcode == Opcode::kWriteVariable) {
-      last_write_[instruction.symbol] = result;
+      last_write_[instruction.Get<NameAttributes>().name] = result;
     }
     switch (buffer(result).storage) {
       case Storage::kNone:  // a view

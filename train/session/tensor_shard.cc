@@ -65,10 +65,11 @@ absl::StatusOr<const ProgramValue*> FindInput(const Program& program,
   std::vector<std::string> names;
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kInput) continue;
-    if (instruction.symbol == name) {
+    const std::string& input = instruction.Get<NameAttributes>().name;
+    if (input == name) {
       return &program.values[instruction.results[0]];
     }
-    names.push_back(instruction.symbol);
+    names.push_back(input);
   }
   return NoSuchName("input of this request", name, names);
 }
@@ -76,7 +77,8 @@ absl::StatusOr<const ProgramValue*> FindInput(const Program& program,
 const ProgramValue& OutputValue(const Program& program,
                                 absl::string_view name) {
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.opcode == Opcode::kOutput && instruction.symbol == name) {
+    if (instruction.opcode == Opcode::kOutput &&
+        instruction.Get<NameAttributes>().name == name) {
       return program.values[instruction.operands[0]];
     }
   }

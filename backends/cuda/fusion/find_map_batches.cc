@@ -22,7 +22,7 @@ bool IsFlat(const Program& program, const Instruction& map) {
       return false;
     }
   }
-  for (const MapStep& step : map.expression.steps) {
+  for (const MapStep& step : ExpressionOf(map).steps) {
     if (step.function == ScalarFunction::kIota) return false;
   }
   return true;

@@ -112,7 +112,7 @@ class SectionWriter {
                               : dataflow_.inputs[source.input].dtype());
       }
       const StepText steps =
-          WriteSteps(members_[i].instruction().expression, names, dtypes,
+          WriteSteps(ExpressionOf(members_[i].instruction()), names, dtypes,
                      absl::StrCat("s", i, "_"), std::string(2 * depth, ' '),
                      rows_, [](const std::string&) -> std::string {
                        MTF_CHECK(false) << "section not found in its batch";

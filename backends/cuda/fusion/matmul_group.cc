@@ -78,7 +78,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
     }
   }
   absl::StatusOr<std::unique_ptr<Kernel>> kernel = PrepareMatmul(
-      runtime, scratch, *members[0].instruction().einsum, x, y, z, finish);
+      runtime, scratch, *members[0].instruction().Get<EinsumAttributes>().plan,
+      x, y, z, finish);
   if (absl::IsUnimplemented(kernel.status())) return std::unique_ptr<Kernel>();
   return kernel;
 }
@@ -90,7 +91,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareBiasGradient(
   const int operand = SummedOperand(*einsum.program, einsum.instruction(),
                                     reduce.instruction());
   if (operand < 0) return std::unique_ptr<Kernel>();
-  const EinsumPlan& plan = *einsum.instruction().einsum;
+  const EinsumPlan& plan = *einsum.instruction().Get<EinsumAttributes>().plan;
   const BoundValue &x = einsum.operands[0], &y = einsum.operands[1];
   const BoundValue &z = einsum.results[0], &sums = reduce.results[0];
   for (const BoundValue* read : {&x, &y}) {

@@ -28,16 +28,14 @@ int64_t RoundUp(int64_t a, int64_t b) { return Ceil(a, b) * b; }
 
 RowSpace::RowSpace(absl::Span<const Binding> members) {
   for (const Binding& member : members) {
-    const Instruction& instruction = member.instruction();
-    if (instruction.opcode != Opcode::kReduce || !ReducesColumns(member)) {
-      continue;
-    }
-    const int rank = instruction.iteration.rank();
+    const auto* reduce = member.instruction().Find<ReduceAttributes>();
+    if (reduce == nullptr || !ReducesColumns(member)) continue;
+    const int rank = reduce->iteration.rank();
     const int row_rank = member.results[0].value->shape.rank();
     for (int i = 0; i < rank; ++i) {
       const int64_t extent = member.iteration[i].extent;
       (i < row_rank ? row_dims_ : column_dims_)
-          .push_back({instruction.iteration[i].name, extent});
+          .push_back({reduce->iteration[i].name, extent});
       (i < row_rank ? rows_ : columns_) *= extent;
     }
     return;
@@ -47,7 +45,8 @@ RowSpace::RowSpace(absl::Span<const Binding> members) {
 bool RowSpace::ReducesColumns(const Binding& reduce) {
   const Shape& result = reduce.results[0].value->shape;
   return result.rank() > 0 &&
-         result[0].name == reduce.instruction().iteration[0].name;
+         result[0].name ==
+             reduce.instruction().Get<ReduceAttributes>().iteration[0].name;
 }
 
 bool RowSpace::HasAny(const std::vector<Dim>& dims, const BoundValue& value) {
@@ -106,11 +105,11 @@ std::string RowSpace::ColumnOffset(const BoundValue& value) const {
 
 std::string RowSpace::IotaText(const Binding& member,
                                const std::string& dimension) const {
-  const bool reduce = member.instruction().opcode == Opcode::kReduce;
+  const auto* reduce = member.instruction().Find<ReduceAttributes>();
   const Shape& shape =
-      reduce ? member.instruction().iteration : member.results[0].value->shape;
+      reduce != nullptr ? reduce->iteration : member.results[0].value->shape;
   const std::vector<ShardedDimension>& dims =
-      reduce ? member.iteration : member.results[0].dims;
+      reduce != nullptr ? member.iteration : member.results[0].dims;
   const int dim_index = shape.Find(dimension);
   MTF_CHECK_GE(dim_index, 0);
   const std::string offset = absl::StrCat(dims[dim_index].offset, "LL");

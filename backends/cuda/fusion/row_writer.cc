@@ -33,7 +33,7 @@ StepText RowGroupWriter::Steps(int member) {
     names.push_back(Register(source));
     dtypes.push_back(DTypeOf(source));
   }
-  return WriteSteps(plan_.member(member).instruction().expression, names,
+  return WriteSteps(ExpressionOf(plan_.member(member).instruction()), names,
                     dtypes, absl::StrCat("s", member, "_"), Indent(), row_text_,
                     [&](const std::string& dim) {
                       return plan_.space().IotaText(plan_.member(member), dim);
@@ -178,14 +178,14 @@ void RowGroupWriter::WritePhase(int phase) {
   };
   std::vector<Total> totals;
   for (int i : reductions) {
-    const Instruction& instruction = plan_.member(i).instruction();
-    const DType dtype = instruction.expression.result_dtype();
+    const auto& reduce = plan_.member(i).instruction().Get<ReduceAttributes>();
+    const DType dtype = reduce.expression.result_dtype();
     Total& total = totals.emplace_back();
-    total.type = TotalType(instruction.reduce_kind, dtype);
+    total.type = TotalType(reduce.kind, dtype);
     // Floats of a pack are added in float32, as in a single reduction.
     total.run = total.type == "double" ? "float" : total.type;
-    total.identity = IdentityText(instruction.reduce_kind, dtype);
-    total.kind = ReduceKindText(instruction.reduce_kind);
+    total.identity = IdentityText(reduce.kind, dtype);
+    total.kind = ReduceKindText(reduce.kind);
     Line(absl::StrCat(total.type, " total", i, " = ", total.identity, ";"));
   }
   OpenColumns();

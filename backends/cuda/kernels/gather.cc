@@ -18,7 +18,7 @@ IndexWalk::IndexWalk(const Binding& binding, const BoundValue& table,
       indices_("i", 3),
       columns_("c", 2),
       matched_offsets_("m", 1) {
-  const std::string& dimension = binding.instruction().dimension;
+  const std::string& dimension = DimensionOf(binding.instruction());
   const Shape& table_shape = table.value->shape;
   const Shape& shape = indices.value->shape;
   const int dim = table_shape.Find(dimension);

@@ -178,7 +178,8 @@ KernelOr PrepareConstant(Runtime& runtime, const Binding& binding) {
     int64_t bytes_;
   };
   const BoundValue& result = binding.results[0];
-  const std::vector<double>& data = binding.instruction().data;
+  const std::vector<double>& data =
+      binding.instruction().Get<ConstantAttributes>().elements;
   const int rank = result.value->shape.rank();
   const int64_t size = DTypeSize(result.dtype());
   std::vector<std::byte> bytes(result.elements() * size);
@@ -263,24 +264,24 @@ KernelOr PrepareReshape(Runtime& runtime, const Binding& binding) {
 }
 
 KernelOr PrepareSlice(Runtime& runtime, const Binding& binding) {
-  const Instruction& slice = binding.instruction();
+  const auto& slice = binding.instruction().Get<SliceAttributes>();
   return PrepareConcatenation(runtime, binding.operands, binding.results[0],
                               slice.dimension, -slice.begin, 0);
 }
 
 KernelOr PreparePad(Runtime& runtime, const Binding& binding) {
-  const Instruction& pad = binding.instruction();
+  const auto& pad = binding.instruction().Get<PadAttributes>();
   return PrepareConcatenation(runtime, binding.operands, binding.results[0],
-                              pad.dimension, pad.begin, pad.fill);
+                              pad.dimension, pad.before, pad.fill);
 }
 
 KernelOr PrepareConcat(Runtime& runtime, const Binding& binding) {
   return PrepareConcatenation(runtime, binding.operands, binding.results[0],
-                              binding.instruction().dimension, 0, 0);
+                              DimensionOf(binding.instruction()), 0, 0);
 }
 
 KernelOr PrepareMask(Runtime& runtime, const Binding& binding) {
-  const Instruction& mask = binding.instruction();
+  const auto& mask = binding.instruction().Get<MaskAttributes>();
   const BoundValue &x = binding.operands[0], &result = binding.results[0];
   auto kernel = std::make_unique<KernelList>();
   if (x.data != result.data) {
@@ -289,7 +290,7 @@ KernelOr PrepareMask(Runtime& runtime, const Binding& binding) {
         x.data, result.data)));
   }
   const uint64_t filler = Encode(result.dtype(), mask.fill);
-  for (int dim : mask.mask_dims) {
+  for (int dim : mask.dims) {
     const ShardedDimension& local = result.dims[dim];
     if (local.valid == local.extent) continue;
     MTF_RETURN_IF_ERROR(kernel->Add(
@@ -299,7 +300,7 @@ KernelOr PrepareMask(Runtime& runtime, const Binding& binding) {
 }
 
 KernelOr PrepareAllSlice(Runtime& runtime, const Binding& binding) {
-  const Instruction& slice = binding.instruction();
+  const auto& slice = binding.instruction().Get<CollectiveAttributes>();
   const BoundValue& result = binding.results[0];
   const int64_t count = result.dims[slice.dim].extent;
   const int64_t block =

@@ -13,7 +13,7 @@ namespace mtf::cuda {
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareRandom(Runtime& runtime,
                                                       StepState& step_state,
                                                       const Binding& binding) {
-  const Instruction& instruction = binding.instruction();
+  const auto& random = binding.instruction().Get<RandomAttributes>();
   const BoundValue& result = binding.results[0];
   const int64_t count = result.elements();
   std::vector<Launch> launches;
@@ -38,15 +38,14 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRandom(Runtime& runtime,
   // The global tensor may have more elements than the local shard.
   writer.SetIndexReach(shape.num_elements() + count);
   const std::string start = writer.Number(first);
-  const bool uniform = instruction.random_kind == RandomKind::kUniform;
-  const std::string stream = writer.Number(instruction.stream);
+  const bool uniform = random.kind == RandomKind::kUniform;
+  const std::string stream = writer.Number(random.stream);
   writer.Add(writer.GridLoop("i", count), nest.Coordinates("    "),
              "    const u64 element = (u64)(", start, " + ",
              SumText({nest.Offset(0)}), ");\n    const Words words = PhiloxAt(",
              state, "[0], (u32)", stream, ", ",
-             instruction.per_step ? state + "[1]" : "0u",
-             ", element);\n    Put(", y, "[i], ",
-             uniform ? "Uniform" : "Normal", "(words));\n  }\n");
+             random.per_step ? state + "[1]" : "0u", ", element);\n    Put(", y,
+             "[i], ", uniform ? "Uniform" : "Normal", "(words));\n  }\n");
   launches.emplace_back();
   MTF_ASSIGN_OR_RETURN(
       launches[0],

@@ -40,19 +40,20 @@ class ScanWriter {
  public:
   ScanWriter(const Binding& binding, bool scans)
       : scans_(scans),
-        lines_(LinesOf(binding.operands[0], binding.instruction().dimension,
+        lines_(LinesOf(binding.operands[0], DimensionOf(binding.instruction()),
                        !scans                         ? &binding.results[0]
                        : binding.operands.size() == 2 ? &binding.operands[1]
                                                       : nullptr)),
         rows_(lines_.inner == 1),
         writer_(scans ? "scan" : "reduce_blocks",
                 !rows_ && lines_.block >= kLongColumn ? 1024 : 256),
-        kind_(ReduceKindText(binding.instruction().reduce_kind)),
+        kind_(ReduceKindText(ReductionOf(binding.instruction()))),
         total_(IsFloat(binding.operands[0].dtype()) ? "float" : "i64"),
-        identity_(IdentityText(binding.instruction().reduce_kind,
+        identity_(IdentityText(ReductionOf(binding.instruction()),
                                binding.operands[0].dtype())),
-        exclusive_(binding.instruction().exclusive),
-        reverse_(binding.instruction().reverse) {
+        exclusive_(scans &&
+                   binding.instruction().Get<ScanAttributes>().exclusive),
+        reverse_(scans && binding.instruction().Get<ScanAttributes>().reverse) {
     // Other kernels add floats in double.
     if (identity_ == "0.0") identity_ = "0.0f";
     writer_.UseReduce();

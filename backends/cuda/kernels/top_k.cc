@@ -95,7 +95,7 @@ class TopKWriter {
  public:
   explicit TopKWriter(const Binding& binding)
       : lines_(LinesOf(
-            binding.operands[0], binding.instruction().dimension,
+            binding.operands[0], DimensionOf(binding.instruction()),
             binding.results.size() == 2 ? &binding.results[1] : nullptr)),
         k_(binding.results[0].dims.back()),
         units_(lines_.lines() * lines_.blocks),

@@ -177,8 +177,9 @@ LocalTensor DeviceCase::Run(const std::string& device_name, int num_threads) {
       }
       return dims;
     };
-    instruction.einsum = std::make_shared<const EinsumPlan>(PlanEinsum(
-        strided(operands[0]), strided(operands[1]), strided(result)));
+    instruction.Get<EinsumAttributes>().plan =
+        std::make_shared<const EinsumPlan>(PlanEinsum(
+            strided(operands[0]), strided(operands[1]), strided(result)));
   }
   program.instructions.push_back(instruction);
   // No value is added from here on, so pointers to them stay valid.

@@ -29,7 +29,7 @@ DeviceCase EinsumCase(const std::string& x, const std::string& y,
                       const std::string& z,
                       const std::map<char, int64_t>& sizes, DType dtype) {
   DeviceCase test;
-  test.instruction.opcode = Opcode::kEinsum;
+  test.instruction = Instruction(Opcode::kEinsum);
   test.operands = {Unsharded(ShapeOf(x, sizes), dtype),
                    Unsharded(ShapeOf(y, sizes), dtype)};
   test.result = Unsharded(ShapeOf(z, sizes), dtype);

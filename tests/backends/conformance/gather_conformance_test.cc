@@ -18,8 +18,7 @@ const Dimension kVocab{"vocab", 10}, kBatch{"batch", 3}, kLength{"length", 4},
 DeviceCase Case(Opcode opcode, LocalTensor first, LocalTensor indices,
                 LocalTensor result) {
   DeviceCase test;
-  test.instruction.opcode = opcode;
-  test.instruction.dimension = "vocab";
+  test.instruction = Instruction(opcode, GatherAttributes{"vocab", ""});
   test.operands = {std::move(first), std::move(indices)};
   test.result = std::move(result);
   return test;

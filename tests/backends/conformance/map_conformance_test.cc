@@ -45,8 +45,8 @@ DType ResultOf(F function, DType dtype) {
 DeviceCase RowCase(F function, DType dtype, const Shape& shape) {
   DeviceCase test;
   const int arity = InfoOf(function).arity;
-  test.instruction.opcode = Opcode::kMap;
-  test.instruction.expression =
+  test.instruction = Instruction(Opcode::kMap);
+  ExpressionOf(test.instruction) =
       MapExpression::Single(function, ResultOf(function, dtype), arity);
   test.result = Unsharded(shape, ResultOf(function, dtype));
   return test;
@@ -159,8 +159,8 @@ TEST_P(MapTest, EveryCast) {
       SCOPED_TRACE(std::string(DTypeName(from)) + " to " +
                    std::string(DTypeName(to)));
       DeviceCase test;
-      test.instruction.opcode = Opcode::kMap;
-      test.instruction.expression = MapExpression::Cast(to);
+      test.instruction = Instruction(Opcode::kMap);
+      ExpressionOf(test.instruction) = MapExpression::Cast(to);
       std::vector<double> values = numbers;
       if (IsInteger(from)) {
         for (double& value : values) value = std::trunc(value);
@@ -182,8 +182,8 @@ TEST_P(MapTest, EveryCast) {
 TEST_P(MapTest, FloatsOutOfIntegerRangeSaturate) {
   const double inf = std::numeric_limits<double>::infinity();
   DeviceCase test;
-  test.instruction.opcode = Opcode::kMap;
-  test.instruction.expression = MapExpression::Cast(kInt32);
+  test.instruction = Instruction(Opcode::kMap);
+  ExpressionOf(test.instruction) = MapExpression::Cast(kInt32);
   test.operands = {
       Unsharded({{"a", 5}}, kFloat32, {inf, -inf, 3e9, -3e9, std::nan("")})};
   test.result = Unsharded({{"a", 5}}, kInt32);
@@ -195,28 +195,28 @@ TEST_P(MapTest, FloatsOutOfIntegerRangeSaturate) {
 TEST_P(MapTest, IntegersWrapAfterEveryStep) {
   const Shape shape{{"a", 4}};
   DeviceCase test;
-  test.instruction.opcode = Opcode::kMap;
+  test.instruction = Instruction(Opcode::kMap);
   test.operands = {
       Unsharded(shape, kInt32, {2147483647, -2147483648.0, 65536, 100003})};
   test.result = Unsharded(shape, kInt32);
   LocalTensor want = test.result;
   const MapStep square{F::kSquare, kInt32, {0}, 0, ""};
-  test.instruction.expression = {1, {square}};
+  ExpressionOf(test.instruction) = {1, {square}};
   want.values = {1, 0, 0, 1410665417};
   ExpectSame(test.Run(GetParam()), want);
   // The same within an expression, where registers may be wider.
-  test.instruction.expression = {1,
-                                 {square,
-                                  {F::kLiteral, kInt32, {}, 2, ""},
-                                  {F::kFloorDivide, kInt32, {1, 2}, 0, ""}}};
+  ExpressionOf(test.instruction) = {1,
+                                    {square,
+                                     {F::kLiteral, kInt32, {}, 2, ""},
+                                     {F::kFloorDivide, kInt32, {1, 2}, 0, ""}}};
   want.values = {0, 0, 0, 705332708};
   ExpectSame(test.Run(GetParam()), want);
-  test.instruction.expression = {1,
-                                 {square,
-                                  {F::kCast, kInt64, {1}, 0, ""},
-                                  {F::kLiteral, kInt64, {}, 1 << 20, ""},
-                                  {F::kMultiply, kInt64, {2, 3}, 0, ""},
-                                  {F::kCast, kInt32, {4}, 0, ""}}};
+  ExpressionOf(test.instruction) = {1,
+                                    {square,
+                                     {F::kCast, kInt64, {1}, 0, ""},
+                                     {F::kLiteral, kInt64, {}, 1 << 20, ""},
+                                     {F::kMultiply, kInt64, {2, 3}, 0, ""},
+                                     {F::kCast, kInt32, {4}, 0, ""}}};
   want.values = {1 << 20, 0, 0, -1131413504};
   ExpectSame(test.Run(GetParam()), want);
 }
@@ -224,7 +224,7 @@ TEST_P(MapTest, IntegersWrapAfterEveryStep) {
 TEST_P(MapTest, Int64sWrapToo) {
   const Shape shape{{"a", 3}};
   DeviceCase test;
-  test.instruction.opcode = Opcode::kMap;
+  test.instruction = Instruction(Opcode::kMap);
   test.operands = {Unsharded(shape, kInt64, {-0x1p63, 0x1p62, 0x1p32})};
   test.result = Unsharded(shape, kInt64);
   LocalTensor want = test.result;
@@ -234,7 +234,7 @@ TEST_P(MapTest, Int64sWrapToo) {
            {F::kAbs, {-0x1p63, 0x1p62, 0x1p32}},
            {F::kSquare, {0, 0, 0}}}) {
     SCOPED_TRACE(std::string(InfoOf(function).text));
-    test.instruction.expression = MapExpression::Single(function, kInt64, 1);
+    ExpressionOf(test.instruction) = MapExpression::Single(function, kInt64, 1);
     want.values = values;
     ExpectSame(test.Run(GetParam()), want);
   }
@@ -250,8 +250,8 @@ TEST_P(MapTest, ALiteralIsRoundedToItsDType) {
       SCOPED_TRACE(std::string(DTypeName(dtype)) + " " +
                    std::to_string(number));
       DeviceCase test;
-      test.instruction.opcode = Opcode::kMap;
-      test.instruction.expression = MapExpression::Literal(number, dtype);
+      test.instruction = Instruction(Opcode::kMap);
+      ExpressionOf(test.instruction) = MapExpression::Literal(number, dtype);
       test.result = Unsharded({{"a", 3}}, dtype);
       // Rounded as in memory.
       ExpectSame(test.Run(GetParam()),
@@ -267,8 +267,8 @@ DeviceCase FusedCase(DType dtype) {
   const std::vector<ShardedDimension> dims = {
       {3, 0, 3}, {20, 20, 20}, {13, 0, 13}};
   DeviceCase test;
-  test.instruction.opcode = Opcode::kMap;
-  MapExpression& e = test.instruction.expression;
+  test.instruction = Instruction(Opcode::kMap);
+  MapExpression& e = ExpressionOf(test.instruction);
   e.num_operands = 2;
   e.steps = {
       {F::kIota, kInt32, {}, 0, "query"},         // $2
@@ -315,10 +315,11 @@ TEST_P(MapTest, FusingKeepsTheBits) {
   const LocalTensor x = Unsharded(shape, kBFloat16),
                     y = Unsharded(shape, kBFloat16);
   DeviceCase fused;
-  fused.instruction.opcode = Opcode::kMap;
-  fused.instruction.expression = {2,
-                                  {{F::kGelu, kBFloat16, {0}, 0, ""},
-                                   {F::kMultiply, kBFloat16, {2, 1}, 0, ""}}};
+  fused.instruction = Instruction(Opcode::kMap);
+  ExpressionOf(fused.instruction) = {
+      2,
+      {{F::kGelu, kBFloat16, {0}, 0, ""},
+       {F::kMultiply, kBFloat16, {2, 1}, 0, ""}}};
   fused.operands = {x, y};
   fused.result = Unsharded(shape, kBFloat16);
   DeviceCase first = RowCase(F::kGelu, kBFloat16, shape);
@@ -332,17 +333,17 @@ TEST_P(MapTest, FusingKeepsTheBits) {
 // the last step.
 TEST_P(MapTest, ACastToAWiderDTypeKeepsTheRounding) {
   DeviceCase test;
-  test.instruction.opcode = Opcode::kMap;
+  test.instruction = Instruction(Opcode::kMap);
   test.operands = {Unsharded({{"a", 3}}, kBFloat16, {256, 3, 1}),
                    Unsharded({{"a", 3}}, kBFloat16, {1, 128, 1.0078125})};
   test.result = Unsharded({{"a", 3}}, kFloat32);
-  test.instruction.expression = {
+  ExpressionOf(test.instruction) = {
       2,
       {{F::kAdd, kBFloat16, {0, 1}, 0, ""}, {F::kCast, kFloat32, {2}, 0, ""}}};
   LocalTensor want = test.result;
   want.values = {256, 131, 2};
   ExpectSame(test.Run(GetParam()), want);
-  test.instruction.expression.steps[0].function = F::kDivide;
+  ExpressionOf(test.instruction).steps[0].function = F::kDivide;
   want.values = {256, 0.0234375, 0.9921875};
   ExpectSame(test.Run(GetParam()), want);
 }
@@ -389,13 +390,13 @@ TEST_P(MapTest, ALiteralFillsAndAnIotaCounts) {
   for (DType dtype : {kFloat32, kBFloat16, kFloat16, kInt32, kInt64}) {
     SCOPED_TRACE(std::string(DTypeName(dtype)));
     DeviceCase test;
-    test.instruction.opcode = Opcode::kMap;
-    test.instruction.expression = MapExpression::Literal(-2, dtype);
+    test.instruction = Instruction(Opcode::kMap);
+    ExpressionOf(test.instruction) = MapExpression::Literal(-2, dtype);
     test.result = Unsharded({{"a", 600}, {"b", 3}}, dtype);
     LocalTensor want = test.result;
     for (double& value : want.values) value = -2;
     ExpectSame(test.Run(GetParam()), want);
-    test.instruction.expression = MapExpression::Iota("a", dtype);
+    ExpressionOf(test.instruction) = MapExpression::Iota("a", dtype);
     ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
       want.At(here) = static_cast<double>(here.at("a"));
     });

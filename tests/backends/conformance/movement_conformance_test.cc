@@ -28,9 +28,8 @@ TEST_P(MovementTest, SliceKeepsPaddingOfOtherDimensionsAndZeroesItsOwn) {
   for (DType dtype : kAllDTypes) {
     for (int64_t begin : {0, 3}) {
       DeviceCase test;
-      test.instruction.opcode = Opcode::kSlice;
-      test.instruction.dimension = "b";
-      test.instruction.begin = begin;
+      test.instruction =
+          Instruction(Opcode::kSlice, SliceAttributes{"b", begin});
       // b has 8 elements and extent 9, a has 3 elements and extent 4.
       test.operands = {
           Shard({kA, kB, kC}, {{4, 0, 3}, {9, 0, 8}, {5, 0, 5}}, dtype)};
@@ -51,10 +50,7 @@ TEST_P(MovementTest, SliceKeepsPaddingOfOtherDimensionsAndZeroesItsOwn) {
 TEST_P(MovementTest, PadFillsBeforeAndAfter) {
   for (DType dtype : {kFloat32, kBFloat16, kInt64, kBool}) {
     DeviceCase test;
-    test.instruction.opcode = Opcode::kPad;
-    test.instruction.dimension = "b";
-    test.instruction.begin = 2;
-    test.instruction.fill = 1;
+    test.instruction = Instruction(Opcode::kPad, PadAttributes{"b", 2, 1});
     test.operands = {Shard({kB, kA}, {{9, 0, 8}, {3, 0, 3}}, dtype)};
     // 2 before, 8 elements, 3 after, and one element of padding.
     test.result = Shard({{"b", 13}, kA}, {{14, 0, 13}, {3, 0, 3}}, dtype);
@@ -72,20 +68,19 @@ TEST_P(MovementTest, PadFillsBeforeAndAfter) {
 
 TEST_P(MovementTest, PadWithInfinity) {
   DeviceCase test;
-  test.instruction.opcode = Opcode::kPad;
-  test.instruction.dimension = "a";
-  test.instruction.fill = -std::numeric_limits<double>::infinity();
+  test.instruction = Instruction(
+      Opcode::kPad,
+      PadAttributes{"a", 0, -std::numeric_limits<double>::infinity()});
   test.operands = {Unsharded({kA})};
   test.result = Unsharded({{"a", 4}});
-  EXPECT_EQ(test.Run(GetParam()).values[3], test.instruction.fill);
+  EXPECT_EQ(test.Run(GetParam()).values[3], FillOf(test.instruction));
 }
 
 TEST_P(MovementTest, ConcatJoinsValidElements) {
   for (int dim : {0, 1, 2}) {
     const std::string name = Shape{kA, kB, kC}[dim].name;
     DeviceCase test;
-    test.instruction.opcode = Opcode::kConcat;
-    test.instruction.dimension = name;
+    test.instruction = Instruction(Opcode::kConcat, ConcatAttributes{name});
     int64_t total = 0;
     for (int64_t size : {2, 1, 4}) {
       Shape shape{kA, kB, kC};
@@ -117,9 +112,7 @@ TEST_P(MovementTest, MaskFillsPaddingOfItsDimensions) {
   for (DType dtype : {kFloat32, kFloat16, kInt32}) {
     for (bool in_place : {false, true}) {
       DeviceCase test;
-      test.instruction.opcode = Opcode::kMask;
-      test.instruction.mask_dims = {0, 2};
-      test.instruction.fill = -7;
+      test.instruction = Instruction(Opcode::kMask, MaskAttributes{{0, 2}, -7});
       const std::vector<ShardedDimension> dims = {
           {4, 0, 3}, {8, 0, 6}, {5, 0, 2}};
       test.operands = {Shard({kA, kB, kC}, dims, dtype)};
@@ -136,14 +129,15 @@ TEST_P(MovementTest, MaskFillsPaddingOfItsDimensions) {
 
 TEST_P(MovementTest, MaskOfIntegersByAnIdentity) {
   DeviceCase test;
-  test.instruction.opcode = Opcode::kMask;
-  test.instruction.mask_dims = {0};
-  test.instruction.fill = -std::numeric_limits<double>::infinity();
+  test.instruction = Instruction(
+      Opcode::kMask,
+      MaskAttributes{{0}, -std::numeric_limits<double>::infinity()});
   test.operands = {Shard({kA}, {{4, 0, 3}}, kInt32)};
   test.result = test.operands[0];
   EXPECT_EQ(test.Run(GetParam()).values[3], -2147483648.0);
   // The largest int64, not the double below it: 2^63 - 1 reads as 2^63.
-  test.instruction.fill = std::numeric_limits<double>::infinity();
+  test.instruction.Get<MaskAttributes>().fill =
+      std::numeric_limits<double>::infinity();
   test.operands = {Shard({kA}, {{4, 0, 3}}, kInt64)};
   test.result = test.operands[0];
   EXPECT_EQ(test.Run(GetParam()).values[3], 0x1p63);
@@ -153,9 +147,9 @@ TEST_P(MovementTest, AllSliceTakesTheBlockOfItsRank) {
   const Mesh mesh = *Mesh::Parse("x:2,y:2,z:2");
   for (int64_t rank = 0; rank < 8; ++rank) {
     DeviceCase test;
-    test.instruction.opcode = Opcode::kAllSlice;
-    test.instruction.dim = 1;
-    test.instruction.axes = AxisList{2, 0};  // z major, x minor
+    test.instruction = Instruction(
+        Opcode::kAllSlice,
+        CollectiveAttributes{.axes = {2, 0}, .dim = 1});  // z major, x minor
     test.mesh = mesh;
     test.rank = rank;
     test.operands = {Unsharded({kA, kB, kC})};
@@ -175,9 +169,9 @@ TEST_P(MovementTest, AllSliceTakesTheBlockOfItsRank) {
 TEST_P(MovementTest, AConstantWritesTheShard) {
   for (DType dtype : kAllDTypes) {
     DeviceCase test;
-    test.instruction.opcode = Opcode::kConstant;
-    test.instruction.data.resize(24);
-    for (int i = 0; i < 24; ++i) test.instruction.data[i] = i % 2;
+    test.instruction = Instruction(Opcode::kConstant);
+    auto& elements = test.instruction.Get<ConstantAttributes>().elements;
+    for (int i = 0; i < 24; ++i) elements.push_back(i % 2);
     test.result = Shard({kA, kB}, {{3, 0, 3}, {4, 6, 2}}, dtype);
     LocalTensor want = test.result;
     ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
@@ -267,7 +261,7 @@ TEST_P(MovementTest, ReshapesFollowTrueSizes) {
     for (DType dtype : {kFloat32, kBool}) {
       SCOPED_TRACE(spec.name);
       DeviceCase test;
-      test.instruction.opcode = Opcode::kReshape;
+      test.instruction = Instruction(Opcode::kReshape);
       test.operands = {Shard(spec.from, spec.from_dims, dtype)};
       test.result = Filled(Shard(spec.to, spec.to_dims, dtype), 1);
       std::map<int64_t, double> elements;
@@ -290,7 +284,7 @@ TEST_P(MovementTest, ReshapesFollowTrueSizes) {
 
 TEST_P(MovementTest, ARenameKeepsPadding) {
   DeviceCase test;
-  test.instruction.opcode = Opcode::kReshape;
+  test.instruction = Instruction(Opcode::kReshape);
   test.operands = {Shard({kA, kB}, {{4, 0, 3}, {3, 6, 2}})};
   test.result = Shard({{"p", 3}, {"one", 1}, {"q", 8}},
                       {{4, 0, 3}, {1, 0, 1}, {3, 6, 2}});
@@ -303,9 +297,8 @@ TEST_P(MovementTest, ARenameKeepsPadding) {
 
 DeviceCase RandomCase(RandomKind kind, LocalTensor result) {
   DeviceCase test;
-  test.instruction.opcode = Opcode::kRandom;
-  test.instruction.random_kind = kind;
-  test.instruction.stream = 5;
+  test.instruction =
+      Instruction(Opcode::kRandom, RandomAttributes{.kind = kind, .stream = 5});
   test.context.seed = 11;
   test.context.step = 3;
   test.result = std::move(result);
@@ -330,7 +323,7 @@ TEST_P(MovementTest, NormalNumbersAreTheSameBitsEverywhere) {
 
 TEST_P(MovementTest, AStreamThatIsNotPerStepIgnoresTheStep) {
   DeviceCase test = RandomCase(RandomKind::kUniform, Unsharded({kA}));
-  test.instruction.per_step = false;
+  test.instruction.Get<RandomAttributes>().per_step = false;
   EXPECT_EQ(test.Run(GetParam()).values[2],
             UniformFromWord(PhiloxAt(11, 5, 0, 2).word[0]));
 }

@@ -18,12 +18,12 @@ MTF_INSTANTIATE_FOR_ALL_DEVICES(ReduceTest);
 DeviceCase ReduceCase(ReduceKind kind, std::vector<LocalTensor> operands,
                       LocalTensor result, const Shape& iteration) {
   DeviceCase test;
-  test.instruction.opcode = Opcode::kReduce;
-  test.instruction.reduce_kind = kind;
-  test.instruction.expression = MapExpression::Single(
+  test.instruction = Instruction(Opcode::kReduce);
+  test.instruction.Get<ReduceAttributes>().kind = kind;
+  ExpressionOf(test.instruction) = MapExpression::Single(
       operands.size() == 1 ? F::kIdentity : F::kMultiply, operands[0].dtype,
       static_cast<int>(operands.size()));
-  test.instruction.iteration = iteration;
+  test.instruction.Get<ReduceAttributes>().iteration = iteration;
   for (const Dimension& dim : iteration) {
     test.iteration.push_back({dim.size, 0, dim.size});
   }
@@ -48,11 +48,11 @@ double IdentityOf(ReduceKind kind, DType dtype) {
 // sum of absolute values.
 LocalTensor Expected(const DeviceCase& test, double* scale) {
   LocalTensor want = test.result, absolute = test.result;
-  const ReduceKind kind = test.instruction.reduce_kind;
+  const ReduceKind kind = ReductionOf(test.instruction);
   for (double& value : want.values) value = IdentityOf(kind, want.dtype);
   for (double& value : absolute.values) value = 0;
-  ForEachElement(test.instruction.iteration, test.iteration,
-                 [&](const Coordinates& here) {
+  ForEachElement(test.instruction.Get<ReduceAttributes>().iteration,
+                 test.iteration, [&](const Coordinates& here) {
                    double x = 1;
                    for (const LocalTensor& operand : test.operands) {
                      x *= operand.At(here);

@@ -50,11 +50,8 @@ double Combine(ReduceKind kind, double x, double y) {
 
 DeviceCase Scan(ReduceKind kind, LocalTensor x, bool exclusive, bool reverse) {
   DeviceCase test;
-  test.instruction.opcode = Opcode::kScan;
-  test.instruction.dimension = "length";
-  test.instruction.reduce_kind = kind;
-  test.instruction.exclusive = exclusive;
-  test.instruction.reverse = reverse;
+  test.instruction = Instruction(
+      Opcode::kScan, ScanAttributes{kind, "length", exclusive, reverse});
   test.result = x;
   std::reverse(test.result.values.begin(), test.result.values.end());
   test.operands = {std::move(x)};
@@ -69,20 +66,20 @@ LocalTensor ExpectedScan(const DeviceCase& test) {
   const int64_t extent = x.dims[dim].extent, valid = x.dims[dim].valid;
   const int64_t block =
       blocks ? extent / test.operands[1].dims[dim].extent : extent;
-  const Instruction& scan = test.instruction;
+  const auto& scan = test.instruction.Get<ScanAttributes>();
   LocalTensor want = test.result;
   ForEachElement(want.shape, want.dims, [&](const Coordinates& here) {
     if (here.at("length") > 0) return;
     Coordinates at = here;
     for (int64_t b = 0; block > 0 && b < extent / block; ++b) {
       at["length"] = b;
-      double total = blocks ? test.operands[1].At(at)
-                            : IdentityOf(scan.reduce_kind, x.dtype);
+      double total =
+          blocks ? test.operands[1].At(at) : IdentityOf(scan.kind, x.dtype);
       for (int64_t step = 0; step < block; ++step) {
         const int64_t i = b * block + (scan.reverse ? block - 1 - step : step);
         at["length"] = i;
         const double before = total;
-        if (i < valid) total = Combine(scan.reduce_kind, total, x.At(at));
+        if (i < valid) total = Combine(scan.kind, total, x.At(at));
         want.At(at) = i >= valid ? 0 : scan.exclusive ? before : total;
       }
     }
@@ -233,9 +230,8 @@ TEST_P(ReduceBlocksTest, GivesATotalForEachBlock) {
             blocks.push_back({dim.size, 0, dim.size});
           }
           DeviceCase test;
-          test.instruction.opcode = Opcode::kReduceBlocks;
-          test.instruction.dimension = "length";
-          test.instruction.reduce_kind = kind;
+          test.instruction = Instruction(
+              Opcode::kReduceBlocks, ReduceBlocksAttributes{kind, "length"});
           LocalTensor x = Shard(shape, dims, dtype);
           test.result =
               Shard(totals, blocks, IsFloat(dtype) ? DType{kFloat32} : dtype);
@@ -269,8 +265,9 @@ TEST_P(ReduceBlocksTest, LongBlocks) {
   for (const Shape& shape : {Shape({{"batch", 3}, {"length", 9000}}),
                              Shape({{"length", 900}, {"model", 700}})}) {
     DeviceCase test;
-    test.instruction.opcode = Opcode::kReduceBlocks;
-    test.instruction.dimension = "length";
+    test.instruction =
+        Instruction(Opcode::kReduceBlocks,
+                    ReduceBlocksAttributes{ReduceKind::kSum, "length"});
     test.operands = {Unsharded(shape)};
     test.result = Unsharded(shape.Resized("length", 3));
     LocalTensor want = test.result;

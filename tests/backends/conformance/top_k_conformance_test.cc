@@ -45,8 +45,7 @@ struct Ranking {
 
 DeviceCase TopK(const Ranking& ranking) {
   DeviceCase test;
-  test.instruction.opcode = Opcode::kTopK;
-  test.instruction.dimension = "expert";
+  test.instruction = Instruction(Opcode::kTopK, TopKAttributes{"expert"});
   test.operands = {ranking.x};
   const Shape& shape = ranking.x.shape;
   if (ranking.labels) {

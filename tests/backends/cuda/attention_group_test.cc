@@ -71,7 +71,7 @@ TEST(AttentionGroups, MatchTheirMembers) {
             static_cast<float*>(tensor.data())[i] =
                 std::normal_distribution<float>(0, 1)(random);
           }
-          feeds[instruction.symbol] = std::move(tensor);
+          feeds[instruction.Get<NameAttributes>().name] = std::move(tensor);
         }
         int none = 0, groups = 0;
         const auto want = RunOn("reference", *program, feeds, &none);

@@ -75,8 +75,8 @@ Values RandomFeeds(const Program& program, std::mt19937& random) {
     if (instruction.opcode != Opcode::kInput) continue;
     const ProgramValue& value = program.values[instruction.results[0]];
     HostTensor tensor(value.shape, value.dtype);
-    const bool masks = instruction.symbol == "mask";
-    const bool adds = instruction.symbol == "added";
+    const bool masks = instruction.Get<NameAttributes>().name == "mask";
+    const bool adds = instruction.Get<NameAttributes>().name == "added";
     for (int64_t i = 0; i < tensor.num_elements(); ++i) {
       const bool seen = uniform(random) < share;
       const double x = masks           ? seen
@@ -84,7 +84,7 @@ Values RandomFeeds(const Program& program, std::mt19937& random) {
                                        : normal(random);
       StoreElement(tensor.data(), value.dtype, i, x);
     }
-    feeds[instruction.symbol] = std::move(tensor);
+    feeds[instruction.Get<NameAttributes>().name] = std::move(tensor);
   }
   return feeds;
 }

@@ -150,8 +150,8 @@ TEST(ChooseMatmul, EinsumsOfAGptAreOneCallEachUnderEveryPreset) {
       const ProgramValue& x = program->values[instruction.operands[0]];
       const ProgramValue& z = program->values[instruction.results[0]];
       SCOPED_TRACE(z.name);
-      const MatmulCalls calls =
-          ChooseMatmul(*instruction.einsum, x.dtype, z.dtype, 16);
+      const MatmulCalls calls = ChooseMatmul(
+          *instruction.Get<EinsumAttributes>().plan, x.dtype, z.dtype, 16);
       EXPECT_FALSE(calls.pack_x || calls.pack_y || calls.unpack_z)
           << calls.ToString();
       EXPECT_EQ(calls.problems.size(), 1u) << calls.ToString();
@@ -189,7 +189,8 @@ std::vector<double> Copied(const StridedCopy& copy, std::vector<double> from,
   return to;
 }
 
-int64_t ElementOffset(const Matrix& matrix, int64_t b, int64_t row, int64_t column) {
+int64_t ElementOffset(const Matrix& matrix, int64_t b, int64_t row,
+                      int64_t column) {
   return b * matrix.batch_stride + (matrix.transposed
                                         ? column * matrix.leading + row
                                         : row * matrix.leading + column);
@@ -300,7 +301,8 @@ TEST(ChooseMatmul, CallsOfRandomPlansMatchLoops) {
       }
       const auto offset = [&](const std::string& letters) {
         int64_t offset = 0;
-        for (char letter : letters) offset = offset * sizes[letter] + at[letter];
+        for (char letter : letters)
+          offset = offset * sizes[letter] + at[letter];
         return offset;
       };
       want[offset(z)] += vx[offset(x)] * vy[offset(y)];

@@ -230,7 +230,7 @@ Values Feeds(const Program& program) {
                        ? random() % 3
                        : std::normal_distribution<float>(0.2f, 1.5f)(random));
     }
-    feeds[instruction.symbol] = std::move(tensor);
+    feeds[instruction.Get<NameAttributes>().name] = std::move(tensor);
   }
   return feeds;
 }

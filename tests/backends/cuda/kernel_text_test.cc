@@ -117,8 +117,8 @@ class KernelShapes : public ::testing::Test {
   std::string Texts(Instruction instruction, std::vector<BoundValue> operands,
                     BoundValue result) {
     Program program;
-    if (instruction.opcode == Opcode::kReduce) {
-      instruction.iteration = operands[0].value->shape;
+    if (auto* reduce = instruction.Find<ReduceAttributes>()) {
+      reduce->iteration = operands[0].value->shape;
     }
     program.instructions.push_back(instruction);
     Binding binding;
@@ -137,16 +137,15 @@ class KernelShapes : public ::testing::Test {
   }
   std::string MapText(F function, std::vector<BoundValue> operands,
                       BoundValue result) {
-    Instruction map;
-    map.opcode = Opcode::kMap;
-    map.expression = MapExpression::Single(function, result.dtype(),
-                                           static_cast<int>(operands.size()));
+    Instruction map(Opcode::kMap);
+    ExpressionOf(map) = MapExpression::Single(
+        function, result.dtype(), static_cast<int>(operands.size()));
     return Texts(map, std::move(operands), result);
   }
   std::string ReduceText(BoundValue operand, BoundValue result) {
-    Instruction reduce;
-    reduce.opcode = Opcode::kReduce;
-    reduce.expression = MapExpression::Single(F::kIdentity, operand.dtype(), 1);
+    Instruction reduce(Opcode::kReduce);
+    ExpressionOf(reduce) =
+        MapExpression::Single(F::kIdentity, operand.dtype(), 1);
     return Texts(reduce, {operand}, result);
   }
 
@@ -203,12 +202,12 @@ TEST_F(KernelShapes, TransposedOperandUsesTiles) {
 // Static shared memory is limited to 48 KiB.
 TEST_F(KernelShapes, OperandsBeyondSharedMemoryAreReadStrided) {
   constexpr int kOperands = 13;
-  Instruction map;
-  map.opcode = Opcode::kMap;
-  map.expression.num_operands = kOperands;
-  map.expression.steps.push_back({F::kAdd, kFloat32, {0, 1}, 0, ""});
+  Instruction map(Opcode::kMap);
+  MapExpression& expression = ExpressionOf(map);
+  expression.num_operands = kOperands;
+  expression.steps.push_back({F::kAdd, kFloat32, {0, 1}, 0, ""});
   for (int i = 2; i < kOperands; ++i) {
-    map.expression.steps.push_back(
+    expression.steps.push_back(
         {F::kAdd, kFloat32, {kOperands + i - 2, i}, 0, ""});
   }
   std::vector<BoundValue> operands;
@@ -240,11 +239,10 @@ TEST_F(KernelShapes, TextContainsNoAddressOrOffset) {
     const BoundValue x = Value({kRows, kColumns});
     BoundValue y = Value({kRows, kColumns});
     y.dims[0].offset = 64 * rank + 64;
-    Instruction map;
-    map.opcode = Opcode::kMap;
-    map.expression = {1,
-                      {{F::kIota, kFloat32, {}, 0, "rows"},
-                       {F::kAdd, kFloat32, {0, 1}, 0, ""}}};
+    Instruction map(Opcode::kMap);
+    ExpressionOf(map) = {1,
+                         {{F::kIota, kFloat32, {}, 0, "rows"},
+                          {F::kAdd, kFloat32, {0, 1}, 0, ""}}};
     Texts(map, {x}, y);
   }
   EXPECT_THAT(runtime_->kernels(), SizeIs(1));

@@ -162,7 +162,7 @@ Values FeedsOf(const Program& program) {
       StoreElement(tensor.data(), value.dtype, i,
                    std::normal_distribution<double>(0, 0.5)(random));
     }
-    feeds[instruction.symbol] = std::move(tensor);
+    feeds[instruction.Get<NameAttributes>().name] = std::move(tensor);
   }
   return feeds;
 }

@@ -155,7 +155,7 @@ TEST_P(OverlapInOrder, GivesTheSameBits) {
   ASSERT_OK(step);
   int asynchronous = 0;
   for (const Instruction& instruction : step->instructions) {
-    asynchronous += instruction.asynchronous;
+    asynchronous += IsAsynchronous(instruction);
   }
   EXPECT_GT(asynchronous, 6) << PrintProgram(*step);
   absl::StatusOr<Values> want;
@@ -241,7 +241,9 @@ TEST(Overlap, SynchronousBufferPlanGivesWrongNumbers) {
   ASSERT_OK(step);
   Program plain = *step;
   for (Instruction& instruction : plain.instructions) {
-    instruction.asynchronous = false;
+    if (auto* collective = instruction.Find<CollectiveAttributes>()) {
+      collective->asynchronous = false;
+    }
   }
   const BufferPlan buffers = PlanBuffersOf(plain, {});
   ASSERT_LT(buffers.arena_bytes, step->buffers.arena_bytes);

@@ -224,7 +224,7 @@ TEST(SecondNames, AreKeptWhereAProgramEnds) {
                             ? instruction.operands[0]
                         : instruction.opcode == Opcode::kReadVariable ||
                                 (instruction.opcode == Opcode::kInput &&
-                                 instruction.symbol == "x")
+                                 instruction.Get<NameAttributes>().name == "x")
                             ? instruction.results[0]
                             : -1;
       if (value < 0) continue;

@@ -101,7 +101,7 @@ TEST(OverlapCollectives, Zero3GathersOverlapWithinBoundedMemory) {
   // Twice the bytes gathered at once, and the operands of two calls.
   int64_t held[2] = {0, 0};
   for (const Instruction& instruction : lowered.after.instructions) {
-    if (!instruction.asynchronous ||
+    if (!IsAsynchronous(instruction) ||
         instruction.opcode != Opcode::kReduceScatter) {
       continue;
     }
@@ -149,7 +149,9 @@ TEST_P(OverlapOfLayouts, IsAPermutationOfTheProgram) {
     std::vector<std::string> lines;
     for (Instruction instruction : program.instructions) {
       if (instruction.opcode == Opcode::kWait) continue;
-      instruction.asynchronous = false;
+      if (auto* collective = instruction.Find<CollectiveAttributes>()) {
+        collective->asynchronous = false;
+      };
       for (int result : instruction.results) {
         lines.push_back(program.values[result].name);
       }

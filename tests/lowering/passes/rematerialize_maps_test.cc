@@ -425,7 +425,9 @@ mesh{}
   const std::string once = TextOf(*program);
   EXPECT_NE(once, before);
   for (const Instruction& instruction : program->instructions) {
-    EXPECT_LE(instruction.expression.steps.size(), kMaxMapSteps);
+    if (HasExpression(instruction)) {
+      EXPECT_LE(ExpressionOf(instruction).steps.size(), kMaxMapSteps);
+    }
     EXPECT_LE(instruction.operands.size(), kMaxMapOperands);
   }
   ASSERT_OK(RunPass("rematerialize_maps", *program));

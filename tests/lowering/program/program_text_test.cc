@@ -166,14 +166,13 @@ TEST(ProgramText, NumbersKeepEveryBit) {
     Program program;
     const int value = program.AddValue("c", kFloat32, {{"d", 1}},
                                        TensorLayout::Replicated(1));
-    Instruction constant;
-    constant.opcode = Opcode::kConstant;
-    constant.data = {number};
+    Instruction constant(Opcode::kConstant, ConstantAttributes{{number}});
     constant.results = {value};
     program.instructions.push_back(constant);
     const absl::StatusOr<Program> parsed = ParseProgram(PrintProgram(program));
     ASSERT_OK(parsed) << PrintProgram(program);
-    const double read = parsed->instructions[0].data[0];
+    const double read =
+        parsed->instructions[0].Get<ConstantAttributes>().elements[0];
     EXPECT_EQ(read, number) << PrintProgram(program);
     EXPECT_EQ(std::signbit(read), std::signbit(number));
   }
@@ -213,16 +212,12 @@ TEST(ProgramText, LinesAreUnder120Columns) {
   absl::StatusOr<Program> program = ParseText("mesh{data:2, model:2}\n");
   ASSERT_OK(program);
   // Nine values joined make a line that must be broken.
-  Instruction joined;
-  joined.opcode = Opcode::kConcat;
-  joined.dimension = "batch";
+  Instruction joined(Opcode::kConcat, ConcatAttributes{"batch"});
   for (int i = 0; i < 9; ++i) {
     const int value = program->AddValue(
         absl::StrCat("layer_", i, "/attention/dot_product/value_", i), kFloat32,
         {{"batch", 8}}, TensorLayout::Replicated(1));
-    Instruction input;
-    input.opcode = Opcode::kInput;
-    input.symbol = absl::StrCat("x", i);
+    Instruction input(Opcode::kInput, NameAttributes{absl::StrCat("x", i)});
     input.results = {value};
     program->instructions.push_back(input);
     joined.operands.push_back(value);

@@ -104,27 +104,27 @@ TEST_F(VerifyProgramTest, WhatIsReducedHasNoKindOfReduction) {
 }
 
 TEST_F(VerifyProgramTest, AnIterationHasOneEntryPerDimension) {
-  At(kReduce).iteration_layout.dims.pop_back();
+  At(kReduce).Get<ReduceAttributes>().iteration_layout.dims.pop_back();
   ExpectBroken(kReduce, "the layout of the iteration is not legal");
 }
 
 TEST_F(VerifyProgramTest, AMaskIsOfDimensionsThatExist) {
-  At(kMask).mask_dims = {2};
+  At(kMask).Get<MaskAttributes>().dims = {2};
   ExpectBroken(kMask, "a mask of no dimension");
 }
 
 TEST_F(VerifyProgramTest, ACollectiveIsOfADimensionThatExists) {
-  At(kAllGather).dim = 1;
+  At(kAllGather).Get<CollectiveAttributes>().dim = 1;
   ExpectBroken(kAllGather, "a collective of no dimension");
 }
 
 TEST_F(VerifyProgramTest, ACollectiveIsOverAxes) {
-  At(kAllGather).axes = {};
+  At(kAllGather).Get<CollectiveAttributes>().axes = {};
   ExpectBroken(kAllGather, "a collective over no axis");
 }
 
 TEST_F(VerifyProgramTest, ACollectiveIsOverAxesOfTheMesh) {
-  At(kAllReduce).axes = {5};
+  At(kAllReduce).Get<CollectiveAttributes>().axes = {5};
   ExpectBroken(kAllReduce,
                "a collective over an axis twice, or over none of the mesh");
 }
@@ -152,7 +152,7 @@ TEST_F(VerifyProgramTest, ExtentsAreOnePerDimension) {
 TEST_F(VerifyProgramTest, TheErrorShowsTheInstructionAndTheUsersLine) {
   program_.origins.push_back({"layer_0/mask", {"model.cc", 12}});
   At(kMask).origin = 0;
-  At(kMask).mask_dims = {2};
+  At(kMask).Get<MaskAttributes>().dims = {2};
   EXPECT_THAT(VerifyProgram(program_),
               StatusIs(absl::StatusCode::kInternal,
                        "a mask of no dimension\n"
@@ -164,7 +164,7 @@ TEST_F(VerifyProgramTest, TheErrorShowsTheInstructionAndTheUsersLine) {
 TEST_F(VerifyProgramTest, APassThatBreaksAProgramIsNamed) {
   // Lower verifies behind every pass; RunPass does so behind one.
   EXPECT_THAT(RunPass("fuse_maps", program_), IsOk());
-  At(kMask).mask_dims = {2};
+  At(kMask).Get<MaskAttributes>().dims = {2};
   EXPECT_THAT(RunPass("fuse_maps", program_),
               StatusIs(absl::StatusCode::kInternal,
                        HasSubstr("a mask of no dimension")));

@@ -31,7 +31,9 @@ inline StepPrice SimplePrice(const Program& program, const MachinePlan&) {
   }
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode == Opcode::kEinsum) {
-      price.compute += static_cast<double>(instruction.einsum->flops()) / 8;
+      price.compute += static_cast<double>(
+                           instruction.Get<EinsumAttributes>().plan->flops()) /
+                       8;
     }
   }
   price.seconds = price.compute + price.exposed;

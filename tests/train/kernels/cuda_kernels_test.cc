@@ -8,6 +8,7 @@
 // with (backends/cuda/codegen/kernel_vocabulary.cc). To update them, run
 //
 //   MTF_UPDATE_GOLDENS=1 train_kernels_test --gtest_filter='*Golden*'
+#include <algorithm>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -230,10 +231,21 @@ TEST(CudaKernelCounts, EveryPreset) {
     const char* preset;
     size_t kernels, matmuls, attentions;
   };
-  const Counts want[] = {{"single", 0, 0, 0}};
-  for (const auto& p : AllKernels())
-    printf("{\"%s\", %zu, %zu, %zu},\n", p.name.c_str(), p.kernels.size(),
-           p.matmuls.size(), p.attentions.size());
+  const Counts want[] = {
+      {"all_to_all", 36, 13, 0},
+      {"data", 34, 14, 0},
+      {"data_model", 47, 16, 0},
+      {"megatron", 49, 13, 0},
+      {"megatron_sequence", 63, 13, 0},
+      {"sequence", 41, 17, 0},
+      {"single", 33, 14, 0},
+      {"three_axes", 55, 19, 0},
+      {"zero2", 41, 14, 0},
+      {"zero3", 44, 13, 0},
+      {"single.bf16", 32, 11, 2},
+      {"replicas", 8, 0, 0},
+      {"long_rows", 3, 0, 0},
+  };
   EXPECT_EQ(AllKernels().size(), std::size(want));
   for (const Counts& counts : want) {
     const PresetKernels& preset = Find(counts.preset);
@@ -250,22 +262,24 @@ TEST(CudaKernelTexts, AreTheSameInEveryRun) {
   }
 }
 
-TEST(CudaKernelTexts, AreTheSameOnEveryRank) {
+// Ranks share the kernels of their virtual devices. A text has at most two
+// variants: a shard that begins at offset 0 needs no offset.
+TEST(CudaKernelTexts, DoNotDependOnTheRank) {
   for (const std::string& preset : LayoutRules::PresetNames()) {
     std::vector<std::shared_ptr<TextRuntime>> runtimes;
     for (int64_t rank = 0; rank < RanksOf(preset); ++rank) {
       runtimes.push_back(std::make_shared<TextRuntime>());
     }
     ASSERT_OK(PrepareOn(runtimes, preset, kFloat32)) << preset;
-    EXPECT_GT(runtimes[0]->kernels().size(), 20u) << preset;
-    for (const std::shared_ptr<TextRuntime>& runtime : runtimes) {
-      EXPECT_EQ(runtime->kernels(), runtimes[0]->kernels()) << preset;
-      EXPECT_EQ(runtime->matmuls(), runtimes[0]->matmuls()) << preset;
-    }
-    for (const auto& kernel : runtimes[0]->kernels()) {
-      EXPECT_EQ(Find(preset).kernels.count(kernel), 1u)
-          << preset << "\n"
-          << OwnText(kernel.second);
+    const TextRuntime::Texts& known = Find(preset).kernels;
+    for (size_t rank = 0; rank < runtimes.size(); ++rank) {
+      const TextRuntime::Texts kernels = runtimes[rank]->kernels();
+      EXPECT_EQ(kernels.size(), runtimes[0]->kernels().size())
+          << preset << " rank " << rank;
+      EXPECT_TRUE(std::includes(known.begin(), known.end(), kernels.begin(),
+                                kernels.end()))
+          << preset << " rank " << rank;
+      EXPECT_EQ(runtimes[rank]->matmuls(), Find(preset).matmuls) << preset;
     }
   }
 }

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an instruction says beyond its operands and results: one struct per kind
+// of instruction. opcodes.h states which opcode has which struct.
+//
+// A struct is printed by print_attributes.cc, parsed by parse_attributes.cc and
+// verified by verify_shapes.cc. Each visits the variant with one overload per
+// struct, so a new struct without an overload does not compile.
+#ifndef LOWERING_PROGRAM_ATTRIBUTES_H_
+#define LOWERING_PROGRAM_ATTRIBUTES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "layouts/mesh.h"
+#include "layouts/tensor_layout.h"
+#include "lowering/program/einsum_plan.h"
+#include "mtf/emitter.h"
+#include "mtf/map_expression.h"
+#include "mtf/shape.h"
+
+namespace mtf {
+
+// Of an instruction that says nothing more: reshape, reshard, wait.
+struct NoAttributes {};
+
+// The name of an input, output or variable.
+struct NameAttributes {
+  std::string name;
+};
+
+struct ConstantAttributes {
+  std::vector<double> elements;  // row-major, of the global shape
+};
+
+// Philox4x32-10 numbers; the counter is the global index of an element.
+struct RandomAttributes {
+  RandomKind kind = RandomKind::kUniform;
+  uint32_t stream = 0;
+  bool per_step = true;  // new numbers in every step
+};
+
+struct MapAttributes {
+  MapExpression expression;
+};
+
+struct EinsumAttributes {
+  // Set by plan_einsums; einsums of equal shapes share one plan.
+  std::shared_ptr<const EinsumPlan> plan;
+};
+
+// Evaluates `expression` at every element of the iteration space and reduces
+// over the dimensions that the result lacks.
+struct ReduceAttributes {
+  ReduceKind kind = ReduceKind::kSum;
+  MapExpression expression;
+  Shape iteration;                // global sizes
+  TensorLayout iteration_layout;  // one entry per dimension of `iteration`
+  // Extents on every rank. Empty until shard_shapes.
+  absl::InlinedVector<int64_t, 5> iteration_local;
+};
+
+// Elements [begin, begin + size in the result) of `dimension`.
+struct SliceAttributes {
+  std::string dimension;
+  int64_t begin = 0;
+};
+
+// `before` elements of `fill`, the operand, then `fill` up to the result's
+// size.
+struct PadAttributes {
+  std::string dimension;
+  int64_t before = 0;
+  double fill = 0;
+};
+
+struct ConcatAttributes {
+  std::string dimension;
+};
+
+// Of gather and scatter_add.
+struct GatherAttributes {
+  std::string dimension;     // of the table, looked up by the indices
+  std::string indices_name;  // the user's name of the indices, for errors
+};
+
+struct ScanAttributes {
+  ReduceKind kind = ReduceKind::kSum;
+  std::string dimension;
+  bool exclusive = false;  // without the element itself
+  bool reverse = false;    // from the last element to the first
+};
+
+struct ReduceBlocksAttributes {
+  ReduceKind kind = ReduceKind::kSum;
+  std::string dimension;
+};
+
+struct TopKAttributes {
+  std::string dimension;  // that is ranked
+};
+
+struct MaskAttributes {
+  std::vector<int> dims;  // of the operand
+  double fill = 0;
+};
+
+// Of every collective; ReshardStep (layouts/reshard_path.h) states what each
+// does to the layout. Dimensions are indices into the operand's shape.
+struct CollectiveAttributes {
+  AxisList axes;                            // the group, major to minor
+  ReduceKind reduction = ReduceKind::kSum;  // all_reduce, reduce_scatter
+  int dim = -1;       // all_gather, all_slice, reduce_scatter, all_to_all (to)
+  int from_dim = -1;  // all_to_all
+  // Overlaps the instructions up to the wait for its first result.
+  bool asynchronous = false;
+};
+
+using InstructionAttributes =
+    std::variant<MapAttributes, NoAttributes, NameAttributes,
+                 ConstantAttributes, RandomAttributes, EinsumAttributes,
+                 ReduceAttributes, SliceAttributes, PadAttributes,
+                 ConcatAttributes, GatherAttributes, ScanAttributes,
+                 ReduceBlocksAttributes, TopKAttributes, MaskAttributes,
+                 CollectiveAttributes>;
+
+namespace internal {
+
+template <typename T, size_t index = 0>
+constexpr size_t AttributesIndex() {
+  using Alternative = std::variant_alternative_t<index, InstructionAttributes>;
+  if constexpr (std::is_same_v<T, Alternative>) {
+    return index;
+  } else {
+    return AttributesIndex<T, index + 1>();
+  }
+}
+
+}  // namespace internal
+
+// The position of T among the alternatives of InstructionAttributes. Does not
+// compile for a type that is none of them.
+template <typename T>
+inline constexpr size_t kAttributesIndex = internal::AttributesIndex<T>();
+
+}  // namespace mtf
+
+#endif  // LOWERING_PROGRAM_ATTRIBUTES_H_

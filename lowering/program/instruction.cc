@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/program/instruction.h"
+
+#include <cstddef>
+#include <cstdlib>
+#include <type_traits>
+#include <utility>
+
+namespace mtf {
+namespace {
+
+template <size_t... indices>
+InstructionAttributes DefaultAttributes(size_t index,
+                                        std::index_sequence<indices...>) {
+  using Make = InstructionAttributes (*)();
+  static constexpr Make kMake[] = {+[]() -> InstructionAttributes {
+    return InstructionAttributes(std::in_place_index<indices>);
+  }...};
+  return kMake[index]();
+}
+
+// Whether T has a member of that name.
+template <typename T, typename = void>
+struct HasDimension : std::false_type {};
+template <typename T>
+struct HasDimension<T, std::void_t<decltype(T::dimension)>> : std::true_type {};
+
+[[noreturn]] void FailQuery(const Instruction& instruction, const char* what) {
+  MTF_CHECK(false) << OpcodeName(instruction.opcode) << " has no " << what;
+  std::abort();
+}
+
+}  // namespace
+
+Instruction::Instruction(Opcode opcode)
+    : opcode(opcode),
+      attributes(DefaultAttributes(
+          InfoOf(opcode).attributes,
+          std::make_index_sequence<
+              std::variant_size_v<InstructionAttributes>>())) {}
+
+bool IsAsynchronous(const Instruction& instruction) {
+  const auto* collective = instruction.Find<CollectiveAttributes>();
+  return collective != nullptr && collective->asynchronous;
+}
+
+const std::string& DimensionOf(const Instruction& instruction) {
+  return std::visit(
+      [&](const auto& attributes) -> const std::string& {
+        if constexpr (HasDimension<std::decay_t<decltype(attributes)>>::value) {
+          return attributes.dimension;
+        } else {
+          FailQuery(instruction, "dimension");
+        }
+      },
+      instruction.attributes);
+}
+
+bool HasExpression(const Instruction& instruction) {
+  return instruction.Find<MapAttributes>() != nullptr ||
+         instruction.Find<ReduceAttributes>() != nullptr;
+}
+
+const MapExpression& ExpressionOf(const Instruction& instruction) {
+  if (const auto* map = instruction.Find<MapAttributes>()) {
+    return map->expression;
+  }
+  return instruction.Get<ReduceAttributes>().expression;
+}
+
+MapExpression& ExpressionOf(Instruction& instruction) {
+  return const_cast<MapExpression&>(
+      ExpressionOf(static_cast<const Instruction&>(instruction)));
+}
+
+ReduceKind ReductionOf(const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kReduce:
+      return instruction.Get<ReduceAttributes>().kind;
+    case Opcode::kScan:
+      return instruction.Get<ScanAttributes>().kind;
+    case Opcode::kReduceBlocks:
+      return instruction.Get<ReduceBlocksAttributes>().kind;
+    case Opcode::kAllReduce:
+    case Opcode::kReduceScatter:
+      return instruction.Get<CollectiveAttributes>().reduction;
+    default:
+      FailQuery(instruction, "reduction");
+  }
+}
+
+double FillOf(const Instruction& instruction) {
+  if (const auto* pad = instruction.Find<PadAttributes>()) return pad->fill;
+  return instruction.Get<MaskAttributes>().fill;
+}
+
+bool IsCast(const Instruction& instruction) {
+  const auto* map = instruction.Find<MapAttributes>();
+  return map != nullptr && map->expression.steps.size() == 1 &&
+         map->expression.steps[0].function == ScalarFunction::kCast;
+}
+
+bool PreservesValue(const Instruction& instruction) {
+  if (const auto* map = instruction.Find<MapAttributes>()) {
+    return instruction.operands.size() == 1 &&
+           map->expression.steps.size() == 1 &&
+           (map->expression.steps[0].function == ScalarFunction::kIdentity ||
+            map->expression.steps[0].function == ScalarFunction::kCast);
+  }
+  return InfoOf(instruction.opcode).preserves_value;
+}
+
+bool IsUnaryMapOrMove(const Instruction& instruction) {
+  return instruction.operands.size() == 1 &&
+         (instruction.opcode == Opcode::kMap ||
+          (OnlyMoves(instruction.opcode) &&
+           instruction.opcode != Opcode::kMask));
+}
+
+}  // namespace mtf

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// parse_attributes.cc reads what this prints, struct by struct in the same
+// order.
+#include "lowering/program/print_attributes.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+
+namespace mtf::internal {
+namespace {
+
+// The shortest of two forms that reads back as the same double.
+std::string NumberText(double value) {
+  std::string text = absl::StrFormat("%.9g", value);
+  if (std::strtod(text.c_str(), nullptr) != value) {
+    text = absl::StrFormat("%.17g", value);
+  }
+  return text;
+}
+
+absl::string_view ReduceKindName(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::kSum:
+      return "sum";
+    case ReduceKind::kMax:
+      return "max";
+    case ReduceKind::kMin:
+      return "min";
+  }
+  return "?";
+}
+
+class AttributesPrinter {
+ public:
+  AttributesPrinter(
+      const Program& program,
+      const absl::flat_hash_set<absl::string_view>& optimizer_state,
+      const Instruction& instruction)
+      : program_(program),
+        optimizer_state_(optimizer_state),
+        instruction_(instruction) {}
+
+  std::string operator()(const MapAttributes& map) const {
+    return absl::StrCat(" ", map.expression.ToString());
+  }
+
+  std::string operator()(const NoAttributes&) const { return ""; }
+
+  std::string operator()(const NameAttributes& named) const {
+    return absl::StrCat(
+        " ", NameText(named.name),
+        IsOptimizerState(named.name)
+            ? absl::StrCat(" [", RuleSectionName(RuleSection::kOptimizer), "]")
+            : "");
+  }
+
+  std::string operator()(const ConstantAttributes& constant) const {
+    return absl::StrCat(" {",
+                        absl::StrJoin(constant.elements, ", ",
+                                      [](std::string* out, double value) {
+                                        out->append(NumberText(value));
+                                      }),
+                        "}");
+  }
+
+  std::string operator()(const RandomAttributes& random) const {
+    return absl::StrCat(
+        random.kind == RandomKind::kUniform ? " uniform" : " normal",
+        " stream ", random.stream, random.per_step ? " per_step" : "");
+  }
+
+  std::string operator()(const EinsumAttributes& einsum) const {
+    std::string text = SummedDimensions();
+    if (einsum.plan != nullptr) {
+      absl::StrAppend(&text, " by{", einsum.plan->ToString(), "}");
+    }
+    return text;
+  }
+
+  // A reduction of its operand in its own layout is not spelled out.
+  std::string operator()(const ReduceAttributes& reduce) const {
+    std::string text = absl::StrCat(" ", ReduceKindName(reduce.kind));
+    const std::string expression = reduce.expression.ToString();
+    const ProgramValue* operand =
+        instruction_.operands.empty()
+            ? nullptr
+            : &program_.values[instruction_.operands[0]];
+    const bool is_plain = expression == "identity" && operand != nullptr &&
+                          operand->shape == reduce.iteration &&
+                          operand->layout.dims == reduce.iteration_layout.dims;
+    if (!is_plain) {
+      absl::StrAppend(
+          &text, " ", expression, " over ",
+          DimensionsText(program_, reduce.iteration, reduce.iteration_layout,
+                         reduce.iteration_local));
+    }
+    return text;
+  }
+
+  std::string operator()(const SliceAttributes& slice) const {
+    return absl::StrCat(" ", slice.dimension, " begin ", slice.begin);
+  }
+
+  std::string operator()(const PadAttributes& pad) const {
+    return absl::StrCat(" ", pad.dimension, " before ", pad.before, " fill ",
+                        NumberText(pad.fill));
+  }
+
+  std::string operator()(const ConcatAttributes& concat) const {
+    return absl::StrCat(" ", concat.dimension);
+  }
+
+  std::string operator()(const GatherAttributes& gather) const {
+    return absl::StrCat(" ", gather.dimension);
+  }
+
+  std::string operator()(const ScanAttributes& scan) const {
+    return absl::StrCat(" ", ReduceKindName(scan.kind), " ", scan.dimension,
+                        scan.exclusive ? " exclusive" : "",
+                        scan.reverse ? " reverse" : "");
+  }
+
+  std::string operator()(const ReduceBlocksAttributes& blocks) const {
+    return absl::StrCat(" ", ReduceKindName(blocks.kind), " ",
+                        blocks.dimension);
+  }
+
+  std::string operator()(const TopKAttributes& top_k) const {
+    return absl::StrCat(" ", top_k.dimension);
+  }
+
+  std::string operator()(const MaskAttributes& mask) const {
+    std::string text;
+    for (int dim : mask.dims) {
+      absl::StrAppend(&text, text.empty() ? " " : ", ", DimensionName(0, dim));
+    }
+    return absl::StrCat(text, " fill ", NumberText(mask.fill));
+  }
+
+  std::string operator()(const CollectiveAttributes& collective) const {
+    return absl::StrCat(" ", CollectiveText(collective),
+                        collective.asynchronous ? " asynchronous" : "");
+  }
+
+ private:
+  bool IsOptimizerState(absl::string_view name) const {
+    return (instruction_.opcode == Opcode::kReadVariable ||
+            instruction_.opcode == Opcode::kWriteVariable) &&
+           optimizer_state_.contains(name);
+  }
+
+  // Dimension `dim` of operand `i`, "?" if it does not exist.
+  absl::string_view DimensionName(size_t i, int dim) const {
+    if (i >= instruction_.operands.size()) return "?";
+    const Shape& shape = program_.values[instruction_.operands[i]].shape;
+    if (dim < 0 || dim >= shape.rank()) return "?";
+    return shape[dim].name;
+  }
+
+  std::string SummedDimensions() const {
+    if (instruction_.results.empty()) return "";
+    std::vector<absl::string_view> summed;
+    const Shape& kept = program_.values[instruction_.results[0]].shape;
+    for (int operand : instruction_.operands) {
+      for (const Dimension& dim : program_.values[operand].shape) {
+        if (!kept.Contains(dim.name) &&
+            std::find(summed.begin(), summed.end(), dim.name) == summed.end()) {
+          summed.push_back(dim.name);
+        }
+      }
+    }
+    return absl::StrCat(" sum{", absl::StrJoin(summed, ", "), "}");
+  }
+
+  std::string CollectiveText(const CollectiveAttributes& collective) const {
+    const std::string over = Over(collective.axes);
+    switch (instruction_.opcode) {
+      case Opcode::kAllReduce:
+        return absl::StrCat(ReduceKindName(collective.reduction), " ", over);
+      case Opcode::kReduceScatter:
+        return absl::StrCat(ReduceKindName(collective.reduction), " ",
+                            ScatteredDimensions(collective), " ", over);
+      case Opcode::kAllToAll:
+        return absl::StrCat(DimensionName(0, collective.from_dim), " to ",
+                            DimensionName(0, collective.dim), " ", over);
+      case Opcode::kCollectivePermute:
+        return over;
+      default:  // all_gather, all_slice
+        return absl::StrCat(DimensionName(0, collective.dim), " ", over);
+    }
+  }
+
+  std::string ScatteredDimensions(
+      const CollectiveAttributes& collective) const {
+    std::vector<absl::string_view> names;
+    const size_t count =
+        std::min(instruction_.operands.size(), instruction_.results.size());
+    for (size_t i = 0; i < count; ++i) {
+      const int dim =
+          i == 0 ? collective.dim
+                 : program_.ScatteredDim(instruction_, static_cast<int>(i));
+      names.push_back(DimensionName(i, dim));
+    }
+    return absl::StrJoin(names, ", ");
+  }
+
+  std::string Over(const AxisList& axes) const {
+    for (int axis : axes) {
+      if (axis < 0 || axis >= program_.mesh.num_axes()) return "over{?}";
+    }
+    return absl::StrCat("over{", program_.mesh.AxisNames(axes, ", "), "}");
+  }
+
+  const Program& program_;
+  const absl::flat_hash_set<absl::string_view>& optimizer_state_;
+  const Instruction& instruction_;
+};
+
+}  // namespace
+
+std::string NameText(absl::string_view name) {
+  bool plain = !name.empty();
+  for (char c : name) {
+    plain = plain && (absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                      absl::StrContains("_-./", c));
+  }
+  if (plain) return std::string(name);
+  return absl::StrCat(
+      "\"", absl::StrReplaceAll(absl::CEscape(name), {{" ", "\\040"}}), "\"");
+}
+
+std::string DimensionsText(const Program& program, const Shape& shape,
+                           const TensorLayout& layout,
+                           const absl::InlinedVector<int64_t, 5>& local) {
+  std::string text = "[";
+  for (int i = 0; i < shape.rank(); ++i) {
+    absl::StrAppend(&text, i > 0 ? ", " : "", shape[i].name, ":",
+                    shape[i].size);
+    const size_t index = static_cast<size_t>(i);
+    if (index < layout.dims.size() && !layout.dims[i].empty()) {
+      absl::StrAppend(&text, "/", program.mesh.AxisNames(layout.dims[i], "+"));
+    }
+    if (index < local.size() && local[i] != shape[i].size) {
+      absl::StrAppend(&text, "=", local[i]);
+    }
+  }
+  text += "]";
+  if (layout.unreduced != 0) {
+    absl::StrAppend(&text, " unreduced{",
+                    program.mesh.AxisNames(ListOf(layout.unreduced), ", "),
+                    "}");
+    if (layout.reduction != ReduceKind::kSum) {
+      absl::StrAppend(&text, " ", ReduceKindName(layout.reduction));
+    }
+  }
+  return text;
+}
+
+std::string AttributesText(
+    const Program& program,
+    const absl::flat_hash_set<absl::string_view>& optimizer_state,
+    const Instruction& instruction) {
+  return std::visit(AttributesPrinter(program, optimizer_state, instruction),
+                    instruction.attributes);
+}
+
+}  // namespace mtf::internal

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of PrintProgram (print_program.h) below a line.
+#ifndef LOWERING_PROGRAM_PRINT_ATTRIBUTES_H_
+#define LOWERING_PROGRAM_PRINT_ATTRIBUTES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/string_view.h"
+#include "lowering/program/program.h"
+
+namespace mtf::internal {
+
+// `name` as it is, or in quotes if it contains more than letters, digits and
+// "_-./": a Scope may have any name. Spaces are escaped because lines are
+// broken at them.
+std::string NameText(absl::string_view name);
+
+// "[batch:8/data, length:13/model=7] unreduced{cols}".
+std::string DimensionsText(const Program& program, const Shape& shape,
+                           const TensorLayout& layout,
+                           const absl::InlinedVector<int64_t, 5>& local);
+
+// The attributes of `instruction` with a leading space, or "". Variables named
+// in `optimizer_state` are marked as such. An instruction that the verifier
+// rejects prints too, as long as its values exist.
+std::string AttributesText(
+    const Program& program,
+    const absl::flat_hash_set<absl::string_view>& optimizer_state,
+    const Instruction& instruction);
+
+}  // namespace mtf::internal
+
+#endif  // LOWERING_PROGRAM_PRINT_ATTRIBUTES_H_
