@@ -4,10 +4,10 @@
 //
 //   mtfrun -n 2 collective_benchmark [LARGEST_BYTES]
 //
-// Microseconds of the slowest rank, median and best over calls that take turns
-// with MPI's, so that both meet the same noise; on a busy machine only the best
-// says much. The size is that of the whole vector of one rank: the operand, and
-// for all_gather the result.
+// Prints microseconds of the slowest rank, median and best. Calls alternate
+// with MPI's, so that both see the same noise; on a busy machine only the best
+// is meaningful. Sizes are bytes of the larger of operand and result on one
+// rank: of the operand, and of the result for all_gather.
 #include <mpi.h>
 
 #include <algorithm>
@@ -29,14 +29,14 @@ namespace {
 
 constexpr int64_t kLargestBytes = 64 << 20;
 
-// One collective both ways, over buffers of `bytes`.
+// One collective, by the communicator and by MPI, on buffers of `bytes`.
 struct Contest {
   const char* name;
   std::function<absl::Status(int64_t bytes)> ours;
   std::function<int(int64_t bytes)> mpis;
 };
 
-// The time of the slowest rank from a common start.
+// The duration on the slowest rank after a barrier.
 template <class Call>
 double Time(const Call& call) {
   MPI_Barrier(MPI_COMM_WORLD);
@@ -47,7 +47,7 @@ double Time(const Call& call) {
   return seconds;
 }
 
-// Of many times: {median, best}, in microseconds.
+// {median, best} of durations, in microseconds.
 std::pair<double, double> Summary(std::vector<double> times) {
   std::sort(times.begin(), times.end());
   return {times[times.size() / 2] * 1e6, times[0] * 1e6};
@@ -64,8 +64,8 @@ absl::Status Run(int64_t largest) {
   MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
                        CreateMpiCommunicator(mesh));
   MTF_ASSIGN_OR_RETURN(const auto* group, communicator->GroupOver({0}));
-  // Buffers of their own for each: one that the other rank has read is slow to
-  // write again, and that must not be charged to the wrong side.
+  // Each side has its own buffers: writing a buffer that another rank has read
+  // is slow, and that time must not count for the other side.
   std::vector<float> in(largest / 4), out(largest / 4);
   std::vector<float> mpi_in(largest / 4), mpi_out(largest / 4);
   const std::vector<Contest> contests = {
@@ -126,8 +126,8 @@ absl::Status Run(int64_t largest) {
       std::vector<double> ours, mpis;
       absl::Status status;
       for (int i = 0; i < Repeats(bytes); ++i) {
-        // As in a step, the operand has just been written. Data at rest would
-        // be read from the reader's own cache from the second call on.
+        // Write the operand before each call, as in a step. Otherwise readers
+        // would find it in their own cache from the second call on.
         std::fill_n(in.data(), bytes / 4, static_cast<float>(i));
         ours.push_back(Time([&] { status.Update(contest.ours(bytes)); }));
         std::fill_n(mpi_in.data(), bytes / 4, static_cast<float>(i));

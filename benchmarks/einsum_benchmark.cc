@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Einsums of a transformer on the CPU device beside oneDNN's plain matmul of
-// the same batch, m, n and k on contiguous matrices. Both take turns within one
-// run, so that other work on the machine slows both. Counters:
-//   GF       of the device, by the median time
-//   plain    of the plain matmul
-//   ratio    GF / plain: what the order of dimensions costs
+// Einsums of a transformer on the CPU device, compared with oneDNN's plain
+// matmul of the same batch, m, n and k on contiguous matrices. Both alternate
+// within one run, so that other load on the machine slows both. Counters:
+//   GF       GFLOP/s of the device, from the median time
+//   plain    GFLOP/s of the plain matmul
+//   ratio    GF / plain: the cost of the order of dimensions
 //
 //   einsum_benchmark --benchmark_filter='f32/T:1'
 #include <algorithm>
@@ -33,7 +33,7 @@ Shape ShapeOf(const std::string& letters, const Sizes& sizes) {
   return Shape(std::move(dims));
 }
 
-// The yardstick: row-major [batch, m, k] x [batch, k, n] -> [batch, m, n].
+// The baseline: row-major [batch, m, k] x [batch, k, n] -> [batch, m, n].
 class PlainMatmul {
  public:
   PlainMatmul(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k)
@@ -99,7 +99,7 @@ void RunCase(benchmark::State& state, const EinsumCase& einsum,
   device.AddOperand(ShapeOf(einsum.y, sizes), dtype);
   device.SetResult(ShapeOf(einsum.z, sizes), dtype);
   device.Prepare();
-  // Roles by which operands have a letter.
+  // A letter is batch, m, n or k by the operands that have it.
   int64_t batch = 1, m = 1, n = 1, k = 1;
   for (const auto& [letter, size] : sizes) {
     const bool in_x = einsum.x.find(letter) != std::string::npos;
@@ -148,7 +148,7 @@ void Register() {
       {"logits", "bld", "vd", "blv"},
       {"logits_dx", "blv", "vd", "bld"},
       {"logits_dw", "blv", "bld", "vd"},
-      // orders that neither fold nor lie well
+      // orders that neither fold into a matmul nor are contiguous
       {"turned_heads", "blhk", "khd", "bld"},
       {"length_first", "lbd", "dhk", "bhlk"},
   };

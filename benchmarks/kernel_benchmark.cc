@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Maps, reductions and movement of a transformer on one thread of the CPU
+// Maps, reductions and data movement of a transformer on one thread of the CPU
 // device. Counters:
-//   GB/s     of operands and result, each counted once
-//   ns       per element of the largest
+//   GB/s     operands and result, each counted once
+//   ns       per element of the largest tensor
 //
 //   kernel_benchmark --benchmark_filter=gelu
 #include <algorithm>
@@ -40,7 +40,7 @@ MapExpression One(F function, int operands, DType dtype = kFloat32) {
   return MapExpression::Single(function, dtype, operands);
 }
 
-// The update of Adam in one map: new moments would be two more.
+// Adam's update of a parameter in one map, without the updates of the moments.
 MapExpression AdamUpdate() {
   return {4,
           {{F::kLiteral, kFloat32, {}, 1e-8, ""},      // $4

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lowering costs: a training step of a transformer from graph to plan,
-// verified behind every pass, as every session does it. Targets: 12 layers in
-// less than 50 ms, and within 5 % on meshes of 8 and of 4096 devices; GPT-3
-// explained in less than 200 ms, whatever the mesh.
+// Lowers a training step of a transformer from graph to plan, verified after
+// every pass as in a session. Targets: 12 layers in less than 50 ms, within 5 %
+// on meshes of 8 and of 4096 devices; GPT-3 explained in less than 200 ms on
+// any mesh.
 //
-//   lowering_benchmark                     all of it
-//   lowering_benchmark --passes [LAYERS]   where the time goes, pass by pass
+//   lowering_benchmark                     all benchmarks
+//   lowering_benchmark --passes [LAYERS]   the time of each pass
 #include <benchmark/benchmark.h>
 #include <time.h>
 
@@ -77,12 +77,12 @@ std::unique_ptr<Step> MakeStep(const Sizes& sizes) {
   return step;
 }
 
-// The step of a GPT-2 like model, in sizes that 4096 devices divide.
+// A training step like GPT-2's, with sizes that 4096 devices divide.
 std::unique_ptr<Step> MakeStep(int layers) {
   return MakeStep(Sizes{.layers = layers});
 }
 
-// GPT-3 175B, in the sizes of Brown et al. 2020, table 2.1.
+// GPT-3 175B, with the sizes of Brown et al. 2020, table 2.1.
 std::unique_ptr<Step> MakeGpt3(int64_t batch) {
   return MakeStep(Sizes{.layers = 96,
                         .batch = batch,
@@ -101,7 +101,7 @@ LayoutBinding BindTo(const Graph& graph, const std::string& mesh,
   return *std::move(binding);
 }
 
-// Milliseconds of this thread's own time, whatever else the machine does.
+// CPU time of this thread in milliseconds, independent of other load.
 double Now() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -142,7 +142,7 @@ BENCHMARK_CAPTURE(BM_Lower, sequence, "sequence")
     ->Args({12, 8})
     ->Unit(benchmark::kMillisecond);
 
-// One estimate of a lowered step; per instruction and whatever the ranks.
+// Estimates a lowered step; the time does not depend on the number of ranks.
 void BM_EstimateStep(benchmark::State& state) {
   const auto step = MakeStep(48);
   const Machine machine = *Machine::Load("h100_nvlink_ib");
@@ -179,8 +179,8 @@ void BM_BuildGraph(benchmark::State& state) {
 }
 BENCHMARK(BM_BuildGraph)->Unit(benchmark::kMillisecond);
 
-// How much more a mesh of 4096 devices takes than one of 8: alternating runs,
-// the best of each, so that what else the machine does cancels out.
+// The ratio of the times for 4096 and for 8 devices: the best of alternating
+// runs, so that other load cancels out.
 void BM_DeviceRatio(benchmark::State& state) {
   const auto step = MakeStep(12);
   const LayoutBinding few = BindTo(step->graph, "data:2,model:4", "data_model"),
@@ -211,12 +211,12 @@ Explanation ExplainStep(const Step& step, const std::string& mesh,
   return *std::move(explanation);
 }
 
-// What --dry_run does of GPT-3 on 1024 ranks. Target: below 200 ms.
+// The work of --dry_run for GPT-3 on 1024 ranks. Target: below 200 ms.
 void BM_ExplainGpt3(benchmark::State& state) {
   const auto step = MakeGpt3(1536);
   const Machine machine = *Machine::Load("h100_nvlink_ib");
-  // Changes of rules are lowered beside it on another core: what a user waits
-  // is `best_wall_ms`, as far as the machine has nothing else to do.
+  // Rule changes are lowered concurrently on another core. A user waits
+  // `best_wall_ms` on an idle machine.
   double best = 1e9, best_wall = 1e9;
   for (auto _ : state) {
     const double begin = Now();
@@ -234,9 +234,9 @@ void BM_ExplainGpt3(benchmark::State& state) {
 }
 BENCHMARK(BM_ExplainGpt3)->Iterations(10)->Unit(benchmark::kMillisecond);
 
-// The same model on 4096 ranks against 8, alternating; target: within 5 %. The
-// meshes differ in the axis that only the batch is cut over: another "model"
-// axis would make other sums small enough to go in one call.
+// The same model on 4096 ranks and on 8, alternating; target: within 5 %. The
+// meshes differ in the axis over which only the batch is sharded: with another
+// "model" axis other sums would be small enough to share a bucket.
 void BM_ExplainDeviceRatio(benchmark::State& state) {
   const auto step = MakeGpt3(2048);
   const Machine machine = *Machine::Load("h100_nvlink_ib");
@@ -255,8 +255,8 @@ void BM_ExplainDeviceRatio(benchmark::State& state) {
 }
 BENCHMARK(BM_ExplainDeviceRatio)->Iterations(10)->Unit(benchmark::kMillisecond);
 
-// Where the time goes: the median of each pass over many runs, and
-// what verifying behind it costs.
+// Prints the median time of each pass over many runs, and of the verification
+// after it.
 void PrintPasses(int layers) {
   const auto step = MakeStep(layers);
   const LayoutBinding binding =

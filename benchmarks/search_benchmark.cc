@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a search for layouts takes. Target: GPT-3 175B on a mesh of 8 x 8 x 8 in
-// less than a second, with its best layout priced on all 96 blocks.
+// Searches layouts. Target: GPT-3 175B on a mesh of 8 x 8 x 8 in less than a
+// second, with the best layout priced on all 96 blocks.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -14,7 +14,7 @@
 namespace mtf {
 namespace {
 
-// Arguments: GiB of a device.
+// Argument: memory of a device in GiB.
 void BM_Search(benchmark::State& state, const std::string& model,
                const std::string& mesh) {
   internal::KeepMemory();  // as mtf search does

@@ -27,12 +27,12 @@
 namespace mtf {
 namespace {
 
-// Each curve gets as much of the time as any other.
+// All curves get the same share of the time.
 constexpr int kCurves = 10;
 
 using Point = CurvePoint;
 
-// What one rank measures.
+// The measurements of one rank.
 class Calibration {
  public:
   Calibration(Communicator& communicator, const CalibrateOptions& options)
@@ -40,7 +40,7 @@ class Calibration {
 
   absl::StatusOr<std::string> Run() {
     threads_ = communicator_.placement().threads;
-    // Sizes the pool of this thread.
+    // Sets the size of this thread's OpenMP pool.
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
                          CreateDevice("cpu", {.num_threads = threads_}));
     device->EnterThread();
@@ -95,9 +95,9 @@ class Calibration {
                          });
   }
 
-  // Bytes read and written by the sum of two operands: an identity would be
-  // copied past the caches, which no other map is. The first is as good as an
-  // empty kernel.
+  // Measures bytes read and written by the sum of two operands. An identity
+  // would be copied with non-temporal stores, which no other map uses. The
+  // smallest size is as good as an empty kernel.
   absl::StatusOr<std::vector<Point>> Copies() {
     return timer_->Curve(
         "copy", CurveTimer::kBytes,
@@ -116,8 +116,8 @@ class Calibration {
         });
   }
 
-  // A map of many steps over what the nearest cache holds, of the kind that
-  // gradients of activations are: a transcendental function among plain ones.
+  // A map of many steps over data that fits the first-level cache, like the
+  // gradient of an activation: one transcendental function among plain ones.
   absl::StatusOr<std::vector<Point>> Maps() {
     return timer_->Curve(
         "map", CurveTimer::kBytes, {4 << 12},
@@ -183,7 +183,7 @@ class Calibration {
          }}};
     std::vector<double> sizes;
     for (int64_t bytes = 1 << 10; bytes <= largest; bytes *= 4) {
-      // Whole blocks of whole floats for every rank.
+      // Every rank gets the same number of floats.
       const int64_t unit = 4 * n;
       sizes.push_back(
           static_cast<double>(std::max<int64_t>(unit, bytes / unit * unit)));
@@ -207,7 +207,7 @@ class Calibration {
                     prepare, [&] { return collective.run(bytes); }, allowance);
               }));
       absl::StrAppend(&tables, name, "\n", Rows(points));
-      // The last, a permute, is one message.
+      // The last one, collective_permute, is a single message.
       latency = points.front().seconds;
       bandwidth = points.back().size / points.back().seconds;
     }
@@ -240,7 +240,7 @@ class Calibration {
     return absl::StrCat(
         "# Measured by mtf calibrate on ", Escaped(host), ": ",
         Plural(ranks(), "rank"), " of ", Plural(threads_, "thread"),
-        " that work at once, medians of the slowest rank.\nmachine ",
+        " that work concurrently, medians of the slowest rank.\nmachine ",
         options_.name, "\n\n[device]\nmemory ",
         FormatQuantity(std::floor(memory), Quantity::kBytes), "\nbandwidth ",
         FormatQuantity(copies.back().size / copies.back().seconds,
@@ -250,7 +250,7 @@ class Calibration {
         "\noverlap no\ncopy\n", Rows(copies));
   }
 
-  // A launch is counted apart from the product.
+  // The launch is not part of the product's time.
   double Rate(double flops, double seconds) const {
     return flops / std::max(seconds - launch_, seconds / 2);
   }
@@ -296,9 +296,8 @@ absl::Status CheckOptions(const CalibrateOptions& options, int launched) {
         absl::StrCat(what, DetailLine("help", help)));
   };
   if (!IsLayoutName(options.name)) {
-    return wrong(
-        absl::StrCat("a machine cannot be called ", Quoted(options.name)),
-        "names are made of letters, digits, \"_\" and \"-\"");
+    return wrong(absl::StrCat("invalid machine name ", Quoted(options.name)),
+                 "use letters, digits, \"_\" and \"-\"");
   }
   if (!(options.seconds > 0 && options.seconds <= 3600)) {
     return wrong(
@@ -343,7 +342,7 @@ absl::StatusOr<std::string> CalibrateThisHost(const CalibrateOptions& options) {
         MTF_ASSIGN_OR_RETURN(texts[static_cast<size_t>(i)],
                              Calibration(communicator, options).Run());
         if (communicator.rank() != 0) texts[static_cast<size_t>(i)].clear();
-        // Hosts differ; the first rank's text is everybody's.
+        // Hosts differ, so all ranks return the text of the first rank.
         MTF_ASSIGN_OR_RETURN(
             const std::vector<std::string> all,
             communicator.AllGatherText(texts[static_cast<size_t>(i)]));

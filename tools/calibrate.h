@@ -12,10 +12,10 @@ namespace mtf {
 
 struct CalibrateOptions {
   std::string name = "this_host";
-  // About how long it may take. Less time measures fewer points, not others.
+  // Approximate duration. A shorter one measures fewer of the same points.
   double seconds = 20;
-  // Ranks as threads of this process: 0 takes the allowed cores, at least 2.
-  // Under an MPI launcher its ranks count, and this must be 0.
+  // Number of ranks, as threads of this process; 0 takes the allowed cores, at
+  // least 2. Must be 0 under an MPI launcher, which sets the number of ranks.
   int ranks = 0;
   // Called on rank 0 before each measurement with one line without a newline,
   // "all_reduce over 2, 1 MiB".
@@ -23,17 +23,17 @@ struct CalibrateOptions {
 };
 
 // Measures this host and returns the text of its machine file
-// (docs/machines.md): products in f32 and bf16 by size on the CPU device, with
-// the threads of one rank, while the other ranks do the same; copies by size;
-// and every collective by size between the ranks.
+// (docs/machines.md): matrix products of several sizes in f32 and bf16 on the
+// CPU device, with all ranks working concurrently; copies of several sizes; and
+// every collective between the ranks, in several sizes.
 //
 //   MTF_ASSIGN_OR_RETURN(const std::string text, CalibrateThisHost());
 //   MTF_ASSIGN_OR_RETURN(const std::string path,
 //                        Machine::UserPath("this_host"));
 //
-// Under an MPI launcher all ranks call it and all return the same text. Times
-// are medians. kInvalidArgument for options out of range; errors of the
-// communicator.
+// Under an MPI launcher all ranks must call it; all return the same text. Times
+// are medians. Returns kInvalidArgument if an option is out of range, and the
+// errors of the communicator.
 absl::StatusOr<std::string> CalibrateThisHost(
     const CalibrateOptions& options = {});
 

@@ -5,9 +5,9 @@
 //
 //   compare_runs REFERENCE_LOG [LAYOUT MESH LOG]...
 //
-// Each LAYOUT gets a line: ranks, final loss, the largest difference of any
-// step's loss from the reference, collectives and bytes in a step (per rank, on
-// the wire), and the median of tokens per second.
+// Prints a line for each LAYOUT: ranks, final loss, the largest difference of a
+// step's loss from the reference, collectives and bytes sent per rank and step,
+// and the median of tokens per second.
 #include <algorithm>
 #include <cmath>
 #include <iostream>

@@ -12,7 +12,7 @@
 namespace mtf {
 namespace {
 
-// Points that a curve has whatever they take: two make a table.
+// The points that a curve gets however long they take: a table needs two.
 constexpr size_t kFewest = 2;
 constexpr int kMostRepeats = 200;
 
@@ -21,7 +21,7 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
       .count();
 }
 
-// The places 0 to count - 1: the ends, then the middles of what is between.
+// The indices 0 to count - 1: both ends first, then the middle of each gap.
 std::vector<size_t> EndsFirst(size_t count) {
   std::vector<size_t> order = {0};
   if (count > 1) order.push_back(count - 1);

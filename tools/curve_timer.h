@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long something takes over a range of sizes, told by all ranks together.
+// Measures durations over a range of sizes, on all ranks together.
 #ifndef TOOLS_CURVE_TIMER_H_
 #define TOOLS_CURVE_TIMER_H_
 
@@ -21,8 +21,8 @@ struct CurvePoint {
   double seconds = 0;
 };
 
-// Measures `curves` curves in `seconds`. All ranks make the same calls and
-// agree on every time, so that they take the same decisions.
+// Measures `curves` curves in `seconds`. All ranks must make the same calls.
+// They agree on every duration, so they take the same decisions.
 class CurveTimer {
  public:
   CurveTimer(Communicator& communicator, const Communicator::Group& group,
@@ -34,15 +34,16 @@ class CurveTimer {
         progress_(std::move(progress)),
         begin_(Clock::now()) {}
 
-  // What one run takes in the median of the slowest rank, in about `allowance`
-  // seconds in all. `prepare` is not timed.
+  // The median duration of `run` on the slowest rank, from about `allowance`
+  // seconds of repetitions. `prepare` runs before each and is not timed.
   absl::StatusOr<double> Median(const std::function<void()>& prepare,
                                 const std::function<absl::Status()>& run,
                                 double allowance);
 
   // Measures at `sizes` until this curve's share of the time is used up: both
-  // ends first, then what halves the widest gap, so that less time makes the
-  // curve coarser, not shorter. Sizes are bytes, or sides of products.
+  // ends first, then the size that halves the widest gap, so that less time
+  // makes the curve coarser but not shorter. Sizes are bytes, or sides of
+  // matrices.
   using Measure =
       std::function<absl::StatusOr<double>(double size, double allowance)>;
   enum Sizes { kBytes, kSides };
@@ -53,17 +54,17 @@ class CurveTimer {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Of each place the largest of all ranks.
+  // Replaces each element by its maximum over all ranks.
   absl::Status Agree(std::vector<float>& values);
   absl::Status Once(const std::function<void()>& prepare,
                     const std::function<absl::Status()>& run, float& seconds);
 
   Communicator& communicator_;
   const Communicator::Group& group_;
-  const double share_;  // of the time, for each curve
+  const double share_;  // seconds for each curve
   const std::function<void(absl::string_view)> progress_;
   const Clock::time_point begin_;
-  int curve_ = 0;  // how many have begun
+  int curve_ = 0;  // number of curves begun
 };
 
 }  // namespace mtf

@@ -23,8 +23,8 @@ struct Model {
 };
 
 // Radford et al. 2019 (gpt2), Brown et al. 2020 (gpt3), Narayanan et al. 2021
-// and Korthikanti et al. 2022 (megatron). The batch is what one step without
-// pipelining and without recomputation can be asked to hold.
+// and Korthikanti et al. 2022 (megatron). The batch is one that fits
+// without pipelining and rematerialization.
 const Model kModels[] = {
     // layers, batch, length, d_model, heads, d_kv, d_ff, vocab, dtype
     {"small", {2, 16, 64, 128, 4, 32, 512, 256, kFloat32}},
@@ -54,7 +54,7 @@ absl::StatusOr<GptSizes> FindModel(absl::string_view name) {
   }
   const std::string nearest = NearestName(name, ModelNames());
   return absl::NotFoundError(absl::StrCat(
-      "no model is called ", Quoted(name),
+      "unknown model ", Quoted(name),
       nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
       DetailLine("models", absl::StrJoin(ModelNames(), ", "))));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Published models, for commands that ask what a layout would cost before
-// there is a program: decoder-only transformers by their sizes.
+// Published decoder-only transformers by their sizes, for commands that
+// estimate the cost of a layout without a program.
 #ifndef TOOLS_MODELS_H_
 #define TOOLS_MODELS_H_
 
@@ -18,7 +18,7 @@
 
 namespace mtf {
 
-// A GPT. Parameters and the state of AdamW are f32; activations are `dtype`.
+// Sizes of a GPT. Parameters and AdamW's state are f32, activations `dtype`.
 struct GptSizes {
   int64_t layers = 2;
   int64_t batch = 16;  // sequences in a step, on all devices together
@@ -31,11 +31,11 @@ struct GptSizes {
   DType dtype = kFloat32;
 };
 
-// The sizes of the model called `name`; kNotFound with the nearest name.
+// The sizes of the model `name`, or kNotFound with the nearest name.
 absl::StatusOr<GptSizes> FindModel(absl::string_view name);
 std::vector<std::string> ModelNames();
 
-// A training step of a GPT, with what refers into its graph.
+// A training step of a GPT: its graph and the targets in it.
 struct GptStep {
   std::unique_ptr<Graph> graph;
   Targets targets;
@@ -44,9 +44,10 @@ struct GptStep {
   SearchProgram Program() const { return {graph.get(), targets, layers}; }
 };
 
-// Builds the step: pre-norm blocks, learned positions, a head of its own,
-// AdamW. Named as in examples/transformer_lm.cc, so one layout serves both.
-// The graph's first error for sizes that are no model.
+// Builds the step: pre-norm blocks, learned positions, an output layer that
+// does not share the embedding, AdamW. Dimensions are named as in
+// examples/transformer_lm.cc, so one layout serves both. Returns the graph's
+// first error if the sizes are invalid.
 absl::StatusOr<GptStep> BuildGpt(const GptSizes& sizes);
 
 }  // namespace mtf

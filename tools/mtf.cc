@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program mtf: what can be said about a layout without running anything.
-// docs/mtf.md has a page on it; each subcommand is a source of its own.
+// The program mtf: estimates, compares, searches and verifies layouts without
+// running a step. docs/mtf.md describes it; each subcommand is a source.
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -32,7 +32,7 @@ std::vector<Command> Commands() {
 std::string Usage() {
   std::string text =
       "usage: mtf COMMAND [ARGUMENT...] [--FLAG=VALUE...]\n\n"
-      "Says what a layout costs, before anything runs.\n\n";
+      "Estimates what a layout costs before anything runs.\n\n";
   for (const Command& command : Commands()) {
     std::string left = absl::StrCat(
         command.name, command.arguments.empty() ? "" : " ", command.arguments);
@@ -41,7 +41,7 @@ std::string Usage() {
   }
   return absl::StrCat(text,
                       "\nmtf help COMMAND lists the flags of a command, mtf "
-                      "--version the version.\n");
+                      "--version prints the version.\n");
 }
 
 std::string HelpOf(const Command& command) {
@@ -71,7 +71,7 @@ absl::StatusOr<Command> FindCommand(const std::string& name) {
       DetailLine("commands", absl::StrJoin(names, ", "))));
 }
 
-// A flag of another command is not to be taken in silence.
+// A flag of another command is an error; it is never ignored.
 absl::Status CheckTaken(const Command& command, const std::string& name) {
   if (absl::c_linear_search(command.flags, name)) return absl::OkStatus();
   std::vector<std::string> owners;
@@ -92,7 +92,7 @@ absl::Status CheckTaken(const Command& command, const std::string& name) {
                  absl::StrCat("mtf ", absl::StrJoin(owners, ", mtf ")))));
 }
 
-// Parts the arguments of a command into flags and the rest.
+// Splits the arguments of a command into flags and the rest.
 absl::Status SplitArguments(const Command& command,
                             const std::vector<std::string>& all,
                             std::vector<std::string>& flags,

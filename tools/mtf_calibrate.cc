@@ -34,7 +34,7 @@ absl::Status Write(const std::string& path, const std::string& text) {
                         "name a file in a folder that exists with --output");
 }
 
-// Whether Write will find nothing in its way. Changes no file.
+// Returns the error that Write would return. Changes no file.
 absl::Status CheckCanWrite(const std::string& path) {
   std::error_code ignored;
   const bool is_there = std::filesystem::exists(path, ignored);
@@ -53,14 +53,14 @@ absl::Status Calibrate(const std::vector<std::string>& arguments) {
         "mtf calibrate takes flags only, not ", Quoted(arguments[0]),
         DetailLine("help", "--output=FILE says where to write")));
   }
-  // Where it will be written is found out before it takes its time.
+  // Check the path first: measuring takes a while.
   std::string path = absl::GetFlag(FLAGS_output);
   if (path.empty()) {
     MTF_ASSIGN_OR_RETURN(path, Machine::UserPath("this_host"));
   }
   const bool writes = DetectLauncher().rank == 0;
   if (writes) {
-    // A folder that is missing is made; if that fails, writing does.
+    // A missing folder is created; if that fails, writing fails.
     std::error_code ignored;
     const std::filesystem::path folder =
         std::filesystem::path(path).parent_path();

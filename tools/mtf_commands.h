@@ -15,8 +15,8 @@ struct Command {
   std::string name;
   std::string arguments;           // "PROGRAM.txt", as the usage shows them
   std::string summary;             // one line
-  std::vector<std::string> flags;  // names of those it takes
-  // Gets what is no flag.
+  std::vector<std::string> flags;  // names of the flags it takes
+  // Called with the arguments that are not flags.
   absl::Status (*run)(const std::vector<std::string>& arguments);
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mtf diff: what changes from one layout, or one program, to another.
+// mtf diff: the changes from one layout or program to another.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ namespace {
 using internal::BytesText;
 using internal::SecondsText;
 
-// One of the two that are compared.
+// One of the two layouts or programs that are compared.
 struct Side {
   std::string name;
   std::string text;  // of a file, or ""
@@ -51,13 +51,14 @@ bool FileExists(const std::string& path) {
   return stat(path.c_str(), &info) == 0;
 }
 
-// `place` is what errors call text that is no file: "layout A".
+// Errors call an argument that is not a file `place`: "layout A".
 absl::StatusOr<Side> ReadSide(const std::string& argument,
                               absl::string_view place) {
   Side side;
   side.name = argument;
   const std::string path(absl::StripPrefix(argument, "@"));
-  // What looks like a path is one, so that a wrong one is told as a path.
+  // An argument that looks like a path counts as one, so that a wrong path gets
+  // the error of a missing file.
   const bool is_path = argument != path || FileExists(path) ||
                        absl::StrContains(argument, "/") ||
                        absl::EndsWith(argument, ".txt") ||
@@ -94,6 +95,7 @@ absl::Status LowerSide(const GptStep& step, const Mesh& mesh, Side& side) {
       absl::StrCat(status.message(), DetailLine("layout", Quoted(side.name))));
 }
 
+// Estimates time and memory on `machine`.
 void Price(const Machine& machine, Side& side) {
   PlanForMachine(machine.fusion(), side.program);
   side.step = EstimateStep(side.program, machine);
@@ -104,7 +106,8 @@ void Price(const Machine& machine, Side& side) {
   }
 }
 
-// "layer_12/attention" as "layer_*/attention": equal layers are one line.
+// Returns "layer_12/attention" as "layer_*/attention", so that equal layers
+// share a line.
 std::string WithoutNumbers(absl::string_view name) {
   std::string text;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -126,7 +129,7 @@ std::string WithoutNumbers(absl::string_view name) {
 struct Count {
   int64_t calls = 0, bytes = 0;
 };
-// By kind, axes, tensor and rule.
+// Keys are kind, axes, tensor and rule.
 using Collectives =
     std::map<std::tuple<std::string, std::string, std::string, std::string>,
              Count>;
@@ -143,7 +146,7 @@ Collectives CollectivesOf(const Side& side) {
   return result;
 }
 
-// Lines of what `a` has more than `b`.
+// Adds a line for each collective of which `a` has more calls than `b`.
 void AddLines(const Collectives& a, const Collectives& b, char sign,
               std::string& text) {
   for (const auto& [key, count] : a) {
@@ -210,8 +213,8 @@ std::string RuleChanges(const Side& a, const Side& b) {
   return absl::StrCat("rules\n", text.empty() ? "  the same\n" : text);
 }
 
-// Whether a plan keeps to a line of its budget, and what it spends of it.
-std::string Kept(const BudgetUse& use) {
+// Whether a plan meets a line of its budget, and the calls or bytes it spends.
+std::string BudgetResult(const BudgetUse& use) {
   const bool counts = use.line.subject == BudgetSubject::kCalls;
   const std::string spent =
       counts ? Plural(static_cast<int64_t>(use.collectives.size()), "call")
@@ -219,7 +222,7 @@ std::string Kept(const BudgetUse& use) {
   return absl::StrCat(use.exceeded ? "broken, " : "met, ", spent);
 }
 
-// What the budget of each layout says of its own plan; "" where none has one.
+// Checks each plan against its own budget; "" if neither layout has one.
 std::string Budgets(const Side& a, const Side& b) {
   struct Row {
     std::string line, a = "-", b = "-";
@@ -232,7 +235,7 @@ std::string Budgets(const Side& a, const Side& b) {
       auto row = std::find_if(rows.begin(), rows.end(),
                               [&](const Row& r) { return r.line == line; });
       if (row == rows.end()) row = rows.insert(row, Row{line});
-      (side == &a ? row->a : row->b) = Kept(use);
+      (side == &a ? row->a : row->b) = BudgetResult(use);
     }
   }
   if (rows.empty()) return "";
@@ -266,7 +269,7 @@ std::string Compare(const Side& a, const Side& b) {
             static_cast<double>(b.program.buffers.arena_bytes), BytesText);
   absl::StrAppend(&text, table.text());
 
-  // Bytes by axes and kind, of both.
+  // Bytes by axes and kind, of A and of B.
   std::map<std::string, std::pair<double, double>> bytes;
   for (const Side* side : {&a, &b}) {
     for (const auto& [key, count] : CountCollectives(side->program)) {
@@ -314,7 +317,7 @@ absl::Status Diff(const std::vector<std::string>& arguments) {
     return absl::InvalidArgumentError(absl::StrCat(
         Quoted(a.name), a.is_program ? " is a program" : " is a layout",
         " and ", Quoted(b.name), b.is_program ? " a program" : " a layout",
-        DetailLine("help", "compare two of a kind")));
+        DetailLine("help", "compare two layouts or two programs")));
   }
   std::string text;
   if (a.is_program) {
@@ -325,10 +328,10 @@ absl::Status Diff(const std::vector<std::string>& arguments) {
     }
     if (const std::string flag = FirstModelFlag(); !flag.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "programs are no model, but --", flag, " is given",
+          "programs take no model flags, but --", flag, " is given",
           DetailLine("help", absl::StrCat("leave out --", flag,
-                                          "; what a program computes is in "
-                                          "its file"))));
+                                          "; the file defines what the "
+                                          "program computes"))));
     }
   } else {
     MTF_ASSIGN_OR_RETURN(const Mesh mesh, MeshFromFlags());
@@ -370,9 +373,8 @@ absl::Status Diff(const std::vector<std::string>& arguments) {
 Command DiffCommand() {
   std::vector<std::string> flags = {"mesh", "machine", "output"};
   for (const std::string& name : ModelFlags()) flags.push_back(name);
-  return {"diff", "A B",
-          "what changes between two layouts of a GPT, or two programs", flags,
-          &Diff};
+  return {"diff", "A B", "compares two layouts of a GPT, or two programs",
+          flags, &Diff};
 }
 
 }  // namespace mtf::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mtf explain: a program that --dump_program wrote, explained.
+// mtf explain: explains a program that --dump_program wrote.
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -17,8 +17,9 @@
 #include "tools/read_program.h"
 
 ABSL_FLAG(std::string, format, "text", "text, json or html");
-ABSL_FLAG(int, width, 0,
-          "columns of the text, at least 60; 0: those of the terminal, or 100");
+ABSL_FLAG(
+    int, width, 0,
+    "columns of the text, at least 60; 0: columns of the terminal, or 100");
 
 namespace mtf::tools {
 namespace {
@@ -73,7 +74,7 @@ absl::Status Explain(const std::vector<std::string>& arguments) {
 Command ExplainCommand() {
   return {"explain",
           "PROGRAM.txt",
-          "what a program of --dump_program costs, and why",
+          "explains what a program of --dump_program costs",
           {"machine", "format", "width", "output"},
           &Explain};
 }

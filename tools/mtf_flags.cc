@@ -17,7 +17,7 @@
 
 namespace mtf::tools {
 
-// A size that may be left out: 0 stands for that of the model.
+// A size that may be left out: 0 means the size of the model.
 struct SizeOrModel {
   int64_t value = 0;
 };
@@ -38,7 +38,7 @@ using mtf::tools::SizeOrModel;
 
 ABSL_FLAG(std::string, mesh, "", "the devices as named axes, data:8,model:8");
 ABSL_FLAG(std::string, machine, "h100_nvlink_ib",
-          "what the devices are: a built-in machine or a machine file");
+          "the devices: a built-in machine or a machine file");
 ABSL_FLAG(std::string, output, "",
           "writes to this file; empty: to standard output, or for calibrate "
           "to the file of --machine=this_host");
@@ -49,13 +49,13 @@ ABSL_FLAG(std::string, model, "small",
 ABSL_FLAG(SizeOrModel, layers, {}, "transformer blocks");
 ABSL_FLAG(SizeOrModel, batch, {}, "sequences in a step, on all devices");
 ABSL_FLAG(SizeOrModel, length, {}, "tokens in a sequence");
-ABSL_FLAG(SizeOrModel, d_model, {}, "width of the stream between the blocks");
+ABSL_FLAG(SizeOrModel, d_model, {}, "width of the residual stream");
 ABSL_FLAG(SizeOrModel, heads, {}, "attention heads in a block");
 ABSL_FLAG(SizeOrModel, d_kv, {}, "width of a head");
 ABSL_FLAG(SizeOrModel, d_ff, {}, "hidden units of a feed-forward layer");
-ABSL_FLAG(SizeOrModel, vocab, {}, "words that the model knows");
+ABSL_FLAG(SizeOrModel, vocab, {}, "size of the vocabulary");
 ABSL_FLAG(std::string, dtype, "",
-          "of activations: f32, bf16 or f16; empty: that of the model");
+          "dtype of activations: f32, bf16 or f16; empty: the model's");
 
 namespace mtf::tools {
 namespace {
@@ -96,7 +96,7 @@ std::string AbslUnparseFlag(Bytes flag) {
   return flag.value == 0 ? "" : absl::StrCat(flag.value);
 }
 
-// The comparisons are false for a NaN, which is so refused.
+// The comparisons are false for NaN, so NaN is an error.
 bool AbslParseFlag(absl::string_view text, Allowance* flag,
                    std::string* error) {
   if (absl::SimpleAtod(text, &flag->seconds) && flag->seconds >= 0 &&
@@ -128,12 +128,12 @@ absl::StatusOr<GptSizes> ModelFromFlags() {
     const absl::StatusOr<DType> parsed = ParseDType(dtype);
     if (!parsed.ok() || !IsFloat(*parsed)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "--dtype is ", Quoted(dtype), ", not one that activations have",
+          "--dtype is ", Quoted(dtype), ", not a dtype of activations",
           DetailLine("help", "give f32, bf16 or f16")));
     }
     sizes.dtype = *parsed;
   }
-  // A block costs a thousandth of a second to lower, so this is not a program.
+  // Lowering a block takes a millisecond, so this is no realistic model.
   constexpr int64_t kMostLayers = 10000;
   if (sizes.layers > kMostLayers) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -190,7 +190,7 @@ absl::Status Write(absl::string_view text) {
 
 absl::StatusOr<std::string> ReadText(const std::string& path,
                                      absl::string_view what) {
-  // A dump of a hundred layers behind every pass takes some tens of MiB.
+  // A dump of a hundred layers after every pass takes some tens of MiB.
   constexpr int64_t kMostBytes = int64_t{1} << 31;
   return ReadTextFile(path, what, kMostBytes);
 }

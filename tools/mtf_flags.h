@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flags that several subcommands of mtf take, and what most make of them.
+// Flags that several subcommands of mtf take, and their values.
 #ifndef TOOLS_MTF_FLAGS_H_
 #define TOOLS_MTF_FLAGS_H_
 
@@ -21,27 +21,27 @@ ABSL_DECLARE_FLAG(std::string, output);
 namespace mtf::tools {
 
 // A number of bytes as machine files write it, "80GiB"
-// (planning/machine/units.h); 0, written "", where none is given.
+// (planning/machine/units.h); 0, written "", if none is given.
 struct Bytes {
   int64_t value = 0;
 };
 bool AbslParseFlag(absl::string_view text, Bytes* flag, std::string* error);
 std::string AbslUnparseFlag(Bytes flag);
 
-// A time that a command may take: seconds from 0, its usual one, to 1e6.
+// A time limit in seconds, at most 1e6; 0 means the default of the command.
 struct Allowance {
   double seconds = 0;
 };
 bool AbslParseFlag(absl::string_view text, Allowance* flag, std::string* error);
 std::string AbslUnparseFlag(Allowance flag);
 
-// The flags that say which GPT is meant, --model and the sizes that differ
-// from it, and the model they describe.
+// The flags that describe a GPT, --model and the sizes that differ from it, and
+// the model they describe.
 std::vector<std::string> ModelFlags();
 absl::StatusOr<GptSizes> ModelFromFlags();
 // "gpt3_175b with batch 8"
 std::string ModelText();
-// One of these flags that is not as it is by default, "layers", or "".
+// The first of these flags that is not at its default, "layers", or "".
 std::string FirstModelFlag();
 
 // --mesh, which must be given.
@@ -49,8 +49,8 @@ absl::StatusOr<Mesh> MeshFromFlags();
 // --machine.
 absl::StatusOr<Machine> MachineFromFlags();
 
-// Writes to the file that --output names, or to standard output.
-// The errors are those of WritePlainFile.
+// Writes to the file given by --output, or to standard output. Returns the
+// errors of WritePlainFile.
 absl::Status Write(absl::string_view text);
 
 // The text of a file (mtf/read_file.h), called `what` in errors.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mtf search: layouts for a GPT on a mesh, or on a number of devices.
+// mtf search: finds layouts for a GPT on a mesh or on a number of devices.
 #include <unistd.h>
 
 #include <chrono>
@@ -31,8 +31,8 @@ using mtf::tools::Bytes;
 using mtf::train::Size;
 
 ABSL_FLAG(Bytes, memory, {},
-          "most bytes that a device may need, as 80GiB; empty: what a device "
-          "of the machine has");
+          "memory limit of a device, such as 80GiB; empty: the memory of the "
+          "machine's devices");
 ABSL_FLAG(std::optional<Size>, devices, std::nullopt,
           "searches over the meshes of this many devices too, in place of "
           "--mesh");
@@ -46,8 +46,8 @@ ABSL_FLAG(bool, sections, true,
 namespace mtf::tools {
 namespace {
 
-// The same lines behind "# ", so that what is printed is one layout file, that
-// of the best, and another is one edit away.
+// Comments the lines out with "# ". The output is then the layout file of the
+// best layout; uncommenting another one selects it.
 std::string CommentedOut(const std::string& text) {
   std::string commented;
   for (absl::string_view line :
@@ -58,7 +58,7 @@ std::string CommentedOut(const std::string& text) {
   return commented;
 }
 
-// --mesh or --devices, one of them.
+// Reads --mesh or --devices; exactly one must be given.
 absl::Status CheckWhere(bool has_mesh, std::optional<Size> devices) {
   constexpr int64_t kMostDevices = 1 << 20;
   if (devices.has_value() && *devices > kMostDevices) {
@@ -73,8 +73,8 @@ absl::Status CheckWhere(bool has_mesh, std::optional<Size> devices) {
                  "give one of them: --mesh=data:8,model:8 or --devices=64")));
 }
 
-// Whether --budget is the path of a file though no "@" says so: of one that is
-// there, or a word that no line of a budget begins with.
+// Whether --budget is a path although it has no "@": it names an existing file,
+// or begins with a word that no budget line begins with.
 bool IsPath(const std::string& text) {
   std::error_code ignored;
   const bool has_blanks = text.find_first_of(" \t\n") != std::string::npos;
@@ -82,7 +82,7 @@ bool IsPath(const std::string& text) {
          (!has_blanks && text.find_first_of("/.") != std::string::npos);
 }
 
-// What --budget says.
+// The lines of --budget.
 absl::StatusOr<Budget> BudgetFromFlags() {
   const std::string text = absl::GetFlag(FLAGS_budget);
   Budget budget;
@@ -127,7 +127,7 @@ std::string StepText(const GptSizes& sizes) {
                       sizes.length, sizes.length == 1 ? " token" : " tokens");
 }
 
-// Whether Write will find nothing in its way. Changes no file.
+// Returns the error that Write would return. Changes no file.
 absl::Status CheckCanWrite() {
   const std::string path = absl::GetFlag(FLAGS_output);
   std::error_code ignored;
@@ -138,21 +138,21 @@ absl::Status CheckCanWrite() {
        access(path.c_str(), W_OK) == 0)) {
     return absl::OkStatus();
   }
-  // A folder, and a file that may not be written, are not changed by trying.
+  // Opening a folder or a read-only file for writing changes nothing.
   MTF_RETURN_IF_ERROR(Write(""));
   if (!is_there) std::filesystem::remove(path, ignored);
   return absl::OkStatus();
 }
 
-// Tells a person who waits at a terminal, on one line of it, how far a search
-// is that takes longer than seconds.
+// Shows the progress of a search that takes longer than two seconds on one line
+// of a terminal.
 class Progress {
  public:
-  void Tell(int64_t lowered, double seconds) {
+  void Report(int64_t lowered, double seconds) {
     const Clock::time_point now = Clock::now();
     if (now < next_) return;
     next_ = now + std::chrono::milliseconds(200);
-    told_ = true;
+    shown_ = true;
     std::cerr << "\r\033[K" << lowered << " layouts were lowered, "
               << (std::isinf(seconds)
                       ? "none fits yet"
@@ -161,13 +161,13 @@ class Progress {
               << std::flush;
   }
   ~Progress() {
-    if (told_) std::cerr << "\r\033[K" << std::flush;
+    if (shown_) std::cerr << "\r\033[K" << std::flush;
   }
 
  private:
   using Clock = std::chrono::steady_clock;
   Clock::time_point next_ = Clock::now() + std::chrono::seconds(2);
-  bool told_ = false;
+  bool shown_ = false;
 };
 
 absl::StatusOr<SearchResult> Find(const SearchInput& input, const Mesh* mesh,
@@ -176,7 +176,7 @@ absl::StatusOr<SearchResult> Find(const SearchInput& input, const Mesh* mesh,
   Progress progress;
   if (isatty(STDERR_FILENO) == 1) {
     options.progress = [&progress](int64_t lowered, double seconds) {
-      progress.Tell(lowered, seconds);
+      progress.Report(lowered, seconds);
     };
   }
   constexpr int kMostAxes = 3;
@@ -209,8 +209,9 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   internal::KeepMemory();
   MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
   SearchInput input = {step.Program(), {}};
-  // Blocks repeat, so two small models say what a deep one costs. Two blocks
-  // apart: gradients of every other block may start another bucket.
+  // Blocks repeat, so the cost of a deep model is extrapolated from two small
+  // ones. They differ by two blocks, because the gradients of every second
+  // block may start another bucket.
   constexpr int64_t kDeep = 6, kSmall[] = {2, 4};
   GptStep small[2];
   for (int i = 0; i < 2 && sizes.layers > kDeep; ++i) {
@@ -248,8 +249,9 @@ Command SearchCommand() {
   std::vector<std::string> flags = {"mesh",    "devices",  "memory", "budget",
                                     "machine", "sections", "keep",   "output"};
   for (const std::string& name : ModelFlags()) flags.push_back(name);
-  return {"search", "", "the fastest layouts of a GPT that fit into memory",
-          flags, &Search};
+  return {"search", "",
+          "finds the fastest layouts of a GPT that fit into memory", flags,
+          &Search};
 }
 
 }  // namespace mtf::tools

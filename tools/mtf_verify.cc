@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mtf verify: the reshard prover on the user's own mesh.
+// mtf verify: proves the reshards of a mesh.
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ absl::Status Verify(const std::vector<std::string>& arguments) {
   MTF_ASSIGN_OR_RETURN(const Mesh mesh, MeshFromFlags());
   double left = absl::GetFlag(FLAGS_seconds).seconds;
   if (left == 0) left = kUsualSeconds;
-  // So many shards of one value are too much for one process.
+  // One process simulates all shards of a value; more would not fit.
   constexpr int64_t kMostRanks = 1 << 16;
   if (mesh.num_devices() > kMostRanks) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -66,7 +66,8 @@ absl::Status Verify(const std::vector<std::string>& arguments) {
   bool complete = true, too_large = false;
   for (int dimensions = 1; dimensions <= 3; ++dimensions) {
     ProveOptions options;
-    // A third for what is left, but all of it for the last.
+    // Each number of dimensions gets a third of the remaining time, the last
+    // one all of it.
     options.seconds = dimensions == 3 ? left : left / 2;
     if (terminal) {
       options.progress = [&](int64_t done, int64_t pairs) {

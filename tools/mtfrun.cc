@@ -3,8 +3,8 @@
 // mtfrun -n RANKS PROGRAM [ARGUMENTS...]
 //
 // Starts PROGRAM on several ranks with the mpirun of the MPI that the library
-// is built with, and with the settings that a plain mpirun gets wrong for it.
-// What the environment already sets is left alone.
+// is built with, and with settings that suit the library better than mpirun's
+// defaults. Variables that are already set keep their values.
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -141,8 +141,8 @@ bool IsFile(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
-// `name` itself if it has a slash, else the first of that name in PATH that
-// can be run; "" if there is none.
+// `name` itself if it contains a slash, else the first executable of that name
+// in PATH, or "".
 std::string FindProgram(const std::string& name) {
   if (name.find('/') != std::string::npos) return IsFile(name) ? name : "";
   const char* variable = std::getenv("PATH");
@@ -208,8 +208,8 @@ std::vector<std::pair<std::string, std::string>> Settings(
     settings.push_back({"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"});
   }
   settings.push_back({"MTF_TERMINAL", isatty(STDOUT_FILENO) == 1 ? "1" : "0"});
-  // How many ranks come to this host is only known when there is no other;
-  // elsewhere each rank counts for itself.
+  // The number of ranks on this host is known only if it is the only host;
+  // otherwise each rank finds out for itself.
   if (!arguments.mpirun_options.empty()) return settings;
   const int cores = AllowedCores();
   if (arguments.ranks > cores) {
@@ -221,7 +221,7 @@ std::vector<std::pair<std::string, std::string>> Settings(
   } else {
     threads = std::max(1, std::atoi(set));
   }
-  // Threads that spin while they wait keep the others from their core.
+  // Threads that spin while they wait take cores from others.
   if (static_cast<int64_t>(threads) * arguments.ranks > cores) {
     settings.push_back({"OMP_WAIT_POLICY", "passive"});
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One instruction over dense whole values, prepared on a device.
+// One instruction over dense unsharded values, prepared on a device.
 #ifndef TOOLS_ONE_INSTRUCTION_H_
 #define TOOLS_ONE_INSTRUCTION_H_
 
@@ -41,12 +41,13 @@ class OneInstruction {
     instruction.results.push_back(Add(shape, dtype));
   }
 
-  // Values stay in place from here on.
+  // Prepares the kernel; buffers do not move afterwards. Fails a check if the
+  // device cannot do it.
   void Prepare() {
     const absl::Status status = TryPrepare();
     MTF_CHECK(status.ok()) << status.ToString();
   }
-  // The error of a device that cannot do it.
+  // Prepares the kernel, or returns the error of a device that cannot do it.
   absl::Status TryPrepare() {
     const auto strided = [&](int value) {
       std::vector<StridedDimension> dims;
@@ -81,7 +82,7 @@ class OneInstruction {
   }
 
   void Run() { kernel_->Run(context_); }
-  // For what a device has only enqueued.
+  // Waits for work that the device has enqueued.
   absl::Status Finish() { return device_->Finish(context_); }
 
  private:
@@ -96,20 +97,20 @@ class OneInstruction {
     auto memory = device_->Allocate(elements * size);
     MTF_CHECK(memory.ok()) << memory.status().ToString();
     memory_.push_back(*memory);
-    // Random numbers: hardware is faster on zeros. Drawn once for each stretch
-    // of memory, which matters for a billion of them.
-    constexpr int64_t kStretch = 1 << 22;
-    std::vector<char> numbers(std::min(elements, kStretch) * size);
+    // Random numbers, because hardware is faster on zeros. One block of them is
+    // drawn and copied repeatedly, which matters for a billion elements.
+    constexpr int64_t kBlock = 1 << 22;
+    std::vector<char> numbers(std::min(elements, kBlock) * size);
     std::minstd_rand random(static_cast<uint32_t>(id) + 1);
-    for (int64_t i = 0; i < std::min(elements, kStretch); ++i) {
+    for (int64_t i = 0; i < std::min(elements, kBlock); ++i) {
       const double number = static_cast<double>(random() % 4096) / 2048 - 1;
       StoreElement(numbers.data(), dtype, i,
                    IsFloat(dtype) ? number : 8 * number);
     }
-    for (int64_t at = 0; at < elements; at += kStretch) {
+    for (int64_t start = 0; start < elements; start += kBlock) {
       const absl::Status copied = device_->CopyToDevice(
-          static_cast<char*>(memory_.back()) + at * size, numbers.data(),
-          std::min(elements - at, kStretch) * size);
+          static_cast<char*>(memory_.back()) + start * size, numbers.data(),
+          std::min(elements - start, kBlock) * size);
       MTF_CHECK(copied.ok()) << copied.ToString();
     }
     return id;

@@ -12,16 +12,17 @@
 namespace mtf::tools {
 namespace {
 
-class Finder {
+// Narrows the range of stages by what each part of the program shows.
+class ProgramStageFinder {
  public:
-  explicit Finder(const Program& program)
+  explicit ProgramStageFinder(const Program& program)
       : program_(program), names_(StageNames()) {
     range_.last = names_.size() - 1;
   }
 
   StageRange Run() {
-    LookAtInstructions();
-    LookAtShards();
+    CheckInstructions();
+    CheckLocalExtents();
     if (program_.buffers.buffers.empty()) {
       UpTo("overlap_collectives", "has no buffers{...}");
     } else {
@@ -50,9 +51,9 @@ class Finder {
     return absl::StrCat("%", Escaped(program_.values[value].name));
   }
 
-  void LookAtInstructions() {
+  void CheckInstructions() {
     const Instruction* collective = nullptr;
-    const Instruction* joined = nullptr;
+    const Instruction* bucket = nullptr;
     bool reshards = false;
     for (const Instruction& instruction : program_.instructions) {
       if (instruction.opcode == Opcode::kReshard) {
@@ -67,40 +68,40 @@ class Finder {
       }
       if (!IsCollective(instruction.opcode)) continue;
       if (collective == nullptr) collective = &instruction;
-      if (instruction.operands.size() > 1) joined = &instruction;
+      if (instruction.operands.size() > 1) bucket = &instruction;
       if (IsAsynchronous(instruction)) {
         From("overlap_collectives",
-             absl::StrCat("has a collective beside, ",
+             absl::StrCat("has an asynchronous collective, ",
                           NameOf(instruction.results[0])));
       }
     }
-    // Both are in texts that somebody wrote: what runs on a reshard leaves the
-    // collectives as they are.
+    // A text written by hand may have both: expand_reshards leaves existing
+    // collectives alone.
     if (collective == nullptr || reshards) return;
     From("expand_reshards", absl::StrCat("has collectives and no reshard, ",
                                          NameOf(collective->results[0])));
-    if (joined == nullptr) return;
+    if (bucket == nullptr) return;
     From("bucket_all_reduces",
-         absl::StrCat("has a call of several values and no reshard, ",
-                      NameOf(joined->results[0])));
+         absl::StrCat("has a collective of several values and no reshard, ",
+                      NameOf(bucket->results[0])));
   }
 
-  // What a dimension takes on each device is said from shard_shapes on, where
-  // it is not its size.
-  void LookAtShards() {
+  // From shard_shapes on, a program states the local extent of each dimension
+  // whose extent differs from its size.
+  void CheckLocalExtents() {
     for (size_t v = 0; v < program_.values.size(); ++v) {
       const ProgramValue& value = program_.values[v];
       for (int i = 0; i < value.shape.rank(); ++i) {
-        const int64_t places =
+        const int64_t extent =
             LocalExtent(program_.grains, value.shape, value.layout, i);
-        if (places == value.shape[i].size) continue;
+        if (extent == value.shape[i].size) continue;
         const std::string what = absl::StrCat(
             "dimension \"", Escaped(value.shape[i].name), ":",
             value.shape[i].size, "\" of ", NameOf(static_cast<int>(v)), " ",
             value.local.empty() ? "without" : "with",
-            " what it takes on each "
+            " its extent on each "
             "device, \"=",
-            places, "\"");
+            extent, "\"");
         if (value.local.empty()) {
           UpTo("bucket_all_reduces", absl::StrCat("has ", what));
         } else {
@@ -124,6 +125,8 @@ std::vector<std::string> StageNames() {
   return names;
 }
 
-StageRange StagesOf(const Program& program) { return Finder(program).Run(); }
+StageRange StagesOf(const Program& program) {
+  return ProgramStageFinder(program).Run();
+}
 
 }  // namespace mtf::tools

@@ -10,22 +10,25 @@
 
 namespace mtf::tools {
 
-// What a program may be dumped behind, in order: "emit_program" and the passes.
+// The stages after which a program may be dumped, in order: "emit_program" and
+// the passes.
 std::vector<std::string> StageNames();
 
-// The stages, places in StageNames(), that a program may be of by what it has
-// and lacks, whatever somebody wrote above it. Nothing fits where `first` is
-// behind `last`: a reshard beside places in memory, say.
+// The stages, as indices into StageNames(), that a program can be of according
+// to the instructions and attributes it has. No stage matches if `first` is
+// greater than `last`: for example, if a program has both a reshard and
+// buffers.
 struct StageRange {
   size_t first = 0, last = 0;
-  // Why no earlier and no later one, in words behind "the text"; "" where
-  // nothing says so.
+  // Why the program is of no earlier and of no later stage, as a predicate of
+  // "the text": "has a wait". "" if nothing excludes one.
   std::string not_earlier, not_later;
 };
 
-// Of a program as ParseProgram gives it. Running the passes behind `first` on a
-// program of any stage in the range gives what lowering gave: up to the next
-// trace that a pass leaves, passes change nothing where they were run already.
+// The stages of a program that ParseProgram returned. Running the passes after
+// `first` on a program of any stage in the range gives the result of lowering:
+// passes that have run already change nothing until the next pass that leaves a
+// trace in the program.
 StageRange StagesOf(const Program& program);
 
 }  // namespace mtf::tools

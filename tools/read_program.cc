@@ -20,15 +20,15 @@
 namespace mtf::tools {
 namespace {
 
-// The last program of a dump. Lines before it become empty ones, so that
-// places in it are those in the file.
+// The last program of a dump. Earlier lines become empty lines, so that line
+// numbers in it are those of the file.
 struct Dump {
   std::string text;
-  std::string pass;  // behind which it says that it was written, or ""
-  int line = 0;      // of that comment, or else of the mesh
+  std::string pass;  // the pass of its "# after PASS" line, or ""
+  int line = 0;      // line number of that comment, or else of the mesh
 };
 
-// The word of a line "# after WORD", or "": other comments are only those.
+// The word of a line "# after WORD", or "" for other comments.
 absl::string_view PassOf(absl::string_view line) {
   if (!absl::ConsumePrefix(&line, "# after ")) return "";
   line = absl::StripAsciiWhitespace(line);
@@ -56,18 +56,18 @@ Dump LastOf(absl::string_view text) {
   return dump;
 }
 
-// What the text has decides which stage it is of; what somebody wrote above it
-// must not say otherwise.
+// The contents of the text decide which stage it is of; a "# after PASS" line
+// above it must agree.
 absl::Status CheckStage(const StageRange& range, const Dump& dump) {
   const std::vector<std::string> names = StageNames();
   if (range.first > range.last) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "line ", dump.line, ": the text is of no pass: it ", range.not_earlier,
+        "line ", dump.line, ": the text fits no pass: it ", range.not_earlier,
         ", but ", range.not_later,
         DetailLine("note",
-                   absl::StrCat("the one is so from ", names[range.first],
-                                " on, the other up to ", names[range.last])),
-        DetailLine("help", "take the text as it was written")));
+                   absl::StrCat("the former holds from ", names[range.first],
+                                " on, the latter up to ", names[range.last])),
+        DetailLine("help", "use the text as the program wrote it")));
   }
   if (dump.pass.empty()) return absl::OkStatus();
   const auto named = std::find(names.begin(), names.end(), dump.pass);
@@ -81,33 +81,33 @@ absl::Status CheckStage(const StageRange& range, const Dump& dump) {
   const size_t stage = named - names.begin();
   if (range.first <= stage && stage <= range.last) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "line ", dump.line, ": the text is not one behind ", dump.pass, ": it ",
-      stage < range.first ? range.not_earlier : range.not_later,
+      "line ", dump.line, ": the text is not the output of ", dump.pass,
+      ": it ", stage < range.first ? range.not_earlier : range.not_later,
       DetailLine(
           "stages",
-          absl::StrCat("it may be of ",
+          absl::StrCat("it may be the output of ",
                        absl::StrJoin(names.begin() + range.first,
                                      names.begin() + range.last + 1, ", "))),
       DetailLine("help",
-                 "name one of them, or leave the line out: what is missing is "
-                 "run on the text")));
+                 "name one of them, or remove the line: the missing passes run "
+                 "on the text")));
 }
 
-// Runs the passes behind stage `first` on a program of it.
+// Runs the passes after stage `first` on a program of that stage.
 absl::Status RunPasses(size_t first, Program& program) {
   const std::vector<std::string> names = StageNames();
-  const auto place_of = [&names](absl::string_view name) -> size_t {
+  const auto stage_index = [&names](absl::string_view name) -> size_t {
     return std::find(names.begin(), names.end(), name) - names.begin();
   };
   const auto run = [&program](const std::string& name) {
     const absl::Status status = RunPass(name, program);
     if (status.code() != absl::StatusCode::kInternal) return status;
-    // No defect of the pass: a text may be what lowering never writes.
+    // Not a bug of the pass: lowering may never write such a text.
     return absl::InvalidArgumentError(absl::StrCat(
-        "pass ", name, " cannot go on from the text: ", status.message()));
+        "pass ", name, " cannot continue from the text: ", status.message()));
   };
-  if (first < place_of("shard_shapes")) {
-    // Where nothing is cut the text may have been of a later stage too.
+  if (first < stage_index("shard_shapes")) {
+    // If nothing is sharded, the text may also be of a later stage.
     for (ProgramValue& value : program.values) value.local.clear();
     for (Instruction& instruction : program.instructions) {
       if (auto* reduce = instruction.Find<ReduceAttributes>()) {
@@ -115,8 +115,8 @@ absl::Status RunPasses(size_t first, Program& program) {
       }
     }
   }
-  // What the text leaves out of the plans of einsums follows from the rest.
-  if (first >= place_of("plan_einsums")) {
+  // Plans of einsums that the text leaves out follow from the rest.
+  if (first >= stage_index("plan_einsums")) {
     MTF_RETURN_IF_ERROR(run("plan_einsums"));
   }
   for (size_t stage = first + 1; stage < names.size(); ++stage) {
@@ -146,7 +146,7 @@ absl::StatusOr<Program> ParseDump(absl::string_view text,
   const Dump dump = LastOf(text);
   if (!LooksLikeProgram(dump.text)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        Quoted(path), " is no program: it does not begin with a mesh",
+        Quoted(path), " is not a program: it does not begin with a mesh",
         DetailLine("help",
                    "--dump_program=PROGRAM.txt of a training program writes "
                    "one")));
@@ -163,7 +163,7 @@ absl::StatusOr<Program> ParseDump(absl::string_view text,
                    })) {
     return absl::InvalidArgumentError(
         absl::StrCat("the program of ", Quoted(path),
-                     " neither hands out a value nor writes a variable",
+                     " neither outputs a value nor writes a variable",
                      DetailLine("help",
                                 "a step has an output(...) or a write_variable "
                                 "at least")));

@@ -10,18 +10,18 @@
 
 namespace mtf::tools {
 
-// Whether a text is a program: its first line that says something is a mesh.
+// Whether a text is a program: its first line that is not a comment is a mesh.
 bool LooksLikeProgram(absl::string_view text);
 
-// The program in a file that --dump_program wrote: the last of those behind
-// "# after PASS" lines. What it has says which passes it has been through
-// (program_stage.h), whether or not there is such a line, and the others are
-// run. kNotFound for a file that is not there; kInvalidArgument with the line
-// in the file for text that is no program, that a "# after PASS" line calls
-// what it is not, or that a pass cannot go on from.
+// Reads the last program of a file that --dump_program wrote. Its contents show
+// which passes it has been through (program_stage.h), with or without a
+// "# after PASS" line; the remaining passes are run. Returns kNotFound if there
+// is no such file, and kInvalidArgument with the line in the file if the text
+// is not a program, contradicts its "# after PASS" line, or is one that a pass
+// cannot continue from.
 absl::StatusOr<Program> ReadProgram(const std::string& path);
 
-// The same for text that was read from `path`.
+// The same for a text that was read from `path`.
 absl::StatusOr<Program> ParseDump(absl::string_view text,
                                   const std::string& path);
 

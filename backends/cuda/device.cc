@@ -65,6 +65,7 @@ std::vector<SpaceDimension> SpaceOf(const BoundValue& x, const BoundValue& y,
   return space;
 }
 
+// Fills the result of an empty sum with zeros.
 class ZeroKernel : public Kernel {
  public:
   ZeroKernel(Runtime& runtime, const BoundValue& z)
@@ -81,6 +82,7 @@ class ZeroKernel : public Kernel {
   int64_t bytes_;
 };
 
+// Runs work on the second stream of the runtime.
 class AsyncStream : public AsyncRunner {
  public:
   AsyncStream(Runtime& runtime, std::unique_ptr<AsyncWork> work)
@@ -98,6 +100,8 @@ class AsyncStream : public AsyncRunner {
   std::unique_ptr<AsyncWork> work_;
 };
 
+// A Device over a Runtime: dispatches instructions and groups to the kernels of
+// the other folders.
 class CudaDevice : public Device {
  public:
   CudaDevice(std::string name, std::shared_ptr<Runtime> runtime)
@@ -267,10 +271,10 @@ class CudaDevice : public Device {
   }
 
  private:
-  // Prepares an einsum and the map of its result as two kernels, if the library
-  // does not support the epilogue and the einsum's result has no memory: it
-  // then uses that of the map's result. Null if members can be prepared one by
-  // one.
+  // Called if the library does not support the epilogue of an einsum. Prepares
+  // the einsum and the map of its result as two kernels if the einsum's result
+  // has no memory, by giving it that of the map's result. Otherwise returns
+  // null, and the members are prepared one by one.
   KernelOr PrepareSeparately(absl::Span<const Binding> members) {
     Binding einsum = members.front(), map = members.back();
     if (einsum.instruction().opcode != Opcode::kEinsum ||
@@ -282,10 +286,10 @@ class CudaDevice : public Device {
     for (BoundValue& operand : map.operands) {
       if (operand.data == nullptr) operand.data = memory;
     }
-    auto parts = std::make_unique<KernelList>();
-    MTF_RETURN_IF_ERROR(parts->Add(Prepare(einsum)));
-    MTF_RETURN_IF_ERROR(parts->Add(Prepare(map)));
-    return parts;
+    auto kernels = std::make_unique<KernelList>();
+    MTF_RETURN_IF_ERROR(kernels->Add(Prepare(einsum)));
+    MTF_RETURN_IF_ERROR(kernels->Add(Prepare(map)));
+    return kernels;
   }
 
   KernelOr PrepareEinsum(const Binding& binding) {

@@ -69,6 +69,7 @@ struct MatmulProblem {
     int alignment = 16;  // in bytes, of every address passed to Run
     friend bool operator==(const Matrix&, const Matrix&) = default;
   };
+  // The result as a function of the sum, written as a dot.
   enum class Epilogue : uint8_t {
     kNone,
     kBias,         // + bias[n]
@@ -76,8 +77,8 @@ struct MatmulProblem {
     kBiasGelu,     // gelu(. + bias[n])
     kGeluSlope,    // . * gelu'(gelu_input)
     kBiasOfSlope,  // . * gelu'(gelu_input), and its sum over m in `bias`
-    kSumsOfX,      // none, and the sums of x over k, [m], in `bias`
-    kSumsOfY,      // none, and the sums of y over k, [n], in `bias`
+    kSumsOfX,      // ., and the sums of x over k, [m], in `bias`
+    kSumsOfY,      // ., and the sums of y over k, [n], in `bias`
   };
   DType dtype = kFloat32;         // of x and y
   DType result_dtype = kFloat32;  // of z
@@ -153,15 +154,16 @@ class AsyncWork {
 
 // A clique of processes, one GPU each, whose collectives NCCL runs. Calls
 // enqueue on the second stream. That stream waits for the first before the
-// call, and the first waits for it after. Between EnterAsync and LeaveAsync a
-// thread's calls only enqueue on the second stream.
+// call, and the first waits for it after the call. Between EnterAsync and
+// LeaveAsync a thread's calls only enqueue on the second stream.
 class NcclGroup {
  public:
   virtual ~NcclGroup() = default;
+  // One of several tensors that a single all_reduce reduces together.
   struct ReduceBuffer {
     const void* in = nullptr;
     void* out = nullptr;
-    int64_t count = 0;
+    int64_t count = 0;  // elements
   };
   virtual absl::Status AllReduce(absl::Span<const ReduceBuffer> buffers,
                                  DType dtype, ReduceKind kind) = 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the pages say is what the code does: commands are run, programs are
-// parsed, lists are complete and links lead somewhere.
+// Checks the pages against the code: commands are run, programs are parsed,
+// lists are complete and links resolve.
 //
 //   ```console   "$ command" lines run in bash at the root of the repository;
-//                what follows each is what it prints, line numbers aside
-//   ```mtf       a program: parses, and prints as it stands
+//                the following text is their output, except for line numbers
+//   ```mtf       a program, which parses and prints as the same text
 //
-// DOCS_ROOT is the repository, DOCS_BIN where its programs are.
+// DOCS_ROOT is the repository, DOCS_BIN the folder of its programs.
 #include <stdio.h>
 #include <unistd.h>
 
@@ -124,8 +124,8 @@ std::string TestName(const ::testing::TestParamInfo<Block>& info) {
 
 class Commands : public ::testing::TestWithParam<Block> {};
 
-// Runs the commands of a block in one shell, each behind the exit status of
-// the last, and shows them as the page does.
+// Runs the commands of a block in one shell and returns them with their output
+// in the form of the page, with the exit status of the previous command.
 std::string Transcript(const Block& block) {
   std::vector<std::string> commands;
   for (absl::string_view line : absl::StrSplit(block.text, '\n')) {
@@ -162,7 +162,7 @@ std::string Transcript(const Block& block) {
   return transcript;
 }
 
-// Lines of sources move; a page need not move with them.
+// Line numbers of sources change; pages need not follow.
 std::string WithoutLineNumbers(const std::string& text) {
   return std::regex_replace(text, std::regex("\\.cc:[0-9]+"), ".cc:N");
 }
@@ -214,7 +214,7 @@ TEST(Readme, ShowsTheProgramOfTheExamples) {
   EXPECT_EQ(blocks[0].text, source.substr(begin));
 }
 
-TEST(Pages, LinksLeadSomewhere) {
+TEST(Pages, LinksResolve) {
   const std::regex link("\\]\\(([^)#:]+)(#[^)]*)?\\)");
   for (const fs::path& page : Pages()) {
     const std::string text = ReadFile(page);
@@ -243,7 +243,7 @@ TEST(ProgramPage, NamesEveryInstructionAndPass) {
     EXPECT_THAT(text, HasSubstr(absl::StrCat(
                           "**`", OpcodeName(static_cast<Opcode>(i)), "`**")));
   }
-  // In the table, in the order in which they run.
+  // The table lists them in the order in which they run.
   size_t place = 0;
   for (const std::string& pass : PassNames()) {
     const size_t found = text.find(absl::StrCat("| `", pass, "` |"), place);
@@ -300,7 +300,7 @@ TEST(ErrorsPage, NamesTheExitCodes) {
   for (int i = 0; i <= 16; ++i) {
     const auto code = static_cast<absl::StatusCode>(i);
     const int exit = train::ExitCode(code);
-    // 70 stands for every code that is no fault of the user.
+    // 70 is the exit code of all errors that are not the user's fault.
     const std::string row =
         absl::StrCat("| `", absl::StatusCodeToString(code), "` | ");
     if (exit != 70 || code == absl::StatusCode::kInternal) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// docs/explain.md is the schema of the JSON: every name in it is explained, and
-// every flag that shapes it is told.
+// docs/explain.md documents the JSON: every key, and every flag that affects
+// it.
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -32,7 +32,7 @@ std::string Page() {
 }
 
 void CollectKeys(const nlohmann::json& json, std::set<std::string>& keys) {
-  // The only item of a number is the number.
+  // A number has no keys.
   if (!json.is_structured()) return;
   for (const auto& [key, value] : json.items()) {
     if (json.is_object()) keys.insert(key);
@@ -54,7 +54,7 @@ TEST(ExplainPage, ExplainsEveryNameOfTheJson) {
   ASSERT_OK(explanation);
   std::set<std::string> keys;
   CollectKeys(nlohmann::json::parse(ExplainJson(*explanation)), keys);
-  // All lists have an item whose names can be seen.
+  // Every list has an item, so that its keys are checked.
   EXPECT_EQ(keys.count("padded"), 1u);
   EXPECT_EQ(keys.count("edit"), 1u);
   EXPECT_EQ(keys.count("peak_site"), 1u);

@@ -21,7 +21,7 @@ constexpr CollectiveKind kMoving[] = {
     CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll,
     CollectiveKind::kCollectivePermute};
 
-TEST(Calibrate, WhatAShortOneMeasuresIsAMachine) {
+TEST(Calibrate, AShortRunGivesAValidMachine) {
   std::vector<std::string> lines;
   const auto begin = std::chrono::steady_clock::now();
   const auto text = CalibrateThisHost(
@@ -38,7 +38,7 @@ TEST(Calibrate, WhatAShortOneMeasuresIsAMachine) {
   EXPECT_GT(machine->memory_bytes(), 0);
   EXPECT_FALSE(machine->overlaps());
 
-  // Three ranks: every collective has a table of its own over them.
+  // With three ranks every collective has a table.
   const Mesh mesh = *Mesh::Parse("x:3");
   ASSERT_EQ(machine->links().size(), 1u);
   for (CollectiveKind kind : kMoving) {
@@ -75,7 +75,7 @@ TEST(Calibrate, WhatAShortOneMeasuresIsAMachine) {
   }
   EXPECT_GT(machine->CopySeconds(1 << 28), machine->CopySeconds(1 << 20));
 
-  // A line for each measurement, and not much more time than it was given.
+  // One line for each measurement, and about the given time.
   EXPECT_THAT(lines, ::testing::Contains("all_reduce over 3, 1.02 KB"));
   EXPECT_THAT(lines, ::testing::Contains("matmul bf16, side 32"));
   EXPECT_GE(lines.size(), 9u * 2);
@@ -84,13 +84,13 @@ TEST(Calibrate, WhatAShortOneMeasuresIsAMachine) {
 #endif
 }
 
-TEST(Calibrate, OptionsOutOfRangeAreRefused) {
+TEST(Calibrate, OptionsOutOfRangeAreErrors) {
   const auto refused = [](const CalibrateOptions& options,
                           const std::string& what) {
     EXPECT_THAT(CalibrateThisHost(options),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what)));
   };
-  refused({.name = "a b"}, "a machine cannot be called \"a b\"");
+  refused({.name = "a b"}, "invalid machine name \"a b\"");
   refused({.seconds = 0}, "a calibration cannot take 0 seconds");
   refused({.seconds = std::nan("")}, "a calibration cannot take nan seconds");
   refused({.ranks = 1}, "collectives cannot be measured with 1 rank\n");

@@ -19,7 +19,7 @@ TEST(Models, AllBuildInAFewLayers) {
     ASSERT_OK(step) << name;
     EXPECT_EQ(step->targets.updates.size(), 1u);
   }
-  // 12 d^2 for each block, and 2 vocab d and length d besides.
+  // 12 d^2 for each block, plus 2 vocab d and length d.
   const GptSizes gpt3 = *FindModel("gpt3_175b");
   const double parameters =
       static_cast<double>(gpt3.layers) * 12 * gpt3.d_model * gpt3.d_model;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: optimised only (checks the output of other programs)
 //
-// Every kind of wrong file and flag that the command mtf may meet. Each is one
-// message in words, on standard error, with an exit code that says what kind it
-// was.
+// Every kind of invalid file and flag of the command mtf. Each gives one
+// message on standard error and the exit code of its kind.
 #include <ostream>
 #include <sstream>
 #include <string>
@@ -65,10 +64,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::ValuesIn(std::vector<Wrong>{
         // Programs.
         {"empty_program", kExplain, "", 2,
-         "INVALID_ARGUMENT \"FILE\" is no program: it does not begin with a "
+         "INVALID_ARGUMENT \"FILE\" is not a program: it does not begin with a "
          "mesh\n"},
         {"layout_as_program", kExplain, "batch:data\n", 2,
-         "INVALID_ARGUMENT \"FILE\" is no program"},
+         "INVALID_ARGUMENT \"FILE\" is not a program"},
         {"binary_program", kExplain, std::string("\x01\0\xff\xfe", 4), 2,
          "INVALID_ARGUMENT cannot read program \"FILE\": not a text file: byte "
          "1 is zero"},
@@ -98,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
          "end{...}\n"},
         {"program_that_does_nothing", kExplain,
          "mesh{data:2}\n%x : f32[b:8] = input x\nend{instructions:1}\n", 2,
-         "INVALID_ARGUMENT the program of \"FILE\" neither hands out a value "
+         "INVALID_ARGUMENT the program of \"FILE\" neither outputs a value "
          "nor writes a variable\n"},
         // Layouts.
         {"layout_without_axis", kDiff, "batch\n", 2,
@@ -169,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"layout_that_is_not_there", "diff data no.layout --mesh=data:2", "",
          66, "NOT_FOUND cannot read "},
         {"unknown_model", "search --mesh=data:2 --model=gpt3_157b", "", 66,
-         "NOT_FOUND no model is called \"gpt3_157b\"; did you mean "
+         "NOT_FOUND unknown model \"gpt3_157b\"; did you mean "
          "\"gpt3_175b\"?"},
         {"mesh_and_devices", "search --mesh=data:2 --devices=2", "", 2,
          "INVALID_ARGUMENT both --mesh and --devices are given"},
@@ -183,7 +182,9 @@ INSTANTIATE_TEST_SUITE_P(
         {"layers_of_programs", "diff FILE FILE --layers=3",
          "mesh{data:2}\n%x : f32[b:8] = input x\noutput(%x) x\n"
          "end{instructions:2}\n",
-         2, "INVALID_ARGUMENT programs are no model, but --layers is given\n"},
+         2,
+         "INVALID_ARGUMENT programs take no model flags, but --layers is "
+         "given\n"},
         {"neither_mesh_nor_devices", "search", "", 2,
          "INVALID_ARGUMENT neither --mesh nor --devices is given"},
         {"bad_mesh", "search --mesh=data:0", "", 2,
@@ -213,10 +214,10 @@ INSTANTIATE_TEST_SUITE_P(
         {"bad_size", "search --mesh=data:2 --layers=0", "", 2,
          "INVALID_ARGUMENT flag --layers is \"0\""},
         {"integer_dtype", "search --mesh=data:2 --dtype=i32", "", 2,
-         "INVALID_ARGUMENT --dtype is \"i32\", not one that activations have"
+         "INVALID_ARGUMENT --dtype is \"i32\", not a dtype of activations"
          "\n  help     give f32, bf16 or f16"},
         {"unknown_dtype", "search --mesh=data:2 --dtype=f64", "", 2,
-         "INVALID_ARGUMENT --dtype is \"f64\", not one that activations have"
+         "INVALID_ARGUMENT --dtype is \"f64\", not a dtype of activations"
          "\n  help     give f32, bf16 or f16"},
         {"binary_layout", "diff FILE zero2 --mesh=data:2",
          std::string("batch:data\n\0", 12), 2,
@@ -235,7 +236,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"nan_seconds", "verify --mesh=data:2 --seconds=nan", "", 2,
          "INVALID_ARGUMENT flag --seconds is \"nan\", not a number of seconds "
          "from 0"},
-        // Found before anything is measured: no progress is told.
+        // Detected before anything is measured: no progress is shown.
         {"calibrate_into_no_folder", "calibrate --output=/nope/x --seconds=1",
          "", 73,
          "PERMISSION_DENIED cannot write the machine file to \"/nope/x\": "},
@@ -265,8 +266,8 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& info) { return info.param.name; });
 
-// What nobody can read is no success.
-TEST(CliWrong, AFullStandardOutputIsSaid) {
+// A result that cannot be written is an error.
+TEST(CliWrong, AFullStandardOutputIsAnError) {
   const File program("program",
                      "mesh{data:2}\n%x : f32[b:8] = input x\noutput(%x) x\n"
                      "end{instructions:2}\n");
@@ -285,7 +286,7 @@ TEST(CliWrong, AFullStandardOutputIsSaid) {
   }
 }
 
-TEST(CliWrong, AFullDiskIsNoMissingFolder) {
+TEST(CliWrong, AFullDiskIsReportedAsSuch) {
   const File program("program",
                      "mesh{data:2}\n%x : f32[b:8] = input x\noutput(%x) x\n"
                      "end{instructions:2}\n");
@@ -294,19 +295,19 @@ TEST(CliWrong, AFullDiskIsNoMissingFolder) {
   EXPECT_THAT(outcome.errors, HasSubstr("\n  help     make room there"));
 }
 
-TEST(CliRight, HelpOfHelpIsThatOfAll) {
+TEST(CliRight, HelpOfHelpListsAllCommands) {
   EXPECT_EQ(RunMtf("help help").out, RunMtf("help").out);
 }
 
-TEST(CliRight, NoMemoryIsThatOfTheMachine) {
+TEST(CliRight, MemoryDefaultsToThatOfTheMachine) {
   const Outcome outcome =
       RunMtf("search --mesh=data:2 --layers=1 --sections=false --memory=");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_THAT(outcome.out, HasSubstr(" of 74.5 GiB per rank"));
 }
 
-// As programs take it; a path alone is taken too.
-TEST(CliRight, ABudgetIsLinesOrAFile) {
+// As training programs take it; a path without "@" works too.
+TEST(CliRight, BudgetIsGivenAsLinesOrAsAFile) {
   const File file("a.budget", "[budget]\nno all_to_all\n");
   for (const std::string& budget :
        {std::string("\"no all_to_all\""), absl::StrCat("@", file.path()),
@@ -318,7 +319,7 @@ TEST(CliRight, ABudgetIsLinesOrAFile) {
   }
 }
 
-TEST(CliRight, ASearchThatLowersAllSaysSo) {
+TEST(CliRight, ASearchThatLowersEveryLayoutSaysSo) {
   const Outcome one = RunMtf("search --mesh=data:1 --layers=1");
   EXPECT_THAT(one.out, HasSubstr("\n# 1 layout: it was lowered\n"));
   const Outcome all =

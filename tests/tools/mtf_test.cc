@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: optimised only (checks the output of other programs)
 //
-// The command mtf as a user meets it: what it prints.
+// The output of the command mtf.
 #include <cstdio>
 #include <string>
 
@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// What --dump_program writes.
+// The text that --dump_program writes.
 std::string DumpOf(const std::string& preset) {
   Graph graph;
   const auto model = testing::BuildTransformer(graph, {.layers = 1});
@@ -45,7 +45,7 @@ std::string DumpOf(const std::string& preset) {
   return dump;
 }
 
-TEST(CliMtf, WantOfMemoryIsOneMessage) {
+TEST(CliMtf, OutOfMemoryIsOneMessage) {
   const Outcome outcome =
       RunMtf("search --mesh=data:2 --layers=5000", "ulimit -v 300000; ");
   EXPECT_EQ(outcome.exit_code, 71);
@@ -88,8 +88,8 @@ TEST(CliMtf, ExplainShowsTheLastProgramOfADump) {
   std::remove(page.c_str());
 }
 
-// A dump may have been cut short behind any pass: what is missing is run.
-TEST(CliMtf, ExplainOfAnyPassIsThatOfTheWhole) {
+// A dump may end after any pass: the remaining passes are run.
+TEST(CliMtf, ExplainOfAnyPassEqualsThatOfTheLast) {
   const std::string text = DumpOf("megatron");
   const File whole("whole.txt", text);
   const File early("early.txt",
@@ -100,8 +100,8 @@ TEST(CliMtf, ExplainOfAnyPassIsThatOfTheWhole) {
   EXPECT_EQ(of_whole.out, of_early.out);
 }
 
-// The plans of einsums follow from the shapes, behind whichever pass.
-TEST(CliMtf, ExplainPlansTheEinsumsOfATextThatDoesNot) {
+// Plans of einsums follow from the shapes, after every pass.
+TEST(CliMtf, ExplainPlansEinsumsThatHaveNoPlan) {
   const std::string text = DumpOf("megatron");
   const File whole("whole.txt", text);
   const Outcome of_whole = RunMtf(absl::StrCat("explain ", whole.path()));
@@ -118,7 +118,7 @@ TEST(CliMtf, ExplainPlansTheEinsumsOfATextThatDoesNot) {
   }
 }
 
-TEST(CliMtf, DiffOfAProgramWithItselfIsNothing) {
+TEST(CliMtf, DiffOfAProgramWithItselfIsEmpty) {
   const File dump("dump.txt", DumpOf("zero3"));
   const Outcome outcome =
       RunMtf(absl::StrCat("diff ", dump.path(), " ", dump.path()));
@@ -129,7 +129,7 @@ TEST(CliMtf, DiffOfAProgramWithItselfIsNothing) {
                     ContainsRegex("memory .* same\n"), Not(HasSubstr("%"))));
 }
 
-TEST(CliMtf, DiffOfLayoutsSaysWhatComesAndGoes) {
+TEST(CliMtf, DiffListsAddedAndRemovedCollectives) {
   const File zero("zero.layout",
                   "batch:data\n[parameters]\nd_model:data\n[optimizer]\n"
                   "d_model:data\n");
@@ -145,7 +145,7 @@ TEST(CliMtf, DiffOfLayoutsSaysWhatComesAndGoes) {
                     ContainsRegex("variables .* -7[0-9]\\.[0-9] %")));
 }
 
-TEST(CliMtf, DiffHoldsEachPlanAgainstItsBudget) {
+TEST(CliMtf, DiffChecksEachPlanAgainstItsBudget) {
   const std::string rules = "batch:data\n";
   const File strict("strict.layout",
                     rules +
@@ -171,7 +171,7 @@ TEST(CliMtf, DiffHoldsEachPlanAgainstItsBudget) {
   EXPECT_THAT(plain.out, Not(HasSubstr("budget")));
 }
 
-TEST(CliMtf, DiffErrorsNameTheSideTheyAreOf) {
+TEST(CliMtf, DiffErrorsNameTheLayout) {
   const Outcome inlined =
       RunMtf("diff data batch:data,batch:data --mesh=data:2");
   EXPECT_EQ(inlined.exit_code, 2);
@@ -193,7 +193,7 @@ TEST(CliMtf, DiffErrorsNameTheSideTheyAreOf) {
             Not(HasSubstr("--layout"))));
 }
 
-TEST(CliMtf, DiffTakesRulesToo) {
+TEST(CliMtf, DiffTakesRules) {
   const Outcome outcome = RunMtf(
       "diff batch:data batch:data,d_ff:model --mesh=data:2,model:2 --layers=1");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
@@ -208,13 +208,13 @@ TEST(CliMtf, VerifyProvesASmallMesh) {
                                  HasSubstr("Complete: ")));
 }
 
-TEST(CliMtf, OneRankIsCountedAsOne) {
+TEST(CliMtf, OneRankIsSingular) {
   const Outcome outcome = RunMtf("verify --mesh=data:1");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_THAT(outcome.out, StartsWith("mesh data:1, 1 rank: every reshard "));
 }
 
-TEST(CliMtf, VerifyKeepsToItsTimeAndSaysWhatIsMissing) {
+TEST(CliMtf, VerifyKeepsToItsTimeAndCountsWhatIsMissing) {
   const Outcome outcome = RunMtf("verify --mesh=a:8,b:8,c:4 --seconds=0.5");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_THAT(outcome.out,
@@ -231,7 +231,7 @@ TEST(CliMtf, SearchPrintsLayoutFilesThatParse) {
                                "mesh data:2,model:2 of machine "
                                "h100_nvlink_ib\n"),
                     HasSubstr("# Layout 1 of 3"), HasSubstr("#   why ")));
-  // Each of the layouts is a file by itself.
+  // Each layout parses by itself.
   size_t at = outcome.out.find("# Layout ");
   for (int i = 0; i < 3; ++i) {
     ASSERT_NE(at, std::string::npos);
@@ -239,7 +239,7 @@ TEST(CliMtf, SearchPrintsLayoutFilesThatParse) {
     EXPECT_OK(LayoutRules::Parse(outcome.out.substr(at, next - at), "found"));
     at = next;
   }
-  // All of it is one layout file, that of the best.
+  // The complete output is the layout file of the best.
   EXPECT_OK(LayoutRules::Parse(outcome.out, "found"));
 }
 
@@ -252,7 +252,7 @@ TEST(CliMtf, SearchOverMeshesOfADeviceCount) {
       ContainsRegex("# Layout 1 of 1 for mesh (all:4|outer:2,inner:2)"));
 }
 
-TEST(CliMtf, SearchKeepsToABudget) {
+TEST(CliMtf, SearchMeetsTheBudget) {
   const File budget("search.layout", "[budget]\nnothing over model\n");
   const std::string search = absl::StrCat(
       "search --mesh=data:2,model:2 --sections=false --layers=1 --batch=8 "
@@ -266,7 +266,7 @@ TEST(CliMtf, SearchKeepsToABudget) {
                                  Not(HasSubstr(":model"))));
 }
 
-TEST(CliMtf, SearchSaysWhatIsMissingWhenNothingFits) {
+TEST(CliMtf, SearchNamesTheSmallestIfNothingFits) {
   const Outcome outcome =
       RunMtf("search --mesh=data:2 --sections=false --layers=1 --memory=1MiB");
   EXPECT_EQ(outcome.exit_code, 71);

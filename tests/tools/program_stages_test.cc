@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: no ThreadSanitizer (starts no threads)
 //
-// A dumped program says by what it has which passes it has been through. What
-// a line "# after PASS" above it says is held against that.
+// The contents of a dumped program show which passes it has been through. A
+// line
+// "# after PASS" above it must agree.
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ struct Stage {
   std::string text;
 };
 
-// What --dump_program writes behind each pass.
+// The texts that --dump_program writes, one after each pass.
 std::vector<Stage> StagesUnder(const std::string& layout) {
   Graph graph;
   const auto model = testing::BuildTransformer(graph, {.layers = 2});
@@ -51,7 +52,7 @@ std::vector<Stage> StagesUnder(const std::string& layout) {
   return stages;
 }
 
-// Collectives and memory, of what is told of a step.
+// Collectives and memory of a step, as text.
 std::string CostOf(const Program& program) {
   return absl::StrCat(testing::Costs(program), program.buffers.arena_bytes,
                       " bytes");
@@ -84,14 +85,14 @@ TEST_P(EveryHeading, ExplainsTheSameOrIsRefused) {
       EXPECT_THAT(program.status(),
                   StatusIs(absl::StatusCode::kInvalidArgument,
                            AllOf(HasSubstr(absl::StrCat(
-                                     "line 1: the text is not one behind ",
+                                     "line 1: the text is not the output of ",
                                      heading.pass, ": it has ")),
                                  HasSubstr("\n  stages   it may be of "),
                                  HasSubstr(stage.pass),
                                  HasSubstr("\n  file     p.txt"))));
     }
   }
-  // Where nothing is cut, most passes leave no trace.
+  // Without sharded dimensions most passes leave no trace.
   EXPECT_GE(refused, GetParam().empty() ? 13 : 100);
 }
 
@@ -108,16 +109,17 @@ constexpr char kCut[] =
     "mesh{data:2}\n%x : f32[b:8/data, k:4] = input x\n"
     "output(%x) x\nend{instructions:2}\n";
 
-TEST(ProgramStages, ALateHeadingOfAnEarlyTextIsTold) {
+TEST(ProgramStages, ALateHeadingOfAnEarlyTextIsAnError) {
   EXPECT_THAT(
       ParseDump(absl::StrCat("\n# after plan_buffers\n", kCut), "p.txt"),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               HasSubstr("line 2: the text is not one behind plan_buffers: it "
-                         "has dimension \"b:8\" of %x without what it takes on "
-                         "each device, \"=4\"\n")));
+      StatusIs(
+          absl::StatusCode::kInvalidArgument,
+          HasSubstr("line 2: the text is not the output of plan_buffers: it "
+                    "has dimension \"b:8\" of %x without what it takes on "
+                    "each device, \"=4\"\n")));
 }
 
-TEST(ProgramStages, NoReshardIsLeftToBeFree) {
+TEST(ProgramStages, EveryReshardIsExpanded) {
   const std::string text =
       "mesh{data:2}\n%x : f32[b:8/data] = input x\n"
       "%y : f32[b:8] = reshard(%x)\noutput(%y) y\nend{instructions:3}\n";
@@ -129,8 +131,8 @@ TEST(ProgramStages, NoReshardIsLeftToBeFree) {
                        HasSubstr("it has a reshard, %y\n")));
 }
 
-// What somebody writes may have collectives already, of several values too.
-TEST(ProgramStages, ReshardsBesideCollectivesAreExpanded) {
+// A text written by hand may already have collectives, of several values too.
+TEST(ProgramStages, ReshardsAreExpandedAlsoWithCollectives) {
   const absl::StatusOr<Program> program = ParseDump(
       "mesh{data:2}\n%x : f32[b:8/data] = input x\n"
       "%s : f32[] unreduced{data} = reduce(%x) sum\n"
@@ -144,8 +146,8 @@ TEST(ProgramStages, ReshardsBesideCollectivesAreExpanded) {
             "all_reduce data 1x 8\nall_gather data 1x 16\n");
 }
 
-// Somebody put together what no pass leaves together.
-TEST(ProgramStages, AReshardBesideShardsIsOfNoPass) {
+// No pass leaves a reshard together with local extents.
+TEST(ProgramStages, AReshardWithLocalExtentsFitsNoPass) {
   const std::string text =
       "mesh{data:2}\n%x : f32[b:8/data=4] = input x\n"
       "%y : f32[b:8] = reshard(%x)\noutput(%y) y\nend{instructions:3}\n";
@@ -153,13 +155,13 @@ TEST(ProgramStages, AReshardBesideShardsIsOfNoPass) {
        {"", "# after emit_program\n", "# after shard_shapes\n"}) {
     EXPECT_THAT(ParseDump(heading + text, "p.txt"),
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         AllOf(HasSubstr("line 1: the text is of no pass: it "
+                         AllOf(HasSubstr("line 1: the text fits no pass: it "
                                          "has dimension \"b:8\" of %x with "),
                                HasSubstr(", but has a reshard, %y\n"))));
   }
 }
 
-TEST(ProgramStages, OtherCommentsAreComments) {
+TEST(ProgramStages, OtherCommentsAreIgnored) {
   for (const char* comment :
        {"# after lunch I edited this\n", "# after\n", "# after \n",
         "# after plan_buffers, I think\n", "#after plan_buffers\n"}) {
@@ -171,7 +173,7 @@ TEST(ProgramStages, OtherCommentsAreComments) {
   }
 }
 
-TEST(ProgramStages, AFileIsNamedOnce) {
+TEST(ProgramStages, ErrorsNameTheFileOnce) {
   for (const char* text : {"\x01\x02",
                            "mesh{data:2}\n%x : f32[b:8] = input x\n"
                            "end{instructions:1}\n"}) {

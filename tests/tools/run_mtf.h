@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command mtf as a user starts it, and the files it is given.
+// Runs the command mtf with temporary files.
 #ifndef TESTS_TOOLS_RUN_MTF_H_
 #define TESTS_TOOLS_RUN_MTF_H_
 
@@ -13,7 +13,7 @@
 
 namespace mtf::testing {
 
-// Holds `text` and is gone with the object.
+// A temporary file that contains `text`; removed by the destructor.
 class File {
  public:
   File(const std::string& name, const std::string& text)
@@ -27,7 +27,8 @@ class File {
   std::string path_;
 };
 
-// The time limit turns a hang into a failure. `before` is shell.
+// Runs mtf with a time limit, so that a hang is a failure. `before` is shell
+// code that precedes it.
 inline Outcome RunMtf(const std::string& arguments,
                       const std::string& before = "") {
   return RunCommand(

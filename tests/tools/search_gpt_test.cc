@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: optimised only (large searches)
 //
-// The search on models of published sizes: against layouts that people have
-// chosen, and against the whole model where it is priced on a few blocks.
+// The search on models of published sizes, compared with published layouts, and
+// pricing on a few blocks compared with pricing on all blocks.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -31,12 +31,12 @@ using ::testing::UnorderedElementsAre;
 
 constexpr int64_t kGiB = int64_t{1} << 30;
 
-// Tensor parallelism within a node, data parallelism across (Narayanan et al.
-// 2021).
+// Tensor parallelism within a node, data parallelism across nodes (Narayanan et
+// al. 2021).
 constexpr char kMegatron[] =
     "batch:pod+data, heads:model, d_ff:model, vocab:model";
 
-// A model with two small ones that stand for it.
+// A model, and the two small ones from which its cost is extrapolated.
 class GptSearch : public ::testing::Test {
  protected:
   void Build(const GptSizes& sizes) {
@@ -50,7 +50,7 @@ class GptSearch : public ::testing::Test {
     input_ = {steps_[0].Program(), {steps_[1].Program(), steps_[2].Program()}};
   }
 
-  // The seconds of a step of the whole model under `rules`.
+  // Seconds of a step of all blocks under `rules`.
   double SecondsOf(const std::string& rules, const Mesh& mesh,
                    const SearchPrices& prices) {
     const auto layout = LayoutRules::Parse(rules, "test");
@@ -64,8 +64,8 @@ class GptSearch : public ::testing::Test {
     return prices.step(*program, plan).seconds;
   }
 
-  // What is found within each of the limits, in GiB, is no slower than within
-  // the one before it.
+  // Expects that the layout found for each limit, in GiB, is no slower than the
+  // one found for the previous limit.
   void ExpectNoSlower(const Mesh& mesh, const std::vector<int64_t>& limits) {
     double before = std::numeric_limits<double>::infinity();
     for (int64_t limit : limits) {
@@ -92,14 +92,14 @@ TEST_F(GptSearch, Gpt3IsNoSlowerThanUnderMegatronsLayout) {
   ASSERT_EQ(found->best.size(), 1u);
   const FoundLayout& best = found->best[0];
   EXPECT_LE(best.memory_bytes(), 80 * kGiB);
-  // What is printed is the price of all 96 blocks, not of two.
+  // The price shown is that of all 96 blocks, not of two.
   EXPECT_DOUBLE_EQ(best.price.seconds, SecondsOf(best.text, mesh, prices_));
-  // It takes more memory than there is, which the search may not.
+  // Megatron's layout exceeds the memory; the search may not.
   EXPECT_LE(best.price.seconds, SecondsOf(kMegatron, mesh, prices_));
 }
 
-// With a sequence for each of its 64 groups, Megatron's layout pads nothing;
-// both may take all the memory they want.
+// With one sequence for each of its 64 groups, Megatron's layout has no
+// padding. Memory is not limited.
 TEST_F(GptSearch, Gpt3OnMegatronsOwnGroundIsNoSlowerEither) {
   GptSizes sizes = *FindModel("gpt3_175b");
   sizes.batch = 64;
@@ -112,8 +112,8 @@ TEST_F(GptSearch, Gpt3OnMegatronsOwnGroundIsNoSlowerEither) {
   EXPECT_LE(found->best[0].price.seconds, SecondsOf(kMegatron, mesh, prices_));
 }
 
-// What no layout of first names does: the smallest takes 88 GiB. Sequence
-// parallelism between the blocks, with parameters in shards, takes 75.
+// Without rules for second names the smallest layout takes 88 GiB. Sequence
+// parallelism between the blocks, with sharded parameters, takes 75 GiB.
 TEST_F(GptSearch, SequenceParallelismIsFoundWhereNothingElseFits) {
   GptSizes sizes = *FindModel("gpt3_175b");
   sizes.batch = 256;
@@ -131,8 +131,8 @@ TEST_F(GptSearch, SequenceParallelismIsFoundWhereNothingElseFits) {
   EXPECT_THAT(SummaryText(*found), HasSubstr(" with rules for second names"));
 }
 
-// Where sequences are long, heads are cut instead of their length within
-// attention. Presets of other axes than these say nothing on such a mesh.
+// For long sequences, attention shards heads instead of the length. Presets for
+// other axes have no effect on this mesh.
 TEST_F(GptSearch, NoPresetIsFaster) {
   for (int64_t length : {1024, 32768}) {
     const Mesh mesh =
@@ -161,8 +161,8 @@ TEST_F(GptSearch, NoPresetIsFaster) {
   }
 }
 
-// Nor where every layout of first names is looked at, over two axes together.
-TEST_F(GptSearch, SecondNamesAreLookedAtWhereTheSpaceIsSearchedInFull) {
+// Also in a space that is searched in full, over two axes together.
+TEST_F(GptSearch, SecondNamesAreTriedInSpacesSearchedInFull) {
   GptSizes sizes = *FindModel("gpt2");
   sizes.layers = 6;
   sizes.length = 32768;
@@ -187,9 +187,9 @@ TEST_F(GptSearch, SecondNamesAreLookedAtWhereTheSpaceIsSearchedInFull) {
   }
 }
 
-// Some of the layouts on three axes, priced as a whole: no bound is above its
-// price, though it is made of two blocks and of four. Of the restricted space,
-// and with every mix of scoped sections.
+// No lower bound, which comes from two and four blocks, exceeds the price on
+// all blocks, for a sample of the layouts on three axes: in the restricted
+// space, and with every mix of scoped sections.
 class GptBounds : public GptSearch,
                   public ::testing::WithParamInterface<bool> {};
 
@@ -208,7 +208,7 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
   EXPECT_EQ(space->restricted, GetParam());
   std::mt19937 random(7);
   if (!GetParam()) {
-    // A few of thousands of roles.
+    // A sample of thousands.
     std::shuffle(space->roles.begin(), space->roles.end(), random);
     space->roles.resize(40);
     space->groups = {0, 40};
@@ -253,7 +253,7 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
     }
     const double seconds = prices_.step(*program, plan).seconds * (1 + 1e-9);
     EXPECT_LE(bound.seconds, seconds) << text;
-    // So is what two blocks say of all.
+    // The same holds for the bound from two blocks.
     const auto few_binding = BindLayout(*steps_[1].graph, mesh, *layout);
     ASSERT_OK(few_binding);
     auto few = Lower(*steps_[1].graph, *few_binding, steps_[1].targets,
@@ -267,7 +267,7 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
     ++tried;
   }
   EXPECT_EQ(tried, 150);
-  // And far more of it than nothing.
+  // And the bounds are not trivial.
   EXPECT_GE(nearness, 0.75 * tried);
 }
 INSTANTIATE_TEST_SUITE_P(Spaces, GptBounds, ::testing::Bool(),
@@ -275,9 +275,9 @@ INSTANTIATE_TEST_SUITE_P(Spaces, GptBounds, ::testing::Bool(),
                            return info.param ? "Restricted" : "MixedSections";
                          });
 
-// Where the small models decide, the layout is the one that the whole model
-// decides on.
-TEST_F(GptSearch, SmallModelsFindWhatTheWholeModelFinds) {
+// The search that prices small models finds the same layout as the one that
+// prices all blocks.
+TEST_F(GptSearch, SmallModelsFindTheLayoutThatAllBlocksFind) {
   GptSizes sizes = *FindModel("gpt2");
   sizes.layers = 6;
   sizes.batch = 16;
@@ -301,8 +301,9 @@ TEST_F(GptSearch, SmallModelsFindWhatTheWholeModelFinds) {
   }
 }
 
-// The fastest by the small models may be too large as a whole, by a little.
-TEST_F(GptSearch, WhatIsTooLargeAsAWholeHidesNothingThatFits) {
+// The fastest layout by the small models may be slightly too large with all
+// blocks.
+TEST_F(GptSearch, LayoutsTooLargeWithAllBlocksHideNoneThatFits) {
   Build(*FindModel("gpt3_175b"));
   const Mesh mesh = *Mesh::Parse("a:8,b:8,c:8");
   constexpr int64_t kLimit = 80'000'000'000;
@@ -310,7 +311,7 @@ TEST_F(GptSearch, WhatIsTooLargeAsAWholeHidesNothingThatFits) {
       SearchRules(input_, mesh, prices_, {.memory_limit = kLimit, .keep = 1});
   ASSERT_OK(found);
   EXPECT_LE(found->best[0].memory_bytes(), kLimit);
-  // It takes half the memory, and is slower than those that are too large.
+  // It takes half the memory and is slower than the ones that are too large.
   constexpr char kFits[] =
       "batch:a, length:c, vocab:b, heads:b, d_ff:b\n"
       "[parameters]\nvocab:b+a+c, d_kv:a+c, d_ff:b+a+c\n"
@@ -319,9 +320,9 @@ TEST_F(GptSearch, WhatIsTooLargeAsAWholeHidesNothingThatFits) {
             SecondsOf(kFits, mesh, prices_) * (1 + 1e-9));
 }
 
-// Limits between what the smallest layout takes and the largest: something fits
-// by the small models just where it does by the whole, and it does fit.
-TEST_F(GptSearch, SmallModelsFindSomethingWhereverTheWholeModelDoes) {
+// For limits between the smallest and the largest layout: the small models find
+// a layout that fits exactly if pricing all blocks does, and it fits.
+TEST_F(GptSearch, SmallModelsFindALayoutWheneverAllBlocksDo) {
   GptSizes sizes = *FindModel("gpt2");
   sizes.layers = 6;
   sizes.batch = 16;
@@ -345,7 +346,7 @@ TEST_F(GptSearch, SmallModelsFindSomethingWhereverTheWholeModelDoes) {
     ASSERT_EQ(by_line.ok(), by_whole.ok()) << by_line.status();
     if (!by_line.ok()) {
       ++none;
-      // How much the smallest takes is no estimate.
+      // The memory of the smallest layout is exact.
       EXPECT_EQ(by_line.status().message(), by_whole.status().message());
       continue;
     }
@@ -359,8 +360,8 @@ TEST_F(GptSearch, SmallModelsFindSomethingWhereverTheWholeModelDoes) {
   EXPECT_GT(some, 1);
 }
 
-// What fits into less memory fits into more: a search that starts from other
-// layouts then is not to end at a slower one.
+// A larger limit admits all layouts of a smaller one, so the result must not be
+// slower although local search starts from other layouts.
 TEST_F(GptSearch, MoreMemoryIsNotSlower) {
   GptSizes sizes = *FindModel("gpt3_13b");
   sizes.layers = 3;
@@ -370,7 +371,7 @@ TEST_F(GptSearch, MoreMemoryIsNotSlower) {
   ExpectNoSlower(*Mesh::Parse("data:8,model:8"), {3, 4, 12});
 }
 
-// Where the best has rules for second names, too.
+// Also if the best layout has rules for second names.
 TEST_F(GptSearch, MoreMemoryIsNotSlowerForLongSequences) {
   GptSizes sizes = *FindModel("gpt3_7b");
   sizes.layers = 8;
@@ -380,7 +381,7 @@ TEST_F(GptSearch, MoreMemoryIsNotSlowerForLongSequences) {
   ExpectNoSlower(*Mesh::Parse("data:2,model:16"), {12, 60});
 }
 
-TEST_F(GptSearch, ShowsAsManyThatDifferAsWereAskedFor) {
+TEST_F(GptSearch, ShowsTheRequestedNumberOfDifferentLayouts) {
   GptSizes sizes = *FindModel("gpt2");
   sizes.layers = 6;
   sizes.batch = 16;
@@ -407,7 +408,7 @@ TEST_F(GptSearch, ShowsAsManyThatDifferAsWereAskedFor) {
   }
 }
 
-TEST_F(GptSearch, OverMeshesIsNoSlowerThanOnAnyOfThem) {
+TEST_F(GptSearch, SearchOverMeshesIsNoSlowerThanOnEachMesh) {
   GptSizes sizes = *FindModel("gpt2");
   sizes.layers = 2;
   sizes.batch = 16;

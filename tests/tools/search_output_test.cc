@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: optimised only (checks the output of other programs)
 //
-// Where mtf search writes to is looked at before it searches, and a file that
-// is there stays as it is until there is a result.
+// mtf search checks its output file before it searches, and leaves an existing
+// file unchanged until there is a result.
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -22,7 +22,7 @@ using ::mtf::testing::Temporary;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// No layout fits into a byte: what a search would end in.
+// No layout fits into one byte, so a search would end with this error.
 Outcome SearchInVain(const std::string& output) {
   return RunCommand(absl::StrCat(
       "timeout 120 ", MTF_COMMAND,
@@ -30,7 +30,7 @@ Outcome SearchInVain(const std::string& output) {
       output));
 }
 
-TEST(SearchOutput, IsCheckedBeforeAnythingIsSearched) {
+TEST(SearchOutput, IsCheckedBeforeTheSearch) {
   for (const char* path : {"/no/such/folder/a.layout", "/"}) {
     const Outcome outcome = SearchInVain(path);
     EXPECT_EQ(outcome.exit_code, 73) << outcome.errors;
@@ -40,7 +40,7 @@ TEST(SearchOutput, IsCheckedBeforeAnythingIsSearched) {
   }
 }
 
-TEST(SearchOutput, StaysAsItIsWithoutAResult) {
+TEST(SearchOutput, IsUnchangedWithoutAResult) {
   const std::string path = Temporary("search_output.layout");
   std::remove(path.c_str());
   Outcome outcome = SearchInVain(path);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Searches and explanations lower layouts in several threads at once. What they
-// find does not depend on which thread is faster; and ThreadSanitizer sees here
-// what larger tests do for longer.
+// Searches and explanations lower layouts in several threads. Their results do
+// not depend on the order of the threads. Small enough for ThreadSanitizer.
 #include <string>
 #include <vector>
 
@@ -21,7 +20,7 @@ const Machine& Pod() {
   return *machine;
 }
 
-// Of a space searched in full, and of one searched by branches whose layouts
+// For a space that is searched in full, and for a restricted one whose layouts
 // are priced on fewer blocks.
 TEST(Threads, ASearchFindsTheSameTwice) {
   std::vector<GptStep> steps;

@@ -309,9 +309,9 @@ TEST(LayoutErrors, TargetsAreOfTheGraph) {
   const Tensor foreign = Input(other, "x", kFloat32, {kBatch});
   const std::vector<std::pair<Targets, std::string>> cases = {
       {{.fetches = {x, Tensor()}}, "fetch 1 is an empty Tensor\n  help     "},
-      {{.fetches = {foreign}}, "fetch 0, \"x\", is of another graph"},
+      {{.fetches = {foreign}}, "fetch 0, \"x\", belongs to another graph"},
       {{.fetches = {x}, .updates = {x, foreign}},
-       "update 1, \"x\", is of another graph"}};
+       "update 1, \"x\", belongs to another graph"}};
   for (const auto& [targets, words] : cases) {
     EXPECT_THAT(
         LowerText(graph, "data:2", "batch:data", targets),

@@ -53,12 +53,13 @@ TEST(OptimizerErrors, LossThatIsNotAScalar) {
   const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {kIo}));
   const int line = __LINE__ + 1;
   nn::AdamW().Minimize(Square(w));
-  EXPECT_THAT(graph.status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr(absl::StrCat("the loss \"square\" is no float "
-                                              "scalar (adamw, "
-                                              "optimizer_test.cc:",
-                                              line, ")"))));
+  EXPECT_THAT(
+      graph.status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr(absl::StrCat("the loss \"square\" is not a float "
+                                      "scalar (adamw, "
+                                      "optimizer_test.cc:",
+                                      line, ")"))));
 }
 
 TEST(OptimizerErrors, NothingToTrain) {
