@@ -210,7 +210,7 @@ bool RepeatedLayers::Equal(int a, int b) const {
 std::vector<int> RepeatedLayers::Matching(int layer, int reference) const {
   const auto key = [](const Operation& operation) {
     LayerName name = SplitLayer(operation.name());
-    return std::make_pair(std::move(name.before), std::move(name.behind));
+    return std::make_pair(std::move(name.prefix), std::move(name.suffix));
   };
   absl::flat_hash_map<std::pair<std::string, std::string>, int> by_name;
   absl::flat_hash_map<std::vector<int>, std::vector<int>> by_inputs;

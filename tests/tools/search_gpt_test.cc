@@ -191,10 +191,10 @@ class GptBounds : public GptSearch,
 
 TEST_P(GptBounds, HoldOnThreeAxes) {
   GptSizes sizes = *FindModel("gpt3_175b");
-  sizes.layers = 6;
+  sizes.layers = 7;
   Build(sizes);
   const Mesh mesh = *Mesh::Parse("pod:8,data:8,model:8");
-  const internal::SearchStep step(input_, /*most_layers=*/5);
+  const internal::SearchStep step(input_);
   ASSERT_TRUE(step.is_deep());
   SearchOptions options;
   if (!GetParam()) options.full_space = 1e18;
@@ -216,7 +216,7 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
   const internal::FewLayers& few_layers = *step.Representatives()[0];
   EXPECT_THAT(
       few_layers.left_out_layers,
-      UnorderedElementsAre(Pair("layer_", 4.0), Pair("adamw/layer_", 4.0)));
+      UnorderedElementsAre(Pair("layer_", 5.0), Pair("adamw/layer_", 5.0)));
   internal::TrafficTable traffic;
   const internal::SearchBounds bounds(step, *amounts, *space, prices_, traffic);
   int tried = 0;
@@ -273,7 +273,7 @@ INSTANTIATE_TEST_SUITE_P(Spaces, GptBounds, ::testing::Bool(),
 // decides on.
 TEST_F(GptSearch, SmallModelsFindWhatTheWholeModelFinds) {
   GptSizes sizes = *FindModel("gpt2");
-  sizes.layers = 6;
+  sizes.layers = 7;
   sizes.batch = 16;
   Build(sizes);
   const Mesh mesh = *Mesh::Parse("data:4,model:8");
@@ -281,9 +281,9 @@ TEST_F(GptSearch, SmallModelsFindWhatTheWholeModelFinds) {
     SearchOptions options = {.memory_limit = limit, .keep = 1};
     options.sections = limit != 0;
     options.dimensions = {"batch", "d_model", "heads", "d_ff", "vocab"};
-    const auto by_whole = SearchRules(input_, mesh, prices_, options);
-    options.most_layers = 5;
     const auto by_line = SearchRules(input_, mesh, prices_, options);
+    options.most_layers = 7;
+    const auto by_whole = SearchRules(input_, mesh, prices_, options);
     ASSERT_OK(by_line);
     ASSERT_OK(by_whole);
     EXPECT_TRUE(by_whole->complete);
@@ -316,7 +316,7 @@ TEST_F(GptSearch, WhatIsTooLargeAsAWholeHidesNothingThatFits) {
 // by the small models just where it does by the whole, and it does fit.
 TEST_F(GptSearch, SmallModelsFindSomethingWhereverTheWholeModelDoes) {
   GptSizes sizes = *FindModel("gpt2");
-  sizes.layers = 6;
+  sizes.layers = 7;
   sizes.batch = 16;
   Build(sizes);
   const Mesh mesh = *Mesh::Parse("data:2,model:4");
@@ -325,15 +325,16 @@ TEST_F(GptSearch, SmallModelsFindSomethingWhereverTheWholeModelDoes) {
   options.dimensions = {"batch", "heads", "d_ff", "vocab"};
   int none = 0, some = 0;
   options.memory_limit = 0;
+  options.most_layers = 7;
   const auto fastest = SearchRules(input_, mesh, prices_, options);
   ASSERT_OK(fastest);
   for (int64_t percent : {110, 104, 100, 98, 96, 94, 92, 90, 88, 50}) {
     const int64_t limit = fastest->best[0].memory_bytes() / 100 * percent + 99;
     SCOPED_TRACE(percent);
     options.memory_limit = limit;
-    options.most_layers = 5;
-    const auto by_line = SearchRules(input_, mesh, prices_, options);
     options.most_layers = 6;
+    const auto by_line = SearchRules(input_, mesh, prices_, options);
+    options.most_layers = 7;
     const auto by_whole = SearchRules(input_, mesh, prices_, options);
     ASSERT_EQ(by_line.ok(), by_whole.ok()) << by_line.status();
     if (!by_line.ok()) {
@@ -374,10 +375,10 @@ TEST_F(GptSearch, MoreMemoryIsNotSlowerForLongSequences) {
 
 TEST_F(GptSearch, ShowsAsManyThatDifferAsWereAskedFor) {
   GptSizes sizes = *FindModel("gpt2");
-  sizes.layers = 6;
+  sizes.layers = 7;
   sizes.batch = 16;
   Build(sizes);
-  SearchOptions options = {.keep = 5, .most_layers = 5, .full_space = 1};
+  SearchOptions options = {.keep = 5, .full_space = 1};
   options.dimensions = {"batch", "heads", "d_ff", "vocab"};
   const auto found =
       SearchRules(input_, *Mesh::Parse("data:2,model:4"), prices_, options);

@@ -24,13 +24,12 @@ const Machine& Pod() {
 // Of a space searched in full, and of one searched by branches whose layouts
 // are priced on fewer blocks.
 TEST(Threads, ASearchFindsTheSameTwice) {
-  const auto step = BuildGpt({.layers = 5});
+  const auto step = BuildGpt({.layers = 7});
   ASSERT_OK(step);
   const SearchInput input = step->Input();
   const Mesh mesh = *Mesh::Parse("data:2");
   for (double full_space : {1e6, 1.0}) {
     const SearchOptions options = {.dimensions = {"batch", "d_ff"},
-                                   .most_layers = 4,
                                    .full_space = full_space};
     const auto first = SearchRules(input, mesh, PricesOf(Pod()), options);
     const auto second = SearchRules(input, mesh, PricesOf(Pod()), options);

@@ -6,31 +6,33 @@
 
 namespace mtf::testing {
 
-// A training step of a pipeline whose stages are programs of their own, with
-// microbatches in the order one forward, one backward (Narayanan et al., 2021).
+// A training step of a model split into pipeline stages, each with its own
+// program, under the one-forward-one-backward schedule (Narayanan et al.,
+// 2021).
 struct PipelineStep {
   int64_t stages = 1;
-  // Chunks of layers that each stage has, not adjacent to one another.
+  // Model chunks per stage (interleaved schedule).
   int64_t interleave = 1;
   int64_t microbatches = 1;  // of one pipeline
-  // Seconds of one microbatch forward, backward and recomputed: on most stages,
-  // and on the slowest, usually the one with the loss.
+  // Seconds of one microbatch, forward, backward and rematerialization: on a
+  // typical stage and on the slowest, usually the one with the loss.
   double stage = 0;
   double slowest_stage = 0;
-  // Seconds to hand one microbatch to the next stage, one way.
+  // Seconds to send one microbatch to the next stage.
   double boundary = 0;
-  // Seconds of the work done once in a step: gradient reduction, optimizer.
+  // Seconds spent once per step: reducing gradients, the optimizer.
   double update = 0;
 };
 
-// The slowest stage processes all microbatches, each of which enters and leaves
-// it once for every chunk and direction; the pipeline fills and drains for
-// (stages - 1) / interleave microbatches:
+// Estimates the seconds of a pipelined step. The slowest stage processes all
+// microbatches; each crosses a stage boundary twice per model chunk, forward
+// and backward. Filling and draining the pipeline adds the time of (stages - 1)
+// / interleave microbatches:
 //
 //   microbatches (slowest_stage + 2 interleave boundary)
 //       + (stages - 1) (stage / interleave + 2 boundary) + update
 //
-// Without a second stage there is no boundary.
+// `boundary` is ignored if there is only one stage.
 inline double PipelineSeconds(const PipelineStep& step) {
   const double chunks = static_cast<double>(step.interleave);
   const double boundary = step.stages > 1 ? 2 * step.boundary : 0;
