@@ -20,19 +20,12 @@ void BM_Search(benchmark::State& state, const std::string& model,
   internal::KeepMemory();  // as mtf search does
   const auto sizes = FindModel(model);
   MTF_CHECK_OK(sizes.status());
-  const auto build = [&](int64_t layers) {
-    GptSizes of = *sizes;
-    of.layers = layers;
-    auto step = BuildGpt(of);
-    MTF_CHECK_OK(step.status());
-    return *std::move(step);
-  };
-  const GptStep whole = build(sizes->layers), two = build(2), four = build(4);
-  const SearchInput input = {whole.Program(), {two.Program(), four.Program()}};
+  const auto step = BuildGpt(*sizes);
+  MTF_CHECK_OK(step.status());
   const SearchPrices prices = PricesOf(*Machine::Load("h100_nvlink_ib"));
   for (auto _ : state) {
     const auto found =
-        SearchRules(input, *Mesh::Parse(mesh), prices,
+        SearchRules(step->Input(), *Mesh::Parse(mesh), prices,
                     {.memory_limit = state.range(0) << 30, .keep = 1});
     MTF_CHECK_OK(found.status());
     MTF_CHECK(found->complete);

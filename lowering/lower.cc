@@ -93,13 +93,17 @@ std::string PassBeforePlanBuffers() {
 absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
                               const Targets& targets,
                               const LowerOptions& options) {
+  MTF_ASSIGN_OR_RETURN(Program program, EmitProgram(graph, binding, targets));
+  return RunPasses(std::move(program), options);
+}
+
+absl::StatusOr<Program> RunPasses(Program program,
+                                  const LowerOptions& options) {
   const std::vector<std::string> names = PassNames();
   if (!options.last_pass.empty() && options.last_pass != "emit_program" &&
       std::find(names.begin(), names.end(), options.last_pass) == names.end()) {
     return UnknownPassError(options.last_pass);
   }
-  MTF_ASSIGN_OR_RETURN(Program program, EmitProgram(graph, binding, targets,
-                                                    options.representatives));
   if (options.verify) MTF_RETURN_IF_ERROR(VerifyProgram(program));
   if (options.after_pass) options.after_pass("emit_program", program);
   if (options.last_pass == "emit_program") return program;

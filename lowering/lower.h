@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "lowering/emit/emit_program.h"
 #include "lowering/emit/layout_binding.h"
 #include "lowering/program/program.h"
@@ -23,10 +22,6 @@ struct LowerOptions {
   // Stops after the pass of this name, or after "emit_program"; "" runs all.
   std::string last_pass = "";
   bool verify = true;
-  // By operation id: an earlier operation whose lowered value is used instead
-  // of lowering this one, or its own id. Used to lower a deep model with few of
-  // its layers; leave empty for a step that will run.
-  absl::Span<const int> representatives = {};
 };
 
 // Translates the part of `graph` that `targets` need into one SPMD program for
@@ -46,6 +41,11 @@ struct LowerOptions {
 absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
                               const Targets& targets,
                               const LowerOptions& options = {});
+
+// Runs the passes on `program`, which EmitProgram wrote: what Lower does after
+// emission.
+absl::StatusOr<Program> RunPasses(Program program,
+                                  const LowerOptions& options = {});
 
 // The names of the passes, in order.
 std::vector<std::string> PassNames();

@@ -65,7 +65,6 @@ absl::StatusOr<GptStep> BuildGpt(const GptSizes& sizes) {
       d_kv{"d_kv", sizes.d_kv}, d_ff{"d_ff", sizes.d_ff},
       vocab{"vocab", sizes.vocab};
   GptStep step;
-  step.layers = sizes.layers;
   step.graph = std::make_unique<Graph>();
   Graph& graph = *step.graph;
   const Tensor tokens = Input(graph, "tokens", kInt32, {batch, length});

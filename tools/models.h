@@ -39,9 +39,8 @@ std::vector<std::string> ModelNames();
 struct GptStep {
   std::unique_ptr<Graph> graph;
   Targets targets;
-  int64_t layers = 0;
 
-  SearchProgram Program() const { return {graph.get(), targets, layers}; }
+  SearchInput Input() const { return {graph.get(), targets}; }
 };
 
 // Builds the step: pre-norm blocks, learned positions, an output layer that

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "layouts/text_items.h"
@@ -208,22 +209,10 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   MTF_RETURN_IF_ERROR(CheckCanWrite());
   internal::KeepMemory();
   MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
-  SearchInput input = {step.Program(), {}};
-  // Blocks repeat, so the cost of a deep model is extrapolated from two small
-  // ones. They differ by two blocks, because the gradients of every second
-  // block may start another bucket.
-  constexpr int64_t kDeep = 6, kSmall[] = {2, 4};
-  GptStep small[2];
-  for (int i = 0; i < 2 && sizes.layers > kDeep; ++i) {
-    GptSizes fewer = sizes;
-    fewer.layers = kSmall[i];
-    MTF_ASSIGN_OR_RETURN(small[i], BuildGpt(fewer));
-    input.small.push_back(small[i].Program());
-  }
   const SearchPrices prices = PricesOf(machine);
   MTF_ASSIGN_OR_RETURN(
       const SearchResult found,
-      Find(input, has_mesh ? &mesh : nullptr, devices, prices, options));
+      Find(step.Input(), has_mesh ? &mesh : nullptr, devices, prices, options));
 
   std::string text = absl::StrCat(
       "# mtf search: ", ModelText(), " on ",
@@ -231,10 +220,10 @@ absl::Status Search(const std::vector<std::string>& arguments) {
                : absl::StrCat(devices, devices == 1 ? " device" : " devices"),
       " of machine ", machine.name(), "\n# A step: ", StepText(sizes), "\n",
       SummaryText(found));
-  if (found.in_line) {
-    absl::StrAppend(&text, "# Priced by ", kSmall[0], " and ", kSmall[1],
-                    " blocks, to a few percent; those below by all ",
-                    sizes.layers, "\n");
+  if (!found.priced_layers.empty()) {
+    absl::StrAppend(
+        &text, "# Priced by ", absl::StrJoin(found.priced_layers, " and "),
+        " blocks, to a few percent; those below by all ", sizes.layers, "\n");
   }
   for (int i = 0; i < static_cast<int>(found.best.size()); ++i) {
     const std::string layout = LayoutFileText(found, i, options);

@@ -27,10 +27,6 @@ DimensionTable DimensionsOf(const Graph& graph) {
   return table;
 }
 
-std::vector<std::string> DimensionNames(const Graph& graph) {
-  return DimensionsOf(graph).names;
-}
-
 absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
                                              const Mesh& mesh,
                                              const LayoutRules& rules,

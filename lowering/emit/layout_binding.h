@@ -37,7 +37,6 @@ struct DimensionTable {
   NamePairs second_names;  // SecondNamesOf
 };
 DimensionTable DimensionsOf(const Graph& graph);
-std::vector<std::string> DimensionNames(const Graph& graph);
 
 // Resolves `rules` on `mesh` for dimensions already collected by DimensionsOf:
 // what searches call many times. Budget and notices about it are left out.

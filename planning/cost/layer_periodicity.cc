@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "lowering/passes/bucket_all_reduces.h"
 #include "lowering/program/derived_from_parameters.h"
 #include "planning/cost/memory_use.h"

@@ -9,27 +9,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
-#include "absl/strings/string_view.h"
 #include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/program.h"
+#include "planning/cost/few_layers.h"
 #include "planning/cost/lifetimes.h"
 #include "planning/cost/repeated_layers.h"
 
 namespace mtf::internal {
-
-// How a step was lowered with few of the layers that repeat themselves.
-struct FewLayers {
-  std::vector<int>
-      representatives;              // RepeatedLayers::Representatives of `kept`
-  std::vector<int> kept, left_out;  // repeats, by run
-  // RepeatedLayers::Places of `kept`.
-  absl::flat_hash_map<absl::string_view, RepeatedLayers::Place> places;
-  // RepeatedLayers::LeftOutVariables of `representatives`.
-  absl::flat_hash_set<absl::string_view> left_out_variables;
-};
 
 // Bytes that are alive, by what they are for.
 enum Purpose { kGradients, kCopies, kActivations, kPurposes };

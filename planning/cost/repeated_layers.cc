@@ -33,12 +33,30 @@ bool Alike(const std::string& a, const std::string& b) {
   return behind(a, before_a.size()) == behind(b, before_b.size());
 }
 
+std::vector<int> InputsOf(const Operation& operation) {
+  std::vector<int> inputs;
+  for (const Tensor& input : operation.inputs()) {
+    inputs.push_back(input.operation()->id());
+  }
+  return inputs;
+}
+
 }  // namespace
 
 RepeatedLayers::RepeatedLayers(const Graph& graph)
-    : graph_(graph), layer_of_(graph.operations().size(), kNone) {
+    : graph_(graph),
+      layer_of_(graph.operations().size(), kNone),
+      read_elsewhere_(graph.operations().size(), false) {
   FindMembers();
   FindLayers();
+  for (const auto& operation : graph.operations()) {
+    for (const Tensor& input : operation->inputs()) {
+      const int id = input.operation()->id();
+      if (layer_of_[id] != layer_of_[operation->id()]) {
+        read_elsewhere_[id] = true;
+      }
+    }
+  }
   for (int begin = 0, end; begin < static_cast<int>(layers_.size());
        begin = end) {
     end = begin + 1;
@@ -153,9 +171,8 @@ bool RepeatedLayers::ReadsTheSame(const Operation& x, int a, const Operation& y,
   return true;
 }
 
-bool RepeatedLayers::Equal(int a, int b) const {
-  const std::vector<int>&xs = layers_[a].operations,
-        &ys = layers_[b].operations;
+bool RepeatedLayers::HaveSameOperations(absl::Span<const int> xs,
+                                        absl::Span<const int> ys) const {
   if (xs.size() != ys.size()) return false;
   for (size_t i = 0; i < xs.size(); ++i) {
     const Operation& x = *graph_.operations()[xs[i]];
@@ -163,13 +180,125 @@ bool RepeatedLayers::Equal(int a, int b) const {
     // What has no inputs differs in names and random streams.
     if (x.kind() != y.kind() || x.dtype() != y.dtype() ||
         x.section() != y.section() || x.shape() != y.shape() ||
-        !ReadsTheSame(x, a, y, b) ||
         (!x.inputs().empty() && !x.SameAttributes(y) &&
          !Alike(x.attributes(), y.attributes()))) {
       return false;
     }
   }
   return true;
+}
+
+bool RepeatedLayers::Equal(int a, int b) const {
+  const std::vector<int>&xs = layers_[a].operations,
+        &ys = layers_[b].operations;
+  if (xs.size() != ys.size()) return false;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (!ReadsTheSame(*graph_.operations()[xs[i]], a,
+                      *graph_.operations()[ys[i]], b)) {
+      return false;
+    }
+  }
+  return HaveSameOperations(xs, ys);
+}
+
+// The operations of `layer` that do what those of `reference` do, or -1 where
+// only `reference` reads what is missing; empty if more is missing. The first
+// layer also has the operations of an embedding, say, and the last adds up no
+// gradients of a next one.
+// Where names have the number of the layer, they say which operations match;
+// those of an update, which have not, match by what they read.
+std::vector<int> RepeatedLayers::Matching(int layer, int reference) const {
+  const auto key = [](const Operation& operation) {
+    LayerName name = SplitLayer(operation.name());
+    return std::make_pair(std::move(name.prefix), std::move(name.suffix));
+  };
+  absl::flat_hash_map<std::pair<std::string, std::string>, int> by_name;
+  absl::flat_hash_map<std::vector<int>, std::vector<int>> by_inputs;
+  absl::string_view before;
+  int number = 0;
+  for (int id : layers_[layer].operations) {
+    const Operation& operation = *graph_.operations()[id];
+    if (FindLayer(operation.name(), &before, &number)) {
+      by_name[key(operation)] = id;
+    } else {
+      by_inputs[InputsOf(operation)].push_back(id);
+    }
+  }
+  absl::flat_hash_map<int, int> matches;  // by operation of `reference`
+  std::vector<int> matching;
+  for (int id : layers_[reference].operations) {
+    const Operation& operation = *graph_.operations()[id];
+    std::vector<int> candidates;
+    if (FindLayer(operation.name(), &before, &number)) {
+      const auto found = by_name.find(key(operation));
+      if (found != by_name.end()) candidates = {found->second};
+    } else {
+      std::vector<int> inputs = InputsOf(operation);
+      for (int& input : inputs) {
+        const auto match = matches.find(input);
+        if (match != matches.end()) input = match->second;
+      }
+      candidates = by_inputs[inputs];
+    }
+    const auto match =
+        std::find_if(candidates.begin(), candidates.end(), [&](int candidate) {
+          return HaveSameOperations({candidate}, {id}) &&
+                 std::find(matching.begin(), matching.end(), candidate) ==
+                     matching.end();
+        });
+    if (match == candidates.end()) {
+      if (read_elsewhere_[id]) return {};
+      matching.push_back(-1);
+      continue;
+    }
+    matches[id] = *match;
+    matching.push_back(*match);
+  }
+  return matching;
+}
+
+// Whether `layer` exists, in the scope of layer `to`, numbered `step` from it.
+bool RepeatedLayers::IsNext(int layer, int to, int step) const {
+  return layer >= 0 && layer < static_cast<int>(layers_.size()) &&
+         layers_[layer].group == layers_[to].group &&
+         layers_[layer].number == layers_[to].number + step;
+}
+
+void RepeatedLayers::FindStandIns(Run& run) const {
+  const auto count = [&](int first, int step) {
+    for (int count = 0;; ++count) {
+      bool same = true;
+      for (int phase = 0; phase < run.period; ++phase) {
+        const int layer = first + (count + 1) * step + phase;
+        if (!IsNext(layer, layer - step, step)) return count;
+        const std::vector<int> matching = Matching(layer, first + phase);
+        if (matching.empty()) return count;
+        same =
+            same && layers_[layer].operations.size() == matching.size() &&
+            std::find(matching.begin(), matching.end(), -1) == matching.end();
+      }
+      if (!same) return count + 1;
+    }
+  };
+  run.before = count(run.first, -run.period);
+  run.after = count(run.first + (run.repeats - 1) * run.period, run.period);
+}
+
+int RepeatedLayers::least_kept(int run) const {
+  const Run& of = runs_[run];
+  if (of.before == 0) return 2;
+  return of.after == 0 ? 1 : 2 - of.before - of.after;
+}
+
+int RepeatedLayers::num_layers() const {
+  int most = 0;
+  for (size_t begin = 0, end = 0; begin < layers_.size(); begin = end) {
+    while (end < layers_.size() && layers_[end].group == layers_[begin].group) {
+      ++end;
+    }
+    most = std::max(most, static_cast<int>(end - begin));
+  }
+  return most;
 }
 
 // Finds the longest run among the layers of one scope, by the shortest period
@@ -198,7 +327,15 @@ void RepeatedLayers::FindRuns(int begin, int end) {
     best.operations +=
         static_cast<int>(layers_[best.first + i].operations.size());
   }
+  FindStandIns(best);
   runs_.push_back(best);
+}
+
+std::vector<int> RepeatedLayers::OperationsOf(const Run& run, int layer) const {
+  const int past = run.first + run.repeats * run.period;
+  if (run.first <= layer && layer < past) return layers_[layer].operations;
+  const int phase = (layer - run.first + run.before * run.period) % run.period;
+  return Matching(layer, run.first + phase);
 }
 
 std::vector<int> RepeatedLayers::Representatives(
@@ -209,15 +346,26 @@ std::vector<int> RepeatedLayers::Representatives(
   }
   for (size_t r = 0; r < runs_.size(); ++r) {
     const Run& run = runs_[r];
-    // The last repeat stays, for gradients come from there.
-    const int begin = run.first + (kept[r] - 1) * run.period;
-    const int end = run.first + (run.repeats - 1) * run.period;
+    // Of all repeats from the first that may stand in to the last such, keeps
+    // some at the beginning and at least one at the end, for gradients come
+    // from there.
+    const int all = run.before + run.repeats + run.after;
+    const int begins = std::max(
+        1, run.before + std::min(0, kept[r]) + std::max(0, kept[r] - 1));
+    const int ends = run.before + run.after + kept[r] - begins;
+    const int first = run.first - run.before * run.period;
+    const int begin = first + begins * run.period;
+    const int end = first + (all - ends) * run.period;
+    std::vector<std::vector<int>> before_phases, behind_phases;
+    for (int phase = 0; phase < run.period; ++phase) {
+      before_phases.push_back(OperationsOf(run, begin - run.period + phase));
+      behind_phases.push_back(OperationsOf(run, end + phase));
+    }
     for (int layer = begin; layer < end; ++layer) {
-      const int phase = (layer - run.first) % run.period;
-      const std::vector<int>& before =
-          layers_[begin - run.period + phase].operations;
-      const std::vector<int>& behind = layers_[end + phase].operations;
-      const std::vector<int>& left_out = layers_[layer].operations;
+      const int phase = (layer - first) % run.period;
+      const std::vector<int>& before = before_phases[phase];
+      const std::vector<int>& behind = behind_phases[phase];
+      const std::vector<int> left_out = OperationsOf(run, layer);
       for (size_t i = 0; i < left_out.size(); ++i) {
         // What came last is what the next layer reads: forward the layer
         // before, in gradients the layer behind.
@@ -270,6 +418,28 @@ absl::flat_hash_set<absl::string_view> RepeatedLayers::LeftOutVariables(
     if (representatives[id] != id) names.insert(variable.name);
   }
   return names;
+}
+
+// The first repeat is like the others.
+LayerCounts RepeatedLayers::LeftOutLayers(const std::vector<int>& kept) const {
+  LayerCounts counts;
+  for (int r = 0; r < num_runs(); ++r) {
+    const Run& run = runs_[r];
+    absl::flat_hash_set<std::pair<absl::string_view, int>> layers;
+    for (int layer = run.first; layer < run.first + run.period; ++layer) {
+      for (int id : layers_[layer].operations) {
+        absl::string_view scope;
+        int number = 0;
+        if (FindLayer(graph_.operations()[id]->name(), &scope, &number)) {
+          layers.emplace(scope, number);
+        }
+      }
+    }
+    for (const auto& [scope, number] : layers) {
+      counts[scope] += run.repeats - kept[r];
+    }
+  }
+  return counts;
 }
 
 absl::flat_hash_map<absl::string_view, absl::string_view> RepeatedLayers::Names(

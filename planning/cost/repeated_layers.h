@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deep models repeat themselves: what a change of rules does to a hundred equal
-// layers can be told from a few of them.
+// Finds the equal layers of a deep model, a few of which determine what all of
+// them cost.
 #ifndef PLANNING_COST_REPEATED_LAYERS_H_
 #define PLANNING_COST_REPEATED_LAYERS_H_
 
@@ -11,9 +11,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "mtf/graph.h"
 
 namespace mtf::internal {
+
+// Numbers of layers by the scope that numbers them ("layer_").
+using LayerCounts = absl::flat_hash_map<std::string, double>;
 
 // The layers of a graph that do the same: scopes with one name but for their
 // number ("layer_0", "layer_1", ...), whose operations agree in kind, shape
@@ -23,11 +27,11 @@ namespace mtf::internal {
 // where every other one has experts.
 //
 //   const RepeatedLayers layers(graph);
-//   Program program = *Lower(graph, binding, targets,
-//                            {.representatives = layers.Representatives({3})});
+//   const FewLayers few = KeepFew(layers, {3});
+//   Program program = *LowerFewLayers(graph, binding, targets, &few);
 //
-// lowers three of a run of equal layers, and all that is not in the run; then
-// the graph must outlive the object.
+// lowers three of a run of equal layers, and all that is not in the run. The
+// graph must outlive the object.
 class RepeatedLayers {
  public:
   explicit RepeatedLayers(const Graph& graph);
@@ -36,11 +40,19 @@ class RepeatedLayers {
   int num_runs() const { return static_cast<int>(runs_.size()); }
   // How often what a run repeats is there.
   int repeats(int run) const { return runs_[run].repeats; }
+  // The fewest repeats that may be kept of a run: 2 in general. Layers next to
+  // the run that have its operations, though these read other values or there
+  // are more of them, may stand in for it, and may themselves be left out if
+  // others do. They count as less than 0: of a GPT of 12 layers the runs are
+  // layers 2 to 9, and of these -2 may be kept, which leaves layers 0 and 11.
+  int least_kept(int run) const;
+  // The most layers that one scope numbers.
+  int num_layers() const;
   // The operations of one repeat.
   int operations(int run) const { return runs_[run].operations; }
 
   // The operation that each takes its value from when `kept[run]` repeats are
-  // left of each run, at least 2: by id, of itself where it stays.
+  // left of each run, at least least_kept: by id, of itself where it stays.
   std::vector<int> Representatives(const std::vector<int>& kept) const;
 
   // Where an operation stands: in which run, the how many-th repeat of those
@@ -59,6 +71,9 @@ class RepeatedLayers {
   absl::flat_hash_set<absl::string_view> LeftOutVariables(
       const std::vector<int>& representatives) const;
 
+  // How many layers are left out when `kept` repeats stay of each run.
+  LayerCounts LeftOutLayers(const std::vector<int>& kept) const;
+
   // By the names of operations and variables that are left out: the name of
   // what stands in for them.
   absl::flat_hash_map<absl::string_view, absl::string_view> Names(
@@ -70,6 +85,8 @@ class RepeatedLayers {
     int period = 1;  // layers that one repeat is made of
     int repeats = 0;
     int operations = 0;
+    // Repeats before and after it that may stand in for it.
+    int before = 0, after = 0;
   };
   // The operations of one layer, in order.
   struct Layer {
@@ -82,13 +99,21 @@ class RepeatedLayers {
   int LayerOfInputs(const Operation& operation) const;
   void FindLayers();
   void FindRuns(int begin, int end);
+  void FindStandIns(Run& run) const;
+  bool IsNext(int layer, int to, int step) const;
+  std::vector<int> Matching(int layer, int reference) const;
+  // Of a layer of the run, or of one that may stand in for it.
+  std::vector<int> OperationsOf(const Run& run, int layer) const;
+  bool HaveSameOperations(absl::Span<const int> xs,
+                          absl::Span<const int> ys) const;
   bool Equal(int a, int b) const;
   bool ReadsTheSame(const Operation& x, int a, const Operation& y, int b) const;
 
   const Graph& graph_;
-  std::vector<Layer> layers_;  // group by group, by number
-  std::vector<int> layer_of_;  // by operation: place in layers_, or -1
-  std::vector<int> place_of_;  // by operation: place in its layer
+  std::vector<Layer> layers_;         // group by group, by number
+  std::vector<int> layer_of_;         // by operation: place in layers_, or -1
+  std::vector<bool> read_elsewhere_;  // by operation: not in its layer alone
+  std::vector<int> place_of_;         // by operation: place in its layer
   std::vector<Run> runs_;
 };
 

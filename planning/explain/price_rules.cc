@@ -77,15 +77,7 @@ std::shared_ptr<const FewLayers> Depths::With(const std::vector<int>& kept) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::shared_ptr<const FewLayers>& known = known_[kept];
   if (known == nullptr) {
-    auto few = std::make_shared<FewLayers>();
-    few->representatives = layers_.Representatives(kept);
-    few->kept = kept;
-    for (int run = 0; run < layers_.num_runs(); ++run) {
-      few->left_out.push_back(layers_.repeats(run) - kept[run]);
-    }
-    few->places = layers_.Places(kept);
-    few->left_out_variables = layers_.LeftOutVariables(few->representatives);
-    known = std::move(few);
+    known = std::make_shared<FewLayers>(KeepFew(layers_, kept));
   }
   return known;
 }
@@ -103,14 +95,13 @@ absl::StatusOr<LayoutBinding> RulePricer::Bind(const Rules& rules) const {
 }
 
 absl::StatusOr<RulePricer::Planned> RulePricer::Plan(
-    const LayoutBinding& binding,
-    const std::vector<int>& representatives) const {
+    const LayoutBinding& binding, const FewLayers* few) const {
   LowerOptions options;
   options.verify = false;
   options.last_pass = PassBeforePlanBuffers();
-  options.representatives = representatives;
-  MTF_ASSIGN_OR_RETURN(Program program,
-                       Lower(step_.graph, binding, step_.targets, options));
+  MTF_ASSIGN_OR_RETURN(
+      Program program,
+      LowerFewLayers(step_.graph, binding, step_.targets, few, options));
   MachinePlan plan = PlanMemory(step_.machine.fusion(), program);
   return Planned{std::move(program), std::move(plan)};
 }
@@ -121,7 +112,7 @@ absl::StatusOr<Trial> RulePricer::Price(const Rules& rules) const {
     if (few) return *std::move(few);
   }
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding, Bind(rules));
-  MTF_ASSIGN_OR_RETURN(Planned planned, Plan(binding, {}));
+  MTF_ASSIGN_OR_RETURN(Planned planned, Plan(binding, nullptr));
   RuleChange change = Priced(planned.program, step_.machine, planned.plan);
   change.layout = RulesText(rules);
   return Trial{std::move(change), std::move(planned.program), {}};
@@ -133,7 +124,7 @@ absl::StatusOr<std::optional<Trial>> RulePricer::PriceByFewLayers(
   std::optional<std::vector<int>> kept = depths_->first();
   while (kept) {
     const auto few = depths_->With(*kept);
-    MTF_ASSIGN_OR_RETURN(Planned planned, Plan(binding, few->representatives));
+    MTF_ASSIGN_OR_RETURN(Planned planned, Plan(binding, few.get()));
     DeepTrial deep =
         CostOfAllLayers(planned.program, step_.machine, planned.plan, *few);
     std::optional<Trial> trial;
@@ -166,7 +157,7 @@ absl::StatusOr<Trial> RulePricer::Estimate(const LayoutBinding& binding,
     std::vector<int> fewer = few.kept;
     --fewer[run];
     MTF_ASSIGN_OR_RETURN(const Planned less,
-                         Plan(binding, depths_->With(fewer)->representatives));
+                         Plan(binding, depths_->With(fewer).get()));
     Add(few.left_out[run], all, change);
     Add(-few.left_out[run], Priced(less.program, step_.machine, less.plan),
         change);

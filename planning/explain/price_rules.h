@@ -16,6 +16,7 @@
 #include "lowering/emit/emit_program.h"
 #include "lowering/passes/plan_for_machine.h"
 #include "planning/cost/deep_model_cost.h"
+#include "planning/cost/few_layers.h"
 #include "planning/cost/repeated_layers.h"
 #include "planning/explain/explain_parts.h"
 #include "planning/machine/machine.h"
@@ -98,7 +99,7 @@ class RulePricer {
   };
   absl::StatusOr<LayoutBinding> Bind(const Rules& rules) const;
   absl::StatusOr<Planned> Plan(const LayoutBinding& binding,
-                               const std::vector<int>& representatives) const;
+                               const FewLayers* few) const;
   absl::StatusOr<Trial> Estimate(const LayoutBinding& binding,
                                  const FewLayers& few, Planned planned) const;
 

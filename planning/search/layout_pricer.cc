@@ -30,45 +30,34 @@ struct LayoutPricer::Measured {
   int64_t variable_bytes = 0;
   int64_t step_bytes = 0;
   std::vector<BudgetUse> uses;
-  // Only of small programs.
+  // Only of few layers.
   HeldBytes held;
   double least = 0;  // seconds of the whole
 };
 
-LayoutPricer::LayoutPricer(const SearchInput& input, const SearchPrices& prices,
+LayoutPricer::LayoutPricer(const SearchStep& step, const SearchPrices& prices,
                            const Budget& budget)
-    : input_(input),
-      whole_{input.program, DimensionsOf(*input.program.graph)},
+    : step_(step),
+      few_(step.Representatives().front()),
+      more_(step.Representatives().back()),
       prices_(prices),
-      budget_(budget) {
-  for (const SearchProgram& program : input.small) {
-    small_.push_back({program, DimensionsOf(*program.graph)});
-  }
-  if (!small_.empty()) {
-    more_layers_ = LayersBesides(*input.small[0].graph, *input.small[1].graph,
-                                 PlaceOf(input));
-  }
-}
+      budget_(budget) {}
 
 absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
-    const Step& step, const FoundLayout& found, bool is_small) const {
-  MTF_ASSIGN_OR_RETURN(
-      const LayoutBinding binding,
-      BindDimensions(step.dimensions, found.mesh, found.rules));
-  MTF_ASSIGN_OR_RETURN(
-      Program lowered,
-      Lower(*step.program.graph, binding, step.program.targets,
-            {.last_pass = prices_.LastPass(), .verify = false}));
+    const FoundLayout& found, const FewLayers* few) const {
+  MTF_ASSIGN_OR_RETURN(Program lowered,
+                       step_.Lower(found.mesh, found.rules, few,
+                                   {.last_pass = prices_.LastPass()}));
   const MachinePlan plan = prices_.Plan(lowered);
   Measured measured;
   measured.price = prices_.step(lowered, plan);
   measured.variable_bytes = VariableBytes(lowered);
   measured.step_bytes = lowered.buffers.arena_bytes;
   measured.uses = MeasureBudget(lowered, budget_);
-  if (!is_small) return measured;
+  if (few == nullptr) return measured;
   measured.held = HeldAlong(lowered, plan.groups);
-  if (prices_.least && &step == &small_[0]) {
-    measured.least = prices_.least(lowered, plan, more_layers_);
+  if (prices_.least && few == few_) {
+    measured.least = prices_.least(lowered, plan, few->left_out_layers);
   }
   return measured;
 }
@@ -84,7 +73,7 @@ absl::StatusOr<std::optional<FoundLayout>> LayoutPricer::Price(
   found.mesh = mesh;
   found.text = rules;
   MTF_ASSIGN_OR_RETURN(found.rules, LayoutRules::Parse(rules, "search"));
-  const bool may_be_ruled_out = !small_.empty() && prices_.least &&
+  const bool may_be_ruled_out = step_.is_deep() && prices_.least &&
                                 worst < std::numeric_limits<double>::infinity();
   if (in_line_ || may_be_ruled_out) {
     MTF_ASSIGN_OR_RETURN(const auto low, MeasureLow(found, worst));
@@ -107,7 +96,7 @@ LayoutPricer::MeasureLow(const FoundLayout& found, double worst) const {
     const auto known = low_.find(key);
     if (known != low_.end()) return known->second;
   }
-  MTF_ASSIGN_OR_RETURN(Measured measured, Measure(small_[0], found, true));
+  MTF_ASSIGN_OR_RETURN(Measured measured, Measure(found, few_));
   std::shared_ptr<const Measured> low =
       std::make_shared<Measured>(std::move(measured));
   if (low->least >= worst) {
@@ -124,9 +113,9 @@ void LayoutPricer::Remember(const FoundLayout& found) const {
 
 absl::Status LayoutPricer::PriceByLine(const Measured& low,
                                        FoundLayout& found) const {
-  MTF_ASSIGN_OR_RETURN(const Measured high, Measure(small_[1], found, true));
+  MTF_ASSIGN_OR_RETURN(const Measured high, Measure(found, more_));
   found.estimated = true;
-  const double place = PlaceOf(input_);
+  const double place = step_.position();
   const auto in_line = [place](double a, double b) {
     return a + place * (b - a);
   };
@@ -152,7 +141,7 @@ absl::Status LayoutPricer::PriceByLine(const Measured& low,
 }
 
 absl::Status LayoutPricer::PriceWhole(FoundLayout& found) const {
-  MTF_ASSIGN_OR_RETURN(const Measured whole, Measure(whole_, found, false));
+  MTF_ASSIGN_OR_RETURN(const Measured whole, Measure(found, nullptr));
   found.price = whole.price;
   found.variable_bytes = whole.variable_bytes;
   found.step_bytes = whole.step_bytes;

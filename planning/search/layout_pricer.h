@@ -17,8 +17,8 @@
 #include "absl/status/statusor.h"
 #include "layouts/budget.h"
 #include "layouts/mesh.h"
-#include "lowering/emit/emit_program.h"
 #include "planning/search/search_layouts.h"
+#include "planning/search/search_step.h"
 
 namespace mtf::internal {
 
@@ -26,12 +26,12 @@ namespace mtf::internal {
 // is to outlive it.
 class LayoutPricer {
  public:
-  LayoutPricer(const SearchInput& input, const SearchPrices& prices,
+  LayoutPricer(const SearchStep& step, const SearchPrices& prices,
                const Budget& budget);
 
-  // From now on Price looks at the small programs, where there are any: what
-  // they say of the whole is right to a few percent.
-  void PriceInLine() { in_line_ = !input_.small.empty(); }
+  // From now on Price lowers a deep step with few layers and extrapolates by a
+  // line, which is right to a few percent.
+  void PriceInLine() { in_line_ = step_.is_deep(); }
   bool in_line() const { return in_line_; }
 
   // The layout of these rules; nothing where it takes no less than `worst` and
@@ -45,25 +45,20 @@ class LayoutPricer {
 
  private:
   struct Measured;
-  // A program with the dimensions of its graph, which are many to look up.
-  struct Step {
-    SearchProgram program;
-    DimensionTable dimensions;
-  };
-  absl::StatusOr<Measured> Measure(const Step& step, const FoundLayout& found,
-                                   bool is_small) const;
-  // Of the smaller of the small programs; remembered where it shows that the
+  // With the layers of `few`; null: with all.
+  absl::StatusOr<Measured> Measure(const FoundLayout& found,
+                                   const FewLayers* few) const;
+  // With the fewest layers; remembered where it shows that the
   // whole takes no less than `worst`.
   absl::StatusOr<std::shared_ptr<const Measured>> MeasureLow(
       const FoundLayout& found, double worst) const;
   absl::Status PriceByLine(const Measured& low, FoundLayout& found) const;
   void Remember(const FoundLayout& found) const;
 
-  const SearchInput& input_;
-  Step whole_;
-  std::vector<Step> small_;
-  ExtraLayers
-      more_layers_;  // of the whole besides those of the first small one
+  const SearchStep& step_;
+  // What stands for a deep step: with the fewest layers, and with two more.
+  const FewLayers* const few_ = nullptr;
+  const FewLayers* const more_ = nullptr;
   const SearchPrices& prices_;
   const Budget& budget_;
   bool in_line_ = false;

@@ -53,7 +53,7 @@ MeshSearch::MeshSearch(const SearchContext& context, const SearchSpace& space)
   }
   if (context.amounts != nullptr) {
     bounds_ =
-        std::make_unique<SearchBounds>(context.input, *context.amounts, space_,
+        std::make_unique<SearchBounds>(context.step, *context.amounts, space_,
                                        context.prices, context.traffic);
   }
   ListGroups();

@@ -22,12 +22,13 @@
 #include "planning/search/search_frontier.h"
 #include "planning/search/search_layouts.h"
 #include "planning/search/search_space.h"
+#include "planning/search/search_step.h"
 
 namespace mtf::internal {
 
 // What all meshes of a search have in common.
 struct SearchContext {
-  const SearchInput& input;
+  const SearchStep& step;
   const SearchPrices& prices;
   const SearchOptions& options;
   const LayoutPricer& pricer;

@@ -31,7 +31,7 @@ SearchBounds::Cuts::Cuts(const AxisRoles& roles) {
   }
 }
 
-SearchBounds::SearchBounds(const SearchInput& input,
+SearchBounds::SearchBounds(const SearchStep& step,
                            const WorkloadSummary& amounts,
                            const SearchSpace& space, const SearchPrices& prices,
                            TrafficTable& table)
@@ -55,7 +55,7 @@ SearchBounds::SearchBounds(const SearchInput& input,
     // On one axis the program of a role is the layout itself: to price it takes
     // no longer than to bound what it sends.
     traffic_.push_back(space.axes.size() == 1 ? &kNone
-                                              : &table.Get(input, space, size));
+                                              : &table.Get(step, space, size));
   }
 }
 

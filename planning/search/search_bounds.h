@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "planning/search/search_layouts.h"
 #include "planning/search/search_space.h"
+#include "planning/search/search_step.h"
 #include "planning/search/search_traffic.h"
 #include "planning/search/workload_summary.h"
 
@@ -53,10 +54,10 @@ namespace mtf::internal {
 //                or two may differ with the layout.
 class SearchBounds {
  public:
-  // `amounts` are AmountsOfStep of `input`. Lowers the step on each axis alone
+  // `amounts` are AmountsOfStep of `step`. Lowers the step on each axis alone
   // under each role, unless `table` knows. The last four are to outlive the
   // bounds.
-  SearchBounds(const SearchInput& input, const WorkloadSummary& amounts,
+  SearchBounds(const SearchStep& step, const WorkloadSummary& amounts,
                const SearchSpace& space, const SearchPrices& prices,
                TrafficTable& table);
 

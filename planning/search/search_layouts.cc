@@ -24,6 +24,7 @@
 #include "planning/search/search_refine.h"
 #include "planning/search/search_second_names.h"
 #include "planning/search/search_space.h"
+#include "planning/search/search_step.h"
 
 namespace mtf {
 namespace {
@@ -38,21 +39,9 @@ using internal::SearchSpace;
 
 absl::Status CheckInput(const SearchInput& input,
                         const SearchOptions& options) {
-  MTF_RETURN_IF_ERROR(input.program.graph->status());
-  const bool in_line =
-      input.small.empty() || (input.small.size() == 2 &&
-                              input.small[0].repeats < input.small[1].repeats &&
-                              input.small[1].repeats <= input.program.repeats);
-  if (!in_line || options.keep < 1) {
-    return absl::InvalidArgumentError(
-        in_line ? "a search keeps at least one layout"
-                : "a search takes two small programs of rising numbers of "
-                  "repeats, or none");
-  }
-  for (const SearchProgram& program : input.small) {
-    MTF_RETURN_IF_ERROR(program.graph->status());
-  }
-  return absl::OkStatus();
+  MTF_RETURN_IF_ERROR(input.graph->status());
+  if (options.keep >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError("a search keeps at least one layout");
 }
 
 // The lines of the budget that say nothing on `mesh`.
@@ -60,7 +49,7 @@ absl::Status CheckBudgetOn(const Mesh& mesh, const SearchInput& input,
                            const SearchOptions& options, SearchResult& result) {
   MTF_ASSIGN_OR_RETURN(
       const std::vector<std::string> notices,
-      CheckBudgetNames(options.budget, mesh, *input.program.graph, false));
+      CheckBudgetNames(options.budget, mesh, *input.graph, false));
   for (const std::string& notice : notices) {
     const bool known = std::find(result.notices.begin(), result.notices.end(),
                                  notice) != result.notices.end();
@@ -232,17 +221,18 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   const auto begin = std::chrono::steady_clock::now();
   MTF_RETURN_IF_ERROR(CheckInput(input, options));
   const size_t keep = static_cast<size_t>(options.keep);
+  const internal::SearchStep step(input, options.most_layers);
   MTF_ASSIGN_OR_RETURN(const SearchDimensions dimensions,
-                       internal::FindSearchDimensions(input, options));
+                       internal::FindSearchDimensions(step, options));
   SearchResult result;
-  LayoutPricer pricer(input, prices, options.budget);
+  LayoutPricer pricer(step, prices, options.budget);
   bool is_bounded = false;
   internal::WorkloadSummary amounts;
   internal::TrafficTable traffic;
   if (prices.matmul != nullptr && prices.copy != nullptr &&
       prices.collective != nullptr) {
     MTF_ASSIGN_OR_RETURN(
-        amounts, internal::AmountsOfStep(input, dimensions.names, prices));
+        amounts, internal::AmountsOfStep(step, dimensions.names, prices));
     is_bounded = true;
   }
 
@@ -258,7 +248,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   }
   const bool is_large =
       result.restricted ||
-      internal::IsLarge(result.space, dimensions.repeats, options);
+      internal::IsLarge(result.space, step.num_layers(), options);
   if (is_large) pricer.PriceInLine();
   // What the small programs call best may be too large as a whole: theirs may
   // be at their largest elsewhere. Whatever it ruled out may be the best then,
@@ -268,7 +258,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   constexpr int kUsualRounds = 5, kMostRounds = 16;
   constexpr size_t kMostAtOnce = 16;
   size_t most =
-      std::max(keep, static_cast<size_t>(kRepeats / input.program.repeats));
+      std::max(keep, static_cast<size_t>(kRepeats / step.num_layers()));
   std::optional<SearchFrontier> findings;
   for (int round = 1;; ++round) {
     // What is no estimate stays.
@@ -282,7 +272,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
     findings.emplace(options);
     findings->result = result;
     for (Finding& finding : known) findings->Keep(std::move(finding));
-    const SearchContext context = {.input = input,
+    const SearchContext context = {.step = step,
                                    .prices = prices,
                                    .options = options,
                                    .pricer = pricer,
@@ -317,8 +307,8 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
     result.best.push_back(std::move(finding.layout));
   }
   if (result.best.empty()) return findings->NothingFits();
-  result.all_proved = !is_large && result.by_second_names == 0;
-  result.in_line = pricer.in_line();
+  result.searched_in_full = !is_large && result.by_second_names == 0;
+  if (pricer.in_line()) result.priced_layers = step.RepresentativeLayers();
   result.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
           .count();
@@ -360,8 +350,8 @@ SearchPrices PricesOf(const Machine& machine) {
     return StepPrice{estimate.seconds, estimate.compute, estimate.exposed};
   };
   prices.least = [machine](const Program& program, const MachinePlan& plan,
-                           const internal::ExtraLayers& more) {
-    return internal::LeastSeconds(program, machine, plan.attention, more);
+                           const internal::LayerCounts& left_out) {
+    return internal::LeastSeconds(program, machine, plan.attention, left_out);
   };
   prices.plan = [machine](Program& program) {
     return PlanMemory(machine.fusion(), program);

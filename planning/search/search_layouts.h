@@ -27,24 +27,10 @@
 
 namespace mtf {
 
-// A step to be laid out. Where the graph repeats a block, `repeats` says how
-// often.
-struct SearchProgram {
+// A step to be laid out. The graph must outlive the search.
+struct SearchInput {
   const Graph* graph = nullptr;
   Targets targets = {};
-  int64_t repeats = 1;
-};
-
-struct SearchInput {
-  SearchProgram program;
-  // The same step with the block twice and four times, say: two numbers of
-  // repeats, the smaller first, both below that of `program`. Layouts are then
-  // ruled out by the first (SearchPrices::least), or in large spaces priced on
-  // both, from which time follows in a line, to a few percent, and memory place
-  // by place (planning/search/search_memory.h). The best are lowered as a whole
-  // and ordered by what they cost then, and where one turns out too large the
-  // search goes on without it. Empty: every layout is lowered as a whole.
-  std::vector<SearchProgram> small = {};
 };
 
 // What a lowered step costs.
@@ -59,10 +45,10 @@ struct SearchPrices {
   // The price of a planned program. A pure function, called from several
   // threads.
   std::function<StepPrice(const Program&, const MachinePlan&)> step;
-  // What the step takes at least with `more` layers besides those of the
-  // program (planning/cost/least_time.h). Null: nothing is known of it.
+  // A lower bound on the time of a step with `left_out` more layers than the
+  // program has (planning/cost/least_time.h). Null: there is none.
   std::function<double(const Program&, const MachinePlan&,
-                       const internal::ExtraLayers& more)>
+                       const internal::LayerCounts& left_out)>
       least = {};
   // PlanMemory of the machine. Null: the plan of the program itself.
   std::function<MachinePlan(Program&)> plan = {};
@@ -93,7 +79,15 @@ struct SearchOptions {
   // The dimensions that rules may cut; empty: all of the graph.
   std::vector<std::string> dimensions = {};
   bool sections = true;  // search [parameters] and [optimizer] too
-  // A mesh of up to this many layouts, times SearchProgram::repeats, is
+  // Models of more layers than this are priced with few of their equal layers
+  // (planning/search/search_step.h): layouts are ruled out by two layers, say
+  // (SearchPrices::least), or in large spaces priced with two and with four,
+  // from which time is extrapolated by a line, to a few percent, and memory
+  // instruction by instruction (planning/search/search_memory.h). The best are
+  // lowered with all layers and ordered by what they cost then, and if one
+  // turns out too large the search goes on without it.
+  int most_layers = 6;
+  // A mesh of up to this many layouts, times the layers of the model, is
   // searched with every list in the scoped sections, a larger one with those of
   // SearchResult::restricted, and what is found there is improved rule by rule.
   double full_space = 30000;
@@ -112,7 +106,7 @@ struct FoundLayout {
   int64_t variable_bytes = 0;    // per rank: parameters and optimizer state
   int64_t step_bytes = 0;        // and what the step needs besides
   std::vector<int> broken = {};  // places of budget lines it breaks: none
-  bool estimated = false;        // by SearchInput::small; no result is
+  bool estimated = false;        // by few layers; no result is
 
   int64_t memory_bytes() const { return variable_bytes + step_bytes; }
 };
@@ -133,13 +127,14 @@ struct SearchResult {
   // Of these, some that cut a dimension in one place and not in another, by its
   // second names. They are of no space.
   int64_t by_second_names = 0;
-  // The first is the best of the space: every other one was lowered or is ruled
-  // out by bounds. False: `most_lowered` ended the search.
+  // Every layout of the space was priced, or ruled out by bounds that rest on
+  // what the passes of Lower do. False: `most_lowered` ended the search.
   bool complete = true;
-  // All of `best` are the best that differ.
-  bool all_proved = true;
-  // Layouts were priced by SearchInput::small, and only some as a whole.
-  bool in_line = false;
+  // The same for all of `best`, not only the first.
+  bool searched_in_full = true;
+  // The numbers of layers that layouts were priced with, only the best with
+  // all. Empty: every layout was priced with all layers.
+  std::vector<int64_t> priced_layers;
   std::vector<std::string> notices;  // lines of the budget without effect
   double seconds = 0;                // what the search took
 };
@@ -149,7 +144,7 @@ struct SearchResult {
 //
 //   MTF_ASSIGN_OR_RETURN(
 //       const SearchResult found,
-//       SearchRules({{&graph, {.updates = {step}}}}, mesh, PricesOf(machine),
+//       SearchRules({&graph, {.updates = {step}}}, mesh, PricesOf(machine),
 //                   {.memory_limit = machine.memory_bytes()}));
 //   std::cout << LayoutFileText(found, 0);
 //
@@ -162,9 +157,10 @@ struct SearchResult {
 // of equal size and speed count once.
 //
 // What is found. A space that is within `full_space` is searched in full: the
-// first is the fastest there is, the next the fastest that differ. A larger one
-// is searched among the restricted layouts, of which the first is the fastest
-// and the others are the fastest of those that were lowered on the way; then
+// first is the fastest found, the next the fastest found that differ. A larger
+// one is searched among the restricted layouts, of which the first is the
+// fastest found and the others are the fastest of those that were priced on the
+// way; then
 // each is changed, one rule at a time, until no change makes it faster; no rule
 // of a scoped section is tried for a dimension of less than a thousandth of
 // what is stored. Two layouts differ where a person may choose by what they
@@ -176,8 +172,7 @@ struct SearchResult {
 // `dimensions` names both. Where it is empty and prices have bounds, some such
 // layouts are tried on every mesh, next to those whose default section cuts
 // compute furthest, and the best are changed rule by rule as above. They may
-// be faster than the fastest of the space; that none is faster still is not
-// proved.
+// be faster than the fastest of the space; a faster one may remain unseen.
 //
 // kResourceExhausted, with the nearest found, when no layout fits, or none
 // keeps to the budget: then with the line that rejects most. The graph's first
@@ -202,7 +197,7 @@ absl::StatusOr<SearchResult> SearchMeshes(const SearchInput& input,
 std::string LayoutFileText(const SearchResult& result, int place,
                            const SearchOptions& options = {});
 
-// What was searched and what is proved of it, as lines of comments.
+// What was searched and what was found, as lines of comments.
 std::string SummaryText(const SearchResult& result);
 
 // Why layout `place` is better than the next, or the last worse than the best:

@@ -130,13 +130,15 @@ std::string SummaryText(const SearchResult& result) {
     text += result.restricted
                 ? "# Not every mix of scoped rules was looked at: a faster one "
                   "is not ruled out\n"
-            : result.in_line ? "# The first is the best as far as a few "
-                               "blocks tell\n"
+            : !result.priced_layers.empty()
+                ? "# The first is the best layout found, as far as a few "
+                  "blocks show\n"
             : result.by_second_names > 0
-                ? "# The first is the best there is without rules for second "
-                  "names, or better\n"
-            : result.all_proved ? "# These are the best there are\n"
-                                : "# The first is the best there is\n";
+                ? "# The first is the best layout found; only some with rules "
+                  "for second names were priced\n"
+            : result.searched_in_full
+                ? "# These are the best layouts found\n"
+                : "# The first is the best layout found\n";
   }
   if (result.too_large > 0) {
     absl::StrAppend(&text, "# Of those lowered ", result.too_large,

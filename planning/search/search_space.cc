@@ -24,8 +24,8 @@ constexpr size_t kMostRoles = 20000;
 DimSet Bit(int i) { return DimSet{1} << i; }
 
 absl::StatusOr<std::vector<std::string>> LargeDimensions(
-    const Graph& graph, const SearchOptions& options) {
-  const std::vector<std::string> names = DimensionNames(graph);
+    const SearchStep& step, const SearchOptions& options) {
+  const std::vector<std::string>& names = step.dimensions().names;
   for (const std::string& wanted : options.dimensions) {
     if (std::find(names.begin(), names.end(), wanted) != names.end()) continue;
     const std::string nearest = NearestName(wanted, names);
@@ -37,14 +37,16 @@ absl::StatusOr<std::vector<std::string>> LargeDimensions(
   }
   // A cut of one element leaves all devices but one without work.
   absl::flat_hash_set<std::string> large;
-  for (const auto& operation : graph.operations()) {
+  for (const auto& operation : step.graph().operations()) {
     for (const Dimension& dim : operation->shape()) {
       if (dim.size > 1) large.insert(dim.name);
     }
   }
   // Second names are cut as the first are.
   absl::flat_hash_set<std::string> second;
-  for (const auto& [name, first] : SecondNamesOf(graph)) second.insert(name);
+  for (const auto& [name, first] : step.dimensions().second_names) {
+    second.insert(name);
+  }
   std::vector<std::string> dimensions;
   for (const std::string& name : names) {
     const bool wanted =
@@ -62,19 +64,15 @@ absl::StatusOr<std::vector<std::string>> LargeDimensions(
 }
 
 // Whether the step lowers on one axis under these rules.
-bool Lowers(const SearchProgram& program, const DimensionTable& table,
-            const std::string& text) {
-  const auto mesh = Mesh::Parse("axis:2");
-  const auto rules = LayoutRules::Parse(text, "search");
-  if (!rules.ok()) return false;
-  const auto binding = BindDimensions(table, *mesh, *rules);
-  return binding.ok() && Lower(*program.graph, *binding, program.targets,
-                               {.last_pass = "emit_program", .verify = false})
-                             .ok();
+bool Lowers(const SearchStep& step, const std::string& text) {
+  // Another layer changes nothing about which dimensions meet.
+  return step
+      .Lower(*Mesh::Parse("axis:2"), text, step.Representatives()[0],
+             {.last_pass = "emit_program"})
+      .ok();
 }
 
-Neighbours FindNeighbours(const SearchProgram& program,
-                          const DimensionTable& table,
+Neighbours FindNeighbours(const SearchStep& step,
                           const std::vector<std::string>& dimensions,
                           absl::string_view section, DimSet dims) {
   Neighbours result;
@@ -91,9 +89,8 @@ Neighbours FindNeighbours(const SearchProgram& program,
   std::vector<char> share(pairs.size());
   ParallelFor(pairs.size(), [&](size_t k) {
     const auto& [i, j] = pairs[k];
-    share[k] = Lowers(program, table,
-                      absl::StrCat(section, "\n", dimensions[i], ":axis\n",
-                                   dimensions[j], ":axis"))
+    share[k] = Lowers(step, absl::StrCat(section, "\n", dimensions[i],
+                                         ":axis\n", dimensions[j], ":axis"))
                    ? 1
                    : 0;
   });
@@ -107,15 +104,14 @@ Neighbours FindNeighbours(const SearchProgram& program,
 }
 
 std::vector<OutsideOfLayers> FindOutside(
-    const SearchProgram& program, const DimensionTable& table,
-    const std::vector<std::string>& dimensions) {
+    const SearchStep& step, const std::vector<std::string>& dimensions) {
   std::vector<OutsideOfLayers> outside(dimensions.size());
   const auto place = [&](const std::string& name) {
     return std::find(dimensions.begin(), dimensions.end(), name) -
            dimensions.begin();
   };
   const size_t count = dimensions.size();
-  for (const auto& [second, first] : table.second_names) {
+  for (const auto& [second, first] : step.dimensions().second_names) {
     // One that is searched by its own name stands for itself.
     if (static_cast<size_t>(place(second)) < count) continue;
     const size_t dim = static_cast<size_t>(place(first));
@@ -125,11 +121,11 @@ std::vector<OutsideOfLayers> FindOutside(
     if (outside[i].second_names.empty()) continue;
     std::string rules = absl::StrCat(dimensions[i], ":axis\n");
     for (const std::string& second : outside[i].second_names) {
-      absl::StrAppend(&rules, second, ":whole\n");
+      absl::StrAppend(&rules, second, ":replicated\n");
     }
     for (size_t j = 0; j < count; ++j) {
-      if (j != i && !Lowers(program, table,
-                            absl::StrCat(rules, dimensions[j], ":axis"))) {
+      if (j != i &&
+          !Lowers(step, absl::StrCat(rules, dimensions[j], ":axis"))) {
         outside[i].clash |= Bit(static_cast<int>(j));
       }
     }
@@ -139,19 +135,18 @@ std::vector<OutsideOfLayers> FindOutside(
 
 // Those that lower by themselves: what leaves is cut nowhere together.
 std::vector<ExchangeInside> FindExchanges(
-    const SearchProgram& program, const DimensionTable& table,
-    const std::vector<std::string>& dimensions) {
-  const Graph& graph = *program.graph;
+    const SearchStep& step, const std::vector<std::string>& dimensions) {
+  const Graph& graph = step.graph();
   // Second names by the dimension that they are in the end.
   struct Second {
     std::string name;
     int dim;
   };
   std::vector<Second> seconds;
-  for (const auto& [second, first] : table.second_names) {
+  for (const auto& [second, first] : step.dimensions().second_names) {
     std::string name = first;
-    for (size_t i = 0; i < table.second_names.size(); ++i) {
-      for (const auto& [other, its_first] : table.second_names) {
+    for (size_t i = 0; i < step.dimensions().second_names.size(); ++i) {
+      for (const auto& [other, its_first] : step.dimensions().second_names) {
         if (other == name) name = its_first;
       }
     }
@@ -179,14 +174,14 @@ std::vector<ExchangeInside> FindExchanges(
     if (exchange.leave == 0) continue;
     std::string rules = absl::StrCat(enters.name, ":axis\n");
     for (const auto& [dim, second] : exchange.second_names) {
-      absl::StrAppend(&rules, second, ":whole\n");
+      absl::StrAppend(&rules, second, ":replicated\n");
     }
     for (size_t dim = 0; dim < dimensions.size(); ++dim) {
       if (exchange.leave >> dim & 1) {
         absl::StrAppend(&rules, dimensions[dim], ":axis\n");
       }
     }
-    if (Lowers(program, table, rules)) exchanges.push_back(std::move(exchange));
+    if (Lowers(step, rules)) exchanges.push_back(std::move(exchange));
   }
   return exchanges;
 }
@@ -311,35 +306,31 @@ double SearchSpace::size() const {
 }
 
 absl::StatusOr<SearchDimensions> FindSearchDimensions(
-    const SearchInput& input, const SearchOptions& options) {
-  // A block more changes nothing about which dimensions meet.
-  const SearchProgram& program = *ProgramsOf(input)[0];
-  const Graph& graph = *program.graph;
-  MTF_RETURN_IF_ERROR(graph.status());
+    const SearchStep& step, const SearchOptions& options) {
+  const Graph& graph = step.graph();
   SearchDimensions found;
-  found.repeats = input.program.repeats;
-  MTF_ASSIGN_OR_RETURN(found.names, LargeDimensions(graph, options));
-  const DimensionTable table = DimensionsOf(graph);
+  found.num_layers = step.num_layers();
+  MTF_ASSIGN_OR_RETURN(found.names, LargeDimensions(step, options));
   const int count = static_cast<int>(found.names.size());
   const DimSet all = count == kMostDimensions ? ~DimSet{0} : Bit(count) - 1;
-  found.defaults = FindNeighbours(program, table, found.names, "", all);
+  found.defaults = FindNeighbours(step, found.names, "", all);
   found.outside.resize(found.names.size());
   // Who names the dimensions to cut wants rules for no others.
   if (options.dimensions.empty()) {
-    found.outside = FindOutside(program, table, found.names);
-    found.exchanges = FindExchanges(program, table, found.names);
+    found.outside = FindOutside(step, found.names);
+    found.exchanges = FindExchanges(step, found.names);
   }
   found.parameters.clash.assign(count, 0);
   found.optimizer.clash.assign(count, 0);
   if (!options.sections) return found;
   found.parameters =
-      FindNeighbours(program, table, found.names, "[parameters]",
+      FindNeighbours(step, found.names, "[parameters]",
                      DimensionsOfVariables(graph, found.names, true, false));
   // The arithmetic of an update has the dimensions of the parameters too.
   found.optimizer =
-      FindNeighbours(program, table, found.names, "[optimizer]",
+      FindNeighbours(step, found.names, "[optimizer]",
                      DimensionsOfVariables(graph, found.names, true, true));
-  FindMinor(*input.program.graph, found);
+  FindMinor(graph, found);
   return found;
 }
 
@@ -355,7 +346,8 @@ absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
   space.outside = dimensions.outside;
   space.exchanges = dimensions.exchanges;
   MakeRoles(dimensions, /*restricted=*/false, space);
-  if (IsLarge(space.size(), dimensions.repeats, options) && options.sections) {
+  if (IsLarge(space.size(), dimensions.num_layers, options) &&
+      options.sections) {
     MakeRoles(dimensions, /*restricted=*/true, space);
   }
   if (space.roles.size() > kMostRoles) {

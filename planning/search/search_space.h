@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "layouts/mesh.h"
 #include "planning/search/search_layouts.h"
+#include "planning/search/search_step.h"
 
 namespace mtf::internal {
 
@@ -46,7 +47,7 @@ struct ExchangeInside {
 // What is known of a step before there is a mesh.
 struct SearchDimensions {
   std::vector<std::string> names;
-  int64_t repeats = 1;  // of the step's block
+  int64_t num_layers = 1;  // of the model
   Neighbours defaults, parameters, optimizer;
   std::vector<OutsideOfLayers> outside;  // by dimension
   std::vector<ExchangeInside> exchanges;
@@ -59,15 +60,15 @@ struct SearchDimensions {
   DimSet tiny = 0;
 };
 
-// Whether so many layouts of a block that repeats are too many for all.
-inline bool IsLarge(double layouts, int64_t repeats,
+// Whether a model of so many layers has too many layouts to price all.
+inline bool IsLarge(double layouts, int64_t num_layers,
                     const SearchOptions& options) {
-  return layouts * static_cast<double>(repeats) > options.full_space;
+  return layouts * static_cast<double>(num_layers) > options.full_space;
 }
 
 // Asks Lower on two devices which dimensions may share an axis.
 absl::StatusOr<SearchDimensions> FindSearchDimensions(
-    const SearchInput& input, const SearchOptions& options);
+    const SearchStep& step, const SearchOptions& options);
 
 // What one mesh axis cuts. The scoped sections cut what the default one does
 // and these besides.

@@ -87,10 +87,9 @@ std::vector<bool> FindWaits(const Program& program, double& stops) {
   return waits;
 }
 
-Moves MovesOf(const Graph& graph, const Program& program,
+Moves MovesOf(const SearchStep& step, const Program& program,
               const std::vector<std::string>& dimensions, double& stops) {
   Moves moves;
-  const auto optimizer = OptimizerOperations(graph);
   const std::vector<bool> waits = FindWaits(program, stops);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
@@ -110,7 +109,7 @@ Moves MovesOf(const Graph& graph, const Program& program,
     const int64_t bytes =
         LocalElements(program.grains, value.shape, value.layout) *
         DTypeSize(value.dtype);
-    moves[{dims, kind, optimizer.contains(name), waits[i], bytes,
+    moves[{dims, kind, step.IsOfOptimizer(name), waits[i], bytes,
            NameKey(name)}] += static_cast<double>(bytes);
   }
   return moves;
@@ -136,7 +135,7 @@ bool IsReduction(CollectiveKind kind) {
          kind == CollectiveKind::kReduceScatter;
 }
 
-AxisTraffic TrafficOf(const SearchInput& input, const SearchSpace& space,
+AxisTraffic TrafficOf(const SearchStep& step, const SearchSpace& space,
                       int64_t size) {
   SearchSpace alone;
   alone.mesh = *Mesh::Parse(absl::StrCat("axis:", size));
@@ -145,18 +144,18 @@ AxisTraffic TrafficOf(const SearchInput& input, const SearchSpace& space,
   AxisTraffic traffic;
   traffic.repeated.resize(space.roles.size());
   traffic.once.resize(space.roles.size());
-  const double place = PlaceOf(input);
+  const double place = step.position();
   ParallelFor(space.roles.size(), [&](size_t role) {
     const std::string rules = RulesText(alone, {{space.roles[role]}});
     std::vector<Moves> once, repeated;
     std::vector<double> stops_once, stops_repeated;
-    for (const SearchProgram* program : ProgramsOf(input)) {
+    for (const FewLayers* few : step.Representatives()) {
       once.emplace_back();
       repeated.emplace_back();
       stops_once.push_back(0);
       stops_repeated.push_back(0);
       const auto moves = [&](const Program& lowered, double& stops) {
-        return MovesOf(*program->graph, lowered, space.dimensions, stops);
+        return MovesOf(step, lowered, space.dimensions, stops);
       };
       // Before collectives are bucketed: each value still stands alone.
       LowerOptions options = {.last_pass = "regather_parameters"};
@@ -168,7 +167,7 @@ AxisTraffic TrafficOf(const SearchInput& input, const SearchSpace& space,
         }
       };
       // One that does not lower moves nothing, and is told when it is priced.
-      if (!LowerRules(*program, alone.mesh, rules, options).ok()) continue;
+      if (!step.Lower(alone.mesh, rules, few, options).ok()) continue;
     }
     traffic.once[role] = InOrder(once, stops_once, place);
     traffic.repeated[role] = InOrder(repeated, stops_repeated, place);
@@ -176,10 +175,10 @@ AxisTraffic TrafficOf(const SearchInput& input, const SearchSpace& space,
   return traffic;
 }
 
-const AxisTraffic& TrafficTable::Get(const SearchInput& input,
+const AxisTraffic& TrafficTable::Get(const SearchStep& step,
                                      const SearchSpace& space, int64_t size) {
   const auto [entry, inserted] = known_.try_emplace({size, space.restricted});
-  if (inserted) entry->second = TrafficOf(input, space, size);
+  if (inserted) entry->second = TrafficOf(step, space, size);
   return entry->second;
 }
 

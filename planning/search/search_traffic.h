@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "planning/search/search_layouts.h"
 #include "planning/search/search_space.h"
+#include "planning/search/search_step.h"
 
 namespace mtf::internal {
 
@@ -46,13 +47,13 @@ struct AxisTraffic {
 // What each role of an axis of `size` devices moves where there is no other
 // axis. A pure function of its arguments; a role that does not lower moves
 // nothing.
-AxisTraffic TrafficOf(const SearchInput& input, const SearchSpace& space,
+AxisTraffic TrafficOf(const SearchStep& step, const SearchSpace& space,
                       int64_t size);
 
 // TrafficOf for the meshes of one search, each computed once.
 class TrafficTable {
  public:
-  const AxisTraffic& Get(const SearchInput& input, const SearchSpace& space,
+  const AxisTraffic& Get(const SearchStep& step, const SearchSpace& space,
                          int64_t size);
 
  private:

@@ -15,12 +15,11 @@ namespace {
 // Fills in the amounts of one program.
 class Counter {
  public:
-  Counter(const Graph& graph, const Program& program, const MachinePlan& plan,
-          const std::vector<std::string>& dimensions)
-      : graph_(graph),
+  Counter(const SearchStep& step, const Program& program,
+          const MachinePlan& plan, const std::vector<std::string>& dimensions)
+      : step_(step),
         program_(program),
         dimensions_(dimensions),
-        optimizer_(OptimizerOperations(graph)),
         fused_(program.instructions.size(), false),
         inside_(program.values.size(), false) {
     for (const FusedGroup& group : plan.groups) MarkInside(group);
@@ -52,7 +51,7 @@ class Counter {
 
   bool Updates(const Instruction& instruction) const {
     return instruction.origin >= 0 &&
-           optimizer_.contains(program_.origins[instruction.origin].operation);
+           step_.IsOfOptimizer(program_.origins[instruction.origin].operation);
   }
   double BytesOf(int value) const {
     return static_cast<double>(program_.values[value].shape.num_elements() *
@@ -149,7 +148,7 @@ class Counter {
   }
 
   void AddVariables() {
-    for (const VariableInfo& variable : graph_.variables()) {
+    for (const VariableInfo& variable : step_.graph().variables()) {
       if (program_.FindVariable(variable.name) == nullptr) continue;
       Amount& bytes = variable.kind == VariableKind::kParameter
                           ? amounts_.parameters
@@ -274,10 +273,9 @@ class Counter {
     }
   }
 
-  const Graph& graph_;
+  const SearchStep& step_;
   const Program& program_;
   const std::vector<std::string>& dimensions_;
-  const absl::flat_hash_set<std::string> optimizer_;
   std::vector<bool> fused_;   // instructions of fused attention
   std::vector<bool> inside_;  // values that the plan has no memory for
   WorkloadSummary amounts_;
@@ -293,24 +291,24 @@ DimSet DimsOf(const Sizes& sizes) {
   return set;
 }
 
-WorkloadSummary AmountsOf(const Graph& graph, const Program& program,
+WorkloadSummary AmountsOf(const SearchStep& step, const Program& program,
                           const MachinePlan& plan,
                           const std::vector<std::string>& dimensions) {
-  return Counter(graph, program, plan, dimensions).Count();
+  return Counter(step, program, plan, dimensions).Count();
 }
 
 absl::StatusOr<WorkloadSummary> AmountsOfStep(
-    const SearchInput& input, const std::vector<std::string>& dimensions,
+    const SearchStep& step, const std::vector<std::string>& dimensions,
     const SearchPrices& prices) {
   std::vector<WorkloadSummary> parts;
-  for (const SearchProgram* program : ProgramsOf(input)) {
+  for (const FewLayers* few : step.Representatives()) {
     MTF_ASSIGN_OR_RETURN(
         Program lowered,
-        LowerRules(*program, Mesh(), "", {.last_pass = prices.LastPass()}));
+        step.Lower(Mesh(), "", few, {.last_pass = prices.LastPass()}));
     const MachinePlan plan = prices.Plan(lowered);
-    parts.push_back(AmountsOf(*program->graph, lowered, plan, dimensions));
+    parts.push_back(AmountsOf(step, lowered, plan, dimensions));
   }
-  const double place = PlaceOf(input);
+  const double place = step.position();
   const WorkloadSummary &low = parts.front(), &high = parts.back();
   WorkloadSummary all;
   all.matmuls = InLine(low.matmuls, high.matmuls, place);
@@ -323,41 +321,6 @@ absl::StatusOr<WorkloadSummary> AmountsOfStep(
     all.*amount = InLine(low.*amount, high.*amount, place);
   }
   return all;
-}
-
-std::vector<const SearchProgram*> ProgramsOf(const SearchInput& input) {
-  std::vector<const SearchProgram*> programs;
-  for (const SearchProgram& small : input.small) programs.push_back(&small);
-  if (programs.empty()) programs.push_back(&input.program);
-  return programs;
-}
-
-double PlaceOf(const SearchInput& input) {
-  if (input.small.empty()) return 0;
-  const double low = static_cast<double>(input.small[0].repeats);
-  const double high = static_cast<double>(input.small[1].repeats);
-  return (static_cast<double>(input.program.repeats) - low) / (high - low);
-}
-
-absl::StatusOr<Program> LowerRules(const SearchProgram& program,
-                                   const Mesh& mesh, const std::string& rules,
-                                   LowerOptions options) {
-  MTF_ASSIGN_OR_RETURN(const LayoutRules parsed,
-                       LayoutRules::Parse(rules, "search"));
-  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
-                       BindLayout(*program.graph, mesh, parsed));
-  options.verify = false;
-  return Lower(*program.graph, binding, program.targets, options);
-}
-
-absl::flat_hash_set<std::string> OptimizerOperations(const Graph& graph) {
-  absl::flat_hash_set<std::string> names;
-  for (const auto& operation : graph.operations()) {
-    if (operation->section() == LayoutSection::kOptimizer) {
-      names.insert(operation->name());
-    }
-  }
-  return names;
 }
 
 }  // namespace mtf::internal

@@ -12,11 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
-#include "lowering/lower.h"
 #include "planning/search/search_layouts.h"
 #include "planning/search/search_space.h"
+#include "planning/search/search_step.h"
 
 namespace mtf::internal {
 
@@ -48,28 +47,15 @@ struct WorkloadSummary {
 
 // Of a program that was lowered on one device and planned so. Of attention that
 // its plan fuses only what goes in and out counts: a layout may leave it fused.
-WorkloadSummary AmountsOf(const Graph& graph, const Program& program,
+WorkloadSummary AmountsOf(const SearchStep& step, const Program& program,
                           const MachinePlan& plan,
                           const std::vector<std::string>& dimensions);
 
-// Of the whole step. Where `input` has small ones, what they differ by is
-// repeated: an amount grows by the same with every block.
+// Of the whole step. That of a deep one follows from its few layers: an amount
+// grows by the same with every layer.
 absl::StatusOr<WorkloadSummary> AmountsOfStep(
-    const SearchInput& input, const std::vector<std::string>& dimensions,
+    const SearchStep& step, const std::vector<std::string>& dimensions,
     const SearchPrices& prices = {});
-
-// The programs that stand for the whole step: the small ones, or itself.
-std::vector<const SearchProgram*> ProgramsOf(const SearchInput& input);
-// Where the whole lies on the line through them: 0 is the first, 1 the last.
-double PlaceOf(const SearchInput& input);
-
-// Lowers a step under rules, unverified; `options` as for Lower.
-absl::StatusOr<Program> LowerRules(const SearchProgram& program,
-                                   const Mesh& mesh, const std::string& rules,
-                                   LowerOptions options = {});
-
-// The names of the operations that belong to the optimizer.
-absl::flat_hash_set<std::string> OptimizerOperations(const Graph& graph);
 
 // What grows by a line with the number of repeats, from two of them.
 template <class Key>

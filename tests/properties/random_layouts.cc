@@ -28,7 +28,7 @@ Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices) {
 LayoutRules MakeRandomRules(std::mt19937_64& random, const Graph& graph,
                             const Mesh& mesh) {
   std::string text;
-  const std::vector<std::string> names = DimensionNames(graph);
+  const std::vector<std::string> names = DimensionsOf(graph).names;
   for (const char* section : {"", "[parameters]", "[optimizer]"}) {
     const auto chance = *section == 0 ? 0 : random();
     if (chance % 3 != 0) continue;

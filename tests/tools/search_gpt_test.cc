@@ -15,10 +15,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "layouts/shard.h"
-#include "planning/cost/least_time.h"
+#include "planning/cost/few_layers.h"
 #include "planning/search/search_bounds.h"
 #include "planning/search/search_layouts.h"
 #include "planning/search/search_space.h"
+#include "planning/search/search_step.h"
 #include "tests/matchers.h"
 #include "tools/models.h"
 
@@ -36,18 +37,13 @@ constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr char kMegatron[] =
     "batch:pod+data, heads:model, d_ff:model, vocab:model";
 
-// A model, and the two small ones from which its cost is extrapolated.
 class GptSearch : public ::testing::Test {
  protected:
   void Build(const GptSizes& sizes) {
-    for (int64_t layers : {sizes.layers, int64_t{2}, int64_t{4}}) {
-      GptSizes fewer = sizes;
-      fewer.layers = layers;
-      auto step = BuildGpt(fewer);
-      ASSERT_OK(step);
-      steps_.push_back(*std::move(step));
-    }
-    input_ = {steps_[0].Program(), {steps_[1].Program(), steps_[2].Program()}};
+    auto step = BuildGpt(sizes);
+    ASSERT_OK(step);
+    step_ = *std::move(step);
+    input_ = step_.Input();
   }
 
   // Seconds of a step of all blocks under `rules`.
@@ -55,10 +51,10 @@ class GptSearch : public ::testing::Test {
                    const SearchPrices& prices) {
     const auto layout = LayoutRules::Parse(rules, "test");
     EXPECT_OK(layout);
-    const auto binding = BindLayout(*steps_[0].graph, mesh, *layout);
+    const auto binding = BindLayout(*step_.graph, mesh, *layout);
     EXPECT_OK(binding);
     auto program =
-        Lower(*steps_[0].graph, *binding, steps_[0].targets, {.verify = false});
+        Lower(*step_.graph, *binding, step_.targets, {.verify = false});
     EXPECT_OK(program);
     const MachinePlan plan = prices.Plan(*program);
     return prices.step(*program, plan).seconds;
@@ -77,7 +73,7 @@ class GptSearch : public ::testing::Test {
     }
   }
 
-  std::vector<GptStep> steps_;
+  GptStep step_;
   SearchInput input_;
   const SearchPrices prices_ = PricesOf(*Machine::Load("h100_nvlink_ib"));
 };
@@ -123,7 +119,7 @@ TEST_F(GptSearch, SequenceParallelismIsFoundWhereNothingElseFits) {
                                  {.memory_limit = 80 * kGiB, .keep = 1});
   ASSERT_OK(found);
   EXPECT_GT(found->by_second_names, 0);
-  EXPECT_FALSE(found->all_proved);
+  EXPECT_FALSE(found->searched_in_full);
   const FoundLayout& best = found->best[0];
   EXPECT_LE(best.memory_bytes(), 80 * kGiB);
   EXPECT_THAT(best.text, HasSubstr("\nblock_length:"));
@@ -141,7 +137,6 @@ TEST_F(GptSearch, NoPresetIsFaster) {
     sizes.layers = 4;
     sizes.length = length;
     sizes.batch = 32768 / length;
-    steps_.clear();
     Build(sizes);
     const auto found =
         SearchRules(input_, mesh, prices_, {.keep = 1, .full_space = 1});
@@ -174,9 +169,11 @@ TEST_F(GptSearch, SecondNamesAreTriedInSpacesSearchedInFull) {
         SearchRules(input_, parsed, prices_, {.keep = 1, .sections = false});
     ASSERT_OK(found);
     EXPECT_FALSE(found->restricted);
-    EXPECT_FALSE(found->all_proved);
-    EXPECT_THAT(SummaryText(*found),
-                HasSubstr("without rules for second names, or better"));
+    EXPECT_FALSE(found->searched_in_full);
+    EXPECT_THAT(
+        SummaryText(*found),
+        HasSubstr("# The first is the best layout found; only some with "
+                  "rules for second names were priced"));
     const std::string axes = parsed.num_axes() == 1 ? "model" : "a+b";
     const std::string exchanged = absl::StrCat(
         "length:", axes, ", memory_length:", axes, ", attention_heads:", axes,
@@ -195,13 +192,14 @@ class GptBounds : public GptSearch,
 
 TEST_P(GptBounds, HoldOnThreeAxes) {
   GptSizes sizes = *FindModel("gpt3_175b");
-  sizes.layers = 6;
+  sizes.layers = 7;
   Build(sizes);
   const Mesh mesh = *Mesh::Parse("pod:8,data:8,model:8");
-  const SearchInput& input = input_;
+  const internal::SearchStep step(input_);
+  ASSERT_TRUE(step.is_deep());
   SearchOptions options;
   if (!GetParam()) options.full_space = 1e18;
-  const auto dimensions = internal::FindSearchDimensions(input, options);
+  const auto dimensions = internal::FindSearchDimensions(step, options);
   ASSERT_OK(dimensions);
   auto space = internal::MakeSearchSpace(*dimensions, mesh, options);
   ASSERT_OK(space);
@@ -214,15 +212,14 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
     space->groups = {0, 40};
   }
   const auto amounts =
-      internal::AmountsOfStep(input, dimensions->names, prices_);
+      internal::AmountsOfStep(step, dimensions->names, prices_);
   ASSERT_OK(amounts);
-  const internal::ExtraLayers more =
-      internal::LayersBesides(*steps_[1].graph, *steps_[2].graph, 2.0);
-  EXPECT_THAT(more, UnorderedElementsAre(Pair("layer_", 4.0),
-                                         Pair("adamw/layer_", 4.0)));
+  const internal::FewLayers& few_layers = *step.Representatives()[0];
+  EXPECT_THAT(
+      few_layers.left_out_layers,
+      UnorderedElementsAre(Pair("layer_", 5.0), Pair("adamw/layer_", 5.0)));
   internal::TrafficTable traffic;
-  const internal::SearchBounds bounds(input, *amounts, *space, prices_,
-                                      traffic);
+  const internal::SearchBounds bounds(step, *amounts, *space, prices_, traffic);
   int tried = 0;
   double nearness = 0;
   for (int i = 0; i < 150; ++i) {
@@ -239,10 +236,10 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
         bounds.Of(roles, bounds.ComputeSeconds(cuts), rules.keep_gathered);
     const auto layout = LayoutRules::Parse(text, "test");
     ASSERT_OK(layout);
-    const auto binding = BindLayout(*steps_[0].graph, mesh, *layout);
+    const auto binding = BindLayout(*step_.graph, mesh, *layout);
     ASSERT_OK(binding);
     auto program =
-        Lower(*steps_[0].graph, *binding, steps_[0].targets, {.verify = false});
+        Lower(*step_.graph, *binding, step_.targets, {.verify = false});
     ASSERT_OK(program);
     const MachinePlan plan = prices_.Plan(*program);
     int64_t memory = program->buffers.arena_bytes;
@@ -254,13 +251,11 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
     const double seconds = prices_.step(*program, plan).seconds * (1 + 1e-9);
     EXPECT_LE(bound.seconds, seconds) << text;
     // The same holds for the bound from two blocks.
-    const auto few_binding = BindLayout(*steps_[1].graph, mesh, *layout);
-    ASSERT_OK(few_binding);
-    auto few = Lower(*steps_[1].graph, *few_binding, steps_[1].targets,
-                     {.verify = false});
+    auto few = step.Lower(mesh, *layout, &few_layers);
     ASSERT_OK(few);
     const MachinePlan few_plan = prices_.Plan(*few);
-    const double least = prices_.least(*few, few_plan, more);
+    const double least =
+        prices_.least(*few, few_plan, few_layers.left_out_layers);
     EXPECT_LE(least, seconds) << text;
     nearness += least / seconds;
     EXPECT_LE(bound.memory, static_cast<double>(memory) * (1 + 1e-9)) << text;
@@ -279,18 +274,17 @@ INSTANTIATE_TEST_SUITE_P(Spaces, GptBounds, ::testing::Bool(),
 // prices all blocks.
 TEST_F(GptSearch, SmallModelsFindTheLayoutThatAllBlocksFind) {
   GptSizes sizes = *FindModel("gpt2");
-  sizes.layers = 6;
+  sizes.layers = 7;
   sizes.batch = 16;
   Build(sizes);
-  SearchInput whole = input_;
-  whole.small.clear();
   const Mesh mesh = *Mesh::Parse("data:4,model:8");
   for (int64_t limit : {int64_t{0}, 3 * kGiB}) {
     SearchOptions options = {.memory_limit = limit, .keep = 1};
     options.sections = limit != 0;
     options.dimensions = {"batch", "d_model", "heads", "d_ff", "vocab"};
     const auto by_line = SearchRules(input_, mesh, prices_, options);
-    const auto by_whole = SearchRules(whole, mesh, prices_, options);
+    options.most_layers = 7;
+    const auto by_whole = SearchRules(input_, mesh, prices_, options);
     ASSERT_OK(by_line);
     ASSERT_OK(by_whole);
     EXPECT_TRUE(by_whole->complete);
@@ -324,25 +318,26 @@ TEST_F(GptSearch, LayoutsTooLargeWithAllBlocksHideNoneThatFits) {
 // a layout that fits exactly if pricing all blocks does, and it fits.
 TEST_F(GptSearch, SmallModelsFindALayoutWheneverAllBlocksDo) {
   GptSizes sizes = *FindModel("gpt2");
-  sizes.layers = 6;
+  sizes.layers = 7;
   sizes.batch = 16;
   Build(sizes);
-  SearchInput whole = input_;
-  whole.small.clear();
   const Mesh mesh = *Mesh::Parse("data:2,model:4");
   SearchOptions options = {.keep = 1};
   options.sections = false;
   options.dimensions = {"batch", "heads", "d_ff", "vocab"};
   int none = 0, some = 0;
   options.memory_limit = 0;
-  const auto fastest = SearchRules(whole, mesh, prices_, options);
+  options.most_layers = 7;
+  const auto fastest = SearchRules(input_, mesh, prices_, options);
   ASSERT_OK(fastest);
   for (int64_t percent : {110, 104, 100, 98, 96, 94, 92, 90, 88, 50}) {
     const int64_t limit = fastest->best[0].memory_bytes() / 100 * percent + 99;
     SCOPED_TRACE(percent);
     options.memory_limit = limit;
+    options.most_layers = 6;
     const auto by_line = SearchRules(input_, mesh, prices_, options);
-    const auto by_whole = SearchRules(whole, mesh, prices_, options);
+    options.most_layers = 7;
+    const auto by_whole = SearchRules(input_, mesh, prices_, options);
     ASSERT_EQ(by_line.ok(), by_whole.ok()) << by_line.status();
     if (!by_line.ok()) {
       ++none;
@@ -367,7 +362,6 @@ TEST_F(GptSearch, MoreMemoryIsNotSlower) {
   sizes.layers = 3;
   sizes.batch = 16;
   Build(sizes);
-  input_.small.clear();
   ExpectNoSlower(*Mesh::Parse("data:8,model:8"), {3, 4, 12});
 }
 
@@ -383,7 +377,7 @@ TEST_F(GptSearch, MoreMemoryIsNotSlowerForLongSequences) {
 
 TEST_F(GptSearch, ShowsTheRequestedNumberOfDifferentLayouts) {
   GptSizes sizes = *FindModel("gpt2");
-  sizes.layers = 6;
+  sizes.layers = 7;
   sizes.batch = 16;
   Build(sizes);
   SearchOptions options = {.keep = 5, .full_space = 1};
@@ -413,7 +407,6 @@ TEST_F(GptSearch, SearchOverMeshesIsNoSlowerThanOnEachMesh) {
   sizes.layers = 2;
   sizes.batch = 16;
   Build(sizes);
-  input_.small.clear();
   SearchOptions options = {.keep = 1};
   options.sections = false;
   const auto found = SearchMeshes(input_, 16, 2, prices_, options);

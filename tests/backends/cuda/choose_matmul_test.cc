@@ -126,20 +126,20 @@ TEST(ChooseMatmul, EinsumsOfAGptAreOneCallEachUnderEveryPreset) {
   for (const std::string& preset : LayoutRules::PresetNames()) {
     SCOPED_TRACE(preset);
     Graph graph;
-    const testing::Transformer model =
-        testing::BuildTransformer(graph, {.layers = 1,
-                                          .batch = 16,
-                                          .length = 1024,
-                                          .d_model = 768,
-                                          .heads = 12,
-                                          .d_kv = 64,
-                                          .d_ff = 3072,
-                                          .vocab = 50257,
-                                          .dtype = kBFloat16});
+    const mtf::testing::Transformer model =
+        mtf::testing::BuildTransformer(graph, {.layers = 1,
+                                               .batch = 16,
+                                               .length = 1024,
+                                               .d_model = 768,
+                                               .heads = 12,
+                                               .d_kv = 64,
+                                               .d_ff = 3072,
+                                               .vocab = 50257,
+                                               .dtype = kBFloat16});
     const int64_t ranks = preset == "single"       ? 1
                           : preset == "three_axes" ? 8
                                                    : 4;
-    const auto program = testing::LowerPreset(
+    const auto program = mtf::testing::LowerPreset(
         graph, preset, ranks,
         {.fetches = {model.loss}, .updates = {model.step}});
     ASSERT_TRUE(program.ok()) << program.status();

@@ -56,7 +56,7 @@ TEST_P(DevicePlan, MatchesTheExplanation) {
       Explain(graph, *Mesh::Parse(c.mesh),
               *LayoutRules::Parse(c.layout, "--layout"), targets, machine);
   ASSERT_OK(explained);
-  auto program = testing::LowerText(graph, c.mesh, c.layout, targets);
+  auto program = mtf::testing::LowerText(graph, c.mesh, c.layout, targets);
   ASSERT_OK(program);
   const BufferPlan taken = (*device)->Plan(*program);
   EXPECT_EQ(explained->attention.fused, c.attention);

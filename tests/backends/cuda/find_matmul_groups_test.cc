@@ -77,7 +77,7 @@ TEST(FindMatmulGroups, IncludeGeluGradientsInATrainingStep) {
            {"single", 1}, {"data", 2}, {"megatron", 4}, {"data_model", 4}}) {
     SCOPED_TRACE(preset);
     Graph graph;
-    const mtf::testing::Transformer model = testing::BuildTransformer(
+    const mtf::testing::Transformer model = mtf::testing::BuildTransformer(
         graph, {.layers = 2, .dtype = kBFloat16, .biases = true});
     const auto program =
         LowerPreset(graph, preset, ranks,

@@ -18,11 +18,11 @@
 
 // after basic
 
-constexpr int kPlaces = 2;
+constexpr int kRanks = 2;
 typedef float Element;
 struct Pointers {
-  const Element* in[kPlaces];
-  Element* out[kPlaces];
+  const Element* in[kRanks];
+  Element* out[kRanks];
 };
 
 template <int n>
@@ -33,14 +33,14 @@ template <int n>
 __device__ inline const Pack<Element, n>& At(const Element* p, i64 i) {
   return ((const Pack<Element, n>*)p)[i];
 }
-// In the order of places, rounded once.
+// In rank order, rounded once.
 template <int n>
 __device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
   F total[n];
   const Pack<Element, n> first = At<n>(p.in[0], i);
   for (int j = 0; j < n; ++j) total[j] = Value(first.at[j]);
 #pragma unroll
-  for (int q = 1; q < kPlaces; ++q) {
+  for (int q = 1; q < kRanks; ++q) {
     const Pack<Element, n> next = At<n>(p.in[q], i);
     for (int j = 0; j < n; ++j) {
       const auto x = total[j], y = F(Value(next.at[j]));
@@ -56,7 +56,7 @@ template <int n>
 __device__ inline void Move(const Pointers& p, i64 packs, i64 i) {
   const Pack<Element, n> result = Combined<n>(p, i);
 #pragma unroll
-  for (int q = 0; q < kPlaces; ++q) At<n>(p.out[q], i) = result;
+  for (int q = 0; q < kRanks; ++q) At<n>(p.out[q], i) = result;
 }
 extern "C" __global__ void all_reduce(const Element* in0, Element* out0, const Element* in1, Element* out1, i64 count) {
   const Pointers p = {{in0, in1}, {out0, out1}};
@@ -69,11 +69,11 @@ extern "C" __global__ void all_reduce(const Element* in0, Element* out0, const E
 
 // after basic
 
-constexpr int kPlaces = 2;
+constexpr int kRanks = 2;
 typedef float Element;
 struct Pointers {
-  const Element* in[kPlaces];
-  Element* out[kPlaces];
+  const Element* in[kRanks];
+  Element* out[kRanks];
 };
 
 template <int n>
@@ -84,14 +84,14 @@ template <int n>
 __device__ inline const Pack<Element, n>& At(const Element* p, i64 i) {
   return ((const Pack<Element, n>*)p)[i];
 }
-// In the order of places, rounded once.
+// In rank order, rounded once.
 template <int n>
 __device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
   F total[n];
   const Pack<Element, n> first = At<n>(p.in[0], i);
   for (int j = 0; j < n; ++j) total[j] = Value(first.at[j]);
 #pragma unroll
-  for (int q = 1; q < kPlaces; ++q) {
+  for (int q = 1; q < kRanks; ++q) {
     const Pack<Element, n> next = At<n>(p.in[q], i);
     for (int j = 0; j < n; ++j) {
       const auto x = total[j], y = F(Value(next.at[j]));
@@ -107,7 +107,7 @@ template <int n>
 __device__ inline void Move(const Pointers& p, i64 packs, i64 i) {
   const Pack<Element, n> result = Combined<n>(p, i);
 #pragma unroll
-  for (int q = 0; q < kPlaces; ++q) At<n>(p.out[q], i) = result;
+  for (int q = 0; q < kRanks; ++q) At<n>(p.out[q], i) = result;
 }
 extern "C" __global__ void all_reduce(const Element* in0, Element* out0, const Element* in1, Element* out1, i64 count) {
   const Pointers p = {{in0, in1}, {out0, out1}};
@@ -484,6 +484,43 @@ map(const float* x0,
 // after basic
 
 template <class T>
+__device__ inline auto RowGelu(T x) {
+  return 0.5 * x * (1.0 + Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(256)
+map(const float* __restrict__ x0,
+    float* __restrict__ y0) {
+  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 131072; first += (Index)gridDim.x * 1024) {
+    Pack<float, 4> p0[4];
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+    }
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F t0 = RowGelu(a0);
+        Put(q.at[j], t0);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
+  }
+}
+
+
+// after basic
+
+template <class T>
 __device__ inline auto RowMaximum(T x, T y) {
   return Maximum(x, y);
 }
@@ -503,6 +540,86 @@ map(const float* __restrict__ x0,
       Put(q.at[j], t1);
     }
     *(Pack<float, 4>*)(y0 + i) = q;
+  }
+}
+
+
+// after basic
+
+template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+template <class T>
+__device__ inline auto RowAdd(T x, T y) {
+  return x + y;
+}
+template <class T>
+__device__ inline auto RowTanh(T x) {
+  return Tanh(x);
+}
+template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
+}
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(256)
+map(const float* x0,
+    const float* x1,
+    float* y0) {
+  for (Index first = (Index)blockIdx.x * 512 + threadIdx.x; first < 131072; first += (Index)gridDim.x * 512) {
+    Pack<float, 4> p0[2];
+    Pack<float, 4> p1[2];
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+      p1[s] = *(const Pack<float, 4>*)(x1 + i);
+    }
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 131072) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F a1 = Value(p1[s].at[j]);
+        const F t0 = F(0.0447149985f);
+        const F t1 = RowMultiply(t0, a1);
+        const F t2 = RowMultiply(t1, a1);
+        const F t3 = RowMultiply(t2, a1);
+        const F t4 = RowAdd(a1, t3);
+        const F t5 = F(0.797884583f);
+        const F t6 = RowMultiply(t5, t4);
+        const F t7 = RowTanh(t6);
+        const F t8 = F(0.134145007f);
+        const F t9 = RowMultiply(t8, a1);
+        const F t10 = RowMultiply(t9, a1);
+        const F t11 = F(1.0f);
+        const F t12 = RowAdd(t11, t10);
+        const F t13 = RowMultiply(t7, t7);
+        const F t14 = F(1.0f);
+        const F t15 = RowSubtract(t14, t13);
+        const F t16 = F(0.5f);
+        const F t17 = RowMultiply(t16, a1);
+        const F t18 = RowMultiply(t17, t15);
+        const F t19 = F(0.797884583f);
+        const F t20 = RowMultiply(t18, t19);
+        const F t21 = RowMultiply(t20, t12);
+        const F t22 = F(1.0f);
+        const F t23 = RowAdd(t22, t7);
+        const F t24 = F(0.5f);
+        const F t25 = RowMultiply(t24, t23);
+        const F t26 = RowAdd(t25, t21);
+        const F t27 = RowMultiply(a0, t26);
+        Put(q.at[j], t27);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
   }
 }
 
@@ -605,6 +722,44 @@ map(const float* __restrict__ x0,
       Put(q.at[j], t1);
     }
     *(Pack<float, 4>*)(y0 + i) = q;
+  }
+}
+
+
+// after basic
+
+template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+typedef int Index;
+extern "C" __global__ void __launch_bounds__(256)
+map(const float* x0,
+    float* y0) {
+  for (Index first = (Index)blockIdx.x * 1024 + threadIdx.x; first < 32768; first += (Index)gridDim.x * 1024) {
+    Pack<float, 4> p0[4];
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 32768) break;
+      const Index i = n * 4;
+      p0[s] = *(const Pack<float, 4>*)(x0 + i);
+    }
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const Index n = first + s * 256;
+      if (n >= 32768) break;
+      const Index i = n * 4;
+      Pack<float, 4> q;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const F a0 = Value(p0[s].at[j]);
+        const F t0 = F(0.176776692f);
+        const F t1 = RowMultiply(a0, t0);
+        Put(q.at[j], t1);
+      }
+      *(Pack<float, 4>*)(y0 + i) = q;
+    }
   }
 }
 
@@ -979,6 +1134,137 @@ row_group(const float* in0,
 
 // after basic, reduce
 template <class T>
+__device__ inline auto RowGreaterEqual(T x, T y) {
+  return GreaterEqual(x, y);
+}
+template <class T>
+__device__ inline auto RowIdentity(T x) {
+  return x;
+}
+template <class T>
+__device__ inline auto RowMaximum(T x, T y) {
+  return Maximum(x, y);
+}
+template <class T>
+__device__ inline auto RowSubtract(T x, T y) {
+  return x - y;
+}
+template <class T>
+__device__ inline auto RowExp(T x) {
+  return Exp(x);
+}
+template <class T>
+__device__ inline auto RowReciprocal(T x) {
+  return 1.0 / x;
+}
+template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+extern "C" __global__ void __launch_bounds__(128)
+row_group(const float* in0,
+          float* out3,
+          float* out4,
+          float* out5,
+          float* out6) {
+  __shared__ double shared_double[32];
+  __shared__ float shared_float[32];
+  __shared__ i64 shared_i64[32];
+  (void)shared_double, (void)shared_float, (void)shared_i64;
+  const int lane = threadIdx.x % 32;
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096; row += (i64)gridDim.x * 4) {
+    const i64 row0 = row / 512 % 8;
+    (void)row0;
+    const i64 row1 = row / 128 % 4;
+    (void)row1;
+    const i64 row2 = row / 1 % 128;
+    (void)row2;
+    F kx0[1][4];
+    F km0[1][4];
+    float total1 = -kInfinity;
+    #pragma unroll
+    for (int share = 0; share < 1; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 32) continue;
+      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
+      float run1 = -kInfinity;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const F x0 = Value(pack0.at[j]);
+        kx0[share][j] = x0;
+        const I s0_0 = Rounded<int>(I(0LL + column));
+        const I s0_1 = Rounded<int>(I(0LL + row2));
+        const bool s0_2 = RowGreaterEqual(s0_1, s0_0);
+        const F s0_3 = F(-kInfinity);
+        const F s0_4 = Select(s0_2, x0, s0_3);
+        const F m0 = s0_4;
+        km0[share][j] = m0;
+        const F s1_0 = RowIdentity(m0);
+        run1 = Max::Of(run1, Plain(s1_0));
+      }
+      total1 = Max::Of(total1, (float)run1);
+    }
+    total1 = AcrossBlock<Max, 32>(total1, shared_float);
+    const F m1 = Rounded<float>(Register(total1));
+    const F s2_0 = F(-3.40282347e+38f);
+    const F s2_1 = RowMaximum(m1, s2_0);
+    const F m2 = s2_1;
+    F km3[1][4];
+    double total4 = 0.0;
+    #pragma unroll
+    for (int share = 0; share < 1; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 32) continue;
+      float run4 = 0.0;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const F m0 = km0[share][j];
+        const F s3_0 = RowSubtract(m0, m2);
+        const F s3_1 = RowExp(s3_0);
+        const F m3 = s3_1;
+        km3[share][j] = m3;
+        const F s4_0 = RowIdentity(m3);
+        run4 = Sum::Of(run4, Plain(s4_0));
+      }
+      total4 = Sum::Of(total4, (double)run4);
+    }
+    total4 = AcrossBlock<Sum, 32>(total4, shared_double);
+    const F m4 = Rounded<float>(Register(total4));
+    const F s5_0 = F(0.5f);
+    const F s5_1 = RowMaximum(m4, s5_0);
+    const F s5_2 = RowReciprocal(s5_1);
+    const F m5 = s5_2;
+    #pragma unroll
+    for (int share = 0; share < 1; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 32) continue;
+      Pack<float, 4> to3;
+      Pack<float, 4> to6;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const F m3 = km3[share][j];
+        const F s6_0 = RowMultiply(m3, m5);
+        const F m6 = s6_0;
+        Put(to3.at[j], m3);
+        Put(to6.at[j], m6);
+      }
+      Store((Pack<float, 4>*)(out3 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4), to3);
+      Store((Pack<float, 4>*)(out6 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4), to6);
+    }
+    if (lane == 0) Put(out4[row0 * 512LL + row1 * 128LL + row2 * 1LL], m4);
+    if (lane == 0) Put(out5[row0 * 512LL + row1 * 128LL + row2 * 1LL], m5);
+  }
+}
+
+
+// after basic, reduce
+template <class T>
 __device__ inline auto RowIdentity(T x) {
   return x;
 }
@@ -1322,6 +1608,122 @@ row_group(const float* in0,
     }
     if (lane == 0) Put(out4[row0 * 128LL + row1 * 1LL], m4);
     if (lane == 0) Put(out5[row0 * 128LL + row1 * 1LL], m5);
+  }
+}
+
+
+// after basic, reduce
+template <class T>
+__device__ inline auto RowMultiply(T x, T y) {
+  return x * y;
+}
+template <class T>
+__device__ inline auto RowNegate(T x) {
+  return -x;
+}
+template <class T>
+__device__ inline auto RowLess(T x, T y) {
+  return Less(x, y);
+}
+template <class T>
+__device__ inline auto RowGreater(T x, T y) {
+  return Greater(x, y);
+}
+template <class T>
+__device__ inline auto RowIdentity(T x) {
+  return x;
+}
+template <class T>
+__device__ inline auto RowAdd(T x, T y) {
+  return x + y;
+}
+template <class T>
+__device__ inline auto RowGreaterEqual(T x, T y) {
+  return GreaterEqual(x, y);
+}
+extern "C" __global__ void __launch_bounds__(128)
+row_group(const float* in0,
+          const float* in1,
+          const float* in2,
+          const float* in3,
+          float* out2) {
+  __shared__ double shared_double[32];
+  __shared__ float shared_float[32];
+  __shared__ i64 shared_i64[32];
+  (void)shared_double, (void)shared_float, (void)shared_i64;
+  const int lane = threadIdx.x % 32;
+  for (i64 row = (i64)blockIdx.x * 4 + threadIdx.x / 32; row < 4096; row += (i64)gridDim.x * 4) {
+    const i64 row0 = row / 512 % 8;
+    (void)row0;
+    const i64 row1 = row / 128 % 4;
+    (void)row1;
+    const i64 row2 = row / 1 % 128;
+    (void)row2;
+    const F x2 = Value(in2[row0 * 512LL + row1 * 128LL + row2 * 1LL]);
+    const F x3 = Value(in3[row0 * 512LL + row1 * 128LL + row2 * 1LL]);
+    F kx0[1][4];
+    F kx1[1][4];
+    double total0 = 0.0;
+    #pragma unroll
+    for (int share = 0; share < 1; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 32) continue;
+      const Pack<float, 4> pack0 = *(const Pack<float, 4>*)(in0 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
+      const Pack<float, 4> pack1 = *(const Pack<float, 4>*)(in1 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4);
+      float run0 = 0.0;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const F x0 = Value(pack0.at[j]);
+        kx0[share][j] = x0;
+        const F x1 = Value(pack1.at[j]);
+        kx1[share][j] = x1;
+        const F s0_0 = RowMultiply(x0, x1);
+        run0 = Sum::Of(run0, Plain(s0_0));
+      }
+      total0 = Sum::Of(total0, (double)run0);
+    }
+    total0 = AcrossBlock<Sum, 32>(total0, shared_double);
+    const F m0 = Rounded<float>(Register(total0));
+    const F s1_0 = RowMultiply(m0, x3);
+    const F s1_1 = RowMultiply(s1_0, x3);
+    const F s1_2 = RowNegate(s1_1);
+    const F s1_3 = F(0.5f);
+    const F s1_4 = RowMultiply(s1_3, s1_2);
+    const F s1_5 = F(0.5f);
+    const bool s1_6 = RowLess(x2, s1_5);
+    const F s1_7 = F(0.0f);
+    const F s1_8 = Select(s1_6, s1_7, s1_4);
+    const F s1_9 = F(0.5f);
+    const bool s1_10 = RowGreater(x2, s1_9);
+    const F s1_11 = Select(s1_10, s1_2, s1_8);
+    const F m1 = s1_11;
+    #pragma unroll
+    for (int share = 0; share < 1; ++share) {
+      const int pack = lane + share * 32;
+      if (pack >= 32) continue;
+      Pack<float, 4> to2;
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = pack * 4 + j;
+        (void)column;
+        const F x0 = kx0[share][j];
+        const F x1 = kx1[share][j];
+        const F s2_0 = RowIdentity(m1);
+        const F s2_1 = RowMultiply(x0, x3);
+        const F s2_2 = RowAdd(s2_1, s2_0);
+        const F s2_3 = RowMultiply(s2_2, x1);
+        const I s2_4 = Rounded<int>(I(0LL + column));
+        const I s2_5 = Rounded<int>(I(0LL + row2));
+        const bool s2_6 = RowGreaterEqual(s2_5, s2_4);
+        const F s2_7 = F(0.0f);
+        const F s2_8 = Select(s2_6, s2_3, s2_7);
+        const F m2 = s2_8;
+        Put(to2.at[j], m2);
+      }
+      Store((Pack<float, 4>*)(out2 + (row0 * 65536LL + row1 * 16384LL + row2 * 128LL) + (i64)pack * 4), to2);
+    }
   }
 }
 

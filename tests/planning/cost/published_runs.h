@@ -15,9 +15,9 @@
 #include "mtf/check.h"
 #include "ops/gradients.h"
 #include "planning/cost/estimate_time.h"
-#include "planning/cost/pipeline_time.h"
 #include "planning/machine/machine.h"
 #include "tests/lowering/gpt_layers.h"
+#include "tests/planning/cost/pipeline_time.h"
 
 namespace mtf::testing {
 

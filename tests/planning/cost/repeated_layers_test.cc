@@ -14,6 +14,7 @@
 #include "ops/input.h"
 #include "ops/reshape.h"
 #include "ops/variable.h"
+#include "planning/cost/few_layers.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
 #include "tests/planning/explain/explain_test.h"
@@ -68,35 +69,44 @@ TEST(RepeatedLayers, AGraphWithoutLayersHasNone) {
   EXPECT_EQ(RepeatedLayers(graph).num_runs(), 0);
 }
 
-// A training step with layers left out is the step of a model that has so many
-// less: forward, backward and the update of its parameters.
-TEST(RepeatedLayers, WhatIsLeftIsTheStepOfASmallerModel) {
-  Graph deep, shallow;
+// The layers before and after a run may stand in for its own.
+TEST(RepeatedLayers, StepWithLayersLeftOutIsThatOfASmallerModel) {
+  Graph deep;
   const Transformer of_deep = BuildTransformer(deep, {.layers = 12});
   const RepeatedLayers layers(deep);
   ASSERT_EQ(layers.num_runs(), 1);
-  const int left_out = layers.repeats(0) - 2;
-  ASSERT_GE(left_out, 4);
-  const Transformer of_shallow =
-      BuildTransformer(shallow, {.layers = 12 - left_out});
-  for (const std::string preset : {"data_model", "zero3"}) {
-    SCOPED_TRACE(preset);
-    const Mesh mesh = *LayoutRules::PresetMesh(preset, 4);
-    const LayoutRules rules = *LayoutRules::Preset(preset);
-    const std::vector<int> representatives = layers.Representatives({2});
-    LowerOptions options;
-    options.representatives = representatives;
-    const auto few =
-        Lower(deep, *BindLayout(deep, mesh, rules),
-              {.fetches = {of_deep.loss}, .updates = {of_deep.step}}, options);
-    const auto small =
-        Lower(shallow, *BindLayout(shallow, mesh, rules),
-              {.fetches = {of_shallow.loss}, .updates = {of_shallow.step}});
-    ASSERT_OK(few);
-    ASSERT_OK(small);
-    EXPECT_EQ(few->instructions.size(), small->instructions.size());
-    EXPECT_EQ(few->variables.size(), small->variables.size());
-    EXPECT_EQ(CountCollectives(*few), CountCollectives(*small));
+  EXPECT_EQ(layers.num_layers(), 12);
+  EXPECT_EQ(layers.repeats(0) - layers.least_kept(0), 10);
+  for (int kept = layers.least_kept(0); kept <= 3; ++kept) {
+    SCOPED_TRACE(kept);
+    const int left_out = layers.repeats(0) - kept;
+    ASSERT_GE(left_out, 4);
+    Graph shallow;
+    const Transformer of_shallow =
+        BuildTransformer(shallow, {.layers = 12 - left_out});
+    for (const std::string preset : {"data_model", "zero3"}) {
+      SCOPED_TRACE(preset);
+      const Mesh mesh = *LayoutRules::PresetMesh(preset, 4);
+      const LayoutRules rules = *LayoutRules::Preset(preset);
+      const internal::FewLayers few_layers = internal::KeepFew(layers, {kept});
+      const auto few = internal::LowerFewLayers(
+          deep, *BindLayout(deep, mesh, rules),
+          {.fetches = {of_deep.loss}, .updates = {of_deep.step}}, &few_layers);
+      const auto small =
+          Lower(shallow, *BindLayout(shallow, mesh, rules),
+                {.fetches = {of_shallow.loss}, .updates = {of_shallow.step}});
+      ASSERT_OK(few);
+      ASSERT_OK(small);
+      ASSERT_EQ(few->instructions.size(), small->instructions.size());
+      for (size_t i = 0; i < few->instructions.size(); ++i) {
+        EXPECT_EQ(few->instructions[i].opcode, small->instructions[i].opcode);
+        EXPECT_EQ(few->instructions[i].operands,
+                  small->instructions[i].operands);
+      }
+      EXPECT_EQ(few->variables.size(), small->variables.size());
+      EXPECT_EQ(few->buffers.arena_bytes, small->buffers.arena_bytes);
+      EXPECT_EQ(CountCollectives(*few), CountCollectives(*small));
+    }
   }
 }
 

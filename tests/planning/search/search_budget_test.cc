@@ -39,7 +39,7 @@ class BudgetedSearch : public ::testing::Test {
         LayoutRules::Parse("[budget]\n" + budget + "\n", "plan.layout");
     EXPECT_OK(rules);
     options_.budget = rules->budget();
-    return SearchRules({{&graph_, targets_}}, mesh_, prices_, options_);
+    return SearchRules({&graph_, targets_}, mesh_, prices_, options_);
   }
 
   // The fastest of all layouts that keep to the budget of `options_`.

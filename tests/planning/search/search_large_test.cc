@@ -87,10 +87,10 @@ TEST_P(LargeSearch, FindsTheBestOfAllByChangesOfSingleRules) {
     SCOPED_TRACE(absl::StrCat("limit ", limit));
     options_.memory_limit = limit;
     const auto found =
-        SearchRules({{&graph_, targets_}}, mesh_, prices_, options_);
+        SearchRules({&graph_, targets_}, mesh_, prices_, options_);
     ASSERT_OK(found);
     EXPECT_TRUE(found->restricted);
-    EXPECT_FALSE(found->all_proved);
+    EXPECT_FALSE(found->searched_in_full);
     EXPECT_GT(found->refined, 0);
     // A rule has to win a hundred-thousandth.
     const double best = everything.Best(limit);
@@ -101,11 +101,10 @@ TEST_P(LargeSearch, FindsTheBestOfAllByChangesOfSingleRules) {
 }
 
 TEST_P(LargeSearch, NoChangeOfOneRuleIsFaster) {
-  const auto found =
-      SearchRules({{&graph_, targets_}}, mesh_, prices_, options_);
+  const auto found = SearchRules({&graph_, targets_}, mesh_, prices_, options_);
   ASSERT_OK(found);
-  const auto dimensions =
-      internal::FindSearchDimensions({{&graph_, targets_}}, options_);
+  const auto dimensions = internal::FindSearchDimensions(
+      internal::SearchStep({&graph_, targets_}), options_);
   ASSERT_OK(dimensions);
   const auto space = internal::MakeSearchSpace(*dimensions, mesh_, options_);
   ASSERT_OK(space);
@@ -150,14 +149,14 @@ TEST_P(LargeSearch, NoChangeOfOneRuleIsFaster) {
 TEST_P(LargeSearch, IsCutShortOnlyWhereItSaysSo) {
   options_.most_lowered = 2;
   options_.keep = 1;
-  const auto cut = SearchRules({{&graph_, targets_}}, mesh_, prices_, options_);
+  const auto cut = SearchRules({&graph_, targets_}, mesh_, prices_, options_);
   ASSERT_OK(cut);
   const std::string text = SummaryText(*cut);
   if (cut->complete) {
     EXPECT_THAT(text, Not(HasSubstr("cut short")));
   } else {
     EXPECT_THAT(text, HasSubstr("cut short: there may be better ones"));
-    EXPECT_FALSE(cut->all_proved);
+    EXPECT_FALSE(cut->searched_in_full);
   }
 }
 

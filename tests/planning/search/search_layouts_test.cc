@@ -93,7 +93,7 @@ TEST_P(Search, FindsTheBestOfAllLayoutsUnderEveryMemoryLimit) {
     SCOPED_TRACE(absl::StrCat("limit ", limit));
     options_.memory_limit = limit;
     const auto found =
-        SearchRules({{&graph_, targets_}}, mesh_, prices_, options_);
+        SearchRules({&graph_, targets_}, mesh_, prices_, options_);
     ASSERT_OK(found);
     EXPECT_TRUE(found->complete);
     EXPECT_FALSE(found->restricted);
@@ -123,11 +123,10 @@ TEST_P(Search, FindsTheBestThatDifferHoweverManyHaveToBeLowered) {
                               options_.dimensions, options_.sections);
   options_.keep = 3;
   options_.most_lowered = 1;
-  const auto found =
-      SearchRules({{&graph_, targets_}}, mesh_, prices_, options_);
+  const auto found = SearchRules({&graph_, targets_}, mesh_, prices_, options_);
   ASSERT_OK(found);
   EXPECT_TRUE(found->complete);
-  EXPECT_TRUE(found->all_proved);
+  EXPECT_TRUE(found->searched_in_full);
   const std::vector<Listed> best = everything.Different(0, 3);
   ASSERT_EQ(found->best.size(), best.size());
   for (size_t i = 0; i < best.size(); ++i) {
@@ -142,8 +141,7 @@ TEST_P(Search, SaysHowMuchTheSmallestTakesWhenNothingFits) {
   const Everything everything(graph_, targets_, mesh_, prices_,
                               options_.dimensions, options_.sections);
   options_.memory_limit = everything.Smallest() - 1;
-  const auto found =
-      SearchRules({{&graph_, targets_}}, mesh_, prices_, options_);
+  const auto found = SearchRules({&graph_, targets_}, mesh_, prices_, options_);
   EXPECT_THAT(found, testing::StatusIs(absl::StatusCode::kResourceExhausted,
                                        HasSubstr("no layout fits into")));
 }
@@ -151,17 +149,16 @@ TEST_P(Search, SaysHowMuchTheSmallestTakesWhenNothingFits) {
 // Every bound is one: of every layout of the space.
 TEST_P(Search, BoundsHoldForEveryLayout) {
   if (prices_.matmul == nullptr) GTEST_SKIP() << "no bounds without a machine";
-  const SearchInput input = {{&graph_, targets_}};
-  const auto dimensions = internal::FindSearchDimensions(input, options_);
+  const internal::SearchStep step({&graph_, targets_});
+  const auto dimensions = internal::FindSearchDimensions(step, options_);
   ASSERT_OK(dimensions);
   const auto space = internal::MakeSearchSpace(*dimensions, mesh_, options_);
   ASSERT_OK(space);
   const auto amounts =
-      internal::AmountsOfStep(input, dimensions->names, prices_);
+      internal::AmountsOfStep(step, dimensions->names, prices_);
   ASSERT_OK(amounts);
   internal::TrafficTable traffic;
-  const internal::SearchBounds bounds(input, *amounts, *space, prices_,
-                                      traffic);
+  const internal::SearchBounds bounds(step, *amounts, *space, prices_, traffic);
   internal::Roles roles(space->axes.size(), 0);
   for (;;) {
     std::vector<internal::DimSet> cuts;

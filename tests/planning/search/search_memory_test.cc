@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "planning/search/search_space.h"
-#include "planning/search/workload_summary.h"
+#include "planning/search/search_step.h"
 #include "tests/lowering/small_transformer.h"
 #include "tests/matchers.h"
 
@@ -56,23 +56,17 @@ struct Counts {
 
 // Random layouts of a transformer of 12 blocks.
 Counts Compare(const std::string& mesh_text, bool sections) {
-  constexpr int kFew = 2, kMore = 4, kAll = 12;
-  struct Model {
-    Graph graph;
-    SearchProgram program;
-  };
-  std::vector<Model> models(3);
-  const int layers[] = {kFew, kMore, kAll};
-  for (int i = 0; i < 3; ++i) {
-    const auto model = BuildTransformer(models[i].graph, {.layers = layers[i]});
-    models[i].program = {&models[i].graph,
-                         {.fetches = {model.loss}, .updates = {model.step}},
-                         layers[i]};
-  }
+  Graph graph;
+  const auto model = BuildTransformer(graph, {.layers = 12});
+  const SearchStep step(
+      {&graph, {.fetches = {model.loss}, .updates = {model.step}}});
+  EXPECT_THAT(step.RepresentativeLayers(), ElementsAre(2, 4));
+  std::vector<const FewLayers*> depths = step.Representatives();
+  depths.push_back(nullptr);
   const Mesh mesh = *Mesh::Parse(mesh_text);
   SearchOptions options;
   options.sections = sections;
-  const auto dimensions = FindSearchDimensions({models[0].program}, options);
+  const auto dimensions = FindSearchDimensions(step, options);
   EXPECT_OK(dimensions);
   const auto space = MakeSearchSpace(*dimensions, mesh, options);
   EXPECT_OK(space);
@@ -87,14 +81,13 @@ Counts Compare(const std::string& mesh_text, bool sections) {
     const std::string text = RulesText(*space, roles);
     std::vector<HeldBytes> held;
     int64_t arena = 0;
-    for (const Model& model : models) {
-      const auto program = LowerRules(model.program, mesh, text);
+    for (const FewLayers* few : depths) {
+      const auto program = step.Lower(mesh, text, few);
       EXPECT_OK(program) << text;
       held.push_back(HeldAlong(*program, {}));
       arena = program->buffers.arena_bytes;
     }
-    const int64_t estimate =
-        MostHeld(held[0], held[1], (kAll - kFew) / double{kMore - kFew});
+    const int64_t estimate = MostHeld(held[0], held[1], step.position());
     const int64_t most =
         *std::max_element(held[2].bytes.begin(), held[2].bytes.end());
     // That is the peak of the plan, which packs it within one part in 64.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef PLANNING_COST_PIPELINE_TIME_H_
-#define PLANNING_COST_PIPELINE_TIME_H_
+#ifndef TESTS_PLANNING_COST_PIPELINE_TIME_H_
+#define TESTS_PLANNING_COST_PIPELINE_TIME_H_
 
 #include <cstdint>
 
-namespace mtf {
+namespace mtf::testing {
 
 // A training step of a model split into pipeline stages, each with its own
 // program, under the one-forward-one-backward schedule (Narayanan et al.,
@@ -33,8 +33,16 @@ struct PipelineStep {
 //       + (stages - 1) (stage / interleave + 2 boundary) + update
 //
 // `boundary` is ignored if there is only one stage.
-double PipelineSeconds(const PipelineStep& step);
+inline double PipelineSeconds(const PipelineStep& step) {
+  const double chunks = static_cast<double>(step.interleave);
+  const double boundary = step.stages > 1 ? 2 * step.boundary : 0;
+  return static_cast<double>(step.microbatches) *
+             (step.slowest_stage + chunks * boundary) +
+         static_cast<double>(step.stages - 1) *
+             (step.stage / chunks + boundary) +
+         step.update;
+}
 
-}  // namespace mtf
+}  // namespace mtf::testing
 
-#endif  // PLANNING_COST_PIPELINE_TIME_H_
+#endif  // TESTS_PLANNING_COST_PIPELINE_TIME_H_

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PLANNING_COST_FEW_LAYERS_H_
+#define PLANNING_COST_FEW_LAYERS_H_
+
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lowering/emit/emit_program.h"
+#include "lowering/emit/layout_binding.h"
+#include "lowering/lower.h"
+#include "lowering/program/program.h"
+#include "mtf/graph.h"
+#include "planning/cost/repeated_layers.h"
+
+namespace mtf::internal {
+
+// Which layers of a deep model are lowered, and which are left out because
+// others have the same operations.
+struct FewLayers {
+  std::vector<int>
+      representatives;              // RepeatedLayers::Representatives of `kept`
+  std::vector<int> kept, left_out;  // repeats, by run
+  // RepeatedLayers::Places of `kept`.
+  absl::flat_hash_map<absl::string_view, RepeatedLayers::Place> places;
+  // RepeatedLayers::LeftOutVariables of `representatives`.
+  absl::flat_hash_set<absl::string_view> left_out_variables;
+  // RepeatedLayers::LeftOutLayers of `kept`.
+  LayerCounts left_out_layers;
+};
+
+// Keeps `kept` repeats of each run of equal layers and leaves out the others.
+FewLayers KeepFew(const RepeatedLayers& layers, std::vector<int> kept);
+
+// Lowers a step with the layers that `few` keeps; null: with all of them. The
+// program is that of a model with so many layers: what it costs says what the
+// deep one costs, by CostOfAllLayers, or by a line through two such programs.
+absl::StatusOr<Program> LowerFewLayers(const Graph& graph,
+                                       const LayoutBinding& binding,
+                                       const Targets& targets,
+                                       const FewLayers* few,
+                                       const LowerOptions& options = {});
+
+}  // namespace mtf::internal
+
+#endif  // PLANNING_COST_FEW_LAYERS_H_
