@@ -318,7 +318,7 @@ TEST(StallWatchDeathTest, EndsAProcessThatWaitsForMessages) {
       },
       ::testing::ExitedWithCode(75),
       "DEADLINE_EXCEEDED .*rank 0 is at 2, all_reduce of .*ranks 2-3 are on "
-      "another host");
+      "other hosts");
 }
 
 TEST(StallWatch, IgnoresRanksThatAdvanceOrCompute) {
