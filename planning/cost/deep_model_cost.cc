@@ -12,13 +12,13 @@
 namespace mtf::internal {
 namespace {
 
-using Place = RepeatedLayers::Place;
+using LayerPosition = RepeatedLayers::LayerPosition;
 
 // When collectives are done that run beside others, as the layers that are left
 // out have theirs too.
 class Arrivals {
  public:
-  Arrivals(const Program& program, const LayerPeriodicity& stretches,
+  Arrivals(const Program& program, const LayerPeriodicity& periodicity,
            const FewLayers& few)
       : twin_(program.instructions.size(), -1),
         latest_(program.instructions.size(), 0) {
@@ -27,9 +27,10 @@ class Arrivals {
     for (size_t i = 0; i < twin_.size(); ++i) {
       const Instruction& instruction = program.instructions[i];
       if (!IsAsynchronous(instruction)) continue;
-      const Place& place = stretches.PlaceOf(instruction.results[0]);
+      const LayerPosition& place =
+          periodicity.PositionOf(instruction.results[0]);
       if (place.run < 0) continue;
-      const int id = stretches.Id(place);
+      const int id = periodicity.Id(place);
       const int nth = seen[{id, place.repeat}]++;
       const auto [twin, is_new] =
           twins.try_emplace({id, nth}, static_cast<int>(done_.size()));
@@ -66,16 +67,16 @@ class Arrivals {
 class Replay {
  public:
   Replay(const Program& program, const Machine& machine,
-         const std::vector<double>& seconds, const LayerPeriodicity& stretches,
-         const FewLayers& few, int period)
+         const std::vector<double>& seconds,
+         const LayerPeriodicity& periodicity, const FewLayers& few, int period)
       : program_(program),
         machine_(machine),
         seconds_(seconds),
-        stretches_(stretches),
+        periodicity_(periodicity),
         few_(few),
         period_(period),
         producer_(FindProducers(program)),
-        arrivals_(program, stretches, few),
+        arrivals_(program, periodicity, few),
         behind_(few.kept.size(), 0),
         until_(few.kept.size(), 0) {
     cost_.wire_bytes.assign(program.instructions.size(), 0);
@@ -86,14 +87,14 @@ class Replay {
     Walk();
     const int count = static_cast<int>(program_.instructions.size());
     for (int i = count; i < count + 2; ++i) ChangeMemory(i);
-    if (std::abs(Sum(alive_)) > stretches_.Peak() / 1000) return std::nullopt;
+    if (std::abs(Sum(alive_)) > periodicity_.Peak() / 1000) return std::nullopt;
     for (int64_t bytes : cost_.wire_bytes) cost_.cost.wire_bytes += bytes;
     cost_.cost.seconds = std::max(compute_free_, links_free_);
     MemoryParts& memory = cost_.memory;
     memory.gradients = fullest_[kGradients];
     memory.copies = fullest_[kCopies];
     memory.activations = fullest_[kActivations];
-    memory.unused = program_.buffers.arena_bytes - stretches_.Peak();
+    memory.unused = program_.buffers.arena_bytes - periodicity_.Peak();
     AddVariables();
     cost_.cost.memory_bytes = memory.total();
     return std::move(cost_);
@@ -101,35 +102,36 @@ class Replay {
 
  private:
   void Walk() {
-    const std::vector<Sweep>& sweeps = stretches_.sweeps();
+    const std::vector<Traversal>& traversals = periodicity_.traversals();
     // By sweep, how often its stretch is still to run again.
     std::vector<int> again;
-    for (const Sweep& sweep : sweeps) {
-      again.push_back(few_.left_out[sweep.run] / period_);
+    for (const Traversal& traversal : traversals) {
+      again.push_back(few_.left_out[traversal.run] / period_);
     }
     size_t next = 0;
     for (int i = 0; i < static_cast<int>(program_.instructions.size());) {
-      while (next < sweeps.size() && i == sweeps[next].begins.front()) {
-        const Sweep& sweep = sweeps[next++];
+      while (next < traversals.size() && i == traversals[next].begins.front()) {
+        const Traversal& traversal = traversals[next++];
         // On the way down the last repeats come first.
-        behind_[sweep.run] = sweep.ascends ? 0 : few_.left_out[sweep.run];
-        until_[sweep.run] = sweep.begins.back();
+        behind_[traversal.run] =
+            traversal.ascends ? 0 : few_.left_out[traversal.run];
+        until_[traversal.run] = traversal.begins.back();
       }
       ChangeMemory(i);
       RunInstruction(i);
-      const int s = stretches_.StretchOf(i);
+      const int s = periodicity_.SegmentOf(i);
       ++i;
-      if (s < 0 || i != sweeps[s].end || again[s] == 0) continue;
+      if (s < 0 || i != traversals[s].end || again[s] == 0) continue;
       --again[s];
-      behind_[sweeps[s].run] += sweeps[s].ascends ? period_ : -period_;
-      i = sweeps[s].begin;
+      behind_[traversals[s].run] += traversals[s].ascends ? period_ : -period_;
+      i = traversals[s].begin;
     }
   }
   // Which of all repeats instruction `i` is for where `at` runs. In a sweep
   // they are as far behind as it says; between two sweeps are the ends of both.
   int RepeatOf(int i, int at) const {
-    const Place& place =
-        stretches_.PlaceOf(program_.instructions[i].results[0]);
+    const LayerPosition& place =
+        periodicity_.PositionOf(program_.instructions[i].results[0]);
     if (place.run < 0) return -1;
     if (at < until_[place.run]) return place.repeat + behind_[place.run];
     const bool is_early = 2 * place.repeat < few_.kept[place.run];
@@ -137,10 +139,10 @@ class Replay {
   }
 
   void ChangeMemory(int i) {
-    const bool is_repeated = stretches_.StretchOf(i) >= 0;
+    const bool is_repeated = periodicity_.SegmentOf(i) >= 0;
     for (int purpose = 0; purpose < kPurposes; ++purpose) {
-      alive_[purpose] += stretches_.Change(i)[purpose];
-      if (!is_repeated) alive_[purpose] += stretches_.MoreChange(i)[purpose];
+      alive_[purpose] += periodicity_.Change(i)[purpose];
+      if (!is_repeated) alive_[purpose] += periodicity_.MoreChange(i)[purpose];
     }
     if (Sum(alive_) > Sum(fullest_)) fullest_ = alive_;
   }
@@ -169,8 +171,8 @@ class Replay {
     const Instruction& at = program_.instructions[i];
     const CollectiveKind kind = CollectiveOf(at.opcode);
     const AxisList& axes = at.Get<CollectiveAttributes>().axes;
-    const int64_t more = stretches_.MoreBytes(i);
-    const int64_t bytes = stretches_.OperandBytes(i) + more;
+    const int64_t more = periodicity_.MoreBytes(i);
+    const int64_t bytes = periodicity_.OperandBytes(i) + more;
     cost_.wire_bytes[i] += WireBytes(kind, program_.mesh.SizeOf(axes), bytes);
     return more == 0
                ? seconds_[i]
@@ -182,8 +184,8 @@ class Replay {
       int64_t bytes =
           LocalElements(program_.grains, variable.shape, variable.layout) *
           DTypeSize(variable.dtype);
-      const auto place = few_.places.find(variable.name);
-      if (place != few_.places.end() &&
+      const auto place = few_.positions.find(variable.name);
+      if (place != few_.positions.end() &&
           LayerPeriodicity::Counts(place->second, period_)) {
         bytes *= 1 + few_.left_out[place->second.run] / period_;
       }
@@ -196,7 +198,7 @@ class Replay {
   const Program& program_;
   const Machine& machine_;
   const std::vector<double>& seconds_;
-  const LayerPeriodicity& stretches_;
+  const LayerPeriodicity& periodicity_;
   const FewLayers& few_;
   const int period_;
   const std::vector<int> producer_;  // by value
@@ -211,24 +213,25 @@ class Replay {
 
 }  // namespace
 
-DeepTrial CostOfAllLayers(const Program& program, const Machine& machine,
-                          const MachinePlan& plan, const FewLayers& few) {
+DeepEstimate CostOfAllLayers(const Program& program, const Machine& machine,
+                             const MachinePlan& plan, const FewLayers& few) {
   const std::vector<double> seconds =
       InstructionSeconds(program, machine, plan.attention);
-  LayerPeriodicity stretches(program, plan, few, seconds);
-  DeepTrial trial;
-  trial.period = stretches.FindPeriod();
-  if (trial.period == 0) {
-    trial.guess = stretches.GuessFromCalls();
-    return trial;
+  LayerPeriodicity periodicity(program, plan, few, seconds);
+  DeepEstimate estimate;
+  estimate.period = periodicity.FindPeriod();
+  if (estimate.period == 0) {
+    estimate.guess = periodicity.GuessFromCalls();
+    return estimate;
   }
   for (int left_out : few.left_out) {
-    if (left_out % trial.period != 0) return trial;
+    if (left_out % estimate.period != 0) return estimate;
   }
-  trial.cost =
-      Replay(program, machine, seconds, stretches, few, trial.period).Run();
-  if (!trial.cost) trial.period = 0;
-  return trial;
+  estimate.cost =
+      Replay(program, machine, seconds, periodicity, few, estimate.period)
+          .Run();
+  if (!estimate.cost) estimate.period = 0;
+  return estimate;
 }
 
 }  // namespace mtf::internal

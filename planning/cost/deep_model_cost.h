@@ -24,7 +24,7 @@ struct DeepCost {
   std::vector<int64_t> wire_bytes;
 };
 
-struct DeepTrial {
+struct DeepEstimate {
   // The repeats after which the program repeats itself, 0 where it takes more
   // of them to see that (LayerPeriodicity::FindPeriod).
   int period = 0;
@@ -41,8 +41,8 @@ struct DeepTrial {
 //
 //   const auto deep = CostOfAllLayers(program, machine, plan, few);
 //   if (deep.cost) deep.cost->cost.seconds   // of all layers
-DeepTrial CostOfAllLayers(const Program& program, const Machine& machine,
-                          const MachinePlan& plan, const FewLayers& few);
+DeepEstimate CostOfAllLayers(const Program& program, const Machine& machine,
+                             const MachinePlan& plan, const FewLayers& few);
 
 }  // namespace mtf::internal
 

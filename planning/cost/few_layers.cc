@@ -14,7 +14,7 @@ FewLayers KeepFew(const RepeatedLayers& layers, std::vector<int> kept) {
   for (int run = 0; run < layers.num_runs(); ++run) {
     few.left_out.push_back(layers.repeats(run) - kept[run]);
   }
-  few.places = layers.Places(kept);
+  few.positions = layers.Positions(kept);
   few.left_out_variables = layers.LeftOutVariables(few.representatives);
   few.left_out_layers = layers.LeftOutLayers(kept);
   few.kept = std::move(kept);

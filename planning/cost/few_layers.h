@@ -24,7 +24,8 @@ struct FewLayers {
       representatives;              // RepeatedLayers::Representatives of `kept`
   std::vector<int> kept, left_out;  // repeats, by run
   // RepeatedLayers::Places of `kept`.
-  absl::flat_hash_map<absl::string_view, RepeatedLayers::Place> places;
+  absl::flat_hash_map<absl::string_view, RepeatedLayers::LayerPosition>
+      positions;
   // RepeatedLayers::LeftOutVariables of `representatives`.
   absl::flat_hash_set<absl::string_view> left_out_variables;
   // RepeatedLayers::LeftOutLayers of `kept`.

@@ -63,12 +63,13 @@ std::string ModuleOf(absl::string_view operation) {
       0, is_layer && second != operation.npos ? second : first));
 }
 
-std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of) {
+std::vector<LayerGroup> GroupByLayer(size_t count, TextOf name_of,
+                                     TextOf key_of) {
   struct Open {
     LayerName name;
     std::vector<int> layers;
   };
-  std::vector<Fold> folds;
+  std::vector<LayerGroup> folds;
   std::vector<Open> open;
   absl::flat_hash_map<std::string, size_t> fold_indices;
   for (size_t i = 0; i < count; ++i) {

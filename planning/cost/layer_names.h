@@ -33,7 +33,7 @@ LayerName SplitLayer(absl::string_view name);
 bool FindLayer(absl::string_view name, absl::string_view* prefix, int* layer);
 
 // Items that differ only in their layer.
-struct Fold {
+struct LayerGroup {
   std::string name;    // "layer_0..11/attention"
   std::string layers;  // "0..11", or ""
   std::vector<int> members;
@@ -43,7 +43,8 @@ struct Fold {
 // `name_of` and `key_of` return both for item i. An item without a layer has a
 // group of its own.
 using TextOf = absl::FunctionRef<std::string(size_t)>;
-std::vector<Fold> FoldLayers(size_t count, TextOf name_of, TextOf key_of);
+std::vector<LayerGroup> GroupByLayer(size_t count, TextOf name_of,
+                                     TextOf key_of);
 
 }  // namespace mtf::internal
 

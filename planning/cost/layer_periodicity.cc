@@ -32,54 +32,54 @@ LayerPeriodicity::LayerPeriodicity(const Program& program,
       few_(few),
       seconds_(seconds),
       count_(static_cast<int>(program.instructions.size())) {
-  FindPlaces();
+  FindPositions();
   FindMemory(plan);
-  FindSweeps();
+  FindTraversals();
 }
 
 int LayerPeriodicity::FindPeriod() {
-  if (sweeps_.empty()) return 0;
+  if (traversals_.empty()) return 0;
   for (const ProgramVariable& variable : program_.variables) {
     if (few_.left_out_variables.contains(variable.name)) return 0;
   }
   size_t least = std::numeric_limits<size_t>::max();
-  for (const Sweep& sweep : sweeps_) {
-    least = std::min(least, sweep.begins.size());
+  for (const Traversal& traversal : traversals_) {
+    least = std::min(least, traversal.begins.size());
   }
   for (int period = 1; 2 * period < static_cast<int>(least); ++period) {
-    if (FindStretches(period) && HoldAllCompute(period) &&
-        HoldAllSent(period) && HoldAllMemory(period)) {
+    if (FindSegments(period) && HoldAllCompute(period) && HoldAllSent(period) &&
+        HoldAllMemory(period)) {
       return period;
     }
   }
   return 0;
 }
 
-void LayerPeriodicity::FindPlaces() {
+void LayerPeriodicity::FindPositions() {
   first_id_.assign(few_.kept.size() + 1, 0);
-  for (const auto& [name, place] : few_.places) {
+  for (const auto& [name, place] : few_.positions) {
     first_id_[place.run + 1] =
         std::max(first_id_[place.run + 1], place.operation + 1);
   }
   for (size_t run = 0; run + 1 < first_id_.size(); ++run) {
     first_id_[run + 1] += first_id_[run];
   }
-  std::vector<Place> of_origin(program_.origins.size());
+  std::vector<LayerPosition> of_origin(program_.origins.size());
   for (size_t origin = 0; origin < of_origin.size(); ++origin) {
-    const auto place = few_.places.find(program_.origins[origin].operation);
-    if (place != few_.places.end() && few_.left_out[place->second.run] > 0) {
+    const auto place = few_.positions.find(program_.origins[origin].operation);
+    if (place != few_.positions.end() && few_.left_out[place->second.run] > 0) {
       of_origin[origin] = place->second;
     }
   }
-  places_.resize(count_);
+  positions_.resize(count_);
   of_value_.resize(program_.values.size());
   operand_bytes_.assign(count_, 0);
   for (int i = 0; i < count_; ++i) {
     const Instruction& at = instruction(i);
-    if (at.origin >= 0) places_[i] = of_origin[at.origin];
+    if (at.origin >= 0) positions_[i] = of_origin[at.origin];
     const bool sends = Communicates(at.opcode);
     for (size_t r = 0; r < at.results.size(); ++r) {
-      of_value_[at.results[r]] = places_[i];
+      of_value_[at.results[r]] = positions_[i];
       if (!sends) continue;
       operand_bytes_[i] += LocalBytes(program_, at.operands[r]);
       if (of_value_[at.operands[r]].run >= 0 || at.results.size() > 1) {
@@ -110,14 +110,14 @@ void LayerPeriodicity::FindMemory(const MachinePlan& plan) {
 
 // Einsums first. What is made of a variable alone may stand with its gather,
 // anywhere, and begins nothing.
-void LayerPeriodicity::FindSweeps() {
+void LayerPeriodicity::FindTraversals() {
   const std::vector<bool> derived_from_parameters =
       FindDerivedFromVariables(program_);
   std::vector<std::vector<int>> first(first_id_.back());  // by id and repeat
   std::vector<int> einsums, others;
   for (int i = 0; i < count_; ++i) {
     if (!Computes(i) || derived_from_parameters[i]) continue;
-    const Place& place = places_[i];
+    const LayerPosition& place = positions_[i];
     std::vector<int>& of = first[Id(place)];
     if (of.empty()) of.assign(few_.kept[place.run], -1);
     if (of[place.repeat] >= 0) continue;
@@ -127,29 +127,30 @@ void LayerPeriodicity::FindSweeps() {
   }
   for (const std::vector<int>* kernels : {&einsums, &others}) {
     for (int kernel : *kernels) {
-      AddSweep(places_[kernel].run, first[Id(places_[kernel])]);
+      AddTraversal(positions_[kernel].run, first[Id(positions_[kernel])]);
     }
   }
-  std::sort(sweeps_.begin(), sweeps_.end(), [](const Sweep& a, const Sweep& b) {
-    return a.begins.front() < b.begins.front();
-  });
+  std::sort(traversals_.begin(), traversals_.end(),
+            [](const Traversal& a, const Traversal& b) {
+              return a.begins.front() < b.begins.front();
+            });
 }
 
 // Unless these kernels are part of another sweep, or stand in no order.
-void LayerPeriodicity::AddSweep(int run, std::vector<int> begins) {
+void LayerPeriodicity::AddTraversal(int run, std::vector<int> begins) {
   for (int begin : begins) {
     if (begin < 0) return;
-    for (const Sweep& sweep : sweeps_) {
-      if (sweep.run == run && sweep.Spans(begin)) return;
+    for (const Traversal& traversal : traversals_) {
+      if (traversal.run == run && traversal.Spans(begin)) return;
     }
   }
-  Sweep sweep;
-  sweep.run = run;
-  sweep.ascends = begins.front() < begins.back();
-  if (!sweep.ascends) std::reverse(begins.begin(), begins.end());
+  Traversal traversal;
+  traversal.run = run;
+  traversal.ascends = begins.front() < begins.back();
+  if (!traversal.ascends) std::reverse(begins.begin(), begins.end());
   if (!std::is_sorted(begins.begin(), begins.end())) return;
-  sweep.begins = std::move(begins);
-  sweeps_.push_back(std::move(sweep));
+  traversal.begins = std::move(begins);
+  traversals_.push_back(std::move(traversal));
 }
 
 bool LayerPeriodicity::Alike(int a, int b) const {
@@ -169,12 +170,12 @@ bool LayerPeriodicity::Alike(int a, int b) const {
 // Finds a stretch of `period` repeats in each sweep that is like a neighbour.
 // The first does not count: what is late in it may be of no repeat. What is
 // ahead in the last may not be either.
-bool LayerPeriodicity::FindStretches(int period) {
-  stretch_.assign(count_ + 2, -1);
-  for (size_t s = 0; s < sweeps_.size(); ++s) {
-    Sweep& sweep = sweeps_[s];
-    const std::vector<int>& begins = sweep.begins;
-    sweep.begin = sweep.end = 0;
+bool LayerPeriodicity::FindSegments(int period) {
+  segment_.assign(count_ + 2, -1);
+  for (size_t s = 0; s < traversals_.size(); ++s) {
+    Traversal& traversal = traversals_[s];
+    const std::vector<int>& begins = traversal.begins;
+    traversal.begin = traversal.end = 0;
     const auto alike_next = [&](int i) {
       if (i + 2 * period >= static_cast<int>(begins.size())) return false;
       const int begin = begins[i], end = begins[i + period];
@@ -186,14 +187,14 @@ bool LayerPeriodicity::FindStretches(int period) {
     };
     for (int i = period; i + period < static_cast<int>(begins.size()); ++i) {
       if (!alike_next(i - period) && !alike_next(i)) continue;
-      sweep.begin = begins[i];
-      sweep.end = begins[i + period];
+      traversal.begin = begins[i];
+      traversal.end = begins[i + period];
       break;
     }
-    if (sweep.end == 0) return false;
-    for (int i = sweep.begin; i < sweep.end; ++i) {
-      if (stretch_[i] >= 0) return false;
-      stretch_[i] = static_cast<int>(s);
+    if (traversal.end == 0) return false;
+    for (int i = traversal.begin; i < traversal.end; ++i) {
+      if (segment_[i] >= 0) return false;
+      segment_[i] = static_cast<int>(s);
     }
   }
   return true;
@@ -209,20 +210,21 @@ bool LayerPeriodicity::HoldAllCompute(int period) const {
                            program_.values[results[0]].shape.rank() == 0 &&
                            instruction(i).opcode == Opcode::kMap;
     if (!Computes(i) || is_scalar) continue;
-    if (Counts(places_[i], period)) ++missing[Id(places_[i])];
-    if (stretch_[i] >= 0) --missing[Id(places_[i])];
+    if (Counts(positions_[i], period)) ++missing[Id(positions_[i])];
+    if (segment_[i] >= 0) --missing[Id(positions_[i])];
   }
   return std::all_of(missing.begin(), missing.end(),
                      [](int count) { return count == 0; });
 }
 
 void LayerPeriodicity::VisitSent(
-    absl::FunctionRef<void(int i, int operand, const Place&)> visit) const {
+    absl::FunctionRef<void(int i, int operand, const LayerPosition&)> visit)
+    const {
   for (int i = 0; i < count_; ++i) {
     const Instruction& at = instruction(i);
     if (!Communicates(at.opcode)) continue;
     for (size_t r = 0; r < at.results.size(); ++r) {
-      const Place& place = of_value_[at.results[r]];
+      const LayerPosition& place = of_value_[at.results[r]];
       if (place.run >= 0) visit(i, at.operands[r], place);
     }
   }
@@ -232,13 +234,13 @@ void LayerPeriodicity::VisitSent(
 bool LayerPeriodicity::HoldAllSent(int period) {
   std::vector<int> inside(first_id_.back(), 0), wanted = inside,
                                                 call(first_id_.back(), -1);
-  VisitSent([&](int i, int, const Place& place) {
-    if (stretch_[i] >= 0) ++inside[Id(place)];
+  VisitSent([&](int i, int, const LayerPosition& place) {
+    if (segment_[i] >= 0) ++inside[Id(place)];
     if (Counts(place, period)) ++wanted[Id(place)];
   });
   more_bytes_.assign(count_, 0);
   bool all = true;
-  VisitSent([&](int i, int operand, const Place& place) {
+  VisitSent([&](int i, int operand, const LayerPosition& place) {
     const int id = Id(place);
     const bool is_end =
         place.repeat == 0 || place.repeat + 1 == few_.kept[place.run];
@@ -263,7 +265,7 @@ bool LayerPeriodicity::HoldAllSent(int period) {
 LayerPeriodicity::Guess LayerPeriodicity::GuessFromCalls() const {
   // By kind of call: the sums of one repeat, in the order they are made in.
   std::map<std::tuple<Opcode, AxisSet, DType>, std::vector<int64_t>> sums;
-  VisitSent([&](int i, int operand, const Place& place) {
+  VisitSent([&](int i, int operand, const LayerPosition& place) {
     if (!Counts(place, 1) || !ReducesAxes(instruction(i).opcode)) return;
     sums[{instruction(i).opcode,
           SetOf(instruction(i).Get<CollectiveAttributes>().axes),
@@ -298,10 +300,10 @@ LayerPeriodicity::Guess LayerPeriodicity::GuessFromCalls() const {
 
 void LayerPeriodicity::VisitMemory(
     bool begins,
-    absl::FunctionRef<void(const Lifetime&, const Place&, int at)> visit)
-    const {
+    absl::FunctionRef<void(const Lifetime&, const LayerPosition&, int at)>
+        visit) const {
   for (const Lifetime& lifetime : lifetimes_) {
-    const Place& place = of_value_[lifetime.value];
+    const LayerPosition& place = of_value_[lifetime.value];
     if (place.run < 0 || lifetime.end < lifetime.begin) continue;
     visit(lifetime, place, begins ? lifetime.begin : lifetime.end + 1);
   }
@@ -317,18 +319,19 @@ bool LayerPeriodicity::HoldAllMemory(int period) {
     const int ids = first_id_.back();
     std::vector<int64_t> inside(2 * ids, 0), wanted = inside;
     std::vector<int> place_of(2 * ids, -1);
-    const auto id_of = [&](const Lifetime& lifetime, const Place& place) {
+    const auto id_of = [&](const Lifetime& lifetime,
+                           const LayerPosition& place) {
       return Id(place) +
              (Communicates(instruction(lifetime.maker).opcode) ? ids : 0);
     };
-    VisitMemory(begins,
-                [&](const Lifetime& lifetime, const Place& place, int at) {
-                  const int id = id_of(lifetime, place);
-                  if (stretch_[at] >= 0) inside[id] += lifetime.bytes;
-                  if (Counts(place, period)) wanted[id] += lifetime.bytes;
-                });
-    VisitMemory(begins, [&](const Lifetime& lifetime, const Place& place,
-                            int at) {
+    VisitMemory(begins, [&](const Lifetime& lifetime,
+                            const LayerPosition& place, int at) {
+      const int id = id_of(lifetime, place);
+      if (segment_[at] >= 0) inside[id] += lifetime.bytes;
+      if (Counts(place, period)) wanted[id] += lifetime.bytes;
+    });
+    VisitMemory(begins, [&](const Lifetime& lifetime,
+                            const LayerPosition& place, int at) {
       const int id = id_of(lifetime, place);
       if (inside[id] == wanted[id] || !Counts(place, period)) return;
       if (place_of[id] < 0) place_of[id] = at;

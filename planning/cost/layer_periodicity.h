@@ -27,7 +27,7 @@ inline int64_t Sum(const AliveBytes& bytes) {
 
 // One pass over the layers of a run, from the first to the last or back, in the
 // forward pass, the backward pass or the update.
-struct Sweep {
+struct Traversal {
   int run = 0;
   bool ascends = true;
   // Where the kernel stands that begins each repeat in it, ascending.
@@ -44,7 +44,7 @@ struct Sweep {
 // (InstructionSeconds).
 class LayerPeriodicity {
  public:
-  using Place = RepeatedLayers::Place;
+  using LayerPosition = RepeatedLayers::LayerPosition;
 
   LayerPeriodicity(const Program& program, const MachinePlan& plan,
                    const FewLayers& few, const std::vector<double>& seconds);
@@ -68,20 +68,20 @@ class LayerPeriodicity {
   Guess GuessFromCalls() const;
 
   // In the order of their begin.
-  const std::vector<Sweep>& sweeps() const { return sweeps_; }
+  const std::vector<Traversal>& traversals() const { return traversals_; }
   // The sweep in whose stretch an instruction is, or -1.
-  int StretchOf(int instruction) const { return stretch_[instruction]; }
+  int SegmentOf(int instruction) const { return segment_[instruction]; }
 
   // Which repeat and operation a value is of, or a run of -1. What is sent is
   // of the repeat that made it, whoever asks for it.
-  const Place& PlaceOf(int value) const { return of_value_[value]; }
+  const LayerPosition& PositionOf(int value) const { return of_value_[value]; }
   // One number for an operation of any repeat of a run.
-  int Id(const Place& place) const {
+  int Id(const LayerPosition& place) const {
     return first_id_[place.run] + place.operation;
   }
   // Whether a repeat is one of those, a period of them, that what is left out
   // is counted by.
-  static bool Counts(const Place& place, int period) {
+  static bool Counts(const LayerPosition& place, int period) {
     return place.repeat >= 1 && place.repeat <= period;
   }
 
@@ -104,40 +104,41 @@ class LayerPeriodicity {
   }
   bool Computes(int i) const {
     return seconds_[i] >= 0 && !Communicates(instruction(i).opcode) &&
-           places_[i].run >= 0;
+           positions_[i].run >= 0;
   }
 
-  void FindPlaces();
+  void FindPositions();
   void FindMemory(const MachinePlan& plan);
-  void FindSweeps();
-  void AddSweep(int run, std::vector<int> begins);
+  void FindTraversals();
+  void AddTraversal(int run, std::vector<int> begins);
   bool Alike(int a, int b) const;
-  bool FindStretches(int period);
+  bool FindSegments(int period);
   bool HoldAllCompute(int period) const;
   bool HoldAllSent(int period);
   bool HoldAllMemory(int period);
   void VisitSent(
-      absl::FunctionRef<void(int i, int operand, const Place&)> visit) const;
+      absl::FunctionRef<void(int i, int operand, const LayerPosition&)> visit)
+      const;
   void VisitMemory(
       bool begins,
-      absl::FunctionRef<void(const Lifetime&, const Place&, int at)> visit)
-      const;
+      absl::FunctionRef<void(const Lifetime&, const LayerPosition&, int at)>
+          visit) const;
 
   const Program& program_;
   const FewLayers& few_;
   const std::vector<double>& seconds_;
   const int count_;
-  std::vector<Sweep> sweeps_;
+  std::vector<Traversal> traversals_;
   std::vector<int> first_id_;  // by run
   std::vector<Lifetime> lifetimes_;
   int64_t peak_ = 0;
   // By instruction.
-  std::vector<Place> places_;
+  std::vector<LayerPosition> positions_;
   std::vector<int64_t> operand_bytes_, more_bytes_;
-  std::vector<int> stretch_;
+  std::vector<int> segment_;
   std::vector<AliveBytes> change_, more_change_;
   // By value.
-  std::vector<Place> of_value_;
+  std::vector<LayerPosition> of_value_;
   std::vector<Purpose> purposes_;
 };
 

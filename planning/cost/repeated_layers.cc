@@ -72,7 +72,7 @@ RepeatedLayers::RepeatedLayers(const Graph& graph)
 // that its inputs are of, else into the one that alone reads it.
 void RepeatedLayers::FindMembers() {
   absl::flat_hash_map<absl::string_view, int> groups;
-  std::map<std::pair<int, int>, int> places;  // of layers
+  std::map<std::pair<int, int>, int> positions;  // of layers
   const auto& operations = graph_.operations();
   for (const auto& operation : operations) {
     if (operation->inputs().empty()) continue;
@@ -85,8 +85,8 @@ void RepeatedLayers::FindMembers() {
       const int group =
           groups.try_emplace(before, static_cast<int>(groups.size()))
               .first->second;
-      const auto [place, is_new] =
-          places.try_emplace({group, number}, static_cast<int>(layers_.size()));
+      const auto [place, is_new] = positions.try_emplace(
+          {group, number}, static_cast<int>(layers_.size()));
       if (is_new) layers_.push_back({group, number, {}});
       layer = place->second;
       continue;
@@ -141,12 +141,12 @@ void RepeatedLayers::FindLayers() {
     sorted.push_back(std::move(layers_[layer]));
   }
   layers_ = std::move(sorted);
-  place_of_.assign(layer_of_.size(), 0);
+  index_in_layer_.assign(layer_of_.size(), 0);
   for (size_t i = 0; i < layer_of_.size(); ++i) {
     if (layer_of_[i] < 0) continue;
     layer_of_[i] = place[layer_of_[i]];
     std::vector<int>& members = layers_[layer_of_[i]].operations;
-    place_of_[i] = static_cast<int>(members.size());
+    index_in_layer_[i] = static_cast<int>(members.size());
     members.push_back(static_cast<int>(i));
   }
 }
@@ -164,7 +164,7 @@ bool RepeatedLayers::ReadsTheSame(const Operation& x, int a, const Operation& y,
         layers_[layer_of_[from_x]].group != layers_[a].group ||
         layers_[layer_of_[from_y]].group != layers_[b].group ||
         layer_of_[from_x] - a != layer_of_[from_y] - b ||
-        place_of_[from_x] != place_of_[from_y]) {
+        index_in_layer_[from_x] != index_in_layer_[from_y]) {
       return false;
     }
   }
@@ -383,10 +383,10 @@ std::vector<int> RepeatedLayers::Representatives(
   return representatives;
 }
 
-absl::flat_hash_map<absl::string_view, RepeatedLayers::Place>
-RepeatedLayers::Places(const std::vector<int>& kept) const {
-  absl::flat_hash_map<absl::string_view, Place> places;
-  absl::flat_hash_map<int, Place> by_id;
+absl::flat_hash_map<absl::string_view, RepeatedLayers::LayerPosition>
+RepeatedLayers::Positions(const std::vector<int>& kept) const {
+  absl::flat_hash_map<absl::string_view, LayerPosition> positions;
+  absl::flat_hash_map<int, LayerPosition> by_id;
   for (int r = 0; r < num_runs(); ++r) {
     const Run& run = runs_[r];
     for (int repeat = 0; repeat < kept[r]; ++repeat) {
@@ -395,8 +395,8 @@ RepeatedLayers::Places(const std::vector<int>& kept) const {
       for (int phase = 0; phase < run.period; ++phase) {
         for (int id :
              layers_[run.first + from * run.period + phase].operations) {
-          const Place place{r, repeat, operation++};
-          places[graph_.operations()[id]->name()] = place;
+          const LayerPosition place{r, repeat, operation++};
+          positions[graph_.operations()[id]->name()] = place;
           by_id[id] = place;
         }
       }
@@ -405,9 +405,9 @@ RepeatedLayers::Places(const std::vector<int>& kept) const {
   for (const VariableInfo& variable : graph_.variables()) {
     if (!variable.read.valid()) continue;
     const auto place = by_id.find(variable.read.operation()->id());
-    if (place != by_id.end()) places[variable.name] = place->second;
+    if (place != by_id.end()) positions[variable.name] = place->second;
   }
-  return places;
+  return positions;
 }
 
 absl::flat_hash_set<absl::string_view> RepeatedLayers::LeftOutVariables(

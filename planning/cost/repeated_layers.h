@@ -57,14 +57,14 @@ class RepeatedLayers {
 
   // Where an operation stands: in which run, the how many-th repeat of those
   // that are left, and the how many-th operation of that.
-  struct Place {
+  struct LayerPosition {
     int run = -1;
     int repeat = 0;
     int operation = 0;
   };
   // By the names of the operations and variables of runs that are left when
   // `kept` repeats are.
-  absl::flat_hash_map<absl::string_view, Place> Places(
+  absl::flat_hash_map<absl::string_view, LayerPosition> Positions(
       const std::vector<int>& kept) const;
 
   // The names of the variables that are left out.
@@ -113,7 +113,7 @@ class RepeatedLayers {
   std::vector<Layer> layers_;         // group by group, by number
   std::vector<int> layer_of_;         // by operation: place in layers_, or -1
   std::vector<bool> read_elsewhere_;  // by operation: not in its layer alone
-  std::vector<int> place_of_;         // by operation: place in its layer
+  std::vector<int> index_in_layer_;   // by operation: place in its layer
   std::vector<Run> runs_;
 };
 

@@ -22,9 +22,10 @@ bool Touches(const RuleCandidate& candidate, const std::vector<int>& rules) {
 }
 
 // Tries changes of the rules of a step.
-class Trier {
+class ChangePricer {
  public:
-  Trier(const ChangedStep& step, const RulePricer& pricer, size_t busy_cores)
+  ChangePricer(const ChangedStep& step, const RulePricer& pricer,
+               size_t busy_cores)
       : step_(step), pricer_(pricer), busy_cores_(busy_cores) {}
 
   // Tries everything that removes something from `program`, which is the step
@@ -98,13 +99,14 @@ class Trier {
     ParallelFor(
         candidates.size(),
         [&](size_t i) {
-          absl::StatusOr<Trial> trial = pricer_.Price(candidates[i].rules);
+          absl::StatusOr<PricedChange> priced =
+              pricer_.Price(candidates[i].rules);
           // An illegal layout is no way out.
-          if (!trial.ok()) return;
-          trial->change.edit = candidates[i].edit;
-          Traffic traffic(trial->program, trial->wire_bytes);
+          if (!priced.ok()) return;
+          priced->change.edit = candidates[i].edit;
+          Traffic traffic(priced->program, priced->wire_bytes);
           outcomes[i].emplace(TriedChange{std::move(candidates[i]),
-                                          std::move(trial->change),
+                                          std::move(priced->change),
                                           std::move(traffic)});
         },
         busy_cores_);
@@ -122,20 +124,25 @@ class Trier {
 
 ChangeTrials TryChanges(const ChangedStep& step, const LayoutBinding& binding,
                         const Program& program, const MachinePlan& plan) {
-  ChangeTrials trials{
-      Priced(program, step.machine, plan), Traffic(program), {}, 0, false, {}};
-  Trier(step, RulePricer(step, nullptr), 0).TryAll(binding, program, trials);
+  ChangeTrials trials{PriceProgram(program, step.machine, plan),
+                      Traffic(program),
+                      {},
+                      0,
+                      false,
+                      {}};
+  ChangePricer(step, RulePricer(step, nullptr), 0)
+      .TryAll(binding, program, trials);
   return trials;
 }
 
 absl::StatusOr<std::optional<ChangeTrials>> TryChangesOnFewLayers(
     const ChangedStep& step, const LayoutBinding& binding) {
   const RepeatedLayers layers(step.graph);
-  Depths depths(step.graph, layers);
-  if (!depths.IsWorthIt()) return std::nullopt;
-  const RulePricer pricer(step, &depths);
-  std::optional<Trial> present;
-  if (depths.AllAreFew()) {
+  LayerChooser chooser(step.graph, layers);
+  if (!chooser.IsWorthIt()) return std::nullopt;
+  const RulePricer pricer(step, &chooser);
+  std::optional<PricedChange> present;
+  if (chooser.AllLayersAreFast()) {
     MTF_ASSIGN_OR_RETURN(present, pricer.PriceByFewLayers(step.rules));
     if (!present) return std::nullopt;
   } else {
@@ -147,8 +154,8 @@ absl::StatusOr<std::optional<ChangeTrials>> TryChangesOnFewLayers(
       {},
       0,
       true,
-      layers.Names(depths.With(depths.first())->representatives)};
-  Trier(step, pricer, 1).TryAll(binding, present->program, trials);
+      layers.Names(chooser.Keep(chooser.first())->representatives)};
+  ChangePricer(step, pricer, 1).TryAll(binding, present->program, trials);
   return trials;
 }
 
@@ -159,8 +166,8 @@ void ReportChanges(const ChangeTrials& trials, const Rules& rules,
     RuleChange change = tried.change;
     if (change.estimated) {
       // What few layers tell of the present rules is off by as much.
-      Add(-1, trials.present, change);
-      Add(1, now, change);
+      AddWeighted(-1, trials.present, change);
+      AddWeighted(1, now, change);
       change.cost.seconds = std::max(change.cost.seconds, 0.0);
       change.memory.unused = std::max<int64_t>(change.memory.unused, 0);
       change.cost.memory_bytes = change.memory.total();

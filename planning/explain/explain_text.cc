@@ -103,7 +103,7 @@ class ExplanationWriter {
           return c.no_change == all[0].no_change;
         });
     // One row for all collectives that differ only in their layer.
-    const std::vector<Fold> folds = FoldLayers(
+    const std::vector<LayerGroup> folds = GroupByLayer(
         all.size(), [&](size_t i) { return all[i].tensor; },
         [&](size_t i) {
           const ExplainedCollective& c = all[i];
@@ -120,7 +120,7 @@ class ExplanationWriter {
               "\n");
         });
     Rows rows;
-    for (const Fold& fold : folds) {
+    for (const LayerGroup& fold : folds) {
       const ExplainedCollective& first = all[fold.members[0]];
       int64_t bytes = 0;
       double seconds = 0, exposed = 0;
@@ -193,11 +193,11 @@ class ExplanationWriter {
     Section("modules");
     const std::vector<ExplainedTotal>& all = e_.by_module;
     // The exposed time may differ between layers, so it is no part of the key.
-    const auto folds = FoldLayers(
+    const auto folds = GroupByLayer(
         all.size(), [&](size_t i) { return all[i].name + "/"; },
         [&](size_t i) { return absl::StrCat(all[i].calls); });
     Rows rows;
-    for (const Fold& fold : folds) {
+    for (const LayerGroup& fold : folds) {
       ExplainedTotal sum;
       for (int i : fold.members) {
         sum.calls += all[i].calls;
@@ -238,7 +238,7 @@ class ExplanationWriter {
     if (e_.einsums.empty()) return;
     Section("einsums, against the least bytes any layout must move");
     const std::vector<ExplainedEinsum>& all = e_.einsums;
-    const auto folds = FoldLayers(
+    const auto folds = GroupByLayer(
         all.size(), [&](size_t i) { return all[i].operation; },
         [&](size_t i) {
           const ExplainedEinsum& einsum = all[i];
@@ -247,7 +247,7 @@ class ExplanationWriter {
                               einsum.bound_bytes, "\n", einsum.in_attention);
         });
     Rows rows;
-    for (const Fold& fold : folds) {
+    for (const LayerGroup& fold : folds) {
       const ExplainedEinsum& first = all[fold.members[0]];
       const double calls = static_cast<double>(fold.members.size());
       rows.push_back(

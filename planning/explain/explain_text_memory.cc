@@ -53,7 +53,7 @@ std::string AliveTensorsText(const ExplainedMemory& m, int width) {
       width, 2);
   // Tensors that differ only in their layer share a row; the largest rows come
   // first.
-  const auto folds = FoldLayers(
+  const auto folds = GroupByLayer(
       m.alive.size(), [&](size_t i) { return m.alive[i].name; },
       [&](size_t i) {
         const ExplainedTensor& tensor = m.alive[i];
@@ -61,11 +61,11 @@ std::string AliveTensorsText(const ExplainedMemory& m, int width) {
                             static_cast<int>(tensor.kind));
       });
   struct Sum {
-    const Fold* fold;
+    const LayerGroup* fold;
     int64_t bytes;
   };
   std::vector<Sum> sums;
-  for (const Fold& fold : folds) {
+  for (const LayerGroup& fold : folds) {
     sums.push_back({&fold, 0});
     for (int i : fold.members) sums.back().bytes += m.alive[i].bytes;
   }
@@ -113,7 +113,7 @@ std::string AttentionText(const Explanation& explanation, int width) {
         width, 2);
   }
   const auto& all = attention.composed;
-  for (const Fold& fold : FoldLayers(
+  for (const LayerGroup& fold : GroupByLayer(
            all.size(), [&](size_t i) { return all[i].operation; },
            [&](size_t i) {
              return absl::StrCat(all[i].site, "\n", all[i].why);

@@ -21,8 +21,8 @@ constexpr size_t kFew = 16000, kTooMany = 60000;
 
 }  // namespace
 
-RuleChange Priced(const Program& program, const Machine& machine,
-                  const MachinePlan& plan) {
+RuleChange PriceProgram(const Program& program, const Machine& machine,
+                        const MachinePlan& plan) {
   RuleChange change;
   change.cost = CostOf(program, EstimateStep(program, machine, plan.attention),
                        ListCollectives(program));
@@ -30,7 +30,7 @@ RuleChange Priced(const Program& program, const Machine& machine,
   return change;
 }
 
-void Add(int64_t weight, const RuleChange& from, RuleChange& to) {
+void AddWeighted(int64_t weight, const RuleChange& from, RuleChange& to) {
   to.cost.seconds += static_cast<double>(weight) * from.cost.seconds;
   to.cost.wire_bytes += weight * from.cost.wire_bytes;
   to.cost.memory_bytes += weight * from.cost.memory_bytes;
@@ -39,14 +39,14 @@ void Add(int64_t weight, const RuleChange& from, RuleChange& to) {
   }
 }
 
-Depths::Depths(const Graph& graph, const RepeatedLayers& layers)
+LayerChooser::LayerChooser(const Graph& graph, const RepeatedLayers& layers)
     : graph_(graph), layers_(layers) {
   for (int run = 0; run < layers.num_runs(); ++run) {
     first_.push_back(std::min(kFirstKept, layers.repeats(run)));
   }
 }
 
-bool Depths::Saves(const std::vector<int>& kept) const {
+bool LayerChooser::Saves(const std::vector<int>& kept) const {
   size_t left_out = 0;
   for (int run = 0; run < layers_.num_runs(); ++run) {
     left_out += static_cast<size_t>(layers_.operations(run)) *
@@ -57,15 +57,15 @@ bool Depths::Saves(const std::vector<int>& kept) const {
 
 // Half as many again, or what calls that join sums take; and so many that the
 // period divides what is left out.
-std::optional<std::vector<int>> Depths::More(std::vector<int> kept,
-                                             const DeepTrial& trial) const {
+std::optional<std::vector<int>> LayerChooser::KeepMore(
+    std::vector<int> kept, const DeepEstimate& priced) const {
   for (int run = 0; run < layers_.num_runs(); ++run) {
     const int repeats = layers_.repeats(run);
-    int period = trial.period;
+    int period = priced.period;
     if (period == 0) {
-      period = trial.guess.period;
+      period = priced.guess.period;
       kept[run] = std::min(repeats, std::max(kept[run] + (kept[run] + 1) / 2,
-                                             trial.guess.needed));
+                                             priced.guess.needed));
     }
     kept[run] += (repeats - kept[run]) % period;
   }
@@ -73,7 +73,8 @@ std::optional<std::vector<int>> Depths::More(std::vector<int> kept,
   return kept;
 }
 
-std::shared_ptr<const FewLayers> Depths::With(const std::vector<int>& kept) {
+std::shared_ptr<const FewLayers> LayerChooser::Keep(
+    const std::vector<int>& kept) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::shared_ptr<const FewLayers>& known = known_[kept];
   if (known == nullptr) {
@@ -82,9 +83,11 @@ std::shared_ptr<const FewLayers> Depths::With(const std::vector<int>& kept) {
   return known;
 }
 
-bool Depths::AllAreFew() const { return graph_.operations().size() <= kFew; }
+bool LayerChooser::AllLayersAreFast() const {
+  return graph_.operations().size() <= kFew;
+}
 
-bool Depths::AllAreTooMany() const {
+bool LayerChooser::AllLayersAreTooSlow() const {
   return graph_.operations().size() > kTooMany;
 }
 
@@ -106,61 +109,64 @@ absl::StatusOr<RulePricer::Planned> RulePricer::Plan(
   return Planned{std::move(program), std::move(plan)};
 }
 
-absl::StatusOr<Trial> RulePricer::Price(const Rules& rules) const {
-  if (depths_ != nullptr) {
-    MTF_ASSIGN_OR_RETURN(std::optional<Trial> few, PriceByFewLayers(rules));
+absl::StatusOr<PricedChange> RulePricer::Price(const Rules& rules) const {
+  if (chooser_ != nullptr) {
+    MTF_ASSIGN_OR_RETURN(std::optional<PricedChange> few,
+                         PriceByFewLayers(rules));
     if (few) return *std::move(few);
   }
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding, Bind(rules));
   MTF_ASSIGN_OR_RETURN(Planned planned, Plan(binding, nullptr));
-  RuleChange change = Priced(planned.program, step_.machine, planned.plan);
+  RuleChange change =
+      PriceProgram(planned.program, step_.machine, planned.plan);
   change.layout = RulesText(rules);
-  return Trial{std::move(change), std::move(planned.program), {}};
+  return PricedChange{std::move(change), std::move(planned.program), {}};
 }
 
-absl::StatusOr<std::optional<Trial>> RulePricer::PriceByFewLayers(
+absl::StatusOr<std::optional<PricedChange>> RulePricer::PriceByFewLayers(
     const Rules& rules) const {
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding, Bind(rules));
-  std::optional<std::vector<int>> kept = depths_->first();
+  std::optional<std::vector<int>> kept = chooser_->first();
   while (kept) {
-    const auto few = depths_->With(*kept);
+    const auto few = chooser_->Keep(*kept);
     MTF_ASSIGN_OR_RETURN(Planned planned, Plan(binding, few.get()));
-    DeepTrial deep =
+    DeepEstimate deep =
         CostOfAllLayers(planned.program, step_.machine, planned.plan, *few);
-    std::optional<Trial> trial;
+    std::optional<PricedChange> priced;
     if (deep.cost) {
       RuleChange change;
       change.cost = deep.cost->cost;
       change.memory = deep.cost->memory;
-      trial.emplace(Trial{std::move(change), std::move(planned.program),
-                          std::move(deep.cost->wire_bytes)});
+      priced.emplace(PricedChange{std::move(change), std::move(planned.program),
+                                  std::move(deep.cost->wire_bytes)});
     } else {
-      kept = depths_->More(*std::move(kept), deep);
-      if (kept || !depths_->AllAreTooMany()) continue;
-      MTF_ASSIGN_OR_RETURN(trial, Estimate(binding, *few, std::move(planned)));
+      kept = chooser_->KeepMore(*std::move(kept), deep);
+      if (kept || !chooser_->AllLayersAreTooSlow()) continue;
+      MTF_ASSIGN_OR_RETURN(priced, Estimate(binding, *few, std::move(planned)));
     }
-    trial->change.layout = RulesText(rules);
-    return trial;
+    priced->change.layout = RulesText(rules);
+    return priced;
   }
   return std::nullopt;
 }
 
 // As if every repeat that is left out added as much as one of those does that
 // are not.
-absl::StatusOr<Trial> RulePricer::Estimate(const LayoutBinding& binding,
-                                           const FewLayers& few,
-                                           Planned planned) const {
-  const RuleChange all = Priced(planned.program, step_.machine, planned.plan);
+absl::StatusOr<PricedChange> RulePricer::Estimate(const LayoutBinding& binding,
+                                                  const FewLayers& few,
+                                                  Planned planned) const {
+  const RuleChange all =
+      PriceProgram(planned.program, step_.machine, planned.plan);
   RuleChange change = all;
   for (size_t run = 0; run < few.kept.size(); ++run) {
     if (few.left_out[run] == 0) continue;
     std::vector<int> fewer = few.kept;
     --fewer[run];
     MTF_ASSIGN_OR_RETURN(const Planned less,
-                         Plan(binding, depths_->With(fewer).get()));
-    Add(few.left_out[run], all, change);
-    Add(-few.left_out[run], Priced(less.program, step_.machine, less.plan),
-        change);
+                         Plan(binding, chooser_->Keep(fewer).get()));
+    AddWeighted(few.left_out[run], all, change);
+    AddWeighted(-few.left_out[run],
+                PriceProgram(less.program, step_.machine, less.plan), change);
   }
   // What is lost between tensors does not grow with the layers.
   change.memory.unused = all.memory.unused;
@@ -174,8 +180,8 @@ absl::StatusOr<Trial> RulePricer::Estimate(const LayoutBinding& binding,
     wire_bytes[collective.instruction] =
         static_cast<int64_t>(scale * static_cast<double>(collective.bytes));
   }
-  return Trial{std::move(change), std::move(planned.program),
-               std::move(wire_bytes)};
+  return PricedChange{std::move(change), std::move(planned.program),
+                      std::move(wire_bytes)};
 }
 
 }  // namespace mtf::internal

@@ -34,40 +34,40 @@ struct ChangedStep {
 };
 
 // What a step costs, and the program that told it.
-struct Trial {
+struct PricedChange {
   RuleChange change;
   Program program;
   std::vector<int64_t> wire_bytes;  // by instruction, where layers are left out
 };
 
 // What a lowered step costs; `plan` is what PlanForMachine said of it.
-RuleChange Priced(const Program& program, const Machine& machine,
-                  const MachinePlan& plan);
+RuleChange PriceProgram(const Program& program, const Machine& machine,
+                        const MachinePlan& plan);
 
 // to += weight * from, all that is counted.
-void Add(int64_t weight, const RuleChange& from, RuleChange& to);
+void AddWeighted(int64_t weight, const RuleChange& from, RuleChange& to);
 
 // With which layers a deep step is lowered. May be called from several threads
 // at once.
-class Depths {
+class LayerChooser {
  public:
   // Both are to outlive it.
-  Depths(const Graph& graph, const RepeatedLayers& layers);
+  LayerChooser(const Graph& graph, const RepeatedLayers& layers);
 
   // Repeats of each run that are tried first.
   const std::vector<int>& first() const { return first_; }
   // Whether lowering the first saves a third of the operations.
   bool IsWorthIt() const { return Saves(first_); }
   // More than `kept`, which `trial` was of; nothing where all are as good.
-  std::optional<std::vector<int>> More(std::vector<int> kept,
-                                       const DeepTrial& trial) const;
+  std::optional<std::vector<int>> KeepMore(std::vector<int> kept,
+                                           const DeepEstimate& priced) const;
   // How to lower with so many.
-  std::shared_ptr<const FewLayers> With(const std::vector<int>& kept);
+  std::shared_ptr<const FewLayers> Keep(const std::vector<int>& kept);
 
   // Whether all layers take little time.
-  bool AllAreFew() const;
+  bool AllLayersAreFast() const;
   // Whether they take too long to be lowered for each change.
-  bool AllAreTooMany() const;
+  bool AllLayersAreTooSlow() const;
 
  private:
   bool Saves(const std::vector<int>& kept) const;
@@ -83,13 +83,13 @@ class Depths {
 class RulePricer {
  public:
   // With all layers, or as `depths` says. Both are to outlive it.
-  RulePricer(const ChangedStep& step, Depths* depths)
-      : step_(step), depths_(depths) {}
+  RulePricer(const ChangedStep& step, LayerChooser* chooser)
+      : step_(step), chooser_(chooser) {}
 
   // The errors are those of LayoutRules::Parse, BindDimensions and Lower.
-  absl::StatusOr<Trial> Price(const Rules& rules) const;
+  absl::StatusOr<PricedChange> Price(const Rules& rules) const;
   // Nothing where it takes all layers.
-  absl::StatusOr<std::optional<Trial>> PriceByFewLayers(
+  absl::StatusOr<std::optional<PricedChange>> PriceByFewLayers(
       const Rules& rules) const;
 
  private:
@@ -100,11 +100,12 @@ class RulePricer {
   absl::StatusOr<LayoutBinding> Bind(const Rules& rules) const;
   absl::StatusOr<Planned> Plan(const LayoutBinding& binding,
                                const FewLayers* few) const;
-  absl::StatusOr<Trial> Estimate(const LayoutBinding& binding,
-                                 const FewLayers& few, Planned planned) const;
+  absl::StatusOr<PricedChange> Estimate(const LayoutBinding& binding,
+                                        const FewLayers& few,
+                                        Planned planned) const;
 
   const ChangedStep& step_;
-  Depths* const depths_;
+  LayerChooser* const chooser_;
 };
 
 }  // namespace mtf::internal

@@ -75,16 +75,16 @@ absl::StatusOr<std::optional<FoundLayout>> LayoutPricer::Price(
   MTF_ASSIGN_OR_RETURN(found.rules, LayoutRules::Parse(rules, "search"));
   const bool may_be_ruled_out = step_.is_deep() && prices_.least &&
                                 worst < std::numeric_limits<double>::infinity();
-  if (in_line_ || may_be_ruled_out) {
+  if (extrapolates_ || may_be_ruled_out) {
     MTF_ASSIGN_OR_RETURN(const auto low, MeasureLow(found, worst));
     if (low->least >= worst) return std::nullopt;
-    if (in_line_) {
-      MTF_RETURN_IF_ERROR(PriceByLine(*low, found));
+    if (extrapolates_) {
+      MTF_RETURN_IF_ERROR(Extrapolate(*low, found));
       Remember(found);
       return found;
     }
   }
-  MTF_RETURN_IF_ERROR(PriceWhole(found));
+  MTF_RETURN_IF_ERROR(PriceAllLayers(found));
   return found;
 }
 
@@ -111,7 +111,7 @@ void LayoutPricer::Remember(const FoundLayout& found) const {
   known_[{found.mesh.ToString(), found.text}] = found;
 }
 
-absl::Status LayoutPricer::PriceByLine(const Measured& low,
+absl::Status LayoutPricer::Extrapolate(const Measured& low,
                                        FoundLayout& found) const {
   MTF_ASSIGN_OR_RETURN(const Measured high, Measure(found, more_));
   found.estimated = true;
@@ -140,7 +140,7 @@ absl::Status LayoutPricer::PriceByLine(const Measured& low,
   return absl::OkStatus();
 }
 
-absl::Status LayoutPricer::PriceWhole(FoundLayout& found) const {
+absl::Status LayoutPricer::PriceAllLayers(FoundLayout& found) const {
   MTF_ASSIGN_OR_RETURN(const Measured whole, Measure(found, nullptr));
   found.price = whole.price;
   found.variable_bytes = whole.variable_bytes;

@@ -31,8 +31,8 @@ class LayoutPricer {
 
   // From now on Price lowers a deep step with few layers and extrapolates by a
   // line, which is right to a few percent.
-  void PriceInLine() { in_line_ = step_.is_deep(); }
-  bool in_line() const { return in_line_; }
+  void ExtrapolateFromFewLayers() { extrapolates_ = step_.is_deep(); }
+  bool in_line() const { return extrapolates_; }
 
   // The layout of these rules; nothing where it takes no less than `worst` and
   // the smaller program shows that. The error of one that does not lower. What
@@ -41,7 +41,7 @@ class LayoutPricer {
                                                    const std::string& rules,
                                                    double worst) const;
   // Fills in what `found` costs as a whole, which is no estimate.
-  absl::Status PriceWhole(FoundLayout& found) const;
+  absl::Status PriceAllLayers(FoundLayout& found) const;
 
  private:
   struct Measured;
@@ -52,7 +52,7 @@ class LayoutPricer {
   // whole takes no less than `worst`.
   absl::StatusOr<std::shared_ptr<const Measured>> MeasureLow(
       const FoundLayout& found, double worst) const;
-  absl::Status PriceByLine(const Measured& low, FoundLayout& found) const;
+  absl::Status Extrapolate(const Measured& low, FoundLayout& found) const;
   void Remember(const FoundLayout& found) const;
 
   const SearchStep& step_;
@@ -61,7 +61,7 @@ class LayoutPricer {
   const FewLayers* const more_ = nullptr;
   const SearchPrices& prices_;
   const Budget& budget_;
-  bool in_line_ = false;
+  bool extrapolates_ = false;
   mutable std::mutex mutex_;  // guards known_ and low_
   // By mesh and rules.
   mutable std::map<std::pair<std::string, std::string>, FoundLayout> known_;

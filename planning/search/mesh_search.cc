@@ -34,14 +34,14 @@ std::vector<absl::StatusOr<std::optional<FoundLayout>>> PriceAll(
   });
   if (context.options.progress) {
     context.options.progress(
-        context.findings.result.lowered + static_cast<int64_t>(layouts.size()),
-        context.findings.Worst(1));
+        context.frontier.result.lowered + static_cast<int64_t>(layouts.size()),
+        context.frontier.Worst(1));
   }
   return found;
 }
 
 MeshSearch::MeshSearch(const SearchContext& context, const SearchSpace& space)
-    : context_(context), space_(space), findings_(context.findings) {
+    : context_(context), space_(space), frontier_(context.frontier) {
   for (size_t i = 0; i < num_axes(); ++i) {
     before_.push_back(-1);
     for (size_t j = 0; j < i; ++j) {
@@ -51,16 +51,16 @@ MeshSearch::MeshSearch(const SearchContext& context, const SearchSpace& space)
       }
     }
   }
-  if (context.amounts != nullptr) {
+  if (context.workload != nullptr) {
     bounds_ =
-        std::make_unique<SearchBounds>(context.step, *context.amounts, space_,
+        std::make_unique<SearchBounds>(context.step, *context.workload, space_,
                                        context.prices, context.traffic);
   }
   ListGroups();
 }
 
 double MeshSearch::Worst() const {
-  return findings_.Worst(
+  return frontier_.Worst(
       context_.is_large ? 1 : static_cast<size_t>(context_.options.keep));
 }
 
@@ -70,17 +70,17 @@ bool MeshSearch::Counts(const Places& places, size_t axis) const {
 
 void MeshSearch::ListGroups() {
   Groups groups;
-  std::vector<DimSet> cuts(num_axes());
+  std::vector<DimSet> sharded(num_axes());
   const auto choose = [&](const auto& self, size_t axis) -> void {
     if (axis == num_axes()) {
-      if (bounds_) groups.compute = bounds_->ComputeSeconds(cuts);
+      if (bounds_) groups.compute = bounds_->ComputeSeconds(sharded);
       groups_.push_back(groups);
       return;
     }
     for (int g = 0; g < space_.num_groups(); ++g) {
       groups.group[axis] = static_cast<uint16_t>(g);
       if (!Counts(groups.group, axis)) continue;
-      cuts[axis] = space_.roles[space_.groups[g]].cuts;
+      sharded[axis] = space_.roles[space_.groups[g]].sharded;
       self(self, axis + 1);
     }
   };
@@ -101,13 +101,13 @@ void MeshSearch::AddCandidates(const Groups& groups,
     if (axis == num_axes()) {
       AxisRoles layout = RolesOf(space_, roles);
       for (bool once : {false, true}) {
-        if (once && !layout.cuts_parameters()) break;
+        if (once && !layout.shards_parameters()) break;
         candidate.once = once;
         candidate.seconds = candidate.estimate = candidate.memory = 0;
         layout.keep_gathered = once;
         if (bounds_) candidate.memory = bounds_->MemoryOf(layout);
         if (candidate.memory < smallest.memory) smallest = candidate;
-        if (!findings_.MayFit(candidate.memory)) continue;
+        if (!frontier_.MayFit(candidate.memory)) continue;
         if (bounds_) {
           const SearchBounds::Bound bound =
               bounds_->Of(roles, groups.compute, once);
@@ -146,7 +146,7 @@ void SortByEstimate(Candidates& candidates) {
 
 }  // namespace
 
-void MeshSearch::FindFirst() {
+void MeshSearch::PricePromising() {
   if (!bounds_) return;
   constexpr size_t kMany = 4000, kTries = 16;
   std::vector<Candidate> candidates;
@@ -161,7 +161,7 @@ void MeshSearch::FindFirst() {
   std::vector<Candidate> batch;
   for (const Candidate& candidate : candidates) {
     if (tries >= kTries || candidate.estimate >= Worst()) break;
-    if (!findings_.MayFit(candidate.memory * ratio)) continue;
+    if (!frontier_.MayFit(candidate.memory * ratio)) continue;
     batch.push_back(candidate);
     if (batch.size() < kBatch / 2) continue;
     tries += batch.size();
@@ -171,7 +171,7 @@ void MeshSearch::FindFirst() {
   Price(batch);
 }
 
-absl::Status MeshSearch::ProveBest() {
+absl::Status MeshSearch::PriceRemaining() {
   std::vector<Candidate> candidates;
   for (const Groups& groups : groups_) {
     if (groups.compute >= Worst()) break;
@@ -182,8 +182,8 @@ absl::Status MeshSearch::ProveBest() {
   for (const Candidate& candidate : candidates) {
     if (candidate.seconds >= Worst()) continue;
     if (context_.is_large &&
-        findings_.result.lowered >= context_.options.most_lowered) {
-      findings_.result.complete = false;
+        frontier_.result.lowered >= context_.options.most_lowered) {
+      frontier_.result.complete = false;
       break;
     }
     batch.push_back(candidate);
@@ -191,7 +191,7 @@ absl::Status MeshSearch::ProveBest() {
   }
   Price(batch);
   // With nothing that fits, the caller wants to know how much is missing.
-  if (findings_.Best(1).empty()) {
+  if (frontier_.Best(1).empty()) {
     for (const auto& [group, candidate] : smallest_) batch.push_back(candidate);
     std::stable_sort(batch.begin(), batch.end(),
                      [](const Candidate& a, const Candidate& b) {
@@ -210,8 +210,8 @@ std::vector<MeshSearch::Default> MeshSearch::NearlyFastest() const {
     if (groups.compute > kNear * groups_[0].compute) break;
     Default& found = defaults.emplace_back();
     for (size_t axis = 0; axis < num_axes(); ++axis) {
-      found.cuts.push_back(
-          space_.roles[space_.groups[groups.group[axis]]].cuts);
+      found.sharded.push_back(
+          space_.roles[space_.groups[groups.group[axis]]].sharded);
     }
     const auto smallest = smallest_.find(groups.group);
     if (smallest == smallest_.end()) continue;
@@ -248,10 +248,10 @@ double MeshSearch::Price(std::vector<Candidate>& batch) {
       continue;
     }
     if (!*found[i]) {
-      ++findings_.result.lowered;
+      ++frontier_.result.lowered;
       continue;
     }
-    findings_.Add({**found[i], &space_, layouts[i].roles});
+    frontier_.Add({**found[i], &space_, layouts[i].roles});
     if (layouts[i].memory > 0) {
       ratio =
           static_cast<double>((*found[i])->memory_bytes()) / layouts[i].memory;

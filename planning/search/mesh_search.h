@@ -32,9 +32,9 @@ struct SearchContext {
   const SearchPrices& prices;
   const SearchOptions& options;
   const LayoutPricer& pricer;
-  const WorkloadSummary* amounts;  // null: nothing is bounded
+  const WorkloadSummary* workload;  // null: nothing is bounded
   TrafficTable& traffic;
-  SearchFrontier& findings;
+  SearchFrontier& frontier;
   // More layouts than SearchOptions::full_space: only the best is proved.
   bool is_large = false;
   // Layouts that give two neighbouring axes the same are those of a mesh with
@@ -60,10 +60,10 @@ class MeshSearch {
   MeshSearch(const SearchContext& context, const SearchSpace& space);
 
   // Prices a few that promise much: a good layout rules most others out.
-  void FindFirst();
+  void PricePromising();
   // Prices every layout that bounds do not rule out. The error of a mesh on
   // which nothing lowers.
-  absl::Status ProveBest();
+  absl::Status PriceRemaining();
 
   // Slower layouts are of no interest.
   double Worst() const;
@@ -74,7 +74,7 @@ class MeshSearch {
   // What each axis cuts in the default section, and the smallest layout with
   // that by its bound, if any was looked at.
   struct Default {
-    std::vector<DimSet> cuts;
+    std::vector<DimSet> sharded;
     std::optional<AxisRoles> smallest;
   };
   // Those that cut products of matrices about as far as any, fastest first.
@@ -102,7 +102,7 @@ class MeshSearch {
 
   const SearchContext& context_;
   const SearchSpace& space_;
-  SearchFrontier& findings_;
+  SearchFrontier& frontier_;
   std::unique_ptr<SearchBounds> bounds_;
   // By place of an axis: the axis before it that is like it, or -1.
   std::vector<int> before_;

@@ -22,7 +22,7 @@ int64_t RoundedUp(int64_t size, int64_t shards) {
 
 }  // namespace
 
-SearchBounds::Cuts::Cuts(const AxisRoles& roles) {
+SearchBounds::ShardedDims::ShardedDims(const AxisRoles& roles) {
   for (const AxisRole& role : roles.axes) {
     defaults.push_back(role.by_first_name());
     parameters.push_back(role.by_first_name() | role.parameters);
@@ -32,19 +32,19 @@ SearchBounds::Cuts::Cuts(const AxisRoles& roles) {
 }
 
 SearchBounds::SearchBounds(const SearchStep& step,
-                           const WorkloadSummary& amounts,
+                           const WorkloadSummary& workload,
                            const SearchSpace& space, const SearchPrices& prices,
                            TrafficTable& table)
-    : amounts_(amounts),
+    : workload_(workload),
       space_(space),
       prices_(prices),
-      maps_(PiecesOf(amounts.maps)),
-      update_maps_(PiecesOf(amounts.update_maps)),
-      parameter_maps_(PiecesOf(amounts.parameter_maps)),
-      parameters_(PiecesOf(amounts.parameters)),
-      states_(PiecesOf(amounts.states)),
-      saved_(PiecesOf(amounts.saved)),
-      kept_(PiecesOf(amounts.kept)),
+      maps_(EntriesOf(workload.maps)),
+      update_maps_(EntriesOf(workload.update_maps)),
+      parameter_maps_(EntriesOf(workload.parameter_maps)),
+      parameters_(EntriesOf(workload.parameters)),
+      states_(EntriesOf(workload.states)),
+      saved_(EntriesOf(workload.saved)),
+      kept_(EntriesOf(workload.kept)),
       times_(space, prices),
       launch_(prices.copy(0)),
       copy_rate_(CopyRate(prices)) {
@@ -59,7 +59,7 @@ SearchBounds::SearchBounds(const SearchStep& step,
   }
 }
 
-SearchBounds::Pieces SearchBounds::PiecesOf(const Amount& amount) {
+SearchBounds::AmountEntries SearchBounds::EntriesOf(const Amount& amount) {
   // Dimensions that are not searched stay whole.
   std::map<Sizes, double> searched;
   for (const auto& [sizes, bytes] : amount) {
@@ -67,30 +67,30 @@ SearchBounds::Pieces SearchBounds::PiecesOf(const Amount& amount) {
     std::erase_if(left, [](const auto& dim) { return dim.first < 0; });
     searched[left] += bytes;
   }
-  Pieces pieces;
+  AmountEntries entries;
   for (const auto& [sizes, bytes] : searched) {
-    pieces.push_back({DimsOf(sizes), sizes, bytes});
+    entries.push_back({DimsOf(sizes), sizes, bytes});
   }
-  return pieces;
+  return entries;
 }
 
-double SearchBounds::Share(const Pieces& pieces,
-                           absl::Span<const DimSet> cuts) const {
+double SearchBounds::Share(const AmountEntries& entries,
+                           absl::Span<const DimSet> sharded) const {
   const auto [known, is_new] =
-      shares_.try_emplace({&pieces, {cuts.begin(), cuts.end()}}, 0.0);
-  if (is_new) known->second = ShareOf(pieces, cuts);
+      shares_.try_emplace({&entries, {sharded.begin(), sharded.end()}}, 0.0);
+  if (is_new) known->second = ShareOf(entries, sharded);
   return known->second;
 }
 
-double SearchBounds::ShareOf(const Pieces& pieces,
-                             absl::Span<const DimSet> cuts) const {
+double SearchBounds::ShareOf(const AmountEntries& entries,
+                             absl::Span<const DimSet> sharded) const {
   double bytes = 0;
-  for (const Piece& piece : pieces) {
-    double share = piece.bytes;
+  for (const AmountEntry& entry : entries) {
+    double share = entry.bytes;
     std::array<int64_t, 64> shards;
-    DimSet cut = 0;
-    for (size_t i = 0; i < cuts.size(); ++i) {
-      const DimSet hit = cuts[i] & piece.dims;
+    DimSet set = 0;
+    for (size_t i = 0; i < sharded.size(); ++i) {
+      const DimSet hit = sharded[i] & entry.dims;
       if (hit == 0) continue;
       // Several dimensions are those of several views: it cuts one of them.
       if ((hit & (hit - 1)) != 0) {
@@ -98,12 +98,12 @@ double SearchBounds::ShareOf(const Pieces& pieces,
         continue;
       }
       const int dim = std::countr_zero(hit);
-      if ((cut & hit) == 0) shards[dim] = 1;
+      if ((set & hit) == 0) shards[dim] = 1;
       shards[dim] *= static_cast<int64_t>(sizes_[i]);
-      cut |= hit;
+      set |= hit;
     }
-    for (const auto& [dim, size] : piece.sizes) {
-      if ((cut >> dim & 1) == 0) continue;
+    for (const auto& [dim, size] : entry.sizes) {
+      if ((set >> dim & 1) == 0) continue;
       share *= static_cast<double>(RoundedUp(size, shards[dim])) /
                static_cast<double>(size);
     }
@@ -112,66 +112,70 @@ double SearchBounds::ShareOf(const Pieces& pieces,
   return bytes;
 }
 
-double SearchBounds::ComputeSeconds(absl::Span<const DimSet> cuts) const {
+double SearchBounds::ComputeSeconds(absl::Span<const DimSet> sharded) const {
   const auto extent = [&](const Sizes& sizes) {
     int64_t product = 1;
     for (const auto& [place, size] : sizes) {
       int64_t shards = 1;
-      for (size_t i = 0; i < cuts.size() && place >= 0; ++i) {
-        if (cuts[i] >> place & 1) shards *= static_cast<int64_t>(sizes_[i]);
+      for (size_t i = 0; i < sharded.size() && place >= 0; ++i) {
+        if (sharded[i] >> place & 1) shards *= static_cast<int64_t>(sizes_[i]);
       }
       product *= RoundedUp(size, shards);
     }
     return product;
   };
-  double seconds = launch_ * amounts_.kernels;
-  for (const auto& [matmul, count] : amounts_.matmuls) {
+  double seconds = launch_ * workload_.kernels;
+  for (const auto& [matmul, count] : workload_.matmuls) {
     const auto& [dtype, batch, m, n, k] = matmul;
     seconds += count * prices_.matmul(dtype, extent(batch), extent(m),
                                       extent(n), extent(k));
   }
-  return seconds + copy_rate_ * Share(maps_, cuts);
+  return seconds + copy_rate_ * Share(maps_, sharded);
 }
 
-double SearchBounds::MemoryOf(const Cuts& cuts) const {
-  return Share(parameters_, cuts.parameters) + Share(states_, cuts.optimizer) +
-         Share(saved_, cuts.defaults);
+double SearchBounds::MemoryOf(const ShardedDims& sharded) const {
+  return Share(parameters_, sharded.parameters) +
+         Share(states_, sharded.optimizer) + Share(saved_, sharded.defaults);
 }
 
-double SearchBounds::KeptBytes(const AxisRoles& roles, const Cuts& cuts) const {
+double SearchBounds::KeptBytes(const AxisRoles& roles,
+                               const ShardedDims& sharded) const {
   DimSet gathered_by = 0;
   for (const AxisRole& role : roles.axes) gathered_by |= role.parameters;
-  AxisCuts key = cuts.defaults;
+  AxisDims key = sharded.defaults;
   key.push_back(gathered_by);
   const auto [known, is_new] = shares_.try_emplace({&kept_, key}, 0.0);
   if (is_new) {
-    Pieces gathered = kept_;
-    std::erase_if(gathered, [gathered_by](const Piece& piece) {
-      return (piece.dims & gathered_by) == 0;
+    AmountEntries gathered = kept_;
+    std::erase_if(gathered, [gathered_by](const AmountEntry& entry) {
+      return (entry.dims & gathered_by) == 0;
     });
-    known->second = ShareOf(gathered, cuts.defaults);
+    known->second = ShareOf(gathered, sharded.defaults);
   }
   return known->second;
 }
 
 double SearchBounds::MemoryOf(const AxisRoles& roles) const {
-  const Cuts cuts(roles);
-  return MemoryOf(cuts) + (roles.keep_gathered ? KeptBytes(roles, cuts) : 0);
+  const ShardedDims sharded(roles);
+  return MemoryOf(sharded) +
+         (roles.keep_gathered ? KeptBytes(roles, sharded) : 0);
 }
 
 double SearchBounds::SecondsOf(const LayoutTraffic& move, size_t axis,
-                               const Movers& movers, const Cuts& cuts) const {
-  double cut = 1, share = 1, sliced = 1;
+                               const TransferAxes& transfer_axes,
+                               const ShardedDims& sharded) const {
+  double set = 1, share = 1, sliced = 1;
   size_t idle = 0;
   for (size_t j = 0; j < sizes_.size(); ++j) {
     if (j == axis) continue;
-    const DimSet other =
-        move.optimizer || movers.mixed ? cuts.all[j] : cuts.defaults[j];
+    const DimSet other = move.optimizer || transfer_axes.mixed
+                             ? sharded.all[j]
+                             : sharded.defaults[j];
     if ((other & move.dims) != 0) {
-      cut *= sizes_[j];
-    } else if ((movers.reduce >> j & 1) != 0) {
+      set *= sizes_[j];
+    } else if ((transfer_axes.reduce >> j & 1) != 0) {
       continue;
-    } else if ((cuts.all[j] & move.dims) != 0) {
+    } else if ((sharded.all[j] & move.dims) != 0) {
       sliced *= sizes_[j];
     } else {
       share *= sizes_[j];
@@ -179,14 +183,14 @@ double SearchBounds::SecondsOf(const LayoutTraffic& move, size_t axis,
     }
   }
   const bool reduces = IsReduction(move.kind);
-  const size_t group =
-      (move.kind == CollectiveKind::kAllGather ? movers.gather[move.optimizer]
-                                               : movers.all) |
-      size_t{1} << axis;
+  const size_t group = (move.kind == CollectiveKind::kAllGather
+                            ? transfer_axes.gather[move.optimizer]
+                            : transfer_axes.all) |
+                       size_t{1} << axis;
   // Of a sum whose result is wanted in shards only those are summed.
-  if (reduces) cut *= sliced;
-  const double value = static_cast<double>(move.value) / cut;
-  const double bytes = move.bytes / cut;
+  if (reduces) set *= sliced;
+  const double value = static_cast<double>(move.value) / set;
+  const double bytes = move.bytes / set;
   // What waits to be read late may go with others in one call.
   const bool alone = !reduces || move.waits;
   const auto seconds = [&](double part) {
@@ -200,7 +204,7 @@ double SearchBounds::SecondsOf(const LayoutTraffic& move, size_t axis,
   for (size_t j = 0; j < sizes_.size(); ++j) {
     if (idle >> j & 1) {
       gather = std::min(gather, times_.Rate(CollectiveKind::kAllGather, j,
-                                            idle | movers.all));
+                                            idle | transfer_axes.all));
     }
   }
   const double result = move.kind == CollectiveKind::kReduceScatter
@@ -210,7 +214,7 @@ double SearchBounds::SecondsOf(const LayoutTraffic& move, size_t axis,
 }
 
 std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
-                                                    const Cuts& cuts,
+                                                    const ShardedDims& sharded,
                                                     bool once) const {
   const size_t count = roles.size();
   double all = 0, waits = 0;
@@ -230,41 +234,41 @@ std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
       any = true;
     }
     if (!any) break;
-    Movers movers;
+    TransferAxes transfer_axes;
     bool mixes = false;
     std::array<size_t, kMaxMeshAxes> end = at;
     for (size_t i = 0; i < count; ++i) {
       const std::vector<LayoutTraffic>& moves = traffic(i).moves;
       for (; end[i] < moves.size() && moves[end[i]].dims == dims; ++end[i]) {
-        movers.all |= size_t{1} << i;
+        transfer_axes.all |= size_t{1} << i;
         const CollectiveKind kind = moves[end[i]].kind;
         mixes = mixes || (kind != CollectiveKind::kReduceScatter &&
                           kind != CollectiveKind::kAllGather);
         if (kind != CollectiveKind::kReduceScatter) {
-          movers.gather[moves[end[i]].optimizer] |= size_t{1} << i;
+          transfer_axes.gather[moves[end[i]].optimizer] |= size_t{1} << i;
         }
       }
     }
     // Where a parameter rests in smaller shards than its state, one gather may
     // serve the use and the update, of what is cut for any of them.
     for (size_t i = 0; i < count; ++i) {
-      if ((cuts.parameters[i] & ~cuts.optimizer[i]) == 0) continue;
-      movers.mixed = mixes = true;
-      movers.all = (size_t{1} << count) - 1;
-      movers.gather.fill(movers.all);
+      if ((sharded.parameters[i] & ~sharded.optimizer[i]) == 0) continue;
+      transfer_axes.mixed = mixes = true;
+      transfer_axes.all = (size_t{1} << count) - 1;
+      transfer_axes.gather.fill(transfer_axes.all);
     }
     // One collective does not reduce and gather, nor gather for use and for the
     // update; but an all_reduce may be taken apart, and other kinds move what
     // others gather.
     std::array<size_t, kClasses> class_of = {0, 1, 2};
-    if (movers.gather[0] == movers.gather[1]) class_of[2] = 1;
+    if (transfer_axes.gather[0] == transfer_axes.gather[1]) class_of[2] = 1;
     if (mixes) class_of.fill(0);
     std::array<double, kClasses> dearest = {}, dearest_wait = {};
     for (size_t i = 0; i < count; ++i) {
       std::array<double, kClasses> seconds = {}, wait = {};
       for (size_t k = at[i]; k < end[i]; ++k) {
         const LayoutTraffic& move = traffic(i).moves[k];
-        movers.reduce = 0;
+        transfer_axes.reduce = 0;
         for (size_t j = 0; j < count && IsReduction(move.kind); ++j) {
           double bytes = 0;
           for (size_t l = at[j]; l < end[j]; ++l) {
@@ -274,10 +278,10 @@ std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
             }
           }
           if (bytes >= move.bytes * (1 - 1e-9)) {
-            movers.reduce |= size_t{1} << j;
+            transfer_axes.reduce |= size_t{1} << j;
           }
         }
-        const double time = SecondsOf(move, i, movers, cuts);
+        const double time = SecondsOf(move, i, transfer_axes, sharded);
         const size_t place = class_of[IsReduction(move.kind) ? 0
                                       : move.optimizer       ? 2
                                                              : 1];
@@ -305,12 +309,12 @@ std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
 SearchBounds::Bound SearchBounds::Of(const Roles& roles, double compute,
                                      bool once) const {
   const AxisRoles layout = RolesOf(space_, roles);
-  const Cuts cuts(layout);
+  const ShardedDims sharded(layout);
   Bound bound;
-  bound.memory = MemoryOf(cuts) + (once ? KeptBytes(layout, cuts) : 0);
-  compute += copy_rate_ * (Share(update_maps_, cuts.optimizer) +
-                           Share(parameter_maps_, cuts.all));
-  const auto [collectives, waits] = Collectives(roles, cuts, once);
+  bound.memory = MemoryOf(sharded) + (once ? KeptBytes(layout, sharded) : 0);
+  compute += copy_rate_ * (Share(update_maps_, sharded.optimizer) +
+                           Share(parameter_maps_, sharded.all));
+  const auto [collectives, waits] = Collectives(roles, sharded, once);
   bound.estimate = compute + collectives;
   bound.seconds = prices_.overlaps ? std::max(compute + waits, collectives)
                                    : compute + collectives;

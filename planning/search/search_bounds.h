@@ -54,15 +54,15 @@ namespace mtf::internal {
 //                or two may differ with the layout.
 class SearchBounds {
  public:
-  // `amounts` are AmountsOfStep of `step`. Lowers the step on each axis alone
+  // `amounts` are SummarizeStep of `step`. Lowers the step on each axis alone
   // under each role, unless `table` knows. The last four are to outlive the
   // bounds.
-  SearchBounds(const SearchStep& step, const WorkloadSummary& amounts,
+  SearchBounds(const SearchStep& step, const WorkloadSummary& workload,
                const SearchSpace& space, const SearchPrices& prices,
                TrafficTable& table);
 
   // Of the default section alone; `cuts` by place in space.axes.
-  double ComputeSeconds(absl::Span<const DimSet> cuts) const;
+  double ComputeSeconds(absl::Span<const DimSet> sharded) const;
 
   struct Bound {
     double seconds = 0;   // no layout is faster
@@ -78,33 +78,36 @@ class SearchBounds {
  private:
   // An entry of an Amount. A device has at least its share: of each dimension
   // the part that is left of it, rounded up.
-  struct Piece {
+  struct AmountEntry {
     DimSet dims;
     Sizes sizes;
     double bytes;
   };
-  using Pieces = std::vector<Piece>;
+  using AmountEntries = std::vector<AmountEntry>;
 
   // What the axes cut, by section.
-  using AxisCuts = absl::InlinedVector<DimSet, kMaxMeshAxes + 1>;
-  struct Cuts {
-    explicit Cuts(const AxisRoles& roles);
-    AxisCuts defaults, parameters, optimizer, all;
+  using AxisDims = absl::InlinedVector<DimSet, kMaxMeshAxes + 1>;
+  struct ShardedDims {
+    explicit ShardedDims(const AxisRoles& roles);
+    AxisDims defaults, parameters, optimizer, all;
   };
 
-  static Pieces PiecesOf(const Amount& amount);
+  static AmountEntries EntriesOf(const Amount& amount);
   // The bytes of a device. Many layouts cut something alike, so what was said
   // once is remembered.
-  double Share(const Pieces& pieces, absl::Span<const DimSet> cuts) const;
-  double ShareOf(const Pieces& pieces, absl::Span<const DimSet> cuts) const;
-  double MemoryOf(const Cuts& cuts) const;
+  double Share(const AmountEntries& entries,
+               absl::Span<const DimSet> sharded) const;
+  double ShareOf(const AmountEntries& entries,
+                 absl::Span<const DimSet> sharded) const;
+  double MemoryOf(const ShardedDims& sharded) const;
   // Seconds of all collectives, and of those that compute waits for.
-  std::pair<double, double> Collectives(const Roles& roles, const Cuts& cuts,
+  std::pair<double, double> Collectives(const Roles& roles,
+                                        const ShardedDims& sharded,
                                         bool once) const;
   // Of parameters that are gathered and kept.
-  double KeptBytes(const AxisRoles& roles, const Cuts& cuts) const;
+  double KeptBytes(const AxisRoles& roles, const ShardedDims& sharded) const;
   // Who moves values of the same dimensions, as bits by place in space.axes.
-  struct Movers {
+  struct TransferAxes {
     size_t all = 0;
     // In a way that may go with a gather for use, and for the update.
     std::array<size_t, 2> gather = {0, 0};
@@ -112,19 +115,20 @@ class SearchBounds {
     bool mixed = false;  // any section's cuts may count
   };
   // Of what one axis moves.
-  double SecondsOf(const LayoutTraffic& move, size_t axis, const Movers& movers,
-                   const Cuts& cuts) const;
+  double SecondsOf(const LayoutTraffic& move, size_t axis,
+                   const TransferAxes& transfer_axes,
+                   const ShardedDims& sharded) const;
 
-  const WorkloadSummary& amounts_;
+  const WorkloadSummary& workload_;
   const SearchSpace& space_;
   const SearchPrices& prices_;
   std::vector<double> sizes_;  // by place in space.axes
-  Pieces maps_, update_maps_, parameter_maps_, parameters_, states_, saved_,
-      kept_;
+  AmountEntries maps_, update_maps_, parameter_maps_, parameters_, states_,
+      saved_, kept_;
   std::vector<const AxisTraffic*> traffic_;  // by place in space.axes
   CollectiveTimes times_;
   double launch_ = 0, copy_rate_ = 0;  // of a copy: seconds, and of a byte
-  mutable absl::flat_hash_map<std::pair<const Pieces*, AxisCuts>, double>
+  mutable absl::flat_hash_map<std::pair<const AmountEntries*, AxisDims>, double>
       shares_;
 };
 

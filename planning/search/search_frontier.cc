@@ -24,7 +24,7 @@ constexpr size_t kMostNearest = 8;
 // quarter.
 constexpr double kOverestimate = 1.3;
 
-bool IsSame(const Finding& a, const Finding& b) {
+bool IsSame(const PricedLayout& a, const PricedLayout& b) {
   return a.layout.mesh == b.layout.mesh && a.layout.text == b.layout.text;
 }
 
@@ -55,7 +55,7 @@ std::string RulesLine(const FoundLayout& layout) {
 
 }  // namespace
 
-bool CostTheSame(const FoundLayout& a, const FoundLayout& b) {
+bool CostsAreEqual(const FoundLayout& a, const FoundLayout& b) {
   return Within(1e-2, a.price.seconds, b.price.seconds) &&
          Within(3e-2, static_cast<double>(a.memory_bytes()),
                 static_cast<double>(b.memory_bytes()));
@@ -99,75 +99,77 @@ bool SearchFrontier::MayFit(double memory) const {
   return memory_.bytes <= 0 || memory <= static_cast<double>(memory_.bytes);
 }
 
-void SearchFrontier::Add(Finding finding) {
+void SearchFrontier::Add(PricedLayout candidate) {
   ++result.lowered;
-  if (memory_.bytes > 0 && finding.layout.memory_bytes() > memory_.bytes) {
+  if (memory_.bytes > 0 && candidate.layout.memory_bytes() > memory_.bytes) {
     ++result.too_large;
   }
-  if (!finding.layout.broken.empty()) ++result.over_budget;
-  for (int line : finding.layout.broken) ++broken_[line];
-  Keep(std::move(finding));
+  if (!candidate.layout.broken.empty()) ++result.over_budget;
+  for (int line : candidate.layout.broken) ++broken_[line];
+  Keep(std::move(candidate));
 }
 
-void SearchFrontier::Keep(Finding finding) {
-  if (!Fits(finding.layout)) {
-    if (finding.layout.estimated && finding.layout.broken.empty() &&
-        MayFit(static_cast<double>(finding.layout.memory_bytes()) /
+void SearchFrontier::Keep(PricedLayout candidate) {
+  if (!Fits(candidate.layout)) {
+    if (candidate.layout.estimated && candidate.layout.broken.empty() &&
+        MayFit(static_cast<double>(candidate.layout.memory_bytes()) /
                kOverestimate)) {
-      doubtful_.push_back(finding);
+      doubtful_.push_back(candidate);
     }
-    if (!finding.layout.estimated &&
+    if (!candidate.layout.estimated &&
         (!nearest_whole_ ||
-         IsBetter(finding.layout, nearest_whole_->layout, false))) {
-      nearest_whole_ = finding;
+         IsBetter(candidate.layout, nearest_whole_->layout, false))) {
+      nearest_whole_ = candidate;
     }
-    std::erase_if(nearest_,
-                  [&](const Finding& known) { return IsSame(known, finding); });
+    std::erase_if(nearest_, [&](const PricedLayout& known) {
+      return IsSame(known, candidate);
+    });
     const auto position =
-        std::upper_bound(nearest_.begin(), nearest_.end(), finding,
-                         [](const Finding& a, const Finding& b) {
+        std::upper_bound(nearest_.begin(), nearest_.end(), candidate,
+                         [](const PricedLayout& a, const PricedLayout& b) {
                            return IsBetter(a.layout, b.layout, false);
                          });
-    nearest_.insert(position, std::move(finding));
+    nearest_.insert(position, std::move(candidate));
     if (nearest_.size() > kMostNearest) nearest_.pop_back();
     return;
   }
   worst_count_ = 0;
-  for (Finding& known : best_) {
-    if (known.layout.mesh == finding.layout.mesh &&
-        Same(known.layout.price.seconds, finding.layout.price.seconds) &&
-        known.layout.memory_bytes() == finding.layout.memory_bytes()) {
-      finding.slower_neighbour &= known.slower_neighbour;
-      if (IsBetter(finding.layout, known.layout)) known = std::move(finding);
+  for (PricedLayout& known : best_) {
+    if (known.layout.mesh == candidate.layout.mesh &&
+        Same(known.layout.price.seconds, candidate.layout.price.seconds) &&
+        known.layout.memory_bytes() == candidate.layout.memory_bytes()) {
+      candidate.slower_neighbour &= known.slower_neighbour;
+      if (IsBetter(candidate.layout, known.layout))
+        known = std::move(candidate);
       return;
     }
   }
   const auto position =
-      std::upper_bound(best_.begin(), best_.end(), finding,
-                       [](const Finding& a, const Finding& b) {
+      std::upper_bound(best_.begin(), best_.end(), candidate,
+                       [](const PricedLayout& a, const PricedLayout& b) {
                          return IsBetter(a.layout, b.layout);
                        });
-  best_.insert(position, std::move(finding));
+  best_.insert(position, std::move(candidate));
   if (best_.size() > kMostKept) best_.pop_back();
 }
 
-std::vector<Finding> SearchFrontier::Best(size_t count) const {
-  std::vector<Finding> best;
+std::vector<PricedLayout> SearchFrontier::Best(size_t count) const {
+  std::vector<PricedLayout> best;
   for (bool neighbours : {false, true}) {
-    for (const Finding& finding : best_) {
+    for (const PricedLayout& candidate : best_) {
       if (best.size() == count) break;
       const bool is_neighbour =
-          finding.slower_neighbour && &finding != &best_.front();
+          candidate.slower_neighbour && &candidate != &best_.front();
       if (is_neighbour != neighbours) continue;
       const bool known =
-          std::any_of(best.begin(), best.end(), [&](const Finding& other) {
-            return CostTheSame(finding.layout, other.layout);
+          std::any_of(best.begin(), best.end(), [&](const PricedLayout& other) {
+            return CostsAreEqual(candidate.layout, other.layout);
           });
-      if (!known) best.push_back(finding);
+      if (!known) best.push_back(candidate);
     }
   }
   std::stable_sort(best.begin(), best.end(),
-                   [](const Finding& a, const Finding& b) {
+                   [](const PricedLayout& a, const PricedLayout& b) {
                      return IsBetter(a.layout, b.layout);
                    });
   return best;
@@ -175,7 +177,7 @@ std::vector<Finding> SearchFrontier::Best(size_t count) const {
 
 double SearchFrontier::Worst(size_t count) const {
   if (worst_count_ != count) {
-    const std::vector<Finding> best = Best(count);
+    const std::vector<PricedLayout> best = Best(count);
     worst_ = best.size() < count ? std::numeric_limits<double>::infinity()
                                  : best.back().layout.price.seconds;
     worst_count_ = count;
@@ -183,20 +185,20 @@ double SearchFrontier::Worst(size_t count) const {
   return worst_;
 }
 
-std::vector<Finding> SearchFrontier::Take() {
+std::vector<PricedLayout> SearchFrontier::Take() {
   worst_count_ = 0;
   return std::exchange(best_, {});
 }
 
-std::vector<Finding> SearchFrontier::Doubtful(size_t count) const {
+std::vector<PricedLayout> SearchFrontier::Doubtful(size_t count) const {
   const double worst = Worst(1);
   const bool any_fits = worst < std::numeric_limits<double>::infinity();
-  std::vector<Finding> doubtful;
-  for (const Finding& finding : doubtful_) {
-    if (finding.layout.price.seconds < worst) doubtful.push_back(finding);
+  std::vector<PricedLayout> doubtful;
+  for (const PricedLayout& candidate : doubtful_) {
+    if (candidate.layout.price.seconds < worst) doubtful.push_back(candidate);
   }
   std::stable_sort(doubtful.begin(), doubtful.end(),
-                   [&](const Finding& a, const Finding& b) {
+                   [&](const PricedLayout& a, const PricedLayout& b) {
                      return IsBetter(a.layout, b.layout, any_fits);
                    });
   // A layout reached from several neighbours occurs several times.

@@ -16,7 +16,7 @@
 namespace mtf::internal {
 
 // A layout that was priced, and the space it belongs to.
-struct Finding {
+struct PricedLayout {
   FoundLayout layout;
   const SearchSpace* space = nullptr;  // outlives the frontier
   AxisRoles roles;
@@ -27,7 +27,7 @@ struct Finding {
 
 // Whether the costs differ by less than 1 % in time and 3 % in memory: too
 // little to choose by.
-bool CostTheSame(const FoundLayout& a, const FoundLayout& b);
+bool CostsAreEqual(const FoundLayout& a, const FoundLayout& b);
 
 // The lowest memory limit, and the budget line that sets it.
 struct MemoryLimit {
@@ -38,7 +38,7 @@ MemoryLimit MemoryLimitOf(const SearchOptions& options);
 
 // The best feasible layouts seen by a search, plus the infeasible ones that
 // miss the memory limit or the budget by least (reported if nothing fits).
-// Layouts that cost the same (CostTheSame) count as one when the best are
+// Layouts that cost the same (CostsAreEqual) count as one when the best are
 // reported.
 class SearchFrontier {
  public:
@@ -47,9 +47,9 @@ class SearchFrontier {
 
   // Counts a priced layout and keeps it if it is among the best. Of two layouts
   // of one mesh with exactly the same cost, the one with fewer rules is kept.
-  void Add(Finding finding);
+  void Add(PricedLayout candidate);
   // Add() for a layout that was counted before.
-  void Keep(Finding finding);
+  void Keep(PricedLayout candidate);
 
   bool Fits(const FoundLayout& layout) const;
   // Whether a layout that needs at least this much memory can fit.
@@ -57,22 +57,24 @@ class SearchFrontier {
   int64_t memory_limit() const { return memory_.bytes; }
 
   // Up to `count` layouts, best first, no two of which cost the same.
-  std::vector<Finding> Best(size_t count) const;
+  std::vector<PricedLayout> Best(size_t count) const;
   // Seconds of the last of Best(count), or infinity if there are fewer. Layouts
   // that are not faster need not be priced.
   double Worst(size_t count) const;
   // Removes and returns the best layouts, so that they can be priced again.
-  std::vector<Finding> Take();
+  std::vector<PricedLayout> Take();
   // Up to `count` layouts that do not fit by an estimate but may fit when
   // priced with all layers: the fastest ones that beat what fits, or the
   // smallest ones if nothing fits.
-  std::vector<Finding> Doubtful(size_t count) const;
+  std::vector<PricedLayout> Doubtful(size_t count) const;
 
   // A few of the layouts that do not fit, sorted by the number of budget lines
   // they exceed, then by memory.
-  const std::vector<Finding>& nearest() const { return nearest_; }
+  const std::vector<PricedLayout>& nearest() const { return nearest_; }
   // The first of those priced with all layers: the one that is reported.
-  const std::optional<Finding>& nearest_whole() const { return nearest_whole_; }
+  const std::optional<PricedLayout>& nearest_with_all_layers() const {
+    return nearest_whole_;
+  }
   // kResourceExhausted with the missing bytes, or with the budget line that
   // rejects most layouts.
   absl::Status NothingFits() const;
@@ -83,10 +85,10 @@ class SearchFrontier {
  private:
   const SearchOptions& options_;
   MemoryLimit memory_;
-  std::vector<Finding> best_;  // that fit, fastest first
-  std::vector<Finding> nearest_;
-  std::vector<Finding> doubtful_;
-  std::optional<Finding> nearest_whole_;
+  std::vector<PricedLayout> best_;  // that fit, fastest first
+  std::vector<PricedLayout> nearest_;
+  std::vector<PricedLayout> doubtful_;
+  std::optional<PricedLayout> nearest_whole_;
   std::vector<int64_t> broken_;  // by budget line: layouts that exceed it
   mutable double worst_ = 0;     // cached Worst(worst_count_)
   mutable size_t worst_count_ = 0;

@@ -29,9 +29,9 @@
 namespace mtf {
 namespace {
 
-using internal::Finding;
 using internal::LayoutPricer;
 using internal::MeshSearch;
+using internal::PricedLayout;
 using internal::SearchContext;
 using internal::SearchDimensions;
 using internal::SearchFrontier;
@@ -60,14 +60,14 @@ absl::Status CheckBudgetOn(const Mesh& mesh, const SearchInput& input,
 
 // Moves up to `count` of `others` behind `chosen`: no two of these and `known`
 // that seem to cost the same; what is next to a better one last.
-void ChooseDifferent(size_t count, std::vector<Finding> known,
-                     std::vector<Finding>& others,
-                     std::vector<Finding>& chosen) {
+void ChooseDifferent(size_t count, std::vector<PricedLayout> known,
+                     std::vector<PricedLayout>& others,
+                     std::vector<PricedLayout>& chosen) {
   for (bool neighbours : {false, true}) {
-    std::erase_if(others, [&](Finding& other) {
-      const bool differs =
-          std::none_of(known.begin(), known.end(), [&](const Finding& one) {
-            return internal::CostTheSame(one.layout, other.layout);
+    std::erase_if(others, [&](PricedLayout& other) {
+      const bool differs = std::none_of(
+          known.begin(), known.end(), [&](const PricedLayout& one) {
+            return internal::CostsAreEqual(one.layout, other.layout);
           });
       if (count == 0 || other.slower_neighbour != neighbours || !differs) {
         return false;
@@ -82,23 +82,23 @@ void ChooseDifferent(size_t count, std::vector<Finding> known,
 
 // Prices `chosen` as a whole, and keeps them. Returns the seconds that seemed
 // enough for one that does not fit, the least, or infinity.
-absl::StatusOr<double> PriceWholes(const LayoutPricer& pricer,
-                                   std::vector<Finding> chosen,
-                                   SearchFrontier& findings) {
+absl::StatusOr<double> PriceAllLayersOf(const LayoutPricer& pricer,
+                                        std::vector<PricedLayout> chosen,
+                                        SearchFrontier& frontier) {
   std::vector<FoundLayout> wholes(chosen.size());
   std::vector<absl::Status> priced(chosen.size());
   internal::ParallelFor(chosen.size(), [&](size_t i) {
     wholes[i] = chosen[i].layout;
-    if (wholes[i].estimated) priced[i] = pricer.PriceWhole(wholes[i]);
+    if (wholes[i].estimated) priced[i] = pricer.PriceAllLayers(wholes[i]);
   });
   double seemed = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < chosen.size(); ++i) {
     MTF_RETURN_IF_ERROR(priced[i]);
-    if (!findings.Fits(wholes[i])) {
+    if (!frontier.Fits(wholes[i])) {
       seemed = std::min(seemed, chosen[i].layout.price.seconds);
     }
     chosen[i].layout = std::move(wholes[i]);
-    findings.Keep(std::move(chosen[i]));
+    frontier.Keep(std::move(chosen[i]));
   }
   return seemed;
 }
@@ -106,14 +106,14 @@ absl::StatusOr<double> PriceWholes(const LayoutPricer& pricer,
 // Prices as a whole what seems best, where that is an estimate: `keep` that
 // differ, and others up to `most`; more, as long as fewer than `keep` turn out
 // to differ. What is left of the findings are no estimates. Returns what
-// PriceWholes does: the search was misled by that.
+// PriceAllLayersOf does: the search was misled by that.
 absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
-                                 size_t most, SearchFrontier& findings) {
-  std::vector<Finding> others = findings.Take(), chosen;
+                                 size_t most, SearchFrontier& frontier) {
+  std::vector<PricedLayout> others = frontier.Take(), chosen;
   const bool seemed_to_fit = !others.empty();
-  if (!seemed_to_fit) chosen = findings.nearest();
+  if (!seemed_to_fit) chosen = frontier.nearest();
   ChooseDifferent(keep, {}, others, chosen);
-  std::erase_if(others, [&](Finding& other) {
+  std::erase_if(others, [&](PricedLayout& other) {
     if (chosen.size() >= most && other.layout.estimated) return false;
     chosen.push_back(std::move(other));
     return true;
@@ -122,9 +122,9 @@ absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
   constexpr int kMoreTries = 4;
   for (int i = 0; !chosen.empty(); ++i) {
     MTF_ASSIGN_OR_RETURN(const double mistaken,
-                         PriceWholes(pricer, std::move(chosen), findings));
+                         PriceAllLayersOf(pricer, std::move(chosen), frontier));
     if (seemed_to_fit) seemed = std::min(seemed, mistaken);
-    const std::vector<Finding> best = findings.Best(keep);
+    const std::vector<PricedLayout> best = frontier.Best(keep);
     chosen.clear();
     if (best.size() == keep || i == kMoreTries) break;
     ChooseDifferent(keep - best.size(), best, others, chosen);
@@ -150,18 +150,18 @@ absl::Status CheckNumberOfLayouts(const SearchSpace& space) {
 // Prices as a whole what may fit though its estimate does not. Whether any
 // does: the search may go on from there.
 absl::StatusOr<bool> PriceDoubtful(const LayoutPricer& pricer,
-                                   SearchFrontier& findings) {
+                                   SearchFrontier& frontier) {
   constexpr size_t kMost = 16;
-  std::vector<Finding> doubtful = findings.Doubtful(kMost);
+  std::vector<PricedLayout> doubtful = frontier.Doubtful(kMost);
   std::vector<absl::Status> priced(doubtful.size());
   internal::ParallelFor(doubtful.size(), [&](size_t i) {
-    priced[i] = pricer.PriceWhole(doubtful[i].layout);
+    priced[i] = pricer.PriceAllLayers(doubtful[i].layout);
   });
   bool any_fits = false;
   for (size_t i = 0; i < doubtful.size(); ++i) {
     MTF_RETURN_IF_ERROR(priced[i]);
-    any_fits = any_fits || findings.Fits(doubtful[i].layout);
-    findings.Keep(std::move(doubtful[i]));
+    any_fits = any_fits || frontier.Fits(doubtful[i].layout);
+    frontier.Keep(std::move(doubtful[i]));
   }
   return any_fits;
 }
@@ -170,12 +170,12 @@ absl::StatusOr<bool> PriceDoubtful(const LayoutPricer& pricer,
 absl::Status FindBest(const SearchContext& context,
                       const SearchDimensions& dimensions,
                       const std::deque<SearchSpace>& spaces) {
-  SearchFrontier& findings = context.findings;
+  SearchFrontier& frontier = context.frontier;
   std::deque<MeshSearch> searches;
   for (const SearchSpace& space : spaces) searches.emplace_back(context, space);
-  for (MeshSearch& search : searches) search.FindFirst();
+  for (MeshSearch& search : searches) search.PricePromising();
   for (MeshSearch& search : searches) {
-    MTF_RETURN_IF_ERROR(search.ProveBest());
+    MTF_RETURN_IF_ERROR(search.PriceRemaining());
   }
   for (size_t i = 0; i < spaces.size(); ++i) {
     internal::PriceBySecondNames(context, dimensions, spaces[i], searches[i]);
@@ -186,20 +186,20 @@ absl::Status FindBest(const SearchContext& context,
   constexpr size_t kStarts = 8;
   constexpr double kNear = 1.04;
   std::vector<internal::Refined> refined(spaces.size());
-  const auto place_of = [&](const Finding& finding) {
+  const auto place_of = [&](const PricedLayout& candidate) {
     return std::find_if(spaces.begin(), spaces.end(),
                         [&](const SearchSpace& space) {
-                          return &space == finding.space;
+                          return &space == candidate.space;
                         }) -
            spaces.begin();
   };
   for (;;) {
-    std::vector<Finding> starts = findings.Best(
+    std::vector<PricedLayout> starts = frontier.Best(
         std::max(kStarts, static_cast<size_t>(context.options.keep)));
     const bool any_fits = !starts.empty();
-    if (!any_fits) starts = findings.nearest();
-    const auto next =
-        std::find_if(starts.begin(), starts.end(), [&](const Finding& start) {
+    if (!any_fits) starts = frontier.nearest();
+    const auto next = std::find_if(
+        starts.begin(), starts.end(), [&](const PricedLayout& start) {
           // In a space that was searched in full nothing is better than its
           // best.
           return (start.space->restricted || start.roles.by_second_names()) &&
@@ -227,12 +227,12 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   SearchResult result;
   LayoutPricer pricer(step, prices, options.budget);
   bool is_bounded = false;
-  internal::WorkloadSummary amounts;
+  internal::WorkloadSummary workload;
   internal::TrafficTable traffic;
   if (prices.matmul != nullptr && prices.copy != nullptr &&
       prices.collective != nullptr) {
     MTF_ASSIGN_OR_RETURN(
-        amounts, internal::AmountsOfStep(step, dimensions.names, prices));
+        workload, internal::SummarizeStep(step, dimensions.names, prices));
     is_bounded = true;
   }
 
@@ -249,7 +249,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   const bool is_large =
       result.restricted ||
       internal::IsLarge(result.space, step.num_layers(), options);
-  if (is_large) pricer.PriceInLine();
+  if (is_large) pricer.ExtrapolateFromFewLayers();
   // What the small programs call best may be too large as a whole: theirs may
   // be at their largest elsewhere. Whatever it ruled out may be the best then,
   // so the search starts again and knows better. What was priced is remembered:
@@ -259,42 +259,42 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   constexpr size_t kMostAtOnce = 16;
   size_t most =
       std::max(keep, static_cast<size_t>(kRepeats / step.num_layers()));
-  std::optional<SearchFrontier> findings;
+  std::optional<SearchFrontier> frontier;
   for (int round = 1;; ++round) {
     // What is no estimate stays.
-    std::vector<Finding> known;
-    if (findings) {
-      known = findings->Take();
-      if (findings->nearest_whole()) {
-        known.push_back(*findings->nearest_whole());
+    std::vector<PricedLayout> known;
+    if (frontier) {
+      known = frontier->Take();
+      if (frontier->nearest_with_all_layers()) {
+        known.push_back(*frontier->nearest_with_all_layers());
       }
     }
-    findings.emplace(options);
-    findings->result = result;
-    for (Finding& finding : known) findings->Keep(std::move(finding));
+    frontier.emplace(options);
+    frontier->result = result;
+    for (PricedLayout& candidate : known) frontier->Keep(std::move(candidate));
     const SearchContext context = {.step = step,
                                    .prices = prices,
                                    .options = options,
                                    .pricer = pricer,
-                                   .amounts = is_bounded ? &amounts : nullptr,
+                                   .workload = is_bounded ? &workload : nullptr,
                                    .traffic = traffic,
-                                   .findings = *findings,
+                                   .frontier = *frontier,
                                    .is_large = is_large,
                                    .meshes_of_fewer_axes = meshes.size() > 1};
     MTF_RETURN_IF_ERROR(FindBest(context, dimensions, spaces));
     if (!pricer.in_line()) break;
     MTF_ASSIGN_OR_RETURN(const double seemed,
-                         PriceBest(pricer, keep, most, *findings));
+                         PriceBest(pricer, keep, most, *frontier));
     MTF_ASSIGN_OR_RETURN(const bool others_fit,
-                         PriceDoubtful(pricer, *findings));
+                         PriceDoubtful(pricer, *frontier));
     // The first is worth as many rounds as it takes, the others a few.
     if (!others_fit &&
-        seemed >= findings->Worst(round < kUsualRounds ? keep : 1)) {
+        seemed >= frontier->Worst(round < kUsualRounds ? keep : 1)) {
       break;
     }
     // That none fits is told only when nothing is left that seems to.
-    if (round >= kMostRounds && !findings->Best(1).empty()) {
-      findings->result.complete = false;
+    if (round >= kMostRounds && !frontier->Best(1).empty()) {
+      frontier->result.complete = false;
       break;
     }
     // A few rounds are usual; where many are wrong they take more each.
@@ -302,11 +302,11 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
       most = std::min(2 * most, std::max(keep, kMostAtOnce));
     }
   }
-  result = std::move(findings->result);
-  for (Finding& finding : findings->Best(keep)) {
-    result.best.push_back(std::move(finding.layout));
+  result = std::move(frontier->result);
+  for (PricedLayout& candidate : frontier->Best(keep)) {
+    result.best.push_back(std::move(candidate.layout));
   }
-  if (result.best.empty()) return findings->NothingFits();
+  if (result.best.empty()) return frontier->NothingFits();
   result.searched_in_full = !is_large && result.by_second_names == 0;
   if (pricer.in_line()) result.priced_layers = step.RepresentativeLayers();
   result.seconds =

@@ -80,7 +80,7 @@ HeldBytes HeldAlong(const Program& program,
   return held;
 }
 
-std::vector<std::pair<int, int>> MatchPlaces(
+std::vector<std::pair<int, int>> MatchPositions(
     const std::vector<uint64_t>& low, const std::vector<uint64_t>& high) {
   std::vector<std::pair<int, int>> places;
   std::vector<size_t> match(low.size());
@@ -110,7 +110,7 @@ int64_t MostHeld(const HeldBytes& low, const HeldBytes& high, double place) {
   };
   const auto most = [&](const HeldBytes& a, const HeldBytes& b) {
     double highest = -1;
-    for (const auto& [i, j] : MatchPlaces(a.keys, b.keys)) {
+    for (const auto& [i, j] : MatchPositions(a.keys, b.keys)) {
       highest = std::max(highest, in_line(a.bytes[i], b.bytes[j]));
     }
     return highest;

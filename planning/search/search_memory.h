@@ -36,8 +36,8 @@ HeldBytes HeldAlong(const Program& program,
 // equally far from the first block and, where the insertion repeats its
 // neighbour, with the one equally far from the last block. Empty if `high` is
 // not of that form.
-std::vector<std::pair<int, int>> MatchPlaces(const std::vector<uint64_t>& low,
-                                             const std::vector<uint64_t>& high);
+std::vector<std::pair<int, int>> MatchPositions(
+    const std::vector<uint64_t>& low, const std::vector<uint64_t>& high);
 
 // Extrapolates the peak of the arena to `place` on the line through the two
 // programs, where 0 is the first and 1 the second. The bytes in use at a fixed

@@ -52,8 +52,8 @@ class Neighbourhood {
           return IsLegalOutside(role) &&
                  // The dimensions that an exchange releases may conflict no
                  // more; Lower decides.
-                 (role.exchange >= 0 ||
-                  internal::IsLegal(dimensions_.defaults, role.cuts)) &&
+                 (role.all_to_all >= 0 ||
+                  internal::IsLegal(dimensions_.defaults, role.sharded)) &&
                  internal::IsLegal(dimensions_.parameters,
                                    role.by_first_name() | role.parameters) &&
                  internal::IsLegal(dimensions_.optimizer,
@@ -70,7 +70,7 @@ class Neighbourhood {
     return true;
   }
   void Add(AxisRoles roles, std::vector<AxisRoles>& list) const {
-    roles.keep_gathered = roles.keep_gathered && roles.cuts_parameters();
+    roles.keep_gathered = roles.keep_gathered && roles.shards_parameters();
     if (roles != roles_ && IsLegal(roles)) list.push_back(std::move(roles));
   }
 
@@ -79,22 +79,22 @@ class Neighbourhood {
     parameters = parameters && (dimensions_.parameters.dims & dim) != 0;
     optimizer = optimizer && (dimensions_.optimizer.dims & dim) != 0;
     if (!parameters && !optimizer) return;
-    const auto set = [&](AxisRole& role, bool cut) {
-      cut = cut && (role.by_first_name() & dim) == 0;
+    const auto assign = [&](AxisRole& role, bool shard) {
+      shard = shard && (role.by_first_name() & dim) == 0;
       if (parameters) role.parameters &= ~dim;
       if (optimizer) role.optimizer &= ~dim;
-      if (parameters && cut) role.parameters |= dim;
-      if (optimizer && cut) role.optimizer |= dim;
+      if (parameters && shard) role.parameters |= dim;
+      if (optimizer && shard) role.optimizer |= dim;
     };
     std::vector<AxisRoles> list;
-    for (bool cut : {true, false}) {
+    for (bool shard : {true, false}) {
       AxisRoles all = roles_;
       for (size_t axis = 0; axis < roles_.axes.size(); ++axis) {
         AxisRoles one = roles_;
-        set(one.axes[axis], cut);
+        assign(one.axes[axis], shard);
         Add(std::move(one), list);
         const AxisRole before = all.axes[axis];
-        set(all.axes[axis], cut);
+        assign(all.axes[axis], shard);
         if (!IsLegal(all)) all.axes[axis] = before;
       }
       if (roles_.axes.size() > 1) Add(std::move(all), list);
@@ -112,17 +112,17 @@ class Neighbourhood {
       role.optimizer &= ~dim;
       if ((role.by_first_name() & dim) == 0) {
         if (AxisRoles outside = changed;
-            MayCutOutside(dimensions_.outside, index, role)) {
-          CutOutside(index, outside.axes[axis]);
+            CanShardOutside(dimensions_.outside, index, role)) {
+          ShardOutside(index, outside.axes[axis]);
           Add(std::move(outside), list);
         }
-        role.cuts |= dim;
+        role.sharded |= dim;
         Add(changed, list);
         continue;
       }
-      role.cuts &= ~dim;
+      role.sharded &= ~dim;
       role.outside &= ~dim;
-      role.exchange = -1;
+      role.all_to_all = -1;
       Add(changed, list);
       role.parameters |= dim & dimensions_.parameters.dims;
       role.optimizer |= dim & dimensions_.optimizer.dims;
@@ -137,10 +137,10 @@ class Neighbourhood {
 };
 
 // Whether to continue from `found` instead of `present`.
-bool IsWorthwhile(const SearchFrontier& findings, const FoundLayout& present,
+bool IsWorthwhile(const SearchFrontier& frontier, const FoundLayout& present,
                   const FoundLayout& found) {
-  const bool fits = findings.Fits(found);
-  if (fits != findings.Fits(present)) return fits;
+  const bool fits = frontier.Fits(found);
+  if (fits != frontier.Fits(present)) return fits;
   if (!fits && found.broken.size() != present.broken.size()) {
     return found.broken.size() < present.broken.size();
   }
@@ -163,24 +163,24 @@ std::vector<std::vector<AxisRoles>> NextTo(const SearchDimensions& dimensions,
 }
 
 void Refine(const SearchContext& context, const SearchDimensions& dimensions,
-            const SearchBounds* bounds, const Finding& start,
+            const SearchBounds* bounds, const PricedLayout& start,
             Refined& refined) {
-  SearchFrontier& findings = context.findings;
+  SearchFrontier& frontier = context.frontier;
   const SearchSpace& space = *start.space;
-  Finding present = start;
+  PricedLayout present = start;
   std::set<std::string> seen = {present.layout.text};
   const auto promises = [&](const AxisRoles& roles) {
     if (bounds == nullptr) return true;
-    if (findings.Fits(present.layout) &&
-        !findings.MayFit(bounds->MemoryOf(roles))) {
+    if (frontier.Fits(present.layout) &&
+        !frontier.MayFit(bounds->MemoryOf(roles))) {
       return false;
     }
-    std::vector<DimSet> cuts;
+    std::vector<DimSet> sharded;
     for (const AxisRole& role : roles.axes) {
-      cuts.push_back(role.by_first_name());
+      sharded.push_back(role.by_first_name());
     }
-    return !findings.Fits(present.layout) ||
-           bounds->ComputeSeconds(cuts) < present.layout.price.seconds;
+    return !frontier.Fits(present.layout) ||
+           bounds->ComputeSeconds(sharded) < present.layout.price.seconds;
   };
   // Steepest descent: to the best neighbour until none is worthwhile.
   for (bool changed = true; changed;) {
@@ -195,7 +195,7 @@ void Refine(const SearchContext& context, const SearchDimensions& dimensions,
       }
     }
     // Layouts slower than one that fits need not be priced.
-    const double worst = findings.Fits(present.layout)
+    const double worst = frontier.Fits(present.layout)
                              ? present.layout.price.seconds
                              : std::numeric_limits<double>::infinity();
     const auto found = PriceAll(context, space, layouts, worst);
@@ -204,19 +204,19 @@ void Refine(const SearchContext& context, const SearchDimensions& dimensions,
       if (!found[i].ok()) continue;
       const bool is_new =
           refined.tried.insert(RulesText(space, layouts[i].roles)).second;
-      if (is_new) ++findings.result.refined;
+      if (is_new) ++frontier.result.refined;
       if (!*found[i]) {
-        if (is_new) ++findings.result.lowered;
+        if (is_new) ++frontier.result.lowered;
         continue;
       }
-      Finding next = {**found[i], &space, layouts[i].roles};
-      next.slower_neighbour = !IsWorthwhile(findings, before, next.layout);
+      PricedLayout next = {**found[i], &space, layouts[i].roles};
+      next.slower_neighbour = !IsWorthwhile(frontier, before, next.layout);
       if (is_new) {
-        findings.Add(next);
+        frontier.Add(next);
       } else {
-        findings.Keep(next);
+        frontier.Keep(next);
       }
-      if (!IsWorthwhile(findings, present.layout, next.layout)) continue;
+      if (!IsWorthwhile(frontier, present.layout, next.layout)) continue;
       present = std::move(next);
       changed = true;
     }

@@ -41,7 +41,8 @@ struct Refined {
 // smaller, as long as nothing fits). Adds every priced layout to the frontier
 // of `context`. `bounds` may be null.
 void Refine(const SearchContext& context, const SearchDimensions& dimensions,
-            const SearchBounds* bounds, const Finding& start, Refined& refined);
+            const SearchBounds* bounds, const PricedLayout& start,
+            Refined& refined);
 
 }  // namespace mtf::internal
 

@@ -13,10 +13,10 @@ namespace mtf::internal {
 namespace {
 
 // The dimensions of `wanted` that an axis may shard together with `cuts`.
-DimSet AtRest(const Neighbours& neighbours, DimSet cuts, DimSet wanted) {
-  wanted &= neighbours.dims & ~cuts;
+DimSet AtRest(const Neighbours& neighbours, DimSet sharded, DimSet wanted) {
+  wanted &= neighbours.dims & ~sharded;
   for (size_t i = 0; i < neighbours.clash.size(); ++i) {
-    if ((cuts & neighbours.ruled) >> i & 1) wanted &= ~neighbours.clash[i];
+    if ((sharded & neighbours.ruled) >> i & 1) wanted &= ~neighbours.clash[i];
   }
   return wanted;
 }
@@ -49,22 +49,22 @@ class AllToAllLayouts {
 
   // Appends the layouts whose default section is `cuts`, except on the axes of
   // an exchange.
-  void Add(const std::vector<DimSet>& cuts) {
+  void Add(const std::vector<DimSet>& sharded) {
     constexpr int kMostAxes = 3;
-    for (size_t e = 0; e < space_.exchanges.size(); ++e) {
-      for (size_t chosen = 1; chosen < size_t{1} << cuts.size(); ++chosen) {
+    for (size_t e = 0; e < space_.all_to_alls.size(); ++e) {
+      for (size_t chosen = 1; chosen < size_t{1} << sharded.size(); ++chosen) {
         if (std::popcount(chosen) > kMostAxes) continue;
-        std::vector<DimSet> key(cuts), changed(cuts);
+        std::vector<DimSet> key(sharded), changed(sharded);
         AxisRoles layout;
-        for (size_t axis = 0; axis < cuts.size(); ++axis) {
+        for (size_t axis = 0; axis < sharded.size(); ++axis) {
           AxisRole& role = layout.axes.emplace_back();
           if (chosen >> axis & 1) {
-            role.exchange = static_cast<int>(e);
-            changed[axis] = space_.exchanges[e].leave;
+            role.all_to_all = static_cast<int>(e);
+            changed[axis] = space_.all_to_alls[e].leave;
             key[axis] = ~static_cast<DimSet>(
                 e);  // differs from every set of dimensions
           }
-          role.cuts = changed[axis];
+          role.sharded = changed[axis];
         }
         if (!seen_.insert(std::move(key)).second) continue;
         AddSections(layout, ~size_t{0}, bounds_.ComputeSeconds(changed));
@@ -74,12 +74,13 @@ class AllToAllLayouts {
 
   // Appends the layouts that differ from `roles` in one axis.
   void AddNextTo(const AxisRoles& roles) {
-    for (size_t e = 0; e < space_.exchanges.size(); ++e) {
+    for (size_t e = 0; e < space_.all_to_alls.size(); ++e) {
       for (size_t axis = 0; axis < roles.axes.size(); ++axis) {
         AxisRoles layout = roles;
-        layout.axes[axis] = {.cuts = space_.exchanges[e].leave,
-                             .exchange = static_cast<int>(e)};
-        layout.keep_gathered = layout.keep_gathered && layout.cuts_parameters();
+        layout.axes[axis] = {.sharded = space_.all_to_alls[e].leave,
+                             .all_to_all = static_cast<int>(e)};
+        layout.keep_gathered =
+            layout.keep_gathered && layout.shards_parameters();
         AddSections(layout, size_t{1} << axis, 0);
       }
     }
@@ -104,9 +105,9 @@ class AllToAllLayouts {
         for (size_t axis = 0; axis < smaller.axes.size(); ++axis) {
           if ((which >> axis & 1) == 0) continue;
           AxisRole& role = smaller.axes[axis];
-          role.optimizer = AtRest(dimensions_.optimizer, role.cuts, state);
+          role.optimizer = AtRest(dimensions_.optimizer, role.sharded, state);
           if (!parameters) continue;
-          role.parameters = AtRest(dimensions_.parameters, role.cuts, state);
+          role.parameters = AtRest(dimensions_.parameters, role.sharded, state);
         }
         const double memory = bounds_.MemoryOf(smaller);
         if (memory >= least) continue;
@@ -128,7 +129,7 @@ class AllToAllLayouts {
 // The smallest layout of each default section, sharded outside of layers too.
 // Its bounds assume the same sharding inside of layers, so only layouts that
 // shard matmuls far are useful.
-std::vector<LayoutToPrice> CutOutside(
+std::vector<LayoutToPrice> ShardOutside(
     const SearchSpace& space, const SearchBounds& bounds,
     const std::vector<MeshSearch::Default>& defaults) {
   std::vector<LayoutToPrice> layouts;
@@ -137,8 +138,8 @@ std::vector<LayoutToPrice> CutOutside(
     AxisRoles layout = *found.smallest;
     for (AxisRole& role : layout.axes) {
       for (int dim = 0; dim < static_cast<int>(space.outside.size()); ++dim) {
-        if (MayCutOutside(space.outside, dim, role)) {
-          internal::CutOutside(dim, role);
+        if (CanShardOutside(space.outside, dim, role)) {
+          internal::ShardOutside(dim, role);
         }
       }
     }
@@ -157,22 +158,22 @@ void PriceBySecondNames(const SearchContext& context,
   const SearchBounds* bounds = search.bounds();
   if (bounds == nullptr) return;
   const std::vector<MeshSearch::Default> defaults = search.NearlyFastest();
-  SearchFrontier& findings = context.findings;
+  SearchFrontier& frontier = context.frontier;
   const auto price = [&](const std::vector<LayoutToPrice>& layouts) {
     const auto found = PriceAll(context, space, layouts, search.Worst());
     for (size_t i = 0; i < layouts.size(); ++i) {
       if (!found[i].ok()) continue;  // not a legal layout
-      ++findings.result.by_second_names;
+      ++frontier.result.by_second_names;
       if (*found[i]) {
-        findings.Add({**found[i], &space, layouts[i].roles});
+        frontier.Add({**found[i], &space, layouts[i].roles});
       } else {
-        ++findings.result.lowered;
+        ++frontier.result.lowered;
       }
     }
   };
 
   constexpr size_t kMostOutside = 16, kBest = 2, kMostExchanged = 16;
-  std::vector<LayoutToPrice> outside = CutOutside(space, *bounds, defaults);
+  std::vector<LayoutToPrice> outside = ShardOutside(space, *bounds, defaults);
   const auto is_smaller = [](const LayoutToPrice& a, const LayoutToPrice& b) {
     return a.memory < b.memory;
   };
@@ -181,11 +182,12 @@ void PriceBySecondNames(const SearchContext& context,
   price(outside);
 
   AllToAllLayouts exchanger(dimensions, space, *bounds);
-  for (const Finding& finding : findings.Best(kBest)) {
-    if (finding.space == &space) exchanger.AddNextTo(finding.roles);
+  for (const PricedLayout& candidate : frontier.Best(kBest)) {
+    if (candidate.space == &space) exchanger.AddNextTo(candidate.roles);
   }
   price(exchanger.Take());
-  for (const MeshSearch::Default& found : defaults) exchanger.Add(found.cuts);
+  for (const MeshSearch::Default& found : defaults)
+    exchanger.Add(found.sharded);
   std::vector<LayoutToPrice> exchanged = exchanger.Take();
   std::stable_sort(exchanged.begin(), exchanged.end(),
                    [](const LayoutToPrice& a, const LayoutToPrice& b) {
@@ -194,10 +196,10 @@ void PriceBySecondNames(const SearchContext& context,
   // First those that fit, by compute time, then the smallest.
   const auto too_large = std::stable_partition(
       exchanged.begin(), exchanged.end(), [&](const LayoutToPrice& layout) {
-        return findings.MayFit(layout.memory);
+        return frontier.MayFit(layout.memory);
       });
   std::stable_sort(too_large, exchanged.end(), is_smaller);
-  if (!findings.Best(1).empty()) exchanged.erase(too_large, exchanged.end());
+  if (!frontier.Best(1).empty()) exchanged.erase(too_large, exchanged.end());
   if (exchanged.size() > kMostExchanged) exchanged.resize(kMostExchanged);
   price(exchanged);
 }

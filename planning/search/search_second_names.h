@@ -15,7 +15,7 @@ namespace mtf::internal {
 //
 //   outside    dimensions sharded only outside of layers, wherever possible, in
 //              the smallest layouts: sequence parallelism
-//   exchanged  an ExchangeInside over some of the axes, with optimizer state
+//   exchanged  an InnerAllToAll over some of the axes, with optimizer state
 //   and
 //              parameters replicated or sharded as far as possible: all-to-all
 //              attention; over one axis also next to the best layouts found

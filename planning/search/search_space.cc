@@ -103,9 +103,9 @@ Neighbours FindNeighbours(const SearchStep& step,
   return result;
 }
 
-std::vector<OutsideOfLayers> FindOutside(
+std::vector<OuterSharding> FindOutside(
     const SearchStep& step, const std::vector<std::string>& dimensions) {
-  std::vector<OutsideOfLayers> outside(dimensions.size());
+  std::vector<OuterSharding> outside(dimensions.size());
   const auto place = [&](const std::string& name) {
     return std::find(dimensions.begin(), dimensions.end(), name) -
            dimensions.begin();
@@ -134,7 +134,7 @@ std::vector<OutsideOfLayers> FindOutside(
 }
 
 // Those that lower by themselves: what leaves is cut nowhere together.
-std::vector<ExchangeInside> FindExchanges(
+std::vector<InnerAllToAll> FindAllToAlls(
     const SearchStep& step, const std::vector<std::string>& dimensions) {
   const Graph& graph = step.graph();
   // Second names by the dimension that they are in the end.
@@ -161,29 +161,29 @@ std::vector<ExchangeInside> FindExchanges(
                                 operation->shape().Contains(b);
                        });
   };
-  std::vector<ExchangeInside> exchanges;
+  std::vector<InnerAllToAll> all_to_alls;
   for (const Second& enters : seconds) {
-    ExchangeInside exchange;
-    exchange.enters = enters.dim;
-    exchange.second_name = enters.name;
+    InnerAllToAll all_to_all;
+    all_to_all.enters = enters.dim;
+    all_to_all.second_name = enters.name;
     for (const Second& other : seconds) {
       if (other.dim == enters.dim || !meet(enters.name, other.name)) continue;
-      exchange.leave |= Bit(other.dim);
-      exchange.second_names.emplace_back(other.dim, other.name);
+      all_to_all.leave |= Bit(other.dim);
+      all_to_all.second_names.emplace_back(other.dim, other.name);
     }
-    if (exchange.leave == 0) continue;
+    if (all_to_all.leave == 0) continue;
     std::string rules = absl::StrCat(enters.name, ":axis\n");
-    for (const auto& [dim, second] : exchange.second_names) {
+    for (const auto& [dim, second] : all_to_all.second_names) {
       absl::StrAppend(&rules, second, ":replicated\n");
     }
     for (size_t dim = 0; dim < dimensions.size(); ++dim) {
-      if (exchange.leave >> dim & 1) {
+      if (all_to_all.leave >> dim & 1) {
         absl::StrAppend(&rules, dimensions[dim], ":axis\n");
       }
     }
-    if (Lowers(step, rules)) exchanges.push_back(std::move(exchange));
+    if (Lowers(step, rules)) all_to_alls.push_back(std::move(all_to_all));
   }
-  return exchanges;
+  return all_to_alls;
 }
 
 // The dimensions of variables of one kind.
@@ -269,14 +269,14 @@ void MakeRoles(const SearchDimensions& dimensions, bool restricted,
     of_parameters.dims &= ~dimensions.minor;
     of_optimizer.dims &= ~dimensions.minor;
   }
-  std::vector<DimSet> cuts;
-  AddSets(dimensions.defaults, 0, false, 0, 0, cuts);
-  for (DimSet cut : cuts) {
+  std::vector<DimSet> sharded;
+  AddSets(dimensions.defaults, 0, false, 0, 0, sharded);
+  for (DimSet set : sharded) {
     space.groups.push_back(static_cast<int>(space.roles.size()));
     std::vector<DimSet> parameters, optimizer;
-    AddSets(of_parameters, cut & of_parameters.ruled, restricted, 0, 0,
+    AddSets(of_parameters, set & of_parameters.ruled, restricted, 0, 0,
             parameters);
-    AddSets(of_optimizer, cut & of_optimizer.ruled, restricted, 0, 0,
+    AddSets(of_optimizer, set & of_optimizer.ruled, restricted, 0, 0,
             optimizer);
     for (DimSet p : parameters) {
       for (DimSet o : optimizer) {
@@ -284,7 +284,7 @@ void MakeRoles(const SearchDimensions& dimensions, bool restricted,
         // would be gathered for it.
         if (restricted && p != 0 && p != (o & of_parameters.dims)) continue;
         if (space.roles.size() > kMostRoles) break;
-        space.roles.push_back({cut, p, o});
+        space.roles.push_back({set, p, o});
       }
     }
   }
@@ -318,7 +318,7 @@ absl::StatusOr<SearchDimensions> FindSearchDimensions(
   // Who names the dimensions to cut wants rules for no others.
   if (options.dimensions.empty()) {
     found.outside = FindOutside(step, found.names);
-    found.exchanges = FindExchanges(step, found.names);
+    found.all_to_alls = FindAllToAlls(step, found.names);
   }
   found.parameters.clash.assign(count, 0);
   found.optimizer.clash.assign(count, 0);
@@ -344,7 +344,7 @@ absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
   }
   space.dimensions = dimensions.names;
   space.outside = dimensions.outside;
-  space.exchanges = dimensions.exchanges;
+  space.all_to_alls = dimensions.all_to_alls;
   MakeRoles(dimensions, /*restricted=*/false, space);
   if (IsLarge(space.size(), dimensions.num_layers, options) &&
       options.sections) {
@@ -365,13 +365,13 @@ AxisRoles RolesOf(const SearchSpace& space, const Roles& roles) {
   return result;
 }
 
-bool MayCutOutside(const std::vector<OutsideOfLayers>& outside, int dim,
-                   const AxisRole& role) {
+bool CanShardOutside(const std::vector<OuterSharding>& outside, int dim,
+                     const AxisRole& role) {
   return !outside[dim].second_names.empty() &&
          (role.by_first_name() & (outside[dim].clash | Bit(dim))) == 0;
 }
 
-void CutOutside(int dim, AxisRole& role) {
+void ShardOutside(int dim, AxisRole& role) {
   role.outside |= Bit(dim);
   role.parameters &= ~Bit(dim);
   role.optimizer &= ~Bit(dim);
@@ -402,7 +402,7 @@ std::string RulesText(const SearchSpace& space, const AxisRoles& roles) {
     if (axes.empty()) continue;
     text += rule(space.dimensions[dim], axes);
     const std::vector<std::string> inside =
-        axes_of(dim, [](const AxisRole& role) { return role.cuts; });
+        axes_of(dim, [](const AxisRole& role) { return role.sharded; });
     if (inside == axes) continue;
     for (const std::string& second : space.outside[dim].second_names) {
       text += rule(second, inside);
@@ -410,22 +410,22 @@ std::string RulesText(const SearchSpace& space, const AxisRoles& roles) {
   }
   // What is exchanged: each second name with its axes there.
   std::map<std::string, std::vector<std::string>> exchanged;
-  for (size_t e = 0; e < space.exchanges.size(); ++e) {
-    const ExchangeInside& exchange = space.exchanges[e];
+  for (size_t e = 0; e < space.all_to_alls.size(); ++e) {
+    const InnerAllToAll& all_to_all = space.all_to_alls[e];
     const auto takes_part = [e](const AxisRole& role) {
-      return role.exchange == static_cast<int>(e);
+      return role.all_to_all == static_cast<int>(e);
     };
     if (std::none_of(roles.axes.begin(), roles.axes.end(), takes_part)) {
       continue;
     }
-    for (const auto& [dim, second] : exchange.second_names) {
+    for (const auto& [dim, second] : all_to_all.second_names) {
       exchanged[second] = axes_of(dim, [&](const AxisRole& role) {
-        return takes_part(role) ? DimSet{0} : role.cuts;
+        return takes_part(role) ? DimSet{0} : role.sharded;
       });
     }
-    exchanged[exchange.second_name] =
-        axes_of(exchange.enters, [&](const AxisRole& role) {
-          return takes_part(role) ? Bit(exchange.enters) : role.cuts;
+    exchanged[all_to_all.second_name] =
+        axes_of(all_to_all.enters, [&](const AxisRole& role) {
+          return takes_part(role) ? Bit(all_to_all.enters) : role.sharded;
         });
   }
   for (const auto& [second, axes] : exchanged) text += rule(second, axes);

@@ -30,14 +30,14 @@ struct Neighbours {
 
 // How a dimension is cut outside of layers alone, as the length is in sequence
 // parallelism: its second names, which it has inside, keep the axes it had.
-struct OutsideOfLayers {
+struct OuterSharding {
   std::vector<std::string> second_names;  // none: it has one name everywhere
   DimSet clash = 0;  // what then cannot be cut over the same axis
 };
 
 // How one dimension takes over the axes of others where all have second names:
 // within attention, say, heads are cut instead of the lengths (all-to-all).
-struct ExchangeInside {
+struct InnerAllToAll {
   int enters = 0;                                         // the dimension
   std::string second_name;                                // of it there
   DimSet leave = 0;                                       // the others
@@ -49,8 +49,8 @@ struct SearchDimensions {
   std::vector<std::string> names;
   int64_t num_layers = 1;  // of the model
   Neighbours defaults, parameters, optimizer;
-  std::vector<OutsideOfLayers> outside;  // by dimension
-  std::vector<ExchangeInside> exchanges;
+  std::vector<OuterSharding> outside;  // by dimension
+  std::vector<InnerAllToAll> all_to_alls;
   // What a restricted space leaves out of the scoped sections: dimensions that
   // always stand beside a larger one, as heads and d_kv, and those of less than
   // a hundredth of all that is stored.
@@ -73,17 +73,17 @@ absl::StatusOr<SearchDimensions> FindSearchDimensions(
 // What one mesh axis cuts. The scoped sections cut what the default one does
 // and these besides.
 struct AxisRole {
-  DimSet cuts = 0;
+  DimSet sharded = 0;
   DimSet parameters = 0;
   DimSet optimizer = 0;
   // Cut outside of layers and not inside. No role of a SearchSpace does.
   DimSet outside = 0;
   // What is exchanged over it, a place in SearchSpace::exchanges, or -1. It
   // then cuts what leaves. Nor does a role of a SearchSpace do that.
-  int exchange = -1;
+  int all_to_all = -1;
 
   // What rules of the default section without a second name say.
-  DimSet by_first_name() const { return cuts | outside; }
+  DimSet by_first_name() const { return sharded | outside; }
   friend bool operator==(const AxisRole&, const AxisRole&) = default;
 };
 
@@ -91,8 +91,8 @@ struct SearchSpace {
   Mesh mesh;
   std::vector<int> axes;  // those of the mesh with more than one device
   std::vector<std::string> dimensions;
-  std::vector<OutsideOfLayers> outside;  // by dimension
-  std::vector<ExchangeInside> exchanges;
+  std::vector<OuterSharding> outside;  // by dimension
+  std::vector<InnerAllToAll> all_to_alls;
   // What an axis may do, the same for each. Grouped by `cuts`: those of group g
   // are roles[groups[g]] to roles[groups[g + 1]].
   std::vector<AxisRole> roles;
@@ -115,7 +115,7 @@ struct AxisRoles {
   // Parameters that are gathered for use are kept for the next use.
   bool keep_gathered = false;
 
-  bool cuts_parameters() const {
+  bool shards_parameters() const {
     for (const AxisRole& role : axes) {
       if (role.parameters != 0) return true;
     }
@@ -125,7 +125,7 @@ struct AxisRoles {
   // names. No layout of a SearchSpace does that.
   bool by_second_names() const {
     for (const AxisRole& role : axes) {
-      if (role.outside != 0 || role.exchange >= 0) return true;
+      if (role.outside != 0 || role.all_to_all >= 0) return true;
     }
     return false;
   }
@@ -135,10 +135,10 @@ struct AxisRoles {
 AxisRoles RolesOf(const SearchSpace& space, const Roles& roles);
 
 // Whether dimension `dim` can be cut over an axis of `role` outside of layers.
-bool MayCutOutside(const std::vector<OutsideOfLayers>& outside, int dim,
-                   const AxisRole& role);
+bool CanShardOutside(const std::vector<OuterSharding>& outside, int dim,
+                     const AxisRole& role);
 // Cuts it there, which also cuts what rests in shards.
-void CutOutside(int dim, AxisRole& role);
+void ShardOutside(int dim, AxisRole& role);
 
 // The rules of a layout, a line each, with sections.
 std::string RulesText(const SearchSpace& space, const AxisRoles& roles);

@@ -24,8 +24,9 @@ constexpr int64_t kSizes[] = {int64_t{1} << 20, int64_t{1} << 24,
                               int64_t{1} << 36};
 
 // What moves, as in LayoutTraffic, and how many bytes of it.
-using Move = std::tuple<DimSet, CollectiveKind, bool, bool, int64_t, uint64_t>;
-using Moves = std::map<Move, double>;
+using TransferKey =
+    std::tuple<DimSet, CollectiveKind, bool, bool, int64_t, uint64_t>;
+using TransferBytes = std::map<TransferKey, double>;
 
 // Which collectives nothing can hide: a kernel makes the operand, the next
 // kernel of the program reads the result, so between the two nothing computes.
@@ -87,9 +88,10 @@ std::vector<bool> FindWaits(const Program& program, double& stops) {
   return waits;
 }
 
-Moves MovesOf(const SearchStep& step, const Program& program,
-              const std::vector<std::string>& dimensions, double& stops) {
-  Moves moves;
+TransferBytes TransfersOf(const SearchStep& step, const Program& program,
+                          const std::vector<std::string>& dimensions,
+                          double& stops) {
+  TransferBytes moves;
   const std::vector<bool> waits = FindWaits(program, stops);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
@@ -116,7 +118,7 @@ Moves MovesOf(const SearchStep& step, const Program& program,
 }
 
 // Of the whole step, from what stands for it.
-RoleTraffic InOrder(const std::vector<Moves>& moves,
+RoleTraffic InOrder(const std::vector<TransferBytes>& moves,
                     const std::vector<double>& stops, double place) {
   RoleTraffic traffic;
   for (const auto& [move, bytes] : InLine(moves.front(), moves.back(), place)) {
@@ -135,8 +137,8 @@ bool IsReduction(CollectiveKind kind) {
          kind == CollectiveKind::kReduceScatter;
 }
 
-AxisTraffic TrafficOf(const SearchStep& step, const SearchSpace& space,
-                      int64_t size) {
+AxisTraffic AxisTrafficOf(const SearchStep& step, const SearchSpace& space,
+                          int64_t size) {
   SearchSpace alone;
   alone.mesh = *Mesh::Parse(absl::StrCat("axis:", size));
   alone.axes = {0};
@@ -147,7 +149,7 @@ AxisTraffic TrafficOf(const SearchStep& step, const SearchSpace& space,
   const double place = step.position();
   ParallelFor(space.roles.size(), [&](size_t role) {
     const std::string rules = RulesText(alone, {{space.roles[role]}});
-    std::vector<Moves> once, repeated;
+    std::vector<TransferBytes> once, repeated;
     std::vector<double> stops_once, stops_repeated;
     for (const FewLayers* few : step.Representatives()) {
       once.emplace_back();
@@ -155,7 +157,7 @@ AxisTraffic TrafficOf(const SearchStep& step, const SearchSpace& space,
       stops_once.push_back(0);
       stops_repeated.push_back(0);
       const auto moves = [&](const Program& lowered, double& stops) {
-        return MovesOf(step, lowered, space.dimensions, stops);
+        return TransfersOf(step, lowered, space.dimensions, stops);
       };
       // Before collectives are bucketed: each value still stands alone.
       LowerOptions options = {.last_pass = "regather_parameters"};
@@ -178,7 +180,7 @@ AxisTraffic TrafficOf(const SearchStep& step, const SearchSpace& space,
 const AxisTraffic& TrafficTable::Get(const SearchStep& step,
                                      const SearchSpace& space, int64_t size) {
   const auto [entry, inserted] = known_.try_emplace({size, space.restricted});
-  if (inserted) entry->second = TrafficOf(step, space, size);
+  if (inserted) entry->second = AxisTrafficOf(step, space, size);
   return entry->second;
 }
 

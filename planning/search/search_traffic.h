@@ -47,10 +47,10 @@ struct AxisTraffic {
 // What each role of an axis of `size` devices moves where there is no other
 // axis. A pure function of its arguments; a role that does not lower moves
 // nothing.
-AxisTraffic TrafficOf(const SearchStep& step, const SearchSpace& space,
-                      int64_t size);
+AxisTraffic AxisTrafficOf(const SearchStep& step, const SearchSpace& space,
+                          int64_t size);
 
-// TrafficOf for the meshes of one search, each computed once.
+// AxisTrafficOf for the meshes of one search, each computed once.
 class TrafficTable {
  public:
   const AxisTraffic& Get(const SearchStep& step, const SearchSpace& space,

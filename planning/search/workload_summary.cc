@@ -13,10 +13,11 @@ namespace mtf::internal {
 namespace {
 
 // Fills in the amounts of one program.
-class Counter {
+class WorkloadCounter {
  public:
-  Counter(const SearchStep& step, const Program& program,
-          const MachinePlan& plan, const std::vector<std::string>& dimensions)
+  WorkloadCounter(const SearchStep& step, const Program& program,
+                  const MachinePlan& plan,
+                  const std::vector<std::string>& dimensions)
       : step_(step),
         program_(program),
         dimensions_(dimensions),
@@ -36,7 +37,7 @@ class Counter {
     AddKernels();
     AddVariables();
     AddSaved();
-    return std::move(amounts_);
+    return std::move(workload_);
   }
 
  private:
@@ -91,8 +92,9 @@ class Counter {
       for (const Dimension& dim : x) {
         if (y.Contains(dim.name)) shared = shared.With(dim);
       }
-      amounts_.matmuls[{first.dtype, SizesOf(shared, &z), SizesOf(x, &z, &y),
-                        SizesOf(y, &z, &x), SizesOf(shared, nullptr, &z)}] += 1;
+      workload_.matmuls[{first.dtype, SizesOf(shared, &z), SizesOf(x, &z, &y),
+                         SizesOf(y, &z, &x), SizesOf(shared, nullptr, &z)}] +=
+          1;
     }
   }
 
@@ -130,10 +132,10 @@ class Counter {
       const auto add = [&](int value) {
         const Sizes sizes = SizesOf(program_.values[value].shape);
         // A cast of a parameter or of a gradient may work on the shard at rest.
-        Amount& maps = Updates(instruction) ? amounts_.update_maps
+        Amount& maps = Updates(instruction) ? workload_.update_maps
                        : variables.contains(DimsOf(sizes))
-                           ? amounts_.parameter_maps
-                           : amounts_.maps;
+                           ? workload_.parameter_maps
+                           : workload_.maps;
         maps[sizes] += BytesOf(value);
       };
       for (int value : instruction.operands) {
@@ -144,15 +146,15 @@ class Counter {
         if (leaves[value]) add(value);
       }
     }
-    amounts_.kernels = static_cast<double>(launched.size());
+    workload_.kernels = static_cast<double>(launched.size());
   }
 
   void AddVariables() {
     for (const VariableInfo& variable : step_.graph().variables()) {
       if (program_.FindVariable(variable.name) == nullptr) continue;
       Amount& bytes = variable.kind == VariableKind::kParameter
-                          ? amounts_.parameters
-                          : amounts_.states;
+                          ? workload_.parameters
+                          : workload_.states;
       bytes[SizesOf(variable.shape)] += static_cast<double>(
           variable.shape.num_elements() * DTypeSize(variable.dtype));
     }
@@ -223,7 +225,7 @@ class Counter {
     }
     for (const auto& [value, life] : lives) {
       if (life.begin <= place && place < life.end && !life.is_gradient) {
-        amounts_.saved[Sizes(life.sizes.begin(), life.sizes.end())] +=
+        workload_.saved[Sizes(life.sizes.begin(), life.sizes.end())] +=
             BytesOf(value);
       }
     }
@@ -268,7 +270,7 @@ class Counter {
     for (const auto& [value, reads] : all) {
       if (!reads.before || !reads.behind) continue;
       const Shape& shape = program_.values[value].shape;
-      amounts_.kept[SizesOf(shape)] +=
+      workload_.kept[SizesOf(shape)] +=
           static_cast<double>(shape.num_elements() * reads.bytes);
     }
   }
@@ -278,7 +280,7 @@ class Counter {
   const std::vector<std::string>& dimensions_;
   std::vector<bool> fused_;   // instructions of fused attention
   std::vector<bool> inside_;  // values that the plan has no memory for
-  WorkloadSummary amounts_;
+  WorkloadSummary workload_;
 };
 
 }  // namespace
@@ -291,13 +293,13 @@ DimSet DimsOf(const Sizes& sizes) {
   return set;
 }
 
-WorkloadSummary AmountsOf(const SearchStep& step, const Program& program,
-                          const MachinePlan& plan,
-                          const std::vector<std::string>& dimensions) {
-  return Counter(step, program, plan, dimensions).Count();
+WorkloadSummary SummarizeProgram(const SearchStep& step, const Program& program,
+                                 const MachinePlan& plan,
+                                 const std::vector<std::string>& dimensions) {
+  return WorkloadCounter(step, program, plan, dimensions).Count();
 }
 
-absl::StatusOr<WorkloadSummary> AmountsOfStep(
+absl::StatusOr<WorkloadSummary> SummarizeStep(
     const SearchStep& step, const std::vector<std::string>& dimensions,
     const SearchPrices& prices) {
   std::vector<WorkloadSummary> parts;
@@ -306,7 +308,7 @@ absl::StatusOr<WorkloadSummary> AmountsOfStep(
         Program lowered,
         step.Lower(Mesh(), "", few, {.last_pass = prices.LastPass()}));
     const MachinePlan plan = prices.Plan(lowered);
-    parts.push_back(AmountsOf(step, lowered, plan, dimensions));
+    parts.push_back(SummarizeProgram(step, lowered, plan, dimensions));
   }
   const double place = step.position();
   const WorkloadSummary &low = parts.front(), &high = parts.back();

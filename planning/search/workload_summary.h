@@ -47,13 +47,13 @@ struct WorkloadSummary {
 
 // Of a program that was lowered on one device and planned so. Of attention that
 // its plan fuses only what goes in and out counts: a layout may leave it fused.
-WorkloadSummary AmountsOf(const SearchStep& step, const Program& program,
-                          const MachinePlan& plan,
-                          const std::vector<std::string>& dimensions);
+WorkloadSummary SummarizeProgram(const SearchStep& step, const Program& program,
+                                 const MachinePlan& plan,
+                                 const std::vector<std::string>& dimensions);
 
 // Of the whole step. That of a deep one follows from its few layers: an amount
 // grows by the same with every layer.
-absl::StatusOr<WorkloadSummary> AmountsOfStep(
+absl::StatusOr<WorkloadSummary> SummarizeStep(
     const SearchStep& step, const std::vector<std::string>& dimensions,
     const SearchPrices& prices = {});
 

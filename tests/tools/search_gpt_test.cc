@@ -211,29 +211,29 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
     space->roles.resize(40);
     space->groups = {0, 40};
   }
-  const auto amounts =
-      internal::AmountsOfStep(step, dimensions->names, prices_);
-  ASSERT_OK(amounts);
+  const auto workload =
+      internal::SummarizeStep(step, dimensions->names, prices_);
+  ASSERT_OK(workload);
   const internal::FewLayers& few_layers = *step.Representatives()[0];
   EXPECT_THAT(
       few_layers.left_out_layers,
       UnorderedElementsAre(Pair("layer_", 5.0), Pair("adamw/layer_", 5.0)));
   internal::TrafficTable traffic;
-  const internal::SearchBounds bounds(step, *amounts, *space, prices_, traffic);
+  const internal::SearchBounds bounds(step, *workload, *space, prices_, traffic);
   int tried = 0;
   double nearness = 0;
   for (int i = 0; i < 150; ++i) {
     internal::Roles roles;
-    std::vector<internal::DimSet> cuts;
+    std::vector<internal::DimSet> sharded;
     for (int axis = 0; axis < 3; ++axis) {
       roles.push_back(static_cast<int>(random() % space->roles.size()));
-      cuts.push_back(space->roles[roles.back()].cuts);
+      sharded.push_back(space->roles[roles.back()].sharded);
     }
     internal::AxisRoles rules = RolesOf(*space, roles);
-    rules.keep_gathered = rules.cuts_parameters() && i % 2 == 0;
+    rules.keep_gathered = rules.shards_parameters() && i % 2 == 0;
     const std::string text = RulesText(*space, rules);
     const auto bound =
-        bounds.Of(roles, bounds.ComputeSeconds(cuts), rules.keep_gathered);
+        bounds.Of(roles, bounds.ComputeSeconds(sharded), rules.keep_gathered);
     const auto layout = LayoutRules::Parse(text, "test");
     ASSERT_OK(layout);
     const auto binding = BindLayout(*step_.graph, mesh, *layout);

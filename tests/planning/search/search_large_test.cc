@@ -126,8 +126,8 @@ TEST_P(LargeSearch, NoChangeOfOneRuleIsFaster) {
       }
       internal::AxisRole& role = roles.axes[i];
       const internal::DimSet bit = internal::DimSet{1} << dim;
-      if (rule.section == RuleSection::kDefault) role.cuts |= bit;
-      if ((role.cuts & bit) != 0) continue;
+      if (rule.section == RuleSection::kDefault) role.sharded |= bit;
+      if ((role.sharded & bit) != 0) continue;
       if (rule.section == RuleSection::kParameters) role.parameters |= bit;
       if (rule.section == RuleSection::kOptimizer) role.optimizer |= bit;
     }
@@ -149,14 +149,14 @@ TEST_P(LargeSearch, NoChangeOfOneRuleIsFaster) {
 TEST_P(LargeSearch, IsCutShortOnlyWhereItSaysSo) {
   options_.most_lowered = 2;
   options_.keep = 1;
-  const auto cut = SearchRules({&graph_, targets_}, mesh_, prices_, options_);
-  ASSERT_OK(cut);
-  const std::string text = SummaryText(*cut);
-  if (cut->complete) {
+  const auto set = SearchRules({&graph_, targets_}, mesh_, prices_, options_);
+  ASSERT_OK(set);
+  const std::string text = SummaryText(*set);
+  if (set->complete) {
     EXPECT_THAT(text, Not(HasSubstr("cut short")));
   } else {
     EXPECT_THAT(text, HasSubstr("cut short: there may be better ones"));
-    EXPECT_FALSE(cut->searched_in_full);
+    EXPECT_FALSE(set->searched_in_full);
   }
 }
 

@@ -154,18 +154,19 @@ TEST_P(Search, BoundsHoldForEveryLayout) {
   ASSERT_OK(dimensions);
   const auto space = internal::MakeSearchSpace(*dimensions, mesh_, options_);
   ASSERT_OK(space);
-  const auto amounts =
-      internal::AmountsOfStep(step, dimensions->names, prices_);
-  ASSERT_OK(amounts);
+  const auto workload =
+      internal::SummarizeStep(step, dimensions->names, prices_);
+  ASSERT_OK(workload);
   internal::TrafficTable traffic;
-  const internal::SearchBounds bounds(step, *amounts, *space, prices_, traffic);
+  const internal::SearchBounds bounds(step, *workload, *space, prices_,
+                                      traffic);
   internal::Roles roles(space->axes.size(), 0);
   for (;;) {
-    std::vector<internal::DimSet> cuts;
-    for (int role : roles) cuts.push_back(space->roles[role].cuts);
+    std::vector<internal::DimSet> sharded;
+    for (int role : roles) sharded.push_back(space->roles[role].sharded);
     internal::AxisRoles layout = RolesOf(*space, roles);
     for (bool once : {false, true}) {
-      if (once && !layout.cuts_parameters()) continue;
+      if (once && !layout.shards_parameters()) continue;
       layout.keep_gathered = once;
       const std::string text = RulesText(*space, layout);
       const auto rules = LayoutRules::Parse(text, "test");
@@ -175,7 +176,7 @@ TEST_P(Search, BoundsHoldForEveryLayout) {
       auto program = Lower(graph_, *binding, targets_, {.verify = false});
       ASSERT_OK(program) << text;
       const MachinePlan plan = prices_.Plan(*program);
-      const auto bound = bounds.Of(roles, bounds.ComputeSeconds(cuts), once);
+      const auto bound = bounds.Of(roles, bounds.ComputeSeconds(sharded), once);
       const double most = prices_.step(*program, plan).seconds * (1 + 1e-9);
       EXPECT_LE(bound.seconds, most) << text;
       EXPECT_LE(bound.memory,

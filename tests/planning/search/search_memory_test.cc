@@ -26,17 +26,18 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-TEST(MatchPlaces, APartPutInMatchesFromBothEnds) {
+TEST(MatchPositions, APartPutInMatchesFromBothEnds) {
   // a (b c) d against a (b c) (b c) d.
-  EXPECT_THAT(MatchPlaces({1, 2, 3, 4}, {1, 2, 3, 2, 3, 4}),
+  EXPECT_THAT(MatchPositions({1, 2, 3, 4}, {1, 2, 3, 2, 3, 4}),
               UnorderedElementsAre(Pair(0, 0), Pair(1, 1), Pair(2, 2),
                                    Pair(3, 5), Pair(2, 4), Pair(1, 3)));
-  EXPECT_THAT(MatchPlaces({1, 2}, {1, 2}), ElementsAre(Pair(0, 0), Pair(1, 1)));
+  EXPECT_THAT(MatchPositions({1, 2}, {1, 2}),
+              ElementsAre(Pair(0, 0), Pair(1, 1)));
 }
 
-TEST(MatchPlaces, NothingMatchesWhereAPartIsMissing) {
-  EXPECT_THAT(MatchPlaces({1, 2, 3}, {1, 3}), IsEmpty());
-  EXPECT_THAT(MatchPlaces({1, 2}, {2, 1}), IsEmpty());
+TEST(MatchPositions, NothingMatchesWhereAPartIsMissing) {
+  EXPECT_THAT(MatchPositions({1, 2, 3}, {1, 3}), IsEmpty());
+  EXPECT_THAT(MatchPositions({1, 2}, {2, 1}), IsEmpty());
 }
 
 TEST(MostHeld, TheHighestLineNeedNotBeTheHighestOfTheFew) {
@@ -77,7 +78,7 @@ Counts Compare(const std::string& mesh_text, bool sections) {
     for (size_t axis = 0; axis < space->axes.size(); ++axis) {
       roles.axes.push_back(space->roles[random() % space->roles.size()]);
     }
-    roles.keep_gathered = roles.cuts_parameters() && i % 2 == 0;
+    roles.keep_gathered = roles.shards_parameters() && i % 2 == 0;
     const std::string text = RulesText(*space, roles);
     std::vector<HeldBytes> held;
     int64_t arena = 0;
