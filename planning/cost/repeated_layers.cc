@@ -304,7 +304,7 @@ int RepeatedLayers::num_layers() const {
 // Finds the longest run among the layers of one scope, by the shortest period
 // that serves.
 void RepeatedLayers::FindRuns(int begin, int end) {
-  constexpr int kMostPeriod = 4;
+  constexpr int kMostPeriod = 4, kFewestRepeats = 3;
   Run best;
   for (int period = 1; period <= kMostPeriod; ++period) {
     for (int first = begin; first + period < end;) {
@@ -315,14 +315,15 @@ void RepeatedLayers::FindRuns(int begin, int end) {
         ++last;
       }
       const int repeats = (last - first) / period + 1;
-      if (repeats * period > best.repeats * best.period) {
+      if (repeats >= kFewestRepeats &&
+          repeats * period > best.repeats * best.period) {
         best = {first, period, repeats, 0};
       }
       first = last + 1;
     }
     if (2 * best.repeats * best.period > end - begin) break;
   }
-  if (best.repeats < 3) return;
+  if (best.repeats == 0) return;
   for (int i = 0; i < best.period; ++i) {
     best.operations +=
         static_cast<int>(layers_[best.first + i].operations.size());

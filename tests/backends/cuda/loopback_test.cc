@@ -248,11 +248,11 @@ TEST(LoopbackKernels, SixteenBitFloatsAreSummedInRankOrderAndRoundedOnce) {
   const std::string text = LoopbackSource(call, 8).text;
   EXPECT_EQ(text.substr(0, BasicText().size()), BasicText());
   EXPECT_EQ(text.substr(BasicText().size()), R"(
-constexpr int kPlaces = 3;
+constexpr int kRanks = 3;
 typedef BF16 Element;
 struct Pointers {
-  const Element* in[kPlaces];
-  Element* out[kPlaces];
+  const Element* in[kRanks];
+  Element* out[kRanks];
 };
 
 template <int n>
@@ -270,7 +270,7 @@ __device__ inline Pack<Element, n> Combined(const Pointers& p, i64 i) {
   const Pack<Element, n> first = At<n>(p.in[0], i);
   for (int j = 0; j < n; ++j) total[j] = Value(first.at[j]);
 #pragma unroll
-  for (int q = 1; q < kPlaces; ++q) {
+  for (int q = 1; q < kRanks; ++q) {
     const Pack<Element, n> next = At<n>(p.in[q], i);
     for (int j = 0; j < n; ++j) {
       const auto x = total[j], y = F(Value(next.at[j]));
@@ -286,7 +286,7 @@ template <int n>
 __device__ inline void Move(const Pointers& p, i64 packs, i64 i) {
   const Pack<Element, n> result = Combined<n>(p, i);
 #pragma unroll
-  for (int q = 0; q < kPlaces; ++q) At<n>(p.out[q], i) = result;
+  for (int q = 0; q < kRanks; ++q) At<n>(p.out[q], i) = result;
 }
 extern "C" __global__ void all_reduce(const Element* in0, Element* out0, const Element* in1, Element* out1, const Element* in2, Element* out2, i64 count) {
   const Pointers p = {{in0, in1, in2}, {out0, out1, out2}};
