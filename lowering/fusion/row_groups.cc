@@ -20,7 +20,7 @@ constexpr size_t kMaxMembers = 48;
 constexpr int kMaxRowSums = 4;
 constexpr int64_t kMaxSummedColumns = 8192;
 // Columns are counted by an int that may exceed them by one loop step.
-constexpr int64_t kMaxColumns = int64_t{1} << 30;
+constexpr int64_t kMaxGroupColumns = int64_t{1} << 30;
 
 // The rows of a group: its columns are the `columns` innermost dimensions of
 // `shape`.
@@ -60,7 +60,7 @@ std::optional<RowSpace> RowsOf(const Program& program,
   for (int i = 0; i < rank; ++i) {
     if (space.local[i] == 0) return std::nullopt;
     if (i >= rank - space.columns) columns *= space.local[i];
-    if (columns > kMaxColumns) return std::nullopt;
+    if (columns > kMaxGroupColumns) return std::nullopt;
   }
   return space;
 }

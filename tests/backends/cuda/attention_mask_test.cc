@@ -210,7 +210,7 @@ TEST(AttentionMaskKernels, CompileForEveryGpu) {
   }
   int compiled = 0;
   for (const auto& [name, text] : runtime->kernels()) {
-    if (name != "attention_bias" && name != "blind_rows") continue;
+    if (name != "attention_bias" && name != "masked_rows") continue;
     for (int architecture : {80, 90, 100}) {
       EXPECT_OK(CompileForGpu({name, text}, architecture)) << text;
     }
