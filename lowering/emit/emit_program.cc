@@ -13,21 +13,23 @@
 namespace mtf {
 namespace {
 
-// Whose value an operation has.
+// Maps each operation to its representative: equal operations share one, and
+// only that one is lowered.
 class Representatives {
  public:
-  explicit Representatives(absl::Span<const int> places) : places_(places) {}
+  explicit Representatives(absl::Span<const int> by_operation)
+      : by_operation_(by_operation) {}
   int of(const Tensor& tensor) const {
     const int id = tensor.operation()->id();
-    return places_.empty() ? id : places_[id];
+    return by_operation_.empty() ? id : by_operation_[id];
   }
 
  private:
-  absl::Span<const int> places_;
+  absl::Span<const int> by_operation_;
 };
 
-// The operations that `roots` depend on, by id, in their order. Of a deep model
-// few may be left, so that only these are looked at.
+// The ids of the operations that `roots` depend on, ascending. Visits only
+// those: few operations of a deep model may be needed.
 std::vector<int> Ancestors(const Graph& graph, const std::vector<Tensor>& roots,
                            const Representatives& representatives) {
   std::vector<bool> seen(graph.operations().size(), false);
@@ -53,7 +55,7 @@ std::vector<int> Ancestors(const Graph& graph, const std::vector<Tensor>& roots,
 absl::StatusOr<Program> EmitProgram(const Graph& graph,
                                     const LayoutBinding& binding,
                                     const Targets& targets,
-                                    absl::Span<const int> places) {
+                                    absl::Span<const int> by_operation) {
   MTF_RETURN_IF_ERROR(graph.status());
   MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.fetches, "fetch"));
   MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.updates, "update"));
@@ -65,7 +67,7 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
       roots.push_back(variable.initial_value);
     }
   }
-  const Representatives representatives(places);
+  const Representatives representatives(by_operation);
   const std::vector<int> needed = Ancestors(graph, roots, representatives);
 
   Program program;

@@ -14,26 +14,29 @@
 
 namespace mtf {
 
-// What a program computes. Only operations it needs are lowered.
+// What a program computes. Operations that it does not need are not lowered.
 struct Targets {
-  // Returned to the caller under their names: whole tensors, or with
-  // `fetch_shards` each rank's shard as it lies (unreduced sums are reduced).
+  // Returned to the caller under their names: global tensors, or with
+  // `fetch_shards` each rank's shard in its layout (unreduced values are
+  // reduced).
   std::vector<Tensor> fetches = {};
   bool fetch_shards = false;
-  // Assign or Group tensors whose effects are wanted.
+  // Assign or Group tensors to execute for their effect.
   std::vector<Tensor> updates = {};
   // Instead of a step: give every variable of the graph its initial value.
   bool initialize = false;
 };
 
-// Writes the operations that `targets` need as instructions over global
-// shapes. Every value gets the layout that the rules give its dimensions;
-// where an operation meets a value in another layout, or still unreduced, an
-// abstract reshard stands between them. Nothing is delayed, fused or expanded
-// here: the passes do that.
+// Writes the operations that `targets` need as instructions over global shapes.
+// Every value gets the layout that the rules give its dimensions. An operand in
+// another layout, or unreduced, is read through an abstract reshard. The passes
+// delay, fuse and expand; this function does not.
 //
-// kInvalidArgument, at the user's line, where two dimensions of one operation
-// are cut over one mesh axis.
+// `representatives` maps each operation to the one whose value it shares; if
+// empty, every operation has its own value.
+//
+// Returns kInvalidArgument with the user's line if two dimensions of one
+// operation are sharded over one mesh axis.
 absl::StatusOr<Program> EmitProgram(const Graph& graph,
                                     const LayoutBinding& binding,
                                     const Targets& targets,

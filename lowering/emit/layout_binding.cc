@@ -18,7 +18,7 @@ DimensionTable DimensionsOf(const Graph& graph) {
         if (seen.insert(dim.name).second) table.names.push_back(dim.name);
       }
     }
-    // Layers tie the same dimensions.
+    // The layers of a model tie the same dimensions.
     for (auto& tie : operation->TiedDimensions()) {
       if (ties.insert(tie).second) table.tied.push_back(std::move(tie));
     }
@@ -51,7 +51,7 @@ absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
     binding.grains.Allow(dimension, binding.rules.AllAxesOf(dimension));
   }
   for (const auto& [a, b] : dimensions.tied) binding.grains.Tie(a, b);
-  // Dimensions of size 1 are tied by nothing else.
+  // Reshapes do not tie dimensions of size 1.
   for (const auto& [second, given] : dimensions.second_names) {
     const auto first = binding.first_names.find(second);
     if (first == binding.first_names.end()) continue;

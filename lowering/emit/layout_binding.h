@@ -16,21 +16,21 @@
 
 namespace mtf {
 
-// Rules bound to a graph and a mesh: what every program of that graph shares,
-// so that variables have one layout whichever program touches them.
+// Rules bound to a graph and a mesh. All programs of a graph share one binding,
+// so that variables have the same layout in each of them.
 struct LayoutBinding {
   Mesh mesh;
   ResolvedRules rules;
   Grains grains;
-  // Of the rules; whoever plans a step to run it holds the program against it
-  // (CheckBudget). Lower does not.
+  // The budget of the rules. Lower ignores it; callers that run or explain a
+  // step check it (CheckBudget).
   Budget budget;
-  // Second names without a rule of their own, and what they are called in
-  // programs instead.
+  // Second names without a rule of their own, and the names that replace them
+  // in programs.
   absl::flat_hash_map<std::string, std::string> first_names = {};
 };
 
-// All that BindLayout wants to know of a graph, for who binds it often.
+// The dimensions of a graph, collected once for callers that bind it often.
 struct DimensionTable {
   std::vector<std::string> names;  // in the order of first use
   std::vector<std::pair<std::string, std::string>> tied;
@@ -38,8 +38,8 @@ struct DimensionTable {
 };
 DimensionTable DimensionsOf(const Graph& graph);
 
-// Resolves `rules` on `mesh` for dimensions already collected by DimensionsOf:
-// what searches call many times. Budget and notices about it are left out.
+// Resolves `rules` on `mesh` for dimensions collected by DimensionsOf. Searches
+// call this many times. The budget of the binding is not set.
 absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
                                              const Mesh& mesh,
                                              const LayoutRules& rules,

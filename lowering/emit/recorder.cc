@@ -33,19 +33,20 @@ const TensorLayout& Recorder::RuleLayout(const Shape& shape,
                                          RuleSection section) {
   const TensorLayout& layout = rule_layouts_[static_cast<size_t>(section)].Get(
       shape, [&](const Shape& each) {
-        TensorLayout made;
-        made.dims.reserve(each.rank());
+        TensorLayout by_rules;
+        by_rules.dims.reserve(each.rank());
         for (const Dimension& dim : each) {
-          made.dims.push_back(binding_.rules.AxesOf(section, dim.name));
+          by_rules.dims.push_back(binding_.rules.AxesOf(section, dim.name));
         }
-        return made;
+        return by_rules;
       });
   const Shape* shapes[] = {&shape};
   if (!layout.IsLegal() && CheckUnion(shapes)) {
-    // Only another section than the present one can clash unseen.
-    const RuleSection present = std::exchange(section_, section);
+    // CheckUnion checks the current section, which has no conflict: report the
+    // conflict of `section`.
+    const RuleSection current = std::exchange(section_, section);
     CheckUnion(shapes);
-    section_ = present;
+    section_ = current;
   }
   return layout;
 }
@@ -69,7 +70,7 @@ bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
         const LayoutRule* second = binding_.rules.RuleOf(section_, dim.name);
         std::string text = absl::StrCat(
             "dimensions \"", owner[axis]->name, "\" and \"", dim.name,
-            "\" of one operation are both cut over mesh axis \"", axis_name,
+            "\" of one operation are both sharded over mesh axis \"", axis_name,
             "\" (", program_.origins[origin_].operation, ", ",
             program_.origins[origin_].site.ToString(), ")");
         for (const Shape* each : shapes) {
@@ -98,25 +99,25 @@ Value Recorder::AddFirstResult(DType dtype, const Shape& shape,
                      : program_.AddValue(absl::StrCat(name_, suffix), dtype,
                                          shape, std::move(layout));
   reshards_.emplace_back();
-  made_by_.push_back(origin_);
+  origin_of_value_.push_back(origin_);
   Instruction& instruction = program_.instructions.back();
   instruction.results.push_back(result);
   instruction.origin = origin_;
   return {result};
 }
 
-Value Recorder::AddResult(int made, DType dtype, const Shape& shape) {
-  const int first = program_.instructions[made].results[0];
+Value Recorder::AddResult(int instruction, DType dtype, const Shape& shape) {
+  const int first = program_.instructions[instruction].results[0];
   const int result = program_.AddValue(
       name_, dtype, shape, TensorLayout(program_.values[first].layout));
   reshards_.emplace_back();
-  made_by_.push_back(origin_);
-  program_.instructions[made].results.push_back(result);
+  origin_of_value_.push_back(origin_);
+  program_.instructions[instruction].results.push_back(result);
   return {result};
 }
 
 int Recorder::FindRule(const Cause& cause) {
-  const auto place_of = [this](const LayoutRule& rule) {
+  const auto index_of = [this](const LayoutRule& rule) {
     for (size_t i = 0; i < program_.rules.size(); ++i) {
       const LayoutRule& known = program_.rules[i];
       if (known.section == rule.section && known.dimension == rule.dimension) {
@@ -126,21 +127,21 @@ int Recorder::FindRule(const Cause& cause) {
     program_.rules.push_back(rule);
     return static_cast<int>(program_.rules.size()) - 1;
   };
-  const auto cuts = [&](RuleSection section, absl::string_view dimension) {
+  const auto shards = [&](RuleSection section, absl::string_view dimension) {
     return binding_.rules.AxesOf(section, dimension).Contains(cause.axis);
   };
   for (RuleSection section : {section_, RuleSection::kParameters,
                               RuleSection::kOptimizer, RuleSection::kDefault}) {
     const LayoutRule* rule = binding_.rules.RuleOf(section, cause.dimension);
-    if (rule != nullptr && cuts(section, cause.dimension)) {
-      return place_of(*rule);
+    if (rule != nullptr && shards(section, cause.dimension)) {
+      return index_of(*rule);
     }
   }
-  // A renamed dimension is cut by the rule of the name it came from.
+  // A renamed dimension is sharded by the rule of its original name.
   for (const LayoutRule& rule : binding_.rules.rules()) {
     if (binding_.grains.Tied(rule.dimension, cause.dimension) &&
-        cuts(rule.section, rule.dimension)) {
-      return place_of(rule);
+        shards(rule.section, rule.dimension)) {
+      return index_of(rule);
     }
   }
   return -1;
@@ -148,7 +149,7 @@ int Recorder::FindRule(const Cause& cause) {
 
 int Recorder::Demand(int value, const TensorLayout& target) {
   if (program_.values[value].layout == target) return value;
-  // A sum is reduced once: whoever comes later starts from what came out.
+  // An unreduced value is reduced once; later reshards start from the result.
   int source = value;
   for (int reshard : reshards_[value]) {
     if (program_.values[reshard].layout == target) return reshard;
@@ -161,7 +162,7 @@ int Recorder::Demand(int value, const TensorLayout& target) {
 
   Instruction reshard(Opcode::kReshard);
   reshard.operands = {value};
-  const ProgramValue from = program_.values[value];  // values will move
+  const ProgramValue from = program_.values[value];  // AddValue may reallocate
   for (const Cause& cause : from.causes) {
     if ((target.unreduced >> cause.axis & 1) == 0) {
       reshard.causes.push_back(cause);
@@ -196,10 +197,12 @@ int Recorder::Demand(int value, const TensorLayout& target) {
   }
   reshards_.emplace_back();
   reshards_[value].push_back(result);
-  made_by_.push_back(made_by_[value]);
+  origin_of_value_.push_back(origin_of_value_[value]);
   reshard.results = {result};
-  // A sum is explained by whoever left it pending, a gather by its reader.
-  reshard.origin = from.layout.unreduced != 0 ? made_by_[value] : origin_;
+  // A reduction is attributed to the operation that left the value unreduced, a
+  // gather to the operation that reads it.
+  reshard.origin =
+      from.layout.unreduced != 0 ? origin_of_value_[value] : origin_;
   program_.instructions.push_back(std::move(reshard));
   return result;
 }

@@ -18,20 +18,20 @@
 
 namespace mtf {
 
-// The emitter that stands between operations and the program. Each call
-// appends instructions whose operands are in the layout that the rules give
-// their dimensions; `Demand` puts a reshard where they are not.
+// The emitter that writes operations as instructions of a program. Each call
+// appends an instruction whose operands are in the layout that the rules give
+// their dimensions, after reshards of those that are not (Demand).
 class Recorder : public Emitter {
  public:
   Recorder(const LayoutBinding& binding, Program& program);
 
-  // Calls that follow are made for `operation`.
+  // The calls that follow are made by `operation`.
   void Begin(const Operation& operation);
-  // Calls that follow are made for the caller of the program, not for an
-  // operation: fetches and initial values.
+  // The calls that follow are made for fetches and initial values, not by an
+  // operation: the rules of the default section apply.
   void BeginFetch(const Operation& operation);
 
-  // OK, or the first error with the user's line.
+  // OK, or the first error, which states the user's line.
   const absl::Status& status() const { return status_; }
 
   Value Input(const std::string& name, DType dtype,
@@ -64,21 +64,22 @@ class Recorder : public Emitter {
              const Dimension& k) override;
   Value Unshard(Value value, absl::Span<const std::string> dimensions) override;
 
-  // Hands a value to the caller of the step.
+  // Returns a value to the caller of the step: replicated, or as each rank's
+  // shard.
   void Output(Value value, const std::string& name, bool as_shards);
 
  private:
   const ProgramValue& at(Value value) const {
     return program_.values[value.id];
   }
-  // The layout that the rules give `shape` in the present section.
+  // The layout that the rules give `shape` in the current section.
   const TensorLayout& RuleLayout(const Shape& shape);
   const TensorLayout& RuleLayout(const Shape& shape, RuleSection section);
-  // What the user calls input `i` of the present operation: the name of a value
-  // says in which layout it is too, and errors are the same under every one.
+  // The user's name for input `i` of the current operation. The name of a value
+  // would depend on its layout, and errors must not.
   std::string InputName(size_t i, Value value) const;
-  // Records an error where the rules cut two dimensions of `shapes` over one
-  // mesh axis.
+  // Records an error and returns false if the rules shard two dimensions of
+  // `shapes` over one mesh axis.
   bool CheckUnion(absl::Span<const Shape* const> shapes);
   // `value` in layout `target`: itself, or a reshard of it.
   int Demand(int value, const TensorLayout& target);
@@ -91,20 +92,22 @@ class Recorder : public Emitter {
     program_.instructions.push_back(std::move(instruction));
     return AddFirstResult(dtype, shape, std::move(layout), suffix);
   }
-  // The result of the last instruction, which has none so far.
+  // Adds the first result of the last instruction.
   Value AddFirstResult(DType dtype, const Shape& shape, TensorLayout layout,
                        absl::string_view suffix = "");
-  // Another result of instruction `made`, in the layout of its first.
-  Value AddResult(int made, DType dtype, const Shape& shape);
-  // Marks the axes that cut `summed` dimensions as unreduced in `layout`.
+  // Adds a further result to an instruction, in the layout of its first.
+  Value AddResult(int instruction, DType dtype, const Shape& shape);
+  // Marks the axes that shard dimensions of `operand` that are not `kept` as
+  // unreduced in `layout`, and adds their causes.
   void LeaveUnreduced(const Shape& operand, const TensorLayout& operand_layout,
                       const Shape& kept, ReduceKind kind, TensorLayout& layout,
                       absl::InlinedVector<Cause, 1>& causes);
-  // The rule behind a cause, by place in Program::rules, or -1.
+  // The index in Program::rules of the rule behind a cause, or -1.
   int FindRule(const Cause& cause);
+  // Lists a variable once; returns its index in Program::variables.
   int AddVariable(const VariableInfo& variable);
-  // The dimensions of `operands` that `shape` or an operand from `next` on
-  // still needs, in order of first appearance.
+  // The dimensions of `product` that `shape` or an operand from `next` on
+  // contains.
   Shape KeptBy(absl::Span<const Value> operands, size_t next,
                const Shape& product, const Shape& shape) const;
   Value BinaryEinsum(Value x, Value y, const Shape& shape, DType dtype);
@@ -113,17 +116,18 @@ class Recorder : public Emitter {
   const LayoutBinding& binding_;
   Program& program_;
   absl::Status status_;
-  const Operation* operation_ = nullptr;  // the present one
-  absl::string_view name_;                // of the present operation
-  int origin_ = -1;                       // its place in Program::origins
+  const Operation* operation_ = nullptr;  // the current one
+  absl::string_view name_;                // of the current operation
+  int origin_ = -1;                       // its index in Program::origins
   RuleSection section_ = RuleSection::kDefault;
-  // By id of a variable: its place in Program::variables.
+  // By id of a variable: its index in Program::variables.
   absl::flat_hash_map<int, int> variables_;
-  // Reshards made so far, by value: every reader of one layout shares one.
+  // By value: its reshards so far. All readers of one layout share a reshard.
   std::vector<absl::InlinedVector<int, 1>> reshards_;
-  // By variable: the place in Program::origins of who writes it.
+  // By id of a variable: the index in Program::origins of the operation that
+  // writes it.
   absl::flat_hash_map<int, int> writes_;
-  std::vector<int> made_by_;  // by value: place in Program::origins
+  std::vector<int> origin_of_value_;  // by value: index in Program::origins
   std::array<internal::ShapeCache<TensorLayout>, kNumRuleSections>
       rule_layouts_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorder: maps, einsums and reductions, whose sums over cut dimensions stay
-// pending.
+// Recorder: maps, einsums and reductions. A sum over a sharded dimension is
+// left unreduced.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -12,8 +12,7 @@
 namespace mtf {
 namespace {
 
-// The value that changes nothing when it is summed, or compared, with others.
-bool IsIdentityMap(const MapExpression& expression) {
+bool IsIdentity(const MapExpression& expression) {
   return expression.steps.size() == 1 &&
          expression.steps[0].function == ScalarFunction::kIdentity;
 }
@@ -22,24 +21,24 @@ bool IsIdentityMap(const MapExpression& expression) {
 
 Value Recorder::Map(const MapExpression& expression,
                     absl::Span<const Value> operands, const Shape& shape) {
-  if (operands.size() == 1 && IsIdentityMap(expression) &&
+  if (operands.size() == 1 && IsIdentity(expression) &&
       at(operands[0]).shape == shape &&
       at(operands[0]).dtype == expression.result_dtype()) {
     return operands[0];
   }
   TensorLayout layout = RuleLayout(shape);
-  absl::InlinedVector<int, 4> places;
+  absl::InlinedVector<int, 4> operand_ids;
   for (const Value& operand : operands) {
-    // Most are of the very shape of the result, and in its layout.
+    // Most operands have the shape and the layout of the result.
     const ProgramValue& value = at(operand);
     const bool fits =
         &value.shape.dims() == &shape.dims() && value.layout == layout;
-    places.push_back(fits ? operand.id : DemandRules(operand));
+    operand_ids.push_back(fits ? operand.id : DemandRules(operand));
   }
-  // In its place from the start: most of a program are maps.
+  // Constructed in the program, because most instructions are maps.
   Instruction& map = program_.instructions.emplace_back();
   map.Get<MapAttributes>().expression = expression;
-  map.operands = std::move(places);
+  map.operands = std::move(operand_ids);
   return AddFirstResult(expression.result_dtype(), shape, std::move(layout));
 }
 
@@ -58,7 +57,7 @@ Shape Recorder::KeptBy(absl::Span<const Value> operands, size_t next,
 
 Value Recorder::CastTo(DType dtype, Value value) {
   if (at(value).dtype == dtype) return value;
-  const Shape shape = at(value).shape;  // values will move
+  const Shape shape = at(value).shape;  // Map may reallocate values
   return Map(MapExpression::Single(ScalarFunction::kCast, dtype, 1), {value},
              shape);
 }
@@ -70,7 +69,7 @@ Value Recorder::Einsum(absl::Span<const Value> operands, const Shape& shape,
   if (!CheckUnion(shapes)) {
     return Append({}, dtype, shape, TensorLayout::Replicated(shape.rank()));
   }
-  // Sums on the way to the result are as wide as it is.
+  // Intermediate sums have the dtype of the result.
   absl::InlinedVector<Value, 4> wide(operands.begin(), operands.end());
   if (operands.size() != 2) {
     for (Value& operand : wide) operand = CastTo(dtype, operand);
@@ -98,7 +97,8 @@ Value Recorder::Einsum(absl::Span<const Value> operands, const Shape& shape,
 
 Value Recorder::BinaryEinsum(Value x, Value y, const Shape& shape,
                              DType dtype) {
-  // What only one operand has and the result lacks is summed before they meet.
+  // Sums over the dimensions that only one operand has and the result lacks,
+  // before the operands are multiplied.
   const Shape x_shape = at(x).shape, y_shape = at(y).shape;
   Value operands[2] = {x, y};
   bool contracts = false;

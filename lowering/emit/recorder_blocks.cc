@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorder: what goes along one dimension, place by place. Where the dimension
-// is cut, each device does so within the blocks that it holds, the finest
-// shards that the rules of the program can make, and little is sent: a number
-// or a few for each block. Blocks do not depend on the layout.
+// Recorder: operations along one dimension, scan and top_k. If the dimension is
+// sharded, each device works within its blocks (the finest shards that the
+// rules of the program allow, independent of the layout), and only a few
+// numbers per block are sent.
 #include <algorithm>
 #include <utility>
 
@@ -11,13 +11,13 @@
 
 namespace mtf {
 
-// Sends the total of each block, and scans each from what stands before it:
+// Sends the total of each block and scans each block from the totals before it:
 //
 //   %t = reduce_blocks(%x) sum length           [batch, length:8/model]
 //   %t.all = all_gather(%t) length over{model}
 //   %s = scan(%t.all) sum length exclusive
-//   %s.cut = all_slice(%s) length over{model}
-//   %y = scan(%x, %s.cut) sum length
+//   %s.shard = all_slice(%s) length over{model}
+//   %y = scan(%x, %s.shard) sum length
 Value Recorder::Scan(ReduceKind kind, Value value, const std::string& dimension,
                      bool exclusive, bool reverse) {
   const auto scan = [&](int operand, bool without) {
@@ -31,11 +31,11 @@ Value Recorder::Scan(ReduceKind kind, Value value, const std::string& dimension,
   const DType total_dtype = IsFloat(dtype) ? kFloat32 : dtype;
   const std::string dims[] = {dimension};
   const int64_t blocks = binding_.grains.GrainOf(dimension);
-  const int64_t places =
+  const int64_t extent =
       binding_.grains.ExtentOf(dimension, shape.SizeOf(dimension));
   const bool in_blocks =
       !at(value).layout.dims[shape.Find(dimension)].empty() &&
-      blocks * DTypeSize(total_dtype) < places * DTypeSize(dtype);
+      blocks * DTypeSize(total_dtype) < extent * DTypeSize(dtype);
   if (!in_blocks) {
     value = Unshard(value, dims);
     return Append(scan(value.id, exclusive), dtype, shape,
@@ -57,15 +57,15 @@ Value Recorder::Scan(ReduceKind kind, Value value, const std::string& dimension,
   return Append(std::move(last), dtype, shape, TensorLayout(layout));
 }
 
-// Sends the greatest of each block with their places, and ranks those:
+// Sends the greatest elements of each block with their indices and ranks those:
 //
 //   %v, %p = top_k(%x) expert        [batch, expert:4/model, k:2], both
 //   %v.all = all_gather(%v) expert over{model}, %p.all likewise
 //   %v.row = reshape(%v.all)                    [batch, expert:8], %p.row too
 //   %y = top_k(%v.row, %p.row) expert           [batch, k:2]
 //
-// Of equal ones the lower place comes first in a block and in an earlier block,
-// so first among the labelled ones too.
+// Of equal elements, the one with the lower index comes first within a block
+// and earlier blocks come first, so the order of labels is that of the indices.
 Value Recorder::TopK(Value value, const std::string& dimension,
                      const Dimension& k) {
   const auto top_k = [&](int operand) {
@@ -79,12 +79,12 @@ Value Recorder::TopK(Value value, const std::string& dimension,
   const int dim = shape.Find(dimension);
   const auto append = [&](Instruction instruction, const Shape& result,
                           Value operand) {
-    // `k` is whole, and what follows it in the operand moves up.
+    // `k` is replicated; the other dimensions keep their sharding.
     TensorLayout layout;
     for (const Dimension& each : result) {
-      const int place = each.name == k.name ? -1 : shape.Find(each.name);
-      layout.dims.push_back(place < 0 ? AxisList()
-                                      : at(operand).layout.dims[place]);
+      const int dim_index = each.name == k.name ? -1 : shape.Find(each.name);
+      layout.dims.push_back(dim_index < 0 ? AxisList()
+                                          : at(operand).layout.dims[dim_index]);
     }
     const DType result_dtype =
         result.Contains(dimension) ? dtype : DType{kInt32};
@@ -93,12 +93,12 @@ Value Recorder::TopK(Value value, const std::string& dimension,
   };
   const Shape ranked = shape.Without(dimension).With(k);
   const int64_t blocks = binding_.grains.GrainOf(dimension);
-  const int64_t places = binding_.grains.ExtentOf(dimension, shape[dim].size);
-  const int64_t best = std::min(k.size, places / blocks);
+  const int64_t extent = binding_.grains.ExtentOf(dimension, shape[dim].size);
+  const int64_t best = std::min(k.size, extent / blocks);
   const bool in_blocks =
       !at(value).layout.dims[dim].empty() &&
       blocks * best * (DTypeSize(dtype) + DTypeSize(kInt32)) <
-          places * DTypeSize(dtype);
+          extent * DTypeSize(dtype);
   if (!in_blocks) {
     value = Unshard(value, dims);
     return append(top_k(value.id), ranked, value);
@@ -107,8 +107,8 @@ Value Recorder::TopK(Value value, const std::string& dimension,
   const Shape row = shape.Without(dimension);
   const Shape candidates = row.With({dimension, blocks}).With({k.name, best});
   const Value values = append(top_k(value.id), candidates, value);
-  const int made = static_cast<int>(program_.instructions.size()) - 1;
-  const Value labels = AddResult(made, kInt32, candidates);
+  const int ranking = static_cast<int>(program_.instructions.size()) - 1;
+  const Value labels = AddResult(ranking, kInt32, candidates);
   const Shape line = row.With({dimension, blocks * best});
   Instruction last = top_k(Reshape(Unshard(values, dims), line).id);
   last.operands.push_back(Reshape(Unshard(labels, dims), line).id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorder: what moves elements. A dimension that an operation needs whole is
-// gathered first.
+// Recorder: instructions that move elements. A dimension that an operation
+// needs unsharded is gathered first.
 #include <string>
 #include <utility>
 
@@ -10,7 +10,8 @@
 
 namespace mtf {
 Value Recorder::Reshape(Value value, const Shape& shape) {
-  // The cuts are those of the operand, but a clash of rules is one anywhere.
+  // The result keeps the sharding of the operand; conflicting rules for its
+  // shape are an error all the same.
   const Shape* shapes[] = {&shape};
   CheckUnion(shapes);
   const ReshapeLayouts layouts = LineUpReshape(
@@ -19,11 +20,11 @@ Value Recorder::Reshape(Value value, const Shape& shape) {
   instruction.operands = {Demand(value.id, layouts.before)};
   const Value result =
       Append(std::move(instruction), at(value).dtype, shape, layouts.after);
-  // A second name is given for the rule that it has: at once, so that whoever
-  // reads it, or renames it again, shares one exchange.
-  const bool second =
+  // A dimension gets a second name because of that name's rule. Resharding at
+  // once lets all readers share one collective.
+  const bool has_second_name =
       operation_ != nullptr && !operation_->SecondNames().empty();
-  return second ? Value{DemandRules(result)} : result;
+  return has_second_name ? Value{DemandRules(result)} : result;
 }
 
 Value Recorder::Unshard(Value value, absl::Span<const std::string> dimensions) {
@@ -67,7 +68,7 @@ Value Recorder::Concat(absl::Span<const Value> values,
   const Shape order = at(values[0]).shape;
   for (Value value : values) {
     size += at(value).shape.SizeOf(dimension);
-    // All in the order of the first.
+    // All operands in the dimension order of the first.
     Shape aligned;
     for (const Dimension& dim : order) {
       aligned = aligned.With({dim.name, at(value).shape.SizeOf(dim.name)});
@@ -96,7 +97,8 @@ Value Recorder::Gather(Value table, Value indices, const std::string& dimension,
   instruction.operands = {rows, DemandRules(indices)};
   TensorLayout layout = RuleLayout(shape);
   absl::InlinedVector<Cause, 1> causes;
-  // Each device finds the rows it holds and leaves zeros for the others.
+  // Each device looks up the rows that it holds and writes zeros for the
+  // others.
   LeaveUnreduced(table_shape, program_.values[rows].layout,
                  table_shape.Without(dimension), ReduceKind::kSum, layout,
                  causes);

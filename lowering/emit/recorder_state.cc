@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorder: what a program is fed, holds and hands out.
+// Recorder: inputs, outputs, variables, constants and random numbers.
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,21 +25,21 @@ Value Recorder::Input(const std::string& name, DType dtype,
 }
 
 int Recorder::AddVariable(const VariableInfo& variable) {
-  const auto [place, added] = variables_.try_emplace(
+  const auto [index, added] = variables_.try_emplace(
       variable.id, static_cast<int>(program_.variables.size()));
   if (added) {
     program_.variables.push_back(
         {variable.name, variable.dtype, variable.shape,
          RuleLayout(variable.shape, SectionOf(variable)), SectionOf(variable)});
   }
-  return place->second;
+  return index->second;
 }
 
 Value Recorder::ReadVariable(const VariableInfo& variable) {
-  const int place = AddVariable(variable);
+  const int index = AddVariable(variable);
   Instruction instruction(Opcode::kReadVariable, NameAttributes{variable.name});
   return Append(std::move(instruction), variable.dtype, variable.shape,
-                program_.variables[place].layout);
+                program_.variables[index].layout);
 }
 
 Value Recorder::WriteVariable(const VariableInfo& variable, Value value) {
@@ -53,14 +53,14 @@ Value Recorder::WriteVariable(const VariableInfo& variable, Value value) {
         before.operation, ", ", before.site.ToString(),
         "\n  help     assign it once, or in two steps"));
   }
-  const int place = AddVariable(variable);
-  // The order of dimensions of the variable is that of its storage.
+  const int index = AddVariable(variable);
+  // The value is stored in the dimension order of the variable.
   if (!(at(value).shape == variable.shape)) {
     value =
         Map(MapExpression::Single(ScalarFunction::kIdentity, variable.dtype, 1),
             {value}, variable.shape);
   }
-  const TensorLayout layout = program_.variables[place].layout;
+  const TensorLayout layout = program_.variables[index].layout;
   Instruction instruction(Opcode::kWriteVariable,
                           NameAttributes{variable.name});
   instruction.operands = {Demand(value.id, layout)};

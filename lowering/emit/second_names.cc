@@ -10,7 +10,7 @@
 namespace mtf {
 namespace {
 
-// Some of the names, by place, ascending: as many as a shape has dimensions.
+// Indices of names, ascending; inline for as many as a shape has dimensions.
 using Names = absl::InlinedVector<int, 6>;
 
 void Include(Names& names, const Names& more) {
@@ -19,34 +19,35 @@ void Include(Names& names, const Names& more) {
   names.erase(std::unique(names.begin(), names.end()), names.end());
 }
 
-// Names that are one dimension.
-class Families {
+// Groups names of the same dimension, and finds those that occur together in
+// one operation.
+class NameFamilies {
  public:
-  explicit Families(const NamePairs& second_names) {
+  explicit NameFamilies(const NamePairs& second_names) {
     std::vector<std::pair<int, int>> pairs;
     for (const auto& [second, first] : second_names) {
-      pairs.emplace_back(PlaceOf(second), PlaceOf(first));
+      pairs.emplace_back(IndexOf(second), IndexOf(first));
     }
-    family_.resize(places_.size());
+    family_.resize(index_.size());
     std::iota(family_.begin(), family_.end(), 0);
     for (const auto& [a, b] : pairs) {
       const int from = family_[a], to = family_[b];
       for (int& each : family_) each = each == from ? to : each;
     }
-    clashes_.resize(places_.size(), false);
+    clashes_.resize(index_.size(), false);
   }
 
   Names NamesIn(const Shape& shape) const {
     Names names;
     for (const Dimension& dim : shape) {
-      const auto found = places_.find(dim.name);
-      if (found != places_.end()) names.push_back(found->second);
+      const auto found = index_.find(dim.name);
+      if (found != index_.end()) names.push_back(found->second);
     }
     std::sort(names.begin(), names.end());
     return names;
   }
 
-  // Those of `names` that are one dimension with another of them clash.
+  // Marks the names that are the same dimension as another of `names`.
   void FindClashes(const Names& names) {
     for (size_t i = 0; i < names.size(); ++i) {
       for (size_t j = i + 1; j < names.size(); ++j) {
@@ -56,23 +57,21 @@ class Families {
     }
   }
   bool Clashes(absl::string_view name) const {
-    return clashes_[places_.at(name)];
+    return clashes_[index_.at(name)];
   }
 
  private:
-  int PlaceOf(absl::string_view name) {
-    return places_.emplace(name, static_cast<int>(places_.size()))
-        .first->second;
+  int IndexOf(absl::string_view name) {
+    return index_.emplace(name, static_cast<int>(index_.size())).first->second;
   }
 
-  absl::flat_hash_map<std::string, int> places_;
-  // By place.
-  std::vector<int> family_;
-  std::vector<bool> clashes_;
+  absl::flat_hash_map<std::string, int> index_;
+  std::vector<int> family_;    // by name
+  std::vector<bool> clashes_;  // by name
 };
 
-// Whether `operation` gives dimensions other names: it has both of each, one
-// after the other.
+// Whether `operation` renames dimensions. It then has both names, one in its
+// input and one in its result, which is no clash.
 bool Renames(const Operation& operation) {
   if (!operation.TiedDimensions().empty()) return true;
   if (operation.inputs().size() != 1) return false;
@@ -94,30 +93,30 @@ NamePairs SecondNamesOf(const Graph& graph) {
     }
   }
   if (given.empty()) return given;
-  Families families(given);
+  NameFamilies families(given);
 
-  std::vector<Names> names;  // in the shapes that there are
-  internal::ShapeCache<int> places;
-  std::vector<int> place_of;  // in `names`, by id of an operation
-  place_of.reserve(graph.operations().size());
+  std::vector<Names> names;  // by distinct shape
+  internal::ShapeCache<int> shapes;
+  std::vector<int> shape_of;  // by operation: index in `names`
+  shape_of.reserve(graph.operations().size());
   for (const auto& operation : graph.operations()) {
-    const int place = places.Get(operation->shape(), [&](const Shape& shape) {
-      names.push_back(families.NamesIn(shape));
+    const int shape = shapes.Get(operation->shape(), [&](const Shape& each) {
+      names.push_back(families.NamesIn(each));
       families.FindClashes(names.back());
       return static_cast<int>(names.size()) - 1;
     });
-    place_of.push_back(place);
+    shape_of.push_back(shape);
     const auto meets_others = [&](const Tensor& input) {
-      return place_of[input.operation()->id()] != place;
+      return shape_of[input.operation()->id()] != shape;
     };
     const auto& inputs = operation->inputs();
     if (std::none_of(inputs.begin(), inputs.end(), meets_others) ||
         Renames(*operation)) {
       continue;
     }
-    Names met = names[place];
+    Names met = names[shape];
     for (const Tensor& input : inputs) {
-      Include(met, names[place_of[input.operation()->id()]]);
+      Include(met, names[shape_of[input.operation()->id()]]);
     }
     families.FindClashes(met);
   }
@@ -141,7 +140,7 @@ absl::flat_hash_map<std::string, std::string> FirstNames(
   };
   for (size_t i = 0; i < second_names.size(); ++i) {
     const auto& [second, first] = second_names[i];
-    // A name that has stood for its own first one leads back to itself.
+    // Skips a pair that would replace a name by itself through other pairs.
     if (!ruled[i] && first_of(first) != second) {
       first_names.emplace(second, first);
     }
@@ -182,7 +181,7 @@ Value FirstNamesEmitter::WriteVariable(const VariableInfo& variable,
                                        Value value) {
   const Shape& shape = First(variable.shape);
   if (shape == variable.shape) return emitter_.WriteVariable(variable, value);
-  // The value may have its dimensions in another order.
+  // The value may have another dimension order than the variable.
   std::vector<Dimension> dims = program_.values[value.id].shape.dims();
   for (Dimension& dim : dims) {
     dim.name = variable.shape[shape.Find(dim.name)].name;

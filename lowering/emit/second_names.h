@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Second names of dimensions (SecondName of ops/reshape.h). Where a layout has
-// no rule for one, a program does not know it: what is emitted has the first
-// name, and to give the second is no instruction.
+// Second names of dimensions (SecondName of ops/reshape.h). If a layout has no
+// rule for a second name, programs use the first name in its place, and the
+// renaming emits no instruction.
 #ifndef LOWERING_EMIT_SECOND_NAMES_H_
 #define LOWERING_EMIT_SECOND_NAMES_H_
 
@@ -20,20 +20,21 @@ namespace mtf {
 
 using NamePairs = std::vector<std::pair<std::string, std::string>>;
 
-// The pairs {second, first} of `graph`, in the order in which it gives them.
-// Left out are second names that one operation has together with the first, or
-// with another name of the same dimension: they cannot be one.
+// The pairs {second, first} of `graph`, in the order of its operations. Without
+// second names that some operation has together with the first name, or with
+// another name of the same dimension: they cannot be replaced.
 NamePairs SecondNamesOf(const Graph& graph);
 
-// By second name, what stands for it where `ruled` says which names have rules
-// of their own: a first name that no other stands for.
+// By second name, the name that replaces it: a first name that is not replaced
+// itself. `ruled` states which second names have rules of their own; those are
+// not replaced.
 absl::flat_hash_map<std::string, std::string> FirstNames(
     const NamePairs& second_names,
     const std::vector<bool>& ruled);  // as long as `second_names`
 
-// Calls `emitter`, which writes `program`, with first names for second ones.
-// What has a place outside of the program keeps its names there: inputs,
-// variables and what is fetched.
+// Forwards to `emitter`, which writes `program`, with second names replaced by
+// first names. Inputs, variables and fetched values keep their names, which the
+// caller sees.
 class FirstNamesEmitter : public Emitter {
  public:
   FirstNamesEmitter(
@@ -41,7 +42,7 @@ class FirstNamesEmitter : public Emitter {
       Emitter& emitter, const Program& program)
       : first_names_(first_names), emitter_(emitter), program_(program) {}
 
-  // `value` of the graph's `shape`, under the names that this has.
+  // `value` with the dimension names of `shape`, the shape in the graph.
   Value InNamesOf(Value value, const Shape& shape);
 
   Value Input(const std::string& name, DType dtype,
@@ -76,7 +77,7 @@ class FirstNamesEmitter : public Emitter {
 
  private:
   const std::string& First(const std::string& name) const;
-  // `shape` in first names.
+  // `shape` with first names.
   const Shape& First(const Shape& shape);
 
   const absl::flat_hash_map<std::string, std::string>& first_names_;

@@ -125,7 +125,7 @@ int64_t LineReader::Integer(int64_t least, int64_t most) {
   word_ = start;
   if (!absl::SimpleAtoi(text_.substr(start, at_ - start), &value)) {
     at_ = start;
-    Fail("expected a whole number");
+    Fail("expected an integer");
   } else if (value < least || value > most) {
     at_ = start;
     Fail(most == std::numeric_limits<int64_t>::max()

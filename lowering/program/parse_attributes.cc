@@ -70,7 +70,7 @@ void ProgramParser::ParseExpression(LineReader& line,
     if (info.arity == 0) {
       return line.FailWord(
           absl::StrCat(info.text,
-                       " stands in brackets, as in \"[literal.f32(0.5)]\" or "
+                       " must be in brackets, as in \"[literal.f32(0.5)]\" or "
                        "\"[iota.i32(length)]\""));
     }
     if (info.arity != operands) {
@@ -160,7 +160,7 @@ void ProgramParser::AddVariable(LineReader& line, const ProgramValue& value,
         {name, value.dtype, value.shape, value.layout, section});
   } else if (program_.variables[known->second].section != section) {
     line.Fail(
-        absl::StrCat("variable \"", name, "\" is of another section above"));
+        absl::StrCat("variable \"", name, "\" has another section above"));
   }
 }
 

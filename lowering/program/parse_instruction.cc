@@ -25,7 +25,7 @@ int ProgramParser::Axis(LineReader& line) {
     line.FailWord(absl::StrCat("the mesh has no axis \"", name, "\""));
   } else if (program_.mesh.axis_size(axis) == 1) {
     line.FailWord(
-        absl::StrCat("axis \"", name, "\" has size 1 and cuts nothing"));
+        absl::StrCat("axis \"", name, "\" has size 1 and shards nothing"));
   }
   return std::max(axis, 0);
 }
@@ -106,7 +106,7 @@ int ProgramParser::Operand(LineReader& line) {
   if (!line.ok()) return 0;
   const auto it = ids_.find(name);
   if (it == ids_.end()) {
-    line.FailWord(absl::StrCat("no value %", name, " is made before"));
+    line.FailWord(absl::StrCat("no value %", name, " is defined above"));
     return 0;
   }
   return it->second;
@@ -114,17 +114,16 @@ int ProgramParser::Operand(LineReader& line) {
 
 void ProgramParser::ParseBuffer(LineReader& line, BufferPlan::Buffer& buffer) {
   if (!has_buffers_) {
-    return line.Fail(
-        "a value has a place, but the text has no buffers{...}",
-        "take the text as it was written, or leave out every \"@\": memory is "
-        "planned then");
+    return line.Fail("a value has an \"@\", but the text has no buffers{...}",
+                     "use the text as it was written, or remove every \"@\": "
+                     "memory is then planned");
   }
   line.Expect("@");
   bool quoted = false;
   const std::string text = line.Name(&quoted);
   if (!quoted && absl::SimpleAtoi(text, &buffer.offset)) {
     buffer.storage = BufferPlan::Storage::kArena;
-    if (buffer.offset < 0) line.FailWord("a place before the arena");
+    if (buffer.offset < 0) line.FailWord("an offset before the arena");
   } else {
     buffer.storage = BufferPlan::Storage::kVariable;
     buffer.symbol = text;
@@ -174,7 +173,7 @@ absl::InlinedVector<int, 1> ProgramParser::ParseResults(LineReader& line) {
     if (line.Sees("@")) ParseBuffer(line, buffer);
     if (!line.ok()) return results;
     if (ids_.contains(name)) {
-      line.Fail(absl::StrCat("%", name, " is made twice"));
+      line.Fail(absl::StrCat("%", name, " is defined twice"));
       return results;
     }
     const int id = program_.AddValue(name, type.dtype, type.shape, type.layout);
@@ -201,7 +200,7 @@ std::optional<Opcode> ProgramParser::ParseOpcode(LineReader& line,
   const bool has_results = InfoOf(*opcode).results.most > 0;
   if (has_results == (results > 0)) return opcode;
   line.FailWord(has_results ? "a result is missing"
-                            : absl::StrCat(name, " gives nothing"));
+                            : absl::StrCat(name, " has no result"));
   return std::nullopt;
 }
 

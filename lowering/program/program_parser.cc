@@ -52,9 +52,9 @@ absl::StatusOr<ParsedProgram> ProgramParser::Run(absl::string_view text) {
     }
     return WithoutLongLines(absl::InvalidArgumentError(absl::StrCat(
         status.message(),
-        DetailLine("note",
-                   "the text has no end{...} behind this line: it may "
-                   "be cut"))));
+        DetailLine(
+            "note",
+            "the text has no end{...} after this line: it may be truncated"))));
   }
   if (!has_mesh_) {
     return absl::InvalidArgumentError(
@@ -81,7 +81,7 @@ absl::Status ProgramParser::ParseLine(const LogicalLine& text) {
   } else if (line.TakeWord("mesh")) {
     ParseMesh(line);
   } else if (!has_mesh_) {
-    line.Fail("the first line is mesh{...}, not this");
+    line.Fail("the first line must be mesh{...}");
   } else if (TakeHeader(line, "tied", has_tied_)) {
     ParseTied(line);
   } else if (TakeHeader(line, "grains", has_grains_)) {
@@ -103,7 +103,7 @@ bool ProgramParser::TakeHeader(LineReader& line, absl::string_view word,
                                bool& seen) {
   if (!line.TakeWord(word)) return false;
   if (!program_.instructions.empty()) {
-    line.Fail(absl::StrCat(word, " stands above all instructions"));
+    line.Fail(absl::StrCat(word, " must come before all instructions"));
   } else if (seen) {
     line.Fail(absl::StrCat(word, " is given twice"));
   }
@@ -121,8 +121,8 @@ void ProgramParser::ParseEnd(LineReader& line) {
         absl::StrCat("the text above has ", Plural(count, "instruction"),
                      ", not ", stated),
         absl::StrCat(stated > count ? "lines are missing" : "lines were added",
-                     ": take the text as it was written, or, where it is meant "
-                     "to be as it is, end it in \"end{instructions:",
+                     ": use the text as it was written, or, if it is meant to "
+                     "be so, end it with \"end{instructions:",
                      count, "}\""));
   }
   line.Expect("}");
@@ -132,12 +132,11 @@ absl::Status ProgramParser::CheckEnd(const LogicalLine& last) const {
   if (has_end_) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       last.Position(last.text.size()),
-      ": the text is cut: it ends without end{...}",
-      DetailLine(
-          "help",
-          absl::StrCat("take the text as it was written, or, where it is whole "
-                       "as it is, end it in \"end{instructions:",
-                       program_.instructions.size(), "}\""))));
+      ": the text is truncated: it ends without end{...}",
+      DetailLine("help",
+                 absl::StrCat("use the text as it was written, or, if it is "
+                              "complete, end it with \"end{instructions:",
+                              program_.instructions.size(), "}\""))));
 }
 
 void ProgramParser::ParseMesh(LineReader& line) {

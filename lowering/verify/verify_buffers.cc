@@ -37,7 +37,7 @@ class BufferVerifier {
       return absl::InternalError("the buffers are not those of this program");
     }
     FindUses();
-    // A step is fed, and its variables are there, before anything runs.
+    // Inputs and variables are stored before the first instruction runs.
     for (const bool first : {true, false}) {
       for (int i = 0; i < count_; ++i) {
         const Opcode opcode = program_.instructions[i].opcode;
@@ -53,27 +53,27 @@ class BufferVerifier {
       *bad = kBadArena;
       return absl::InternalError(
           absl::StrCat("the arena has ", plan_.arena_bytes,
-                       " bytes, but what is in it ends "
-                       "at ",
-                       end_, ", as places of ", kArenaAlignment, " bytes"));
+                       " bytes, but its last buffer ends at ", end_,
+                       ", in units of ", kArenaAlignment, " bytes"));
     }
     *bad = -1;
     return absl::OkStatus();
   }
 
  private:
-  // Some bytes of the arena, and whose they are.
+  // A range of the arena and the value that it holds.
   struct Held {
     int64_t end = 0;
     int owner = -1;
   };
 
-  // Values that share memory have one owner: a view has that of its operand.
+  // Finds the readers and the lifetime of each owner. Values that share memory
+  // have one owner: that of a view is the owner of its operand.
   void FindUses() {
     ends_ = FindEnds(program_);
     owner_.resize(program_.values.size());
     for (size_t v = 0; v < owner_.size(); ++v) owner_[v] = static_cast<int>(v);
-    maker_.resize(owner_.size(), -1);
+    producer_.resize(owner_.size(), -1);
     last_.resize(owner_.size(), -1);
     readers_.resize(owner_.size());
     written_.resize(owner_.size());
@@ -84,7 +84,7 @@ class BufferVerifier {
       }
       for (int operand : instruction.operands) {
         const int owner = owner_[operand];
-        // What is written is copied to its variable when the step ends.
+        // A written value is copied to its variable when the step ends.
         const bool writes = instruction.opcode == Opcode::kWriteVariable;
         if (writes) written_[owner] = &instruction.Get<NameAttributes>().name;
         readers_[owner].push_back(i);
@@ -92,14 +92,14 @@ class BufferVerifier {
       }
       for (int result : instruction.results) {
         if (owner_[result] != result) continue;
-        maker_[result] = i;
+        producer_[result] = i;
         last_[result] = ends_[i];
       }
     }
   }
 
-  // The commit is where the first variable changes in place; what can fail
-  // stands before it.
+  // The commit is the first instruction that changes a variable in place, after
+  // all that can fail.
   absl::Status CheckCommit(int* bad) const {
     const auto& all = program_.instructions;
     const auto first = std::find_if(
@@ -124,16 +124,15 @@ class BufferVerifier {
     for (int i = changed; i < count_; ++i) {
       if (!CanFail(all[i].opcode)) continue;
       *bad = i;
-      return absl::InternalError(
-          absl::StrCat(OpcodeName(all[i].opcode),
-                       " can fail, but stands behind the commit, "
-                       "instruction number ",
-                       changed, ", from which on variables change in place"));
+      return absl::InternalError(absl::StrCat(
+          OpcodeName(all[i].opcode),
+          " can fail, but comes after the commit, instruction number ", changed,
+          ", from which on variables change in place"));
     }
     return absl::OkStatus();
   }
 
-  // The result that is a new value of a variable in its storage, or -1.
+  // The result that is stored as the new value of a variable, or -1.
   int ChangedBy(const Instruction& instruction) const {
     if (instruction.opcode == Opcode::kReadVariable) return -1;
     for (int result : instruction.results) {
@@ -142,57 +141,57 @@ class BufferVerifier {
     return -1;
   }
 
-  // Instruction `i`, whose results are written at `begin`.
+  // Checks the results of instruction `i`, which are written at `begin`.
   absl::Status Check(int i, int begin) {
     const Instruction& instruction = program_.instructions[i];
-    for (size_t place = 0; place < instruction.results.size(); ++place) {
-      const int result = instruction.results[place];
+    for (size_t index = 0; index < instruction.results.size(); ++index) {
+      const int result = instruction.results[index];
       const BufferPlan::Buffer& buffer = plan_.buffers[result];
       if (owner_[result] != result) {
         if (buffer.storage == Storage::kNone) continue;
-        return absl::InternalError(absl::StrCat(
-            "%", program_.values[result].name,
-            " has a place, but is in memory where its operand is, and has none "
-            "of its own"));
+        return absl::InternalError(
+            absl::StrCat("%", program_.values[result].name,
+                         " has a buffer, but shares that of its operand"));
       }
       switch (buffer.storage) {
         case Storage::kNone:
-          return absl::InternalError(absl::StrCat(
-              "%", program_.values[result].name,
-              " has no place, but where buffers are planned every value has "
-              "one: \"@\" and an offset, or the name of its variable"));
+          return absl::InternalError(
+              absl::StrCat("%", program_.values[result].name,
+                           " has no buffer, but every value of a program with "
+                           "planned buffers has one: \"@\" and an offset, or "
+                           "the name of its variable"));
         case Storage::kVariable:
-          MTF_RETURN_IF_ERROR(CheckVariable(i, begin, place));
+          MTF_RETURN_IF_ERROR(CheckVariable(i, begin, index));
           break;
         case Storage::kArena:
-          MTF_RETURN_IF_ERROR(CheckArena(i, begin, place));
+          MTF_RETURN_IF_ERROR(CheckArena(i, begin, index));
           break;
       }
     }
     return absl::OkStatus();
   }
 
-  absl::Status CheckArena(int i, int begin, size_t place) {
+  absl::Status CheckArena(int i, int begin, size_t index) {
     const Instruction& instruction = program_.instructions[i];
-    const int result = instruction.results[place];
+    const int result = instruction.results[index];
     const ProgramValue& value = program_.values[result];
     const int64_t offset = plan_.buffers[result].offset;
     const std::string what =
         absl::StrCat("%", value.name, " is at @", offset, ", ");
     if (instruction.opcode == Opcode::kReadVariable) {
       return absl::InternalError(
-          absl::StrCat(what, "but a variable is read where it is: @",
+          absl::StrCat(what, "but a variable is read from its own storage: @",
                        instruction.Get<NameAttributes>().name));
     }
     if (offset < 0 || offset % kArenaAlignment != 0) {
       return absl::InternalError(
-          absl::StrCat(what, "but places in the arena are multiples of ",
+          absl::StrCat(what, "but offsets in the arena are multiples of ",
                        kArenaAlignment, " bytes"));
     }
     const int64_t elements =
         LocalElements(program_.grains, value.shape, value.layout);
     const int64_t size = DTypeSize(value.dtype);
-    // Divided, because the product may leave int64.
+    // By division, because the product may overflow int64.
     if (offset > plan_.arena_bytes ||
         elements > (plan_.arena_bytes - offset) / size) {
       return absl::InternalError(
@@ -201,7 +200,7 @@ class BufferVerifier {
                        plan_.arena_bytes, " bytes"));
     }
     const int64_t end = offset + elements * size;
-    // What has no element takes a unit too.
+    // A value without elements takes a unit too.
     const int64_t units = std::max<int64_t>(
         1, (end - offset + kArenaAlignment - 1) / kArenaAlignment);
     end_ = std::max(end_, offset + units * kArenaAlignment);
@@ -211,7 +210,7 @@ class BufferVerifier {
     while (held != held_.end() && held->first < end) {
       const int owner = held->second.owner;
       if (last_[owner] >= begin &&
-          !(held->first == offset && IsInPlace(i, place, owner))) {
+          !(held->first == offset && IsInPlace(i, index, owner))) {
         return Overwrites(begin, result, owner);
       }
       held = held_.erase(held);
@@ -220,9 +219,9 @@ class BufferVerifier {
     return absl::OkStatus();
   }
 
-  absl::Status CheckVariable(int i, int begin, size_t place) {
+  absl::Status CheckVariable(int i, int begin, size_t index) {
     const Instruction& instruction = program_.instructions[i];
-    const int result = instruction.results[place];
+    const int result = instruction.results[index];
     const ProgramValue& value = program_.values[result];
     const std::string& symbol = plan_.buffers[result].symbol;
     const std::string what =
@@ -235,21 +234,21 @@ class BufferVerifier {
     const ProgramVariable& variable = *found->second;
     if (value.dtype != variable.dtype || !(value.shape == variable.shape) ||
         !(value.layout == variable.layout)) {
-      return absl::InternalError(
-          absl::StrCat(what, "but does not lie as the variable does"));
+      return absl::InternalError(absl::StrCat(
+          what, "but its type or layout differs from the variable's"));
     }
     std::vector<int>& owners = in_variable_[symbol];
     if (instruction.opcode == Opcode::kReadVariable) {
       if (symbol != instruction.Get<NameAttributes>().name) {
         return absl::InternalError(
-            absl::StrCat(what, "but a variable is read where it is: @",
+            absl::StrCat(what, "but a variable is read from its own storage: @",
                          instruction.Get<NameAttributes>().name));
       }
       owners.push_back(result);
       return absl::OkStatus();
     }
     for (int owner : owners) {
-      if (last_[owner] >= begin && !IsInPlace(i, place, owner)) {
+      if (last_[owner] >= begin && !IsInPlace(i, index, owner)) {
         return Overwrites(begin, result, owner);
       }
     }
@@ -261,9 +260,9 @@ class BufferVerifier {
     return absl::OkStatus();
   }
 
-  // Whether instruction `i` may write its result where `owner` is: it visits
-  // the places of both in step, and nobody else needs what was there.
-  bool IsInPlace(int i, size_t place, int owner) const {
+  // Whether instruction `i` may overwrite `owner` with its result: it reads and
+  // writes corresponding elements, and no other instruction needs `owner`.
+  bool IsInPlace(int i, size_t index, int owner) const {
     const Instruction& instruction = program_.instructions[i];
     if (written_[owner] != nullptr ||
         (instruction.opcode != Opcode::kMap &&
@@ -274,21 +273,21 @@ class BufferVerifier {
     for (int reader : readers_[owner]) {
       if (reader != i && ends_[reader] >= i) return false;
     }
-    const ProgramValue& to = program_.values[instruction.results[place]];
+    const ProgramValue& to = program_.values[instruction.results[index]];
     for (size_t o = 0; o < instruction.operands.size(); ++o) {
       const int operand = instruction.operands[o];
       if (owner_[operand] != owner) continue;
       const ProgramValue& from = program_.values[operand];
       if (!(from.shape == to.shape) || from.local != to.local ||
           DTypeSize(from.dtype) != DTypeSize(to.dtype) ||
-          (instruction.opcode == Opcode::kAllReduce && o != place)) {
+          (instruction.opcode == Opcode::kAllReduce && o != index)) {
         return false;
       }
     }
-    return maker_[owner] != i && ends_[maker_[owner]] <= i;
+    return producer_[owner] != i && ends_[producer_[owner]] <= i;
   }
 
-  // `result`, written at `begin`, where `owner` still is.
+  // The error that `result`, written at `begin`, overwrites `owner`.
   absl::Status Overwrites(int begin, int result, int owner) const {
     const auto is_asynchronous = [&](int instruction) {
       return instruction >= 0 && instruction < begin &&
@@ -299,12 +298,12 @@ class BufferVerifier {
     const std::string written =
         absl::StrCat("%", program_.values[result].name, " is written where ");
     const std::string name = absl::StrCat("%", program_.values[owner].name);
-    if (is_asynchronous(maker_[owner]) ||
+    if (is_asynchronous(producer_[owner]) ||
         std::any_of(readers.begin(), readers.end(), is_asynchronous)) {
       return absl::InternalError(
-          absl::StrCat(written, "a collective beside has ", name));
+          absl::StrCat(written, "an asynchronous collective uses ", name));
     }
-    if (maker_[owner] == maker_[result]) {
+    if (producer_[owner] == producer_[result]) {
       return absl::InternalError(
           absl::StrCat(written, name, " is written too"));
     }
@@ -320,16 +319,16 @@ class BufferVerifier {
   const Program& program_;
   const BufferPlan& plan_;
   const int count_;
-  int64_t end_ = 0;  // of what is in the arena
+  int64_t end_ = 0;  // of the last buffer in the arena
   absl::flat_hash_map<absl::string_view, const ProgramVariable*> variables_;
-  std::vector<int> ends_;                    // by instruction (FindEnds)
-  std::vector<int> owner_;                   // by value
-  std::vector<int> maker_;                   // by owner
-  std::vector<int> last_;                    // by owner: who needs it last
+  std::vector<int> ends_;      // by instruction (FindEnds)
+  std::vector<int> owner_;     // by value
+  std::vector<int> producer_;  // by owner
+  std::vector<int> last_;      // by owner: the last instruction that needs it
   std::vector<std::vector<int>> readers_;    // by owner
   std::vector<const std::string*> written_;  // by owner: its variable
-  std::map<int64_t, Held> held_;             // by offset; they do not overlap
-  // What is in the storage of a variable: what was read, or the new value.
+  std::map<int64_t, Held> held_;             // by offset, without overlaps
+  // By variable: the values in its storage, read or new.
   absl::flat_hash_map<std::string, std::vector<int>> in_variable_;
 };
 

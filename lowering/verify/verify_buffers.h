@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the verifier that knows where values live in memory. Not for
-// other passes: they call VerifyProgram.
+// A part of VerifyProgram: where values are stored.
 #ifndef LOWERING_VERIFY_VERIFY_BUFFERS_H_
 #define LOWERING_VERIFY_VERIFY_BUFFERS_H_
 
@@ -10,15 +9,18 @@
 
 namespace mtf::internal {
 
-// Checks the places of a program in which VerifyOverlap finds nothing wrong:
-// every value has one, aligned and within the arena, or a variable that it lies
-// as, the arena ends where the last of them does, the commit is where the first
-// variable changes, behind everything that can fail,
-// and nobody writes where a value is that is still needed: read later, read or
-// made by a collective that runs beside, or written to a variable. An
-// instruction may work in place. A program without places has none that are
-// wrong. kInternal, with the place of the instruction at fault in `bad`, or -1
-// where it is none of them.
+// Checks the buffers of a program that passes VerifyOverlap:
+//   * Every value has a buffer, aligned and within the arena, or the storage of
+//   a
+//     variable of its type and layout.
+//   * The arena ends with its last buffer.
+//   * The commit is the first instruction that changes a variable, and follows
+//     all instructions that can fail.
+//   * No instruction writes over a value that is still needed: read later, used
+//     by an asynchronous collective in flight, or written to a variable. An
+//     instruction may work in place.
+// A program without buffers passes. Returns kInternal and sets `bad` to the
+// index of the instruction at fault, or -1 if it is none.
 absl::Status VerifyBuffers(const Program& program, int* bad);
 
 }  // namespace mtf::internal

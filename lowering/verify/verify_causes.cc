@@ -10,19 +10,19 @@
 namespace mtf::internal {
 namespace {
 
-bool CutsOver(const LayoutRule& rule, const std::string& axis) {
+bool ShardsOver(const LayoutRule& rule, const std::string& axis) {
   return std::find(rule.axes.begin(), rule.axes.end(), axis) != rule.axes.end();
 }
 
 absl::Status VerifyCause(const Program& program, const Cause& cause) {
   if (cause.axis < 0 || cause.axis >= program.mesh.num_axes()) {
-    return absl::InternalError("a cause is over an axis of no mesh");
+    return absl::InternalError("a cause names an axis that the mesh lacks");
   }
   const std::string& axis = program.mesh.axes()[cause.axis].name;
   if ((program.grains.AxesOf(cause.dimension) >> cause.axis & 1) == 0) {
     return absl::InternalError(absl::StrCat("the cause is dimension \"",
                                             cause.dimension, "\" over axis \"",
-                                            axis, "\", which never cuts it"));
+                                            axis, "\", which never shards it"));
   }
   if (cause.rule < 0) return absl::OkStatus();
   if (cause.rule >= static_cast<int>(program.rules.size())) {
@@ -35,12 +35,12 @@ absl::Status VerifyCause(const Program& program, const Cause& cause) {
         "the cause is dimension \"", cause.dimension, "\" over axis \"", axis,
         "\" by rule ", cause.rule, ", ", rule.ToString(), ", ", why));
   };
-  if (!CutsOver(rule, axis)) return fail("which is not over that axis");
-  // Another name may be that of the same places: of a table's rows, say.
+  if (!ShardsOver(rule, axis)) return fail("which is not over that axis");
+  // The rule may use another name of the same dimension.
   if (program.grains.Tied(rule.dimension, cause.dimension)) {
     return absl::OkStatus();
   }
-  return fail("which is of another dimension");
+  return fail("which shards another dimension");
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ absl::Status VerifyCauses(const Program& program,
   if (instruction.causes.empty()) return absl::OkStatus();
   const bool collective = IsCollective(instruction.opcode);
   if (!collective && instruction.opcode != Opcode::kReshard) {
-    return absl::InternalError("only what changes a layout has a cause");
+    return absl::InternalError("only reshards and collectives have causes");
   }
   int inside = 0;
   for (const Cause& cause : instruction.causes) {
@@ -60,8 +60,8 @@ absl::Status VerifyCauses(const Program& program,
       ++inside;
     }
   }
-  // A collective over axes that nothing changes has the causes of the reshard
-  // that it is a step of (expand_reshards.h).
+  // A collective over axes that neither end of its reshard uses has all causes
+  // of the reshard (expand_reshards.h).
   if (collective && inside > 0 &&
       inside < static_cast<int>(instruction.causes.size())) {
     return absl::InternalError(

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the verifier that knows what may cause a change of a layout. Not
-// for other passes: they call VerifyProgram.
+// A part of VerifyProgram: the causes of collectives.
 #ifndef LOWERING_VERIFY_VERIFY_CAUSES_H_
 #define LOWERING_VERIFY_VERIFY_CAUSES_H_
 
@@ -10,10 +9,10 @@
 
 namespace mtf::internal {
 
-// Checks the causes of one instruction, "for{d_ff/model rule 0}": only what
-// changes a layout has any, the program cuts the dimension over the axis, and
-// the rule is one of the program and says so. kInternal, without saying which
-// instruction it is.
+// Checks the causes of one instruction, "for{d_ff/model rule 0}": only reshards
+// and collectives have causes, the axis can shard the dimension, and the rule
+// exists and shards the dimension over the axis. Returns kInternal; the caller
+// adds the instruction.
 absl::Status VerifyCauses(const Program& program,
                           const Instruction& instruction);
 

@@ -12,19 +12,19 @@ absl::Status BadStep(const MapStep& step, absl::string_view what) {
       absl::StrCat("the step ", InfoOf(step.function).text, " ", what));
 }
 
-// Step number `place` of the expression of `instruction`.
+// Checks step `index` of `expression`.
 absl::Status VerifyStep(const Program& program, const Instruction& instruction,
                         const MapExpression& expression, const Shape& space,
-                        size_t place) {
-  const MapStep& step = expression.steps[place];
+                        size_t index) {
+  const MapStep& step = expression.steps[index];
   const ScalarFunctionInfo& info = InfoOf(step.function);
   if (static_cast<int>(step.arguments.size()) != info.arity) {
     return BadStep(step, "takes another number of arguments");
   }
-  const int known = expression.num_operands + static_cast<int>(place);
+  const int known = expression.num_operands + static_cast<int>(index);
   for (int argument : step.arguments) {
     if (argument < 0 || argument >= known) {
-      return BadStep(step, "takes what is not made yet");
+      return BadStep(step, "takes the result of a later step");
     }
   }
   const auto dtype = [&](size_t i) {
@@ -35,7 +35,8 @@ absl::Status VerifyStep(const Program& program, const Instruction& instruction,
   };
   if (step.function == ScalarFunction::kIota &&
       !space.Contains(step.dimension)) {
-    return BadDimension(step.dimension, "of an iota comes from nowhere");
+    return BadDimension(step.dimension,
+                        "of an iota is not in the iteration space");
   }
   if (step.arguments.empty() || step.function == ScalarFunction::kCast) {
     return absl::OkStatus();
@@ -64,11 +65,11 @@ absl::Status BadDimension(absl::string_view name, absl::string_view what) {
   return absl::InternalError(absl::StrCat("dimension \"", name, "\" ", what));
 }
 
-absl::Status VerifyWithin(const Shape& part, const Shape& whole) {
-  for (const Dimension& dim : part) {
-    const int at = whole.Find(dim.name);
-    if (at < 0) return BadDimension(dim.name, "comes from nowhere");
-    if (whole[at].size != dim.size) {
+absl::Status VerifyWithin(const Shape& shape, const Shape& space) {
+  for (const Dimension& dim : shape) {
+    const int at = space.Find(dim.name);
+    if (at < 0) return BadDimension(dim.name, "is not in the iteration space");
+    if (space[at].size != dim.size) {
       return BadDimension(dim.name, "has two sizes");
     }
   }

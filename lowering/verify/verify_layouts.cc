@@ -23,7 +23,7 @@ class LayoutVerifier {
       case Opcode::kRandom:
       case Opcode::kReshape:
         return CheckUnreduced(instruction);
-      case Opcode::kReadVariable:  // lie as the variable
+      case Opcode::kReadVariable:  // VerifyProgram checks variables
       case Opcode::kWriteVariable:
       case Opcode::kWait:
         return absl::OkStatus();
@@ -34,18 +34,19 @@ class LayoutVerifier {
       case Opcode::kSlice:
       case Opcode::kPad:
       case Opcode::kConcat:
-        MTF_RETURN_IF_ERROR(CheckWhole(instruction));
+        MTF_RETURN_IF_ERROR(CheckUnsharded(instruction));
         break;
       case Opcode::kScan:
       case Opcode::kTopK:
-        // Blocks lie within shards; what spans all of a dimension has it whole.
+        // A scan or top_k within blocks stays within shards. One along the
+        // whole dimension needs it unsharded.
         if (instruction.results.size() == 1 &&
             (instruction.operands.size() == 1 ||
              instruction.opcode == Opcode::kTopK)) {
           const ProgramValue& value = operand(instruction, 0);
           const int dim = value.shape.Find(DimensionOf(instruction));
           if (!value.layout.dims[dim].empty()) {
-            return CutDimension(instruction);
+            return ShardedDimension(instruction);
           }
         }
         break;
@@ -68,44 +69,45 @@ class LayoutVerifier {
     const TensorLayout& from = operand(instruction, 0).layout;
     const TensorLayout& to = program_.values[instruction.results[0]].layout;
     if ((to.unreduced & ~from.unreduced) != 0) {
-      return Bad("a reshard leaves nothing unreduced that was reduced");
+      return Bad("a reshard cannot make a value unreduced");
     }
     if (to.unreduced != 0 && to.reduction != from.reduction) {
-      return Bad("the result is pending by another kind of reduction");
+      return Bad("the result is unreduced with another kind of reduction");
     }
     return absl::OkStatus();
   }
 
-  // Cuts of equal names are equal; the union uses every axis once.
+  // A dimension has one sharding, and the union of dimensions uses every mesh
+  // axis at most once.
   absl::Status CheckUnion(const Instruction& instruction) const {
-    struct Cut {
+    struct Sharding {
       const std::string* name;
       const AxisList* axes;
     };
-    absl::InlinedVector<Cut, 8> cuts;  // one per name
+    absl::InlinedVector<Sharding, 8> shardings;  // one per name
     AxisSet used = 0;
     const auto add = [&](const Shape& shape,
                          const TensorLayout& layout) -> absl::Status {
       for (int i = 0; i < shape.rank(); ++i) {
         const std::string& name = shape[i].name;
         const AxisList& axes = layout.dims[i];
-        const auto known =
-            std::find_if(cuts.begin(), cuts.end(),
-                         [&](const Cut& cut) { return *cut.name == name; });
-        if (known != cuts.end()) {
+        const auto known = std::find_if(
+            shardings.begin(), shardings.end(),
+            [&](const Sharding& each) { return *each.name == name; });
+        if (known != shardings.end()) {
           if (*known->axes == axes) continue;
           return Bad(
-              absl::StrCat("dimension \"", name, "\" is cut in two ways"));
+              absl::StrCat("dimension \"", name, "\" is sharded in two ways"));
         }
         if ((used & SetOf(axes)) != 0) {
-          for (const Cut& cut : cuts) {
-            if ((SetOf(*cut.axes) & SetOf(axes)) == 0) continue;
-            return Bad(absl::StrCat("dimensions \"", *cut.name, "\" and \"",
-                                    name, "\" are cut over one mesh axis"));
+          for (const Sharding& other : shardings) {
+            if ((SetOf(*other.axes) & SetOf(axes)) == 0) continue;
+            return Bad(absl::StrCat("dimensions \"", *other.name, "\" and \"",
+                                    name, "\" are sharded over one mesh axis"));
           }
         }
         used |= SetOf(axes);
-        cuts.push_back({&name, &axes});
+        shardings.push_back({&name, &axes});
       }
       return absl::OkStatus();
     };
@@ -123,24 +125,25 @@ class LayoutVerifier {
     return absl::OkStatus();
   }
 
-  // A sum that is pending may be read by what is linear in it; a pending
-  // maximum by nothing but its reduction.
+  // Only an instruction that is linear in an unreduced sum may read it, and
+  // only the reduction an unreduced maximum or minimum.
   absl::Status CheckLinear(const Instruction& instruction) const {
     absl::InlinedVector<DType, 4> dtypes;
-    AxisSet pending = 0;
+    AxisSet unreduced = 0;
     for (int id : instruction.operands) {
       const ProgramValue& value = program_.values[id];
-      pending |= value.layout.unreduced;
+      unreduced |= value.layout.unreduced;
       dtypes.push_back(value.dtype);
       if (value.layout.reduction != ReduceKind::kSum) {
-        return Bad("a pending maximum or minimum is read");
+        return Bad("an unreduced maximum or minimum is read");
       }
     }
-    if (pending == 0) return absl::OkStatus();
+    if (unreduced == 0) return absl::OkStatus();
     bool linear = false;
     switch (instruction.opcode) {
       case Opcode::kMap:
-        // Of the summands of rows that were looked up, all but one are zero.
+        // All summands of a looked-up row but one are zero, so a cast of each
+        // is a cast of the sum.
         linear = IsLinear(ExpressionOf(instruction), dtypes) ||
                  (looked_up_[instruction.operands[0]] &&
                   instruction.operands.size() == 1 && IsCast(instruction));
@@ -162,24 +165,25 @@ class LayoutVerifier {
         break;
     }
     return linear ? absl::OkStatus()
-                  : Bad("a pending sum is read by what is not linear in it");
+                  : Bad("an unreduced sum is read by an instruction that is "
+                        "not linear in it");
   }
 
-  // The axes over which an instruction leaves its result unreduced: those that
-  // cut what it sums away, and those its operands are pending over.
+  // The result is unreduced over the axes that its operands are unreduced over
+  // and those that shard a dimension that the instruction sums over.
   absl::Status CheckUnreduced(const Instruction& instruction) const {
     MTF_RETURN_IF_ERROR(CheckLinear(instruction));
-    AxisSet pending = 0;
+    AxisSet unreduced = 0;
     for (size_t i = 0; i < instruction.operands.size(); ++i) {
       const AxisSet mine =
           program_.values[instruction.operands[i]].layout.unreduced;
-      if (i > 0 && mine != pending) {
-        return Bad("operands are pending over different axes");
+      if (i > 0 && mine != unreduced) {
+        return Bad("operands are unreduced over different axes");
       }
-      pending = mine;
+      unreduced = mine;
     }
     const ProgramValue& result = program_.values[instruction.results[0]];
-    AxisSet expected = pending;
+    AxisSet expected = unreduced;
     const auto sum_away = [&](const Shape& shape, const TensorLayout& layout) {
       for (int i = 0; i < shape.rank(); ++i) {
         if (!result.shape.Contains(shape[i].name)) {
@@ -212,35 +216,34 @@ class LayoutVerifier {
     }
     if (result.layout.unreduced != expected) {
       return Bad(
-          "the result is pending over other axes than its operands "
-          "leave it");
+          "the result is unreduced over other axes than its operands imply");
     }
     if (expected != 0 &&
         result.layout.reduction != (instruction.opcode == Opcode::kReduce
                                         ? ReductionOf(instruction)
                                         : ReduceKind::kSum)) {
-      return Bad("the result is pending by another kind of reduction");
+      return Bad("the result is unreduced with another kind of reduction");
     }
     return absl::OkStatus();
   }
 
-  // What moves along one dimension has all of it on every device.
-  absl::Status CheckWhole(const Instruction& instruction) const {
-    const auto whole = [&](int id) {
+  // slice, pad and concat need their dimension unsharded.
+  absl::Status CheckUnsharded(const Instruction& instruction) const {
+    const auto is_unsharded = [&](int id) {
       const ProgramValue& value = program_.values[id];
       return value.layout.dims[value.shape.Find(DimensionOf(instruction))]
           .empty();
     };
-    bool good = whole(instruction.results[0]);
-    for (int id : instruction.operands) good = good && whole(id);
-    return good ? absl::OkStatus() : CutDimension(instruction);
+    bool good = is_unsharded(instruction.results[0]);
+    for (int id : instruction.operands) good = good && is_unsharded(id);
+    return good ? absl::OkStatus() : ShardedDimension(instruction);
   }
-  static absl::Status CutDimension(const Instruction& instruction) {
+  static absl::Status ShardedDimension(const Instruction& instruction) {
     return Bad(absl::StrCat("dimension \"", DimensionOf(instruction),
-                            "\" is cut where it must be whole"));
+                            "\" is sharded but must not be"));
   }
 
-  // A step of a reshard changes the layout as its attributes say.
+  // A collective changes the layout as its attributes state.
   absl::Status CheckCollective(const Instruction& instruction) const {
     const auto& collective = instruction.Get<CollectiveAttributes>();
     for (size_t i = 0; i < instruction.operands.size(); ++i) {
@@ -256,7 +259,7 @@ class LayoutVerifier {
         }
         return true;
       };
-      // An axis that something uses cannot cut a dimension too.
+      // An axis that the layout uses already cannot shard another dimension.
       const auto append = [&](int dim) {
         if (((expected.Sharded() | expected.unreduced) & axes) != 0) {
           return false;
@@ -269,12 +272,13 @@ class LayoutVerifier {
         case Opcode::kAllReduce:
         case Opcode::kReduceScatter:
           if ((from.layout.unreduced & axes) != axes) {
-            return Bad(absl::StrCat(OpcodeName(instruction.opcode),
-                                    " over an axis that nothing is pending "
-                                    "over"));
+            return Bad(absl::StrCat(
+                OpcodeName(instruction.opcode),
+                " over an axis that the operand is not unreduced over"));
           }
           if (from.layout.reduction != collective.reduction) {
-            return Bad("the operand is pending by another kind of reduction");
+            return Bad(
+                "the operand is unreduced with another kind of reduction");
           }
           expected.unreduced &= ~axes;
           if (instruction.opcode == Opcode::kReduceScatter) {
@@ -289,7 +293,8 @@ class LayoutVerifier {
           break;
         case Opcode::kAllGather:
           if (!drop_suffix(collective.dim)) {
-            return Bad("all_gather of axes that do not end the dimension's");
+            return Bad(
+                "all_gather over axes that are not the last of the dimension");
           }
           break;
         case Opcode::kAllSlice:
@@ -297,7 +302,8 @@ class LayoutVerifier {
           break;
         case Opcode::kAllToAll:
           if (!drop_suffix(collective.from_dim)) {
-            return Bad("all_to_all of axes that do not end the dimension's");
+            return Bad(
+                "all_to_all over axes that are not the last of the dimension");
           }
           legal = append(collective.dim);
           break;

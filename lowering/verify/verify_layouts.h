@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the verifier that knows which layouts an instruction takes and
-// gives. Not for other passes: they call VerifyProgram.
+// A part of VerifyProgram: which layouts an instruction accepts and produces.
 #ifndef LOWERING_VERIFY_VERIFY_LAYOUTS_H_
 #define LOWERING_VERIFY_VERIFY_LAYOUTS_H_
 
@@ -12,11 +11,12 @@
 
 namespace mtf::internal {
 
-// Checks the layouts of one instruction whose shapes are valid: cuts are legal
-// on the union of its dimensions, what it needs whole is whole, nothing that is
-// not linear reads an unreduced value, and the result lies as the instruction
-// leaves it. `looked_up` tells which values a gather has made. kInternal,
-// without saying which instruction it is.
+// Checks the layouts of one instruction whose shapes are valid: the union of
+// its dimensions uses every mesh axis at most once, dimensions that must be
+// unsharded are, only linear instructions read unreduced values, and the result
+// has the layout that the instruction produces. `looked_up` states by value
+// whether a gather produced it. Returns kInternal; the caller adds the
+// instruction.
 absl::Status VerifyLayouts(const Program& program,
                            const Instruction& instruction,
                            const std::vector<bool>& looked_up);

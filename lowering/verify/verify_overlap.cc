@@ -13,7 +13,7 @@ namespace {
 class OverlapVerifier {
  public:
   explicit OverlapVerifier(const Program& program)
-      : program_(program), made_by_(program.values.size(), -1) {}
+      : program_(program), in_flight_by_(program.values.size(), -1) {}
 
   absl::Status Run(int* bad) {
     const bool overlaps =
@@ -29,7 +29,8 @@ class OverlapVerifier {
     }
     if (open_.empty()) return absl::OkStatus();
     *bad = open_.front();
-    return absl::InternalError("nobody waits for a collective that is beside");
+    return absl::InternalError(
+        "there is no wait for an asynchronous collective");
   }
 
  private:
@@ -37,26 +38,27 @@ class OverlapVerifier {
     const Instruction& instruction = program_.instructions[i];
     if (instruction.opcode == Opcode::kWait) return CheckWait(instruction);
     for (int operand : instruction.operands) {
-      if (made_by_[operand] < 0) continue;
+      if (in_flight_by_[operand] < 0) continue;
       return absl::InternalError(absl::StrCat(
           "%", program_.values[operand].name, " is read before its wait"));
     }
     if (!IsAsynchronous(instruction)) return absl::OkStatus();
     if (!Communicates(instruction.opcode)) {
       return absl::InternalError(
-          "only what moves between ranks can run beside");
+          "only collectives that communicate can be asynchronous");
     }
-    for (int result : instruction.results) made_by_[result] = i;
+    for (int result : instruction.results) in_flight_by_[result] = i;
     open_.push_back(i);
     return absl::OkStatus();
   }
 
   absl::Status CheckWait(const Instruction& wait) {
     for (int operand : wait.operands) {
-      const int by = made_by_[operand];
+      const int by = in_flight_by_[operand];
       if (by < 0) {
         return absl::InternalError(absl::StrCat(
-            "%", program_.values[operand].name, " is not made beside"));
+            "%", program_.values[operand].name,
+            " is not a result of an asynchronous collective in flight"));
       }
       const Instruction& collective = program_.instructions[by];
       if (collective.results[0] != operand) {
@@ -65,15 +67,15 @@ class OverlapVerifier {
                          program_.values[collective.results[0]].name, ", not %",
                          program_.values[operand].name));
       }
-      for (int result : collective.results) made_by_[result] = -1;
+      for (int result : collective.results) in_flight_by_[result] = -1;
       open_.erase(std::find(open_.begin(), open_.end(), by));
     }
     return absl::OkStatus();
   }
 
   const Program& program_;
-  std::vector<int> made_by_;  // by value: the open collective, or -1
-  std::vector<int> open_;     // under way, in the order of the program
+  std::vector<int> in_flight_by_;  // by value: the collective in flight, or -1
+  std::vector<int> open_;          // in flight, in program order
 };
 
 }  // namespace

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the verifier that knows what may stand between a collective that
-// runs beside others and its wait. Not for other passes: they call
-// VerifyProgram.
+// A part of VerifyProgram: asynchronous collectives and their waits.
 #ifndef LOWERING_VERIFY_VERIFY_OVERLAP_H_
 #define LOWERING_VERIFY_VERIFY_OVERLAP_H_
 
@@ -11,10 +9,10 @@
 
 namespace mtf::internal {
 
-// Checks a program whose instructions are valid one by one: every collective
-// that runs beside is waited for once, and nobody reads what it makes before
-// that. What it needs in memory meanwhile is checked by VerifyBuffers.
-// kInternal, with the place of the instruction at fault in `bad`.
+// Checks a program whose instructions are valid one by one: every asynchronous
+// collective has one wait, and no instruction reads its results before that.
+// VerifyBuffers checks the memory that it uses until then. Returns kInternal
+// and sets `bad` to the index of the instruction at fault.
 absl::Status VerifyOverlap(const Program& program, int* bad);
 
 }  // namespace mtf::internal

@@ -20,8 +20,9 @@
 namespace mtf {
 namespace {
 
-// Bytes of a whole program must fit 64 bits: shard_shapes says so of a graph.
-constexpr int64_t kMostPlaces = int64_t{1} << 44;
+// Larger values could overflow the bytes of a program; shard_shapes reports it
+// to the user.
+constexpr int64_t kMaxLocalElements = int64_t{1} << 44;
 
 class ProgramVerifier {
  public:
@@ -39,14 +40,14 @@ class ProgramVerifier {
     names_.reserve(program_.values.size());
     for (const Instruction& instruction : program_.instructions) {
       if (!HasValues(instruction)) {
-        return Bad("an instruction reads or makes a value of no program");
+        return Bad("an instruction refers to a value that does not exist");
       }
       const absl::Status status = Check(instruction);
       if (status.ok()) continue;
       *bad = static_cast<int>(&instruction - program_.instructions.data());
       return In(instruction, status);
     }
-    // What may run beside and where all lives is of the program as a whole.
+    // Overlap and buffers depend on the program as a whole.
     for (const auto verify :
          {internal::VerifyOverlap, internal::VerifyBuffers}) {
       const absl::Status status = verify(program_, bad);
@@ -81,7 +82,7 @@ class ProgramVerifier {
                        exists);
   }
 
-  // The value that a variable is read as, or written from, lies as it does.
+  // A value that is read from or written to a variable has its type and layout.
   absl::Status CheckVariable(const Instruction& instruction) const {
     const auto found = variables_.find(instruction.Get<NameAttributes>().name);
     if (found == variables_.end()) return Bad("there is no such variable");
@@ -89,17 +90,17 @@ class ProgramVerifier {
     const ProgramValue& value = program_.values[instruction.results[0]];
     if (value.dtype != variable.dtype || !(value.shape == variable.shape) ||
         !(value.layout == variable.layout)) {
-      return Bad("the value does not lie as the variable");
+      return Bad("the value's type or layout differs from the variable's");
     }
     for (int id : instruction.operands) {
       if (!(program_.values[id].layout == variable.layout)) {
-        return Bad("the value does not lie as the variable");
+        return Bad("the value's type or layout differs from the variable's");
       }
     }
     return absl::OkStatus();
   }
 
-  // What is handed over by name, in or out, is so once.
+  // Each input, output and variable is fed, returned or written once.
   absl::Status CheckOnce(const Instruction& instruction) {
     absl::string_view how;
     switch (instruction.opcode) {
@@ -107,7 +108,7 @@ class ProgramVerifier {
         how = "fed";
         break;
       case Opcode::kOutput:
-        how = "given";
+        how = "returned";
         break;
       case Opcode::kWriteVariable:
         how = "written";
@@ -116,7 +117,7 @@ class ProgramVerifier {
         return absl::OkStatus();
     }
     const std::string& name = instruction.Get<NameAttributes>().name;
-    if (handed_.insert({instruction.opcode, name}).second) {
+    if (named_.insert({instruction.opcode, name}).second) {
       return absl::OkStatus();
     }
     return Bad(absl::StrCat(instruction.opcode == Opcode::kWriteVariable
@@ -125,7 +126,7 @@ class ProgramVerifier {
                             " \"", name, "\" is ", how, " twice"));
   }
 
-  // From shard_shapes on every value has the extents of its shards.
+  // After shard_shapes every value has the local extents of its layout.
   absl::Status CheckExtents(
       const Shape& shape, const TensorLayout& layout,
       const absl::InlinedVector<int64_t, 5>& extents) const {
@@ -133,28 +134,29 @@ class ProgramVerifier {
     if (static_cast<int>(extents.size()) != shape.rank()) {
       return Bad("there is not one extent per dimension");
     }
-    int64_t places = 1;
+    int64_t elements = 1;
     for (int i = 0; i < shape.rank(); ++i) {
       if (extents[i] != LocalExtent(program_.grains, shape, layout, i)) {
         return Bad(absl::StrCat(
-            "dimension \"", shape[i].name, "\" has ", extents[i],
-            " places, not ", LocalExtent(program_.grains, shape, layout, i)));
+            "dimension \"", shape[i].name, "\" has extent ", extents[i],
+            ", not ", LocalExtent(program_.grains, shape, layout, i)));
       }
-      if (extents[i] > 0 && places > kMostPlaces / extents[i]) {
+      if (extents[i] > 0 && elements > kMaxLocalElements / extents[i]) {
         return Bad(absl::StrCat("[", shape.ToString(), "] takes more than ",
-                                kMostPlaces, " places on every device"));
+                                kMaxLocalElements,
+                                " elements on every device"));
       }
-      places *= extents[i];
+      elements *= extents[i];
     }
     return absl::OkStatus();
   }
 
   absl::Status Check(const Instruction& instruction) {
     for (int id : instruction.operands) {
-      if (!defined_[id]) return Bad("an operand is read before it is made");
+      if (!defined_[id]) return Bad("an operand is read before it is defined");
     }
     for (int id : instruction.results) {
-      if (defined_[id]) return Bad("a value is made twice");
+      if (defined_[id]) return Bad("a value is defined twice");
       defined_[id] = true;
       looked_up_[id] = instruction.opcode == Opcode::kGather;
       const ProgramValue& value = program_.values[id];
@@ -193,19 +195,19 @@ class ProgramVerifier {
 
   const Program& program_;
   std::vector<bool> defined_;
-  std::vector<bool> looked_up_;  // made by a gather
+  std::vector<bool> looked_up_;  // by value: produced by a gather
   absl::flat_hash_set<absl::string_view> names_;
   // Inputs, outputs and writes so far.
-  absl::flat_hash_set<std::pair<Opcode, absl::string_view>> handed_;
+  absl::flat_hash_set<std::pair<Opcode, absl::string_view>> named_;
   absl::flat_hash_map<absl::string_view, const ProgramVariable*> variables_;
 };
 
 }  // namespace
 
 absl::Status VerifyProgram(const Program& program, int* bad) {
-  int place = kBadProgram;
-  const absl::Status status = ProgramVerifier(program).Run(&place);
-  if (bad != nullptr) *bad = place;
+  int index = kBadProgram;
+  const absl::Status status = ProgramVerifier(program).Run(&index);
+  if (bad != nullptr) *bad = index;
   return status;
 }
 

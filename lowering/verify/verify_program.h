@@ -7,21 +7,26 @@
 
 namespace mtf {
 
-// Instead of an instruction: the number of bytes of the arena, the commit of
-// the buffers, or nothing of these.
+// Set in place of the index of an instruction if the arena size, the commit, or
+// the program as a whole is wrong.
 inline constexpr int kBadArena = -2;
 inline constexpr int kBadCommit = -3;
 inline constexpr int kBadProgram = -1;
 
-// Checks that a program makes sense: every operand defined before it is read
-// and once, names unique, layouts legal on the union of dimensions of each
-// instruction, shapes, dtypes and layouts of results as the instruction says,
-// no unreduced value read by an instruction that is not linear in it, inputs,
-// outputs and writes to variables once each, what runs beside waited for,
-// places in memory within their bounds and written only where nothing is needed
-// any more, causes that the program and its rules know. kInternal with the
-// offending instruction, whose place goes to `*bad`, or one of those below: a
-// broken program is a bug of a pass.
+// Checks that a program is valid:
+//   * Every value is defined once, before it is read, under a unique name.
+//   * Shapes, dtypes and layouts of results are those that the instruction
+//     produces, and layouts are legal on the union of its dimensions.
+//   * Only instructions that are linear in an unreduced value read it.
+//   * Every input, output and write to a variable occurs once.
+//   * Every asynchronous collective has a wait.
+//   * Buffers are within their bounds and do not overwrite values that are
+//   still
+//     needed.
+//   * Causes name axes, dimensions and rules of the program.
+// Returns kInternal with the instruction at fault, because a broken program is
+// a bug of a pass, and sets `*bad` to its index or to one of the constants
+// above.
 absl::Status VerifyProgram(const Program& program, int* bad = nullptr);
 
 }  // namespace mtf

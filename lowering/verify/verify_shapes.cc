@@ -34,7 +34,7 @@ class ShapeVerifier {
     if (results.most == 0) {
       return instruction_.results.empty()
                  ? absl::OkStatus()
-                 : Bad(absl::StrCat(OpcodeName(opcode), " gives nothing"));
+                 : Bad(absl::StrCat(OpcodeName(opcode), " has no result"));
     }
     if (instruction_.results.empty()) return Bad("there is no result");
     if (instruction_.results.size() > results.most) {
@@ -100,7 +100,7 @@ class ShapeVerifier {
     for (const Dimension& dim : result().shape) {
       const Shape& from = x.Contains(dim.name) ? x : y;
       const int at = from.Find(dim.name);
-      if (at < 0) return BadDimension(dim.name, "comes from nowhere");
+      if (at < 0) return BadDimension(dim.name, "is in no operand");
       if (from[at].size != dim.size) {
         return BadDimension(dim.name, "has two sizes");
       }
@@ -168,13 +168,13 @@ class ShapeVerifier {
     }
     const bool blocks = instruction_.results.size() == 2;
     const bool labelled = instruction_.operands.size() == 2;
-    if (blocks && labelled) return Bad("what has labels is not cut in blocks");
+    if (blocks && labelled) return Bad("a top_k with labels has one result");
     if (labelled &&
         (operand(1).dtype != kInt32 || !(operand(1).shape == value.shape))) {
-      return Bad("the labels are no i32 for each element");
+      return Bad("the labels must be one i32 per element");
     }
     if (result(blocks ? 1 : 0).dtype != kInt32) {
-      return Bad("the places are no i32");
+      return Bad("the indices must be i32");
     }
     if (value.dtype == kBool) return Bad("bools are not ranked");
     const Shape row = value.shape.Without(top_k.dimension);
@@ -184,30 +184,32 @@ class ShapeVerifier {
     if (after.rank() != kept.rank() + 1 ||
         !(after == kept.With(after[after.rank() - 1]))) {
       return Bad(
-          "the result is not the operand with one dimension for another");
+          "the result must have one dimension in place of the ranked one");
     }
     if (blocks) {
       MTF_RETURN_IF_ERROR(CheckDType(value));
       if (!(result(1).shape == after) ||
           !(result(1).layout == result().layout)) {
-        return Bad("values and places differ in shape or layout");
+        return Bad("values and indices differ in shape or layout");
       }
     }
     const int last = after.rank() - 1;
     if (!result().layout.dims[last].empty()) {
-      return BadDimension(after[last].name, "is cut where it must be whole");
+      return BadDimension(after[last].name, "is sharded but must not be");
     }
     const int64_t most =
         blocks ? program_.grains.ExtentOf(value.shape[dim]) / grain
                : value.shape[dim].size;
     return after[last].size <= most
                ? absl::OkStatus()
-               : BadDimension(after[last].name, "is more than there is");
+               : BadDimension(after[last].name,
+                              "exceeds the number of elements");
   }
 
   absl::Status Check(const MaskAttributes& mask) const {
     for (int dim : mask.dims) {
-      if (!IsDimension(dim)) return Bad("a mask of no dimension");
+      if (!IsDimension(dim))
+        return Bad("a mask of a dimension that does not exist");
     }
     return CheckSameType();
   }
@@ -243,7 +245,7 @@ class ShapeVerifier {
       default:
         return IsDimension(collective.dim)
                    ? absl::OkStatus()
-                   : Bad("a collective of no dimension");
+                   : Bad("a collective of a dimension that does not exist");
     }
   }
 
@@ -289,10 +291,11 @@ class ShapeVerifier {
                            const ProgramValue& table,
                            const ProgramValue& rows) const {
     const ProgramValue& indices = operand(1);
-    if (!IsInteger(indices.dtype)) return Bad("the indices are no integers");
+    if (!IsInteger(indices.dtype)) return Bad("the indices must be integers");
     if (table.dtype != rows.dtype) return Bad("the dtype changes");
     if (!table.shape.Contains(dimension) || indices.shape.Contains(dimension)) {
-      return BadDimension(dimension, "is not the table's alone");
+      return BadDimension(dimension,
+                          "must be in the table and not in the indices");
     }
     for (const Dimension& dim : indices.shape) {
       const int at = table.shape.Find(dim.name);
@@ -301,13 +304,14 @@ class ShapeVerifier {
       }
     }
     // A dimension of the rows is one of the indices or of the table; nothing
-    // but the dimension looked up is lost.
+    // but the dimension looked up is missing in the result.
     for (const Dimension& dim : rows.shape) {
       const Shape& from =
           indices.shape.Contains(dim.name) ? indices.shape : table.shape;
       const int at = from.Find(dim.name);
       if (at < 0 || dim.name == dimension) {
-        return BadDimension(dim.name, "comes from nowhere");
+        return BadDimension(dim.name,
+                            "is neither in the table nor in the indices");
       }
       if (from[at].size != dim.size) {
         return BadDimension(dim.name, "has two sizes");
@@ -316,7 +320,7 @@ class ShapeVerifier {
     for (const Shape* shape : {&indices.shape, &table.shape}) {
       for (const Dimension& dim : *shape) {
         if (dim.name != dimension && !rows.shape.Contains(dim.name)) {
-          return BadDimension(dim.name, "is lost");
+          return BadDimension(dim.name, "is missing in the result");
         }
       }
     }
@@ -332,7 +336,7 @@ class ShapeVerifier {
     }
     if (!(sums.shape ==
           value.shape.Resized(dimension, program_.grains.GrainOf(dimension)))) {
-      return BadDimension(dimension, "has not one place for each block");
+      return BadDimension(dimension, "does not have one element per block");
     }
     if (value.dtype == kBool) return Bad("bools are not reduced in blocks");
     return sums.dtype == (IsFloat(value.dtype) ? kFloat32 : value.dtype)

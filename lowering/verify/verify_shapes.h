@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the verifier that knows what each instruction does to shapes and
-// dtypes. Not for other passes: they call VerifyProgram.
+// A part of VerifyProgram: what each instruction does to shapes and dtypes.
 #ifndef LOWERING_VERIFY_VERIFY_SHAPES_H_
 #define LOWERING_VERIFY_VERIFY_SHAPES_H_
 
@@ -10,10 +9,10 @@
 
 namespace mtf::internal {
 
-// Checks number, shapes and dtypes of operands and results of one instruction,
-// and its attributes against them. Operands and results are values of the
-// program, and layouts have an entry per dimension. kInternal, without saying
-// which instruction it is.
+// Checks the number, shapes and dtypes of operands and results of one
+// instruction, and its attributes. Operands and results must be values of the
+// program whose layouts have an entry per dimension. Returns kInternal; the
+// caller adds the instruction.
 absl::Status VerifyShapes(const Program& program,
                           const Instruction& instruction);
 

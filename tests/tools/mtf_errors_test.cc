@@ -93,8 +93,8 @@ INSTANTIATE_TEST_SUITE_P(
          2, "INVALID_ARGUMENT "},
         {"program_cut_between_lines", kExplain,
          "mesh{data:2}\n%x : f32[b:8] = input x\n", 2,
-         "INVALID_ARGUMENT line 2, column 24: the text is cut: it ends without "
-         "end{...}\n"},
+         "INVALID_ARGUMENT line 2, column 24: the text is truncated: it ends "
+         "without end{...}\n"},
         {"program_that_does_nothing", kExplain,
          "mesh{data:2}\n%x : f32[b:8] = input x\nend{instructions:1}\n", 2,
          "INVALID_ARGUMENT the program of \"FILE\" neither outputs a value "
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
          "\"batch\"?"},
         {"layout_that_cuts_twice", kDiff, "batch:data\nlength:data\n", 2,
          "INVALID_ARGUMENT dimensions \"batch\" and \"length\" of one "
-         "operation are both cut over mesh axis \"data\""},
+         "operation are both sharded over mesh axis \"data\""},
         {"layout_beside_program", "diff data FILE --mesh=data:2",
          "mesh{data:2}\n%x : f32[b:8] = input x\noutput(%x) x\n"
          "end{instructions:2}\n",

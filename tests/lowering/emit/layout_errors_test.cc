@@ -46,7 +46,7 @@ TEST(LayoutErrors, TwoDimensionsOfAnOperationOnOneAxis) {
                     "batch:model, hidden:data+model, out:data", y),
             absl::StrCat(
                 "INVALID_ARGUMENT dimensions \"hidden\" and \"out\" of one "
-                "operation are both cut over mesh axis \"data\" (w, "
+                "operation are both sharded over mesh axis \"data\" (w, "
                 "layout_errors_test.cc:",
                 line - 2,
                 ")\n"
@@ -60,19 +60,20 @@ TEST(LayoutErrors, TwoDimensionsOfAnOperationOnOneAxis) {
                 "two rules"));
   EXPECT_EQ(
       ErrorOf(graph, "data:2,model:4", "batch:model, hidden:data+model", y),
-      absl::StrCat("INVALID_ARGUMENT dimensions \"batch\" and \"hidden\" of "
-                   "one operation are both cut over mesh axis \"model\" (mul, "
-                   "layout_errors_test.cc:",
-                   line,
-                   ")\n"
-                   "  shape    [batch=8, hidden=16, out=4]\n"
-                   "  rule     batch:model   (--layout, rule 1 of 2, "
-                   "characters 1-11)\n"
-                   "  rule     hidden:data+model   (--layout, rule 2 of 2, "
-                   "characters 14-30)\n"
-                   "  mesh     data:2,model:4\n"
-                   "  help     give one of them another axis, or drop one of "
-                   "the two rules"));
+      absl::StrCat(
+          "INVALID_ARGUMENT dimensions \"batch\" and \"hidden\" of "
+          "one operation are both sharded over mesh axis \"model\" (mul, "
+          "layout_errors_test.cc:",
+          line,
+          ")\n"
+          "  shape    [batch=8, hidden=16, out=4]\n"
+          "  rule     batch:model   (--layout, rule 1 of 2, "
+          "characters 1-11)\n"
+          "  rule     hidden:data+model   (--layout, rule 2 of 2, "
+          "characters 14-30)\n"
+          "  mesh     data:2,model:4\n"
+          "  help     give one of them another axis, or drop one of "
+          "the two rules"));
 }
 
 // Each operand alone is fine and so is the result: the union is not, and the
@@ -86,7 +87,7 @@ TEST(LayoutErrors, TheUnionOfAnEinsumCounts) {
   EXPECT_EQ(ErrorOf(graph, "model:4", "batch:model, out:model", y),
             absl::StrCat(
                 "INVALID_ARGUMENT dimensions \"batch\" and \"out\" of one "
-                "operation are both cut over mesh axis \"model\" (einsum, "
+                "operation are both sharded over mesh axis \"model\" (einsum, "
                 "layout_errors_test.cc:",
                 line,
                 ")\n"
@@ -165,7 +166,7 @@ TEST(LayoutErrors, EveryOperationChecksItsUnion) {
         FirstLine(ErrorOf(graph, "model:4", "batch:model, hidden:model", y)),
         AllOf(StartsWith("INVALID_ARGUMENT dimensions \""),
               HasSubstr("\"batch\""), HasSubstr("\"hidden\""),
-              HasSubstr(" of one operation are both cut over mesh axis "
+              HasSubstr(" of one operation are both sharded over mesh axis "
                         "\"model\" ("),
               HasSubstr("layout_errors_test.cc:")))
         << c.name;
@@ -191,11 +192,12 @@ TEST(LayoutErrors, TheFirstLineIsTheSameOnEveryMesh) {
   const std::string layout = "batch:data, heads:data";
   const std::string error =
       FirstLine(ErrorOf(graph, "data:2", layout, model.loss));
-  EXPECT_THAT(error, StartsWith("INVALID_ARGUMENT dimensions \"batch\" and "
-                                "\"heads\" of one operation are both cut over "
-                                "mesh axis \"data\" "
-                                "(layer_0/attention/query/einsum, "
-                                "small_transformer.h:"));
+  EXPECT_THAT(error,
+              StartsWith("INVALID_ARGUMENT dimensions \"batch\" and "
+                         "\"heads\" of one operation are both sharded over "
+                         "mesh axis \"data\" "
+                         "(layer_0/attention/query/einsum, "
+                         "small_transformer.h:"));
   for (const char* mesh :
        {"data:3", "data:4096", "data:2,model:2", "model:2,data:2,z:5"}) {
     EXPECT_EQ(FirstLine(ErrorOf(graph, mesh, layout, model.loss)), error)
@@ -231,7 +233,7 @@ TEST(LayoutErrors, ASectionThatClashesAloneIsFound) {
       FirstLine(
           ErrorOf(graph, "data:2", "[parameters], hidden:data, out:data", y)),
       absl::StrCat("INVALID_ARGUMENT dimensions \"hidden\" and \"out\" of one "
-                   "operation are both cut over mesh axis \"data\" (w, "
+                   "operation are both sharded over mesh axis \"data\" (w, "
                    "layout_errors_test.cc:",
                    line + 1, ")"));
   // Each section counts for itself.

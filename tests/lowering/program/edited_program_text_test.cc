@@ -117,11 +117,12 @@ TEST(EditedProgramText, ACutTextIsToldWhereItEnds) {
     const std::string message = ErrorText(ParseProgram(text).status());
     EXPECT_THAT(message, HasSubstr("cut"));
     if (absl::StartsWith(lines[kept + 1], " ")) continue;
-    EXPECT_THAT(message,
-                StartsWith(absl::StrCat(
-                    "INVALID_ARGUMENT line ", kept + 1, ", column ",
-                    lines[kept].size() + 1,
-                    ": the text is cut: it ends without end{...}\n  help")));
+    EXPECT_THAT(
+        message,
+        StartsWith(absl::StrCat(
+            "INVALID_ARGUMENT line ", kept + 1, ", column ",
+            lines[kept].size() + 1,
+            ": the text is truncated: it ends without end{...}\n  help")));
   }
   EXPECT_OK(ParseProgram(absl::StrCat(text, lines.back())));
 }
@@ -156,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
         Edit{"ArenaBeyondAllMemory", "arena:", "arena:900000000000000",
              "the number is not from 0 to 1152921504606846976"},
         Edit{"ArenaTooLarge", "arena:", "arena:1",
-             "bytes, but what is in it ends at"},
+             "bytes, but its last buffer ends at"},
         Edit{"AnotherCommit", "commit:", "commit:1", "the commit is 1"},
         Edit{"BuffersTwice", "rule ", "buffers{arena:0, commit:0}\nrule ",
              "buffers is given twice"},
@@ -164,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
              "the plan of this einsum is not by{m 1"},
         Edit{"NoPlace", "] @", "] = input x\n# ", "%x has no place"},
         Edit{"RuleOfAnotherDimension", "for{inner/b rule 0}",
-             "for{inner/b rule 1}", "which is of another dimension"},
+             "for{inner/b rule 1}", "which shards another dimension"},
         Edit{"NoSuchRule", "for{inner/b rule 0}", "for{inner/b rule 3}",
              "the text has 3 rules, counted from 0"},
         Edit{"MoreInstructions", "end{instructions:", "end{instructions:1",

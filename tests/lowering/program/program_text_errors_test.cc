@@ -28,10 +28,10 @@ std::vector<ParseError> ParseErrors() {
   const std::string value = mesh + "%a : f32[b:8/x, c:4] = input a\n";
   return {
       {"NoMesh", "",
-       "line 1, column 1: the first line is mesh{...}, not this at "
+       "line 1, column 1: the first line must be mesh{...} at "
        "\"end{instructions:0}\""},
       {"MeshNotFirst", "%a : f32[b:8/x, c:4] = input a\n" + mesh,
-       "line 1, column 1: the first line is mesh{...}, not this at \"%a : "
+       "line 1, column 1: the first line must be mesh{...} at \"%a : "
        "f32[b:8/x, c:4]\""},
       {"MeshTwice", mesh + mesh,
        "line 2, column 5: the mesh is given twice at \"{x:2, y:2}\""},
@@ -48,7 +48,7 @@ std::vector<ParseError> ParseErrors() {
        "line 1, column 17: mesh item \"y:99999\" makes more than 2147483647 "
        "devices at \"99999}\""},
       {"MeshSizeBeyondEveryNumber", "mesh{x:99999999999999999999}",
-       "line 1, column 8: expected a whole number at \"99999999999999999999\""},
+       "line 1, column 8: expected an integer at \"99999999999999999999\""},
       {"MeshOfNineAxes", "mesh{a:1,b:1,c:1,d:1,e:1,f:1,g:1,h:1,i:1}",
        "line 1, column 40: mesh item \"i:1\" is one axis too many: a mesh has "
        "at most 8 at \"1}\""},
@@ -68,13 +68,13 @@ std::vector<ParseError> ParseErrors() {
        "line 2, column 6: dtype \"f31\" is not one of f32, bf16, f16, i32, "
        "i64, bool at \"f31[b:8] = input a\""},
       {"TypeUnclosed", mesh + "%a : f32[b:8 = input a\n",
-       "line 2, column 16: expected a whole number at \"input a\""},
+       "line 2, column 16: expected an integer at \"input a\""},
       {"DimensionWithoutSize", mesh + "%a : f32[b] = input a\n",
        "line 2, column 11: expected \":\" at \"] = input a\""},
       {"DimensionNegative", mesh + "%a : f32[b:-1] = input a\n",
        "line 2, column 12: the number is below 0 at \"-1] = input a\""},
       {"DimensionHuge", mesh + "%a : f32[b:99999999999999999999] = input a\n",
-       "line 2, column 12: expected a whole number at "
+       "line 2, column 12: expected an integer at "
        "\"99999999999999999999\""},
       {"DimensionTwice", mesh + "%a : f32[b:8, b:8] = input a\n",
        "line 2, column 19: dimension \"b\" occurs twice in [b=8, b=8] at \" = "
@@ -90,7 +90,7 @@ std::vector<ParseError> ParseErrors() {
       {"AxisTwiceInAValue", mesh + "%a : f32[b:8/x, c:4/x] = input a\n",
        "line 2, column 1: the layout of the result is not legal"},
       {"AxisOfSizeOne", "mesh{x:1}\n%a : f32[b:8/x] = input a\n",
-       "line 2, column 14: axis \"x\" has size 1 and cuts nothing at \"x] = "
+       "line 2, column 14: axis \"x\" has size 1 and shards nothing at \"x] = "
        "input a\""},
       {"UnreducedNothing", mesh + "%a : f32[b:8] unreduced{} = input a\n",
        "line 2, column 25: expected a name at \"} = input a\""},
@@ -102,14 +102,14 @@ std::vector<ParseError> ParseErrors() {
        "line 2, column 17: no instruction \"inptu\" at \"inptu a\""},
       {"ValueTwice",
        mesh + "%a : f32[b:8] = input a\n%a : f32[b:8] = input b\n",
-       "line 3, column 15: %a is made twice at \"= input b\""},
+       "line 3, column 15: %a is defined twice at \"= input b\""},
       {"ValueUndefined", mesh + "%y : f32[b:8] = map(%a) relu\n",
-       "line 2, column 22: no value %a is made before at \"a) relu\""},
+       "line 2, column 22: no value %a is defined above at \"a) relu\""},
       {"ValueMadeLater",
        mesh + "%y : f32[b:8] = map(%a) relu\n%a : f32[b:8] = input a\n",
-       "line 2, column 22: no value %a is made before at \"a) relu\""},
+       "line 2, column 22: no value %a is defined above at \"a) relu\""},
       {"ValueReadsItself", mesh + "%y : f32[b:8] = map(%y) relu\n",
-       "line 2, column 1: an operand is read before it is made"},
+       "line 2, column 1: an operand is read before it is defined"},
       {"OperandsUnclosed", value + "%y : f32[b:8/x, c:4] = map(%a relu\n",
        "line 3, column 31: expected \")\" at \"relu\""},
       {"OperandWithoutPercent", value + "%y : f32[b:8/x, c:4] = map(a) relu\n",
@@ -127,7 +127,7 @@ std::vector<ParseError> ParseErrors() {
        value + "%y : f32[b:8/x, c:4], %z : f32[b:8/x, c:4] = map(%a) relu\n",
        "line 3, column 53: map gives 1 result, not 2 at \" relu\""},
       {"OutputWithAResult", value + "%y : f32[b:8/x, c:4] = output(%a) y\n",
-       "line 3, column 24: output gives nothing at \"output(%a) y\""},
+       "line 3, column 24: output has no result at \"output(%a) y\""},
       {"OutputWithoutAName", value + "output(%a)\n",
        "line 3, column 11: expected a name at the end of the line"},
       {"InputWithoutAName", mesh + "%a : f32[b:8] = input\n",
@@ -172,7 +172,7 @@ std::vector<ParseError> ParseErrors() {
        "line 3, column 31: expected a name at the end of the line"},
       {"MapHugeArgument",
        value + "%y : f32[b:8/x, c:4] = map(%a) [neg($99999999999999999999)]\n",
-       "line 3, column 38: expected a whole number at "
+       "line 3, column 38: expected an integer at "
        "\"99999999999999999999\""},
       {"EinsumWithoutSum", value + "%y : f32[b:8/x, c:4] = einsum(%a, %a)\n",
        "line 3, column 38: expected \"sum{\" at the end of the line"},
@@ -226,10 +226,10 @@ std::vector<ParseError> ParseErrors() {
        "line 3, column 41: expected \"to\" at \"c over{x}\""},
       {"PlaceBeforeTheArena",
        mesh + "buffers{arena:64, commit:1}\n%a : f32[b:8] @-64 = input a\n",
-       "line 3, column 16: a place before the arena at \"-64 = input a\""},
+       "line 3, column 16: an offset before the arena at \"-64 = input a\""},
       {"ErrorInAContinuedLine",
        mesh + "%a : f32[b:8/x,\n    c:four] = input a\n",
-       "line 3, column 7: expected a whole number at \"four] = input a\""},
+       "line 3, column 7: expected an integer at \"four] = input a\""},
       {"TabsAreNoSpaces", mesh + "\t%a : f32[b:8] = input a\n",
        "line 2, column 1: expected a name at \"\\t%a : f32[b:8] = inp\""},
       {"EinsumOverOtherDimensions",
@@ -288,10 +288,10 @@ rule h:model from "b"
        std::vector<std::pair<std::string, std::string>>{
            {"for{d/model}",
             "the cause is dimension \"d\" over axis \"model\", which never "
-            "cuts it"},
+            "shards it"},
            {"for{b/model}",
             "the cause is dimension \"b\" over axis \"model\", which never "
-            "cuts it"},
+            "shards it"},
            {"for{h/model rule 0}",
             "the cause is dimension \"h\" over axis \"model\" by rule 0, "
             "b:data, which is not over that axis"},
@@ -309,11 +309,11 @@ rule h:model from "b"
                               {{"%x : f32[b:8/data, h:6/model]",
                                 two + "%x : f32[b:8/data, h:6/model]"}}))
                     .status()),
-      HasSubstr("by rule 2, c:model, which is of another dimension"));
+      HasSubstr("by rule 2, c:model, which shards another dimension"));
   EXPECT_THAT(ErrorText(ParseText("mesh{x:2}\n%a : f32[b:8/x] = input a\n"
                                   "%y : f32[b:8/x] = map(%a) relu for{b/x}")
                             .status()),
-              HasSubstr("only what changes a layout has a cause"));
+              HasSubstr("only reshards and collectives have causes"));
 }
 
 // A name or an opcode may fill a file; its error does not fill the screen.
@@ -343,11 +343,10 @@ TEST(ProgramText, AVariableIsOfOneSectionThatExists) {
   EXPECT_THAT(ParseText(read + "[optimiser]\n"),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("expected [optimizer]")));
-  EXPECT_THAT(
-      ParseText(read + "[optimizer]\n%n : f32[d:4] = "
-                       "write_variable(%m) m\n"),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               HasSubstr("variable \"m\" is of another section above")));
+  EXPECT_THAT(ParseText(read + "[optimizer]\n%n : f32[d:4] = "
+                               "write_variable(%m) m\n"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("variable \"m\" has another section above")));
 }
 
 }  // namespace

@@ -48,19 +48,19 @@ output(%g) g
 
 TEST_F(VerifyProgramTest, AnOperandIsMadeBeforeItIsRead) {
   std::swap(At(kMask), At(kReduce));
-  ExpectBroken(kMask, "an operand is read before it is made");
+  ExpectBroken(kMask, "an operand is read before it is defined");
 }
 
 TEST_F(VerifyProgramTest, AValueIsMadeOnce) {
   At(kAllGather).results = {At(kMask).results[0]};
-  ExpectBroken(kAllGather, "a value is made twice");
+  ExpectBroken(kAllGather, "a value is defined twice");
 }
 
 TEST_F(VerifyProgramTest, AValueIsOneOfTheProgram) {
   At(kMask).operands = {99};
-  ExpectBroken(-1, "an instruction reads or makes a value of no program");
+  ExpectBroken(-1, "an instruction refers to a value that does not exist");
   At(kMask).operands = {-1};
-  ExpectBroken(-1, "an instruction reads or makes a value of no program");
+  ExpectBroken(-1, "an instruction refers to a value that does not exist");
 }
 
 TEST_F(VerifyProgramTest, NamesAreUnique) {
@@ -85,7 +85,7 @@ TEST_F(VerifyProgramTest, OnlyCollectivesHaveSeveralResults) {
 
 TEST_F(VerifyProgramTest, AnOutputGivesNothing) {
   At(kOutput).results = {program_.AddValue("o", kFloat32, {}, {})};
-  ExpectBroken(kOutput, "output gives nothing");
+  ExpectBroken(kOutput, "output has no result");
 }
 
 TEST_F(VerifyProgramTest, ACollectiveGivesOneResultPerOperand) {
@@ -110,12 +110,12 @@ TEST_F(VerifyProgramTest, AnIterationHasOneEntryPerDimension) {
 
 TEST_F(VerifyProgramTest, AMaskIsOfDimensionsThatExist) {
   At(kMask).Get<MaskAttributes>().dims = {2};
-  ExpectBroken(kMask, "a mask of no dimension");
+  ExpectBroken(kMask, "a mask of a dimension that does not exist");
 }
 
 TEST_F(VerifyProgramTest, ACollectiveIsOfADimensionThatExists) {
   At(kAllGather).Get<CollectiveAttributes>().dim = 1;
-  ExpectBroken(kAllGather, "a collective of no dimension");
+  ExpectBroken(kAllGather, "a collective of a dimension that does not exist");
 }
 
 TEST_F(VerifyProgramTest, ACollectiveIsOverAxes) {
@@ -155,7 +155,7 @@ TEST_F(VerifyProgramTest, TheErrorShowsTheInstructionAndTheUsersLine) {
   At(kMask).Get<MaskAttributes>().dims = {2};
   EXPECT_THAT(VerifyProgram(program_),
               StatusIs(absl::StatusCode::kInternal,
-                       "a mask of no dimension\n"
+                       "a mask of a dimension that does not exist\n"
                        "  in       %m : f32[b:8/x, c:4/y] = mask(%a) ? fill "
                        "0\n"
                        "  made at  layer_0/mask (model.cc:12)"));
@@ -167,7 +167,7 @@ TEST_F(VerifyProgramTest, APassThatBreaksAProgramIsNamed) {
   At(kMask).Get<MaskAttributes>().dims = {2};
   EXPECT_THAT(RunPass("fuse_maps", program_),
               StatusIs(absl::StatusCode::kInternal,
-                       HasSubstr("a mask of no dimension")));
+                       HasSubstr("a mask of a dimension that does not exist")));
   EXPECT_THAT(RunPass("fuse_map", program_),
               StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("did you mean \"fuse_maps\"?\n  passes   ")));

@@ -37,11 +37,12 @@ std::vector<WrongBuffers> WrongTexts() {
        "mesh{x:2}\nbuffers{arena:1152921504606846976, commit:1}\n%a : "
        "f32[b:4611686018427387904/x=2305843009213693952] @0 = input a\n",
        "line 3, column 1: [b=4611686018427387904] takes more than "
-       "17592186044416 places on every device"},
+       "17592186044416 elements on every device"},
       {"AValueFitsItsVariable",
        "mesh{x:2}\nbuffers{arena:64, commit:1}\n%w : f32[b:8/x=4] @w = "
        "read_variable w\n%n : f32[b:9/x=5] @w = input n\n",
-       "line 4, column 1: %n is at @w, but does not lie as the variable does"},
+       "line 4, column 1: %n is at @w, but its type or layout differs from the "
+       "variable's"},
       {"AValueIsInAVariableThatExists",
        "mesh{x:2}\nbuffers{arena:64, commit:1}\n%n : f32[b:8/x=4] @w = input "
        "n\n",
@@ -68,30 +69,31 @@ std::vector<WrongBuffers> WrongTexts() {
        "%t : f32[v:5, d:2] @64 = input t\n%w : f32[c:8] @w = read_variable w\n"
        "%v : f32[c:8] @w = map(%w) relu\n%g : f32[k:3, d:2] @128 = gather(%t, "
        "%i) v\n%n : f32[c:8] = write_variable(%v) w\n",
-       "line 7, column 1: gather can fail, but stands behind the commit, "
+       "line 7, column 1: gather can fail, but comes after the commit, "
        "instruction number 3, from which on variables change in place"},
       {"TheArenaEndsWithItsValues",
        "mesh{x:2}\nbuffers{arena:128, commit:1}\n%n : f32[b:8/x=4] @0 = input "
        "n\n",
-       "line 2, column 15: the arena has 128 bytes, but what is in it ends at "
-       "64, as places of 64 bytes"},
+       "line 2, column 15: the arena has 128 bytes, but its last buffer ends "
+       "at "
+       "64, in units of 64 bytes"},
       {"TheLastPlaceIsWhole",
        "mesh{x:2}\nbuffers{arena:16, commit:1}\n%n : f32[b:8/x=4] @0 = input "
        "n\n",
-       "line 2, column 15: the arena has 16 bytes, but what is in it ends at "
-       "64, as places of 64 bytes"},
+       "line 2, column 15: the arena has 16 bytes, but its last buffer ends at "
+       "64, in units of 64 bytes"},
       {"AnArenaHoldsSomething", "mesh{}\nbuffers{arena:64, commit:0}\n",
-       "line 2, column 15: the arena has 64 bytes, but what is in it ends at "
-       "0, as places of 64 bytes"},
+       "line 2, column 15: the arena has 64 bytes, but its last buffer ends at "
+       "0, in units of 64 bytes"},
       {"EveryValueHasAPlace",
        "mesh{x:2}\nbuffers{arena:64, commit:1}\n%n : f32[b:8/x=4] = input n\n",
-       "line 3, column 1: %n has no place, but where buffers are planned every "
-       "value has one: \"@\" and an offset, or the name of its variable"},
+       "line 3, column 1: %n has no buffer, but every value of a program with "
+       "planned buffers has one: \"@\" and an offset, or the name of its "
+       "variable"},
       {"AViewHasNoPlaceOfItsOwn",
        "mesh{}\nbuffers{arena:64, commit:2}\n%n : f32[b:8] @0 = input n\n"
        "%r : f32[k:8] @0 = reshape(%n)\n",
-       "line 4, column 1: %r has a place, but is in memory where its operand "
-       "is, and has none of its own"},
+       "line 4, column 1: %r has a buffer, but shares that of its operand"},
   };
 }
 

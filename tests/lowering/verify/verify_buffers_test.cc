@@ -43,7 +43,7 @@ std::vector<WrongPlace> WrongPlaces() {
        "%b is at @192, and takes 8 elements of 4 bytes there, which do not fit "
        "into an arena of 192 bytes"},
       {"NotAligned", a + "%b : f32[c:8] @68 = map(%a) relu\n", 4,
-       "%b is at @68, but places in the arena are multiples of 64 bytes"},
+       "%b is at @68, but offsets in the arena are multiples of 64 bytes"},
       {"OverAnInput",
        a + "%b : f32[c:8] @0 = input b\n%s : f32[c:8] @64 = "
            "map(%a, %b) add\n",
@@ -79,16 +79,16 @@ std::vector<WrongPlace> WrongPlaces() {
            "%b : f32[c:8] @0 = random uniform stream 1\n",
        6, "%b is written where %v is still needed"},
       {"AVariableInTheArena", begin + "%w : f32[c:8] @0 = read_variable w\n", 3,
-       "%w is at @0, but a variable is read where it is: @w"},
+       "%w is at @0, but a variable is read from its own storage: @w"},
       {"AnotherVariable",
        w + "%u : f32[c:8] @w = read_variable u\n"
            "%s : f32[c:8] @0 = map(%u) relu\n",
-       4, "%u is at @w, but a variable is read where it is: @u"},
+       4, "%u is at @w, but a variable is read from its own storage: @u"},
       {"NoVariable", a + "%b : f32[c:8] @w = map(%a) relu\n", 4,
        "%b is at @w, but there is no such variable"},
       {"AVariableOfAnotherShape",
        w + "%b : f32[d:8] @w = random uniform stream 1\n", 4,
-       "%b is at @w, but does not lie as the variable does"},
+       "%b is at @w, but its type or layout differs from the variable's"},
       {"AVariableThatIsNotWritten", w + "%b : f32[c:8] @w = map(%w) relu\n", 4,
        "%b is at @w, but it is not written to that variable"},
       {"AVariableThatIsReadLater",
@@ -101,14 +101,14 @@ std::vector<WrongPlace> WrongPlaces() {
                "%r : f32[c:8] @128 = all_reduce(%s) sum over{x} asynchronous\n"
                "%b : f32[c:8] @64 = random uniform stream 1\n"
                "wait(%r)\noutput(%r) r\n",
-       6, "%b is written where a collective beside has %s"},
+       6, "%b is written where an asynchronous collective uses %s"},
       {"UnderACollectiveThatWrites",
        begin + "%a : f32[b:4/x=2, c:8] @0 = input a\n"
                "%s : f32[c:8] unreduced{x} @64 = reduce(%a) sum\n"
                "%r : f32[c:8] @128 = all_reduce(%s) sum over{x} asynchronous\n"
                "%b : f32[c:8] @128 = random uniform stream 1\n"
                "wait(%r)\n",
-       6, "%b is written where a collective beside has %r"},
+       6, "%b is written where an asynchronous collective uses %r"},
       {"BehindTheWaitButBeforeTheReader",
        begin + "%a : f32[b:4/x=2, c:8] @0 = input a\n"
                "%s : f32[c:8] unreduced{x} @64 = reduce(%a) sum\n"

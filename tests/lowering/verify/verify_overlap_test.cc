@@ -40,11 +40,13 @@ std::vector<WrongWait> WrongWaits() {
   const std::string end = "wait(%r)\noutput(%r) r\n";
   return {
       {"NobodyWaits", sum + " beside\n",
-       "nobody waits for a collective that is beside"},
-      {"NothingIsBeside", sum + "\nwait(%r)\n", "%r is not made beside"},
+       "there is no wait for an asynchronous collective"},
+      {"NothingIsBeside", sum + "\nwait(%r)\n",
+       "%r is not a result of an asynchronous collective in flight"},
       {"WaitsTwice", sum + " beside\nwait(%r)\nwait(%r)\n",
-       "%r is not made beside"},
-      {"WaitsForAnInput", "wait(%a)\n", "%a is not made beside"},
+       "%r is not a result of an asynchronous collective in flight"},
+      {"WaitsForAnInput", "wait(%a)\n",
+       "%a is not a result of an asynchronous collective in flight"},
       {"ReadsTooEarly", sum + " beside\noutput(%r) r\nwait(%r)\n",
        "%r is read before its wait"},
       {"ReadsAnotherResultTooEarly", two + "output(%q) q\nwait(%r)\n",
@@ -53,17 +55,17 @@ std::vector<WrongWait> WrongWaits() {
        "a wait names the first result, which is %r, not %q"},
       {"ASliceIsBeside",
        "%o : f32[c:8/x=4] = all_slice(%u) c over{x} asynchronous\nwait(%o)\n",
-       "only what moves between ranks can run beside"},
+       "only collectives that communicate can be asynchronous"},
       {"AMapIsBeside", "%v : f32[c:8] = map(%u) relu beside\n",
        "unexpected text"},
       {"WaitsForNothing", "wait()\n", "wait takes 1 or more operands, not 0"},
-      {"GivesAResult", "%v : f32[c:8] = wait(%u)\n", "wait gives nothing"},
+      {"GivesAResult", "%v : f32[c:8] = wait(%u)\n", "wait has no result"},
       {"WritesWhereAnOperandIs",
        planned + placed + "%v : f32[c:8] @0 = map(%u) relu\n" + end,
-       "%v is written where a collective beside has %s"},
+       "%v is written where an asynchronous collective uses %s"},
       {"WritesWhereTheResultGoes",
        planned + placed + "%v : f32[c:8] @64 = map(%u) relu\n" + end,
-       "%v is written where a collective beside has %r"},
+       "%v is written where an asynchronous collective uses %r"},
       {"PutsTheResultWhereAnotherReads",
        planned + "%v : f32[c:8] @64 = map(%u) relu\n" + placed +
            "%w : f32[c:8] @128 = map(%v) relu\n" + end,
@@ -72,7 +74,7 @@ std::vector<WrongWait> WrongWaits() {
        planned + "%w : f32[c:8/x=4] @w = read_variable w\n" +
            "%r : f32[c:8] @64 = all_gather(%w) c over{x} asynchronous\n" +
            "%v : f32[c:8/x=4] @w = map(%w) relu\n" + end,
-       "%v is written where a collective beside has %w"},
+       "%v is written where an asynchronous collective uses %w"},
   };
 }
 

@@ -34,7 +34,7 @@ std::vector<BrokenRule> BrokenRules() {
        "line 5, column 1: the expression does not fit operands and result"},
       {"AMapHasAllDimensionsOfItsOperands",
        values + "%y : f32[b:8/x] = map(%a) neg\n",
-       "line 5, column 1: dimension \"c\" comes from nowhere"},
+       "line 5, column 1: dimension \"c\" is not in the iteration space"},
       {"AMapHasOneSizePerName",
        values + "%y : f32[b:8/x, c:5/y] = map(%a) neg\n",
        "line 5, column 1: dimension \"c\" has two sizes"},
@@ -58,14 +58,15 @@ std::vector<BrokenRule> BrokenRules() {
        "line 6, column 1: the step neg does not take this dtype"},
       {"AnIotaCountsAlongADimensionOfItsMap",
        values + "%y : f32[b:8/x] = map [iota.f32(c)]\n",
-       "line 5, column 1: dimension \"c\" of an iota comes from nowhere"},
+       "line 5, column 1: dimension \"c\" of an iota is not in the iteration "
+       "space"},
       {"AReduceKeepsDimensionsOfItsOperand",
        values + "%y : f32[d:8] = reduce(%i, %a) sum [cast.f32($0); add($2, "
                 "$1)] over [b:8/x, c:4/y]\n",
-       "line 5, column 1: dimension \"d\" comes from nowhere"},
+       "line 5, column 1: dimension \"d\" is not in the iteration space"},
       {"AReduceReadsWhatItIteratesOver",
        values + "%y : f32[c:4] = reduce(%a) sum neg over [c:4]\n",
-       "line 5, column 1: dimension \"b\" comes from nowhere"},
+       "line 5, column 1: dimension \"b\" is not in the iteration space"},
       {"AnEinsumHasOneDType",
        values + "%y : f32[c:4/y] unreduced{x} = einsum(%a, %i) sum{b}\n",
        "line 5, column 1: an einsum has one dtype, or a result of f32"},
@@ -75,7 +76,7 @@ std::vector<BrokenRule> BrokenRules() {
        "line 6, column 1: dimension \"b\" has two sizes"},
       {"AnEinsumGivesNoNewDimension",
        values + "%y : f32[c:4/y, e:2] unreduced{x} = einsum(%a, %a) sum{b}\n",
-       "line 5, column 1: dimension \"e\" comes from nowhere"},
+       "line 5, column 1: dimension \"e\" is in no operand"},
       {"AReshapeKeepsTheNumberOfElements",
        values + "%y : f32[k:31] = reshape(%a)\n",
        "line 5, column 1: a reshape keeps the number of elements"},
@@ -102,27 +103,30 @@ std::vector<BrokenRule> BrokenRules() {
        "line 6, column 1: dimension \"k\" does not fit into its range"},
       {"WhatMovesIsWholeOnEveryDevice",
        values + "%y : f32[b:4/x, c:4/y] = slice(%a) b begin 0\n",
-       "line 5, column 1: dimension \"b\" is cut where it must be whole"},
+       "line 5, column 1: dimension \"b\" is sharded but must not be"},
       {"AGatherTakesIntegers",
        values + "%t : f32[v:9, d:2] = input t\n%j : f32[k:3] = input j\n%y : "
                 "f32[k:3, d:2] = gather(%t, %j) v\n",
-       "line 7, column 1: the indices are no integers"},
+       "line 7, column 1: the indices must be integers"},
       {"AGatherLosesNoDimension",
        values + "%t : f32[v:9, d:2] = input t\n%j : i32[k:3] = input j\n%y : "
                 "f32[k:3] = gather(%t, %j) v\n",
-       "line 7, column 1: dimension \"d\" is lost"},
+       "line 7, column 1: dimension \"d\" is missing in the result"},
       {"AGatherGivesNoNewDimension",
        values + "%t : f32[v:9, d:2] = input t\n%j : i32[k:3] = input j\n%y : "
                 "f32[k:3, d:2, e:1] = gather(%t, %j) v\n",
-       "line 7, column 1: dimension \"e\" comes from nowhere"},
+       "line 7, column 1: dimension \"e\" is neither in the table nor in the "
+       "indices"},
       {"AScatterAddIsAGatherBackwards",
        values + "%u : f32[k:3, d:2] = input u\n%j : i32[k:3] = input j\n%y : "
                 "f32[v:9] = scatter_add(%u, %j) v\n",
-       "line 7, column 1: dimension \"d\" comes from nowhere"},
+       "line 7, column 1: dimension \"d\" is neither in the table nor in the "
+       "indices"},
       {"TheIndicesLackTheDimensionLookedUp",
        values + "%t : f32[v:9, d:2] = input t\n%j : i32[v:9] = input j\n%y : "
                 "f32[v:9, d:2] = gather(%t, %j) v\n",
-       "line 7, column 1: dimension \"v\" is not the table's alone"},
+       "line 7, column 1: dimension \"v\" must be in the table and not in the "
+       "indices"},
       {"ACollectiveKeepsTheShape",
        values + "%y : f32[b:8, c:5/y] = all_gather(%a) b over{x}\n",
        "line 5, column 1: a collective keeps dtype and shape"},
@@ -136,123 +140,131 @@ std::vector<BrokenRule> BrokenRules() {
        "line 5, column 1: the layout of the result is not legal"},
       {"ADimensionIsCutInOneWay",
        values + "%y : f32[b:8/y, c:4] = map(%a) neg\n",
-       "line 5, column 1: dimension \"b\" is cut in two ways"},
+       "line 5, column 1: dimension \"b\" is sharded in two ways"},
       {"TwoDimensionsAreNotCutOverOneAxis",
        values + "%z : f32[d:2/x] = input z\n%y : f32[b:8/x, c:4/y, d:2] = "
                 "map(%a, %z) mul\n",
-       "line 6, column 1: dimensions \"b\" and \"d\" are cut over one mesh "
+       "line 6, column 1: dimensions \"b\" and \"d\" are sharded over one mesh "
        "axis"},
       {"AReduceIteratesAsItsOperandIsCut",
        values + "%y : f32[c:4/y] = reduce(%a) sum neg over [b:8, c:4/y]\n",
-       "line 5, column 1: dimension \"b\" is cut in two ways"},
+       "line 5, column 1: dimension \"b\" is sharded in two ways"},
       {"AScanKeepsTheShape", values + "%y : f32[b:8/x] = scan(%a) sum c\n",
        "line 5, column 1: the shape changes"},
       {"AScanHasItsDimensionWhole",
        values + "%y : f32[b:8/x, c:4/y] = scan(%a) sum c\n",
-       "line 5, column 1: dimension \"c\" is cut where it must be whole"},
+       "line 5, column 1: dimension \"c\" is sharded but must not be"},
       {"AScanStartsInEachBlock",
        values + "%s : f32[b:8/x, c:4/y] = input s\n%y : f32[b:8/x, c:4/y] = "
                 "scan(%a, %s) sum c\n",
-       "line 6, column 1: dimension \"c\" has not one place for each block"},
+       "line 6, column 1: dimension \"c\" does not have one element per block"},
       {"SummandsAreNotScanned",
        values + "%k : f32[b:8/x, e:3] = input k\n%q : f32[e:3] unreduced{x} = "
                 "reduce(%k) sum\n%y : f32[e:3] unreduced{x} = scan(%q) sum e\n",
-       "line 7, column 1: a pending sum is read by what is not linear in it"},
+       "line 7, column 1: an unreduced sum is read by an instruction that is "
+       "not linear in it"},
       {"BlocksAreThoseOfTheGrain",
        values + "%y : f32[b:8/x, c:4/y] = reduce_blocks(%a) sum c\n",
-       "line 5, column 1: dimension \"c\" has not one place for each block"},
+       "line 5, column 1: dimension \"c\" does not have one element per block"},
       {"BlocksOfFloatsAreReducedInFloat",
        values + "%h : bf16[c:4/y] = input h\n%y : bf16[c:2/y] = "
                 "reduce_blocks(%h) sum c\n",
        "line 6, column 1: blocks of floats are reduced in f32"},
       {"TheGreatestAreOfAWholeDimension",
        values + "%y : i32[b:8/x, k:2] = top_k(%a) c\n",
-       "line 5, column 1: dimension \"c\" is cut where it must be whole"},
+       "line 5, column 1: dimension \"c\" is sharded but must not be"},
       {"PlacesAreIntegers",
        values + "%z : f32[b:8/x, c:4] = input z\n%y : f32[b:8/x, k:2] = "
                 "top_k(%z) c\n",
-       "line 6, column 1: the places are no i32"},
+       "line 6, column 1: the indices must be i32"},
       {"NoMoreAreFoundThanThereAre",
        values + "%z : f32[b:8/x, c:4] = input z\n%y : i32[b:8/x, k:5] = "
                 "top_k(%z) c\n",
-       "line 6, column 1: dimension \"k\" is more than there is"},
+       "line 6, column 1: dimension \"k\" exceeds the number of elements"},
       {"NoMoreAreFoundThanThereAreInABlock",
        values + "%v : f32[b:8/x, c:2/y, k:3], %y : i32[b:8/x, c:2/y, k:3] = "
                 "top_k(%a) c\n",
-       "line 5, column 1: dimension \"k\" is more than there is"},
+       "line 5, column 1: dimension \"k\" exceeds the number of elements"},
       {"WhatIsFoundTakesTheDimensionsPlace",
        values + "%z : f32[b:8/x, c:4] = input z\n%y : i32[k:2, b:8/x] = "
                 "top_k(%z) c\n",
-       "line 6, column 1: the result is not the operand with one dimension for "
-       "another"},
+       "line 6, column 1: the result must have one dimension in place of the "
+       "ranked one"},
       {"WhatIsFoundIsNotCut",
        values + "%z : f32[b:8/x, c:4] = input z\n%y : i32[b:8/x, k:2/y] = "
                 "top_k(%z) c\n",
-       "line 6, column 1: dimension \"k\" is cut where it must be whole"},
+       "line 6, column 1: dimension \"k\" is sharded but must not be"},
       {"LabelsAreForEachElement",
        values + "%z : f32[b:8/x, c:4] = input z\n%y : i32[b:8/x, k:2] = "
                 "top_k(%z, %i) c\n",
-       "line 6, column 1: the labels are no i32 for each element"},
+       "line 6, column 1: the labels must be one i32 per element"},
       {"SummandsAreNotTakenForASum",
        values + "%y : f32[b:8/x] unreduced{y} = map(%p) relu\n",
-       "line 5, column 1: a pending sum is read by what is not linear in it"},
+       "line 5, column 1: an unreduced sum is read by an instruction that is "
+       "not linear in it"},
       {"SummandsArePendingOverTheSameAxes",
        values + "%q : f32[b:8/x] = input q\n%y : f32[b:8/x] unreduced{y} = "
                 "map(%p, %q) add\n",
-       "line 6, column 1: operands are pending over different axes"},
+       "line 6, column 1: operands are unreduced over different axes"},
       {"TheResultOfSummandsIsPendingToo",
        values + "%y : f32[b:8/x] = map(%p) neg\n",
-       "line 5, column 1: the result is pending over other axes than its "
-       "operands leave it"},
+       "line 5, column 1: the result is unreduced over other axes than its "
+       "operands imply"},
       {"ASumOverACutDimensionIsPending",
        values + "%y : f32[b:8/x] = reduce(%a) sum\n",
-       "line 5, column 1: the result is pending over other axes than its "
-       "operands leave it"},
+       "line 5, column 1: the result is unreduced over other axes than its "
+       "operands imply"},
       {"NothingElseIsPending",
        values + "%k : f32[e:3, f:3] = input k\n%y : f32[e:3] unreduced{x} = "
                 "reduce(%k) sum\n",
-       "line 6, column 1: the result is pending over other axes than its "
-       "operands leave it"},
+       "line 6, column 1: the result is unreduced over other axes than its "
+       "operands imply"},
       {"ASourceIsNotPending",
        values + "%y : f32[b:8/x] unreduced{y} = input y\n",
-       "line 5, column 1: the result is pending over other axes than its "
-       "operands leave it"},
+       "line 5, column 1: the result is unreduced over other axes than its "
+       "operands imply"},
       {"AMaximumIsPendingAsAMaximum",
        values + "%y : f32[b:8/x] unreduced{y} = reduce(%a) max\n",
-       "line 5, column 1: the result is pending by another kind of reduction"},
+       "line 5, column 1: the result is unreduced with another kind of "
+       "reduction"},
       {"APendingMaximumIsReadByNothing",
        values + "%m : f32[b:8/x] unreduced{y} max = reduce(%a) max\n%y : "
                 "f32[b:8/x] unreduced{y} max = map(%m) neg\n",
-       "line 6, column 1: a pending maximum or minimum is read"},
+       "line 6, column 1: an unreduced maximum or minimum is read"},
       {"AnEinsumTakesNoSummands",
        values + "%q : f32[b:8/x, d:2] = input q\n%y : f32[d:2] unreduced{x, y} "
                 "= einsum(%p, %q) sum{b}\n",
-       "line 6, column 1: a pending sum is read by what is not linear in it"},
+       "line 6, column 1: an unreduced sum is read by an instruction that is "
+       "not linear in it"},
       {"SummandsAreNotPaddedWithANumber",
        values + "%k : f32[b:8/x, e:3] = input k\n%q : f32[e:3] unreduced{x} = "
                 "reduce(%k) sum\n%y : f32[e:5] unreduced{x} = pad(%q) e before "
                 "1 fill 1\n",
-       "line 7, column 1: a pending sum is read by what is not linear in it"},
+       "line 7, column 1: an unreduced sum is read by an instruction that is "
+       "not linear in it"},
       {"SummandsAreNotMaskedWithANumber",
        values + "%y : f32[b:8/x] unreduced{y} = mask(%p) b fill 1\n",
-       "line 5, column 1: a pending sum is read by what is not linear in it"},
+       "line 5, column 1: an unreduced sum is read by an instruction that is "
+       "not linear in it"},
       {"SummandsAreNotHandedOut", values + "output(%p) p\n",
-       "line 5, column 1: a pending sum is read by what is not linear in it"},
+       "line 5, column 1: an unreduced sum is read by an instruction that is "
+       "not linear in it"},
       {"AnAllReduceReducesWhatIsPending",
        values + "%y : f32[b:8/x] unreduced{y} = all_reduce(%p) sum over{x}\n",
-       "line 5, column 1: all_reduce over an axis that nothing is pending "
-       "over"},
+       "line 5, column 1: all_reduce over an axis that the operand is not "
+       "unreduced over"},
       {"AnAllReduceIsOfTheSameKind",
        values + "%y : f32[b:8/x] = all_reduce(%p) max over{y}\n",
-       "line 5, column 1: the operand is pending by another kind of reduction"},
+       "line 5, column 1: the operand is unreduced with another kind of "
+       "reduction"},
       {"AnAllReduceLeavesNothingPending",
        values + "%y : f32[b:8/x] unreduced{y} = all_reduce(%p) sum over{y}\n",
        "line 5, column 1: the result's layout is not what the collective "
        "gives"},
       {"AReduceScatterReducesWhatIsPending",
        values + "%y : f32[b:8/x, c:4/y] = reduce_scatter(%a) sum b over{x}\n",
-       "line 5, column 1: reduce_scatter over an axis that nothing is pending "
-       "over"},
+       "line 5, column 1: reduce_scatter over an axis that the operand is not "
+       "unreduced over"},
       {"AReduceScatterCutsItsDimension",
        values + "%y : f32[b:8/x] = reduce_scatter(%p) sum b over{y}\n",
        "line 5, column 1: the result's layout is not what the collective "
@@ -260,7 +272,8 @@ std::vector<BrokenRule> BrokenRules() {
       {"AnAllGatherTakesTheLastAxes",
        values + "%z : f32[b:8/x+y] = input z\n%y : f32[b:8/y] = all_gather(%z) "
                 "b over{x}\n",
-       "line 6, column 1: all_gather of axes that do not end the dimension's"},
+       "line 6, column 1: all_gather over axes that are not the last of the "
+       "dimension"},
       {"AnAllGatherLeavesTheOthers",
        values + "%y : f32[b:8, c:4] = all_gather(%a) b over{x}\n",
        "line 5, column 1: the result's layout is not what the collective "
@@ -272,41 +285,44 @@ std::vector<BrokenRule> BrokenRules() {
       {"AnAllToAllTakesTheLastAxes",
        values + "%z : f32[b:8/x+y, c:4] = input z\n%y : f32[b:8/y, c:4/x] = "
                 "all_to_all(%z) b to c over{x}\n",
-       "line 6, column 1: all_to_all of axes that do not end the dimension's"},
+       "line 6, column 1: all_to_all over axes that are not the last of the "
+       "dimension"},
       {"APermuteKeepsTheNumberOfShards",
        values + "%y : f32[b:8/x+y, c:4] = collective_permute(%a) over{x, y}\n",
        "line 5, column 1: collective_permute changes the number of shards"},
       {"AReshardReducesOrKeeps",
        values + "%q : f32[b:8/x] = input q\n%y : f32[b:8/x] unreduced{y} = "
                 "reshard(%q)\n",
-       "line 6, column 1: a reshard leaves nothing unreduced that was reduced"},
+       "line 6, column 1: a reshard cannot make a value unreduced"},
       {"AReshardKeepsTheShape", values + "%y : f32[b:8, c:5] = reshard(%a)\n",
        "line 5, column 1: the shape changes"},
       {"AVariableLiesInOneWay",
        values + "%w : f32[b:8/x] = read_variable w\n%w2 : f32[b:8] = "
                 "read_variable w\n",
-       "line 6, column 1: the value does not lie as the variable"},
+       "line 6, column 1: the value's type or layout differs from the "
+       "variable's"},
       {"AVariableIsWrittenAsItLies",
        values + "%w : f32[b:8] = write_variable(%p) w\n",
-       "line 5, column 1: the value does not lie as the variable"},
+       "line 5, column 1: the value's type or layout differs from the "
+       "variable's"},
       {"AVariableIsWrittenInItsDType",
        values + "%w : f32[b:8/x] = write_variable(%i) w\n",
        "line 5, column 1: the dtype changes"},
       {"ExtentsAreThoseOfTheGrain",
        "mesh{x:2, y:2}\n%a : f32[b:8/x=3] = input a\n",
-       "line 2, column 1: dimension \"b\" has 3 places, not 4"},
+       "line 2, column 1: dimension \"b\" has extent 3, not 4"},
       {"AnExtentIsNotLeftOut",
        "mesh{x:2, y:2}\n%a : f32[b:8/x=4] = input a\n%c : f32[c:4/x] = input "
        "c\n",
-       "line 3, column 1: dimension \"c\" has 4 places, not 2"},
+       "line 3, column 1: dimension \"c\" has extent 4, not 2"},
       {"AnIterationHasExtentsToo",
        "mesh{x:2}\n%a : f32[b:8/x=4, c:4] = input a\n%s : f32[b:8/x=4] = "
        "reduce(%a) sum neg over [b:8/x=8, c:4]\n",
-       "line 3, column 1: dimension \"b\" has 8 places, not 4"},
+       "line 3, column 1: dimension \"b\" has extent 8, not 4"},
       {"AnInputIsFedOnce", values + "%a2 : f32[b:8/x] = input a\n",
        "line 5, column 1: input \"a\" is fed twice"},
       {"AnOutputIsGivenOnce", values + "output(%a) a\noutput(%i) a\n",
-       "line 6, column 1: output \"a\" is given twice"},
+       "line 6, column 1: output \"a\" is returned twice"},
       {"AVariableIsWrittenOnce",
        values + "%w : f32[b:8/x, c:4/y] = write_variable(%a) w\n"
                 "%w2 : f32[b:8/x, c:4/y] = write_variable(%a) w\n",

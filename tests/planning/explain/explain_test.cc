@@ -230,7 +230,7 @@ TEST(Explain, ReturnsTheErrorsOfTheLayout) {
   const auto e = ExplainTextLayout(net.graph, "rows:2",
                                    "batch:rows, hidden:rows", net.targets());
   EXPECT_THAT(e, StatusIs(absl::StatusCode::kInvalidArgument,
-                          HasSubstr("both cut over mesh axis \"rows\"")));
+                          HasSubstr("both sharded over mesh axis \"rows\"")));
 }
 
 TEST(Explain, ReportsPadding) {
