@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step of many equal layers costs, told from its program with few of
-// them.
+// The cost of a step of many equal layers from its program with few of them.
 #ifndef PLANNING_COST_DEEP_MODEL_COST_H_
 #define PLANNING_COST_DEEP_MODEL_COST_H_
 
@@ -20,24 +19,24 @@ namespace mtf::internal {
 struct DeepCost {
   StepCost cost;
   MemoryParts memory;
-  // By instruction, what it and all that it stands for send.
+  // By instruction: bytes that it and those of left out layers send.
   std::vector<int64_t> wire_bytes;
 };
 
 struct DeepEstimate {
-  // The repeats after which the program repeats itself, 0 where it takes more
-  // of them to see that (LayerPeriodicity::FindPeriod).
+  // The period in repeats, or 0 if more layers are needed to find it
+  // (LayerPeriodicity::FindPeriod).
   int period = 0;
-  LayerPeriodicity::Guess guess;  // without a period
-  // Nothing without a period, or where it does not divide what is left out.
+  LayerPeriodicity::Guess guess;  // if period is 0
+  // Empty if there is no period, or it does not divide the left out repeats.
   std::optional<DeepCost> cost;
 };
 
-// Walks `program`, which is planned and was lowered with `few` layers, as the
-// program of all layers would run: its repeated stretches again for what is
-// left out. Bytes sent are then those of all layers, and so are time and the
-// memory of tensors, up to how sums of seconds are rounded; what is unused
-// between tensors is that of few layers.
+// Computes the cost of all layers from `program`, which was lowered with `few`
+// layers and planned: replays it with the periodic segments run once more for
+// each period that is left out. Bytes sent are exact, and so are time and the
+// memory of tensors up to rounding; unused memory between tensors is that of
+// few layers.
 //
 //   const auto deep = CostOfAllLayers(program, machine, plan, few);
 //   if (deep.cost) deep.cost->cost.seconds   // of all layers

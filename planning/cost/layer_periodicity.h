@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the program of a few equal layers repeats itself, so that the program
-// of many layers runs the same more often.
+// Finds the periodic part of a program with few of its equal layers, which runs
+// more often in the program of all layers.
 #ifndef PLANNING_COST_LAYER_PERIODICITY_H_
 #define PLANNING_COST_LAYER_PERIODICITY_H_
 
@@ -18,30 +18,30 @@
 
 namespace mtf::internal {
 
-// Bytes that are alive, by what they are for.
+// Live bytes by purpose.
 enum Purpose { kGradients, kCopies, kActivations, kPurposes };
 using AliveBytes = std::array<int64_t, kPurposes>;
 inline int64_t Sum(const AliveBytes& bytes) {
   return bytes[kGradients] + bytes[kCopies] + bytes[kActivations];
 }
 
-// One pass over the layers of a run, from the first to the last or back, in the
-// forward pass, the backward pass or the update.
+// One traversal of the layers of a run, upward or downward: by the forward
+// pass, the backward pass or the update.
 struct Traversal {
   int run = 0;
   bool ascends = true;
-  // Where the kernel stands that begins each repeat in it, ascending.
+  // Index of the kernel that begins each repeat, ascending.
   std::vector<int> begins;
-  // The stretch that does the same as the one in front of it or behind it.
+  // The segment of one period, equal to the one before it or after it.
   int begin = 0, end = 0;
 
-  bool Spans(int place) const {
-    return begins.front() <= place && place < begins.back();
+  bool Spans(int index) const {
+    return begins.front() <= index && index < begins.back();
   }
 };
 
-// The arguments are to outlive it. `seconds` are those of each instruction
-// (InstructionSeconds).
+// Finds the period of a program that was lowered with `few` layers. `seconds`
+// is InstructionSeconds. The arguments must outlive the object.
 class LayerPeriodicity {
  public:
   using LayerPosition = RepeatedLayers::LayerPosition;
@@ -49,53 +49,53 @@ class LayerPeriodicity {
   LayerPeriodicity(const Program& program, const MachinePlan& plan,
                    const FewLayers& few, const std::vector<double>& seconds);
 
-  // Finds a stretch in each sweep such that all of them together hold what is
-  // computed and sent for as many repeats as this returns, and the memory that
-  // is taken and left for them; but for sums of one call of all repeats, which
-  // is not full with those of all that are left out either. 0 where there are
-  // none: where gathers start layers ahead, or a call joins sums of several
-  // layers, it takes more of them. So it does where something outside of the
-  // layers keeps what is left out, as an update does that mixes all of them.
+  // Finds a segment in each traversal such that together they contain all
+  // kernels, collectives, allocations and releases of as many repeats as this
+  // returns. The exception is a sum of all repeats in one call, if that call
+  // stays below the bucket size with all layers. Returns 0 if more layers are
+  // needed: gathers start several layers ahead, or a call joins sums of several
+  // layers, or an operation outside of the layers, such as an update of all
+  // parameters at once, reads layers that are left out.
   int FindPeriod();
 
-  // Where calls join sums of several layers until they are full: after how many
-  // repeats calls of the same sums come, and how many it takes to see that at
-  // least. A guess, for what else is sent may close a call.
+  // For calls that join sums of several layers: after how many repeats the same
+  // sums are joined again, and how many repeats it takes at least to see that.
+  // Other collectives may end a call early, so this is a guess.
   struct Guess {
     int period = 1;
     int needed = 0;
   };
   Guess GuessFromCalls() const;
 
-  // In the order of their begin.
+  // Ordered by their begin.
   const std::vector<Traversal>& traversals() const { return traversals_; }
-  // The sweep in whose stretch an instruction is, or -1.
+  // The traversal whose segment contains an instruction, or -1.
   int SegmentOf(int instruction) const { return segment_[instruction]; }
 
-  // Which repeat and operation a value is of, or a run of -1. What is sent is
-  // of the repeat that made it, whoever asks for it.
+  // The repeat and operation of a value; run is -1 if it has none. A
+  // collective's result belongs to the repeat that computed the operand.
   const LayerPosition& PositionOf(int value) const { return of_value_[value]; }
-  // One number for an operation of any repeat of a run.
-  int Id(const LayerPosition& place) const {
-    return first_id_[place.run] + place.operation;
+  // The number of an operation, the same in all repeats of a run.
+  int Id(const LayerPosition& position) const {
+    return first_id_[position.run] + position.operation;
   }
-  // Whether a repeat is one of those, a period of them, that what is left out
-  // is counted by.
-  static bool Counts(const LayerPosition& place, int period) {
-    return place.repeat >= 1 && place.repeat <= period;
+  // Whether a repeat belongs to the period by which left out layers are
+  // counted.
+  static bool Counts(const LayerPosition& position, int period) {
+    return position.repeat >= 1 && position.repeat <= period;
   }
 
-  // The operands of what an instruction sends, and what those of the repeats
-  // that are left out add to it where it stands outside of the stretches.
+  // Bytes of the operands of a collective, and those that the layers that are
+  // left out add if it is outside of all segments.
   int64_t OperandBytes(int instruction) const {
     return operand_bytes_[instruction];
   }
   int64_t MoreBytes(int instruction) const { return more_bytes_[instruction]; }
-  // The same of what comes alive in front of an instruction, less what is not
-  // needed any more. Two more places stand behind the last.
-  const AliveBytes& Change(int place) const { return change_[place]; }
-  const AliveBytes& MoreChange(int place) const { return more_change_[place]; }
-  // The most that is alive at once in this program.
+  // The same for the change of live bytes before an instruction. Two more
+  // entries follow that of the last.
+  const AliveBytes& Change(int index) const { return change_[index]; }
+  const AliveBytes& MoreChange(int index) const { return more_change_[index]; }
+  // The most bytes that are live at once in this program.
   int64_t Peak() const { return peak_; }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step costs under other rules: lowered with all of its layers, or with
-// as few of them as tell that.
+// The cost of a step under changed rules: lowered with all of its layers, or
+// with as few as determine it.
 #ifndef PLANNING_EXPLAIN_PRICE_RULES_H_
 #define PLANNING_EXPLAIN_PRICE_RULES_H_
 
@@ -23,7 +23,7 @@
 
 namespace mtf::internal {
 
-// What changes are tried on.
+// The step whose rules are changed.
 struct ChangedStep {
   const Graph& graph;
   const DimensionTable& dimensions;  // of the graph
@@ -33,40 +33,40 @@ struct ChangedStep {
   const Machine& machine;
 };
 
-// What a step costs, and the program that told it.
+// The cost of a step under changed rules, and its program.
 struct PricedChange {
   RuleChange change;
   Program program;
-  std::vector<int64_t> wire_bytes;  // by instruction, where layers are left out
+  std::vector<int64_t> wire_bytes;  // by instruction, if layers are left out
 };
 
-// What a lowered step costs; `plan` is what PlanForMachine said of it.
+// The cost of a lowered step with its plan from PlanForMachine.
 RuleChange PriceProgram(const Program& program, const Machine& machine,
                         const MachinePlan& plan);
 
-// to += weight * from, all that is counted.
+// to += weight * from, for seconds, bytes and memory.
 void AddWeighted(int64_t weight, const RuleChange& from, RuleChange& to);
 
-// With which layers a deep step is lowered. May be called from several threads
-// at once.
+// Chooses the layers that a deep step is lowered with. Thread-safe.
 class LayerChooser {
  public:
-  // Both are to outlive it.
+  // The arguments must outlive the object.
   LayerChooser(const Graph& graph, const RepeatedLayers& layers);
 
-  // Repeats of each run that are tried first.
+  // The repeats of each run that are kept at first.
   const std::vector<int>& first() const { return first_; }
-  // Whether lowering the first saves a third of the operations.
+  // Whether lowering these saves a third of the operations.
   bool IsWorthIt() const { return Saves(first_); }
-  // More than `kept`, which `trial` was of; nothing where all are as good.
+  // More repeats than `kept`, for which `priced` was computed; nullopt if
+  // lowering all layers costs about as much.
   std::optional<std::vector<int>> KeepMore(std::vector<int> kept,
                                            const DeepEstimate& priced) const;
-  // How to lower with so many.
+  // The layers to lower when `kept` repeats are kept; cached.
   std::shared_ptr<const FewLayers> Keep(const std::vector<int>& kept);
 
-  // Whether all layers take little time.
+  // Whether lowering all layers takes little time.
   bool AllLayersAreFast() const;
-  // Whether they take too long to be lowered for each change.
+  // Whether it takes too long to do it for each change.
   bool AllLayersAreTooSlow() const;
 
  private:
@@ -79,16 +79,16 @@ class LayerChooser {
   std::map<std::vector<int>, std::shared_ptr<const FewLayers>> known_;
 };
 
-// Lowers a step under changed rules.
+// Lowers and prices a step under changed rules.
 class RulePricer {
  public:
-  // With all layers, or as `depths` says. Both are to outlive it.
+  // Lowers all layers if `chooser` is null. Both must outlive the object.
   RulePricer(const ChangedStep& step, LayerChooser* chooser)
       : step_(step), chooser_(chooser) {}
 
   // The errors are those of LayoutRules::Parse, BindDimensions and Lower.
   absl::StatusOr<PricedChange> Price(const Rules& rules) const;
-  // Nothing where it takes all layers.
+  // Returns nullopt if all layers are needed.
   absl::StatusOr<std::optional<PricedChange>> PriceByFewLayers(
       const Rules& rules) const;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one layout costs, by its own lowering
-// (planning/search/search_layouts.h).
+// The price of one layout, by lowering it.
 #ifndef PLANNING_SEARCH_LAYOUT_PRICER_H_
 #define PLANNING_SEARCH_LAYOUT_PRICER_H_
 
@@ -22,25 +21,26 @@
 
 namespace mtf::internal {
 
-// Lowers and prices layouts; from several threads at once. What it is made of
-// is to outlive it.
+// Lowers and prices layouts. Thread-safe. The arguments of the constructor must
+// outlive the object.
 class LayoutPricer {
  public:
   LayoutPricer(const SearchStep& step, const SearchPrices& prices,
                const Budget& budget);
 
-  // From now on Price lowers a deep step with few layers and extrapolates by a
-  // line, which is right to a few percent.
+  // From now on Price lowers a deep step with few layers and extrapolates
+  // linearly, to within a few percent.
   void ExtrapolateFromFewLayers() { extrapolates_ = step_.is_deep(); }
   bool in_line() const { return extrapolates_; }
 
-  // The layout of these rules; nothing where it takes no less than `worst` and
-  // the smaller program shows that. The error of one that does not lower. What
-  // was priced before is remembered: as a whole, where it was.
+  // Prices the layout of these rules. Returns nullopt if the lower bound by the
+  // fewest layers is at least `worst` seconds, and the error of Lower if it
+  // does not lower. Prices are cached; one with all layers replaces an
+  // estimate.
   absl::StatusOr<std::optional<FoundLayout>> Price(const Mesh& mesh,
                                                    const std::string& rules,
                                                    double worst) const;
-  // Fills in what `found` costs as a whole, which is no estimate.
+  // Sets the price of `found` to that with all layers.
   absl::Status PriceAllLayers(FoundLayout& found) const;
 
  private:
@@ -48,15 +48,14 @@ class LayoutPricer {
   // With the layers of `few`; null: with all.
   absl::StatusOr<Measured> Measure(const FoundLayout& found,
                                    const FewLayers* few) const;
-  // With the fewest layers; remembered where it shows that the
-  // whole takes no less than `worst`.
+  // With the fewest layers; cached if that rules the layout out.
   absl::StatusOr<std::shared_ptr<const Measured>> MeasureLow(
       const FoundLayout& found, double worst) const;
   absl::Status Extrapolate(const Measured& low, FoundLayout& found) const;
   void Remember(const FoundLayout& found) const;
 
   const SearchStep& step_;
-  // What stands for a deep step: with the fewest layers, and with two more.
+  // Of a deep step: the fewest layers, and two more. Else null.
   const FewLayers* const few_ = nullptr;
   const FewLayers* const more_ = nullptr;
   const SearchPrices& prices_;
@@ -65,7 +64,7 @@ class LayoutPricer {
   mutable std::mutex mutex_;  // guards known_ and low_
   // By mesh and rules.
   mutable std::map<std::pair<std::string, std::string>, FoundLayout> known_;
-  // The smaller program of what was seen to be too slow.
+  // Of layouts that were ruled out.
   mutable std::map<std::pair<std::string, std::string>,
                    std::shared_ptr<const Measured>>
       low_;

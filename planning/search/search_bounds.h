@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a layout costs at least, without lowering it
-// (planning/search/search_layouts.h).
+// Lower bounds on the cost of layouts, without lowering them.
 #ifndef PLANNING_SEARCH_SEARCH_BOUNDS_H_
 #define PLANNING_SEARCH_SEARCH_BOUNDS_H_
 
@@ -21,63 +20,63 @@
 
 namespace mtf::internal {
 
-// Bounds from below for every layout of a space. Why each holds:
+// Lower bounds on time and memory of every layout of a space. Why they hold, as
+// long as passes do what they do today:
 //
-//   compute      The einsums and kernels of the step on one device are those on
-//                many, or fewer: cuts add masks and copies and keep maps from
-//                being fused, and take none away. Each works on its iteration
-//                space, cut by the axes that cut one of its dimensions, and by
-//                no other; what a dimension leaves over goes to some device.
-//   collectives  What an axis forces by itself is read from the program lowered
-//                on that axis alone. Further axes cut the values that move,
-//                each at most once; a sum may also be taken of the shards that
-//                another section wants of it, or be shared by ranks that would
-//                all do it, and gathered. Where several axes move one group of
-//                values, one collective may serve all, so only the dearest of
-//                them counts, in any group that it may be part of: a gather
-//                goes with no reduce_scatter. Each is a call of its own, but
-//                sums that are read late, which go together, count by the best
-//                rate of any size.
-//   step         No less than all collectives, one after the other; no less
-//                than compute and those collectives that nothing can hide: a
-//                kernel makes what they send and the next one reads what they
-//                bring, for no less than a message of a byte takes. What is
-//                gathered of parameters can go ahead. Without overlap, no less
-//                than both.
-//   memory       Variables; parameters that are gathered and kept; and, where
-//   the step on one device holds most, every
-//                value that was made before and is read behind. That place is
-//                between forward and backward, where no pass moves anything
-//                across: what the backward part reads of the forward one has
-//                two readers, so it is no part of a fused map, but in memory,
-//                or else what it is made of again is, whose share of a tensor
-//                or two may differ with the layout.
+//   compute      The kernels of the step on one device run on many too:
+//   sharding
+//                adds masks and copies and prevents fusion, but removes no
+//                kernel. Each works on its iteration space, divided by the axes
+//                that shard one of its dimensions; some device has the largest
+//                share, rounded up.
+//   collectives  The transfers that an axis causes by itself are read from the
+//                program lowered on that axis alone. Other axes divide the
+//                values that are transferred, each at most once; a sum may also
+//                be over the shards that another section wants, or be shared by
+//                ranks that would all compute it, and gathered. One collective
+//                over several axes may serve all of them, so only the most
+//                expensive axis counts, in any group that it may belong to; a
+//                gather is not merged with a reduce_scatter. Each collective is
+//                a call of its own, except that sums which are read late may be
+//                bucketed and count by the best rate of any size.
+//   step         At least the time of all collectives; and at least that of
+//                compute and the collectives that cannot overlap: a kernel
+//                computes their operand and the next kernel reads their result,
+//                which takes at least the latency of a message. Gathers of
+//                parameters can start ahead. Without overlap, at least the sum.
+//   memory       Variables; gathered parameters that are kept; and the values
+//                that are live at the peak of the step on one device. The peak
+//                is between forward and backward, and no pass moves anything
+//                across it: a value of the forward pass that the backward pass
+//                reads has two readers, so it is not inside a fused map but in
+//                memory, or its operand is if it is rematerialized, which may
+//                shift a tensor or two.
 class SearchBounds {
  public:
-  // `amounts` are SummarizeStep of `step`. Lowers the step on each axis alone
-  // under each role, unless `table` knows. The last four are to outlive the
-  // bounds.
+  // `workload` is SummarizeStep of `step`. Lowers the step on each axis alone
+  // under each role, unless `table` has the result. The last four arguments
+  // must outlive the object.
   SearchBounds(const SearchStep& step, const WorkloadSummary& workload,
                const SearchSpace& space, const SearchPrices& prices,
                TrafficTable& table);
 
-  // Of the default section alone; `cuts` by place in space.axes.
+  // Of the default section alone; `sharded` by index in space.axes.
   double ComputeSeconds(absl::Span<const DimSet> sharded) const;
 
   struct Bound {
     double seconds = 0;   // no layout is faster
-    double estimate = 0;  // as if nothing overlapped: a good order to try
+    double estimate = 0;  // without overlap: a good order to try
     double memory = 0;    // no layout takes less, in bytes
   };
   // `compute` is ComputeSeconds of the same layout; `once` as
   // AxisRoles::keep_gathered.
   Bound Of(const Roles& roles, double compute, bool once = false) const;
-  // Of a layout that need not be of the space: only its memory.
+  // Lower bound on the memory of any layout, in the space or not.
   double MemoryOf(const AxisRoles& roles) const;
 
  private:
-  // An entry of an Amount. A device has at least its share: of each dimension
-  // the part that is left of it, rounded up.
+  // An entry of an Amount. Some device has its share of it: each dimension
+  // divided by its axes, rounded up.
   struct AmountEntry {
     DimSet dims;
     Sizes sizes;
@@ -85,7 +84,7 @@ class SearchBounds {
   };
   using AmountEntries = std::vector<AmountEntry>;
 
-  // What the axes cut, by section.
+  // Sharded dimensions by axis, of each section.
   using AxisDims = absl::InlinedVector<DimSet, kMaxMeshAxes + 1>;
   struct ShardedDims {
     explicit ShardedDims(const AxisRoles& roles);
@@ -93,8 +92,7 @@ class SearchBounds {
   };
 
   static AmountEntries EntriesOf(const Amount& amount);
-  // The bytes of a device. Many layouts cut something alike, so what was said
-  // once is remembered.
+  // Bytes per device; cached, since many layouts agree on some sections.
   double Share(const AmountEntries& entries,
                absl::Span<const DimSet> sharded) const;
   double ShareOf(const AmountEntries& entries,
@@ -104,9 +102,10 @@ class SearchBounds {
   std::pair<double, double> Collectives(const Roles& roles,
                                         const ShardedDims& sharded,
                                         bool once) const;
-  // Of parameters that are gathered and kept.
+  // Bytes of gathered parameters that are kept.
   double KeptBytes(const AxisRoles& roles, const ShardedDims& sharded) const;
-  // Who moves values of the same dimensions, as bits by place in space.axes.
+  // The axes that transfer values of the same dimensions, as bits by index in
+  // space.axes.
   struct TransferAxes {
     size_t all = 0;
     // In a way that may go with a gather for use, and for the update.
@@ -122,10 +121,10 @@ class SearchBounds {
   const WorkloadSummary& workload_;
   const SearchSpace& space_;
   const SearchPrices& prices_;
-  std::vector<double> sizes_;  // by place in space.axes
+  std::vector<double> sizes_;  // by index in space.axes
   AmountEntries maps_, update_maps_, parameter_maps_, parameters_, states_,
       saved_, kept_;
-  std::vector<const AxisTraffic*> traffic_;  // by place in space.axes
+  std::vector<const AxisTraffic*> traffic_;  // by index in space.axes
   CollectiveTimes times_;
   double launch_ = 0, copy_rate_ = 0;  // of a copy: seconds, and of a byte
   mutable absl::flat_hash_map<std::pair<const AmountEntries*, AxisDims>, double>

@@ -19,44 +19,44 @@ namespace mtf::internal {
 // Bit i: dimension i of SearchDimensions::names.
 using DimSet = uint64_t;
 
-// Which dimensions may share a mesh axis in one section.
+// Which dimensions may be sharded over one mesh axis together, in one section.
 struct Neighbours {
-  DimSet ruled = 0;           // that the section rules
-  DimSet dims = 0;            // of these, the ones to search
-  std::vector<DimSet> clash;  // by dimension: those it cannot stand beside
+  DimSet ruled = 0;           // dimensions that the section has rules for
+  DimSet dims = 0;            // those of them that are searched
+  std::vector<DimSet> clash;  // by dimension: those it meets in an operation
 
   bool Fits(DimSet set, int dim) const { return (clash[dim] & set) == 0; }
 };
 
-// How a dimension is cut outside of layers alone, as the length is in sequence
-// parallelism: its second names, which it has inside, keep the axes it had.
+// Sharding of a dimension between layers only, as in sequence parallelism: its
+// second names, which it has inside of layers, keep their own axes.
 struct OuterSharding {
-  std::vector<std::string> second_names;  // none: it has one name everywhere
-  DimSet clash = 0;  // what then cannot be cut over the same axis
+  std::vector<std::string> second_names;  // empty: it has no second name
+  DimSet clash = 0;  // dimensions that cannot share its axis then
 };
 
-// How one dimension takes over the axes of others where all have second names:
-// within attention, say, heads are cut instead of the lengths (all-to-all).
+// One dimension takes over the axes of others inside of layers, by second names
+// of all of them: all-to-all attention shards heads in place of lengths.
 struct InnerAllToAll {
-  int enters = 0;                                         // the dimension
-  std::string second_name;                                // of it there
-  DimSet leave = 0;                                       // the others
-  std::vector<std::pair<int, std::string>> second_names;  // of them there
+  int enters = 0;                                         // this dimension
+  std::string second_name;                                // its name there
+  DimSet leave = 0;                                       // replicated there
+  std::vector<std::pair<int, std::string>> second_names;  // and their names
 };
 
-// What is known of a step before there is a mesh.
+// The dimensions of a step and their conflicts, for every mesh.
 struct SearchDimensions {
   std::vector<std::string> names;
   int64_t num_layers = 1;  // of the model
   Neighbours defaults, parameters, optimizer;
   std::vector<OuterSharding> outside;  // by dimension
   std::vector<InnerAllToAll> all_to_alls;
-  // What a restricted space leaves out of the scoped sections: dimensions that
-  // always stand beside a larger one, as heads and d_kv, and those of less than
-  // a hundredth of all that is stored.
+  // Dimensions that a restricted space leaves out of the scoped sections: those
+  // that always occur with a larger one, as d_kv with heads, and those of less
+  // than 1 % of the stored bytes.
   DimSet minor = 0;
-  // Of less than a thousandth: no rule for them in a scoped section is worth
-  // its line, and none is tried.
+  // Dimensions of less than 0.1 % of the stored bytes: no scoped rule for them
+  // is tried.
   DimSet tiny = 0;
 };
 
@@ -66,23 +66,24 @@ inline bool IsLarge(double layouts, int64_t num_layers,
   return layouts * static_cast<double>(num_layers) > options.full_space;
 }
 
-// Asks Lower on two devices which dimensions may share an axis.
+// Finds which dimensions may share an axis by lowering on two devices.
 absl::StatusOr<SearchDimensions> FindSearchDimensions(
     const SearchStep& step, const SearchOptions& options);
 
-// What one mesh axis cuts. The scoped sections cut what the default one does
-// and these besides.
+// The dimensions sharded over one mesh axis. The scoped sections shard those of
+// the default section and their own.
 struct AxisRole {
-  DimSet sharded = 0;
+  DimSet sharded = 0;  // by the default section
   DimSet parameters = 0;
   DimSet optimizer = 0;
-  // Cut outside of layers and not inside. No role of a SearchSpace does.
+  // Sharded between layers only. Empty in the roles of a SearchSpace.
   DimSet outside = 0;
-  // What is exchanged over it, a place in SearchSpace::exchanges, or -1. It
-  // then cuts what leaves. Nor does a role of a SearchSpace do that.
+  // The InnerAllToAll over this axis, an index in SearchSpace::all_to_alls, or
+  // -1. The axis then shards its `leave` between layers. Always -1 in the roles
+  // of a SearchSpace.
   int all_to_all = -1;
 
-  // What rules of the default section without a second name say.
+  // Dimensions that rules of the default section name by their first name.
   DimSet by_first_name() const { return sharded | outside; }
   friend bool operator==(const AxisRole&, const AxisRole&) = default;
 };
@@ -93,8 +94,8 @@ struct SearchSpace {
   std::vector<std::string> dimensions;
   std::vector<OuterSharding> outside;  // by dimension
   std::vector<InnerAllToAll> all_to_alls;
-  // What an axis may do, the same for each. Grouped by `cuts`: those of group g
-  // are roles[groups[g]] to roles[groups[g + 1]].
+  // The roles that each axis may have. Grouped by AxisRole::sharded: those of
+  // group g are roles[groups[g]] to roles[groups[g + 1]].
   std::vector<AxisRole> roles;
   std::vector<int> groups;
   bool restricted = false;
@@ -107,12 +108,12 @@ absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
                                             const Mesh& mesh,
                                             const SearchOptions& options);
 
-// A layout of the space: for each of `axes` a place in `roles`.
+// A layout of the space: for each of `axes` an index in `roles`.
 using Roles = std::vector<int>;
 // Any layout, in the space or not.
 struct AxisRoles {
-  std::vector<AxisRole> axes;  // what each of SearchSpace::axes cuts
-  // Parameters that are gathered for use are kept for the next use.
+  std::vector<AxisRole> axes;  // by index in SearchSpace::axes
+  // Gathered parameters are kept until their next use.
   bool keep_gathered = false;
 
   bool shards_parameters() const {
@@ -121,8 +122,8 @@ struct AxisRoles {
     }
     return false;
   }
-  // Whether a dimension is cut in one place and not in another, by its second
-  // names. No layout of a SearchSpace does that.
+  // Whether any dimension is sharded differently inside and between layers, by
+  // its second names. False for all layouts of a SearchSpace.
   bool by_second_names() const {
     for (const AxisRole& role : axes) {
       if (role.outside != 0 || role.all_to_all >= 0) return true;
@@ -134,10 +135,10 @@ struct AxisRoles {
 
 AxisRoles RolesOf(const SearchSpace& space, const Roles& roles);
 
-// Whether dimension `dim` can be cut over an axis of `role` outside of layers.
+// Whether `dim` can be sharded between layers over an axis of `role`.
 bool CanShardOutside(const std::vector<OuterSharding>& outside, int dim,
                      const AxisRole& role);
-// Cuts it there, which also cuts what rests in shards.
+// Shards it there. Parameters and optimizer state are sharded along.
 void ShardOutside(int dim, AxisRole& role);
 
 // The rules of a layout, a line each, with sections.

@@ -19,13 +19,13 @@
 
 namespace mtf::internal {
 
-// The step of a search, with what lowering it under many rules needs to know
-// only once.
+// The step of a search, with the tables of its graph that lowering it under
+// many rules shares.
 //
-// A deep model is lowered with few of its equal layers, twice: once with as few
-// as can be (two of a GPT), and once with two more. What grows by the same with
-// every layer, such as time, to a few percent, then lies on the line through
-// the two.
+// A deep model is lowered with few of its equal layers, twice: with as few as
+// possible (two of a GPT), and with two more. Quantities that grow linearly
+// with the layers, as time does to within a few percent, are extrapolated from
+// these.
 class SearchStep {
  public:
   // Models of more than `most_layers` layers are deep. The graph must outlive
@@ -43,10 +43,10 @@ class SearchStep {
   }
 
   bool is_deep() const { return !few_.empty(); }
-  // What stands for the step: of a deep model its two numbers of layers, the
-  // smaller first, else null: all layers.
+  // The layers that the step is lowered with: two choices for a deep model, the
+  // smaller first, else one null pointer: all layers.
   std::vector<const FewLayers*> Representatives() const;
-  // Where all layers lie on the line through these: 0 is the first, 1 the
+  // Position of all layers on the line through these: 0 is the first, 1 the
   // second.
   double position() const { return position_; }
   // How many layers each of these has.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a mesh axis forces to be sent, whatever the others do: the bounds of a
-// search are made of it (planning/search/search_bounds.h).
+// The bytes that collectives over one mesh axis transfer in any case, whatever
+// the other axes do: input of SearchBounds.
 #ifndef PLANNING_SEARCH_SEARCH_TRAFFIC_H_
 #define PLANNING_SEARCH_SEARCH_TRAFFIC_H_
 
@@ -23,10 +23,10 @@ namespace mtf::internal {
 struct LayoutTraffic {
   DimSet dims;
   CollectiveKind kind;
-  bool optimizer;  // for the update
-  bool waits;      // compute has to wait for it
-  int64_t value;   // bytes of the whole buffer of one
-  uint64_t name;   // of whose values they are (NameKey)
+  bool optimizer;  // by operations of the optimizer
+  bool waits;      // compute waits for it
+  int64_t value;   // bytes of one value
+  uint64_t name;   // NameKey of the operation
   double bytes;    // of all
 };
 
@@ -38,15 +38,14 @@ struct RoleTraffic {
   double stops = 0;                  // how often compute waits
 };
 
-// By role of one axis: where parameters are gathered for each use, and where
-// they are gathered once.
+// By role of one axis: with parameters gathered for each use, and gathered
+// once.
 struct AxisTraffic {
   std::vector<RoleTraffic> repeated, once;
 };
 
-// What each role of an axis of `size` devices moves where there is no other
-// axis. A pure function of its arguments; a role that does not lower moves
-// nothing.
+// The transfers of each role of an axis of `size` devices that is the only
+// axis. A pure function of its arguments; a role that does not lower has none.
 AxisTraffic AxisTrafficOf(const SearchStep& step, const SearchSpace& space,
                           int64_t size);
 
@@ -61,12 +60,12 @@ class TrafficTable {
   std::map<std::pair<int64_t, bool>, AxisTraffic> known_;
 };
 
-// What collectives take at least on a mesh, by kind, place of an axis in
-// space.axes and set of such places that it is in: the least over all groups
-// within the set that the axis belongs to.
+// Lower bounds on the seconds of collectives on a mesh, by kind, index of an
+// axis in space.axes and set of axes: the minimum over all groups within the
+// set that contain the axis.
 class CollectiveTimes {
  public:
-  // Both are to outlive it.
+  // Both must outlive the object.
   CollectiveTimes(const SearchSpace& space, const SearchPrices& prices);
 
   // Seconds of a byte, over all sizes of messages.
@@ -87,15 +86,15 @@ class CollectiveTimes {
   const SearchPrices& prices_;
   std::vector<std::vector<std::vector<double>>> rates_;
   std::vector<double> latencies_;
-  // What Seconds has said, by kind, group and bytes.
+  // Results of Seconds, by kind, group and bytes.
   mutable absl::flat_hash_map<std::tuple<int, size_t, int64_t>, double> known_;
 };
 
 // The least seconds of a byte that a kernel copies.
 double CopyRate(const SearchPrices& prices);
 
-// Whether the axes at two places of space.axes have one size and one speed,
-// alone and in every group, so that layouts that only trade them cost the same.
+// Whether two axes of space.axes have the same size and speed, alone and in
+// every group, so that swapping them does not change the cost of a layout.
 bool AreAlike(const SearchSpace& space, const SearchPrices& prices, int a,
               int b);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step consists of, whatever the layout: the bounds of a search are
-// made of it (planning/search/search_bounds.h).
+// The work of a step, independent of the layout: input of SearchBounds.
 #ifndef PLANNING_SEARCH_WORKLOAD_SUMMARY_H_
 #define PLANNING_SEARCH_WORKLOAD_SUMMARY_H_
 
@@ -19,14 +18,14 @@
 
 namespace mtf::internal {
 
-// Dimensions with their sizes, as places in SearchDimensions::names, or -1 for
-// one that is not searched; ascending.
+// Dimensions as indices in SearchDimensions::names, or -1 for one that is not
+// searched, with their sizes; ascending.
 using Sizes = std::vector<std::pair<int, int64_t>>;
-// The places among them.
+// The set of these dimensions.
 DimSet DimsOf(const Sizes& sizes);
-// A product of matrices: what its batch, m, n and k are made of.
+// A matmul: the dimensions of its batch, m, n and k.
 using Matmul = std::tuple<DType, Sizes, Sizes, Sizes, Sizes>;
-// Bytes of values, or a number of things, by what can cut them.
+// Bytes of values by their dimensions.
 using Amount = std::map<Sizes, double>;
 
 struct WorkloadSummary {
@@ -36,28 +35,28 @@ struct WorkloadSummary {
   Amount maps, update_maps, parameter_maps;
   double kernels = 0;  // how many
   Amount parameters, states;
-  // Where the step holds most: values made before and read behind. That place
-  // is between forward and backward.
+  // At the peak of memory, which is between forward and backward pass: values
+  // computed before it and read after it.
   Amount saved;
-  // Parameters that are read before that place and behind it, in the narrowest
-  // dtype that they are read in: held there besides, where they are gathered
-  // and kept.
+  // Parameters that are read before and after the peak, in the narrowest dtype
+  // that they are read in: also in memory there if gathered parameters are
+  // kept.
   Amount kept;
 };
 
-// Of a program that was lowered on one device and planned so. Of attention that
-// its plan fuses only what goes in and out counts: a layout may leave it fused.
+// Summarizes a program that was lowered and planned for one device. Of fused
+// attention only inputs and outputs count, because a layout may leave it fused.
 WorkloadSummary SummarizeProgram(const SearchStep& step, const Program& program,
                                  const MachinePlan& plan,
                                  const std::vector<std::string>& dimensions);
 
-// Of the whole step. That of a deep one follows from its few layers: an amount
-// grows by the same with every layer.
+// Summarizes the whole step; a deep one by a line through its few layers, since
+// each layer adds the same.
 absl::StatusOr<WorkloadSummary> SummarizeStep(
     const SearchStep& step, const std::vector<std::string>& dimensions,
     const SearchPrices& prices = {});
 
-// What grows by a line with the number of repeats, from two of them.
+// Extrapolates values that grow linearly with the number of layers.
 template <class Key>
 std::map<Key, double> InLine(const std::map<Key, double>& low,
                              const std::map<Key, double>& high, double place) {
