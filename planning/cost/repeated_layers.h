@@ -19,51 +19,50 @@ namespace mtf::internal {
 // Numbers of layers by the scope that numbers them ("layer_").
 using LayerCounts = absl::flat_hash_map<std::string, double>;
 
-// The layers of a graph that do the same: scopes with one name but for their
-// number ("layer_0", "layer_1", ...), whose operations agree in kind, shape
-// and attributes and read the same of their own layer, of its neighbours and
-// of what belongs to none. What no scope says follows the data, so the update
-// of a parameter belongs to its layer too. Layers may repeat in pairs, say,
-// where every other one has experts.
+// Finds equal layers: scopes that differ only in their number ("layer_0",
+// "layer_1", ...), whose operations agree in kind, shape and attributes and
+// read the same operations of their own layer, of its neighbors and outside of
+// all layers. Operations outside of any scope follow the data, so the update of
+// a parameter belongs to its layer. The period may be several layers, for
+// example if every second layer has experts.
 //
 //   const RepeatedLayers layers(graph);
 //   const FewLayers few = KeepFew(layers, {3});
 //   Program program = *LowerFewLayers(graph, binding, targets, &few);
 //
-// lowers three of a run of equal layers, and all that is not in the run. The
-// graph must outlive the object.
+// lowers three layers of a run of equal ones, and everything outside of the
+// run. The graph must outlive the object.
 class RepeatedLayers {
  public:
   explicit RepeatedLayers(const Graph& graph);
 
-  // How many runs of layers repeat themselves.
+  // The number of runs of equal layers.
   int num_runs() const { return static_cast<int>(runs_.size()); }
-  // How often what a run repeats is there.
+  // The number of periods in a run.
   int repeats(int run) const { return runs_[run].repeats; }
-  // The fewest repeats that may be kept of a run: 2 in general. Layers next to
-  // the run that have its operations, though these read other values or there
-  // are more of them, may stand in for it, and may themselves be left out if
-  // others do. They count as less than 0: of a GPT of 12 layers the runs are
-  // layers 2 to 9, and of these -2 may be kept, which leaves layers 0 and 11.
+  // The fewest repeats of a run that may be kept: 2 in general. Layers next to
+  // the run may stand in for it if they have its operations, even if these read
+  // other values or there are more of them. Layers that stand in may be left
+  // out too, which counts below 0: the run of a GPT with 12 layers is layers 2
+  // to 9, and -2 of them may be kept, which leaves layers 0 and 11.
   int least_kept(int run) const;
   // The most layers that one scope numbers.
   int num_layers() const;
-  // The operations of one repeat.
+  // The number of operations of one repeat.
   int operations(int run) const { return runs_[run].operations; }
 
-  // The operation that each takes its value from when `kept[run]` repeats are
-  // left of each run, at least least_kept: by id, of itself where it stays.
+  // Maps each operation id to its representative if `kept[run]` repeats (at
+  // least least_kept) stay of each run: its own id if it stays.
   std::vector<int> Representatives(const std::vector<int>& kept) const;
 
-  // Where an operation stands: in which run, the how many-th repeat of those
-  // that are left, and the how many-th operation of that.
+  // An operation by its run, the index of its repeat among those that are kept,
+  // and its index in the repeat.
   struct LayerPosition {
     int run = -1;
     int repeat = 0;
     int operation = 0;
   };
-  // By the names of the operations and variables of runs that are left when
-  // `kept` repeats are.
+  // By name of the operations and variables of runs that are kept.
   absl::flat_hash_map<absl::string_view, LayerPosition> Positions(
       const std::vector<int>& kept) const;
 
@@ -71,17 +70,17 @@ class RepeatedLayers {
   absl::flat_hash_set<absl::string_view> LeftOutVariables(
       const std::vector<int>& representatives) const;
 
-  // How many layers are left out when `kept` repeats stay of each run.
+  // The number of layers that are left out.
   LayerCounts LeftOutLayers(const std::vector<int>& kept) const;
 
-  // By the names of operations and variables that are left out: the name of
-  // what stands in for them.
+  // Maps names of left out operations and variables to those of their
+  // representatives.
   absl::flat_hash_map<absl::string_view, absl::string_view> Names(
       const std::vector<int>& representatives) const;
 
  private:
   struct Run {
-    int first = 0;   // place in `layers_` of its first layer
+    int first = 0;   // index in `layers_` of its first layer
     int period = 1;  // layers that one repeat is made of
     int repeats = 0;
     int operations = 0;
@@ -90,7 +89,7 @@ class RepeatedLayers {
   };
   // The operations of one layer, in order.
   struct Layer {
-    int group = 0;   // place in the list of scopes
+    int group = 0;   // index in the list of scopes
     int number = 0;  // "layer_7": 7
     std::vector<int> operations;
   };
@@ -111,7 +110,7 @@ class RepeatedLayers {
 
   const Graph& graph_;
   std::vector<Layer> layers_;         // group by group, by number
-  std::vector<int> layer_of_;         // by operation: place in layers_, or -1
+  std::vector<int> layer_of_;         // by operation: index in layers_, or -1
   std::vector<bool> read_elsewhere_;  // by operation: not in its layer alone
   std::vector<int> index_in_layer_;   // by operation: place in its layer
   std::vector<Run> runs_;

@@ -32,13 +32,13 @@ struct SearchContext {
   const SearchPrices& prices;
   const SearchOptions& options;
   const LayoutPricer& pricer;
-  const WorkloadSummary* workload;  // null: nothing is bounded
+  const WorkloadSummary* workload;  // null: there are no bounds
   TrafficTable& traffic;
   SearchFrontier& frontier;
-  // More layouts than SearchOptions::full_space: only the best is proved.
+  // More layouts than SearchOptions::full_space.
   bool is_large = false;
-  // Layouts that give two neighbouring axes the same are those of a mesh with
-  // one axis in their place, which is searched too.
+  // A layout with the same role for two adjacent axes is one of a mesh with one
+  // axis instead, which is searched too.
   bool meshes_of_fewer_axes = false;
 };
 
@@ -48,41 +48,41 @@ struct LayoutToPrice {
   double seconds = 0, memory = 0;
 };
 
-// Prices layouts at once: what they cost, or why they do not lower. Nothing for
-// one that takes no less than `worst` seconds, where that is seen before.
+// Prices layouts in parallel. Returns the error of one that does not lower, and
+// nullopt for one that is known to take at least `worst` seconds.
 std::vector<absl::StatusOr<std::optional<FoundLayout>>> PriceAll(
     const SearchContext& context, const SearchSpace& space,
     const std::vector<LayoutToPrice>& layouts, double worst);
 
 class MeshSearch {
  public:
-  // `context` and `space` are to outlive it.
+  // `context` and `space` must outlive the object.
   MeshSearch(const SearchContext& context, const SearchSpace& space);
 
-  // Prices a few that promise much: a good layout rules most others out.
+  // Prices a few promising layouts: a good one rules most others out.
   void PricePromising();
-  // Prices every layout that bounds do not rule out. The error of a mesh on
-  // which nothing lowers.
+  // Prices every layout that bounds do not rule out. Returns an error if none
+  // lowers on this mesh.
   absl::Status PriceRemaining();
 
-  // Slower layouts are of no interest.
+  // Seconds beyond which layouts are of no interest.
   double Worst() const;
 
-  // Null where nothing is bounded.
+  // Null if there are no bounds.
   const SearchBounds* bounds() const { return bounds_.get(); }
 
-  // What each axis cuts in the default section, and the smallest layout with
-  // that by its bound, if any was looked at.
+  // The dimensions each axis shards in the default section, and the layout with
+  // the least memory bound among those seen with them.
   struct Default {
     std::vector<DimSet> sharded;
     std::optional<AxisRoles> smallest;
   };
-  // Those that cut products of matrices about as far as any, fastest first.
+  // Those that divide matmuls about as far as any, fastest first.
   std::vector<Default> NearlyFastest() const;
 
  private:
   using Places = std::array<uint16_t, kMaxMeshAxes>;
-  // A choice of what each axis cuts in the default section.
+  // The default section of each axis, as an index of SearchSpace::groups.
   struct Groups {
     Places group = {};
     double compute = 0;
@@ -104,7 +104,7 @@ class MeshSearch {
   const SearchSpace& space_;
   SearchFrontier& frontier_;
   std::unique_ptr<SearchBounds> bounds_;
-  // By place of an axis: the axis before it that is like it, or -1.
+  // By axis: the axis before it of equal size and speed, or -1.
   std::vector<int> before_;
   std::vector<Groups> groups_;
   std::set<std::pair<Places, bool>> priced_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds layouts: which rules make a step fastest within the memory of a
-// device. It searches over what a person writes, dimension names and axes and
-// the scoped sections, not over single tensors, so what it finds can be read,
-// edited and kept in a file.
+// Finds layouts: the rules that make a step fastest within the memory of a
+// device. The search is over what users write, dimension names, axes and scoped
+// sections, not over single tensors, so a result can be read, edited and kept
+// in a file.
 #ifndef PLANNING_SEARCH_SEARCH_LAYOUTS_H_
 #define PLANNING_SEARCH_SEARCH_LAYOUTS_H_
 
@@ -33,14 +33,14 @@ struct SearchInput {
   Targets targets = {};
 };
 
-// What a lowered step costs.
+// The cost of a lowered step.
 struct StepPrice {
   double seconds = 0;
   double compute = 0;  // sum over kernels
-  double exposed = 0;  // collectives that nothing hides
+  double exposed = 0;  // collectives that do not overlap compute
 };
 
-// Where prices come from.
+// Functions that price programs and parts of them.
 struct SearchPrices {
   // The price of a planned program. A pure function, called from several
   // threads.
@@ -52,15 +52,15 @@ struct SearchPrices {
       least = {};
   // PlanMemory of the machine. Null: the plan of the program itself.
   std::function<MachinePlan(Program&)> plan = {};
-  // What single parts cost at least, as in Machine; with them most layouts
-  // need not be lowered. Without (null) every layout is.
+  // Lower bounds on the time of single operations, as in Machine. With them
+  // most layouts need not be lowered; if null, every layout is.
   std::function<double(DType, int64_t batch, int64_t m, int64_t n, int64_t k)>
       matmul = {};
   std::function<double(int64_t bytes)> copy = {};
   std::function<double(CollectiveKind, const Mesh&, const AxisList&,
                        int64_t bytes)>
       collective = {};
-  bool overlaps = false;  // collectives run beside compute
+  bool overlaps = false;  // collectives overlap compute
 
   // Plans the memory of a program lowered up to LastPass, before it is priced
   // or measured.
@@ -74,9 +74,9 @@ SearchPrices PricesOf(const Machine& machine);
 struct SearchOptions {
   int64_t memory_limit = 0;  // bytes of a device; 0: none
   int keep = 3;              // layouts to return
-  // Lines that a layout has to keep to besides (planning/cost/check_budget.h).
+  // Further lines that a layout has to keep to (planning/cost/check_budget.h).
   Budget budget = {};
-  // The dimensions that rules may cut; empty: all of the graph.
+  // The dimensions that rules may shard; empty: all of the graph.
   std::vector<std::string> dimensions = {};
   bool sections = true;  // search [parameters] and [optimizer] too
   // Models of more layers than this are priced with few of their equal layers
@@ -93,8 +93,8 @@ struct SearchOptions {
   double full_space = 30000;
   // Layouts lowered at most before the search of a larger space is cut short.
   int64_t most_lowered = 20000;
-  // Told now and then, by one thread: the layouts lowered so far, and the
-  // seconds of the best, or infinity.
+  // Progress callback: the layouts lowered so far, and the seconds of the best
+  // or infinity. Calls are serialized.
   std::function<void(int64_t lowered, double seconds)> progress = {};
 };
 
@@ -104,28 +104,29 @@ struct FoundLayout {
   std::string text;  // the rules, a line each, as a layout file has them
   StepPrice price;
   int64_t variable_bytes = 0;    // per rank: parameters and optimizer state
-  int64_t step_bytes = 0;        // and what the step needs besides
-  std::vector<int> broken = {};  // places of budget lines it breaks: none
-  bool estimated = false;        // by few layers; no result is
+  int64_t step_bytes = 0;        // per rank: the arena of the step
+  std::vector<int> broken = {};  // indices of broken budget lines
+  bool estimated = false;        // by few layers; false in results
 
   int64_t memory_bytes() const { return variable_bytes + step_bytes; }
 };
 
 struct SearchResult {
   std::vector<FoundLayout> best;  // fastest first
-  double space = 0;               // layouts there are
-  // In a space too large for all, a scoped section gives an axis nothing more
-  // than the default one, or as many dimensions as it can; where it cuts
-  // parameters further it cuts the optimizer alike; and it leaves out what
-  // hardly matters there: of dimensions that always stand together, as heads
-  // and d_kv, the smaller, and those of a hundredth of what is stored.
+  double space = 0;               // number of layouts
+  // In a space too large to search in full, a scoped section shards nothing
+  // more over an axis than the default one, or as many dimensions as possible;
+  // where it shards parameters further it shards the optimizer alike; and it
+  // leaves out minor dimensions: the smaller of those that always occur
+  // together, as d_kv with heads, and those of less than 1 % of the stored
+  // bytes.
   bool restricted = false;
   int64_t lowered = 0;      // layouts that were lowered and priced
   int64_t too_large = 0;    // of these, those beyond the memory limit
-  int64_t over_budget = 0;  // and those that break another line of the budget
-  int64_t refined = 0;      // of these, those next to the best in a rule
-  // Of these, some that cut a dimension in one place and not in another, by its
-  // second names. They are of no space.
+  int64_t over_budget = 0;  // of these, those that break another budget line
+  int64_t refined = 0;  // of these, those that differ from the best in a rule
+  // Of these, those that shard a dimension differently inside and between
+  // layers, by its second names. They are in no space.
   int64_t by_second_names = 0;
   // Every layout of the space was priced, or ruled out by bounds that rest on
   // what the passes of Lower do. False: `most_lowered` ended the search.
@@ -139,8 +140,9 @@ struct SearchResult {
   double seconds = 0;                // what the search took
 };
 
-// The layouts of `input` on `mesh` with the least StepPrice::seconds whose
-// variables and arena fit into the memory limit, and that keep to the budget.
+// Searches for the layouts of `input` on `mesh` with the least
+// StepPrice::seconds whose variables and arena fit into the memory limit and
+// that keep to the budget.
 //
 //   MTF_ASSIGN_OR_RETURN(
 //       const SearchResult found,
@@ -148,37 +150,33 @@ struct SearchResult {
 //                   {.memory_limit = machine.memory_bytes()}));
 //   std::cout << LayoutFileText(found, 0);
 //
-// The space. An axis cuts any set of dimensions that no operation meets
-// together (Lower is asked); a scoped section may cut a dimension over more
-// axes, never fewer; and what is gathered of parameters may be kept for the
-// next use. Where a dimension has several axes they stand in mesh order, those
-// of the default section first: the order only says who holds which shard, and
-// so shards of the sections nest. Layouts that only trade places between axes
-// of equal size and speed count once.
+// The space. An axis shards any set of dimensions that do not meet in one
+// operation, as lowering shows; a scoped section may shard a dimension over
+// more axes than the default one, never fewer; and gathered parameters may be
+// kept until their next use. Several axes of a dimension are in mesh order,
+// those of the default section first, so that the shards of the sections nest.
+// Layouts that differ only by swapping axes of equal size and speed count once.
 //
-// What is found. A space that is within `full_space` is searched in full: the
-// first is the fastest found, the next the fastest found that differ. A larger
-// one is searched among the restricted layouts, of which the first is the
-// fastest found and the others are the fastest of those that were priced on the
-// way; then
-// each is changed, one rule at a time, until no change makes it faster; no rule
-// of a scoped section is tried for a dimension of less than a thousandth of
-// what is stored. Two layouts differ where a person may choose by what they
-// cost: by a hundredth of time, or three of memory. Of layouts of one price and
-// one size the one with fewest rules stands for all.
+// What is found. A space within `full_space` is searched in full: the result is
+// the fastest layout found and the next fastest that differ. In a larger space
+// the restricted layouts are searched; then each of the best is changed, one
+// rule at a time, until no change makes it faster. No scoped rule is tried for
+// a dimension of less than 0.1 % of the stored bytes. Two layouts differ if
+// their times differ by 1 % or their memory by 3 %. Of layouts of equal cost
+// the one with the fewest rules is kept.
 //
-// Second names. No layout of a space cuts a dimension in one place and not in
-// another, as sequence parallelism and all-to-all attention do, unless
-// `dimensions` names both. Where it is empty and prices have bounds, some such
-// layouts are tried on every mesh, next to those whose default section cuts
-// compute furthest, and the best are changed rule by rule as above. They may
-// be faster than the fastest of the space; a faster one may remain unseen.
+// Second names. No layout of a space shards a dimension differently inside and
+// between layers, as sequence parallelism and all-to-all attention do, unless
+// `dimensions` has both names. If it is empty and prices have bounds, some such
+// layouts are tried on every mesh, next to those whose default section divides
+// compute most, and the best are changed rule by rule as above. They may be
+// faster than the fastest of the space; a faster one may remain unseen.
 //
-// kResourceExhausted, with the nearest found, when no layout fits, or none
-// keeps to the budget: then with the line that rejects most. The graph's first
-// error; kInvalidArgument for a dimension in `options` or a name in the budget
-// that the graph or the mesh lacks and that is likely a misspelling, and for a
-// mesh that the graph cannot be lowered on.
+// Returns kResourceExhausted, with the nearest layout found, if none fits, and
+// with the line that rejects most if none keeps to the budget; the graph's
+// first error; and kInvalidArgument for a dimension in `options` or a name in
+// the budget that is likely a misspelling, and for a mesh that the graph cannot
+// be lowered on.
 absl::StatusOr<SearchResult> SearchRules(const SearchInput& input,
                                          const Mesh& mesh,
                                          const SearchPrices& prices,
@@ -191,19 +189,18 @@ absl::StatusOr<SearchResult> SearchMeshes(const SearchInput& input,
                                           const SearchPrices& prices,
                                           const SearchOptions& options = {});
 
-// Layout `place` of a result as a layout file: its rules, below comments that
-// say what it costs, where its time goes and why it stands where it does, with
-// the budget that it keeps to.
-std::string LayoutFileText(const SearchResult& result, int place,
+// Layout `index` of a result as a layout file: comments on its cost and why it
+// is better than the next, then its rules and the budget.
+std::string LayoutFileText(const SearchResult& result, int index,
                            const SearchOptions& options = {});
 
 // What was searched and what was found, as lines of comments.
 std::string SummaryText(const SearchResult& result);
 
-// Why layout `place` is better than the next, or the last worse than the best:
+// Why layout `index` is better than the next, or the last worse than the best:
 // "0.21 s faster than layout 2: 0.18 s less exposed communication ...", and
 // below it the rules they differ in.
-std::string WhyText(const SearchResult& result, int place);
+std::string WhyText(const SearchResult& result, int index);
 
 }  // namespace mtf
 
