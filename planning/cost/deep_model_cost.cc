@@ -14,8 +14,8 @@ namespace {
 
 using LayerPosition = RepeatedLayers::LayerPosition;
 
-// When collectives are done that run beside others, as the layers that are left
-// out have theirs too.
+// When collectives are done that run next to others, as the layers that are
+// left out have theirs too.
 class Arrivals {
  public:
   Arrivals(const Program& program, const LayerPeriodicity& periodicity,
@@ -103,7 +103,7 @@ class Replay {
  private:
   void Walk() {
     const std::vector<Traversal>& traversals = periodicity_.traversals();
-    // By sweep, how often its stretch is still to run again.
+    // By traversal, how often its segment is still to run again.
     std::vector<int> again;
     for (const Traversal& traversal : traversals) {
       again.push_back(few_.left_out[traversal.run] / period_);
@@ -127,8 +127,9 @@ class Replay {
       i = traversals[s].begin;
     }
   }
-  // Which of all repeats instruction `i` is for where `at` runs. In a sweep
-  // they are as far behind as it says; between two sweeps are the ends of both.
+  // Which of all repeats instruction `i` is for where `at` runs. In a traversal
+  // they are as far after as it says; between two traversals are the ends of
+  // both.
   int RepeatOf(int i, int at) const {
     const LayerPosition& place =
         periodicity_.PositionOf(program_.instructions[i].results[0]);
@@ -203,8 +204,8 @@ class Replay {
   const int period_;
   const std::vector<int> producer_;  // by value
   Arrivals arrivals_;
-  // By run: how far the repeats that run now are behind those they stand for,
-  // and where the sweep that runs ends.
+  // By run: how far the repeats that run now are after those they stand for,
+  // and where the traversal that runs ends.
   std::vector<int> behind_, until_;
   double compute_free_ = 0, links_free_ = 0;
   AliveBytes alive_{}, fullest_{};

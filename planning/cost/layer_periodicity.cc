@@ -136,7 +136,7 @@ void LayerPeriodicity::FindTraversals() {
             });
 }
 
-// Unless these kernels are part of another sweep, or stand in no order.
+// Unless these kernels are part of another traversal, or stand in no order.
 void LayerPeriodicity::AddTraversal(int run, std::vector<int> begins) {
   for (int begin : begins) {
     if (begin < 0) return;
@@ -167,9 +167,9 @@ bool LayerPeriodicity::Alike(int a, int b) const {
          x.operands.size() == y.operands.size() && change_[a] == change_[b];
 }
 
-// Finds a stretch of `period` repeats in each sweep that is like a neighbour.
-// The first does not count: what is late in it may be of no repeat. What is
-// ahead in the last may not be either.
+// Finds a segment of `period` repeats in each traversal that is like a
+// neighbour. The first does not count: what is late in it may be of no repeat.
+// What is ahead in the last may not be either.
 bool LayerPeriodicity::FindSegments(int period) {
   segment_.assign(count_ + 2, -1);
   for (size_t s = 0; s < traversals_.size(); ++s) {
@@ -230,7 +230,7 @@ void LayerPeriodicity::VisitSent(
   }
 }
 
-// What an operation sends stands in the stretches, or all of it in one call.
+// What an operation sends stands in the segments, or all of it in one call.
 bool LayerPeriodicity::HoldAllSent(int period) {
   std::vector<int> inside(first_id_.back(), 0), wanted = inside,
                                                 call(first_id_.back(), -1);
@@ -309,13 +309,13 @@ void LayerPeriodicity::VisitMemory(
   }
 }
 
-// The memory of an operation is taken and left in the stretches, or at one
+// The memory of an operation is taken and left in the segments, or at one
 // place by that of all repeats.
 bool LayerPeriodicity::HoldAllMemory(int period) {
   more_change_.assign(count_ + 2, AliveBytes{});
   int64_t doubtful = 0;
   for (const bool begins : {true, false}) {
-    // What an operation makes, and that behind its collectives.
+    // What an operation makes, and that after its collectives.
     const int ids = first_id_.back();
     std::vector<int64_t> inside(2 * ids, 0), wanted = inside;
     std::vector<int> place_of(2 * ids, -1);

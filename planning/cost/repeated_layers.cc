@@ -308,7 +308,7 @@ void RepeatedLayers::FindRuns(int begin, int end) {
   Run best;
   for (int period = 1; period <= kMostPeriod; ++period) {
     for (int first = begin; first + period < end;) {
-      int last = first;  // [first, last) agrees with what is a period behind
+      int last = first;  // [first, last) agrees with what is a period after
       while (last + period < end &&
              layers_[last].number + 1 == layers_[last + 1].number &&
              Equal(last, last + period)) {
@@ -369,7 +369,7 @@ std::vector<int> RepeatedLayers::Representatives(
       const std::vector<int> left_out = OperationsOf(run, layer);
       for (size_t i = 0; i < left_out.size(); ++i) {
         // What came last is what the next layer reads: forward the layer
-        // before, in gradients the layer behind.
+        // before, in gradients the layer after.
         int& representative = representatives[left_out[i]];
         representative = -1;
         for (int candidate : {before[i], behind[i]}) {

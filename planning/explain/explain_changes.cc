@@ -40,7 +40,7 @@ class ChangePricer {
     trials.singles = trials.tried.size();
     const std::vector<CollectiveKeys> keys =
         KeysOf(program, collectives, trials.names);
-    // The rules behind each collective that is still there, if any is.
+    // The rules after each collective that is still there, if any is.
     const auto for_each_left =
         [&](absl::FunctionRef<void(const std::vector<int>&)> visit) {
           for (size_t c = 0; c < collectives.size(); ++c) {

@@ -241,7 +241,8 @@ double MeshSearch::Price(std::vector<Candidate>& batch) {
   double ratio = 0;
   for (size_t i = 0; i < layouts.size(); ++i) {
     if (!found[i].ok()) {
-      // What does not lower is no layout; but if nothing does, that is told.
+      // What does not lower is no layout; but if nothing does, that is
+      // reported.
       if (layouts[i].roles == RolesOf(space_, Roles(num_axes(), 0))) {
         error_ = found[i].status();
       }

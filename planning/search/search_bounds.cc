@@ -92,7 +92,7 @@ double SearchBounds::ShareOf(const AmountEntries& entries,
     for (size_t i = 0; i < sharded.size(); ++i) {
       const DimSet hit = sharded[i] & entry.dims;
       if (hit == 0) continue;
-      // Several dimensions are those of several views: it cuts one of them.
+      // Several dimensions are those of several views: it shards one of them.
       if ((hit & (hit - 1)) != 0) {
         share /= sizes_[i];
         continue;
@@ -250,7 +250,7 @@ std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
       }
     }
     // Where a parameter rests in smaller shards than its state, one gather may
-    // serve the use and the update, of what is cut for any of them.
+    // serve the use and the update, of what is sharded for any of them.
     for (size_t i = 0; i < count; ++i) {
       if ((sharded.parameters[i] & ~sharded.optimizer[i]) == 0) continue;
       transfer_axes.mixed = mixes = true;

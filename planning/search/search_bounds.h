@@ -111,7 +111,7 @@ class SearchBounds {
     // In a way that may go with a gather for use, and for the update.
     std::array<size_t, 2> gather = {0, 0};
     size_t reduce = 0;   // reduce the same values
-    bool mixed = false;  // any section's cuts may count
+    bool mixed = false;  // any section's shards may count
   };
   // Of what one axis moves.
   double SecondsOf(const LayoutTraffic& move, size_t axis,

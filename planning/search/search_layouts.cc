@@ -58,7 +58,7 @@ absl::Status CheckBudgetOn(const Mesh& mesh, const SearchInput& input,
   return absl::OkStatus();
 }
 
-// Moves up to `count` of `others` behind `chosen`: no two of these and `known`
+// Moves up to `count` of `others` after `chosen`: no two of these and `known`
 // that seem to cost the same; what is next to a better one last.
 void ChooseDifferent(size_t count, std::vector<PricedLayout> known,
                      std::vector<PricedLayout>& others,
@@ -80,8 +80,8 @@ void ChooseDifferent(size_t count, std::vector<PricedLayout> known,
   }
 }
 
-// Prices `chosen` as a whole, and keeps them. Returns the seconds that seemed
-// enough for one that does not fit, the least, or infinity.
+// Prices `chosen` with all layers, and keeps them. Returns the seconds that
+// seemed enough for one that does not fit, the least, or infinity.
 absl::StatusOr<double> PriceAllLayersOf(const LayoutPricer& pricer,
                                         std::vector<PricedLayout> chosen,
                                         SearchFrontier& frontier) {
@@ -103,9 +103,9 @@ absl::StatusOr<double> PriceAllLayersOf(const LayoutPricer& pricer,
   return seemed;
 }
 
-// Prices as a whole what seems best, where that is an estimate: `keep` that
-// differ, and others up to `most`; more, as long as fewer than `keep` turn out
-// to differ. What is left of the findings are no estimates. Returns what
+// Prices with all layers what seems best, where that is an estimate: `keep`
+// that differ, and others up to `most`; more, as long as fewer than `keep` turn
+// out to differ. What is left of the frontier are no estimates. Returns what
 // PriceAllLayersOf does: the search was misled by that.
 absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
                                  size_t most, SearchFrontier& frontier) {
@@ -147,7 +147,7 @@ absl::Status CheckNumberOfLayouts(const SearchSpace& space) {
                  "the scoped sections")));
 }
 
-// Prices as a whole what may fit though its estimate does not. Whether any
+// Prices with all layers what may fit though its estimate does not. Whether any
 // does: the search may go on from there.
 absl::StatusOr<bool> PriceDoubtful(const LayoutPricer& pricer,
                                    SearchFrontier& frontier) {
@@ -166,7 +166,7 @@ absl::StatusOr<bool> PriceDoubtful(const LayoutPricer& pricer,
   return any_fits;
 }
 
-// Adds to the findings of `context` what is best on `spaces`.
+// Adds to the frontier of `context` what is best on `spaces`.
 absl::Status FindBest(const SearchContext& context,
                       const SearchDimensions& dimensions,
                       const std::deque<SearchSpace>& spaces) {
@@ -250,10 +250,11 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
       result.restricted ||
       internal::IsLarge(result.space, step.num_layers(), options);
   if (is_large) pricer.ExtrapolateFromFewLayers();
-  // What the small programs call best may be too large as a whole: theirs may
-  // be at their largest elsewhere. Whatever it ruled out may be the best then,
-  // so the search starts again and knows better. What was priced is remembered:
-  // a round takes little, and the last is one in which nothing was mistaken.
+  // What the small programs call best may be too large with all layers: theirs
+  // may be at their largest elsewhere. Whatever it ruled out may be the best
+  // then, so the search starts again and knows better. What was priced is
+  // remembered: a round takes little, and the last is one in which nothing was
+  // mistaken.
   constexpr int64_t kRepeats = 200;  // to lower at first, in all
   constexpr int kUsualRounds = 5, kMostRounds = 16;
   constexpr size_t kMostAtOnce = 16;
@@ -292,7 +293,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
         seemed >= frontier->Worst(round < kUsualRounds ? keep : 1)) {
       break;
     }
-    // That none fits is told only when nothing is left that seems to.
+    // That none fits is reported only when nothing is left that seems to.
     if (round >= kMostRounds && !frontier->Best(1).empty()) {
       frontier->result.complete = false;
       break;

@@ -91,7 +91,8 @@ struct SearchOptions {
   // searched with every list in the scoped sections, a larger one with those of
   // SearchResult::restricted, and what is found there is improved rule by rule.
   double full_space = 30000;
-  // Layouts lowered at most before the search of a larger space is cut short.
+  // Layouts lowered at most before the search of a larger space is sharded
+  // short.
   int64_t most_lowered = 20000;
   // Progress callback: the layouts lowered so far, and the seconds of the best
   // or infinity. Calls are serialized.

@@ -50,7 +50,7 @@ class Neighbourhood {
     return std::all_of(
         roles.axes.begin(), roles.axes.end(), [this](const AxisRole& role) {
           return IsLegalOutside(role) &&
-                 // The dimensions that an exchange releases may conflict no
+                 // The dimensions that an all-to-all releases may conflict no
                  // more; Lower decides.
                  (role.all_to_all >= 0 ||
                   internal::IsLegal(dimensions_.defaults, role.sharded)) &&

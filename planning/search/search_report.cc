@@ -172,7 +172,7 @@ std::string LayoutFileText(const SearchResult& result, int place,
       BytesText(static_cast<double>(found.step_bytes)), "\n#   why     ",
       WhyText(result, place), "\n");
   if (found.text.empty()) {
-    text += "# No rule: everything is whole on every rank.\n";
+    text += "# No rule: everything is replicated.\n";
   }
   absl::StrAppend(&text, found.text);
   if (!options.budget.empty()) {

@@ -12,7 +12,7 @@
 namespace mtf::internal {
 namespace {
 
-// The dimensions of `wanted` that an axis may shard together with `cuts`.
+// The dimensions of `wanted` that an axis may shard together with `shards`.
 DimSet AtRest(const Neighbours& neighbours, DimSet sharded, DimSet wanted) {
   wanted &= neighbours.dims & ~sharded;
   for (size_t i = 0; i < neighbours.clash.size(); ++i) {
@@ -47,8 +47,8 @@ class AllToAllLayouts {
         bounds_(bounds),
         states_(LargestOfState(space)) {}
 
-  // Appends the layouts whose default section is `cuts`, except on the axes of
-  // an exchange.
+  // Appends the layouts whose default section is `shards`, except on the axes
+  // of an all-to-all.
   void Add(const std::vector<DimSet>& sharded) {
     constexpr int kMostAxes = 3;
     for (size_t e = 0; e < space_.all_to_alls.size(); ++e) {

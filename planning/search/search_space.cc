@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<std::string>> LargeDimensions(
       if (dim.size > 1) large.insert(dim.name);
     }
   }
-  // Second names are cut as the first are.
+  // Second names are sharded as the first are.
   absl::flat_hash_set<std::string> second;
   for (const auto& [name, first] : step.dimensions().second_names) {
     second.insert(name);
@@ -133,7 +133,7 @@ std::vector<OuterSharding> FindOutside(
   return outside;
 }
 
-// Those that lower by themselves: what leaves is cut nowhere together.
+// Those that lower by themselves: what leaves is sharded nowhere together.
 std::vector<InnerAllToAll> FindAllToAlls(
     const SearchStep& step, const std::vector<std::string>& dimensions) {
   const Graph& graph = step.graph();
@@ -280,8 +280,8 @@ void MakeRoles(const SearchDimensions& dimensions, bool restricted,
             optimizer);
     for (DimSet p : parameters) {
       for (DimSet o : optimizer) {
-        // An update works where its state is: a parameter that is cut further
-        // would be gathered for it.
+        // An update works where its state is: a parameter that is sharded
+        // further would be gathered for it.
         if (restricted && p != 0 && p != (o & of_parameters.dims)) continue;
         if (space.roles.size() > kMostRoles) break;
         space.roles.push_back({set, p, o});

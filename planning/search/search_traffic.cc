@@ -168,7 +168,8 @@ AxisTraffic AxisTrafficOf(const SearchStep& step, const SearchSpace& space,
           repeated.back() = moves(lowered, stops_repeated.back());
         }
       };
-      // One that does not lower moves nothing, and is told when it is priced.
+      // One that does not lower moves nothing, and is reported when it is
+      // priced.
       if (!step.Lower(alone.mesh, rules, few, options).ok()) continue;
     }
     traffic.once[role] = InOrder(once, stops_once, place);

@@ -174,9 +174,10 @@ class WorkloadCounter {
   }
 
   // Values from the place that made them to their last reader; a reshape may be
-  // the same memory, which then is cut by what cuts one or the other. Gradients
-  // are left out, which the optimizer's cuts may cut as soon as they are made,
-  // and casts of parameters: of those that rest in shards none waits.
+  // the same memory, which then is sharded by what shards one or the other.
+  // Gradients are left out, which the optimizer's shards may cut as soon as
+  // they are made, and casts of parameters: of those that rest in shards none
+  // waits.
   void AddSaved() {
     const std::vector<int> producers = FindProducers(program_);
     struct Life {
