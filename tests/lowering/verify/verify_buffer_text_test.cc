@@ -97,9 +97,9 @@ std::vector<WrongBuffers> WrongTexts() {
   };
 }
 
-class VerifyBuffers : public ::testing::TestWithParam<WrongBuffers> {};
+class VerifyBufferText : public ::testing::TestWithParam<WrongBuffers> {};
 
-TEST_P(VerifyBuffers, Refuses) {
+TEST_P(VerifyBufferText, Refuses) {
   const absl::StatusOr<Program> program = ParseText(GetParam().text);
   ASSERT_FALSE(program.ok());
   EXPECT_EQ(program.status().code(), absl::StatusCode::kInvalidArgument);
@@ -107,7 +107,7 @@ TEST_P(VerifyBuffers, Refuses) {
   EXPECT_EQ(message.substr(0, message.find('\n')), GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, VerifyBuffers, ::testing::ValuesIn(WrongTexts()),
+INSTANTIATE_TEST_SUITE_P(All, VerifyBufferText, ::testing::ValuesIn(WrongTexts()),
                          [](const auto& info) {
                            return std::string(info.param.name);
                          });
