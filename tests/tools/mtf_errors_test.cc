@@ -221,8 +221,8 @@ INSTANTIATE_TEST_SUITE_P(
          "\n  help     give f32, bf16 or f16"},
         {"binary_layout", "diff FILE zero2 --mesh=data:2",
          std::string("batch:data\n\0", 12), 2,
-         "INVALID_ARGUMENT cannot read layout or program \"FILE\": it is no "
-         "text: byte 11 is zero"},
+         "INVALID_ARGUMENT cannot read layout or program \"FILE\": not a "
+         "text file: byte 11 is zero"},
         {"layout_with_byte_order_mark", "diff FILE zero2 --mesh=data:2",
          "\xEF\xBB\xBF"
          "batch:dat\n",

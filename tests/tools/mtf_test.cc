@@ -179,10 +179,11 @@ TEST(CliMtf, DiffErrorsNameTheLayout) {
               AllOf(HasSubstr("layout B"), Not(HasSubstr("--layout"))));
   const Outcome preset = RunMtf("diff 'data,d_ff:x' data --mesh=data:2");
   EXPECT_EQ(preset.exit_code, 2);
-  EXPECT_THAT(preset.errors,
-              AllOf(StartsWith("INVALID_ARGUMENT preset \"data\" stands beside "
-                               "other items in layout A\n"),
-                    Not(HasSubstr("--"))));
+  EXPECT_THAT(
+      preset.errors,
+      AllOf(StartsWith("INVALID_ARGUMENT preset \"data\" is combined with "
+                       "other items in layout A\n"),
+            Not(HasSubstr("--"))));
   const File file("wrong.layout", "batch:data\n[budget]\nnothing over dta\n");
   const Outcome budget =
       RunMtf(absl::StrCat("diff data ", file.path(), " --mesh=data:2"));

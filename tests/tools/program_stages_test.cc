@@ -115,7 +115,7 @@ TEST(ProgramStages, ALateHeadingOfAnEarlyTextIsAnError) {
       StatusIs(
           absl::StatusCode::kInvalidArgument,
           HasSubstr("line 2: the text is not the output of plan_buffers: it "
-                    "has dimension \"b:8\" of %x without what it takes on "
+                    "has dimension \"b:8\" of %x without its extent on "
                     "each device, \"=4\"\n")));
 }
 
