@@ -107,7 +107,8 @@ TEST_P(VerifyBufferText, Refuses) {
   EXPECT_EQ(message.substr(0, message.find('\n')), GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, VerifyBufferText, ::testing::ValuesIn(WrongTexts()),
+INSTANTIATE_TEST_SUITE_P(All, VerifyBufferText,
+                         ::testing::ValuesIn(WrongTexts()),
                          [](const auto& info) {
                            return std::string(info.param.name);
                          });
