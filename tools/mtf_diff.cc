@@ -82,7 +82,7 @@ absl::StatusOr<Side> ReadSide(const std::string& argument,
 absl::Status LowerSide(const GptStep& step, const Mesh& mesh, Side& side) {
   const auto lower = [&]() -> absl::Status {
     MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
-                         BindLayout(*step.graph, mesh, side.rules));
+                         BindLayoutAndBudget(*step.graph, mesh, side.rules));
     side.notices = binding.rules.notices();
     MTF_ASSIGN_OR_RETURN(side.program,
                          Lower(*step.graph, binding, step.targets));
