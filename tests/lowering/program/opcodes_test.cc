@@ -32,11 +32,21 @@ TEST(Opcodes, FactsAgreeWithEachOther) {
     const OpcodeInfo& info = InfoOf(static_cast<Opcode>(i));
     EXPECT_LE(info.operands.least, info.operands.most) << info.name;
     EXPECT_LE(info.results.least, info.results.most) << info.name;
-    if (info.elementwise) EXPECT_TRUE(info.loop_fusible) << info.name;
-    if (info.communicates) EXPECT_TRUE(info.collective) << info.name;
-    if (info.reduces_axes) EXPECT_TRUE(info.communicates) << info.name;
-    if (info.reduces_axes) EXPECT_FALSE(info.preserves_value) << info.name;
-    if (info.only_moves) EXPECT_EQ(info.operands.most, 1u) << info.name;
+    if (info.elementwise) {
+      EXPECT_TRUE(info.loop_fusible) << info.name;
+    }
+    if (info.communicates) {
+      EXPECT_TRUE(info.collective) << info.name;
+    }
+    if (info.reduces_axes) {
+      EXPECT_TRUE(info.communicates) << info.name;
+    }
+    if (info.reduces_axes) {
+      EXPECT_FALSE(info.preserves_value) << info.name;
+    }
+    if (info.only_moves) {
+      EXPECT_EQ(info.operands.most, 1u) << info.name;
+    }
     EXPECT_EQ(info.collective,
               info.attributes == kAttributesIndex<CollectiveAttributes>)
         << info.name;
