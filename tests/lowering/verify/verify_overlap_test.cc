@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program may say of what runs beside, and where that lives in memory.
+// What a program may say of what runs asynchronous, and where that lives in
+// memory.
 #include "lowering/verify/verify_overlap.h"
 
 #include <ostream>
@@ -15,7 +16,7 @@
 namespace mtf::testing {
 namespace {
 
-// Text that says something wrong of what runs beside.
+// Text that says something wrong of what runs asynchronous.
 struct WrongWait {
   const char* name;
   std::string text;  // behind the lines below
@@ -39,15 +40,15 @@ std::vector<WrongWait> WrongWaits() {
       "%r : f32[c:8] @64 = all_reduce(%s) sum over{x} asynchronous\n";
   const std::string end = "wait(%r)\noutput(%r) r\n";
   return {
-      {"NobodyWaits", sum + " beside\n",
+      {"NobodyWaits", sum + " asynchronous\n",
        "there is no wait for an asynchronous collective"},
       {"NothingIsBeside", sum + "\nwait(%r)\n",
        "%r is not a result of an asynchronous collective in flight"},
-      {"WaitsTwice", sum + " beside\nwait(%r)\nwait(%r)\n",
+      {"WaitsTwice", sum + " asynchronous\nwait(%r)\nwait(%r)\n",
        "%r is not a result of an asynchronous collective in flight"},
       {"WaitsForAnInput", "wait(%a)\n",
        "%a is not a result of an asynchronous collective in flight"},
-      {"ReadsTooEarly", sum + " beside\noutput(%r) r\nwait(%r)\n",
+      {"ReadsTooEarly", sum + " asynchronous\noutput(%r) r\nwait(%r)\n",
        "%r is read before its wait"},
       {"ReadsAnotherResultTooEarly", two + "output(%q) q\nwait(%r)\n",
        "%q is read before its wait"},
@@ -56,7 +57,7 @@ std::vector<WrongWait> WrongWaits() {
       {"ASliceIsBeside",
        "%o : f32[c:8/x=4] = all_slice(%u) c over{x} asynchronous\nwait(%o)\n",
        "only collectives that communicate can be asynchronous"},
-      {"AMapIsBeside", "%v : f32[c:8] = map(%u) relu beside\n",
+      {"AMapIsBeside", "%v : f32[c:8] = map(%u) relu asynchronous\n",
        "unexpected text"},
       {"WaitsForNothing", "wait()\n", "wait takes 1 or more operands, not 0"},
       {"GivesAResult", "%v : f32[c:8] = wait(%u)\n", "wait has no result"},
