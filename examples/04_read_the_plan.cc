@@ -36,6 +36,7 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/variable.h"
+#include "planning/cost/check_budget.h"
 #include "planning/explain/explain.h"
 #include "planning/machine/machine.h"
 #include "train/loop/run_main.h"
@@ -59,8 +60,9 @@ absl::Status Lesson() {
   MTF_ASSIGN_OR_RETURN(
       const train::MeshAndLayout placement,
       train::ParseMeshAndLayout("rows:2,cols:2", "batch:rows, hidden:cols", 0));
-  MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
-                       BindLayout(graph, placement.mesh, placement.rules));
+  MTF_ASSIGN_OR_RETURN(
+      const LayoutBinding binding,
+      BindLayoutAndBudget(graph, placement.mesh, placement.rules));
   Targets targets;
   targets.fetches = {loss};
   targets.updates = {step};

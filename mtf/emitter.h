@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The narrow waist of the library: the instructions in which every operation is
-// written. Operation::Emit calls an Emitter and knows nothing else about
-// execution. There are two implementations: the recorder in lowering/emit,
-// which writes the SPMD program, and the oracle in backends/reference, which
-// evaluates each call immediately in double precision on unsharded tensors.
+// The interface between operations and lowering: the instructions in which
+// every operation is written. Operation::Emit calls an Emitter and knows
+// nothing else about execution. There are two implementations: the recorder in
+// lowering/emit, which writes the SPMD program, and the oracle in
+// backends/reference, which evaluates each call immediately in double precision
+// on unsharded tensors.
 //
-//   // Emit() of the operation behind Einsum():
+//   // Emit() of the operation that Einsum() creates:
 //   return emitter.Einsum(inputs, shape(), dtype());
 //
 // All shapes are global (unsharded). Dimensions are matched by name, so the

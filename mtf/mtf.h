@@ -6,8 +6,8 @@
 //
 //   #include "mtf/mtf.h"
 //
-// For programs only. This is the one header that includes upper floors; the
-// sources of the library include the headers they use instead, and
+// For programs only. This is the one header of mtf/ that includes folders above
+// it; the sources of the library include the headers they use instead, and
 // tests/include_floors checks both. Lowered programs, layouts as values and the
 // cost model have headers of their own in lowering/, layouts/ and planning/.
 #ifndef MTF_MTF_H_

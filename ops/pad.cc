@@ -46,10 +46,10 @@ absl::Status Check(Tensor x, absl::string_view dim, int64_t before,
   MTF_RETURN_IF_ERROR(internal::CheckHasDimension(x, dim));
   constexpr int64_t kMost = int64_t{1} << 60;
   if (before < 0 || after < 0 || before > kMost || after > kMost) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(before, " elements before and ", after,
-                     " after dimension \"", dim, "\" of \"", x.name(),
-                     "\" are not from 0 to 2^60", DescribeInputs({x})));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "padding of dimension \"", dim, "\" of \"", x.name(), "\" is ", before,
+        " before and ", after, " after; each must be from 0 to 2^60",
+        DescribeInputs({x})));
   }
   return internal::CheckHolds(x.dtype(), value);
 }

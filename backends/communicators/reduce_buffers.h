@@ -13,8 +13,11 @@
 namespace mtf {
 
 // Visits the spans of `buffers` that make up elements [begin, begin + count) of
-// their concatenation: use(index of the buffer, first element in the buffer,
-// offset of the span in the range, number of elements).
+// their concatenation. Calls use(buffer, first, offset, n) for each span:
+//   buffer  index of the buffer
+//   first   first element of the span, in the buffer
+//   offset  first element of the span, in the range
+//   n       number of elements
 template <class Use>
 void ForEachSpan(absl::Span<const Communicator::ReduceBuffer> buffers,
                  int64_t begin, int64_t count, const Use& use) {

@@ -78,8 +78,8 @@ std::vector<int> OrderByEnd(const std::vector<MemoryBlock>& blocks) {
   return order;
 }
 
-// Places blocks in the order of their begin and reuses those that have ended.
-// Returns the size of the arena.
+// Assigns offsets to blocks by start time; reuses the memory of blocks that
+// have ended. Returns the size of the arena.
 int64_t PackForwards(const std::vector<int>& by_end,
                      std::vector<MemoryBlock>& blocks) {
   ArenaAllocator arena;

@@ -22,16 +22,17 @@ struct Dim {
   bool Has(Operand operand) const { return stride[operand] >= 0; }
 };
 
-// Dimensions that are one loop: places in Problem::dims, outermost first.
+// Dimensions that form one loop: indices into Problem::dims, outermost first.
 struct Group {
   std::vector<int> dims;
   EinsumLoop loop;
 };
 
-// What the dimensions are to the matmul.
+// The dimensions of an einsum by their role in the matmul: indices into `dims`.
 struct Problem {
   std::vector<Dim> dims;
-  std::vector<int> batch, m, n, k, lonely;
+  std::vector<int> batch, m, n, k;
+  std::vector<int> lonely;  // in one operand only, and summed
 };
 
 Problem Classify(absl::Span<const StridedDimension> x,
@@ -66,7 +67,8 @@ Problem Classify(absl::Span<const StridedDimension> x,
   return problem;
 }
 
-// What is decided before the loops are: which operands are packed.
+// What is chosen before the loops: the order of the operands, and which of them
+// are packed.
 struct Choice {
   bool swapped = false;
   bool copied[3] = {false, false, false};
@@ -78,27 +80,27 @@ EinsumLoop LoopOf(const Dim& dim) {
           std::max<int64_t>(dim.stride[kZ], 0)};
 }
 
-// Folds neighbours into one loop wherever the strides of every operand that
-// stays in place allow it. A packed operand takes any order.
-std::vector<Group> Fold(const Problem& problem, std::vector<int> places,
+// Folds adjacent dimensions into one loop wherever the strides of every operand
+// that is not packed allow it. A packed operand can have any order.
+std::vector<Group> Fold(const Problem& problem, std::vector<int> dims,
                         const Choice& choice) {
-  std::vector<Operand> bound;  // operands whose order we must follow
-  if (!places.empty()) {
+  std::vector<Operand> bound;  // operands that are not packed
+  if (!dims.empty()) {
     for (Operand operand : {kZ, kX, kY}) {
-      if (problem.dims[places[0]].Has(operand) && !choice.copied[operand]) {
+      if (problem.dims[dims[0]].Has(operand) && !choice.copied[operand]) {
         bound.push_back(operand);
       }
     }
   }
   if (!bound.empty()) {
-    std::stable_sort(places.begin(), places.end(), [&](int a, int b) {
+    std::stable_sort(dims.begin(), dims.end(), [&](int a, int b) {
       return problem.dims[a].stride[bound[0]] >
              problem.dims[b].stride[bound[0]];
     });
   }
   std::vector<Group> groups;
-  for (int place : places) {
-    const Dim& dim = problem.dims[place];
+  for (int index : dims) {
+    const Dim& dim = problem.dims[index];
     bool folds = !groups.empty();
     if (folds) {
       const Dim& before = problem.dims[groups.back().dims.back()];
@@ -112,9 +114,9 @@ std::vector<Group> Fold(const Problem& problem, std::vector<int> places,
       const int64_t extent = group.loop.extent * dim.extent;
       group.loop = LoopOf(dim);
       group.loop.extent = extent;
-      group.dims.push_back(place);
+      group.dims.push_back(index);
     } else {
-      groups.push_back({{place}, LoopOf(dim)});
+      groups.push_back({{index}, LoopOf(dim)});
     }
   }
   return groups;
@@ -138,15 +140,15 @@ int64_t& StrideOf(EinsumLoop& loop, Operand operand) {
   return operand == kX ? loop.x : operand == kY ? loop.y : loop.z;
 }
 
-// Lays a packed operand out densely in the order of the loops, which gives the
-// loops their strides and pack_x, pack_y or pack_z its dimensions.
+// Lays a packed operand out densely in the order of the loops: sets the strides
+// of the loops, and the dimensions of `pack` (pack_x, pack_y or pack_z).
 void Pack(const Problem& problem, Operand operand,
           absl::Span<const std::pair<EinsumLoop*, const Group*>> loops,
           std::vector<StridedDimension>* pack) {
   for (const auto& [loop, group] : loops) {
     if (group == nullptr) continue;
-    for (int place : group->dims) {
-      const Dim& dim = problem.dims[place];
+    for (int index : group->dims) {
+      const Dim& dim = problem.dims[index];
       if (dim.Has(operand)) {
         pack->push_back({dim.name, dim.extent, dim.stride[operand]});
       }
@@ -182,7 +184,8 @@ EinsumPlan Assemble(const Problem& problem, const Choice& choice,
   for (size_t i = 0; i < n.size(); ++i) {
     if (static_cast<int>(i) != main_n) batch_groups.push_back(&n[i]);
   }
-  // Walk the result, or what decides its order when packed, front to back.
+  // Batch loops run in the memory order of the result or, if that is packed, of
+  // x or y.
   const Operand lead = !plan.copy_z ? kZ : !plan.copy_x ? kX : kY;
   std::stable_sort(batch_groups.begin(), batch_groups.end(),
                    [&](const Group* a, const Group* b) {
@@ -239,10 +242,9 @@ bool IsMatmul(const EinsumPlan& plan) {
   return x && y && (n.z == 1 || n.extent == 1);
 }
 
-// Estimates beside the time of one perfect matmul, in the time that one element
-// takes to be read or written. Fitted by eye to what oneDNN does: about 40
-// multiply-adds per element moved, full speed from 16 rows by 32 columns by 32
-// summands on.
+// Costs relative to one matmul at full speed. The unit is the time to read or
+// write one element. Fitted by eye to oneDNN: about 40 multiply-adds per
+// element moved, and full speed from 16 rows, 32 columns and 32 summands on.
 constexpr double kPack = 4, kCall = 50, kFlops = 80;
 
 double PackCost(const Problem& problem, const Choice& choice) {
@@ -258,11 +260,11 @@ double Cost(const Problem& problem, const EinsumPlan& plan) {
   const double sweeps = Extent(plan.outer_k);
   cost += 2 * (sweeps - 1) * Elements(problem, kZ);
   cost += kCall * sweeps * Extent(plan.batch);
-  const auto part = [](int64_t extent, double full) {
+  const auto share = [](int64_t extent, double full) {
     return std::min(1.0, extent / full);
   };
-  const double efficiency = part(plan.m.extent, 16) * part(plan.n.extent, 32) *
-                            part(plan.k.extent, 32);
+  const double efficiency = share(plan.m.extent, 16) *
+                            share(plan.n.extent, 32) * share(plan.k.extent, 32);
   cost += plan.flops() / kFlops * (1 / std::max(efficiency, 1e-9) - 1);
   return cost;
 }
@@ -293,8 +295,8 @@ std::string EinsumPlan::ToString() const {
 EinsumPlan PlanEinsum(absl::Span<const StridedDimension> x,
                       absl::Span<const StridedDimension> y,
                       absl::Span<const StridedDimension> z) {
-  // Few enough combinations to try them all: the first of the cheapest wins,
-  // so a plan depends on nothing but the strides.
+  // There are few combinations, so all are tried. The first of the cheapest
+  // wins, so a plan depends on the dimensions alone.
   std::optional<EinsumPlan> best;
   double best_cost = 0;
   for (bool swapped : {false, true}) {
@@ -304,15 +306,15 @@ EinsumPlan PlanEinsum(absl::Span<const StridedDimension> x,
           swapped, {(copies & 1) != 0, (copies & 2) != 0, (copies & 4) != 0}};
       const double pack_cost = PackCost(problem, choice);
       if (best.has_value() && pack_cost >= best_cost) continue;
-      const auto fold = [&](const std::vector<int>& places) {
-        return Fold(problem, places, choice);
+      const auto fold = [&](const std::vector<int>& dims) {
+        return Fold(problem, dims, choice);
       };
       const std::vector<Group> batch = fold(problem.batch);
       const std::vector<Group> m = fold(problem.m), n = fold(problem.n);
       const std::vector<Group> k = fold(problem.k);
       std::vector<Group> lonely;
-      for (int place : problem.lonely) {
-        lonely.push_back({{place}, LoopOf(problem.dims[place])});
+      for (int index : problem.lonely) {
+        lonely.push_back({{index}, LoopOf(problem.dims[index])});
       }
       const auto first = [](const std::vector<Group>& groups) {
         return groups.empty() ? -1 : 0;
@@ -336,7 +338,8 @@ EinsumPlan PlanEinsum(absl::Span<const StridedDimension> x,
       }
     }
   }
-  return *std::move(best);  // with everything packed there is always one
+  // There is one: if all operands are packed, every choice is a matmul.
+  return *std::move(best);
 }
 
 }  // namespace mtf

@@ -46,9 +46,9 @@ enum class Opcode : uint8_t {
   kReduceBlocks,   // (value) -> each block of a dimension reduced to one
                    // element, 16-bit floats in f32
   kTopK,           // (value[, labels]) -> indices, or labels, of the greatest
-                   // elements along a dimension, numbered by the dimension that
-                   // the operand lacks; with two results, values and indices
-                   // of the greatest in each block of the dimension
+                   // elements, numbered by the dimension the operand lacks
+                   // (value[, labels]) -> values, and indices or labels, of the
+                   // greatest elements in each block of the dimension
   kMask,           // (value) -> padding of some dimensions set to a fill
   kReshard,        // (value) -> the same value in the layout of the result
   kWait,           // (values...) -> nothing; ends asynchronous collectives,

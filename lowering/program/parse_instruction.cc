@@ -123,7 +123,7 @@ void ProgramParser::ParseBuffer(LineReader& line, BufferPlan::Buffer& buffer) {
   const std::string text = line.Name(&quoted);
   if (!quoted && absl::SimpleAtoi(text, &buffer.offset)) {
     buffer.storage = BufferPlan::Storage::kArena;
-    if (buffer.offset < 0) line.FailWord("an offset before the arena");
+    if (buffer.offset < 0) line.FailWord("a negative offset");
   } else {
     buffer.storage = BufferPlan::Storage::kVariable;
     buffer.symbol = text;

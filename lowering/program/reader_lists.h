@@ -11,8 +11,9 @@
 
 namespace mtf {
 
-// By value, the instructions that read it: ascending, each once. Stored in two
-// arrays, because a large model has too many values for a vector each.
+// For each value, the instructions that read it, in ascending order without
+// duplicates. Stored in two arrays, because a large model has too many values
+// for a vector each.
 class ReaderLists {
  public:
   explicit ReaderLists(const Program& program)

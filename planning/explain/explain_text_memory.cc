@@ -89,8 +89,8 @@ std::string AliveTensorsText(const ExplainedMemory& m, int width) {
                      {"count", true},
                      {"bytes", true},
                      {"kind"},
-                     {"made at"},
-                     {"type"}},
+                     {"type"},
+                     {"made at"}},
                     rows, width);
   if (others > 0) {
     text += WrappedText(absl::StrCat("and ", Plural(others, "tensor"), " of ",

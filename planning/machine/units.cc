@@ -48,6 +48,20 @@ const std::vector<Unit>& UnitsOf(Quantity quantity) {
   return *bytes;
 }
 
+absl::string_view QuantityName(Quantity quantity) {
+  switch (quantity) {
+    case Quantity::kBytes:
+      return "size";
+    case Quantity::kBytesPerSecond:
+      return "bandwidth";
+    case Quantity::kFlopsPerSecond:
+      return "speed";
+    case Quantity::kSeconds:
+      return "time";
+  }
+  return "size";
+}
+
 bool IsBinary(const Unit& unit) {
   return absl::StrContains(unit.name, "i") && unit.name[0] != 'i';
 }
@@ -93,7 +107,8 @@ absl::StatusOr<double> ParseQuantity(absl::string_view text,
   }
   const std::string nearest = NearestName(name, names);
   return error(
-      absl::StrCat("has the unit ", Quoted(name), ", which does not fit here"),
+      absl::StrCat("has the unit ", Quoted(name), ", which is not a unit of ",
+                   QuantityName(quantity)),
       nearest.empty()
           ? absl::StrCat("the units are ", units)
           : absl::StrCat("did you mean ", nearest, "? The units are ", units));

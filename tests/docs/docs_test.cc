@@ -35,6 +35,7 @@
 #include "ops/einsum.h"
 #include "ops/gather.h"
 #include "ops/input.h"
+#include "planning/machine/machine.h"
 #include "tests/matchers.h"
 #include "train/loop/run_main.h"
 #include "train/session/plan_check.h"
@@ -44,6 +45,7 @@ namespace mtf {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 std::string ReadFile(const fs::path& path) {
@@ -80,11 +82,11 @@ std::string NameOf(const fs::path& page) {
 
 // A fenced block of a page.
 struct Block {
-  std::string place;  // "docs/errors.md:12"
+  std::string position;  // "docs/errors.md:12"
   std::string text;
 
   friend void PrintTo(const Block& block, std::ostream* out) {
-    *out << block.place;
+    *out << block.position;
   }
 };
 
@@ -119,7 +121,8 @@ std::vector<Block> AllBlocks(absl::string_view language) {
 }
 
 std::string TestName(const ::testing::TestParamInfo<Block>& info) {
-  return std::regex_replace(info.param.place, std::regex("[^a-zA-Z0-9]"), "_");
+  return std::regex_replace(info.param.position, std::regex("[^a-zA-Z0-9]"),
+                            "_");
 }
 
 class Commands : public ::testing::TestWithParam<Block> {};
@@ -170,7 +173,7 @@ std::string WithoutLineNumbers(const std::string& text) {
 TEST_P(Commands, PrintWhatThePageSays) {
   EXPECT_EQ(WithoutLineNumbers(Transcript(GetParam())),
             WithoutLineNumbers(GetParam().text))
-      << GetParam().place;
+      << GetParam().position;
 }
 
 INSTANTIATE_TEST_SUITE_P(Docs, Commands,
@@ -178,14 +181,14 @@ INSTANTIATE_TEST_SUITE_P(Docs, Commands,
 
 class Programs : public ::testing::TestWithParam<Block> {};
 
-TEST_P(Programs, ParseAndPrintAsTheyStand) {
+TEST_P(Programs, PrintAsTheSameText) {
   const absl::StatusOr<Program> program = ParseProgram(GetParam().text);
-  ASSERT_TRUE(program.ok()) << GetParam().place << "\n" << program.status();
+  ASSERT_TRUE(program.ok()) << GetParam().position << "\n" << program.status();
   const ProgramDetail detail = program->origins.empty()
                                    ? ProgramDetail::kPlain
                                    : ProgramDetail::kWithOrigins;
   EXPECT_EQ(PrintProgram(*program, detail), GetParam().text)
-      << GetParam().place;
+      << GetParam().position;
 }
 
 INSTANTIATE_TEST_SUITE_P(Docs, Programs, ::testing::ValuesIn(AllBlocks("mtf")),
@@ -228,12 +231,51 @@ TEST(Pages, LinksResolve) {
 
 TEST(Pages, EveryFolderHasOneOfAtMostAPage) {
   for (const char* folder :
-       {"mtf", "layouts", "ops", "nn", "lowering", "backends", "train",
-        "examples", "tools", "tests", "benchmarks"}) {
+       {"mtf", "layouts", "ops", "nn", "lowering", "planning", "backends",
+        "train", "examples", "tools", "tests", "benchmarks"}) {
     const fs::path page = fs::path(DOCS_ROOT) / folder / "README.md";
     ASSERT_TRUE(fs::exists(page)) << folder;
     const std::string text = ReadFile(page);
     EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 66) << folder;
+  }
+}
+
+// Headers of ops/ and nn/ that are for the library alone.
+bool IsInternalHeader(absl::string_view path) {
+  return path == "ops/checks.h" || path == "nn/layers/layer.h" ||
+         path == "nn/optimizers/optimizer.h";
+}
+
+TEST(UmbrellaHeader, IncludesEveryPublicHeaderOfOpsAndNn) {
+  const fs::path root = DOCS_ROOT;
+  const std::string umbrella = ReadFile(root / "mtf/mtf.h");
+  int headers = 0;
+  for (const char* folder : {"ops", "nn"}) {
+    const std::string readme = ReadFile(root / folder / "README.md");
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const fs::path& path = entry.path();
+      if (path.extension() != ".h") continue;
+      ++headers;
+      const std::string name = NameOf(path);
+      EXPECT_EQ(absl::StrContains(umbrella,
+                                  absl::StrCat("#include \"", name, "\"\n")),
+                !IsInternalHeader(name))
+          << name;
+      // The table names a header with or without its extension.
+      EXPECT_THAT(
+          readme,
+          AnyOf(HasSubstr(absl::StrCat("`", path.stem().string(), "`")),
+                HasSubstr(absl::StrCat("`", path.filename().string(), "`"))))
+          << name;
+    }
+  }
+  EXPECT_GT(headers, 25);
+}
+
+TEST(MachinesPage, NamesEveryPreset) {
+  const std::string text = ReadFile(fs::path(DOCS_ROOT) / "docs/machines.md");
+  for (const std::string& preset : Machine::PresetNames()) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("| `", preset, "` |")));
   }
 }
 
@@ -244,11 +286,10 @@ TEST(ProgramPage, NamesEveryInstructionAndPass) {
                           "**`", OpcodeName(static_cast<Opcode>(i)), "`**")));
   }
   // The table lists them in the order in which they run.
-  size_t place = 0;
+  size_t row = 0;
   for (const std::string& pass : PassNames()) {
-    const size_t found = text.find(absl::StrCat("| `", pass, "` |"), place);
-    ASSERT_NE(found, std::string::npos) << pass;
-    place = found;
+    row = text.find(absl::StrCat("| `", pass, "` |"), row);
+    ASSERT_NE(row, std::string::npos) << pass;
   }
 }
 

@@ -8,7 +8,8 @@
 //
 //   MTF_UPDATE_GOLDENS=1 lowering_test --gtest_filter='*Golden*'
 //
-// and, for the outputs of programs, <preset>.<program>.explain.txt, train_test.
+// and for the outputs of programs, <preset>.<program>.explain.txt,
+// train_loop_test with --gtest_filter='*Explanations*'.
 #include <filesystem>
 #include <ostream>
 #include <string>
@@ -102,7 +103,8 @@ INSTANTIATE_TEST_SUITE_P(Presets, Golden, ::testing::ValuesIn(GoldenCases()),
 
 TEST(GoldenFiles, EveryFileBelongsToAPresetThatHasGoldens) {
   for (const auto& entry : std::filesystem::directory_iterator(GOLDEN_DIR)) {
-    if (entry.is_directory()) continue;  // cuda/, which train_test writes
+    if (entry.is_directory())
+      continue;  // cuda/, which train_kernels_test writes
     std::string name = entry.path().filename().string();
     name = name.substr(0, name.find('.'));
     EXPECT_TRUE(HasGoldens(name)) << entry.path();

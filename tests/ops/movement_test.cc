@@ -143,10 +143,11 @@ TEST(MovementErrors, Slice) {
 TEST(MovementErrors, Pad) {
   ExpectError([](Graph& g) { Pad(Ones(g, kFloat32, {a}), "q", 1, 1); },
               {"no dimension \"q\" (pad, "});
-  ExpectError([](Graph& g) { Pad(Ones(g, kFloat32, {a}), "a", -1, 1); },
-              {"-1 elements before and 1 after dimension \"a\""});
+  ExpectError(
+      [](Graph& g) { Pad(Ones(g, kFloat32, {a}), "a", -1, 1); },
+      {"padding of dimension \"a\" of ", "\" is -1 before and 1 after; "});
   ExpectError([](Graph& g) { Pad(Ones(g, kFloat32, {a}), "a", 0, INT64_MAX); },
-              {"are not from 0 to 2^60"});
+              {"; each must be from 0 to 2^60 (pad, "});
   ExpectError([](Graph& g) { Pad(Ones(g, kInt32, {a}), "a", 0, 1, 0.5); },
               {"the number 0.5 is not representable in dtype i32 (pad, "});
   EXPECT_FALSE(Pad(Tensor(), "b", 0, 1).valid());

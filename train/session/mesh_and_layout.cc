@@ -62,8 +62,8 @@ absl::StatusOr<MeshAndLayout> ParseMeshAndLayout(absl::string_view mesh,
         parsed.mesh,
         LayoutRules::PresetMesh(layout, std::max<int64_t>(num_ranks, 1)));
   } else {
-    // Under a launcher with one rank the mesh runs as threads, but an axis of
-    // size -1 stands for that one rank.
+    // A launcher with one rank runs the mesh as threads. An axis of size -1
+    // then has size 1.
     if (num_ranks == 0 && absl::StrContains(mesh, ":-1") &&
         !DetectLauncher().name.empty()) {
       num_ranks = 1;

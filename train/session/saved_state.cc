@@ -99,8 +99,8 @@ absl::Status SavedState::Load(Session& session, const Values& values,
           DTypeName(x.dtype()), " to ", DTypeName(entry.dtype),
           DetailLine("variable", DescribeTensor(entry.dtype, shape)),
           DetailLine("help",
-                     "load it into a model with masters of float32, or cast "
-                     "it before")));
+                     "load it into a model with float32 master copies, or cast "
+                     "the value first")));
     }
   }
   for (const std::string& name : given) {

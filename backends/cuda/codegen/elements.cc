@@ -35,7 +35,8 @@ Elements::Elements(KernelWriter& writer, const MapExpression& expression,
         });
     MTF_CHECK(dim != space.end()) << "iota over " << step.dimension;
     if (offsets_.count(step.dimension) > 0) continue;
-    // A parameter, not a constant, so that all ranks share the kernel.
+    // A parameter, not a constant, so that shards share the text: all but the
+    // one at offset 0, which omits it.
     offsets_[step.dimension] =
         dim->offset == 0 ? "" : writer.Number(dim->offset);
   }

@@ -52,7 +52,9 @@ class LaunchSequence : public Kernel {
 //   MTF_ASSIGN_OR_RETURN(Launch launch, writer.Compile(runtime, blocks));
 //
 // The text does not depend on buffer addresses, so equal kernels are compiled
-// once. Values that differ between ranks are parameters added by Number.
+// once. Values that differ between ranks are parameters added by Number. A
+// shard at offset 0 omits its offset, so a text has at most two variants: one
+// for these shards and one for all others.
 class KernelWriter {
  public:
   explicit KernelWriter(std::string name, int threads = 256)

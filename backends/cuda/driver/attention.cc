@@ -179,8 +179,8 @@ absl::StatusOr<std::unique_ptr<PreparedAttention>> Attentions::Prepare(
   if (known == plans_.end()) {
     absl::StatusOr<std::shared_ptr<AttentionPlan>> plan =
         AttentionPlan::Create(gpu_, handle_, mutex_, problem);
-    // A refusal is permanent and as slow as planning, so it is cached; lack of
-    // memory is not.
+    // Whether cuDNN supports a problem never changes and takes long to find
+    // out, so kUnimplemented is cached; out-of-memory errors are not.
     if (!plan.ok() && !absl::IsUnimplemented(plan.status())) {
       return plan.status();
     }

@@ -30,7 +30,7 @@ using ::testing::StartsWith;
 
 // A step with collectives, a second name, a padded dimension and an update in
 // place, planned and with origins.
-std::string WholeStep() {
+std::string CompleteStep() {
   Graph graph;
   const Dimension batch{"batch", 6}, length{"length", 7}, inner{"inner", 7},
       in{"in", 4}, out{"out", 5};
@@ -64,8 +64,8 @@ std::vector<std::string> LinesOf(const std::string& text) {
   return lines;
 }
 
-TEST(EditedProgramText, AWholeStepReadsBack) {
-  const std::string text = WholeStep();
+TEST(EditedProgramText, CompleteStepReadsBack) {
+  const std::string text = CompleteStep();
   const absl::StatusOr<Program> program = ParseProgram(text);
   ASSERT_OK(program) << text;
   EXPECT_EQ(PrintProgram(*program, ProgramDetail::kWithOrigins), text);
@@ -76,7 +76,7 @@ TEST(EditedProgramText, AWholeStepReadsBack) {
 }
 
 TEST(EditedProgramText, NoLineMayBeMissing) {
-  const std::vector<std::string> lines = LinesOf(WholeStep());
+  const std::vector<std::string> lines = LinesOf(CompleteStep());
   for (size_t gone = 0; gone < lines.size(); ++gone) {
     std::vector<std::string> edited = lines;
     edited.erase(edited.begin() + gone);
@@ -88,7 +88,7 @@ TEST(EditedProgramText, NoLineMayBeMissing) {
 }
 
 TEST(EditedProgramText, NoLineMayBeThereTwice) {
-  const std::vector<std::string> lines = LinesOf(WholeStep());
+  const std::vector<std::string> lines = LinesOf(CompleteStep());
   for (size_t twice = 0; twice < lines.size(); ++twice) {
     std::vector<std::string> edited = lines;
     edited.insert(edited.begin() + twice, lines[twice]);
@@ -102,20 +102,20 @@ TEST(EditedProgramText, NoLineMayBeThereTwice) {
   }
 }
 
-TEST(EditedProgramText, ACutTextIsToldWhereItEnds) {
+TEST(EditedProgramText, TruncatedTextIsReportedWhereItEnds) {
   const std::vector<std::string> lines =
-      absl::StrSplit(WholeStep(), '\n', absl::SkipEmpty());
+      absl::StrSplit(CompleteStep(), '\n', absl::SkipEmpty());
   std::string text;
   for (size_t kept = 0; kept + 1 < lines.size(); ++kept) {
-    // In the line, and behind it.
+    // Truncated in the middle of the line, and after it.
     EXPECT_THAT(ErrorText(ParseProgram(text + lines[kept].substr(
                                                   0, lines[kept].size() / 2))
                               .status()),
-                HasSubstr(kept == 0 ? "line 1" : "cut"))
+                HasSubstr(kept == 0 ? "line 1" : "truncated"))
         << lines[kept];
     absl::StrAppend(&text, lines[kept], "\n");
     const std::string message = ErrorText(ParseProgram(text).status());
-    EXPECT_THAT(message, HasSubstr("cut"));
+    EXPECT_THAT(message, HasSubstr("truncated"));
     if (absl::StartsWith(lines[kept + 1], " ")) continue;
     EXPECT_THAT(
         message,
@@ -130,7 +130,7 @@ TEST(EditedProgramText, ACutTextIsToldWhereItEnds) {
 struct Edit {
   const char* name;
   std::string from, to;
-  std::string message;  // a part of it, behind the place
+  std::string message;  // a substring, after the position
   friend std::ostream& operator<<(std::ostream& out, const Edit& edit) {
     return out << edit.name;
   }
@@ -139,9 +139,9 @@ struct Edit {
 class Edited : public ::testing::TestWithParam<Edit> {};
 
 // Each edit is made where `from` is first; the error is in that line.
-TEST_P(Edited, IsToldAtItsLine) {
+TEST_P(Edited, IsReportedAtItsLine) {
   const Edit& edit = GetParam();
-  std::string text = WholeStep();
+  std::string text = CompleteStep();
   const size_t at = text.find(edit.from);
   ASSERT_NE(at, std::string::npos) << text;
   text.replace(at, edit.from.size(), edit.to);
@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
              "buffers is given twice"},
         Edit{"AnotherPlan", "by{m ", "by{m 1",
              "the plan of this einsum is not by{m 1"},
-        Edit{"NoPlace", "] @", "] = input x\n# ", "%x has no place"},
+        Edit{"NoBuffer", "] @", "] = input x\n# ", "%x has no buffer"},
         Edit{"RuleOfAnotherDimension", "for{inner/b rule 0}",
              "for{inner/b rule 1}", "which shards another dimension"},
         Edit{"NoSuchRule", "for{inner/b rule 0}", "for{inner/b rule 3}",

@@ -68,7 +68,7 @@ TEST(PlanEinsum, EveryEinsumOfATransformerIsOneMatmulWithoutCopies) {
   }
 }
 
-TEST(PlanEinsum, HeadsBetweenLengthAndKeysStayInPlace) {
+TEST(PlanEinsum, HeadsBetweenLengthAndKeysAreNotCopied) {
   const EinsumPlan plan = Plan("blhk", "bmhk", "bhlm", kGpt);
   EXPECT_THAT(plan.batch,
               ElementsAre(EinsumLoop{8, 256 * 768, 256 * 768, 12 * 65536},
@@ -78,7 +78,7 @@ TEST(PlanEinsum, HeadsBetweenLengthAndKeysStayInPlace) {
   EXPECT_EQ(plan.k, (EinsumLoop{64, 1, 1, 0}));
 }
 
-TEST(PlanEinsum, OperandsTradePlacesWhereTheResultIsTransposed) {
+TEST(PlanEinsum, OperandsAreSwappedIfTheResultIsTransposed) {
   const EinsumPlan plan =
       Plan("mk", "kn", "nm", {{'m', 100}, {'n', 200}, {'k', 300}});
   EXPECT_EQ(plan.ToString(), "m 200 n 100 k 300 swapped");
@@ -86,7 +86,7 @@ TEST(PlanEinsum, OperandsTradePlacesWhereTheResultIsTransposed) {
   EXPECT_EQ(plan.n, (EinsumLoop{100, 0, 300, 1}));
 }
 
-TEST(PlanEinsum, RowsThatDoNotFoldBecomeABatchWithTheOtherOperandInPlace) {
+TEST(PlanEinsum, RowsThatDoNotFoldBecomeABatch) {
   const EinsumPlan plan =
       Plan("lbd", "df", "blf", {{'b', 4}, {'l', 500}, {'d', 300}, {'f', 200}});
   EXPECT_EQ(plan.ToString(), "batch 4 m 500 n 200 k 300");

@@ -88,7 +88,7 @@ output(%t) at
   EXPECT_EQ(costs[1].rule, "");
 }
 
-// Which variables are state of an optimizer stands behind their names.
+// Variables that are state of an optimizer are marked after their names.
 TEST(ProgramText, StateOfAnOptimizerReadsBack) {
   const std::string text = R"(
 mesh{data:2}
@@ -112,7 +112,7 @@ TEST(ProgramText, LinesMayEndAsOnWindows) {
       PrintProgram(*ParseText(text)));
 }
 
-TEST(ProgramText, ExtentsPlansAndPlacesReadBack) {
+TEST(ProgramText, ExtentsPlansAndBuffersReadBack) {
   ExpectReadsBack(R"(
 mesh{data:2, model:2}
 grains{h:data}

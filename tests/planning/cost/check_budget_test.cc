@@ -426,7 +426,7 @@ TEST(BudgetNames, AreCheckedWithTheRules) {
                HasSubstr("did you mean \"data\"?")));
   Graph graph;
   BuildTransformer(graph);
-  const auto binding = BindLayout(
+  const auto binding = BindLayoutAndBudget(
       graph, *Mesh::Parse("data:2"),
       *LayoutRules::Parse("batch:data [budget] nothing over pod", "--layout"));
   ASSERT_OK(binding);

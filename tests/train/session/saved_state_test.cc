@@ -136,7 +136,8 @@ TEST(SavedStateErrors, KeepVariables) {
                AllOf(HasSubstr("the value of variable \"embedding/table\" "
                                "would be rounded from f32 to bf16\n  variable "
                                "bf16[vocab=256, d_model=20]\n"),
-                     HasSubstr("\n  help     load it into a model with "))));
+                     HasSubstr("\n  help     load it into a model with float32 "
+                               "master copies, or cast the value first"))));
   EXPECT_TRUE(pure.Save() == before);
   // The other direction needs no rounding.
   Trained wide("float32", "", "", 5);
