@@ -45,7 +45,7 @@ absl::Status CheckTransformer(absl::string_view mesh_text,
   MTF_ASSIGN_OR_RETURN(const LayoutRules rules,
                        LayoutRules::Parse(layout_text, "--layout"));
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
-                       BindLayout(graph, mesh, rules));
+                       BindLayoutAndBudget(graph, mesh, rules));
   MTF_ASSIGN_OR_RETURN(const Program program, Lower(graph, binding,
                                                     {.fetches = {model.loss},
                                                      .updates = {model.step}}));
