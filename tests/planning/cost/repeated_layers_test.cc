@@ -55,12 +55,21 @@ TEST(RepeatedLayers, EveryOtherLayerMayBeAnother) {
   EXPECT_LE(layers.repeats(0), 6);
 }
 
-TEST(RepeatedLayers, WhatDoesNotRepeatIsNoRun) {
+TEST(RepeatedLayers, LayersThatDoNotRepeatAreNoRun) {
+  Graph graph;
+  BuildStack(graph, "trrttrtrr");
+  ASSERT_OK(graph.status());
+  const RepeatedLayers layers(graph);
+  EXPECT_EQ(layers.num_runs(), 0);
+}
+
+// A longer period that occurs only once does not hide the three equal layers.
+TEST(RepeatedLayers, ThreeEqualLayersAreARun) {
   Graph graph;
   BuildStack(graph, "trrtttrtrr");
   ASSERT_OK(graph.status());
   const RepeatedLayers layers(graph);
-  EXPECT_EQ(layers.num_runs(), 0);
+  EXPECT_EQ(layers.num_runs(), 1);
 }
 
 TEST(RepeatedLayers, AGraphWithoutLayersHasNone) {
