@@ -61,7 +61,7 @@ bool AreCheap(const std::vector<MapStep>& steps) {
 
 constexpr int kNone = -1;
 
-// What a program keeps alive until when, and which readers are late.
+// How long values stay alive in a program, and which readers are late.
 class LateReaders {
  public:
   explicit LateReaders(const Program& program)

@@ -9,8 +9,8 @@ namespace {
 // The mesh axes that shard dimensions [begin, end) taken as one row-major
 // dimension: those of the most significant dimension, followed by those of the
 // next if the shards of the one before are single elements. nullopt if shards
-// are not contiguous or padding lies between elements; a replicated dimension
-// of size 1 may be padded, because its one element comes first.
+// are not contiguous or there is padding between elements; a replicated
+// dimension of size 1 may be padded, because its one element comes first.
 std::optional<AxisList> FlattenSharding(const Grains& grains,
                                         const Shape& shape,
                                         const TensorLayout& layout, int begin,

@@ -11,7 +11,8 @@
 
 cmake_minimum_required(VERSION 3.25)
 
-# What each folder may include by a path from the root of the project.
+# What each folder may include, by a path from the root of the project
+# (mtf/README.md has the table).
 set(mtf_SEES absl mtf)
 set(layouts_SEES absl mtf layouts)
 set(ops_SEES absl mtf ops)
@@ -23,8 +24,8 @@ set(train_SEES absl mtf layouts ops nn lowering planning backends train)
 set(top_SEES ${train_SEES})
 
 # The folders inside of a folder, and which of its neighbours each may include.
-# Files of the folder itself are its roof: no folder inside includes them, but
-# for its ground, which all of them do.
+# Files of the folder itself are above the folders inside, which may not include
+# them, except those listed as <folder>_GROUND, which are below them.
 set(lowering_INNER program verify fusion passes emit)
 set(lowering/program_SEES "")
 set(lowering/verify_SEES program)
@@ -71,11 +72,11 @@ set(train/data_SEES "")
 set(train/checkpoint_SEES session)
 set(train/loop_SEES session data checkpoint)
 
-# The header that users include: it alone includes upper floors, and no source of
-# the library includes it.
+# The header that users include: it alone includes higher folders, and no source
+# of the library includes it.
 set(UMBRELLA mtf/mtf.h)
 
-# Libraries that stay in one place, as <header> or "header", and where.
+# Libraries that only some sources may include, as <header> or "header".
 set(CONFINED mpi.h omp.h hwy oneapi Random123 cuda.h cuda_runtime.h
     cuda_runtime_api.h cublasLt.h nvrtc.h cudnn.h nccl.h nvtx3)
 set(mpi.h_ONLY "^(backends/communicators/mpi|benchmarks)/")
@@ -83,15 +84,15 @@ set(omp.h_ONLY "^(backends/cpu|benchmarks)/")
 set(hwy_ONLY "^(backends/cpu|benchmarks)/")
 set(oneapi_ONLY "^(backends/cpu|benchmarks)/")
 set(Random123_ONLY "^(mtf/philox.h$|tests/)")
-# The driver library never links that of the kernel's driver, so cuda.h is
-# nobody's.
+# The driver library never links that of the kernel's driver, so no source
+# includes cuda.h.
 set(cuda.h_ONLY "^nothing$")
 foreach(header cuda_runtime.h cuda_runtime_api.h cublasLt.h nvrtc.h cudnn.h
                nccl.h nvtx3)
   set(${header}_ONLY "^backends/cuda/driver/")
 endforeach()
 
-# The oracle shares no code with what it judges.
+# The oracle shares no code with what it is compared with.
 set(ORACLE "^backends/reference/interpreter")
 set(ORACLE_MAY_NOT_SEE layouts lowering)
 
@@ -128,7 +129,7 @@ ${${outer}/${folder}_SEES}}" PARENT_SCOPE)
   else()
     string(REGEX REPLACE "[.]h$" "" stem ${to})
     if(NOT stem IN_LIST ${outer}_GROUND)
-      set(fault "${outer}/${to} is the roof of ${outer}/" PARENT_SCOPE)
+      set(fault "${outer}/${to} is above the folders in ${outer}/" PARENT_SCOPE)
     endif()
   endif()
 endfunction()
@@ -220,7 +221,7 @@ if(SELF_TEST)
   expect(lowering/program/a.h "#include \"lowering/passes/b.h\""
          "lowering/program/ may see")
   expect(lowering/passes/a.h "#include \"lowering/program/b.h\"" "")
-  expect(lowering/passes/a.h "#include \"lowering/lower.h\"" "is the roof")
+  expect(lowering/passes/a.h "#include \"lowering/lower.h\"" "is above the folders")
   expect(lowering/lower.cc "#include \"lowering/passes/a.h\"" "")
   expect(lowering/other/a.h "#include \"lowering/program/b.h\""
          "has no folder other/")
@@ -231,7 +232,7 @@ if(SELF_TEST)
   expect(nn/layers/a.h "#include \"nn/attention/b.h\"" "nn/layers/ may see")
   expect(backends/cpu/a.h "#include \"backends/cuda/b.h\""
          "backends/cpu/ may see")
-  expect(backends/cpu/a.h "#include \"backends/registry.h\"" "is the roof")
+  expect(backends/cpu/a.h "#include \"backends/registry.h\"" "is above the folders")
   expect(backends/cpu/a.h "#include \"backends/backend.h\"" "")
   expect(backends/cuda/codegen/a.h "#include \"backends/cuda/fusion/b.h\""
          "backends/cuda/codegen/ may see")

@@ -57,7 +57,7 @@ absl::Status MpiRuntime::ReadOptions() {
   const char* window = std::getenv("MTF_MPI_SHARED_WINDOW");
   const char* chunk = std::getenv("MTF_MPI_CHUNK_BYTES");
   int64_t options[2] = {1, kDefaultChunkBytes};
-  // An invalid value is encoded as -1, so that the minimum tells all ranks.
+  // An invalid value is encoded as -1, so that all ranks see it in the minimum.
   if (window != nullptr && (!absl::SimpleAtoi(window, &options[0]) ||
                             options[0] < 0 || options[0] > 1)) {
     options[0] = -1;

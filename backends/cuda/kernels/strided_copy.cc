@@ -70,7 +70,8 @@ bool IsShort(const StridedCopy& copy) {
   return reach < int64_t{1} << 30;
 }
 
-// "from_at += place % 12 * 64; to_at += ...": splits `place` into `loops`.
+// "from_at += (rest % 12) * 64; to_at += ...": splits the index `rest` into the
+// indices of `loops`.
 std::string Unravel(const std::vector<Loop>& loops) {
   std::string text;
   for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {

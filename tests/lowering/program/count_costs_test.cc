@@ -81,7 +81,7 @@ mesh{x:4, y:4}
 %p : f32[c:16] unreduced{x} = reduce(%a) sum
 %p.sum : f32[c:16] = all_reduce(%p) sum over{x}
 %q : f32[c:16] unreduced{x} = reduce(%a) sum
-%q.cut : f32[c:16/x] = reduce_scatter(%q) sum c over{x}
+%q.shard : f32[c:16/x] = reduce_scatter(%q) sum c over{x}
 %g : f32[b:16, c:16] = all_gather(%a) b over{x}
 %t : f32[b:16, c:16/x] = all_to_all(%a) b to c over{x}
 %m : f32[b:16/y, c:16] = collective_permute(%a) over{x, y}

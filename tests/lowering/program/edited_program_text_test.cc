@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text of a whole step that somebody cut, or edited in one place: it is
-// told what is wrong where, and never taken for another step.
+// The text of a complete step, truncated or edited at one position: an error
+// says what is wrong and where, and the text never parses as another step.
 #include <algorithm>
 #include <ostream>
 #include <string>

@@ -208,10 +208,10 @@ std::vector<double> Execute(const EinsumPlan& plan, std::vector<double> x,
     }
   }
   if (!plan.copy_z) return z;
-  // Element i of the packed form belongs where pack_z says.
-  std::vector<double> places(results);
-  for (int64_t i = 0; i < results; ++i) places[i] = static_cast<double>(i);
-  const std::vector<double> order = Packed(places, plan.pack_z);
+  // order[i] is the index in z of element i of the packed form.
+  std::vector<double> indices(results);
+  for (int64_t i = 0; i < results; ++i) indices[i] = static_cast<double>(i);
+  const std::vector<double> order = Packed(indices, plan.pack_z);
   std::vector<double> unpacked(results);
   for (int64_t i = 0; i < results; ++i) {
     unpacked[static_cast<int64_t>(order[i])] = z[i];
@@ -272,12 +272,12 @@ TEST(PlanEinsum, PlansOfRandomOrdersAndSizesCompute) {
         at[*letter] = rest % sizes[*letter];
         rest /= sizes[*letter];
       }
-      const auto place = [&](const std::string& letters) {
-        int64_t place = 0;
-        for (char letter : letters) place = place * sizes[letter] + at[letter];
-        return place;
+      const auto index = [&](const std::string& letters) {
+        int64_t index = 0;
+        for (char letter : letters) index = index * sizes[letter] + at[letter];
+        return index;
       };
-      want[place(z)] += vx[place(x)] * vy[place(y)];
+      want[index(z)] += vx[index(x)] * vy[index(y)];
     }
     const EinsumPlan plan = Plan(x, y, z, sizes);
     copies += plan.copy_x + plan.copy_y + plan.copy_z;

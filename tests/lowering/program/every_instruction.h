@@ -38,8 +38,8 @@ mesh{data:2, model:2}
 %tk : i32[batch:8/data, k:3] = top_k(%n) d
 %tl : i32[batch:2/data, k:3, j:2] = top_k(%tv, %tp) d
 %d : f32[d:4] unreduced{data} = reduce(%n) sum
-%d.cut : f32[d:4/data] = reduce_scatter(%d) sum d over{data}
-%d.all : f32[d:4] = all_gather(%d.cut) d over{data}
+%d.shard : f32[d:4/data] = reduce_scatter(%d) sum d over{data}
+%d.all : f32[d:4] = all_gather(%d.shard) d over{data}
 %d.own : f32[d:4/model] = all_slice(%d.all) d over{model}
 %a : f32[batch:8, d:4/data] = all_to_all(%u) batch to d over{data}
 %b : f32[batch:8, d:4/model] = collective_permute(%a) over{data, model}

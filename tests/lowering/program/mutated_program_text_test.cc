@@ -38,8 +38,8 @@ TEST(MutatedProgramText, NoPrefixOfAProgramCrashes) {
   EXPECT_GT(valid, 30);
 }
 
-// Whatever is done to a text, it is a program or an error, never a crash, and
-// whatever reads as a program reads back as itself.
+// A mutated text is a program or an error, never a crash. If it is a program,
+// it reads back as itself.
 TEST(MutatedProgramText, NoMutationOfAProgramCrashes) {
   const std::string planned =
       AfterPasses({"delay_all_reduces", "narrow_reshards", "expand_reshards",
@@ -48,52 +48,52 @@ TEST(MutatedProgramText, NoMutationOfAProgramCrashes) {
                    "rematerialize_maps", "plan_einsums", "plan_buffers"},
                   kEveryInstruction);
   ASSERT_THAT(planned, HasSubstr("buffers{"));
-  std::vector<std::string> pieces;  // to put in: words of programs and others
+  std::vector<std::string> snippets;  // to insert: substrings and words
   for (const std::string& text : {std::string(kEveryInstruction), planned}) {
     for (size_t begin = 0; begin + 12 < text.size(); begin += 7) {
-      pieces.push_back(text.substr(begin, 1 + begin % 11));
+      snippets.push_back(text.substr(begin, 1 + begin % 11));
     }
   }
-  for (const char* piece : {"",
-                            "%",
-                            "/",
-                            "/data",
-                            "/data+model",
-                            "=",
-                            "=7",
-                            "@",
-                            "@-8",
-                            "@w",
-                            "9223372036854775807",
-                            "-9223372036854775808",
-                            "4611686018427387904",
-                            "99999999999999999999999",
-                            "-1",
-                            "0",
-                            "1e999",
-                            "nan",
-                            "{",
-                            "}",
-                            "[",
-                            "]",
-                            "(",
-                            ")",
-                            "\n",
-                            "\n    ",
-                            "\t",
-                            "\r\n",
-                            "\xff",
-                            "over{data}",
-                            "unreduced{data}",
-                            "unreduced{model} max",
-                            "mesh{data:1}",
-                            "mesh{data:2, model:2}\n",
-                            "grains{d:data+model}\n",
-                            "buffers{arena:64, commit:0}\n",
-                            "by{m 1}",
-                            "$99",
-                            "literal.f32(1)"}) {
-    pieces.push_back(piece);
+  for (const char* snippet : {"",
+                              "%",
+                              "/",
+                              "/data",
+                              "/data+model",
+                              "=",
+                              "=7",
+                              "@",
+                              "@-8",
+                              "@w",
+                              "9223372036854775807",
+                              "-9223372036854775808",
+                              "4611686018427387904",
+                              "99999999999999999999999",
+                              "-1",
+                              "0",
+                              "1e999",
+                              "nan",
+                              "{",
+                              "}",
+                              "[",
+                              "]",
+                              "(",
+                              ")",
+                              "\n",
+                              "\n    ",
+                              "\t",
+                              "\r\n",
+                              "\xff",
+                              "over{data}",
+                              "unreduced{data}",
+                              "unreduced{model} max",
+                              "mesh{data:1}",
+                              "mesh{data:2, model:2}\n",
+                              "grains{d:data+model}\n",
+                              "buffers{arena:64, commit:0}\n",
+                              "by{m 1}",
+                              "$99",
+                              "literal.f32(1)"}) {
+    snippets.push_back(snippet);
   }
   std::mt19937_64 random(20240229);
   int valid = 0;
@@ -107,13 +107,13 @@ TEST(MutatedProgramText, NoMutationOfAProgramCrashes) {
         case 0:  // one byte
           text[at] = static_cast<char>(random());
           break;
-        case 1:  // a piece of another place
-          text.replace(at, length, pieces[random() % pieces.size()]);
+        case 1:  // a snippet
+          text.replace(at, length, snippets[random() % snippets.size()]);
           break;
         case 2:  // nothing
           text.erase(at, length);
           break;
-        default: {  // two lines trade places, or one is doubled
+        default: {  // a line is moved or doubled
           const size_t line = text.find('\n', at);
           if (line == std::string::npos) break;
           const size_t end = text.find('\n', line + 1);

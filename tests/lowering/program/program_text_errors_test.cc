@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is no program is an error with its place.
+// A text that is not a program is an error with its line and column.
 #include <ostream>
 #include <string>
 #include <vector>

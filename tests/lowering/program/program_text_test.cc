@@ -38,11 +38,11 @@ mesh{data:2}
 %c : f32[] unreduced{data} = reduce(%x) sum
 %d : f32[] unreduced{data} = reduce(%x) sum
 %c.sum : f32[], %d.sum : f32[] = all_reduce(%c, %d) sum over{data}
-%a.cut : f32[h:16/data], %b.cut : f32[h:16, k:4/data] = reduce_scatter(%a, %b) sum h, k over{data}
+%a.shard : f32[h:16/data], %b.shard : f32[h:16, k:4/data] = reduce_scatter(%a, %b) sum h, k over{data}
 output(%c.sum) c
 output(%d.sum) d
-output(%a.cut) a
-output(%b.cut) b
+output(%a.shard) a
+output(%b.shard) b
 )");
 }
 
