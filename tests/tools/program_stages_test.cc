@@ -82,14 +82,15 @@ TEST_P(EveryHeading, ExplainsTheSameOrIsRefused) {
       }
       ++refused;
       EXPECT_NE(stage.pass, heading.pass);
-      EXPECT_THAT(program.status(),
-                  StatusIs(absl::StatusCode::kInvalidArgument,
-                           AllOf(HasSubstr(absl::StrCat(
-                                     "line 1: the text is not the output of ",
+      EXPECT_THAT(
+          program.status(),
+          StatusIs(
+              absl::StatusCode::kInvalidArgument,
+              AllOf(HasSubstr(
+                        absl::StrCat("line 1: the text is not the output of ",
                                      heading.pass, ": it has ")),
-                                 HasSubstr("\n  stages   it may be of "),
-                                 HasSubstr(stage.pass),
-                                 HasSubstr("\n  file     p.txt"))));
+                    HasSubstr("\n  stages   it may be the output of "),
+                    HasSubstr(stage.pass), HasSubstr("\n  file     p.txt"))));
     }
   }
   // Without sharded dimensions most passes leave no trace.

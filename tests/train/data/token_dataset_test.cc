@@ -95,9 +95,10 @@ TEST(TokenDataset, SyntheticTokensAreFrequentOnesAndTheirMirrors) {
   EXPECT_NEAR(low, 5000, 200);
   EXPECT_NE(text->At(0), TokenDataset::Synthetic(2, 50304, 8)->At(0));
   EXPECT_EQ(text->At(0), TokenDataset::Synthetic(2, 50304, 7)->At(0));
-  EXPECT_THAT(TokenDataset::Synthetic(100, 65537, 0),
-              StatusIs(absl::StatusCode::kOutOfRange,
-                       HasSubstr("100 tokens of 16 bits out of 65537")));
+  EXPECT_THAT(
+      TokenDataset::Synthetic(100, 65537, 0),
+      StatusIs(absl::StatusCode::kOutOfRange,
+               HasSubstr("100 tokens of 16 bits from a vocabulary of 65537")));
 }
 
 TEST(TokenDataset, AFileOfOneWindowHasOneBatch) {
@@ -113,9 +114,10 @@ TEST(TokenDataset, InvalidFilesAreErrors) {
   EXPECT_THAT(TokenDataset::ReadFile("/no/such/file", 50257),
               StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("cannot read tokens \"/no/such/file\"")));
-  EXPECT_THAT(TokenDataset::FromBytes(Bytes({5}), "one", 50257),
-              StatusIs(absl::StatusCode::kOutOfRange,
-                       HasSubstr("file \"one\" has 1 token, too few")));
+  EXPECT_THAT(
+      TokenDataset::FromBytes(Bytes({5}), "one", 50257),
+      StatusIs(absl::StatusCode::kOutOfRange,
+               HasSubstr("file \"one\" has 1 token, but needs at least 2")));
   EXPECT_THAT(TokenDataset::FromBytes(Bytes({5, 256}), "wide", 256),
               StatusIs(absl::StatusCode::kOutOfRange,
                        HasSubstr("token 1 of file \"wide\" is 256, but the "

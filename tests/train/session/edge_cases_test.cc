@@ -135,7 +135,7 @@ TEST_P(EdgeCases, AVariableCreatedAfterTheSessionIsAnError) {
   Tensor late = Variable(graph, "late", Ones(graph, kFloat32, {{"a", 4}}));
   EXPECT_THAT(session_->Run({.fetches = {late}}),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("variable \"late\" was made after")));
+                       HasSubstr("variable \"late\" was created after")));
 }
 
 TEST_P(EdgeCases, ATooLargeTensorIsAnErrorThatNamesIt) {

@@ -183,7 +183,7 @@ TEST(PlanCheck, ManyRanksAreAbbreviated) {
                                   return Fields{{"seed", absl::StrCat(rank)}};
                                 })
                               .message()),
-              HasSubstr("and other ranks 12 more values"));
+              HasSubstr("and other ranks have 12 more values"));
 }
 
 TEST(PlanCheck, ALargeProgramIsComparedToo) {

@@ -147,10 +147,11 @@ TEST(SavedStateErrors, KeepVariables) {
 
   SavedState::Values less = saved;
   auto node = less.extract("embedding/table");
-  EXPECT_THAT(wide.state->Load(*wide.session, less),
-              StatusIs(absl::StatusCode::kNotFound,
-                       HasSubstr("there is no value for variable "
-                                 "\"embedding/table\"\n  help     give")));
+  EXPECT_THAT(
+      wide.state->Load(*wide.session, less),
+      StatusIs(absl::StatusCode::kNotFound,
+               HasSubstr("there is no value for variable "
+                         "\"embedding/table\"\n  help     set .partial")));
   node.key() = "embeding/table";
   less.insert(std::move(node));
   EXPECT_THAT(wide.state->Load(*wide.session, less),
