@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program may say of what runs asynchronous, and where that lives in
+// Asynchronous collectives and their waits in program text, and their buffers in
 // memory.
 #include "lowering/verify/verify_overlap.h"
 
@@ -16,10 +16,10 @@
 namespace mtf::testing {
 namespace {
 
-// Text that says something wrong of what runs asynchronous.
+// Program text with an asynchronous collective that the verifier rejects.
 struct WrongWait {
   const char* name;
-  std::string text;  // behind the lines below
+  std::string text;  // after the lines below
   std::string message;
   friend std::ostream& operator<<(std::ostream& out, const WrongWait& wrong) {
     return out << wrong.name;
@@ -40,9 +40,9 @@ std::vector<WrongWait> WrongWaits() {
       "%r : f32[c:8] @64 = all_reduce(%s) sum over{x} asynchronous\n";
   const std::string end = "wait(%r)\noutput(%r) r\n";
   return {
-      {"NobodyWaits", sum + " asynchronous\n",
+      {"NoWait", sum + " asynchronous\n",
        "there is no wait for an asynchronous collective"},
-      {"NothingIsBeside", sum + "\nwait(%r)\n",
+      {"NothingIsAsynchronous", sum + "\nwait(%r)\n",
        "%r is not a result of an asynchronous collective in flight"},
       {"WaitsTwice", sum + " asynchronous\nwait(%r)\nwait(%r)\n",
        "%r is not a result of an asynchronous collective in flight"},
@@ -54,10 +54,10 @@ std::vector<WrongWait> WrongWaits() {
        "%q is read before its wait"},
       {"WaitsForTheSecondResult", two + "wait(%q)\n",
        "a wait names the first result, which is %r, not %q"},
-      {"ASliceIsBeside",
+      {"AnAsynchronousSlice",
        "%o : f32[c:8/x=4] = all_slice(%u) c over{x} asynchronous\nwait(%o)\n",
        "only collectives that communicate can be asynchronous"},
-      {"AMapIsBeside", "%v : f32[c:8] = map(%u) relu asynchronous\n",
+      {"AnAsynchronousMap", "%v : f32[c:8] = map(%u) relu asynchronous\n",
        "unexpected text"},
       {"WaitsForNothing", "wait()\n", "wait takes 1 or more operands, not 0"},
       {"GivesAResult", "%v : f32[c:8] = wait(%u)\n", "wait has no result"},
@@ -101,7 +101,7 @@ TEST_P(WaitErrors, AreTold) {
 INSTANTIATE_TEST_SUITE_P(Wrong, WaitErrors, ::testing::ValuesIn(WrongWaits()),
                          [](const auto& info) { return info.param.name; });
 
-TEST(ProgramText, SaysWhatRunsBeside) {
+TEST(ProgramText, PrintsAsynchronousCollectives) {
   const std::string text = R"(mesh{x:2}
 %a : f32[b:4/x=2, c:8] = input a
 %u : f32[c:8] = input u
@@ -135,7 +135,7 @@ output(%y) y
 output(%u) u
 )";
 
-TEST(PlanBuffers, WhatIsBesideKeepsItsPlaces) {
+TEST(PlanBuffers, BuffersOfAsynchronousCollectivesAreNotReused) {
   auto program = ParseText(kUnderWay);
   ASSERT_OK(program);
   ASSERT_OK(RunPass("plan_buffers", *program));
@@ -153,7 +153,7 @@ TEST(PlanBuffers, WhatIsBesideKeepsItsPlaces) {
   EXPECT_NE(place("t"), place("r"));
 }
 
-TEST(PlanBuffers, ASumBesideWorksInPlace) {
+TEST(PlanBuffers, AnAsynchronousSumWorksInPlace) {
   const std::string text = AfterPass("plan_buffers", R"(
 mesh{x:2}
 %a : f32[b:4/x=2, c:64] = input a

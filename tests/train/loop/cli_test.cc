@@ -163,8 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"--text=/no/such/text", 66,
          "NOT_FOUND cannot read text \"/no/such/text\""},
         {"--text=/dev/null", 2,
-         "INVALID_ARGUMENT cannot read text \"/dev/null\": it is no plain "
-         "file"},
+         "INVALID_ARGUMENT cannot read text \"/dev/null\": not a regular file"},
         {"--length=1000000", 65, "OUT_OF_RANGE text "},
         {"--steps=0", 2, "INVALID_ARGUMENT flag --steps is \"0\""},
         {"--steps=-1", 2, "INVALID_ARGUMENT flag --steps is \"-1\""},
