@@ -30,9 +30,9 @@ struct LayoutPricer::Measured {
   int64_t variable_bytes = 0;
   int64_t step_bytes = 0;
   std::vector<BudgetUse> uses;
-  // Only of few layers.
-  HeldBytes held;
-  double least = 0;  // seconds of the whole
+  // Set only for few layers.
+  LiveBytes live;
+  double least = 0;  // lower bound on the seconds of all layers
 };
 
 LayoutPricer::LayoutPricer(const SearchStep& step, const SearchPrices& prices,
@@ -55,7 +55,7 @@ absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
   measured.step_bytes = lowered.buffers.arena_bytes;
   measured.uses = MeasureBudget(lowered, budget_);
   if (few == nullptr) return measured;
-  measured.held = HeldAlong(lowered, plan.groups);
+  measured.live = LiveBytesAlong(lowered, plan.groups);
   if (prices_.least && few == few_) {
     measured.least = prices_.least(lowered, plan, few->left_out_layers);
   }
@@ -63,7 +63,7 @@ absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
 }
 
 absl::StatusOr<std::optional<FoundLayout>> LayoutPricer::Price(
-    const Mesh& mesh, const std::string& rules, double worst) const {
+    const Mesh& mesh, const std::string& rules, double limit) const {
   {
     const std::lock_guard lock(mutex_);
     const auto known = known_.find({mesh.ToString(), rules});
@@ -74,10 +74,10 @@ absl::StatusOr<std::optional<FoundLayout>> LayoutPricer::Price(
   found.text = rules;
   MTF_ASSIGN_OR_RETURN(found.rules, LayoutRules::Parse(rules, "search"));
   const bool may_be_ruled_out = step_.is_deep() && prices_.least &&
-                                worst < std::numeric_limits<double>::infinity();
+                                limit < std::numeric_limits<double>::infinity();
   if (extrapolates_ || may_be_ruled_out) {
-    MTF_ASSIGN_OR_RETURN(const auto low, MeasureLow(found, worst));
-    if (low->least >= worst) return std::nullopt;
+    MTF_ASSIGN_OR_RETURN(const auto low, MeasureLow(found, limit));
+    if (low->least >= limit) return std::nullopt;
     if (extrapolates_) {
       MTF_RETURN_IF_ERROR(Extrapolate(*low, found));
       Remember(found);
@@ -89,7 +89,7 @@ absl::StatusOr<std::optional<FoundLayout>> LayoutPricer::Price(
 }
 
 absl::StatusOr<std::shared_ptr<const LayoutPricer::Measured>>
-LayoutPricer::MeasureLow(const FoundLayout& found, double worst) const {
+LayoutPricer::MeasureLow(const FoundLayout& found, double limit) const {
   const std::pair key(found.mesh.ToString(), found.text);
   {
     const std::lock_guard lock(mutex_);
@@ -99,7 +99,7 @@ LayoutPricer::MeasureLow(const FoundLayout& found, double worst) const {
   MTF_ASSIGN_OR_RETURN(Measured measured, Measure(found, few_));
   std::shared_ptr<const Measured> low =
       std::make_shared<Measured>(std::move(measured));
-  if (low->least >= worst) {
+  if (low->least >= limit) {
     const std::lock_guard lock(mutex_);
     low_[key] = low;
   }
@@ -115,19 +115,19 @@ absl::Status LayoutPricer::Extrapolate(const Measured& low,
                                        FoundLayout& found) const {
   MTF_ASSIGN_OR_RETURN(const Measured high, Measure(found, more_));
   found.estimated = true;
-  const double place = step_.position();
-  const auto in_line = [place](double a, double b) {
-    return a + place * (b - a);
+  const double position = step_.position();
+  const auto extrapolate = [position](double a, double b) {
+    return a + position * (b - a);
   };
   const auto bytes = [&](int64_t a, int64_t b) {
     return static_cast<int64_t>(
-        in_line(static_cast<double>(a), static_cast<double>(b)));
+        extrapolate(static_cast<double>(a), static_cast<double>(b)));
   };
-  found.price = {in_line(low.price.seconds, high.price.seconds),
-                 in_line(low.price.compute, high.price.compute),
-                 in_line(low.price.exposed, high.price.exposed)};
+  found.price = {extrapolate(low.price.seconds, high.price.seconds),
+                 extrapolate(low.price.compute, high.price.compute),
+                 extrapolate(low.price.exposed, high.price.exposed)};
   found.variable_bytes = bytes(low.variable_bytes, high.variable_bytes);
-  found.step_bytes = MostHeld(low.held, high.held, place);
+  found.step_bytes = PeakLiveBytes(low.live, high.live, position);
   for (size_t i = 0; i < high.uses.size(); ++i) {
     const BudgetLine& line = high.uses[i].line;
     if (line.subject == BudgetSubject::kMemory) continue;
@@ -141,16 +141,18 @@ absl::Status LayoutPricer::Extrapolate(const Measured& low,
 }
 
 absl::Status LayoutPricer::PriceAllLayers(FoundLayout& found) const {
-  MTF_ASSIGN_OR_RETURN(const Measured whole, Measure(found, nullptr));
-  found.price = whole.price;
-  found.variable_bytes = whole.variable_bytes;
-  found.step_bytes = whole.step_bytes;
+  MTF_ASSIGN_OR_RETURN(const Measured with_all_layers, Measure(found, nullptr));
+  found.price = with_all_layers.price;
+  found.variable_bytes = with_all_layers.variable_bytes;
+  found.step_bytes = with_all_layers.step_bytes;
   found.broken.clear();
   found.estimated = false;
-  for (size_t i = 0; i < whole.uses.size(); ++i) {
-    // Memory is compared by who knows all limits.
-    if (whole.uses[i].line.subject == BudgetSubject::kMemory) continue;
-    if (whole.uses[i].exceeded) found.broken.push_back(static_cast<int>(i));
+  for (size_t i = 0; i < with_all_layers.uses.size(); ++i) {
+    // SearchFrontier compares memory: it has all limits.
+    if (with_all_layers.uses[i].line.subject == BudgetSubject::kMemory)
+      continue;
+    if (with_all_layers.uses[i].exceeded)
+      found.broken.push_back(static_cast<int>(i));
   }
   Remember(found);
   return absl::OkStatus();

@@ -28,34 +28,34 @@ class LayoutPricer {
   LayoutPricer(const SearchStep& step, const SearchPrices& prices,
                const Budget& budget);
 
-  // From now on Price lowers a deep step with few layers and extrapolates
-  // linearly, to within a few percent.
+  // Makes Price lower a deep step with few layers and extrapolate linearly, to
+  // within a few percent.
   void ExtrapolateFromFewLayers() { extrapolates_ = step_.is_deep(); }
-  bool in_line() const { return extrapolates_; }
+  bool extrapolates() const { return extrapolates_; }
 
-  // Prices the layout of these rules. Returns nullopt if the lower bound by the
-  // fewest layers is at least `worst` seconds, and the error of Lower if it
-  // does not lower. Prices are cached; one with all layers replaces an
-  // estimate.
+  // Prices the layout with these rules. Returns nullopt if the lower bound from
+  // the fewest layers is at least `limit` seconds, and the error of Lower if
+  // the layout does not lower. Prices are cached; a price with all layers
+  // replaces an estimate.
   absl::StatusOr<std::optional<FoundLayout>> Price(const Mesh& mesh,
                                                    const std::string& rules,
-                                                   double worst) const;
-  // Sets the price of `found` to that with all layers.
+                                                   double limit) const;
+  // Replaces the price of `found` by that with all layers.
   absl::Status PriceAllLayers(FoundLayout& found) const;
 
  private:
   struct Measured;
-  // With the layers of `few`; null: with all.
+  // Measures with the layers of `few`; null: with all.
   absl::StatusOr<Measured> Measure(const FoundLayout& found,
                                    const FewLayers* few) const;
-  // With the fewest layers; cached if that rules the layout out.
+  // Measures with the fewest layers. Cached if the layout is ruled out.
   absl::StatusOr<std::shared_ptr<const Measured>> MeasureLow(
-      const FoundLayout& found, double worst) const;
+      const FoundLayout& found, double limit) const;
   absl::Status Extrapolate(const Measured& low, FoundLayout& found) const;
   void Remember(const FoundLayout& found) const;
 
   const SearchStep& step_;
-  // Of a deep step: the fewest layers, and two more. Else null.
+  // For a deep step the fewest layers, and two more; else null.
   const FewLayers* const few_ = nullptr;
   const FewLayers* const more_ = nullptr;
   const SearchPrices& prices_;
@@ -64,7 +64,7 @@ class LayoutPricer {
   mutable std::mutex mutex_;  // guards known_ and low_
   // By mesh and rules.
   mutable std::map<std::pair<std::string, std::string>, FoundLayout> known_;
-  // Of layouts that were ruled out.
+  // Measurements of layouts that were ruled out.
   mutable std::map<std::pair<std::string, std::string>,
                    std::shared_ptr<const Measured>>
       low_;

@@ -10,22 +10,24 @@
 namespace mtf::internal {
 namespace {
 
-// Layouts that are priced at once. What is found does not depend on it, but
-// what is lowered in vain does, so it is no number of threads.
+// The number of layouts that are priced together. The result does not depend on
+// it, but the number of lowered layouts does, so it is not the number of
+// threads.
 constexpr size_t kBatch = 16;
 
 }  // namespace
 
 std::vector<absl::StatusOr<std::optional<FoundLayout>>> PriceAll(
     const SearchContext& context, const SearchSpace& space,
-    const std::vector<LayoutToPrice>& layouts, double worst) {
+    const std::vector<LayoutToPrice>& layouts, double limit) {
   std::vector<absl::StatusOr<std::optional<FoundLayout>>> found(
       layouts.size(), absl::UnknownError("not priced"));
   ParallelFor(layouts.size(), [&](size_t i) {
     found[i] = context.pricer.Price(space.mesh,
-                                    RulesText(space, layouts[i].roles), worst);
+                                    RulesText(space, layouts[i].roles), limit);
     if (!found[i].ok() || !*found[i] || !(*found[i])->estimated) return;
-    // The small programs may be at their largest elsewhere than the whole.
+    // Programs with few layers may have their peak elsewhere than the program
+    // with all layers.
     FoundLayout& layout = **found[i];
     layout.price.seconds = std::max(layout.price.seconds, layouts[i].seconds);
     layout.step_bytes =
@@ -43,11 +45,11 @@ std::vector<absl::StatusOr<std::optional<FoundLayout>>> PriceAll(
 MeshSearch::MeshSearch(const SearchContext& context, const SearchSpace& space)
     : context_(context), space_(space), frontier_(context.frontier) {
   for (size_t i = 0; i < num_axes(); ++i) {
-    before_.push_back(-1);
+    previous_equal_.push_back(-1);
     for (size_t j = 0; j < i; ++j) {
       if (AreAlike(space_, context.prices, static_cast<int>(j),
                    static_cast<int>(i))) {
-        before_[i] = static_cast<int>(j);
+        previous_equal_[i] = static_cast<int>(j);
       }
     }
   }
@@ -59,13 +61,14 @@ MeshSearch::MeshSearch(const SearchContext& context, const SearchSpace& space)
   ListGroups();
 }
 
-double MeshSearch::Worst() const {
+double MeshSearch::SecondsLimit() const {
   return frontier_.Worst(
       context_.is_large ? 1 : static_cast<size_t>(context_.options.keep));
 }
 
-bool MeshSearch::Counts(const Places& places, size_t axis) const {
-  return before_[axis] < 0 || places[axis] >= places[before_[axis]];
+bool MeshSearch::IsCanonical(const AxisIndices& indices, size_t axis) const {
+  return previous_equal_[axis] < 0 ||
+         indices[axis] >= indices[previous_equal_[axis]];
 }
 
 void MeshSearch::ListGroups() {
@@ -79,7 +82,7 @@ void MeshSearch::ListGroups() {
     }
     for (int g = 0; g < space_.num_groups(); ++g) {
       groups.group[axis] = static_cast<uint16_t>(g);
-      if (!Counts(groups.group, axis)) continue;
+      if (!IsCanonical(groups.group, axis)) continue;
       sharded[axis] = space_.roles[space_.groups[g]].sharded;
       self(self, axis + 1);
     }
@@ -90,31 +93,31 @@ void MeshSearch::ListGroups() {
       [](const Groups& a, const Groups& b) { return a.compute < b.compute; });
 }
 
-// Appends the layouts of `groups` that may be better than what is known.
+// Appends the layouts of `groups` that may be better than the known ones.
 void MeshSearch::AddCandidates(const Groups& groups,
                                std::vector<Candidate>& candidates) {
-  const double worst = Worst();
+  const double limit = SecondsLimit();
   Candidate candidate, smallest;
   smallest.memory = std::numeric_limits<double>::infinity();
   Roles roles(num_axes());
   const auto choose = [&](const auto& self, size_t axis) -> void {
     if (axis == num_axes()) {
       AxisRoles layout = RolesOf(space_, roles);
-      for (bool once : {false, true}) {
-        if (once && !layout.shards_parameters()) break;
-        candidate.once = once;
+      for (bool keep_gathered : {false, true}) {
+        if (keep_gathered && !layout.shards_parameters()) break;
+        candidate.keep_gathered = keep_gathered;
         candidate.seconds = candidate.estimate = candidate.memory = 0;
-        layout.keep_gathered = once;
+        layout.keep_gathered = keep_gathered;
         if (bounds_) candidate.memory = bounds_->MemoryOf(layout);
         if (candidate.memory < smallest.memory) smallest = candidate;
         if (!frontier_.MayFit(candidate.memory)) continue;
         if (bounds_) {
           const SearchBounds::Bound bound =
-              bounds_->Of(roles, groups.compute, once);
+              bounds_->Of(roles, groups.compute, keep_gathered);
           candidate.seconds = bound.seconds;
           candidate.estimate = bound.estimate;
         }
-        if (candidate.seconds < worst) candidates.push_back(candidate);
+        if (candidate.seconds < limit) candidates.push_back(candidate);
       }
       return;
     }
@@ -122,7 +125,7 @@ void MeshSearch::AddCandidates(const Groups& groups,
     for (int r = space_.groups[g]; r < space_.groups[g + 1]; ++r) {
       roles[axis] = r;
       candidate.role[axis] = static_cast<uint16_t>(r);
-      if (!Counts(candidate.role, axis)) continue;
+      if (!IsCanonical(candidate.role, axis)) continue;
       if (context_.meshes_of_fewer_axes && axis > 0 && r == roles[axis - 1]) {
         continue;
       }
@@ -160,7 +163,7 @@ void MeshSearch::PricePromising() {
   size_t tries = 0;
   std::vector<Candidate> batch;
   for (const Candidate& candidate : candidates) {
-    if (tries >= kTries || candidate.estimate >= Worst()) break;
+    if (tries >= kTries || candidate.estimate >= SecondsLimit()) break;
     if (!frontier_.MayFit(candidate.memory * ratio)) continue;
     batch.push_back(candidate);
     if (batch.size() < kBatch / 2) continue;
@@ -174,13 +177,13 @@ void MeshSearch::PricePromising() {
 absl::Status MeshSearch::PriceRemaining() {
   std::vector<Candidate> candidates;
   for (const Groups& groups : groups_) {
-    if (groups.compute >= Worst()) break;
+    if (groups.compute >= SecondsLimit()) break;
     AddCandidates(groups, candidates);
   }
   SortByEstimate(candidates);
   std::vector<Candidate> batch;
   for (const Candidate& candidate : candidates) {
-    if (candidate.seconds >= Worst()) continue;
+    if (candidate.seconds >= SecondsLimit()) continue;
     if (context_.is_large &&
         frontier_.result.lowered >= context_.options.most_lowered) {
       frontier_.result.complete = false;
@@ -190,7 +193,7 @@ absl::Status MeshSearch::PriceRemaining() {
     if (batch.size() == kBatch) Price(batch);
   }
   Price(batch);
-  // With nothing that fits, the caller wants to know how much is missing.
+  // If nothing fits, the error states how much memory is missing.
   if (frontier_.Best(1).empty()) {
     for (const auto& [group, candidate] : smallest_) batch.push_back(candidate);
     std::stable_sort(batch.begin(), batch.end(),
@@ -219,30 +222,31 @@ std::vector<MeshSearch::Default> MeshSearch::NearlyFastest() const {
     found.smallest = RolesOf(
         space_,
         Roles(candidate.role.begin(), candidate.role.begin() + num_axes()));
-    found.smallest->keep_gathered = candidate.once;
+    found.smallest->keep_gathered = candidate.keep_gathered;
   }
   return defaults;
 }
 
-// Prices the layouts of a batch that have not been, and empties it. Returns how
-// much more memory the last one takes than its bound, or 0.
+// Prices those layouts of a batch that were not priced before, and empties it.
+// Returns the ratio of memory to its lower bound for the last one, or 0.
 double MeshSearch::Price(std::vector<Candidate>& batch) {
   std::vector<LayoutToPrice> layouts;
   for (const Candidate& candidate : batch) {
-    if (!priced_.insert({candidate.role, candidate.once}).second) continue;
+    if (!priced_.insert({candidate.role, candidate.keep_gathered}).second)
+      continue;
     const Roles roles(candidate.role.begin(),
                       candidate.role.begin() + num_axes());
     layouts.push_back(
         {RolesOf(space_, roles), candidate.seconds, candidate.memory});
-    layouts.back().roles.keep_gathered = candidate.once;
+    layouts.back().roles.keep_gathered = candidate.keep_gathered;
   }
   batch.clear();
-  const auto found = PriceAll(context_, space_, layouts, Worst());
+  const auto found = PriceAll(context_, space_, layouts, SecondsLimit());
   double ratio = 0;
   for (size_t i = 0; i < layouts.size(); ++i) {
     if (!found[i].ok()) {
-      // What does not lower is no layout; but if nothing does, that is
-      // reported.
+      // Layouts that do not lower are skipped. The error of the first, which is
+      // replicated, is returned, because then no layout lowers.
       if (layouts[i].roles == RolesOf(space_, Roles(num_axes(), 0))) {
         error_ = found[i].status();
       }

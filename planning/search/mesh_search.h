@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The search on one mesh: bounds rule most layouts out, the rest are lowered
-// (planning/search/search_layouts.h).
+// The search on one mesh: lower bounds rule out most layouts, the others are
+// lowered (planning/search/search_layouts.h).
 #ifndef PLANNING_SEARCH_MESH_SEARCH_H_
 #define PLANNING_SEARCH_MESH_SEARCH_H_
 
@@ -26,19 +26,19 @@
 
 namespace mtf::internal {
 
-// What all meshes of a search have in common.
+// The state that the meshes of a search share.
 struct SearchContext {
   const SearchStep& step;
   const SearchPrices& prices;
   const SearchOptions& options;
   const LayoutPricer& pricer;
-  const WorkloadSummary* workload;  // null: there are no bounds
+  const WorkloadSummary* workload;  // null: no bounds
   TrafficTable& traffic;
   SearchFrontier& frontier;
-  // More layouts than SearchOptions::full_space.
+  // There are more layouts than SearchOptions::full_space.
   bool is_large = false;
-  // A layout with the same role for two adjacent axes is one of a mesh with one
-  // axis instead, which is searched too.
+  // Meshes with fewer axes are searched too: a layout in which two adjacent
+  // axes have the same role also is a layout of one of these.
   bool meshes_of_fewer_axes = false;
 };
 
@@ -48,54 +48,56 @@ struct LayoutToPrice {
   double seconds = 0, memory = 0;
 };
 
-// Prices layouts in parallel. Returns the error of one that does not lower, and
-// nullopt for one that is known to take at least `worst` seconds.
+// Prices layouts in parallel. The result of a layout is the error if it does
+// not lower, and nullopt if it is known to take at least `limit` seconds.
 std::vector<absl::StatusOr<std::optional<FoundLayout>>> PriceAll(
     const SearchContext& context, const SearchSpace& space,
-    const std::vector<LayoutToPrice>& layouts, double worst);
+    const std::vector<LayoutToPrice>& layouts, double limit);
 
 class MeshSearch {
  public:
   // `context` and `space` must outlive the object.
   MeshSearch(const SearchContext& context, const SearchSpace& space);
 
-  // Prices a few promising layouts: a good one rules most others out.
+  // Prices a few promising layouts: a fast one rules out most others.
   void PricePromising();
-  // Prices every layout that bounds do not rule out. Returns an error if none
-  // lowers on this mesh.
+  // Prices every layout that the bounds do not rule out. Returns an error if
+  // none lowers on this mesh.
   absl::Status PriceRemaining();
 
-  // Seconds beyond which layouts are of no interest.
-  double Worst() const;
+  // A layout that takes at least this many seconds is not among the best.
+  double SecondsLimit() const;
 
   // Null if there are no bounds.
   const SearchBounds* bounds() const { return bounds_.get(); }
 
-  // The dimensions each axis shards in the default section, and the layout with
-  // the least memory bound among those seen with them.
+  // A default section, as the dimensions that each axis shards, and the layout
+  // with the lowest memory bound among those that were seen with it.
   struct Default {
     std::vector<DimSet> sharded;
     std::optional<AxisRoles> smallest;
   };
-  // Those that divide matmuls about as far as any, fastest first.
+  // The default sections whose compute is nearly as fast as the fastest,
+  // fastest first.
   std::vector<Default> NearlyFastest() const;
 
  private:
-  using Places = std::array<uint16_t, kMaxMeshAxes>;
-  // The default section of each axis, as an index of SearchSpace::groups.
+  using AxisIndices = std::array<uint16_t, kMaxMeshAxes>;
+  // For each axis an index in SearchSpace::groups: the default section.
   struct Groups {
-    Places group = {};
+    AxisIndices group = {};
     double compute = 0;
   };
   struct Candidate {
-    Places role = {};
-    bool once = false;  // AxisRoles::keep_gathered
+    AxisIndices role = {};
+    bool keep_gathered = false;
     double seconds = 0, estimate = 0, memory = 0;
   };
 
   size_t num_axes() const { return space_.axes.size(); }
-  // Whether the choices up to `axis` are those of a layout that counts.
-  bool Counts(const Places& places, size_t axis) const;
+  // Whether a layout with these choices up to `axis` is not a permutation of
+  // another one: equal axes have ascending indices.
+  bool IsCanonical(const AxisIndices& indices, size_t axis) const;
   void ListGroups();
   void AddCandidates(const Groups& groups, std::vector<Candidate>& candidates);
   double Price(std::vector<Candidate>& batch);
@@ -104,12 +106,13 @@ class MeshSearch {
   const SearchSpace& space_;
   SearchFrontier& frontier_;
   std::unique_ptr<SearchBounds> bounds_;
-  // By axis: the axis before it of equal size and speed, or -1.
-  std::vector<int> before_;
+  // By axis: the previous axis of equal size and speed, or -1.
+  std::vector<int> previous_equal_;
   std::vector<Groups> groups_;
-  std::set<std::pair<Places, bool>> priced_;
-  // The smallest by its bound of each Groups::group that was looked at.
-  std::map<Places, Candidate> smallest_;
+  std::set<std::pair<AxisIndices, bool>> priced_;
+  // By Groups::group: the candidate with the lowest memory bound, if it was
+  // listed.
+  std::map<AxisIndices, Candidate> smallest_;
   absl::Status error_;
 };
 

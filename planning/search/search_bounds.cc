@@ -13,7 +13,8 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Of collectives: those that reduce, that gather for use, and for the update.
+// Classes of collectives: those that reduce, those that gather for use and
+// those that gather for the update.
 constexpr size_t kClasses = 3;
 
 int64_t RoundedUp(int64_t size, int64_t shards) {
@@ -38,13 +39,13 @@ SearchBounds::SearchBounds(const SearchStep& step,
     : workload_(workload),
       space_(space),
       prices_(prices),
-      maps_(EntriesOf(workload.maps)),
-      update_maps_(EntriesOf(workload.update_maps)),
-      parameter_maps_(EntriesOf(workload.parameter_maps)),
-      parameters_(EntriesOf(workload.parameters)),
-      states_(EntriesOf(workload.states)),
-      saved_(EntriesOf(workload.saved)),
-      kept_(EntriesOf(workload.kept)),
+      maps_(TermsOf(workload.maps)),
+      update_maps_(TermsOf(workload.update_maps)),
+      parameter_maps_(TermsOf(workload.parameter_maps)),
+      parameters_(TermsOf(workload.parameters)),
+      states_(TermsOf(workload.states)),
+      saved_(TermsOf(workload.saved)),
+      kept_(TermsOf(workload.kept)),
       times_(space, prices),
       launch_(prices.copy(0)),
       copy_rate_(CopyRate(prices)) {
@@ -52,58 +53,60 @@ SearchBounds::SearchBounds(const SearchStep& step,
   for (int axis : space.axes) {
     const int64_t size = space.mesh.axis_size(axis);
     sizes_.push_back(static_cast<double>(size));
-    // On one axis the program of a role is the layout itself: to price it takes
-    // no longer than to bound what it sends.
+    // On a mesh with one axis the program of a role is the program of the
+    // layout: pricing it takes no longer than bounding its transfers.
     traffic_.push_back(space.axes.size() == 1 ? &kNone
                                               : &table.Get(step, space, size));
   }
 }
 
-SearchBounds::AmountEntries SearchBounds::EntriesOf(const Amount& amount) {
-  // Dimensions that are not searched stay whole.
+SearchBounds::Terms SearchBounds::TermsOf(const BytesByDims& bytes_by_dims) {
+  // Dimensions that are not searched stay replicated.
   std::map<Sizes, double> searched;
-  for (const auto& [sizes, bytes] : amount) {
-    Sizes left = sizes;
-    std::erase_if(left, [](const auto& dim) { return dim.first < 0; });
-    searched[left] += bytes;
+  for (const auto& [sizes, bytes] : bytes_by_dims) {
+    Sizes searched_sizes = sizes;
+    std::erase_if(searched_sizes,
+                  [](const auto& dim) { return dim.first < 0; });
+    searched[searched_sizes] += bytes;
   }
-  AmountEntries entries;
+  Terms terms;
   for (const auto& [sizes, bytes] : searched) {
-    entries.push_back({DimsOf(sizes), sizes, bytes});
+    terms.push_back({DimsOf(sizes), sizes, bytes});
   }
-  return entries;
+  return terms;
 }
 
-double SearchBounds::Share(const AmountEntries& entries,
-                           absl::Span<const DimSet> sharded) const {
+double SearchBounds::CachedShareOf(const Terms& terms,
+                                   absl::Span<const DimSet> sharded) const {
   const auto [known, is_new] =
-      shares_.try_emplace({&entries, {sharded.begin(), sharded.end()}}, 0.0);
-  if (is_new) known->second = ShareOf(entries, sharded);
+      shares_.try_emplace({&terms, {sharded.begin(), sharded.end()}}, 0.0);
+  if (is_new) known->second = ShareOf(terms, sharded);
   return known->second;
 }
 
-double SearchBounds::ShareOf(const AmountEntries& entries,
+double SearchBounds::ShareOf(const Terms& terms,
                              absl::Span<const DimSet> sharded) const {
   double bytes = 0;
-  for (const AmountEntry& entry : entries) {
-    double share = entry.bytes;
+  for (const Term& term : terms) {
+    double share = term.bytes;
     std::array<int64_t, 64> shards;
-    DimSet set = 0;
+    DimSet divided = 0;
     for (size_t i = 0; i < sharded.size(); ++i) {
-      const DimSet hit = sharded[i] & entry.dims;
-      if (hit == 0) continue;
-      // Several dimensions are those of several views: it shards one of them.
-      if ((hit & (hit - 1)) != 0) {
+      const DimSet sharded_here = sharded[i] & term.dims;
+      if (sharded_here == 0) continue;
+      // A term with several of these dimensions has those of several views, of
+      // which the axis shards one.
+      if ((sharded_here & (sharded_here - 1)) != 0) {
         share /= sizes_[i];
         continue;
       }
-      const int dim = std::countr_zero(hit);
-      if ((set & hit) == 0) shards[dim] = 1;
+      const int dim = std::countr_zero(sharded_here);
+      if ((divided & sharded_here) == 0) shards[dim] = 1;
       shards[dim] *= static_cast<int64_t>(sizes_[i]);
-      set |= hit;
+      divided |= sharded_here;
     }
-    for (const auto& [dim, size] : entry.sizes) {
-      if ((set >> dim & 1) == 0) continue;
+    for (const auto& [dim, size] : term.sizes) {
+      if ((divided >> dim & 1) == 0) continue;
       share *= static_cast<double>(RoundedUp(size, shards[dim])) /
                static_cast<double>(size);
     }
@@ -115,10 +118,10 @@ double SearchBounds::ShareOf(const AmountEntries& entries,
 double SearchBounds::ComputeSeconds(absl::Span<const DimSet> sharded) const {
   const auto extent = [&](const Sizes& sizes) {
     int64_t product = 1;
-    for (const auto& [place, size] : sizes) {
+    for (const auto& [dim, size] : sizes) {
       int64_t shards = 1;
-      for (size_t i = 0; i < sharded.size() && place >= 0; ++i) {
-        if (sharded[i] >> place & 1) shards *= static_cast<int64_t>(sizes_[i]);
+      for (size_t i = 0; i < sharded.size() && dim >= 0; ++i) {
+        if (sharded[i] >> dim & 1) shards *= static_cast<int64_t>(sizes_[i]);
       }
       product *= RoundedUp(size, shards);
     }
@@ -130,12 +133,13 @@ double SearchBounds::ComputeSeconds(absl::Span<const DimSet> sharded) const {
     seconds += count * prices_.matmul(dtype, extent(batch), extent(m),
                                       extent(n), extent(k));
   }
-  return seconds + copy_rate_ * Share(maps_, sharded);
+  return seconds + copy_rate_ * CachedShareOf(maps_, sharded);
 }
 
 double SearchBounds::MemoryOf(const ShardedDims& sharded) const {
-  return Share(parameters_, sharded.parameters) +
-         Share(states_, sharded.optimizer) + Share(saved_, sharded.defaults);
+  return CachedShareOf(parameters_, sharded.parameters) +
+         CachedShareOf(states_, sharded.optimizer) +
+         CachedShareOf(saved_, sharded.defaults);
 }
 
 double SearchBounds::KeptBytes(const AxisRoles& roles,
@@ -146,9 +150,9 @@ double SearchBounds::KeptBytes(const AxisRoles& roles,
   key.push_back(gathered_by);
   const auto [known, is_new] = shares_.try_emplace({&kept_, key}, 0.0);
   if (is_new) {
-    AmountEntries gathered = kept_;
-    std::erase_if(gathered, [gathered_by](const AmountEntry& entry) {
-      return (entry.dims & gathered_by) == 0;
+    Terms gathered = kept_;
+    std::erase_if(gathered, [gathered_by](const Term& term) {
+      return (term.dims & gathered_by) == 0;
     });
     known->second = ShareOf(gathered, sharded.defaults);
   }
@@ -161,45 +165,48 @@ double SearchBounds::MemoryOf(const AxisRoles& roles) const {
          (roles.keep_gathered ? KeptBytes(roles, sharded) : 0);
 }
 
-double SearchBounds::SecondsOf(const LayoutTraffic& move, size_t axis,
+double SearchBounds::SecondsOf(const LayoutTraffic& transfer, size_t axis,
                                const TransferAxes& transfer_axes,
                                const ShardedDims& sharded) const {
-  double set = 1, share = 1, sliced = 1;
+  double divisor = 1, sharers = 1, sliced_divisor = 1;
   size_t idle = 0;
   for (size_t j = 0; j < sizes_.size(); ++j) {
     if (j == axis) continue;
-    const DimSet other = move.optimizer || transfer_axes.mixed
+    const DimSet other = transfer.optimizer || transfer_axes.mixed
                              ? sharded.all[j]
                              : sharded.defaults[j];
-    if ((other & move.dims) != 0) {
-      set *= sizes_[j];
+    if ((other & transfer.dims) != 0) {
+      divisor *= sizes_[j];
     } else if ((transfer_axes.reduce >> j & 1) != 0) {
       continue;
-    } else if ((sharded.all[j] & move.dims) != 0) {
-      sliced *= sizes_[j];
+    } else if ((sharded.all[j] & transfer.dims) != 0) {
+      sliced_divisor *= sizes_[j];
     } else {
-      share *= sizes_[j];
+      sharers *= sizes_[j];
       idle |= size_t{1} << j;
     }
   }
-  const bool reduces = IsReduction(move.kind);
-  const size_t group = (move.kind == CollectiveKind::kAllGather
-                            ? transfer_axes.gather[move.optimizer]
+  const bool reduces = IsReduction(transfer.kind);
+  const size_t group = (transfer.kind == CollectiveKind::kAllGather
+                            ? transfer_axes.gather[transfer.optimizer]
                             : transfer_axes.all) |
                        size_t{1} << axis;
-  // Of a sum whose result is wanted in shards only those are summed.
-  if (reduces) set *= sliced;
-  const double value = static_cast<double>(move.value) / set;
-  const double bytes = move.bytes / set;
-  // What waits to be read late may go with others in one call.
-  const bool alone = !reduces || move.waits;
-  const auto seconds = [&](double part) {
-    if (!alone) return bytes / part * times_.Rate(move.kind, axis, group);
+  // A sum whose result is needed in shards computes only those.
+  if (reduces) divisor *= sliced_divisor;
+  const double value = static_cast<double>(transfer.value) / divisor;
+  const double bytes = transfer.bytes / divisor;
+  // A reduction that compute does not wait for may be bucketed with others.
+  const bool is_separate_call = !reduces || transfer.waits;
+  const auto seconds = [&](double parts) {
+    if (!is_separate_call)
+      return bytes / parts * times_.Rate(transfer.kind, axis, group);
     if (value == 0) return 0.0;
-    return bytes / value * times_.Seconds(move.kind, axis, group, value / part);
+    return bytes / value *
+           times_.Seconds(transfer.kind, axis, group, value / parts);
   };
   if (idle == 0 || !reduces) return seconds(1);
-  // Ranks that would all do the same sum may share it and gather it.
+  // Ranks that would all compute the same sum may each compute a share of it
+  // and gather the result.
   double gather = kNever;
   for (size_t j = 0; j < sizes_.size(); ++j) {
     if (idle >> j & 1) {
@@ -207,10 +214,10 @@ double SearchBounds::SecondsOf(const LayoutTraffic& move, size_t axis,
                                             idle | transfer_axes.all));
     }
   }
-  const double result = move.kind == CollectiveKind::kReduceScatter
+  const double result = transfer.kind == CollectiveKind::kReduceScatter
                             ? bytes / sizes_[axis]
                             : bytes;
-  return std::min(seconds(1), seconds(share) + result * gather);
+  return std::min(seconds(1), seconds(sharers) + result * gather);
 }
 
 std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
@@ -222,84 +229,88 @@ std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
   const auto traffic = [&](size_t i) -> const RoleTraffic& {
     return (once ? traffic_[i]->once : traffic_[i]->repeated)[roles[i]];
   };
-  // The axes' traffic is sorted by dimensions: walk them together.
-  std::array<size_t, kMaxMeshAxes> at = {};
+  // The transfers of each axis are sorted by dimensions. Each iteration takes
+  // those with the smallest remaining dimensions from all axes.
+  std::array<size_t, kMaxMeshAxes> next_transfer = {};
   for (;;) {
     bool any = false;
     DimSet dims = 0;
     for (size_t i = 0; i < count; ++i) {
-      if (at[i] == traffic(i).moves.size()) continue;
-      const DimSet next = traffic(i).moves[at[i]].dims;
+      if (next_transfer[i] == traffic(i).transfers.size()) continue;
+      const DimSet next = traffic(i).transfers[next_transfer[i]].dims;
       dims = any ? std::min(dims, next) : next;
       any = true;
     }
     if (!any) break;
     TransferAxes transfer_axes;
     bool mixes = false;
-    std::array<size_t, kMaxMeshAxes> end = at;
+    std::array<size_t, kMaxMeshAxes> group_end = next_transfer;
     for (size_t i = 0; i < count; ++i) {
-      const std::vector<LayoutTraffic>& moves = traffic(i).moves;
-      for (; end[i] < moves.size() && moves[end[i]].dims == dims; ++end[i]) {
+      const std::vector<LayoutTraffic>& transfers = traffic(i).transfers;
+      for (; group_end[i] < transfers.size() &&
+             transfers[group_end[i]].dims == dims;
+           ++group_end[i]) {
         transfer_axes.all |= size_t{1} << i;
-        const CollectiveKind kind = moves[end[i]].kind;
+        const CollectiveKind kind = transfers[group_end[i]].kind;
         mixes = mixes || (kind != CollectiveKind::kReduceScatter &&
                           kind != CollectiveKind::kAllGather);
         if (kind != CollectiveKind::kReduceScatter) {
-          transfer_axes.gather[moves[end[i]].optimizer] |= size_t{1} << i;
+          transfer_axes.gather[transfers[group_end[i]].optimizer] |= size_t{1}
+                                                                     << i;
         }
       }
     }
-    // Where a parameter rests in smaller shards than its state, one gather may
-    // serve the use and the update, of what is sharded for any of them.
+    // If a parameter is stored in smaller shards than its state, one gather may
+    // serve both the use and the update, with the shards of either.
     for (size_t i = 0; i < count; ++i) {
       if ((sharded.parameters[i] & ~sharded.optimizer[i]) == 0) continue;
       transfer_axes.mixed = mixes = true;
       transfer_axes.all = (size_t{1} << count) - 1;
       transfer_axes.gather.fill(transfer_axes.all);
     }
-    // One collective does not reduce and gather, nor gather for use and for the
-    // update; but an all_reduce may be taken apart, and other kinds move what
-    // others gather.
+    // One collective does not both reduce and gather, nor gather both for use
+    // and for the update. But an all_reduce may be split into a reduce_scatter
+    // and an all_gather, and the other kinds may replace gathers.
     std::array<size_t, kClasses> class_of = {0, 1, 2};
     if (transfer_axes.gather[0] == transfer_axes.gather[1]) class_of[2] = 1;
     if (mixes) class_of.fill(0);
-    std::array<double, kClasses> dearest = {}, dearest_wait = {};
+    std::array<double, kClasses> most_expensive = {}, most_expensive_wait = {};
     for (size_t i = 0; i < count; ++i) {
       std::array<double, kClasses> seconds = {}, wait = {};
-      for (size_t k = at[i]; k < end[i]; ++k) {
-        const LayoutTraffic& move = traffic(i).moves[k];
+      for (size_t k = next_transfer[i]; k < group_end[i]; ++k) {
+        const LayoutTraffic& transfer = traffic(i).transfers[k];
         transfer_axes.reduce = 0;
-        for (size_t j = 0; j < count && IsReduction(move.kind); ++j) {
+        for (size_t j = 0; j < count && IsReduction(transfer.kind); ++j) {
           double bytes = 0;
-          for (size_t l = at[j]; l < end[j]; ++l) {
-            const LayoutTraffic& other = traffic(j).moves[l];
-            if (other.name == move.name && IsReduction(other.kind)) {
+          for (size_t l = next_transfer[j]; l < group_end[j]; ++l) {
+            const LayoutTraffic& other = traffic(j).transfers[l];
+            if (other.name == transfer.name && IsReduction(other.kind)) {
               bytes += other.bytes;
             }
           }
-          if (bytes >= move.bytes * (1 - 1e-9)) {
+          if (bytes >= transfer.bytes * (1 - 1e-9)) {
             transfer_axes.reduce |= size_t{1} << j;
           }
         }
-        const double time = SecondsOf(move, i, transfer_axes, sharded);
-        const size_t place = class_of[IsReduction(move.kind) ? 0
-                                      : move.optimizer       ? 2
-                                                             : 1];
-        seconds[place] += time;
-        if (move.waits) wait[place] += time;
+        const double time = SecondsOf(transfer, i, transfer_axes, sharded);
+        const size_t class_index = class_of[IsReduction(transfer.kind) ? 0
+                                            : transfer.optimizer       ? 2
+                                                                       : 1];
+        seconds[class_index] += time;
+        if (transfer.waits) wait[class_index] += time;
       }
       for (size_t c = 0; c < kClasses; ++c) {
-        dearest[c] = std::max(dearest[c], seconds[c]);
-        dearest_wait[c] = std::max(dearest_wait[c], wait[c]);
+        most_expensive[c] = std::max(most_expensive[c], seconds[c]);
+        most_expensive_wait[c] = std::max(most_expensive_wait[c], wait[c]);
       }
     }
-    at = end;
+    next_transfer = group_end;
     for (size_t c = 0; c < kClasses; ++c) {
-      all += dearest[c];
-      waits += dearest_wait[c];
+      all += most_expensive[c];
+      waits += most_expensive_wait[c];
     }
   }
-  // However little is sent.
+  // Each stop takes at least the latency, however little is sent.
   for (size_t i = 0; i < count; ++i) {
     waits = std::max(waits, traffic(i).stops * times_.Latency(i));
   }
@@ -312,8 +323,8 @@ SearchBounds::Bound SearchBounds::Of(const Roles& roles, double compute,
   const ShardedDims sharded(layout);
   Bound bound;
   bound.memory = MemoryOf(sharded) + (once ? KeptBytes(layout, sharded) : 0);
-  compute += copy_rate_ * (Share(update_maps_, sharded.optimizer) +
-                           Share(parameter_maps_, sharded.all));
+  compute += copy_rate_ * (CachedShareOf(update_maps_, sharded.optimizer) +
+                           CachedShareOf(parameter_maps_, sharded.all));
   const auto [collectives, waits] = Collectives(roles, sharded, once);
   bound.estimate = compute + collectives;
   bound.seconds = prices_.overlaps ? std::max(compute + waits, collectives)

@@ -20,85 +20,86 @@
 
 namespace mtf::internal {
 
-// Lower bounds on time and memory of every layout of a space. Why they hold, as
-// long as passes do what they do today:
+// Lower bounds on the time and memory of every layout of a space. They hold for
+// the present passes, for these reasons:
 //
-//   compute      The kernels of the step on one device run on many too:
-//   sharding
-//                adds masks and copies and prevents fusion, but removes no
-//                kernel. Each works on its iteration space, divided by the axes
-//                that shard one of its dimensions; some device has the largest
-//                share, rounded up.
-//   collectives  The transfers that an axis causes by itself are read from the
-//                program lowered on that axis alone. Other axes divide the
-//                values that are transferred, each at most once; a sum may also
-//                be over the shards that another section wants, or be shared by
-//                ranks that would all compute it, and gathered. One collective
-//                over several axes may serve all of them, so only the most
-//                expensive axis counts, in any group that it may belong to; a
-//                gather is not merged with a reduce_scatter. Each collective is
-//                a call of its own, except that sums which are read late may be
-//                bucketed and count by the best rate of any size.
-//   step         At least the time of all collectives; and at least that of
-//                compute and the collectives that cannot overlap: a kernel
-//                computes their operand and the next kernel reads their result,
-//                which takes at least the latency of a message. Gathers of
-//                parameters can start ahead. Without overlap, at least the sum.
-//   memory       Variables; gathered parameters that are kept; and the values
+//   compute      Every kernel of the step on one device also runs on many:
+//                sharding adds masks and copies and prevents fusion, but
+//                removes no kernel. The iteration space of a kernel is divided
+//                by the axes that shard one of its dimensions. The device with
+//                the largest share has the quotient rounded up.
+//   collectives  The transfers that one axis causes are read from the program
+//                lowered on that axis alone. Each other axis divides the
+//                transferred values at most once. A sum may cover only the
+//                shards that another section needs; ranks that would all
+//                compute the same sum may each compute a share and gather it.
+//                One collective over several axes may replace those of the
+//                single axes, so only the most expensive axis counts, in the
+//                fastest group that contains it. An all_gather is not merged
+//                with a reduce_scatter. Every collective is a separate call,
+//                except sums that may be bucketed: they count by the best rate
+//                of any size.
+//   step         At least the time of all collectives. Also at least the time
+//                of compute plus the collectives that cannot overlap: those
+//                whose operand the previous kernel computes and whose result
+//                the next kernel reads, each at least the latency of a message.
+//                Gathers of parameters can start earlier. Without overlap, the
+//                sum of compute and collectives.
+//   memory       Variables, gathered parameters that are kept, and the values
 //                that are live at the peak of the step on one device. The peak
-//                is between forward and backward, and no pass moves anything
-//                across it: a value of the forward pass that the backward pass
-//                reads has two readers, so it is not inside a fused map but in
-//                memory, or its operand is if it is rematerialized, which may
-//                shift a tensor or two.
+//                is between the forward and the backward pass, and no pass
+//                moves a value across it: a forward value that the backward
+//                pass reads has two readers, so it is not inside a fused map.
+//                It is in memory, or its operand is if it is rematerialized,
+//                which may change the sum by a tensor or two.
 class SearchBounds {
  public:
-  // `workload` is SummarizeStep of `step`. Lowers the step on each axis alone
-  // under each role, unless `table` has the result. The last four arguments
-  // must outlive the object.
+  // `workload` is the result of SummarizeStep for `step`. Lowers the step on
+  // each axis alone under each role, unless `table` has the result. The last
+  // four arguments must outlive the object.
   SearchBounds(const SearchStep& step, const WorkloadSummary& workload,
                const SearchSpace& space, const SearchPrices& prices,
                TrafficTable& table);
 
-  // Of the default section alone; `sharded` by index in space.axes.
+  // The time of compute that the default section determines. `sharded`: the
+  // dimensions that each axis shards, by index in space.axes.
   double ComputeSeconds(absl::Span<const DimSet> sharded) const;
 
   struct Bound {
     double seconds = 0;   // no layout is faster
-    double estimate = 0;  // without overlap: a good order to try
-    double memory = 0;    // no layout takes less, in bytes
+    double estimate = 0;  // without overlap; candidates are tried in this order
+    double memory = 0;    // bytes; no layout takes less
   };
-  // `compute` is ComputeSeconds of the same layout; `once` as
+  // `compute` is ComputeSeconds of the same layout; `once` is
   // AxisRoles::keep_gathered.
   Bound Of(const Roles& roles, double compute, bool once = false) const;
   // Lower bound on the memory of any layout, in the space or not.
   double MemoryOf(const AxisRoles& roles) const;
 
  private:
-  // An entry of an Amount. Some device has its share of it: each dimension
-  // divided by its axes, rounded up.
-  struct AmountEntry {
+  // One entry of BytesByDims. The device with the largest share has each
+  // dimension divided by its axes, rounded up.
+  struct Term {
     DimSet dims;
     Sizes sizes;
     double bytes;
   };
-  using AmountEntries = std::vector<AmountEntry>;
+  using Terms = std::vector<Term>;
 
-  // Sharded dimensions by axis, of each section.
+  // The sharded dimensions of each section, by axis.
   using AxisDims = absl::InlinedVector<DimSet, kMaxMeshAxes + 1>;
   struct ShardedDims {
     explicit ShardedDims(const AxisRoles& roles);
     AxisDims defaults, parameters, optimizer, all;
   };
 
-  static AmountEntries EntriesOf(const Amount& amount);
-  // Bytes per device; cached, since many layouts agree on some sections.
-  double Share(const AmountEntries& entries,
-               absl::Span<const DimSet> sharded) const;
-  double ShareOf(const AmountEntries& entries,
-                 absl::Span<const DimSet> sharded) const;
+  static Terms TermsOf(const BytesByDims& bytes);
+  // Bytes per device. Cached, since many layouts agree in some sections.
+  double CachedShareOf(const Terms& terms,
+                       absl::Span<const DimSet> sharded) const;
+  double ShareOf(const Terms& terms, absl::Span<const DimSet> sharded) const;
   double MemoryOf(const ShardedDims& sharded) const;
-  // Seconds of all collectives, and of those that compute waits for.
+  // Seconds of all collectives, and seconds of those that compute waits for.
   std::pair<double, double> Collectives(const Roles& roles,
                                         const ShardedDims& sharded,
                                         bool once) const;
@@ -108,13 +109,14 @@ class SearchBounds {
   // space.axes.
   struct TransferAxes {
     size_t all = 0;
-    // In a way that may go with a gather for use, and for the update.
+    // Those whose transfer may be merged with a gather: [0] for use, [1] for
+    // the update.
     std::array<size_t, 2> gather = {0, 0};
     size_t reduce = 0;   // reduce the same values
-    bool mixed = false;  // any section's shards may count
+    bool mixed = false;  // the shards of any section may divide the values
   };
-  // Of what one axis moves.
-  double SecondsOf(const LayoutTraffic& move, size_t axis,
+  // A lower bound on the time of one transfer of one axis.
+  double SecondsOf(const LayoutTraffic& transfer, size_t axis,
                    const TransferAxes& transfer_axes,
                    const ShardedDims& sharded) const;
 
@@ -122,12 +124,13 @@ class SearchBounds {
   const SearchSpace& space_;
   const SearchPrices& prices_;
   std::vector<double> sizes_;  // by index in space.axes
-  AmountEntries maps_, update_maps_, parameter_maps_, parameters_, states_,
-      saved_, kept_;
+  Terms maps_, update_maps_, parameter_maps_, parameters_, states_, saved_,
+      kept_;
   std::vector<const AxisTraffic*> traffic_;  // by index in space.axes
   CollectiveTimes times_;
-  double launch_ = 0, copy_rate_ = 0;  // of a copy: seconds, and of a byte
-  mutable absl::flat_hash_map<std::pair<const AmountEntries*, AxisDims>, double>
+  double launch_ = 0;     // seconds of an empty copy
+  double copy_rate_ = 0;  // seconds per copied byte
+  mutable absl::flat_hash_map<std::pair<const Terms*, AxisDims>, double>
       shares_;
 };
 

@@ -17,7 +17,7 @@
 namespace mtf::internal {
 namespace {
 
-// Many layouts cost the same: keeps enough that a few differ.
+// Many layouts cost the same: enough are kept that a few differ.
 constexpr size_t kMostKept = 256;
 constexpr size_t kMostNearest = 8;
 // Estimates from small programs exceed the memory of all layers by up to a
@@ -46,7 +46,7 @@ std::string Bytes(int64_t bytes) {
 
 // The rules in one line.
 std::string RulesLine(const FoundLayout& layout) {
-  if (layout.text.empty()) return "none: everything is replicated";
+  if (layout.text.empty()) return "none: all tensors are replicated";
   std::string line = layout.text;
   if (line.back() == '\n') line.pop_back();
   return absl::StrReplaceAll(line,
@@ -117,9 +117,9 @@ void SearchFrontier::Keep(PricedLayout candidate) {
       doubtful_.push_back(candidate);
     }
     if (!candidate.layout.estimated &&
-        (!nearest_whole_ ||
-         IsBetter(candidate.layout, nearest_whole_->layout, false))) {
-      nearest_whole_ = candidate;
+        (!nearest_with_all_layers_ ||
+         IsBetter(candidate.layout, nearest_with_all_layers_->layout, false))) {
+      nearest_with_all_layers_ = candidate;
     }
     std::erase_if(nearest_, [&](const PricedLayout& known) {
       return IsSame(known, candidate);
@@ -209,10 +209,10 @@ std::vector<PricedLayout> SearchFrontier::Doubtful(size_t count) const {
 }
 
 absl::Status SearchFrontier::NothingFits() const {
-  if (!nearest_whole_) {
+  if (!nearest_with_all_layers_) {
     return absl::InternalError("no layout was priced with all layers");
   }
-  const FoundLayout& nearest = nearest_whole_->layout;
+  const FoundLayout& nearest = nearest_with_all_layers_->layout;
   std::string text, help;
   const auto most = std::max_element(broken_.begin(), broken_.end());
   const bool over_budget = most != broken_.end() && *most > result.too_large;

@@ -15,24 +15,24 @@
 
 namespace mtf::internal {
 
-// A layout that was priced, and the space it belongs to.
+// A priced layout, and the space it belongs to.
 struct PricedLayout {
   FoundLayout layout;
   const SearchSpace* space = nullptr;  // outlives the frontier
   AxisRoles roles;
   // Slower than a known layout that differs in one rule. Reported only if it
-  // turns out to be the best, or if nothing else is left.
+  // turns out to be the best, or if there are too few others.
   bool slower_neighbour = false;
 };
 
-// Whether the costs differ by less than 1 % in time and 3 % in memory: too
-// little to choose by.
+// Whether the costs differ by less than 1 % in time and 3 % in memory, which is
+// too little to prefer one.
 bool CostsAreEqual(const FoundLayout& a, const FoundLayout& b);
 
 // The lowest memory limit, and the budget line that sets it.
 struct MemoryLimit {
   int64_t bytes = 0;  // 0: none
-  int line = -1;      // -1: SearchOptions::memory_limit
+  int line = -1;      // -1: set by SearchOptions::memory_limit
 };
 MemoryLimit MemoryLimitOf(const SearchOptions& options);
 
@@ -73,7 +73,7 @@ class SearchFrontier {
   const std::vector<PricedLayout>& nearest() const { return nearest_; }
   // The first of those priced with all layers: the one that is reported.
   const std::optional<PricedLayout>& nearest_with_all_layers() const {
-    return nearest_whole_;
+    return nearest_with_all_layers_;
   }
   // kResourceExhausted with the missing bytes, or with the budget line that
   // rejects most layouts.
@@ -88,7 +88,7 @@ class SearchFrontier {
   std::vector<PricedLayout> best_;  // that fit, fastest first
   std::vector<PricedLayout> nearest_;
   std::vector<PricedLayout> doubtful_;
-  std::optional<PricedLayout> nearest_whole_;
+  std::optional<PricedLayout> nearest_with_all_layers_;
   std::vector<int64_t> broken_;  // by budget line: layouts that exceed it
   mutable double worst_ = 0;     // cached Worst(worst_count_)
   mutable size_t worst_count_ = 0;

@@ -44,7 +44,7 @@ absl::Status CheckInput(const SearchInput& input,
   return absl::InvalidArgumentError("a search keeps at least one layout");
 }
 
-// The lines of the budget that say nothing on `mesh`.
+// Adds notices for the lines of the budget that have no effect on `mesh`.
 absl::Status CheckBudgetOn(const Mesh& mesh, const SearchInput& input,
                            const SearchOptions& options, SearchResult& result) {
   MTF_ASSIGN_OR_RETURN(
@@ -58,13 +58,14 @@ absl::Status CheckBudgetOn(const Mesh& mesh, const SearchInput& input,
   return absl::OkStatus();
 }
 
-// Moves up to `count` of `others` after `chosen`: no two of these and `known`
-// that seem to cost the same; what is next to a better one last.
+// Moves up to `count` layouts from `remaining` to the end of `chosen`, so that
+// no two of them and of `known` cost the same. Layouts next to a better one
+// come last.
 void ChooseDifferent(size_t count, std::vector<PricedLayout> known,
-                     std::vector<PricedLayout>& others,
+                     std::vector<PricedLayout>& remaining,
                      std::vector<PricedLayout>& chosen) {
   for (bool neighbours : {false, true}) {
-    std::erase_if(others, [&](PricedLayout& other) {
+    std::erase_if(remaining, [&](PricedLayout& other) {
       const bool differs = std::none_of(
           known.begin(), known.end(), [&](const PricedLayout& one) {
             return internal::CostsAreEqual(one.layout, other.layout);
@@ -80,59 +81,61 @@ void ChooseDifferent(size_t count, std::vector<PricedLayout> known,
   }
 }
 
-// Prices `chosen` with all layers, and keeps them. Returns the seconds that
-// seemed enough for one that does not fit, the least, or infinity.
+// Prices `chosen` with all layers and adds them to the frontier. Returns the
+// lowest estimated time among those that turn out not to fit, or infinity.
 absl::StatusOr<double> PriceAllLayersOf(const LayoutPricer& pricer,
                                         std::vector<PricedLayout> chosen,
                                         SearchFrontier& frontier) {
-  std::vector<FoundLayout> wholes(chosen.size());
+  std::vector<FoundLayout> with_all_layers(chosen.size());
   std::vector<absl::Status> priced(chosen.size());
   internal::ParallelFor(chosen.size(), [&](size_t i) {
-    wholes[i] = chosen[i].layout;
-    if (wholes[i].estimated) priced[i] = pricer.PriceAllLayers(wholes[i]);
+    with_all_layers[i] = chosen[i].layout;
+    if (with_all_layers[i].estimated)
+      priced[i] = pricer.PriceAllLayers(with_all_layers[i]);
   });
-  double seemed = std::numeric_limits<double>::infinity();
+  double mistaken_seconds = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < chosen.size(); ++i) {
     MTF_RETURN_IF_ERROR(priced[i]);
-    if (!frontier.Fits(wholes[i])) {
-      seemed = std::min(seemed, chosen[i].layout.price.seconds);
+    if (!frontier.Fits(with_all_layers[i])) {
+      mistaken_seconds =
+          std::min(mistaken_seconds, chosen[i].layout.price.seconds);
     }
-    chosen[i].layout = std::move(wholes[i]);
+    chosen[i].layout = std::move(with_all_layers[i]);
     frontier.Keep(std::move(chosen[i]));
   }
-  return seemed;
+  return mistaken_seconds;
 }
 
-// Prices with all layers what seems best, where that is an estimate: `keep`
-// that differ, and others up to `most`; more, as long as fewer than `keep` turn
-// out to differ. What is left of the frontier are no estimates. Returns what
-// PriceAllLayersOf does: the search was misled by that.
+// Prices the best estimates with all layers: `keep` layouts that differ, and
+// others up to `most`; more as long as fewer than `keep` turn out to differ.
+// Afterwards no layout of the frontier is an estimate. Returns the result of
+// PriceAllLayersOf: up to that time the estimates misled the search.
 absl::StatusOr<double> PriceBest(const LayoutPricer& pricer, size_t keep,
                                  size_t most, SearchFrontier& frontier) {
-  std::vector<PricedLayout> others = frontier.Take(), chosen;
-  const bool seemed_to_fit = !others.empty();
-  if (!seemed_to_fit) chosen = frontier.nearest();
-  ChooseDifferent(keep, {}, others, chosen);
-  std::erase_if(others, [&](PricedLayout& other) {
+  std::vector<PricedLayout> remaining = frontier.Take(), chosen;
+  const bool estimates_fit = !remaining.empty();
+  if (!estimates_fit) chosen = frontier.nearest();
+  ChooseDifferent(keep, {}, remaining, chosen);
+  std::erase_if(remaining, [&](PricedLayout& other) {
     if (chosen.size() >= most && other.layout.estimated) return false;
     chosen.push_back(std::move(other));
     return true;
   });
-  double seemed = std::numeric_limits<double>::infinity();
+  double mistaken_seconds = std::numeric_limits<double>::infinity();
   constexpr int kMoreTries = 4;
   for (int i = 0; !chosen.empty(); ++i) {
     MTF_ASSIGN_OR_RETURN(const double mistaken,
                          PriceAllLayersOf(pricer, std::move(chosen), frontier));
-    if (seemed_to_fit) seemed = std::min(seemed, mistaken);
+    if (estimates_fit) mistaken_seconds = std::min(mistaken_seconds, mistaken);
     const std::vector<PricedLayout> best = frontier.Best(keep);
     chosen.clear();
     if (best.size() == keep || i == kMoreTries) break;
-    ChooseDifferent(keep - best.size(), best, others, chosen);
+    ChooseDifferent(keep - best.size(), best, remaining, chosen);
   }
-  return seemed;
+  return mistaken_seconds;
 }
 
-// Of many axes there are more layouts than can be bounded, even a few.
+// With many axes there are more layouts than bounds can be computed for.
 absl::Status CheckNumberOfLayouts(const SearchSpace& space) {
   constexpr double kMostLayouts = 1e10;
   if (space.size() <= kMostLayouts) return absl::OkStatus();
@@ -143,12 +146,13 @@ absl::Status CheckNumberOfLayouts(const SearchSpace& space) {
       DetailLine("axes",
                  absl::StrCat(space.axes.size(), " of more than one device")),
       DetailLine("help",
-                 "join axes that a layout would cut alike, or search without "
+                 "join axes over which a layout would shard the same "
+                 "dimensions, or search without "
                  "the scoped sections")));
 }
 
-// Prices with all layers what may fit though its estimate does not. Whether any
-// does: the search may go on from there.
+// Prices layouts with all layers that may fit although their estimates do not.
+// Returns whether any fits: the search may then continue from it.
 absl::StatusOr<bool> PriceDoubtful(const LayoutPricer& pricer,
                                    SearchFrontier& frontier) {
   constexpr size_t kMost = 16;
@@ -166,7 +170,7 @@ absl::StatusOr<bool> PriceDoubtful(const LayoutPricer& pricer,
   return any_fits;
 }
 
-// Adds to the frontier of `context` what is best on `spaces`.
+// Adds the best layouts of `spaces` to the frontier of `context`.
 absl::Status FindBest(const SearchContext& context,
                       const SearchDimensions& dimensions,
                       const std::deque<SearchSpace>& spaces) {
@@ -180,13 +184,13 @@ absl::Status FindBest(const SearchContext& context,
   for (size_t i = 0; i < spaces.size(); ++i) {
     internal::PriceBySecondNames(context, dimensions, spaces[i], searches[i]);
   }
-  // From each of the best that differ, until every one of them was a start:
-  // what is nearly as good may have a better neighbour. What is much slower
-  // does not catch up by a rule or two.
+  // Searches locally from each of the best layouts that differ, until all of
+  // them were expanded: a layout that is nearly as good may have a better
+  // neighbour. A much slower one does not become the best by a rule or two.
   constexpr size_t kStarts = 8;
   constexpr double kNear = 1.04;
   std::vector<internal::Refined> refined(spaces.size());
-  const auto place_of = [&](const PricedLayout& candidate) {
+  const auto space_index_of = [&](const PricedLayout& candidate) {
     return std::find_if(spaces.begin(), spaces.end(),
                         [&](const SearchSpace& space) {
                           return &space == candidate.space;
@@ -200,17 +204,18 @@ absl::Status FindBest(const SearchContext& context,
     if (!any_fits) starts = frontier.nearest();
     const auto next = std::find_if(
         starts.begin(), starts.end(), [&](const PricedLayout& start) {
-          // In a space that was searched in full nothing is better than its
-          // best.
+          // In a space that was searched in full no neighbour is better than
+          // the best.
           return (start.space->restricted || start.roles.by_second_names()) &&
                  (!any_fits || start.layout.price.seconds <=
                                    kNear * starts[0].layout.price.seconds) &&
-                 !refined[place_of(start)].left.contains(start.layout.text);
+                 !refined[space_index_of(start)].expanded.contains(
+                     start.layout.text);
         });
     if (next == starts.end()) return absl::OkStatus();
-    const auto place = place_of(*next);
-    internal::Refine(context, dimensions, searches[place].bounds(), *next,
-                     refined[place]);
+    const auto space_index = space_index_of(*next);
+    internal::Refine(context, dimensions, searches[space_index].bounds(), *next,
+                     refined[space_index]);
   }
 }
 
@@ -250,19 +255,20 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
       result.restricted ||
       internal::IsLarge(result.space, step.num_layers(), options);
   if (is_large) pricer.ExtrapolateFromFewLayers();
-  // What the small programs call best may be too large with all layers: theirs
-  // may be at their largest elsewhere. Whatever it ruled out may be the best
-  // then, so the search starts again and knows better. What was priced is
-  // remembered: a round takes little, and the last is one in which nothing was
-  // mistaken.
-  constexpr int64_t kRepeats = 200;  // to lower at first, in all
+  // A layout that is best by its estimate may be too large with all layers,
+  // because the programs with few layers may have their peak elsewhere. It may
+  // have ruled out the layout that is the best, so the search starts again,
+  // with the exact prices known. Prices are cached, so a round is cheap; after
+  // the last round no estimate was wrong.
+  // Layers to lower in the first round, over all layouts.
+  constexpr int64_t kFirstLayers = 200;
   constexpr int kUsualRounds = 5, kMostRounds = 16;
   constexpr size_t kMostAtOnce = 16;
-  size_t most =
-      std::max(keep, static_cast<size_t>(kRepeats / step.num_layers()));
+  size_t most_per_round =
+      std::max(keep, static_cast<size_t>(kFirstLayers / step.num_layers()));
   std::optional<SearchFrontier> frontier;
   for (int round = 1;; ++round) {
-    // What is no estimate stays.
+    // Exact prices stay in the frontier.
     std::vector<PricedLayout> known;
     if (frontier) {
       known = frontier->Take();
@@ -283,24 +289,25 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
                                    .is_large = is_large,
                                    .meshes_of_fewer_axes = meshes.size() > 1};
     MTF_RETURN_IF_ERROR(FindBest(context, dimensions, spaces));
-    if (!pricer.in_line()) break;
-    MTF_ASSIGN_OR_RETURN(const double seemed,
-                         PriceBest(pricer, keep, most, *frontier));
+    if (!pricer.extrapolates()) break;
+    MTF_ASSIGN_OR_RETURN(const double mistaken_seconds,
+                         PriceBest(pricer, keep, most_per_round, *frontier));
     MTF_ASSIGN_OR_RETURN(const bool others_fit,
                          PriceDoubtful(pricer, *frontier));
-    // The first is worth as many rounds as it takes, the others a few.
+    // The best layout gets as many rounds as needed, the others get a few.
     if (!others_fit &&
-        seemed >= frontier->Worst(round < kUsualRounds ? keep : 1)) {
+        mistaken_seconds >= frontier->Worst(round < kUsualRounds ? keep : 1)) {
       break;
     }
-    // That none fits is reported only when nothing is left that seems to.
+    // An error that nothing fits is returned only if no estimate fits either.
     if (round >= kMostRounds && !frontier->Best(1).empty()) {
       frontier->result.complete = false;
       break;
     }
-    // A few rounds are usual; where many are wrong they take more each.
+    // If more rounds are needed than usual, each prices more layouts.
     if (round >= kUsualRounds) {
-      most = std::min(2 * most, std::max(keep, kMostAtOnce));
+      most_per_round =
+          std::min(2 * most_per_round, std::max(keep, kMostAtOnce));
     }
   }
   result = std::move(frontier->result);
@@ -309,14 +316,15 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   }
   if (result.best.empty()) return frontier->NothingFits();
   result.searched_in_full = !is_large && result.by_second_names == 0;
-  if (pricer.in_line()) result.priced_layers = step.RepresentativeLayers();
+  if (pricer.extrapolates()) result.priced_layers = step.RepresentativeLayers();
   result.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
           .count();
   return result;
 }
 
-// Appends every mesh of `devices` devices with `axes` axes, `sizes` given.
+// Appends every mesh whose first axes have `sizes` and whose last `axes` axes
+// have `devices` devices in all.
 void AddMeshes(int64_t devices, int axes, std::vector<int64_t>& sizes,
                std::vector<Mesh>& meshes) {
   if (axes == 1) {

@@ -8,8 +8,9 @@
 
 namespace mtf::internal {
 
-// A number for the name of an operation without its digits: what blocks and
-// repeated calls have in common. The same in every process.
+// A hash of the name of an operation without its digits, so that equal
+// operations of blocks and repeated calls have the same key. The same in every
+// process.
 //
 //   NameKey("layer_3/add_1") == NameKey("layer_0/add_12")
 inline uint64_t NameKey(absl::string_view name) {

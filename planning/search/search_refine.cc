@@ -50,8 +50,8 @@ class Neighbourhood {
     return std::all_of(
         roles.axes.begin(), roles.axes.end(), [this](const AxisRole& role) {
           return IsLegalOutside(role) &&
-                 // The dimensions that an all-to-all releases may conflict no
-                 // more; Lower decides.
+                 // An all_to_all frees dimensions, so conflicts that the table
+                 // lists may not occur; Lower decides.
                  (role.all_to_all >= 0 ||
                   internal::IsLegal(dimensions_.defaults, role.sharded)) &&
                  internal::IsLegal(dimensions_.parameters,
@@ -186,7 +186,7 @@ void Refine(const SearchContext& context, const SearchDimensions& dimensions,
   for (bool changed = true; changed;) {
     changed = false;
     // Another start has already expanded this layout.
-    if (!refined.left.insert(present.layout.text).second) return;
+    if (!refined.expanded.insert(present.layout.text).second) return;
     std::vector<LayoutToPrice> layouts;
     for (std::vector<AxisRoles>& list : NextTo(dimensions, present.roles)) {
       for (AxisRoles& roles : list) {
@@ -195,10 +195,10 @@ void Refine(const SearchContext& context, const SearchDimensions& dimensions,
       }
     }
     // Layouts slower than one that fits need not be priced.
-    const double worst = frontier.Fits(present.layout)
+    const double limit = frontier.Fits(present.layout)
                              ? present.layout.price.seconds
                              : std::numeric_limits<double>::infinity();
-    const auto found = PriceAll(context, space, layouts, worst);
+    const auto found = PriceAll(context, space, layouts, limit);
     const FoundLayout before = present.layout;
     for (size_t i = 0; i < found.size(); ++i) {
       if (!found[i].ok()) continue;

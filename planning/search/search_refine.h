@@ -18,13 +18,14 @@ namespace mtf::internal {
 // The neighbours of `roles`: layouts that differ in the rule of one dimension,
 // in one list per changed rule:
 //
-//   default      the dimension is sharded over one axis more or less, and the
-//                scoped sections follow or stay as they are; or it is sharded
-//                over one more axis outside of layers, if it has second names
-//                inside
-//   a scoped     the dimension is sharded over one axis more or less than in
-//   the section,     default section, over every free axis, or over none or
-//   both [parameters] keep_gathered is set or cleared
+//   default       the dimension is sharded over one axis more or less, and the
+//                 scoped sections follow or stay as they are; or it is sharded
+//                 over one more axis outside of layers, if it has second names
+//                 inside
+//   one scoped    the dimension is sharded over one axis more or less than in
+//   section, or   the default section, over every free axis, or over none
+//   both
+//   [parameters]  keep_gathered is set or cleared
 //
 // Layouts that use an axis twice in one operation are left out: Lower would
 // reject them.
@@ -33,8 +34,8 @@ std::vector<std::vector<AxisRoles>> NextTo(const SearchDimensions& dimensions,
 
 // The state of all local searches of one space, by layout text.
 struct Refined {
-  std::set<std::string> left;   // starting points already expanded
-  std::set<std::string> tried;  // layouts already priced and counted
+  std::set<std::string> expanded;  // starting points already expanded
+  std::set<std::string> tried;     // layouts already priced and counted
 };
 
 // Moves from `start` to its best neighbour until no neighbour is faster (or

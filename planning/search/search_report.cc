@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a search found, in words (planning/search/search_layouts.h).
+// The texts of a search result (planning/search/search_layouts.h).
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -21,19 +21,20 @@ namespace {
 using internal::BytesText;
 using internal::SecondsText;
 
-// "0.21 s less compute" where `mine` is less than `other`; "" where both are
-// the same to three digits.
+// Appends "0.21 s less compute" if `mine` is less than `other`; nothing if both
+// agree to three digits.
 void AddDifference(double mine, double other, absl::string_view what,
-                   std::vector<std::string>& parts) {
+                   std::vector<std::string>& differences) {
   const double difference = other - mine;
   if (std::abs(difference) <= 5e-4 * std::max(std::abs(mine), std::abs(other)))
     return;
-  parts.push_back(absl::StrCat(SecondsText(std::abs(difference)),
-                               difference > 0 ? " less " : " more ", what));
+  differences.push_back(absl::StrCat(SecondsText(std::abs(difference)),
+                                     difference > 0 ? " less " : " more ",
+                                     what));
 }
 
-// Rules of `a` that `b` does not have, a few of them: "vocab:data, [optimizer]
-// d_model:data and 2 more"; "" for none.
+// The first few rules of `a` that `b` does not have: "vocab:data, [optimizer]
+// d_model:data and 2 more"; "" if there are none.
 std::string OwnRules(const LayoutRules& a, const LayoutRules& b) {
   constexpr size_t kShown = 2;
   std::vector<std::string> theirs, own;
@@ -59,33 +60,34 @@ std::string Count(int64_t count, absl::string_view one,
 
 }  // namespace
 
-std::string WhyText(const SearchResult& result, int place) {
+std::string WhyText(const SearchResult& result, int index) {
   const std::vector<FoundLayout>& found = result.best;
   if (found.size() < 2) return "the fastest that fits";
-  const bool last = place + 1 == static_cast<int>(found.size());
-  const FoundLayout& mine = found[place];
-  const FoundLayout& other = found[last ? 0 : place + 1];
-  std::vector<std::string> parts;
-  AddDifference(mine.price.compute, other.price.compute, "compute", parts);
+  const bool last = index + 1 == static_cast<int>(found.size());
+  const FoundLayout& mine = found[index];
+  const FoundLayout& other = found[last ? 0 : index + 1];
+  std::vector<std::string> differences;
+  AddDifference(mine.price.compute, other.price.compute, "compute",
+                differences);
   AddDifference(mine.price.exposed, other.price.exposed,
-                "exposed communication", parts);
+                "exposed communication", differences);
   const int64_t bytes = other.memory_bytes() - mine.memory_bytes();
   if (bytes != 0) {
-    parts.push_back(
+    differences.push_back(
         absl::StrCat(BytesText(std::abs(static_cast<double>(bytes))),
                      bytes > 0 ? " less memory" : " more memory"));
   }
   const double difference = std::abs(other.price.seconds - mine.price.seconds);
   const double share = 100 * difference / mine.price.seconds;
   const std::string against =
-      last ? "the best" : absl::StrCat("layout ", place + 2);
+      last ? "the best" : absl::StrCat("layout ", index + 2);
   std::string text =
       share < 0.05
           ? absl::StrCat("as fast as ", against)
           : absl::StrFormat("%s (%.1f %%) %s than %s", SecondsText(difference),
                             share, last ? "slower" : "faster", against);
-  if (!parts.empty()) {
-    absl::StrAppend(&text, ": ", absl::StrJoin(parts, ", "));
+  if (!differences.empty()) {
+    absl::StrAppend(&text, ": ", absl::StrJoin(differences, ", "));
   }
   std::vector<std::string> rules;
   const std::string own = OwnRules(mine.rules, other.rules);
@@ -108,7 +110,7 @@ std::string SummaryText(const SearchResult& result) {
       result.restricted ? ", the scoped sections all or nothing" : "");
   if (!result.complete) {
     absl::StrAppend(&text, Count(first, "was", "were"),
-                    " lowered before the search was cut short: there may be "
+                    " lowered before the search ended early: there may be "
                     "better ones\n");
   } else if (static_cast<double>(first) < result.space) {
     absl::StrAppend(&text, Count(first, "was", "were"),
@@ -154,15 +156,15 @@ std::string SummaryText(const SearchResult& result) {
   return text;
 }
 
-std::string LayoutFileText(const SearchResult& result, int place,
+std::string LayoutFileText(const SearchResult& result, int index,
                            const SearchOptions& options) {
-  const FoundLayout& found = result.best[place];
+  const FoundLayout& found = result.best[index];
   const int64_t most = internal::MemoryLimitOf(options).bytes;
   const std::string limit =
       most > 0 ? absl::StrCat(" of ", BytesText(static_cast<double>(most)))
                : "";
   std::string text = absl::StrCat(
-      "# Layout ", place + 1, " of ", result.best.size(), " for mesh ",
+      "# Layout ", index + 1, " of ", result.best.size(), " for mesh ",
       found.mesh.ToString(), "\n#   step    ", SecondsText(found.price.seconds),
       ": compute ", SecondsText(found.price.compute),
       ", exposed communication ", SecondsText(found.price.exposed),
@@ -170,9 +172,9 @@ std::string LayoutFileText(const SearchResult& result, int place,
       limit, " per rank: variables ",
       BytesText(static_cast<double>(found.variable_bytes)), ", step ",
       BytesText(static_cast<double>(found.step_bytes)), "\n#   why     ",
-      WhyText(result, place), "\n");
+      WhyText(result, index), "\n");
   if (found.text.empty()) {
-    text += "# No rule: everything is replicated.\n";
+    text += "# No rule: all tensors are replicated.\n";
   }
   absl::StrAppend(&text, found.text);
   if (!options.budget.empty()) {

@@ -12,8 +12,9 @@
 namespace mtf::internal {
 namespace {
 
-// The dimensions of `wanted` that an axis may shard together with `shards`.
-DimSet AtRest(const Neighbours& neighbours, DimSet sharded, DimSet wanted) {
+// The dimensions of `wanted` that an axis may shard in addition to `sharded`.
+DimSet FreeDimensions(const Neighbours& neighbours, DimSet sharded,
+                      DimSet wanted) {
   wanted &= neighbours.dims & ~sharded;
   for (size_t i = 0; i < neighbours.clash.size(); ++i) {
     if ((sharded & neighbours.ruled) >> i & 1) wanted &= ~neighbours.clash[i];
@@ -21,8 +22,8 @@ DimSet AtRest(const Neighbours& neighbours, DimSet sharded, DimSet wanted) {
   return wanted;
 }
 
-// The largest sets of dimensions that one axis can shard in optimizer state.
-std::vector<DimSet> LargestOfState(const SearchSpace& space) {
+// The maximal sets of dimensions that one axis can shard in optimizer state.
+std::vector<DimSet> MaximalSetsOfState(const SearchSpace& space) {
   // The first group shards nothing in the default section.
   std::set<DimSet> sets;
   for (int r = space.groups[0]; r < space.groups[1]; ++r) {
@@ -45,9 +46,9 @@ class AllToAllLayouts {
       : dimensions_(dimensions),
         space_(space),
         bounds_(bounds),
-        states_(LargestOfState(space)) {}
+        states_(MaximalSetsOfState(space)) {}
 
-  // Appends the layouts whose default section is `shards`, except on the axes
+  // Appends the layouts whose default section is `sharded`, except on the axes
   // of an all-to-all.
   void Add(const std::vector<DimSet>& sharded) {
     constexpr int kMostAxes = 3;
@@ -93,8 +94,9 @@ class AllToAllLayouts {
     layouts_.push_back({layout, compute, bounds_.MemoryOf(layout)});
   }
 
-  // Appends `layout`, and the smallest layouts in which the axes of `which`
-  // also shard optimizer state, and optimizer state and parameters, at rest.
+  // Appends `layout`, the smallest layout in which the axes of `which` (bits)
+  // also shard optimizer state, and the smallest in which they shard parameters
+  // too.
   void AddSections(const AxisRoles& layout, size_t which, double compute) {
     Append(layout, compute);
     for (bool parameters : {false, true}) {
@@ -105,9 +107,11 @@ class AllToAllLayouts {
         for (size_t axis = 0; axis < smaller.axes.size(); ++axis) {
           if ((which >> axis & 1) == 0) continue;
           AxisRole& role = smaller.axes[axis];
-          role.optimizer = AtRest(dimensions_.optimizer, role.sharded, state);
+          role.optimizer =
+              FreeDimensions(dimensions_.optimizer, role.sharded, state);
           if (!parameters) continue;
-          role.parameters = AtRest(dimensions_.parameters, role.sharded, state);
+          role.parameters =
+              FreeDimensions(dimensions_.parameters, role.sharded, state);
         }
         const double memory = bounds_.MemoryOf(smaller);
         if (memory >= least) continue;
@@ -127,8 +131,8 @@ class AllToAllLayouts {
 };
 
 // The smallest layout of each default section, sharded outside of layers too.
-// Its bounds assume the same sharding inside of layers, so only layouts that
-// shard matmuls far are useful.
+// The bounds assume the same sharding inside of layers, so only layouts that
+// shard matmuls over most devices are useful.
 std::vector<LayoutToPrice> ShardOutside(
     const SearchSpace& space, const SearchBounds& bounds,
     const std::vector<MeshSearch::Default>& defaults) {
@@ -160,7 +164,7 @@ void PriceBySecondNames(const SearchContext& context,
   const std::vector<MeshSearch::Default> defaults = search.NearlyFastest();
   SearchFrontier& frontier = context.frontier;
   const auto price = [&](const std::vector<LayoutToPrice>& layouts) {
-    const auto found = PriceAll(context, space, layouts, search.Worst());
+    const auto found = PriceAll(context, space, layouts, search.SecondsLimit());
     for (size_t i = 0; i < layouts.size(); ++i) {
       if (!found[i].ok()) continue;  // not a legal layout
       ++frontier.result.by_second_names;
@@ -172,7 +176,7 @@ void PriceBySecondNames(const SearchContext& context,
     }
   };
 
-  constexpr size_t kMostOutside = 16, kBest = 2, kMostExchanged = 16;
+  constexpr size_t kMostOutside = 16, kBest = 2, kMostAllToAlls = 16;
   std::vector<LayoutToPrice> outside = ShardOutside(space, *bounds, defaults);
   const auto is_smaller = [](const LayoutToPrice& a, const LayoutToPrice& b) {
     return a.memory < b.memory;
@@ -181,27 +185,28 @@ void PriceBySecondNames(const SearchContext& context,
   if (outside.size() > kMostOutside) outside.resize(kMostOutside);
   price(outside);
 
-  AllToAllLayouts exchanger(dimensions, space, *bounds);
+  AllToAllLayouts all_to_all_layouts(dimensions, space, *bounds);
   for (const PricedLayout& candidate : frontier.Best(kBest)) {
-    if (candidate.space == &space) exchanger.AddNextTo(candidate.roles);
+    if (candidate.space == &space)
+      all_to_all_layouts.AddNextTo(candidate.roles);
   }
-  price(exchanger.Take());
+  price(all_to_all_layouts.Take());
   for (const MeshSearch::Default& found : defaults)
-    exchanger.Add(found.sharded);
-  std::vector<LayoutToPrice> exchanged = exchanger.Take();
-  std::stable_sort(exchanged.begin(), exchanged.end(),
+    all_to_all_layouts.Add(found.sharded);
+  std::vector<LayoutToPrice> candidates = all_to_all_layouts.Take();
+  std::stable_sort(candidates.begin(), candidates.end(),
                    [](const LayoutToPrice& a, const LayoutToPrice& b) {
                      return a.seconds < b.seconds;
                    });
-  // First those that fit, by compute time, then the smallest.
+  // First the layouts that may fit, by compute time, then the smallest.
   const auto too_large = std::stable_partition(
-      exchanged.begin(), exchanged.end(), [&](const LayoutToPrice& layout) {
+      candidates.begin(), candidates.end(), [&](const LayoutToPrice& layout) {
         return frontier.MayFit(layout.memory);
       });
-  std::stable_sort(too_large, exchanged.end(), is_smaller);
-  if (!frontier.Best(1).empty()) exchanged.erase(too_large, exchanged.end());
-  if (exchanged.size() > kMostExchanged) exchanged.resize(kMostExchanged);
-  price(exchanged);
+  std::stable_sort(too_large, candidates.end(), is_smaller);
+  if (!frontier.Best(1).empty()) candidates.erase(too_large, candidates.end());
+  if (candidates.size() > kMostAllToAlls) candidates.resize(kMostAllToAlls);
+  price(candidates);
 }
 
 }  // namespace mtf::internal

@@ -13,12 +13,12 @@ namespace mtf::internal {
 // Adds to the frontier of `context` neighbours of those layouts of `search`
 // that shard matmuls over most devices:
 //
-//   outside    dimensions sharded only outside of layers, wherever possible, in
-//              the smallest layouts: sequence parallelism
-//   exchanged  an InnerAllToAll over some of the axes, with optimizer state
-//   and
-//              parameters replicated or sharded as far as possible: all-to-all
-//              attention; over one axis also next to the best layouts found
+//   outside      dimensions are sharded only outside of layers, wherever
+//                possible, in the smallest layouts: sequence parallelism
+//   all-to-alls  an InnerAllToAll over some of the axes, with optimizer state
+//                and parameters replicated or sharded as far as possible:
+//                all-to-all attention; over one axis also as neighbours of the
+//                best layouts found
 //
 // Does nothing without bounds.
 void PriceBySecondNames(const SearchContext& context,

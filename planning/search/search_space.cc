@@ -35,14 +35,14 @@ absl::StatusOr<std::vector<std::string>> LargeDimensions(
                         : absl::StrCat("; did you mean \"", nearest, "\"?"),
         DetailLine("names", absl::StrJoin(names, ", "))));
   }
-  // A cut of one element leaves all devices but one without work.
+  // Sharding a dimension of size 1 leaves all devices but one without work.
   absl::flat_hash_set<std::string> large;
   for (const auto& operation : step.graph().operations()) {
     for (const Dimension& dim : operation->shape()) {
       if (dim.size > 1) large.insert(dim.name);
     }
   }
-  // Second names are sharded as the first are.
+  // Second names are sharded like the first names.
   absl::flat_hash_set<std::string> second;
   for (const auto& [name, first] : step.dimensions().second_names) {
     second.insert(name);
@@ -57,15 +57,19 @@ absl::StatusOr<std::vector<std::string>> LargeDimensions(
   }
   if (static_cast<int>(dimensions.size()) > kMostDimensions) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the graph has ", dimensions.size(), " dimensions to cut, more than ",
-        kMostDimensions, DetailLine("help", "name those that rules may cut")));
+        "the graph has ", dimensions.size(), " dimensions to shard, more than ",
+        kMostDimensions,
+        DetailLine(
+            "help",
+            "list the dimensions to search (SearchOptions::dimensions)")));
   }
   return dimensions;
 }
 
 // Whether the step lowers on one axis under these rules.
 bool Lowers(const SearchStep& step, const std::string& text) {
-  // Another layer changes nothing about which dimensions meet.
+  // A program with few layers has every combination of dimensions that one with
+  // all layers has.
   return step
       .Lower(*Mesh::Parse("axis:2"), text, step.Representatives()[0],
              {.last_pass = "emit_program"})
@@ -86,16 +90,16 @@ Neighbours FindNeighbours(const SearchStep& step,
         pairs.emplace_back(i, j);
     }
   }
-  std::vector<char> share(pairs.size());
+  std::vector<char> may_share(pairs.size());
   ParallelFor(pairs.size(), [&](size_t k) {
     const auto& [i, j] = pairs[k];
-    share[k] = Lowers(step, absl::StrCat(section, "\n", dimensions[i],
-                                         ":axis\n", dimensions[j], ":axis"))
-                   ? 1
-                   : 0;
+    may_share[k] = Lowers(step, absl::StrCat(section, "\n", dimensions[i],
+                                             ":axis\n", dimensions[j], ":axis"))
+                       ? 1
+                       : 0;
   });
   for (size_t k = 0; k < pairs.size(); ++k) {
-    if (share[k] != 0) continue;
+    if (may_share[k] != 0) continue;
     const auto& [i, j] = pairs[k];
     result.clash[i] |= Bit(j);
     result.clash[j] |= Bit(i);
@@ -106,15 +110,15 @@ Neighbours FindNeighbours(const SearchStep& step,
 std::vector<OuterSharding> FindOutside(
     const SearchStep& step, const std::vector<std::string>& dimensions) {
   std::vector<OuterSharding> outside(dimensions.size());
-  const auto place = [&](const std::string& name) {
+  const auto index_of = [&](const std::string& name) {
     return std::find(dimensions.begin(), dimensions.end(), name) -
            dimensions.begin();
   };
   const size_t count = dimensions.size();
   for (const auto& [second, first] : step.dimensions().second_names) {
-    // One that is searched by its own name stands for itself.
-    if (static_cast<size_t>(place(second)) < count) continue;
-    const size_t dim = static_cast<size_t>(place(first));
+    // A second name that is searched by its own name needs no such rule.
+    if (static_cast<size_t>(index_of(second)) < count) continue;
+    const size_t dim = static_cast<size_t>(index_of(first));
     if (dim < count) outside[dim].second_names.push_back(second);
   }
   for (size_t i = 0; i < count; ++i) {
@@ -133,11 +137,11 @@ std::vector<OuterSharding> FindOutside(
   return outside;
 }
 
-// Those that lower by themselves: what leaves is sharded nowhere together.
+// Returns the candidates whose rules lower.
 std::vector<InnerAllToAll> FindAllToAlls(
     const SearchStep& step, const std::vector<std::string>& dimensions) {
   const Graph& graph = step.graph();
-  // Second names by the dimension that they are in the end.
+  // A second name, and the dimension that its chain of first names ends in.
   struct Second {
     std::string name;
     int dim;
@@ -154,7 +158,7 @@ std::vector<InnerAllToAll> FindAllToAlls(
     if (found == dimensions.end()) continue;
     seconds.push_back({second, static_cast<int>(found - dimensions.begin())});
   }
-  const auto meet = [&](const std::string& a, const std::string& b) {
+  const auto occur_together = [&](const std::string& a, const std::string& b) {
     return std::any_of(graph.operations().begin(), graph.operations().end(),
                        [&](const auto& operation) {
                          return operation->shape().Contains(a) &&
@@ -167,7 +171,8 @@ std::vector<InnerAllToAll> FindAllToAlls(
     all_to_all.enters = enters.dim;
     all_to_all.second_name = enters.name;
     for (const Second& other : seconds) {
-      if (other.dim == enters.dim || !meet(enters.name, other.name)) continue;
+      if (other.dim == enters.dim || !occur_together(enters.name, other.name))
+        continue;
       all_to_all.leave |= Bit(other.dim);
       all_to_all.second_names.emplace_back(other.dim, other.name);
     }
@@ -203,8 +208,8 @@ DimSet DimensionsOfVariables(const Graph& graph,
   return set;
 }
 
-// SearchDimensions::minor and tiny. Where a dimension stands in every variable
-// where a larger one does and in no other, to cut the larger one does the same.
+// Finds SearchDimensions::minor and tiny. If a dimension occurs in the same
+// variables as a larger one, sharding the larger one has the same effect.
 void FindMinor(const Graph& graph, SearchDimensions& found) {
   const std::vector<std::string>& names = found.names;
   struct Use {
@@ -219,10 +224,10 @@ void FindMinor(const Graph& graph, SearchDimensions& found) {
                                              DTypeSize(variable.dtype));
     all += bytes;
     for (size_t i = 0; i < names.size(); ++i) {
-      const int place = variable.shape.Find(names[i]);
-      if (place < 0) continue;
+      const int index = variable.shape.Find(names[i]);
+      if (index < 0) continue;
       uses[i].variables.push_back(variable.id);
-      uses[i].size = variable.shape[place].size;
+      uses[i].size = variable.shape[index].size;
       uses[i].bytes += bytes;
     }
   }
@@ -238,11 +243,11 @@ void FindMinor(const Graph& graph, SearchDimensions& found) {
   }
 }
 
-// Appends every set of dimensions from `first` on that may be added to `set`
-// without meeting `fixed`; with `whole`, only those to which no more can be
-// added, and the empty one.
-void AddSets(const Neighbours& neighbours, DimSet fixed, bool whole, int first,
-             DimSet set, std::vector<DimSet>& sets) {
+// Appends `set` and its union with every set of dimensions from `first` on that
+// conflicts neither with `set` nor with `fixed`; if `only_maximal`, only the
+// sets that cannot be extended, and the empty one.
+void AddSets(const Neighbours& neighbours, DimSet fixed, bool only_maximal,
+             int first, DimSet set, std::vector<DimSet>& sets) {
   const int count = static_cast<int>(neighbours.clash.size());
   if (sets.size() > kMostRoles) return;
   bool maximal = true;
@@ -250,11 +255,11 @@ void AddSets(const Neighbours& neighbours, DimSet fixed, bool whole, int first,
     const bool free = (neighbours.dims & ~(set | fixed) & Bit(i)) != 0;
     maximal = maximal && !(free && neighbours.Fits(set | fixed, i));
   }
-  if (!whole || set == 0 || maximal) sets.push_back(set);
+  if (!only_maximal || set == 0 || maximal) sets.push_back(set);
   for (int i = first; i < count; ++i) {
     if ((neighbours.dims & ~fixed & Bit(i)) == 0) continue;
     if (!neighbours.Fits(set | fixed, i)) continue;
-    AddSets(neighbours, fixed, whole, i + 1, set | Bit(i), sets);
+    AddSets(neighbours, fixed, only_maximal, i + 1, set | Bit(i), sets);
   }
 }
 
@@ -280,8 +285,8 @@ void MakeRoles(const SearchDimensions& dimensions, bool restricted,
             optimizer);
     for (DimSet p : parameters) {
       for (DimSet o : optimizer) {
-        // An update works where its state is: a parameter that is sharded
-        // further would be gathered for it.
+        // An update runs on the shards of its state: a parameter that is
+        // sharded further would be gathered for it.
         if (restricted && p != 0 && p != (o & of_parameters.dims)) continue;
         if (space.roles.size() > kMostRoles) break;
         space.roles.push_back({set, p, o});
@@ -301,7 +306,7 @@ double SearchSpace::size() const {
   const double plain = static_cast<double>(
       std::count_if(roles.begin(), roles.end(),
                     [](const AxisRole& role) { return role.parameters == 0; }));
-  // Where parameters are gathered, that may be once or for each use.
+  // Sharded parameters may be gathered once or for each use.
   return 2 * layouts(all) - layouts(plain);
 }
 
@@ -315,7 +320,7 @@ absl::StatusOr<SearchDimensions> FindSearchDimensions(
   const DimSet all = count == kMostDimensions ? ~DimSet{0} : Bit(count) - 1;
   found.defaults = FindNeighbours(step, found.names, "", all);
   found.outside.resize(found.names.size());
-  // Who names the dimensions to cut wants rules for no others.
+  // A user who lists the dimensions wants rules for no others.
   if (options.dimensions.empty()) {
     found.outside = FindOutside(step, found.names);
     found.all_to_alls = FindAllToAlls(step, found.names);
@@ -326,7 +331,7 @@ absl::StatusOr<SearchDimensions> FindSearchDimensions(
   found.parameters =
       FindNeighbours(step, found.names, "[parameters]",
                      DimensionsOfVariables(graph, found.names, true, false));
-  // The arithmetic of an update has the dimensions of the parameters too.
+  // The operations of an update also have the dimensions of the parameters.
   found.optimizer =
       FindNeighbours(step, found.names, "[optimizer]",
                      DimensionsOfVariables(graph, found.names, true, true));
@@ -352,9 +357,11 @@ absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
   }
   if (space.roles.size() > kMostRoles) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "an axis could cut more than ", kMostRoles, " sets of dimensions",
+        "an axis could shard more than ", kMostRoles, " sets of dimensions",
         DetailLine("names", absl::StrJoin(space.dimensions, ", ")),
-        DetailLine("help", "name those that rules may cut")));
+        DetailLine(
+            "help",
+            "list the dimensions to search (SearchOptions::dimensions)")));
   }
   return space;
 }
@@ -379,7 +386,7 @@ void ShardOutside(int dim, AxisRole& role) {
 
 std::string RulesText(const SearchSpace& space, const AxisRoles& roles) {
   std::string text;
-  // The names of the axes of which `set` has the dimension.
+  // The names of the axes whose set (`set`) contains the dimension.
   const auto axes_of = [&](size_t dim, const auto& set) {
     std::vector<std::string> names;
     for (size_t i = 0; i < roles.axes.size(); ++i) {
@@ -408,27 +415,27 @@ std::string RulesText(const SearchSpace& space, const AxisRoles& roles) {
       text += rule(second, inside);
     }
   }
-  // What is exchanged: each second name with its axes there.
-  std::map<std::string, std::vector<std::string>> exchanged;
+  // The rules of all-to-alls: each second name with its axes inside of layers.
+  std::map<std::string, std::vector<std::string>> axes_inside;
   for (size_t e = 0; e < space.all_to_alls.size(); ++e) {
     const InnerAllToAll& all_to_all = space.all_to_alls[e];
-    const auto takes_part = [e](const AxisRole& role) {
+    const auto has_all_to_all = [e](const AxisRole& role) {
       return role.all_to_all == static_cast<int>(e);
     };
-    if (std::none_of(roles.axes.begin(), roles.axes.end(), takes_part)) {
+    if (std::none_of(roles.axes.begin(), roles.axes.end(), has_all_to_all)) {
       continue;
     }
     for (const auto& [dim, second] : all_to_all.second_names) {
-      exchanged[second] = axes_of(dim, [&](const AxisRole& role) {
-        return takes_part(role) ? DimSet{0} : role.sharded;
+      axes_inside[second] = axes_of(dim, [&](const AxisRole& role) {
+        return has_all_to_all(role) ? DimSet{0} : role.sharded;
       });
     }
-    exchanged[all_to_all.second_name] =
+    axes_inside[all_to_all.second_name] =
         axes_of(all_to_all.enters, [&](const AxisRole& role) {
-          return takes_part(role) ? Bit(all_to_all.enters) : role.sharded;
+          return has_all_to_all(role) ? Bit(all_to_all.enters) : role.sharded;
         });
   }
-  for (const auto& [second, axes] : exchanged) text += rule(second, axes);
+  for (const auto& [second, axes] : axes_inside) text += rule(second, axes);
   const auto add = [&](absl::string_view section, DimSet AxisRole::*set) {
     std::string rules;
     for (size_t dim = 0; dim < space.dimensions.size(); ++dim) {

@@ -19,29 +19,30 @@ namespace mtf::internal {
 // Bit i: dimension i of SearchDimensions::names.
 using DimSet = uint64_t;
 
-// Which dimensions may be sharded over one mesh axis together, in one section.
+// Which dimensions may be sharded together over one mesh axis, in one section.
 struct Neighbours {
   DimSet ruled = 0;           // dimensions that the section has rules for
   DimSet dims = 0;            // those of them that are searched
-  std::vector<DimSet> clash;  // by dimension: those it meets in an operation
+  std::vector<DimSet> clash;  // by dimension: those in the same operation
 
   bool Fits(DimSet set, int dim) const { return (clash[dim] & set) == 0; }
 };
 
-// Sharding of a dimension between layers only, as in sequence parallelism: its
-// second names, which it has inside of layers, keep their own axes.
+// Sharding of a dimension between layers only, as in sequence parallelism:
+// inside of layers the dimension has second names, which keep their own axes.
 struct OuterSharding {
   std::vector<std::string> second_names;  // empty: it has no second name
-  DimSet clash = 0;  // dimensions that cannot share its axis then
+  DimSet clash = 0;  // dimensions that cannot share its axis between layers
 };
 
-// One dimension takes over the axes of others inside of layers, by second names
-// of all of them: all-to-all attention shards heads in place of lengths.
+// Inside of layers one dimension is sharded over the axes of others, by second
+// names of all of them: all-to-all attention shards heads in place of lengths.
 struct InnerAllToAll {
-  int enters = 0;                                         // this dimension
-  std::string second_name;                                // its name there
-  DimSet leave = 0;                                       // replicated there
-  std::vector<std::pair<int, std::string>> second_names;  // and their names
+  int enters = 0;           // the dimension that is sharded inside of layers
+  std::string second_name;  // its name there
+  DimSet leave = 0;         // dimensions that are replicated inside of layers
+  // The dimensions of `leave`, with their names there.
+  std::vector<std::pair<int, std::string>> second_names;
 };
 
 // The dimensions of a step and their conflicts, for every mesh.
@@ -52,26 +53,27 @@ struct SearchDimensions {
   std::vector<OuterSharding> outside;  // by dimension
   std::vector<InnerAllToAll> all_to_alls;
   // Dimensions that a restricted space leaves out of the scoped sections: those
-  // that always occur with a larger one, as d_kv with heads, and those of less
-  // than 1 % of the stored bytes.
+  // that always occur together with a larger one, as d_kv with heads, and those
+  // of tensors with less than 1 % of the stored bytes.
   DimSet minor = 0;
-  // Dimensions of less than 0.1 % of the stored bytes: no scoped rule for them
-  // is tried.
+  // Dimensions of tensors with less than 0.1 % of the stored bytes: no scoped
+  // rule is tried for them.
   DimSet tiny = 0;
 };
 
-// Whether a model of so many layers has too many layouts to price all.
+// Whether a model of `num_layers` layers has too many layouts to price them
+// all.
 inline bool IsLarge(double layouts, int64_t num_layers,
                     const SearchOptions& options) {
   return layouts * static_cast<double>(num_layers) > options.full_space;
 }
 
-// Finds which dimensions may share an axis by lowering on two devices.
+// Finds which dimensions may share an axis, by lowering on two devices.
 absl::StatusOr<SearchDimensions> FindSearchDimensions(
     const SearchStep& step, const SearchOptions& options);
 
-// The dimensions sharded over one mesh axis. The scoped sections shard those of
-// the default section and their own.
+// The dimensions sharded over one mesh axis. A scoped section shards those of
+// the default section and its own.
 struct AxisRole {
   DimSet sharded = 0;  // by the default section
   DimSet parameters = 0;
@@ -83,7 +85,7 @@ struct AxisRole {
   // of a SearchSpace.
   int all_to_all = -1;
 
-  // Dimensions that rules of the default section name by their first name.
+  // Dimensions that the default section shards by their first name.
   DimSet by_first_name() const { return sharded | outside; }
   friend bool operator==(const AxisRole&, const AxisRole&) = default;
 };
@@ -94,14 +96,14 @@ struct SearchSpace {
   std::vector<std::string> dimensions;
   std::vector<OuterSharding> outside;  // by dimension
   std::vector<InnerAllToAll> all_to_alls;
-  // The roles that each axis may have. Grouped by AxisRole::sharded: those of
-  // group g are roles[groups[g]] to roles[groups[g + 1]].
+  // The roles that each axis may have, grouped by AxisRole::sharded: group g is
+  // roles[groups[g]] up to, but without, roles[groups[g + 1]].
   std::vector<AxisRole> roles;
   std::vector<int> groups;
   bool restricted = false;
 
   int num_groups() const { return static_cast<int>(groups.size()) - 1; }
-  double size() const;  // layouts
+  double size() const;  // number of layouts
 };
 
 absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
@@ -122,8 +124,8 @@ struct AxisRoles {
     }
     return false;
   }
-  // Whether any dimension is sharded differently inside and between layers, by
-  // its second names. False for all layouts of a SearchSpace.
+  // Whether any dimension is sharded differently inside of layers than between
+  // them, by its second names. False for all layouts of a SearchSpace.
   bool by_second_names() const {
     for (const AxisRole& role : axes) {
       if (role.outside != 0 || role.all_to_all >= 0) return true;
@@ -135,10 +137,10 @@ struct AxisRoles {
 
 AxisRoles RolesOf(const SearchSpace& space, const Roles& roles);
 
-// Whether `dim` can be sharded between layers over an axis of `role`.
+// Whether `dim` can be sharded between layers over an axis with this role.
 bool CanShardOutside(const std::vector<OuterSharding>& outside, int dim,
                      const AxisRole& role);
-// Shards it there. Parameters and optimizer state are sharded along.
+// Shards `dim` between layers, in parameters and in optimizer state.
 void ShardOutside(int dim, AxisRole& role);
 
 // The rules of a layout, a line each, with sections.

@@ -18,20 +18,21 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Sizes of messages whose best rate counts: no message has a better one.
+// Message sizes: the best rate of these bounds that of any message.
 constexpr int64_t kSizes[] = {int64_t{1} << 20, int64_t{1} << 24,
                               int64_t{1} << 28, int64_t{1} << 32,
                               int64_t{1} << 36};
 
-// What moves, as in LayoutTraffic, and how many bytes of it.
+// The fields of LayoutTraffic without its bytes, and the bytes by these.
 using TransferKey =
     std::tuple<DimSet, CollectiveKind, bool, bool, int64_t, uint64_t>;
 using TransferBytes = std::map<TransferKey, double>;
 
-// Which collectives nothing can hide: a kernel makes the operand, the next
-// kernel of the program reads the result, so between the two nothing computes.
-// Counts the places where that is so. What comes from a variable alone counts
-// for nothing: it may go ahead.
+// Finds the collectives that cannot overlap compute: one kernel computes the
+// operand and the next kernel of the program reads the result, so nothing
+// computes between the two. Adds to `stops` the number of kernels that wait.
+// Values derived from variables alone do not count: their collectives may start
+// earlier.
 std::vector<bool> FindWaits(const Program& program, double& stops) {
   const auto is_kernel = [](const Instruction& instruction) {
     switch (instruction.opcode) {
@@ -47,16 +48,17 @@ std::vector<bool> FindWaits(const Program& program, double& stops) {
     }
   };
   const int count = static_cast<int>(program.instructions.size());
-  const std::vector<bool> ahead = FindDerivedFromVariables(program);
+  const std::vector<bool> derived_from_variables =
+      FindDerivedFromVariables(program);
   std::vector<bool> waits(count, false);
-  // By value: the kernel that makes it, or the collective, through views.
+  // By value: the kernel or the collective that computes it, through views.
   std::vector<int> kernel(program.values.size(), -1),
       collective(program.values.size(), -1);
-  int last = -1;          // kernel so far
-  std::vector<int> open;  // collectives since then whose operand it made
+  int last = -1;          // the last kernel so far
+  std::vector<int> open;  // collectives after it whose operand it computed
   for (int i = 0; i < count; ++i) {
     const Instruction& instruction = program.instructions[i];
-    if (ahead[i]) continue;
+    if (derived_from_variables[i]) continue;
     if (is_kernel(instruction)) {
       bool stopped = false;
       for (int operand : instruction.operands) {
@@ -91,7 +93,7 @@ std::vector<bool> FindWaits(const Program& program, double& stops) {
 TransferBytes TransfersOf(const SearchStep& step, const Program& program,
                           const std::vector<std::string>& dimensions,
                           double& stops) {
-  TransferBytes moves;
+  TransferBytes transfers;
   const std::vector<bool> waits = FindWaits(program, stops);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
@@ -111,22 +113,24 @@ TransferBytes TransfersOf(const SearchStep& step, const Program& program,
     const int64_t bytes =
         LocalElements(program.grains, value.shape, value.layout) *
         DTypeSize(value.dtype);
-    moves[{dims, kind, step.IsOfOptimizer(name), waits[i], bytes,
-           NameKey(name)}] += static_cast<double>(bytes);
+    transfers[{dims, kind, step.IsOfOptimizer(name), waits[i], bytes,
+               NameKey(name)}] += static_cast<double>(bytes);
   }
-  return moves;
+  return transfers;
 }
 
-// Of the whole step, from what stands for it.
-RoleTraffic InOrder(const std::vector<TransferBytes>& moves,
-                    const std::vector<double>& stops, double place) {
+// Extrapolates the traffic of all layers from the representatives.
+RoleTraffic ExtrapolateTraffic(const std::vector<TransferBytes>& transfers,
+                               const std::vector<double>& stops,
+                               double position) {
   RoleTraffic traffic;
-  for (const auto& [move, bytes] : InLine(moves.front(), moves.back(), place)) {
-    const auto& [dims, kind, optimizer, waits, value, name] = move;
-    traffic.moves.push_back(
+  for (const auto& [key, bytes] :
+       Extrapolate(transfers.front(), transfers.back(), position)) {
+    const auto& [dims, kind, optimizer, waits, value, name] = key;
+    traffic.transfers.push_back(
         {dims, kind, optimizer, waits, value, name, std::max(0.0, bytes)});
   }
-  traffic.stops = stops.front() + place * (stops.back() - stops.front());
+  traffic.stops = stops.front() + position * (stops.back() - stops.front());
   return traffic;
 }
 
@@ -146,7 +150,7 @@ AxisTraffic AxisTrafficOf(const SearchStep& step, const SearchSpace& space,
   AxisTraffic traffic;
   traffic.repeated.resize(space.roles.size());
   traffic.once.resize(space.roles.size());
-  const double place = step.position();
+  const double position = step.position();
   ParallelFor(space.roles.size(), [&](size_t role) {
     const std::string rules = RulesText(alone, {{space.roles[role]}});
     std::vector<TransferBytes> once, repeated;
@@ -156,24 +160,25 @@ AxisTraffic AxisTrafficOf(const SearchStep& step, const SearchSpace& space,
       repeated.emplace_back();
       stops_once.push_back(0);
       stops_repeated.push_back(0);
-      const auto moves = [&](const Program& lowered, double& stops) {
+      const auto transfers = [&](const Program& lowered, double& stops) {
         return TransfersOf(step, lowered, space.dimensions, stops);
       };
-      // Before collectives are bucketed: each value still stands alone.
+      // Stops before collectives are bucketed: each value still has its own.
       LowerOptions options = {.last_pass = "regather_parameters"};
       options.after_pass = [&](absl::string_view pass, const Program& lowered) {
         if (pass == "remove_trivial_collectives") {
-          once.back() = moves(lowered, stops_once.back());
+          once.back() = transfers(lowered, stops_once.back());
         } else if (pass == "regather_parameters") {
-          repeated.back() = moves(lowered, stops_repeated.back());
+          repeated.back() = transfers(lowered, stops_repeated.back());
         }
       };
-      // One that does not lower moves nothing, and is reported when it is
-      // priced.
+      // A role that does not lower has no transfers. Its error is reported when
+      // it is priced.
       if (!step.Lower(alone.mesh, rules, few, options).ok()) continue;
     }
-    traffic.once[role] = InOrder(once, stops_once, place);
-    traffic.repeated[role] = InOrder(repeated, stops_repeated, place);
+    traffic.once[role] = ExtrapolateTraffic(once, stops_once, position);
+    traffic.repeated[role] =
+        ExtrapolateTraffic(repeated, stops_repeated, position);
   });
   return traffic;
 }
@@ -242,8 +247,8 @@ double CollectiveTimes::Seconds(CollectiveKind kind, size_t axis, size_t set,
       return prices_.collective(kind, space_.mesh, axes, all);
     };
     double least = seconds(size);
-    // Reductions go together in calls of up to some hundred MiB: then this one
-    // takes what is left when the others are paid for.
+    // Reductions are bucketed into calls of up to some hundred MiB. Then this
+    // one adds the time of the call minus that of the others at their rate.
     for (int64_t all = size + size / 4 + 1;
          IsReduction(kind) && all < int64_t{1} << 30; all += all / 4 + 1) {
       least = std::min(least,
@@ -271,11 +276,11 @@ bool AreAlike(const SearchSpace& space, const SearchPrices& prices, int a,
     return false;
   }
   for (size_t group = 1; group < size_t{1} << count; ++group) {
-    AxisList axes, traded;
+    AxisList axes, swapped;
     for (int i = 0; i < count; ++i) {
       if ((group >> i & 1) == 0) continue;
       axes.push_back(space.axes[i]);
-      traded.push_back(space.axes[i == a ? b : i == b ? a : i]);
+      swapped.push_back(space.axes[i == a ? b : i == b ? a : i]);
     }
     for (int kind = 0; kind < kNumCollectiveKinds; ++kind) {
       for (int64_t size : kSizes) {
@@ -283,7 +288,7 @@ bool AreAlike(const SearchSpace& space, const SearchPrices& prices, int a,
           return prices.collective(static_cast<CollectiveKind>(kind), mesh,
                                    list, size);
         };
-        if (of(axes) != of(traded)) return false;
+        if (of(axes) != of(swapped)) return false;
       }
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes that collectives over one mesh axis transfer in any case, whatever
-// the other axes do: input of SearchBounds.
+// The bytes that collectives over one mesh axis transfer whatever the other
+// axes do: input of SearchBounds.
 #ifndef PLANNING_SEARCH_SEARCH_TRAFFIC_H_
 #define PLANNING_SEARCH_SEARCH_TRAFFIC_H_
 
@@ -19,37 +19,40 @@
 
 namespace mtf::internal {
 
-// Values of equal dimensions that one kind of collective moves in a step.
+// Values with the same dimensions that one kind of collective transfers in a
+// step.
 struct LayoutTraffic {
   DimSet dims;
   CollectiveKind kind;
-  bool optimizer;  // by operations of the optimizer
-  bool waits;      // compute waits for it
+  bool optimizer;  // the operation belongs to the optimizer
+  bool waits;      // compute waits for the collective
   int64_t value;   // bytes of one value
   uint64_t name;   // NameKey of the operation
-  double bytes;    // of all
+  double bytes;    // bytes of all values
 };
 
-// Whether several may be joined into one call (bucket_all_reduces.h).
+// Whether several collectives may be bucketed into one call
+// (bucket_all_reduces.h).
 bool IsReduction(CollectiveKind kind);
 
 struct RoleTraffic {
-  std::vector<LayoutTraffic> moves;  // in order of dimensions
-  double stops = 0;                  // how often compute waits
+  std::vector<LayoutTraffic> transfers;  // in order of dimensions
+  double stops = 0;                      // number of times that compute waits
 };
 
-// By role of one axis: with parameters gathered for each use, and gathered
-// once.
+// The traffic of each role of one axis: with parameters gathered for each use
+// (`repeated`), and gathered once.
 struct AxisTraffic {
   std::vector<RoleTraffic> repeated, once;
 };
 
-// The transfers of each role of an axis of `size` devices that is the only
-// axis. A pure function of its arguments; a role that does not lower has none.
+// The transfers of each role of an axis with `size` devices that is the only
+// axis. A pure function of its arguments. A role that does not lower has no
+// transfers.
 AxisTraffic AxisTrafficOf(const SearchStep& step, const SearchSpace& space,
                           int64_t size);
 
-// AxisTrafficOf for the meshes of one search, each computed once.
+// Caches AxisTrafficOf for the meshes of one search.
 class TrafficTable {
  public:
   const AxisTraffic& Get(const SearchStep& step, const SearchSpace& space,
@@ -60,23 +63,23 @@ class TrafficTable {
   std::map<std::pair<int64_t, bool>, AxisTraffic> known_;
 };
 
-// Lower bounds on the seconds of collectives on a mesh, by kind, index of an
-// axis in space.axes and set of axes: the minimum over all groups within the
-// set that contain the axis.
+// Lower bounds on the seconds of collectives on a mesh, by kind, by axis (index
+// in space.axes) and by a set of axes: the minimum over all subsets that
+// contain the axis.
 class CollectiveTimes {
  public:
-  // Both must outlive the object.
+  // The arguments must outlive the object.
   CollectiveTimes(const SearchSpace& space, const SearchPrices& prices);
 
-  // Seconds of a byte, over all sizes of messages.
+  // Seconds per byte, the least of all message sizes.
   double Rate(CollectiveKind kind, size_t axis, size_t set) const {
     return rates_[static_cast<size_t>(kind)][axis][set];
   }
-  // Seconds of a collective of so many bytes, to which others may be joined
-  // that count by their rate.
+  // Seconds of a collective of `bytes` bytes. It may be bucketed with others,
+  // which count by their rate.
   double Seconds(CollectiveKind kind, size_t axis, size_t set,
                  double bytes) const;
-  // The least seconds of any collective that the axis takes part in.
+  // The least seconds of any collective over the axis.
   double Latency(size_t axis) const { return latencies_[axis]; }
 
  private:
@@ -86,11 +89,11 @@ class CollectiveTimes {
   const SearchPrices& prices_;
   std::vector<std::vector<std::vector<double>>> rates_;
   std::vector<double> latencies_;
-  // Results of Seconds, by kind, group and bytes.
+  // Cached results of Seconds, by kind, axes and bytes.
   mutable absl::flat_hash_map<std::tuple<int, size_t, int64_t>, double> known_;
 };
 
-// The least seconds of a byte that a kernel copies.
+// The least seconds per byte of a kernel that copies.
 double CopyRate(const SearchPrices& prices);
 
 // Whether two axes of space.axes have the same size and speed, alone and in

@@ -12,7 +12,7 @@
 namespace mtf::internal {
 namespace {
 
-// Fills in the amounts of one program.
+// Counts the work of one program.
 class WorkloadCounter {
  public:
   WorkloadCounter(const SearchStep& step, const Program& program,
@@ -27,7 +27,7 @@ class WorkloadCounter {
     for (const AttentionGroup& attention : plan.attention) {
       for (int member : attention.forward) fused_[member] = true;
       for (int member : attention.backward) fused_[member] = true;
-      // What stands there then is smaller.
+      // Fused attention stores a smaller tensor in position of the weights.
       inside_[attention.weights] = true;
     }
   }
@@ -58,7 +58,7 @@ class WorkloadCounter {
     return static_cast<double>(program_.values[value].shape.num_elements() *
                                DTypeSize(program_.values[value].dtype));
   }
-  // Those dimensions of `in` that stand in `both` and not in `without`, where
+  // The dimensions of `in` that are also in `both` and not in `without`, where
   // these are given.
   Sizes SizesOf(const Shape& in, const Shape* both = nullptr,
                 const Shape* without = nullptr) const {
@@ -98,25 +98,28 @@ class WorkloadCounter {
     }
   }
 
-  // Bytes that elementwise kernels read and write, fused as far as can be.
+  // Bytes that elementwise kernels read and write if they are fused as far as
+  // possible.
   void AddKernels() {
     std::vector<int> kernels = FindFusedKernels(program_, fused_).kernel;
-    // The epilogue of a product may cost nothing besides it.
+    // An epilogue may take no time beyond that of its einsum.
     for (int& kernel : kernels) {
       if (kernel >= 0 &&
           program_.instructions[kernel].opcode == Opcode::kEinsum) {
         kernel = -1;
       }
     }
-    // By value: its kernel, and whether another reads it.
-    std::vector<int> maker(program_.values.size(), -1);
-    std::vector<bool> leaves(program_.values.size(), false);
+    // By value: the kernel that computes it, and whether another kernel reads
+    // it.
+    std::vector<int> producer_kernel(program_.values.size(), -1);
+    std::vector<bool> is_read_outside(program_.values.size(), false);
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       for (int value : program_.instructions[i].operands) {
-        if (maker[value] != kernels[i] || kernels[i] < 0) leaves[value] = true;
+        if (producer_kernel[value] != kernels[i] || kernels[i] < 0)
+          is_read_outside[value] = true;
       }
       for (int value : program_.instructions[i].results) {
-        maker[value] = kernels[i];
+        producer_kernel[value] = kernels[i];
       }
     }
     std::set<DimSet> variables;
@@ -131,19 +134,19 @@ class WorkloadCounter {
       launched.insert(kernels[i]);
       const auto add = [&](int value) {
         const Sizes sizes = SizesOf(program_.values[value].shape);
-        // A cast of a parameter or of a gradient may work on the shard at rest.
-        Amount& maps = Updates(instruction) ? workload_.update_maps
-                       : variables.contains(DimsOf(sizes))
-                           ? workload_.parameter_maps
-                           : workload_.maps;
+        // A cast of a parameter or of a gradient may run on the stored shard.
+        BytesByDims& maps = Updates(instruction) ? workload_.update_maps
+                            : variables.contains(DimsOf(sizes))
+                                ? workload_.parameter_maps
+                                : workload_.maps;
         maps[sizes] += BytesOf(value);
       };
       for (int value : instruction.operands) {
-        if (maker[value] == kernels[i]) continue;
+        if (producer_kernel[value] == kernels[i]) continue;
         if (read.insert({kernels[i], value}).second) add(value);
       }
       for (int value : instruction.results) {
-        if (leaves[value]) add(value);
+        if (is_read_outside[value]) add(value);
       }
     }
     workload_.kernels = static_cast<double>(launched.size());
@@ -152,15 +155,15 @@ class WorkloadCounter {
   void AddVariables() {
     for (const VariableInfo& variable : step_.graph().variables()) {
       if (program_.FindVariable(variable.name) == nullptr) continue;
-      Amount& bytes = variable.kind == VariableKind::kParameter
-                          ? workload_.parameters
-                          : workload_.states;
+      BytesByDims& bytes = variable.kind == VariableKind::kParameter
+                               ? workload_.parameters
+                               : workload_.states;
       bytes[SizesOf(variable.shape)] += static_cast<double>(
           variable.shape.num_elements() * DTypeSize(variable.dtype));
     }
   }
 
-  // Whether a value is a variable, or nothing but casts of one.
+  // Whether a value is a variable or a cast of one.
   bool IsOfVariable(int value, const std::vector<int>& producers) const {
     while (producers[value] >= 0) {
       const Instruction& producer = program_.instructions[producers[value]];
@@ -173,19 +176,20 @@ class WorkloadCounter {
     return false;
   }
 
-  // Values from the place that made them to their last reader; a reshape may be
-  // the same memory, which then is sharded by what shards one or the other.
-  // Gradients are left out, which the optimizer's shards may cut as soon as
-  // they are made, and casts of parameters: of those that rest in shards none
-  // waits.
+  // Sums values over their lifetimes, from the producer to the last reader. A
+  // reshape may share the memory of its operand, which then is sharded by the
+  // axes of the dimensions of either. Gradients are left out, because they may
+  // be reduced to the shards of the optimizer as soon as they are computed, and
+  // so are casts of parameters, because those of sharded parameters need not be
+  // kept.
   void AddSaved() {
     const std::vector<int> producers = FindProducers(program_);
-    struct Life {
+    struct Lifetime {
       std::set<std::pair<int, int64_t>> sizes;
       int begin = -1, end = -1;
-      bool is_gradient = false;  // what the optimizer reads
+      bool is_gradient = false;  // the optimizer reads it
     };
-    std::map<int, Life> lives;
+    std::map<int, Lifetime> lifetimes;
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       if (program_.instructions[i].opcode == Opcode::kReshape) continue;
       for (int value : program_.instructions[i].operands) {
@@ -201,53 +205,54 @@ class WorkloadCounter {
             IsOfVariable(value, producers)) {
           continue;
         }
-        Life& life = lives[value];
-        life.sizes.insert(sizes.begin(), sizes.end());
-        life.begin = producers[value];
-        life.end = static_cast<int>(i);
-        life.is_gradient =
-            life.is_gradient || Updates(program_.instructions[i]);
+        Lifetime& lifetime = lifetimes[value];
+        lifetime.sizes.insert(sizes.begin(), sizes.end());
+        lifetime.begin = producers[value];
+        lifetime.end = static_cast<int>(i);
+        lifetime.is_gradient =
+            lifetime.is_gradient || Updates(program_.instructions[i]);
       }
     }
-    std::vector<double> held(program_.instructions.size() + 1, 0);
-    for (const auto& [value, life] : lives) {
-      if (life.is_gradient) continue;
-      held[life.begin] += BytesOf(value);
-      held[life.end] -= BytesOf(value);
+    std::vector<double> change(program_.instructions.size() + 1, 0);
+    for (const auto& [value, lifetime] : lifetimes) {
+      if (lifetime.is_gradient) continue;
+      change[lifetime.begin] += BytesOf(value);
+      change[lifetime.end] -= BytesOf(value);
     }
-    double sum = 0, most = -1;
-    int place = 0;
-    for (size_t i = 0; i < held.size(); ++i) {
-      sum += held[i];
-      if (sum > most) {
-        most = sum;
-        place = static_cast<int>(i);
+    double live_bytes = 0, peak_bytes = -1;
+    int peak = 0;
+    for (size_t i = 0; i < change.size(); ++i) {
+      live_bytes += change[i];
+      if (live_bytes > peak_bytes) {
+        peak_bytes = live_bytes;
+        peak = static_cast<int>(i);
       }
     }
-    for (const auto& [value, life] : lives) {
-      if (life.begin <= place && place < life.end && !life.is_gradient) {
-        workload_.saved[Sizes(life.sizes.begin(), life.sizes.end())] +=
+    for (const auto& [value, lifetime] : lifetimes) {
+      if (lifetime.begin <= peak && peak < lifetime.end &&
+          !lifetime.is_gradient) {
+        workload_.saved[Sizes(lifetime.sizes.begin(), lifetime.sizes.end())] +=
             BytesOf(value);
       }
     }
-    AddKept(place);
+    AddKept(peak);
   }
 
-  // `place` is where most is held.
-  void AddKept(int place) {
+  // `peak`: the instruction with the most live bytes.
+  void AddKept(int peak) {
     struct Reads {
-      int variable = -1;  // its value as it was read
+      int variable = -1;  // the value that kReadVariable defines
       int bytes = 0;      // of an element in the narrowest dtype
-      bool before = false, behind = false;
+      bool before = false, after = false;
     };
     std::map<int, Reads> all;
     std::vector<int> variable(program_.values.size(), -1);
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
       if (instruction.opcode == Opcode::kReadVariable) {
-        const ProgramVariable* of =
+        const ProgramVariable* program_variable =
             program_.FindVariable(instruction.Get<NameAttributes>().name);
-        if (of->section == RuleSection::kParameters) {
+        if (program_variable->section == RuleSection::kParameters) {
           variable[instruction.results[0]] = instruction.results[0];
         }
         continue;
@@ -265,11 +270,11 @@ class WorkloadCounter {
         const int bytes =
             static_cast<int>(DTypeSize(program_.values[operand].dtype));
         reads.bytes = reads.bytes == 0 ? bytes : std::min(reads.bytes, bytes);
-        (static_cast<int>(i) <= place ? reads.before : reads.behind) = true;
+        (static_cast<int>(i) <= peak ? reads.before : reads.after) = true;
       }
     }
     for (const auto& [value, reads] : all) {
-      if (!reads.before || !reads.behind) continue;
+      if (!reads.before || !reads.after) continue;
       const Shape& shape = program_.values[value].shape;
       workload_.kept[SizesOf(shape)] +=
           static_cast<double>(shape.num_elements() * reads.bytes);
@@ -280,7 +285,7 @@ class WorkloadCounter {
   const Program& program_;
   const std::vector<std::string>& dimensions_;
   std::vector<bool> fused_;   // instructions of fused attention
-  std::vector<bool> inside_;  // values that the plan has no memory for
+  std::vector<bool> inside_;  // values for which the plan has no memory
   WorkloadSummary workload_;
 };
 
@@ -288,8 +293,8 @@ class WorkloadCounter {
 
 DimSet DimsOf(const Sizes& sizes) {
   DimSet set = 0;
-  for (const auto& [place, size] : sizes) {
-    if (place >= 0) set |= DimSet{1} << place;
+  for (const auto& [dim, size] : sizes) {
+    if (dim >= 0) set |= DimSet{1} << dim;
   }
   return set;
 }
@@ -303,25 +308,25 @@ WorkloadSummary SummarizeProgram(const SearchStep& step, const Program& program,
 absl::StatusOr<WorkloadSummary> SummarizeStep(
     const SearchStep& step, const std::vector<std::string>& dimensions,
     const SearchPrices& prices) {
-  std::vector<WorkloadSummary> parts;
+  std::vector<WorkloadSummary> summaries;
   for (const FewLayers* few : step.Representatives()) {
     MTF_ASSIGN_OR_RETURN(
         Program lowered,
         step.Lower(Mesh(), "", few, {.last_pass = prices.LastPass()}));
     const MachinePlan plan = prices.Plan(lowered);
-    parts.push_back(SummarizeProgram(step, lowered, plan, dimensions));
+    summaries.push_back(SummarizeProgram(step, lowered, plan, dimensions));
   }
-  const double place = step.position();
-  const WorkloadSummary &low = parts.front(), &high = parts.back();
+  const double position = step.position();
+  const WorkloadSummary &low = summaries.front(), &high = summaries.back();
   WorkloadSummary all;
-  all.matmuls = InLine(low.matmuls, high.matmuls, place);
-  all.kernels = low.kernels + place * (high.kernels - low.kernels);
-  for (Amount WorkloadSummary::*amount :
+  all.matmuls = Extrapolate(low.matmuls, high.matmuls, position);
+  all.kernels = low.kernels + position * (high.kernels - low.kernels);
+  for (BytesByDims WorkloadSummary::*field :
        {&WorkloadSummary::maps, &WorkloadSummary::update_maps,
         &WorkloadSummary::parameter_maps, &WorkloadSummary::parameters,
         &WorkloadSummary::states, &WorkloadSummary::saved,
         &WorkloadSummary::kept}) {
-    all.*amount = InLine(low.*amount, high.*amount, place);
+    all.*field = Extrapolate(low.*field, high.*field, position);
   }
   return all;
 }

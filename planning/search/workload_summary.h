@@ -25,44 +25,47 @@ using Sizes = std::vector<std::pair<int, int64_t>>;
 DimSet DimsOf(const Sizes& sizes);
 // A matmul: the dimensions of its batch, m, n and k.
 using Matmul = std::tuple<DType, Sizes, Sizes, Sizes, Sizes>;
-// Bytes of values by their dimensions.
-using Amount = std::map<Sizes, double>;
+// Bytes of values, by their dimensions.
+using BytesByDims = std::map<Sizes, double>;
 
 struct WorkloadSummary {
   std::map<Matmul, double> matmuls;  // how many
-  // Bytes that kernels read and write; those of the update, and of the size of
-  // a parameter, apart.
-  Amount maps, update_maps, parameter_maps;
+  // Bytes that kernels read and write: of activations, of the update, and of
+  // tensors with the dimensions of a parameter.
+  BytesByDims maps, update_maps, parameter_maps;
   double kernels = 0;  // how many
-  Amount parameters, states;
-  // At the peak of memory, which is between forward and backward pass: values
-  // computed before it and read after it.
-  Amount saved;
-  // Parameters that are read before and after the peak, in the narrowest dtype
-  // that they are read in: also in memory there if gathered parameters are
-  // kept.
-  Amount kept;
+  BytesByDims parameters, states;
+  // Values that are live at the peak of memory, which is between the forward
+  // and the backward pass: computed before it and read after it.
+  BytesByDims saved;
+  // Parameters that are read both before and after the peak, in the narrowest
+  // dtype in which they are read. They are live at the peak too if gathered
+  // parameters are kept.
+  BytesByDims kept;
 };
 
-// Summarizes a program that was lowered and planned for one device. Of fused
-// attention only inputs and outputs count, because a layout may leave it fused.
+// Summarizes a program that was lowered and planned for one device. Only the
+// inputs and outputs of fused attention count, because a layout may leave it
+// fused.
 WorkloadSummary SummarizeProgram(const SearchStep& step, const Program& program,
                                  const MachinePlan& plan,
                                  const std::vector<std::string>& dimensions);
 
-// Summarizes the whole step; a deep one by a line through its few layers, since
-// each layer adds the same.
+// Summarizes the step. A deep step is extrapolated linearly from two programs
+// with few layers, since each layer adds the same.
 absl::StatusOr<WorkloadSummary> SummarizeStep(
     const SearchStep& step, const std::vector<std::string>& dimensions,
     const SearchPrices& prices = {});
 
-// Extrapolates values that grow linearly with the number of layers.
+// Extrapolates values that grow linearly with the number of layers to
+// `position` on the line through `low` (0) and `high` (1).
 template <class Key>
-std::map<Key, double> InLine(const std::map<Key, double>& low,
-                             const std::map<Key, double>& high, double place) {
+std::map<Key, double> Extrapolate(const std::map<Key, double>& low,
+                                  const std::map<Key, double>& high,
+                                  double position) {
   std::map<Key, double> result;
-  for (const auto& [key, amount] : low) result[key] = (1 - place) * amount;
-  for (const auto& [key, amount] : high) result[key] += place * amount;
+  for (const auto& [key, value] : low) result[key] = (1 - position) * value;
+  for (const auto& [key, value] : high) result[key] += position * value;
   return result;
 }
 

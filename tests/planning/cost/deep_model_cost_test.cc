@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: optimised only (large models)
 //
-// What is told of a change of rules from few layers is what all layers cost:
-// every change that is tried, of models of many sizes, presets and meshes.
+// The cost of a change of rules that is computed from few layers equals that of
+// all layers, for every change of models of many sizes, presets and meshes.
 #include "planning/cost/deep_model_cost.h"
 
 #include <random>
@@ -41,30 +41,31 @@ bool ExpectFewTellAll(const Graph& graph, const Targets& targets,
   EXPECT_EQ(all->changes.size(), few->changes.size());
   if (all->changes.size() != few->changes.size()) return false;
   for (size_t i = 0; i < all->changes.size(); ++i) {
-    const RuleChange &exact = all->changes[i], &told = few->changes[i];
+    const RuleChange &exact = all->changes[i], &from_few = few->changes[i];
     SCOPED_TRACE(exact.edit);
-    EXPECT_EQ(exact.layout, told.layout);
-    EXPECT_FALSE(told.estimated);
-    EXPECT_EQ(exact.cost.wire_bytes, told.cost.wire_bytes);
-    EXPECT_NEAR(exact.cost.seconds, told.cost.seconds,
+    EXPECT_EQ(exact.layout, from_few.layout);
+    EXPECT_FALSE(from_few.estimated);
+    EXPECT_EQ(exact.cost.wire_bytes, from_few.cost.wire_bytes);
+    EXPECT_NEAR(exact.cost.seconds, from_few.cost.seconds,
                 1e-5 * exact.cost.seconds);
-    EXPECT_EQ(exact.memory.parameters, told.memory.parameters);
-    EXPECT_EQ(exact.memory.optimizer_state, told.memory.optimizer_state);
+    EXPECT_EQ(exact.memory.parameters, from_few.memory.parameters);
+    EXPECT_EQ(exact.memory.optimizer_state, from_few.memory.optimizer_state);
     const double tensors =
         static_cast<double>(exact.memory.total() - exact.memory.unused);
-    EXPECT_NEAR(tensors,
-                static_cast<double>(told.memory.total() - told.memory.unused),
-                1e-5 * tensors);
-    // What is left unused between tensors may be one part in 64 on either side.
+    EXPECT_NEAR(
+        tensors,
+        static_cast<double>(from_few.memory.total() - from_few.memory.unused),
+        1e-5 * tensors);
+    // Unused memory between tensors may be up to 1/64 for either.
     EXPECT_NEAR(static_cast<double>(exact.cost.memory_bytes),
-                static_cast<double>(told.cost.memory_bytes), tensors / 64);
+                static_cast<double>(from_few.cost.memory_bytes), tensors / 64);
   }
   for (size_t i = 0; i < all->collectives.size(); ++i) {
     const ExplainedCollective &exact = all->collectives[i],
-                              &told = few->collectives[i];
-    EXPECT_EQ(exact.change, told.change) << exact.tensor;
-    EXPECT_EQ(exact.no_change, told.no_change) << exact.tensor;
-    EXPECT_EQ(exact.instead, told.instead) << exact.tensor;
+                              &from_few = few->collectives[i];
+    EXPECT_EQ(exact.change, from_few.change) << exact.tensor;
+    EXPECT_EQ(exact.no_change, from_few.no_change) << exact.tensor;
+    EXPECT_EQ(exact.instead, from_few.instead) << exact.tensor;
   }
   return few->changes_note != "";
 }
@@ -81,8 +82,8 @@ struct Case {
 };
 
 // Sizes from a layer of a few hundred weights to one of GPT-3, so that gathers
-// go ahead by less than a layer and by many, and calls join sums of many layers
-// or parts of one.
+// start ahead by less than a layer or by many, and buckets hold the sums of
+// many layers or of less than one.
 Case MakeCase(uint64_t seed) {
   std::mt19937_64 numbers(seed * 0x9e3779b97f4a7c15u + 3);
   Case c;
@@ -130,10 +131,10 @@ TEST_P(DeepCostOfRandomModels, IsThatOfAllLayers) {
                    c.mesh, *LayoutRules::Preset(c.preset));
 }
 
-// GPT-2 350M, of whose layers three times 64 MiB of bf16 gradients are eight,
-// and whose head is gathered ahead over the bytes of four layers; half of 48
-// layers tell of all.
-TEST(DeepCost, OfSumsAndGathersOfSeveralLayersIsToldFromSeveral) {
+// GPT-2 350M: eight layers have three times 64 MiB of bf16 gradients, and the
+// head is gathered ahead over the bytes of four layers. Half of 48 layers
+// determine the cost of all.
+TEST(DeepCost, SumsAndGathersOfSeveralLayersNeedSeveralLayers) {
   const TransformerSizes sizes = {48, 64,   1024,  1024,     16,
                                   64, 4096, 50257, kBFloat16};
   Graph graph;
@@ -148,9 +149,10 @@ TEST(DeepCost, OfSumsAndGathersOfSeveralLayersIsToldFromSeveral) {
   }
 }
 
-// A norm of all gradients goes into every update; an optimizer may go through
-// the layers from the last to the first; dropout and experts are in layers too.
-TEST(DeepCost, OfOtherStepsIsThatOfAllLayers) {
+// The norm of all gradients is an input of every update; an optimizer may
+// update the layers from the last to the first; layers may have dropout and
+// experts.
+TEST(DeepCost, OtherStepsCostWhatAllLayersCost) {
   const Mesh mesh = *Mesh::Parse("data:8");
   const LayoutRules data = *LayoutRules::Parse(gpt_layouts::kData, ""),
                     zero1 = *LayoutRules::Parse(gpt_layouts::kZero1, ""),
@@ -199,8 +201,8 @@ TEST(DeepCost, OfOtherStepsIsThatOfAllLayers) {
   }
 }
 
-// Layers whose sums are full once in some eighty of them.
-TEST(DeepCost, OfAGraphTooLargeToLowerForEachChangeIsAnEstimate) {
+// A bucket holds the sums of some eighty layers.
+TEST(DeepCost, IsEstimatedForAGraphTooLargeToLowerForEachChange) {
   Graph graph;
   const Transformer model = BuildTransformer(
       graph,

@@ -217,13 +217,13 @@ TEST(PublishedFit, AssumedNumbersHardlyMatter) {
       const std::string changed = absl::StrReplaceAll(text, {{line, other}});
       ASSERT_NE(changed, text) << line;
       const Fitted numbers = Fit(changed, fitted, kStart);
-      double sum = 0, worst = 0;
+      double sum = 0, largest_error = 0;
       for (double error : checked.Errors(WithNumbers(changed, numbers))) {
         sum += std::abs(error);
-        worst = std::max(worst, std::abs(error));
+        largest_error = std::max(largest_error, std::abs(error));
       }
       EXPECT_LT(sum / 5, 0.05) << other;
-      EXPECT_LT(worst, 0.10) << other;
+      EXPECT_LT(largest_error, 0.10) << other;
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which layers of a graph repeat themselves, and what is lowered of them.
+// Equal layers of a graph, and lowering a few of them.
 #include "planning/cost/repeated_layers.h"
 
 #include <string>
@@ -45,7 +45,7 @@ TEST(RepeatedLayers, EqualLayersAreOneRun) {
   EXPECT_GE(layers.repeats(0), 6);
 }
 
-TEST(RepeatedLayers, EveryOtherLayerMayBeAnother) {
+TEST(RepeatedLayers, PeriodMayBeTwoLayers) {
   Graph graph;
   BuildStack(graph, "trtrtrtrtrtr");
   ASSERT_OK(graph.status());
@@ -119,8 +119,8 @@ TEST(RepeatedLayers, StepWithLayersLeftOutIsThatOfASmallerModel) {
   }
 }
 
-// The names of what is left out lead to what is there.
-TEST(RepeatedLayers, NamesAreThoseOfTheSamePlaceInAnotherLayer) {
+// Names of left out operations map to those of their representatives.
+TEST(RepeatedLayers, NamesMapToTheSameOperationOfAnotherLayer) {
   Graph graph;
   const Transformer model = BuildTransformer(graph, {.layers = 12});
   const RepeatedLayers layers(graph);
@@ -135,9 +135,9 @@ TEST(RepeatedLayers, NamesAreThoseOfTheSamePlaceInAnotherLayer) {
   EXPECT_FALSE(names.contains("layer_11/feed_forward/in/kernel"));
 }
 
-// What an update writes is known by the name of its parameter, so that equal
-// layers are one row. Where dimensions are padded, padding is filled between
-// what gathers a parameter and what writes it.
+// The value that an update writes has the name of its parameter, so that equal
+// layers are one row. With padded dimensions the padding is filled between the
+// gather of a parameter and its write.
 TEST(ExplainedLayers, GathersOfUpdatesHaveTheNamesOfParameters) {
   for (const int64_t d_model : {8, 11}) {
     SCOPED_TRACE(d_model);

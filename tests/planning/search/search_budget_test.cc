@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: optimised only (large searches)
 //
-// What is found keeps to a budget, or it is told which line is in the way.
+// The layouts found stay within a budget; if there are none, the error names
+// the line that rejects most.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -42,7 +43,7 @@ class BudgetedSearch : public ::testing::Test {
     return SearchRules({&graph_, targets_}, mesh_, prices_, options_);
   }
 
-  // The fastest of all layouts that keep to the budget of `options_`.
+  // The seconds of the fastest of all layouts within the budget of `options_`.
   double Best() const {
     const Everything everything(graph_, targets_, mesh_, prices_,
                                 options_.dimensions, false);
@@ -65,7 +66,7 @@ class BudgetedSearch : public ::testing::Test {
   SearchOptions options_;
 };
 
-TEST_F(BudgetedSearch, FindsTheFastestThatKeepsToIt) {
+TEST_F(BudgetedSearch, FindsTheFastestLayoutWithinTheBudget) {
   const auto free = Find("memory at most 1 GiB");
   ASSERT_OK(free);
   for (const char* budget :
@@ -78,7 +79,7 @@ TEST_F(BudgetedSearch, FindsTheFastestThatKeepsToIt) {
     EXPECT_NEAR(found->best[0].price.seconds, Best(), 1e-9 * Best())
         << found->best[0].text;
     EXPECT_GE(found->best[0].price.seconds, free->best[0].price.seconds);
-    // The file that is printed has the budget, and keeps to it.
+    // The printed file has the budget, and its layout stays within it.
     const auto rules =
         LayoutRules::Parse(LayoutFileText(*found, 0, options_), "found");
     ASSERT_OK(rules);
@@ -92,8 +93,8 @@ TEST_F(BudgetedSearch, FindsTheFastestThatKeepsToIt) {
   }
 }
 
-// A layout without rules sends nothing, so it is its memory that is in the way.
-TEST_F(BudgetedSearch, NamesTheLineThatRejectsMost) {
+// A layout without rules sends nothing, so only its memory exceeds a limit.
+TEST_F(BudgetedSearch, ErrorNamesTheLineThatRejectsMost) {
   const auto found =
       Find("nothing over x\nno all_reduce\nmemory at most 130 KiB");
   EXPECT_THAT(
@@ -109,7 +110,7 @@ TEST_F(BudgetedSearch, NamesTheLineThatRejectsMost) {
                 HasSubstr("allow more in the section [budget]"))));
 }
 
-TEST_F(BudgetedSearch, NamesTheLineOnMemory) {
+TEST_F(BudgetedSearch, ErrorNamesTheLineAboutMemory) {
   EXPECT_THAT(
       Find("memory at most 1 KiB"),
       StatusIs(absl::StatusCode::kResourceExhausted,
@@ -119,7 +120,7 @@ TEST_F(BudgetedSearch, NamesTheLineOnMemory) {
                                "(plan.layout:2)"))));
 }
 
-TEST_F(BudgetedSearch, TellsOfLinesWithoutEffectAndOfMisspelledOnes) {
+TEST_F(BudgetedSearch, ReportsLinesWithoutEffectAndMisspelledNames) {
   const auto found = Find("nothing over pod");
   ASSERT_OK(found);
   EXPECT_THAT(SummaryText(*found), HasSubstr("# Note: budget line \"nothing "

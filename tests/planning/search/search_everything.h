@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All layouts there are, listed without any of the search's own code.
+// All layouts of a step, listed without any code of the search.
 #ifndef TESTS_PLANNING_SEARCH_SEARCH_EVERYTHING_H_
 #define TESTS_PLANNING_SEARCH_SEARCH_EVERYTHING_H_
 
@@ -22,8 +22,8 @@
 
 namespace mtf::testing {
 
-// A price that needs no machine: a second for each byte sent, and one for each
-// multiplication of an einsum.
+// Prices without a machine: one second for each byte that is sent and one for
+// each multiplication of an einsum.
 inline StepPrice SimplePrice(const Program& program, const MachinePlan&) {
   StepPrice price;
   for (const auto& [key, count] : CountCollectives(program)) {
@@ -56,9 +56,9 @@ struct Listed {
 };
 
 // Every layout of the documented space: for each dimension and section any
-// ascending list of axes, where the scoped lists begin with the default one;
-// and what is gathered of parameters once or for each use. Nothing is known
-// here of which dimensions may share an axis.
+// ascending list of axes, where the scoped lists begin with the default one,
+// and parameters gathered once or for each use. Which dimensions may share an
+// axis is not used.
 class Everything {
  public:
   Everything(const Graph& graph, const Targets& targets, const Mesh& mesh,
@@ -86,7 +86,7 @@ class Everything {
     }
     return best;
   }
-  // The best within the limit, fastest first, no two of which cost the same.
+  // The best within the limit, fastest first, where no two cost the same.
   std::vector<Listed> Different(int64_t limit, size_t count) const {
     std::vector<Listed> fit;
     for (const Listed& listed : all_) {

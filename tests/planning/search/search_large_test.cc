@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: optimised only (large searches)
 //
-// Searches of spaces that count as large: some layouts, and then rule by rule.
-// They are small enough to try everything, so it is known what was missed.
+// Searches of spaces that count as large: some layouts are priced, then the
+// best are changed rule by rule. The spaces are small enough to try every
+// layout, which shows whether the search missed one.
 #include <ostream>
 #include <set>
 #include <string>
@@ -73,8 +74,8 @@ class LargeSearch : public ::testing::TestWithParam<LargeCase> {
   SearchOptions options_;
 };
 
-// Though the sections were all or nothing at first.
-TEST_P(LargeSearch, FindsTheBestOfAllByChangesOfSingleRules) {
+// Although the first search is restricted in the scoped sections.
+TEST_P(LargeSearch, FindsTheBestLayoutByChangesOfSingleRules) {
   if (GetParam().name != absl::string_view("large_layers")) {
     SKIP_UNLESS_THOROUGH("one of the spaces is searched");
   }
@@ -92,7 +93,7 @@ TEST_P(LargeSearch, FindsTheBestOfAllByChangesOfSingleRules) {
     EXPECT_TRUE(found->restricted);
     EXPECT_FALSE(found->searched_in_full);
     EXPECT_GT(found->refined, 0);
-    // A rule has to win a hundred-thousandth.
+    // A rule must save at least 1e-5 of the time.
     const double best = everything.Best(limit);
     EXPECT_LE(found->best[0].price.seconds, best * (1 + 5e-5))
         << found->best[0].text << "instead of\n"
@@ -108,8 +109,8 @@ TEST_P(LargeSearch, NoChangeOfOneRuleIsFaster) {
   ASSERT_OK(dimensions);
   const auto space = internal::MakeSearchSpace(*dimensions, mesh_, options_);
   ASSERT_OK(space);
-  // The layout as roles: from its rules, of which the scoped ones begin with
-  // the default ones.
+  // The roles of the layout, from its rules. Scoped rules begin with the axes
+  // of the default rules.
   internal::AxisRoles roles;
   roles.axes.resize(space->axes.size());
   for (const LayoutRule& rule : found->best[0].rules.rules()) {
@@ -146,16 +147,16 @@ TEST_P(LargeSearch, NoChangeOfOneRuleIsFaster) {
   EXPECT_GT(tried, 10);
 }
 
-TEST_P(LargeSearch, IsCutShortOnlyWhereItSaysSo) {
+TEST_P(LargeSearch, ReportsThatItEndedEarly) {
   options_.most_lowered = 2;
   options_.keep = 1;
   const auto set = SearchRules({&graph_, targets_}, mesh_, prices_, options_);
   ASSERT_OK(set);
   const std::string text = SummaryText(*set);
   if (set->complete) {
-    EXPECT_THAT(text, Not(HasSubstr("cut short")));
+    EXPECT_THAT(text, Not(HasSubstr("ended early")));
   } else {
-    EXPECT_THAT(text, HasSubstr("cut short: there may be better ones"));
+    EXPECT_THAT(text, HasSubstr("ended early: there may be better ones"));
     EXPECT_FALSE(set->searched_in_full);
   }
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The search finds the best layout there is. What there is, is listed here a
-// second time, by trying everything: every set of rules over the dimensions,
-// of which those that do not lower fall out.
+// The search finds the best layout. The expected result is found by trying
+// every set of rules over the dimensions and skipping those that do not lower.
 #include "planning/search/search_layouts.h"
 
 #include <ostream>
@@ -84,7 +83,7 @@ TEST_P(Search, FindsTheBestOfAllLayoutsUnderEveryMemoryLimit) {
   ASSERT_GT(everything.all().size(), 1u);
   std::set<int64_t> sizes;
   for (const Listed& listed : everything.all()) sizes.insert(listed.memory);
-  // No limit, the tightest that can be met, and some between.
+  // No limit, the lowest one that a layout fits into, and some in between.
   std::vector<int64_t> limits = {0, *sizes.begin()};
   for (int i = 1; i < 4; ++i) {
     limits.push_back(*std::next(sizes.begin(), sizes.size() * i / 5));
@@ -100,7 +99,7 @@ TEST_P(Search, FindsTheBestOfAllLayoutsUnderEveryMemoryLimit) {
     const double best = everything.Best(limit);
     EXPECT_NEAR(found->best[0].price.seconds, best, 1e-9 * best)
         << found->best[0].text;
-    // What is claimed of the layout is what it costs.
+    // The reported price and memory are those of the layout.
     auto program = [&]() -> absl::StatusOr<Program> {
       MTF_ASSIGN_OR_RETURN(
           const LayoutRules rules,
@@ -117,8 +116,8 @@ TEST_P(Search, FindsTheBestOfAllLayoutsUnderEveryMemoryLimit) {
   }
 }
 
-// A space is never cut short that is said to be searched in full.
-TEST_P(Search, FindsTheBestThatDifferHoweverManyHaveToBeLowered) {
+// `most_lowered` does not end the search of a space that is searched in full.
+TEST_P(Search, FindsTheBestThatDifferWithoutLimitOnLoweredLayouts) {
   const Everything everything(graph_, targets_, mesh_, prices_,
                               options_.dimensions, options_.sections);
   options_.keep = 3;
@@ -137,7 +136,7 @@ TEST_P(Search, FindsTheBestThatDifferHoweverManyHaveToBeLowered) {
   }
 }
 
-TEST_P(Search, SaysHowMuchTheSmallestTakesWhenNothingFits) {
+TEST_P(Search, ErrorStatesTheMemoryOfTheSmallestIfNothingFits) {
   const Everything everything(graph_, targets_, mesh_, prices_,
                               options_.dimensions, options_.sections);
   options_.memory_limit = everything.Smallest() - 1;
@@ -146,7 +145,7 @@ TEST_P(Search, SaysHowMuchTheSmallestTakesWhenNothingFits) {
                                        HasSubstr("no layout fits into")));
 }
 
-// Every bound is one: of every layout of the space.
+// No layout of the space costs less than its lower bounds.
 TEST_P(Search, BoundsHoldForEveryLayout) {
   if (prices_.matmul == nullptr) GTEST_SKIP() << "no bounds without a machine";
   const internal::SearchStep step({&graph_, targets_});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: optimised only (large searches)
 //
-// What many blocks hold, told from two and four of them, against the program of
-// all blocks.
+// Compares the peak memory of many blocks, extrapolated from two and four of
+// them, with the program of all blocks.
 #include "planning/search/search_memory.h"
 
 #include <algorithm>
@@ -26,28 +26,29 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-TEST(MatchPositions, APartPutInMatchesFromBothEnds) {
+TEST(AlignPrograms, InsertionIsAlignedFromBothEnds) {
   // a (b c) d against a (b c) (b c) d.
-  EXPECT_THAT(MatchPositions({1, 2, 3, 4}, {1, 2, 3, 2, 3, 4}),
+  EXPECT_THAT(AlignPrograms({1, 2, 3, 4}, {1, 2, 3, 2, 3, 4}),
               UnorderedElementsAre(Pair(0, 0), Pair(1, 1), Pair(2, 2),
                                    Pair(3, 5), Pair(2, 4), Pair(1, 3)));
-  EXPECT_THAT(MatchPositions({1, 2}, {1, 2}),
+  EXPECT_THAT(AlignPrograms({1, 2}, {1, 2}),
               ElementsAre(Pair(0, 0), Pair(1, 1)));
 }
 
-TEST(MatchPositions, NothingMatchesWhereAPartIsMissing) {
-  EXPECT_THAT(MatchPositions({1, 2, 3}, {1, 3}), IsEmpty());
-  EXPECT_THAT(MatchPositions({1, 2}, {2, 1}), IsEmpty());
+TEST(AlignPrograms, NothingIsAlignedIfInstructionsAreMissing) {
+  EXPECT_THAT(AlignPrograms({1, 2, 3}, {1, 3}), IsEmpty());
+  EXPECT_THAT(AlignPrograms({1, 2}, {2, 1}), IsEmpty());
 }
 
-TEST(MostHeld, TheHighestLineNeedNotBeTheHighestOfTheFew) {
-  // The last place is the peak of two blocks, but the middle grows.
-  const HeldBytes two = {{1, 2, 3}, {10, 20, 90}, {false, false, false}};
-  const HeldBytes four = {
+TEST(PeakLiveBytes, HighestLineMayStartBelowThePeak) {
+  // The last instruction has the peak of two blocks, but the bytes in the
+  // middle grow.
+  const LiveBytes two = {{1, 2, 3}, {10, 20, 90}, {false, false, false}};
+  const LiveBytes four = {
       {1, 2, 2, 3}, {10, 20, 40, 90}, {false, false, false, false}};
-  EXPECT_EQ(MostHeld(two, four, 0), 90);
-  EXPECT_EQ(MostHeld(two, four, 1), 90);
-  EXPECT_EQ(MostHeld(two, four, 10), 220);
+  EXPECT_EQ(PeakLiveBytes(two, four, 0), 90);
+  EXPECT_EQ(PeakLiveBytes(two, four, 1), 90);
+  EXPECT_EQ(PeakLiveBytes(two, four, 10), 220);
 }
 
 struct Counts {
@@ -80,18 +81,18 @@ Counts Compare(const std::string& mesh_text, bool sections) {
     }
     roles.keep_gathered = roles.shards_parameters() && i % 2 == 0;
     const std::string text = RulesText(*space, roles);
-    std::vector<HeldBytes> held;
+    std::vector<LiveBytes> held;
     int64_t arena = 0;
     for (const FewLayers* few : depths) {
       const auto program = step.Lower(mesh, text, few);
       EXPECT_OK(program) << text;
-      held.push_back(HeldAlong(*program, {}));
+      held.push_back(LiveBytesAlong(*program, {}));
       arena = program->buffers.arena_bytes;
     }
-    const int64_t estimate = MostHeld(held[0], held[1], step.position());
+    const int64_t estimate = PeakLiveBytes(held[0], held[1], step.position());
     const int64_t most =
         *std::max_element(held[2].bytes.begin(), held[2].bytes.end());
-    // That is the peak of the plan, which packs it within one part in 64.
+    // The plan packs the peak into at most 1/64 more.
     EXPECT_GE(arena, most) << text;
     EXPECT_LE(arena, most + most / 64) << text;
     const double error =
@@ -104,7 +105,7 @@ Counts Compare(const std::string& mesh_text, bool sections) {
   return counts;
 }
 
-TEST(MostHeld, IsThatOfTheWholeToTheByte) {
+TEST(PeakLiveBytes, EqualsThatOfAllBlocksToTheByte) {
   for (const char* mesh : {"a:8", "a:2,b:4", "a:2,b:2,c:2"}) {
     SCOPED_TRACE(mesh);
     const Counts counts = Compare(mesh, /*sections=*/false);
@@ -113,9 +114,9 @@ TEST(MostHeld, IsThatOfTheWholeToTheByte) {
   }
 }
 
-// Gathers of parameters that go ahead reach across few blocks and not across
-// many, and sums go together in calls that need not end with a block.
-TEST(MostHeld, IsNearlyThatWhereParametersAreGatheredAhead) {
+// Parameters may be gathered ahead across all of a few blocks but not across
+// many, and buckets of sums need not end with a block.
+TEST(PeakLiveBytes, IsCloseIfParametersAreGatheredAhead) {
   for (const char* mesh : {"a:8", "a:2,b:4", "a:2,b:2,c:2"}) {
     SCOPED_TRACE(mesh);
     const Counts counts = Compare(mesh, /*sections=*/true);
