@@ -241,7 +241,7 @@ class ReductionDelayer {
     }
     // Rewrites op(reshard(x)) as reshard(op(x)).
     const Instruction first = *ReductionOf(instruction.operands[0]);
-    const ProgramValue pending = program_.values[first.operands[0]];
+    const ProgramValue unreduced_sum = program_.values[first.operands[0]];
     for (int& operand : instruction.operands) operand = Unwrap(operand);
     // The readers keep reading the original result, now produced by the
     // reshard. If the instruction itself leaves its result unreduced over
@@ -250,12 +250,12 @@ class ReductionDelayer {
     const int reduced = instruction.results[0];
     const ProgramValue result = program_.values[reduced];
     TensorLayout layout = result.layout;
-    layout.unreduced |= pending.layout.unreduced;
+    layout.unreduced |= unreduced_sum.layout.unreduced;
     layout.reduction = ReduceKind::kSum;
     const int delayed =
         program_.AddValue(result.name, result.dtype, result.shape, layout);
     program_.values[delayed].causes = result.causes;
-    for (const Cause& cause : pending.causes) {
+    for (const Cause& cause : unreduced_sum.causes) {
       program_.values[delayed].causes.push_back(cause);
     }
     Instruction reshard(Opcode::kReshard);

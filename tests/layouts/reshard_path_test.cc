@@ -22,7 +22,7 @@ using ::mtf::internal::AllLayouts;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TensorLayout Cut(std::vector<AxisList> dims, AxisSet unreduced = 0) {
+TensorLayout LayoutOf(std::vector<AxisList> dims, AxisSet unreduced = 0) {
   TensorLayout layout = TensorLayout::Replicated(static_cast<int>(dims.size()));
   std::copy(dims.begin(), dims.end(), layout.dims.begin());
   layout.unreduced = unreduced;
@@ -76,63 +76,64 @@ class Reshards {
 
 TEST(PlanReshard, EqualLayoutsNeedNoStep) {
   const Reshards on("x:2,y:2", {3, 3});
-  EXPECT_THAT(on.Steps(Cut({{0}, {1}}), Cut({{0}, {1}})), IsEmpty());
+  EXPECT_THAT(on.Steps(LayoutOf({{0}, {1}}), LayoutOf({{0}, {1}})), IsEmpty());
 }
 
 TEST(PlanReshard, CommonCasesAreOneCollective) {
   const Reshards on("x:2,y:4", {1, 3});
-  EXPECT_THAT(on.Steps(Cut({{0}, {}}), Cut({{}, {}})),
+  EXPECT_THAT(on.Steps(LayoutOf({{0}, {}}), LayoutOf({{}, {}})),
               ElementsAre("all_gather x a"));
-  EXPECT_THAT(on.Steps(Cut({{}, {}}), Cut({{0}, {}})),
+  EXPECT_THAT(on.Steps(LayoutOf({{}, {}}), LayoutOf({{0}, {}})),
               ElementsAre("all_slice x a"));
-  EXPECT_THAT(on.Steps(Cut({{0}, {1}}), Cut({{}, {1, 0}})),
+  EXPECT_THAT(on.Steps(LayoutOf({{0}, {1}}), LayoutOf({{}, {1, 0}})),
               ElementsAre("all_to_all x a->b"));
-  EXPECT_THAT(on.Steps(Cut({{0}, {}}, 2), Cut({{0}, {1}})),
+  EXPECT_THAT(on.Steps(LayoutOf({{0}, {}}, 2), LayoutOf({{0}, {1}})),
               ElementsAre("reduce_scatter y b"));
-  EXPECT_THAT(on.Steps(Cut({{0}, {}}, 2), Cut({{0}, {}})),
+  EXPECT_THAT(on.Steps(LayoutOf({{0}, {}}, 2), LayoutOf({{0}, {}})),
               ElementsAre("all_reduce y"))
       << "where the other axis is in use";
-  EXPECT_THAT(on.Steps(Cut({{}, {0, 1}}), Cut({{}, {1, 0}})),
+  EXPECT_THAT(on.Steps(LayoutOf({{}, {0, 1}}), LayoutOf({{}, {1, 0}})),
               ElementsAre("collective_permute x+y"));
-  EXPECT_THAT(on.Steps(Cut({{}, {}}), Cut({{}, {1, 0}})),
+  EXPECT_THAT(on.Steps(LayoutOf({{}, {}}), LayoutOf({{}, {1, 0}})),
               ElementsAre("all_slice y+x b"))
       << "several axes at once";
-  EXPECT_THAT(on.Steps(Cut({{}, {1, 0}}), Cut({{}, {}})),
+  EXPECT_THAT(on.Steps(LayoutOf({{}, {1, 0}}), LayoutOf({{}, {}})),
               ElementsAre("all_gather y+x b"));
 }
 
 TEST(PlanReshard, AScalarSumIsOneAllReduceOverAllItsAxes) {
   const Reshards on("x:2,y:4", {});
-  EXPECT_THAT(on.Steps(Cut({}, 3), Cut({})), ElementsAre("all_reduce x+y"));
+  EXPECT_THAT(on.Steps(LayoutOf({}, 3), LayoutOf({})),
+              ElementsAre("all_reduce x+y"));
 }
 
 TEST(PlanReshard, SlicesBeforeItGathers) {
   const Reshards on("x:4,y:2", {1, 2});
-  EXPECT_THAT(on.Steps(Cut({{0}, {}}), Cut({{}, {1}})),
+  EXPECT_THAT(on.Steps(LayoutOf({{0}, {}}), LayoutOf({{}, {1}})),
               ElementsAre("all_slice y b", "all_gather x a"));
 }
 
 TEST(PlanReshard, GradientIsReduceScattered) {
   // zero3: the gradient of a parameter [a, b] with a sharded over "data".
   const Reshards on("data:8,model:2", {1, 2});
-  EXPECT_THAT(on.Steps(Cut({{}, {1}}, 1), Cut({{0}, {1}})),
+  EXPECT_THAT(on.Steps(LayoutOf({{}, {1}}, 1), LayoutOf({{0}, {1}})),
               ElementsAre("reduce_scatter data a"));
 }
 
 TEST(PlanReshard, ReplicasDivideAReductionIfADimensionAllowsIt) {
   const Reshards on("x:4,y:2", {2});
-  EXPECT_THAT(on.Steps(Cut({{}}, 1), Cut({{}})),
+  EXPECT_THAT(on.Steps(LayoutOf({{}}, 1), LayoutOf({{}})),
               ElementsAre("all_slice y a", "all_reduce x", "all_gather y a"));
 }
 
 TEST(PlanReshard, ReductionKindIsClearedWithItsLastAxis) {
   const Reshards on("x:2,y:2", {0});
-  TensorLayout source = Cut({{}}, 3);
+  TensorLayout source = LayoutOf({{}}, 3);
   source.reduction = ReduceKind::kMax;
-  TensorLayout target = Cut({{}}, 1);
+  TensorLayout target = LayoutOf({{}}, 1);
   target.reduction = ReduceKind::kMax;
   EXPECT_EQ(on.Plan(source, target).back().layout, target);
-  EXPECT_EQ(on.Plan(source, Cut({{}})).back().layout, Cut({{}}));
+  EXPECT_EQ(on.Plan(source, LayoutOf({{}})).back().layout, LayoutOf({{}}));
 }
 
 TEST(PlanReshard, FourThousandDevicesArePlannedLikeEight) {
@@ -141,14 +142,14 @@ TEST(PlanReshard, FourThousandDevicesArePlannedLikeEight) {
   const Reshards small("data:4,model:2", {1, 2, 1}, 4096);
   const Reshards large("data:512,model:8", {1, 2, 1}, 4096);
   const TensorLayout ends[][2] = {
-      {Cut({{0}, {1}, {}}), Cut({{0}, {}, {}})},
-      {Cut({{0}, {}, {}}), Cut({{0}, {1}, {}})},
-      {Cut({{0}, {}, {}}, 2), Cut({{0}, {}, {}})},
-      {Cut({{}, {1}, {}}, 1), Cut({{}, {1}, {0}})},
-      {Cut({{}, {1}, {0}}), Cut({{0}, {1}, {}})},
-      {Cut({{}, {}, {}}, 3), Cut({{}, {1}, {0}})},
-      {Cut({{}, {1}, {0}}), Cut({{}, {}, {}})},
-      {Cut({{0}, {}, {}}), Cut({{}, {1}, {0}})},
+      {LayoutOf({{0}, {1}, {}}), LayoutOf({{0}, {}, {}})},
+      {LayoutOf({{0}, {}, {}}), LayoutOf({{0}, {1}, {}})},
+      {LayoutOf({{0}, {}, {}}, 2), LayoutOf({{0}, {}, {}})},
+      {LayoutOf({{}, {1}, {}}, 1), LayoutOf({{}, {1}, {0}})},
+      {LayoutOf({{}, {1}, {0}}), LayoutOf({{0}, {1}, {}})},
+      {LayoutOf({{}, {}, {}}, 3), LayoutOf({{}, {1}, {0}})},
+      {LayoutOf({{}, {1}, {0}}), LayoutOf({{}, {}, {}})},
+      {LayoutOf({{0}, {}, {}}), LayoutOf({{}, {1}, {0}})},
   };
   for (const auto& [source, target] : ends) {
     EXPECT_EQ(small.Steps(source, target), large.Steps(source, target));
@@ -218,22 +219,24 @@ TEST(PlanReshard, EightAxesAreBoundedInTimeAndByTheNaivePath) {
 
 TEST(PlanReshard, PlansSizesBeyondAnyMemory) {
   const Reshards on("x:65536,y:32767", {3, 3, 3}, int64_t{1} << 40);
-  EXPECT_FALSE(on.Plan(Cut({{0}, {1}, {}}), Cut({{}, {0}, {1}})).empty());
+  EXPECT_FALSE(
+      on.Plan(LayoutOf({{0}, {1}, {}}), LayoutOf({{}, {0}, {1}})).empty());
   const Reshards empty("x:2,y:2", {3, 3}, 0);
-  EXPECT_FALSE(empty.Plan(Cut({{0}, {1}}), Cut({{1}, {0}})).empty());
+  EXPECT_FALSE(empty.Plan(LayoutOf({{0}, {1}}), LayoutOf({{1}, {0}})).empty());
 }
 
 TEST(PlanNaiveReshard, ReducesAndGathersWhatChangesThenSlices) {
   const Reshards on("x:2,y:2,z:2", {7, 7});
-  const std::vector<ReshardStep> path = PlanNaiveReshard(
-      on.grains(), on.shape(), Cut({{0, 1}, {}}, 4), Cut({{0}, {2, 1}}));
+  const std::vector<ReshardStep> path =
+      PlanNaiveReshard(on.grains(), on.shape(), LayoutOf({{0, 1}, {}}, 4),
+                       LayoutOf({{0}, {2, 1}}));
   ASSERT_EQ(path.size(), 3u);
   EXPECT_EQ(path[0].kind, CollectiveKind::kAllReduce);
-  EXPECT_EQ(path[0].layout, Cut({{0, 1}, {}}));
+  EXPECT_EQ(path[0].layout, LayoutOf({{0, 1}, {}}));
   EXPECT_EQ(path[1].kind, CollectiveKind::kAllGather);
   EXPECT_EQ(path[1].axes, AxisList{1}) << "x stays";
   EXPECT_EQ(path[2].kind, CollectiveKind::kAllSlice);
-  EXPECT_EQ(path[2].layout, Cut({{0}, {2, 1}}));
+  EXPECT_EQ(path[2].layout, LayoutOf({{0}, {2, 1}}));
 }
 
 TEST(WireBytes, FollowsTheFormulasOfRingAlgorithms) {
@@ -256,10 +259,10 @@ TEST(WireBytes, RoundsUpAndNeverOverflows) {
 
 TEST(PathBytes, AddsTheBytesOfAllSteps) {
   const Reshards on("x:4,y:2", {1, 2});
-  const TensorLayout source = Cut({{0}, {}});
+  const TensorLayout source = LayoutOf({{0}, {}});
   // 48 * 48 / 8 elements of 4 bytes, times 3, in the gather; the slice is free.
   EXPECT_EQ(PathBytes(on.grains(), on.shape(), source,
-                      on.Plan(source, Cut({{}, {1}})), 4),
+                      on.Plan(source, LayoutOf({{}, {1}})), 4),
             48 * 48 / 8 * 4 * 3);
 }
 
