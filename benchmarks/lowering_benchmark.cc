@@ -33,7 +33,7 @@
 #include "ops/elementwise.h"
 #include "ops/input.h"
 #include "planning/cost/estimate_time.h"
-#include "planning/cost/keep_memory.h"
+#include "planning/cost/retain_heap.h"
 #include "planning/explain/explain.h"
 #include "planning/machine/machine.h"
 
@@ -301,7 +301,7 @@ void PrintPasses(int layers) {
 }  // namespace mtf
 
 int main(int argc, char** argv) {
-  mtf::internal::KeepMemory();  // as --dry_run does
+  mtf::internal::RetainHeap();  // as --dry_run does
   if (argc >= 2 && std::strcmp(argv[1], "--passes") == 0) {
     mtf::PrintPasses(argc == 3 ? std::atoi(argv[2]) : 12);
     return 0;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "mtf/check.h"
-#include "planning/cost/keep_memory.h"
+#include "planning/cost/retain_heap.h"
 #include "planning/search/search_layouts.h"
 #include "tools/models.h"
 
@@ -17,7 +17,7 @@ namespace {
 // Argument: memory of a device in GiB.
 void BM_Search(benchmark::State& state, const std::string& model,
                const std::string& mesh) {
-  internal::KeepMemory();  // as mtf search does
+  internal::RetainHeap();  // as mtf search does
   const auto sizes = FindModel(model);
   MTF_CHECK_OK(sizes.status());
   const auto step = BuildGpt(*sizes);

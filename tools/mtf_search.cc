@@ -20,7 +20,7 @@
 #include "absl/strings/strip.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
-#include "planning/cost/keep_memory.h"
+#include "planning/cost/retain_heap.h"
 #include "planning/explain/explain_parts.h"
 #include "planning/machine/units.h"
 #include "planning/search/search_layouts.h"
@@ -207,7 +207,7 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   }
   MTF_RETURN_IF_ERROR(machine.CheckMesh(mesh));
   MTF_RETURN_IF_ERROR(CheckCanWrite());
-  internal::KeepMemory();
+  internal::RetainHeap();
   MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
   const SearchPrices prices = PricesOf(machine);
   MTF_ASSIGN_OR_RETURN(

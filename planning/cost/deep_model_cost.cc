@@ -14,34 +14,36 @@ namespace {
 
 using LayerPosition = RepeatedLayers::LayerPosition;
 
-// When collectives are done that run next to others, as the layers that are
-// left out have theirs too.
-class Arrivals {
+// The times at which asynchronous collectives are done, for all repeats
+// including those that are left out.
+class CollectiveEndTimes {
  public:
-  Arrivals(const Program& program, const LayerPeriodicity& periodicity,
-           const FewLayers& few)
-      : twin_(program.instructions.size(), -1),
+  CollectiveEndTimes(const Program& program,
+                     const LayerPeriodicity& periodicity, const FewLayers& few)
+      : twin_of_(program.instructions.size(), -1),
         latest_(program.instructions.size(), 0) {
     // The same collectives of several repeats are twins.
     absl::flat_hash_map<std::pair<int, int>, int> seen, twins;
-    for (size_t i = 0; i < twin_.size(); ++i) {
+    for (size_t i = 0; i < twin_of_.size(); ++i) {
       const Instruction& instruction = program.instructions[i];
       if (!IsAsynchronous(instruction)) continue;
-      const LayerPosition& place =
+      const LayerPosition& position =
           periodicity.PositionOf(instruction.results[0]);
-      if (place.run < 0) continue;
-      const int id = periodicity.Id(place);
-      const int nth = seen[{id, place.repeat}]++;
+      if (position.run < 0) continue;
+      const int id = periodicity.Id(position);
+      const int nth = seen[{id, position.repeat}]++;
       const auto [twin, is_new] =
           twins.try_emplace({id, nth}, static_cast<int>(done_.size()));
       if (is_new) {
-        done_.emplace_back(few.kept[place.run] + few.left_out[place.run], -1.0);
+        done_.emplace_back(few.kept[position.run] + few.left_out[position.run],
+                           -1.0);
       }
-      twin_[i] = twin->second;
+      twin_of_[i] = twin->second;
     }
   }
 
-  // Instruction `i` has been started for this repeat of all; see Replay.
+  // Instruction `i` of this repeat (of all repeats, see Replay) is done at
+  // `seconds`.
   void Set(int i, int repeat, double seconds) {
     latest_[i] = seconds;
     if (double* done = Find(i, repeat)) *done = seconds;
@@ -53,13 +55,13 @@ class Arrivals {
 
  private:
   double* Find(int i, int repeat) {
-    if (twin_[i] < 0) return nullptr;
-    std::vector<double>& done = done_[twin_[i]];
+    if (twin_of_[i] < 0) return nullptr;
+    std::vector<double>& done = done_[twin_of_[i]];
     if (repeat < 0 || repeat >= static_cast<int>(done.size())) return nullptr;
     return &done[repeat];
   }
 
-  std::vector<int> twin_;                  // by instruction: place in done_
+  std::vector<int> twin_of_;               // by instruction: index in done_
   std::vector<double> latest_;             // by instruction
   std::vector<std::vector<double>> done_;  // by twin and repeat
 };
@@ -76,24 +78,25 @@ class Replay {
         few_(few),
         period_(period),
         producer_(FindProducers(program)),
-        arrivals_(program, periodicity, few),
-        behind_(few.kept.size(), 0),
-        until_(few.kept.size(), 0) {
+        end_times_(program, periodicity, few),
+        repeat_offset_(few.kept.size(), 0),
+        traversal_end_(few.kept.size(), 0) {
     cost_.wire_bytes.assign(program.instructions.size(), 0);
   }
 
-  // Nothing where something was taken in memory and is not left.
+  // Returns nullopt if memory is allocated but not released.
   std::optional<DeepCost> Run() && {
     Walk();
     const int count = static_cast<int>(program_.instructions.size());
     for (int i = count; i < count + 2; ++i) ChangeMemory(i);
-    if (std::abs(Sum(alive_)) > periodicity_.Peak() / 1000) return std::nullopt;
+    if (std::abs(Sum(live_bytes_)) > periodicity_.Peak() / 1000)
+      return std::nullopt;
     for (int64_t bytes : cost_.wire_bytes) cost_.cost.wire_bytes += bytes;
     cost_.cost.seconds = std::max(compute_free_, links_free_);
     MemoryParts& memory = cost_.memory;
-    memory.gradients = fullest_[kGradients];
-    memory.copies = fullest_[kCopies];
-    memory.activations = fullest_[kActivations];
+    memory.gradients = peak_bytes_[kGradients];
+    memory.copies = peak_bytes_[kCopies];
+    memory.activations = peak_bytes_[kActivations];
     memory.unused = program_.buffers.arena_bytes - periodicity_.Peak();
     AddVariables();
     cost_.cost.memory_bytes = memory.total();
@@ -103,72 +106,77 @@ class Replay {
  private:
   void Walk() {
     const std::vector<Traversal>& traversals = periodicity_.traversals();
-    // By traversal, how often its segment is still to run again.
-    std::vector<int> again;
+    // By traversal: how many more times its segment runs.
+    std::vector<int> runs_left;
     for (const Traversal& traversal : traversals) {
-      again.push_back(few_.left_out[traversal.run] / period_);
+      runs_left.push_back(few_.left_out[traversal.run] / period_);
     }
     size_t next = 0;
     for (int i = 0; i < static_cast<int>(program_.instructions.size());) {
       while (next < traversals.size() && i == traversals[next].begins.front()) {
         const Traversal& traversal = traversals[next++];
-        // On the way down the last repeats come first.
-        behind_[traversal.run] =
+        // A descending traversal begins with the last repeats.
+        repeat_offset_[traversal.run] =
             traversal.ascends ? 0 : few_.left_out[traversal.run];
-        until_[traversal.run] = traversal.begins.back();
+        traversal_end_[traversal.run] = traversal.begins.back();
       }
       ChangeMemory(i);
       RunInstruction(i);
       const int s = periodicity_.SegmentOf(i);
       ++i;
-      if (s < 0 || i != traversals[s].end || again[s] == 0) continue;
-      --again[s];
-      behind_[traversals[s].run] += traversals[s].ascends ? period_ : -period_;
+      if (s < 0 || i != traversals[s].end || runs_left[s] == 0) continue;
+      --runs_left[s];
+      repeat_offset_[traversals[s].run] +=
+          traversals[s].ascends ? period_ : -period_;
       i = traversals[s].begin;
     }
   }
-  // Which of all repeats instruction `i` is for where `at` runs. In a traversal
-  // they are as far after as it says; between two traversals are the ends of
-  // both.
+  // The repeat, among all repeats, that instruction `i` belongs to while
+  // instruction `at` runs. Inside of a traversal it is offset by the repeats
+  // that ran in place of left out ones. Between two traversals the first
+  // repeats of the program stand for the first, and the last for the last.
   int RepeatOf(int i, int at) const {
-    const LayerPosition& place =
+    const LayerPosition& position =
         periodicity_.PositionOf(program_.instructions[i].results[0]);
-    if (place.run < 0) return -1;
-    if (at < until_[place.run]) return place.repeat + behind_[place.run];
-    const bool is_early = 2 * place.repeat < few_.kept[place.run];
-    return place.repeat + (is_early ? 0 : few_.left_out[place.run]);
+    if (position.run < 0) return -1;
+    if (at < traversal_end_[position.run])
+      return position.repeat + repeat_offset_[position.run];
+    const bool is_early = 2 * position.repeat < few_.kept[position.run];
+    return position.repeat + (is_early ? 0 : few_.left_out[position.run]);
   }
 
   void ChangeMemory(int i) {
     const bool is_repeated = periodicity_.SegmentOf(i) >= 0;
     for (int purpose = 0; purpose < kPurposes; ++purpose) {
-      alive_[purpose] += periodicity_.Change(i)[purpose];
-      if (!is_repeated) alive_[purpose] += periodicity_.MoreChange(i)[purpose];
+      live_bytes_[purpose] += periodicity_.Change(i)[purpose];
+      if (!is_repeated)
+        live_bytes_[purpose] += periodicity_.MoreChange(i)[purpose];
     }
-    if (Sum(alive_) > Sum(fullest_)) fullest_ = alive_;
+    if (Sum(live_bytes_) > Sum(peak_bytes_)) peak_bytes_ = live_bytes_;
   }
 
-  // On the clock of EstimateStep.
+  // Advances time by the rules of EstimateStep.
   void RunInstruction(int i) {
     const Instruction& at = program_.instructions[i];
     if (at.opcode == Opcode::kWait && machine_.overlaps()) {
       for (int operand : at.operands) {
         const int started = producer_[operand];
         compute_free_ = std::max(compute_free_,
-                                 arrivals_.Get(started, RepeatOf(started, i)));
+                                 end_times_.Get(started, RepeatOf(started, i)));
       }
     }
     if (seconds_[i] < 0) return;
     const bool sends = Communicates(at.opcode);
     const double end =
         (sends ? std::max(compute_free_, links_free_) : compute_free_) +
-        (sends ? Send(i) : seconds_[i]);
+        (sends ? AddTransfer(i) : seconds_[i]);
     const bool asynchronous = IsAsynchronous(at) && machine_.overlaps();
     if (!asynchronous) compute_free_ = end;
     if (sends) links_free_ = end;
-    if (asynchronous) arrivals_.Set(i, RepeatOf(i, i), end);
+    if (asynchronous) end_times_.Set(i, RepeatOf(i, i), end);
   }
-  double Send(int i) {
+  // Counts the bytes of a collective and returns its seconds.
+  double AddTransfer(int i) {
     const Instruction& at = program_.instructions[i];
     const CollectiveKind kind = CollectiveOf(at.opcode);
     const AxisList& axes = at.Get<CollectiveAttributes>().axes;
@@ -185,10 +193,10 @@ class Replay {
       int64_t bytes =
           LocalElements(program_.grains, variable.shape, variable.layout) *
           DTypeSize(variable.dtype);
-      const auto place = few_.positions.find(variable.name);
-      if (place != few_.positions.end() &&
-          LayerPeriodicity::Counts(place->second, period_)) {
-        bytes *= 1 + few_.left_out[place->second.run] / period_;
+      const auto position = few_.positions.find(variable.name);
+      if (position != few_.positions.end() &&
+          LayerPeriodicity::IsInPeriod(position->second, period_)) {
+        bytes *= 1 + few_.left_out[position->second.run] / period_;
       }
       (variable.section == RuleSection::kOptimizer
            ? cost_.memory.optimizer_state
@@ -203,12 +211,12 @@ class Replay {
   const FewLayers& few_;
   const int period_;
   const std::vector<int> producer_;  // by value
-  Arrivals arrivals_;
-  // By run: how far the repeats that run now are after those they stand for,
-  // and where the traversal that runs ends.
-  std::vector<int> behind_, until_;
+  CollectiveEndTimes end_times_;
+  // By run: what to add to the repeat of an instruction to get its index among
+  // all repeats, and the instruction at which the current traversal ends.
+  std::vector<int> repeat_offset_, traversal_end_;
   double compute_free_ = 0, links_free_ = 0;
-  AliveBytes alive_{}, fullest_{};
+  AliveBytes live_bytes_{}, peak_bytes_{};
   DeepCost cost_;
 };
 

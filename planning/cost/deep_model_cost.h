@@ -19,7 +19,8 @@ namespace mtf::internal {
 struct DeepCost {
   StepCost cost;
   MemoryParts memory;
-  // By instruction: bytes that it and those of left out layers send.
+  // By instruction: bytes sent by it and by the same instructions of left out
+  // layers.
   std::vector<int64_t> wire_bytes;
 };
 
@@ -33,9 +34,9 @@ struct DeepEstimate {
 };
 
 // Computes the cost of all layers from `program`, which was lowered with `few`
-// layers and planned: replays it with the periodic segments run once more for
-// each period that is left out. Bytes sent are exact, and so are time and the
-// memory of tensors up to rounding; unused memory between tensors is that of
+// layers and planned. Replays it and runs the periodic segments once more for
+// each period that is left out. Bytes sent are exact, and time and the memory
+// of tensors are exact up to rounding; unused memory between tensors is that of
 // few layers.
 //
 //   const auto deep = CostOfAllLayers(program, machine, plan, few);

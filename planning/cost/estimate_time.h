@@ -16,7 +16,7 @@ struct TimedInstruction {
   bool is_collective = false;
   double begin = 0;
   double end = 0;
-  // The part of a collective during which nothing computes.
+  // The time of a collective during which no kernel runs.
   double exposed = 0;
 };
 
@@ -25,7 +25,7 @@ struct StepEstimate {
   double seconds = 0;      // duration of the step
   double compute = 0;      // sum over kernels
   double collectives = 0;  // sum over collectives
-  double exposed = 0;      // the part of collectives that no compute hides
+  double exposed = 0;      // time of collectives during which no kernel runs
   std::vector<TimedInstruction> timeline;  // instructions that take time
   // Attentions that run as one kernel forward and one backward. The first
   // instruction of each kernel has the time of the kernel, the others have
@@ -49,8 +49,8 @@ StepEstimate EstimateStep(const Program& program, const Machine& machine);
 StepEstimate EstimateStep(const Program& program, const Machine& machine,
                           std::vector<AttentionGroup> attention);
 
-// The seconds that each instruction takes by itself; negative for instructions
-// without a kernel of their own.
+// The seconds of each instruction by itself; negative for instructions without
+// a kernel.
 std::vector<double> InstructionSeconds(
     const Program& program, const Machine& machine,
     const std::vector<AttentionGroup>& attention);

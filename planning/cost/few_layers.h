@@ -17,13 +17,13 @@
 
 namespace mtf::internal {
 
-// Which layers of a deep model are lowered, and which are left out because
-// others have the same operations.
+// The layers of a deep model that are lowered, and those that are left out
+// because others have the same operations.
 struct FewLayers {
-  std::vector<int>
-      representatives;              // RepeatedLayers::Representatives of `kept`
-  std::vector<int> kept, left_out;  // repeats, by run
-  // RepeatedLayers::Places of `kept`.
+  std::vector<int> kept, left_out;  // numbers of repeats, by run
+  // RepeatedLayers::Representatives of `kept`.
+  std::vector<int> representatives;
+  // RepeatedLayers::Positions of `kept`.
   absl::flat_hash_map<absl::string_view, RepeatedLayers::LayerPosition>
       positions;
   // RepeatedLayers::LeftOutVariables of `representatives`.
@@ -35,9 +35,10 @@ struct FewLayers {
 // Keeps `kept` repeats of each run of equal layers and leaves out the others.
 FewLayers KeepFew(const RepeatedLayers& layers, std::vector<int> kept);
 
-// Lowers a step with the layers that `few` keeps; null: with all of them. The
-// program is that of a model with so many layers: what it costs says what the
-// deep one costs, by CostOfAllLayers, or by a line through two such programs.
+// Lowers a step with the layers that `few` keeps; null: with all. The result is
+// the program of a model with that many layers. The cost of the deep model
+// follows from it by CostOfAllLayers, or by linear extrapolation from two such
+// programs.
 absl::StatusOr<Program> LowerFewLayers(const Graph& graph,
                                        const LayoutBinding& binding,
                                        const Targets& targets,

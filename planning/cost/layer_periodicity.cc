@@ -47,8 +47,8 @@ int LayerPeriodicity::FindPeriod() {
     least = std::min(least, traversal.begins.size());
   }
   for (int period = 1; 2 * period < static_cast<int>(least); ++period) {
-    if (FindSegments(period) && HoldAllCompute(period) && HoldAllSent(period) &&
-        HoldAllMemory(period)) {
+    if (FindSegments(period) && SegmentsHaveAllCompute(period) &&
+        SegmentsHaveAllTransfers(period) && SegmentsHaveAllMemory(period)) {
       return period;
     }
   }
@@ -57,33 +57,35 @@ int LayerPeriodicity::FindPeriod() {
 
 void LayerPeriodicity::FindPositions() {
   first_id_.assign(few_.kept.size() + 1, 0);
-  for (const auto& [name, place] : few_.positions) {
-    first_id_[place.run + 1] =
-        std::max(first_id_[place.run + 1], place.operation + 1);
+  for (const auto& [name, position] : few_.positions) {
+    first_id_[position.run + 1] =
+        std::max(first_id_[position.run + 1], position.operation + 1);
   }
   for (size_t run = 0; run + 1 < first_id_.size(); ++run) {
     first_id_[run + 1] += first_id_[run];
   }
   std::vector<LayerPosition> of_origin(program_.origins.size());
   for (size_t origin = 0; origin < of_origin.size(); ++origin) {
-    const auto place = few_.positions.find(program_.origins[origin].operation);
-    if (place != few_.positions.end() && few_.left_out[place->second.run] > 0) {
-      of_origin[origin] = place->second;
+    const auto position =
+        few_.positions.find(program_.origins[origin].operation);
+    if (position != few_.positions.end() &&
+        few_.left_out[position->second.run] > 0) {
+      of_origin[origin] = position->second;
     }
   }
   positions_.resize(count_);
-  of_value_.resize(program_.values.size());
+  value_positions_.resize(program_.values.size());
   operand_bytes_.assign(count_, 0);
   for (int i = 0; i < count_; ++i) {
     const Instruction& at = instruction(i);
     if (at.origin >= 0) positions_[i] = of_origin[at.origin];
     const bool sends = Communicates(at.opcode);
     for (size_t r = 0; r < at.results.size(); ++r) {
-      of_value_[at.results[r]] = positions_[i];
+      value_positions_[at.results[r]] = positions_[i];
       if (!sends) continue;
       operand_bytes_[i] += LocalBytes(program_, at.operands[r]);
-      if (of_value_[at.operands[r]].run >= 0 || at.results.size() > 1) {
-        of_value_[at.results[r]] = of_value_[at.operands[r]];
+      if (value_positions_[at.operands[r]].run >= 0 || at.results.size() > 1) {
+        value_positions_[at.results[r]] = value_positions_[at.operands[r]];
       }
     }
   }
@@ -101,15 +103,15 @@ void LayerPeriodicity::FindMemory(const MachinePlan& plan) {
     change_[lifetime.begin][purpose] += lifetime.bytes;
     change_[lifetime.end + 1][purpose] -= lifetime.bytes;
   }
-  int64_t alive = 0;
+  int64_t live_bytes = 0;
   for (const AliveBytes& change : change_) {
-    alive += Sum(change);
-    peak_ = std::max(peak_, alive);
+    live_bytes += Sum(change);
+    peak_ = std::max(peak_, live_bytes);
   }
 }
 
-// Einsums first. What is made of a variable alone may stand with its gather,
-// anywhere, and begins nothing.
+// Einsums are tried first. Kernels whose inputs derive from variables alone may
+// run anywhere, next to the gather, so they begin no traversal.
 void LayerPeriodicity::FindTraversals() {
   const std::vector<bool> derived_from_parameters =
       FindDerivedFromVariables(program_);
@@ -117,12 +119,12 @@ void LayerPeriodicity::FindTraversals() {
   std::vector<int> einsums, others;
   for (int i = 0; i < count_; ++i) {
     if (!Computes(i) || derived_from_parameters[i]) continue;
-    const LayerPosition& place = positions_[i];
-    std::vector<int>& of = first[Id(place)];
-    if (of.empty()) of.assign(few_.kept[place.run], -1);
-    if (of[place.repeat] >= 0) continue;
-    of[place.repeat] = i;
-    if (place.repeat != few_.kept[place.run] / 2) continue;
+    const LayerPosition& position = positions_[i];
+    std::vector<int>& of = first[Id(position)];
+    if (of.empty()) of.assign(few_.kept[position.run], -1);
+    if (of[position.repeat] >= 0) continue;
+    of[position.repeat] = i;
+    if (position.repeat != few_.kept[position.run] / 2) continue;
     (instruction(i).opcode == Opcode::kEinsum ? einsums : others).push_back(i);
   }
   for (const std::vector<int>* kernels : {&einsums, &others}) {
@@ -136,7 +138,8 @@ void LayerPeriodicity::FindTraversals() {
             });
 }
 
-// Unless these kernels are part of another traversal, or stand in no order.
+// Adds a traversal unless these kernels belong to another one or are in no
+// order.
 void LayerPeriodicity::AddTraversal(int run, std::vector<int> begins) {
   for (int begin : begins) {
     if (begin < 0) return;
@@ -153,7 +156,7 @@ void LayerPeriodicity::AddTraversal(int run, std::vector<int> begins) {
   traversals_.push_back(std::move(traversal));
 }
 
-bool LayerPeriodicity::Alike(int a, int b) const {
+bool LayerPeriodicity::AreEqual(int a, int b) const {
   const Instruction &x = instruction(a), &y = instruction(b);
   if (x.opcode != y.opcode) return false;
   if (IsCollective(x.opcode)) {
@@ -167,26 +170,27 @@ bool LayerPeriodicity::Alike(int a, int b) const {
          x.operands.size() == y.operands.size() && change_[a] == change_[b];
 }
 
-// Finds a segment of `period` repeats in each traversal that is like a
-// neighbour. The first does not count: what is late in it may be of no repeat.
-// What is ahead in the last may not be either.
+// Finds a segment of `period` repeats in each traversal that equals the one
+// before or after it. The first segment is not used, because delayed
+// instructions in it may belong to no repeat; the same holds for instructions
+// in the last one that run ahead.
 bool LayerPeriodicity::FindSegments(int period) {
   segment_.assign(count_ + 2, -1);
   for (size_t s = 0; s < traversals_.size(); ++s) {
     Traversal& traversal = traversals_[s];
     const std::vector<int>& begins = traversal.begins;
     traversal.begin = traversal.end = 0;
-    const auto alike_next = [&](int i) {
+    const auto equals_next_period = [&](int i) {
       if (i + 2 * period >= static_cast<int>(begins.size())) return false;
       const int begin = begins[i], end = begins[i + period];
       if (begins[i + 2 * period] - end != end - begin) return false;
       for (int k = 0; k < end - begin; ++k) {
-        if (!Alike(begin + k, end + k)) return false;
+        if (!AreEqual(begin + k, end + k)) return false;
       }
       return true;
     };
     for (int i = period; i + period < static_cast<int>(begins.size()); ++i) {
-      if (!alike_next(i - period) && !alike_next(i)) continue;
+      if (!equals_next_period(i - period) && !equals_next_period(i)) continue;
       traversal.begin = begins[i];
       traversal.end = begins[i + period];
       break;
@@ -200,9 +204,10 @@ bool LayerPeriodicity::FindSegments(int period) {
   return true;
 }
 
-// Sums of scalars of all repeats may be one kernel, which is as short as that
+// Whether the segments have all kernels of a period. Maps of scalars are
+// ignored: those of all repeats may be one kernel, which takes as long as that
 // of few.
-bool LayerPeriodicity::HoldAllCompute(int period) const {
+bool LayerPeriodicity::SegmentsHaveAllCompute(int period) const {
   std::vector<int> missing(first_id_.back(), 0);
   for (int i = 0; i < count_; ++i) {
     const auto& results = instruction(i).results;
@@ -210,63 +215,66 @@ bool LayerPeriodicity::HoldAllCompute(int period) const {
                            program_.values[results[0]].shape.rank() == 0 &&
                            instruction(i).opcode == Opcode::kMap;
     if (!Computes(i) || is_scalar) continue;
-    if (Counts(positions_[i], period)) ++missing[Id(positions_[i])];
+    if (IsInPeriod(positions_[i], period)) ++missing[Id(positions_[i])];
     if (segment_[i] >= 0) --missing[Id(positions_[i])];
   }
   return std::all_of(missing.begin(), missing.end(),
                      [](int count) { return count == 0; });
 }
 
-void LayerPeriodicity::VisitSent(
+void LayerPeriodicity::VisitTransfers(
     absl::FunctionRef<void(int i, int operand, const LayerPosition&)> visit)
     const {
   for (int i = 0; i < count_; ++i) {
     const Instruction& at = instruction(i);
     if (!Communicates(at.opcode)) continue;
     for (size_t r = 0; r < at.results.size(); ++r) {
-      const LayerPosition& place = of_value_[at.results[r]];
-      if (place.run >= 0) visit(i, at.operands[r], place);
+      const LayerPosition& position = value_positions_[at.results[r]];
+      if (position.run >= 0) visit(i, at.operands[r], position);
     }
   }
 }
 
-// What an operation sends stands in the segments, or all of it in one call.
-bool LayerPeriodicity::HoldAllSent(int period) {
-  std::vector<int> inside(first_id_.back(), 0), wanted = inside,
+// Whether the segments have all transfers of each operation, or one call
+// outside of them has all.
+bool LayerPeriodicity::SegmentsHaveAllTransfers(int period) {
+  std::vector<int> inside(first_id_.back(), 0), in_period = inside,
                                                 call(first_id_.back(), -1);
-  VisitSent([&](int i, int, const LayerPosition& place) {
-    if (segment_[i] >= 0) ++inside[Id(place)];
-    if (Counts(place, period)) ++wanted[Id(place)];
+  VisitTransfers([&](int i, int, const LayerPosition& position) {
+    if (segment_[i] >= 0) ++inside[Id(position)];
+    if (IsInPeriod(position, period)) ++in_period[Id(position)];
   });
   more_bytes_.assign(count_, 0);
-  bool all = true;
-  VisitSent([&](int i, int operand, const LayerPosition& place) {
-    const int id = Id(place);
+  bool complete = true;
+  VisitTransfers([&](int i, int operand, const LayerPosition& position) {
+    const int id = Id(position);
     const bool is_end =
-        place.repeat == 0 || place.repeat + 1 == few_.kept[place.run];
-    if (inside[id] == wanted[id] || is_end) return;
+        position.repeat == 0 || position.repeat + 1 == few_.kept[position.run];
+    if (inside[id] == in_period[id] || is_end) return;
     if (call[id] < 0) call[id] = i;
-    if (inside[id] > 0 || call[id] != i) all = false;
-    if (!Counts(place, period)) return;
+    if (inside[id] > 0 || call[id] != i) complete = false;
+    if (!IsInPeriod(position, period)) return;
     more_bytes_[i] +=
-        LocalBytes(program_, operand) * (few_.left_out[place.run] / period);
+        LocalBytes(program_, operand) * (few_.left_out[position.run] / period);
   });
-  // A call that would be full is written sooner.
-  for (int i = 0; i < count_ && all; ++i) {
+  // A call outside of the segments must not become full with all layers: it
+  // would be emitted earlier.
+  for (int i = 0; i < count_ && complete; ++i) {
     if (more_bytes_[i] == 0) continue;
-    all = ReducesAxes(instruction(i).opcode) &&
-          operand_bytes_[i] + more_bytes_[i] <
-              MaxBucketBytes(program_.mesh.SizeOf(
-                  instruction(i).Get<CollectiveAttributes>().axes));
+    complete = ReducesAxes(instruction(i).opcode) &&
+               operand_bytes_[i] + more_bytes_[i] <
+                   MaxBucketBytes(program_.mesh.SizeOf(
+                       instruction(i).Get<CollectiveAttributes>().axes));
   }
-  return all;
+  return complete;
 }
 
 LayerPeriodicity::Guess LayerPeriodicity::GuessFromCalls() const {
-  // By kind of call: the sums of one repeat, in the order they are made in.
+  // By kind of call: the bytes of the sums of one repeat, in the order in which
+  // they are computed.
   std::map<std::tuple<Opcode, AxisSet, DType>, std::vector<int64_t>> sums;
-  VisitSent([&](int i, int operand, const LayerPosition& place) {
-    if (!Counts(place, 1) || !ReducesAxes(instruction(i).opcode)) return;
+  VisitTransfers([&](int i, int operand, const LayerPosition& position) {
+    if (!IsInPeriod(position, 1) || !ReducesAxes(instruction(i).opcode)) return;
     sums[{instruction(i).opcode,
           SetOf(instruction(i).Get<CollectiveAttributes>().axes),
           program_.values[operand].dtype}]
@@ -274,14 +282,14 @@ LayerPeriodicity::Guess LayerPeriodicity::GuessFromCalls() const {
   });
   constexpr int kMost = 1000;
   Guess guess;
-  int first = 0;  // the repeat that is like one before it
+  int first = 0;  // the first repeat that begins like a later one
   for (const auto& [kind, bytes] : sums) {
     const int64_t full =
         MaxBucketBytes(program_.mesh.SizeOf(std::get<1>(kind)));
-    absl::flat_hash_map<int64_t, int> seen;  // by bytes that wait: repeats
-    int64_t waits = 0;
+    absl::flat_hash_map<int64_t, int> seen;  // repeat by bytes in the bucket
+    int64_t bucket_bytes = 0;
     for (int repeat = 0; repeat < kMost; ++repeat) {
-      const auto [before, is_new] = seen.try_emplace(waits, repeat);
+      const auto [before, is_new] = seen.try_emplace(bucket_bytes, repeat);
       if (!is_new) {
         first = std::max(first, before->second);
         guess.period =
@@ -289,8 +297,8 @@ LayerPeriodicity::Guess LayerPeriodicity::GuessFromCalls() const {
         break;
       }
       for (int64_t sum : bytes) {
-        waits += sum;
-        if (waits >= full) waits = 0;
+        bucket_bytes += sum;
+        if (bucket_bytes >= full) bucket_bytes = 0;
       }
     }
   }
@@ -303,46 +311,47 @@ void LayerPeriodicity::VisitMemory(
     absl::FunctionRef<void(const Lifetime&, const LayerPosition&, int at)>
         visit) const {
   for (const Lifetime& lifetime : lifetimes_) {
-    const LayerPosition& place = of_value_[lifetime.value];
-    if (place.run < 0 || lifetime.end < lifetime.begin) continue;
-    visit(lifetime, place, begins ? lifetime.begin : lifetime.end + 1);
+    const LayerPosition& position = value_positions_[lifetime.value];
+    if (position.run < 0 || lifetime.end < lifetime.begin) continue;
+    visit(lifetime, position, begins ? lifetime.begin : lifetime.end + 1);
   }
 }
 
-// The memory of an operation is taken and left in the segments, or at one
-// place by that of all repeats.
-bool LayerPeriodicity::HoldAllMemory(int period) {
+// Whether the memory of each operation is allocated and released in the
+// segments, or for all repeats at one instruction.
+bool LayerPeriodicity::SegmentsHaveAllMemory(int period) {
   more_change_.assign(count_ + 2, AliveBytes{});
   int64_t doubtful = 0;
   for (const bool begins : {true, false}) {
-    // What an operation makes, and that after its collectives.
+    // By operation: bytes of its own results, then bytes of the results of its
+    // collectives.
     const int ids = first_id_.back();
-    std::vector<int64_t> inside(2 * ids, 0), wanted = inside;
-    std::vector<int> place_of(2 * ids, -1);
+    std::vector<int64_t> inside(2 * ids, 0), in_period = inside;
+    std::vector<int> instruction_of(2 * ids, -1);
     const auto id_of = [&](const Lifetime& lifetime,
-                           const LayerPosition& place) {
-      return Id(place) +
+                           const LayerPosition& position) {
+      return Id(position) +
              (Communicates(instruction(lifetime.maker).opcode) ? ids : 0);
     };
     VisitMemory(begins, [&](const Lifetime& lifetime,
-                            const LayerPosition& place, int at) {
-      const int id = id_of(lifetime, place);
+                            const LayerPosition& position, int at) {
+      const int id = id_of(lifetime, position);
       if (segment_[at] >= 0) inside[id] += lifetime.bytes;
-      if (Counts(place, period)) wanted[id] += lifetime.bytes;
+      if (IsInPeriod(position, period)) in_period[id] += lifetime.bytes;
     });
     VisitMemory(begins, [&](const Lifetime& lifetime,
-                            const LayerPosition& place, int at) {
-      const int id = id_of(lifetime, place);
-      if (inside[id] == wanted[id] || !Counts(place, period)) return;
-      if (place_of[id] < 0) place_of[id] = at;
+                            const LayerPosition& position, int at) {
+      const int id = id_of(lifetime, position);
+      if (inside[id] == in_period[id] || !IsInPeriod(position, period)) return;
+      if (instruction_of[id] < 0) instruction_of[id] = at;
       const int64_t bytes =
-          lifetime.bytes * (few_.left_out[place.run] / period);
-      if (inside[id] > 0 || place_of[id] != at) doubtful += bytes;
+          lifetime.bytes * (few_.left_out[position.run] / period);
+      if (inside[id] > 0 || instruction_of[id] != at) doubtful += bytes;
       if (inside[id] > 0) return;
       more_change_[at][purposes_[lifetime.value]] += begins ? bytes : -bytes;
     });
   }
-  // Scalars here and there do not matter.
+  // Small tensors, such as scalars, may be elsewhere.
   return doubtful <= peak_ / 1000;
 }
 

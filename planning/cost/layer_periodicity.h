@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the periodic part of a program with few of its equal layers, which runs
-// more often in the program of all layers.
+// Finds the periodic segments of a program with few of its equal layers. The
+// program of all layers runs them more often.
 #ifndef PLANNING_COST_LAYER_PERIODICITY_H_
 #define PLANNING_COST_LAYER_PERIODICITY_H_
 
@@ -49,18 +49,20 @@ class LayerPeriodicity {
   LayerPeriodicity(const Program& program, const MachinePlan& plan,
                    const FewLayers& few, const std::vector<double>& seconds);
 
-  // Finds a segment in each traversal such that together they contain all
-  // kernels, collectives, allocations and releases of as many repeats as this
-  // returns. The exception is a sum of all repeats in one call, if that call
-  // stays below the bucket size with all layers. Returns 0 if more layers are
-  // needed: gathers start several layers ahead, or a call joins sums of several
-  // layers, or an operation outside of the layers, such as an update of all
-  // parameters at once, reads layers that are left out.
+  // Finds one segment in each traversal such that together they contain all
+  // kernels, collectives, allocations and releases of one period. Returns the
+  // period in repeats. Sums of all repeats may instead be in one call outside
+  // of the segments, if that call stays below the bucket size with all layers.
+  // Returns 0 if more layers are needed: gathers start several layers ahead, a
+  // call has the sums of several layers, or an operation outside of the layers,
+  // such as an update of all parameters at once, reads layers that are left
+  // out.
   int FindPeriod();
 
-  // For calls that join sums of several layers: after how many repeats the same
-  // sums are joined again, and how many repeats it takes at least to see that.
-  // Other collectives may end a call early, so this is a guess.
+  // For calls with the sums of several layers: the number of repeats after
+  // which the same sums share a call again, and the least number of repeats in
+  // which that can be seen. Other collectives may end a call early, so this is
+  // a guess.
   struct Guess {
     int period = 1;
     int needed = 0;
@@ -72,27 +74,31 @@ class LayerPeriodicity {
   // The traversal whose segment contains an instruction, or -1.
   int SegmentOf(int instruction) const { return segment_[instruction]; }
 
-  // The repeat and operation of a value; run is -1 if it has none. A
-  // collective's result belongs to the repeat that computed the operand.
-  const LayerPosition& PositionOf(int value) const { return of_value_[value]; }
-  // The number of an operation, the same in all repeats of a run.
+  // The repeat and operation that a value belongs to; run is -1 if there is
+  // none. The result of a collective belongs to the repeat that computed the
+  // operand.
+  const LayerPosition& PositionOf(int value) const {
+    return value_positions_[value];
+  }
+  // The number of an operation. It is the same in all repeats of a run.
   int Id(const LayerPosition& position) const {
     return first_id_[position.run] + position.operation;
   }
-  // Whether a repeat belongs to the period by which left out layers are
-  // counted.
-  static bool Counts(const LayerPosition& position, int period) {
+  // Whether a repeat belongs to the period that represents the layers that are
+  // left out.
+  static bool IsInPeriod(const LayerPosition& position, int period) {
     return position.repeat >= 1 && position.repeat <= period;
   }
 
-  // Bytes of the operands of a collective, and those that the layers that are
-  // left out add if it is outside of all segments.
+  // Bytes of the operands of a collective, and the bytes that left out layers
+  // add to them if the collective is outside of all segments.
   int64_t OperandBytes(int instruction) const {
     return operand_bytes_[instruction];
   }
   int64_t MoreBytes(int instruction) const { return more_bytes_[instruction]; }
-  // The same for the change of live bytes before an instruction. Two more
-  // entries follow that of the last.
+  // The change of live bytes before an instruction, and what left out layers
+  // add to it outside of all segments. There are two more entries than
+  // instructions.
   const AliveBytes& Change(int index) const { return change_[index]; }
   const AliveBytes& MoreChange(int index) const { return more_change_[index]; }
   // The most bytes that are live at once in this program.
@@ -111,12 +117,12 @@ class LayerPeriodicity {
   void FindMemory(const MachinePlan& plan);
   void FindTraversals();
   void AddTraversal(int run, std::vector<int> begins);
-  bool Alike(int a, int b) const;
+  bool AreEqual(int a, int b) const;
   bool FindSegments(int period);
-  bool HoldAllCompute(int period) const;
-  bool HoldAllSent(int period);
-  bool HoldAllMemory(int period);
-  void VisitSent(
+  bool SegmentsHaveAllCompute(int period) const;
+  bool SegmentsHaveAllTransfers(int period);
+  bool SegmentsHaveAllMemory(int period);
+  void VisitTransfers(
       absl::FunctionRef<void(int i, int operand, const LayerPosition&)> visit)
       const;
   void VisitMemory(
@@ -138,7 +144,7 @@ class LayerPeriodicity {
   std::vector<int> segment_;
   std::vector<AliveBytes> change_, more_change_;
   // By value.
-  std::vector<LayerPosition> of_value_;
+  std::vector<LayerPosition> value_positions_;
   std::vector<Purpose> purposes_;
 };
 

@@ -12,11 +12,11 @@ namespace mtf::internal {
 namespace {
 
 struct Seconds {
-  double held = 0;  // while nothing else computes
-  double sent = 0;  // of collectives
+  double compute = 0;  // of kernels and collectives that block compute
+  double collectives = 0;
 };
 
-// Of one scope: by layer.
+// The seconds of one scope, by layer.
 using Layers = std::map<int, Seconds>;
 
 }  // namespace
@@ -37,26 +37,26 @@ double LeastSeconds(const Program& program, const Machine& machine,
     }
     Seconds& sum = scopes[scope][layer];
     if (!IsAsynchronous(instruction) || !machine.overlaps())
-      sum.held += seconds[i];
+      sum.compute += seconds[i];
     if (Communicates(instruction.opcode)) {
-      sum.sent += seconds[i];
+      sum.collectives += seconds[i];
     }
   }
   Seconds all;
   for (const auto& [scope, layers] : scopes) {
     Seconds least = layers.begin()->second;
     for (const auto& [number, layer] : layers) {
-      all.held += layer.held;
-      all.sent += layer.sent;
-      least.held = std::min(least.held, layer.held);
-      least.sent = std::min(least.sent, layer.sent);
+      all.compute += layer.compute;
+      all.collectives += layer.collectives;
+      least.compute = std::min(least.compute, layer.compute);
+      least.collectives = std::min(least.collectives, layer.collectives);
     }
-    const auto besides = left_out.find(scope);
-    if (besides == left_out.end()) continue;
-    all.held += besides->second * least.held;
-    all.sent += besides->second * least.sent;
+    const auto left_out_here = left_out.find(scope);
+    if (left_out_here == left_out.end()) continue;
+    all.compute += left_out_here->second * least.compute;
+    all.collectives += left_out_here->second * least.collectives;
   }
-  return std::max(all.held, all.sent);
+  return std::max(all.compute, all.collectives);
 }
 
 }  // namespace mtf::internal

@@ -12,9 +12,9 @@
 namespace mtf::internal {
 
 // A lower bound on the time of a step with `left_out` more layers than
-// `program` has, which is planned (EstimateStep): all kernels and synchronous
-// collectives one after the other, or all collectives. Each layer that is left
-// out counts as the least of those of its scope that are there.
+// `program`, which is planned (EstimateStep): the larger of the time of all
+// kernels and synchronous collectives and the time of all collectives. Each
+// left out layer counts like the fastest layer of its scope in the program.
 double LeastSeconds(const Program& program, const Machine& machine,
                     const std::vector<AttentionGroup>& attention,
                     const LayerCounts& left_out);

@@ -11,10 +11,10 @@
 
 namespace mtf::internal {
 
-// Calls run(i) for each i below `count`, from several threads at once where
-// the host has cores for them. For pure work that takes milliseconds; what it
-// writes goes to places of its own, so the result does not depend on threads.
-// Leaves `busy` cores to others.
+// Calls run(i) for each i below `count`, concurrently from several threads if
+// the host has cores for them. For pure work that takes milliseconds. Each call
+// writes its own elements, so the result does not depend on threads. Leaves
+// `busy` cores free.
 inline void ParallelFor(size_t count, const std::function<void(size_t)>& run,
                         size_t busy = 0) {
   constexpr size_t kMostThreads = 16;

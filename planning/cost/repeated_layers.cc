@@ -10,16 +10,16 @@
 namespace mtf::internal {
 namespace {
 
-// What an operation belongs to while layers are looked for.
+// Special values of layer_of_ while layers are found: no layer, or several.
 constexpr int kNone = -1, kSeveral = -2;
 
-int Joined(int a, int b) {
+int CommonLayer(int a, int b) {
   if (a == kNone || a == b) return b;
   return b == kNone ? a : kSeveral;
 }
 
-// Whether two texts are the same but for the layer in a name.
-bool Alike(const std::string& a, const std::string& b) {
+// Whether two texts differ at most in the layer of a name.
+bool EqualExceptForLayer(const std::string& a, const std::string& b) {
   if (a == b) return true;
   absl::string_view before_a, before_b;
   int number;
@@ -27,10 +27,10 @@ bool Alike(const std::string& a, const std::string& b) {
       before_a != before_b) {
     return false;
   }
-  const auto behind = [](absl::string_view name, size_t begin) {
+  const auto suffix = [](absl::string_view name, size_t begin) {
     return name.substr(name.find('/', begin));
   };
-  return behind(a, before_a.size()) == behind(b, before_b.size());
+  return suffix(a, before_a.size()) == suffix(b, before_b.size());
 }
 
 std::vector<int> InputsOf(const Operation& operation) {
@@ -68,45 +68,47 @@ RepeatedLayers::RepeatedLayers(const Graph& graph)
   }
 }
 
-// Puts every operation into the layer that its scope names, else into the one
-// that its inputs are of, else into the one that alone reads it.
+// Assigns every operation to the layer of its scope, else to the layer of its
+// inputs, else to the only layer that reads it.
 void RepeatedLayers::FindMembers() {
   absl::flat_hash_map<absl::string_view, int> groups;
-  std::map<std::pair<int, int>, int> positions;  // of layers
+  std::map<std::pair<int, int>, int> layer_indices;  // by group and number
   const auto& operations = graph_.operations();
   for (const auto& operation : operations) {
     if (operation->inputs().empty()) continue;
     absl::string_view before;
     int number = 0;
     int& layer = layer_of_[operation->id()];
-    // An optimizer names its operations after other things.
+    // The names of optimizer operations do not give the layer.
     if (operation->section() == LayoutSection::kDefault &&
         FindLayer(operation->name(), &before, &number)) {
       const int group =
           groups.try_emplace(before, static_cast<int>(groups.size()))
               .first->second;
-      const auto [place, is_new] = positions.try_emplace(
+      const auto [index, is_new] = layer_indices.try_emplace(
           {group, number}, static_cast<int>(layers_.size()));
       if (is_new) layers_.push_back({group, number, {}});
-      layer = place->second;
+      layer = index->second;
       continue;
     }
     layer = LayerOfInputs(*operation);
   }
-  // Backwards: what nothing of a layer went into.
+  // In reverse order: operations whose inputs belong to no layer.
   std::vector<int> readers(operations.size(), kNone);
   for (size_t i = operations.size(); i-- > 0;) {
     if (layer_of_[i] == kNone) layer_of_[i] = readers[i];
     for (const Tensor& input : operations[i]->inputs()) {
       int& reader = readers[input.operation()->id()];
-      reader = Joined(reader, layer_of_[i] == kNone ? kSeveral : layer_of_[i]);
+      reader =
+          CommonLayer(reader, layer_of_[i] == kNone ? kSeveral : layer_of_[i]);
     }
   }
 }
 
-// Where tensors go in, scalars do not count: a norm of all gradients scales
-// those of every layer. A scalar that scalars of several layers go into, such
-// as that norm, is of the last layer so far.
+// The layer of the inputs of an operation. If some inputs are tensors, scalars
+// do not count: the norm of all gradients scales those of every layer. A scalar
+// computed from scalars of several layers, such as that norm, belongs to the
+// last of these layers.
 int RepeatedLayers::LayerOfInputs(const Operation& operation) const {
   int scalars = kNone, tensors = kNone;
   bool has_tensors = false;
@@ -114,7 +116,7 @@ int RepeatedLayers::LayerOfInputs(const Operation& operation) const {
     const int layer = layer_of_[input.operation()->id()];
     if (input.shape().rank() > 0) {
       has_tensors = true;
-      tensors = Joined(tensors, layer);
+      tensors = CommonLayer(tensors, layer);
     } else if (scalars < 0 || layer < 0) {
       scalars = std::max(scalars, layer);
     } else if (layers_[layer].group != layers_[scalars].group) {
@@ -135,24 +137,24 @@ void RepeatedLayers::FindLayers() {
            std::make_pair(layers_[b].group, layers_[b].number);
   });
   std::vector<Layer> sorted;
-  std::vector<int> place(order.size());
+  std::vector<int> new_index(order.size());
   for (int layer : order) {
-    place[layer] = static_cast<int>(sorted.size());
+    new_index[layer] = static_cast<int>(sorted.size());
     sorted.push_back(std::move(layers_[layer]));
   }
   layers_ = std::move(sorted);
   index_in_layer_.assign(layer_of_.size(), 0);
   for (size_t i = 0; i < layer_of_.size(); ++i) {
     if (layer_of_[i] < 0) continue;
-    layer_of_[i] = place[layer_of_[i]];
+    layer_of_[i] = new_index[layer_of_[i]];
     std::vector<int>& members = layers_[layer_of_[i]].operations;
     index_in_layer_[i] = static_cast<int>(members.size());
     members.push_back(static_cast<int>(i));
   }
 }
 
-// Whether operation `x` of layer `a` and `y` of layer `b` read the same, seen
-// from their layers.
+// Whether operation `x` of layer `a` and operation `y` of layer `b` read the
+// same operations relative to their layers.
 bool RepeatedLayers::ReadsTheSame(const Operation& x, int a, const Operation& y,
                                   int b) const {
   if (x.inputs().size() != y.inputs().size()) return false;
@@ -177,11 +179,11 @@ bool RepeatedLayers::HaveSameOperations(absl::Span<const int> xs,
   for (size_t i = 0; i < xs.size(); ++i) {
     const Operation& x = *graph_.operations()[xs[i]];
     const Operation& y = *graph_.operations()[ys[i]];
-    // What has no inputs differs in names and random streams.
+    // Operations without inputs may differ in names and random streams.
     if (x.kind() != y.kind() || x.dtype() != y.dtype() ||
         x.section() != y.section() || x.shape() != y.shape() ||
         (!x.inputs().empty() && !x.SameAttributes(y) &&
-         !Alike(x.attributes(), y.attributes()))) {
+         !EqualExceptForLayer(x.attributes(), y.attributes()))) {
       return false;
     }
   }
@@ -201,12 +203,13 @@ bool RepeatedLayers::Equal(int a, int b) const {
   return HaveSameOperations(xs, ys);
 }
 
-// The operations of `layer` that do what those of `reference` do, or -1 where
-// only `reference` reads what is missing; empty if more is missing. The first
-// layer also has the operations of an embedding, say, and the last adds up no
-// gradients of a next one.
-// Where names have the number of the layer, they say which operations match;
-// those of an update, which have not, match by what they read.
+// Returns for each operation of `reference` the operation of `layer` that does
+// the same, or -1 if there is none and only `reference` reads the result.
+// Returns an empty list if any other operation is missing. The first layer may
+// have further operations, such as an embedding, and the last one sums no
+// gradients of a next layer. Operations whose names have the number of the
+// layer match by name; others, such as those of an update, match by their
+// inputs.
 std::vector<int> RepeatedLayers::Matching(int layer, int reference) const {
   const auto key = [](const Operation& operation) {
     LayerName name = SplitLayer(operation.name());
@@ -257,7 +260,8 @@ std::vector<int> RepeatedLayers::Matching(int layer, int reference) const {
   return matching;
 }
 
-// Whether `layer` exists, in the scope of layer `to`, numbered `step` from it.
+// Whether `layer` exists and has the scope of layer `to` and its number plus
+// `step`.
 bool RepeatedLayers::IsNext(int layer, int to, int step) const {
   return layer >= 0 && layer < static_cast<int>(layers_.size()) &&
          layers_[layer].group == layers_[to].group &&
@@ -301,14 +305,14 @@ int RepeatedLayers::num_layers() const {
   return most;
 }
 
-// Finds the longest run among the layers of one scope, by the shortest period
-// that serves.
+// Finds the longest run among the layers of one scope, with the shortest
+// period.
 void RepeatedLayers::FindRuns(int begin, int end) {
   constexpr int kMostPeriod = 4, kFewestRepeats = 3;
   Run best;
   for (int period = 1; period <= kMostPeriod; ++period) {
     for (int first = begin; first + period < end;) {
-      int last = first;  // [first, last) agrees with what is a period after
+      int last = first;  // [first, last) equals the layers one period later
       while (last + period < end &&
              layers_[last].number + 1 == layers_[last + 1].number &&
              Equal(last, last + period)) {
@@ -333,8 +337,8 @@ void RepeatedLayers::FindRuns(int begin, int end) {
 }
 
 std::vector<int> RepeatedLayers::OperationsOf(const Run& run, int layer) const {
-  const int past = run.first + run.repeats * run.period;
-  if (run.first <= layer && layer < past) return layers_[layer].operations;
+  const int end = run.first + run.repeats * run.period;
+  if (run.first <= layer && layer < end) return layers_[layer].operations;
   const int phase = (layer - run.first + run.before * run.period) % run.period;
   return Matching(layer, run.first + phase);
 }
@@ -347,32 +351,33 @@ std::vector<int> RepeatedLayers::Representatives(
   }
   for (size_t r = 0; r < runs_.size(); ++r) {
     const Run& run = runs_[r];
-    // Of all repeats from the first that may stand in to the last such, keeps
-    // some at the beginning and at least one at the end, for gradients come
-    // from there.
+    // Counts the repeats of the run and those that may stand in for it. Keeps
+    // some at the beginning and at least one at the end, where the backward
+    // pass begins.
     const int all = run.before + run.repeats + run.after;
-    const int begins = std::max(
+    const int kept_at_begin = std::max(
         1, run.before + std::min(0, kept[r]) + std::max(0, kept[r] - 1));
-    const int ends = run.before + run.after + kept[r] - begins;
+    const int kept_at_end = run.before + run.after + kept[r] - kept_at_begin;
     const int first = run.first - run.before * run.period;
-    const int begin = first + begins * run.period;
-    const int end = first + (all - ends) * run.period;
-    std::vector<std::vector<int>> before_phases, behind_phases;
+    const int begin = first + kept_at_begin * run.period;
+    const int end = first + (all - kept_at_end) * run.period;
+    std::vector<std::vector<int>> before_phases, after_phases;
     for (int phase = 0; phase < run.period; ++phase) {
       before_phases.push_back(OperationsOf(run, begin - run.period + phase));
-      behind_phases.push_back(OperationsOf(run, end + phase));
+      after_phases.push_back(OperationsOf(run, end + phase));
     }
     for (int layer = begin; layer < end; ++layer) {
       const int phase = (layer - first) % run.period;
       const std::vector<int>& before = before_phases[phase];
-      const std::vector<int>& behind = behind_phases[phase];
+      const std::vector<int>& after = after_phases[phase];
       const std::vector<int> left_out = OperationsOf(run, layer);
       for (size_t i = 0; i < left_out.size(); ++i) {
-        // What came last is what the next layer reads: forward the layer
-        // before, in gradients the layer after.
+        // The next kept layer reads the latest of the candidates: in the
+        // forward pass that of the layer before, in the backward pass that of
+        // the layer after.
         int& representative = representatives[left_out[i]];
         representative = -1;
-        for (int candidate : {before[i], behind[i]}) {
+        for (int candidate : {before[i], after[i]}) {
           if (candidate < left_out[i])
             representative = std::max(representative, candidate);
         }
@@ -395,17 +400,17 @@ RepeatedLayers::Positions(const std::vector<int>& kept) const {
       for (int phase = 0; phase < run.period; ++phase) {
         for (int id :
              layers_[run.first + from * run.period + phase].operations) {
-          const LayerPosition place{r, repeat, operation++};
-          positions[graph_.operations()[id]->name()] = place;
-          by_id[id] = place;
+          const LayerPosition position{r, repeat, operation++};
+          positions[graph_.operations()[id]->name()] = position;
+          by_id[id] = position;
         }
       }
     }
   }
   for (const VariableInfo& variable : graph_.variables()) {
     if (!variable.read.valid()) continue;
-    const auto place = by_id.find(variable.read.operation()->id());
-    if (place != by_id.end()) positions[variable.name] = place->second;
+    const auto position = by_id.find(variable.read.operation()->id());
+    if (position != by_id.end()) positions[variable.name] = position->second;
   }
   return positions;
 }
@@ -421,7 +426,7 @@ absl::flat_hash_set<absl::string_view> RepeatedLayers::LeftOutVariables(
   return names;
 }
 
-// The first repeat is like the others.
+// Counts the scopes of the first repeat, which the others equal.
 LayerCounts RepeatedLayers::LeftOutLayers(const std::vector<int>& kept) const {
   LayerCounts counts;
   for (int r = 0; r < num_runs(); ++r) {

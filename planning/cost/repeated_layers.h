@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the equal layers of a deep model, a few of which determine what all of
-// them cost.
+// Finds the equal layers of a deep model. A few of them determine the cost of
+// all.
 #ifndef PLANNING_COST_REPEATED_LAYERS_H_
 #define PLANNING_COST_REPEATED_LAYERS_H_
 
@@ -21,8 +21,9 @@ using LayerCounts = absl::flat_hash_map<std::string, double>;
 
 // Finds equal layers: scopes that differ only in their number ("layer_0",
 // "layer_1", ...), whose operations agree in kind, shape and attributes and
-// read the same operations of their own layer, of its neighbors and outside of
-// all layers. Operations outside of any scope follow the data, so the update of
+// read corresponding operations of their own layer and of its neighbors, and
+// the same operations outside of all layers. An operation without a scope
+// belongs to the layer of its inputs, or else of its readers, so the update of
 // a parameter belongs to its layer. The period may be several layers, for
 // example if every second layer has experts.
 //
@@ -40,11 +41,19 @@ class RepeatedLayers {
   int num_runs() const { return static_cast<int>(runs_.size()); }
   // The number of periods in a run.
   int repeats(int run) const { return runs_[run].repeats; }
-  // The fewest repeats of a run that may be kept: 2 in general. Layers next to
-  // the run may stand in for it if they have its operations, even if these read
-  // other values or there are more of them. Layers that stand in may be left
-  // out too, which counts below 0: the run of a GPT with 12 layers is layers 2
-  // to 9, and -2 of them may be kept, which leaves layers 0 and 11.
+  // The fewest repeats of a run that may be kept: 2 in general. It is negative
+  // if layers next to the run may stand in for it: layers that have its
+  // operations, even if these read other values or if there are further
+  // operations. If 0 repeats are kept, only these layers remain; a negative
+  // number leaves out as many of them too.
+  //
+  // Example: a GPT with 12 layers. Its run is layers 2 to 9, so repeats is 8;
+  // layers 0, 1, 10 and 11 may stand in for it, so least_kept is 2 - 4 = -2.
+  //
+  //   kept   layers that remain      layers left out
+  //      2   0, 1, 2, 9, 10, 11      6
+  //      0   0, 1, 10, 11            8
+  //     -2   0, 11                  10
   int least_kept(int run) const;
   // The most layers that one scope numbers.
   int num_layers() const;
@@ -52,17 +61,17 @@ class RepeatedLayers {
   int operations(int run) const { return runs_[run].operations; }
 
   // Maps each operation id to its representative if `kept[run]` repeats (at
-  // least least_kept) stay of each run: its own id if it stays.
+  // least least_kept) of each run are kept: to itself if it is kept.
   std::vector<int> Representatives(const std::vector<int>& kept) const;
 
-  // An operation by its run, the index of its repeat among those that are kept,
-  // and its index in the repeat.
+  // The position of an operation: its run, the index of its repeat among those
+  // that are kept, and its index in the repeat.
   struct LayerPosition {
     int run = -1;
     int repeat = 0;
     int operation = 0;
   };
-  // By name of the operations and variables of runs that are kept.
+  // The positions of the kept operations and variables of runs, by name.
   absl::flat_hash_map<absl::string_view, LayerPosition> Positions(
       const std::vector<int>& kept) const;
 
@@ -70,7 +79,7 @@ class RepeatedLayers {
   absl::flat_hash_set<absl::string_view> LeftOutVariables(
       const std::vector<int>& representatives) const;
 
-  // The number of layers that are left out.
+  // The number of layers that are left out, by scope.
   LayerCounts LeftOutLayers(const std::vector<int>& kept) const;
 
   // Maps names of left out operations and variables to those of their
@@ -80,14 +89,14 @@ class RepeatedLayers {
 
  private:
   struct Run {
-    int first = 0;   // index in `layers_` of its first layer
-    int period = 1;  // layers that one repeat is made of
+    int first = 0;   // index in layers_ of its first layer
+    int period = 1;  // layers in a repeat
     int repeats = 0;
     int operations = 0;
-    // Repeats before and after it that may stand in for it.
+    // The number of repeats before and after the run that may stand in for it.
     int before = 0, after = 0;
   };
-  // The operations of one layer, in order.
+  // One layer with its operations, in order.
   struct Layer {
     int group = 0;   // index in the list of scopes
     int number = 0;  // "layer_7": 7
@@ -101,7 +110,7 @@ class RepeatedLayers {
   void FindStandIns(Run& run) const;
   bool IsNext(int layer, int to, int step) const;
   std::vector<int> Matching(int layer, int reference) const;
-  // Of a layer of the run, or of one that may stand in for it.
+  // The operations of a layer of the run, or of one that may stand in for it.
   std::vector<int> OperationsOf(const Run& run, int layer) const;
   bool HaveSameOperations(absl::Span<const int> xs,
                           absl::Span<const int> ys) const;
@@ -111,8 +120,8 @@ class RepeatedLayers {
   const Graph& graph_;
   std::vector<Layer> layers_;         // group by group, by number
   std::vector<int> layer_of_;         // by operation: index in layers_, or -1
-  std::vector<bool> read_elsewhere_;  // by operation: not in its layer alone
-  std::vector<int> index_in_layer_;   // by operation: place in its layer
+  std::vector<bool> read_elsewhere_;  // by operation: read outside of its layer
+  std::vector<int> index_in_layer_;   // by operation: its index in the layer
   std::vector<Run> runs_;
 };
 

@@ -28,8 +28,8 @@ class ChangePricer {
                size_t busy_cores)
       : step_(step), pricer_(pricer), busy_cores_(busy_cores) {}
 
-  // Tries everything that removes something from `program`, which is the step
-  // under the present rules.
+  // Tries the changes that may remove collectives from `program`, which is the
+  // step under the present rules.
   void TryAll(const LayoutBinding& binding, const Program& program,
               ChangeTrials& trials) {
     const std::vector<CollectiveCost> collectives = ListCollectives(program);
@@ -40,40 +40,43 @@ class ChangePricer {
     trials.singles = trials.tried.size();
     const std::vector<CollectiveKeys> keys =
         KeysOf(program, collectives, trials.names);
-    // The rules after each collective that is still there, if any is.
-    const auto for_each_left =
+    // Visits the rules that cause each collective that no change so far
+    // removes.
+    const auto for_each_remaining =
         [&](absl::FunctionRef<void(const std::vector<int>&)> visit) {
           for (size_t c = 0; c < collectives.size(); ++c) {
-            const std::vector<int> behind =
+            const std::vector<int> causes =
                 RulesCausing(step_.rules, program,
                              program.instructions[collectives[c].instruction]);
             const bool removed = std::any_of(
                 trials.tried.begin(), trials.tried.end(),
                 [&](const TriedChange& tried) {
-                  return Touches(tried.candidate, behind) &&
+                  return Touches(tried.candidate, causes) &&
                          tried.traffic.LacksCollective(collectives[c], keys[c],
                                                        trials.traffic);
                 });
-            if (!behind.empty() && !removed) visit(behind);
+            if (!causes.empty() && !removed) visit(causes);
           }
         };
-    // What no change of a single rule removes may need all of its rules gone.
+    // If no change of a single rule removes a collective, drop all rules that
+    // cause it.
     std::vector<RuleCandidate> joint;
     std::set<std::vector<int>> seen;
     for (const TriedChange& tried : trials.tried) {
       seen.insert(tried.candidate.touched);
     }
-    for_each_left([&](const std::vector<int>& behind) {
-      if (behind.size() < 2 || !seen.insert(behind).second) return;
-      joint.push_back(DropRules(step_.rules, behind));
+    for_each_remaining([&](const std::vector<int>& causes) {
+      if (causes.size() < 2 || !seen.insert(causes).second) return;
+      joint.push_back(DropRules(step_.rules, causes));
     });
     Try(std::move(joint), trials.tried);
-    // Or their dimensions whole, each, all of them, or in every section.
-    std::set<std::vector<int>> whole;
-    for_each_left([&](const std::vector<int>& behind) {
-      std::set<int> all(behind.begin(), behind.end());
-      for (int rule : behind) {
-        whole.insert({rule});
+    // Or replicate the dimensions of these rules: one, all, or all in every
+    // section.
+    std::set<std::vector<int>> rule_sets;
+    for_each_remaining([&](const std::vector<int>& causes) {
+      std::set<int> all(causes.begin(), causes.end());
+      for (int rule : causes) {
+        rule_sets.insert({rule});
         for (int i = 0; i < static_cast<int>(step_.rules.size()); ++i) {
           if (step_.rules[i].dimension == step_.rules[rule].dimension &&
               ShardsOnMesh(step_.rules[i], step_.mesh)) {
@@ -81,18 +84,18 @@ class ChangePricer {
           }
         }
       }
-      whole.insert(behind);
-      whole.insert(std::vector<int>(all.begin(), all.end()));
+      rule_sets.insert(causes);
+      rule_sets.insert(std::vector<int>(all.begin(), all.end()));
     });
-    std::vector<RuleCandidate> uncut;
-    for (const std::vector<int>& places : whole) {
-      uncut.push_back(ReplicateDimensions(step_.rules, places));
+    std::vector<RuleCandidate> replicated;
+    for (const std::vector<int>& rule_set : rule_sets) {
+      replicated.push_back(ReplicateDimensions(step_.rules, rule_set));
     }
-    Try(std::move(uncut), trials.tried);
+    Try(std::move(replicated), trials.tried);
   }
 
  private:
-  // Appends those whose rules are legal, in order.
+  // Appends the candidates whose rules are legal, in order.
   void Try(std::vector<RuleCandidate> candidates,
            std::vector<TriedChange>& tried) const {
     std::vector<std::optional<TriedChange>> outcomes(candidates.size());
@@ -101,7 +104,7 @@ class ChangePricer {
         [&](size_t i) {
           absl::StatusOr<PricedChange> priced =
               pricer_.Price(candidates[i].rules);
-          // An illegal layout is no way out.
+          // A change to an illegal layout is not reported.
           if (!priced.ok()) return;
           priced->change.edit = candidates[i].edit;
           Traffic traffic(priced->program, priced->wire_bytes);
@@ -165,7 +168,7 @@ void ReportChanges(const ChangeTrials& trials, const Rules& rules,
   for (const TriedChange& tried : trials.tried) {
     RuleChange change = tried.change;
     if (change.estimated) {
-      // What few layers tell of the present rules is off by as much.
+      // Correct by the error of the estimate for the present rules.
       AddWeighted(-1, trials.present, change);
       AddWeighted(1, now, change);
       change.cost.seconds = std::max(change.cost.seconds, 0.0);
@@ -183,23 +186,23 @@ void ReportChanges(const ChangeTrials& trials, const Rules& rules,
       KeysOf(program, collectives, trials.names);
   for (size_t c = 0; c < collectives.size(); ++c) {
     ExplainedCollective& collective = explanation.collectives[c];
-    const std::vector<int>& behind = collective.rules;
-    if (behind.empty()) {
+    const std::vector<int>& causes = collective.rules;
+    if (causes.empty()) {
       collective.no_change = kNoRule;
       continue;
     }
     int touching = 0;
     for (size_t i = 0; i < trials.tried.size(); ++i) {
-      // Several rules at once only where one is not enough.
+      // Changes of several rules count only if no single one is enough.
       if (i == trials.singles && collective.change >= 0) break;
       const TriedChange& tried = trials.tried[i];
-      if (!Touches(tried.candidate, behind)) continue;
+      if (!Touches(tried.candidate, causes)) continue;
       ++touching;
-      const int place = static_cast<int>(i);
+      const int index = static_cast<int>(i);
       if (tried.traffic.LacksCollective(collectives[c], keys[c],
                                         trials.traffic) &&
-          (collective.change < 0 || cost(place) < cost(collective.change))) {
-        collective.change = place;
+          (collective.change < 0 || cost(index) < cost(collective.change))) {
+        collective.change = index;
       }
     }
     if (collective.change >= 0) {

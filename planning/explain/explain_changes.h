@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What would happen under other rules: the step is lowered again, once for each
-// change, and every collective and rule asks the same results.
+// Changes of rules and their costs: the step is lowered again once for each
+// change, and the explanations of all collectives and rules use the same
+// results.
 #ifndef PLANNING_EXPLAIN_EXPLAIN_CHANGES_H_
 #define PLANNING_EXPLAIN_EXPLAIN_CHANGES_H_
 
@@ -18,7 +19,7 @@
 
 namespace mtf::internal {
 
-// A change whose rules are legal, and what it leads to.
+// A change whose rules are legal, with its cost and traffic.
 struct TriedChange {
   RuleCandidate candidate;
   RuleChange change;
@@ -26,35 +27,36 @@ struct TriedChange {
 };
 
 struct ChangeTrials {
-  // The step under the present rules, lowered as it is for the changes.
+  // The step under the present rules, lowered in the same way as for the
+  // changes.
   RuleChange present;
   Traffic traffic;
-  // First those of a single rule, then those of several at once that remove
-  // what no single one does.
+  // First changes of a single rule, then changes of several rules that remove
+  // collectives that no single change removes.
   std::vector<TriedChange> tried;
   size_t singles = 0;
-  // Whether few layers stand for all, and then the names of what is left out,
-  // each with that of what stands in for it.
+  // Whether few layers represent all. If so, `names` maps left out operations
+  // to their representatives.
   bool few_layers = false;
   NameMap names;
 };
 
-// Tries every change on `program`, which is the step lowered as it is bound.
+// Tries every change. `program` is the step lowered with `binding`.
 ChangeTrials TryChanges(const ChangedStep& step, const LayoutBinding& binding,
                         const Program& program, const MachinePlan& plan);
 
-// The same with few of the layers that repeat themselves (RepeatedLayers), as
-// many as it takes for the program to repeat itself (deep_model_cost.h), and
-// with all of them where two thirds would not do. Only a graph too large for
-// that has changes whose cost is `estimated`. Nothing where few layers would
-// not save a third of the work, nor where they do not tell what the step costs
-// as it is and all are not many. Leaves one core to who lowers all layers
-// meanwhile. The errors are those of Lower.
+// Like TryChanges, with few of the equal layers (RepeatedLayers): as many as
+// the program needs to become periodic (deep_model_cost.h), or all if two
+// thirds are not enough. Only in a graph too large to be lowered with all
+// layers for each change are costs `estimated`. Returns nullopt if few layers
+// would not save a third of the work, or if they do not determine the cost of
+// the present step and lowering all is fast. Leaves one core free for a caller
+// that lowers all layers concurrently. The errors are those of Lower.
 absl::StatusOr<std::optional<ChangeTrials>> TryChangesOnFewLayers(
     const ChangedStep& step, const LayoutBinding& binding);
 
-// Tells the collectives and rules of `explanation`, which is that of
-// `program`, what was found.
+// Adds the results to the collectives and rules of `explanation`, which
+// explains `program`.
 void ReportChanges(const ChangeTrials& trials, const Rules& rules,
                    const Program& program, Explanation& explanation);
 

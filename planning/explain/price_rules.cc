@@ -11,12 +11,12 @@
 namespace mtf::internal {
 namespace {
 
-// Repeats of a run of equal layers that are tried first: less have none that
-// stands between others and does the same as the next.
+// The repeats of a run of equal layers that are kept in the first attempt: with
+// fewer, no inner repeat equals the next one.
 constexpr int kFirstKept = 4;
-// Operations up to which a step is lowered with all layers for each change as
-// soon as few of them do not tell what it costs as it is, and those beyond
-// which it never is.
+// If few layers do not determine the cost of the present step, a graph with up
+// to kFew operations is lowered with all layers for each change. One with more
+// than kTooMany operations never is.
 constexpr size_t kFew = 16000, kTooMany = 60000;
 
 }  // namespace
@@ -55,8 +55,8 @@ bool LayerChooser::Saves(const std::vector<int>& kept) const {
   return 3 * left_out >= graph_.operations().size();
 }
 
-// Half as many again, or what calls that join sums take; and so many that the
-// period divides what is left out.
+// Keeps half as many repeats more, or as many as calls with sums of several
+// layers need; and so many that the period divides the number that is left out.
 std::optional<std::vector<int>> LayerChooser::KeepMore(
     std::vector<int> kept, const DeepEstimate& priced) const {
   for (int run = 0; run < layers_.num_runs(); ++run) {
@@ -150,8 +150,8 @@ absl::StatusOr<std::optional<PricedChange>> RulePricer::PriceByFewLayers(
   return std::nullopt;
 }
 
-// As if every repeat that is left out added as much as one of those does that
-// are not.
+// Assumes that every left out repeat costs as much as one of those that are
+// kept.
 absl::StatusOr<PricedChange> RulePricer::Estimate(const LayoutBinding& binding,
                                                   const FewLayers& few,
                                                   Planned planned) const {
@@ -168,7 +168,7 @@ absl::StatusOr<PricedChange> RulePricer::Estimate(const LayoutBinding& binding,
     AddWeighted(-few.left_out[run],
                 PriceProgram(less.program, step_.machine, less.plan), change);
   }
-  // What is lost between tensors does not grow with the layers.
+  // Unused memory between tensors does not grow with the layers.
   change.memory.unused = all.memory.unused;
   change.cost.memory_bytes = change.memory.total();
   change.estimated = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cost of a step under changed rules: lowered with all of its layers, or
-// with as few as determine it.
+// The cost of a step under changed rules, lowered with all layers or with few
+// that determine it.
 #ifndef PLANNING_EXPLAIN_PRICE_RULES_H_
 #define PLANNING_EXPLAIN_PRICE_RULES_H_
 
@@ -44,7 +44,7 @@ struct PricedChange {
 RuleChange PriceProgram(const Program& program, const Machine& machine,
                         const MachinePlan& plan);
 
-// to += weight * from, for seconds, bytes and memory.
+// Adds weight * from to `to`: seconds, bytes and memory.
 void AddWeighted(int64_t weight, const RuleChange& from, RuleChange& to);
 
 // Chooses the layers that a deep step is lowered with. Thread-safe.
@@ -53,7 +53,7 @@ class LayerChooser {
   // The arguments must outlive the object.
   LayerChooser(const Graph& graph, const RepeatedLayers& layers);
 
-  // The repeats of each run that are kept at first.
+  // The repeats of each run that are kept in the first attempt.
   const std::vector<int>& first() const { return first_; }
   // Whether lowering these saves a third of the operations.
   bool IsWorthIt() const { return Saves(first_); }
@@ -66,7 +66,7 @@ class LayerChooser {
 
   // Whether lowering all layers takes little time.
   bool AllLayersAreFast() const;
-  // Whether it takes too long to do it for each change.
+  // Whether lowering all layers for each change takes too long.
   bool AllLayersAreTooSlow() const;
 
  private:

@@ -21,7 +21,7 @@
 #include "mtf/status.h"
 #include "mtf/write_file.h"
 #include "planning/cost/check_budget.h"
-#include "planning/cost/keep_memory.h"
+#include "planning/cost/retain_heap.h"
 #include "planning/explain/explain.h"
 #include "planning/machine/machine.h"
 #include "train/loop/run_main.h"
@@ -209,7 +209,7 @@ absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
 // Implements --explain and --dry_run.
 absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
                          const std::string& layout, const Budget& budget) {
-  internal::KeepMemory();
+  internal::RetainHeap();
   MTF_ASSIGN_OR_RETURN(const Machine machine,
                        Machine::Load(absl::GetFlag(FLAGS_machine)));
   MTF_ASSIGN_OR_RETURN(const MeshAndLayout parsed,
