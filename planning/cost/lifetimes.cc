@@ -24,8 +24,8 @@ struct InstructionSpans {
   std::vector<int> begins, ends;  // by instruction
   // By value: bytes of outputs that a fused kernel stores in another form.
   absl::flat_hash_map<int, int64_t> output_bytes;
-  // Values that fused groups read besides operands, each with the last member
-  // of its group.
+  // Values that fused groups read in addition to operands, each with the last
+  // member of its group.
   std::vector<std::pair<int, int>> extra_inputs;
 
   InstructionSpans(const Program& program, absl::Span<const FusedGroup> groups)

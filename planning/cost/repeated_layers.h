@@ -55,7 +55,7 @@ class RepeatedLayers {
   //      0   0, 1, 10, 11            8
   //     -2   0, 11                  10
   int least_kept(int run) const;
-  // The most layers that one scope numbers.
+  // The number of layers, the largest over all scopes.
   int num_layers() const;
   // The number of operations of one repeat.
   int operations(int run) const { return runs_[run].operations; }

@@ -222,12 +222,13 @@ double SearchBounds::SecondsOf(const LayoutTraffic& transfer, size_t axis,
 
 std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
                                                     const ShardedDims& sharded,
-                                                    bool once) const {
+                                                    bool keep_gathered) const {
   const size_t count = roles.size();
   double all = 0, waits = 0;
   if (count == 1) return {all, waits};
   const auto traffic = [&](size_t i) -> const RoleTraffic& {
-    return (once ? traffic_[i]->once : traffic_[i]->repeated)[roles[i]];
+    return (keep_gathered ? traffic_[i]->once
+                          : traffic_[i]->repeated)[roles[i]];
   };
   // The transfers of each axis are sorted by dimensions. Each iteration takes
   // those with the smallest remaining dimensions from all axes.
@@ -318,14 +319,15 @@ std::pair<double, double> SearchBounds::Collectives(const Roles& roles,
 }
 
 SearchBounds::Bound SearchBounds::Of(const Roles& roles, double compute,
-                                     bool once) const {
+                                     bool keep_gathered) const {
   const AxisRoles layout = RolesOf(space_, roles);
   const ShardedDims sharded(layout);
   Bound bound;
-  bound.memory = MemoryOf(sharded) + (once ? KeptBytes(layout, sharded) : 0);
+  bound.memory =
+      MemoryOf(sharded) + (keep_gathered ? KeptBytes(layout, sharded) : 0);
   compute += copy_rate_ * (CachedShareOf(update_maps_, sharded.optimizer) +
                            CachedShareOf(parameter_maps_, sharded.all));
-  const auto [collectives, waits] = Collectives(roles, sharded, once);
+  const auto [collectives, waits] = Collectives(roles, sharded, keep_gathered);
   bound.estimate = compute + collectives;
   bound.seconds = prices_.overlaps ? std::max(compute + waits, collectives)
                                    : compute + collectives;

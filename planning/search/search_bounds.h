@@ -70,9 +70,10 @@ class SearchBounds {
     double estimate = 0;  // without overlap; candidates are tried in this order
     double memory = 0;    // bytes; no layout takes less
   };
-  // `compute` is ComputeSeconds of the same layout; `once` is
-  // AxisRoles::keep_gathered.
-  Bound Of(const Roles& roles, double compute, bool once = false) const;
+  // `compute` is ComputeSeconds of the same layout; `keep_gathered` is that of
+  // AxisRoles.
+  Bound Of(const Roles& roles, double compute,
+           bool keep_gathered = false) const;
   // Lower bound on the memory of any layout, in the space or not.
   double MemoryOf(const AxisRoles& roles) const;
 
@@ -102,7 +103,7 @@ class SearchBounds {
   // Seconds of all collectives, and seconds of those that compute waits for.
   std::pair<double, double> Collectives(const Roles& roles,
                                         const ShardedDims& sharded,
-                                        bool once) const;
+                                        bool keep_gathered) const;
   // Bytes of gathered parameters that are kept.
   double KeptBytes(const AxisRoles& roles, const ShardedDims& sharded) const;
   // The axes that transfer values of the same dimensions, as bits by index in

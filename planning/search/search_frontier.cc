@@ -191,11 +191,11 @@ std::vector<PricedLayout> SearchFrontier::Take() {
 }
 
 std::vector<PricedLayout> SearchFrontier::Doubtful(size_t count) const {
-  const double worst = Worst(1);
-  const bool any_fits = worst < std::numeric_limits<double>::infinity();
+  const double limit = Worst(1);
+  const bool any_fits = limit < std::numeric_limits<double>::infinity();
   std::vector<PricedLayout> doubtful;
   for (const PricedLayout& candidate : doubtful_) {
-    if (candidate.layout.price.seconds < worst) doubtful.push_back(candidate);
+    if (candidate.layout.price.seconds < limit) doubtful.push_back(candidate);
   }
   std::stable_sort(doubtful.begin(), doubtful.end(),
                    [&](const PricedLayout& a, const PricedLayout& b) {

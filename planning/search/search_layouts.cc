@@ -219,6 +219,25 @@ absl::Status FindBest(const SearchContext& context,
   }
 }
 
+// The spaces of all meshes. Sets their size and the notices of the budget in
+// `result`.
+absl::StatusOr<std::deque<SearchSpace>> MakeSpaces(
+    const SearchInput& input, const std::vector<Mesh>& meshes,
+    const SearchDimensions& dimensions, const SearchOptions& options,
+    SearchResult& result) {
+  std::deque<SearchSpace> spaces;
+  for (const Mesh& mesh : meshes) {
+    MTF_RETURN_IF_ERROR(CheckBudgetOn(mesh, input, options, result));
+    MTF_ASSIGN_OR_RETURN(SearchSpace space,
+                         internal::MakeSearchSpace(dimensions, mesh, options));
+    MTF_RETURN_IF_ERROR(CheckNumberOfLayouts(space));
+    result.space += space.size();
+    result.restricted = result.restricted || space.restricted;
+    spaces.push_back(std::move(space));
+  }
+  return spaces;
+}
+
 absl::StatusOr<SearchResult> Search(const SearchInput& input,
                                     const std::vector<Mesh>& meshes,
                                     const SearchPrices& prices,
@@ -241,16 +260,8 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
     is_bounded = true;
   }
 
-  std::deque<SearchSpace> spaces;
-  for (const Mesh& mesh : meshes) {
-    MTF_RETURN_IF_ERROR(CheckBudgetOn(mesh, input, options, result));
-    MTF_ASSIGN_OR_RETURN(SearchSpace space,
-                         internal::MakeSearchSpace(dimensions, mesh, options));
-    MTF_RETURN_IF_ERROR(CheckNumberOfLayouts(space));
-    result.space += space.size();
-    result.restricted = result.restricted || space.restricted;
-    spaces.push_back(std::move(space));
-  }
+  MTF_ASSIGN_OR_RETURN(const std::deque<SearchSpace> spaces,
+                       MakeSpaces(input, meshes, dimensions, options, result));
   const bool is_large =
       result.restricted ||
       internal::IsLarge(result.space, step.num_layers(), options);
@@ -304,7 +315,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
       frontier->result.complete = false;
       break;
     }
-    // If more rounds are needed than usual, each prices more layouts.
+    // If more rounds are needed than usual, each round prices more layouts.
     if (round >= kUsualRounds) {
       most_per_round =
           std::min(2 * most_per_round, std::max(keep, kMostAtOnce));

@@ -136,7 +136,7 @@ class Neighbourhood {
   std::vector<std::vector<AxisRoles>> lists_;
 };
 
-// Whether to continue from `found` instead of `present`.
+// Whether to continue from `found` in place of `present`.
 bool IsWorthwhile(const SearchFrontier& frontier, const FoundLayout& present,
                   const FoundLayout& found) {
   const bool fits = frontier.Fits(found);

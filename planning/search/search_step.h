@@ -19,8 +19,7 @@
 
 namespace mtf::internal {
 
-// The step of a search, with the tables of its graph that lowering it under
-// many rules shares.
+// The step of a search, with tables of its graph that all lowerings share.
 //
 // A deep model is lowered with few of its equal layers, twice: with as few as
 // possible (two of a GPT), and with two more. Quantities that grow linearly
@@ -34,7 +33,7 @@ class SearchStep {
                       int most_layers = SearchOptions().most_layers);
 
   const Graph& graph() const { return *input_.graph; }
-  // The most layers that one scope numbers, at least 1.
+  // The number of layers, the largest over all scopes; at least 1.
   int64_t num_layers() const { return num_layers_; }
   const DimensionTable& dimensions() const { return dimensions_; }
   // Whether an operation of this name belongs to the optimizer.
@@ -46,10 +45,10 @@ class SearchStep {
   // The layers that the step is lowered with: two choices for a deep model, the
   // smaller first, else one null pointer: all layers.
   std::vector<const FewLayers*> Representatives() const;
-  // Position of all layers on the line through these: 0 is the first, 1 the
-  // second.
+  // The position of the step with all layers on the line through these, where 0
+  // is the first and 1 the second.
   double position() const { return position_; }
-  // How many layers each of these has.
+  // The number of layers of each of these.
   std::vector<int64_t> RepresentativeLayers() const;
 
   // Lowers the step, unverified, with the layers of `few`; null: with all.

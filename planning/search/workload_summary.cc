@@ -27,7 +27,7 @@ class WorkloadCounter {
     for (const AttentionGroup& attention : plan.attention) {
       for (int member : attention.forward) fused_[member] = true;
       for (int member : attention.backward) fused_[member] = true;
-      // Fused attention stores a smaller tensor in position of the weights.
+      // Fused attention stores a smaller tensor in place of the weights.
       inside_[attention.weights] = true;
     }
   }

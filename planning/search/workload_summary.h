@@ -29,11 +29,12 @@ using Matmul = std::tuple<DType, Sizes, Sizes, Sizes, Sizes>;
 using BytesByDims = std::map<Sizes, double>;
 
 struct WorkloadSummary {
-  std::map<Matmul, double> matmuls;  // how many
-  // Bytes that kernels read and write: of activations, of the update, and of
-  // tensors with the dimensions of a parameter.
+  std::map<Matmul, double> matmuls;  // and their number
+  // Bytes that elementwise kernels read and write: those of the update, those
+  // of other tensors with the dimensions of a parameter, and all others
+  // (`maps`).
   BytesByDims maps, update_maps, parameter_maps;
-  double kernels = 0;  // how many
+  double kernels = 0;  // number of elementwise kernels
   BytesByDims parameters, states;
   // Values that are live at the peak of memory, which is between the forward
   // and the backward pass: computed before it and read after it.

@@ -81,17 +81,17 @@ Counts Compare(const std::string& mesh_text, bool sections) {
     }
     roles.keep_gathered = roles.shards_parameters() && i % 2 == 0;
     const std::string text = RulesText(*space, roles);
-    std::vector<LiveBytes> held;
+    std::vector<LiveBytes> live;
     int64_t arena = 0;
     for (const FewLayers* few : depths) {
       const auto program = step.Lower(mesh, text, few);
       EXPECT_OK(program) << text;
-      held.push_back(LiveBytesAlong(*program, {}));
+      live.push_back(LiveBytesAlong(*program, {}));
       arena = program->buffers.arena_bytes;
     }
-    const int64_t estimate = PeakLiveBytes(held[0], held[1], step.position());
+    const int64_t estimate = PeakLiveBytes(live[0], live[1], step.position());
     const int64_t most =
-        *std::max_element(held[2].bytes.begin(), held[2].bytes.end());
+        *std::max_element(live[2].bytes.begin(), live[2].bytes.end());
     // The plan packs the peak into at most 1/64 more.
     EXPECT_GE(arena, most) << text;
     EXPECT_LE(arena, most + most / 64) << text;
