@@ -89,8 +89,9 @@ class Replay {
     Walk();
     const int count = static_cast<int>(program_.instructions.size());
     for (int i = count; i < count + 2; ++i) ChangeMemory(i);
-    if (std::abs(Sum(live_bytes_)) > periodicity_.Peak() / 1000)
+    if (std::abs(Sum(live_bytes_)) > periodicity_.Peak() / 1000) {
       return std::nullopt;
+    }
     for (int64_t bytes : cost_.wire_bytes) cost_.cost.wire_bytes += bytes;
     cost_.cost.seconds = std::max(compute_free_, links_free_);
     MemoryParts& memory = cost_.memory;
@@ -139,8 +140,9 @@ class Replay {
     const LayerPosition& position =
         periodicity_.PositionOf(program_.instructions[i].results[0]);
     if (position.run < 0) return -1;
-    if (at < traversal_end_[position.run])
+    if (at < traversal_end_[position.run]) {
       return position.repeat + repeat_offset_[position.run];
+    }
     const bool is_early = 2 * position.repeat < few_.kept[position.run];
     return position.repeat + (is_early ? 0 : few_.left_out[position.run]);
   }
@@ -149,8 +151,9 @@ class Replay {
     const bool is_repeated = periodicity_.SegmentOf(i) >= 0;
     for (int purpose = 0; purpose < kPurposes; ++purpose) {
       live_bytes_[purpose] += periodicity_.Change(i)[purpose];
-      if (!is_repeated)
+      if (!is_repeated) {
         live_bytes_[purpose] += periodicity_.MoreChange(i)[purpose];
+      }
     }
     if (Sum(live_bytes_) > Sum(peak_bytes_)) peak_bytes_ = live_bytes_;
   }

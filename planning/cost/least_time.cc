@@ -36,8 +36,9 @@ double LeastSeconds(const Program& program, const Machine& machine,
       FindLayer(program.origins[instruction.origin].operation, &scope, &layer);
     }
     Seconds& sum = scopes[scope][layer];
-    if (!IsAsynchronous(instruction) || !machine.overlaps())
+    if (!IsAsynchronous(instruction) || !machine.overlaps()) {
       sum.compute += seconds[i];
+    }
     if (Communicates(instruction.opcode)) {
       sum.collectives += seconds[i];
     }

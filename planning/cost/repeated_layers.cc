@@ -378,8 +378,9 @@ std::vector<int> RepeatedLayers::Representatives(
         int& representative = representatives[left_out[i]];
         representative = -1;
         for (int candidate : {before[i], after[i]}) {
-          if (candidate < left_out[i])
+          if (candidate < left_out[i]) {
             representative = std::max(representative, candidate);
+          }
         }
         if (representative < 0) representative = left_out[i];
       }

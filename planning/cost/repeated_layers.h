@@ -41,11 +41,11 @@ class RepeatedLayers {
   int num_runs() const { return static_cast<int>(runs_.size()); }
   // The number of periods in a run.
   int repeats(int run) const { return runs_[run].repeats; }
-  // The fewest repeats of a run that may be kept: 2 in general. It is negative
-  // if layers next to the run may stand in for it: layers that have its
+  // The fewest repeats of a run that may be kept: 2 in general. It is lower if
+  // layers next to the run may stand in for it: layers that have its
   // operations, even if these read other values or if there are further
-  // operations. If 0 repeats are kept, only these layers remain; a negative
-  // number leaves out as many of them too.
+  // operations. If 0 repeats are kept, only layers next to the run remain; a
+  // negative number leaves out that many of them too.
   //
   // Example: a GPT with 12 layers. Its run is layers 2 to 9, so repeats is 8;
   // layers 0, 1, 10 and 11 may stand in for it, so least_kept is 2 - 4 = -2.

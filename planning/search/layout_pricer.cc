@@ -149,10 +149,12 @@ absl::Status LayoutPricer::PriceAllLayers(FoundLayout& found) const {
   found.estimated = false;
   for (size_t i = 0; i < with_all_layers.uses.size(); ++i) {
     // SearchFrontier compares memory: it has all limits.
-    if (with_all_layers.uses[i].line.subject == BudgetSubject::kMemory)
+    if (with_all_layers.uses[i].line.subject == BudgetSubject::kMemory) {
       continue;
-    if (with_all_layers.uses[i].exceeded)
+    }
+    if (with_all_layers.uses[i].exceeded) {
       found.broken.push_back(static_cast<int>(i));
+    }
   }
   Remember(found);
   return absl::OkStatus();

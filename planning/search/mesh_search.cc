@@ -232,8 +232,9 @@ std::vector<MeshSearch::Default> MeshSearch::NearlyFastest() const {
 double MeshSearch::Price(std::vector<Candidate>& batch) {
   std::vector<LayoutToPrice> layouts;
   for (const Candidate& candidate : batch) {
-    if (!priced_.insert({candidate.role, candidate.keep_gathered}).second)
+    if (!priced_.insert({candidate.role, candidate.keep_gathered}).second) {
       continue;
+    }
     const Roles roles(candidate.role.begin(),
                       candidate.role.begin() + num_axes());
     layouts.push_back(

@@ -198,8 +198,9 @@ double SearchBounds::SecondsOf(const LayoutTraffic& transfer, size_t axis,
   // A reduction that compute does not wait for may be bucketed with others.
   const bool is_separate_call = !reduces || transfer.waits;
   const auto seconds = [&](double parts) {
-    if (!is_separate_call)
+    if (!is_separate_call) {
       return bytes / parts * times_.Rate(transfer.kind, axis, group);
+    }
     if (value == 0) return 0.0;
     return bytes / value *
            times_.Seconds(transfer.kind, axis, group, value / parts);

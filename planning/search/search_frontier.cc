@@ -20,8 +20,7 @@ namespace {
 // Many layouts cost the same: enough are kept that a few differ.
 constexpr size_t kMostKept = 256;
 constexpr size_t kMostNearest = 8;
-// Estimates from small programs exceed the memory of all layers by up to a
-// quarter.
+// Estimates from few layers exceed the memory of all layers by up to a quarter.
 constexpr double kOverestimate = 1.3;
 
 bool IsSame(const PricedLayout& a, const PricedLayout& b) {
@@ -139,8 +138,9 @@ void SearchFrontier::Keep(PricedLayout candidate) {
         Same(known.layout.price.seconds, candidate.layout.price.seconds) &&
         known.layout.memory_bytes() == candidate.layout.memory_bytes()) {
       candidate.slower_neighbour &= known.slower_neighbour;
-      if (IsBetter(candidate.layout, known.layout))
+      if (IsBetter(candidate.layout, known.layout)) {
         known = std::move(candidate);
+      }
       return;
     }
   }

@@ -90,8 +90,9 @@ absl::StatusOr<double> PriceAllLayersOf(const LayoutPricer& pricer,
   std::vector<absl::Status> priced(chosen.size());
   internal::ParallelFor(chosen.size(), [&](size_t i) {
     with_all_layers[i] = chosen[i].layout;
-    if (with_all_layers[i].estimated)
+    if (with_all_layers[i].estimated) {
       priced[i] = pricer.PriceAllLayers(with_all_layers[i]);
+    }
   });
   double mistaken_seconds = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < chosen.size(); ++i) {

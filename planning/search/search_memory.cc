@@ -75,8 +75,9 @@ LiveBytes LiveBytesAlong(const Program& program,
     change[lifetime.end + 1] -= Aligned(lifetime.bytes);
   }
   int64_t live_bytes = 0;
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
     live.bytes.push_back(live_bytes += change[i]);
+  }
   return live;
 }
 

@@ -32,7 +32,8 @@ namespace mtf::internal {
 std::vector<std::vector<AxisRoles>> NextTo(const SearchDimensions& dimensions,
                                            const AxisRoles& roles);
 
-// The state of all local searches of one space, by layout text.
+// The state of all local searches in one space. Layouts are identified by their
+// text.
 struct Refined {
   std::set<std::string> expanded;  // starting points already expanded
   std::set<std::string> tried;     // layouts already priced and counted

@@ -26,8 +26,10 @@ using internal::SecondsText;
 void AddDifference(double mine, double other, absl::string_view what,
                    std::vector<std::string>& differences) {
   const double difference = other - mine;
-  if (std::abs(difference) <= 5e-4 * std::max(std::abs(mine), std::abs(other)))
+  if (std::abs(difference) <=
+      5e-4 * std::max(std::abs(mine), std::abs(other))) {
     return;
+  }
   differences.push_back(absl::StrCat(SecondsText(std::abs(difference)),
                                      difference > 0 ? " less " : " more ",
                                      what));

@@ -62,8 +62,8 @@ class AllToAllLayouts {
           if (chosen >> axis & 1) {
             role.all_to_all = static_cast<int>(e);
             changed[axis] = space_.all_to_alls[e].leave;
-            key[axis] = ~static_cast<DimSet>(
-                e);  // differs from every set of dimensions
+            // Differs from every set of dimensions.
+            key[axis] = ~static_cast<DimSet>(e);
           }
           role.sharded = changed[axis];
         }
@@ -73,7 +73,8 @@ class AllToAllLayouts {
     }
   }
 
-  // Appends the layouts that differ from `roles` in one axis.
+  // Appends the layouts that differ from `roles` in one axis, which has an
+  // all-to-all.
   void AddNextTo(const AxisRoles& roles) {
     for (size_t e = 0; e < space_.all_to_alls.size(); ++e) {
       for (size_t axis = 0; axis < roles.axes.size(); ++axis) {
@@ -187,12 +188,14 @@ void PriceBySecondNames(const SearchContext& context,
 
   AllToAllLayouts all_to_all_layouts(dimensions, space, *bounds);
   for (const PricedLayout& candidate : frontier.Best(kBest)) {
-    if (candidate.space == &space)
+    if (candidate.space == &space) {
       all_to_all_layouts.AddNextTo(candidate.roles);
+    }
   }
   price(all_to_all_layouts.Take());
-  for (const MeshSearch::Default& found : defaults)
+  for (const MeshSearch::Default& found : defaults) {
     all_to_all_layouts.Add(found.sharded);
+  }
   std::vector<LayoutToPrice> candidates = all_to_all_layouts.Take();
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const LayoutToPrice& a, const LayoutToPrice& b) {

@@ -86,8 +86,9 @@ Neighbours FindNeighbours(const SearchStep& step,
   std::vector<std::pair<int, int>> pairs;
   for (int i = 0; i < count; ++i) {
     for (int j = i + 1; j < count; ++j) {
-      if ((dims & Bit(i)) != 0 && (dims & Bit(j)) != 0)
+      if ((dims & Bit(i)) != 0 && (dims & Bit(j)) != 0) {
         pairs.emplace_back(i, j);
+      }
     }
   }
   std::vector<char> may_share(pairs.size());
@@ -171,8 +172,9 @@ std::vector<InnerAllToAll> FindAllToAlls(
     all_to_all.enters = enters.dim;
     all_to_all.second_name = enters.name;
     for (const Second& other : seconds) {
-      if (other.dim == enters.dim || !occur_together(enters.name, other.name))
+      if (other.dim == enters.dim || !occur_together(enters.name, other.name)) {
         continue;
+      }
       all_to_all.leave |= Bit(other.dim);
       all_to_all.second_names.emplace_back(other.dim, other.name);
     }

@@ -19,8 +19,8 @@ SearchStep::SearchStep(const SearchInput& input, int most_layers)
   const RepeatedLayers layers(graph());
   num_layers_ = std::max(1, layers.num_layers());
   if (num_layers_ <= most_layers || layers.num_runs() != 1) return;
-  // Gradients of every other layer may start another bucket, so the two are two
-  // layers apart.
+  // The gradients of every second layer may start a new bucket, so the two
+  // programs differ by two layers.
   constexpr int kApart = 2;
   const int low = layers.least_kept(0), high = low + kApart;
   if (layers.repeats(0) <= high) return;

@@ -115,8 +115,9 @@ class WorkloadCounter {
     std::vector<bool> is_read_outside(program_.values.size(), false);
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       for (int value : program_.instructions[i].operands) {
-        if (producer_kernel[value] != kernels[i] || kernels[i] < 0)
+        if (producer_kernel[value] != kernels[i] || kernels[i] < 0) {
           is_read_outside[value] = true;
+        }
       }
       for (int value : program_.instructions[i].results) {
         producer_kernel[value] = kernels[i];
