@@ -132,7 +132,7 @@ std::string SummaryText(const SearchResult& result) {
   }
   if (result.complete) {
     text += result.restricted
-                ? "# Not every mix of scoped rules was looked at: a faster one "
+                ? "# Not every mix of scoped rules was searched: a faster one "
                   "is not ruled out\n"
             : !result.priced_layers.empty()
                 ? "# The first is the best layout found, as far as a few "
