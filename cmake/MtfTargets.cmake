@@ -54,6 +54,11 @@ if(MTF_SANITIZE)
   endforeach()
   target_compile_options(mtf_flags INTERFACE -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # Sanitizers cause false positives of this warning, says GCC's manual. The
+    # optimised build keeps it.
+    target_compile_options(mtf_flags INTERFACE -Wno-maybe-uninitialized)
+  endif()
   target_link_options(mtf_flags INTERFACE -fsanitize=${MTF_SANITIZE})
 endif()
 

@@ -219,7 +219,8 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
       few_layers.left_out_layers,
       UnorderedElementsAre(Pair("layer_", 5.0), Pair("adamw/layer_", 5.0)));
   internal::TrafficTable traffic;
-  const internal::SearchBounds bounds(step, *workload, *space, prices_, traffic);
+  const internal::SearchBounds bounds(step, *workload, *space, prices_,
+                                      traffic);
   int tried = 0;
   double nearness = 0;
   for (int i = 0; i < 150; ++i) {

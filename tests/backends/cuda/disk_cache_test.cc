@@ -128,7 +128,7 @@ TEST_F(DiskCacheTest, FailureToWriteIsReportedOnce) {
   Cache().Keep("key", "content");
   const std::string printed = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(printed, AllOf(HasSubstr((folder_ / "kernels").string()),
-                          HasSubstr("MTF_CACHE_DIR")));
+                             HasSubstr("MTF_CACHE_DIR")));
   EXPECT_EQ(printed.find("note:"), printed.rfind("note:")) << printed;
   EXPECT_EQ(Cache().Find("key"), std::nullopt);
 }

@@ -76,7 +76,7 @@ class FakeMatmul : public PreparedMatmul {
 
  private:
   static int64_t ElementOffset(const MatmulProblem::Matrix& matrix, int64_t row,
-                       int64_t column) {
+                               int64_t column) {
     return matrix.transposed ? column * matrix.leading + row
                              : row * matrix.leading + column;
   }

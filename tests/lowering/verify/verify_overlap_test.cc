@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asynchronous collectives and their waits in program text, and their buffers in
-// memory.
+// Asynchronous collectives and their waits in program text, and their buffers
+// in memory.
 #include "lowering/verify/verify_overlap.h"
 
 #include <ostream>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: optimised only (checks the output of other programs)
 //
-// --explain and --dry_run of the examples. Their output under some presets is in
-// tests/golden/<preset>.transformer_lm.explain.txt; to update it, run
+// --explain and --dry_run of the examples. Their output under some presets is
+// in tests/golden/<preset>.transformer_lm.explain.txt; to update it, run
 //
 //   MTF_UPDATE_GOLDENS=1 train_loop_test --gtest_filter='*Explanations*'
 
