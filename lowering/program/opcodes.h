@@ -281,8 +281,8 @@ inline absl::string_view OpcodeName(Opcode opcode) {
 // The opcode of that name in program texts, or nullopt.
 std::optional<Opcode> FindOpcode(absl::string_view name);
 
-// The error of an instruction with `count` operands, or "" if it may have as
-// many: "gather takes 2 operands, not 1".
+// The error of an instruction with `count` operands, or "" if that number is
+// allowed: "gather takes 2 operands, not 1".
 std::string WrongOperandCount(Opcode opcode, size_t count);
 
 // Facts of the table as sentences; OpcodeInfo says what each means.

@@ -106,8 +106,16 @@ function(check_inner outer file path)
   string(LENGTH "${outer}/" length)
   string(SUBSTRING ${file} ${length} -1 from)
   string(SUBSTRING ${path} ${length} -1 to)
-  # Files of OUTER itself see all of it.
+  # Files of OUTER itself see all of it, but for the ground, which the folders
+  # inside include and which therefore sees only the ground.
   if(NOT from MATCHES "^([^/]+)/")
+    string(REGEX REPLACE "[.][a-z]+$" "" from_stem ${from})
+    string(REGEX REPLACE "[.]h$" "" to_stem ${to})
+    if(from MATCHES "[.]h$" AND from_stem IN_LIST ${outer}_GROUND
+       AND NOT to_stem IN_LIST ${outer}_GROUND)
+      set(fault "${outer}/${from} is below the folders in ${outer}/"
+          PARENT_SCOPE)
+    endif()
     return()
   endif()
   set(folder ${CMAKE_MATCH_1})
@@ -234,6 +242,9 @@ if(SELF_TEST)
          "backends/cpu/ may see")
   expect(backends/cpu/a.h "#include \"backends/registry.h\"" "is above the folders")
   expect(backends/cpu/a.h "#include \"backends/backend.h\"" "")
+  expect(backends/communicator.h "#include \"backends/executor/b.h\""
+         "is below the folders")
+  expect(backends/communicator.h "#include \"backends/backend.h\"" "")
   expect(backends/cuda/codegen/a.h "#include \"backends/cuda/fusion/b.h\""
          "backends/cuda/codegen/ may see")
   expect(backends/cuda/codegen/a.h "#include \"backends/cuda/runtime.h\"" "")
