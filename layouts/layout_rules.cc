@@ -124,14 +124,16 @@ class RulesText {
                         item.Characters());
   }
 
+  // `details` are further lines, made by DetailLine.
   absl::Status Error(const TextItem& item, int number, absl::string_view what,
-                     absl::string_view help = kForm) const {
+                     absl::string_view help = kForm,
+                     absl::string_view details = "") const {
     // Show the complete text if it is one line.
     const std::string rules =
         by_line_ ? "" : DetailLine("rules", Quoted(text_));
     return absl::InvalidArgumentError(absl::StrCat(
         number == 0 ? "section " : "rule ", Quoted(item.text), " ", what, " (",
-        Origin(item, number), ")", rules, DetailLine("help", help)));
+        Origin(item, number), ")", details, rules, DetailLine("help", help)));
   }
 
  private:
@@ -250,6 +252,40 @@ absl::StatusOr<LayoutRule> ParseRule(const RulesText& text,
   return rule;
 }
 
+// The error of `second`, which rules the dimension of `first` again.
+absl::Status RuledTwice(const RulesText& text, const TextItem& item, int number,
+                        const LayoutRule& first, const LayoutRule& second) {
+  LayoutRule joined = first;
+  for (const std::string& axis : second.axes) {
+    const auto& axes = joined.axes;
+    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
+      joined.axes.push_back(axis);
+    }
+  }
+  const bool joins = !first.axes.empty() &&
+                     joined.axes.size() > first.axes.size() &&
+                     joined.axes.size() > second.axes.size();
+  std::string details;
+  for (const auto& [label, rule] :
+       {std::pair<const char*, const LayoutRule*>{"first", &first},
+        {"second", &second}}) {
+    absl::StrAppend(&details,
+                    DetailLine(label, absl::StrCat(rule->TextWithSection(),
+                                                   "   (", rule->origin, ")")));
+  }
+  return text.Error(
+      item, number,
+      absl::StrCat("rules the dimension ", Quoted(second.dimension),
+                   " again in the section [", RuleSectionName(second.section),
+                   "]"),
+      joins
+          ? absl::StrCat("keep one of the two, or shard over the axes of both "
+                         "with ",
+                         Quoted(joined.ToString()))
+          : "keep one of the two",
+      details);
+}
+
 }  // namespace
 
 absl::string_view RuleSectionName(RuleSection section) {
@@ -282,7 +318,9 @@ std::string LayoutRule::SectionName() const {
 absl::Status LayoutRules::ParseText(absl::string_view full_text,
                                     absl::string_view origin, bool by_line) {
   const RulesText text(full_text, origin, by_line);
-  absl::flat_hash_map<std::pair<RuleSection, std::string>, std::string> seen;
+  // The index in rules_ by section and dimension, of this text only: another
+  // text may rule a dimension again.
+  absl::flat_hash_map<std::pair<RuleSection, std::string>, size_t> seen;
   SectionHeader header;
   int number = 0;
   for (size_t i = 0; i < text.items().size();) {
@@ -299,17 +337,10 @@ absl::Status LayoutRules::ParseText(absl::string_view full_text,
     MTF_ASSIGN_OR_RETURN(LayoutRule rule, ParseRule(text, item, ++number));
     rule.section = header.section;
     rule.keep_gathered = header.keep_gathered;
-    const auto [before, inserted] =
-        seen.emplace(std::make_pair(rule.section, rule.dimension), rule.origin);
+    const auto [before, inserted] = seen.emplace(
+        std::make_pair(rule.section, rule.dimension), rules_.size());
     if (!inserted) {
-      return text.Error(
-          item, number,
-          absl::StrCat("rules the dimension ", Quoted(rule.dimension),
-                       " again in the section [", RuleSectionName(rule.section),
-                       "]"),
-          absl::StrCat("the first rule is at ", before->second,
-                       "; keep one, or join the axes as \"", rule.dimension,
-                       ":a+b\""));
+      return RuledTwice(text, item, number, rules_[before->second], rule);
     }
     rules_.push_back(std::move(rule));
   }

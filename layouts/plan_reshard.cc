@@ -102,9 +102,9 @@ std::optional<Path> DirectPath(const internal::ReshardProblem& problem,
 
 }  // namespace
 
-std::vector<ReshardStep> PlanReshard(const Grains& grains, const Shape& shape,
-                                     const TensorLayout& source,
-                                     const TensorLayout& target) {
+ReshardPlan SearchReshard(const Grains& grains, const Shape& shape,
+                          const TensorLayout& source,
+                          const TensorLayout& target, int64_t most_moves) {
   MTF_CHECK_EQ(shape.rank(), static_cast<int>(source.dims.size()));
   MTF_CHECK_EQ(shape.rank(), static_cast<int>(target.dims.size()));
   MTF_CHECK(source.IsLegal() && target.IsLegal())
@@ -114,9 +114,15 @@ std::vector<ReshardStep> PlanReshard(const Grains& grains, const Shape& shape,
   if (source == target) return {};
   const internal::ReshardProblem problem(grains, shape, source, target);
   if (std::optional<Path> path = DirectPath(problem, source, target)) {
-    return *std::move(path);
+    return {.steps = *std::move(path)};
   }
-  return problem.Search();
+  return problem.Search(most_moves);
+}
+
+std::vector<ReshardStep> PlanReshard(const Grains& grains, const Shape& shape,
+                                     const TensorLayout& source,
+                                     const TensorLayout& target) {
+  return SearchReshard(grains, shape, source, target, kMostReshardMoves).steps;
 }
 
 }  // namespace mtf

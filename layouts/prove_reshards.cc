@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "layouts/all_layouts.h"
 #include "layouts/construct_reshard.h"
+#include "layouts/layout_pairs.h"
 #include "layouts/shard.h"
 #include "layouts/simulate_reshard.h"
 #include "mtf/status.h"
@@ -37,9 +37,11 @@ class ReshardedValue {
         source_(source),
         ranks_(grains.mesh()),
         shards_(ranks_.num_ranks()) {
+    const std::vector<int64_t> weights = WeightsOf(source);
+    const AxisList open = ListOf(source.unreduced);
     for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
       LocalTensor& local = shards_[rank];
-      const int64_t weight = WeightOf(source, rank);
+      const int64_t weight = weights[ranks_.Index(rank, open)];
       ForEachElement(source, rank, [&](int64_t element) {
         local.data.push_back(element < 0 ? kGarbage - rank
                                          : (element + 1) * weight);
@@ -57,12 +59,14 @@ class ReshardedValue {
 
   // "" if every rank holds its shard under `layout`, else what is wrong.
   std::string WrongIn(const TensorLayout& layout) {
+    const std::vector<int64_t> weights = WeightsOf(layout);
+    const AxisList open = ListOf(layout.unreduced);
     for (int rank = 0; rank < ranks_.num_ranks(); ++rank) {
       const LocalTensor& local = shards_[rank];
       for (int i = 0; i < shape_.rank(); ++i) {
         if (local.extents[i] != Extent(layout, i)) return "wrong extents";
       }
-      const int64_t weight = WeightOf(layout, rank);
+      const int64_t weight = weights[ranks_.Index(rank, open)];
       size_t index = 0;
       std::string wrong;
       ForEachElement(layout, rank, [&](int64_t element) {
@@ -120,17 +124,16 @@ class ReshardedValue {
     return static_cast<int64_t>((x ^ (x >> 31)) >> 40);
   }
 
-  // The value of element 0 on `rank` under `layout`: the sum of the weights
-  // over the axes that `layout` has reduced.
-  int64_t WeightOf(const TensorLayout& layout, int rank) {
+  // By coordinate along the unreduced axes of `layout`, the value of element 0:
+  // the sum of the weights over the axes that `layout` has reduced.
+  std::vector<int64_t> WeightsOf(const TensorLayout& layout) {
     const AxisList summed = ListOf(source_.unreduced);
-    const std::vector<int>& group = ranks_.GroupOf(rank, summed);
     const AxisList open = ListOf(layout.unreduced);
-    int64_t weights = 0;
-    for (int other : group) {
-      if (ranks_.Index(other, open) != ranks_.Index(rank, open)) continue;
-      weights += SummandWeight(ranks_.Index(other, summed),
-                               static_cast<int64_t>(group.size()));
+    std::vector<int64_t> weights(grains_.mesh().SizeOf(open), 0);
+    const std::vector<int>& group = ranks_.GroupOf(0, summed);
+    for (int rank : group) {
+      weights[ranks_.Index(rank, open)] += SummandWeight(
+          ranks_.Index(rank, summed), static_cast<int64_t>(group.size()));
     }
     return weights;
   }
@@ -257,29 +260,15 @@ absl::StatusOr<ReshardProof> ProveReshards(const Mesh& mesh_with_units,
   }
   const auto begin = std::chrono::steady_clock::now();
   const Mesh mesh = WithoutUnitAxes(mesh_with_units);
-  const std::vector<TensorLayout> layouts =
-      internal::AllLayouts(mesh, dimensions, /*unreduced=*/true);
-  const int64_t count = static_cast<int64_t>(layouts.size());
-  const auto is_pair = [&](const TensorLayout& source,
-                           const TensorLayout& target) {
-    return (target.unreduced & ~source.unreduced) == 0;
-  };
+  const internal::LayoutPairs pairs(mesh, dimensions);
   ReshardProof proof;
   proof.dimensions = dimensions;
-  for (const TensorLayout& source : layouts) {
-    for (const TensorLayout& target : layouts) {
-      proof.pairs += is_pair(source, target);
-    }
-  }
+  proof.pairs = pairs.size();
   // A stride that is coprime to the number of pairs visits all of them.
-  const int64_t all = count * count;
-  int64_t stride = std::max<int64_t>(1, all * 618 / 1000);
-  while (std::gcd(stride, all) != 1) ++stride;
+  int64_t stride = std::max<int64_t>(1, proof.pairs / 1000 * 618);
+  while (std::gcd(stride, proof.pairs) != 1) ++stride;
   int64_t done = 0, at = 0;
-  for (int64_t i = 0; i < all; ++i, at = (at + stride) % all) {
-    const TensorLayout& source = layouts[at / count];
-    const TensorLayout& target = layouts[at % count];
-    if (!is_pair(source, target)) continue;
+  for (; done < proof.pairs; ++done, at = (at + stride) % proof.pairs) {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
             .count();
@@ -290,7 +279,7 @@ absl::StatusOr<ReshardProof> ProveReshards(const Mesh& mesh_with_units,
     if (options.progress && done % 64 == 0) {
       options.progress(done, proof.pairs);
     }
-    ++done;
+    const auto [source, target] = pairs.At(at);
     bool small = true;
     for (bool all_axes : {false, true}) {
       const Shape shape = ShapeOf(dimensions, 2 * at + all_axes);

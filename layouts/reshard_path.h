@@ -57,12 +57,30 @@ struct ReshardStep {
 //
 // Deterministic; the time does not depend on the number of ranks. On meshes of
 // up to four axes the path is optimal. On larger ones, if dimensions may use
-// most of the axes, the search is bounded and may return ConstructReshard's
-// path. Common reshards take a microsecond to plan; searches in which each
-// dimension has one or two axes take tens of microseconds.
+// most of the axes, the search can stop at its limit (SearchReshard). Common
+// reshards take a microsecond to plan; searches in which each dimension has one
+// or two axes take tens of microseconds.
 std::vector<ReshardStep> PlanReshard(const Grains& grains, const Shape& shape,
                                      const TensorLayout& source,
                                      const TensorLayout& target);
+
+// The limit of PlanReshard: about 20 ms. Searches on meshes of four axes stay
+// far below it.
+inline constexpr int64_t kMostReshardMoves = 100000;
+
+// The result of SearchReshard.
+struct ReshardPlan {
+  std::vector<ReshardStep> steps;
+  bool cheapest = true;  // false if the search stopped at its limit
+  int64_t moves = 0;     // collectives that the search tried
+};
+
+// PlanReshard with another limit on the collectives that the search tries. A
+// search that reaches the limit returns the cheapest path that it knows: never
+// one that sends more bytes than PlanNaiveReshard's.
+ReshardPlan SearchReshard(const Grains& grains, const Shape& shape,
+                          const TensorLayout& source,
+                          const TensorLayout& target, int64_t most_moves);
 
 // The obvious path: reduce, gather every dimension that changes, then slice.
 // PlanReshard never sends more bytes.

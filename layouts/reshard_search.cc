@@ -2,385 +2,230 @@
 #include "layouts/reshard_search.h"
 
 #include <algorithm>
+#include <functional>
 #include <queue>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "layouts/construct_reshard.h"
-#include "mtf/check.h"
 
 namespace mtf::internal {
 namespace {
 
-// The byte of a mesh axis in a State: one of these, or SlotByte of the
-// dimension that the axis shards and its position in the list of that
-// dimension.
-constexpr uint64_t kFree = 0;
-constexpr uint64_t kFixed = 254;  // does not change in this reshard
-constexpr uint64_t kUnreduced = 255;
-constexpr int kMostDims = 31;
-
-// The limit of a search, which takes about 20 ms. Searches on meshes of four
-// axes stay far below it.
-constexpr size_t kMostNodes = 50000;
-
-uint64_t SlotByte(int dim, int position) { return 1 + 8 * dim + position; }
-
-uint64_t ByteOf(uint64_t state, int axis) { return state >> (8 * axis) & 255; }
-
-uint64_t WithByte(uint64_t state, int axis, uint64_t byte) {
-  const uint64_t mask = uint64_t{255} << (8 * axis);
-  return (state & ~mask) | byte << (8 * axis);
-}
-
-// `state` with `axes` appended to the list of `dim`, which has `size` axes.
-uint64_t WithAppended(uint64_t state, int dim, int size, const AxisList& axes) {
-  for (int axis : axes) state = WithByte(state, axis, SlotByte(dim, size++));
-  return state;
-}
-
-// Calls visit(list) for every ordered list of one or more axes of `set`.
-template <class F>
-void ForEachOrderedList(AxisSet set, AxisList& list, const F& visit) {
-  for (int axis : ListOf(set)) {
-    list.push_back(axis);
-    visit(list);
-    ForEachOrderedList(set & ~(AxisSet{1} << axis), list, visit);
-    list.pop_back();
-  }
+// The root of `axis` in a forest of axes.
+int RootOf(const std::array<int8_t, kMaxMeshAxes>& parents, int axis) {
+  while (parents[axis] >= 0) axis = parents[axis];
+  return axis;
 }
 
 }  // namespace
 
-ReshardProblem::ReshardProblem(const Grains& grains, const Shape& shape,
-                               const TensorLayout& source,
-                               const TensorLayout& target)
-    : mesh_(grains.mesh()), source_(source), target_(target) {
-  reducible_ = source.unreduced & ~target.unreduced;
-  scale_ = mesh_.SizeOf(reducible_);
-
-  // An axis is settled if it has the same dimension and position, or is
-  // unreduced, at both ends: it does not move. The others may move.
-  AxisSet settled = source.unreduced & target.unreduced;
-  for (int i = 0; i < shape.rank(); ++i) {
-    if (source.dims[i] == target.dims[i]) settled |= SetOf(source.dims[i]);
-  }
-  AxisSet movable = 0;
-  for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-    if (mesh_.axis_size(axis) > 1 && !(settled >> axis & 1)) {
-      movable |= AxisSet{1} << axis;
-    }
-  }
-  const AxisSet spare = movable & ~(source.Sharded() | target.Sharded() |
-                                    source.unreduced | target.unreduced);
-  int64_t source_elements = 1;
-  target_elements_ = 1;
-  for (int i = 0; i < shape.rank(); ++i) {
-    AxisSet allowed = grains.AxesOf(shape[i].name) | SetOf(source.dims[i]) |
-                      SetOf(target.dims[i]);
-    for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-      if (mesh_.axis_size(axis) == 1) allowed &= ~(AxisSet{1} << axis);
-    }
-    if ((allowed & spare) != 0) has_spare_axis_ = true;
-    const bool changes = source.dims[i] != target.dims[i];
-    if (!changes && (allowed & movable) == 0) continue;
-    if (!changes && dims_.size() == kMostDims) continue;
-    MTF_CHECK_LT(static_cast<int>(dims_.size()), kMostDims);
-    dims_.push_back(i);
-    allowed_.push_back(allowed);
-    extents_.push_back(grains.ExtentOf(shape[i]));
-    if (extents_.back() > 0 &&
-        total_elements_ > (int64_t{1} << 60) / extents_.back()) {
-      // More than any memory: only the order of costs matters.
-      total_elements_ = int64_t{1} << 60;
-    } else {
-      total_elements_ *= extents_.back();
-    }
-    source_elements *= mesh_.SizeOf(source.dims[i]);
-    target_elements_ *= mesh_.SizeOf(target.dims[i]);
-  }
-  source_elements = total_elements_ / source_elements;
-  target_elements_ = total_elements_ / target_elements_;
-  limit_ = std::max(source_elements, target_elements_);
-}
-
-ReshardProblem::State ReshardProblem::Encode(const TensorLayout& layout) const {
-  State state = 0;
-  for (int axis : ListOf(layout.Sharded() | layout.unreduced)) {
-    state = WithByte(state, axis, kFixed);
-  }
-  for (int axis : ListOf(layout.unreduced & reducible_)) {
-    state = WithByte(state, axis, kUnreduced);
-  }
+absl::int128 ReshardProblem::SharedElements(const AxisUse& use) const {
+  // Shards of a dimension meet only on ranks whose coordinates along the first
+  // axes of the two lists agree, as far as the sizes of these axes agree. The
+  // fraction of such ranks is 1/size for each condition that does not follow
+  // from others: an edge of a forest of axes. Behind these axes the finer of
+  // the two shards is the most that they share.
+  std::array<int8_t, kMaxMeshAxes> parents;
+  parents.fill(-1);
+  absl::int128 divisor = 1;
   for (size_t d = 0; d < dims_.size(); ++d) {
-    state = WithAppended(state, static_cast<int>(d), 0, layout.dims[dims_[d]]);
-  }
-  return state;
-}
-
-ReshardProblem::AxisUse ReshardProblem::Decode(State state) const {
-  AxisUse use;
-  // Axes are visited in mesh order, not in the order of the lists.
-  int axis_at[kMostDims][kMaxMeshAxes];
-  int size[kMostDims] = {};
-  for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-    const uint64_t byte = ByteOf(state, axis);
-    if (byte == kFree) {
-      use.free |= AxisSet{1} << axis;
-    } else if (byte == kUnreduced) {
-      use.unreduced |= AxisSet{1} << axis;
-    } else if (byte != kFixed) {
-      const int dim = static_cast<int>(byte - 1) / 8;
-      axis_at[dim][(byte - 1) % 8] = axis;
-      ++size[dim];
+    const AxisList& list = use.dims[d];
+    const AxisList& wanted = target_.dims[dims_[d]];
+    int i = 0;
+    for (; i < std::min(list.size(), wanted.size()); ++i) {
+      const int64_t size = mesh_.axis_size(list[i]);
+      if (size != mesh_.axis_size(wanted[i])) break;
+      divisor *= size;
+      const int a = RootOf(parents, list[i]), b = RootOf(parents, wanted[i]);
+      if (a == b) continue;
+      parents[a] = static_cast<int8_t>(b);
+      divisor *= size;
     }
+    int64_t held = 1, needed = 1;
+    for (int j = i; j < list.size(); ++j) held *= mesh_.axis_size(list[j]);
+    for (int j = i; j < wanted.size(); ++j) {
+      needed *= mesh_.axis_size(wanted[j]);
+    }
+    divisor *= std::max(held, needed);
   }
-  use.dims.resize(dims_.size());
-  for (size_t d = 0; d < dims_.size(); ++d) {
-    for (int i = 0; i < size[d]; ++i) use.dims[d].push_back(axis_at[d][i]);
-  }
-  return use;
+  return (absl::int128(total_elements_) * scale_ + divisor - 1) / divisor;
 }
 
-TensorLayout ReshardProblem::LayoutOf(State state) const {
+absl::int128 ReshardProblem::LowerBound(State state) const {
   const AxisUse use = Decode(state);
-  TensorLayout layout = source_;
-  for (size_t d = 0; d < dims_.size(); ++d) {
-    layout.dims[dims_[d]] = use.dims[d];
+  if (use.unreduced == 0) {
+    // Ranks receive at least the elements of the target that they lack.
+    const absl::int128 wanted = absl::int128(target_elements_) * scale_;
+    return std::max<absl::int128>(0, wanted - SharedElements(use));
   }
-  layout.unreduced = (source_.unreduced & ~reducible_) | use.unreduced;
-  if (layout.unreduced == 0) layout.reduction = ReduceKind::kSum;
-  return layout;
+  // An element is a sum of n summands, and ends on `replicas` ranks. No rank
+  // has it after n - 2 messages, and each further message gives it to one rank.
+  const absl::int128 n = mesh_.SizeOf(use.unreduced);
+  const absl::int128 total = absl::int128(total_elements_) * scale_;
+  const absl::int128 replicas = absl::int128(ranks_) * target_elements_ /
+                                std::max<int64_t>(1, total_elements_);
+  return total * std::max<absl::int128>(0, n + replicas - 2) / ranks_;
 }
 
-int64_t ReshardProblem::Elements(State state) const {
-  int64_t shards = 1;
-  for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-    const uint64_t byte = ByteOf(state, axis);
-    if (byte != kFree && byte != kFixed && byte != kUnreduced) {
-      shards *= mesh_.axis_size(axis);
-    }
+// Searches layouts in the order of a lower bound on the cost of a path through
+// them, so that the first path to reach the target is the cheapest. Layouts
+// whose bound does not beat the cheapest known path are dropped.
+class ReshardProblem::AStar {
+ public:
+  AStar(const ReshardProblem& problem, int64_t most_moves)
+      : problem_(problem),
+        most_moves_(most_moves),
+        goal_(problem.Encode(problem.target_)) {
+    Complete(-1, problem.source_);
   }
-  return total_elements_ / shards;
-}
 
-absl::int128 ReshardProblem::Cost(CollectiveKind kind, const AxisList& axes,
-                                  int64_t elements) const {
-  const absl::int128 n = mesh_.SizeOf(axes);
-  const absl::int128 operand = absl::int128(elements) * scale_;
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return 2 * (n - 1) * operand / n;
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllToAll:
-      return (n - 1) * operand / n;
-    case CollectiveKind::kAllGather:
-      return (n - 1) * operand;
-    case CollectiveKind::kCollectivePermute:
-      return operand;
-    case CollectiveKind::kAllSlice:
-      return 0;
-  }
-  return 0;
-}
-
-absl::int128 ReshardProblem::CostOf(
-    const std::vector<ReshardStep>& path) const {
-  absl::int128 cost = 0;
-  int64_t elements = Elements(Encode(source_));
-  for (const ReshardStep& step : path) {
-    cost += Cost(step.kind, step.axes, elements);
-    elements = Elements(Encode(step.layout));
-  }
-  return cost;
-}
-
-void ReshardProblem::ForEachMove(State state, Visit visit) const {
-  // Among paths of equal cost the first one found is kept, so this order is the
-  // order of preference: steps that shrink the value come first.
-  const AxisUse use = Decode(state);
-  ForEachShrinkingMove(state, use, visit);
-  ForEachAllReduce(state, use, visit);
-  ForEachSuffixMove(state, use, visit);
-  ForEachPermute(state, use, visit);
-}
-
-void ReshardProblem::ForEachShrinkingMove(State state, const AxisUse& use,
-                                          Visit visit) const {
-  AxisList list;
-  for (int d = 0; d < static_cast<int>(dims_.size()); ++d) {
-    const int64_t shards = mesh_.SizeOf(use.dims[d]);
-    const auto append = [&](CollectiveKind kind) {
-      return [&, kind](const AxisList& axes) {
-        if (extents_[d] % (shards * mesh_.SizeOf(axes)) != 0) return;
-        visit({kind, dims_[d], -1, axes},
-              WithAppended(state, d, use.dims[d].size(), axes));
-      };
-    };
-    ForEachOrderedList(use.free & allowed_[d], list,
-                       append(CollectiveKind::kAllSlice));
-    ForEachOrderedList(use.unreduced & allowed_[d], list,
-                       append(CollectiveKind::kReduceScatter));
-  }
-}
-
-void ReshardProblem::ForEachAllReduce(State state, const AxisUse& use,
-                                      Visit visit) const {
-  for (AxisSet set = use.unreduced; set != 0; set = (set - 1) & use.unreduced) {
-    State next = state;
-    for (int axis : ListOf(set)) next = WithByte(next, axis, kFree);
-    visit({CollectiveKind::kAllReduce, -1, -1, ListOf(set)}, next);
-  }
-}
-
-void ReshardProblem::ForEachSuffixMove(State state, const AxisUse& use,
-                                       Visit visit) const {
-  const int num_dims = static_cast<int>(dims_.size());
-  for (int from = 0; from < num_dims; ++from) {
-    for (int kept = use.dims[from].size() - 1; kept >= 0; --kept) {
-      const AxisList axes = use.dims[from].Suffix(kept);
-      for (int to = 0; to < num_dims; ++to) {
-        if (to == from || (SetOf(axes) & ~allowed_[to]) != 0) continue;
-        if (extents_[to] % (mesh_.SizeOf(use.dims[to]) * mesh_.SizeOf(axes)) !=
-            0) {
-          continue;
-        }
-        visit({CollectiveKind::kAllToAll, dims_[to], dims_[from], axes},
-              WithAppended(state, to, use.dims[to].size(), axes));
+  ReshardPlan Run() {
+    Reach(problem_.Encode(problem_.source_), 0, 0, -1, {});
+    while (!open_.empty() && moves_ < most_moves_) {
+      const Open next = open_.top();
+      open_.pop();
+      if (next.bound >= best_) break;
+      if (nodes_[next.node].state == goal_) {
+        return {.steps = PathTo(next.node), .moves = moves_};
       }
-      State gathered = state;
-      for (int axis : axes) gathered = WithByte(gathered, axis, kFree);
-      if (Elements(gathered) > limit_) continue;
-      visit({CollectiveKind::kAllGather, dims_[from], -1, axes}, gathered);
-    }
-  }
-}
-
-void ReshardProblem::ForEachPermute(State state, const AxisUse& use,
-                                    Visit visit) const {
-  State cleared = state;
-  AxisSet axes = use.free;
-  for (const AxisList& list : use.dims) {
-    for (int axis : list) cleared = WithByte(cleared, axis, kFree);
-    axes |= SetOf(list);
-  }
-  // Fills the lists of the dimensions, one after the other, with axes whose
-  // sizes multiply to the number of shards of the dimension.
-  const auto fill = [&](const auto& self, int dim, int position, int64_t open,
-                        AxisSet left, State next) -> void {
-    while (open == 1) {
-      if (++dim == static_cast<int>(dims_.size())) {
-        if (next != state) {
-          visit({CollectiveKind::kCollectivePermute, -1, -1, {}}, next);
-        }
-        return;
-      }
-      position = 0;
-      open = mesh_.SizeOf(use.dims[dim]);
-    }
-    for (int axis : ListOf(left & allowed_[dim])) {
-      const int64_t size = mesh_.axis_size(axis);
-      if (open % size != 0) continue;
-      self(self, dim, position + 1, open / size, left & ~(AxisSet{1} << axis),
-           WithByte(next, axis, SlotByte(dim, position)));
-    }
-  };
-  fill(fill, -1, 0, 1, axes, cleared);
-}
-
-AxisList ReshardProblem::ChangedAxes(State a, State b) const {
-  // The role of an axis is its dimension and the number of shards that one step
-  // of its coordinate skips. An axis with an equal role keeps its coordinate.
-  using Role = std::pair<int, int64_t>;
-  const auto roles = [&](State state) {
-    std::vector<Role> roles(mesh_.num_axes(), Role{-1, 0});
-    const AxisUse use = Decode(state);
-    for (size_t d = 0; d < use.dims.size(); ++d) {
-      const AxisList& list = use.dims[d];
-      for (int i = 0; i < list.size(); ++i) {
-        roles[list[i]] = {static_cast<int>(d),
-                          mesh_.SizeOf(list.Suffix(i + 1))};
+      if (next.permute) {
+        Permute(next.node);
+      } else if (!std::exchange(nodes_[next.node].done, true)) {
+        Expand(next.node);
       }
     }
-    return roles;
-  };
-  const std::vector<Role> before = roles(a);
-  const std::vector<Role> after = roles(b);
-  AxisList axes;
-  for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-    if (before[axis] != after[axis]) axes.push_back(axis);
+    return {.steps = std::move(path_),
+            .cheapest = moves_ < most_moves_,
+            .moves = moves_};
   }
-  return axes;
-}
 
-std::vector<ReshardStep> ReshardProblem::Search() const {
-  // A* with this lower bound: the elements that a rank lacks at the end must be
-  // sent, because no collective grows a shard by more than it sends. States
-  // whose bound does not beat the constructed path are dropped.
+ private:
+  using Cost = std::pair<absl::int128, int>;  // elements sent, calls
   struct Node {
     State state;
-    absl::int128 cost;
-    int calls;
+    Cost cost;
     int parent;
     Move move;
     bool done;
   };
-  using Bound = std::tuple<absl::int128, int>;      // cost, calls
-  using Open = std::tuple<absl::int128, int, int>;  // bound, node
-  std::vector<ReshardStep> constructed = ConstructReshard(source_, target_);
-  const Bound to_beat = {CostOf(constructed),
-                         static_cast<int>(constructed.size())};
-  std::vector<Node> nodes;
-  absl::flat_hash_map<State, int> ids;  // only looked up
-  std::priority_queue<Open, std::vector<Open>, std::greater<Open>> open;
-  const State goal = Encode(target_);
-  const auto reach = [&](State state, absl::int128 cost, int calls, int parent,
-                         const Move& move) {
-    const int64_t missing =
-        std::max<int64_t>(0, target_elements_ - Elements(state));
-    const Bound bound = {cost + absl::int128(missing) * scale_,
-                         calls + (state == goal ? 0 : 1)};
-    if (bound >= to_beat) return;
-    const auto [found, inserted] =
-        ids.emplace(state, static_cast<int>(nodes.size()));
-    if (inserted) {
-      nodes.push_back({state, cost, calls, parent, move, false});
-    } else {
-      Node& node = nodes[found->second];
-      if (std::tie(node.cost, node.calls) <= std::tie(cost, calls)) return;
-      node = {state, cost, calls, parent, move, false};
+  struct Open {
+    Cost bound;
+    int node;
+    bool permute;  // of the node, or all its other moves
+    bool operator>(const Open& other) const {
+      return std::tie(bound, node) > std::tie(other.bound, other.node);
     }
-    open.emplace(std::get<0>(bound), std::get<1>(bound), found->second);
   };
-  reach(Encode(source_), 0, 0, -1, {});
-  while (!open.empty() && nodes.size() < kMostNodes) {
-    const int id = std::get<2>(open.top());
-    open.pop();
-    if (std::exchange(nodes[id].done, true)) continue;
-    const Node node = nodes[id];  // a copy: `nodes` grows below
-    if (node.state == goal) {
-      std::vector<ReshardStep> path;
-      for (int i = id; nodes[i].parent >= 0; i = nodes[i].parent) {
-        const Node& after = nodes[i];
-        Move move = after.move;
-        if (move.kind == CollectiveKind::kCollectivePermute) {
-          move.axes = ChangedAxes(nodes[after.parent].state, after.state);
-        }
-        path.push_back({move.kind, move.dim, move.from_dim, move.axes,
-                        LayoutOf(after.state)});
-      }
-      std::reverse(path.begin(), path.end());
-      return path;
+  static constexpr Move kPermute = {
+      CollectiveKind::kCollectivePermute, -1, -1, {}};
+  // Completing a path is worth its time once a search has become long.
+  static constexpr size_t kFewNodes = 256;
+
+  void Reach(State state, absl::int128 sent, int calls, int parent,
+             const Move& move) {
+    ++moves_;
+    const Cost bound = {sent + problem_.LowerBound(state),
+                        calls + (state == goal_ ? 0 : 1)};
+    if (bound >= best_) return;
+    const Cost cost = {sent, calls};
+    const auto [found, inserted] =
+        ids_.emplace(state, static_cast<int>(nodes_.size()));
+    if (inserted) {
+      nodes_.push_back({state, cost, parent, move, false});
+    } else {
+      Node& node = nodes_[found->second];
+      if (node.cost <= cost) return;
+      node = {state, cost, parent, move, false};
     }
-    const int64_t elements = Elements(node.state);
-    ForEachMove(node.state, [&](const Move& move, State next) {
-      if (nodes.size() >= kMostNodes) return;
-      reach(next, node.cost + Cost(move.kind, move.axes, elements),
-            node.calls + 1, id, move);
+    open_.push({bound, found->second, false});
+  }
+
+  void Expand(int id) {
+    const Node node = nodes_[id];  // a copy: `nodes_` grows below
+    if (nodes_.size() > kFewNodes) {
+      Complete(id, problem_.LayoutOf(node.state));
+    }
+    const int64_t elements = problem_.Elements(node.state);
+    const int calls = node.cost.second + 1;
+    problem_.ForEachMove(node.state, [&](const Move& move, State next) {
+      if (moves_ >= most_moves_) return;
+      Reach(next,
+            node.cost.first + problem_.Cost(move.kind, move.axes, elements),
+            calls, id, move);
+    });
+    // A collective_permute is tried late: it costs a whole shard wherever it
+    // leads, and there are many. None is cheaper than the one to the target.
+    const absl::int128 permuted =
+        node.cost.first +
+        problem_.Cost(CollectiveKind::kCollectivePermute, {}, elements);
+    if (problem_.IsPermutedTarget(node.state)) {
+      Reach(goal_, permuted, calls, id, kPermute);
+      return;
+    }
+    const int64_t missing =
+        std::max<int64_t>(0, problem_.target_elements_ - elements);
+    const Cost bound = {permuted + absl::int128(missing) * problem_.scale_,
+                        calls + 1};
+    if (bound < best_) open_.push({bound, id, true});
+  }
+
+  void Permute(int id) {
+    const Node node = nodes_[id];  // a copy: `nodes_` grows below
+    const absl::int128 sent =
+        node.cost.first + problem_.Cost(CollectiveKind::kCollectivePermute, {},
+                                        problem_.Elements(node.state));
+    problem_.ForEachPermute(node.state, [&](State next) {
+      Reach(next, sent, node.cost.second + 1, id, kPermute);
+      return moves_ < most_moves_;
     });
   }
-  return constructed;
+
+  // Keeps the path to node `id` and from there, by construction, to the target
+  // if it is the cheapest so far. `layout` is that of the node.
+  void Complete(int id, const TensorLayout& layout) {
+    std::vector<ReshardStep> rest = ConstructReshard(layout, problem_.target_);
+    Cost cost = id < 0 ? Cost{0, 0} : nodes_[id].cost;
+    cost.first += problem_.CostOf(layout, rest);
+    cost.second += static_cast<int>(rest.size());
+    if (has_path_ && cost >= best_) return;
+    has_path_ = true;
+    best_ = cost;
+    path_ = id < 0 ? std::vector<ReshardStep>{} : PathTo(id);
+    std::move(rest.begin(), rest.end(), std::back_inserter(path_));
+  }
+
+  std::vector<ReshardStep> PathTo(int id) const {
+    std::vector<ReshardStep> path;
+    for (; nodes_[id].parent >= 0; id = nodes_[id].parent) {
+      const Node& after = nodes_[id];
+      Move move = after.move;
+      if (move.kind == CollectiveKind::kCollectivePermute) {
+        move.axes =
+            problem_.ChangedAxes(nodes_[after.parent].state, after.state);
+      }
+      path.push_back({move.kind, move.dim, move.from_dim, move.axes,
+                      problem_.LayoutOf(after.state)});
+    }
+    std::reverse(path.begin(), path.end());
+    return path;
+  }
+
+  const ReshardProblem& problem_;
+  const int64_t most_moves_;
+  const State goal_;
+  int64_t moves_ = 0;
+  std::vector<Node> nodes_;
+  absl::flat_hash_map<State, int> ids_;  // only looked up
+  std::priority_queue<Open, std::vector<Open>, std::greater<>> open_;
+  bool has_path_ = false;
+  Cost best_;                      // of path_
+  std::vector<ReshardStep> path_;  // the cheapest so far
+};
+
+ReshardPlan ReshardProblem::Search(int64_t most_moves) const {
+  return AStar(*this, most_moves).Run();
 }
 
 }  // namespace mtf::internal

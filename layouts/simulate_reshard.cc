@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layouts/simulate_reshard.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -118,6 +117,12 @@ absl::StatusOr<std::vector<LocalTensor>> SimulatedMesh::Run(
     const std::vector<LocalTensor>& shards) {
   std::vector<LocalTensor> result;
   std::vector<bool> has_sent(num_ranks(), false);
+  std::map<const std::vector<int>*, LocalTensor> sums;  // by group
+  const auto sum_of = [&](const std::vector<int>& group) {
+    const auto [sum, inserted] = sums.try_emplace(&group);
+    if (inserted) sum->second = Sum(group, shards);
+    return sum->second;
+  };
   for (int rank = 0; rank < num_ranks(); ++rank) {
     const std::vector<int>& group = GroupOf(rank, step.axes);
     const int64_t index = Index(rank, step.axes);
@@ -125,11 +130,11 @@ absl::StatusOr<std::vector<LocalTensor>> SimulatedMesh::Run(
     std::vector<LocalTensor> blocks;
     switch (step.kind) {
       case CollectiveKind::kAllReduce:
-        result.push_back(Sum(group, shards));
+        result.push_back(sum_of(group));
         break;
       case CollectiveKind::kReduceScatter: {
         MTF_ASSIGN_OR_RETURN(LocalTensor block,
-                             BlockOf(Sum(group, shards), step.dim, index, n));
+                             BlockOf(sum_of(group), step.dim, index, n));
         result.push_back(std::move(block));
         break;
       }
@@ -154,7 +159,7 @@ absl::StatusOr<std::vector<LocalTensor>> SimulatedMesh::Run(
       case CollectiveKind::kCollectivePermute: {
         const int from =
             static_cast<int>(PermuteSource(mesh_, before, step.layout, rank));
-        if (std::find(group.begin(), group.end(), from) == group.end()) {
+        if (&GroupOf(from, step.axes) != &group) {
           return absl::InternalError(absl::StrCat("rank ", rank,
                                                   " receives from rank ", from,
                                                   " outside its group"));

@@ -42,7 +42,7 @@ struct TensorLayout {
 };
 
 // "batch:8/data, hidden:16/pod+model unreduced{cols}"; a maximum or minimum is
-// written unreduced{cols}max.
+// written unreduced{cols} max.
 std::string LayoutText(const Mesh& mesh, const Shape& shape,
                        const TensorLayout& layout);
 

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "mtf/shape.h"
 
 namespace mtf {
 namespace {
@@ -50,16 +51,7 @@ std::vector<TextItem> SplitItems(absl::string_view text, bool comments) {
   return items;
 }
 
-bool IsLayoutName(absl::string_view name) {
-  if (name.empty()) return false;
-  for (char c : name) {
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' &&
-        c != '-') {
-      return false;
-    }
-  }
-  return true;
-}
+bool IsLayoutName(absl::string_view name) { return IsDimensionName(name); }
 
 std::string Escaped(absl::string_view text) {
   if (text.size() <= kMostCharacters) return absl::CHexEscape(text);

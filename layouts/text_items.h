@@ -29,7 +29,8 @@ struct TextItem {
 // "#" starts a comment that ends with its line.
 std::vector<TextItem> SplitItems(absl::string_view text, bool comments);
 
-// Whether `name` consists of letters, digits, "_" and "-", as Shape requires.
+// Whether `name` is a name for mesh axes, presets and machines. The rule is
+// that of dimensions, IsDimensionName.
 bool IsLayoutName(absl::string_view name);
 
 // A user's text as messages show it: escaped, and truncated if it is very long.

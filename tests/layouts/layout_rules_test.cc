@@ -173,6 +173,27 @@ TEST_P(LayoutRulesErrors, NameTheRuleItsPositionAndAWayOut) {
   EXPECT_EQ(absl::StrContains(message, "\n  rules    \""), one_line);
 }
 
+TEST(LayoutRulesParse, ADimensionThatIsRuledTwiceShowsBothRules) {
+  EXPECT_EQ(
+      LayoutRules::Parse("batch:data, batch:model", "--layout")
+          .status()
+          .message(),
+      "rule \"batch:model\" rules the dimension \"batch\" again in the section "
+      "[default] (--layout, rule 2 of 2, characters 13-23)\n"
+      "  first    batch:data   (--layout, rule 1 of 2, characters 1-10)\n"
+      "  second   batch:model   (--layout, rule 2 of 2, characters 13-23)\n"
+      "  rules    \"batch:data, batch:model\"\n"
+      "  help     keep one of the two, or shard over the axes of both with "
+      "\"batch:data+model\"");
+  EXPECT_THAT(
+      std::string(
+          LayoutRules::Parse("[parameters] a:x [parameters keep_gathered] a:x",
+                             "--layout")
+              .status()
+              .message()),
+      HasSubstr("\n  second   [parameters keep_gathered] a:x   (--layout, "));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, LayoutRulesErrors,
     ::testing::Values(
@@ -221,14 +242,26 @@ INSTANTIATE_TEST_SUITE_P(
                  "rule \"batch:model\" rules the dimension \"batch\" again in "
                  "the section [default] (--layout, rule 2 of 2, characters "
                  "13-23)",
-                 "the first rule is at --layout, rule 1 of 2, characters 1-10; "
-                 "keep one, or join the axes as \"batch:a+b\""},
+                 "keep one of the two, or shard over the axes of both with "
+                 "\"batch:data+model\""},
+        BadRules{"DimensionTwiceAlike", "batch:data, batch:data",
+                 "rule \"batch:data\" rules the dimension \"batch\" again in "
+                 "the section [default] (--layout, rule 2 of 2, characters "
+                 "13-22)",
+                 "keep one of the two"},
+        BadRules{"DimensionReplicatedAndSharded",
+                 "batch:replicated, batch:data",
+                 "rule \"batch:data\" rules the dimension \"batch\" again in "
+                 "the section [default] (--layout, rule 2 of 2, characters "
+                 "19-28)",
+                 "keep one of the two"},
         BadRules{"DimensionTwiceInASection",
                  "[parameters]\nd_model:data\n[optimizer]\nd_model:data\n"
                  "[parameters]\nd_model:x",
                  "rule \"d_model:x\" rules the dimension \"d_model\" again in "
                  "the section [parameters] (--layout:6)",
-                 "the first rule is at --layout:2; keep one"},
+                 "keep one of the two, or shard over the axes of both with "
+                 "\"d_model:data+x\""},
         BadRules{"MisspeltSection", "[paramters] d_model:data",
                  "section \"[paramters]\" is unknown (--layout, characters "
                  "1-11)",
@@ -253,7 +286,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "[parameters] a:x [parameters keep_gathered] a:x",
                  "rule \"a:x\" rules the dimension \"a\" again in the section "
                  "[parameters] (--layout, rule 2 of 2, characters 45-47)",
-                 "the first rule is at --layout, rule 1 of 2"},
+                 "keep one of the two"},
         BadRules{"OpenSection", "[parameters",
                  "section \"[parameters\" does not end with \"]\" (--layout, "
                  "characters 1-11)",
