@@ -28,8 +28,8 @@ std::string DescribeInputs(absl::Span<const Tensor> inputs);
 
 // The last line of an error about an empty Tensor: how one is created.
 inline constexpr absl::string_view kEmptyTensorHelp =
-    "\n  help     Einsum({}, ...) and the like, given no tensor, return an "
-    "empty one; Gradients() does where nothing flows";
+    "\n  help     calls without an input, as Einsum({}, ...), return an empty "
+    "Tensor; so does Gradients() for a tensor that the loss does not depend on";
 
 // The coordinates of the element with the row-major index `position`:
 // "[batch=2, length=3]".

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mtf/graph.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -179,6 +180,13 @@ std::string Graph::FeedName(Tensor tensor) const {
     if (operation == tensor.operation()) return name;
   }
   return "";
+}
+
+std::vector<std::string> Graph::InputNames() const {
+  std::vector<std::string> names;
+  for (const auto& [name, operation] : inputs_) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 Tensor Graph::AddVariable(VariableInfo info, std::source_location location) {

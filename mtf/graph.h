@@ -87,6 +87,8 @@ class Graph {
                   std::source_location location);
   // The name under which `tensor` is fed, or "" if it is not an input.
   std::string FeedName(Tensor tensor) const;
+  // The names of all inputs, in alphabetical order.
+  std::vector<std::string> InputNames() const;
 
   // Adds a variable. A second variable of the same scoped name is
   // kAlreadyExists.

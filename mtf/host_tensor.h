@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "mtf/dtype.h"
@@ -17,20 +19,33 @@ namespace mtf {
 // Steps take and return HostTensors.
 //
 //   HostTensor x = HostTensor::Of<int32_t>({batch, length}, tokens);
+//   MTF_ASSIGN_OR_RETURN(const double loss, fetches[0].At(0));
+//   MTF_ASSIGN_OR_RETURN(const auto logits, fetches[1].values<float>());
+//
+// A wrong call that creates a tensor is kept as its status(), with the line of
+// the call. Whoever takes the tensor returns the error: Session::Run for a
+// feed, At and values for a reader.
 class HostTensor {
  public:
   HostTensor() = default;
-  // Zeros.
+  // Zeros. The status is an error if Shape::Validate rejects `shape`.
   HostTensor(Shape shape, DType dtype);
 
-  // A tensor of `values`, one per element (checked). T is float, int32_t,
-  // int64_t, or uint8_t for bool.
+  // A tensor of `values`, one per element. T is float, int32_t, int64_t,
+  // uint8_t for bool, BFloat16 or Float16. If the number of values differs, the
+  // status is kInvalidArgument and the elements are 0.
   template <class T>
-  static HostTensor Of(Shape shape, const std::vector<T>& values);
-  // A tensor of `values`, converted to `dtype` as by StoreElement.
-  static HostTensor FromDoubles(Shape shape, DType dtype,
-                                absl::Span<const double> values);
+  static HostTensor Of(
+      Shape shape, const std::vector<T>& values,
+      std::source_location location = std::source_location::current());
+  // A tensor of `values`, converted to `dtype` as by StoreElement. Errors are
+  // those of Of.
+  static HostTensor FromDoubles(
+      Shape shape, DType dtype, absl::Span<const double> values,
+      std::source_location location = std::source_location::current());
 
+  // OK, or the error of the call that created the tensor.
+  const absl::Status& status() const { return status_; }
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   int64_t num_elements() const { return shape_.num_elements(); }
@@ -39,9 +54,24 @@ class HostTensor {
   const void* data() const { return bytes_.data(); }
   size_t num_bytes() const { return bytes_.size(); }
 
-  // Element `i` in row-major order, converted to double.
-  double At(int64_t i) const;
+  // Element `i` in row-major order, converted to double. kOutOfRange if there
+  // is no such element; otherwise status().
+  absl::StatusOr<double> At(
+      int64_t i,
+      std::source_location location = std::source_location::current()) const;
+  // All elements in row-major order, converted to double; those of a tensor
+  // whose status() is an error are 0.
   std::vector<double> ToDoubles() const;
+
+  // The elements in row-major order, as T of the dtype: those listed at Of.
+  // kInvalidArgument if the tensor has another dtype; otherwise status(). Valid
+  // as long as the tensor.
+  template <class T>
+  absl::StatusOr<absl::Span<const T>> values(
+      std::source_location location = std::source_location::current()) const;
+  template <class T>
+  absl::StatusOr<absl::Span<T>> mutable_values(
+      std::source_location location = std::source_location::current());
 
   friend bool operator==(const HostTensor&, const HostTensor&) = default;
 
@@ -49,6 +79,7 @@ class HostTensor {
   Shape shape_;
   DType dtype_ = kFloat32;
   std::vector<std::byte> bytes_;
+  absl::Status status_;
 };
 
 // Read and write element `i` of the array `data` of `dtype` as a double. A

@@ -9,6 +9,14 @@
 
 namespace mtf {
 
+std::string NumberText(double value) {
+  std::string text = absl::StrFormat("%.9g", value);
+  if (std::strtod(text.c_str(), nullptr) != value) {
+    text = absl::StrFormat("%.17g", value);
+  }
+  return text;
+}
+
 double MapStep::number() const { return RoundToDType(literal, dtype); }
 
 MapExpression MapExpression::Single(ScalarFunction function, DType dtype,
@@ -50,12 +58,7 @@ std::string MapExpression::ToString() const {
     if (typed) absl::StrAppend(&text, ".", DTypeName(step.dtype));
     text += "(";
     if (step.function == ScalarFunction::kLiteral) {
-      // 17 digits always read back as the same double; use 9 if they do, too.
-      std::string number = absl::StrFormat("%.9g", step.literal);
-      if (std::strtod(number.c_str(), nullptr) != step.literal) {
-        number = absl::StrFormat("%.17g", step.literal);
-      }
-      text += number;
+      text += NumberText(step.literal);
     } else if (step.function == ScalarFunction::kIota) {
       text += step.dimension;
     } else {

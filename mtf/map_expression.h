@@ -62,6 +62,10 @@ struct MapStep {
   friend bool operator==(const MapStep&, const MapStep&) = default;
 };
 
+// The shorter of two forms, with 9 and 17 digits, that reads back as the same
+// double.
+std::string NumberText(double value);
+
 // The function that a map instruction applies to each element: a list of steps,
 // the last of which is the result. Operands are broadcast by name to the shape
 // of the map.

@@ -16,6 +16,7 @@
 namespace mtf {
 
 class Graph;
+struct VariableInfo;
 
 // The section of a layout whose rules apply to the result of an operation: the
 // default section, or [optimizer] for the arithmetic of an update.
@@ -55,6 +56,9 @@ class Operation {
   // values of inputs().
   virtual Value Emit(Emitter& emitter,
                      absl::Span<const Value> inputs) const = 0;
+
+  // The variable that the operation sets, or null.
+  virtual const VariableInfo* AssignedVariable() const { return nullptr; }
 
   // Pairs of names that denote the same dimension, such as before and after a
   // rename. Their shards must line up, so they share one grain.

@@ -112,8 +112,8 @@ absl::StatusOr<Precision> ParsePrecision(absl::string_view text) {
         return Unknown("precision", item, PrecisionNames());
       }
       if (!first) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("a precision begins with its name, \"", item, "\""));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the name of a precision, \"", item, "\", comes first"));
       }
       precision = found->precision;
     } else {
@@ -129,7 +129,7 @@ absl::StatusOr<Precision> ParsePrecision(absl::string_view text) {
   }
   if (first) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a precision is empty: it is one of ",
+        absl::StrCat("the precision is empty; write one of ",
                      absl::StrJoin(PrecisionNames(), ", ")));
   }
   MTF_RETURN_IF_ERROR(precision.Validate());

@@ -187,6 +187,7 @@ inline double Like(double, double value) { return value; }
 // Gimpel, 2016), for any T.
 template <class T>
 T GeluSlope(const T& x) {
+  using scalar::Tanh;  // of double; other types have a Tanh of their own
   const T t = Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
   return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * 0.7978845608028654 *
                                (1.0 + 0.134145 * x * x);

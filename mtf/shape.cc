@@ -10,11 +10,8 @@
 #include "mtf/check.h"
 
 namespace mtf {
-namespace {
 
-// Names occur in layout rules and in program texts, so they may not contain the
-// separators of either.
-bool IsName(absl::string_view name) {
+bool IsDimensionName(absl::string_view name) {
   if (name.empty()) return false;
   for (char c : name) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' &&
@@ -24,8 +21,6 @@ bool IsName(absl::string_view name) {
   }
   return true;
 }
-
-}  // namespace
 
 const std::vector<Dimension>& Shape::None() {
   static const auto* none = new std::vector<Dimension>;
@@ -102,7 +97,7 @@ absl::Status Shape::Validate() const {
   int64_t elements = 1;
   for (int i = 0; i < rank(); ++i) {
     const Dimension& dim = (*this)[i];
-    if (!IsName(dim.name)) {
+    if (!IsDimensionName(dim.name)) {
       return absl::InvalidArgumentError(
           absl::StrCat("dimension name \"", absl::CHexEscape(dim.name),
                        "\" in [", absl::CHexEscape(ToString()),

@@ -14,6 +14,10 @@
 
 namespace mtf {
 
+// Whether `name` is a name for dimensions: letters, digits, "_" and "-". Layout
+// rules and program texts separate names by other characters.
+bool IsDimensionName(absl::string_view name);
+
 // An ordered list of dimensions with distinct names. The order determines the
 // row-major order of elements in host memory; operations match dimensions by
 // name, not by position.

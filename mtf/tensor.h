@@ -34,13 +34,15 @@ class Tensor {
       absl::string_view name,
       std::source_location location = std::source_location::current()) const;
 
-  friend bool operator==(const Tensor& a, const Tensor& b) {
-    return a.operation_ == b.operation_;
-  }
-
  private:
   Operation* operation_ = nullptr;
 };
+
+// Whether `a` and `b` are the result of the same operation, or both empty. The
+// operators == and != of ops/elementwise.h compare elements.
+inline bool SameTensor(const Tensor& a, const Tensor& b) {
+  return a.operation() == b.operation();
+}
 
 }  // namespace mtf
 

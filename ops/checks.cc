@@ -4,13 +4,14 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "mtf/errors.h"
-#include "mtf/half.h"
+#include "mtf/host_tensor.h"
 #include "ops/reshape.h"
 
 namespace mtf::internal {
@@ -33,13 +34,6 @@ bool IsSubsequence(const Shape& part, const Shape& all) {
 }
 
 }  // namespace
-
-float RoundTo(DType dtype, double value) {
-  const float single = static_cast<float>(value);
-  if (dtype == kBFloat16) return ToFloat(ToBFloat16(single));
-  if (dtype == kFloat16) return ToFloat(ToFloat16(single));
-  return single;
-}
 
 Graph* GraphOf(absl::Span<const Tensor> tensors) {
   for (const Tensor& tensor : tensors) {
@@ -94,6 +88,30 @@ absl::Status CheckSizes(absl::Span<const Tensor> inputs, const Shape* output) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSameDimensions(Tensor first, Tensor x,
+                                 absl::Span<const Tensor> inputs,
+                                 absl::string_view except) {
+  for (const auto& [has, lacks] : {std::pair(first, x), std::pair(x, first)}) {
+    for (const Dimension& dim : has.shape()) {
+      if (dim.name == except) continue;
+      if (!lacks.shape().Contains(dim.name)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("\"", lacks.name(), "\" has no dimension \"", dim.name,
+                         "\", but \"", has.name(), "\" has it",
+                         DescribeInputs(inputs), "\n  help     Broadcast() \"",
+                         lacks.name(), "\" along it, or Rename() one of them"));
+      }
+      const int64_t size = lacks.shape().SizeOf(dim.name);
+      if (size == dim.size) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dimension \"", dim.name, "\" is ", dim.size, " in \"", has.name(),
+          "\" but ", size, " in \"", lacks.name(), "\"", DescribeInputs(inputs),
+          "\n  help     Slice() or Pad() one of them to one size"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOneDType(absl::Span<const Tensor> inputs) {
   for (const Tensor& input : inputs) {
     if (input.dtype() == inputs[0].dtype()) continue;
@@ -103,6 +121,20 @@ absl::Status CheckOneDType(absl::Span<const Tensor> inputs) {
         DescribeInputs(inputs), "\n  help     Cast() one of them"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckNumber(Tensor x, absl::string_view what) {
+  if (x.dtype() != kBool) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " takes a float or integer dtype, not bool",
+                   DescribeInputs({x}), "\n  help     Cast() the input"));
+}
+
+absl::Status CheckIndexDType(Tensor indices, absl::Span<const Tensor> inputs) {
+  if (IsInteger(indices.dtype())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the indices \"", indices.name(), "\" are ", DTypeName(indices.dtype()),
+      ", not i32 or i64", DescribeInputs(inputs)));
 }
 
 absl::Status CheckHasDimension(Tensor x, absl::string_view dim) {
@@ -144,7 +176,8 @@ absl::Status CheckHolds(DType dtype, double value) {
     case kFloat32:
     case kBFloat16:
     case kFloat16:
-      holds = !std::isfinite(value) || std::isfinite(RoundTo(dtype, value));
+      holds =
+          !std::isfinite(value) || std::isfinite(RoundToDType(value, dtype));
       break;
   }
   if (holds) return absl::OkStatus();
@@ -154,19 +187,19 @@ absl::Status CheckHolds(DType dtype, double value) {
 }
 
 absl::Status CheckPositive(absl::string_view name, double value) {
-  const float single = RoundTo(kFloat32, value);
+  const double single = RoundToDType(value, kFloat32);
   return CheckRange(std::isfinite(single) && single > 0, name, value,
                     "a positive number of f32");
 }
 
 absl::Status CheckNotNegative(absl::string_view name, double value) {
-  const float single = RoundTo(kFloat32, value);
+  const double single = RoundToDType(value, kFloat32);
   return CheckRange(std::isfinite(single) && value >= 0, name, value,
                     "a non-negative number of f32");
 }
 
 absl::Status CheckBelowOne(absl::string_view name, double value) {
-  const float single = RoundTo(kFloat32, value);
+  const double single = RoundToDType(value, kFloat32);
   return CheckRange(value >= 0 && single < 1, name, value, "in [0, 1)");
 }
 

@@ -5,6 +5,7 @@
 #ifndef OPS_CHECKS_H_
 #define OPS_CHECKS_H_
 
+#include <source_location>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,8 +29,25 @@ absl::Status CheckInputs(const Graph& graph, absl::Span<const Tensor> inputs);
 absl::Status CheckSizes(absl::Span<const Tensor> inputs,
                         const Shape* output = nullptr);
 
+// Checks that `x` has the dimensions of `first` in the same sizes, in any order
+// and not counting `except`. The error names the dimension that differs.
+absl::Status CheckSameDimensions(Tensor first, Tensor x,
+                                 absl::Span<const Tensor> inputs,
+                                 absl::string_view except = "");
+
+// Gives each constant without a dtype among `tensors` the dtype of the first
+// other tensor, if there is one. Empty tensors are skipped.
+void AdoptDType(absl::Span<Tensor> tensors, std::source_location location);
+
 // Checks that all inputs have the dtype of the first.
 absl::Status CheckOneDType(absl::Span<const Tensor> inputs);
+
+// Checks that `x` has a float or integer dtype. Errors call the operation
+// `what`: "top_k takes a float or integer dtype, not bool".
+absl::Status CheckNumber(Tensor x, absl::string_view what);
+
+// Checks that `indices` are i32 or i64. Errors list `inputs`.
+absl::Status CheckIndexDType(Tensor indices, absl::Span<const Tensor> inputs);
 
 // Checks that `x` has the dimension `dim`. The error suggests the nearest name.
 absl::Status CheckHasDimension(Tensor x, absl::string_view dim);
@@ -37,9 +55,6 @@ absl::Status CheckHasDimension(Tensor x, absl::string_view dim);
 // Checks that `shape` is valid and that `x` has each of its dimensions, in the
 // same size.
 absl::Status CheckSubset(Tensor x, const Shape& shape);
-
-// `value` rounded to the float `dtype`.
-float RoundTo(DType dtype, double value);
 
 // Checks that `dtype` can represent `value`: an integer represents the integers
 // in its range; a bool 0 and 1; a float infinities, NaN, and numbers up to its

@@ -47,11 +47,9 @@ absl::Status Check(const Graph& graph, const std::vector<Tensor>& xs,
   MTF_RETURN_IF_ERROR(internal::CheckOneDType(xs));
   for (const Tensor& x : xs) {
     MTF_RETURN_IF_ERROR(internal::CheckHasDimension(x, dim));
-    const Shape wanted = xs[0].shape().Without(dim);
-    if (x.shape().Without(dim).SameDimensions(wanted)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", xs[0].name(), "\" and \"", x.name(),
-        "\" differ in more than dimension \"", dim, "\"", DescribeInputs(xs)));
+  }
+  for (const Tensor& x : xs) {
+    MTF_RETURN_IF_ERROR(internal::CheckSameDimensions(xs[0], x, xs, dim));
   }
   return absl::OkStatus();
 }
@@ -62,6 +60,7 @@ Tensor Concat(std::vector<Tensor> xs, absl::string_view dim,
               std::source_location location) {
   Graph* graph = internal::GraphOf(xs);
   if (graph == nullptr) return {};
+  internal::AdoptDType(absl::MakeSpan(xs), location);
   const absl::Status status = Check(*graph, xs, dim);
   if (!status.ok()) {
     return graph->Fail(status, "concat", location, xs[0].shape(),

@@ -22,6 +22,16 @@ Tensor Constant(
     Graph& graph, double value, DType dtype, Shape shape,
     std::source_location location = std::source_location::current());
 
+// As above, without a dtype of its own: as an operand of an elementwise
+// function, Einsum, Concat, Stack or Assign, it takes the dtype of the other
+// operands, as a number does. So it serves a model of any precision. By itself
+// it is f32.
+//
+//   Tensor y = x * Constant(graph, 0.5);  // of the dtype of x
+Tensor Constant(
+    Graph& graph, double value, Shape shape = {},
+    std::source_location location = std::source_location::current());
+
 // A tensor with the elements `values` in row-major order. They become part of
 // the program; feed large data through an Input instead.
 //
@@ -31,6 +41,13 @@ Tensor Constant(
 // number of values is not the number of elements of `shape`.
 Tensor Constant(
     Graph& graph, std::vector<double> values, DType dtype, Shape shape,
+    std::source_location location = std::source_location::current());
+
+// As above, without a dtype of its own.
+//
+//   Tensor y = x * Constant(graph, {0.25, 0.5, 0.25}, {taps});
+Tensor Constant(
+    Graph& graph, std::vector<double> values, Shape shape,
     std::source_location location = std::source_location::current());
 
 // Constants 0 and 1 of any dtype. Record kInvalidArgument in the graph if

@@ -94,6 +94,7 @@ Tensor Einsum(std::vector<Tensor> inputs, Shape output, EinsumOptions options,
               std::source_location location) {
   Graph* graph = internal::GraphOf(inputs);
   if (graph == nullptr) return {};
+  internal::AdoptDType(absl::MakeSpan(inputs), location);
   const absl::Status status = Check(*graph, inputs, output, options);
   if (!status.ok()) {
     return graph->Fail(status, "einsum", location, std::move(output),

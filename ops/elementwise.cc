@@ -223,10 +223,25 @@ double Fold(F function, const std::vector<Operand>& operands) {
   return EvaluateScalar(function, number(0), number(1), number(2));
 }
 
+// Gives constants without a dtype that of the other operands.
+void AdoptDTypes(F function, std::vector<TensorArg>& args) {
+  std::vector<Tensor> peers(args.size());
+  for (size_t i = 0; i < args.size(); ++i) {
+    // The condition of a select is bool, unlike its other operands.
+    if (args[i].is_number || (function == F::kSelect && i == 0)) continue;
+    peers[i] = args[i].tensor;
+  }
+  internal::AdoptDType(absl::MakeSpan(peers), args[0].location);
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (peers[i].valid()) args[i].tensor = peers[i];
+  }
+}
+
 // Applies `function`. The result has the dtype of the operands unless
 // `result_dtype` is given.
-Tensor Apply(F function, const std::vector<TensorArg>& args,
+Tensor Apply(F function, std::vector<TensorArg> args,
              const DType* result_dtype = nullptr) {
+  AdoptDTypes(function, args);
   std::vector<Tensor> inputs;
   for (const TensorArg& arg : args) {
     if (!arg.is_number) inputs.push_back(arg.tensor);

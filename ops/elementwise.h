@@ -12,9 +12,9 @@
 namespace mtf {
 
 // An operand of an elementwise function: a Tensor, or a number, which takes the
-// dtype of the other operands. Implicit conversion records the caller's source
-// location, because operators cannot have a parameter for it. To pass another
-// location, write {x, location}.
+// dtype of the other operands (as does a Constant without a dtype). Implicit
+// conversion records the caller's source location, because operators cannot
+// have a parameter for it. To pass another location, write {x, location}.
 struct TensorArg {
   TensorArg(Tensor tensor,  // NOLINT: implicit conversion is intended
             std::source_location location = std::source_location::current())
@@ -104,11 +104,40 @@ Tensor Like(Tensor x, double value,
 Tensor AddN(std::vector<Tensor> xs,
             std::source_location location = std::source_location::current());
 
+// Operators for the functions above. Comparisons are elementwise and return a
+// bool tensor, `==` and `!=` too: SameTensor() of mtf/tensor.h tells whether
+// two Tensors are the result of one operation.
+//
+//   Tensor y = Select(x > 0.0, x, 0.2 * x);
+//
+// `x += y` assigns the handle `x`: earlier copies of it keep their value.
 inline Tensor operator+(TensorArg x, TensorArg y) { return Add(x, y); }
 inline Tensor operator-(TensorArg x, TensorArg y) { return Subtract(x, y); }
 inline Tensor operator*(TensorArg x, TensorArg y) { return Multiply(x, y); }
 inline Tensor operator/(TensorArg x, TensorArg y) { return Divide(x, y); }
 inline Tensor operator-(TensorArg x) { return Negate(x); }
+
+inline Tensor operator==(TensorArg x, TensorArg y) { return Equal(x, y); }
+inline Tensor operator!=(TensorArg x, TensorArg y) { return NotEqual(x, y); }
+inline Tensor operator<(TensorArg x, TensorArg y) { return Less(x, y); }
+inline Tensor operator<=(TensorArg x, TensorArg y) { return LessEqual(x, y); }
+inline Tensor operator>(TensorArg x, TensorArg y) { return Greater(x, y); }
+inline Tensor operator>=(TensorArg x, TensorArg y) {
+  return GreaterEqual(x, y);
+}
+
+inline Tensor& operator+=(Tensor& x, TensorArg y) {
+  return x = Add({x, y.location}, y);
+}
+inline Tensor& operator-=(Tensor& x, TensorArg y) {
+  return x = Subtract({x, y.location}, y);
+}
+inline Tensor& operator*=(Tensor& x, TensorArg y) {
+  return x = Multiply({x, y.location}, y);
+}
+inline Tensor& operator/=(Tensor& x, TensorArg y) {
+  return x = Divide({x, y.location}, y);
+}
 
 }  // namespace mtf
 

@@ -67,11 +67,7 @@ class ScatterAddOp : public Operation {
 
 absl::Status CheckIndices(Tensor indices, absl::string_view dim,
                           absl::Span<const Tensor> inputs) {
-  if (!IsInteger(indices.dtype())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the indices \"", indices.name(), "\" are ", DTypeName(indices.dtype()),
-        ", not i32 or i64", DescribeInputs(inputs)));
-  }
+  MTF_RETURN_IF_ERROR(internal::CheckIndexDType(indices, inputs));
   if (indices.shape().Contains(dim)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the indices \"", indices.name(), "\" have the dimension \"", dim,
@@ -103,11 +99,7 @@ absl::Status CheckScatterAdd(const Graph& graph, Tensor updates, Tensor indices,
   MTF_RETURN_IF_ERROR(CheckIndices(indices, dim, inputs));
   const Shape rest = shape.Without(dim);
   MTF_RETURN_IF_ERROR(internal::CheckSizes(inputs, &rest));
-  if (updates.dtype() == kBool) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("scatter_add takes a float or integer dtype, not bool",
-                     DescribeInputs(inputs)));
-  }
+  MTF_RETURN_IF_ERROR(internal::CheckNumber(updates, "scatter_add"));
   const Shape wanted = GatherShape(shape, indices.shape(), dim);
   if (!updates.shape().SameDimensions(wanted)) {
     return absl::InvalidArgumentError(absl::StrCat(

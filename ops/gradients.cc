@@ -46,7 +46,7 @@ class Backward {
       GradientScope scope(graph_, operation);
       // Store the sum, so that it is also the gradient of an x with this id.
       contributions_[id] = {AddN(std::move(contributions_[id]))};
-      HandBack(operation, contributions_[id][0]);
+      AddInputGradients(operation, contributions_[id][0]);
     }
   }
 
@@ -67,7 +67,8 @@ class Backward {
   }
   bool Depends(Tensor x) const { return depends_[x.operation()->id()]; }
 
-  void HandBack(const Operation& operation, Tensor dy) {
+  // Adds the gradients of the inputs of `operation` to their contributions.
+  void AddInputGradients(const Operation& operation, Tensor dy) {
     const auto wanted = [&](const Tensor& input) {
       return IsFloat(input.dtype()) && Depends(input);
     };

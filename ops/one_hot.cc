@@ -81,12 +81,8 @@ class RangeOp : public Operation {
 Tensor OneHot(Tensor indices, Dimension dim, DType dtype,
               std::source_location location) {
   if (!indices.valid()) return {};
-  absl::Status status;
-  if (!IsInteger(indices.dtype())) {
-    status = absl::InvalidArgumentError(absl::StrCat(
-        "the indices \"", indices.name(), "\" are ", DTypeName(indices.dtype()),
-        ", not i32 or i64", DescribeInputs({indices})));
-  } else if (indices.shape().Contains(dim.name)) {
+  absl::Status status = internal::CheckIndexDType(indices, {indices});
+  if (status.ok() && indices.shape().Contains(dim.name)) {
     status = absl::InvalidArgumentError(absl::StrCat(
         "the indices \"", indices.name(), "\" already have a dimension \"",
         dim.name, "\"", DescribeInputs({indices}),

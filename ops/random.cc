@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
 #include "mtf/half.h"
+#include "mtf/host_tensor.h"
 #include "ops/checks.h"
 #include "ops/elementwise.h"
 
@@ -106,14 +107,14 @@ float NextBelow(DType dtype, float x) {
 Distribution Uniform(double low, double high, DType dtype) {
   Distribution uniform{RandomKind::kUniform, high - low, low, kNoLimit};
   if (low == 0 && high == 1 && dtype == kFloat32) return uniform;
-  const float first = internal::RoundTo(dtype, low);
-  const float end = internal::RoundTo(dtype, high);
+  const double first = RoundToDType(low, dtype);
+  const double end = RoundToDType(high, dtype);
   uniform.limit = first < end ? NextBelow(dtype, end) : first;
   return uniform;
 }
 
 absl::Status CheckFinite(absl::string_view name, DType dtype, double value) {
-  if (std::isfinite(internal::RoundTo(dtype, value))) return absl::OkStatus();
+  if (std::isfinite(RoundToDType(value, dtype))) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       name, " is ", value, ", not a finite number of ", DTypeName(dtype)));
 }

@@ -42,8 +42,8 @@ class ReduceOp : public Operation {
     const Tensor hit = Equal(x, result());
     // Count in f32: f16 has no number above 65504.
     const Tensor hits = ReduceSum(Cast(hit, kFloat32), shape());
-    const Tensor part = Cast(Cast(dy, kFloat32) / hits, dy.dtype());
-    return {Select(hit, part, 0.0)};
+    const Tensor share = Cast(Cast(dy, kFloat32) / hits, dy.dtype());
+    return {Select(hit, share, 0.0)};
   }
 
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
@@ -57,13 +57,11 @@ class ReduceOp : public Operation {
 absl::Status Check(Tensor x, const Shape& output, absl::string_view what,
                    bool float_only) {
   MTF_RETURN_IF_ERROR(internal::CheckSubset(x, output));
-  if (float_only ? IsFloat(x.dtype()) : x.dtype() != kBool) {
-    return absl::OkStatus();
-  }
+  if (!float_only) return internal::CheckNumber(x, what);
+  if (IsFloat(x.dtype())) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(what, " takes a float ", float_only ? "" : "or integer ",
-                   "dtype, not ", DTypeName(x.dtype()), DescribeInputs({x}),
-                   "\n  help     Cast() the input"));
+      absl::StrCat(what, " takes a float dtype, not ", DTypeName(x.dtype()),
+                   DescribeInputs({x}), "\n  help     Cast() the input"));
 }
 
 Tensor Reduce(ReduceKind kind, Tensor x, Shape output,
@@ -130,6 +128,45 @@ Tensor ReduceLogSumExp(Tensor x, Shape output, std::source_location location) {
   // keeps the infinite derivative of log at 0 out of the gradient.
   const Tensor none = Equal(sum, 0.0);
   return Select(none, max, Log(Select(none, 1.0, sum)) + origin);
+}
+
+namespace {
+
+// Applies `reduce`, which takes the dimensions to keep, to the dimensions of
+// `x` without `dims`.
+Tensor Over(Tensor (*reduce)(Tensor, Shape, std::source_location), Tensor x,
+            const Shape& dims, absl::string_view what,
+            std::source_location location) {
+  if (!x.valid()) return {};
+  Shape kept = x.shape();
+  for (const Dimension& dim : dims) kept = kept.Without(dim.name);
+  const absl::Status status = internal::CheckSubset(x, dims);
+  if (!status.ok()) {
+    return x.graph().Fail(status, what, location, kept, x.dtype());
+  }
+  return reduce(x, kept, location);
+}
+
+}  // namespace
+
+Tensor SumOver(Tensor x, Shape dims, std::source_location location) {
+  return Over(ReduceSum, x, dims, "sum_over", location);
+}
+
+Tensor MeanOver(Tensor x, Shape dims, std::source_location location) {
+  return Over(ReduceMean, x, dims, "mean_over", location);
+}
+
+Tensor MaxOver(Tensor x, Shape dims, std::source_location location) {
+  return Over(ReduceMax, x, dims, "max_over", location);
+}
+
+Tensor MinOver(Tensor x, Shape dims, std::source_location location) {
+  return Over(ReduceMin, x, dims, "min_over", location);
+}
+
+Tensor LogSumExpOver(Tensor x, Shape dims, std::source_location location) {
+  return Over(ReduceLogSumExp, x, dims, "logsumexp_over", location);
 }
 
 }  // namespace mtf

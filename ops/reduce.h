@@ -45,6 +45,27 @@ Tensor ReduceLogSumExp(
     Tensor x, Shape output,
     std::source_location location = std::source_location::current());
 
+// The same functions by the dimensions that they reduce, where those above take
+// the dimensions that they keep: the result has the dimensions of `x` without
+// `dims`, in their order.
+//
+//   Tensor energy = SumOver(Square(x), {io});  // [batch, io] -> [batch]
+//
+// Record kInvalidArgument in the graph if `x` lacks a dimension of `dims` or
+// has it in another size.
+Tensor SumOver(Tensor x, Shape dims,
+               std::source_location location = std::source_location::current());
+Tensor MeanOver(
+    Tensor x, Shape dims,
+    std::source_location location = std::source_location::current());
+Tensor MaxOver(Tensor x, Shape dims,
+               std::source_location location = std::source_location::current());
+Tensor MinOver(Tensor x, Shape dims,
+               std::source_location location = std::source_location::current());
+Tensor LogSumExpOver(
+    Tensor x, Shape dims,
+    std::source_location location = std::source_location::current());
+
 }  // namespace mtf
 
 #endif  // OPS_REDUCE_H_

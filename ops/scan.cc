@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "mtf/errors.h"
 #include "mtf/graph.h"
 #include "ops/checks.h"
 #include "ops/elementwise.h"
@@ -85,10 +84,10 @@ class ScanOp : public Operation {
     const Tensor any = GreaterEqual(found, 0.0);
     const Tensor order_found = Select(any, found, 0.0);
     const Tensor from = options_.reverse ? last - order_found : order_found;
-    const Tensor part = Select(any, dy, 0.0);
+    const Tensor gradient = Select(any, dy, 0.0);
     std::string other = absl::StrCat(dim_, "_to");
     while (shape().Contains(other)) other += "_";
-    return ScatterAdd(Rename(part, dim_, other), Rename(from, dim_, other),
+    return ScatterAdd(Rename(gradient, dim_, other), Rename(from, dim_, other),
                       dim_, shape());
   }
 
@@ -101,11 +100,7 @@ Tensor Scan(ReduceKind kind, Tensor x, absl::string_view dim,
             ScanOptions options, std::source_location location) {
   if (!x.valid()) return {};
   absl::Status status = internal::CheckHasDimension(x, dim);
-  if (status.ok() && x.dtype() == kBool) {
-    status = absl::InvalidArgumentError(absl::StrCat(
-        KindName(kind), " takes a float or integer dtype, not bool",
-        DescribeInputs({x}), "\n  help     Cast() the input"));
-  }
+  if (status.ok()) status = internal::CheckNumber(x, KindName(kind));
   if (!status.ok()) {
     return x.graph().Fail(status, KindName(kind), location, x.shape(),
                           x.dtype());

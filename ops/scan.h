@@ -33,8 +33,8 @@ Tensor CumulativeSum(
 // Prefix maxima (minima) along `dim`; NaN from the first NaN on. An exclusive
 // one starts with the lowest (highest) value of the dtype, which is an infinity
 // for floats. The gradient of an element of the result goes to the element of
-// `x` that it equals, the first of several in the direction of the scan. In all
-// else as CumulativeSum.
+// `x` that it equals, the first of several in the direction of the scan.
+// Everything else is as for CumulativeSum.
 //
 //   Tensor best_so_far = CumulativeMax(score, "step");
 Tensor CumulativeMax(

@@ -48,11 +48,7 @@ absl::Status Check(Tensor x, absl::string_view dim, const Dimension& k) {
                      "\", the name of k", DescribeInputs({x}),
                      "\n  help     give k another name"));
   }
-  if (x.dtype() == kBool) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("top_k takes a float or integer dtype, not bool",
-                     DescribeInputs({x}), "\n  help     Cast() the input"));
-  }
+  MTF_RETURN_IF_ERROR(internal::CheckNumber(x, "top_k"));
   if (k.size < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("k is \"", k_name, "\" of size ", k.size,
@@ -74,8 +70,8 @@ absl::Status Check(Tensor x, absl::string_view dim, const Dimension& k) {
 }
 
 // The indices of the greatest elements.
-Tensor TopPlaces(Tensor x, absl::string_view dim, const Dimension& k,
-                 std::source_location location) {
+Tensor GreatestIndices(Tensor x, absl::string_view dim, const Dimension& k,
+                       std::source_location location) {
   const absl::Status status = Check(x, dim, k);
   if (!status.ok()) {
     return x.graph().Fail(status, "top_k", location,
@@ -90,7 +86,7 @@ Tensor TopPlaces(Tensor x, absl::string_view dim, const Dimension& k,
 TopKResult TopK(Tensor x, absl::string_view dim, Dimension k,
                 std::source_location location) {
   if (!x.valid()) return {};
-  const Tensor indices = TopPlaces(x, dim, k, location);
+  const Tensor indices = GreatestIndices(x, dim, k, location);
   // After an error, return tensors of the intended shapes.
   if (!x.graph().status().ok()) {
     return {x.graph().Fail(x.graph().status(), "top_k", location,
@@ -104,7 +100,7 @@ Tensor ArgMax(Tensor x, absl::string_view dim, std::source_location location) {
   if (!x.valid()) return {};
   std::string first = "first";
   while (x.shape().Contains(first)) first += "_";
-  const Tensor indices = TopPlaces(x, dim, {first, 1}, location);
+  const Tensor indices = GreatestIndices(x, dim, {first, 1}, location);
   return Reshape(indices, indices.shape().Without(first), location);
 }
 

@@ -46,6 +46,7 @@ class AssignOp : public Operation {
   Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
     return emitter.WriteVariable(info(), inputs[0]);
   }
+  const VariableInfo* AssignedVariable() const override { return &info(); }
 
  private:
   const VariableInfo& info() const { return *graph().FindVariable(variable_); }
@@ -191,6 +192,11 @@ Tensor Variable(Graph& graph, absl::string_view name, Tensor initial_value,
 Tensor Assign(Tensor variable, Tensor value, std::source_location location) {
   Graph* graph = internal::GraphOf({variable, value});
   if (graph == nullptr) return {};
+  if (variable.valid()) {
+    Tensor pair[] = {variable, value};
+    internal::AdoptDType(absl::MakeSpan(pair), location);
+    value = pair[1];
+  }
   const absl::Status status = CheckAssign(*graph, variable, value);
   if (!status.ok()) {
     return graph->Fail(status, "assign", location, variable.shape(),

@@ -86,9 +86,9 @@ TEST(HostTensor, HoldsEveryDType) {
 
 TEST(HostTensor, OfTypedValues) {
   const Shape shape = {{"n", 2}};
-  EXPECT_EQ(HostTensor::Of<float>(shape, {1.5f, -2}).At(1), -2);
+  EXPECT_EQ(*HostTensor::Of<float>(shape, {1.5f, -2}).At(1), -2);
   EXPECT_EQ(HostTensor::Of<int32_t>(shape, {7, 8}).dtype(), kInt32);
-  EXPECT_EQ(HostTensor::Of<int64_t>(shape, {int64_t{1} << 40, 8}).At(0),
+  EXPECT_EQ(*HostTensor::Of<int64_t>(shape, {int64_t{1} << 40, 8}).At(0),
             std::ldexp(1, 40));
   EXPECT_EQ(HostTensor::Of<uint8_t>(shape, {1, 0}).dtype(), kBool);
   EXPECT_EQ(HostTensor::Of<float>({{"n", 0}}, {}).num_bytes(), 0u);
@@ -96,10 +96,10 @@ TEST(HostTensor, OfTypedValues) {
 
 TEST(HostTensor, ConvertsFromDoubles) {
   const Shape one;
-  EXPECT_EQ(HostTensor::FromDoubles(one, kInt32, {-2.9}).At(0), -2);
-  EXPECT_EQ(HostTensor::FromDoubles(one, kBool, {3}).At(0), 1);
-  EXPECT_EQ(HostTensor::FromDoubles(one, kBFloat16, {257}).At(0), 256);
-  EXPECT_EQ(HostTensor::FromDoubles(one, kFloat32, {0.1}).At(0), 0.1f);
+  EXPECT_EQ(*HostTensor::FromDoubles(one, kInt32, {-2.9}).At(0), -2);
+  EXPECT_EQ(*HostTensor::FromDoubles(one, kBool, {3}).At(0), 1);
+  EXPECT_EQ(*HostTensor::FromDoubles(one, kBFloat16, {257}).At(0), 256);
+  EXPECT_EQ(*HostTensor::FromDoubles(one, kFloat32, {0.1}).At(0), 0.1f);
 }
 
 // Conversion of any double to an integer is defined.

@@ -120,14 +120,15 @@ struct Wrong {
 
 TEST(PrecisionText, ErrorsHaveOneLine) {
   for (const Wrong& wrong : {
-           Wrong{"", "a precision is empty: it is one of float32, "},
-           Wrong{" , ", "a precision is empty"},
+           Wrong{"", "the precision is empty; write one of float32, "},
+           Wrong{" , ", "the precision is empty"},
            Wrong{"bfloat61",
                  "precision \"bfloat61\" is not one of float32, bfloat16, "
                  "mixed_bfloat16, pure_bfloat16, float16, mixed_float16: did "
                  "you mean bfloat16?"},
            Wrong{"half", "precision \"half\" is not one of "},
-           Wrong{"float32 bfloat16", "begins with its name, \"bfloat16\""},
+           Wrong{"float32 bfloat16",
+                 "the name of a precision, \"bfloat16\", comes first"},
            Wrong{"gradient:f32",
                  "field \"gradient\" is not one of master, "
                  "parameters, activations, gradients: did you "

@@ -5,12 +5,14 @@
 #include "ops/concat.h"
 #include "ops/einsum.h"
 #include "ops/gather.h"
+#include "ops/index.h"
 #include "ops/one_hot.h"
 #include "ops/pad.h"
 #include "ops/random.h"
 #include "ops/reshape.h"
 #include "ops/shift.h"
 #include "ops/slice.h"
+#include "ops/stack.h"
 #include "ops/stop_gradient.h"
 #include "tests/ops/ops_test_util.h"
 
@@ -54,12 +56,21 @@ TEST(CallSite, EveryOperationHasALineOfTheUser) {
       Slice(x, "a", 0, 1),
       Pad(x, "a", 1, 1),
       Concat({x, x}, "a"),
+      Index(x, "a", 1),
+      Stack({x, x}, "z"),
+      SumOver(x, {a}),
+      MeanOver(x, {a}),
+      MaxOver(x, {a}),
+      MinOver(x, {a}),
+      LogSumExpOver(x, {a}),
       Shift(x, "a", 1, true),
       Gather(x, i, "c"),
       ScatterAdd(w, i, "n", {{"n", 5}, b}),
       OneHot(i, {"n", 5}),
       Range(graph, a),
       Constant(graph, {1, 2}, kFloat32, {a}),
+      Cast(x, kBFloat16) * Constant(graph, {1, 2}, {a}),
+      Cast(x, kBFloat16) * Constant(graph, 0.5),
       Zeros(graph, kFloat32, {a}),
       Ones(graph, kFloat32, {a}),
       Assign(w, Transpose(w, {a, b})),

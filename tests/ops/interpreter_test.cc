@@ -22,9 +22,12 @@ TEST(Interpret, ReturnsTheErrorOfTheGraph) {
 
 TEST(Interpret, Fetches) {
   Graph graph, other;
-  EXPECT_THAT(Interpret(graph, {}, {Tensor()}),
-              StatusIs(kInvalid, HasSubstr("fetch 0 is an empty Tensor\n"
-                                           "  help     Einsum({}, ...)")));
+  EXPECT_THAT(
+      Interpret(graph, {}, {Tensor()}),
+      StatusIs(
+          kInvalid,
+          HasSubstr("fetch 0 is an empty Tensor\n"
+                    "  help     calls without an input, as Einsum({}, ...)")));
   const Tensor x = Ones(graph, kFloat32, {}), y = Ones(other, kFloat32, {});
   EXPECT_THAT(
       Interpret(graph, {}, {x, y}),

@@ -162,10 +162,14 @@ TEST(MovementErrors, Concat) {
   };
   ExpectError(concat({b, a}, kFloat32, "q"), {"no dimension \"q\" (concat, "});
   ExpectError(concat({b, a}, kInt32, "a"), {"\"x\" is f32 but \"y\" is i32"});
+  ExpectError(concat({{"b", 4}, {"a", 1}}, kFloat32, "a"),
+              {"dimension \"b\" is 3 in \"x\" but 4 in \"y\"", "f32[b=4, a=1]",
+               "help"});
   ExpectError(
-      concat({{"b", 4}, {"a", 1}}, kFloat32, "a"),
-      {"\"x\" and \"y\" differ in more than dimension \"a\"", "f32[b=4, a=1]"});
-  ExpectError(concat({a, b, {"c", 1}}, kFloat32, "a"), {"differ in more"});
+      concat({a, b, {"c", 1}}, kFloat32, "a"),
+      {"\"x\" has no dimension \"c\", but \"y\" has it", "Broadcast()"});
+  ExpectError(concat({a}, kFloat32, "a"),
+              {"\"y\" has no dimension \"b\", but \"x\" has it"});
   ExpectError(
       [](Graph& g) {
         Concat({Ones(g, kFloat32, {a}), Tensor()}, "a");

@@ -30,6 +30,42 @@ TEST(Reduce, KeepsTheListedDimensions) {
   EXPECT_NEAR(DataOf(ReduceLogSumExp(x, {a}))[0], log_sum, 1e-12);
 }
 
+TEST(Reduce, OverTheListedDimensions) {
+  Graph graph;
+  const Tensor x = Table(graph);
+  EXPECT_THAT(DataOf(SumOver(x, {b})), ElementsAre(9, 12));
+  EXPECT_EQ(SumOver(x, {b}).shape(), Shape({a}));
+  EXPECT_THAT(DataOf(SumOver(x, {b, a})), ElementsAre(21));
+  EXPECT_THAT(DataOf(SumOver(x, {})), ElementsAre(1, 5, 3, 6, 2, 4));
+  EXPECT_THAT(DataOf(MeanOver(x, {b})), ElementsAre(3, 4));
+  EXPECT_THAT(DataOf(MaxOver(x, {b})), ElementsAre(5, 6));
+  EXPECT_THAT(DataOf(MinOver(x, {a})), ElementsAre(1, 2, 3));
+  const double log_sum = std::log(std::exp(1) + std::exp(5) + std::exp(3));
+  EXPECT_NEAR(DataOf(LogSumExpOver(x, {b}))[0], log_sum, 1e-12);
+  EXPECT_FALSE(SumOver(Tensor(), {a}).valid());
+}
+
+TEST(ReduceErrors, OverADimensionThatIsNotThere) {
+  ExpectError(
+      [](Graph& g) {
+        EXPECT_EQ(SumOver(Input(g, "x", kFloat32, {a, b}), {{"bb", 3}}).shape(),
+                  Shape({a, b}));
+      },
+      {"\"x\" has no dimension \"bb\"", "did you mean \"b\"?", "sum_over"});
+  ExpectError(
+      [](Graph& g) {
+        MaxOver(Input(g, "x", kFloat32, {a, b}), {{"b", 4}});
+      },
+      {"dimension \"b\" is 3 in \"x\" but 4 in the output", "max_over"});
+  ExpectError(
+      [](Graph& g) {
+        MeanOver(Table(g), {a, a});
+      },
+      {"\"a\" occurs twice"});
+  ExpectError([](Graph& g) { SumOver(Ones(g, kBool, {a}), {a}); },
+              {"not bool"});
+}
+
 TEST(Reduce, OverNoDimensionTransposes) {
   Graph graph;
   EXPECT_THAT(DataOf(ReduceSum(Table(graph), {b, a})),

@@ -30,7 +30,7 @@ TEST(Rename, ChangesNothingElse) {
   const Tensor y = Rename(x, "a", "z");
   EXPECT_EQ(y.shape(), Shape({{"z", 2}, b}));
   EXPECT_THAT(DataOf(y), ElementsAre(1, 2, 3, 4, 5, 6));
-  EXPECT_EQ(Rename(x, "a", "a"), x);
+  EXPECT_TRUE(SameTensor(Rename(x, "a", "a"), x));
 }
 
 TEST(MergeDimensions, OfAdjacentDimensions) {
@@ -78,7 +78,7 @@ TEST(Broadcast, RepeatsAlongNewDimensions) {
   const Tensor x = Constant(graph, {1, 2}, kInt32, {a});
   EXPECT_THAT(DataOf(Broadcast(x, {b, a})), ElementsAre(1, 2, 1, 2, 1, 2));
   EXPECT_THAT(DataOf(Broadcast(x, {a, b})), ElementsAre(1, 1, 1, 2, 2, 2));
-  EXPECT_EQ(Broadcast(x, {a}), x);
+  EXPECT_TRUE(SameTensor(Broadcast(x, {a}), x));
   const Tensor flag = Constant(graph, {1, 0}, kBool, {a});
   EXPECT_THAT(DataOf(Broadcast(flag, {a, {"d", 2}})), ElementsAre(1, 1, 0, 0));
 }
@@ -87,7 +87,7 @@ TEST(Transpose, ChangesTheOrderOnTheHost) {
   Graph graph;
   const Tensor x = Constant(graph, {1, 2, 3, 4, 5, 6}, kFloat32, {a, b});
   EXPECT_THAT(DataOf(Transpose(x, {b, a})), ElementsAre(1, 4, 2, 5, 3, 6));
-  EXPECT_EQ(Transpose(x, {a, b}), x);
+  EXPECT_TRUE(SameTensor(Transpose(x, {a, b}), x));
 }
 
 TEST(ReshapeGradient, OfEveryKind) {

@@ -5,9 +5,12 @@
 #include <tuple>
 
 #include "mtf/print_graph.h"
+#include "ops/concat.h"
 #include "ops/constant.h"
+#include "ops/einsum.h"
 #include "ops/input.h"
 #include "ops/one_hot.h"
+#include "ops/stack.h"
 #include "tests/ops/ops_test_util.h"
 
 namespace mtf {
@@ -25,6 +28,48 @@ TEST(Constant, OfOneValueAndOfMany) {
   EXPECT_THAT(DataOf(Zeros(graph, kBool, {a})), ElementsAre(0, 0));
   EXPECT_THAT(DataOf(Ones(graph, kBFloat16, {a})), ElementsAre(1, 1));
   EXPECT_EQ(Ones(graph, kBFloat16, {a}).dtype(), kBFloat16);
+}
+
+TEST(Constant, WithoutADTypeTakesThatOfTheOtherOperand) {
+  Graph graph;
+  const Tensor third = Constant(graph, 1.0 / 3);
+  const Tensor pair = Constant(graph, {3, 5}, {a});
+  EXPECT_EQ(third.dtype(), kFloat32);
+  EXPECT_EQ((third + pair).dtype(), kFloat32);
+  for (DType dtype : {kBFloat16, kFloat16, kFloat32}) {
+    const Tensor x = Constant(graph, {1, 2}, dtype, {a});
+    const Tensor y = x * third;
+    EXPECT_EQ(y.dtype(), dtype);
+    // Rounded once, from the number: no cast.
+    EXPECT_EQ(y.operation()->input(1).operation()->kind(), "constant");
+    EXPECT_NEAR(DataOf(y)[1], 2.0 / 3, 1e-2);
+    EXPECT_EQ((pair - x).dtype(), dtype);
+    EXPECT_EQ(Select(x > 1.0, pair, x).dtype(), dtype);
+    EXPECT_EQ(Einsum({x, pair}, {}).dtype(), dtype);
+    EXPECT_EQ(Concat({pair, x}, "a").dtype(), dtype);
+    EXPECT_EQ(Stack({pair, x}, "z").dtype(), dtype);
+    const Tensor w = Variable(graph, DTypeName(dtype), x);
+    EXPECT_EQ(Assign(w, pair).dtype(), dtype);
+  }
+  const Tensor i = Constant(graph, {7, 8}, kInt32, {a});
+  EXPECT_THAT(DataOf(i + pair), ElementsAre(10, 13));
+  EXPECT_EQ((i + pair).dtype(), kInt32);
+  EXPECT_OK(graph.status());
+}
+
+TEST(ConstantErrors, ADTypeThatIsGivenStays) {
+  ExpectError(
+      [](Graph& g) {
+        Ones(g, kBFloat16, {a}) * Constant(g, 0.5, kFloat32, {});
+      },
+      {"is bf16 but", "is f32", "Cast()"});
+  ExpectError([](Graph& g) { Ones(g, kInt32, {a}) * Constant(g, 0.5); },
+              {"the number 0.5 is not representable in dtype i32 (constant, "});
+  ExpectError(
+      [](Graph& g) {
+        Constant(g, {1, 2, 3}, {a});
+      },
+      {"3 values for the 2 elements of f32[a=2] (constant, "});
 }
 
 TEST(ConstantErrors, CountAndRange) {
