@@ -17,6 +17,7 @@
 #include "lowering/passes/overlap_collectives.h"
 #include "lowering/passes/plan_buffers.h"
 #include "lowering/passes/plan_einsums.h"
+#include "lowering/passes/plan_reshapes.h"
 #include "lowering/passes/regather_parameters.h"
 #include "lowering/passes/rematerialize_maps.h"
 #include "lowering/passes/remove_trivial_collectives.h"
@@ -37,6 +38,7 @@ constexpr Pass kPasses[] = {
     // Global shapes, abstract reshards.
     {"delay_all_reduces", DelayAllReduces},
     {"narrow_reshards", NarrowReshards},
+    {"plan_reshapes", PlanReshapes},
     // Reshards become collectives. Pairs of collectives are replaced by cheaper
     // ones and needless ones removed, sharded parameters are gathered for each
     // use, and small reductions are combined.

@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "lowering/emit/recorder.h"
 #include "lowering/emit/second_names.h"
 #include "mtf/check.h"
+#include "mtf/errors.h"
+#include "mtf/status.h"
 
 namespace mtf {
 namespace {
@@ -50,6 +53,38 @@ std::vector<int> Ancestors(const Graph& graph, const std::vector<Tensor>& roots,
   return needed;
 }
 
+// Whether `update` or what it depends on assigns a variable. Stops at the first
+// assignment: most updates are one, and depend on the whole gradient.
+bool AssignsVariable(const Graph& graph, const Tensor& update) {
+  std::vector<int> visited = {update.operation()->id()};
+  absl::flat_hash_set<int> seen(visited.begin(), visited.end());
+  for (size_t i = 0; i < visited.size(); ++i) {
+    const Operation& operation = *graph.operations()[visited[i]];
+    if (operation.AssignedVariable() != nullptr) return true;
+    for (const Tensor& input : operation.inputs()) {
+      const int id = input.operation()->id();
+      if (seen.insert(id).second) visited.push_back(id);
+    }
+  }
+  return false;
+}
+
+// Checks that each update depends on an Assign.
+absl::Status CheckUpdates(const Graph& graph,
+                          const std::vector<Tensor>& updates) {
+  for (size_t i = 0; i < updates.size(); ++i) {
+    if (AssignsVariable(graph, updates[i])) continue;
+    const Operation& operation = *updates[i].operation();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "update ", i, ", \"", operation.name(), "\", sets no variable (",
+        operation.kind(), ", ", operation.call_site().ToString(), ")",
+        DescribeInputs({updates[i]}),
+        "\n  help     pass what Assign() or an optimizer returns, or a Group() "
+        "of such; a tensor to read is a fetch"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Program> EmitProgram(const Graph& graph,
@@ -59,6 +94,7 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
   MTF_RETURN_IF_ERROR(graph.status());
   MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.fetches, "fetch"));
   MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.updates, "update"));
+  MTF_RETURN_IF_ERROR(CheckUpdates(graph, targets.updates));
 
   std::vector<Tensor> roots = targets.fetches;
   roots.insert(roots.end(), targets.updates.begin(), targets.updates.end());

@@ -21,7 +21,8 @@ struct Targets {
   // reduced).
   std::vector<Tensor> fetches = {};
   bool fetch_shards = false;
-  // Assign or Group tensors to execute for their effect.
+  // Tensors to execute for their effect: Assigns, or tensors that depend on
+  // one.
   std::vector<Tensor> updates = {};
   // Instead of a step: give every variable of the graph its initial value.
   bool initialize = false;
@@ -36,7 +37,7 @@ struct Targets {
 // empty, every operation has its own value.
 //
 // Returns kInvalidArgument with the user's line if two dimensions of one
-// operation are sharded over one mesh axis.
+// operation are sharded over one mesh axis, or if an update sets no variable.
 absl::StatusOr<Program> EmitProgram(const Graph& graph,
                                     const LayoutBinding& binding,
                                     const Targets& targets,

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "layouts/text_items.h"
 
 namespace mtf {
 
@@ -56,6 +58,35 @@ std::string Recorder::InputName(size_t i, Value value) const {
   return known ? operation_->inputs()[i].name() : at(value).name;
 }
 
+std::string Recorder::WaysOut(absl::Span<const Shape* const> shapes,
+                              const Dimension& first,
+                              const Dimension& second) const {
+  std::vector<bool> used(binding_.mesh.axes().size(), false);
+  for (const Shape* shape : shapes) {
+    for (const Dimension& dim : *shape) {
+      for (int axis : binding_.rules.AxesOf(section_, dim.name)) {
+        used[axis] = true;
+      }
+    }
+  }
+  std::vector<std::string> unused;
+  for (size_t axis = 0; axis < used.size(); ++axis) {
+    const MeshAxis& mesh_axis = binding_.mesh.axes()[axis];
+    if (!used[axis] && mesh_axis.size > 1) {
+      unused.push_back(Quoted(mesh_axis.name));
+    }
+  }
+  return DetailLine(
+      "help",
+      absl::StrCat(
+          "drop one of the two rules, give one of the dimensions another axis",
+          unused.empty()
+              ? ""
+              : absl::StrCat(" (free here: ", absl::StrJoin(unused, ", "), ")"),
+          ", or Rename() ", Quoted(first.name), " or ", Quoted(second.name),
+          " before this operation, to a name with other rules"));
+}
+
 bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
   const Dimension* owner[kMaxMeshAxes] = {};
   for (const Shape* shape : shapes) {
@@ -82,8 +113,7 @@ bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
                           rule->origin, ")");
         }
         absl::StrAppend(&text, "\n  mesh     ", binding_.mesh.ToString(),
-                        "\n  help     give one of them another axis, or drop "
-                        "one of the two rules");
+                        WaysOut(shapes, *owner[axis], dim));
         status_ = absl::InvalidArgumentError(text);
         return false;
       }
@@ -93,11 +123,8 @@ bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
 }
 
 Value Recorder::AddFirstResult(DType dtype, const Shape& shape,
-                               TensorLayout layout, absl::string_view suffix) {
-  const int result =
-      suffix.empty() ? program_.AddValue(name_, dtype, shape, std::move(layout))
-                     : program_.AddValue(absl::StrCat(name_, suffix), dtype,
-                                         shape, std::move(layout));
+                               TensorLayout layout) {
+  const int result = program_.AddValue(name_, dtype, shape, std::move(layout));
   reshards_.emplace_back();
   origin_of_value_.push_back(origin_);
   Instruction& instruction = program_.instructions.back();
@@ -149,6 +176,9 @@ int Recorder::FindRule(const Cause& cause) {
 
 int Recorder::Demand(int value, const TensorLayout& target) {
   if (program_.values[value].layout == target) return value;
+  if (const auto slice = gathered_.find(value); slice != gathered_.end()) {
+    return Demand(slice->second, target);
+  }
   // An unreduced value is reduced once; later reshards start from the result.
   int source = value;
   for (int reshard : reshards_[value]) {

@@ -3,6 +3,7 @@
 #define LOWERING_EMIT_RECORDER_H_
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "lowering/emit/layout_binding.h"
+#include "lowering/emit/lookup_layouts.h"
 #include "lowering/program/program.h"
 #include "lowering/program/shape_cache.h"
 #include "mtf/emitter.h"
@@ -78,6 +80,9 @@ class Recorder : public Emitter {
   // The user's name for input `i` of the current operation. The name of a value
   // would depend on its layout, and errors must not.
   std::string InputName(size_t i, Value value) const;
+  // The help line of an error of CheckUnion about two dimensions of `shapes`.
+  std::string WaysOut(absl::Span<const Shape* const> shapes,
+                      const Dimension& first, const Dimension& second) const;
   // Records an error and returns false if the rules shard two dimensions of
   // `shapes` over one mesh axis.
   bool CheckUnion(absl::Span<const Shape* const> shapes);
@@ -88,15 +93,29 @@ class Recorder : public Emitter {
   }
   // Appends an instruction with one result of the given type.
   Value Append(Instruction&& instruction, DType dtype, const Shape& shape,
-               TensorLayout layout, absl::string_view suffix = "") {
+               TensorLayout layout) {
     program_.instructions.push_back(std::move(instruction));
-    return AddFirstResult(dtype, shape, std::move(layout), suffix);
+    return AddFirstResult(dtype, shape, std::move(layout));
   }
   // Adds the first result of the last instruction.
-  Value AddFirstResult(DType dtype, const Shape& shape, TensorLayout layout,
-                       absl::string_view suffix = "");
+  Value AddFirstResult(DType dtype, const Shape& shape, TensorLayout layout);
   // Adds a further result to an instruction, in the layout of its first.
   Value AddResult(int instruction, DType dtype, const Shape& shape);
+  // The bytes that Demand would add.
+  int64_t DemandBytes(Value value, const TensorLayout& target) const;
+  // Records an error and returns false if the table or the rows of a lookup
+  // cannot have the layout of the rules.
+  bool CheckLookup(const LookupShapes& shapes);
+  // The layouts of a lookup, or of its transpose if it `adds_rows`, that send
+  // the fewest bytes. `operand` is the table, or the rows to add.
+  LookupLayouts ChooseLookup(const LookupShapes& shapes, Value operand,
+                             Value indices, bool adds_rows);
+  // Appends a lookup that sums over the dimensions of `operand` that are not
+  // `kept`. Returns its result in the layout of the rules, perhaps unreduced.
+  Value AppendLookup(Instruction&& instruction, DType dtype,
+                     const Shape& operand, const TensorLayout& operand_layout,
+                     const Shape& kept, const Shape& shape,
+                     TensorLayout layout);
   // Marks the axes that shard dimensions of `operand` that are not `kept` as
   // unreduced in `layout`, and adds their causes.
   void LeaveUnreduced(const Shape& operand, const TensorLayout& operand_layout,
@@ -124,6 +143,9 @@ class Recorder : public Emitter {
   absl::flat_hash_map<int, int> variables_;
   // By value: its reshards so far. All readers of one layout share a reshard.
   std::vector<absl::InlinedVector<int, 1>> reshards_;
+  // By value that is a slice of the result of a reshape: that result. Other
+  // reshards start from it, because the slice sends nothing.
+  absl::flat_hash_map<int, int> gathered_;
   // By id of a variable: the index in Program::origins of the operation that
   // writes it.
   absl::flat_hash_map<int, int> writes_;

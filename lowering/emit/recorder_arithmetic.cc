@@ -78,8 +78,8 @@ Value Recorder::Einsum(absl::Span<const Value> operands, const Shape& shape,
   if (operands.size() == 1) {
     return Reduce(ReduceKind::kSum, operands[0], shape);
   }
-  // More than two operands meet left to right; a dimension is summed as soon
-  // as nobody further right needs it.
+  // Multiplies more than two operands from left to right; sums over a dimension
+  // as soon as neither the result nor an operand further right has it.
   Value product = operands[0];
   for (size_t i = 1; i < operands.size(); ++i) {
     if (i + 1 == operands.size()) {

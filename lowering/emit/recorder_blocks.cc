@@ -30,9 +30,9 @@ Value Recorder::Scan(ReduceKind kind, Value value, const std::string& dimension,
   const Shape shape = at(value).shape;
   const DType total_dtype = IsFloat(dtype) ? kFloat32 : dtype;
   const std::string dims[] = {dimension};
-  const int64_t blocks = binding_.grains.GrainOf(dimension);
+  const int64_t blocks = program_.grains.GrainOf(dimension);
   const int64_t extent =
-      binding_.grains.ExtentOf(dimension, shape.SizeOf(dimension));
+      program_.grains.ExtentOf(dimension, shape.SizeOf(dimension));
   const bool in_blocks =
       !at(value).layout.dims[shape.Find(dimension)].empty() &&
       blocks * DTypeSize(total_dtype) < extent * DTypeSize(dtype);
@@ -92,8 +92,8 @@ Value Recorder::TopK(Value value, const std::string& dimension,
                   std::move(layout));
   };
   const Shape ranked = shape.Without(dimension).With(k);
-  const int64_t blocks = binding_.grains.GrainOf(dimension);
-  const int64_t extent = binding_.grains.ExtentOf(dimension, shape[dim].size);
+  const int64_t blocks = program_.grains.GrainOf(dimension);
+  const int64_t extent = program_.grains.ExtentOf(dimension, shape[dim].size);
   const int64_t best = std::min(k.size, extent / blocks);
   const bool in_blocks =
       !at(value).layout.dims[dim].empty() &&

@@ -13,9 +13,10 @@ Value Recorder::Reshape(Value value, const Shape& shape) {
   // The result keeps the sharding of the operand; conflicting rules for its
   // shape are an error all the same.
   const Shape* shapes[] = {&shape};
-  CheckUnion(shapes);
-  const ReshapeLayouts layouts = LineUpReshape(
-      binding_.grains, at(value).shape, at(value).layout.Reduced(), shape);
+  const bool legal = CheckUnion(shapes);
+  const TensorLayout source = at(value).layout.Reduced();
+  const ReshapeLayouts layouts =
+      LineUpReshape(binding_.grains, at(value).shape, source, shape);
   Instruction instruction(Opcode::kReshape);
   instruction.operands = {Demand(value.id, layouts.before)};
   const Value result =
@@ -24,7 +25,22 @@ Value Recorder::Reshape(Value value, const Shape& shape) {
   // once lets all readers share one collective.
   const bool has_second_name =
       operation_ != nullptr && !operation_->SecondNames().empty();
-  return has_second_name ? Value{DemandRules(result)} : result;
+  if (has_second_name) return {DemandRules(result)};
+  if (!legal || layouts.before == source) return result;
+  // What had to be gathered has the layout of its rules, like other results,
+  // where this does not take an axis from a dimension that kept its sharding.
+  TensorLayout layout = RuleLayout(shape);
+  for (int i = 0; i < shape.rank(); ++i) {
+    const AxisList& kept = layouts.after.dims[i];
+    if (!kept.empty()) {
+      layout.dims[i] = kept;
+    } else if ((SetOf(layout.dims[i]) & layouts.after.Sharded()) != 0) {
+      layout.dims[i] = {};
+    }
+  }
+  const int sharded = Demand(result.id, layout);
+  if (sharded != result.id) gathered_[sharded] = result.id;
+  return {sharded};
 }
 
 Value Recorder::Unshard(Value value, absl::Span<const std::string> dimensions) {
@@ -84,47 +100,6 @@ Value Recorder::Concat(absl::Span<const Value> values,
   }
   shape = order.Resized(dimension, size);
   return Append(std::move(instruction), at(values[0]).dtype, shape, layout);
-}
-
-Value Recorder::Gather(Value table, Value indices, const std::string& dimension,
-                       const Shape& shape) {
-  const Shape table_shape = at(table).shape, indices_shape = at(indices).shape;
-  const Shape* shapes[] = {&table_shape, &indices_shape};
-  CheckUnion(shapes);
-  Instruction instruction(Opcode::kGather,
-                          GatherAttributes{dimension, InputName(1, indices)});
-  const int rows = DemandRules(table);
-  instruction.operands = {rows, DemandRules(indices)};
-  TensorLayout layout = RuleLayout(shape);
-  absl::InlinedVector<Cause, 1> causes;
-  // Each device looks up the rows that it holds and writes zeros for the
-  // others.
-  LeaveUnreduced(table_shape, program_.values[rows].layout,
-                 table_shape.Without(dimension), ReduceKind::kSum, layout,
-                 causes);
-  const Value result =
-      Append(std::move(instruction), at(table).dtype, shape, std::move(layout));
-  program_.values[result.id].causes = std::move(causes);
-  return result;
-}
-
-Value Recorder::ScatterAdd(Value updates, Value indices,
-                           const std::string& dimension, const Shape& shape) {
-  const Shape updates_shape = at(updates).shape;
-  const Shape* shapes[] = {&updates_shape, &shape};
-  CheckUnion(shapes);
-  Instruction instruction(Opcode::kScatterAdd,
-                          GatherAttributes{dimension, InputName(1, indices)});
-  const int added = DemandRules(updates);
-  instruction.operands = {added, DemandRules(indices)};
-  TensorLayout layout = RuleLayout(shape);
-  absl::InlinedVector<Cause, 1> causes;
-  LeaveUnreduced(updates_shape, program_.values[added].layout, shape,
-                 ReduceKind::kSum, layout, causes);
-  const Value result = Append(std::move(instruction), at(updates).dtype, shape,
-                              std::move(layout));
-  program_.values[result.id].causes = std::move(causes);
-  return result;
 }
 
 }  // namespace mtf

@@ -26,11 +26,10 @@ using NamePairs = std::vector<std::pair<std::string, std::string>>;
 NamePairs SecondNamesOf(const Graph& graph);
 
 // By second name, the name that replaces it: a first name that is not replaced
-// itself. `ruled` states which second names have rules of their own; those are
-// not replaced.
+// itself. `ruled` states for each element of `second_names` whether the second
+// name has rules of its own; such a name is not replaced.
 absl::flat_hash_map<std::string, std::string> FirstNames(
-    const NamePairs& second_names,
-    const std::vector<bool>& ruled);  // as long as `second_names`
+    const NamePairs& second_names, const std::vector<bool>& ruled);
 
 // Forwards to `emitter`, which writes `program`, with second names replaced by
 // first names. Inputs, variables and fetched values keep their names, which the

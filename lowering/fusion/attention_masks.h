@@ -18,7 +18,8 @@ namespace mtf::internal {
 // The dimension names of an attention.
 struct AttentionNames {
   std::string batch, heads;  // "" where there is none
-  std::string length, memory, d;
+  std::string length, memory;
+  std::string d, d_v;  // of keys and of values
 };
 
 // The extent of a shard along `name`, 1 if it lacks the dimension; and the

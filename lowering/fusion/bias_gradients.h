@@ -18,7 +18,7 @@ namespace mtf {
 //
 // %db and %dw form a group: %db sums over the dimensions that the matmul sums
 // over, and keeps all rows or all columns of the matmul, contiguous in memory.
-// The sum is is_grouped in float32 over the stored numbers, and %db has the
+// The sum is computed in float32 from the stored numbers, and %db has the
 // dtype of %dw, the only one that libraries write.
 struct BiasGradient {
   int reduce = -1, einsum = -1;  // instructions
@@ -30,10 +30,10 @@ struct BiasGradient {
 int SummedOperand(const Program& program, const Instruction& einsum,
                   const Instruction& reduce);
 
-// Finds such groups among the instructions that are not `is_grouped`. Callers
-// find row groups first: a sum that fuses with the producer of its operand
-// (row_groups.h) costs less there. Members lie in one window (fusion_window.h).
-// Ordered by the reductions. Takes linear time.
+// Finds such groups among the instructions for which `is_grouped` is false, by
+// index. Callers find row groups first: a sum that fuses with the producer of
+// its operand (row_groups.h) costs less there. Members lie in one window
+// (fusion_window.h). Ordered by the reductions. Takes linear time.
 std::vector<BiasGradient> FindBiasGradients(
     const Program& program, const std::vector<bool>& is_grouped);
 

@@ -253,11 +253,14 @@ class ComposedAttentionFinder {
   // FindComposedAttention.
   std::string Why() {
     const int s = program_.instructions[scores_].results[0];
+    const Shape& values = Value(v_).shape;
+    const Dimension d_v = values[values.rank() - 1];
     for (const auto& [value, name] : {std::pair<int, std::string>{s, length_},
                                       {s, memory_},
                                       {q_, d_},
                                       {k_, d_},
-                                      {v_, memory_}}) {
+                                      {v_, memory_},
+                                      {v_, d_v.name}}) {
       const std::string sharded = ShardingReason(value, name);
       if (!sharded.empty()) return sharded;
     }
@@ -268,21 +271,28 @@ class ComposedAttentionFinder {
     }
     for (int i = scores_ + 1; i < output_; ++i) {
       const Instruction& instruction = program_.instructions[i];
-      const bool may_be_inside = instruction.opcode == Opcode::kMap ||
-                                 instruction.opcode == Opcode::kReduce ||
-                                 IsNoOp(program_, instruction);
+      const bool may_be_inside =
+          HasExpression(instruction) || IsNoOp(program_, instruction);
       if (!may_be_inside) {
         return absl::StrCat("another instruction, ",
                             OpcodeName(instruction.opcode),
                             ", runs between its scores and its output");
       }
     }
-    for (int value : {q_, k_, v_}) {
+    for (const auto& [value, d] :
+         {std::pair<int, std::string>{q_, d_},
+          {k_, d_},
+          {v_, Value(s).shape.Contains(d_v.name) ? d_ : d_v.name}}) {
       const Shape& shape = Value(value).shape;
-      if (shape.rank() > 4 || shape[shape.rank() - 1].name != d_) {
-        return absl::StrCat("its tensors are not [batch, heads, length, ", d_,
-                            "], of product_side the last is innermost");
+      if (shape.rank() > 4 || shape[shape.rank() - 1].name != d) {
+        return absl::StrCat("its tensors have more than four dimensions, or ",
+                            d, " is not the last");
       }
+    }
+    const int64_t d_kv = Value(q_).shape.SizeOf(d_);
+    if (d_v.size != d_kv) {
+      return absl::StrCat("its values are not as wide as its keys: ", d_v.name,
+                          " is ", d_v.size, ", ", d_, " is ", d_kv);
     }
     if (added_ >= 0 ||
         (mask_ >= 0 &&

@@ -117,9 +117,7 @@ int ExpressionNumbering::Of(int value) {
     const Instruction* producer =
         index < 0 ? nullptr : &program_.instructions[index];
     // No pattern has a reduction over several dimensions: it is a leaf.
-    if (producer == nullptr ||
-        (producer->opcode != Opcode::kMap &&
-         producer->opcode != Opcode::kReduce) ||
+    if (producer == nullptr || !HasExpression(*producer) ||
         (producer->opcode == Opcode::kReduce &&
          ReducedDimension(*producer) == nullptr)) {
       Leaf(next);

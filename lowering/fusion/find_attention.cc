@@ -94,13 +94,14 @@ class AttentionFinder {
     p.d = LocalExtentOf(q, names_.d);
     // Replicas must be bitwise equal.
     p.reproducible = program_.mesh.num_devices() > 1;
-    return ReadStrides(group->q, names_.length, &p.q) &&
-           ReadStrides(group->k, names_.memory, &p.k);
+    return ReadStrides(group->q, names_.length, names_.d, &p.q) &&
+           ReadStrides(group->k, names_.memory, names_.d, &p.k);
   }
 
-  // Reads the strides of a value of batch, heads, `length` and d, where d is
-  // innermost. Returns false for any other value.
-  bool ReadStrides(int value, const std::string& length, Strides* strides) {
+  // Reads the strides of a value of batch, heads, `length` and `d`, where `d`
+  // is innermost. Returns false for any other value.
+  bool ReadStrides(int value, const std::string& length, const std::string& d,
+                   Strides* strides) {
     const ProgramValue& v = Value(value);
     int rank = 2;
     for (const std::string& name : {names_.batch, names_.heads}) {
@@ -109,7 +110,7 @@ class AttentionFinder {
       if (!v.shape.Contains(name)) return false;
     }
     if (v.shape.rank() != rank || !v.shape.Contains(length) ||
-        v.shape[rank - 1].name != names_.d || v.dtype != Value(scores_).dtype) {
+        v.shape[rank - 1].name != d || v.dtype != Value(scores_).dtype) {
       return false;
     }
     *strides = {StrideOf(v, names_.batch), StrideOf(v, names_.heads),
@@ -150,10 +151,7 @@ class AttentionFinder {
     for (int i = scores_einsum + 1; i < end; ++i) {
       const Instruction& instruction = program_.instructions[i];
       if (IsNoOp(program_, instruction)) continue;
-      if (instruction.opcode != Opcode::kMap &&
-          instruction.opcode != Opcode::kReduce) {
-        break;
-      }
+      if (!HasExpression(instruction)) break;
       const int expression = expressions_.Of(instruction.results[0]);
       const std::optional<ScoreChanges> changes =
           internal::MatchScoreChanges(expressions_, expression, scores, narrow);
@@ -165,6 +163,15 @@ class AttentionFinder {
       if (MatchOutput(scores_einsum, softmax, *changes, group)) return true;
     }
     return false;
+  }
+
+  // Identifies the last dimension of the values, which has `d` elements on
+  // every rank, as that of the keys.
+  bool MatchValues(int value, int64_t d) {
+    const ProgramValue& v = Value(value);
+    if (v.shape.rank() == 0) return false;
+    names_.d_v = v.shape[v.shape.rank() - 1].name;
+    return IsUnsharded(v, names_.d_v) && LocalExtentOf(v, names_.d_v) == d;
   }
 
   // Matches output = einsum(weights, v) sum{memory}, and the gradient if values
@@ -180,8 +187,9 @@ class AttentionFinder {
     for (int output : candidates) {
       group->v = OtherOperand(output, group->weights);
       group->o = program_.instructions[output].results[0];
-      if (!ReadStrides(group->v, names_.memory, &p.v) ||
-          !ReadStrides(group->o, names_.length, &p.o)) {
+      if (!MatchValues(group->v, p.d) ||
+          !ReadStrides(group->v, names_.memory, names_.d_v, &p.v) ||
+          !ReadStrides(group->o, names_.length, names_.d_v, &p.o)) {
         continue;
       }
       if (!Collect(scores_einsum, output, &group->forward)) continue;
@@ -213,9 +221,9 @@ class AttentionFinder {
       group->d_o = OtherOperand(einsum_v, group->weights);
       Strides strides;
       if (group->d_v == group->o ||
-          !ReadStrides(group->d_o, names_.length, &strides) ||
+          !ReadStrides(group->d_o, names_.length, names_.d_v, &strides) ||
           strides != group->problem.o ||
-          !ReadStrides(group->d_v, names_.memory, &strides) ||
+          !ReadStrides(group->d_v, names_.memory, names_.d_v, &strides) ||
           strides != group->problem.v) {
         continue;
       }
@@ -238,9 +246,9 @@ class AttentionFinder {
         if (einsum_k < 0) continue;
         group->d_q = reader.results[0];
         group->d_k = program_.instructions[einsum_k].results[0];
-        if (!ReadStrides(group->d_q, names_.length, &strides) ||
+        if (!ReadStrides(group->d_q, names_.length, names_.d, &strides) ||
             strides != group->problem.q ||
-            !ReadStrides(group->d_k, names_.memory, &strides) ||
+            !ReadStrides(group->d_k, names_.memory, names_.d, &strides) ||
             strides != group->problem.k) {
           continue;
         }
@@ -261,9 +269,8 @@ class AttentionFinder {
     for (int i = first; i <= last; ++i) {
       const Instruction& instruction = program_.instructions[i];
       if (IsNoOp(program_, instruction)) continue;
-      const bool may_be_inside = instruction.opcode == Opcode::kMap ||
-                                 instruction.opcode == Opcode::kReduce ||
-                                 instruction.opcode == Opcode::kEinsum;
+      const bool may_be_inside =
+          HasExpression(instruction) || instruction.opcode == Opcode::kEinsum;
       if (!may_be_inside || is_grouped_[i]) return false;
       members->push_back(i);
     }
@@ -295,12 +302,10 @@ class AttentionFinder {
       if (value == group.d_q || value == group.d_k || value == group.d_v) {
         continue;
       }
-      if (!OutsideReaders({member}, -1).empty()) {
-        for (int reader : OutsideReaders({member}, -1)) {
-          if (!std::binary_search(group.backward.begin(), group.backward.end(),
-                                  reader)) {
-            return false;
-          }
+      for (int reader : readers_[value]) {
+        if (!std::binary_search(group.backward.begin(), group.backward.end(),
+                                reader)) {
+          return false;
         }
       }
     }

@@ -88,8 +88,7 @@ class FusedKernelFinder {
         if (from < 0) continue;
         const Instruction& producer = instruction(from);
         const bool same_depth =
-            producer.opcode == Opcode::kInput ||
-            producer.opcode == Opcode::kReadVariable ||
+            ExistsBeforeStep(producer.opcode) ||
             (CanFuse(from) && !IsLongReduce(program_, producer));
         depth[i] = std::max(
             depth[i], same_depth ? depth[from] : std::max(depth[from], 0) + 1);
@@ -113,9 +112,9 @@ class FusedKernelFinder {
       if (instruction(i).opcode == Opcode::kEinsum) {
         kernel_[i] = static_cast<int>(i);
       } else if (CanFuse(i)) {
-        int& name = first[root(i)];
-        if (name < 0) name = static_cast<int>(i);
-        kernel_[i] = name;
+        int& kernel = first[root(i)];
+        if (kernel < 0) kernel = static_cast<int>(i);
+        kernel_[i] = kernel;
       }
     }
   }
@@ -149,9 +148,7 @@ class FusedKernelFinder {
         const int from = ProducerOf(operand);
         if (from < 0 || kernel_[from] == kernel_[i]) continue;
         const Opcode opcode = instruction(from).opcode;
-        if (opcode == Opcode::kInput || opcode == Opcode::kReadVariable) {
-          continue;
-        }
+        if (ExistsBeforeStep(opcode)) continue;
         if (opcode == Opcode::kEinsum && !IsTaken(from) &&
             kernel.einsum != from && reader[storage_[operand]] == kernel_[i]) {
           kernel.is_candidate = kernel.is_candidate && kernel.einsum < 0;

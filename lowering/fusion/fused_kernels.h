@@ -36,8 +36,8 @@ struct FusedKernels {
 // the epilogue of the einsum: bias and activation, or the sum that a gradient
 // is added to.
 //
-// Instructions that are `is_grouped` belong to other kernels, such as fused
-// attention. Empty: none.
+// `is_grouped` marks the instructions of other kernels, such as fused
+// attention, by index. Empty: there are none.
 FusedKernels FindFusedKernels(const Program& program,
                               const std::vector<bool>& is_grouped = {});
 

@@ -10,6 +10,25 @@
 
 namespace mtf {
 
+// By value, the instruction that computes it, or -1 if it exists before the
+// step. A no-op computes nothing: its result exists as soon as its operand
+// does.
+inline std::vector<int> FindComputedAt(const Program& program) {
+  std::vector<int> computed_at(program.values.size(), -1);
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    const auto& operands = instruction.operands;
+    for (int result : instruction.results) {
+      if (!IsNoOp(program, instruction)) {
+        computed_at[result] = static_cast<int>(i);
+      } else if (!operands.empty()) {
+        computed_at[result] = computed_at[operands[0]];
+      }
+    }
+  }
+  return computed_at;
+}
+
 // The windows within which instructions that are not adjacent may form a group.
 // A group runs at its first member, so
 //
@@ -20,22 +39,14 @@ namespace mtf {
 class FusionWindow {
  public:
   explicit FusionWindow(const Program& program)
-      : computed_at_(program.values.size(), -1),
+      : computed_at_(FindComputedAt(program)),
         window_(program.instructions.size()) {
     int window = 0;
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       const Instruction& instruction = program.instructions[i];
-      const bool is_no_op = IsNoOp(program, instruction);
-      const auto& operands = instruction.operands;
-      for (int result : instruction.results) {
-        computed_at_[result] = !is_no_op          ? static_cast<int>(i)
-                               : operands.empty() ? -1
-                                                  : computed_at_[operands[0]];
-      }
-      const bool in_window = is_no_op ||
+      const bool in_window = IsNoOp(program, instruction) ||
                              instruction.opcode == Opcode::kEinsum ||
-                             instruction.opcode == Opcode::kMap ||
-                             instruction.opcode == Opcode::kReduce;
+                             HasExpression(instruction);
       window_[i] = in_window ? window : ++window;
     }
   }

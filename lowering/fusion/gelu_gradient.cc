@@ -50,12 +50,6 @@ double Evaluate(const MapExpression& expression, double a, double b) {
   return numbers.back();
 }
 
-double GeluDerivative(double x) {
-  const double t = std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
-  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * 0.7978845608028654 *
-                               (1.0 + 0.134145 * x * x);
-}
-
 }  // namespace
 
 std::optional<GeluGradient> FindGeluGradient(const MapExpression& expression) {
@@ -73,8 +67,7 @@ std::optional<GeluGradient> FindGeluGradient(const MapExpression& expression) {
         const double value = gradient.x == 1 ? Evaluate(expression, slope, x)
                                              : Evaluate(expression, x, slope);
         // Written so that a NaN does not match.
-        matches =
-            matches && std::abs(value - slope * GeluDerivative(x)) <= 1e-9;
+        matches = matches && std::abs(value - slope * GeluSlope(x)) <= 1e-9;
       }
     }
     if (matches) return gradient;

@@ -37,8 +37,8 @@ struct MatmulGroup {
 // gradient of GELU, follows the gradient of a weight. Their members lie in one
 // window (fusion_window.h); a sum must also be near the einsum and must not be
 // written to a variable, which a single map may do in place. The groups share
-// no instruction with each other and contain none that `is_grouped`. Takes
-// linear time.
+// no instruction with each other and contain none that `is_grouped` marks.
+// Takes linear time.
 std::vector<MatmulGroup> FindMatmulGroups(const Program& program,
                                           const std::vector<bool>& is_grouped);
 

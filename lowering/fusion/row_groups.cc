@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "lowering/fusion/fusion_window.h"
 #include "lowering/program/is_no_op.h"
 #include "lowering/program/reader_lists.h"
 #include "lowering/program/readers.h"
@@ -121,23 +122,12 @@ class RowGroupFinder {
       : program_(program),
         producers_(FindProducers(program)),
         readers_(program),
-        computed_at_(program.values.size(), -1),
+        computed_at_(FindComputedAt(program)),
         segment_(program.instructions.size(), -1) {
     int segment = 0;
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       const Instruction& instruction = program.instructions[i];
-      const bool can_fuse = instruction.opcode == Opcode::kMap ||
-                            instruction.opcode == Opcode::kReduce;
-      // A no-op yields an existing value: an input, a variable, a view of an
-      // operand.
-      const bool is_no_op = IsNoOp(program, instruction);
-      for (int result : instruction.results) {
-        computed_at_[result] = !is_no_op ? static_cast<int>(i)
-                               : instruction.operands.empty()
-                                   ? -1
-                                   : computed_at_[instruction.operands[0]];
-      }
-      if (can_fuse && !is_grouped[i]) {
+      if (HasExpression(instruction) && !is_grouped[i]) {
         segment_[i] = segment;
       } else if (is_grouped[i] || !IsNoOp(program, instruction)) {
         ++segment;
@@ -272,9 +262,9 @@ class RowGroupFinder {
   }
 
   const Program& program_;
-  const std::vector<int> producers_;  // by value
-  const ReaderLists readers_;         // by value
-  std::vector<int> computed_at_;  // by value: instruction, -1 before the step
+  const std::vector<int> producers_;    // by value
+  const ReaderLists readers_;           // by value
+  const std::vector<int> computed_at_;  // by value (FindComputedAt)
   // By instruction: equal if only maps and reductions run in between; -1 for
   // instructions that cannot be members.
   std::vector<int> segment_;

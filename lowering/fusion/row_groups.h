@@ -31,7 +31,7 @@ namespace mtf {
 // computation separates them. Members are connected by what they read and
 // write. A group has at least two members, one of them a reduction. Groups are
 // ordered by their first members and share no instruction with each other or
-// with `is_grouped`.
+// with the groups that `is_grouped` marks.
 std::vector<std::vector<int>> FindRowGroups(
     const Program& program, const std::vector<bool>& is_grouped);
 

@@ -19,9 +19,7 @@ constexpr int64_t kMaxFullBytes = int64_t{256} << 20;
 
 // Whether an instruction is a reduction that is not combined with others yet.
 bool IsReduction(const Instruction& instruction) {
-  return (instruction.opcode == Opcode::kAllReduce ||
-          instruction.opcode == Opcode::kReduceScatter) &&
-         instruction.operands.size() == 1;
+  return ReducesAxes(instruction.opcode) && instruction.operands.size() == 1;
 }
 
 // The order of the instructions with every reduction moved directly after the
@@ -160,8 +158,8 @@ class ReductionBucketer {
   Program& program_;
   std::vector<Bucket> buckets_;  // open and issued
   std::vector<int> open_;        // in the order of their first reduction
-  std::vector<int>
-      bucket_of_;  // by value: the open bucket that produces it, or -1
+  // By value: the open bucket that produces it, or -1.
+  std::vector<int> bucket_of_;
 };
 
 }  // namespace

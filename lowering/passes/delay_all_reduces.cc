@@ -6,72 +6,32 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "lowering/passes/sum_chains.h"
 #include "lowering/program/linearity.h"
 #include "lowering/program/readers.h"
 
 namespace mtf {
 namespace {
 
-// Whether a map consists of additions only and uses every operand and step
-// once.
-bool IsSumTree(const Program& program, const Instruction& map) {
-  const MapExpression& expression = map.Get<MapAttributes>().expression;
-  if (expression.num_operands < 2) return false;
-  for (const MapStep& step : expression.steps) {
-    if (step.function != ScalarFunction::kAdd) return false;
-  }
-  const ProgramValue& result = program.values[map.results[0]];
-  absl::InlinedVector<int, 16> uses(
-      expression.num_operands + expression.steps.size(), 0);
-  for (const MapStep& step : expression.steps) {
-    for (int argument : step.arguments) ++uses[argument];
-  }
-  for (size_t i = 0; i + 1 < uses.size(); ++i) {
-    if (uses[i] != 1) return false;
-  }
-  for (int operand : map.operands) {
-    if (!program.values[operand].shape.SameDimensions(result.shape)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// Marks the last addition of every chain: the one whose result is not read by
-// exactly one further addition.
-std::vector<bool> FindChainEnds(const Program& program,
-                                const std::vector<int>& readers,
-                                const std::vector<Instruction>& before) {
-  std::vector<bool> chain_ends(before.size(), false);
-  std::vector<int> producer(program.values.size(), -1);
-  for (size_t i = 0; i < before.size(); ++i) {
-    const Instruction& instruction = before[i];
-    chain_ends[i] =
-        instruction.opcode == Opcode::kMap && IsSumTree(program, instruction);
-    if (!chain_ends[i]) continue;
-    producer[instruction.results[0]] = static_cast<int>(i);
-    for (int operand : instruction.operands) {
-      if (readers[operand] == 1 && producer[operand] >= 0) {
-        chain_ends[producer[operand]] = false;
-      }
-    }
-  }
-  return chain_ends;
-}
+// A term of a chain of additions and subtractions.
+struct Term {
+  int value = -1;
+  bool subtracted = false;
+};
+using Terms = absl::InlinedVector<Term, 8>;
 
 // The terms of a sum that are unreduced over the same axes.
 struct TermGroup {
   AxisSet axes = 0;
-  std::vector<int> terms;
+  std::vector<Term> terms;
 };
 
 // Groups terms by their axes, in the order of their first terms.
 template <class AxesOf>
-std::vector<TermGroup> GroupByAxes(const absl::InlinedVector<int, 8>& terms,
-                                   const AxesOf& axes_of) {
+std::vector<TermGroup> GroupByAxes(const Terms& terms, const AxesOf& axes_of) {
   std::vector<TermGroup> groups;
-  for (int term : terms) {
-    const AxisSet axes = axes_of(term);
+  for (const Term& term : terms) {
+    const AxisSet axes = axes_of(term.value);
     auto group =
         std::find_if(groups.begin(), groups.end(),
                      [&](const TermGroup& each) { return each.axes == axes; });
@@ -88,14 +48,14 @@ class ReductionDelayer {
   explicit ReductionDelayer(Program& program)
       : program_(program),
         readers_(CountReaders(program)),
+        converging_(FindConvergingSums(program)),
         producer_(program.values.size(), -1) {}
 
   void Run() {
+    const std::vector<int> chain_ends = FindChainEnds(program_);
     std::vector<Instruction> before = std::move(program_.instructions);
     program_.instructions.clear();
     rewritten_.reserve(before.size() + before.size() / 4);
-    const std::vector<bool> chain_ends =
-        FindChainEnds(program_, readers_, before);
     for (size_t i = 0; i < before.size(); ++i) {
       Instruction& instruction = before[i];
       for (int& operand : instruction.operands) {
@@ -104,7 +64,7 @@ class ReductionDelayer {
           operand = replacement_[operand];
         }
       }
-      if (chain_ends[i]) GroupTerms(instruction);
+      if (chain_ends[i] == static_cast<int>(i)) GroupTerms(instruction);
       Visit(std::move(instruction));
     }
     // Removes the reshards whose results are no longer read.
@@ -124,30 +84,25 @@ class ReductionDelayer {
   using Values = absl::InlinedVector<int, 8>;
 
   // The reshard that produces `value` by a reduction alone, if `value` has one
-  // reader; else nullptr.
-  const Instruction* ReductionOf(int value) const {
+  // reader or its readers converge; else nullptr.
+  const Instruction* ReducingReshard(int value) const {
     const int producer = producer_[value];
-    if (producer < 0 || readers_[value] != 1) return nullptr;
+    const bool converges =
+        value < static_cast<int>(converging_.size()) && converging_[value];
+    if (producer < 0 || (readers_[value] != 1 && !converges)) return nullptr;
     const Instruction& reshard = rewritten_[producer];
-    if (reshard.opcode != Opcode::kReshard) return nullptr;
-    const TensorLayout& from = program_.values[reshard.operands[0]].layout;
-    const TensorLayout& to = program_.values[value].layout;
-    if (from.unreduced == 0 || to.unreduced != 0 || from.dims != to.dims ||
-        from.reduction != ReduceKind::kSum) {
-      return nullptr;
-    }
-    return &reshard;
+    return IsSumReduction(program_, reshard) ? &reshard : nullptr;
   }
 
   AxisSet UnreducedAxesBefore(int value) const {
-    const Instruction* reshard = ReductionOf(value);
+    const Instruction* reshard = ReducingReshard(value);
     return reshard == nullptr
                ? 0
                : program_.values[reshard->operands[0]].layout.unreduced;
   }
 
-  // Whether every operand is the reduction of a value over the same axes, and
-  // the instruction is linear in them and does not increase the bytes to
+  // Whether every operand is the reduction of a value over the same axes, the
+  // instruction is linear in them, and a map does not increase the bytes to
   // reduce.
   bool CanDelay(const Instruction& instruction) const {
     if (instruction.operands.empty() || instruction.results.size() != 1) {
@@ -164,22 +119,11 @@ class ReductionDelayer {
           std::max(largest, program_.values[operand].shape.num_elements());
       dtypes.push_back(program_.values[operand].dtype);
     }
-    switch (instruction.opcode) {
-      case Opcode::kMap:
-        return result.shape.num_elements() <= largest &&
-               (IsLinear(ExpressionOf(instruction), dtypes) ||
-                IsCastOfLookup(instruction));
-      case Opcode::kReduce:
-        return mtf::ReductionOf(instruction) == ReduceKind::kSum;
-      case Opcode::kReshape:
-      case Opcode::kSlice:
-      case Opcode::kConcat:
-        return true;
-      case Opcode::kPad:
-        return FillOf(instruction) == 0;
-      default:
-        return false;
+    if (instruction.opcode == Opcode::kMap &&
+        result.shape.num_elements() > largest) {
+      return false;
     }
+    return IsLinear(instruction, dtypes) || IsCastOfLookup(instruction);
   }
 
   // Whether a map only casts the reduction of a lookup in a sharded table.
@@ -187,7 +131,7 @@ class ReductionDelayer {
   // are 0.
   bool IsCastOfLookup(const Instruction& map) const {
     if (map.operands.size() != 1 || !IsCast(map)) return false;
-    const int source = producer_[ReductionOf(map.operands[0])->operands[0]];
+    const int source = producer_[ReducingReshard(map.operands[0])->operands[0]];
     return source >= 0 && rewritten_[source].opcode == Opcode::kGather;
   }
 
@@ -212,10 +156,11 @@ class ReductionDelayer {
   }
 
   // Returns the unreduced operand of the reshard that produces `value`, which
-  // loses its only reader.
+  // loses a reader.
   int Unwrap(int value) {
     const int inner = rewritten_[producer_[value]].operands[0];
-    readers_[value] = 0;
+    // The last reader takes the place of the reshard.
+    if (--readers_[value] > 0) ++readers_[inner];
     Grow(value);
     unwrapped_[value] = true;
     return inner;
@@ -240,7 +185,7 @@ class ReductionDelayer {
       return;
     }
     // Rewrites op(reshard(x)) as reshard(op(x)).
-    const Instruction first = *ReductionOf(instruction.operands[0]);
+    const Instruction first = *ReducingReshard(instruction.operands[0]);
     const ProgramValue unreduced_sum = program_.values[first.operands[0]];
     for (int& operand : instruction.operands) operand = Unwrap(operand);
     // The readers keep reading the original result, now produced by the
@@ -282,39 +227,52 @@ class ReductionDelayer {
     outer.operands = {Unwrap(value)};
   }
 
-  // The terms of the chain of additions that ends in `map`, and the values in
-  // between.
-  void CollectTerms(const Instruction& map, Values& terms,
-                    Values& inner) const {
+  // The terms of the chain of sums that ends in `map`, and the values in
+  // between. The first term is added.
+  void CollectTerms(const Instruction& map, Terms& terms, Values& inner) const {
     // Not recursive: a chain can be as long as the user's program.
-    absl::InlinedVector<std::pair<const Instruction*, size_t>, 8> open = {
-        {&map, 0}};
+    struct Open {
+      const Instruction* sum;
+      absl::InlinedVector<bool, 8> subtracted;  // by operand
+      size_t next = 0;
+    };
+    const auto signs_of = [](const Instruction& sum, bool negative) {
+      auto signs = SubtractedOperands(ExpressionOf(sum));
+      for (bool& sign : signs) sign = sign != negative;
+      return signs;
+    };
+    absl::InlinedVector<Open, 8> open = {{&map, signs_of(map, false)}};
     while (!open.empty()) {
-      auto& [sum, next] = open.back();
-      if (next == sum->operands.size()) {
+      Open& last = open.back();
+      if (last.next == last.sum->operands.size()) {
         open.pop_back();
         continue;
       }
-      const int operand = sum->operands[next++];
+      const bool subtracted = last.subtracted[last.next];
+      const int operand = last.sum->operands[last.next++];
       const int producer = producer_[operand];
       if (producer >= 0 && readers_[operand] == 1 &&
-          rewritten_[producer].opcode == Opcode::kMap &&
           IsSumTree(program_, rewritten_[producer])) {
+        const Instruction& sum = rewritten_[producer];
         inner.push_back(operand);
-        open.push_back({&rewritten_[producer], 0});
+        open.push_back({&sum, signs_of(sum, subtracted)});
       } else {
-        terms.push_back(operand);
+        terms.push_back({operand, subtracted});
       }
     }
+    const auto added = std::find_if(terms.begin(), terms.end(),
+                                    [](Term term) { return !term.subtracted; });
+    std::iter_swap(terms.begin(), added);
   }
 
-  // If a chain of additions mixes terms of different unreduced axes, first adds
+  // If a chain of sums mixes terms of different unreduced axes, first adds
   // those that are unreduced over the same axes to each other.
   void GroupTerms(Instruction& map) {
-    Values terms, inner;
+    Terms terms;
+    Values inner;
     CollectTerms(map, terms, inner);
-    if (std::none_of(terms.begin(), terms.end(), [this](int term) {
-          return UnreducedAxesBefore(term) != 0;
+    if (std::none_of(terms.begin(), terms.end(), [this](Term term) {
+          return UnreducedAxesBefore(term.value) != 0;
         })) {
       return;
     }
@@ -333,30 +291,33 @@ class ReductionDelayer {
       unwrapped_[value] = true;
     }
     const ProgramValue result = program_.values[map.results[0]];
-    const auto add = [&](int x, int y, int into) {
-      Instruction sum(Opcode::kMap,
-                      MapAttributes{MapExpression::Single(ScalarFunction::kAdd,
-                                                          result.dtype, 2)});
-      sum.operands = {x, y};
+    // A sum of subtracted terms is the negative of its value.
+    const auto add = [&](Term x, Term y, int into) {
+      const ScalarFunction function = x.subtracted == y.subtracted
+                                          ? ScalarFunction::kAdd
+                                          : ScalarFunction::kSubtract;
+      Instruction sum(Opcode::kMap, MapAttributes{MapExpression::Single(
+                                        function, result.dtype, 2)});
+      sum.operands = {x.value, y.value};
       sum.results = {into};
       sum.origin = map.origin;
       return sum;
     };
-    const auto add_value = [&](int x, int y) {
+    const auto add_value = [&](Term x, Term y) {
       const int sum = program_.AddValue(result.name, result.dtype, result.shape,
                                         result.layout);
       Grow(sum);
       readers_[sum] = 1;
       Visit(add(x, y, sum));
-      return sum;
+      return Term{sum, x.subtracted};
     };
-    int total = -1;
+    Term total;
     for (size_t g = 0; g < groups.size(); ++g) {
-      int partial = groups[g].terms[0];
+      Term partial = groups[g].terms[0];
       for (size_t i = 1; i < groups[g].terms.size(); ++i) {
         partial = add_value(partial, groups[g].terms[i]);
       }
-      if (total < 0) {
+      if (total.value < 0) {
         total = partial;
       } else if (g + 1 < groups.size()) {
         total = add_value(total, partial);
@@ -369,9 +330,10 @@ class ReductionDelayer {
   Program& program_;
   std::vector<Instruction> rewritten_;
   std::vector<int> readers_;
-  std::vector<int> producer_;  // by value: index in rewritten_, or -1
-  std::vector<int>
-      replacement_;  // by value: the value read in place of it, or -1
+  const std::vector<bool> converging_;  // FindConvergingSums
+  std::vector<int> producer_;           // by value: index in rewritten_, or -1
+  // By value: the value read in place of it, or -1.
+  std::vector<int> replacement_;
   std::vector<bool> unwrapped_ =
       std::vector<bool>(program_.values.size(), false);
 };

@@ -24,6 +24,10 @@ namespace mtf {
 //               all_reduce(%y.sliced) sum over{data} for{b/data}
 //           %z : f32[h:16] = all_gather(%y.sum) h over{model} for{b/data}
 //
+// All searches of a program together try a limited number of collectives, which
+// only meshes of five axes and more reach. The reshards that may then send more
+// bytes than necessary are named in Program::notices.
+//
 // Runs after delay_all_reduces, which moves reshards while each is still one
 // instruction, and before every pass that looks at collectives.
 absl::Status ExpandReshards(Program& program);

@@ -85,12 +85,11 @@ class KernelSegments {
     return program_.instructions[i];
   }
 
-  // Whether instruction i runs at its own position: it is no view, does not
-  // move with a gather, and is computed by the step.
+  // Whether instruction i runs at its own position: it is not a view, does not
+  // move with a gather, and its result does not exist before the step.
   bool IsScheduled(int i) const {
     return !is_view_[i] && !moves_with_gather_[i] &&
-           instruction(i).opcode != Opcode::kInput &&
-           instruction(i).opcode != Opcode::kReadVariable;
+           !ExistsBeforeStep(instruction(i).opcode);
   }
 
   void FindSegments() {
@@ -170,12 +169,12 @@ class CollectiveScheduler {
     ScheduleGathers();
     ScheduleOthers();
     BoundHeldOperands();
-    for (const Collective& collective : collectives_) {
-      if (collective.asynchronous) {
-        return WriteOverlap(collectives_, producer_, is_view_,
-                            moves_with_gather_, program_);
-      }
-    }
+    const bool overlaps = std::any_of(
+        collectives_.begin(), collectives_.end(),
+        [](const Collective& collective) { return collective.asynchronous; });
+    if (!overlaps) return;
+    WriteOverlap(collectives_, producer_, is_view_, moves_with_gather_,
+                 program_);
   }
 
  private:
@@ -421,8 +420,7 @@ class CollectiveScheduler {
   std::vector<Collective> collectives_;  // in the order of the program
   // By value.
   std::vector<int> producer_;
-  std::vector<int>
-      collective_of_;  // that produces it, or a value it is a view of
+  std::vector<int> collective_of_;  // produces it, or the value it is a view of
   std::vector<int> first_reader_, last_reader_;
   // By instruction.
   std::vector<bool> is_view_;

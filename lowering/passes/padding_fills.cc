@@ -78,6 +78,10 @@ bool PaddingFills::PaddingIs(int value, int dim, double number) const {
   return SameFill(fills_[value][dim], number);
 }
 
+bool PaddingFills::PaddingIsUnknown(int value, int dim) const {
+  return !fills_[value][dim].has_value();
+}
+
 // The fill of `value` along the dimension called `name`.
 PaddingFills::Fill PaddingFills::FillOf(int value,
                                         absl::string_view name) const {
@@ -124,6 +128,34 @@ PaddingFills::Fill PaddingFills::EvaluateFill(const Instruction& map,
   return known.back();
 }
 
+// The fill of a slice, pad or concat along `name`.
+PaddingFills::Fill PaddingFills::MovedFill(const Instruction& instruction,
+                                           absl::string_view name) const {
+  if (name == DimensionOf(instruction)) return 0.0;
+  // New elements along the dimension also fill the padding of the other
+  // dimensions, where they contain zeros; so only zeros stay known.
+  if (instruction.opcode == Opcode::kPad && mtf::FillOf(instruction) != 0) {
+    return {};
+  }
+  for (int operand : instruction.operands) {
+    if (!SameFill(FillOf(operand, name), 0)) return {};
+  }
+  return 0.0;
+}
+
+// The fill of a scan or reduce_blocks along `name`.
+PaddingFills::Fill PaddingFills::ScannedFill(const Instruction& instruction,
+                                             absl::string_view name) const {
+  // Kernels write zeros after the last valid element along the dimension.
+  if (name == DimensionOf(instruction)) return 0.0;
+  // Rows of zeros stay rows of zeros.
+  if (ReductionOf(instruction) != ReduceKind::kSum) return {};
+  for (int operand : instruction.operands) {
+    if (!SameFill(FillOf(operand, name), 0)) return {};
+  }
+  return 0.0;
+}
+
 PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
                                               size_t index) const {
   const ProgramValue& result = program_.values[instruction.results[index]];
@@ -147,6 +179,8 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       }
       break;
     case Opcode::kReduce:
+      // After fuse_maps it may sum indices or a literal.
+      if (instruction.operands.empty()) break;
       carry(instruction.operands[0]);
       if (ReductionOf(instruction) == ReduceKind::kSum) KeepZeros(fills);
       break;
@@ -154,19 +188,7 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
     case Opcode::kPad:
     case Opcode::kConcat:
       for (int i = 0; i < result.shape.rank(); ++i) {
-        const std::string& name = result.shape[i].name;
-        fills[i] = FillOf(instruction.operands[0], name);
-        for (int operand : instruction.operands) {
-          if (FillOf(operand, name) != fills[i]) fills[i].reset();
-        }
-        // New elements along the dimension also fill the padding of the other
-        // dimensions, where they contain zeros; so only zeros stay known.
-        if (fills[i].has_value() && *fills[i] != 0) fills[i].reset();
-        if (instruction.opcode == Opcode::kPad &&
-            mtf::FillOf(instruction) != 0) {
-          fills[i].reset();
-        }
-        if (name == DimensionOf(instruction)) fills[i] = 0.0;
+        fills[i] = MovedFill(instruction, result.shape[i].name);
       }
       break;
     case Opcode::kReshape:
@@ -188,15 +210,8 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       break;
     case Opcode::kScan:
     case Opcode::kReduceBlocks:
-      // Rows of zeros stay rows of zeros, and kernels write zeros after the
-      // last valid element along the dimension.
       for (int i = 0; i < result.shape.rank(); ++i) {
-        const std::string& name = result.shape[i].name;
-        bool zeros = ReductionOf(instruction) == ReduceKind::kSum;
-        for (int operand : instruction.operands) {
-          zeros = zeros && SameFill(FillOf(operand, name), 0);
-        }
-        if (zeros || name == DimensionOf(instruction)) fills[i] = 0.0;
+        fills[i] = ScannedFill(instruction, result.shape[i].name);
       }
       break;
     case Opcode::kTopK:

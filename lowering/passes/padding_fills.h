@@ -27,6 +27,8 @@ class PaddingFills {
   // Whether the padding of a value along `dim` is known to contain `number` in
   // every element.
   bool PaddingIs(int value, int dim, double number) const;
+  // Whether the padding of a value along `dim` may contain anything.
+  bool PaddingIsUnknown(int value, int dim) const;
 
  private:
   // The number that all padding elements along a dimension contain, or nullopt
@@ -37,6 +39,9 @@ class PaddingFills {
   Fill FillOf(int value, absl::string_view name) const;
   Fills MaskedFills(const Instruction& mask) const;
   Fill EvaluateFill(const Instruction& map, absl::string_view name) const;
+  Fill MovedFill(const Instruction& instruction, absl::string_view name) const;
+  Fill ScannedFill(const Instruction& instruction,
+                   absl::string_view name) const;
   Fills ResultFills(const Instruction& instruction, size_t index) const;
   void CarryThroughReshape(const Instruction& instruction,
                            const ProgramValue& result, Fills& fills) const;

@@ -311,13 +311,10 @@ class BufferPlanner {
 
   // The operand whose memory result number `index` may reuse, or -1.
   int ReusableOperand(const Instruction& instruction, int i, size_t index) {
-    const bool elementwise = instruction.opcode == Opcode::kMap ||
-                             instruction.opcode == Opcode::kMask ||
-                             instruction.opcode == Opcode::kAllReduce;
-    if (!elementwise) return -1;
+    if (!CanWorkInPlace(instruction.opcode)) return -1;
     const int result = instruction.results[index];
     for (size_t o = 0; o < instruction.operands.size(); ++o) {
-      if (instruction.opcode == Opcode::kAllReduce && o != index) continue;
+      if (IsCollective(instruction.opcode) && o != index) continue;
       const int operand = instruction.operands[o];
       const int owner = lifetimes_.owner(operand);
       if (!lifetimes_.IsLastReader(owner, i) ||

@@ -134,9 +134,8 @@ class LateReaders {
         if (producers_[operand] < 0) continue;
         const Instruction& producer = ProducerOf(operand);
         const bool passes =
-            IsNoOp(program_, producer) || producer.opcode == Opcode::kRandom ||
-            producer.opcode == Opcode::kMask ||
-            (HasExpression(producer) && !IsLongReduce(program_, producer));
+            IsNoOp(program_, producer) || (IsLoopFusible(producer.opcode) &&
+                                           !IsLongReduce(program_, producer));
         depth_[i] =
             std::max(depth_[i], depth_[producers_[operand]] + (passes ? 0 : 1));
       }

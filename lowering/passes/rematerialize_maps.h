@@ -12,8 +12,7 @@ namespace mtf {
 // forward pass. After this pass a layer norm keeps its input and three numbers
 // per row, not the centered and the normalized activations.
 //
-//   before  %centered = map(%x, %mean) sub   // f32, live until the backward
-//   pass
+//   before  %centered = map(%x, %mean) sub   // live until the backward pass
 //           %s = map(%centered, %scale) mul
 //           %y = einsum(%s, %w)
 //           %g = map(%dy, %centered) mul

@@ -7,25 +7,6 @@
 #include "lowering/program/readers.h"
 
 namespace mtf {
-namespace {
-
-// Whether every device can produce the result in any sharding without
-// communication.
-bool CanMakeAnyShard(const Instruction& instruction) {
-  switch (instruction.opcode) {
-    case Opcode::kInput:
-    case Opcode::kConstant:
-    case Opcode::kRandom:
-      return true;
-    case Opcode::kMap:
-      return instruction.operands.empty();
-    default:
-      return false;
-  }
-}
-
-}  // namespace
-
 absl::Status RemoveTrivialCollectives(Program& program) {
   std::vector<int> readers = CountReaders(program);
   const std::vector<int> producers = FindProducers(program);
@@ -47,7 +28,7 @@ absl::Status RemoveTrivialCollectives(Program& program) {
         program.values[producer.operands[0]].layout ==
             program.values[result].layout) {
       source = producer.operands[0];
-    } else if (CanMakeAnyShard(producer) && readers[operand] == 1) {
+    } else if (CanProduceAnyShard(producer) && readers[operand] == 1) {
       program.values[operand].layout = program.values[result].layout;
       source = operand;
     }

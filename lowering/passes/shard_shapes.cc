@@ -64,8 +64,8 @@ class ExtentSetter {
   }
 
   Program& program_;
-  internal::ShapeCache<Extents>
-      padded_;  // by shape: extents with padding, not yet divided by the shards
+  // By shape: extents with padding, not yet divided by the shards.
+  internal::ShapeCache<Extents> padded_;
   bool has_padding_ = false;
 };
 
@@ -174,12 +174,8 @@ class MaskWriter {
   std::vector<Masked> masked_;
 };
 
-// A limit on the elements of one value that leaves room to add up the bytes of
-// a program in 64 bits; no device has a millionth of this.
-constexpr int64_t kMaxElements = int64_t{1} << 44;
-
 // The elements of a shard; INT64_MAX if the product overflows.
-int64_t LocalElements(const ProgramValue& value) {
+int64_t SaturatedElements(const ProgramValue& value) {
   int64_t elements = 1;
   for (int64_t extent : value.local) {
     if (__builtin_mul_overflow(elements, extent, &elements)) {
@@ -193,8 +189,8 @@ absl::Status CheckElements(const Program& program) {
   for (const Instruction& instruction : program.instructions) {
     for (int result : instruction.results) {
       const ProgramValue& value = program.values[result];
-      const int64_t elements = LocalElements(value);
-      if (elements <= kMaxElements) continue;
+      const int64_t elements = SaturatedElements(value);
+      if (elements <= kMaxLocalElements) continue;
       std::string made_by;
       if (instruction.origin >= 0) {
         const Origin& origin = program.origins[instruction.origin];

@@ -68,7 +68,7 @@ std::vector<CollectiveCost> ListCollectives(const Program& program) {
     CollectiveCost cost;
     cost.instruction = static_cast<int>(i);
     cost.kind = CollectiveOf(instruction.opcode);
-    cost.axes = axes;
+    cost.axes = ListOf(SetOf(axes));
     cost.group_size = program.mesh.SizeOf(axes);
     cost.bytes = WireBytes(cost.kind, cost.group_size,
                            OperandBytes(program, instruction));

@@ -17,6 +17,8 @@ namespace mtf {
 struct CollectiveCost {
   int instruction = 0;  // index in Program::instructions
   CollectiveKind kind;
+  // In mesh order, so that a group of ranks has one name. The order in the
+  // instruction is that of the shards.
   AxisList axes;
   int64_t group_size = 1;
   int64_t bytes = 0;  // on the wire per rank and step (WireBytes)

@@ -6,12 +6,6 @@
 namespace mtf {
 namespace {
 
-int64_t Count(const std::vector<EinsumLoop>& loops) {
-  int64_t count = 1;
-  for (const EinsumLoop& loop : loops) count *= loop.extent;
-  return count;
-}
-
 bool FoldsInto(const EinsumLoop& outer, const EinsumLoop& inner) {
   return outer.x == inner.x * inner.extent &&
          outer.y == inner.y * inner.extent && outer.z == inner.z * inner.extent;
@@ -21,7 +15,7 @@ bool FoldsInto(const EinsumLoop& outer, const EinsumLoop& inner) {
 
 EinsumKind KindOfEinsum(const EinsumPlan& plan, DType dtype) {
   if (plan.flops() == 0) return EinsumKind::kZero;
-  const int64_t repeats = Count(plan.outer_k);
+  const int64_t repeats = IterationsOf(plan.outer_k);
   if (plan.k.extent * repeats == 1) return EinsumKind::kProduct;
   if (!IsFloat(dtype) || (plan.m.extent == 1 && plan.n.extent == 1)) {
     return EinsumKind::kReduce;
@@ -33,7 +27,7 @@ EinsumKind KindOfEinsum(const EinsumPlan& plan, DType dtype) {
   for (const EinsumLoop& loop : plan.batch) {
     longest = std::max(longest, loop.extent);
   }
-  const int64_t launches = repeats * (Count(plan.batch) / longest);
+  const int64_t launches = repeats * (IterationsOf(plan.batch) / longest);
   if (launches >= 16 && plan.flops() / launches < kFlopsPerLaunch) {
     return EinsumKind::kReduce;
   }
@@ -57,7 +51,7 @@ std::vector<EinsumLoop> FoldBatch(std::vector<EinsumLoop> loops) {
 }
 
 bool IsOneMatmul(const EinsumPlan& plan) {
-  return plan.flops() > 0 && Count(plan.outer_k) == 1 && !plan.copy_z &&
+  return plan.flops() > 0 && IterationsOf(plan.outer_k) == 1 && !plan.copy_z &&
          FoldBatch(plan.batch).size() <= 1;
 }
 

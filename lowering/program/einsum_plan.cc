@@ -130,12 +130,6 @@ int64_t Elements(const Problem& problem, Operand operand) {
   return elements;
 }
 
-int64_t Extent(const std::vector<EinsumLoop>& loops) {
-  int64_t extent = 1;
-  for (const EinsumLoop& loop : loops) extent *= loop.extent;
-  return extent;
-}
-
 int64_t& StrideOf(EinsumLoop& loop, Operand operand) {
   return operand == kX ? loop.x : operand == kY ? loop.y : loop.z;
 }
@@ -257,9 +251,9 @@ double PackCost(const Problem& problem, const Choice& choice) {
 
 double Cost(const Problem& problem, const EinsumPlan& plan) {
   double cost = 0;
-  const double sweeps = Extent(plan.outer_k);
+  const double sweeps = IterationsOf(plan.outer_k);
   cost += 2 * (sweeps - 1) * Elements(problem, kZ);
-  cost += kCall * sweeps * Extent(plan.batch);
+  cost += kCall * sweeps * IterationsOf(plan.batch);
   const auto share = [](int64_t extent, double full) {
     return std::min(1.0, extent / full);
   };
@@ -271,8 +265,15 @@ double Cost(const Problem& problem, const EinsumPlan& plan) {
 
 }  // namespace
 
+int64_t IterationsOf(const std::vector<EinsumLoop>& loops) {
+  int64_t iterations = 1;
+  for (const EinsumLoop& loop : loops) iterations *= loop.extent;
+  return iterations;
+}
+
 int64_t EinsumPlan::flops() const {
-  return 2 * Extent(batch) * Extent(outer_k) * m.extent * n.extent * k.extent;
+  return 2 * IterationsOf(batch) * IterationsOf(outer_k) * m.extent * n.extent *
+         k.extent;
 }
 
 std::string EinsumPlan::ToString() const {

@@ -27,6 +27,9 @@ struct EinsumLoop {
   friend bool operator==(const EinsumLoop&, const EinsumLoop&) = default;
 };
 
+// The number of iterations of nested loops.
+int64_t IterationsOf(const std::vector<EinsumLoop>& loops);
+
 // A binary einsum as one strided batched matmul
 //
 //   z[b..., m, n] = sum over k of x[b..., m, k] * y[b..., k, n]

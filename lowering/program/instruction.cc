@@ -117,4 +117,9 @@ bool IsUnaryMapOrMove(const Instruction& instruction) {
            instruction.opcode != Opcode::kMask));
 }
 
+bool CanProduceAnyShard(const Instruction& instruction) {
+  return InfoOf(instruction.opcode).any_shard ||
+         (instruction.opcode == Opcode::kMap && instruction.operands.empty());
+}
+
 }  // namespace mtf

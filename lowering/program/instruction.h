@@ -97,8 +97,13 @@ bool IsCast(const Instruction& instruction);
 // To the user the result is the same tensor as the only operand: moved, in
 // another layout, with its padding filled or in another dtype.
 bool PreservesValue(const Instruction& instruction);
-// Only maps, slices or moves its one operand.
+// A map of one operand, or an instruction that only moves its elements (not a
+// mask, which fills padding).
 bool IsUnaryMapOrMove(const Instruction& instruction);
+// Every device can produce any shard of the result without communication, so
+// the layout of the result may be changed: an input, a constant, random
+// numbers, or a map without operands.
+bool CanProduceAnyShard(const Instruction& instruction);
 
 }  // namespace mtf
 

@@ -31,9 +31,7 @@ bool IsView(const Program& program, const Instruction& instruction) {
 }
 
 bool IsNoOp(const Program& program, const Instruction& instruction) {
-  return instruction.opcode == Opcode::kInput ||
-         instruction.opcode == Opcode::kReadVariable ||
-         IsView(program, instruction);
+  return ExistsBeforeStep(instruction.opcode) || IsView(program, instruction);
 }
 
 }  // namespace mtf

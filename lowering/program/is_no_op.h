@@ -16,9 +16,10 @@ bool IsFreeReshape(const Program& program, const Instruction& instruction);
 // write_variable, whose operand is copied to the variable when the step ends.
 bool IsView(const Program& program, const Instruction& instruction);
 
-// Runs nothing: takes no time and changes no memory where it stands, so a fused
-// group may contain instructions before and after it. A wait is none: what
-// follows it may read what it waits for.
+// Takes no time and changes no memory, so a fused group may contain
+// instructions before and after it: an input, a read of a variable, or a view.
+// A wait is not a no-op, because instructions after it may read what it waits
+// for.
 bool IsNoOp(const Program& program, const Instruction& instruction);
 
 }  // namespace mtf

@@ -102,4 +102,24 @@ bool IsLinear(const MapExpression& expression,
   return terms.back().linearity == Linearity::kLinear;
 }
 
+bool IsLinear(const Instruction& instruction,
+              absl::Span<const DType> operand_dtypes) {
+  switch (instruction.opcode) {
+    case Opcode::kMap:
+      return IsLinear(ExpressionOf(instruction), operand_dtypes);
+    case Opcode::kReduce:
+      return ReductionOf(instruction) == ReduceKind::kSum &&
+             IsLinear(ExpressionOf(instruction), operand_dtypes);
+    case Opcode::kReshape:
+    case Opcode::kSlice:
+    case Opcode::kConcat:
+      return true;
+    case Opcode::kPad:
+    case Opcode::kMask:
+      return FillOf(instruction) == 0;
+    default:
+      return false;
+  }
+}
+
 }  // namespace mtf

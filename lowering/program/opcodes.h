@@ -45,10 +45,11 @@ enum class Opcode : uint8_t {
                    // each block
   kReduceBlocks,   // (value) -> each block of a dimension reduced to one
                    // element, 16-bit floats in f32
-  kTopK,           // (value[, labels]) -> indices, or labels, of the greatest
-                   // elements, numbered by the dimension the operand lacks
-                   // (value[, labels]) -> values, and indices or labels, of the
-                   // greatest elements in each block of the dimension
+  kTopK,           // (value[, labels]) -> the indices of the greatest elements
+                   // along a dimension, or their labels; or
+                   // (value) -> the greatest elements of each block of a
+                   // dimension, and their indices. A dimension that the operand
+                   // lacks counts them.
   kMask,           // (value) -> padding of some dimensions set to a fill
   kReshard,        // (value) -> the same value in the layout of the result
   kWait,           // (values...) -> nothing; ends asynchronous collectives,
@@ -62,7 +63,7 @@ enum class Opcode : uint8_t {
   kCollectivePermute,  // (value) -> shards in another order of the ranks
 };
 
-// How many values an instruction reads or makes.
+// How many operands or results an instruction has.
 struct ValueCount {
   static constexpr size_t kUnlimited = std::numeric_limits<size_t>::max();
   size_t least = 1;
@@ -94,6 +95,15 @@ struct OpcodeInfo {
   bool preserves_value = false;
   // The result may share the memory of the operand. See IsView.
   bool may_be_view = false;
+  // May overwrite an operand of the same shape with the result, because each
+  // element is read before it is written. In a collective, result i overwrites
+  // operand i.
+  bool in_place = false;
+  // The result is in memory before the first instruction of the step runs.
+  bool before_step = false;
+  // Every device can produce any shard of the result without communication. See
+  // CanProduceAnyShard.
+  bool any_shard = false;
   // Can fail on its data: an index may be out of range.
   bool can_fail = false;
   // Visible after the step, so it stays in the program though nothing reads it.
@@ -119,11 +129,14 @@ inline constexpr OpcodeInfo kOpcodes[] = {
     {.opcode = Opcode::kInput,
      .name = "input",
      .attributes = kAttributesIndex<NameAttributes>,
-     .operands = kNoValues},
+     .operands = kNoValues,
+     .before_step = true,
+     .any_shard = true},
     {.opcode = Opcode::kReadVariable,
      .name = "read_variable",
      .attributes = kAttributesIndex<NameAttributes>,
-     .operands = kNoValues},
+     .operands = kNoValues,
+     .before_step = true},
     {.opcode = Opcode::kWriteVariable,
      .name = "write_variable",
      .attributes = kAttributesIndex<NameAttributes>,
@@ -137,18 +150,21 @@ inline constexpr OpcodeInfo kOpcodes[] = {
     {.opcode = Opcode::kConstant,
      .name = "constant",
      .attributes = kAttributesIndex<ConstantAttributes>,
-     .operands = kNoValues},
+     .operands = kNoValues,
+     .any_shard = true},
     {.opcode = Opcode::kRandom,
      .name = "random",
      .attributes = kAttributesIndex<RandomAttributes>,
      .operands = kNoValues,
-     .loop_fusible = true},
+     .loop_fusible = true,
+     .any_shard = true},
     {.opcode = Opcode::kMap,
      .name = "map",
      .attributes = kAttributesIndex<MapAttributes>,
      .operands = kAnyNumber,
      .elementwise = true,
-     .loop_fusible = true},
+     .loop_fusible = true,
+     .in_place = true},
     {.opcode = Opcode::kEinsum,
      .name = "einsum",
      .attributes = kAttributesIndex<EinsumAttributes>,
@@ -203,7 +219,8 @@ inline constexpr OpcodeInfo kOpcodes[] = {
      .elementwise = true,
      .loop_fusible = true,
      .only_moves = true,
-     .preserves_value = true},
+     .preserves_value = true,
+     .in_place = true},
     {.opcode = Opcode::kReshard,
      .name = "reshard",
      .attributes = kAttributesIndex<NoAttributes>,
@@ -218,6 +235,7 @@ inline constexpr OpcodeInfo kOpcodes[] = {
      .attributes = kAttributesIndex<CollectiveAttributes>,
      .operands = kOneOrMore,
      .results = kOneOrMore,
+     .in_place = true,
      .collective = true,
      .communicates = true,
      .reduces_axes = true},
@@ -289,12 +307,16 @@ std::string WrongOperandCount(Opcode opcode, size_t count);
 inline bool IsElementwise(Opcode opcode) { return InfoOf(opcode).elementwise; }
 inline bool IsLoopFusible(Opcode opcode) { return InfoOf(opcode).loop_fusible; }
 inline bool OnlyMoves(Opcode opcode) { return InfoOf(opcode).only_moves; }
+inline bool CanWorkInPlace(Opcode opcode) { return InfoOf(opcode).in_place; }
+inline bool ExistsBeforeStep(Opcode opcode) {
+  return InfoOf(opcode).before_step;
+}
 inline bool CanFail(Opcode opcode) { return InfoOf(opcode).can_fail; }
 inline bool HasEffect(Opcode opcode) { return InfoOf(opcode).has_effect; }
 inline bool IsCollective(Opcode opcode) { return InfoOf(opcode).collective; }
 inline bool Communicates(Opcode opcode) { return InfoOf(opcode).communicates; }
 inline bool ReducesAxes(Opcode opcode) { return InfoOf(opcode).reduces_axes; }
-// Never reads a value.
+// Takes no operands.
 inline bool IsSource(Opcode opcode) {
   return InfoOf(opcode).operands.most == 0;
 }

@@ -345,6 +345,10 @@ void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
   }
   collective.axes = Over(line);
   collective.asynchronous = line.TakeWord("asynchronous");
+  if (line.TakeWord("beside")) {
+    line.Fail("\"beside\" is now \"asynchronous\"",
+              "write \"asynchronous\" in its place");
+  }
 }
 
 void ProgramParser::ParseSummed(LineReader& line,

@@ -153,7 +153,7 @@ void ProgramParser::ParseInstruction(LineReader& line) {
     return line.Fail(wrong);
   }
   if (InfoOf(*opcode).results.most == 1 && results.size() > 1) {
-    return line.Fail(absl::StrCat(OpcodeName(*opcode), " gives 1 result, not ",
+    return line.Fail(absl::StrCat(OpcodeName(*opcode), " has 1 result, not ",
                                   results.size()));
   }
   ParseAttributes(line, instruction);

@@ -5,7 +5,6 @@
 #include "lowering/program/print_attributes.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <variant>
 #include <vector>
 
@@ -13,21 +12,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
 namespace mtf::internal {
 namespace {
-
-// The shortest of two forms that reads back as the same double.
-std::string NumberText(double value) {
-  std::string text = absl::StrFormat("%.9g", value);
-  if (std::strtod(text.c_str(), nullptr) != value) {
-    text = absl::StrFormat("%.17g", value);
-  }
-  return text;
-}
 
 absl::string_view ReduceKindName(ReduceKind kind) {
   switch (kind) {

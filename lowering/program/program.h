@@ -48,6 +48,10 @@ struct ProgramValue {
   int64_t local_bytes() const { return local_elements() * DTypeSize(dtype); }
 };
 
+// The maximum number of elements of a shard of one value, so that the bytes of
+// a program can be added up in 64 bits. No device holds a millionth of this.
+inline constexpr int64_t kMaxLocalElements = int64_t{1} << 44;
+
 // Buffers in the arena begin at multiples of this many bytes.
 inline constexpr int64_t kArenaAlignment = 64;
 
@@ -91,6 +95,8 @@ struct Program {
   std::vector<ProgramValue> values;
   std::vector<Instruction> instructions;
   BufferPlan buffers;  // filled in by plan_buffers
+  // What lowering tells the user. Not part of the text form.
+  std::vector<std::string> notices;
 
   // Adds a value and returns its index. Its name is `name`, with a suffix if
   // that is taken.

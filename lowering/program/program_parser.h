@@ -144,8 +144,7 @@ class ProgramParser {
   // By value: the local extents, -1 if the text states none.
   std::vector<absl::InlinedVector<int64_t, 5>> given_extents_;
   std::vector<ParsedProgram::EinsumText> plans_;
-  std::string arena_position_,
-      commit_position_;  // in the text, "line 2, column 15"
+  std::string arena_position_, commit_position_;  // "line 2, column 15"
   bool has_mesh_ = false;
   bool has_tied_ = false;
   bool has_grains_ = false;

@@ -6,50 +6,89 @@
 namespace mtf {
 namespace {
 
-// The mesh axes that shard dimensions [begin, end) taken as one row-major
-// dimension: those of the most significant dimension, followed by those of the
-// next if the shards of the one before are single elements. nullopt if shards
-// are not contiguous or there is padding between elements; a replicated
-// dimension of size 1 may be padded, because its one element comes first.
-std::optional<AxisList> FlattenSharding(const Grains& grains,
-                                        const Shape& shape,
-                                        const TensorLayout& layout, int begin,
-                                        int end) {
+// How several dimensions are sharded, taken as one row-major dimension.
+struct FlatSharding {
   AxisList axes;
+  int64_t extent = 0;  // padded, divided evenly among the shards; 0 without any
+  friend bool operator==(const FlatSharding&, const FlatSharding&) = default;
+};
+
+// The sharding of dimensions [begin, end): that of the most significant one,
+// followed by that of the next if the shards of the one before are single
+// elements. nullopt if shards are not contiguous.
+std::optional<FlatSharding> FlattenSharding(const Grains& grains,
+                                            const Shape& shape,
+                                            const TensorLayout& layout,
+                                            int begin, int end) {
+  FlatSharding flat;
+  bool first = true;   // no dimension so far has more than one element
   bool single = true;  // shards of all dimensions so far are single elements
+  int64_t extent = 1;
   for (int i = begin; i < end; ++i) {
     const Dimension& dim = shape[i];
-    if (dim.size == 1 && layout.dims[i].empty()) continue;
-    if (grains.ExtentOf(dim) != dim.size) return std::nullopt;
-    if (!layout.dims[i].empty() && !single) return std::nullopt;
-    axes.Append(layout.dims[i]);
-    single = single && grains.mesh().SizeOf(layout.dims[i]) == dim.size;
+    const AxisList& axes = layout.dims[i];
+    const int64_t own = axes.empty() ? dim.size : grains.ExtentOf(dim);
+    // Only behind the last element of all can there be padding.
+    if (!axes.empty() && (!single || (!first && own != dim.size))) {
+      return std::nullopt;
+    }
+    extent *= own;
+    flat.axes.Append(axes);
+    single = single && grains.mesh().SizeOf(axes) == own;
+    first = first && own == 1;
   }
-  return axes;
+  if (!flat.axes.empty()) flat.extent = extent;
+  return flat;
 }
 
-// The inverse of FlattenSharding: distributes `axes` over dimensions [begin,
+// The inverse of FlattenSharding: distributes `flat` over dimensions [begin,
 // end), most significant first. False if that is not possible.
 bool SpreadSharding(const Grains& grains, const Shape& shape, int begin,
-                    int end, AxisList axes, TensorLayout& layout) {
-  const Mesh& mesh = grains.mesh();
-  for (int i = begin; i < end; ++i) {
-    const Dimension& dim = shape[i];
-    if (dim.size == 1) continue;
-    if (grains.ExtentOf(dim) != dim.size) return false;
-    AxisList& sharding = layout.dims[i];
+                    int end, const FlatSharding& flat, TensorLayout& layout) {
+  AxisList axes = flat.axes;
+  for (int i = begin; i < end && !axes.empty(); ++i) {
+    if (shape[i].size == 1) continue;
+    const int64_t extent = grains.ExtentOf(shape[i]);
     int64_t shards = 1;
     int taken = 0;
-    while (taken < axes.size() && shards < dim.size) {
-      shards *= mesh.axis_size(axes[taken]);
-      sharding.push_back(axes[taken++]);
+    while (taken < axes.size() && shards < extent) {
+      shards *= grains.mesh().axis_size(axes[taken]);
+      layout.dims[i].push_back(axes[taken++]);
     }
-    if (dim.size == 0 || dim.size % shards != 0) return false;
-    if ((SetOf(sharding) & ~grains.AxesOf(dim.name)) != 0) return false;
+    if (extent == 0 || extent % shards != 0) return false;
     axes = axes.Suffix(taken);
-    if (shards < dim.size && !axes.empty()) return false;
   }
-  return axes.empty();
+  return FlattenSharding(grains, shape, layout, begin, end) == flat;
+}
+
+// Carries the sharding of the first dimensions of a group to the others, into
+// `result`. False if no sharding of those has the same elements on every
+// device.
+bool CarryThroughGroup(const Grains& grains, const Shape& before,
+                       const TensorLayout& layout, const Shape& after,
+                       const ReshapeGroup& group, TensorLayout& result) {
+  if (group.IsRename()) {
+    const int64_t extent = grains.ExtentOf(after[group.after_begin]);
+    const AxisList& axes = layout.dims[group.before_begin];
+    result.dims[group.after_begin] = axes;
+    return grains.ExtentOf(before[group.before_begin]) == extent &&
+           extent % grains.mesh().SizeOf(axes) == 0;
+  }
+  const std::optional<FlatSharding> flat = FlattenSharding(
+      grains, before, layout, group.before_begin, group.before_end);
+  return flat.has_value() && SpreadSharding(grains, after, group.after_begin,
+                                            group.after_end, *flat, result);
+}
+
+// Whether the rules can shard dimensions [begin, end) as `layout` does.
+bool FollowsGrains(const Grains& grains, const Shape& shape,
+                   const TensorLayout& layout, int begin, int end) {
+  for (int i = begin; i < end; ++i) {
+    if ((SetOf(layout.dims[i]) & ~grains.AxesOf(shape[i].name)) != 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -95,29 +134,31 @@ ReshapeLayouts LineUpReshape(const Grains& grains, const Shape& before,
   result.before = layout;
   result.after = TensorLayout::Replicated(after.rank());
   for (const ReshapeGroup& group : GroupReshape(before, after)) {
-    const bool rename = group.before_end - group.before_begin == 1 &&
-                        group.after_end - group.after_begin == 1;
-    bool kept = false;
-    if (rename) {
-      const Dimension& from = before[group.before_begin];
-      const Dimension& to = after[group.after_begin];
-      const AxisList& axes = layout.dims[group.before_begin];
-      kept = grains.ExtentOf(from) == grains.ExtentOf(to) &&
-             (SetOf(axes) & ~grains.AxesOf(to.name)) == 0;
-      if (kept) result.after.dims[group.after_begin] = axes;
-    } else {
-      const std::optional<AxisList> axes = FlattenSharding(
-          grains, before, layout, group.before_begin, group.before_end);
-      TensorLayout spread = result.after;
-      kept =
-          axes.has_value() && SpreadSharding(grains, after, group.after_begin,
-                                             group.after_end, *axes, spread);
-      if (kept) result.after = spread;
-    }
+    TensorLayout carried = result.after;
+    const bool kept =
+        CarryThroughGroup(grains, before, layout, after, group, carried) &&
+        FollowsGrains(grains, after, carried, group.after_begin,
+                      group.after_end);
+    if (kept) result.after = carried;
     if (!kept) {
       for (int i = group.before_begin; i < group.before_end; ++i) {
         result.before.dims[i] = {};
       }
+    }
+  }
+  return result;
+}
+
+std::optional<TensorLayout> CarryThroughReshape(const Grains& grains,
+                                                const Shape& before,
+                                                const TensorLayout& layout,
+                                                const Shape& after) {
+  TensorLayout result = TensorLayout::Replicated(after.rank());
+  result.unreduced = layout.unreduced;
+  result.reduction = layout.reduction;
+  for (const ReshapeGroup& group : GroupReshape(before, after)) {
+    if (!CarryThroughGroup(grains, before, layout, after, group, result)) {
+      return std::nullopt;
     }
   }
   return result;

@@ -2,6 +2,7 @@
 #ifndef LOWERING_PROGRAM_RESHAPE_LAYOUT_H_
 #define LOWERING_PROGRAM_RESHAPE_LAYOUT_H_
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,11 @@ namespace mtf {
 struct ReshapeGroup {
   int before_begin = 0, before_end = 0;
   int after_begin = 0, after_end = 0;
+
+  // One dimension on each side: the reshape keeps it, perhaps renamed.
+  bool IsRename() const {
+    return before_end - before_begin == 1 && after_end - after_begin == 1;
+  }
 };
 
 // Divides a reshape into the smallest such groups, left to right. A dimension
@@ -33,11 +39,20 @@ struct ReshapeLayouts {
 // Carries `layout` of `before` through a reshape to `after`. A renamed
 // dimension keeps its sharding. Merged or split dimensions keep the sharding of
 // the most significant dimension if the shards hold the same elements on both
-// sides, which needs sizes that divide. Otherwise the dimensions are replicated
-// in ReshapeLayouts::before, and the caller emits a gather, which the plan
-// shows.
+// sides, which mostly needs sizes that divide, and if the rules can shard the
+// dimensions of `after` so. Otherwise the dimensions are replicated in
+// ReshapeLayouts::before, and the caller emits a gather. The pass plan_reshapes
+// finds cheaper layouts.
 ReshapeLayouts LineUpReshape(const Grains& grains, const Shape& before,
                              const TensorLayout& layout, const Shape& after);
+
+// The layout of `after` under which each device holds the elements that it
+// holds of `before` under `layout`, whether or not a rule can give it. nullopt
+// if there is none.
+std::optional<TensorLayout> CarryThroughReshape(const Grains& grains,
+                                                const Shape& before,
+                                                const TensorLayout& layout,
+                                                const Shape& after);
 
 // Whether a reshape between two values only renames dimensions: without those
 // of size 1, both have the same sizes and local extents in the same order, so

@@ -41,9 +41,7 @@ class BufferVerifier {
     for (const bool first : {true, false}) {
       for (int i = 0; i < count_; ++i) {
         const Opcode opcode = program_.instructions[i].opcode;
-        const bool is_first =
-            opcode == Opcode::kInput || opcode == Opcode::kReadVariable;
-        if (is_first != first) continue;
+        if (ExistsBeforeStep(opcode) != first) continue;
         *bad = i;
         MTF_RETURN_IF_ERROR(Check(i, first ? -1 : i));
       }
@@ -264,10 +262,7 @@ class BufferVerifier {
   // writes corresponding elements, and no other instruction needs `owner`.
   bool IsInPlace(int i, size_t index, int owner) const {
     const Instruction& instruction = program_.instructions[i];
-    if (written_[owner] != nullptr ||
-        (instruction.opcode != Opcode::kMap &&
-         instruction.opcode != Opcode::kMask &&
-         instruction.opcode != Opcode::kAllReduce)) {
+    if (written_[owner] != nullptr || !CanWorkInPlace(instruction.opcode)) {
       return false;
     }
     for (int reader : readers_[owner]) {
@@ -280,7 +275,7 @@ class BufferVerifier {
       const ProgramValue& from = program_.values[operand];
       if (!(from.shape == to.shape) || from.local != to.local ||
           DTypeSize(from.dtype) != DTypeSize(to.dtype) ||
-          (instruction.opcode == Opcode::kAllReduce && o != index)) {
+          (IsCollective(instruction.opcode) && o != index)) {
         return false;
       }
     }

@@ -10,8 +10,7 @@
 namespace mtf::internal {
 
 // Checks the buffers of a program that passes VerifyOverlap:
-//   * Every value has a buffer, aligned and within the arena, or the storage of
-//   a
+//   * Every value has an aligned buffer within the arena, or the storage of a
 //     variable of its type and layout.
 //   * The arena ends with its last buffer.
 //   * The commit is the first instruction that changes a variable, and follows
@@ -20,7 +19,7 @@ namespace mtf::internal {
 //     by an asynchronous collective in flight, or written to a variable. An
 //     instruction may work in place.
 // A program without buffers passes. Returns kInternal and sets `bad` to the
-// index of the instruction at fault, or -1 if it is none.
+// index of the instruction at fault, or to a constant of verify_program.h.
 absl::Status VerifyBuffers(const Program& program, int* bad);
 
 }  // namespace mtf::internal

@@ -19,7 +19,7 @@ absl::Status VerifyStep(const Program& program, const Instruction& instruction,
   const MapStep& step = expression.steps[index];
   const ScalarFunctionInfo& info = InfoOf(step.function);
   if (static_cast<int>(step.arguments.size()) != info.arity) {
-    return BadStep(step, "takes another number of arguments");
+    return BadStep(step, "has the wrong number of arguments");
   }
   const int known = expression.num_operands + static_cast<int>(index);
   for (int argument : step.arguments) {
@@ -42,13 +42,14 @@ absl::Status VerifyStep(const Program& program, const Instruction& instruction,
     return absl::OkStatus();
   }
   const bool select = step.function == ScalarFunction::kSelect;
-  if (select && dtype(0) != kBool) return BadStep(step, "has no condition");
+  if (select && dtype(0) != kBool)
+    return BadStep(step, "needs a bool as its condition");
   const DType operands = dtype(select ? 1 : 0);
   for (size_t i = select ? 2 : 1; i < step.arguments.size(); ++i) {
     if (dtype(i) != operands) return BadStep(step, "mixes dtypes");
   }
   if (step.dtype != (info.is_comparison ? kBool : operands)) {
-    return BadStep(step, "gives another dtype");
+    return BadStep(step, "has the wrong dtype");
   }
   const bool fits =
       info.domain == FunctionDomain::kAny ||
@@ -60,6 +61,8 @@ absl::Status VerifyStep(const Program& program, const Instruction& instruction,
 }
 
 }  // namespace
+
+absl::Status Bad(absl::string_view what) { return absl::InternalError(what); }
 
 absl::Status BadDimension(absl::string_view name, absl::string_view what) {
   return absl::InternalError(absl::StrCat("dimension \"", name, "\" ", what));

@@ -20,6 +20,9 @@ absl::Status VerifyExpression(const Program& program,
 // Checks that `space` has every dimension of `shape`, with the same size.
 absl::Status VerifyWithin(const Shape& shape, const Shape& space);
 
+// The error of an instruction; the caller adds the instruction.
+absl::Status Bad(absl::string_view what);
+
 // An error about a dimension: its name, then `what`.
 absl::Status BadDimension(absl::string_view name, absl::string_view what);
 

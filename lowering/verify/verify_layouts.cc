@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lowering/program/linearity.h"
+#include "lowering/verify/verify_expressions.h"
 
 namespace mtf::internal {
 namespace {
@@ -61,10 +62,6 @@ class LayoutVerifier {
   const ProgramValue& operand(const Instruction& instruction, int i) const {
     return program_.values[instruction.operands[i]];
   }
-  static absl::Status Bad(absl::string_view what) {
-    return absl::InternalError(what);
-  }
-
   absl::Status CheckReshard(const Instruction& instruction) const {
     const TensorLayout& from = operand(instruction, 0).layout;
     const TensorLayout& to = program_.values[instruction.results[0]].layout;
@@ -96,8 +93,7 @@ class LayoutVerifier {
             [&](const Sharding& each) { return *each.name == name; });
         if (known != shardings.end()) {
           if (*known->axes == axes) continue;
-          return Bad(
-              absl::StrCat("dimension \"", name, "\" is sharded in two ways"));
+          return BadDimension(name, "is sharded in two ways");
         }
         if ((used & SetOf(axes)) != 0) {
           for (const Sharding& other : shardings) {
@@ -139,34 +135,15 @@ class LayoutVerifier {
       }
     }
     if (unreduced == 0) return absl::OkStatus();
-    bool linear = false;
-    switch (instruction.opcode) {
-      case Opcode::kMap:
-        // All summands of a looked-up row but one are zero, so a cast of each
-        // is a cast of the sum.
-        linear = IsLinear(ExpressionOf(instruction), dtypes) ||
-                 (looked_up_[instruction.operands[0]] &&
-                  instruction.operands.size() == 1 && IsCast(instruction));
-        break;
-      case Opcode::kReduce:
-        linear = ReductionOf(instruction) == ReduceKind::kSum &&
-                 IsLinear(ExpressionOf(instruction), dtypes);
-        break;
-      case Opcode::kReshape:
-      case Opcode::kSlice:
-      case Opcode::kConcat:
-        linear = true;
-        break;
-      case Opcode::kPad:
-      case Opcode::kMask:
-        linear = FillOf(instruction) == 0;
-        break;
-      default:
-        break;
-    }
-    return linear ? absl::OkStatus()
-                  : Bad("an unreduced sum is read by an instruction that is "
-                        "not linear in it");
+    // All summands of a looked-up row but one are zero, so a cast of each is a
+    // cast of the sum.
+    const bool is_cast_of_lookup = instruction.operands.size() == 1 &&
+                                   IsCast(instruction) &&
+                                   looked_up_[instruction.operands[0]];
+    return is_cast_of_lookup || IsLinear(instruction, dtypes)
+               ? absl::OkStatus()
+               : Bad("an unreduced sum is read by an instruction that is "
+                     "not linear in it");
   }
 
   // The result is unreduced over the axes that its operands are unreduced over
@@ -239,8 +216,7 @@ class LayoutVerifier {
     return good ? absl::OkStatus() : ShardedDimension(instruction);
   }
   static absl::Status ShardedDimension(const Instruction& instruction) {
-    return Bad(absl::StrCat("dimension \"", DimensionOf(instruction),
-                            "\" is sharded but must not be"));
+    return BadDimension(DimensionOf(instruction), "is sharded but must not be");
   }
 
   // A collective changes the layout as its attributes state.
@@ -286,7 +262,8 @@ class LayoutVerifier {
                 program_.ScatteredDim(instruction, static_cast<int>(i));
             if (dim < 0 || (i == 0 && dim != collective.dim)) {
               return Bad(
-                  "the result's layout is not what the collective gives");
+                  "the result's layout is not the one that the collective "
+                  "produces");
             }
             legal = append(dim);
           }
@@ -319,7 +296,8 @@ class LayoutVerifier {
       }
       if (expected.unreduced == 0) expected.reduction = ReduceKind::kSum;
       if (!legal || !(expected == to.layout)) {
-        return Bad("the result's layout is not what the collective gives");
+        return Bad(
+            "the result's layout is not the one that the collective produces");
       }
     }
     return absl::OkStatus();

@@ -13,6 +13,7 @@
 #include "lowering/program/print_program.h"
 #include "lowering/verify/verify_buffers.h"
 #include "lowering/verify/verify_causes.h"
+#include "lowering/verify/verify_expressions.h"
 #include "lowering/verify/verify_layouts.h"
 #include "lowering/verify/verify_overlap.h"
 #include "lowering/verify/verify_shapes.h"
@@ -20,9 +21,7 @@
 namespace mtf {
 namespace {
 
-// Larger values could overflow the bytes of a program; shard_shapes reports it
-// to the user.
-constexpr int64_t kMaxLocalElements = int64_t{1} << 44;
+using internal::Bad;
 
 class ProgramVerifier {
  public:
@@ -59,9 +58,6 @@ class ProgramVerifier {
   }
 
  private:
-  static absl::Status Bad(absl::string_view what) {
-    return absl::InternalError(what);
-  }
   absl::Status In(const Instruction& instruction,
                   const absl::Status& status) const {
     std::string text = absl::StrCat(status.message(), "\n  in       ",

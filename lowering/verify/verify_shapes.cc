@@ -12,8 +12,6 @@
 namespace mtf::internal {
 namespace {
 
-absl::Status Bad(absl::string_view what) { return absl::InternalError(what); }
-
 class ShapeVerifier {
  public:
   ShapeVerifier(const Program& program, const Instruction& instruction)
@@ -209,14 +207,14 @@ class ShapeVerifier {
   absl::Status Check(const MaskAttributes& mask) const {
     for (int dim : mask.dims) {
       if (!IsDimension(dim))
-        return Bad("a mask of a dimension that does not exist");
+        return Bad("the mask names a dimension that the operand lacks");
     }
     return CheckSameType();
   }
 
   absl::Status Check(const CollectiveAttributes& collective) const {
     if (instruction_.operands.size() != instruction_.results.size()) {
-      return Bad("a collective gives one result per operand");
+      return Bad("a collective has one result per operand");
     }
     for (size_t i = 0; i < instruction_.operands.size(); ++i) {
       if (operand(i).dtype != result(i).dtype ||
@@ -224,11 +222,12 @@ class ShapeVerifier {
         return Bad("a collective keeps dtype and shape");
       }
     }
-    if (collective.axes.empty()) return Bad("a collective over no axis");
+    if (collective.axes.empty()) return Bad("the collective names no axis");
     AxisSet axes = 0;
     for (int axis : collective.axes) {
       if (axis < 0 || axis >= program_.mesh.num_axes() || (axes >> axis & 1)) {
-        return Bad("a collective over an axis twice, or over none of the mesh");
+        return Bad(
+            "the collective names an axis twice, or one that the mesh lacks");
       }
       axes |= AxisSet{1} << axis;
     }
@@ -239,13 +238,14 @@ class ShapeVerifier {
       case Opcode::kAllToAll:
         if (!IsDimension(collective.from_dim) ||
             collective.from_dim == collective.dim) {
-          return Bad("an all_to_all is between two dimensions");
+          return Bad("an all_to_all needs two different dimensions");
         }
         [[fallthrough]];
       default:
         return IsDimension(collective.dim)
                    ? absl::OkStatus()
-                   : Bad("a collective of a dimension that does not exist");
+                   : Bad("the collective names a dimension that the operand "
+                         "lacks");
     }
   }
 

@@ -10,6 +10,7 @@
 #include "ops/concat.h"
 #include "ops/constant.h"
 #include "ops/einsum.h"
+#include "ops/elementwise.h"
 #include "ops/gradients.h"
 #include "ops/pad.h"
 #include "ops/reduce.h"
@@ -50,6 +51,20 @@ TEST(Collectives, MatmulOverShardedDimensionIsOneAllReduce) {
 TEST(Collectives, MatmulOverReplicatedDimensionIsNone) {
   Products p;
   EXPECT_EQ(p.CostsOf(p.y, "batch:data, out:model"), "");
+}
+
+TEST(Collectives, SumsThatAreUsedTwiceAreReducedOnce) {
+  Products p;
+  EXPECT_EQ(p.CostsOf(p.y + p.z + p.y, "hidden:model"),
+            "all_reduce model 1x 192\n");
+  EXPECT_EQ(p.CostsOf((p.y - p.z) * 0.5 - (p.z + p.y), "hidden:model"),
+            "all_reduce model 1x 192\n");
+  const Tensor bias = Input(p.graph, "bias", kFloat32, {kBatch, kOut});
+  EXPECT_EQ(p.CostsOf(bias - p.y + p.z - p.y, "hidden:model"),
+            "all_reduce model 1x 192\n");
+  // One is needed by itself: both are reduced, in one call.
+  EXPECT_EQ(p.CostsOf(p.y + p.z + Relu(p.y), "hidden:model"),
+            "all_reduce model 1x 384\n");
 }
 
 TEST(Collectives, BatchAndSumShardedOverTwoAxesReduceOneShard) {

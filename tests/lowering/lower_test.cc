@@ -22,12 +22,21 @@ namespace {
 
 using ::testing::ElementsAre;
 
-const std::vector<std::string> kPasses = {
-    "delay_all_reduces",   "narrow_reshards",      "expand_reshards",
-    "hoist_slices",        "fuse_reduce_scatters", "remove_trivial_collectives",
-    "regather_parameters", "bucket_all_reduces",   "shard_shapes",
-    "fuse_maps",           "rematerialize_maps",   "plan_einsums",
-    "overlap_collectives", "plan_buffers"};
+const std::vector<std::string> kPasses = {"delay_all_reduces",
+                                          "narrow_reshards",
+                                          "plan_reshapes",
+                                          "expand_reshards",
+                                          "hoist_slices",
+                                          "fuse_reduce_scatters",
+                                          "remove_trivial_collectives",
+                                          "regather_parameters",
+                                          "bucket_all_reduces",
+                                          "shard_shapes",
+                                          "fuse_maps",
+                                          "rematerialize_maps",
+                                          "plan_einsums",
+                                          "overlap_collectives",
+                                          "plan_buffers"};
 
 // A model whose sizes many meshes divide.
 TransformerSizes EvenSizes(int layers = 2) {
@@ -69,7 +78,8 @@ TEST(Lower, StopsAfterTheLastPass) {
   options.last_pass = "expand_reshards";
   ASSERT_OK(LowerPreset(graph, "data", 2, {.fetches = {model.loss}}, options));
   EXPECT_THAT(passes, ElementsAre("emit_program", "delay_all_reduces",
-                                  "narrow_reshards", "expand_reshards"));
+                                  "narrow_reshards", "plan_reshapes",
+                                  "expand_reshards"));
   passes.clear();
   options.last_pass = "emit_program";
   ASSERT_OK(LowerPreset(graph, "data", 2, {.fetches = {model.loss}}, options));
@@ -85,8 +95,9 @@ TEST(Lower, MisspeltLastPassIsAnError) {
       StatusIs(
           absl::StatusCode::kNotFound,
           "no pass \"shard_shape\"; did you mean \"shard_shapes\"?\n"
-          "  passes   delay_all_reduces, narrow_reshards, expand_reshards, "
-          "hoist_slices, fuse_reduce_scatters, remove_trivial_collectives, "
+          "  passes   delay_all_reduces, narrow_reshards, plan_reshapes, "
+          "expand_reshards, hoist_slices, fuse_reduce_scatters, "
+          "remove_trivial_collectives, "
           "regather_parameters, bucket_all_reduces, shard_shapes, fuse_maps, "
           "rematerialize_maps, plan_einsums, overlap_collectives, "
           "plan_buffers"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the user is told when a layout does not suit a program.
+// The errors and notices of a layout that does not suit a program.
 #include <string>
 #include <vector>
 
@@ -42,22 +42,24 @@ TEST(LayoutErrors, TwoDimensionsOfAnOperationOnOneAxis) {
   const Tensor w = Input(graph, "w", kFloat32, {kHidden, kOut});
   const int line = __LINE__ + 1;
   const Tensor y = x * w;
-  EXPECT_EQ(ErrorOf(graph, "data:2,model:4",
-                    "batch:model, hidden:data+model, out:data", y),
-            absl::StrCat(
-                "INVALID_ARGUMENT dimensions \"hidden\" and \"out\" of one "
-                "operation are both sharded over mesh axis \"data\" (w, "
-                "layout_errors_test.cc:",
-                line - 2,
-                ")\n"
-                "  shape    [hidden=16, out=4]\n"
-                "  rule     hidden:data+model   (--layout, rule 2 of 3, "
-                "characters 14-30)\n"
-                "  rule     out:data   (--layout, rule 3 of 3, characters "
-                "33-40)\n"
-                "  mesh     data:2,model:4\n"
-                "  help     give one of them another axis, or drop one of the "
-                "two rules"));
+  EXPECT_EQ(
+      ErrorOf(graph, "data:2,model:4",
+              "batch:model, hidden:data+model, out:data", y),
+      absl::StrCat(
+          "INVALID_ARGUMENT dimensions \"hidden\" and \"out\" of one "
+          "operation are both sharded over mesh axis \"data\" (w, "
+          "layout_errors_test.cc:",
+          line - 2,
+          ")\n"
+          "  shape    [hidden=16, out=4]\n"
+          "  rule     hidden:data+model   (--layout, rule 2 of 3, "
+          "characters 14-30)\n"
+          "  rule     out:data   (--layout, rule 3 of 3, characters "
+          "33-40)\n"
+          "  mesh     data:2,model:4\n"
+          "  help     drop one of the two rules, give one of the dimensions "
+          "another axis, or Rename() \"hidden\" or "
+          "\"out\" before this operation, to a name with other rules"));
   EXPECT_EQ(
       ErrorOf(graph, "data:2,model:4", "batch:model, hidden:data+model", y),
       absl::StrCat(
@@ -72,13 +74,22 @@ TEST(LayoutErrors, TwoDimensionsOfAnOperationOnOneAxis) {
           "  rule     hidden:data+model   (--layout, rule 2 of 2, "
           "characters 14-30)\n"
           "  mesh     data:2,model:4\n"
-          "  help     give one of them another axis, or drop one of "
-          "the two rules"));
+          "  help     drop one of the two rules, give one of the dimensions "
+          "another axis, or Rename() \"batch\" or \"hidden\" before this "
+          "operation, to a name with other rules"));
 }
 
-// Each operand alone is fine and so is the result: the union is not, and the
-// sums would be wrong.
-TEST(LayoutErrors, TheUnionOfAnEinsumCounts) {
+TEST(LayoutErrors, AnAxisThatIsFreeIsNamed) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kOut});
+  EXPECT_THAT(ErrorOf(graph, "data:2,model:4,one:1", "batch:data, out:data", x),
+              ::testing::HasSubstr("another axis (free here: \"model\"), or "
+                                   "Rename() \"batch\" or \"out\""));
+}
+
+// The layouts of the operands and of the result are each legal, but their union
+// is not: the sums would be wrong.
+TEST(LayoutErrors, DimensionsOfBothOperandsOnOneAxis) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kHidden});
   const Tensor w = Input(graph, "w", kFloat32, {kHidden, kOut});
@@ -98,8 +109,9 @@ TEST(LayoutErrors, TheUnionOfAnEinsumCounts) {
                 "  rule     out:model   (--layout, rule 2 of 2, characters "
                 "14-22)\n"
                 "  mesh     model:4\n"
-                "  help     give one of them another axis, or drop one of the "
-                "two rules"));
+                "  help     drop one of the two rules, give one of the "
+                "dimensions another axis, or Rename() \"batch\" or \"out\" "
+                "before this operation, to a name with other rules"));
 }
 
 TEST(LayoutErrors, EveryOperationChecksItsUnion) {
@@ -110,14 +122,14 @@ TEST(LayoutErrors, EveryOperationChecksItsUnion) {
   const Case kCases[] = {
       {"gather",
        [](Graph& graph) {
-         return Gather(Input(graph, "t", kFloat32, {kHidden}),
-                       Input(graph, "i", kInt32, {kBatch}), "hidden");
+         return Gather(Input(graph, "t", kFloat32, {{"vocab", 4}, kHidden}),
+                       Input(graph, "i", kInt32, {kBatch}), "vocab");
        }},
       {"scatter_add",
        [](Graph& graph) {
-         return ScatterAdd(Input(graph, "u", kFloat32, {kBatch}),
-                           Input(graph, "i", kInt32, {kBatch}), "hidden",
-                           {kHidden});
+         return ScatterAdd(Input(graph, "u", kFloat32, {kBatch, kHidden}),
+                           Input(graph, "i", kInt32, {kBatch}), "vocab",
+                           {{"vocab", 4}, kHidden});
        }},
       {"broadcast",
        [](Graph& graph) {
@@ -173,19 +185,19 @@ TEST(LayoutErrors, EveryOperationChecksItsUnion) {
   }
 }
 
-TEST(LayoutErrors, ASumIsFineWhereItsOperandsAre) {
+TEST(LayoutErrors, SumOverAShardedDimensionIsLegal) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kHidden});
   const Tensor w = Input(graph, "w", kFloat32, {kHidden, kOut});
   const Tensor y = Einsum({x, w}, {kBatch, kOut});
-  // One operand brings each cut; "hidden" is in both and cut once.
+  // Each operand has one sharded dimension that the other lacks or shards
+  // alike.
   EXPECT_EQ(ErrorOf(graph, "data:2,model:4", "batch:data, hidden:model", y),
             "OK");
-  // Over an axis of size 1 nothing is cut, so nothing clashes.
+  // An axis of size 1 shards nothing, so no two dimensions conflict.
   EXPECT_EQ(ErrorOf(graph, "model:1", "batch:model, hidden:model", y), "OK");
 }
 
-// The same wrong program, told in the same words, whatever the mesh.
 TEST(LayoutErrors, TheFirstLineIsTheSameOnEveryMesh) {
   Graph graph;
   const Transformer model = BuildTransformer(graph);
@@ -205,7 +217,7 @@ TEST(LayoutErrors, TheFirstLineIsTheSameOnEveryMesh) {
   }
 }
 
-// A wrong graph is told before any layout is looked at.
+// The error of a graph is reported before its layout is read.
 TEST(LayoutErrors, AWrongProgramIsTheSameErrorUnderEveryLayout) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, {"hidden", 17}});
@@ -223,7 +235,7 @@ TEST(LayoutErrors, AWrongProgramIsTheSameErrorUnderEveryLayout) {
   }
 }
 
-TEST(LayoutErrors, ASectionThatClashesAloneIsFound) {
+TEST(LayoutErrors, TwoDimensionsOfOneSectionOnOneAxis) {
   Graph graph;
   const int line = __LINE__ + 1;
   const Tensor w =
@@ -236,7 +248,7 @@ TEST(LayoutErrors, ASectionThatClashesAloneIsFound) {
                    "operation are both sharded over mesh axis \"data\" (w, "
                    "layout_errors_test.cc:",
                    line + 1, ")"));
-  // Each section counts for itself.
+  // Two sections may use the same axis.
   EXPECT_EQ(ErrorOf(graph, "data:2",
                     "[parameters], hidden:data, [optimizer], out:data", y),
             "OK");
@@ -249,7 +261,7 @@ absl::StatusOr<LayoutBinding> Bind(const Graph& graph, absl::string_view mesh,
                     *LayoutRules::Parse(layout, "--layout"), strict);
 }
 
-TEST(LayoutErrors, RulesWithoutEffectAreToldAndDoNoHarm) {
+TEST(LayoutErrors, RulesWithoutEffectAreReportedAndHarmless) {
   Graph graph;
   const Transformer model = BuildTransformer(graph);
   const auto binding = Bind(graph, "data:2",
@@ -267,13 +279,13 @@ TEST(LayoutErrors, RulesWithoutEffectAreToldAndDoNoHarm) {
           "characters 40-54) has no effect: mesh \"data:2\" lacks it",
           "rule \"vocab:pod+model\" (--layout, rule 5 of 5, characters 57-71) "
           "has no effect: mesh \"data:2\" has no axis \"pod\", \"model\""));
-  // One rule set serves many meshes: what applies, applies.
+  // One rule set serves many meshes, so rules that apply have their effect.
   EXPECT_THAT(Lower(graph, *binding, {.fetches = {model.loss}}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("\"batch\" and \"d_ff\" of one operation")));
 }
 
-TEST(LayoutErrors, StrictLayoutsHaveNoRuleWithoutEffect) {
+TEST(LayoutErrors, StrictLayoutsRejectRulesWithoutEffect) {
   Graph graph;
   BuildTransformer(graph);
   EXPECT_THAT(
@@ -287,7 +299,7 @@ TEST(LayoutErrors, StrictLayoutsHaveNoRuleWithoutEffect) {
   EXPECT_OK(Bind(graph, "data:2", "batch:data", /*strict=*/true));
 }
 
-TEST(LayoutErrors, MisspeltNamesAreErrorsWithTheNameThatIsMeant) {
+TEST(LayoutErrors, MisspeltNamesAreErrorsWithASuggestion) {
   Graph graph;
   BuildTransformer(graph);
   EXPECT_THAT(Bind(graph, "data:2,model:2", "batch:data, d_fff:model"),
@@ -305,7 +317,7 @@ TEST(LayoutErrors, MisspeltNamesAreErrorsWithTheNameThatIsMeant) {
                                   "\"modle\"; did you mean \"model\"?\n")));
 }
 
-TEST(LayoutErrors, TargetsAreOfTheGraph) {
+TEST(LayoutErrors, TargetsOfAnotherGraphAreErrors) {
   Graph graph, other;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch});
   const Tensor foreign = Input(other, "x", kFloat32, {kBatch});

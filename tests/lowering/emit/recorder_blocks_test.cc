@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scans and rankings along a dimension that is cut: what they send, and when it
-// is less to send the dimension itself.
+// What a scan or a top_k along a sharded dimension sends, and when gathering
+// the dimension sends less.
 #include <string>
 
 #include "ops/elementwise.h"
@@ -53,12 +53,12 @@ mesh{x:4}
 %reduce_sum_1 : f32[batch:6] = all_reduce(%reduce_sum) sum over{x}
 output(%reduce_sum_1) reduce_sum
 )");
-  // A float for each of six lines from each of the three others.
+  // One float per row, six rows, from each of the three other ranks.
   EXPECT_THAT(CostsOf(graph, y, "x:4", "length:x"),
               HasSubstr("all_gather x 1x 72\n"));
 }
 
-TEST(RecorderBlocks, AScanOfAWholeDimensionSendsNothing) {
+TEST(RecorderBlocks, AScanOfAnUnshardedDimensionSendsNothing) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kLength});
   const Tensor y = ReduceSum(CumulativeSum(x, "length"), {kBatch, kLength});
@@ -67,7 +67,7 @@ TEST(RecorderBlocks, AScanOfAWholeDimensionSendsNothing) {
   EXPECT_THAT(text, Not(HasSubstr("reduce_blocks")));
 }
 
-TEST(RecorderBlocks, ADimensionOfOneForEachShardIsSentItself) {
+TEST(RecorderBlocks, ADimensionOfOneElementPerShardIsGathered) {
   Graph graph;
   const Dimension few{"length", 4};
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, few});
@@ -77,7 +77,7 @@ TEST(RecorderBlocks, ADimensionOfOneForEachShardIsSentItself) {
   EXPECT_THAT(text, Not(HasSubstr("reduce_blocks")));
 }
 
-TEST(RecorderBlocks, HalvesSendTheirTotalsAsFloats) {
+TEST(RecorderBlocks, TotalsOf16BitFloatsAreSentInF32) {
   Graph graph;
   const Tensor x = Input(graph, "x", kBFloat16, {kBatch, kLength});
   const Tensor y = CumulativeMax(x, "length", {.reverse = true});
@@ -90,14 +90,14 @@ TEST(RecorderBlocks, HalvesSendTheirTotalsAsFloats) {
 TEST(RecorderBlocks, BlocksAreTheFinestShardsOfTheProgram) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kLength});
-  // The optimizer, were there one, could cut it over both.
+  // The [optimizer] section may shard the dimension over both axes.
   EXPECT_THAT(Lowered(graph, CumulativeSum(x, "length"), "x:2,y:2",
                       "length:x [optimizer] length:x+y"),
               HasSubstr("f32[batch:6, length:4/x] = reduce_blocks(%x) sum "
                         "length\n"));
 }
 
-TEST(RecorderBlocks, ARankingSendsTheBestOfEachShard) {
+TEST(RecorderBlocks, TopKSendsTheGreatestOfEachShard) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kLength});
   const Tensor y = TopK(x, "length", {"k", 2}).indices;
@@ -112,12 +112,12 @@ mesh{x:4}
 %top_k_5 : i32[batch:6, k:2] = top_k(%top_k_3, %top_k_4) length
 output(%top_k_5) top_k
 )");
-  // Two places and two values for each of six lines from each of three.
+  // Two indices and two values per row, six rows, from each of three ranks.
   EXPECT_THAT(CostsOf(graph, y, "x:4", "length:x"),
               HasSubstr("all_gather x 2x 288\n"));
 }
 
-TEST(RecorderBlocks, ARankingOfMostSendsTheDimensionItself) {
+TEST(RecorderBlocks, TopKOfMostElementsGathersTheDimension) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kLength});
   const Tensor y = TopK(x, "length", {"k", 9}).indices;
@@ -125,7 +125,7 @@ TEST(RecorderBlocks, ARankingOfMostSendsTheDimensionItself) {
               HasSubstr("all_gather(%x) length over{x}"));
 }
 
-TEST(RecorderBlocks, TheValuesOfARankingAreLookedUpWhereTheyAre) {
+TEST(RecorderBlocks, ValuesOfATopKAreLookedUpInTheShards) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kLength});
   const Tensor y = TopK(x, "length", {"k", 2}).values;
@@ -134,7 +134,7 @@ TEST(RecorderBlocks, TheValuesOfARankingAreLookedUpWhereTheyAre) {
   EXPECT_THAT(costs, HasSubstr("all_gather x 2x 288\n"));
 }
 
-TEST(RecorderBlocks, ALongerBatchMayBeCutBeside) {
+TEST(RecorderBlocks, TheBatchMayBeShardedOverAnotherAxis) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kLength, kBatch});
   const std::string text = Lowered(graph, TopK(x, "length", {"k", 1}).indices,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A second name that no rule names leaves no trace in a program; one that has a
-// rule is a dimension of its own.
+// A second name without a rule does not occur in a program; one with a rule is
+// a dimension of its own.
 #include "lowering/emit/second_names.h"
 
 #include <string>
@@ -40,7 +40,7 @@ using ::testing::UnorderedElementsAre;
 const Dimension kBatch{"batch", 6}, kLength{"length", 7}, kIn{"in", 4},
     kOut{"out", 5};
 
-// Most of what an operation can ask of an emitter, on [batch, length, in].
+// Uses most methods of an emitter, on [batch, length, in].
 struct Net {
   Graph graph;
   Tensor loss, step;
@@ -91,7 +91,7 @@ std::vector<std::string> Instructions(const Program& program) {
   return list;
 }
 
-TEST(SecondNames, WithoutARuleProgramsAreThoseWithoutThem) {
+TEST(SecondNames, WithoutARuleLeaveNoTrace) {
   const Net with(true), without(false);
   ASSERT_OK(with.graph.status());
   for (const char* layout :
@@ -101,7 +101,7 @@ TEST(SecondNames, WithoutARuleProgramsAreThoseWithoutThem) {
     ASSERT_OK(program) << layout;
     ASSERT_OK(plain) << layout;
     std::vector<std::string> names = Instructions(*program);
-    // The table is what the user calls it, where it rests.
+    // A variable keeps the user's names, so reading and writing it may rename.
     std::vector<std::string> kept;
     for (std::string& line : names) {
       const bool view = absl::StartsWith(line, "reshape");
@@ -115,13 +115,13 @@ TEST(SecondNames, WithoutARuleProgramsAreThoseWithoutThem) {
 
 TEST(SecondNames, WithARuleAreDimensionsOfTheirOwn) {
   const Net net(true);
-  const auto whole = net.Lowered("length:b, inner:replicated");
-  EXPECT_THAT(PrintProgram(*whole), HasSubstr("inner:7"));
-  EXPECT_THAT(PrintProgram(*whole), HasSubstr("length:7/b"));
-  EXPECT_THAT(Costs(whole), HasSubstr("all_gather b"));
+  const auto replicated = net.Lowered("length:b, inner:replicated");
+  EXPECT_THAT(PrintProgram(*replicated), HasSubstr("inner:7"));
+  EXPECT_THAT(PrintProgram(*replicated), HasSubstr("length:7/b"));
+  EXPECT_THAT(Costs(replicated), HasSubstr("all_gather b"));
   EXPECT_THAT(Costs(net.Lowered("length:b, inner:a")),
               HasSubstr("all_gather a"));
-  // As cut as the first, with a rule that says so.
+  // Sharded like the first name, by a rule of its own.
   EXPECT_EQ(Costs(net.Lowered("length:b, inner:b")),
             Costs(net.Lowered("length:b")));
 }
@@ -133,7 +133,7 @@ absl::flat_hash_map<std::string, std::string> BoundNames(
       ->first_names;
 }
 
-TEST(SecondNames, OfSecondNamesLeadToTheFirstThatHasARule) {
+TEST(SecondNames, OfSecondNamesResolveToTheNearestWithARule) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kLength});
   SecondName(SecondName(x, "length", "inner"), "inner", "innermost");
@@ -146,7 +146,7 @@ TEST(SecondNames, OfSecondNamesLeadToTheFirstThatHasARule) {
               UnorderedElementsAre(Pair("innermost", "inner")));
   EXPECT_THAT(BoundNames(graph, "innermost:b"),
               UnorderedElementsAre(Pair("inner", "length")));
-  // A rule for another mesh is none.
+  // A rule over an axis that the mesh lacks has no effect.
   EXPECT_THAT(BoundNames(graph, "innermost:columns"),
               UnorderedElementsAre(Pair("inner", "length"),
                                    Pair("innermost", "length")));
@@ -154,7 +154,7 @@ TEST(SecondNames, OfSecondNamesLeadToTheFirstThatHasARule) {
               UnorderedElementsAre(Pair("innermost", "inner")));
 }
 
-TEST(SecondNames, ThatLeadInACircleEnd) {
+TEST(SecondNames, ThatFormACycleAreResolved) {
   Graph graph;
   SecondName(Input(graph, "x", kFloat32, {kLength}), "length", "inner");
   SecondName(Input(graph, "y", kFloat32, {{"inner", 7}}), "inner", "length");
@@ -162,14 +162,14 @@ TEST(SecondNames, ThatLeadInACircleEnd) {
               UnorderedElementsAre(Pair("inner", "length")));
 }
 
-TEST(SecondNames, ThatMeetTheFirstAreDimensionsOfTheirOwn) {
+TEST(SecondNames, TogetherWithTheFirstAreDimensionsOfTheirOwn) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kLength});
   const Tensor y = SecondName(x, "length", "inner");
   EXPECT_THAT(SecondNamesOf(graph), Not(IsEmpty()));
   const Tensor products = Einsum({x, y}, {kLength, {"inner", 7}});
   EXPECT_THAT(SecondNamesOf(graph), IsEmpty());
-  // In an order of rules that would otherwise be illegal: as under Rename.
+  // The rule of the first name does not apply to the second, as after a Rename.
   EXPECT_OK(LowerText(graph, "a:2,b:3", "length:a", {.fetches = {products}}));
   EXPECT_EQ(Costs(LowerText(graph, "a:2,b:3", "length:a",
                             {.fetches = {products}, .fetch_shards = true})),
@@ -184,7 +184,7 @@ TEST(SecondNames, ThatMeetTheFirstAreDimensionsOfTheirOwn) {
 }
 
 // As many as a model has layers that name their own dimensions.
-TEST(SecondNames, OfAnyNumberAreKnown) {
+TEST(SecondNames, ManyInOneGraph) {
   Graph graph;
   const int count = 150;
   std::vector<Tensor> products;
@@ -203,7 +203,7 @@ TEST(SecondNames, OfAnyNumberAreKnown) {
   EXPECT_EQ(BoundNames(graph, "inner_149:a, length_7:b").size(), count - 2);
 }
 
-TEST(SecondNames, AreKeptWhereAProgramEnds) {
+TEST(SecondNames, AreKeptByInputsOutputsAndVariables) {
   Graph graph;
   const Dimension inner{"inner", 7};
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, inner});
@@ -239,7 +239,7 @@ TEST(SecondNames, AreKeptWhereAProgramEnds) {
 }
 
 // A gather of a second name has the rule of the first, in the text too.
-TEST(SecondNames, GoByTheRuleOfTheFirstWhateverTheirSize) {
+TEST(SecondNames, HaveTheRuleOfTheFirstAtAnySize) {
   for (const int64_t size : {7, 1}) {
     Graph graph;
     const Tensor x = Input(graph, "x", kFloat32, {kBatch, {"length", size}});
@@ -257,9 +257,9 @@ TEST(SecondNames, GoByTheRuleOfTheFirstWhateverTheirSize) {
   }
 }
 
-// What users have always written: no layout of theirs knows the second names
-// of the layers.
-TEST(SecondNames, OfATransformerAreInNoProgramOfAnOlderLayout) {
+// Layouts without rules for the second names of layers give programs without
+// them.
+TEST(SecondNames, OfATransformerNeedARule) {
   for (const std::string& preset : LayoutRules::PresetNames()) {
     Graph graph;
     const Transformer model = BuildTransformer(graph);
@@ -282,7 +282,7 @@ TEST(SecondNames, OfATransformerAreInNoProgramOfAnOlderLayout) {
       continue;
     }
     EXPECT_FALSE(named) << preset;
-    // The memory of attention and its gradient, of each layer.
+    // In each of two layers, the memory of attention and its gradient.
     EXPECT_EQ(renames, 4) << preset;
   }
 }

@@ -33,6 +33,7 @@ struct AttentionParts {
   double scale = 1;  // of the scores, if they have a bias
   DType dtype = kBFloat16;
   int64_t batch = 2, heads = 3, length = 40, memory = 40, d = 8;
+  int64_t d_v = 0;  // of values with a dimension of their own; 0: `d`
 };
 
 // Like nn::DotProductAttention, with `added` to the scores.
@@ -62,8 +63,9 @@ inline Targets BuildAttention(Graph& graph, const AttentionParts& parts) {
   const Dimension batch{"batch", parts.batch}, heads{"heads", parts.heads},
       length{"length", parts.length}, memory{"memory", parts.memory},
       d{"d", parts.d};
-  const auto input = [&](const char* name, Dimension rows) {
-    return Cast(Input(graph, name, kFloat32, {batch, rows, heads, d}),
+  const Dimension d_v = parts.d_v == 0 ? d : Dimension{"d_v", parts.d_v};
+  const auto input = [&](const char* name, Dimension rows, Dimension last) {
+    return Cast(Input(graph, name, kFloat32, {batch, rows, heads, last}),
                 parts.dtype);
   };
   const auto shape_of = [&](const std::string& letters) {
@@ -76,8 +78,8 @@ inline Targets BuildAttention(Graph& graph, const AttentionParts& parts) {
     }
     return Shape(std::move(dims));
   };
-  const Tensor q = input("q", length), k = input("k", memory),
-               v = input("v", memory);
+  const Tensor q = input("q", length, d), k = input("k", memory, d),
+               v = input("v", memory, d_v);
   Tensor mask, added;
   if (parts.computes_mask) {
     mask = Greater(Input(graph, "mask", kFloat32, shape_of(parts.mask)), 0.5);
@@ -94,6 +96,7 @@ inline Targets BuildAttention(Graph& graph, const AttentionParts& parts) {
                                                  {.length = length,
                                                   .memory_length = memory,
                                                   .d_kv = d,
+                                                  .d_v = d_v,
                                                   .causal = parts.causal,
                                                   .dropout = parts.dropout,
                                                   .mask = mask});

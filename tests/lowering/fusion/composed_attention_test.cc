@@ -56,6 +56,17 @@ TEST(FindComposedAttention, ReportsUnsupportedDTypesAndSizes) {
             "its lengths are 1 and 40, and fused kernels take those above 1\n");
 }
 
+TEST(FindComposedAttention, ReportsValuesOfAnotherWidth) {
+  EXPECT_EQ(Of({.d_v = 8}), "fused\n");
+  EXPECT_EQ(Of({.gradient = false, .d_v = 8}), "fused\n");
+  for (bool gradient : {false, true}) {
+    EXPECT_EQ(Of({.gradient = gradient, .d_v = 16}),
+              "its values are not as wide as its keys: d_v is 16, d is 8\n");
+  }
+  EXPECT_EQ(Of({.d_v = 8}, "data:2,model:2", "d_v:model"),
+            "the layout shards d_v over model\n");
+}
+
 TEST(FindComposedAttention, ReportsShardedDimensions) {
   const std::string mesh = "data:2,model:2";
   EXPECT_EQ(Of({}, mesh, "batch:data,heads:model"), "fused\n");

@@ -309,5 +309,132 @@ output(%r) r
 )");
 }
 
+TEST(DelayAllReduces, ATermThatOccursTwiceIsAddedFirst) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%p : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%p.sum : f32[b:8, o:4] = reshard(%p)
+%w : f32[h:16/model, o:4] = input w
+%q : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%q.sum : f32[b:8, o:4] = reshard(%q)
+%1 : f32[b:8, o:4] = map(%p.sum, %q.sum) add
+%2 : f32[b:8, o:4] = map(%1, %p.sum) add
+output(%2) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%p : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%w : f32[h:16/model, o:4] = input w
+%q : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%1_1 : f32[b:8, o:4] unreduced{model} = map(%p, %q) add
+%2_1 : f32[b:8, o:4] unreduced{model} = map(%1_1, %p) add
+%2 : f32[b:8, o:4] = reshard(%2_1)
+output(%2) s
+)");
+}
+
+TEST(DelayAllReduces, UsesThatMeetInLinearInstructionsAreReducedOnce) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%p : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%p.sum : f32[b:8, o:4] = reshard(%p)
+%w : f32[h:16/model, o:4] = input w
+%q : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%q.sum : f32[b:8, o:4] = reshard(%q)
+%neg : f32[b:8, o:4] = map(%p.sum) neg
+%1 : f32[b:8, o:4] = map(%q.sum, %p.sum) sub
+%2 : f32[b:8, o:4] = map(%1) [literal.f32(2); mul($0, $1)]
+%3 : f32[b:8, o:4] = map(%2, %neg) sub
+output(%3) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%p : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%w : f32[h:16/model, o:4] = input w
+%q : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%neg_1 : f32[b:8, o:4] unreduced{model} = map(%p) neg
+%1_1 : f32[b:8, o:4] unreduced{model} = map(%q, %p) sub
+%2_1 : f32[b:8, o:4] unreduced{model} = map(%1_1) [literal.f32(2); mul($0, $1)]
+%3_1 : f32[b:8, o:4] unreduced{model} = map(%2_1, %neg_1) sub
+%3 : f32[b:8, o:4] = reshard(%3_1)
+output(%3) s
+)");
+}
+
+TEST(DelayAllReduces, ReducedTermsOfAChainAreAddedLast) {
+  EXPECT_EQ(AfterPass("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%p : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%p.sum : f32[b:8, o:4] = reshard(%p)
+%w : f32[h:16/model, o:4] = input w
+%q : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%q.sum : f32[b:8, o:4] = reshard(%q)
+%r : f32[b:8, o:4] = input r
+%1 : f32[b:8, o:4] = map(%r, %p.sum) sub
+%2 : f32[b:8, o:4] = map(%1, %q.sum) add
+%3 : f32[b:8, o:4] = map(%2, %p.sum) sub
+output(%3) s
+)"),
+            R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%p : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%w : f32[h:16/model, o:4] = input w
+%q : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%r : f32[b:8, o:4] = input r
+%3_1_1 : f32[b:8, o:4] unreduced{model} = map(%p, %q) sub
+%3_2_1 : f32[b:8, o:4] unreduced{model} = map(%3_1_1, %p) add
+%3_2 : f32[b:8, o:4] = reshard(%3_2_1)
+%3 : f32[b:8, o:4] = map(%r, %3_2) sub
+output(%3) s
+)");
+}
+
+// "p" is needed reduced, so the sum of "p" and "q" is computed from reduced
+// values.
+TEST(DelayAllReduces, AUseThatIsNotLinearKeepsTheReduction) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%p : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%p.sum : f32[b:8, o:4] = reshard(%p)
+%w : f32[h:16/model, o:4] = input w
+%q : f32[b:8, o:4] unreduced{model} = einsum(%x, %w) sum{h}
+%q.sum : f32[b:8, o:4] = reshard(%q)
+%1 : f32[b:8, o:4] = map(%p.sum, %q.sum) add
+%2 : f32[b:8, o:4] = map(%1, %p.sum) add
+%3 : f32[b:8, o:4] = map(%p.sum) relu
+output(%2) s
+output(%3) t
+)");
+}
+
+// Each result alone would be reduced: two reductions for one.
+TEST(DelayAllReduces, UsesThatDoNotMeetKeepTheReduction) {
+  ExpectUnchanged("delay_all_reduces", R"(
+mesh{data:2, model:2}
+%x : f32[b:8, h:16/model] = input x
+%v : f32[h:16/model, o:4] = input v
+%p : f32[b:8, o:4] unreduced{model} = einsum(%x, %v) sum{h}
+%p.sum : f32[b:8, o:4] = reshard(%p)
+%1 : f32[b:8, o:4] = map(%p.sum) neg
+%2 : f32[b:8, o:4] = map(%p.sum) [literal.f32(2); mul($0, $1)]
+output(%1) s
+output(%2) t
+)");
+}
+
 }  // namespace
 }  // namespace mtf::testing

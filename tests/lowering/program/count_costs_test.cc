@@ -13,6 +13,7 @@
 #include "ops/variable.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/pass_test.h"
+#include "tests/program_text.h"
 
 namespace mtf::testing {
 namespace {
@@ -49,7 +50,27 @@ TEST(CountCosts, EveryCollectiveIsTracedToTheUsersLine) {
   EXPECT_EQ(costs[0].site.line, line);
 }
 
-TEST(CountCosts, NothingIsSentWhereNothingIsCut) {
+// The order of the axes in a dimension is the order of its shards. The ranks of
+// a group are the same in every order.
+TEST(CountCosts, AGroupOfAxesHasOneName) {
+  const auto program = ParseText(R"(
+mesh{a:2, b:2}
+%x : f32[i:8/b+a] = input x
+%y : f32[i:8/a+b] = input y
+%x.all : f32[i:8] = all_gather(%x) i over{b, a}
+%y.all : f32[i:8] = all_gather(%y) i over{a, b}
+output(%x.all) x
+output(%y.all) y
+)");
+  ASSERT_OK(program);
+  const std::vector<CollectiveCost> costs = ListCollectives(*program);
+  ASSERT_EQ(costs.size(), 2u);
+  for (const CollectiveCost& cost : costs) {
+    EXPECT_EQ(program->mesh.AxisNames(cost.axes), "a+b");
+  }
+}
+
+TEST(CountCosts, WithoutShardingNothingIsSent) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kHidden});
   for (const char* mesh : {"", "rows:1", "rows:2"}) {

@@ -44,7 +44,7 @@ TEST(IsLinear, ADivisorThatIsZeroInItsDTypeIsNot) {
   EXPECT_TRUE(IsLinearWith(F::kDivide, kBFloat16, {Literal(1e-9, kBFloat16)}));
 }
 
-TEST(IsLinear, AFactorMadeOfConstantsCountsAsItComesOut) {
+TEST(IsLinear, AFactorComputedFromConstantsIsRounded) {
   const MapStep half = Literal(40000, kFloat16);
   EXPECT_FALSE(IsLinearWith(F::kMultiply, kFloat16,
                             {half, {F::kAdd, kFloat16, {1, 1}, 0, ""}}));

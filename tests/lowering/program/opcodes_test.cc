@@ -44,6 +44,12 @@ TEST(Opcodes, FactsAgreeWithEachOther) {
     if (info.reduces_axes) {
       EXPECT_FALSE(info.preserves_value) << info.name;
     }
+    if (info.before_step) {
+      EXPECT_TRUE(IsSource(info.opcode)) << info.name;
+    }
+    if (info.any_shard) {
+      EXPECT_TRUE(IsSource(info.opcode)) << info.name;
+    }
     if (info.only_moves) {
       EXPECT_EQ(info.operands.most, 1u) << info.name;
     }
@@ -70,6 +76,16 @@ TEST(Instruction, HasTheAttributesOfItsOpcode) {
         << OpcodeName(instruction.opcode);
   }
   EXPECT_TRUE(Instruction().HasItsAttributes());
+}
+
+TEST(Instruction, AnyShardOfAMapWithoutOperandsCanBeProduced) {
+  Instruction map;
+  EXPECT_TRUE(CanProduceAnyShard(map));
+  map.operands = {0};
+  EXPECT_FALSE(CanProduceAnyShard(map));
+  EXPECT_TRUE(CanProduceAnyShard(Instruction(Opcode::kInput)));
+  // A variable is stored in its layout.
+  EXPECT_FALSE(CanProduceAnyShard(Instruction(Opcode::kReadVariable)));
 }
 
 TEST(Instruction, AttributesOfAnotherOpcodeFailACheck) {

@@ -105,7 +105,7 @@ std::vector<ParseError> ParseErrors() {
        "line 3, column 15: %a is defined twice at \"= input b\""},
       {"ValueUndefined", mesh + "%y : f32[b:8] = map(%a) relu\n",
        "line 2, column 22: no value %a is defined above at \"a) relu\""},
-      {"ValueMadeLater",
+      {"ValueDefinedLater",
        mesh + "%y : f32[b:8] = map(%a) relu\n%a : f32[b:8] = input a\n",
        "line 2, column 22: no value %a is defined above at \"a) relu\""},
       {"ValueReadsItself", mesh + "%y : f32[b:8] = map(%y) relu\n",
@@ -125,7 +125,7 @@ std::vector<ParseError> ParseErrors() {
        "line 3, column 1: a result is missing at \"map(%a) relu\""},
       {"TwoResults",
        value + "%y : f32[b:8/x, c:4], %z : f32[b:8/x, c:4] = map(%a) relu\n",
-       "line 3, column 53: map gives 1 result, not 2 at \" relu\""},
+       "line 3, column 53: map has 1 result, not 2 at \" relu\""},
       {"OutputWithAResult", value + "%y : f32[b:8/x, c:4] = output(%a) y\n",
        "line 3, column 24: output has no result at \"output(%a) y\""},
       {"OutputWithoutAName", value + "output(%a)\n",
@@ -158,7 +158,7 @@ std::vector<ParseError> ParseErrors() {
       {"MapStepWrongArity",
        value + "%y : f32[b:8/x, c:4] = map(%a) [add($0)]\n",
        "line 3, column 39: add takes 2 arguments, not 1 at \")]\""},
-      {"MapStepOfTheFuture",
+      {"MapStepReadsALaterStep",
        value + "%y : f32[b:8/x, c:4] = map(%a) [add($0, $1)]\n",
        "line 3, column 42: there is no $1 yet: 1 operand and 0 earlier steps "
        "at "
@@ -273,7 +273,7 @@ TEST(ProgramText, WrongOriginsAreErrors) {
       HasSubstr("no such section of a layout"));
 }
 
-// Causes are held against the mesh, the dimensions and the rules.
+// Causes must name axes, dimensions and rules of the program.
 TEST(ProgramText, WrongCausesAreErrors) {
   const std::string program = R"(mesh{data:2, model:2}
 rule b:data from "a"

@@ -46,7 +46,7 @@ output(%b.shard) b
 )");
 }
 
-// Users may call a tensor what they like; what is no plain name is in quotes.
+// A tensor may have any name; names with other characters are quoted.
 TEST(ProgramText, AnyNameReadsBack) {
   ExpectReadsBack(R"(
 mesh{data:2}
@@ -57,7 +57,7 @@ output(%"\303\251") "(a,\040b)\040:\040c"
 )");
 }
 
-// What explains a program without its graph.
+// The text of a program that is explained without its graph.
 TEST(ProgramText, RulesCausesAndOriginsReadBack) {
   const std::string text = R"(
 mesh{data:2, model:2}
@@ -237,7 +237,7 @@ TEST(ProgramText, LinesAreUnder120Columns) {
   EXPECT_EQ(PrintProgram(*parsed), printed);
 }
 
-TEST(ProgramText, GrainsThatNoValueShowsAreSaid) {
+TEST(ProgramText, GrainsThatNoValueShowsArePrinted) {
   const std::string text = R"(
 mesh{data:2, model:4}
 grains{b:model, h:data+model}

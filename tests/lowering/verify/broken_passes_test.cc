@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What no text can say: programs that a pass has broken.
+// Invalid programs that no text can express: only a pass can build them.
 #include <string>
 #include <utility>
 
@@ -33,12 +33,12 @@ output(%g) g
   Instruction& At(int i) { return program_.instructions[i]; }
 
   void ExpectBroken(int bad, const std::string& message) {
-    int place = -2;
-    const absl::Status status = VerifyProgram(program_, &place);
+    int found = -2;
+    const absl::Status status = VerifyProgram(program_, &found);
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
     const std::string text(status.message());
     EXPECT_EQ(text.substr(0, text.find('\n')), message);
-    EXPECT_EQ(place, bad);
+    EXPECT_EQ(found, bad);
   }
 
   static constexpr int kInput = 0, kRead = 1, kMask = 2, kReduce = 3,
@@ -46,17 +46,17 @@ output(%g) g
   Program program_;
 };
 
-TEST_F(VerifyProgramTest, AnOperandIsMadeBeforeItIsRead) {
+TEST_F(VerifyProgramTest, AnOperandIsDefinedBeforeItIsRead) {
   std::swap(At(kMask), At(kReduce));
   ExpectBroken(kMask, "an operand is read before it is defined");
 }
 
-TEST_F(VerifyProgramTest, AValueIsMadeOnce) {
+TEST_F(VerifyProgramTest, AValueIsDefinedOnce) {
   At(kAllGather).results = {At(kMask).results[0]};
   ExpectBroken(kAllGather, "a value is defined twice");
 }
 
-TEST_F(VerifyProgramTest, AValueIsOneOfTheProgram) {
+TEST_F(VerifyProgramTest, AnOperandExists) {
   At(kMask).operands = {99};
   ExpectBroken(-1, "an instruction refers to a value that does not exist");
   At(kMask).operands = {-1};
@@ -68,7 +68,7 @@ TEST_F(VerifyProgramTest, NamesAreUnique) {
   ExpectBroken(kMask, "the name of a result is taken");
 }
 
-TEST_F(VerifyProgramTest, AnInstructionHasItsOperands) {
+TEST_F(VerifyProgramTest, AnInstructionHasItsNumberOfOperands) {
   At(kMask).operands.clear();
   ExpectBroken(kMask, "mask takes 1 operand, not 0");
 }
@@ -83,14 +83,14 @@ TEST_F(VerifyProgramTest, OnlyCollectivesHaveSeveralResults) {
   ExpectBroken(kInput, "there is more than one result");
 }
 
-TEST_F(VerifyProgramTest, AnOutputGivesNothing) {
+TEST_F(VerifyProgramTest, AnOutputHasNoResult) {
   At(kOutput).results = {program_.AddValue("o", kFloat32, {}, {})};
   ExpectBroken(kOutput, "output has no result");
 }
 
-TEST_F(VerifyProgramTest, ACollectiveGivesOneResultPerOperand) {
+TEST_F(VerifyProgramTest, ACollectiveHasOneResultPerOperand) {
   At(kAllReduce).operands.push_back(At(kReduce).results[0]);
-  ExpectBroken(kAllReduce, "a collective gives one result per operand");
+  ExpectBroken(kAllReduce, "a collective has one result per operand");
 }
 
 TEST_F(VerifyProgramTest, ALayoutHasOneEntryPerDimension) {
@@ -98,7 +98,7 @@ TEST_F(VerifyProgramTest, ALayoutHasOneEntryPerDimension) {
   ExpectBroken(kMask, "the layout of the result is not legal");
 }
 
-TEST_F(VerifyProgramTest, WhatIsReducedHasNoKindOfReduction) {
+TEST_F(VerifyProgramTest, AReducedValueHasNoReduction) {
   program_.values[At(kMask).results[0]].layout.reduction = ReduceKind::kMax;
   ExpectBroken(kMask, "the layout of the result is not legal");
 }
@@ -108,25 +108,27 @@ TEST_F(VerifyProgramTest, AnIterationHasOneEntryPerDimension) {
   ExpectBroken(kReduce, "the layout of the iteration is not legal");
 }
 
-TEST_F(VerifyProgramTest, AMaskIsOfDimensionsThatExist) {
+TEST_F(VerifyProgramTest, AMaskNamesDimensionsOfItsOperand) {
   At(kMask).Get<MaskAttributes>().dims = {2};
-  ExpectBroken(kMask, "a mask of a dimension that does not exist");
+  ExpectBroken(kMask, "the mask names a dimension that the operand lacks");
 }
 
-TEST_F(VerifyProgramTest, ACollectiveIsOfADimensionThatExists) {
+TEST_F(VerifyProgramTest, ACollectiveNamesADimensionOfItsOperand) {
   At(kAllGather).Get<CollectiveAttributes>().dim = 1;
-  ExpectBroken(kAllGather, "a collective of a dimension that does not exist");
+  ExpectBroken(kAllGather,
+               "the collective names a dimension that the operand lacks");
 }
 
-TEST_F(VerifyProgramTest, ACollectiveIsOverAxes) {
+TEST_F(VerifyProgramTest, ACollectiveNamesAnAxis) {
   At(kAllGather).Get<CollectiveAttributes>().axes = {};
-  ExpectBroken(kAllGather, "a collective over no axis");
+  ExpectBroken(kAllGather, "the collective names no axis");
 }
 
-TEST_F(VerifyProgramTest, ACollectiveIsOverAxesOfTheMesh) {
+TEST_F(VerifyProgramTest, ACollectiveNamesAxesOfTheMeshOnce) {
   At(kAllReduce).Get<CollectiveAttributes>().axes = {5};
-  ExpectBroken(kAllReduce,
-               "a collective over an axis twice, or over none of the mesh");
+  ExpectBroken(
+      kAllReduce,
+      "the collective names an axis twice, or one that the mesh lacks");
 }
 
 TEST_F(VerifyProgramTest, AVariableIsListed) {
@@ -155,19 +157,20 @@ TEST_F(VerifyProgramTest, TheErrorShowsTheInstructionAndTheUsersLine) {
   At(kMask).Get<MaskAttributes>().dims = {2};
   EXPECT_THAT(VerifyProgram(program_),
               StatusIs(absl::StatusCode::kInternal,
-                       "a mask of a dimension that does not exist\n"
+                       "the mask names a dimension that the operand lacks\n"
                        "  in       %m : f32[b:8/x, c:4/y] = mask(%a) ? fill "
                        "0\n"
                        "  made at  layer_0/mask (model.cc:12)"));
 }
 
 TEST_F(VerifyProgramTest, APassThatBreaksAProgramIsNamed) {
-  // Lower verifies behind every pass; RunPass does so behind one.
+  // RunPass verifies after its pass, as Lower does after every pass.
   EXPECT_THAT(RunPass("fuse_maps", program_), IsOk());
   At(kMask).Get<MaskAttributes>().dims = {2};
-  EXPECT_THAT(RunPass("fuse_maps", program_),
-              StatusIs(absl::StatusCode::kInternal,
-                       HasSubstr("a mask of a dimension that does not exist")));
+  EXPECT_THAT(
+      RunPass("fuse_maps", program_),
+      StatusIs(absl::StatusCode::kInternal,
+               HasSubstr("the mask names a dimension that the operand lacks")));
   EXPECT_THAT(RunPass("fuse_map", program_),
               StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("did you mean \"fuse_maps\"?\n  passes   ")));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a text says of its memory as a whole: the arena, the commit, and that
-// every value has a place. Places that meet are in verify_places_test.cc.
+// Errors of the arena size, the commit and missing buffers in a text. Buffers
+// that overlap are in verify_buffers_test.cc.
 #include <ostream>
 #include <string>
 #include <vector>
@@ -28,7 +28,7 @@ std::vector<WrongBuffers> WrongTexts() {
        "a\n",
        "line 3, column 1: %a is at @0, and takes 40 elements of 4 bytes there, "
        "which do not fit into an arena of 64 bytes"},
-      {"AValueBeginsInTheArena",
+      {"AnOffsetIsWithinTheArena",
        "mesh{x:2}\nbuffers{arena:64, commit:1}\n%a : f32[b:8/x=4] @128 = input "
        "a\n",
        "line 3, column 1: %a is at @128, and takes 4 elements of 4 bytes "
@@ -52,7 +52,7 @@ std::vector<WrongBuffers> WrongTexts() {
        "n\n",
        "line 2, column 26: the commit is 2, but no variable changes in place: "
        "it is 1, the number of instructions"},
-      {"TheCommitIsWhereTheFirstVariableChanges",
+      {"TheCommitIsTheFirstChangeOfAVariable",
        "mesh{x:2}\nbuffers{arena:0, commit:2}\n%w : f32[c:8] @w = "
        "read_variable w\n%v : f32[c:8] @w = map(%w) relu\n%n : f32[c:8] = "
        "write_variable(%v) w\n",
@@ -64,7 +64,7 @@ std::vector<WrongBuffers> WrongTexts() {
        "n\n",
        "line 2, column 26: the commit is 0, but no variable changes in place: "
        "it is 1, the number of instructions"},
-      {"WhatCanFailStandsBeforeTheCommit",
+      {"NoInstructionAfterTheCommitCanFail",
        "mesh{}\nbuffers{arena:192, commit:3}\n%i : i32[k:3] @0 = input i\n"
        "%t : f32[v:5, d:2] @64 = input t\n%w : f32[c:8] @w = read_variable w\n"
        "%v : f32[c:8] @w = map(%w) relu\n%g : f32[k:3, d:2] @128 = gather(%t, "
@@ -77,20 +77,20 @@ std::vector<WrongBuffers> WrongTexts() {
        "line 2, column 15: the arena has 128 bytes, but its last buffer ends "
        "at "
        "64, in units of 64 bytes"},
-      {"TheLastPlaceIsWhole",
+      {"TheLastBufferIsAWholeUnit",
        "mesh{x:2}\nbuffers{arena:16, commit:1}\n%n : f32[b:8/x=4] @0 = input "
        "n\n",
        "line 2, column 15: the arena has 16 bytes, but its last buffer ends at "
        "64, in units of 64 bytes"},
-      {"AnArenaHoldsSomething", "mesh{}\nbuffers{arena:64, commit:0}\n",
+      {"AnArenaWithoutBuffersIsEmpty", "mesh{}\nbuffers{arena:64, commit:0}\n",
        "line 2, column 15: the arena has 64 bytes, but its last buffer ends at "
        "0, in units of 64 bytes"},
-      {"EveryValueHasAPlace",
+      {"EveryValueHasABuffer",
        "mesh{x:2}\nbuffers{arena:64, commit:1}\n%n : f32[b:8/x=4] = input n\n",
        "line 3, column 1: %n has no buffer, but every value of a program with "
        "planned buffers has one: \"@\" and an offset, or the name of its "
        "variable"},
-      {"AViewHasNoPlaceOfItsOwn",
+      {"AViewHasNoBufferOfItsOwn",
        "mesh{}\nbuffers{arena:64, commit:2}\n%n : f32[b:8] @0 = input n\n"
        "%r : f32[k:8] @0 = reshape(%n)\n",
        "line 4, column 1: %r has a buffer, but shares that of its operand"},

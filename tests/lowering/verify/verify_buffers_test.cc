@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where values may live in memory.
+// Buffers that overlap values still needed, or lie outside of their storage.
 #include "lowering/verify/verify_buffers.h"
 
 #include <ostream>
@@ -23,23 +23,23 @@ namespace {
 
 using Storage = BufferPlan::Storage;
 
-struct WrongPlace {
+struct WrongOffset {
   const char* name;
   std::string text;
   int line;
   std::string message;
-  friend std::ostream& operator<<(std::ostream& out, const WrongPlace& wrong) {
+  friend std::ostream& operator<<(std::ostream& out, const WrongOffset& wrong) {
     return out << wrong.name;
   }
 };
 
-std::vector<WrongPlace> WrongPlaces() {
+std::vector<WrongOffset> WrongOffsets() {
   const std::string begin = "mesh{x:2}\nbuffers{arena:192, commit:1}\n";
   const std::string a = begin + "%a : f32[c:8] @0 = input a\n";
   const std::string w = begin + "%w : f32[c:8] @w = read_variable w\n";
   const std::string written = "%n : f32[c:8] = write_variable(%v) w\n";
   return {
-      {"BehindTheArena", a + "%b : f32[c:8] @192 = map(%a) relu\n", 4,
+      {"BeyondTheArena", a + "%b : f32[c:8] @192 = map(%a) relu\n", 4,
        "%b is at @192, and takes 8 elements of 4 bytes there, which do not fit "
        "into an arena of 192 bytes"},
       {"NotAligned", a + "%b : f32[c:8] @68 = map(%a) relu\n", 4,
@@ -53,17 +53,17 @@ std::vector<WrongPlace> WrongPlaces() {
                "%a : f32[c:8] @0 = input a\n"
                "%b : f32[c:8] @64 = map(%z, %a) add\n",
        3, "%z is written where %a is still needed"},
-      {"OverWhatIsReadLater",
+      {"OverAValueThatIsReadLater",
        a + "%b : f32[c:8] @0 = map(%a) relu\n%s : f32[c:8] @64 = map(%a, %b) "
            "add\n",
        4, "%b is written where %a is still needed"},
-      {"OverPartOfAnOperand",
+      {"OverOneEndOfAnOperand",
        begin + "%a : f32[c:32] @0 = input a\n"
                "%b : f32[c:32] @64 = map(%a) relu\n",
        4, "%b is written where %a is still needed"},
       {"OverABroadcastOperand", a + "%b : f32[c:8, d:2] @0 = map(%a) relu\n", 4,
        "%b is written where %a is still needed"},
-      {"OverWhatAViewReads",
+      {"OverTheOperandOfAView",
        a + "%v : f32[d:2, e:4] = reshape(%a)\n"
            "%b : f32[c:8] @0 = random uniform stream 1\n"
            "%u : f32[d:2, e:4] @64 = map(%v) relu\n",
@@ -74,7 +74,7 @@ std::vector<WrongPlace> WrongPlaces() {
            "%b : f32[c:2, d:2] @64 = input b\n"
            "%p : f32[b:8, d:2] @0 = einsum(%a, %b) sum{c} by{m 8 n 2 k 2}\n",
        5, "%p is written where %a is still needed"},
-      {"OverStateThatIsWrittenInTheEnd",
+      {"OverAValueWrittenWhenTheStepEnds",
        w + "%v : f32[c:8] @0 = map(%w) relu\n" + written +
            "%b : f32[c:8] @0 = random uniform stream 1\n",
        6, "%b is written where %v is still needed"},
@@ -95,21 +95,21 @@ std::vector<WrongPlace> WrongPlaces() {
        w + "%v : f32[c:8] @w = map(%w) relu\n" + written +
            "%b : f32[c:8] @0 = map(%w) neg\n",
        4, "%v is written where %w is still needed"},
-      {"UnderACollectiveThatReads",
+      {"OverAnOperandOfACollectiveInFlight",
        begin + "%a : f32[b:4/x=2, c:8] @0 = input a\n"
                "%s : f32[c:8] unreduced{x} @64 = reduce(%a) sum\n"
                "%r : f32[c:8] @128 = all_reduce(%s) sum over{x} asynchronous\n"
                "%b : f32[c:8] @64 = random uniform stream 1\n"
                "wait(%r)\noutput(%r) r\n",
        6, "%b is written where an asynchronous collective uses %s"},
-      {"UnderACollectiveThatWrites",
+      {"OverAResultOfACollectiveInFlight",
        begin + "%a : f32[b:4/x=2, c:8] @0 = input a\n"
                "%s : f32[c:8] unreduced{x} @64 = reduce(%a) sum\n"
                "%r : f32[c:8] @128 = all_reduce(%s) sum over{x} asynchronous\n"
                "%b : f32[c:8] @128 = random uniform stream 1\n"
                "wait(%r)\n",
        6, "%b is written where an asynchronous collective uses %r"},
-      {"BehindTheWaitButBeforeTheReader",
+      {"AfterTheWaitButBeforeTheReader",
        begin + "%a : f32[b:4/x=2, c:8] @0 = input a\n"
                "%s : f32[c:8] unreduced{x} @64 = reduce(%a) sum\n"
                "%r : f32[c:8] @128 = all_reduce(%s) sum over{x} asynchronous\n"
@@ -120,10 +120,10 @@ std::vector<WrongPlace> WrongPlaces() {
   };
 }
 
-class VerifyBuffers : public ::testing::TestWithParam<WrongPlace> {};
+class VerifyBuffers : public ::testing::TestWithParam<WrongOffset> {};
 
 TEST_P(VerifyBuffers, NamesTheLineOfTheValue) {
-  const WrongPlace& wrong = GetParam();
+  const WrongOffset& wrong = GetParam();
   const absl::StatusOr<Program> program = ParseText(wrong.text);
   ASSERT_FALSE(program.ok());
   EXPECT_THAT(std::string(program.status().message()),
@@ -132,11 +132,12 @@ TEST_P(VerifyBuffers, NamesTheLineOfTheValue) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Texts, VerifyBuffers,
-                         ::testing::ValuesIn(WrongPlaces()),
+                         ::testing::ValuesIn(WrongOffsets()),
                          [](const auto& info) { return info.param.name; });
 
-// Runs a program over bytes that know whose they are. A collective that runs
-// beside has its operands and results from its start to its wait.
+// Simulates a program on bytes that record the value they belong to. An
+// asynchronous collective uses its operands and results from its start to its
+// wait.
 class Bytes {
  public:
   explicit Bytes(const Program& program)
@@ -145,7 +146,7 @@ class Bytes {
         owner_(program.values.size()),
         arena_(program.buffers.arena_bytes, -1) {}
 
-  bool AllAreWhereTheyAreRead() {
+  bool OperandsAreIntact() {
     const int count = static_cast<int>(program_.instructions.size());
     for (int i = 0; i < count; ++i) {
       if (program_.instructions[i].opcode == Opcode::kInput) Write(i);
@@ -208,8 +209,9 @@ class Bytes {
   bool good_ = true;
 };
 
-// A value that is put elsewhere is either told, or does not matter.
-TEST(VerifyBuffers, NoEditOfAPlaceGoesUnnoticed) {
+// A wrong offset is either rejected by the verifier or harmless in a
+// simulation.
+TEST(VerifyBuffers, EveryHarmfulOffsetIsRejected) {
   Graph graph;
   const Transformer model = BuildTransformer(graph, {.layers = 1,
                                                      .batch = 4,
@@ -224,19 +226,19 @@ TEST(VerifyBuffers, NoEditOfAPlaceGoesUnnoticed) {
       "batch:data, heads:model, d_ff:model, [parameters] d_model:data",
       {.fetches = {model.loss}, .updates = {model.step}});
   ASSERT_OK(program);
-  ASSERT_TRUE(Bytes(*program).AllAreWhereTheyAreRead());
-  std::vector<int> placed;
+  ASSERT_TRUE(Bytes(*program).OperandsAreIntact());
+  std::vector<int> stored;
   for (size_t v = 0; v < program->values.size(); ++v) {
     if (program->buffers.buffers[v].storage == Storage::kArena) {
-      placed.push_back(static_cast<int>(v));
+      stored.push_back(static_cast<int>(v));
     }
   }
   std::mt19937_64 numbers(7);
   int wrong = 0, right = 0;
   for (int edit = 0; edit < 400; ++edit) {
     Program edited = *program;
-    const int value = placed[numbers() % placed.size()];
-    const int other = placed[numbers() % placed.size()];
+    const int value = stored[numbers() % stored.size()];
+    const int other = stored[numbers() % stored.size()];
     edited.buffers.buffers[value].offset =
         program->buffers.buffers[other].offset;
     if (!VerifyProgram(edited).ok()) {
@@ -244,7 +246,7 @@ TEST(VerifyBuffers, NoEditOfAPlaceGoesUnnoticed) {
       continue;
     }
     ++right;
-    EXPECT_TRUE(Bytes(edited).AllAreWhereTheyAreRead())
+    EXPECT_TRUE(Bytes(edited).OperandsAreIntact())
         << "%" << edited.values[value].name << " at @"
         << edited.buffers.buffers[value].offset;
   }

@@ -36,7 +36,7 @@ std::vector<WrongWait> WrongWaits() {
       "%a : f32[b:4/x=2, c:8] @192 = input a\n"
       "%u : f32[c:8] @128 = input u\n"
       "%s : f32[c:8] unreduced{x} @0 = reduce(%a) sum\n";
-  const std::string placed =
+  const std::string started =
       "%r : f32[c:8] @64 = all_reduce(%s) sum over{x} asynchronous\n";
   const std::string end = "wait(%r)\noutput(%r) r\n";
   return {
@@ -57,21 +57,23 @@ std::vector<WrongWait> WrongWaits() {
       {"AnAsynchronousSlice",
        "%o : f32[c:8/x=4] = all_slice(%u) c over{x} asynchronous\nwait(%o)\n",
        "only collectives that communicate can be asynchronous"},
+      {"FormerWord", sum + " beside\nwait(%r)\n",
+       "\"beside\" is now \"asynchronous\""},
       {"AnAsynchronousMap", "%v : f32[c:8] = map(%u) relu asynchronous\n",
        "unexpected text"},
       {"WaitsForNothing", "wait()\n", "wait takes 1 or more operands, not 0"},
       {"GivesAResult", "%v : f32[c:8] = wait(%u)\n", "wait has no result"},
-      {"WritesWhereAnOperandIs",
-       planned + placed + "%v : f32[c:8] @0 = map(%u) relu\n" + end,
+      {"OverwritesItsOperand",
+       planned + started + "%v : f32[c:8] @0 = map(%u) relu\n" + end,
        "%v is written where an asynchronous collective uses %s"},
-      {"WritesWhereTheResultGoes",
-       planned + placed + "%v : f32[c:8] @64 = map(%u) relu\n" + end,
+      {"OverwritesItsResult",
+       planned + started + "%v : f32[c:8] @64 = map(%u) relu\n" + end,
        "%v is written where an asynchronous collective uses %r"},
-      {"PutsTheResultWhereAnotherReads",
-       planned + "%v : f32[c:8] @64 = map(%u) relu\n" + placed +
+      {"ResultOverwritesALiveValue",
+       planned + "%v : f32[c:8] @64 = map(%u) relu\n" + started +
            "%w : f32[c:8] @128 = map(%v) relu\n" + end,
        "%r is written where %v is still needed"},
-      {"WritesTheVariableThatIsSent",
+      {"OverwritesTheVariableThatIsSent",
        planned + "%w : f32[c:8/x=4] @w = read_variable w\n" +
            "%r : f32[c:8] @64 = all_gather(%w) c over{x} asynchronous\n" +
            "%v : f32[c:8/x=4] @w = map(%w) relu\n" + end,
@@ -81,7 +83,7 @@ std::vector<WrongWait> WrongWaits() {
 
 class WaitErrors : public ::testing::TestWithParam<WrongWait> {};
 
-TEST_P(WaitErrors, AreTold) {
+TEST_P(WaitErrors, AreRejected) {
   std::string text = "mesh{x:2}\n";
   if (!absl::StartsWith(GetParam().text, "buffers")) {
     text = R"(mesh{x:2}
@@ -120,8 +122,9 @@ output(%v) v
   EXPECT_EQ(TextOf(*parsed), text);
 }
 
-// Memory: what is under way keeps its operands and has its results.
-constexpr char kUnderWay[] = R"(
+// Until its wait, the collective uses the buffers of its operand and its
+// result.
+constexpr char kInFlight[] = R"(
 mesh{x:2}
 %a : f32[b:4/x=2, c:8] = input a
 %z : f32[c:8] = input z
@@ -136,10 +139,10 @@ output(%u) u
 )";
 
 TEST(PlanBuffers, BuffersOfAsynchronousCollectivesAreNotReused) {
-  auto program = ParseText(kUnderWay);
+  auto program = ParseText(kInFlight);
   ASSERT_OK(program);
   ASSERT_OK(RunPass("plan_buffers", *program));
-  const auto place = [&](absl::string_view name) {
+  const auto buffer_of = [&](absl::string_view name) {
     for (size_t v = 0; v < program->values.size(); ++v) {
       if (program->values[v].name == name) {
         return program->buffers.buffers[v].offset;
@@ -148,9 +151,9 @@ TEST(PlanBuffers, BuffersOfAsynchronousCollectivesAreNotReused) {
     ADD_FAILURE() << name;
     return int64_t{-1};
   };
-  EXPECT_NE(place("t"), place("s"));
-  EXPECT_NE(place("u"), place("s"));
-  EXPECT_NE(place("t"), place("r"));
+  EXPECT_NE(buffer_of("t"), buffer_of("s"));
+  EXPECT_NE(buffer_of("u"), buffer_of("s"));
+  EXPECT_NE(buffer_of("t"), buffer_of("r"));
 }
 
 TEST(PlanBuffers, AnAsynchronousSumWorksInPlace) {
@@ -167,11 +170,11 @@ output(%y) y
 )");
   const size_t s = text.find("%s :"), r = text.find("%r :");
   ASSERT_NE(s, std::string::npos);
-  const auto place = [&](size_t at) {
+  const auto buffer_of = [&](size_t at) {
     const size_t begin = text.find('@', at);
     return text.substr(begin, text.find(' ', begin) - begin);
   };
-  EXPECT_EQ(place(s), place(r)) << text;
+  EXPECT_EQ(buffer_of(s), buffer_of(r)) << text;
 }
 
 }  // namespace

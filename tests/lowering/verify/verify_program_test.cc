@@ -22,14 +22,14 @@ struct BrokenRule {
 };
 
 std::vector<BrokenRule> BrokenRules() {
-  // An input cut over both axes, one of integers, and a pending sum.
+  // An input sharded over both axes, one of integers, and an unreduced sum.
   const std::string values =
       "mesh{x:2, y:2}\n"
       "%a : f32[b:8/x, c:4/y] = input a\n"
       "%i : i32[b:8/x] = input i\n"
       "%p : f32[b:8/x] unreduced{y} = reduce(%a) sum\n";
   return {
-      {"AMapGivesTheDTypeOfItsLastStep",
+      {"AMapHasTheDTypeOfItsLastStep",
        values + "%y : f32[b:8/x, c:4/y] = map(%a) [cast.bf16($0)]\n",
        "line 5, column 1: the expression does not fit operands and result"},
       {"AMapHasAllDimensionsOfItsOperands",
@@ -41,12 +41,12 @@ std::vector<BrokenRule> BrokenRules() {
       {"StepsDoNotMixDTypes",
        values + "%y : f32[b:8/x, c:4/y] = map(%i, %a) [add($0, $1)]\n",
        "line 5, column 1: the step add mixes dtypes"},
-      {"AComparisonGivesABool",
+      {"AComparisonReturnsABool",
        values + "%y : f32[b:8/x, c:4/y] = map(%a, %a) less\n",
-       "line 5, column 1: the step less gives another dtype"},
+       "line 5, column 1: the step less has the wrong dtype"},
       {"ASelectHasACondition",
        values + "%y : f32[b:8/x, c:4/y] = map(%a, %a, %a) select\n",
-       "line 5, column 1: the step select has no condition"},
+       "line 5, column 1: the step select needs a bool as its condition"},
       {"AFloatFunctionTakesFloats", values + "%y : i32[b:8/x] = map(%i) exp\n",
        "line 5, column 1: the step exp does not take this dtype"},
       {"ALogicalFunctionTakesBools",
@@ -74,7 +74,7 @@ std::vector<BrokenRule> BrokenRules() {
        values + "%z : f32[b:9, d:2] = input z\n%y : f32[c:4/y, d:2] "
                 "unreduced{x} = einsum(%a, %z) sum{b}\n",
        "line 6, column 1: dimension \"b\" has two sizes"},
-      {"AnEinsumGivesNoNewDimension",
+      {"AnEinsumAddsNoDimension",
        values + "%y : f32[c:4/y, e:2] unreduced{x} = einsum(%a, %a) sum{b}\n",
        "line 5, column 1: dimension \"e\" is in no operand"},
       {"AReshapeKeepsTheNumberOfElements",
@@ -101,7 +101,7 @@ std::vector<BrokenRule> BrokenRules() {
       {"AConcatIsAsLongAsItsOperands",
        values + "%z : f32[k:8] = input z\n%y : f32[k:17] = concat(%z, %z) k\n",
        "line 6, column 1: dimension \"k\" does not fit into its range"},
-      {"WhatMovesIsWholeOnEveryDevice",
+      {"ASliceNeedsItsDimensionUnsharded",
        values + "%y : f32[b:4/x, c:4/y] = slice(%a) b begin 0\n",
        "line 5, column 1: dimension \"b\" is sharded but must not be"},
       {"AGatherTakesIntegers",
@@ -112,12 +112,12 @@ std::vector<BrokenRule> BrokenRules() {
        values + "%t : f32[v:9, d:2] = input t\n%j : i32[k:3] = input j\n%y : "
                 "f32[k:3] = gather(%t, %j) v\n",
        "line 7, column 1: dimension \"d\" is missing in the result"},
-      {"AGatherGivesNoNewDimension",
+      {"AGatherAddsNoDimension",
        values + "%t : f32[v:9, d:2] = input t\n%j : i32[k:3] = input j\n%y : "
                 "f32[k:3, d:2, e:1] = gather(%t, %j) v\n",
        "line 7, column 1: dimension \"e\" is neither in the table nor in the "
        "indices"},
-      {"AScatterAddIsAGatherBackwards",
+      {"AScatterAddHasTheDimensionsOfAGather",
        values + "%u : f32[k:3, d:2] = input u\n%j : i32[k:3] = input j\n%y : "
                 "f32[v:9] = scatter_add(%u, %j) v\n",
        "line 7, column 1: dimension \"d\" is neither in the table nor in the "
@@ -130,28 +130,28 @@ std::vector<BrokenRule> BrokenRules() {
       {"ACollectiveKeepsTheShape",
        values + "%y : f32[b:8, c:5/y] = all_gather(%a) b over{x}\n",
        "line 5, column 1: a collective keeps dtype and shape"},
-      {"AnAllToAllIsBetweenTwoDimensions",
+      {"AnAllToAllNeedsTwoDimensions",
        values + "%y : f32[b:8/x, c:4/y] = all_to_all(%a) b to b over{x}\n",
-       "line 5, column 1: an all_to_all is between two dimensions"},
+       "line 5, column 1: an all_to_all needs two different dimensions"},
       {"NoAxisIsUsedTwice", values + "%y : f32[b:8/x, c:4/x] = input y\n",
        "line 5, column 1: the layout of the result is not legal"},
-      {"NoAxisIsPendingAndCuts",
+      {"NoAxisIsUnreducedAndShards",
        values + "%y : f32[b:8/x] unreduced{x} = input y\n",
        "line 5, column 1: the layout of the result is not legal"},
-      {"ADimensionIsCutInOneWay",
+      {"ADimensionIsShardedInOneWay",
        values + "%y : f32[b:8/y, c:4] = map(%a) neg\n",
        "line 5, column 1: dimension \"b\" is sharded in two ways"},
-      {"TwoDimensionsAreNotCutOverOneAxis",
+      {"TwoDimensionsAreNotShardedOverOneAxis",
        values + "%z : f32[d:2/x] = input z\n%y : f32[b:8/x, c:4/y, d:2] = "
                 "map(%a, %z) mul\n",
        "line 6, column 1: dimensions \"b\" and \"d\" are sharded over one mesh "
        "axis"},
-      {"AReduceIteratesAsItsOperandIsCut",
+      {"AReduceIteratesInTheLayoutOfItsOperand",
        values + "%y : f32[c:4/y] = reduce(%a) sum neg over [b:8, c:4/y]\n",
        "line 5, column 1: dimension \"b\" is sharded in two ways"},
       {"AScanKeepsTheShape", values + "%y : f32[b:8/x] = scan(%a) sum c\n",
        "line 5, column 1: the shape changes"},
-      {"AScanHasItsDimensionWhole",
+      {"AScanNeedsItsDimensionUnsharded",
        values + "%y : f32[b:8/x, c:4/y] = scan(%a) sum c\n",
        "line 5, column 1: dimension \"c\" is sharded but must not be"},
       {"AScanStartsInEachBlock",
@@ -170,27 +170,27 @@ std::vector<BrokenRule> BrokenRules() {
        values + "%h : bf16[c:4/y] = input h\n%y : bf16[c:2/y] = "
                 "reduce_blocks(%h) sum c\n",
        "line 6, column 1: blocks of floats are reduced in f32"},
-      {"TheGreatestAreOfAWholeDimension",
+      {"ATopKNeedsItsDimensionUnsharded",
        values + "%y : i32[b:8/x, k:2] = top_k(%a) c\n",
        "line 5, column 1: dimension \"c\" is sharded but must not be"},
-      {"PlacesAreIntegers",
+      {"IndicesAreIntegers",
        values + "%z : f32[b:8/x, c:4] = input z\n%y : f32[b:8/x, k:2] = "
                 "top_k(%z) c\n",
        "line 6, column 1: the indices must be i32"},
-      {"NoMoreAreFoundThanThereAre",
+      {"ATopKFindsAtMostAllElements",
        values + "%z : f32[b:8/x, c:4] = input z\n%y : i32[b:8/x, k:5] = "
                 "top_k(%z) c\n",
        "line 6, column 1: dimension \"k\" exceeds the number of elements"},
-      {"NoMoreAreFoundThanThereAreInABlock",
+      {"ATopKFindsAtMostAllElementsOfABlock",
        values + "%v : f32[b:8/x, c:2/y, k:3], %y : i32[b:8/x, c:2/y, k:3] = "
                 "top_k(%a) c\n",
        "line 5, column 1: dimension \"k\" exceeds the number of elements"},
-      {"WhatIsFoundTakesTheDimensionsPlace",
+      {"ATopKReplacesTheRankedDimension",
        values + "%z : f32[b:8/x, c:4] = input z\n%y : i32[k:2, b:8/x] = "
                 "top_k(%z) c\n",
        "line 6, column 1: the result must have one dimension in place of the "
        "ranked one"},
-      {"WhatIsFoundIsNotCut",
+      {"TheDimensionOfATopKResultIsUnsharded",
        values + "%z : f32[b:8/x, c:4] = input z\n%y : i32[b:8/x, k:2/y] = "
                 "top_k(%z) c\n",
        "line 6, column 1: dimension \"k\" is sharded but must not be"},
@@ -198,36 +198,36 @@ std::vector<BrokenRule> BrokenRules() {
        values + "%z : f32[b:8/x, c:4] = input z\n%y : i32[b:8/x, k:2] = "
                 "top_k(%z, %i) c\n",
        "line 6, column 1: the labels must be one i32 per element"},
-      {"SummandsAreNotTakenForASum",
+      {"ANonlinearMapTakesNoSummands",
        values + "%y : f32[b:8/x] unreduced{y} = map(%p) relu\n",
        "line 5, column 1: an unreduced sum is read by an instruction that is "
        "not linear in it"},
-      {"SummandsArePendingOverTheSameAxes",
+      {"SummandsAreUnreducedOverTheSameAxes",
        values + "%q : f32[b:8/x] = input q\n%y : f32[b:8/x] unreduced{y} = "
                 "map(%p, %q) add\n",
        "line 6, column 1: operands are unreduced over different axes"},
-      {"TheResultOfSummandsIsPendingToo",
+      {"TheResultOfSummandsIsUnreducedToo",
        values + "%y : f32[b:8/x] = map(%p) neg\n",
        "line 5, column 1: the result is unreduced over other axes than its "
        "operands imply"},
-      {"ASumOverACutDimensionIsPending",
+      {"ASumOverAShardedDimensionIsUnreduced",
        values + "%y : f32[b:8/x] = reduce(%a) sum\n",
        "line 5, column 1: the result is unreduced over other axes than its "
        "operands imply"},
-      {"NothingElseIsPending",
+      {"NoOtherResultIsUnreduced",
        values + "%k : f32[e:3, f:3] = input k\n%y : f32[e:3] unreduced{x} = "
                 "reduce(%k) sum\n",
        "line 6, column 1: the result is unreduced over other axes than its "
        "operands imply"},
-      {"ASourceIsNotPending",
+      {"ASourceIsNotUnreduced",
        values + "%y : f32[b:8/x] unreduced{y} = input y\n",
        "line 5, column 1: the result is unreduced over other axes than its "
        "operands imply"},
-      {"AMaximumIsPendingAsAMaximum",
+      {"AMaximumIsUnreducedAsAMaximum",
        values + "%y : f32[b:8/x] unreduced{y} = reduce(%a) max\n",
        "line 5, column 1: the result is unreduced with another kind of "
        "reduction"},
-      {"APendingMaximumIsReadByNothing",
+      {"AnUnreducedMaximumHasNoReaders",
        values + "%m : f32[b:8/x] unreduced{y} max = reduce(%a) max\n%y : "
                 "f32[b:8/x] unreduced{y} max = map(%m) neg\n",
        "line 6, column 1: an unreduced maximum or minimum is read"},
@@ -246,42 +246,42 @@ std::vector<BrokenRule> BrokenRules() {
        values + "%y : f32[b:8/x] unreduced{y} = mask(%p) b fill 1\n",
        "line 5, column 1: an unreduced sum is read by an instruction that is "
        "not linear in it"},
-      {"SummandsAreNotHandedOut", values + "output(%p) p\n",
+      {"SummandsAreNotReturned", values + "output(%p) p\n",
        "line 5, column 1: an unreduced sum is read by an instruction that is "
        "not linear in it"},
-      {"AnAllReduceReducesWhatIsPending",
+      {"AnAllReduceReducesUnreducedAxes",
        values + "%y : f32[b:8/x] unreduced{y} = all_reduce(%p) sum over{x}\n",
        "line 5, column 1: all_reduce over an axis that the operand is not "
        "unreduced over"},
-      {"AnAllReduceIsOfTheSameKind",
+      {"AnAllReduceHasTheReductionOfItsOperand",
        values + "%y : f32[b:8/x] = all_reduce(%p) max over{y}\n",
        "line 5, column 1: the operand is unreduced with another kind of "
        "reduction"},
-      {"AnAllReduceLeavesNothingPending",
+      {"AnAllReduceReducesAllOfItsAxes",
        values + "%y : f32[b:8/x] unreduced{y} = all_reduce(%p) sum over{y}\n",
-       "line 5, column 1: the result's layout is not what the collective "
-       "gives"},
-      {"AReduceScatterReducesWhatIsPending",
+       "line 5, column 1: the result's layout is not the one that the "
+       "collective produces"},
+      {"AReduceScatterReducesUnreducedAxes",
        values + "%y : f32[b:8/x, c:4/y] = reduce_scatter(%a) sum b over{x}\n",
        "line 5, column 1: reduce_scatter over an axis that the operand is not "
        "unreduced over"},
-      {"AReduceScatterCutsItsDimension",
+      {"AReduceScatterShardsItsDimension",
        values + "%y : f32[b:8/x] = reduce_scatter(%p) sum b over{y}\n",
-       "line 5, column 1: the result's layout is not what the collective "
-       "gives"},
+       "line 5, column 1: the result's layout is not the one that the "
+       "collective produces"},
       {"AnAllGatherTakesTheLastAxes",
        values + "%z : f32[b:8/x+y] = input z\n%y : f32[b:8/y] = all_gather(%z) "
                 "b over{x}\n",
        "line 6, column 1: all_gather over axes that are not the last of the "
        "dimension"},
-      {"AnAllGatherLeavesTheOthers",
+      {"AnAllGatherKeepsOtherAxes",
        values + "%y : f32[b:8, c:4] = all_gather(%a) b over{x}\n",
-       "line 5, column 1: the result's layout is not what the collective "
-       "gives"},
+       "line 5, column 1: the result's layout is not the one that the "
+       "collective produces"},
       {"AnAllSliceTakesAFreeAxis",
        values + "%y : f32[b:8/x, c:4/y] = all_slice(%a) c over{x}\n",
-       "line 5, column 1: the result's layout is not what the collective "
-       "gives"},
+       "line 5, column 1: the result's layout is not the one that the "
+       "collective produces"},
       {"AnAllToAllTakesTheLastAxes",
        values + "%z : f32[b:8/x+y, c:4] = input z\n%y : f32[b:8/y, c:4/x] = "
                 "all_to_all(%z) b to c over{x}\n",
@@ -296,12 +296,12 @@ std::vector<BrokenRule> BrokenRules() {
        "line 6, column 1: a reshard cannot make a value unreduced"},
       {"AReshardKeepsTheShape", values + "%y : f32[b:8, c:5] = reshard(%a)\n",
        "line 5, column 1: the shape changes"},
-      {"AVariableLiesInOneWay",
+      {"AVariableHasOneLayout",
        values + "%w : f32[b:8/x] = read_variable w\n%w2 : f32[b:8] = "
                 "read_variable w\n",
        "line 6, column 1: the value's type or layout differs from the "
        "variable's"},
-      {"AVariableIsWrittenAsItLies",
+      {"AVariableIsWrittenInItsLayout",
        values + "%w : f32[b:8] = write_variable(%p) w\n",
        "line 5, column 1: the value's type or layout differs from the "
        "variable's"},
@@ -311,7 +311,7 @@ std::vector<BrokenRule> BrokenRules() {
       {"ExtentsAreThoseOfTheGrain",
        "mesh{x:2, y:2}\n%a : f32[b:8/x=3] = input a\n",
        "line 2, column 1: dimension \"b\" has extent 3, not 4"},
-      {"AnExtentIsNotLeftOut",
+      {"EveryDimensionHasItsExtent",
        "mesh{x:2, y:2}\n%a : f32[b:8/x=4] = input a\n%c : f32[c:4/x] = input "
        "c\n",
        "line 3, column 1: dimension \"c\" has extent 4, not 2"},
