@@ -102,6 +102,12 @@ class Communicator {
   void SetPosition(const RankPosition& position) {
     position_->word.store(position.Pack(), std::memory_order_relaxed);
   }
+  // Publishes that this rank has ended: ranks that wait for it in a collective
+  // get an error. From then on it may join only collectives that all ranks join
+  // after they have ended.
+  void SetState(RankState state) {
+    position_->state.store(state, std::memory_order_release);
+  }
   // The position that `rank` last published; nullopt if it is on another host
   // and its position is unknown.
   std::optional<RankPosition> PositionOf(int64_t rank) const;
@@ -147,6 +153,10 @@ class Communicator {
   // Returns the first error of all ranks by (instruction, position).
   virtual absl::StatusOr<StepError> Agree(const StepError& error) = 0;
   virtual absl::Status Barrier() = 0;
+  // Waits until all ranks have signed in, and returns whether all have passed
+  // the same `fingerprint` of what they will do next. On an error, the payload
+  // kMissingRanks lists ranks that have not signed in, as far as known.
+  virtual absl::StatusOr<bool> SignIn(uint64_t fingerprint);
   // Returns the texts of all ranks, by rank.
   virtual absl::StatusOr<std::vector<std::string>> AllGatherText(
       const std::string& text) = 0;
@@ -158,6 +168,8 @@ class Communicator {
   // Sets the slots in which ranks publish their positions, by rank; null for
   // ranks whose slot this rank cannot access. The slots outlive this object.
   void KeepPositions(std::vector<RankPositionSlot*> slots);
+  // The slot in which this rank publishes its position.
+  const RankPositionSlot& position_slot() const { return *position_; }
   // Uses the slots of `other`, a communicator of the same rank.
   void SharePositions(const Communicator& other);
 

@@ -40,12 +40,33 @@ struct RankPosition {
   friend bool operator==(const RankPosition&, const RankPosition&) = default;
 };
 
+// Whether a rank still takes part in collectives.
+enum class RankState : uint8_t {
+  kRunning,
+  kEnded,   // it has ended without an error and joins no more collectives,
+            // except those in which all ranks agree on the outcome of the job
+  kFailed,  // as kEnded, with an error, which it will report
+  kExited,  // its process exits without an error and joins none at all
+};
+
+// Whether a rank in state `waiting` waits in vain for one in state `missing`.
+inline bool WaitsInVain(RankState waiting, RankState missing) {
+  return waiting == RankState::kRunning ? missing != RankState::kRunning
+                                        : missing == RankState::kExited;
+}
+
 // Holds the position of one rank, in private or shared memory. Zeroed memory
 // stands for a rank that has not started.
 struct alignas(64) RankPositionSlot {
   std::atomic<uint64_t> word{0};
+  // Written after the last collective of the rank. Ranks that wait for it in an
+  // earlier one stop waiting.
+  std::atomic<RankState> state{RankState::kRunning};
+  // The calls of Communicator::SignIn that the rank has begun.
+  std::atomic<uint32_t> sign_ins{0};
 };
-static_assert(std::atomic<uint64_t>::is_always_lock_free,
+static_assert(std::atomic<uint64_t>::is_always_lock_free &&
+                  std::atomic<RankState>::is_always_lock_free,
               "a lock would not work between processes");
 
 // "rank 3", "ranks 0-2, 5" for `ranks` in ascending order; long lists are

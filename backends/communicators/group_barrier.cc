@@ -15,6 +15,9 @@ constexpr uint64_t kBroken = uint64_t{1} << 63;
 constexpr int kRoundShift = 16;
 constexpr uint64_t kArrivals = (uint64_t{1} << kRoundShift) - 1;
 
+// A long wait checks whether it is in vain every so many polls.
+constexpr int64_t kLooksPerCheck = 256;
+
 uint64_t Round(uint64_t word) { return (word & ~kBroken) >> kRoundShift; }
 
 void Pause() {
@@ -36,7 +39,8 @@ bool GroupBarrier::Break(uint64_t word) {
                                        std::memory_order_acquire);
 }
 
-GroupBarrier::Outcome GroupBarrier::Arrive(int size, const WaitPolicy& policy) {
+GroupBarrier::Outcome GroupBarrier::Arrive(
+    int size, const WaitPolicy& policy, absl::FunctionRef<bool()> is_hopeless) {
   MTF_CHECK_LE(static_cast<uint64_t>(size), kArrivals);
   if (word_.load(std::memory_order_acquire) & kBroken) return Outcome::kBroken;
   const uint64_t before = word_.fetch_add(1, std::memory_order_acq_rel);
@@ -64,7 +68,15 @@ GroupBarrier::Outcome GroupBarrier::Arrive(int size, const WaitPolicy& policy) {
     }
     if (looks < policy.spins) {
       Pause();
-    } else if (looks < policy.spins + policy.yields) {
+      continue;
+    }
+    // On a busy machine a yield may take milliseconds.
+    const bool sleeps = looks >= policy.spins + policy.yields;
+    if ((sleeps || looks % kLooksPerCheck == 0) && is_hopeless() &&
+        Break(word)) {
+      return Outcome::kHopeless;
+    }
+    if (!sleeps) {
       sched_yield();
     } else {
       Sleep();

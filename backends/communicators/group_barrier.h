@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
+
 namespace mtf {
 
 // How a rank waits for others.
@@ -27,11 +29,16 @@ struct WaitPolicy {
 // all, but only while the round is incomplete.
 class GroupBarrier {
  public:
-  enum class Outcome { kPassed, kBroken, kTimedOut };
+  enum class Outcome { kPassed, kBroken, kTimedOut, kHopeless };
 
   // Waits until `size` ranks have arrived. What each wrote before the call is
-  // visible to all of them afterwards.
-  Outcome Arrive(int size, const WaitPolicy& policy);
+  // visible to all of them afterwards. Long waits call `is_hopeless`, which
+  // returns true if a missing rank will not arrive.
+  Outcome Arrive(int size, const WaitPolicy& policy,
+                 absl::FunctionRef<bool()> is_hopeless);
+  Outcome Arrive(int size, const WaitPolicy& policy) {
+    return Arrive(size, policy, [] { return false; });
+  }
 
   // Returns to the initial state. No rank may be waiting.
   void Reset() { word_.store(0, std::memory_order_release); }

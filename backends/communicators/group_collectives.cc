@@ -2,11 +2,27 @@
 #include "backends/communicators/group_collectives.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 
+#include "backends/communicators/job_watch.h"
 #include "mtf/status.h"
 
 namespace mtf {
+namespace {
+
+// Watches control traffic by messages, which cannot time out by itself.
+class ControlWait {
+ public:
+  ControlWait(const Communicator& communicator, const char* phase) {
+    if (communicator.can_wait_forever()) wait_.emplace(phase);
+  }
+
+ private:
+  std::optional<WatchedWait> wait_;
+};
+
+}  // namespace
 
 absl::Status GroupedCommunicator::OpenWorld() {
   AxisList all;
@@ -24,6 +40,7 @@ absl::Status GroupedCommunicator::OpenGroup(const Group& group) {
 
 absl::StatusOr<StepError> GroupedCommunicator::Agree(const StepError& error) {
   if (size() == 1) return error;
+  const ControlWait wait(*this, "the agreement on the errors of a step");
   std::vector<StepError> errors(size());
   MTF_RETURN_IF_ERROR(
       DoAllGather(*world_, &error, errors.data(), sizeof(StepError)));
@@ -38,12 +55,19 @@ absl::StatusOr<StepError> GroupedCommunicator::Agree(const StepError& error) {
 
 absl::Status GroupedCommunicator::Barrier() {
   if (size() == 1) return absl::OkStatus();
-  return collectives_[world_->id]->Barrier();
+  const ControlWait wait(*this, "a barrier of all ranks");
+  return World().Barrier();
+}
+
+absl::StatusOr<bool> GroupedCommunicator::SignIn(uint64_t fingerprint) {
+  if (size() == 1) return true;
+  return World().SignIn(fingerprint);
 }
 
 absl::StatusOr<std::vector<std::string>> GroupedCommunicator::AllGatherText(
     const std::string& text) {
   if (size() == 1) return std::vector<std::string>{text};
+  const ControlWait wait(*this, "a comparison of all ranks");
   const int64_t length = static_cast<int64_t>(text.size());
   std::vector<int64_t> lengths(size());
   MTF_RETURN_IF_ERROR(

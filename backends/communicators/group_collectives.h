@@ -31,6 +31,7 @@ class GroupCollectives {
   virtual absl::Status Permute(const void* in, void* out, int64_t bytes,
                                int source, int destination) = 0;
   virtual absl::Status Barrier() = 0;
+  virtual absl::StatusOr<bool> SignIn(uint64_t fingerprint) = 0;
 };
 
 // A communicator that delegates each call to the collectives of the group, and
@@ -41,6 +42,7 @@ class GroupedCommunicator : public Communicator {
 
   absl::StatusOr<StepError> Agree(const StepError& error) override;
   absl::Status Barrier() override;
+  absl::StatusOr<bool> SignIn(uint64_t fingerprint) override;
   absl::StatusOr<std::vector<std::string>> AllGatherText(
       const std::string& text) override;
 
@@ -68,6 +70,9 @@ class GroupedCommunicator : public Communicator {
                          int64_t destination) final;
 
  private:
+  // The collectives of all ranks, for control traffic.
+  GroupCollectives& World() { return *collectives_[world_->id]; }
+
   const Group* world_ = nullptr;
   std::vector<GroupCollectives*> collectives_;  // by Group::id
 };

@@ -16,6 +16,7 @@
 #include "backends/communicator.h"
 #include "backends/communicators/group_collectives.h"
 #include "backends/communicators/launcher.h"
+#include "backends/communicators/rank_errors.h"
 #include "backends/communicators/shared_memory_collectives.h"
 #include "backends/communicators/wait_options.h"
 #include "mtf/check.h"
@@ -38,6 +39,7 @@ class SharedState {
       : positions_(ranks),
         wait_(WaitOptions(static_cast<int>(ranks), AllowedCores())) {
     wait_.abort = &abort_;
+    for (RankPositionSlot& slot : positions_) slots_.push_back(&slot);
   }
 
   // The memory of the group over `axes` whose first rank is `first_rank`.
@@ -52,10 +54,9 @@ class SharedState {
     return memory.get();
   }
 
-  std::vector<RankPositionSlot*> Positions() {
-    std::vector<RankPositionSlot*> slots;
-    for (RankPositionSlot& slot : positions_) slots.push_back(&slot);
-    return slots;
+  const std::vector<RankPositionSlot*>& slots() const { return slots_; }
+  void SetState(int64_t rank, RankState state) {
+    positions_[rank].state.store(state, std::memory_order_release);
   }
 
   const WaitPolicy& wait() const { return wait_; }
@@ -78,6 +79,7 @@ class SharedState {
   std::map<std::pair<std::vector<int>, int64_t>, Memory> memories_;
   std::atomic<bool> abort_{false};
   std::vector<RankPositionSlot> positions_;
+  std::vector<RankPositionSlot*> slots_;  // to `positions_`
   WaitPolicy wait_;
 };
 
@@ -85,7 +87,7 @@ class LocalCommunicator : public GroupedCommunicator {
  public:
   LocalCommunicator(const Mesh& mesh, int64_t rank, SharedState& shared)
       : GroupedCommunicator(mesh, rank), shared_(shared) {
-    KeepPositions(shared.Positions());
+    KeepPositions(shared.slots());
     MTF_CHECK_OK(OpenWorld());
   }
 
@@ -99,6 +101,7 @@ class LocalCommunicator : public GroupedCommunicator {
 
   // Called after a failure, while no rank is in a collective.
   void Reset() {
+    SetPosition({});
     for (auto& group : groups_) group->Reset();
   }
 
@@ -108,6 +111,7 @@ class LocalCommunicator : public GroupedCommunicator {
     SharedMemoryCollectives::Options options;
     options.segment_bytes = kSegmentBytes;
     options.wait = shared_.wait();
+    options.slots = shared_.slots();
     const int64_t bytes = SharedMemoryCollectives::MemoryBytes(
         static_cast<int>(group.ranks.size()), &options.segment_bytes);
     groups_.push_back(std::make_unique<SharedMemoryCollectives>(
@@ -120,18 +124,6 @@ class LocalCommunicator : public GroupedCommunicator {
   SharedState& shared_;
   std::vector<std::unique_ptr<SharedMemoryCollectives>> groups_;
 };
-
-// The error to report: the first by rank, preferring the cause of a failure
-// over the kAborted of ranks that were released from waiting.
-absl::Status FirstError(const std::vector<absl::Status>& statuses) {
-  absl::Status first;
-  for (const absl::Status& status : statuses) {
-    if (status.ok()) continue;
-    if (status.code() != absl::StatusCode::kAborted) return status;
-    if (first.ok()) first = status;
-  }
-  return first;
-}
 
 }  // namespace
 
@@ -173,6 +165,9 @@ struct LocalRanks::State {
       absl::Status status =
           CatchExceptions([&] { return (*body)(*communicators[rank]); });
       if (!status.ok()) shared.Abort();
+      // Releases ranks that wait for this one, which joins nothing more.
+      shared.SetState(rank,
+                      status.ok() ? RankState::kEnded : RankState::kFailed);
       lock.lock();
       timed_out = timed_out || absl::IsDeadlineExceeded(status);
       statuses[rank] = std::move(status);
@@ -210,7 +205,10 @@ absl::Status LocalRanks::Run(
   state.body = &body;
   state.running = static_cast<int64_t>(state.threads.size());
   state.timed_out = false;
-  std::fill(state.statuses.begin(), state.statuses.end(), absl::OkStatus());
+  for (size_t rank = 0; rank < state.statuses.size(); ++rank) {
+    state.statuses[rank] = absl::OkStatus();
+    state.shared.SetState(static_cast<int64_t>(rank), RankState::kRunning);
+  }
   ++state.runs;
   state.wake.notify_all();
   state.done.wait(lock, [&] { return state.running == 0 || state.timed_out; });
@@ -218,11 +216,11 @@ absl::Status LocalRanks::Run(
     // The remaining threads cannot be stopped and may use the caller's memory.
     const auto over = [&] { return state.running == 0; };
     if (!state.done.wait_for(lock, state.shared.Patience(), over)) {
-      std::cerr << ErrorText(FirstError(state.statuses)) << std::endl;
+      std::cerr << ErrorText(FirstCause(state.statuses)) << std::endl;
       AbortAllRanks(kTimeoutExitCode);
     }
   }
-  const absl::Status error = FirstError(state.statuses);
+  const absl::Status error = FirstCause(state.statuses);
   if (!error.ok()) {
     // Ranks may have stopped in different collectives; reset all groups.
     state.shared.Reset();

@@ -6,13 +6,10 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "backends/communicators/copy_bytes.h"
+#include "backends/communicators/rank_errors.h"
 #include "backends/communicators/reduce_buffers.h"
 #include "backends/communicators/reduce_in_order.h"
-#include "backends/communicators/wait_options.h"
-#include "layouts/text_items.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
 
@@ -30,10 +27,6 @@ constexpr int64_t kSmallBytes = 8 << 10;
 constexpr int64_t kLargeResult = 8 << 20;
 
 using Pointers = absl::InlinedVector<const void*, 16>;
-
-absl::Status AbortedError() {
-  return absl::AbortedError("another rank failed");
-}
 
 const std::byte* Bytes(const void* p) {
   return static_cast<const std::byte*>(p);
@@ -82,6 +75,7 @@ SharedMemoryCollectives::SharedMemoryCollectives(
       slots_(static_cast<std::byte*>(memory) + kLine),
       segments_(slots_ + 2 * size_ * sizeof(Slot)) {
   static_assert(sizeof(GroupBarrier) <= kLine);
+  for (int64_t rank : group_.ranks) positions_.push_back(options_.slots[rank]);
 }
 
 SharedMemoryCollectives::Slot& SharedMemoryCollectives::slot(
@@ -93,41 +87,85 @@ std::byte* SharedMemoryCollectives::segment(int index, uint64_t turn) const {
   return segments_ + (2 * index + (turn & 1)) * options_.segment_bytes;
 }
 
-absl::Status SharedMemoryCollectives::Meet(const CollectiveCall& call) {
+absl::Status SharedMemoryCollectives::Announce(const CollectiveCall& call) {
   Slot& mine = slot(index_, turn_);
   mine.call = call;
   mine.round.store(turn_ + 1, std::memory_order_relaxed);
-  switch (barrier_->Arrive(size_, options_.wait)) {
-    case GroupBarrier::Outcome::kPassed:
-      break;
-    case GroupBarrier::Outcome::kBroken:
-      return AbortedError();
-    case GroupBarrier::Outcome::kTimedOut:
-      return TimeoutError();
-  }
-  const uint64_t turn = turn_++;
-  bool same = true;
-  for (int p = 0; p < size_; ++p) same &= slot(p, turn).call == call;
-  if (same) return absl::OkStatus();
-  std::vector<CollectiveCall> calls;
-  for (int p = 0; p < size_; ++p) calls.push_back(slot(p, turn).call);
-  return CheckSameCall(group_, calls);
+  MTF_RETURN_IF_ERROR(WaitForAll(turn_));
+  ++turn_;
+  return absl::OkStatus();
 }
 
-absl::Status SharedMemoryCollectives::TimeoutError() const {
-  std::vector<int64_t> missing;
+std::vector<CollectiveCall> SharedMemoryCollectives::AnnouncedCalls() const {
+  std::vector<CollectiveCall> calls;
+  for (int p = 0; p < size_; ++p) calls.push_back(slot(p, turn_ - 1).call);
+  return calls;
+}
+
+absl::Status SharedMemoryCollectives::Meet(const CollectiveCall& unplaced) {
+  const CollectiveCall call = AtPosition(unplaced, *positions_[index_]);
+  MTF_RETURN_IF_ERROR(Announce(call));
+  bool same = true;
+  for (int p = 0; p < size_; ++p) same &= slot(p, turn_ - 1).call == call;
+  return same ? absl::OkStatus() : CheckSameCall(group_, AnnouncedCalls());
+}
+
+absl::StatusOr<bool> SharedMemoryCollectives::SignIn(uint64_t fingerprint) {
+  MTF_RETURN_IF_ERROR(Announce(SignInCall(fingerprint)));
+  return CompareSignIns(group_, AnnouncedCalls());
+}
+
+absl::Status SharedMemoryCollectives::WaitForAll(uint64_t turn) {
+  const auto is_hopeless = [&] {
+    for (int p : Missing(turn)) {
+      if (WaitsInVain(StateOf(index_), StateOf(p))) return true;
+    }
+    return false;
+  };
+  switch (barrier_->Arrive(size_, options_.wait, is_hopeless)) {
+    case GroupBarrier::Outcome::kPassed:
+      return absl::OkStatus();
+    case GroupBarrier::Outcome::kTimedOut:
+      return TimeoutError(turn);
+    case GroupBarrier::Outcome::kHopeless:
+      return HopelessError(turn);
+    case GroupBarrier::Outcome::kBroken:
+      break;
+  }
+  return AnotherRankFailed();
+}
+
+RankState SharedMemoryCollectives::StateOf(int index) const {
+  const RankPositionSlot* slot = positions_[index];
+  return slot == nullptr ? RankState::kRunning
+                         : slot->state.load(std::memory_order_acquire);
+}
+
+std::vector<int> SharedMemoryCollectives::Missing(uint64_t turn) const {
+  std::vector<int> missing;
   for (int p = 0; p < size_; ++p) {
-    if (slot(p, turn_).round.load(std::memory_order_relaxed) != turn_ + 1) {
-      missing.push_back(group_.ranks[p]);
+    if (slot(p, turn).round.load(std::memory_order_relaxed) != turn + 1) {
+      missing.push_back(p);
     }
   }
-  absl::Status error = absl::DeadlineExceededError(absl::StrCat(
-      "rank ", group_.ranks[index_], " waited ", options_.wait.timeout_seconds,
-      " s for rank ", absl::StrJoin(missing, ", "), " to join ",
-      slot(index_, turn_).call.ToString(),
-      DetailLine("help", kCollectiveTimeoutHelp)));
-  error.SetPayload(kMissingRanks, absl::Cord(absl::StrJoin(missing, ",")));
-  return error;
+  return missing;
+}
+
+absl::Status SharedMemoryCollectives::TimeoutError(uint64_t turn) const {
+  std::vector<int64_t> missing;
+  for (int p : Missing(turn)) missing.push_back(group_.ranks[p]);
+  return RanksAreLate(group_.ranks[index_], options_.wait.timeout_seconds,
+                      missing, slot(index_, turn).call);
+}
+
+absl::Status SharedMemoryCollectives::HopelessError(uint64_t turn) const {
+  for (int p : Missing(turn)) {
+    const RankState state = StateOf(p);
+    if (state == RankState::kRunning || state == RankState::kFailed) continue;
+    const CollectiveCall& call = slot(index_, turn).call;
+    return RankHasEnded(group_.ranks[p], group_.ranks[index_], call);
+  }
+  return AnotherRankFailed();
 }
 
 absl::Status SharedMemoryCollectives::ForEachChunk(
@@ -255,10 +293,7 @@ absl::Status SharedMemoryCollectives::AllReduceChunk(
               });
   if (!share) return absl::OkStatus();
   // Every rank that passed the first barrier reaches this one.
-  if (barrier_->Arrive(size_, options_.wait) !=
-      GroupBarrier::Outcome::kPassed) {
-    return AbortedError();
-  }
+  MTF_RETURN_IF_ERROR(WaitForAll(turn));
   for (int p = 0; p < size_; ++p) {
     if (p == index_) continue;
     const int64_t first = ShareBegin(n, size_, p);
@@ -270,6 +305,7 @@ absl::Status SharedMemoryCollectives::AllReduceChunk(
 
 void SharedMemoryCollectives::Reset() {
   turn_ = 0;
+  for (uint64_t turn : {0, 1}) slot(index_, turn).round.store(0);
   barrier_->Reset();
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -32,6 +33,9 @@ class SharedMemoryCollectives : public GroupCollectives {
   struct Options {
     int64_t segment_bytes = 0;
     WaitPolicy wait;
+    // The slots of the ranks of the mesh, by rank; null for ranks whose slot
+    // this rank cannot access.
+    absl::Span<RankPositionSlot* const> slots;
   };
 
   // Bytes of zeroed memory, aligned to 64, that a group of `size` ranks needs.
@@ -50,6 +54,7 @@ class SharedMemoryCollectives : public GroupCollectives {
   absl::Status Permute(const void* in, void* out, int64_t bytes, int source,
                        int destination) override;
   absl::Status Barrier() override;
+  absl::StatusOr<bool> SignIn(uint64_t fingerprint) override;
 
   // Returns to the initial state after a failure, while no rank is in a
   // collective.
@@ -67,10 +72,19 @@ class SharedMemoryCollectives : public GroupCollectives {
   Slot& slot(int index, uint64_t turn) const;
   std::byte* segment(int index, uint64_t turn) const;
 
-  // Announces `call`, waits for all ranks and checks that their calls are
-  // equal. Begins a new turn.
+  // Announces `call` and waits for all ranks. Begins a new turn.
+  absl::Status Announce(const CollectiveCall& call);
+  // The calls that the ranks announced for the last turn.
+  std::vector<CollectiveCall> AnnouncedCalls() const;
+  // As Announce, and checks that the calls of all ranks are equal.
   absl::Status Meet(const CollectiveCall& call);
-  absl::Status TimeoutError() const;
+  // Waits for all ranks of turn `turn`.
+  absl::Status WaitForAll(uint64_t turn);
+  // The indices of the ranks that have not announced a call for turn `turn`.
+  std::vector<int> Missing(uint64_t turn) const;
+  RankState StateOf(int index) const;
+  absl::Status TimeoutError(uint64_t turn) const;
+  absl::Status HopelessError(uint64_t turn) const;
 
   // Copies the `blocks` blocks of `block_bytes` at `in` to this rank's
   // segments, chunk by chunk, and calls `use` for each chunk while the chunks
@@ -89,6 +103,7 @@ class SharedMemoryCollectives : public GroupCollectives {
   const int size_;
   const int index_;
   const Options options_;
+  std::vector<const RankPositionSlot*> positions_;  // by index in the group
   GroupBarrier* barrier_;
   std::byte* slots_;
   std::byte* segments_;

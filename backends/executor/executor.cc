@@ -2,6 +2,7 @@
 #include "backends/executor/executor.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -289,6 +290,13 @@ absl::Status Executor::Impl::Run(const HostTensors& feeds, uint32_t seed,
 
 Executor::Executor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Executor::~Executor() = default;
+
+std::string Executor::DescribeRank(int64_t rank) const {
+  const std::optional<RankPosition> known =
+      impl_->communicator.PositionOf(rank);
+  if (!known.has_value()) return "";
+  return DescribePosition(*known, impl_->program, impl_->position.program);
+}
 
 void Executor::TraceInto(StepTrace* trace) { impl_->trace = trace; }
 

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "backends/backend.h"
 #include "backends/communicator.h"
+#include "backends/executor/step_memory.h"
 #include "backends/executor/trace.h"
 #include "backends/executor/variable_store.h"
 #include "lowering/program/program.h"
@@ -38,9 +39,13 @@ class Executor {
   // opened before (OpenGroups in collective_kernel.h), no rank waits for
   // another here, so that ranks can agree on a failure of one of them
   // afterwards.
+  //
+  // Executors that share `memory` run one after the other. One that needs more
+  // than there is makes those created before unusable
+  // (StepMemory::replacements). Null: the executor has its own.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(
       const Program& program, Device& device, Communicator& communicator,
-      VariableStore& variables);
+      VariableStore& variables, StepMemory* memory = nullptr);
   ~Executor();
 
   // Runs one step. `feeds` and `outputs` hold global tensors by the name of the
@@ -55,6 +60,10 @@ class Executor {
   absl::Status Run(const std::map<std::string, HostTensor>& feeds,
                    uint32_t seed, uint32_t step,
                    std::map<std::string, HostTensor>* outputs);
+
+  // The position of `rank` in this program, for messages: "after 118,
+  // all_reduce of x over model (lm.cc:83) of step 7". "" if it is unknown.
+  std::string DescribeRank(int64_t rank) const;
 
   // Records the time of every instruction of later steps in `trace`. Traced
   // steps run one instruction at a time. Null ends tracing.

@@ -15,6 +15,7 @@
 #include "backends/executor/executor.h"
 #include "backends/executor/fed_indices.h"
 #include "backends/executor/stalled_ranks.h"
+#include "backends/executor/step_memory.h"
 
 namespace mtf {
 
@@ -22,13 +23,14 @@ struct Executor::Impl {
   using HostTensors = std::map<std::string, HostTensor>;
 
   Impl(const Program& program, Device& device, Communicator& communicator,
-       VariableStore& variables)
+       VariableStore& variables, StepMemory* shared)
       : program(program),
         device(device),
         communicator(communicator),
-        variables(variables) {}
+        variables(variables),
+        own_memory(device),
+        memory(shared != nullptr ? *shared : own_memory) {}
   ~Impl() {
-    if (arena != nullptr) device.Free(arena);
     for (void* buffer : extra) device.Free(buffer);
   }
 
@@ -114,12 +116,14 @@ struct Executor::Impl {
   Device& device;
   Communicator& communicator;
   VariableStore& variables;
+  StepMemory own_memory;  // empty if it is shared
+  StepMemory& memory;
   void* arena = nullptr;
   // Shared by all synchronous and by all asynchronous collectives; the latter
   // run in order.
   Staging staging, async_staging;
   bool overlaps = false;     // the device supports asynchronous collectives
-  std::vector<void*> extra;  // buffers besides the arena
+  std::vector<void*> extra;  // buffers besides `memory`
   std::map<absl::string_view, void*> storage;  // of the program's variables
   std::vector<void*> addresses;                // by value
   std::vector<const Instruction*> inputs;

@@ -34,8 +34,9 @@ bool BlockingIsRequested() {
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     const Program& program, Device& device, Communicator& communicator,
-    VariableStore& variables) {
-  auto impl = std::make_unique<Impl>(program, device, communicator, variables);
+    VariableStore& variables, StepMemory* memory) {
+  auto impl =
+      std::make_unique<Impl>(program, device, communicator, variables, memory);
   MTF_RETURN_IF_ERROR(impl->Prepare());
   if (communicator.can_wait_forever() && CollectiveTimeout() > 0) {
     impl->watch.emplace(program, impl->position.program, communicator,
@@ -86,18 +87,23 @@ absl::Status Executor::Impl::ReserveStaging(bool asynchronous,
     bytes.before = std::max(bytes.before, need.before);
     bytes.after = std::max(bytes.after, need.after);
   }
+  const auto before = asynchronous ? StepMemory::kAsyncStagingBefore
+                                   : StepMemory::kStagingBefore;
+  const auto after =
+      asynchronous ? StepMemory::kAsyncStagingAfter : StepMemory::kStagingAfter;
   if (bytes.before > 0) {
-    MTF_ASSIGN_OR_RETURN(staging.before, AllocateExtra(bytes.before));
+    MTF_ASSIGN_OR_RETURN(staging.before, memory.Reserve(before, bytes.before));
   }
   if (bytes.after > 0) {
-    MTF_ASSIGN_OR_RETURN(staging.after, AllocateExtra(bytes.after));
+    MTF_ASSIGN_OR_RETURN(staging.after, memory.Reserve(after, bytes.after));
   }
   return absl::OkStatus();
 }
 
 absl::Status Executor::Impl::Reserve() {
-  MTF_ASSIGN_OR_RETURN(
-      arena, device.Allocate(std::max<int64_t>(plan.arena_bytes, 64)));
+  MTF_ASSIGN_OR_RETURN(arena,
+                       memory.Reserve(StepMemory::kArena,
+                                      std::max<int64_t>(plan.arena_bytes, 64)));
   overlaps = device.PrepareAsyncRunner() != nullptr;
   MTF_RETURN_IF_ERROR(ReserveStaging(/*asynchronous=*/false, staging));
   if (overlaps) MTF_RETURN_IF_ERROR(ReserveStaging(true, async_staging));

@@ -10,9 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "backends/communicators/rank_errors.h"
 #include "backends/communicators/wait_options.h"
 #include "layouts/text_items.h"
 #include "lowering/program/count_costs.h"
@@ -28,19 +27,6 @@ using Progress = std::tuple<int64_t, int, int>;
 Progress ProgressOf(const RankPosition& position) {
   return {position.step, position.program,
           2 * position.collective - static_cast<int>(position.inside)};
-}
-
-// The missing ranks that a timeout names, if any.
-std::vector<int64_t> MissingRanks(const absl::Status& timeout) {
-  std::vector<int64_t> ranks;
-  const auto payload = timeout.GetPayload(kMissingRanks);
-  if (!payload.has_value()) return ranks;
-  const std::string text(*payload);
-  for (absl::string_view item : absl::StrSplit(text, ',', absl::SkipEmpty())) {
-    int64_t rank = 0;
-    if (absl::SimpleAtoi(item, &rank)) ranks.push_back(rank);
-  }
-  return ranks;
 }
 
 // Describes the positions of ranks relative to that of this rank.
@@ -184,11 +170,19 @@ absl::Status NameStalledRanks(const absl::Status& timeout,
                               const Program& program,
                               const RankPosition& position,
                               const Communicator& communicator) {
-  if (!absl::IsDeadlineExceeded(timeout)) return timeout;
   // Wraps the step around as in the positions of the other ranks.
   const RankPosition here = RankPosition::Unpack(position.Pack());
+  if (absl::IsAborted(timeout) && !IsAnotherRankFailed(timeout)) {
+    return absl::AbortedError(absl::StrCat(
+        timeout.message(),
+        DetailLine("here",
+                   absl::StrCat("rank ", communicator.rank(), " is at ",
+                                PositionText(program, here).Collective(here),
+                                " of program ", here.program))));
+  }
+  if (!absl::IsDeadlineExceeded(timeout)) return timeout;
   const std::string text =
-      PositionsText(ReadPositions(here, communicator), MissingRanks(timeout),
+      PositionsText(ReadPositions(here, communicator), MissingRanksOf(timeout),
                     PositionText(program, here), here.program);
   // The first line of the timeout says which rank waited, how long and in which
   // call; the rest says how to change the timeout.
@@ -199,6 +193,13 @@ absl::Status NameStalledRanks(const absl::Status& timeout,
                    DetailLine("step", absl::StrCat(position.step)),
                    DetailLine("mesh", Quoted(program.mesh.ToString())),
                    message.substr(end)));
+}
+
+std::string DescribePosition(const RankPosition& position,
+                             const Program& program, int program_number) {
+  // A step that no position has, so that the text always contains the step.
+  return PositionText(program, {.program = program_number, .step = -1})
+      .Describe(position);
 }
 
 StallWatch::StallWatch(const Program& program, int program_number,

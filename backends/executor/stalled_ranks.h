@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "absl/status/status.h"
@@ -21,12 +22,19 @@ namespace mtf {
 //   (lm.cc:83); the others are at 119, all_gather of x over data (lm.cc:90)
 //
 // A rank "at" a collective waits in it or moves data; a rank "after" it
-// computes. The positions of ranks on other hosts are unknown. Any other status
-// is returned unchanged.
+// computes. The positions of ranks on other hosts are unknown.
+//
+// Extends the kAborted of ranks that disagree on a collective by the name of
+// the collective at `position`. Any other status is returned unchanged.
 absl::Status NameStalledRanks(const absl::Status& timeout,
                               const Program& program,
                               const RankPosition& position,
                               const Communicator& communicator);
+
+// "after 118, all_reduce of x over model (lm.cc:83) of step 7": `position` of a
+// rank in `program`, whose number is `program_number`.
+std::string DescribePosition(const RankPosition& position,
+                             const Program& program, int program_number);
 
 // Watches a program whose ranks communicate by messages, which cannot time out:
 // once this rank has stayed in one collective for `seconds`, prints the error

@@ -103,7 +103,7 @@ void StepTrace::AddInstruction(int index, Clock::time_point begin,
         Field("wire_bytes",
               WireBytes(CollectiveOf(instruction.opcode),
                         static_cast<int64_t>(ranks.size()), operand_bytes)),
-        Field("axes", program_.mesh.AxisNames(axes)),
+        Field("axes", program_.mesh.AxisNames(ListOf(SetOf(axes)))),
         Field("ranks", absl::StrJoin(ranks, ",")));
   }
   const std::string name = instruction.results.empty()

@@ -2,12 +2,14 @@
 //
 // Runs mtfrun as a user does. MTFRUN is its path; /bin/echo replaces mpirun
 // where no ranks need to start.
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -151,6 +153,55 @@ TEST(Mtfrun, AMissingMpirunIsNamed) {
 TEST(Mtfrun, StartsRanksAndPassesTheirStatusOn) {
   EXPECT_EQ(RunMtfrun("-n 3 echo rank", "").output, "rank\nrank\nrank\n");
   EXPECT_EQ(RunMtfrun("-n 2 sh -c 'exit 7'", "").status, 7);
+}
+
+// A command of which rank 1 runs `script` and the others wait.
+std::string OnRank1(const std::string& script) {
+  return "-n 2 sh -c '[ $OMPI_COMM_WORLD_RANK = 1 ] && { " + script +
+         "; }; sleep 20'";
+}
+
+TEST(Mtfrun, LeavesOutWhatMpirunAddsToAMessage) {
+  const Outcome one = RunMtfrun(OnRank1("echo broken >&2; exit 3"), "");
+  EXPECT_EQ(one.status, 3);
+  EXPECT_EQ(one.output, "broken\n");
+}
+
+TEST(Mtfrun, AFailureWithoutAMessageIsReported) {
+  const Outcome outcome = RunMtfrun(OnRank1("exit 7"), "");
+  EXPECT_EQ(outcome.status, 7);
+  EXPECT_THAT(outcome.output, HasSubstr("non-zero exit code"));
+}
+
+TEST(Mtfrun, SignalsThatEndARankAreReported) {
+  const Outcome outcome =
+      RunMtfrun(OnRank1("echo broken >&2; kill -SEGV $$"), "");
+  EXPECT_EQ(outcome.status, 128 + SIGSEGV);
+  EXPECT_THAT(outcome.output,
+              AllOf(HasSubstr("broken\n"), HasSubstr("exited on signal 11")));
+}
+
+TEST(Mtfrun, ErrorsOfTheLauncherAreReported) {
+  const Outcome outcome = RunMtfrun("-n 2 --hostfile /no/such/file true", "");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("/no/such/file"));
+}
+
+// Whether a process runs; one that has ended but was not waited for does not.
+bool Runs(const std::string& pid) {
+  std::string command_line;
+  std::ifstream file("/proc/" + pid + "/cmdline");
+  return std::getline(file, command_line) && !command_line.empty();
+}
+
+TEST(Mtfrun, PassesSignalsOn) {
+  const Outcome outcome =
+      RunMtfrun("-n 2 sh -c 'echo $$; exec sleep 50' < /dev/null", "timeout 2");
+  EXPECT_EQ(outcome.status, 124);
+  std::istringstream pids(outcome.output);
+  int count = 0;
+  for (std::string pid; pids >> pid; ++count) EXPECT_FALSE(Runs(pid)) << pid;
+  EXPECT_EQ(count, 2) << outcome.output;
 }
 
 // The job ends with the status of the failed rank, however that rank ends;

@@ -236,10 +236,11 @@ void ExpectStalledRank(const std::string& environment) {
   EXPECT_THAT(
       // The value written by a step has the name of the variable, "sum".
       outcome.errors,
-      AllOf(HasSubstr("rank 2 is after 1, all_reduce of sum over data "
-                      "(failing_rank_program.cc:"),
-            HasSubstr(" of step 9; the others are at 1, all_reduce of "),
-            Not(HasSubstr("Signal"))));
+      AllOf(HasSubstr("rank 2 has not come to step 10 of request \"assign\" "
+                      "(program "),
+            HasSubstr("  last     rank 2 was after 1, all_reduce of sum over "
+                      "data (failing_rank_program.cc:"),
+            HasSubstr(" of step 9\n"), Not(HasSubstr("Signal"))));
   EXPECT_LT(outcome.seconds, 20);
 }
 

@@ -2,12 +2,18 @@
 #include "backends/communicators/mpi/mpi_collectives.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <thread>
 
 #include "absl/container/inlined_vector.h"
 #include "backends/communicators/copy_bytes.h"
 #include "backends/communicators/mpi/mpi_call.h"
+#include "backends/communicators/rank_errors.h"
 #include "backends/communicators/reduce_buffers.h"
 #include "backends/communicators/reduce_in_order.h"
+#include "backends/communicators/wait_options.h"
 #include "mtf/status.h"
 
 namespace mtf {
@@ -35,14 +41,18 @@ void Grow(std::vector<std::byte>& scratch, int64_t bytes) {
 }  // namespace
 
 MpiCollectives::MpiCollectives(const Communicator::Group& group, MPI_Comm comm,
-                               int64_t chunk_bytes)
+                               int64_t chunk_bytes,
+                               absl::Span<RankPositionSlot* const> slots)
     : group_(group),
       size_(static_cast<int>(group.ranks.size())),
       index_(group.index),
       comm_(comm),
-      chunk_bytes_(chunk_bytes) {}
+      chunk_bytes_(chunk_bytes),
+      slots_(slots),
+      own_slot_(*slots[group.ranks[group.index]]) {}
 
-absl::Status MpiCollectives::Announce(const CollectiveCall& call) {
+absl::Status MpiCollectives::Announce(const CollectiveCall& unplaced) {
+  const CollectiveCall call = AtPosition(unplaced, own_slot_);
   std::vector<CollectiveCall> calls(size_);
   MTF_RETURN_IF_MPI_ERROR(MPI_Allgather(&call, sizeof(call), MPI_BYTE,
                                         calls.data(), sizeof(call), MPI_BYTE,
@@ -173,5 +183,72 @@ absl::Status MpiCollectives::Permute(const void* in, void* out, int64_t bytes,
 }
 
 absl::Status MpiCollectives::Barrier() { return Announce(BarrierCall()); }
+
+std::vector<int64_t> MpiCollectives::MissingFromSignIn() const {
+  const uint32_t mine = own_slot_.sign_ins.load(std::memory_order_relaxed);
+  std::vector<int64_t> missing;
+  for (int64_t rank : group_.ranks) {
+    if (slots_[rank] != nullptr &&
+        slots_[rank]->sign_ins.load(std::memory_order_acquire) < mine) {
+      missing.push_back(rank);
+    }
+  }
+  return missing;
+}
+
+std::optional<int64_t> MpiCollectives::RankWaitedForInVain() const {
+  for (int64_t rank : group_.ranks) {
+    if (slots_[rank] != nullptr &&
+        WaitsInVain(own_slot_.state.load(), slots_[rank]->state.load())) {
+      return rank;
+    }
+  }
+  return std::nullopt;
+}
+
+absl::Status MpiCollectives::WaitForSignIns(MPI_Request* request,
+                                            double timeout) const {
+  using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
+  constexpr int kYields = 1000;
+  // The last message of a rank that has ended may still be on its way.
+  constexpr Seconds kDelay(0.2);
+  const Clock::time_point begin = Clock::now();
+  std::optional<Clock::time_point> in_vain_since;
+  int done = 0;
+  for (int looks = 0;; ++looks) {
+    MTF_RETURN_IF_MPI_ERROR(MPI_Test(request, &done, MPI_STATUS_IGNORE));
+    if (done) return absl::OkStatus();
+    if (looks < kYields) {
+      std::this_thread::yield();
+      continue;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    const Clock::time_point now = Clock::now();
+    if (const std::optional<int64_t> rank = RankWaitedForInVain()) {
+      if (!in_vain_since.has_value()) in_vain_since = now;
+      if (now - *in_vain_since < kDelay) continue;
+      if (slots_[*rank]->state == RankState::kFailed)
+        return AnotherRankFailed();
+      return RankHasEnded(*rank, group_.ranks[index_], sent_);
+    }
+    if (timeout > 0 && now - begin > Seconds(timeout)) {
+      return RanksAreLate(group_.ranks[index_], timeout, MissingFromSignIn(),
+                          sent_);
+    }
+  }
+}
+
+absl::StatusOr<bool> MpiCollectives::SignIn(uint64_t fingerprint) {
+  own_slot_.sign_ins.fetch_add(1, std::memory_order_release);
+  sent_ = SignInCall(fingerprint);
+  received_.resize(size_);
+  MPI_Request request;
+  MTF_RETURN_IF_MPI_ERROR(MPI_Iallgather(&sent_, sizeof(sent_), MPI_BYTE,
+                                         received_.data(), sizeof(sent_),
+                                         MPI_BYTE, comm_, &request));
+  MTF_RETURN_IF_ERROR(WaitForSignIns(&request, CollectiveTimeout()));
+  return CompareSignIns(group_, received_);
+}
 
 }  // namespace mtf

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "backends/communicators/collective_call.h"
@@ -23,8 +24,11 @@ namespace mtf {
 class MpiCollectives : public GroupCollectives {
  public:
   // One MPI call moves at most `chunk_bytes`, because MPI counts are ints.
+  // `slots` are those of the ranks of the job, by rank; null for ranks of other
+  // hosts.
   MpiCollectives(const Communicator::Group& group, MPI_Comm comm,
-                 int64_t chunk_bytes);
+                 int64_t chunk_bytes,
+                 absl::Span<RankPositionSlot* const> slots);
 
   absl::Status AllReduce(absl::Span<const Communicator::ReduceBuffer> buffers,
                          DType dtype, ReduceKind kind) override;
@@ -35,10 +39,20 @@ class MpiCollectives : public GroupCollectives {
   absl::Status Permute(const void* in, void* out, int64_t bytes, int source,
                        int destination) override;
   absl::Status Barrier() override;
+  // Unlike the others, does not wait forever.
+  absl::StatusOr<bool> SignIn(uint64_t fingerprint) override;
 
  private:
   // Checks that all ranks of the group make the same call.
   absl::Status Announce(const CollectiveCall& call);
+
+  // The ranks of this host that have begun fewer sign-ins than this rank.
+  std::vector<int64_t> MissingFromSignIn() const;
+  // A rank of this host that has ended and joins no sign-in of this rank.
+  std::optional<int64_t> RankWaitedForInVain() const;
+  // Waits until `request` completes, for at most `timeout` seconds (0: forever)
+  // or until a missing rank has ended.
+  absl::Status WaitForSignIns(MPI_Request* request, double timeout) const;
 
   // Sends `bytes` at `in + p * in_stride` to each rank p of the group and
   // stores the block received from rank p at `out + p * out_stride`. With
@@ -54,6 +68,12 @@ class MpiCollectives : public GroupCollectives {
   const int index_;
   const MPI_Comm comm_;
   const int64_t chunk_bytes_;
+  const absl::Span<RankPositionSlot* const> slots_;
+  RankPositionSlot& own_slot_;
+  // Of sign-ins: receives the calls of all ranks, also after this rank has
+  // stopped waiting for them.
+  CollectiveCall sent_;
+  std::vector<CollectiveCall> received_;
   std::vector<std::byte> mine_, theirs_;  // scratch, grown as needed
 };
 

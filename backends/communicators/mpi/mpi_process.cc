@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "backends/communicators/job_watch.h"
 #include "backends/communicators/mpi/mpi_call.h"
 
 namespace mtf {
@@ -18,6 +19,9 @@ constexpr auto kGrace = std::chrono::seconds(2);
 
 // Used only by exiting ranks, so that it carries no other pending messages.
 MPI_Comm exit_comm = MPI_COMM_NULL;
+
+// Called first when this process exits.
+void (*on_end)(int status) = nullptr;
 
 // Whether every rank reaches its exit handler within kGrace.
 bool AllExit() {
@@ -37,6 +41,8 @@ void EndMpi(int status, void*) {
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized) return;
+  on_end(status);
+  const WatchedWait wait("MPI_Finalize");
   if (status != 0 && !AllExit()) MPI_Abort(MPI_COMM_WORLD, status);
   if (status == 0) {
     // Join the barrier of AllExit of ranks that fail while this one succeeds;
@@ -51,7 +57,9 @@ void EndMpi(int status, void*) {
 
 }  // namespace
 
-absl::Status StartMpi() {
+absl::Status StartMpi(void (*at_exit)(int status)) {
+  StartJobWatch();
+  on_end = at_exit;
   int initialized = 0, finalized = 0;
   MTF_RETURN_IF_MPI_ERROR(MPI_Initialized(&initialized));
   MTF_RETURN_IF_MPI_ERROR(MPI_Finalized(&finalized));
@@ -63,8 +71,12 @@ absl::Status StartMpi() {
   if (initialized) {
     MTF_RETURN_IF_MPI_ERROR(MPI_Query_thread(&provided));
   } else {
-    MTF_RETURN_IF_MPI_ERROR(
-        MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
+    {
+      const WatchedWait wait("MPI_Init");
+      MTF_RETURN_IF_MPI_ERROR(
+          MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
+    }
+    const WatchedWait wait("the creation of the first communicator");
     MTF_RETURN_IF_MPI_ERROR(MPI_Comm_dup(MPI_COMM_WORLD, &exit_comm));
     MTF_RETURN_IF_MPI_ERROR(
         MPI_Comm_set_errhandler(exit_comm, MPI_ERRORS_RETURN));

@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "backends/communicators/job_watch.h"
 #include "backends/communicators/launcher.h"
 #include "backends/communicators/mpi/mpi_call.h"
 #include "backends/communicators/mpi/mpi_collectives.h"
@@ -35,16 +36,29 @@ constexpr int64_t kLargestChunkBytes = 1 << 30;  // counts are ints
 
 }  // namespace
 
-absl::StatusOr<MpiRuntime*> MpiRuntime::Get() {
+MpiRuntime& MpiRuntime::OfProcess() {
   // Never destroyed: exit handlers may still use it.
   static MpiRuntime* runtime = new MpiRuntime;
-  static const absl::Status status = Initialize(*runtime);
+  return *runtime;
+}
+
+absl::StatusOr<MpiRuntime*> MpiRuntime::Get() {
+  static const absl::Status status = Initialize(OfProcess());
   if (!status.ok()) return status;
-  return runtime;
+  return &OfProcess();
+}
+
+void MpiRuntime::End(int status) {
+  // A failed process aborts the job (mpi_process.h). Ranks that it released
+  // before would exit too, and their status could become that of the job.
+  if (status != 0) return;
+  OfProcess().own_slot().state.store(RankState::kExited,
+                                     std::memory_order_release);
 }
 
 absl::Status MpiRuntime::Initialize(MpiRuntime& runtime) {
-  MTF_RETURN_IF_ERROR(StartMpi());
+  MTF_RETURN_IF_ERROR(StartMpi(&End));
+  const WatchedWait wait("the placement of the ranks");
   MTF_RETURN_IF_MPI_ERROR(MPI_Comm_rank(MPI_COMM_WORLD, &runtime.rank_));
   MTF_RETURN_IF_MPI_ERROR(MPI_Comm_size(MPI_COMM_WORLD, &runtime.size_));
   MTF_RETURN_IF_ERROR(
@@ -133,6 +147,11 @@ absl::StatusOr<GroupCollectives*> MpiRuntime::Collectives(
     absl::StrAppend(&key, " ", axis.size);
   std::unique_ptr<GroupCollectives>& collectives = collectives_[key];
   if (collectives != nullptr) return collectives.get();
+  const WatchedWait wait(
+      group.ranks.size() == static_cast<size_t>(size_)
+          ? "the creation of the communicator of all ranks"
+          : absl::StrCat("the creation of communicators over mesh axes ",
+                         mesh.AxisNames(group.axes)));
   // The first rank of the group is its color.
   MPI_Comm comm;
   MTF_RETURN_IF_MPI_ERROR(MPI_Comm_split(
@@ -142,7 +161,8 @@ absl::StatusOr<GroupCollectives*> MpiRuntime::Collectives(
     MTF_ASSIGN_OR_RETURN(collectives, MakeWindow(group, comm));
   }
   if (collectives == nullptr) {
-    collectives = std::make_unique<MpiCollectives>(group, comm, chunk_bytes_);
+    collectives =
+        std::make_unique<MpiCollectives>(group, comm, chunk_bytes_, positions_);
     has_messages_ = true;
   }
   return collectives.get();
@@ -164,6 +184,7 @@ absl::StatusOr<std::unique_ptr<GroupCollectives>> MpiRuntime::MakeWindow(
 
   SharedMemoryCollectives::Options options;
   options.segment_bytes = kSegmentBytes;
+  options.slots = positions_;
   options.wait = wait_;
   // The timeout may have been set after FindPlacement.
   options.wait.timeout_seconds = CollectiveTimeout();

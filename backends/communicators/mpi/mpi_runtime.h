@@ -48,7 +48,13 @@ class MpiRuntime {
       const Mesh& mesh, const Communicator::Group& group);
 
  private:
+  static MpiRuntime& OfProcess();
   static absl::Status Initialize(MpiRuntime& runtime);
+  // Publishes that this process exits, if with status 0.
+  static void End(int status);
+  RankPositionSlot& own_slot() {
+    return positions_.empty() ? own_position_ : *positions_[rank_];
+  }
   absl::Status ReadOptions();
   absl::Status FindPlacement();
   absl::Status SharePositions(MPI_Comm host);

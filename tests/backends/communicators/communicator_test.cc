@@ -27,6 +27,7 @@ using ::mtf::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 Mesh ParseMesh(const std::string& text) {
   absl::StatusOr<Mesh> mesh = Mesh::Parse(text);
@@ -174,12 +175,92 @@ TEST(LocalRanks, DifferentCallsAreAnErrorWithBothCalls) {
       StatusIs(absl::StatusCode::kAborted, HasSubstr("all_reduce max")));
 }
 
+// Runs one all_reduce over two ranks at these positions.
+absl::Status ReduceAt(LocalRanks& ranks, RankPosition first,
+                      RankPosition second) {
+  return ranks.Run([&](Communicator& communicator) -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(const auto* group, communicator.GroupOver({0}));
+    communicator.SetPosition(communicator.rank() == 1 ? second : first);
+    float data[8] = {};
+    return communicator.AllReduce(*group, {{data, data, 8}}, kFloat32,
+                                  ReduceKind::kSum);
+  });
+}
+
+TEST(LocalRanks, EqualCallsAtOtherPositionsAreAnError) {
+  LocalRanks ranks(ParseMesh("x:3"));
+  const RankPosition here = {2, 6, 3, true};
+  EXPECT_OK(ReduceAt(ranks, here, here));
+  EXPECT_THAT(ReduceAt(ranks, here, {2, 5, 3, true}),
+              StatusIs(absl::StatusCode::kAborted,
+                       AllOf(StartsWith("rank 1 runs step 5 of program 2, "
+                                        "where rank 0 runs step 6\n"),
+                             HasSubstr("rank 1 calls all_reduce sum of f32 x 8 "
+                                       "in 1 buffer\n"),
+                             HasSubstr("ranks 0,1,2"))));
+  EXPECT_THAT(ReduceAt(ranks, here, {1, 6, 3, true}),
+              StatusIs(absl::StatusCode::kAborted,
+                       StartsWith("rank 1 runs step 6 of program 1, where rank "
+                                  "0 runs step 6 of program 2\n")));
+  EXPECT_THAT(ReduceAt(ranks, here, {2, 6, 4, true}),
+              StatusIs(absl::StatusCode::kAborted,
+                       StartsWith("rank 1 is at collective 4 of step 6 of "
+                                  "program 2, where rank 0 is at 3\n")));
+  EXPECT_THAT(ReduceAt(ranks, here, {2, 6, 3, false}),
+              StatusIs(absl::StatusCode::kAborted,
+                       StartsWith("rank 1 is outside of a step, where rank 0 "
+                                  "runs step 6 of program 2\n")));
+  EXPECT_OK(ReduceAt(ranks, here, here));
+}
+
+TEST(LocalRanks, TheRankThatDiffersFromTheOthersIsNamedFirst) {
+  LocalRanks ranks(ParseMesh("x:3"));
+  EXPECT_THAT(ranks.Run([](Communicator& communicator) -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(const auto* group, communicator.GroupOver({0}));
+    communicator.SetPosition({1, communicator.rank() == 0 ? 8 : 7, 1, true});
+    char in = 0, out[3];
+    return communicator.AllGather(*group, &in, out, 1);
+  }),
+              StatusIs(absl::StatusCode::kAborted,
+                       StartsWith("rank 0 runs step 8 of program 1, where rank "
+                                  "1 runs step 7\n")));
+}
+
+TEST(LocalRanks, ARankThatHasEndedIsNotWaitedFor) {
+  LocalRanks ranks(ParseMesh("x:2,y:2"));
+  for (int run = 0; run < 3; ++run) {
+    // Rank 1 makes one call less than rank 0; ranks 2 and 3 do not meet it.
+    EXPECT_THAT(ranks.Run([](Communicator& communicator) -> absl::Status {
+      MTF_ASSIGN_OR_RETURN(const auto* group, communicator.GroupOver({1}));
+      for (int step = 0; step < 5; ++step) {
+        if (communicator.rank() == 1 && step == 4) break;
+        communicator.SetPosition({1, step, 1, true});
+        char in = 0, out[2];
+        MTF_RETURN_IF_ERROR(communicator.AllGather(*group, &in, out, 1));
+      }
+      return absl::OkStatus();
+    }),
+                StatusIs(absl::StatusCode::kAborted,
+                         AllOf(StartsWith("rank 1 has ended, where rank 0 "
+                                          "runs step 4 of program 1\n"),
+                               HasSubstr("rank 0 calls all_gather of 1"))));
+    EXPECT_OK(ranks.Run([](Communicator& communicator) {
+      return testing::CheckRepeats(communicator, 20);
+    }));
+  }
+}
+
 TEST(LocalRanks, ALateRankIsNamed) {
   ASSERT_EQ(setenv("MTF_COLLECTIVE_TIMEOUT", "0.05", 1), 0);
   LocalRanks ranks(ParseMesh("x:3"));
   ASSERT_EQ(unsetenv("MTF_COLLECTIVE_TIMEOUT"), 0);
-  EXPECT_THAT(ranks.Run([](Communicator& communicator) {
-    return communicator.rank() == 1 ? absl::OkStatus() : communicator.Barrier();
+  std::atomic<int> gave_up{0};
+  EXPECT_THAT(ranks.Run([&](Communicator& communicator) {
+    while (communicator.rank() == 1 && gave_up < 2) std::this_thread::yield();
+    const absl::Status status =
+        communicator.rank() == 1 ? absl::OkStatus() : communicator.Barrier();
+    ++gave_up;
+    return status;
   }),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        AllOf(HasSubstr("for rank 1 to join barrier"),

@@ -212,7 +212,7 @@ class Step {
           {{"tokens", HostTensor::Of<int32_t>({kBatch}, tokens)}}, 0, 0,
           &outputs);
     }));
-    return outputs.at(name_).At(0);
+    return *outputs.at(name_).At(0);
   }
   const Program& program() const { return program_; }
 

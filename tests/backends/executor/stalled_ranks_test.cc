@@ -108,6 +108,72 @@ absl::Status RunSteps(
   });
 }
 
+// Ranks that each run the steps `steps_of(rank)` of a program.
+absl::Status RunStepsOf(
+    const std::string& mesh,
+    const std::function<std::vector<int>(int64_t rank)>& steps_of) {
+  Graph graph;
+  const Program program = TwoSums(graph, mesh);
+  LocalRanks ranks(program.mesh);
+  return ranks.Run([&](Communicator& communicator) -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                         CreateDevice("reference", {}));
+    VariableStore variables(*device);
+    MTF_ASSIGN_OR_RETURN(
+        const std::unique_ptr<Executor> executor,
+        Executor::Create(program, *device, communicator, variables));
+    const HostTensor x({{"batch", 8}, {"hidden", 8}}, kFloat32);
+    for (int step : steps_of(communicator.rank())) {
+      std::map<std::string, HostTensor> outputs;
+      MTF_RETURN_IF_ERROR(executor->Run({{"x", x}}, 0, step, &outputs));
+    }
+    return absl::OkStatus();
+  });
+}
+
+TEST(DisagreeingRanks, AnotherStepIsAnErrorThatNamesTheCollective) {
+  for (const char* mesh : {"model:3", "data:1,model:3", "data:2,model:2"}) {
+    EXPECT_THAT(
+        RunStepsOf(mesh,
+                   [](int64_t rank) {
+                     return rank == 1 ? std::vector<int>{0, 1, 3}
+                                      : std::vector<int>{0, 1, 2};
+                   }),
+        StatusIs(absl::StatusCode::kAborted,
+                 AllOf(StartsWith("rank 1 runs step 3 of program 1, where rank "
+                                  "0 runs step 2\n"),
+                       ContainsRegex("\n  here     rank [0-9] is at 1, "
+                                     "all_reduce of reduce_sum over model "
+                                     "\\(stalled_ranks_test.cc:[0-9]+\\)"))));
+  }
+}
+
+TEST(DisagreeingRanks, AStepLessIsAnError) {
+  for (const char* mesh : {"model:2", "data:2,model:2"}) {
+    EXPECT_THAT(RunStepsOf(mesh,
+                           [](int64_t rank) {
+                             return rank == 1 ? std::vector<int>{0, 1}
+                                              : std::vector<int>{0, 1, 2};
+                           }),
+                StatusIs(absl::StatusCode::kAborted,
+                         // Ranks 0 and 3 both wait for rank 1, over one axis
+                         // each, and either may be the first to notice.
+                         ContainsRegex("^rank 1 has ended, where rank [03] "
+                                       "runs step 2 of program 1\n")));
+  }
+}
+
+TEST(DisagreeingRanks, AStepMoreIsAnError) {
+  EXPECT_THAT(RunStepsOf("model:3",
+                         [](int64_t rank) {
+                           return rank == 2 ? std::vector<int>{0, 1, 2}
+                                            : std::vector<int>{0, 1};
+                         }),
+              StatusIs(absl::StatusCode::kAborted,
+                       ContainsRegex("^rank [01] has ended, where rank 2 runs "
+                                     "step 2 of program 1\n")));
+}
+
 TEST(StalledRanks, AMissingRankIsNamedWithItsPosition) {
   const absl::Status status =
       RunSteps("model:4", 2, 10,
