@@ -10,7 +10,7 @@
 namespace mtf::cpu {
 
 // Creates the CPU device: oneDNN for matmuls, Highway for elementwise functions
-// and reductions, OpenMP threads. EnterThread gives the calling thread
+// and reductions, a pool of threads. EnterThread gives the calling thread
 // options.num_threads of them (UseThreads, threads.h); kernels run on the
 // thread that prepared them.
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(

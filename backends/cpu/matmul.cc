@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -29,8 +32,7 @@ class PrimitiveMatmul : public Matmul {
   std::unique_ptr<onednn::Primitive> primitive_;
 };
 
-// A loop over the batch around single products. Threads divide the batch if it
-// is long enough to keep all of them busy, and otherwise each product.
+// A loop over the batch around single products.
 class LoopMatmul : public Matmul {
  public:
   explicit LoopMatmul(const MatmulSpec& spec)
@@ -38,41 +40,31 @@ class LoopMatmul : public Matmul {
         size_(DTypeSize(spec.dtype)),
         z_size_(DTypeSize(spec.result_dtype())) {
     for (const EinsumLoop& loop : batch_) count_ *= loop.extent;
-    const int64_t threads = NumThreads();
-    shared_ = threads > 1 && (count_ % threads == 0 || count_ >= 4 * threads);
   }
 
   void Run(const void* x, const void* y, void* z) override {
-    const auto range = [&](int64_t begin, int64_t end, int thread) {
-      for (int64_t i = begin; i < end; ++i) {
-        int64_t at_x = 0, at_y = 0, at_z = 0, rest = i;
-        for (auto loop = batch_.rbegin(); loop != batch_.rend(); ++loop) {
-          const int64_t at = rest % loop->extent;
-          rest /= loop->extent;
-          at_x += at * loop->x;
-          at_y += at * loop->y;
-          at_z += at * loop->z;
-        }
-        RunOne(thread, static_cast<const char*>(x) + at_x * size_,
-               static_cast<const char*>(y) + at_y * size_,
-               static_cast<char*>(z) + at_z * z_size_);
+    for (int64_t i = 0; i < count_; ++i) {
+      int64_t at_x = 0, at_y = 0, at_z = 0, rest = i;
+      for (auto loop = batch_.rbegin(); loop != batch_.rend(); ++loop) {
+        const int64_t at = rest % loop->extent;
+        rest /= loop->extent;
+        at_x += at * loop->x;
+        at_y += at * loop->y;
+        at_z += at * loop->z;
       }
-    };
-    if (!shared_) return range(0, count_, 0);
-    ParallelFor(count_, 1, [&](int64_t begin, int64_t end) {
-      range(begin, end, omp_get_thread_num());
-    });
+      RunOne(static_cast<const char*>(x) + at_x * size_,
+             static_cast<const char*>(y) + at_y * size_,
+             static_cast<char*>(z) + at_z * z_size_);
+    }
   }
 
  protected:
-  bool shared() const { return shared_; }
-  virtual void RunOne(int thread, const void* x, const void* y, void* z) = 0;
+  virtual void RunOne(const void* x, const void* y, void* z) = 0;
 
  private:
   std::vector<EinsumLoop> batch_;
   int64_t count_ = 1;
   int64_t size_, z_size_;
-  bool shared_ = false;
 };
 
 // Plain float products, which are fast for any leading dimensions.
@@ -102,7 +94,7 @@ class GemmMatmul : public LoopMatmul {
     return {true, columns == 1 ? rows : column_stride};
   }
 
-  void RunOne(int, const void* x, const void* y, void* z) override {
+  void RunOne(const void* x, const void* y, void* z) override {
     onednn::Sgemm(m_, n_, k_, static_cast<const float*>(x), x_,
                   static_cast<const float*>(y), y_, accumulate_,
                   static_cast<float*>(z), z_.leading);
@@ -113,41 +105,26 @@ class GemmMatmul : public LoopMatmul {
   onednn::Matrix x_, y_, z_;
 };
 
-// A loop over the batch that calls a primitive of each thread.
+// A loop over the batch that calls a primitive.
 class PrimitiveLoopMatmul : public LoopMatmul {
  public:
-  explicit PrimitiveLoopMatmul(const MatmulSpec& spec) : LoopMatmul(spec) {}
-
-  absl::Status Init(MatmulSpec spec) {
-    spec.batch.clear();
-    const int threads = NumThreads();
-    // A primitive divides its work among the threads at its creation.
-    if (shared()) UseThreads(1);
-    absl::Status status;
-    for (int i = 0; i < (shared() ? threads : 1) && status.ok(); ++i) {
-      auto primitive = onednn::Primitive::Create(spec, false);
-      status = primitive.status();
-      if (status.ok()) primitives_.push_back(*std::move(primitive));
-    }
-    if (shared()) UseThreads(threads);
-    return status;
-  }
+  PrimitiveLoopMatmul(const MatmulSpec& spec,
+                      std::unique_ptr<onednn::Primitive> primitive)
+      : LoopMatmul(spec), primitive_(std::move(primitive)) {}
   std::string ToString() const override {
-    return absl::StrCat("loop of ", primitives_[0]->implementation());
+    return absl::StrCat("loop of ", primitive_->implementation());
   }
 
  private:
-  void RunOne(int thread, const void* x, const void* y, void* z) override {
-    primitives_[thread]->Run(x, y, z);
+  void RunOne(const void* x, const void* y, void* z) override {
+    primitive_->Run(x, y, z);
   }
-  std::vector<std::unique_ptr<onednn::Primitive>> primitives_;
+  std::unique_ptr<onednn::Primitive> primitive_;
 };
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Create(const MatmulSpec& spec) {
-  MTF_CHECK(spec.dtype == kFloat32 || spec.dtype == kBFloat16)
-      << DTypeName(spec.dtype);
+// A product on the calling thread.
+absl::StatusOr<std::unique_ptr<Matmul>> CreateForOneThread(
+    const MatmulSpec& spec) {
   // Measured with benchmarks/einsum_benchmark for floats: the plain product is
   // fastest for a single matrix, and in a loop for a batch with x transposed;
   // the primitive is fastest if y is transposed, and for a batch otherwise.
@@ -173,9 +150,119 @@ absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Create(const MatmulSpec& spec) {
     if (!primitive.ok() && one_bfloat) return primitive.status();
   }
   if (spec.dtype == kFloat32) return std::make_unique<GemmMatmul>(spec);
-  auto loop = std::make_unique<PrimitiveLoopMatmul>(spec);
-  MTF_RETURN_IF_ERROR(loop->Init(spec));
-  return loop;
+  MatmulSpec single = spec;
+  single.batch.clear();
+  MTF_ASSIGN_OR_RETURN(auto primitive,
+                       onednn::Primitive::Create(single, /*packs_y=*/false));
+  return std::make_unique<PrimitiveLoopMatmul>(spec, std::move(primitive));
+}
+
+// The loop of a product whose range threads divide.
+struct Division {
+  EinsumLoop* loop = nullptr;  // null: none is worth it
+  int64_t unit = 1;            // ranges are multiples of it, but for the last
+  int64_t pieces = 1;
+};
+
+// Prefers the longest batch loop: its pieces read nothing twice. Otherwise the
+// longer of rows and columns is divided, because each piece reads the other
+// operand, and packs it for the processor.
+Division ChooseDivision(MatmulSpec& spec, int threads) {
+  constexpr double kLeastProducts = 1 << 16;  // some microseconds
+  constexpr int64_t kUnit = 32;               // rows or columns of a kernel
+  constexpr int64_t kLongPiece = 256;         // packing is amortised
+  double products = static_cast<double>(spec.m.extent) *
+                    static_cast<double>(spec.n.extent) *
+                    static_cast<double>(spec.k.extent);
+  Division best;
+  for (EinsumLoop& loop : spec.batch) {
+    products *= static_cast<double>(loop.extent);
+    if (best.loop == nullptr || loop.extent > best.loop->extent) {
+      best.loop = &loop;
+    }
+  }
+  if (products < kLeastProducts * threads) return {};
+  if (best.loop != nullptr && best.loop->extent >= threads) {
+    best.pieces =
+        threads * std::clamp<int64_t>(best.loop->extent / threads, 1, 4);
+    return best;
+  }
+  best.loop = spec.m.extent >= spec.n.extent ? &spec.m : &spec.n;
+  best.unit = kUnit;
+  const int64_t units = best.loop->extent / kUnit;
+  best.pieces = std::min<int64_t>(
+      units, threads * std::clamp<int64_t>(
+                           best.loop->extent / (threads * kLongPiece), 1, 4));
+  return best.pieces > 1 ? best : Division();
+}
+
+// A product whose pieces run on several threads.
+class DividedMatmul : public Matmul {
+ public:
+  absl::Status Init(MatmulSpec& spec, const Division& division, int threads) {
+    const EinsumLoop loop = *division.loop;
+    const int64_t units = loop.extent / division.unit;
+    size_ = DTypeSize(spec.dtype);
+    z_size_ = DTypeSize(spec.result_dtype());
+    // Pieces differ by a unit, and the last one takes the rest of it.
+    std::vector<int64_t> extents;
+    for (int64_t i = 0; i < division.pieces; ++i) {
+      const int64_t begin = units * i / division.pieces * division.unit;
+      const int64_t end =
+          i + 1 == division.pieces
+              ? loop.extent
+              : units * (i + 1) / division.pieces * division.unit;
+      auto same = std::find(extents.begin(), extents.end(), end - begin);
+      pieces_.push_back({begin * loop.x * size_, begin * loop.y * size_,
+                         begin * loop.z * z_size_, same - extents.begin()});
+      if (same == extents.end()) extents.push_back(end - begin);
+    }
+    // Primitives have memory of their own, so each thread has some.
+    by_thread_.resize(threads);
+    for (auto& matmuls : by_thread_) {
+      for (const int64_t extent : extents) {
+        division.loop->extent = extent;
+        MTF_ASSIGN_OR_RETURN(auto matmul, CreateForOneThread(spec));
+        matmuls.push_back(std::move(matmul));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Run(const void* x, const void* y, void* z) override {
+    internal::RunPieces(static_cast<int>(pieces_.size()), [&](int i) {
+      const Piece& piece = pieces_[i];
+      by_thread_[ThreadIndex()][piece.kind]->Run(
+          static_cast<const char*>(x) + piece.x,
+          static_cast<const char*>(y) + piece.y,
+          static_cast<char*>(z) + piece.z);
+    });
+  }
+  std::string ToString() const override { return by_thread_[0][0]->ToString(); }
+
+ private:
+  struct Piece {
+    int64_t x, y, z;  // offsets in bytes
+    int64_t kind;     // index into the products of a thread
+  };
+  std::vector<Piece> pieces_;
+  std::vector<std::vector<std::unique_ptr<Matmul>>> by_thread_;
+  int64_t size_ = 0, z_size_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Create(const MatmulSpec& spec) {
+  MTF_CHECK(spec.dtype == kFloat32 || spec.dtype == kBFloat16)
+      << DTypeName(spec.dtype);
+  const int threads = NumThreads();
+  MatmulSpec divided = spec;
+  const Division division =
+      threads > 1 ? ChooseDivision(divided, threads) : Division();
+  if (division.loop == nullptr) return CreateForOneThread(spec);
+  auto matmul = std::make_unique<DividedMatmul>();
+  MTF_RETURN_IF_ERROR(matmul->Init(divided, division, threads));
+  return matmul;
 }
 
 }  // namespace mtf::cpu

@@ -365,8 +365,8 @@ class ReduceKernel : public Kernel {
   DType dtype_;
   Sum identity_;
   int64_t tile_ = 1, tiles_ = 1;         // columns per tile, tiles per row
-  int64_t chunk_size_ = 1, chunks_ = 1;  // reduced elements per chunk, parts
-  std::vector<Sum> partial_;             // [parts, outer, inner]
+  int64_t chunk_size_ = 1, chunks_ = 1;  // reduced elements per chunk, chunks
+  std::vector<Sum> partial_;             // [chunks, outer, inner]
 };
 
 }  // namespace

@@ -169,16 +169,27 @@ HWY_INLINE Floats Tanh(Floats x) {
   const Vector result = hn::Add(quotient, hn::IfThenZeroElse(small, set(1.0f)));
   return Floats(hn::CopySignToAbs(result, x.v));
 }
+// `fast` where |x| is at most 39000, beyond which Highway's sines are
+// inaccurate, and `exact` elsewhere. The function of a lane must depend on that
+// lane alone: others may hold other elements in the next run, or none.
+template <typename Fast, typename Exact>
+HWY_INLINE Floats OfSmallAngles(Floats x, Fast fast, Exact exact) {
+  const FloatTag d;
+  const Mask small = LessEqual(Abs(x), 39000.0);  // false where x is NaN
+  const Floats result(fast(hn::IfThenElseZero(small.m, x.v)));
+  if (HWY_LIKELY(hn::AllTrue(d, small.m))) return result;
+  return Select(small, result,
+                OnEachLane(x, x, [&](float a, float) { return exact(a); }));
+}
 HWY_INLINE Floats Sin(Floats x) {
-  // Also true where a lane is NaN.
-  const bool all_small = hn::AllTrue(FloatTag(), LessEqual(Abs(x), 39000.0).m);
-  if (HWY_LIKELY(all_small)) return Floats(hn::Sin(FloatTag(), x.v));
-  return OnEachLane(x, x, [](float a, float) { return std::sin(a); });
+  return OfSmallAngles(
+      x, [](Vector v) HWY_ATTR { return hn::Sin(FloatTag(), v); },
+      [](float a) { return std::sin(a); });
 }
 HWY_INLINE Floats Cos(Floats x) {
-  const bool all_small = hn::AllTrue(FloatTag(), LessEqual(Abs(x), 39000.0).m);
-  if (HWY_LIKELY(all_small)) return Floats(hn::Cos(FloatTag(), x.v));
-  return OnEachLane(x, x, [](float a, float) { return std::cos(a); });
+  return OfSmallAngles(
+      x, [](Vector v) HWY_ATTR { return hn::Cos(FloatTag(), v); },
+      [](float a) { return std::cos(a); });
 }
 
 }  // namespace mtf::cpu::HWY_NAMESPACE

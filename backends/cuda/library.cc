@@ -23,6 +23,9 @@
 #ifndef MTF_CUDA_INSTALL_FOLDER
 #define MTF_CUDA_INSTALL_FOLDER "/usr/local/lib"
 #endif
+#ifndef MTF_INSTALL_LIBDIR  // relative to the prefix
+#define MTF_INSTALL_LIBDIR "lib"
+#endif
 
 namespace mtf::cuda {
 namespace {
@@ -56,6 +59,29 @@ std::string FolderOfThisCode() {
   return FolderOf(info.dli_fname);
 }
 
+// The folders in which the dynamic linker searches the libraries of the
+// program: LD_LIBRARY_PATH, the program's run path and the system's.
+// mtf::backends of an installed package adds the folder of its libraries to the
+// run path.
+std::vector<std::string> LinkerFolders() {
+  void* program = dlopen(nullptr, RTLD_LAZY);
+  Dl_serinfo size;
+  if (program == nullptr || dlinfo(program, RTLD_DI_SERINFOSIZE, &size) != 0) {
+    return {};
+  }
+  const std::unique_ptr<void, void (*)(void*)> memory(
+      std::malloc(size.dls_size), &std::free);
+  auto* info = static_cast<Dl_serinfo*>(memory.get());
+  if (info == nullptr) return {};
+  *info = size;
+  if (dlinfo(program, RTLD_DI_SERINFO, info) != 0) return {};
+  std::vector<std::string> folders;
+  for (unsigned i = 0; i < info->dls_cnt; ++i) {
+    folders.push_back(info->dls_serpath[i].dls_name);
+  }
+  return folders;
+}
+
 absl::Status Missing(const std::vector<std::string>& paths) {
   if (!kBuiltWithCuda) {
     return absl::UnimplementedError(absl::StrCat(
@@ -66,7 +92,8 @@ absl::Status Missing(const std::vector<std::string>& paths) {
   return absl::NotFoundError(
       absl::StrCat("the CUDA driver library of mtf, ", kFile, ", was not found",
                    "\n  searched ", absl::StrJoin(paths, "\n           "),
-                   "\n  help     set ", kVariable, " to the file"));
+                   "\n  help     set ", kVariable,
+                   " to the file, or add its folder to LD_LIBRARY_PATH"));
 }
 
 absl::StatusOr<void*> OpenDriver() {
@@ -131,11 +158,15 @@ std::vector<std::string> DriverPaths() {
   };
   const std::string program = FolderOfProgram();
   add(program);
-  if (!program.empty()) add(absl::StrCat(FolderOf(program), "/lib"));
+  if (!program.empty()) {
+    add(absl::StrCat(FolderOf(program), "/lib"));
+    add(absl::StrCat(FolderOf(program), "/", MTF_INSTALL_LIBDIR));
+  }
   add(FolderOfThisCode());
 #ifdef MTF_CUDA_BUILD_FOLDER
   add(MTF_CUDA_BUILD_FOLDER);
 #endif
+  for (const std::string& folder : LinkerFolders()) add(folder);
   add(MTF_CUDA_INSTALL_FOLDER);
   return paths;
 }

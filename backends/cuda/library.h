@@ -12,9 +12,10 @@
 namespace mtf::cuda {
 
 // Paths at which the driver's shared object is searched, in order:
-// MTF_CUDA_LIBRARY only, if set; else the program's folder, the folder lib next
-// to it, the folder of the library that contains this code, and the install
-// folder.
+// MTF_CUDA_LIBRARY only, if set; else the program's folder, the folders for
+// libraries next to it (lib, lib64 and the like), the folder of the library
+// that contains this code, the folders of the dynamic linker (LD_LIBRARY_PATH,
+// the program's run path, the system's), and the install folder.
 std::vector<std::string> DriverPaths();
 
 // Returns a function exported by the shared object (driver_api.h), which is

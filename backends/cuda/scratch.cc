@@ -15,7 +15,7 @@ absl::StatusOr<void*> Scratch::Reserve(int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (blocks_.empty() || blocks_.back().second < bytes) {
     const int64_t least = blocks_.empty() ? 1 << 20 : 2 * blocks_.back().second;
-    // Rather no more than is needed than no memory at all.
+    // Falls back to exactly `bytes` if there is no memory for a larger block.
     int64_t size = std::max(bytes, least);
     absl::StatusOr<void*> data = runtime_.Allocate(size);
     if (!data.ok() && size > bytes) {

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "backends/reference/device_kernels.h"
+#include "mtf/check.h"
 #include "mtf/host_tensor.h"
 
 namespace mtf::reference {
@@ -47,6 +48,14 @@ int64_t Frame::Offset(const Coordinates& at) const {
   return offset;
 }
 
+int64_t Frame::GlobalIndex(const Coordinates& at) const {
+  int64_t index = 0;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    index = index * shape[static_cast<int>(i)].size + dims[i].offset + at[i];
+  }
+  return index;
+}
+
 Coordinates Frame::From(const Frame& other, const Coordinates& at) const {
   Coordinates here(dims.size(), 0);
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -54,6 +63,12 @@ Coordinates Frame::From(const Frame& other, const Coordinates& at) const {
     if (there >= 0) here[i] = at[there];
   }
   return here;
+}
+
+int FindDim(const BoundValue& value, const std::string& name) {
+  const int dim = value.value->shape.Find(name);
+  MTF_CHECK_LE(0, dim) << name;
+  return dim;
 }
 
 Number Load(const BoundValue& value, int64_t offset) {

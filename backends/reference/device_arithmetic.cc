@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "backends/reference/device_kernels.h"
-#include "mtf/check.h"
 #include "mtf/philox.h"
 
 namespace mtf::reference {
@@ -53,16 +52,6 @@ class Expression {
   Frame space_;
 };
 
-// The global row-major index of the element at local coordinates `at`.
-int64_t GlobalIndex(const Frame& frame, const Coordinates& at) {
-  int64_t index = 0;
-  for (size_t i = 0; i < at.size(); ++i) {
-    index = index * frame.shape[static_cast<int>(i)].size +
-            frame.dims[i].offset + at[i];
-  }
-  return index;
-}
-
 }  // namespace
 
 Number IdentityOf(ReduceKind kind, DType dtype) {
@@ -95,7 +84,7 @@ Body MakeConstant(const Binding& binding) {
     const Frame frame(result);
     ForEach(frame.Extents(), [&](const Coordinates& at) {
       const bool valid = frame.IsValid(at);
-      Store(result, frame.Offset(at), valid ? data[GlobalIndex(frame, at)] : 0);
+      Store(result, frame.Offset(at), valid ? data[frame.GlobalIndex(at)] : 0);
     });
   };
 }
@@ -109,7 +98,7 @@ Body MakeRandom(const Binding& binding) {
       if (!frame.IsValid(at)) return;
       const PhiloxWords words = PhiloxAt(
           context.seed, random.stream, random.per_step ? context.step : 0,
-          static_cast<uint64_t>(GlobalIndex(frame, at)));
+          static_cast<uint64_t>(frame.GlobalIndex(at)));
       Store(result, frame.Offset(at),
             random.kind == RandomKind::kUniform ? UniformFromWord(words.word[0])
                                                 : NormalFromWords(words));

@@ -8,16 +8,9 @@
 #include <vector>
 
 #include "backends/reference/device_kernels.h"
-#include "mtf/check.h"
 
 namespace mtf::reference {
 namespace {
-
-int FindDim(const BoundValue& value, const std::string& name) {
-  const int dim = value.value->shape.Find(name);
-  MTF_CHECK_LE(0, dim) << name;
-  return dim;
-}
 
 // Calls body(at) for each row along dimension `dim` of `frame`, with index 0
 // along it.

@@ -37,6 +37,8 @@ struct Frame {
   bool IsValid(const Coordinates& at) const;
   // Row-major offset in local memory.
   int64_t Offset(const Coordinates& at) const;
+  // Row-major index in the global tensor.
+  int64_t GlobalIndex(const Coordinates& at) const;
   // Converts coordinates `at` in `other` to coordinates in this frame; 0 in
   // dimensions that `other` lacks.
   Coordinates From(const Frame& other, const Coordinates& at) const;
@@ -46,6 +48,9 @@ struct Frame {
 // double. Arithmetic on floats is in double precision nevertheless.
 using Number = long double;
 static_assert(std::numeric_limits<Number>::digits >= 63);
+
+// The index of dimension `name` in the shape of a value, which must have it.
+int FindDim(const BoundValue& value, const std::string& name);
 
 Number Load(const BoundValue& value, int64_t offset);
 // As StoreElement() of mtf/host_tensor.h: rounds a float and clamps an integer

@@ -5,17 +5,9 @@
 
 #include "absl/types/span.h"
 #include "backends/reference/device_kernels.h"
-#include "mtf/check.h"
 
 namespace mtf::reference {
 namespace {
-
-// The index of dimension `name` in the shape of a value, which must have it.
-int FindDim(const BoundValue& value, const std::string& name) {
-  const int dim = value.value->shape.Find(name);
-  MTF_CHECK_LE(0, dim) << name;
-  return dim;
-}
 
 // Copies all elements including padding.
 Body CopyAll(const BoundValue& from, const BoundValue& to) {
@@ -68,16 +60,6 @@ Body Join(absl::Span<const BoundValue> values, const BoundValue& result,
   };
 }
 
-// The global row-major position of an element, for errors.
-int64_t GlobalPosition(const Frame& frame, const Coordinates& at) {
-  int64_t position = 0;
-  for (size_t i = 0; i < at.size(); ++i) {
-    position = position * frame.shape[static_cast<int>(i)].size +
-               frame.dims[i].offset + at[i];
-  }
-  return position;
-}
-
 // Reads the valid indices of a gather or scatter_add. Returns the local row, or
 // -1 if this rank does not hold it; reports indices outside the global
 // dimension `rows`.
@@ -95,7 +77,7 @@ class IndexReader {
     if (!frame_.IsValid(at)) return -1;
     const auto index = static_cast<int64_t>(Load(indices_, frame_.Offset(at)));
     if (index < 0 || index >= rows_.size) {
-      context.Report(instruction_, GlobalPosition(frame_, at), index);
+      context.Report(instruction_, frame_.GlobalIndex(at), index);
       return -1;
     }
     const int64_t row = index - shard_.offset;
@@ -128,7 +110,7 @@ Body MakeReshape(const Binding& binding) {
     ForEach(to.Extents(), [&](const Coordinates& at) {
       Number value = 0;
       if (to.IsValid(at)) {
-        int64_t index = GlobalPosition(to, at);
+        int64_t index = to.GlobalIndex(at);
         Coordinates there(from.dims.size());
         bool here = true;
         for (int i = from.shape.rank() - 1; i >= 0; --i) {

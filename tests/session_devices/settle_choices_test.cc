@@ -23,8 +23,9 @@
 #include "ops/constant.h"
 #include "ops/elementwise.h"
 #include "ops/variable.h"
-#include "tests/backends/cuda/counting_device.h"
+#include "tests/backends/forwarding_device.h"
 #include "tests/matchers.h"
+#include "tests/session_devices/allocated_bytes.h"
 #include "train/session/session.h"
 
 namespace mtf {
@@ -104,10 +105,9 @@ class LoggedCommunicator : public Communicator {
   Communicator& host_;
 };
 
-class LoggedDevice : public cuda::CountingDevice {
+class LoggedDevice : public testing::ForwardingDevice {
  public:
-  explicit LoggedDevice(std::unique_ptr<Device> device)
-      : CountingDevice(std::move(device), &groups_) {}
+  using ForwardingDevice::ForwardingDevice;
 
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       Communicator& host) override {
@@ -118,15 +118,23 @@ class LoggedDevice : public cuda::CountingDevice {
       const Binding& binding) override {
     TheLog().Add("prepare", rank_);
     if (rank_ == 1 && !TheLog().prepare.ok()) return TheLog().prepare;
-    return CountingDevice::Prepare(binding);
+    return ForwardingDevice::Prepare(binding);
+  }
+  absl::StatusOr<void*> Allocate(int64_t bytes) override {
+    MTF_ASSIGN_OR_RETURN(void* const data, ForwardingDevice::Allocate(bytes));
+    mtf::testing::AllocatedBytes::Get().Add(data, bytes);
+    return data;
+  }
+  void Free(void* data) override {
+    mtf::testing::AllocatedBytes::Get().Remove(data);
+    ForwardingDevice::Free(data);
   }
   absl::Status BeginStep(const StepContext& context) override {
     TheLog().Add("run", rank_);
-    return CountingDevice::BeginStep(context);
+    return ForwardingDevice::BeginStep(context);
   }
 
  private:
-  int groups_ = 0;
   int64_t rank_ = -1;
 };
 
@@ -177,8 +185,9 @@ class SettledSession : public ::testing::Test {
   std::unique_ptr<Session> session_;
 };
 
-// On all ranks, behind all that any of them prepares and before any runs it.
-TEST_F(SettledSession, AProgramIsSettledWhereAllRanksHavePreparedIt) {
+// Every rank settles choices after all ranks have prepared the program, and
+// before any rank runs it.
+TEST_F(SettledSession, RanksSettleBetweenPreparingAndRunning) {
   ASSERT_OK(Run({twice_}, {update_}));
   const std::vector<std::string> log = TheLog().Take();
   const auto is = [](absl::string_view what) {
@@ -196,7 +205,7 @@ TEST_F(SettledSession, AProgramIsSettledWhereAllRanksHavePreparedIt) {
               UnorderedElementsAre("run 0", "run 1", "run 2"));
 }
 
-TEST_F(SettledSession, EachProgramOnce) {
+TEST_F(SettledSession, EachProgramIsSettledOnce) {
   ASSERT_OK(Run({twice_}, {update_}));
   TheLog().Take();
   ASSERT_OK(Run({twice_}, {update_}));
@@ -206,8 +215,9 @@ TEST_F(SettledSession, EachProgramOnce) {
               UnorderedElementsAre("settle 0", "settle 1", "settle 2"));
 }
 
-// Ranks that cannot agree run nothing, and begin anew the next time.
-TEST_F(SettledSession, AnErrorThereIsThatOfTheStep) {
+// If ranks cannot agree on choices, the step runs nothing, and the next step
+// prepares the program again.
+TEST_F(SettledSession, ErrorOfSettlingFailsTheStep) {
   TheLog().settle = absl::UnavailableError("rank 2 is gone");
   const absl::Status failed = Run({twice_}, {update_});
   EXPECT_THAT(failed, mtf::testing::StatusIs(absl::StatusCode::kUnavailable,
@@ -220,8 +230,8 @@ TEST_F(SettledSession, AnErrorThereIsThatOfTheStep) {
               UnorderedElementsAre("settle 0", "settle 1", "settle 2"));
 }
 
-// It is collective, so no rank may go there that others do not reach.
-TEST_F(SettledSession, WhereARankCannotPrepareNoneSettles) {
+// Settling is collective: a rank must not enter it if another cannot.
+TEST_F(SettledSession, NoRankSettlesIfOneCannotPrepare) {
   TheLog().prepare = absl::ResourceExhaustedError("no memory");
   EXPECT_THAT(Run({twice_}, {update_}),
               mtf::testing::StatusIs(absl::StatusCode::kResourceExhausted,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/codegen/rounding.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
@@ -13,8 +14,6 @@ namespace {
 // Blocks of a grid-stride loop per multiprocessor: a few times what is resident
 // there, so that the last ones to finish do not leave it idle.
 constexpr int64_t kBlocksPerMultiprocessor = 32;
-
-int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
@@ -85,7 +84,7 @@ std::string KernelWriter::GridLoop(absl::string_view index,
 
 LaunchShape KernelWriter::ShapeFor(const GpuInfo& info, int64_t threads) const {
   const int64_t most = info.multiprocessors * kBlocksPerMultiprocessor;
-  return {.blocks = std::clamp<int64_t>(Ceil(threads, threads_), 1, most),
+  return {.blocks = std::clamp<int64_t>(CeilDivide(threads, threads_), 1, most),
           .threads = threads_};
 }
 

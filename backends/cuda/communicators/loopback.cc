@@ -119,10 +119,13 @@ absl::Status Loopback::PrepareCollective(CollectiveKind kind,
 
 absl::Status Loopback::Meet(const Group& group, const Meeting::Slot& slot,
                             const std::function<absl::Status()>& enqueue) {
-  meeting_->slots[rank()] = slot;
+  Meeting::Slot& mine = meeting_->slots[rank()];
+  mine = slot;
+  mine.call = AtPosition(slot.call, position_slot());
+  const CollectiveCall call = mine.call;
   MTF_RETURN_IF_ERROR(host().Barrier());
   bool same = true;
-  for (int64_t other : group.ranks) same &= SlotOf(other).call == slot.call;
+  for (int64_t other : group.ranks) same &= SlotOf(other).call == call;
   if (!same) {
     std::vector<CollectiveCall> calls;
     for (int64_t other : group.ranks) calls.push_back(SlotOf(other).call);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/codegen/kernel_text.h"
+#include "backends/cuda/codegen/rounding.h"
 #include "backends/cuda/communicators/loopback_kernels.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
@@ -22,15 +23,13 @@ constexpr int64_t kSmallBytes = 32 << 10;
 // Bytes of operands that are reduced by one call.
 constexpr int64_t kBatchBytes = 4 << 20;
 
-int64_t RoundUp(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
-
 // The bytes of each rank's shard of an operand of `bytes`. Uneven shards begin
 // at multiples of a word.
 int64_t ShardBytes(int64_t bytes, int ranks, DType dtype) {
   const int64_t even = bytes / ranks;
   return even * ranks == bytes && even % DTypeSize(dtype) == 0
              ? even
-             : RoundUp((bytes + ranks - 1) / ranks, kWord);
+             : RoundUp(CeilDivide(bytes, ranks), kWord);
 }
 
 // Scratch for the received shards, twice, and for the own one.

@@ -58,7 +58,8 @@ absl::StatusOr<int> FindOrdinal(int ordinal) {
   return ordinal;
 }
 
-// Makes it the calling thread's GPU, which is cached: all switches come here.
+// Selects a GPU for the calling thread. Every selection goes through this
+// function, because it caches the current one.
 absl::Status SetDevice(int ordinal) {
   thread_local int current = -1;
   if (current == ordinal) return absl::OkStatus();

@@ -24,7 +24,7 @@ class Gpu {
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  // Makes it the calling thread's GPU; cheap if it already is.
+  // Selects this GPU for the calling thread; cheap if it already is selected.
   void Enter();
 
   int ordinal() const { return ordinal_; }

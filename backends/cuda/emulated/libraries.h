@@ -12,6 +12,7 @@
 
 namespace mtf::cuda {
 
+// Enqueues work on the stream of the calling thread.
 using EnqueueWork = std::function<void(std::function<void()>)>;
 
 absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareEmulatedMatmul(

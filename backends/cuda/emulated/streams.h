@@ -15,8 +15,8 @@
 namespace mtf::cuda {
 
 // The order in which the emulated GPU runs work that its two streams do not
-// order. A program is right only if every order gives the same numbers; missing
-// waits and memory reused too early show in some order.
+// order. A program is correct only if every order gives the same numbers;
+// missing waits and memory reused too early show in some order.
 enum class StreamOrder : uint8_t {
   kAsEnqueued,  // at once, as if there were one stream
   kAsyncLate,   // the second stream only when something waits for it

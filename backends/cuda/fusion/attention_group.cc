@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "backends/cuda/fusion/attention_mask.h"
+#include "backends/cuda/fusion/group_dataflow.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
@@ -53,24 +54,6 @@ class AttentionKernel : public Kernel {
   std::vector<Copy> copies_;  // run last
 };
 
-int64_t BytesOf(const BoundValue& value) {
-  return value.elements() * DTypeSize(value.dtype());
-}
-
-// The operand or result `value` of any member, or null.
-const BoundValue* Find(absl::Span<const Binding> members, int value) {
-  for (const Binding& member : members) {
-    const Instruction& instruction = member.instruction();
-    for (size_t i = 0; i < instruction.operands.size(); ++i) {
-      if (instruction.operands[i] == value) return &member.operands[i];
-    }
-    for (size_t i = 0; i < instruction.results.size(); ++i) {
-      if (instruction.results[i] == value) return &member.results[i];
-    }
-  }
-  return nullptr;
-}
-
 struct Range {
   const char* begin;
   int64_t bytes;
@@ -78,7 +61,7 @@ struct Range {
 Range RangeOf(const BoundValue& value) {
   return {static_cast<const char*>(value.data), BytesOf(value)};
 }
-bool Overlap(const Range& x, const Range& y) {
+bool RangesOverlap(const Range& x, const Range& y) {
   return x.begin < y.begin + y.bytes && y.begin < x.begin + x.bytes;
 }
 
@@ -91,7 +74,7 @@ class Results {
   void Add(const BoundValue& result, void** address) {
     *address = result.data;
     for (const Range& read : reads_) {
-      if (!Overlap(read, RangeOf(result))) continue;
+      if (!RangesOverlap(read, RangeOf(result))) continue;
       moved_.push_back({&result, address, bytes_});
       bytes_ += (BytesOf(result) + 255) / 256 * 256;
       return;
@@ -147,7 +130,7 @@ absl::StatusOr<MaskKernels> PrepareMasks(
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
     Runtime& runtime, Scratch& scratch, const AttentionGroup& group,
     bool backward, absl::Span<const Binding> members, BindValue bind) {
-  const auto find = [&](int value) { return Find(members, value); };
+  const auto find = [&](int value) { return FindValue(members, value); };
   const BoundValue *q = find(group.q), *k = find(group.k), *v = find(group.v),
                    *weights = find(group.weights);
   PreparedAttention::Buffers buffers;
@@ -171,7 +154,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
     MTF_RETURN_IF_ERROR(results.Finish(scratch, &copies));
     if (!group.backward.empty()) {
       for (const BoundValue* value : {q, k, v, o}) {
-        if (Overlap(all_kept, RangeOf(*value))) {
+        if (RangesOverlap(all_kept, RangeOf(*value))) {
           return absl::InternalError(
               "the buffers were not planned with the device's groups");
         }
@@ -210,9 +193,9 @@ std::vector<AttentionGroup> FindAttentionFor(Runtime& runtime,
                                              const Program& program) {
   return FindAttention(program, [&](const AttentionProblem& problem) {
     const absl::Status status = runtime.PrepareAttention(problem).status();
-    // If there is no memory for the kernel's workspace, there is none for the
-    // weights of composed attention either. The error is reported at
-    // preparation.
+    // Out of memory for the kernel's workspace: the group stays fused, because
+    // composed attention needs even more. PrepareAttentionGroup returns the
+    // error.
     return status.ok() || absl::IsResourceExhausted(status);
   });
 }

@@ -40,7 +40,7 @@ std::string BiasRowText(const AttentionProblem& p) {
                    p.bias.heads ? lengths : 0, p.bias.length ? 1 : 0);
 }
 
-// Declares b, h and l of a row, for so many heads and lengths.
+// Declares the indices b, h and l of `row`, given the extents of h and l.
 std::string CoordinatesText(int64_t heads, int64_t lengths) {
   return absl::StrCat("    const Index l = row % ", lengths, ", h = row / ",
                       lengths, " % ", heads, ", b = row / ", lengths * heads,

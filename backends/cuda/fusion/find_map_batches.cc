@@ -11,8 +11,8 @@
 namespace mtf::cuda {
 namespace {
 
-// Whether a map works on flat memory: only single numbers are broadcast, and
-// there is no iota.
+// Whether a map can run as one loop over flat memory: each operand has the
+// dimensions of the result or is a single number, and no step is an iota.
 bool IsFlat(const Program& program, const Instruction& map) {
   const ProgramValue& result = program.values[map.results[0]];
   for (int operand : map.operands) {

@@ -7,16 +7,6 @@
 namespace mtf::cuda {
 namespace {
 
-int64_t BytesOf(const BoundValue& value) {
-  return value.elements() * DTypeSize(value.dtype());
-}
-
-bool Overlap(const BoundValue& a, const BoundValue& b) {
-  const char* x = static_cast<const char*>(a.data);
-  const char* y = static_cast<const char*>(b.data);
-  return x < y + BytesOf(b) && y < x + BytesOf(a);
-}
-
 // By member: whether an instruction outside the group reads its result.
 std::vector<bool> ReadElsewhere(absl::Span<const Binding> members) {
   std::vector<bool> read(members.size(), false);
@@ -39,6 +29,29 @@ std::vector<bool> ReadElsewhere(absl::Span<const Binding> members) {
 }
 
 }  // namespace
+
+int64_t BytesOf(const BoundValue& value) {
+  return value.elements() * DTypeSize(value.dtype());
+}
+
+bool Overlap(const BoundValue& a, const BoundValue& b) {
+  const char* x = static_cast<const char*>(a.data);
+  const char* y = static_cast<const char*>(b.data);
+  return x < y + BytesOf(b) && y < x + BytesOf(a);
+}
+
+const BoundValue* FindValue(absl::Span<const Binding> members, int value) {
+  for (const Binding& member : members) {
+    const Instruction& instruction = member.instruction();
+    for (size_t i = 0; i < instruction.operands.size(); ++i) {
+      if (instruction.operands[i] == value) return &member.operands[i];
+    }
+    for (size_t i = 0; i < instruction.results.size(); ++i) {
+      if (instruction.results[i] == value) return &member.results[i];
+    }
+  }
+  return nullptr;
+}
 
 bool SameLocalShape(const BoundValue& a, const BoundValue& b) {
   if (!(a.value->shape == b.value->shape)) return false;

@@ -2,6 +2,7 @@
 #ifndef BACKENDS_CUDA_FUSION_GROUP_DATAFLOW_H_
 #define BACKENDS_CUDA_FUSION_GROUP_DATAFLOW_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -35,6 +36,12 @@ struct GroupDataflow {
   int AddInput(const BoundValue& operand);
 };
 
+// The bytes of a value's local memory.
+int64_t BytesOf(const BoundValue& value);
+// Whether the memory of two values overlaps.
+bool Overlap(const BoundValue& a, const BoundValue& b);
+// The operand or result `value` of any member, or null.
+const BoundValue* FindValue(absl::Span<const Binding> members, int value);
 // Whether `a` and `b` have the same local dimensions in the same order.
 bool SameLocalShape(const BoundValue& a, const BoundValue& b);
 

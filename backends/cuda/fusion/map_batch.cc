@@ -248,8 +248,9 @@ std::optional<MapBatchSource> WriteMapBatch(absl::Span<const Binding> members) {
        SectionsOf(*members[0].program, batch)) {
     std::vector<Binding> own;
     for (int i : section) own.push_back(members[i]);
-    // Computed for the whole batch. Sections read nothing of each other, so
-    // what is stored in a section's data flow is stored in the batch's.
+    // No section reads a result of another section, so the data flow of a
+    // section stores the same results as that of the batch, which was checked
+    // above.
     const GroupDataflow dataflow = GroupDataflow::Of(own);
     for (size_t i = 0; i < own.size(); ++i) {
       if (!dataflow.stored[i]) continue;

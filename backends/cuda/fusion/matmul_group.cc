@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "backends/cuda/fusion/group_dataflow.h"
 #include "backends/cuda/matmul/einsum.h"
 #include "lowering/fusion/bias_gradients.h"
 
@@ -18,55 +19,35 @@ Epilogue EpilogueOf(const MatmulGroup& group) {
   return group.gelu ? Epilogue::kBiasGelu : Epilogue::kBias;
 }
 
-const BoundValue* Find(absl::Span<const Binding> members, int value) {
-  for (const Binding& member : members) {
-    const Instruction& instruction = member.instruction();
-    for (size_t i = 0; i < instruction.operands.size(); ++i) {
-      if (instruction.operands[i] == value) return &member.operands[i];
-    }
-    for (size_t i = 0; i < instruction.results.size(); ++i) {
-      if (instruction.results[i] == value) return &member.results[i];
-    }
-  }
-  return nullptr;
-}
-
-bool Overlap(const BoundValue& x, const BoundValue& y) {
-  const char* a = static_cast<const char*>(x.data);
-  const char* b = static_cast<const char*>(y.data);
-  return a < b + y.elements() * DTypeSize(y.dtype()) &&
-         b < a + x.elements() * DTypeSize(x.dtype());
-}
-
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
     Runtime& runtime, Scratch& scratch, const MatmulGroup& group,
     absl::Span<const Binding> members) {
   const BoundValue& x = members[0].operands[0];
   const BoundValue& y = members[0].operands[1];
-  const BoundValue& z = *Find(members, group.result);
+  const BoundValue& z = *FindValue(members, group.result);
   MatmulFinish finish;
   finish.epilogue = EpilogueOf(group);
   // The result must not overlap operands of the matmul, except that it may
   // replace the addend.
   std::vector<const BoundValue*> reads = {&x, &y};
   if (group.addend >= 0) {
-    const BoundValue& addend = *Find(members, group.addend);
+    const BoundValue& addend = *FindValue(members, group.addend);
     finish.addend = addend.data;
     if (addend.data != z.data) reads.push_back(&addend);
   }
   if (group.bias >= 0) {
-    const BoundValue& bias = *Find(members, group.bias);
+    const BoundValue& bias = *FindValue(members, group.bias);
     finish.bias = bias.data;
     reads.push_back(&bias);
   }
   if (group.gelu_gradient_input >= 0) {
-    const BoundValue& x = *Find(members, group.gelu_gradient_input);
+    const BoundValue& x = *FindValue(members, group.gelu_gradient_input);
     finish.gelu_input = x.data;
     reads.push_back(&x);
   }
   std::vector<const BoundValue*> writes = {&z};
   if (group.kept >= 0) {
-    const BoundValue& kept = *Find(members, group.kept);
+    const BoundValue& kept = *FindValue(members, group.kept);
     finish.gelu_input = kept.data;
     finish.stores_gelu_input = true;
     writes.push_back(&kept);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/codegen/rounding.h"
 #include "mtf/check.h"
 
 namespace mtf::cuda {
@@ -20,9 +21,6 @@ constexpr int kThreadsOfTwo = 512;
 constexpr int64_t kGoodShare = 8;
 // Shared memory that the kernel declares elsewhere and the system reserves.
 constexpr int64_t kOtherShared = 2048;
-
-int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t RoundUp(int64_t a, int64_t b) { return Ceil(a, b) * b; }
 
 }  // namespace
 
@@ -158,9 +156,9 @@ RowTiling RowTiling::For(const GpuInfo& gpu, int64_t columns, int64_t size,
   const auto take = [&](int64_t threads) {
     tiling.threads = static_cast<int>(
         std::clamp<int64_t>(RoundUp(threads, kWarp), kWarp, kMaxThreads));
-    tiling.shares = Ceil(tiling.packs, tiling.threads);
+    tiling.shares = CeilDivide(tiling.packs, tiling.threads);
   };
-  take(Ceil(tiling.packs, share));
+  take(CeilDivide(tiling.packs, share));
   tiling.block_rows = tiling.threads == kWarp ? 4 : 1;
   if (tiling.shares * pack <= kGoodShare) {
     tiling.kept = Kept::kRegisters;

@@ -12,7 +12,7 @@ namespace mtf::cuda {
 namespace {
 
 // Neighbouring columns taken by the lanes of a warp.
-constexpr int64_t kLanes = 32;
+constexpr int64_t kWarpSize = 32;
 // Stripes per thread below which there are fewer threads, and the most warps of
 // a block.
 constexpr int64_t kGoodShare = 8;
@@ -29,20 +29,20 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowSums(
     return std::make_unique<LaunchSequence>(runtime, std::vector<Launch>());
   }
   const int64_t elements = count * stripes * columns;
-  const int64_t tiles = (columns + kLanes - 1) / kLanes;
+  const int64_t tiles = (columns + kWarpSize - 1) / kWarpSize;
   int warps = 1;
   while (warps < kMaxWarps && warps * kGoodShare < stripes) warps *= 2;
 
-  KernelWriter writer("row_sums", static_cast<int>(warps * kLanes));
+  KernelWriter writer("row_sums", static_cast<int>(warps * kWarpSize));
   writer.UseCombine();
   const std::string x = writer.Read(partial, kFloat32, elements);
   writer.SetIndexReach(elements + warps * columns);
-  writer.Add("  __shared__ double shared[", warps, "][", kLanes,
-             "];\n  const int lane = threadIdx.x % ", kLanes,
-             ", warp = threadIdx.x / ", kLanes,
+  writer.Add("  __shared__ double shared[", warps, "][", kWarpSize,
+             "];\n  const int lane = threadIdx.x % ", kWarpSize,
+             ", warp = threadIdx.x / ", kWarpSize,
              ";\n  for (Index unit = blockIdx.x; unit < ", count * tiles,
              "; unit += gridDim.x) {\n    const Index sum = unit / ", tiles,
-             ", c = unit % ", tiles, " * ", kLanes,
+             ", c = unit % ", tiles, " * ", kWarpSize,
              " + lane;\n    double total = 0.0;\n    if (c < ", columns,
              ") {\n#pragma unroll ", kGoodShare,
              "\n      for (Index stripe = warp; stripe < ", stripes,
@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowSums(
   MTF_ASSIGN_OR_RETURN(
       launches[0],
       writer.Compile(runtime, writer.ShapeFor(runtime.info(),
-                                              count * tiles * warps * kLanes)));
+                                              count * tiles * warps * kWarpSize)));
   return std::make_unique<LaunchSequence>(runtime, std::move(launches));
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/codegen/kernel_writer.h"
 #include "backends/cuda/codegen/loop_nest.h"
+#include "backends/cuda/codegen/rounding.h"
 #include "backends/cuda/kernels/map.h"
 #include "mtf/status.h"
 
@@ -24,14 +25,6 @@ constexpr int64_t kPacksOfWarp = 256;
 // Enough blocks to fill any GPU. A constant, so that the order of a sum does
 // not depend on the GPU.
 constexpr int64_t kBusyBlocks = 512;
-
-int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-int PowerFrom(int64_t least, int most) {
-  int power = 1;
-  while (power < most && power < least) power *= 2;
-  return power;
-}
 
 double Identity(ReduceKind kind, DType dtype) {
   if (kind == ReduceKind::kSum) return 0;
@@ -122,7 +115,7 @@ class ReduceWriter {
     width_ = elements_.Width({});
     const int64_t packs = r_.elements() / width_;
     if (rows && packs <= kPacksOfWarp) {
-      WriteShortRows(PowerFrom(packs, 32));
+      WriteShortRows(PowerOfTwoFrom(packs, 32));
     } else if (rows) {
       MTF_RETURN_IF_ERROR(WriteLongRows(scratch));
     } else {
@@ -257,7 +250,7 @@ class ReduceWriter {
   void WriteShortRows(int lanes) {
     SetResult();
     const int rows = kThreads / lanes;
-    units_ = Ceil(o_.elements(), rows);
+    units_ = CeilDivide(o_.elements(), rows);
     part_ = r_.elements() / width_;
     writer_.Add("  const int lane = threadIdx.x % ", lanes,
                 ";\n  for (Index first = (Index)blockIdx.x * ", rows,
@@ -302,19 +295,19 @@ class ReduceWriter {
   // Splits `count` steps of each of `units` reductions into parts: enough parts
   // to fill a GPU, with at least `least` steps in each.
   void ChooseParts(int64_t units, int64_t count, int64_t least) {
-    parts_ = std::min(Ceil(kBusyBlocks, units), count / least);
+    parts_ = std::min(CeilDivide(kBusyBlocks, units), count / least);
     parts_ = std::max<int64_t>(parts_, 1);
-    part_ = Ceil(count, parts_);
-    parts_ = Ceil(count, part_);
+    part_ = CeilDivide(count, parts_);
+    parts_ = CeilDivide(count, part_);
     units_ = units * parts_;
   }
 
   // A block per tile of columns or part of its rows; neighbouring threads have
   // neighbouring columns.
   absl::Status WriteColumns(Scratch& scratch) {
-    const int lanes = PowerFrom(c_.elements() / width_, 32);
+    const int lanes = PowerOfTwoFrom(c_.elements() / width_, 32);
     const int groups = kThreads / lanes, columns = lanes * width_;
-    const int64_t tiles = Ceil(c_.elements(), columns);
+    const int64_t tiles = CeilDivide(c_.elements(), columns);
     ChooseParts(o_.elements() * tiles, r_.elements(), groups * 16);
     if (parts_ > 1) {
       MTF_RETURN_IF_ERROR(SetPartial(scratch));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/block_lines.h"
 #include "backends/cuda/codegen/kernel_writer.h"
+#include "backends/cuda/codegen/rounding.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
@@ -21,14 +22,6 @@ constexpr int kItems = 5;
 constexpr int64_t kLineOfWarp = 1024;
 // From this length on a block has the maximum number of threads.
 constexpr int64_t kLongColumn = 512;
-
-int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-int PowerFrom(int64_t least, int most) {
-  int power = 1;
-  while (power < most && power < least) power *= 2;
-  return power;
-}
 
 std::unique_ptr<Kernel> Sequence(Runtime& runtime,
                                  std::vector<Launch> launches) {
@@ -205,8 +198,9 @@ class ScanWriter {
   // segment of each.
   int64_t WriteColumns() {
     const int threads = writer_.threads();
-    const int lanes = PowerFrom(lines_.inner, 32), groups = threads / lanes;
-    const int64_t tiles = Ceil(lines_.inner, lanes);
+    const int lanes = PowerOfTwoFrom(lines_.inner, 32),
+              groups = threads / lanes;
+    const int64_t tiles = CeilDivide(lines_.inner, lanes);
     const int64_t units = tiles * lines_.outer * lines_.blocks;
     writer_.SetIndexReach(lines_.extent + groups);
     writer_.SetIndexReach(units + threads);

@@ -110,7 +110,7 @@ class TopKWriter {
     };
     x_ = read(binding.operands[0]);
     if (binding.operands.size() == 2) labels_ = read(binding.operands[1]);
-    places_ = write(binding.results.back());
+    indices_ = write(binding.results.back());
     if (binding.results.size() == 2) values_ = write(binding.results[0]);
     valid_ = writer_.Number(lines_.valid);
     offset_ = writer_.Number(lines_.offset);
@@ -156,7 +156,7 @@ class TopKWriter {
         absl::StrCat(indent, "const Index to = unit * ", k_.extent, " + r;\n",
                      indent, "const bool found = Above(", key, ", kNone);\n",
                      indent, "const Index q = found ? (Index)IndexOf(", key,
-                     ") : 0;\n", indent, places_, "[to] = found ? ");
+                     ") : 0;\n", indent, indices_, "[to] = found ? ");
     if (labels_.empty()) {
       absl::StrAppend(&text, "(int)(", offset_, " + begin + q)");
     } else {
@@ -174,7 +174,7 @@ class TopKWriter {
   std::string Padding(absl::string_view first, int step) const {
     if (k_.extent == k_.valid) return "";
     return absl::StrCat("    for (Index r = ", k_.valid, " + ", first, "; r < ",
-                        k_.extent, "; r += ", step, ") {\n      ", places_,
+                        k_.extent, "; r += ", step, ") {\n      ", indices_,
                         "[unit * ", k_.extent, " + r] = 0;\n",
                         values_.empty()
                             ? ""
@@ -291,7 +291,7 @@ class TopKWriter {
   const ShardedDimension k_;
   const int64_t units_, key_bytes_;
   KernelWriter writer_;
-  std::string x_, labels_, places_, values_, valid_, offset_;
+  std::string x_, labels_, indices_, values_, valid_, offset_;
 };
 
 }  // namespace

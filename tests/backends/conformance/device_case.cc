@@ -88,6 +88,18 @@ int AddValue(Program& program, const LocalTensor& tensor) {
   return id;
 }
 
+// The strides of a shard as the planner of einsums sees them.
+std::vector<StridedDimension> StridesOf(const LocalTensor& tensor) {
+  std::vector<StridedDimension> dims;
+  int64_t stride = 1;
+  for (int i = tensor.shape.rank() - 1; i >= 0; --i) {
+    dims.insert(dims.begin(),
+                {tensor.shape[i].name, tensor.dims[i].extent, stride});
+    stride *= tensor.dims[i].extent;
+  }
+  return dims;
+}
+
 }  // namespace
 
 int64_t LocalTensor::elements() const {
@@ -140,64 +152,69 @@ void ForEachElement(const Shape& shape,
   walk(0);
 }
 
+std::unique_ptr<BoundCase> DeviceCase::Bind(
+    const std::vector<void*>& operand_memory,
+    const std::vector<void*>& result_memory) const {
+  auto bound = std::make_unique<BoundCase>();
+  Program& program = bound->program;
+  program.mesh = mesh;
+  Instruction made = instruction;
+  std::vector<LocalTensor> all_results = {result};
+  all_results.insert(all_results.end(), more_results.begin(),
+                     more_results.end());
+  for (const LocalTensor& operand : operands) {
+    made.operands.push_back(AddValue(program, operand));
+  }
+  for (const LocalTensor& made_result : all_results) {
+    made.results.push_back(AddValue(program, made_result));
+  }
+  if (made.opcode == Opcode::kEinsum) {
+    made.Get<EinsumAttributes>().plan =
+        std::make_shared<const EinsumPlan>(PlanEinsum(
+            StridesOf(operands[0]), StridesOf(operands[1]), StridesOf(result)));
+  }
+  program.instructions.push_back(made);
+  Binding& binding = bound->binding;
+  binding.program = &program;
+  binding.rank = rank;
+  binding.iteration = iteration;
+  // No value is added from here on, so pointers to them stay valid.
+  for (size_t i = 0; i < operands.size(); ++i) {
+    binding.operands.push_back({operand_memory[i],
+                                &program.values[made.operands[i]],
+                                operands[i].dims});
+  }
+  for (size_t i = 0; i < all_results.size(); ++i) {
+    binding.results.push_back({result_memory[i],
+                               &program.values[made.results[i]],
+                               all_results[i].dims});
+  }
+  return bound;
+}
+
 LocalTensor DeviceCase::Run(const std::string& device_name, int num_threads) {
   LocalTensor out = result;
   auto device = CreateDevice(device_name, {.num_threads = num_threads});
   EXPECT_OK(device);
   if (!device.ok()) return out;
-  Program program;
-  program.mesh = mesh;
-  Binding binding;
-  binding.program = &program;
-  binding.rank = rank;
-  binding.iteration = iteration;
-  std::vector<std::unique_ptr<DeviceMemory>> memory;
+  std::vector<std::unique_ptr<DeviceMemory>> memory, made;
+  std::vector<void*> operand_data, result_data;
   for (LocalTensor& operand : operands) {
     for (double& value : operand.values) value = Rounded(operand.dtype, value);
-    instruction.operands.push_back(AddValue(program, operand));
     memory.push_back(std::make_unique<DeviceMemory>(**device, operand));
+    operand_data.push_back(memory.back()->data());
   }
-  instruction.results.push_back(AddValue(program, result));
-  if (!in_place) {
-    memory.push_back(std::make_unique<DeviceMemory>(**device, result));
-  }
+  if (!in_place)
+    made.push_back(std::make_unique<DeviceMemory>(**device, result));
+  DeviceMemory& result_memory = in_place ? *memory.front() : *made.front();
+  result_data.push_back(result_memory.data());
   std::vector<std::unique_ptr<DeviceMemory>> more;
   for (const LocalTensor& further : more_results) {
-    instruction.results.push_back(AddValue(program, further));
     more.push_back(std::make_unique<DeviceMemory>(**device, further));
+    result_data.push_back(more.back()->data());
   }
-  if (instruction.opcode == Opcode::kEinsum) {
-    const auto strided = [](const LocalTensor& tensor) {
-      std::vector<StridedDimension> dims;
-      int64_t stride = 1;
-      for (int i = tensor.shape.rank() - 1; i >= 0; --i) {
-        dims.insert(dims.begin(),
-                    {tensor.shape[i].name, tensor.dims[i].extent, stride});
-        stride *= tensor.dims[i].extent;
-      }
-      return dims;
-    };
-    instruction.Get<EinsumAttributes>().plan =
-        std::make_shared<const EinsumPlan>(PlanEinsum(
-            strided(operands[0]), strided(operands[1]), strided(result)));
-  }
-  program.instructions.push_back(instruction);
-  // No value is added from here on, so pointers to them stay valid.
-  for (size_t i = 0; i < operands.size(); ++i) {
-    binding.operands.push_back({memory[i]->data(),
-                                &program.values[instruction.operands[i]],
-                                operands[i].dims});
-  }
-  DeviceMemory& result_memory = in_place ? *memory.front() : *memory.back();
-  binding.results.push_back({result_memory.data(),
-                             &program.values[instruction.results[0]],
-                             result.dims});
-  for (size_t i = 0; i < more.size(); ++i) {
-    binding.results.push_back({more[i]->data(),
-                               &program.values[instruction.results[i + 1]],
-                               more_results[i].dims});
-  }
-  auto kernel = (*device)->Prepare(binding);
+  const std::unique_ptr<BoundCase> bound = Bind(operand_data, result_data);
+  auto kernel = (*device)->Prepare(bound->binding);
   EXPECT_OK(kernel);
   if (!kernel.ok()) return out;
   // Run twice, because a kernel runs in every step and must not keep state.
@@ -216,8 +233,6 @@ LocalTensor DeviceCase::Run(const std::string& device_name, int num_threads) {
     after.values = memory[i]->Read();
     ExpectSame(after, operands[i]);
   }
-  instruction.operands.clear();
-  instruction.results.clear();
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -49,6 +50,16 @@ void ForEachElement(const Shape& shape,
                     const std::vector<ShardedDimension>& dims,
                     const std::function<void(const Coordinates&)>& body);
 
+// A program of one instruction, and the instruction bound to memory. Not
+// movable: the binding points into the program.
+struct BoundCase {
+  BoundCase() = default;
+  BoundCase(const BoundCase&) = delete;
+  BoundCase& operator=(const BoundCase&) = delete;
+  Program program;
+  Binding binding;
+};
+
 // One instruction. Fill in `instruction`, add operands, describe the result.
 struct DeviceCase {
   Instruction instruction;
@@ -63,6 +74,11 @@ struct DeviceCase {
 
   // Prepares and runs the instruction; an error fails the calling test.
   LocalTensor Run(const std::string& device, int num_threads = 1);
+  // Binds the instruction to device memory: that of the operands, and that of
+  // `result` and `more_results`.
+  std::unique_ptr<BoundCase> Bind(
+      const std::vector<void*>& operand_memory,
+      const std::vector<void*>& result_memory) const;
 };
 
 // The allowed difference from double precision: a few units in the last place

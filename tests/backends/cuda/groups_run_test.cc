@@ -3,11 +3,9 @@
 // Groups that the CUDA device runs as one kernel match the reference device, at
 // sizes that fill packs, warps and blocks and at sizes that do not.
 #include <cmath>
-#include <functional>
 #include <map>
 #include <memory>
 #include <ostream>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -19,19 +17,8 @@
 #include "gtest/gtest.h"
 #include "lowering/lower.h"
 #include "lowering/program/print_program.h"
-#include "nn/layers/dense.h"
-#include "nn/layers/layer_norm.h"
-#include "nn/layers/softmax.h"
-#include "nn/losses/cross_entropy.h"
-#include "nn/optimizers/adam.h"
-#include "ops/constant.h"
-#include "ops/einsum.h"
-#include "ops/elementwise.h"
-#include "ops/gradients.h"
-#include "ops/input.h"
-#include "ops/one_hot.h"
-#include "ops/reduce.h"
 #include "tests/backends/cuda/counting_device.h"
+#include "tests/backends/cuda/group_cases.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/program_text.h"
 #include "tests/requirements.h"
@@ -42,170 +29,8 @@ namespace {
 using ::mtf::testing::LowerText;
 using Values = std::map<std::string, HostTensor>;
 
-// A graph over `rows` x `columns` numbers of `dtype`, and its fetches.
-struct Case {
-  const char* name;
-  std::function<std::vector<Tensor>(Graph& graph, Dimension rows,
-                                    Dimension columns, DType dtype)>
-      build;
-  // The last fetch is an update.
-  bool updates = false;
-  // The memory of operands of maps of 16-bit floats may be reused, so that the
-  // maps run one by one.
-  bool may_stay_single = false;
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) {
-    return out << c.name;
-  }
-};
-
-Tensor Number(Graph& graph, const char* name, Shape shape, DType dtype) {
-  return Cast(Input(graph, name, kFloat32, std::move(shape)), dtype);
-}
-
-const Case kCases[] = {
-    {"Softmax",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       return std::vector<Tensor>{nn::Softmax(x, columns)};
-     }},
-    {"CausalSoftmax",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       const Tensor hidden =
-           Less(Range(graph, rows, kInt32), Range(graph, columns, kInt32));
-       return std::vector<Tensor>{
-           nn::Softmax(Select(hidden, -INFINITY, x), columns)};
-     }},
-    {"SoftmaxAndItsGradient",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       const Tensor y = Number(graph, "y", {rows, columns}, dtype);
-       const Tensor loss =
-           ReduceSum(Cast(nn::Softmax(x, columns) * y, kFloat32), Shape());
-       return Gradients(loss, {x});
-     }},
-    {"LayerNorm",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       const Tensor y = Number(graph, "y", {rows, columns}, dtype);
-       return std::vector<Tensor>{
-           nn::LayerNorm(x + y, columns, {.scale = false, .bias = false})};
-     }},
-    {"LayerNormAndItsGradient",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       const Tensor y = Number(graph, "y", {columns}, dtype);
-       const Tensor norm =
-           nn::LayerNorm(x, columns, {.scale = false, .bias = false});
-       const Tensor loss = ReduceSum(Cast(norm * y, kFloat32), Shape());
-       return Gradients(loss, {x, y});
-     }},
-    // A value that is the same for all rows, computed in the group and read
-    // outside.
-    {"LayerNormWithAComputedScale",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       const Tensor scale = Number(graph, "scale", {columns}, dtype);
-       const Tensor norm =
-           nn::LayerNorm(x, columns, {.scale = false, .bias = false});
-       const Tensor wide = Exp(scale);
-       return std::vector<Tensor>{norm * wide, wide};
-     }},
-    {"LayerNormWithScaleAndItsGradient",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       const Tensor y = Number(graph, "y", {rows, columns}, dtype);
-       const Tensor scale = Number(graph, "scale", {columns}, dtype);
-       const Tensor bias = Number(graph, "bias", {columns}, dtype);
-       const Tensor norm =
-           nn::LayerNorm(x, columns, {.scale = false, .bias = false}) * scale +
-           bias;
-       const Tensor loss = ReduceSum(Cast(norm * y, kFloat32), Shape());
-       std::vector<Tensor> fetches = Gradients(loss, {x, scale, bias});
-       fetches.push_back(norm);
-       return fetches;
-     }},
-    // 16 bytes of a row correspond to 32 bytes of the scale.
-    {"LayerNormWithAFloat32Scale",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Input(graph, "x", dtype, {rows, columns});
-       const Tensor y = Input(graph, "y", dtype, {rows, columns});
-       const Tensor scale = Input(graph, "scale", kFloat32, {columns});
-       const Tensor norm = Cast(nn::LayerNorm(Cast(x, kFloat32), columns,
-                                              {.scale = false, .bias = false}) *
-                                    scale,
-                                dtype);
-       const Tensor loss = ReduceSum(Cast(norm * y, kFloat32), Shape());
-       return Gradients(loss, {x, scale});
-     }},
-    {"RmsNormAndItsGradient",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       const Tensor y = Number(graph, "y", {rows, columns}, dtype);
-       const Tensor norm = nn::RmsNorm(x, columns, {.scale = false});
-       const Tensor loss = ReduceSum(Cast(norm * y, kFloat32), Shape());
-       return Gradients(loss, {x, y});
-     }},
-    {"RmsNorm",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       return std::vector<Tensor>{nn::RmsNorm(x, columns, {.scale = false})};
-     }},
-    {"CrossEntropyAndItsGradient",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       const Tensor targets = Input(graph, "targets", kInt32, {rows});
-       const Tensor loss = nn::SoftmaxCrossEntropy(x, columns, targets);
-       return std::vector<Tensor>{loss, Gradients(loss, {x})[0]};
-     }},
-    // Rows have weights 0, 1 and 2.
-    {"WeightedCrossEntropyAndItsGradient",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       const Tensor targets = Input(graph, "targets", kInt32, {rows});
-       const Tensor loss = nn::SoftmaxCrossEntropy(
-           x, columns, targets,
-           {.z_loss = 0.1, .weights = Input(graph, "w", kInt32, {rows})});
-       return std::vector<Tensor>{loss, Gradients(loss, {x})[0]};
-     }},
-    {"ManyMaps",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       const Tensor y = Number(graph, "y", {columns}, dtype);
-       const Tensor a = Exp(x) + 1.0, b = Tanh(y) * 3.0;
-       const Tensor c = a * a - x, d = Cast(Square(b), kInt32);
-       return std::vector<Tensor>{a, b, c, d};
-     },
-     false, true},
-    {"AdamW",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       const Tensor h = nn::Dense(x, {columns}, {Dimension{"hidden", 5}});
-       const Tensor loss = ReduceSum(Square(Cast(h, kFloat32)), Shape());
-       return std::vector<Tensor>{loss, nn::AdamW().Minimize(loss)};
-     },
-     true},
-    // Bias gradients next to weight gradients.
-    {"LayersWithBiases",
-     [](Graph& graph, Dimension rows, Dimension columns, DType dtype) {
-       const Dimension hidden{"hidden", 64};
-       const Tensor x = Number(graph, "x", {rows, columns}, dtype);
-       const Tensor w1 = Number(graph, "w1", {columns, hidden}, dtype);
-       const Tensor b1 = Number(graph, "b1", {hidden}, dtype);
-       const Tensor w2 = Number(graph, "w2", {hidden, columns}, dtype);
-       const Tensor b2 = Number(graph, "b2", {columns}, dtype);
-       const double scale = 0.1 / std::sqrt(static_cast<double>(columns.size));
-       const Tensor h = Gelu(Einsum({x * scale, w1}, Shape{rows, hidden}) + b1);
-       const Tensor y = Einsum({h * 0.1, w2}, Shape{rows, columns}) + b2;
-       const Tensor loss = ReduceSum(Tanh(Cast(y, kFloat32)), Shape());
-       std::vector<Tensor> all = Gradients(loss, {x, w1, b1, w2, b2});
-       all.push_back(loss);
-       return all;
-     }},
-};
-
 struct GroupCase {
-  Case what;
+  RowsCase what;
   int64_t rows, columns;
   DType dtype;
   std::string device = "cuda_emulated";
@@ -216,24 +41,6 @@ struct GroupCase {
 };
 
 class Groups : public ::testing::TestWithParam<GroupCase> {};
-
-Values Feeds(const Program& program) {
-  std::mt19937 random(7);
-  Values feeds;
-  for (const Instruction& instruction : program.instructions) {
-    if (instruction.opcode != Opcode::kInput) continue;
-    const ProgramValue& value = program.values[instruction.results[0]];
-    HostTensor tensor(value.shape, value.dtype);
-    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-      StoreElement(tensor.data(), value.dtype, i,
-                   value.dtype == kInt32
-                       ? random() % 3
-                       : std::normal_distribution<float>(0.2f, 1.5f)(random));
-    }
-    feeds[instruction.Get<NameAttributes>().name] = std::move(tensor);
-  }
-  return feeds;
-}
 
 // The fetches after three steps on `device`.
 absl::StatusOr<Values> RunOn(const std::string& device_name,
@@ -281,7 +88,7 @@ TEST_P(Groups, MatchTheirMembersAlone) {
   const auto initialize = LowerText(graph, "", "", start);
   ASSERT_OK(initialize);
   const Program* first = c.what.updates ? &*initialize : nullptr;
-  const Values feeds = Feeds(*step);
+  const Values feeds = RandomFeeds(*step);
   int no_groups = 0, groups = 0;
   const auto wanted = RunOn("reference", first, *step, feeds, &no_groups);
   const auto got = RunOn(c.device, first, *step, feeds, &groups);
@@ -297,7 +104,7 @@ TEST_P(Groups, MatchTheirMembersAlone) {
     // Values are up to about 10, after a few roundings.
     const double tolerance = c.dtype == kFloat32 ? 2e-5 : 0.06;
     for (int64_t i = 0; i < want.num_elements(); ++i) {
-      const double x = is.At(i), y = want.At(i);
+      const double x = *is.At(i), y = *want.At(i);
       if (std::isnan(y)) {
         EXPECT_TRUE(std::isnan(x)) << name << " " << i;
         continue;
@@ -323,7 +130,7 @@ output(%h) h
   ASSERT_OK(program);
   Program planned = *program;
   ASSERT_OK(RunPass("plan_buffers", planned));
-  const Values feeds = Feeds(planned);
+  const Values feeds = RandomFeeds(planned);
   int no_groups = 0, groups = 0;
   const auto wanted = RunOn("reference", nullptr, planned, feeds, &no_groups);
   const auto got = RunOn("cuda_emulated", nullptr, planned, feeds, &groups);
@@ -331,21 +138,22 @@ output(%h) h
   ASSERT_OK(got);
   EXPECT_EQ(groups, 1);
   for (int64_t i = 0; i < 24; ++i) {
-    const double want = wanted->at("h").At(i);
-    EXPECT_NEAR(got->at("h").At(i), want, 2e-5 * std::max(1.0, std::abs(want)));
+    const double want = *wanted->at("h").At(i);
+    EXPECT_NEAR(*got->at("h").At(i), want,
+                2e-5 * std::max(1.0, std::abs(want)));
   }
 }
 
 std::vector<GroupCase> AllCases() {
   std::vector<GroupCase> cases;
-  for (const Case& what : kCases) {
+  for (const RowsCase& what : RowsCases()) {
     cases.push_back({what, 5, 24, kFloat32});   // packs of four, one warp
     cases.push_back({what, 3, 13, kFloat32});   // no packs
     cases.push_back({what, 2, 520, kFloat32});  // several warps
     cases.push_back({what, 7, 40, kBFloat16});
   }
   // Sums over several stripes of rows.
-  for (const Case& what : kCases) {
+  for (const RowsCase& what : RowsCases()) {
     if (std::string(what.name).find("NormAndIts") == std::string::npos &&
         std::string(what.name).find("NormWith") == std::string::npos) {
       continue;
@@ -355,7 +163,7 @@ std::vector<GroupCase> AllCases() {
     cases.push_back({what, 19, 264, kBFloat16});
   }
   // Enough stripes for all warps of a block, and more columns than blocks.
-  for (const Case& what : kCases) {
+  for (const RowsCase& what : RowsCases()) {
     if (std::string(what.name) != "LayerNormWithScaleAndItsGradient") continue;
     cases.push_back({what, 4200, 13, kFloat32});
     cases.push_back({what, 33, 1100, kFloat32});
@@ -365,15 +173,15 @@ std::vector<GroupCase> AllCases() {
     for (DType dtype : {kFloat32, kBFloat16}) {
       for (const char* name :
            {"Softmax", "CrossEntropyAndItsGradient", "SoftmaxAndItsGradient"}) {
-        for (const Case& what : kCases) {
+        for (const RowsCase& what : RowsCases()) {
           if (std::string(what.name) != name) continue;
           cases.push_back({what, 2, columns, dtype});
         }
       }
     }
   }
-  cases.push_back({kCases[0], 1, 1, kFloat32});
-  cases.push_back({kCases[3], 300, 8, kFloat16});
+  cases.push_back({RowsCases()[0], 1, 1, kFloat32});
+  cases.push_back({RowsCases()[3], 300, 8, kFloat16});
   // The GPU too, if there is one.
   const size_t emulated = HasGpu() ? cases.size() : 0;
   for (size_t i = 0; i < emulated; ++i) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -29,6 +28,7 @@
 #include "ops/input.h"
 #include "ops/reduce.h"
 #include "tests/backends/cuda/counting_device.h"
+#include "tests/backends/cuda/group_cases.h"
 #include "tests/backends/cuda/matmul_group_text.h"
 #include "tests/backends/cuda/text_runtime.h"
 #include "tests/lowering/lower_test_util.h"
@@ -42,81 +42,9 @@ namespace {
 using ::mtf::testing::LowerPreset;
 using ::mtf::testing::LowerText;
 
-// [rows, in] x [in, out] -> [rows, out] in `dtype`, followed by some maps.
-struct Case {
-  const char* name;
-  std::function<std::vector<Tensor>(Tensor y, Tensor residual, Tensor bias)>
-      finish;
-  const char* groups;
-  const char* groups_of_16_bits = groups;
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) {
-    return out << c.name;
-  }
-};
-
-const Case kCases[] = {
-    {"Residual",
-     [](Tensor y, Tensor r, Tensor) { return std::vector<Tensor>{r + y}; },
-     "2 members adds"},
-    {"Bias",
-     [](Tensor y, Tensor, Tensor b) { return std::vector<Tensor>{y + b}; },
-     "2 members bias"},
-    {"BiasAndResidual",
-     [](Tensor y, Tensor r, Tensor b) {
-       return std::vector<Tensor>{r + (y + b)};
-     },
-     "2 members bias adds"},
-    {"Gelu",
-     [](Tensor y, Tensor, Tensor) { return std::vector<Tensor>{Gelu(y)}; }, "",
-     "2 members gelu"},
-    {"GeluWithAnotherReader",
-     [](Tensor y, Tensor, Tensor) {
-       return std::vector<Tensor>{Gelu(y), y};
-     },
-     "", "2 members gelu keeps"},
-    {"BiasAndGelu",
-     [](Tensor y, Tensor, Tensor b) {
-       return std::vector<Tensor>{Gelu(y + b)};
-     },
-     "", "2 members bias gelu"},
-    {"BiasAndGeluWithAnotherReader",
-     [](Tensor y, Tensor, Tensor b) {
-       const Tensor before = y + b;
-       return std::vector<Tensor>{Gelu(before), before};
-     },
-     "2 members bias", "3 members bias gelu keeps"},
-    // A product that is only part of a sum must not have other readers.
-    {"ResidualWithAnotherReader",
-     [](Tensor y, Tensor r, Tensor) {
-       return std::vector<Tensor>{r + y, y};
-     },
-     ""},
-    // y times the derivative of gelu at r.
-    {"GeluGradient",
-     [](Tensor y, Tensor r, Tensor) {
-       return Gradients(ReduceSum(Gelu(r) * y, Shape()), {r});
-     },
-     "", "2 members gelu gradient"},
-    {"GeluGradientWithAnotherReader",
-     [](Tensor y, Tensor r, Tensor) {
-       std::vector<Tensor> both =
-           Gradients(ReduceSum(Gelu(r) * y, Shape()), {r});
-       both.push_back(y);
-       return both;
-     },
-     ""},
-    {"TanhGradient",
-     [](Tensor y, Tensor r, Tensor) {
-       return Gradients(ReduceSum(Tanh(r) * y, Shape()), {r});
-     },
-     ""},
-    {"Difference",
-     [](Tensor y, Tensor r, Tensor) { return std::vector<Tensor>{r - y}; }, ""},
-};
-
 struct GroupCase {
   std::string device;
-  Case what;
+  MatmulCase what;
   DType dtype;
   friend std::ostream& operator<<(std::ostream& out, const GroupCase& c) {
     return out << c.what << " " << DTypeName(c.dtype);
@@ -422,7 +350,7 @@ Targets TwoGradients(Graph& graph, DType dtype) {
   return {.fetches = Gradients(loss, {x, wk, wv})};
 }
 
-TEST(LateSumOfOneMatmul, IsTheSame) {
+TEST(LateSumOfOneMatmul, MatchesTheReferenceDevice) {
   for (DType dtype : {kFloat32, kBFloat16, kFloat16}) {
     Graph graph;
     const auto program = LowerText(graph, "", "", TwoGradients(graph, dtype));
@@ -469,7 +397,7 @@ TEST(LateSumOfOneMatmul, IsTwoKernelsIfTheLibraryHasNoEpilogue) {
 std::vector<GroupCase> AllCases() {
   std::vector<GroupCase> cases;
   for (const std::string& device : Devices()) {
-    for (const Case& what : kCases) {
+    for (const MatmulCase& what : MatmulCases()) {
       for (DType dtype : {kFloat32, kBFloat16}) {
         cases.push_back({device, what, dtype});
       }
