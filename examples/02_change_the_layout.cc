@@ -59,8 +59,7 @@ constexpr Distribution kDistributions[] = {
     {"data parallel", "data:2", "batch:data"},
     // Each device has half of the hidden units, and so half of both weights,
     // which are never sent. "y" is a sum over hidden units, so it is summed
-    // over
-    // the devices by an all_reduce.
+    // over the devices by an all_reduce.
     {"model parallel", "model:2", "hidden:model"},
     // Both at once, on four devices.
     {"both", "data:2,model:2", "batch:data, hidden:model"},
@@ -73,11 +72,10 @@ absl::Status Lesson() {
   // --layout, instead of the lesson.
   Graph explained_graph;
   const Program explained = Build(explained_graph);
-  MTF_ASSIGN_OR_RETURN(
-      const std::unique_ptr<train::Session> explained_session,
+  MTF_RETURN_IF_ERROR(
       train::StartSession(explained_graph, {.fetches = {explained.loss},
-                                            .updates = {explained.step}}));
-  if (explained_session == nullptr) return absl::OkStatus();
+                                            .updates = {explained.step}})
+          .status());
 
   double reference = 0;
   for (const Distribution& distribution : kDistributions) {
@@ -103,7 +101,7 @@ absl::Status Lesson() {
                                                        kFloat32, numbers)}},
                .fetches = {program.loss},
                .updates = {program.step}}));
-      loss = values[0].At(0);
+      MTF_ASSIGN_OR_RETURN(loss, values[0].At(0));
     }
     if (reference == 0) reference = loss;
 

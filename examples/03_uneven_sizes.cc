@@ -46,8 +46,8 @@ absl::Status ShowShards(int64_t rows, const std::string& mesh) {
   MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> values,
                        session->Run(request));
   std::cout << absl::StrFormat("%d rows on %s: sum %g, mean %g, minimum %g\n",
-                               rows, mesh, values[1].At(0), values[2].At(0),
-                               values[3].At(0));
+                               rows, mesh, *values[1].At(0), *values[2].At(0),
+                               *values[3].At(0));
 
   // RunShards returns the shard of each device, without the padding.
   MTF_ASSIGN_OR_RETURN(const auto shards, session->RunShards(request));

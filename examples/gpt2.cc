@@ -128,7 +128,6 @@ absl::Status Main() {
                                      .updates = {model.step}};
   MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Session> session,
                        train::StartSession(graph, request));
-  if (session == nullptr) return absl::OkStatus();  // --explain
 
   const std::string path = absl::GetFlag(FLAGS_tokens);
   const uint32_t seed = absl::GetFlag(FLAGS_seed);

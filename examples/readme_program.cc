@@ -15,12 +15,11 @@ absl::Status Learn() {
   Tensor step = nn::AdamW({.learning_rate = 0.02}).Minimize(loss);
 
   const train::RunRequest request = {.fetches = {loss}, .updates = {step}};
-  auto session = train::StartSession(graph, request);
-  if (!session.ok() || *session == nullptr) return session.status();
+  MTF_ASSIGN_OR_RETURN(auto session, train::StartSession(graph, request));
   for (int i = 0; i < 200; ++i) {
-    auto values = (*session)->Run(request);
-    if (!values.ok()) return values.status();
-    train::Say(absl::StrFormat("step %d  loss %.4f", i, (*values)[0].At(0)));
+    MTF_ASSIGN_OR_RETURN(auto values, session->Run(request));
+    MTF_ASSIGN_OR_RETURN(double error, values[0].At(0));
+    train::Say(absl::StrFormat("step %d  loss %.4f", i, error));
   }
   return absl::OkStatus();
 }

@@ -109,10 +109,11 @@ Model BuildModel(Graph& graph) {
 absl::Status Main() {
   Graph graph;
   const Model model = BuildModel(graph);
-  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Session> session,
-                       train::StartSession(graph, {.fetches = {model.loss},
-                                                   .updates = {model.step}}));
-  if (session == nullptr) return absl::OkStatus();  // --explain
+  MTF_ASSIGN_OR_RETURN(
+      const std::unique_ptr<train::Session> session,
+      train::StartSession(
+          graph, {{"train", {.fetches = {model.loss}, .updates = {model.step}}},
+                  {"sample", {.fetches = {model.logits}}}}));
 
   MTF_ASSIGN_OR_RETURN(const train::TextDataset text,
                        train::TextDataset::Open(absl::GetFlag(FLAGS_text)));

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
 #include "nn/layers/dense.h"
 #include "nn/layers/layer.h"
+#include "nn/layers/layer_scope.h"
 #include "nn/layers/softmax.h"
 #include "ops/checks.h"
 #include "ops/einsum.h"
@@ -36,6 +38,37 @@ Shape LogitShape(Tensor q, const DotProductAttentionOptions& options) {
   return internal::Join(
       q.shape().Without(options.length.name).Without(options.d_kv.name),
       {options.length, options.memory_length});
+}
+
+// The dimension of the values.
+const Dimension& ValueDimension(const Dimension& d_kv, const Dimension& d_v) {
+  return d_v.name.empty() ? d_kv : d_v;
+}
+
+// The shape of the result: that of `q` with d_v in the place of d_kv.
+Shape OutputShape(Tensor q, const DotProductAttentionOptions& options) {
+  const Dimension& d_v = ValueDimension(options.d_kv, options.d_v);
+  return q.shape()
+      .Renamed(options.d_kv.name, d_v.name)
+      .Resized(d_v.name, d_v.size);
+}
+
+// Checks that q and v can have different last dimensions.
+absl::Status CheckValueDimension(Tensor q, Tensor v,
+                                 const DotProductAttentionOptions& options) {
+  const std::string &d_kv = options.d_kv.name, &d_v = options.d_v.name;
+  if (d_v.empty() || d_v == d_kv) return absl::OkStatus();
+  if (v.shape().Contains(d_kv)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the values \"", v.name(), "\" have the dimension \"", d_kv,
+        "\" of the keys besides \"", d_v, "\"", DescribeInputs({q, v}),
+        "\n  help     leave out .d_v, or Rename() the dimension"));
+  }
+  if (!q.shape().Contains(d_v)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the queries \"", q.name(), "\" have the dimension \"", d_v,
+                   "\" of the values", DescribeInputs({q, v}),
+                   "\n  help     Rename() one of them"));
 }
 
 absl::Status CheckMask(Tensor mask, const Shape& logits) {
@@ -69,12 +102,14 @@ absl::Status Check(Tensor q, Tensor k, Tensor v,
   MTF_RETURN_IF_ERROR(internal::CheckDimension(q, options.length));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(q, options.d_kv));
   MTF_RETURN_IF_ERROR(CheckLacks(q, options.memory_length.name, "memory"));
-  for (Tensor x : {k, v}) {
+  MTF_RETURN_IF_ERROR(CheckValueDimension(q, v, options));
+  const Dimension& d_v = ValueDimension(options.d_kv, options.d_v);
+  for (const auto& [x, d] : {std::pair(k, options.d_kv), std::pair(v, d_v)}) {
     MTF_RETURN_IF_ERROR(internal::CheckDimension(x, options.memory_length));
-    MTF_RETURN_IF_ERROR(internal::CheckDimension(x, options.d_kv));
+    MTF_RETURN_IF_ERROR(internal::CheckDimension(x, d));
     MTF_RETURN_IF_ERROR(CheckLacks(x, options.length.name, "queries"));
     for (const Dimension& dim : x.shape()) {
-      if (dim == options.memory_length) continue;
+      if (dim == options.memory_length || dim == d) continue;
       // Any other dimension would be silently summed over.
       MTF_RETURN_IF_ERROR(internal::CheckDimension(q, dim));
     }
@@ -108,7 +143,8 @@ bool Fits(Tensor x, const Shape& memory, const AttentionOptions& options) {
   const Shape rows = x.shape().Without(x.shape().dims().back().name);
   const Shape kept = memory.Without(memory.dims().back().name)
                          .Without(options.memory_length.name);
-  for (const Dimension& dim : {options.heads, options.d_kv}) {
+  for (const Dimension& dim : {options.heads, options.d_kv,
+                               ValueDimension(options.d_kv, options.d_v)}) {
     if (rows.Contains(dim.name) || memory.Contains(dim.name)) return false;
   }
   for (const Dimension& dim : kept) {
@@ -134,7 +170,7 @@ Tensor DotProductAttention(Tensor q, Tensor k, Tensor v,
                            std::source_location location) {
   Graph* graph = mtf::internal::GraphOf({q, k, v});
   if (graph == nullptr) return {};
-  internal::LayerScope layer(*graph, "dot_product", location);
+  LayerScope layer(*graph, "dot_product", location);
   const absl::Status status = q.valid()
                                   ? Check(q, k, v, options)
                                   : mtf::internal::CheckInputs(*graph, {q});
@@ -164,7 +200,7 @@ Tensor DotProductAttention(Tensor q, Tensor k, Tensor v,
   Tensor weights =
       internal::To(v.dtype(), Softmax(logits, options.memory_length));
   if (options.dropout != 0) weights = Dropout(weights, options.dropout);
-  return Einsum({weights, v}, q.shape());
+  return Einsum({weights, v}, OutputShape(q, options));
 }
 
 namespace {
@@ -181,9 +217,9 @@ struct AttentionNames {
     const std::string& length = options.length.name;
     const std::string in_block = internal::InBlock(length);
     // The user may have given the second name to another dimension.
-    const bool taken = memory.Contains(in_block) ||
-                       options.heads.name == in_block ||
-                       options.d_kv.name == in_block;
+    const bool taken =
+        memory.Contains(in_block) || options.heads.name == in_block ||
+        options.d_kv.name == in_block || options.d_v.name == in_block;
     if (!taken) block = {{{length, in_block}}, {x, options.mask}};
     const auto add = [this](const std::string& first, const std::string& name) {
       core.emplace_back(first, absl::StrCat("attention_", name));
@@ -200,7 +236,7 @@ Tensor Attend(Tensor x, Tensor memory, AttentionOptions options,
               std::source_location location) {
   Graph* graph = mtf::internal::GraphOf({x, memory});
   if (graph == nullptr) return {};
-  internal::LayerScope layer(*graph, options.name, location);
+  LayerScope layer(*graph, options.name, location);
   const auto fail = [&](const absl::Status& status) {
     return graph->Fail(status,
                        internal::DescribeLayer("attention", options.name),
@@ -215,13 +251,15 @@ Tensor Attend(Tensor x, Tensor memory, AttentionOptions options,
       internal::ModelDimension(memory, {options.memory_length});
   if (!d_memory.ok()) return fail(d_memory.status());
 
-  const Shape projected = {options.heads, options.d_kv};
-  const auto project = [&](Tensor t, const Dimension& dim, const char* name) {
-    return Dense(t, {dim}, projected, {.bias = options.bias, .name = name});
+  const Dimension& d_v = ValueDimension(options.d_kv, options.d_v);
+  const auto project = [&](Tensor t, const Dimension& dim, const Dimension& d,
+                           const char* name) {
+    return Dense(t, {dim}, {options.heads, d},
+                 {.bias = options.bias, .name = name});
   };
-  const Tensor q = project(x, *d_model, "query");
-  const Tensor k = project(memory, *d_memory, "key");
-  const Tensor v = project(memory, *d_memory, "value");
+  const Tensor q = project(x, *d_model, options.d_kv, "query");
+  const Tensor k = project(memory, *d_memory, options.d_kv, "key");
+  const Tensor v = project(memory, *d_memory, d_v, "value");
   const internal::LayerSecondNames names(core, {q, k, options.mask});
   const Tensor queries = names.Enter(q), keys = names.Enter(k),
                values = names.Enter(v), mask = names.Enter(options.mask);
@@ -230,10 +268,11 @@ Tensor Attend(Tensor x, Tensor memory, AttentionOptions options,
                           {.length = names.Enter(options.length),
                            .memory_length = names.Enter(options.memory_length),
                            .d_kv = options.d_kv,
+                           .d_v = options.d_v,
                            .causal = options.causal,
                            .dropout = options.dropout,
                            .mask = mask});
-  return Dense(names.Leave(y), projected, {*d_model},
+  return Dense(names.Leave(y), {options.heads, d_v}, {*d_model},
                {.bias = options.bias, .name = "output"});
 }
 

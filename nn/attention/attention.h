@@ -24,6 +24,7 @@ struct DotProductAttentionOptions {
   Dimension length = Dimension();         // of the queries
   Dimension memory_length = Dimension();  // of the keys and values
   Dimension d_kv = Dimension();           // contracted by queries and keys
+  Dimension d_v = Dimension();            // of the values; without a name: d_kv
   bool causal = false;  // position i attends to positions 0..i only
   double dropout = 0;   // of the attention weights
   // Bool, with any of the dimensions [batch..., heads, length, memory_length]:
@@ -34,25 +35,27 @@ struct DotProductAttentionOptions {
 // Computes softmax(q k / sqrt(d_kv)) v over `memory_length` (Vaswani et al.,
 // 2017).
 //
-//   q     [batch..., length, heads, d_kv]
-//   k, v  [batch..., memory_length, heads, d_kv]
-//   ->    the shape of q
+//   q   [batch..., length, heads, d_kv]
+//   k   [batch..., memory_length, heads, d_kv]
+//   v   [batch..., memory_length, heads, d_v]
+//   ->  the shape of q, with d_v in the place of d_kv
 //
 //   Tensor y = nn::DotProductAttention(q, k, v, {.length = length,
 //       .memory_length = memory_length, .d_kv = d_kv, .causal = true});
 //
 // Further dimensions are matched by name. Keys and values without `heads` are
 // shared by all heads. A query that attends to no key gets zeros. The softmax
-// is computed in f32.
+// is computed in f32. Values may be wider or narrower than keys; a GPU computes
+// attention in one kernel only if they are equally wide.
 //
 // It is an error if
 //   * one of q, k, v is empty or belongs to another graph, or their dtypes are
 //     not the same float dtype;
-//   * one of the three dimensions in the options is missing, or a tensor has it
-//     in another size;
+//   * one of the first three dimensions in the options is missing, or a tensor
+//     has one of the four in another size;
 //   * q has `memory_length`, k or v has `length`, or q lacks a dimension of k
-//   or
-//     v;
+//     or v other than d_v;
+//   * v has d_kv, or q has d_v, if these have different names;
 //   * the mask is not bool or has a dimension that the logits lack;
 //   * dropout is outside [0, 1).
 // Returns an empty Tensor if all three are empty.
@@ -64,9 +67,10 @@ struct AttentionOptions {
   Dimension length = Dimension();  // of x
   Dimension heads = Dimension();
   Dimension d_kv = Dimension();
-  bool causal = false;     // position i attends to positions 0..i only
-  double dropout = 0;      // of the attention weights
-  bool bias = false;       // in the four projections
+  Dimension d_v = Dimension();  // of the values; without a name: d_kv
+  bool causal = false;          // position i attends to positions 0..i only
+  double dropout = 0;           // of the attention weights
+  bool bias = false;            // in the four projections
   Tensor mask = Tensor();  // as above; keys have the dimension "memory_length"
   // For MultiHeadAttention: the length of `memory`. SelfAttention names it
   // "memory_length".
@@ -75,7 +79,7 @@ struct AttentionOptions {
 };
 
 // Multi-head self-attention of `x`. The last dimension of `x` is the model
-// dimension.
+// dimension. Queries and keys have d_kv elements for each head, values d_v.
 //
 //   // [batch, length, d_model] -> [batch, length, d_model]
 //   x = x + nn::SelfAttention(nn::LayerNorm(x, d_model), {.length = length,

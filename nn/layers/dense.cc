@@ -4,6 +4,8 @@
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
 #include "nn/layers/layer.h"
+#include "nn/layers/layer_scope.h"
+#include "nn/layers/parameter.h"
 #include "ops/constant.h"
 #include "ops/einsum.h"
 #include "ops/reshape.h"
@@ -29,7 +31,8 @@ absl::Status Check(Tensor x, const Shape& reduced, const Shape& kept,
   }
   if (!(options.init_scale >= 0)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("init_scale is a variance, so not ", options.init_scale));
+        absl::StrCat(".init_scale is ", options.init_scale,
+                     ", but a variance cannot be negative"));
   }
   return absl::OkStatus();
 }
@@ -40,7 +43,7 @@ Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options,
              std::source_location location) {
   if (!x.valid()) return {};
   Graph& graph = x.graph();
-  internal::LayerScope layer(graph, options.name, location);
+  LayerScope layer(graph, options.name, location);
   Shape kept = x.shape();
   for (const Dimension& dim : reduced) kept = kept.Without(dim.name);
   const Shape result = internal::Join(kept, output);
@@ -49,7 +52,7 @@ Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options,
     return graph.Fail(status, internal::DescribeLayer("dense", options.name),
                       location, result, x.dtype());
   }
-  x = internal::To(internal::ActivationDType(x), x);
+  x = internal::To(ActivationDType(x), x);
   // A kernel cannot have a name twice, so rename its input side.
   for (const Dimension& dim : output) {
     if (!reduced.Contains(dim.name)) continue;
@@ -57,14 +60,13 @@ Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options,
     x = Rename(x, dim.name, inner);
     reduced = reduced.Renamed(dim.name, inner);
   }
-  const Tensor kernel = internal::Kernel(graph, "kernel", reduced, output,
-                                         options.init_scale, x.dtype());
+  const Tensor kernel = Kernel(graph, "kernel", reduced, output, x.dtype(),
+                               {.scale = options.init_scale});
   // Create and cast the bias before the product, so that the product can add it
   // as an epilogue.
   Tensor bias;
   if (options.bias) {
-    bias = internal::Parameter(graph, "bias", Zeros(graph, kFloat32, output),
-                               x.dtype());
+    bias = Parameter(graph, "bias", Zeros(graph, kFloat32, output), x.dtype());
   }
   Tensor y = Einsum({x, kernel}, result);
   if (bias.valid()) y = y + bias;

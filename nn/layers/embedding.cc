@@ -4,6 +4,8 @@
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
 #include "nn/layers/layer.h"
+#include "nn/layers/layer_scope.h"
+#include "nn/layers/parameter.h"
 #include "ops/checks.h"
 #include "ops/elementwise.h"
 #include "ops/gather.h"
@@ -16,7 +18,7 @@ Tensor NewTable(Graph& graph, absl::string_view name, const Shape& shape,
                 double stddev, DType dtype) {
   const Tensor initial =
       RandomNormal(graph, shape, 0, stddev, {.per_step = false});
-  return internal::Parameter(graph, name, initial, dtype);
+  return Parameter(graph, name, initial, dtype);
 }
 
 DType ResultDType(const Graph& graph, const EmbeddingOptions& options) {
@@ -54,7 +56,7 @@ absl::Status Check(Tensor tokens, const Dimension& vocab,
 
 Tensor EmbeddingTable(Graph& graph, Dimension vocab, Dimension d_model,
                       EmbeddingOptions options, std::source_location location) {
-  internal::LayerScope layer(graph, options.name, location);
+  LayerScope layer(graph, options.name, location);
   const DType dtype = graph.precision().parameters;
   absl::Status status;
   if (options.table.valid()) {
@@ -79,7 +81,7 @@ Tensor Embedding(Tensor tokens, Dimension vocab, Dimension d_model,
                  EmbeddingOptions options, std::source_location location) {
   if (!tokens.valid()) return {};
   Graph& graph = tokens.graph();
-  internal::LayerScope layer(graph, options.name, location);
+  LayerScope layer(graph, options.name, location);
   const absl::Status status = Check(tokens, vocab, d_model, options);
   if (!status.ok()) {
     return graph.Fail(
@@ -103,7 +105,7 @@ Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,
                          std::source_location location) {
   if (!x.valid()) return {};
   Graph& graph = x.graph();
-  internal::LayerScope layer(graph, options.name, location);
+  LayerScope layer(graph, options.name, location);
   absl::Status status = internal::CheckFloat(x, "position_embedding");
   if (status.ok()) status = internal::CheckDimension(x, length);
   if (status.ok()) status = internal::CheckDimension(x, d_model);
@@ -112,7 +114,7 @@ Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,
         status, internal::DescribeLayer("position_embedding", options.name),
         location, x.shape(), x.dtype());
   }
-  x = internal::To(internal::ActivationDType(x), x);
+  x = internal::To(ActivationDType(x), x);
   return x +
          NewTable(graph, "table", {length, d_model}, options.stddev, x.dtype());
 }

@@ -3,6 +3,7 @@
 
 #include "nn/layers/dense.h"
 #include "nn/layers/layer.h"
+#include "nn/layers/layer_scope.h"
 #include "ops/elementwise.h"
 #include "ops/random.h"
 
@@ -12,7 +13,7 @@ Tensor FeedForward(Tensor x, Dimension d_ff, Activation activation,
                    FeedForwardOptions options, std::source_location location) {
   if (!x.valid()) return {};
   Graph& graph = x.graph();
-  internal::LayerScope layer(graph, options.name, location);
+  LayerScope layer(graph, options.name, location);
   const auto d_model = internal::ModelDimension(x);
   if (!d_model.ok()) {
     return graph.Fail(d_model.status(),

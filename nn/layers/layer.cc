@@ -2,7 +2,6 @@
 #include "nn/layers/layer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <memory>
 #include <string>
@@ -14,17 +13,11 @@
 #include "mtf/operation.h"
 #include "ops/checks.h"
 #include "ops/elementwise.h"
-#include "ops/random.h"
 #include "ops/reduce.h"
 #include "ops/reshape.h"
 #include "ops/stop_gradient.h"
-#include "ops/variable.h"
 
 namespace mtf::nn::internal {
-
-LayerScope::LayerScope(Graph& graph, absl::string_view name,
-                       std::source_location location)
-    : call_site_(graph, location), scope_(graph, name, Scope::kUnique) {}
 
 std::string DescribeLayer(absl::string_view kind, absl::string_view name) {
   return kind == name ? std::string(kind)
@@ -126,28 +119,6 @@ Tensor LayerSecondNames::Leave(Tensor x) const {
 
 Tensor To(DType dtype, Tensor x) {
   return x.dtype() == dtype ? x : Cast(x, dtype);
-}
-
-DType ActivationDType(Tensor x) {
-  return x.graph().precision().activations.value_or(x.dtype());
-}
-
-Tensor Parameter(Graph& graph, absl::string_view name, Tensor initial_value,
-                 DType dtype) {
-  const Precision& precision = graph.precision();
-  return To(dtype, Variable(graph, name, To(precision.master, initial_value),
-                            {.dtype = precision.parameters,
-                             .gradient_dtype = precision.gradients}));
-}
-
-Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
-              const Shape& output, double scale, DType dtype) {
-  const double fan_in =
-      std::max<double>(1.0, static_cast<double>(reduced.num_elements()));
-  const Tensor initial =
-      RandomNormal(graph, Join(reduced, output), 0, std::sqrt(scale / fan_in),
-                   {.per_step = false});
-  return Parameter(graph, name, initial, dtype);
 }
 
 Tensor SafeMax(Tensor x, const Shape& output) {

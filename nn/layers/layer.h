@@ -4,33 +4,19 @@
 #ifndef NN_LAYERS_LAYER_H_
 #define NN_LAYERS_LAYER_H_
 
-#include <source_location>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "mtf/dimension.h"
 #include "mtf/dtype.h"
-#include "mtf/graph.h"
 #include "mtf/shape.h"
 #include "mtf/tensor.h"
 
 namespace mtf::nn::internal {
-
-// While alive, new operations have the call site `location`, unless an outer
-// layer has set one, and names that begin with "<name>/". The second layer of
-// the same name in a scope is called "<name>_1".
-class LayerScope {
- public:
-  LayerScope(Graph& graph, absl::string_view name,
-             std::source_location location);
-
- private:
-  CallSiteScope call_site_;
-  Scope scope_;
-};
 
 // The name of a layer in errors: "dense", or "dense \"query\"" if the user gave
 // it a name.
@@ -74,21 +60,6 @@ class LayerSecondNames {
 
 // The second name of `length` within a layer: "block_length".
 std::string InBlock(absl::string_view length);
-
-// The dtype in which a layer with the input `x` computes: the activation dtype
-// of the PrecisionScope, by default the dtype of `x`.
-DType ActivationDType(Tensor x);
-
-// A new parameter with the dtypes of the PrecisionScope, cast to `dtype`.
-// `initial_value` is f32.
-Tensor Parameter(Graph& graph, absl::string_view name, Tensor initial_value,
-                 DType dtype);
-
-// A new parameter [reduced..., output...], cast to `dtype`. Initial values are
-// normal with variance scale / fan_in, where fan_in is the number of elements
-// of `reduced`.
-Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
-              const Shape& output, double scale, DType dtype);
 
 // `x` cast to `dtype`, or `x` itself if it has that dtype.
 Tensor To(DType dtype, Tensor x);

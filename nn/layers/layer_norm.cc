@@ -2,6 +2,8 @@
 #include "nn/layers/layer_norm.h"
 
 #include "nn/layers/layer.h"
+#include "nn/layers/layer_scope.h"
+#include "nn/layers/parameter.h"
 #include "ops/checks.h"
 #include "ops/constant.h"
 #include "ops/elementwise.h"
@@ -24,8 +26,7 @@ Tensor Normalize(Tensor x, const Dimension& dim, double epsilon, bool scale) {
   const Tensor y = x * Rsqrt(variance + epsilon);
   if (!scale) return y;
   Graph& graph = x.graph();
-  return y * internal::Parameter(graph, "scale", Ones(graph, kFloat32, {dim}),
-                                 kFloat32);
+  return y * Parameter(graph, "scale", Ones(graph, kFloat32, {dim}), kFloat32);
 }
 
 }  // namespace
@@ -34,7 +35,7 @@ Tensor LayerNorm(Tensor x, Dimension dim, LayerNormOptions options,
                  std::source_location location) {
   if (!x.valid()) return {};
   Graph& graph = x.graph();
-  internal::LayerScope layer(graph, options.name, location);
+  LayerScope layer(graph, options.name, location);
   const absl::Status status = Check(x, dim, options.epsilon, "layer_norm");
   if (!status.ok()) {
     return graph.Fail(status,
@@ -45,17 +46,16 @@ Tensor LayerNorm(Tensor x, Dimension dim, LayerNormOptions options,
   const Tensor mean = ReduceMean(wide, x.shape().Without(dim.name));
   Tensor y = Normalize(wide - mean, dim, options.epsilon, options.scale);
   if (options.bias) {
-    y = y + internal::Parameter(graph, "bias", Zeros(graph, kFloat32, {dim}),
-                                kFloat32);
+    y = y + Parameter(graph, "bias", Zeros(graph, kFloat32, {dim}), kFloat32);
   }
-  return internal::To(internal::ActivationDType(x), y);
+  return internal::To(ActivationDType(x), y);
 }
 
 Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options,
                std::source_location location) {
   if (!x.valid()) return {};
   Graph& graph = x.graph();
-  internal::LayerScope layer(graph, options.name, location);
+  LayerScope layer(graph, options.name, location);
   const absl::Status status = Check(x, dim, options.epsilon, "rms_norm");
   if (!status.ok()) {
     return graph.Fail(status, internal::DescribeLayer("rms_norm", options.name),
@@ -63,7 +63,7 @@ Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options,
   }
   const Tensor y =
       Normalize(internal::To(kFloat32, x), dim, options.epsilon, options.scale);
-  return internal::To(internal::ActivationDType(x), y);
+  return internal::To(ActivationDType(x), y);
 }
 
 }  // namespace mtf::nn

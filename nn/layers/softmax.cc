@@ -2,6 +2,7 @@
 #include "nn/layers/softmax.h"
 
 #include "nn/layers/layer.h"
+#include "nn/layers/layer_scope.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 
@@ -22,7 +23,7 @@ absl::Status Check(Tensor x, const Dimension& dim, absl::string_view what) {
 
 Tensor Softmax(Tensor x, Dimension dim, std::source_location location) {
   if (!x.valid()) return {};
-  internal::LayerScope layer(x.graph(), "softmax", location);
+  LayerScope layer(x.graph(), "softmax", location);
   const absl::Status status = Check(x, dim, "softmax");
   if (!status.ok()) {
     return x.graph().Fail(status, "softmax", location, x.shape(), x.dtype());
@@ -39,7 +40,7 @@ Tensor Softmax(Tensor x, Dimension dim, std::source_location location) {
 
 Tensor LogSoftmax(Tensor x, Dimension dim, std::source_location location) {
   if (!x.valid()) return {};
-  internal::LayerScope layer(x.graph(), "log_softmax", location);
+  LayerScope layer(x.graph(), "log_softmax", location);
   const absl::Status status = Check(x, dim, "log_softmax");
   if (!status.ok()) {
     return x.graph().Fail(status, "log_softmax", location, x.shape(),

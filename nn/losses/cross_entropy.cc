@@ -4,6 +4,8 @@
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
 #include "nn/layers/layer.h"
+#include "nn/layers/layer_scope.h"
+#include "nn/layers/parameter.h"
 #include "ops/checks.h"
 #include "ops/constant.h"
 #include "ops/einsum.h"
@@ -17,9 +19,8 @@ namespace {
 
 absl::Status CheckOptions(Tensor targets, const CrossEntropyOptions& options) {
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("label_smoothing is a share between 0 and 1, not ",
-                     options.label_smoothing));
+    return absl::InvalidArgumentError(absl::StrCat(
+        ".label_smoothing is ", options.label_smoothing, ", not in [0, 1]"));
   }
   MTF_RETURN_IF_ERROR(
       mtf::internal::CheckNotNegative(".z_loss", options.z_loss));
@@ -76,8 +77,8 @@ Tensor Reduce(Tensor loss, Tensor factors, const CrossEntropyOptions& options) {
     return options.per_position ? loss : ReduceMean(loss, {});
   }
   // An infinite loss times a weight of 0 would be NaN.
-  const Tensor weighed = Select(Equal(factors, 0.0), 0.0, loss * factors);
-  return options.per_position ? weighed : ReduceSum(weighed, {});
+  const Tensor weighted = Select(Equal(factors, 0.0), 0.0, loss * factors);
+  return options.per_position ? weighted : ReduceSum(weighted, {});
 }
 
 // The intended shape of the result of a wrong call.
@@ -92,7 +93,7 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Dimension vocab, Tensor targets,
                            std::source_location location) {
   Graph* graph = mtf::internal::GraphOf({logits, targets});
   if (graph == nullptr) return {};
-  internal::LayerScope layer(*graph, options.name, location);
+  LayerScope layer(*graph, options.name, location);
   absl::Status status = mtf::internal::CheckInputs(*graph, {logits, targets});
   if (status.ok()) status = CheckPositions(logits, vocab, targets);
   if (status.ok()) status = CheckOptions(targets, options);
@@ -141,7 +142,7 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
                     std::source_location location) {
   Graph* graph = mtf::internal::GraphOf({x, targets});
   if (graph == nullptr) return {};
-  internal::LayerScope layer(*graph, options.name, location);
+  LayerScope layer(*graph, options.name, location);
   const auto fail = [&](const absl::Status& status) {
     return graph->Fail(status,
                        internal::DescribeLayer("cross_entropy", options.name),
@@ -181,10 +182,10 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
   x = block.Enter(x);
   targets = block.Enter(targets);
   options.weights = block.Enter(options.weights);
-  x = internal::To(internal::ActivationDType(x), x);
-  kernel = kernel.valid() ? internal::To(x.dtype(), kernel)
-                          : internal::Kernel(*graph, "kernel", {*d_model},
-                                             {vocab}, 1.0, x.dtype());
+  x = internal::To(ActivationDType(x), x);
+  kernel = kernel.valid()
+               ? internal::To(x.dtype(), kernel)
+               : Kernel(*graph, "kernel", {*d_model}, {vocab}, x.dtype());
   const Tensor logits = Einsum(
       {x, kernel}, internal::Join(x.shape().Without(d_model->name), {vocab}));
   options.name = "softmax";

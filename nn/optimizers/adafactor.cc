@@ -30,7 +30,7 @@ std::vector<Dimension> FactoredDimensions(const Shape& shape,
 Tensor RootMeanSquare(Tensor x) { return Sqrt(ReduceMean(Square(x), {})); }
 
 // The gradient divided by the root of its second moment, which is updated.
-Tensor Precondition(internal::ParameterUpdate& p, Tensor beta2,
+Tensor Precondition(ParameterUpdate& p, Tensor beta2,
                     const AdafactorOptions& o) {
   const Shape& shape = p.variable.shape;
   const Tensor square = Square(p.gradient) + o.epsilon1;
@@ -65,15 +65,14 @@ absl::Status Check(const AdafactorOptions& o) {
       ".min_factored_size is ", o.min_factored_size, ", less than 0"));
 }
 
-internal::OptimizerSpec SpecOf(const AdafactorOptions& o) {
+Optimizer OptimizerOf(const AdafactorOptions& o) {
   const double relative = o.multiply_by_parameter_scale ? 1.0 : 0.05;
   const Schedule relative_step(Schedule::Function([relative](Tensor step) {
     return relative * Minimum(Rsqrt(step + 1.0), 0.01);
   }));
-  const auto make_rule = [o](Tensor step,
-                             Tensor learning_rate) -> internal::UpdateRule {
+  const auto make_rule = [o](Tensor step, Tensor learning_rate) {
     const Tensor beta2 = 1.0 - Pow(step + 1.0, -o.decay_exponent);
-    return [o, beta2, learning_rate](internal::ParameterUpdate& p) {
+    return [o, beta2, learning_rate](ParameterUpdate& p) {
       Tensor update = Precondition(p, beta2, o);
       Tensor rate = learning_rate;
       if (o.multiply_by_parameter_scale) {
@@ -92,25 +91,25 @@ internal::OptimizerSpec SpecOf(const AdafactorOptions& o) {
       return p.value - update;
     };
   };
-  return {o.name,
-          o.learning_rate.value_or(relative_step),
-          o.max_gradient_norm,
-          make_rule,
-          Check(o),
-          o.loss_scale};
+  return Optimizer({.learning_rate = o.learning_rate.value_or(relative_step),
+                    .make_rule = make_rule,
+                    .max_gradient_norm = o.max_gradient_norm,
+                    .loss_scale = o.loss_scale,
+                    .status = Check(o),
+                    .name = o.name});
 }
 
 }  // namespace
 
 Tensor Adafactor::Minimize(Tensor loss, std::source_location location) const {
-  return internal::Minimize(SpecOf(options_), loss, location);
+  return OptimizerOf(options_).Minimize(loss, location);
 }
 
 Tensor Adafactor::Apply(std::vector<Tensor> gradients,
                         std::vector<Tensor> variables,
                         std::source_location location) const {
-  return internal::Apply(SpecOf(options_), std::move(gradients),
-                         std::move(variables), location);
+  return OptimizerOf(options_).Apply(std::move(gradients), std::move(variables),
+                                     location);
 }
 
 }  // namespace mtf::nn

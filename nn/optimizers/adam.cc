@@ -18,9 +18,8 @@ absl::Status Check(const AdamWOptions& o) {
 }
 
 // Implements both optimizers: Adam is AdamW without decay.
-internal::OptimizerSpec SpecOf(const AdamWOptions& o) {
-  const auto make_rule = [o](Tensor step,
-                             Tensor learning_rate) -> internal::UpdateRule {
+Optimizer OptimizerOf(const AdamWOptions& o) {
+  const auto make_rule = [o](Tensor step, Tensor learning_rate) {
     // Apply the bias corrections c1 and c2 to scalars instead of elements:
     // m / c1 / (sqrt(v / c2) + epsilon).
     const Tensor t = step + 1.0;
@@ -28,7 +27,7 @@ internal::OptimizerSpec SpecOf(const AdamWOptions& o) {
     const Tensor root = Rsqrt(1.0 - Pow(o.beta2, t));
     Tensor kept = learning_rate;  // of a parameter that decays
     if (o.weight_decay != 0) kept = 1.0 - o.weight_decay * learning_rate;
-    return [o, rate, root, kept](internal::ParameterUpdate& p) {
+    return [o, rate, root, kept](ParameterUpdate& p) {
       const Tensor m = p.State("m", p.variable.shape);
       const Tensor v = p.State("v", p.variable.shape);
       const Tensor new_m = o.beta1 * m + (1.0 - o.beta1) * p.gradient;
@@ -43,42 +42,46 @@ internal::OptimizerSpec SpecOf(const AdamWOptions& o) {
       return value - rate * new_m / (Sqrt(new_v) * root + o.epsilon);
     };
   };
-  return {o.name,    o.learning_rate, o.max_gradient_norm,
-          make_rule, Check(o),        o.loss_scale};
+  return Optimizer({.learning_rate = o.learning_rate,
+                    .make_rule = make_rule,
+                    .max_gradient_norm = o.max_gradient_norm,
+                    .loss_scale = o.loss_scale,
+                    .status = Check(o),
+                    .name = o.name});
 }
 
-internal::OptimizerSpec SpecOf(const AdamOptions& o) {
-  return SpecOf(AdamWOptions{.learning_rate = o.learning_rate,
-                             .beta1 = o.beta1,
-                             .beta2 = o.beta2,
-                             .epsilon = o.epsilon,
-                             .weight_decay = 0,
-                             .max_gradient_norm = o.max_gradient_norm,
-                             .loss_scale = o.loss_scale,
-                             .name = o.name});
+Optimizer OptimizerOf(const AdamOptions& o) {
+  return OptimizerOf(AdamWOptions{.learning_rate = o.learning_rate,
+                                  .beta1 = o.beta1,
+                                  .beta2 = o.beta2,
+                                  .epsilon = o.epsilon,
+                                  .weight_decay = 0,
+                                  .max_gradient_norm = o.max_gradient_norm,
+                                  .loss_scale = o.loss_scale,
+                                  .name = o.name});
 }
 
 }  // namespace
 
 Tensor Adam::Minimize(Tensor loss, std::source_location location) const {
-  return internal::Minimize(SpecOf(options_), loss, location);
+  return OptimizerOf(options_).Minimize(loss, location);
 }
 
 Tensor Adam::Apply(std::vector<Tensor> gradients, std::vector<Tensor> variables,
                    std::source_location location) const {
-  return internal::Apply(SpecOf(options_), std::move(gradients),
-                         std::move(variables), location);
+  return OptimizerOf(options_).Apply(std::move(gradients), std::move(variables),
+                                     location);
 }
 
 Tensor AdamW::Minimize(Tensor loss, std::source_location location) const {
-  return internal::Minimize(SpecOf(options_), loss, location);
+  return OptimizerOf(options_).Minimize(loss, location);
 }
 
 Tensor AdamW::Apply(std::vector<Tensor> gradients,
                     std::vector<Tensor> variables,
                     std::source_location location) const {
-  return internal::Apply(SpecOf(options_), std::move(gradients),
-                         std::move(variables), location);
+  return OptimizerOf(options_).Apply(std::move(gradients), std::move(variables),
+                                     location);
 }
 
 }  // namespace mtf::nn

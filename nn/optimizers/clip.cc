@@ -5,6 +5,7 @@
 
 #include "mtf/status.h"
 #include "nn/layers/layer.h"
+#include "nn/layers/layer_scope.h"
 #include "ops/checks.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
@@ -30,7 +31,7 @@ ClippedGradients ClipByGlobalNorm(std::vector<Tensor> gradients,
                                   std::source_location location) {
   Graph* graph = mtf::internal::GraphOf(gradients);
   if (graph == nullptr) return {std::move(gradients), {}};
-  internal::LayerScope layer(*graph, "clip", location);
+  LayerScope layer(*graph, "clip", location);
   SectionScope section(*graph, LayoutSection::kOptimizer);
   const absl::Status status = Check(*graph, gradients, max_norm);
   if (!status.ok()) {

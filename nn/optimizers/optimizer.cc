@@ -2,12 +2,14 @@
 #include "nn/optimizers/optimizer.h"
 
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
 #include "nn/layers/layer.h"
+#include "nn/layers/layer_scope.h"
 #include "nn/optimizers/clip.h"
 #include "ops/checks.h"
 #include "ops/constant.h"
@@ -15,8 +17,11 @@
 #include "ops/gradients.h"
 #include "ops/variable.h"
 
-namespace mtf::nn::internal {
+namespace mtf::nn {
 namespace {
+
+using internal::LossScale;
+using internal::To;
 
 constexpr VariableOptions kState = {.kind = VariableKind::kOptimizerState,
                                     .trainable = false};
@@ -38,7 +43,9 @@ absl::Status Check(const Graph& graph, const std::vector<Tensor>& gradients,
       return absl::InvalidArgumentError(
           absl::StrCat("\"", variables[i].name(), "\" is not a float variable",
                        DescribeInputs({variables[i]}),
-                       "\n  help     pass what Variable() returned"));
+                       "\n  help     pass what Variable() returned, or "
+                       "VariableInfo::read of graph.variables(): a layer "
+                       "returns a parameter cast to the dtype of its use"));
     }
     if (!seen.insert(info).second) {
       return absl::InvalidArgumentError(
@@ -47,7 +54,7 @@ absl::Status Check(const Graph& graph, const std::vector<Tensor>& gradients,
     if (!gradients[i].valid()) continue;
     any = true;
     MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(graph, {gradients[i]}));
-    MTF_RETURN_IF_ERROR(CheckFloat(gradients[i], "an update"));
+    MTF_RETURN_IF_ERROR(internal::CheckFloat(gradients[i], "an update"));
     if (!gradients[i].shape().SameDimensions(info->shape)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the gradient \"", gradients[i].name(),
@@ -58,6 +65,19 @@ absl::Status Check(const Graph& graph, const std::vector<Tensor>& gradients,
   if (any) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "nothing to update: there is no gradient for any variable");
+}
+
+absl::Status MissingRule(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, " is empty: an optimizer needs a function that returns the new ",
+      "value of a parameter"));
+}
+
+absl::Status CheckOptions(const OptimizerOptions& options) {
+  MTF_RETURN_IF_ERROR(options.status);
+  if (options.make_rule == nullptr) return MissingRule("the option .make_rule");
+  return mtf::internal::CheckNotNegative(".max_gradient_norm",
+                                         options.max_gradient_norm);
 }
 
 absl::Status CheckRate(Tensor rate) {
@@ -90,6 +110,26 @@ Tensor AssignIf(Tensor commit, Tensor variable, Tensor value) {
   return Assign(variable, value);
 }
 
+// Checks that `value`, the result of an update rule, can be assigned to the
+// parameter of `update`.
+absl::Status CheckResult(const ParameterUpdate& update, Tensor value) {
+  const VariableInfo& info = update.variable;
+  const std::string rule =
+      absl::StrCat("the update rule of parameter \"", info.name, "\"");
+  if (!value.valid()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(rule, " returned an empty Tensor"));
+  }
+  MTF_RETURN_IF_ERROR(
+      mtf::internal::CheckInputs(update.value.graph(), {value}));
+  if (value.dtype() == kFloat32 && value.shape().SameDimensions(info.shape)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(rule, " did not return an f32 tensor [",
+                   info.shape.ToString(), "]", DescribeInputs({value})));
+}
+
 }  // namespace
 
 Tensor ParameterUpdate::State(absl::string_view name, const Shape& shape) {
@@ -99,83 +139,93 @@ Tensor ParameterUpdate::State(absl::string_view name, const Shape& shape) {
 }
 
 void ParameterUpdate::SetState(Tensor state, Tensor value) {
-  assignments.push_back(AssignIf(commit, state, value));
+  assignments_.push_back(AssignIf(commit_, state, value));
 }
 
-namespace {
-
-// Apply() in the scope of the optimizer. If `loss_scale` has a scale,
-// `gradients` are those of the scaled loss.
-Tensor Update(Graph& graph, const OptimizerSpec& spec,
-              std::vector<Tensor> gradients, std::vector<Tensor> variables,
-              const LossScale& loss_scale, std::source_location location) {
-  // The operations from here on are the update, in the section [optimizer].
-  SectionScope section(graph, LayoutSection::kOptimizer);
-  absl::Status status = spec.options;
-  if (status.ok()) {
-    status = mtf::internal::CheckNotNegative(".max_gradient_norm",
-                                             spec.max_gradient_norm);
-  }
-  if (status.ok()) status = Check(graph, gradients, variables);
-  if (!status.ok()) return graph.Fail(status, spec.name, location);
-
-  std::vector<Tensor> assignments;
-  Tensor commit;
-  if (loss_scale.scale.valid()) {
-    gradients = loss_scale.Unscale(std::move(gradients));
-    commit = AllFinite(gradients);
-    assignments = loss_scale.Update(commit, spec.loss_scale);
-  }
-  if (spec.max_gradient_norm != 0) {
-    for (Tensor& gradient : gradients) {
-      if (gradient.valid()) gradient = To(kFloat32, gradient);
-    }
-    gradients = ClipByGlobalNorm(std::move(gradients), spec.max_gradient_norm)
-                    .gradients;
-  }
-
-  const Tensor count =
-      Variable(graph, "step", Zeros(graph, kInt32, {}), kState);
-  const Tensor step = Cast(count, kFloat32);
-  const Tensor rate = spec.learning_rate.At(step);
-  status = CheckRate(rate);
-  if (!status.ok()) return graph.Fail(status, spec.name, location);
-  const UpdateRule rule = spec.make_rule(step, rate);
-
-  assignments.push_back(AssignIf(commit, count, count + 1.0));
+// Appends the assignments of one step to all `variables` with a gradient.
+absl::Status Optimizer::AddUpdates(const UpdateRule& rule, Tensor commit,
+                                   const std::vector<Tensor>& gradients,
+                                   const std::vector<Tensor>& variables,
+                                   std::vector<Tensor>& assignments) const {
   for (size_t i = 0; i < variables.size(); ++i) {
     if (!gradients[i].valid()) continue;
     // Cast each gradient just before its use, so that not all f32 gradients are
     // alive at once.
+    Graph& graph = variables[i].graph();
     const VariableInfo& info = *graph.FindVariable(variables[i]);
     const Tensor master = MasterOf(graph, info);
     ParameterUpdate update(info, To(kFloat32, master),
                            To(kFloat32, gradients[i]), commit);
     Tensor value = rule(update);
+    MTF_RETURN_IF_ERROR(CheckResult(update, value));
     if (commit.valid()) value = Select(commit, value, update.value);
     // The parameter is the rounded master copy, on every device.
-    if (!(master == info.read)) assignments.push_back(Assign(master, value));
+    if (!SameTensor(master, info.read))
+      assignments.push_back(Assign(master, value));
     assignments.push_back(Assign(info.read, To(info.dtype, value)));
-    assignments.insert(assignments.end(), update.assignments.begin(),
-                       update.assignments.end());
+    assignments.insert(assignments.end(), update.assignments_.begin(),
+                       update.assignments_.end());
   }
+  return absl::OkStatus();
+}
+
+// Apply() in the scope of the optimizer. If `loss_scale` has a scale,
+// `gradients` are those of the scaled loss.
+Tensor Optimizer::Update(Graph& graph, std::vector<Tensor> gradients,
+                         const std::vector<Tensor>& variables,
+                         const LossScale& loss_scale,
+                         std::source_location location) const {
+  const auto fail = [&](const absl::Status& status) {
+    return graph.Fail(status, options_.name, location);
+  };
+  // The operations from here on are the update, in the section [optimizer].
+  SectionScope section(graph, LayoutSection::kOptimizer);
+  absl::Status status = CheckOptions(options_);
+  if (status.ok()) status = Check(graph, gradients, variables);
+  if (!status.ok()) return fail(status);
+
+  std::vector<Tensor> assignments;
+  Tensor commit;
+  if (loss_scale.scale.valid()) {
+    gradients = loss_scale.Unscale(std::move(gradients));
+    commit = internal::AllFinite(gradients);
+    assignments = loss_scale.Update(commit, options_.loss_scale);
+  }
+  if (options_.max_gradient_norm != 0) {
+    for (Tensor& gradient : gradients) {
+      if (gradient.valid()) gradient = To(kFloat32, gradient);
+    }
+    gradients =
+        ClipByGlobalNorm(std::move(gradients), options_.max_gradient_norm)
+            .gradients;
+  }
+
+  const Tensor count =
+      Variable(graph, "step", Zeros(graph, kInt32, {}), kState);
+  const Tensor step = Cast(count, kFloat32);
+  const Tensor rate = options_.learning_rate.At(step);
+  status = CheckRate(rate);
+  if (!status.ok()) return fail(status);
+  const UpdateRule rule = options_.make_rule(step, rate);
+  if (rule == nullptr) return fail(MissingRule("the result of .make_rule"));
+
+  assignments.push_back(AssignIf(commit, count, count + 1.0));
+  status = AddUpdates(rule, commit, gradients, variables, assignments);
+  if (!status.ok()) return fail(status);
   return Group(graph, std::move(assignments));
 }
 
-}  // namespace
-
-Tensor Apply(const OptimizerSpec& spec, std::vector<Tensor> gradients,
-             std::vector<Tensor> variables, std::source_location location) {
+Tensor Optimizer::Apply(std::vector<Tensor> gradients,
+                        std::vector<Tensor> variables,
+                        std::source_location location) const {
   Graph* graph = mtf::internal::GraphOf(variables);
   if (graph == nullptr) graph = mtf::internal::GraphOf(gradients);
   if (graph == nullptr) return {};
-  LayerScope layer(*graph, spec.name, location);
-  return Update(*graph, spec, std::move(gradients), std::move(variables), {},
-                location);
+  LayerScope layer(*graph, options_.name, location);
+  return Update(*graph, std::move(gradients), variables, {}, location);
 }
 
-Tensor Minimize(const OptimizerSpec& spec, Tensor loss,
-                std::source_location location) {
+Tensor Optimizer::Minimize(Tensor loss, std::source_location location) const {
   if (!loss.valid()) return {};
   Graph& graph = loss.graph();
   CallSiteScope site(graph, location);
@@ -184,7 +234,7 @@ Tensor Minimize(const OptimizerSpec& spec, Tensor loss,
         absl::InvalidArgumentError(absl::StrCat(
             "the loss \"", loss.name(), "\" is not a float scalar",
             DescribeInputs({loss}), "\n  help     ReduceMean(loss, {})")),
-        spec.name, location);
+        options_.name, location);
   }
   std::vector<Tensor> parameters;
   for (const VariableInfo& variable : graph.variables()) {
@@ -193,12 +243,12 @@ Tensor Minimize(const OptimizerSpec& spec, Tensor loss,
       parameters.push_back(variable.read);
     }
   }
-  LayerScope layer(graph, spec.name, location);
+  LayerScope layer(graph, options_.name, location);
   LossScale loss_scale;
-  if (NeedsLossScale(loss)) {
-    const absl::Status status = CheckLossScale(spec.loss_scale);
-    if (!status.ok()) return graph.Fail(status, spec.name, location);
-    loss_scale = LossScale::Make(graph, spec.loss_scale);
+  if (internal::NeedsLossScale(loss)) {
+    const absl::Status status = internal::CheckLossScale(options_.loss_scale);
+    if (!status.ok()) return graph.Fail(status, options_.name, location);
+    loss_scale = LossScale::Make(graph, options_.loss_scale);
     loss = To(kFloat32, loss);
   }
   const std::vector<Tensor> all = Gradients(loss, parameters, loss_scale.scale);
@@ -214,10 +264,9 @@ Tensor Minimize(const OptimizerSpec& spec, Tensor loss,
     return graph.Fail(absl::InvalidArgumentError(
                           absl::StrCat("the loss \"", loss.name(),
                                        "\" depends on no trainable parameter")),
-                      spec.name, location);
+                      options_.name, location);
   }
-  return Update(graph, spec, std::move(gradients), std::move(variables),
-                loss_scale, location);
+  return Update(graph, std::move(gradients), variables, loss_scale, location);
 }
 
-}  // namespace mtf::nn::internal
+}  // namespace mtf::nn

@@ -14,40 +14,39 @@ absl::Status Check(const SgdOptions& o) {
   return mtf::internal::CheckNotNegative(".weight_decay", o.weight_decay);
 }
 
-internal::OptimizerSpec SpecOf(const SgdOptions& o) {
-  return {o.name,
-          o.learning_rate,
-          o.max_gradient_norm,
-          [o](Tensor, Tensor learning_rate) -> internal::UpdateRule {
-            return [o, learning_rate](internal::ParameterUpdate& p) {
-              Tensor update = p.gradient;
-              if (o.weight_decay != 0) {
-                update = update + o.weight_decay * p.value;
-              }
-              if (o.momentum != 0) {
-                const Tensor state = p.State("velocity", p.variable.shape);
-                // The update uses the new velocity.
-                const Tensor velocity = o.momentum * state + update;
-                p.SetState(state, velocity);
-                update = o.nesterov ? update + o.momentum * velocity : velocity;
-              }
-              return p.value - learning_rate * update;
-            };
-          },
-          Check(o),
-          o.loss_scale};
+Optimizer OptimizerOf(const SgdOptions& o) {
+  const auto make_rule = [o](Tensor, Tensor learning_rate) {
+    return [o, learning_rate](ParameterUpdate& p) {
+      Tensor update = p.gradient;
+      if (o.weight_decay != 0) update = update + o.weight_decay * p.value;
+      if (o.momentum != 0) {
+        const Tensor state = p.State("velocity", p.variable.shape);
+        // The update uses the new velocity.
+        const Tensor velocity = o.momentum * state + update;
+        p.SetState(state, velocity);
+        update = o.nesterov ? update + o.momentum * velocity : velocity;
+      }
+      return p.value - learning_rate * update;
+    };
+  };
+  return Optimizer({.learning_rate = o.learning_rate,
+                    .make_rule = make_rule,
+                    .max_gradient_norm = o.max_gradient_norm,
+                    .loss_scale = o.loss_scale,
+                    .status = Check(o),
+                    .name = o.name});
 }
 
 }  // namespace
 
 Tensor Sgd::Minimize(Tensor loss, std::source_location location) const {
-  return internal::Minimize(SpecOf(options_), loss, location);
+  return OptimizerOf(options_).Minimize(loss, location);
 }
 
 Tensor Sgd::Apply(std::vector<Tensor> gradients, std::vector<Tensor> variables,
                   std::source_location location) const {
-  return internal::Apply(SpecOf(options_), std::move(gradients),
-                         std::move(variables), location);
+  return OptimizerOf(options_).Apply(std::move(gradients), std::move(variables),
+                                     location);
 }
 
 }  // namespace mtf::nn

@@ -28,17 +28,20 @@ const Dimension kModel{"d_model", kD};
 
 using Visible = std::function<bool(int b, int l, int m)>;
 
-// q [kB, kL, kH, kK] to k and v [kB, memory, kH, kK].
+// q [kB, kL, kH, kK] to k [kB, memory, kH, kK] and v [kB, memory, kH, d_v].
 std::vector<double> AttentionOf(const std::vector<double>& q,
                                 const std::vector<double>& k,
                                 const std::vector<double>& v, int memory,
-                                const Visible& visible) {
-  std::vector<double> y(q.size(), 0.0);
+                                const Visible& visible, int d_v = kK) {
+  std::vector<double> y(kB * kL * kH * d_v, 0.0);
   for (int b = 0; b < kB; ++b) {
     for (int h = 0; h < kH; ++h) {
       for (int l = 0; l < kL; ++l) {
+        const auto row = [&](int length, int i) {
+          return (b * length + i) * kH + h;
+        };
         const auto at = [&](int length, int i, int d) {
-          return ((b * length + i) * kH + h) * kK + d;
+          return row(length, i) * kK + d;
         };
         std::vector<double> weights(memory, 0.0);
         double sum = 0;
@@ -52,8 +55,9 @@ std::vector<double> AttentionOf(const std::vector<double>& q,
         }
         if (sum == 0) continue;
         for (int m = 0; m < memory; ++m) {
-          for (int d = 0; d < kK; ++d) {
-            y[at(kL, l, d)] += weights[m] / sum * v[at(memory, m, d)];
+          for (int d = 0; d < d_v; ++d) {
+            y[row(kL, l) * d_v + d] +=
+                weights[m] / sum * v[row(memory, m) * d_v + d];
           }
         }
       }
@@ -156,6 +160,77 @@ TEST(DotProductAttention, KeysWithoutHeadsAreShared) {
       o.Run(y),
       AttentionOf(o.Value("q"), repeat(o.Value("k")), repeat(o.Value("v")), kM,
                   [](int, int, int) { return true; }));
+}
+
+TEST(DotProductAttention, ValuesMayBeWiderOrNarrowerThanKeys) {
+  for (const Dimension& d_v : {Dimension{"d_v", 5}, Dimension{"d_v", 1},
+                               Dimension{"d_v", kK}, Dimension{"d_kv", 7}}) {
+    OracleGraph o;
+    const Tensor q = o.Parameter("q", {kBatch, kLength, kHeads, kKey});
+    const Tensor k = o.Parameter("k", {kBatch, kMemory, kHeads, kKey});
+    const Tensor v = o.Parameter("v", {kBatch, kMemory, kHeads, d_v});
+    nn::DotProductAttentionOptions options = Options();
+    options.d_v = d_v;
+    options.causal = true;
+    const Tensor y = nn::DotProductAttention(q, k, v, options);
+    EXPECT_EQ(y.shape(), Shape({kBatch, kLength, kHeads, d_v}));
+    testing::ExpectNear(o.Run(y),
+                        AttentionOf(
+                            o.Value("q"), o.Value("k"), o.Value("v"), kM,
+                            [](int, int l, int m) { return m <= l; },
+                            static_cast<int>(d_v.size)));
+    o.ExpectGradientsOf(testing::Probe(o, y));
+  }
+}
+
+TEST(SelfAttention, ValuesMayBeWiderThanKeys) {
+  OracleGraph o;
+  const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
+  const Dimension d_v{"d_v", 4};
+  const Tensor y = nn::SelfAttention(
+      x, {.length = kLength, .heads = kHeads, .d_kv = kKey, .d_v = d_v});
+  EXPECT_EQ(y.shape(), x.shape());
+  ASSERT_OK(o.graph.status());
+  const auto shape_of = [&](const std::string& name) {
+    for (const VariableInfo& info : o.graph.variables()) {
+      if (info.name == name) return info.shape;
+    }
+    return Shape();
+  };
+  EXPECT_EQ(shape_of("attention/key/kernel"), Shape({kModel, kHeads, kKey}));
+  EXPECT_EQ(shape_of("attention/value/kernel"), Shape({kModel, kHeads, d_v}));
+  EXPECT_EQ(shape_of("attention/output/kernel"), Shape({kHeads, d_v, kModel}));
+  o.ExpectGradientsOf(testing::Probe(o, y));
+}
+
+TEST(AttentionErrors, ValuesWithAnotherDimensionThanGiven) {
+  const Dimension d_v{"d_v", 5};
+  const auto attend = [&](Shape q, Shape v, Dimension d) {
+    Graph graph;
+    nn::DotProductAttentionOptions options = Options();
+    options.d_v = d;
+    nn::DotProductAttention(
+        Input(graph, "q", kFloat32, q),
+        Input(graph, "k", kFloat32, {kBatch, kMemory, kKey}),
+        Input(graph, "v", kFloat32, v), options);
+    return graph.status();
+  };
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_THAT(
+      attend({kBatch, kLength, kKey}, {kBatch, kMemory, d_v}, Dimension()),
+      StatusIs(kInvalid, HasSubstr("\"v\" has no dimension \"d_kv\"")));
+  EXPECT_THAT(
+      attend({kBatch, kLength, kKey}, {kBatch, kMemory, {"d_v", 6}}, d_v),
+      StatusIs(kInvalid,
+               AllOf(HasSubstr("\"d_v\" is 5 in the call but 6 in \"v\""),
+                     HasSubstr("attention_test.cc:"))));
+  EXPECT_THAT(
+      attend({kBatch, kLength, kKey}, {kBatch, kMemory, kKey, d_v}, d_v),
+      StatusIs(kInvalid, HasSubstr("the values \"v\" have the dimension "
+                                   "\"d_kv\" of the keys")));
+  EXPECT_THAT(attend({kBatch, kLength, kKey, d_v}, {kBatch, kMemory, d_v}, d_v),
+              StatusIs(kInvalid, HasSubstr("the queries \"q\" have the "
+                                           "dimension \"d_v\" of the values")));
 }
 
 TEST(DotProductAttention, DropoutDropsWeights) {

@@ -67,6 +67,20 @@ TEST(FeedForward, GradientsMatchDifferences) {
   o.ExpectGradientsOf(testing::Probe(o, y));
 }
 
+TEST(FeedForward, AcceptsALambdaWithCaptures) {
+  OracleGraph o;
+  const Tensor x = o.Parameter("x", {kBatch, kModel});
+  const double slope = 0.3;
+  const Tensor y = nn::FeedForward(
+      x, kHidden, [slope](Tensor h) { return Select(h > 0.0, h, slope * h); });
+  const std::vector<double> actual = o.Run(y);
+  std::vector<double> h =
+      Multiplied(o.Value("x"), o.Value("feed_forward/in/kernel"), 3, 4);
+  for (double& value : h) value = value > 0 ? value : slope * value;
+  testing::ExpectNear(actual,
+                      Multiplied(h, o.Value("feed_forward/out/kernel"), 4, 3));
+}
+
 TEST(FeedForward, AcceptsAUserFunction) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kModel});

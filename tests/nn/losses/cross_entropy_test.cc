@@ -347,8 +347,7 @@ TEST(CrossEntropyErrors, TooMuchSmoothing) {
                           {.label_smoothing = 1.5});
   EXPECT_THAT(e.o.graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("label_smoothing is a share between 0 and 1, "
-                                 "not 1.5")));
+                       HasSubstr(".label_smoothing is 1.5, not in [0, 1]")));
 }
 
 }  // namespace

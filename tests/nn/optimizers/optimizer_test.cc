@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "nn/optimizers/optimizer.h"
+
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <ostream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "nn/layers/parameter.h"
 #include "nn/optimizers/adafactor.h"
 #include "nn/optimizers/adam.h"
 #include "nn/optimizers/sgd.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
+#include "tests/nn/optimizers/bowl.h"
 #include "tests/nn/oracle.h"
 
 namespace mtf {
@@ -16,6 +23,7 @@ namespace {
 
 using ::mtf::testing::OracleGraph;
 using ::mtf::testing::StatusIs;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 const Dimension kIo{"io", 3};
@@ -237,6 +245,151 @@ TEST(OptimizerOptions, ZeroDisables) {
                  .min_factored_size = 0})
       .Minimize(loss);
   EXPECT_OK(o.graph.status());
+}
+
+// Momentum by a rule of the author's own, which reads what all parameters
+// share.
+nn::Optimizer OwnMomentum(nn::OptimizerOptions options, double momentum) {
+  options.make_rule = [momentum](Tensor step, Tensor learning_rate) {
+    const Tensor rate = learning_rate / (step + 1.0);
+    return [momentum, rate](nn::ParameterUpdate& p) {
+      const Tensor state = p.State("velocity", p.variable.shape);
+      const Tensor velocity = momentum * state + p.gradient;
+      p.SetState(state, velocity);
+      return p.value - rate * velocity;
+    };
+  };
+  options.name = "own";
+  return nn::Optimizer(options);
+}
+
+TEST(OwnOptimizer, FollowsItsRuleAndItsState) {
+  testing::Bowl bowl;
+  const Tensor step =
+      OwnMomentum({.learning_rate = 0.1}, 0.9).Minimize(bowl.loss);
+  std::vector<double> velocity(3, 0.0);
+  bowl.ExpectTrajectory(step, [&velocity](int i, double, double g, int t) {
+    velocity[i] = 0.9 * velocity[i] + g;
+    return 0.1 / t * velocity[i];
+  });
+  std::vector<std::string> names;
+  for (const VariableInfo& info : bowl.o.graph.variables()) {
+    names.push_back(info.name);
+    EXPECT_EQ(info.kind, info.name == "w" ? VariableKind::kParameter
+                                          : VariableKind::kOptimizerState);
+  }
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("w", "own/step",
+                                                     "own/w/velocity"));
+}
+
+TEST(OwnOptimizer, HasClippingOfAllOptimizers) {
+  testing::Bowl bowl;
+  const Tensor step =
+      OwnMomentum({.learning_rate = 0.1, .max_gradient_norm = 0.5}, 0)
+          .Minimize(bowl.loss);
+  bowl.o.Run(step);
+  // The gradient (1, -0.6, -1) is scaled to the norm 0.5.
+  const double scale = 0.1 * 0.5 / std::sqrt(1 + 0.36 + 1);
+  testing::ExpectNear(bowl.o.Value("w"),
+                      {1 - scale, -2 + 0.6 * scale, 0.5 + scale});
+}
+
+// In a step whose gradients are not finite, parameter and state keep their
+// values.
+TEST(OwnOptimizer, SkipsStepsThatOverflow) {
+  OracleGraph o;
+  const Tensor w = o.Parameter("w", {}, {2.0});
+  const Tensor x = Input(o.graph, "x", kFloat32, {});
+  const Tensor loss = Cast(Cast(w, kFloat16) * Cast(x, kFloat16), kFloat32);
+  const Tensor step =
+      OwnMomentum({.learning_rate = 0.5, .loss_scale = {.initial = 1024}}, 0.5)
+          .Minimize(loss);
+  ASSERT_OK(o.graph.status());
+  o.variables["own/loss_scale"] = {{}, kFloat32, {1024.0}};
+  const auto feed = [&o](float value) {
+    o.feeds["x"] = HostTensor::Of<float>({}, {value});
+  };
+  feed(4);
+  o.Run(step);
+  EXPECT_NEAR(o.Value("w")[0], 0, 1e-9);
+  feed(std::numeric_limits<float>::infinity());
+  o.Run(step);
+  EXPECT_NEAR(o.Value("w")[0], 0, 1e-9);
+  EXPECT_NEAR(o.Value("own/w/velocity")[0], 4, 1e-9);
+  EXPECT_EQ(o.Value("own/loss_scale")[0], 512);
+}
+
+// What nn::Parameter() returns is a cast of the variable in this precision.
+TEST(OptimizerErrors, ACastOfAParameterNamesTheWayOut) {
+  Graph graph;
+  const PrecisionScope precision(graph, {.parameters = kBFloat16});
+  const Tensor w =
+      nn::Parameter(graph, "w", Ones(graph, kFloat32, {kIo}), kFloat32);
+  nn::Sgd().Apply({w}, {w});
+  EXPECT_THAT(
+      graph.status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("or VariableInfo::read of graph.variables()")));
+}
+
+struct WrongRule {
+  const char* name;
+  nn::MakeUpdateRule make_rule;
+  const char* message;
+  friend void PrintTo(const WrongRule& c, std::ostream* out) { *out << c.name; }
+};
+
+class WrongRules : public ::testing::TestWithParam<WrongRule> {};
+
+TEST_P(WrongRules, AreErrorsOfTheOptimizer) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Ones(graph, kFloat32, {kIo}));
+  const int line = __LINE__ + 1;
+  nn::Optimizer({.make_rule = GetParam().make_rule, .name = "own"})
+      .Minimize(ReduceSum(Square(w), {}));
+  EXPECT_THAT(graph.status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                       HasSubstr(GetParam().message)));
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AnyOf(HasSubstr(absl::StrCat(":", line, ")")),
+                             HasSubstr(absl::StrCat(":", line + 1, ")")))));
+}
+
+nn::MakeUpdateRule Returning(const std::function<Tensor(Tensor)>& function) {
+  return [function](Tensor, Tensor) {
+    return [function](nn::ParameterUpdate& p) { return function(p.gradient); };
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Optimizers, WrongRules,
+    ::testing::Values(
+        WrongRule{"None", nullptr,
+                  "the option .make_rule is empty: an optimizer needs a "
+                  "function that returns the new value of a parameter (own, "},
+        WrongRule{"NoResult", [](Tensor, Tensor) { return nn::UpdateRule(); },
+                  "the result of .make_rule is empty: "},
+        WrongRule{"EmptyTensor", Returning([](Tensor) { return Tensor(); }),
+                  "the update rule of parameter \"w\" returned an empty "
+                  "Tensor (own, "},
+        WrongRule{"OtherDimensions",
+                  Returning([](Tensor g) { return ReduceSum(g, {}); }),
+                  "the update rule of parameter \"w\" did not return an f32 "
+                  "tensor [io=3] (own, "},
+        WrongRule{"OtherDType",
+                  Returning([](Tensor g) { return Cast(g, kFloat16); }),
+                  "did not return an f32 tensor [io=3] (own, "}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(OwnOptimizer, RecordsTheErrorOfItsOwnOptions) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Ones(graph, kFloat32, {}));
+  nn::OptimizerOptions options = {
+      .status = absl::InvalidArgumentError(".momentum is 2")};
+  OwnMomentum(options, 2).Minimize(w * w);
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr(".momentum is 2 (own, optimizer_test.cc:")));
 }
 
 // Empty lists have no graph to record an error in; the step reports it.

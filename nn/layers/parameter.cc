@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layers/parameter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "nn/layers/layer.h"
+#include "ops/checks.h"
+#include "ops/elementwise.h"
+#include "ops/random.h"
+#include "ops/variable.h"
+
+namespace mtf::nn {
+namespace {
+
+absl::Status CheckDTypes(absl::string_view name, Tensor initial_value,
+                         DType dtype) {
+  if (!IsFloat(dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameter \"", name, "\" is used as ", DTypeName(dtype),
+                     ", but parameters are floats"));
+  }
+  if (!initial_value.valid()) return absl::OkStatus();  // Variable() rejects it
+  return internal::CheckFloat(initial_value,
+                              absl::StrCat("the parameter \"", name, "\""));
+}
+
+}  // namespace
+
+DType ActivationDType(Tensor x) {
+  if (!x.valid()) return kFloat32;
+  return x.graph().precision().activations.value_or(x.dtype());
+}
+
+Tensor Parameter(Graph& graph, absl::string_view name, Tensor initial_value,
+                 DType dtype, std::source_location location) {
+  CallSiteScope site(graph, location);
+  const absl::Status status = CheckDTypes(name, initial_value, dtype);
+  if (!status.ok()) {
+    return graph.Fail(status, "parameter", location,
+                      initial_value.valid() ? initial_value.shape() : Shape(),
+                      dtype);
+  }
+  const Precision& precision = graph.precision();
+  return Cast(Variable(graph, name, Cast(initial_value, precision.master),
+                       {.dtype = precision.parameters,
+                        .gradient_dtype = precision.gradients}),
+              dtype);
+}
+
+Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
+              const Shape& output, DType dtype, KernelOptions options,
+              std::source_location location) {
+  CallSiteScope site(graph, location);
+  const Shape shape = internal::Join(reduced, output);
+  const absl::Status status =
+      mtf::internal::CheckNotNegative(".scale", options.scale);
+  if (!status.ok()) return graph.Fail(status, "kernel", location, shape, dtype);
+  // As a double, because a wrong shape, which RandomNormal rejects, may have
+  // more elements than an int64_t can count.
+  double fan_in = 1;
+  for (const Dimension& dim : reduced) fan_in *= static_cast<double>(dim.size);
+  const double variance = options.scale / std::max(fan_in, 1.0);
+  const Tensor initial = RandomNormal(graph, internal::Join(reduced, output), 0,
+                                      std::sqrt(variance), {.per_step = false});
+  return Parameter(graph, name, initial, dtype);
+}
+
+}  // namespace mtf::nn
